@@ -15,7 +15,7 @@ pub(crate) struct Account {
 }
 
 impl Account {
-    /// The account `name`, made with useradd(8) where there is none; an account made here stays. Root only.
+    /// Finds the account `name`, or makes it with useradd(8); an account made here is kept. Root only.
     pub(crate) fn ensure(name: &str) -> Result<Self> {
         if let Some(account) = Self::look_up(|account| account.name == name)? {
             ensure!(account.uid != 0, "{name} is root, not an unprivileged user");
@@ -37,7 +37,7 @@ impl Account {
         }
     }
 
-    /// The account with this user id.
+    /// Finds the account with this user id.
     pub(crate) fn of_uid(uid: u32) -> Result<Self> {
         Self::look_up(|account| account.uid == uid)?
             .with_context(|| format!("user id {uid} is not in /etc/passwd"))
@@ -49,7 +49,7 @@ impl Account {
     }
 }
 
-/// A line of passwd(5): `name:password:uid:gid:comment:home:shell`. `None` for anything else.
+/// Parses a line of passwd(5): `name:password:uid:gid:comment:home:shell`. `None` for any other text.
 fn parse(line: &str) -> Option<Account> {
     let mut fields = line.split(':');
     let name = fields.next().filter(|name| !name.is_empty())?.to_owned();

@@ -1,8 +1,8 @@
-//! What candidates need around them besides trees and bundles: image archives, file systems, daemons, a network.
+//! Environment of candidates besides trees and bundles: image archives, file systems, daemons, a network.
 //!
-//! Everything is made for one run: directories below the run's own, file systems in files there, daemons that listen
-//! there or on the loopback device of a private network namespace. What cannot be made takes out the candidates that ask
-//! for it, with the reason, and no others.
+//! Everything is made for a single run: directories below the run's own, file systems in files there, daemons that
+//! listen there or on the loopback device of a private network namespace. If a part cannot be made, only the
+//! candidates that need it are skipped, with the reason.
 
 mod archive;
 mod daemon;
@@ -25,61 +25,63 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The key `apparatus` of a scenario.
+/// Value of the key `apparatus` in a scenario.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Plan {
-    /// Whether all run in a network namespace of their own, which has a loopback device and nothing else. As root only.
+    /// True if all candidates run in a network namespace of their own, which has only a loopback device. As root
+    /// only.
     pub(crate) private_network: bool,
-    /// Directories of the host under an empty tmpfs, where they exist, because programs write there unasked.
+    /// Directories of the host that are covered by an empty tmpfs, if they exist, because programs write there
+    /// unasked.
     pub(crate) covered: Vec<PathBuf>,
-    /// Directories that may hold anything in the end: `{directory:NAME}`.
+    /// Directories for any content: `{directory:NAME}`.
     directories: Vec<String>,
-    /// File systems in files: `{disk:NAME}`, the mount point.
+    /// File systems in files; `{disk:NAME}` is the mount point.
     disks: BTreeMap<String, Disk>,
     /// Archives as `docker save` writes them, with compressed layers: `{archive:NAME}`.
     archives: BTreeMap<String, Archive>,
-    /// Texts with places: `{file:NAME}`.
+    /// Texts in which places are replaced: `{file:NAME}`.
     files: BTreeMap<String, String>,
-    /// In this order.
+    /// Services, started in this order.
     services: Vec<Service>,
 }
 
-/// A daemon, preparations, or both: `{have:NAME}` is there once they have succeeded.
+/// A daemon, preparations, or both; the place `{have:NAME}` exists once they have succeeded.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Service {
     name: String,
-    /// What the place stands for.
+    /// Value of the place.
     value: String,
     #[serde(default)]
     needs: Vec<String>,
     daemon: Option<Vec<String>>,
-    /// Succeeds as soon as the daemon answers.
+    /// Command that succeeds as soon as the daemon answers.
     answers: Option<Vec<String>>,
-    /// Run once, one after another.
+    /// Commands that run once, one after another.
     #[serde(default)]
     run: Vec<Vec<String>>,
-    /// Run once at the end, before daemons end.
+    /// Commands that run once at the end, before daemons end.
     #[serde(default)]
     end: Vec<Vec<String>>,
 }
 
-/// What was made; it ends with this value.
+/// The environment that was made; dropping this value removes it.
 #[derive(Debug)]
 pub(crate) struct Apparatus {
     daemons: Vec<Daemon>,
-    /// What is left to run at the end.
+    /// Commands to run at the end.
     ends: Vec<Command>,
     place: PathBuf,
-    /// Why a place is missing.
+    /// Places that could not be made, with the reason.
     pub(crate) missing: BTreeMap<String, String>,
 }
 
 impl Apparatus {
-    /// Makes what `plan` says and enters it among the places of `stage`.
+    /// Makes the parts of `plan` and adds their places to `stage`.
     pub(crate) fn set_up(plan: &Plan, stage: &mut Stage) -> Result<Self> {
-        // podman takes no runroot of more than 50 characters.
+        // podman refuses a runroot of more than 50 characters, so the name is short.
         let place = stage.make_directory("kit")?;
         let mut made = Apparatus {
             daemons: Vec::new(),
@@ -118,12 +120,12 @@ impl Apparatus {
         Ok(made)
     }
 
-    /// The daemons, which are this process's children and nobody's orphans.
+    /// Returns the pids of the daemons, which are children of this process and not left behind by a candidate.
     pub(crate) fn pids(&self) -> Vec<Pid> {
         self.daemons.iter().map(Daemon::pid).collect()
     }
 
-    /// Ends the daemons and unmounts what is mounted below the run's own directories.
+    /// Ends the daemons and unmounts everything below the run's own directories.
     pub(crate) fn take_down(&mut self) -> Result<()> {
         while let Some(mut end) = self.ends.pop() {
             succeed(&mut end)?;
@@ -166,15 +168,15 @@ impl Apparatus {
     }
 }
 
-/// After an error: what can still be ended and unmounted, with nobody left to tell.
+/// Ends and unmounts after an error as much as possible; failures cannot be reported any more.
 impl Drop for Apparatus {
     fn drop(&mut self) {
-        // What fails is not tried again.
+        // Each failed part is dropped from the list, so the loop ends.
         while self.take_down().is_err() && !(self.ends.is_empty() && self.daemons.is_empty()) {}
     }
 }
 
-/// Unmounts what is mounted below a directory of this run's, the last first.
+/// Unmounts everything below a directory of this run, the last mount first.
 pub(crate) fn unmount_below(place: &Path) -> Result<()> {
     let mut mounts = mountinfo::read()?;
     mounts.retain(|mount| mount.target.starts_with(place));
@@ -185,7 +187,7 @@ pub(crate) fn unmount_below(place: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Replaces places where they are known; a text with other braces, such as JSON, stays what it is.
+/// Replaces known places; a text with other braces, such as JSON, keeps them.
 fn fill(text: &str, places: &BTreeMap<String, String>) -> Result<String> {
     if !text.starts_with('{') {
         return expand(text, places);
@@ -197,7 +199,7 @@ fn fill(text: &str, places: &BTreeMap<String, String>) -> Result<String> {
     Ok(filled)
 }
 
-/// A program in the candidates' PATH, with a small environment.
+/// Builds the command of a program in the candidates' PATH, with a small environment.
 fn command(argv: &[String], places: &BTreeMap<String, String>) -> Result<Command> {
     let words = argv
         .iter()
@@ -215,7 +217,7 @@ fn command(argv: &[String], places: &BTreeMap<String, String>) -> Result<Command
     Ok(command)
 }
 
-/// Runs it to its end; the error is the last line of what it said.
+/// Runs a command to its end; the error is the last line of its stderr.
 pub(crate) fn succeed(command: &mut Command) -> Result<()> {
     let name = Path::new(command.get_program()).display().to_string();
     let output = command.output().with_context(|| format!("run {name}"))?;

@@ -32,7 +32,7 @@ Options:
   --scenario FILE      another scenario than the command's own
 ";
 
-/// What to do.
+/// The kind of measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     Boot,
@@ -44,7 +44,7 @@ pub(crate) enum Action {
     Help,
 }
 
-/// How to do it. Paths are absolute.
+/// Options of a measurement. Paths are absolute.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
     pub(crate) tote: Option<PathBuf>,
@@ -56,13 +56,13 @@ pub(crate) struct Options {
     pub(crate) seed: u64,
     pub(crate) as_user: String,
     pub(crate) scenario: Option<PathBuf>,
-    /// What the names of candidates have to contain; none is all.
+    /// Words of which a candidate's name must contain one; empty for all candidates.
     pub(crate) only: Vec<String>,
-    /// Where the archives of the set of images are kept.
+    /// Directory in which the archives of the set of images are kept.
     pub(crate) set: Option<PathBuf>,
 }
 
-/// Reads the arguments after the program's name.
+/// Parses the arguments after the program's name.
 pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<(Action, Options)> {
     let mut options = Options {
         tote: None,
@@ -97,7 +97,7 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<(Action,
             other => return Err(other.unexpected().into()),
         }
     }
-    // Candidates run in /, so what was given relative to here has to be settled before.
+    // Candidates run in /, so relative paths must be resolved before.
     for path in [
         Some(&mut options.out),
         options.tote.as_mut(),

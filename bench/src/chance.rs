@@ -1,8 +1,9 @@
-//! A seeded random sequence: the order of runs and the resampling of the bootstrap can be repeated from the report.
+//! A seeded random sequence, so that the order of runs and the resampling of the bootstrap can be repeated from the
+//! report.
 //!
 //! `SplitMix64` (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", 2014). Not for secrets.
 
-/// One sequence.
+/// State of a sequence.
 #[derive(Clone, Debug)]
 pub(crate) struct Chance(u64);
 
@@ -19,12 +20,12 @@ impl Chance {
         z ^ (z >> 31)
     }
 
-    /// A number below `bound`; the bias of this multiplication is below `bound` / 2^64.
+    /// Draws a number below `bound`; the bias of this multiplication is below `bound` / 2^64.
     pub(crate) fn below(&mut self, bound: usize) -> usize {
         ((u128::from(self.next()) * bound as u128) >> 64) as usize
     }
 
-    /// The numbers below `count` in a random order (Fisher and Yates).
+    /// Draws a random order of the numbers below `count` (Fisher and Yates).
     pub(crate) fn permutation(&mut self, count: usize) -> Vec<usize> {
         let mut order: Vec<usize> = (0..count).collect();
         for last in (1..count).rev() {

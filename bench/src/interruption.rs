@@ -1,24 +1,24 @@
-//! A signal that asks for an end: what was begun is finished and taken away first.
+//! Signals that ask for an end: the present step is completed and cleaned up first.
 //!
-//! It is looked at between steps. What runs on the clock is in the terminal's process group and ends by a ^C itself; what
-//! makes and removes things, and the daemons, is in groups of its own and does not.
+//! The signals are checked between steps. A command on the clock is in the terminal's process group, so ^C ends it
+//! directly; commands that prepare and clean up, and daemons, have groups of their own and are not affected.
 
 use anyhow::{Result, bail};
 
 const INTERRUPT: i32 = rustix::process::Signal::INT.as_raw();
 const TERMINATE: i32 = rustix::process::Signal::TERM.as_raw();
 
-/// From now on SIGINT and SIGTERM end nothing at once; the same one again does.
+/// Makes SIGINT and SIGTERM pending instead of fatal; a second one of the same kind is fatal again.
 pub(crate) fn prepare() {
     tote_sys::note_signals(&[INTERRUPT, TERMINATE]);
 }
 
-/// Whether one has come.
+/// True if a signal is pending.
 pub(crate) fn pending() -> bool {
     tote_sys::noted_signal().is_some()
 }
 
-/// An error where one has come.
+/// Returns an error if a signal is pending.
 pub(crate) fn check() -> Result<()> {
     match tote_sys::noted_signal() {
         Some(INTERRUPT) => bail!("interrupted"),
@@ -27,7 +27,7 @@ pub(crate) fn check() -> Result<()> {
     }
 }
 
-/// The exit code of what a signal ended.
+/// Returns the exit code for the pending signal.
 pub(crate) fn exit_code() -> Option<u8> {
     u8::try_from(128 + tote_sys::noted_signal()?).ok()
 }

@@ -1,4 +1,4 @@
-//! What the machine has afterwards that it did not have before: mounts and cgroups. (Processes are found run by run.)
+//! Leaks: mounts and cgroups that the machine has only after the run. (Processes are found run by run.)
 
 use crate::mountinfo::{self, Mount};
 use anyhow::Result;
@@ -7,24 +7,24 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The state of things at one moment.
+/// Mounts and cgroups at one moment.
 #[derive(Clone, Debug)]
 pub(crate) struct Snapshot {
     mounts: BTreeSet<Mount>,
     cgroups: BTreeSet<PathBuf>,
 }
 
-/// What was left behind.
+/// Mounts and cgroups that were left behind.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Leaks {
-    /// Left by this run without a doubt.
+    /// Objects that this run certainly made.
     pub(crate) certain: Vec<String>,
-    /// New, but somebody else on the machine may have made it.
+    /// New objects that another process on the machine may have made.
     pub(crate) suspected: Vec<String>,
 }
 
 impl Snapshot {
-    /// `hidden` are places that vanish with the private mount namespace.
+    /// Takes a snapshot; `hidden` are mount points that vanish with the private mount namespace.
     pub(crate) fn take(hidden: &[PathBuf]) -> Result<Self> {
         let mut cgroups = BTreeSet::new();
         walk(Path::new("/sys/fs/cgroup"), hidden, &mut cgroups);
@@ -34,8 +34,8 @@ impl Snapshot {
         })
     }
 
-    /// What is in `self` and was not in `before`. `tag` is in the names of all that this run made knowingly;
-    /// `private_mounts` tells that nobody else can mount anything here.
+    /// Lists the differences to the snapshot `before`. Everything that this run makes has `tag` in its name;
+    /// `private_mounts` is true if no other process can mount anything here.
     pub(crate) fn since(&self, before: &Snapshot, tag: &str, private_mounts: bool) -> Leaks {
         let mut leaks = Leaks::default();
         for mount in self.mounts.difference(&before.mounts) {
@@ -66,7 +66,7 @@ impl Leaks {
     }
 }
 
-/// Groups come and go while this reads: what is gone is not a leak.
+/// Collects cgroups. A cgroup that vanishes meanwhile is not a leak.
 fn walk(directory: &Path, hidden: &[PathBuf], found: &mut BTreeSet<PathBuf>) {
     let Ok(entries) = fs::read_dir(directory) else {
         return;

@@ -1,4 +1,4 @@
-//! The machine and the programs that a result belongs to: without them a number cannot be compared with another.
+//! The machine and the programs of a result, without which a number cannot be compared with another.
 
 use crate::world::World;
 use anyhow::{Context, Result};
@@ -8,20 +8,20 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What the report says of the machine.
+/// Description of the machine in the report.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Machine {
     /// `uname -srv`, without the name of the host.
     pub(crate) kernel: String,
     pub(crate) cpu: String,
-    /// CPUs this process may run on.
+    /// Number of CPUs that this process may use.
     pub(crate) cores: usize,
     pub(crate) memory_mib: u64,
-    /// `v2`, `hybrid`, `v1` or `none`, as outside the private mount namespace.
+    /// Cgroup layout outside the private mount namespace: `v2`, `hybrid`, `v1` or `none`.
     pub(crate) cgroups: &'static str,
-    /// Mounts that were out of the candidates' sight.
+    /// Mounts that were hidden from the candidates.
     pub(crate) hidden_mounts: Vec<PathBuf>,
-    /// 1, 5 and 15 minutes.
+    /// Load averages over 1, 5 and 15 minutes.
     pub(crate) load_before: [f64; 3],
     pub(crate) load_after: [f64; 3],
 }
@@ -54,20 +54,20 @@ impl Machine {
         })
     }
 
-    /// Notes the load after the measurements.
+    /// Records the load after the measurements.
     pub(crate) fn note_load_after(&mut self) -> Result<()> {
         self.load_after = load_average()?;
         Ok(())
     }
 }
 
-/// What the report says of the program under test.
+/// Description of the program under test in the report.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Subject {
     pub(crate) bytes: u64,
-    /// The first line of `--version`.
+    /// First line of `--version`.
     pub(crate) version: Option<String>,
-    /// `git describe` of the directory the measurement was started in.
+    /// Output of `git describe` in the directory where the measurement was started.
     pub(crate) revision: Option<String>,
 }
 
@@ -86,7 +86,7 @@ impl Subject {
     }
 }
 
-/// The first line that each of `commands` says, where it says one and succeeds.
+/// Returns the first output line of each of `commands` that succeeds and prints one.
 pub(crate) fn versions(commands: &BTreeMap<String, Vec<String>>) -> BTreeMap<String, String> {
     commands
         .iter()
@@ -107,7 +107,7 @@ fn first_line(command: &[String]) -> Option<String> {
         .map(|line| line.trim().to_owned())
 }
 
-/// The value of the first `name : value` line.
+/// Returns the value of the first line `name : value`.
 fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     text.lines().find_map(|line| {
         let (key, value) = line.split_once(':')?;

@@ -1,11 +1,12 @@
 //! `bench`: measures tote and its peers on one machine under the same conditions.
 //!
-//! Candidates are data ([`scenario`]). They run in one private mount namespace ([`world`]), one after another, in a new
-//! random order each round ([`session`]); every run's exit code and output is checked ([`sample`]) before its time
-//! counts. Raw samples are kept; what is reported are medians with bootstrap intervals ([`stats`]), next to a
+//! Candidates are data ([`scenario`]). They run in a private mount namespace ([`world`]), one after another, in a
+//! new random order each round ([`session`]); the exit code and output of each run are checked ([`sample`]) before
+//! its time counts. Raw samples are kept; the report has medians with bootstrap intervals ([`stats`]), next to a
 //! description of the machine ([`machine`]).
 //!
-//! It is not part of the engine, which never depends on it, and not a load generator: it starts one program at a time.
+//! The engine does not depend on this program, which is not a load generator either: it starts a single program at
+//! a time.
 
 #![expect(
     clippy::disallowed_methods,
@@ -55,7 +56,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// 0: all measured and sound. 1: faulty runs or things left behind. 2: no measurement. 130, 143: ended by a signal.
+/// Runs the command line. Exit codes: 0 if all was measured and sound; 1 for faulty runs or leaks; 2 without a
+/// measurement; 130 and 143 after a signal.
 fn main() -> ExitCode {
     let result = arguments::parse(std::env::args_os().skip(1)).and_then(|(action, options)| match action {
         Action::Help => {
@@ -99,7 +101,8 @@ fn measure(command: &str, options: &Options) -> Result<bool> {
     interruption::prepare();
     let mut machine = Machine::describe(&world)?;
     let tote = options.tote.as_deref().map(Subject::describe).transpose()?;
-    // Last of what depends on where this was started: candidates run in a directory that all users can read.
+    // Done after everything that depends on the initial directory: candidates run in a directory that all users can
+    // read.
     std::env::set_current_dir("/").context("change to /")?;
     fs::create_dir_all(&options.out).with_context(|| format!("make {}", options.out.display()))?;
     let file = |extension: &str| options.out.join(&scenario.name).with_extension(extension);
@@ -139,7 +142,7 @@ fn measure(command: &str, options: &Options) -> Result<bool> {
         candidates,
         leaks,
     };
-    // There the sums of some steps are compared, and nobody asks for the others.
+    // For images only the sums of some steps are compared, so breakdowns are left out.
     let names = scenario
         .candidates
         .iter()
@@ -166,7 +169,7 @@ fn conditions(command: &str, options: &Options) -> Conditions {
     }
 }
 
-/// The JSON document: the report, and the steps where programs told them.
+/// The JSON document: the report, and the steps that programs reported.
 #[derive(Serialize)]
 struct Document<'a> {
     #[serde(flatten)]

@@ -1,4 +1,4 @@
-//! Reports for people: Markdown, with every number that a reader needs to doubt it.
+//! Reports for people: Markdown, with every number that a reader needs to question it.
 
 use crate::clock;
 use crate::report::{Compared, Report, Row, Verdict};
@@ -6,7 +6,7 @@ use crate::scenario::{AsUser, Measure};
 use crate::steps::TOTAL;
 use crate::timings::{Breakdown, StepRow};
 
-/// The whole report of a scenario. Breakdowns of steps stand in front where there are any.
+/// Formats the whole report of a scenario, preceded by the breakdowns of steps if there are any.
 pub(crate) fn report(report: &Report, breakdowns: &[Breakdown], command: &str) -> String {
     let mut out = format!(
         "# Benchmark: {}\n\n{}\n\nMade by `bench {command}` on {}; how it measures: [benchmarks](../benchmarks.md).\n\n",
@@ -77,7 +77,7 @@ fn comparisons(out: &mut String, comparisons: &[Compared]) {
     out.push('\n');
 }
 
-/// With digits enough to tell small ones apart.
+/// Formats a number with enough digits to tell small ones apart.
 fn figure(value: f64) -> String {
     if value < 0.1 {
         format!("{value:.4}")
@@ -294,7 +294,7 @@ fn row(out: &mut String, cells: &[String]) {
     out.push_str("|\n");
 }
 
-/// Text of others, such as error messages, may neither end a cell nor a line.
+/// Escapes a text of others, such as an error message, so that it ends neither a cell nor a line.
 fn escape(text: &str) -> String {
     text.replace('|', "\\|").replace(['\n', '\r'], " ")
 }

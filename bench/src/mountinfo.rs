@@ -1,27 +1,27 @@
-//! `/proc/self/mountinfo`, as far as conditions and leaks are concerned (proc_pid_mountinfo(5)).
+//! `/proc/self/mountinfo` (proc_pid_mountinfo(5)): the parts needed for conditions and leaks.
 
 use anyhow::{Context, Result};
 use std::fs;
 use std::path::PathBuf;
 
-/// One mount.
+/// A mount.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Mount {
     pub(crate) target: PathBuf,
-    /// The kernel's number: unique among the mounts that exist at the same time.
+    /// The kernel's id of the mount: unique among the mounts that exist at the same time.
     pub(crate) id: u64,
     pub(crate) fs_type: String,
-    /// Whether it passes what is mounted below it on to peers.
+    /// True if mounts below it propagate to peers.
     pub(crate) shared: bool,
 }
 
-/// The mounts of this process's namespace.
+/// Reads the mounts of this process's namespace.
 pub(crate) fn read() -> Result<Vec<Mount>> {
     let text = fs::read_to_string("/proc/self/mountinfo").context("read /proc/self/mountinfo")?;
     Ok(parse(&text))
 }
 
-/// Lines that do not have the format are left out.
+/// Parses mountinfo; lines with another format are left out.
 pub(crate) fn parse(text: &str) -> Vec<Mount> {
     text.lines().filter_map(parse_line).collect()
 }
@@ -40,7 +40,7 @@ fn parse_line(line: &str) -> Option<Mount> {
     })
 }
 
-/// How this machine presents cgroups: `v2`, `hybrid`, `v1` or `none`.
+/// Returns the machine's cgroup layout: `v2`, `hybrid`, `v1` or `none`.
 pub(crate) fn cgroup_mode(mounts: &[Mount]) -> &'static str {
     let cgroup_mounts = |fs_type: &str| {
         mounts

@@ -1,4 +1,4 @@
-//! The processes below this one, and what they occupy.
+//! Processes below this one, and their memory.
 
 use crate::trial::GRACE;
 use anyhow::{Context, Result};
@@ -8,10 +8,10 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// How long a process is left alone before its memory counts as that of one that rests.
+/// Time that a process is left alone before its memory counts as that of a resting one.
 const REST: Duration = Duration::from_millis(2500);
 
-/// A subreaper's orphans may become children of any of its threads.
+/// Lists the children. All threads count, because a subreaper's orphans may become children of any thread.
 pub(crate) fn children() -> Result<Vec<Pid>> {
     Ok(children_of("self")?
         .into_iter()
@@ -33,8 +33,8 @@ fn children_of(process: &str) -> Result<Vec<i32>> {
     Ok(pids)
 }
 
-/// What is wrong with the number of processes that were left, those of daemons not counted. Some runtimes' own end a moment
-/// after the command.
+/// Compares the number of processes left behind with `leaves`, daemons not counted; returns the error if they
+/// differ. Some runtimes' own processes end a moment after the command, so it waits for a time.
 pub(crate) fn miscounted(leaves: usize, daemons: &[Pid]) -> Result<Option<String>> {
     if leaves == 0 {
         return Ok(None);
@@ -52,14 +52,15 @@ pub(crate) fn miscounted(leaves: usize, daemons: &[Pid]) -> Result<Option<String
     }
 }
 
-/// KiB of each process of `program` that was left, in the mean, once they have come to rest; `None` where there is none.
+/// Measures the mean PSS in KiB of the processes of `program` that were left, once they have come to rest; `None`
+/// without any.
 pub(crate) fn idle_pss(program: &Path, daemons: &[Pid]) -> Result<Option<f64>> {
     std::thread::sleep(REST);
     let file = |path: &Path| fs::metadata(path).map(|file| (file.dev(), file.ino()));
     let wanted = file(program).with_context(|| format!("read {}", program.display()))?;
     let mut occupied = Vec::new();
     for pid in descendants(daemons)? {
-        // By the file and not by its name: tote runs from a mount of its own executable that has no name.
+        // Compare files and not names: tote runs from a mount of its own executable that has no name.
         if file(Path::new(&format!("/proc/{pid}/exe"))).is_ok_and(|exe| exe == wanted) {
             let path = format!("/proc/{pid}/smaps_rollup");
             let text = fs::read_to_string(&path).with_context(|| format!("read {path}"))?;
@@ -70,14 +71,14 @@ pub(crate) fn idle_pss(program: &Path, daemons: &[Pid]) -> Result<Option<f64>> {
     Ok((!occupied.is_empty()).then(|| sum as f64 / occupied.len() as f64))
 }
 
-/// The processes below this one that run, but for daemons and what is below them: one that has ended and waits to be reaped
-/// is none.
+/// Lists the running processes below this one, except daemons and their descendants. A process that has ended and
+/// waits to be reaped is left out.
 fn descendants(daemons: &[Pid]) -> Result<Vec<i32>> {
     let mut found = Vec::new();
     let mut processes = children_of("self")?;
     processes.retain(|pid| Pid::from_raw(*pid).is_none_or(|pid| !daemons.contains(&pid)));
     while let Some(pid) = processes.pop() {
-        // One that ended meanwhile has no children any more.
+        // A process that ended meanwhile has no children any more.
         processes.extend(children_of(&pid.to_string()).unwrap_or_default());
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         if runs(&stat) {
@@ -87,13 +88,14 @@ fn descendants(daemons: &[Pid]) -> Result<Vec<i32>> {
     Ok(found)
 }
 
-/// From proc_pid_stat(5); a command may contain blanks and parentheses.
+/// Reads the state of proc_pid_stat(5): true if the process runs. The command's name may contain blanks and
+/// parentheses.
 fn runs(stat: &str) -> bool {
     let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
     !matches!(state, None | Some('Z' | 'X'))
 }
 
-/// From `/proc/PID/smaps_rollup`: KiB.
+/// Parses `/proc/PID/smaps_rollup`; returns the PSS in KiB.
 fn pss(rollup: &str) -> Option<u64> {
     let line = rollup.lines().find_map(|line| line.strip_prefix("Pss:"))?;
     line.split_whitespace().next()?.parse().ok()

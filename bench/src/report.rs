@@ -1,4 +1,4 @@
-//! What the samples say, as one JSON document; `markdown` prints the same for people.
+//! The results, as one JSON document; `markdown` prints them for people.
 
 use crate::chance::Chance;
 use crate::leaks::Leaks;
@@ -14,13 +14,13 @@ use std::collections::BTreeMap;
 pub(crate) struct Report {
     pub(crate) scenario: String,
     pub(crate) about: String,
-    /// Seconds since 1970.
+    /// Start of the measurement in seconds since 1970.
     pub(crate) started: u64,
     pub(crate) conditions: Conditions,
     pub(crate) machine: Machine,
-    /// Absent where only peers were measured.
+    /// The program under test; `None` if only peers were measured.
     pub(crate) tote: Option<Subject>,
-    /// First line of what each peer says of its version.
+    /// First line of each peer's version.
     pub(crate) versions: BTreeMap<String, String>,
     pub(crate) candidates: Vec<Row>,
     pub(crate) comparisons: Vec<Compared>,
@@ -34,27 +34,27 @@ pub(crate) struct Conditions {
     pub(crate) rounds: usize,
     pub(crate) warm_up_rounds: usize,
     pub(crate) memory_rounds: usize,
-    /// Pause after each run.
+    /// Pause after each run in milliseconds.
     pub(crate) settle_ms: u64,
 }
 
-/// One candidate's results.
+/// Results of a candidate.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Row {
     pub(crate) name: String,
-    /// What is run, as in the scenario, with its places.
+    /// Command as in the scenario, with its places.
     pub(crate) command: String,
     #[serde(rename = "as")]
     pub(crate) as_user: AsUser,
-    /// Why it was not run.
+    /// Reason why the candidate was not run.
     pub(crate) skipped: Option<String>,
     pub(crate) wall_ms: Option<Summary>,
     pub(crate) peak_rss_mib: Option<Summary>,
-    /// Each reason for which runs did not count, and of how many runs.
+    /// Reasons for which runs did not count, with the number of runs.
     pub(crate) faults: BTreeMap<String, usize>,
 }
 
-/// One comparison's result.
+/// Result of a comparison.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Compared {
     pub(crate) of: String,
@@ -63,13 +63,13 @@ pub(crate) struct Compared {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) steps: Vec<String>,
     pub(crate) at_most: Option<f64>,
-    /// A ratio of medians, or a median where there is nothing to compare it to.
+    /// Ratio of medians, or a median if there is nothing to compare it to.
     pub(crate) found: Option<f64>,
     pub(crate) interval: Option<Interval>,
     pub(crate) verdict: Verdict,
 }
 
-/// Whether a target is met.
+/// Result of checking a target.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Verdict {
@@ -77,22 +77,22 @@ pub(crate) enum Verdict {
     Met,
     /// The whole interval is beyond the target.
     Missed,
-    /// The target lies within the interval: more rounds, or a quieter machine, would tell.
+    /// The target lies within the interval: more rounds, or a quieter machine, would decide.
     Undecided,
-    /// There is no target.
+    /// The comparison has no target.
     NoTarget,
-    /// Some candidate has no samples, or faulty ones.
+    /// A candidate has no samples, or faulty ones.
     NotMeasured(String),
 }
 
 impl Report {
-    /// Whether every run answered as it should and nothing was left behind. Targets have no part in it.
+    /// True if every run gave the expected result and nothing was left behind. Targets do not matter here.
     pub(crate) fn is_sound(&self) -> bool {
         self.leaks.certain.is_empty() && self.candidates.iter().all(|row| row.faults.is_empty())
     }
 }
 
-/// A row for each candidate of `scenario`.
+/// Builds a row for each candidate of `scenario`.
 pub(crate) fn rows(
     scenario: &Scenario,
     samples: &[Sample],
@@ -121,7 +121,7 @@ pub(crate) fn rows(
     rows
 }
 
-/// What the samples say to `comparison`.
+/// Computes the result of a comparison from the samples.
 pub(crate) fn compare(
     comparison: &Comparison,
     rows: &[Row],
@@ -171,7 +171,7 @@ fn judge(interval: Interval, limit: f64) -> Verdict {
     }
 }
 
-/// Why `name` cannot be compared.
+/// Returns the reason why `name` cannot be compared.
 fn hole(name: &str, rows: &[Row], measure: Measure) -> Option<String> {
     let row = rows.iter().find(|row| row.name == name)?;
     let measured = match measure {
@@ -186,7 +186,7 @@ fn hole(name: &str, rows: &[Row], measure: Measure) -> Option<String> {
     }
 }
 
-/// The samples of `candidate` that count for `measure`, in the order of rounds and in its unit.
+/// Returns the samples of `candidate` that count for `measure`, in the order of rounds and in the measure's unit.
 fn counted(samples: &[Sample], candidate: &str, measure: Measure, steps: &[String]) -> Vec<f64> {
     let sound = samples
         .iter()

@@ -1,49 +1,49 @@
-//! One raw measurement, a line of the `.jsonl` file, and how an outcome becomes one.
+//! A raw measurement, which is a line of the `.jsonl` file; and how it is made of an outcome.
 
 use crate::scenario::Expectation;
 use crate::steps::{self, Step};
 use crate::trial::{Ending, Outcome};
 use serde::Serialize;
 
-/// What a run was for.
+/// Purpose of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Pass {
     /// Fills caches; checked, never counted.
     WarmUp,
-    /// Its wall time counts.
+    /// Measures wall time.
     Wall,
-    /// Its peak memory counts; its wall time has the wrapper's in it.
+    /// Measures peak memory; the wall time includes the wrapper's.
     PeakRss,
 }
 
-/// One run.
+/// A run.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Sample {
     pub(crate) candidate: String,
     pub(crate) pass: Pass,
-    /// Every candidate runs once in a round.
+    /// Number of the round; every candidate runs once in a round.
     pub(crate) round: usize,
-    /// Place within the round, from 0.
+    /// Position within the round, from 0.
     pub(crate) position: usize,
     pub(crate) wall_ns: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) peak_rss_kib: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) idle_pss_kib: Option<f64>,
-    /// From the first stamp to the last.
+    /// Time from the first stamp to the last.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) stamps_ns: Option<u64>,
-    /// What the program said of its own steps.
+    /// The program's report about its own steps.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) steps: Vec<Step>,
-    /// Why the run does not count.
+    /// Reason why the run does not count.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) fault: Option<String>,
 }
 
 impl Sample {
-    /// Judges the run of `candidate` at `place`, a round and a position in it.
+    /// Judges the run of `candidate` at `place`, which is its round and position.
     pub(crate) fn judge(
         candidate: &str,
         pass: Pass,
@@ -69,7 +69,8 @@ impl Sample {
         }
     }
 
-    /// Microseconds of the steps whose labels begin with one of `beginnings`; `None` where one of these begins none.
+    /// Sums up the microseconds of the steps whose labels begin with one of `beginnings`; `None` if a beginning has
+    /// no step.
     pub(crate) fn sum_of(&self, beginnings: &[String]) -> Option<u64> {
         let begins = |beginning: &String| self.steps.iter().any(|step| step.label.starts_with(beginning));
         let counts = |step: &&Step| {
@@ -83,7 +84,7 @@ impl Sample {
             .then(|| self.steps.iter().filter(counts).map(|step| step.us).sum())
     }
 
-    /// The sample of a run that could not even be started or waited for.
+    /// Makes the sample of a run that could not be started or waited for.
     pub(crate) fn failed(candidate: &str, pass: Pass, place: (usize, usize), error: &anyhow::Error) -> Self {
         Sample {
             candidate: candidate.to_owned(),
@@ -100,14 +101,15 @@ impl Sample {
     }
 }
 
-/// The largest KiB of the lines that `peak` writes, the last of which is the last of stderr.
+/// Returns the largest number, in KiB, of the lines that `peak` writes; the last line of stderr must be such a
+/// line.
 fn peak(stderr: &str) -> Option<u64> {
     let told = |line: &str| line.strip_prefix("peak: ")?.parse::<u64>().ok();
     told(stderr.lines().last()?)?;
     stderr.lines().filter_map(told).max()
 }
 
-/// From the first to the last of the lines that `stamp` writes; `None` where there are not two.
+/// Returns the time between the first and the last of the lines that `stamp` writes; `None` for fewer than two.
 fn stamps(stderr: &str) -> Option<u64> {
     let told = |line: &str| line.strip_prefix("stamp: ")?.parse::<u64>().ok();
     let stamps: Vec<u64> = stderr.lines().filter_map(told).collect();

@@ -1,5 +1,5 @@
-//! What is measured, as data: a scenario file names the candidates, what they need, what they have to answer and what
-//! is claimed of them. Adding a candidate is adding a paragraph of JSON. The format: `docs/benchmarks.md`.
+//! Scenarios: a file names the candidates, their needs, the expected answers and the claims about them. A new
+//! candidate is a new paragraph of JSON. The format: `docs/benchmarks.md`.
 
 use crate::apparatus;
 use crate::step::Step;
@@ -12,14 +12,14 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Scenario {
-    /// Names the report's files.
+    /// Base name of the report's files.
     pub(crate) name: String,
-    /// What is asked, in a sentence or two; printed above the report.
+    /// Question of the scenario in a sentence or two; printed above the report.
     pub(crate) about: String,
-    /// A run that takes longer is killed and does not count.
+    /// Time limit in milliseconds; a run that takes longer is killed and does not count.
     #[serde(default = "default_time_limit")]
     pub(crate) time_limit_ms: u64,
-    /// Mount points that are unmounted in the private mount namespace in which every candidate runs, where they exist.
+    /// Mount points that are unmounted, if they exist, in the private mount namespace of the candidates.
     #[serde(default)]
     pub(crate) hidden_mounts: Vec<PathBuf>,
     /// C programs compiled for the run: `{program:NAME}`.
@@ -31,13 +31,13 @@ pub(crate) struct Scenario {
     /// OCI bundles made for the run: `{bundle:NAME}`.
     #[serde(default)]
     pub(crate) bundles: BTreeMap<String, Bundle>,
-    /// Directories that candidates keep state in, and have to leave empty: `{state:NAME}`.
+    /// Directories for the state of candidates, which must leave them empty: `{state:NAME}`.
     #[serde(default)]
     pub(crate) states: Vec<String>,
-    /// What else candidates need around them.
+    /// Further environment of the candidates.
     #[serde(default)]
     pub(crate) apparatus: apparatus::Plan,
-    /// How each peer tells its version.
+    /// Commands that print each peer's version.
     #[serde(default)]
     pub(crate) versions: BTreeMap<String, Vec<String>>,
     pub(crate) candidates: Vec<Candidate>,
@@ -49,11 +49,11 @@ fn default_time_limit() -> u64 {
     10_000
 }
 
-/// A C source and how it is compiled.
+/// A C source and its compiler flags.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Program {
-    /// Relative to the scenario file.
+    /// Path of the source, relative to the scenario file.
     pub(crate) source: PathBuf,
     pub(crate) flags: Vec<String>,
 }
@@ -64,38 +64,39 @@ pub(crate) struct Program {
 pub(crate) struct Tree {
     #[serde(default)]
     pub(crate) directories: Vec<PathBuf>,
-    /// Copies of the host's programs, or of those compiled for the run: path to the program's name or its place.
+    /// Copies of the host's programs, or of those compiled for the run: maps the path to the program's name or its
+    /// place.
     #[serde(default)]
     pub(crate) programs: BTreeMap<PathBuf, String>,
-    /// Link to target.
+    /// Symbolic links: maps the link to its target.
     #[serde(default)]
     pub(crate) links: BTreeMap<PathBuf, PathBuf>,
 }
 
-/// An OCI bundle: the runtime's own default specification with what a run of the program needs changed.
+/// An OCI bundle: the runtime's own default specification with the changes that a run of the program needs.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Bundle {
-    /// Run inside the bundle; writes `config.json`.
+    /// Command that is run inside the bundle and writes `config.json`.
     pub(crate) spec: Vec<String>,
     /// The tree that becomes `rootfs`.
     pub(crate) tree: String,
     /// The container's argv.
     pub(crate) args: Vec<String>,
-    /// Absolute paths of the host bound read-only at the same place.
+    /// Absolute paths of the host, bound read-only at the same path.
     #[serde(default)]
     pub(crate) binds: Vec<String>,
-    /// A JSON merge patch (RFC 7396) for what else differs from the default.
+    /// JSON merge patch (RFC 7396) with further changes.
     #[serde(default)]
     pub(crate) patch: serde_json::Value,
 }
 
-/// One thing to run and measure.
+/// A command to run and measure.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Candidate {
     pub(crate) name: String,
-    /// argv; words may hold `{…}` places.
+    /// Command line; words may hold `{…}` places.
     pub(crate) argv: Vec<String>,
     /// Steps before the clock starts.
     #[serde(default)]
@@ -103,26 +104,27 @@ pub(crate) struct Candidate {
     /// Further steps on the clock.
     #[serde(default)]
     pub(crate) then: Vec<Step>,
-    /// Steps after the clock has stopped, also where something failed.
+    /// Steps after the clock has stopped, also after a failure.
     #[serde(default)]
     pub(crate) after: Vec<Step>,
-    /// How often `argv` and `then` are run one after another on one clock, and then `after`; `{n}` counts from 0.
+    /// Number of times that `argv` and `then` are run, one after another on one clock, and then `after`; `{n}`
+    /// counts from 0.
     #[serde(default = "once")]
     pub(crate) times: usize,
-    /// How many processes are left when the clock stops, for `after` to end.
+    /// Number of processes that are left when the clock stops, for `after` to end.
     #[serde(default)]
     pub(crate) leaves: usize,
-    /// Of which program's processes the memory is told that are left: PSS, in the mean, once they have come to rest.
+    /// Program of which the processes left are measured: their mean PSS, once they have come to rest.
     pub(crate) idle: Option<String>,
-    /// Only every so many rounds have this candidate, from the first on.
+    /// The candidate runs only in every `every`th round, beginning with the first.
     #[serde(default = "once")]
     pub(crate) every: usize,
     #[serde(default, rename = "as")]
     pub(crate) as_user: AsUser,
-    /// Programs that have to be in PATH, besides the first word of `argv`.
+    /// Programs that must be in PATH, besides the first word of `argv`.
     #[serde(default)]
     pub(crate) needs: Vec<String>,
-    /// Added to the candidate's small environment; values may hold `{…}` places.
+    /// Variables added to the candidate's small environment; values may hold `{…}` places.
     #[serde(default)]
     pub(crate) env: BTreeMap<String, String>,
     #[serde(default)]
@@ -133,17 +135,17 @@ fn once() -> usize {
     1
 }
 
-/// Whose process a candidate is.
+/// The user that a candidate runs as.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum AsUser {
     #[default]
     Root,
-    /// The user of `--as-user`; the caller where the caller is not root.
+    /// The user of `--as-user`; the caller if the caller is not root.
     User,
 }
 
-/// What a run has to answer for its time to count.
+/// The expected result, without which a run does not count.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Expectation {
@@ -152,7 +154,7 @@ pub(crate) struct Expectation {
     pub(crate) stdout: Text,
 }
 
-/// What has to be on stdout.
+/// The expected text on stdout.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Text {
@@ -179,28 +181,28 @@ impl Text {
     }
 }
 
-/// A quantity that is measured.
+/// A measured quantity.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub(crate) enum Measure {
-    /// From before the start until after the reaping, milliseconds.
+    /// Milliseconds from before the start until after the reaping.
     #[default]
     #[serde(rename = "wall-ms")]
     Wall,
     /// The largest resident set among the candidate's processes, MiB.
     #[serde(rename = "peak-rss-mib")]
     PeakRss,
-    /// What each process of [`Candidate::idle`] occupies, PSS, MB.
+    /// Mean PSS of the processes of [`Candidate::idle`], MB.
     #[serde(rename = "idle-pss-mb")]
     IdlePss,
-    /// From the first to the last `stamp: NANOSECONDS` on stderr, milliseconds.
+    /// Milliseconds from the first to the last `stamp: NANOSECONDS` on stderr.
     #[serde(rename = "stamps-ms")]
     Stamps,
-    /// The sum of some of the steps that the program tells with `--timings`, milliseconds.
+    /// Milliseconds of some of the steps that the program reports with `--timings`, summed up.
     #[serde(rename = "steps-ms")]
     Steps,
 }
 
-/// Medians set side by side: `of` / `to`, or `of` alone where `to` is absent.
+/// A comparison of medians: `of` / `to`, or `of` alone without `to`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Comparison {
@@ -208,15 +210,15 @@ pub(crate) struct Comparison {
     pub(crate) to: Option<String>,
     #[serde(default)]
     pub(crate) measure: Measure,
-    /// For [`Measure::Steps`]: how their labels begin.
+    /// For [`Measure::Steps`]: beginnings of their labels.
     #[serde(default)]
     pub(crate) steps: Vec<String>,
-    /// The target; without one the comparison only informs.
+    /// The target; without one the comparison is only informative.
     pub(crate) at_most: Option<f64>,
 }
 
 impl Scenario {
-    /// Reads a scenario's text. Fails on what could not be measured or would be measured under two names.
+    /// Parses a scenario. Fails if it cannot be measured, or names two candidates alike.
     pub(crate) fn parse(text: &str) -> Result<Self> {
         let scenario: Scenario = serde_json::from_str(text).context("read the scenario")?;
         ensure!(
@@ -271,7 +273,8 @@ impl Scenario {
 }
 
 impl Scenario {
-    /// Leaves the candidates whose names contain one of `words`, what those are compared with, and their comparisons.
+    /// Keeps the candidates whose names contain one of `words`, those that they are compared with, and their
+    /// comparisons.
     pub(crate) fn only(&mut self, words: &[String]) -> Result<()> {
         let wanted = |name: &str| words.is_empty() || words.iter().any(|word| name.contains(word));
         self.comparisons.retain(|comparison| wanted(&comparison.of));
@@ -287,12 +290,12 @@ impl Scenario {
 }
 
 impl Candidate {
-    /// All steps beside `argv`.
+    /// Iterates over all steps except `argv`.
     pub(crate) fn steps(&self) -> impl Iterator<Item = &Step> {
         self.before.iter().chain(&self.then).chain(&self.after)
     }
 
-    /// The candidate for people: what is on the clock, and around it.
+    /// Formats the candidate for people: the steps on the clock, and around it.
     pub(crate) fn told(&self) -> String {
         let join = |steps: &[Step]| steps.iter().map(Step::told).collect::<Vec<_>>().join("; ");
         let mut text = String::new();

@@ -19,13 +19,13 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// A candidate that fails this often in a row is not run again.
+/// Number of failures in a row after which a candidate is not run again.
 const PATIENCE: usize = 3;
 
-/// Everything that is needed to run candidates.
+/// State of a measurement.
 #[derive(Debug)]
 pub(crate) struct Session {
-    /// Ends before the stage is removed.
+    /// Environment of the candidates; must end before the stage is removed.
     apparatus: Apparatus,
     stage: Stage,
     runner: Runner,
@@ -35,7 +35,7 @@ pub(crate) struct Session {
     order: Chance,
     settle: Duration,
     ready: Vec<Ready>,
-    /// Why a candidate was not run, by its name.
+    /// Candidates that were not run, with the reason.
     pub(crate) skipped: BTreeMap<String, String>,
     raw: File,
     containers: usize,
@@ -45,12 +45,12 @@ pub(crate) struct Session {
 #[derive(Clone, Debug)]
 struct Ready {
     candidate: Candidate,
-    /// Failures since the last success.
+    /// Number of failures since the last success.
     faults: usize,
 }
 
 impl Session {
-    /// Prepares `scenario`, read from a file in `directory`. Samples go to `raw` as they come.
+    /// Prepares `scenario`, read from a file in `directory`. Samples are written to `raw` as they come.
     pub(crate) fn open(
         scenario: &Scenario,
         directory: &Path,
@@ -101,7 +101,7 @@ impl Session {
         Ok(session)
     }
 
-    /// Why `candidate` cannot run here is the error.
+    /// Checks whether `candidate` can run here; the error is the reason if it cannot.
     fn admit(&self, candidate: &Candidate, root: bool) -> Result<(), String> {
         if candidate.as_user == AsUser::Root && !root {
             return Err("needs root".to_owned());
@@ -128,7 +128,8 @@ impl Session {
         Ok(())
     }
 
-    /// The places that stand for the same in all steps. What is noted is filled in once it is known.
+    /// Collects the places that have one value in all steps. Places of noted values stand for themselves until they
+    /// are known.
     fn places(&self, candidate: &Candidate) -> BTreeMap<String, String> {
         let mut places = self.stage.places.clone();
         for step in candidate.steps() {
@@ -139,7 +140,8 @@ impl Session {
         places
     }
 
-    /// What could not be made is the error.
+    /// Checks that the parts of the environment that a candidate needs exist; the error is the reason why one is
+    /// missing.
     fn needs_apparatus(&self, candidate: &Candidate) -> Result<(), String> {
         let further = candidate.steps().filter_map(Step::argv).flatten();
         for word in candidate.argv.iter().chain(further) {
@@ -243,7 +245,7 @@ impl Session {
         })
     }
 
-    /// Removes what was prepared and tells what the candidates left behind.
+    /// Removes the preparations, and returns what the candidates left behind.
     pub(crate) fn close(mut self) -> Result<Leaks> {
         self.apparatus.take_down()?;
         let states = self.stage.take_states()?;
@@ -257,7 +259,7 @@ impl Session {
     }
 }
 
-/// The steps with their places filled in and their programs found, as often as `times` says.
+/// Fills in the places of steps and finds their programs; repeats them `times` times.
 fn steps(steps: &[Step], times: usize, places: &BTreeMap<String, String>) -> Result<Vec<Step>> {
     let mut places = places.clone();
     let mut found = Vec::with_capacity(steps.len() * times);
@@ -280,7 +282,7 @@ fn steps(steps: &[Step], times: usize, places: &BTreeMap<String, String>) -> Res
     Ok(found)
 }
 
-/// The file of a program, as `/proc/PID/exe` has it.
+/// Returns the file of a program, as `/proc/PID/exe` shows it.
 fn idle(program: &str, places: &BTreeMap<String, String>) -> Result<PathBuf> {
     let name = expand(program, places)?;
     let path = find_program(&name).with_context(|| format!("find {name}"))?;

@@ -1,8 +1,9 @@
-//! `bench images --set DIR`: how much space eight images of one distribution take, in layers and in a store that keeps
+//! `bench images --set DIR`: disk space of eight images of one distribution, in layers and in a store that keeps
 //! every file once.
 //!
-//! Nothing is timed, so the archives are made once and kept in DIR. What is counted is what `tote system df` prints, in
-//! a store on its own and in one on the same XFS as a copy of the host's `/usr`, where files can share their blocks.
+//! The archives are made once and kept in DIR, because nothing is timed. The numbers are those of `tote system df`,
+//! for a store on its own and for one on the same XFS as a copy of the host's `/usr`, where files can share their
+//! blocks.
 
 mod peer;
 mod tree;
@@ -17,7 +18,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Each image and the package that it has besides the base; the base has none.
+/// Each image with the package that it has besides the base; the base has none.
 const IMAGES: [(&str, Option<&str>); 8] = [
     ("base", None),
     ("nginx", Some("nginx")),
@@ -29,10 +30,10 @@ const IMAGES: [(&str, Option<&str>); 8] = [
     ("gcc", Some("gcc")),
 ];
 
-/// MiB of the XFS; what is not written takes no space.
+/// Size of the XFS in MiB; unwritten parts take no space.
 const DISK: u64 = 16 << 10;
 
-/// What `tote system df` says of the store, in bytes on disk.
+/// Numbers of `tote system df` about the store, in bytes on disk.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all(deserialize = "PascalCase"))]
 struct Space {
@@ -42,7 +43,7 @@ struct Space {
     host: u64,
 }
 
-/// The line of `tote system df --format json`.
+/// A line of `tote system df --format json`.
 #[derive(Deserialize)]
 struct Row {
     #[serde(rename = "Bytes")]
@@ -51,16 +52,16 @@ struct Row {
 
 #[derive(Debug, Serialize)]
 struct Report {
-    /// Seconds since 1970.
+    /// Start in seconds since 1970.
     started: u64,
     images: Vec<&'static str>,
     alone: Space,
     with_host: Space,
-    /// Bytes on disk of the same archives in docker's overlay2, where there is a docker.
+    /// Bytes on disk of the same archives in docker's overlay2; `None` without docker.
     docker: Option<u64>,
 }
 
-/// Makes the archives that are missing, fills both stores, and writes `images-set.md` and `.json`.
+/// Makes missing archives, fills both stores, and writes `images-set.md` and `.json`.
 pub(crate) fn run(directory: &Path, options: &Options) -> Result<()> {
     let tote = options.tote.as_deref().context("--set needs --tote")?;
     ensure!(rustix::process::geteuid().is_root(), "--set needs root");
@@ -110,7 +111,7 @@ fn fill_both(tote: &Path, archives: &[PathBuf], scratch: &Path) -> Result<(Told,
     Ok((alone, with_host?))
 }
 
-/// Loads all into a new store and asks how large it is.
+/// Loads all archives into a new store and measures it.
 fn fill(tote: &Path, archives: &[PathBuf], root: &Path) -> Result<Told> {
     for archive in archives {
         let mut load = Command::new(tote);
@@ -126,7 +127,7 @@ fn fill(tote: &Path, archives: &[PathBuf], root: &Path) -> Result<Told> {
     Ok((row.bytes, text))
 }
 
-/// The first line of all is that of images.
+/// Parses the first line, which is that of images.
 fn images_of(lines: &str) -> Result<Row> {
     let line = lines.lines().next().context("it says nothing")?;
     serde_json::from_str(line).context("no row of images")

@@ -23,7 +23,7 @@ use std::os::unix::fs::{DirBuilderExt, PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Where programs are looked for, and the PATH of every candidate.
+/// Search path for programs, and the PATH of every candidate.
 pub(crate) const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 const PEAK_SOURCE: &str = include_str!("../floor/peak.c");
@@ -34,19 +34,19 @@ pub(crate) struct Stage {
     scratch: PathBuf,
     /// Values of the places in argv templates.
     pub(crate) places: BTreeMap<String, String>,
-    /// In the name of everything made for this run.
+    /// Word in the names of all objects made for this run.
     pub(crate) tag: String,
-    /// The program that tells another's peak memory.
+    /// Program that reports another program's peak memory.
     pub(crate) peak: PathBuf,
     /// XDG_RUNTIME_DIR of the unprivileged user.
     pub(crate) runtime_dir: PathBuf,
-    /// Where a tmpfs is mounted for what runtimes keep.
+    /// Mount point of a tmpfs for the state of runtimes.
     states: Option<PathBuf>,
 }
 
 impl Stage {
-    /// Prepares what `scenario`, whose file is in `directory`, asks for. Bundles whose runtime is absent are left out.
-    /// `private` says whether the mount namespace is this program's own.
+    /// Prepares the needs of `scenario`, whose file is in `directory`. Bundles whose runtime is missing are left
+    /// out. `private` is true if the mount namespace is this program's own.
     pub(crate) fn set_up(
         scenario: &Scenario,
         directory: &Path,
@@ -119,7 +119,7 @@ impl Stage {
         Ok(())
     }
 
-    /// The state that candidates left, which goes with this where it is in memory.
+    /// Lists the state that candidates left, and unmounts it if it is in memory.
     pub(crate) fn take_states(&mut self) -> Result<Vec<String>> {
         let mut left = Vec::new();
         for (_, path) in self
@@ -141,7 +141,7 @@ impl Stage {
         Ok(left)
     }
 
-    /// Removes everything. Refuses while something is mounted below, since removing would go through the mount.
+    /// Removes everything. Refuses if there is a mount below, because the removal would go through it.
     pub(crate) fn remove(&self) -> Result<()> {
         if let Some(mount) = mountinfo::read()?
             .iter()
@@ -168,7 +168,7 @@ impl Stage {
     }
 }
 
-/// After an error: what should have been done, with nobody left to tell.
+/// Cleans up after an error; failures cannot be reported any more.
 impl Drop for Stage {
     fn drop(&mut self) {
         if self.scratch.exists() {
@@ -177,7 +177,7 @@ impl Drop for Stage {
     }
 }
 
-/// The program `name`: itself where it has a slash, else the first in [`PATH`].
+/// Finds the program `name`: a path if it has a slash, else the first match in [`PATH`].
 pub(crate) fn find_program(name: &str) -> Option<PathBuf> {
     let executable = |path: &PathBuf| {
         fs::metadata(path).is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
@@ -249,7 +249,7 @@ fn make_bundle(bundle: &Bundle, tree: &Tree, root: &Path, places: &BTreeMap<Stri
     fs::write(&path, config.to_string()).with_context(|| format!("write {}", path.display()))
 }
 
-/// Leaves the runtime's default specification as it is, but for the program, the terminal and the binds.
+/// Adapts the runtime's default specification: the program, the terminal and the binds; the rest is left unchanged.
 fn adapt(config: &mut Value, bundle: &Bundle) -> Result<()> {
     let process = config
         .get_mut("process")
@@ -268,7 +268,7 @@ fn adapt(config: &mut Value, bundle: &Bundle) -> Result<()> {
     Ok(())
 }
 
-/// A JSON merge patch (RFC 7396), but that a patch of `null` as a whole is none.
+/// Applies a JSON merge patch (RFC 7396), except that a patch of `null` as a whole changes nothing.
 fn merge(target: &mut Value, patch: &Value) {
     match patch {
         Value::Null => {}

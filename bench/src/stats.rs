@@ -1,12 +1,12 @@
 //! Robust summaries of samples: order statistics, and bootstrap intervals of the median and of a ratio of medians.
 //!
-//! Start-up times have a hard floor and a long tail, so means say more about the neighbours than about the program;
-//! everything here rests on quantiles. Units are the caller's.
+//! Start-up times have a hard floor and a long tail, so means depend more on other processes than on the program.
+//! Therefore everything here is based on quantiles. Units are the caller's.
 
 use crate::chance::Chance;
 use serde::Serialize;
 
-/// Resamples per interval: the ends of a 95% interval then rest on 100 resamples each.
+/// Number of resamples per interval: the ends of a 95% interval then rest on 100 resamples each.
 const RESAMPLES: usize = 4000;
 
 /// An interval with 95% confidence, by the percentile bootstrap.
@@ -16,32 +16,32 @@ pub(crate) struct Interval {
     pub(crate) high: f64,
 }
 
-/// What one candidate's samples of one quantity say.
+/// Summary of a candidate's samples of one quantity.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Summary {
     /// Number of samples.
     pub(crate) n: usize,
     pub(crate) min: f64,
     pub(crate) median: f64,
-    /// The interval of the median.
+    /// Interval of the median.
     pub(crate) median_interval: Interval,
     pub(crate) p95: f64,
-    /// The distance between the quartiles.
+    /// Distance between the quartiles.
     pub(crate) iqr: f64,
-    /// Mean of the fastest three quarters: the statistic of the thesis' tool ("best 15 of 20"), for comparison only,
-    /// since it hides a slow quarter.
+    /// Mean of the fastest three quarters: the statistic of the thesis' tool ("best 15 of 20"), for comparison
+    /// only, since it hides a slow quarter.
     pub(crate) best_three_quarters_mean: f64,
 }
 
-/// How two medians relate.
+/// Ratio of two medians.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(crate) struct Ratio {
     pub(crate) of_medians: f64,
     pub(crate) interval: Interval,
 }
 
-/// The quantile `q` (0 to 1) of ascending samples, interpolated linearly between neighbours (Hyndman and Fan, type 7).
-/// NaN where there are none.
+/// Computes the quantile `q` (0 to 1) of ascending samples, interpolated linearly between neighbours (Hyndman and
+/// Fan, type 7). NaN without samples.
 pub(crate) fn quantile(ascending: &[f64], q: f64) -> f64 {
     let Some(last) = ascending.len().checked_sub(1) else {
         return f64::NAN;
@@ -52,13 +52,13 @@ pub(crate) fn quantile(ascending: &[f64], q: f64) -> f64 {
     ascending[below] + (ascending[above] - ascending[below]) * (place - below as f64)
 }
 
-/// The median of samples in any order, which it may rearrange. NaN where there are none.
+/// Computes the median of samples in any order, which it may rearrange. NaN without samples.
 pub(crate) fn median(samples: &mut [f64]) -> f64 {
     samples.sort_unstable_by(f64::total_cmp);
     quantile(samples, 0.5)
 }
 
-/// The summary of samples in any order; `None` where there are none.
+/// Summarises samples in any order; `None` without samples.
 pub(crate) fn summarise(samples: &[f64], chance: &mut Chance) -> Option<Summary> {
     let mut ascending = samples.to_vec();
     ascending.sort_unstable_by(f64::total_cmp);
@@ -75,9 +75,9 @@ pub(crate) fn summarise(samples: &[f64], chance: &mut Chance) -> Option<Summary>
     })
 }
 
-/// The ratio of the medians of two candidates that were measured in the same rounds: `of[i]` and `to[i]` belong to the
-/// same round. Rounds, not samples, are drawn again, so what slowed a whole round moves both medians together and does
-/// not widen the interval. `None` where the lengths differ or there are no samples.
+/// Computes the ratio of the medians of two candidates that were measured in the same rounds: `of[i]` and `to[i]`
+/// belong to the same round. Rounds, not samples, are drawn again, so an influence on a whole round moves both
+/// medians together and does not widen the interval. `None` if the lengths differ or there are no samples.
 pub(crate) fn ratio(of: &[f64], to: &[f64], chance: &mut Chance) -> Option<Ratio> {
     if of.len() != to.len() || of.is_empty() {
         return None;

@@ -1,10 +1,10 @@
-//! One of several things that a candidate does, and the words of its command line, in which places are filled in.
+//! A step of a candidate, and the words of its command line, in which places are filled in.
 
 use anyhow::{Result, bail};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// A step: a command, the same one many times, one whose answer later steps need, or a wait.
+/// A step: a command, a repeated command, a command whose output later steps need, or a wait.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 #[serde(untagged)]
 pub(crate) enum Step {
@@ -14,7 +14,7 @@ pub(crate) enum Step {
     Repeat(Repeat),
 }
 
-/// What is waited for.
+/// The condition of a wait.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Wait {
@@ -22,7 +22,7 @@ pub(crate) enum Wait {
     Reap,
 }
 
-/// A command whose stdout, without what is blank around it, is the place `{noted:NAME}` of the steps after it.
+/// A command whose stdout, trimmed, becomes the place `{noted:NAME}` of the steps after it.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Note {
@@ -32,7 +32,7 @@ pub(crate) struct Note {
     pub(crate) argv: Vec<String>,
 }
 
-/// A command that is run so many times, one after another; `{n}` counts from 0.
+/// A command that is run several times, one after another; `{n}` counts from 0.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Repeat {
@@ -42,7 +42,7 @@ pub(crate) struct Repeat {
 }
 
 impl Note {
-    /// How the place is written.
+    /// Returns the name of the place.
     pub(crate) fn place(&self) -> String {
         format!("noted:{}", self.name)
     }
@@ -56,7 +56,7 @@ impl Step {
         }
     }
 
-    /// The same step with another argv.
+    /// Returns the step with another argv.
     pub(crate) fn with(&self, argv: Vec<String>) -> Self {
         match self {
             Step::Note(note) => Step::Note(Note {
@@ -67,7 +67,7 @@ impl Step {
         }
     }
 
-    /// How often it is carried out.
+    /// Returns the number of runs.
     pub(crate) fn times(&self) -> usize {
         match self {
             Step::Repeat(repeat) => repeat.times,
@@ -75,7 +75,7 @@ impl Step {
         }
     }
 
-    /// Whether it does anything.
+    /// True if the step runs at all.
     pub(crate) fn runs(&self) -> bool {
         self.times() > 0
     }
@@ -91,7 +91,7 @@ impl Step {
     }
 }
 
-/// Replaces every `{NAME}` in `template` by its value. There is no escape: a place is always a place.
+/// Replaces every `{NAME}` in `template` by its value. Braces cannot be escaped.
 pub(crate) fn expand(template: &str, places: &BTreeMap<String, String>) -> Result<String> {
     let mut expanded = String::new();
     let mut rest = template;
@@ -110,7 +110,7 @@ pub(crate) fn expand(template: &str, places: &BTreeMap<String, String>) -> Resul
     Ok(expanded)
 }
 
-/// The words of an argv with their places filled in. A word with `{A..B}` stands for one word for each number from A to B.
+/// Fills the places into the words of an argv. A word with `{A..B}` becomes a word for each number from A to B.
 pub(crate) fn words(argv: &[String], places: &BTreeMap<String, String>) -> Result<Vec<String>> {
     let mut words = Vec::with_capacity(argv.len());
     for word in argv {
@@ -126,7 +126,7 @@ pub(crate) fn words(argv: &[String], places: &BTreeMap<String, String>) -> Resul
     Ok(words)
 }
 
-/// What stands before the first `{A..B}`, the numbers, and what stands after it.
+/// Splits a word at the first `{A..B}`: the text before, the numbers, and the text after.
 fn range(word: &str) -> Option<(&str, std::ops::RangeInclusive<usize>, &str)> {
     let places = word.match_indices('{').filter_map(|(open, _)| {
         let (place, after) = word.get(open + 1..)?.split_once('}')?;

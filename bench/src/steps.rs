@@ -1,20 +1,20 @@
-//! What a program says of its own steps with `--timings`: lines `timings: MICROSECONDS LABEL` on stderr, in order, the
-//! last of them `timings: MICROSECONDS total`.
+//! A program's report about its own steps with `--timings`: lines `timings: MICROSECONDS LABEL` on stderr, in
+//! order, the last of them `timings: MICROSECONDS total`.
 
 use serde::Serialize;
 
-/// The label of the line that sums up.
+/// Label of the line with the total.
 pub(crate) const TOTAL: &str = "total";
 
-/// One line.
+/// A line of the report.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Step {
     pub(crate) label: String,
-    /// Microseconds.
+    /// Duration in microseconds.
     pub(crate) us: u64,
 }
 
-/// The steps in `stderr`; other lines are somebody else's. A label that comes twice stands once, with the sum.
+/// Parses the steps in `stderr`; other lines are ignored. Lines with one label are summed up.
 pub(crate) fn parse(stderr: &str) -> Vec<Step> {
     let mut steps: Vec<Step> = Vec::new();
     for line in stderr.lines() {

@@ -1,4 +1,4 @@
-//! Where a program's time goes, by its own account, and how much of the wall time that account covers.
+//! A program's time by its own report, and how much of the wall time the report covers.
 
 use crate::chance::Chance;
 use crate::sample::{Pass, Sample};
@@ -6,27 +6,27 @@ use crate::stats::{Summary, median, summarise};
 use crate::steps::TOTAL;
 use serde::Serialize;
 
-/// One candidate's steps.
+/// Steps of a candidate.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Breakdown {
     pub(crate) candidate: String,
     /// Median wall time, measured from outside.
     pub(crate) wall_us: f64,
-    /// Median of what the program calls its total.
+    /// Median of the program's own total.
     pub(crate) total_us: f64,
-    /// In the program's order, the total last.
+    /// Steps in the program's order, the total last.
     pub(crate) steps: Vec<StepRow>,
 }
 
-/// One step over all runs.
+/// A step over all runs.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct StepRow {
     pub(crate) label: String,
-    /// Microseconds, of the runs that had the step.
+    /// Microseconds in the runs that had the step.
     pub(crate) us: Summary,
 }
 
-/// The steps of `candidate` over the runs that count. `None` where no run told a total.
+/// Summarises the steps of `candidate` over the runs that count. `None` if no run reported a total.
 pub(crate) fn break_down(candidate: &str, samples: &[Sample], chance: &mut Chance) -> Option<Breakdown> {
     let runs: Vec<&Sample> = samples
         .iter()

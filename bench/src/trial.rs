@@ -1,11 +1,11 @@
-//! One run of one candidate, a program or several in order: started, timed, reaped, and cleaned up after.
+//! A run of a candidate, which is a program or several in order: started, timed, reaped, and cleaned up.
 //!
 //! The clock is CLOCK_MONOTONIC (`Instant`) from before the start to after the reaping. Programs that keep this
-//! process's user start through posix_spawn(3); a change of user makes std fork instead, and what that adds is measured
-//! by a candidate of its own. Streams are memory files: no reader has to run next to the program, and no stdio of the
-//! host can be chowned by a runtime that does so.
+//! process's user start through posix_spawn(3); a change of user makes std fork instead, and the cost of that is
+//! measured by a candidate of its own. Streams are memory files, so that no reader must run next to the program,
+//! and no runtime can change the owner of the host's standard streams.
 //!
-//! This process is a subreaper, so whatever a program leaves behind becomes its child and is found.
+//! This process is a subreaper, so processes that a program leaves behind become its children and are found.
 
 use crate::account::Account;
 use crate::interruption;
@@ -27,62 +27,63 @@ use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// More of a stream than this is not looked at.
+/// Number of bytes of a stream that are read.
 const STREAM_LIMIT: usize = 64 * 1024;
 
-/// When steps are run that prepare.
+/// Name of the phase of preparing steps.
 const BEFORE: &str = "before";
 
-/// How long what a program left behind may take to end by itself: a pid namespace is torn down after its owner is gone.
+/// Time for processes left behind to end by themselves: a pid namespace is torn down after its owner has ended.
 pub(crate) const GRACE: Duration = Duration::from_secs(2);
 
-/// Programs ready to run.
+/// Programs that are ready to run.
 #[derive(Clone, Debug)]
 pub(crate) struct Trial {
-    /// Off the clock; all have to exit with 0.
+    /// Steps before the clock starts; all must exit with 0.
     pub(crate) before: Vec<Step>,
-    /// On the clock; the first that does not exit with `exit` is the last. The first word of each argv is a path.
+    /// Steps on the clock; a step that does not exit with `exit` is the last. The first word of each argv is a
+    /// path.
     pub(crate) timed: Vec<Step>,
-    /// Off the clock, whatever happened; all have to exit with 0.
+    /// Steps after the clock has stopped, run even after a failure; all must exit with 0.
     pub(crate) after: Vec<Step>,
-    /// The exit code of the programs on the clock.
+    /// Expected exit code of the programs on the clock.
     pub(crate) exit: i32,
-    /// How many processes the programs on the clock leave for those after it to end.
+    /// Number of processes that the programs on the clock leave for later steps to end.
     pub(crate) leaves: usize,
-    /// The program whose processes are left, and whose memory is told.
+    /// Program of the processes left, whose memory is measured.
     pub(crate) idle: Option<PathBuf>,
     /// The whole environment.
     pub(crate) env: Vec<(String, String)>,
-    /// Who runs it, where that is not this process's user.
+    /// User that runs the programs; `None` for this process's.
     pub(crate) account: Option<Account>,
 }
 
-/// What a run gave.
+/// Outcome of a run.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) wall: Duration,
     pub(crate) ending: Ending,
     pub(crate) stdout: Vec<u8>,
     pub(crate) stderr: Vec<u8>,
-    /// What each process of [`Trial::idle`] occupies: KiB, in the mean.
+    /// Mean PSS of the processes of [`Trial::idle`] in KiB.
     pub(crate) idle_pss_kib: Option<f64>,
-    /// Processes that were left behind, outlived the grace and had to be killed.
+    /// Number of processes that were left behind, outlived the grace and had to be killed.
     pub(crate) stragglers: usize,
-    /// What went wrong beside the ending: before or after the clock, or with the processes that were left.
+    /// Any other failure: before or after the clock, or with the processes that were left.
     pub(crate) trouble: Option<String>,
 }
 
-/// How a run ended.
+/// End of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
     Exited(i32),
-    /// By this signal.
+    /// Ended by this signal.
     Signaled(i32),
-    /// It did not end in time and was killed.
+    /// Killed because it exceeded the time limit.
     TimedOut,
 }
 
-/// Runs trials one after another.
+/// The runner of trials, one after another.
 #[derive(Debug)]
 pub(crate) struct Runner {
     stdin: File,
@@ -91,7 +92,7 @@ pub(crate) struct Runner {
     time_limit: Duration,
     /// Children of this process that no candidate left behind.
     kept: Vec<Pid>,
-    /// What steps of this run have noted, by how its place is written.
+    /// Values noted by steps of this run, by the name of their place.
     noted: BTreeMap<String, String>,
 }
 
@@ -114,7 +115,7 @@ impl Runner {
         })
     }
 
-    /// Runs `trial` once. Fails where it could not be started or waited for, which is not the program's fault alone.
+    /// Runs `trial` once. Fails if it could not be started or waited for, which may not be the program's fault.
     pub(crate) fn run(&mut self, trial: &Trial) -> Result<Outcome> {
         self.noted.clear();
         self.empty_streams()?;
@@ -160,11 +161,11 @@ impl Runner {
         Ok((start.elapsed(), ending))
     }
 
-    /// What went wrong, if anything did: the first failure, while the steps after it are run all the same.
+    /// Runs steps off the clock; returns the first failure. Steps after a failure are run all the same.
     fn off_the_clock(&mut self, trial: &Trial, when: &str, steps: &[Step]) -> Result<Option<String>> {
         let mut trouble = None;
         for step in steps {
-            // What comes after the clock is for what was begun, whatever has come.
+            // Steps after the clock are run even after a signal, because they clean up.
             if when == BEFORE && interruption::pending() {
                 break;
             }
@@ -173,7 +174,7 @@ impl Runner {
             }
             let mut command = step.argv().map(|argv| self.command(trial, argv)).transpose()?;
             if let Some(command) = &mut command {
-                // A ^C of the terminal's is not for it.
+                // A separate process group, so that ^C at the terminal does not end it.
                 command.process_group(0);
             }
             let ending = self.step(command)?;
@@ -192,7 +193,8 @@ impl Runner {
         Ok(trouble)
     }
 
-    /// Prepared beforehand, so that only their run is on the clock. `None` is the wait for what was left.
+    /// Builds the commands beforehand, so that only their run is on the clock. `None` is a wait for processes that
+    /// were left.
     fn commands(&self, trial: &Trial, steps: &[Step]) -> Result<Vec<Option<Command>>> {
         let commands = steps
             .iter()
@@ -211,7 +213,7 @@ impl Runner {
             .spawn()
             .with_context(|| format!("start {}", command.get_program().display()))?;
         let pid = Pid::from_child(&child);
-        // Opened while the program runs; only the end of the wait is on the clock.
+        // The pidfd is opened while the program runs; only the end of the wait is on the clock.
         let pidfd = pidfd_open(pid, PidfdFlags::empty()).context("open a pidfd")?;
         let in_time = ends_within(&pidfd, self.time_limit)?;
         if !in_time {
@@ -221,7 +223,8 @@ impl Runner {
         Ok(if in_time { ending(status) } else { Ending::TimedOut })
     }
 
-    /// Reaps everything that was left behind, killing what does not end within the grace. Returns how many were killed.
+    /// Reaps all processes that were left behind; kills those that outlive the grace. Returns the number of killed
+    /// ones.
     fn sweep(&self, grace: Duration) -> Result<usize> {
         let deadline = Instant::now() + grace;
         let mut killed = 0;
@@ -271,7 +274,7 @@ impl Runner {
             .stdout(stream(&self.stdout)?)
             .stderr(stream(&self.stderr)?);
         if let Some(account) = &trial.account {
-            // std drops the supplementary groups along with the user id
+            // std drops the supplementary groups along with the user id.
             command.uid(account.uid).gid(account.gid);
         }
         Ok(command)
@@ -285,7 +288,7 @@ fn ending(status: ExitStatus) -> Ending {
     }
 }
 
-/// Leaves the place in the stream alone: programs that still run share it.
+/// Reads a stream without moving its file position, which running programs share.
 fn contents(stream: &File) -> Result<Vec<u8>> {
     let mut bytes = vec![0; STREAM_LIMIT];
     let length = stream.read_at(&mut bytes, 0).context("read a memory file")?;
@@ -304,9 +307,9 @@ fn ends_within(pidfd: &OwnedFd, limit: Duration) -> Result<bool> {
     }
 }
 
-/// Waits up to `left` for a child of this process, then kills it. Returns 1 where it was killed.
+/// Waits up to `left` for a child of this process, then kills it. Returns 1 if it was killed.
 fn await_or_kill(pid: Pid, left: Duration) -> Result<usize> {
-    // Not reaped yet, so the number cannot have passed to another process.
+    // The process is not reaped yet, so the number cannot have passed to another.
     let pidfd = pidfd_open(pid, PidfdFlags::empty()).context("open a pidfd")?;
     if ends_within(&pidfd, left)? {
         return Ok(0);

@@ -1,15 +1,15 @@
-//! The private mount namespace in which all candidates run, so that all meet the same conditions.
+//! The private mount namespace in which all candidates run, so that all have the same conditions.
 //!
-//! Some peers refuse the host's cgroup layout (crun: "cgroups in hybrid mode not supported") unless a mount is out of
-//! sight. The whole program therefore re-executes itself once through unshare(1) and unmounts there what the scenario
-//! hides. Nothing is unmounted before it is certain that this namespace is not the one the program was started in, and
-//! that nothing propagates out of it.
+//! Some peers refuse the host's cgroup layout (crun: "cgroups in hybrid mode not supported") unless a mount is
+//! hidden. The whole program therefore re-executes itself once through unshare(1), and there unmounts what the
+//! scenario hides. It unmounts nothing before it is certain that this namespace is not the one the program was
+//! started in, and that nothing propagates out of it.
 //!
-//! An empty tmpfs takes the place of what was unmounted: the directory that comes to light belongs to the host's file
+//! An empty tmpfs is mounted instead: the directory below an unmounted file system belongs to the host's file
 //! system, and crun 1.8 leaves a directory there for every container.
 //!
-//! `/dev/null` is a node of this namespace too: some runtimes give the container's user their standard streams, and with
-//! them the host's node.
+//! `/dev/null` is a private node too: some runtimes give their standard streams to the container's user, and would
+//! change the host's node.
 
 use crate::apparatus::{Plan, succeed};
 use crate::mountinfo;
@@ -21,22 +21,22 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
 
-/// Holds the name of the mount namespace outside while inside.
+/// Variable that holds the name of the outer mount namespace inside the private one.
 const OUTSIDE: &str = "TOTE_BENCH_OUTSIDE";
 
-/// The conditions that all candidates share.
+/// Conditions that all candidates share.
 #[derive(Clone, Debug)]
 pub(crate) struct World {
-    /// Whether the mount namespace is this program's own.
+    /// True if the mount namespace is this program's own.
     pub(crate) private: bool,
-    /// `v2`, `hybrid`, `v1` or `none`, before anything was hidden.
+    /// Cgroup layout before anything was hidden: `v2`, `hybrid`, `v1` or `none`.
     pub(crate) cgroups: &'static str,
-    /// Mounts that are out of the candidates' sight.
+    /// Mounts that are hidden from the candidates.
     pub(crate) hidden: Vec<PathBuf>,
 }
 
-/// Enters the private namespace: does not return where the program is still outside, hides `hidden` where it is inside.
-/// Without root there is no such namespace, nothing is hidden, and candidates run in the caller's.
+/// Enters the private namespace: outside of it, re-executes the program and does not return; inside, hides
+/// `hidden`. Without root there is no such namespace: nothing is hidden, and candidates run in the caller's.
 pub(crate) fn enter(hidden: &[PathBuf], plan: &Plan) -> Result<World> {
     if !rustix::process::geteuid().is_root() {
         let cgroups = mountinfo::cgroup_mode(&mountinfo::read()?);
@@ -108,12 +108,12 @@ fn cover(path: &Path) -> Result<()> {
         .with_context(|| format!("mount an empty tmpfs on {}", path.display()))
 }
 
-/// Covers `/dev/null` by a node of our own, whose file system is out of sight.
+/// Covers `/dev/null` by a private node on a hidden file system.
 fn own_null() -> Result<()> {
     let directory = env::temp_dir().join(format!("tote-bench-null-{}", std::process::id()));
     fs::create_dir(&directory).with_context(|| format!("make {}", directory.display()))?;
     let node = directory.join("null");
-    // A file system that forbids devices may be below the directory.
+    // The tmpfs is needed because the directory's own file system may forbid devices.
     mount(
         "tmpfs",
         &directory,

@@ -1,4 +1,4 @@
-//! A signal ends a run between two steps, and what was begun is cleaned up after.
+//! A signal ends a run between two steps, and the run is cleaned up.
 
 #![expect(
     clippy::disallowed_methods,
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 const TERMINATED: i32 = 143;
 
-/// Longer than anything here takes, the compiler on a busy machine included.
+/// Time limit that nothing here reaches, the compiler on a busy machine included.
 const LIMIT: Duration = Duration::from_secs(120);
 
 #[test]
@@ -44,7 +44,7 @@ fn what_was_begun_is_cleaned_up_after() {
         .env("TMPDIR", &dir)
         .spawn()
         .unwrap();
-    // Twice, so that it is in the middle of its rounds.
+    // Two lines show that the bench is in the middle of its rounds.
     let pid = bench.id().to_string();
     wait_until(&mut bench, |_| lines(&begun) > 1);
     assert!(Command::new("kill").arg(&pid).status().unwrap().success());

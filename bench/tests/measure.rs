@@ -1,4 +1,4 @@
-//! The whole program on candidates of which everything is known beforehand.
+//! The whole program on candidates with known results.
 
 #![expect(clippy::disallowed_methods, reason = "what is tested is a program")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]

@@ -1,4 +1,4 @@
-//! Tells the linker which functions lie beside each other in the release binary: those of `hot.ld`.
+//! Passes the linker the list of functions, `hot.ld`, that lie beside each other in the release binary.
 
 use std::env::var;
 

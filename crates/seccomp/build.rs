@@ -36,7 +36,7 @@ use instruction::Instruction;
 use std::fmt::Write as _;
 use std::{env, error::Error, fs, path::PathBuf};
 
-/// The sets of capabilities worth a program of their own.
+/// Sets of capabilities that get a program compiled in advance.
 const USUAL: &[(&str, CapSet)] = &[
     ("DOCKER", CapSet::DOCKER),
     ("DOCKER_AND_SYS_ADMIN", CapSet::DOCKER.union(CapSet::SYS_ADMIN)),

@@ -1,9 +1,9 @@
-//! The parts of ARCHITECTURE.md that a machine reads: the crate graph, the cycles that crates have, and the table of
+//! The machine-readable parts of ARCHITECTURE.md: the crate graph, the import cycles of crates, and the table of
 //! dependencies.
 
 use anyhow::{Context, Result, bail};
 
-/// The file itself, relative to the workspace's root.
+/// Path of the file, relative to the workspace's root.
 pub(crate) const PATH: &str = "ARCHITECTURE.md";
 
 /// A line of the block fenced by ```` ```deps ````: `engine -> runtime spec`.
@@ -13,7 +13,7 @@ pub(crate) struct Arrow {
     pub(crate) from: String,
     /// The crates that it depends on.
     pub(crate) to: Vec<String>,
-    /// In the file, counted from 1.
+    /// Line number in the file, from 1.
     pub(crate) line: usize,
 }
 
@@ -24,25 +24,25 @@ pub(crate) struct Cycle {
     pub(crate) name: String,
     /// The number of files in its largest import cycle.
     pub(crate) files: usize,
-    /// In the file, counted from 1.
+    /// Line number in the file, from 1.
     pub(crate) line: usize,
 }
 
-/// One row of the table in the section "Dependencies".
+/// A row of the table in the section "Dependencies".
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Row {
     /// The external package.
     pub(crate) name: String,
     /// The members of the workspace that may use it.
     pub(crate) users: Vec<String>,
-    /// In the file, counted from 1.
+    /// Line number in the file, from 1.
     pub(crate) line: usize,
 }
 
-/// Reads the fenced block.
+/// Parses the fenced block of arrows.
 ///
 /// # Errors
-/// Where there is no such block, or a line in it is not an arrow.
+/// The block is missing, or a line in it is not an arrow.
 pub(crate) fn arrows(markdown: &str) -> Result<Vec<Arrow>> {
     (block(markdown, "deps")?.into_iter())
         .map(|(line, text)| {
@@ -58,10 +58,10 @@ pub(crate) fn arrows(markdown: &str) -> Result<Vec<Arrow>> {
         .collect()
 }
 
-/// Reads the fenced block of the crates that have import cycles of many files.
+/// Parses the fenced block of the crates that have import cycles of many files.
 ///
 /// # Errors
-/// Where there is no such block, or a line in it is not a crate and a number.
+/// The block is missing, or a line in it is not a crate and a number.
 pub(crate) fn cycles(markdown: &str) -> Result<Vec<Cycle>> {
     (block(markdown, "cycles")?.into_iter())
         .map(|(line, text)| {
@@ -80,7 +80,7 @@ pub(crate) fn cycles(markdown: &str) -> Result<Vec<Cycle>> {
         .collect()
 }
 
-/// The lines of the block that is fenced with that word, and their numbers.
+/// Returns the lines of the block that is fenced with that word, with their numbers.
 fn block<'a>(markdown: &'a str, word: &str) -> Result<Vec<(usize, &'a str)>> {
     let begin = format!("```{word}");
     let mut lines = (1..)
@@ -99,12 +99,12 @@ fn block<'a>(markdown: &'a str, word: &str) -> Result<Vec<(usize, &'a str)>> {
     bail!("{PATH}: the block fenced by {begin} has no end")
 }
 
-/// Reads the table `| crate | where | why |` of the section `## Dependencies`.
+/// Parses the table `| crate | where | why |` of the section `## Dependencies`.
 ///
-/// A cell of names lists them with commas; backticks are decoration.
+/// A cell of names lists them with commas; backticks are ignored.
 ///
 /// # Errors
-/// Where there is no such section, or no row in it.
+/// The section is missing, or has no row.
 pub(crate) fn dependencies(markdown: &str) -> Result<Vec<Row>> {
     let section = (1..)
         .zip(markdown.lines())
@@ -130,7 +130,7 @@ pub(crate) fn dependencies(markdown: &str) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// The titles and the dashes below them.
+/// Number of rows before the first one with content: the titles and the dashes below them.
 const HEADER_ROWS: usize = 2;
 
 fn names(cell: &str) -> Vec<String> {

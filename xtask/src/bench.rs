@@ -1,4 +1,5 @@
-//! `cargo xtask bench`: the shipped build of the engine and a release build of its benchmark harness, and off it goes.
+//! `cargo xtask bench`: builds the engine as it is shipped and the benchmark harness for release, and runs the
+//! harness.
 
 use crate::build::{ENGINE, release, shipped};
 use crate::program::program;
@@ -6,10 +7,10 @@ use crate::workspace::Workspace;
 use anyhow::{Context, Result};
 use std::os::unix::process::CommandExt;
 
-/// The package of the harness.
+/// Package of the harness.
 const HARNESS: &str = "bench";
 
-/// Replaces this process by the harness, so that nothing of ours is left to disturb the measurement.
+/// Replaces this process by the harness, so that it does not disturb the measurement.
 pub(crate) fn run(workspace: &Workspace, arguments: &[&str]) -> Result<()> {
     let tote = shipped(workspace, ENGINE)?;
     let harness = release(workspace, HARNESS)?;

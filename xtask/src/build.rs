@@ -1,4 +1,4 @@
-//! Building a package and learning where cargo put its executable.
+//! Building a package, and finding the executable that cargo made.
 
 use crate::program::{cargo, read};
 use crate::workspace::Workspace;
@@ -6,34 +6,35 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use std::path::PathBuf;
 
-/// The package of the engine's one binary.
+/// Package of the engine's only binary.
 pub(crate) const ENGINE: &str = "tote-cli";
 
-/// The profile of what is shipped.
+/// Profile of the shipped binary.
 pub(crate) const SHIPPED: &str = "dist";
 
-/// Builds the profile of a package that is shipped, and returns the path of its executable.
+/// Builds a package in the shipped profile, and returns the path of its executable.
 ///
-/// The compiler optimises it as a whole, which takes minutes: `dist`, `hot` and everything that is measured or compared use it.
+/// The compiler optimises the whole program, which takes minutes: `dist`, `hot` and everything that is measured or
+/// compared use it.
 ///
 /// # Errors
-/// Where the package is not in the workspace, does not compile, or has not exactly one executable.
+/// The package is not in the workspace, does not compile, or does not have exactly one executable.
 pub(crate) fn shipped(workspace: &Workspace, package: &str) -> Result<PathBuf> {
     executable(workspace, package, SHIPPED)
 }
 
-/// Builds the release profile of a package, which is the one of `cargo run --release` and of the end-to-end tests.
+/// Builds a package in the release profile, which `cargo run --release` and the end-to-end tests use.
 ///
 /// # Errors
-/// As [`shipped`].
+/// Those of [`shipped`].
 pub(crate) fn release(workspace: &Workspace, package: &str) -> Result<PathBuf> {
     executable(workspace, package, "release")
 }
 
-/// Builds the development profile of a package, which has the points at which tests let tote die.
+/// Builds a package in the development profile, which has the points at which tests let tote die.
 ///
 /// # Errors
-/// As [`shipped`].
+/// Those of [`shipped`].
 pub(crate) fn development(workspace: &Workspace, package: &str) -> Result<PathBuf> {
     executable(workspace, package, "dev")
 }
@@ -54,7 +55,7 @@ fn executable(workspace: &Workspace, package: &str, profile: &str) -> Result<Pat
     }
 }
 
-/// The executables named by the messages of `cargo build --message-format=json`.
+/// Parses the messages of `cargo build --message-format=json`; returns the executables that they name.
 pub(crate) fn executables(messages: &str) -> Result<Vec<PathBuf>> {
     let mut paths = Vec::new();
     for line in messages.lines() {

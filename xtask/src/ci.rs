@@ -1,7 +1,7 @@
-//! `cargo xtask ci`: exactly what continuous integration runs.
+//! `cargo xtask ci`: exactly the steps of continuous integration.
 //!
-//! Every step runs even if an earlier one failed, so that one run tells all; the slow ones are last. `clippy` and `doc`
-//! share what they check, `man` and `test` share the one release build.
+//! Every step runs even if an earlier one failed, so that a single run shows all failures; the slow steps are last.
+//! `clippy` and `doc` share build results, and so do `man` and `test`.
 
 use crate::program::{cargo, succeed};
 use crate::test::Tally;
@@ -11,7 +11,7 @@ use anyhow::Result;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-/// One step after it ran.
+/// Result of a step.
 struct Step {
     name: &'static str,
     took: Duration,

@@ -1,4 +1,4 @@
-//! `cargo xtask completions`: what shells need to complete a command line, as the engine prints it.
+//! `cargo xtask completions`: the completion scripts of shells, as the engine prints them.
 
 use crate::build::{ENGINE, release};
 use crate::dist::directory;
@@ -6,7 +6,7 @@ use crate::program::{program, read};
 use crate::workspace::Workspace;
 use anyhow::{Context, Result};
 
-/// The shells, and the file name under which each finds a command's completion.
+/// Shells, with the file name under which each finds a command's completion.
 const SHELLS: &[(&str, &str)] = &[("bash", "tote"), ("zsh", "_tote"), ("fish", "tote.fish")];
 
 pub(crate) fn run(workspace: &Workspace) -> Result<()> {

@@ -1,7 +1,7 @@
-//! `cargo xtask conformance SUITE --checkout DIR …`: what an outside suite says of a runtime.
+//! `cargo xtask conformance SUITE --checkout DIR …`: runs an external test suite on a runtime.
 //!
-//! The suite stays where it is: it is a checkout given by path, already built, and nothing of it belongs to this
-//! project. It is run in an [`Enclosure`]. docs/conformance.md is for who runs it.
+//! The suite is a checkout given by path, already built, and not part of this project. It runs in an [`Enclosure`].
+//! docs/conformance.md describes how to use this command.
 
 mod attempt;
 mod options;
@@ -26,13 +26,13 @@ const ENCLOSURE: Enclosure = Enclosure {
     name: "tote-conformance",
 };
 
-/// The words by which this command calls itself, and what follows them.
+/// Runs the hidden stages of this command, if the words select one.
 pub(crate) fn stage(words: &[&str]) -> Option<Result<ExitCode>> {
     ENCLOSURE.stage(words, inside)
 }
 
 /// # Errors
-/// Where the suite could not be run; that tests failed is in the exit code.
+/// The suite cannot be run. Failed tests only affect the exit code.
 pub(crate) fn run(workspace: &Workspace, words: &[&str]) -> Result<ExitCode> {
     let mut options = Options::parse(words)?;
     options.suite.check(&options.checkout)?;
@@ -51,14 +51,14 @@ pub(crate) fn run(workspace: &Workspace, words: &[&str]) -> Result<ExitCode> {
     ENCLOSURE.run(&options.words())
 }
 
-/// Runs the tests; everything around is ours alone.
+/// Runs the tests inside the enclosure.
 fn inside(outside: &str, words: &[&str]) -> Result<ExitCode> {
     let options = Options::parse(words)?;
     ENCLOSURE.furnish(outside, options.unified)?;
     session::run(&options, &ENCLOSURE.scratch())
 }
 
-/// The engine under the name by which it is an OCI runtime.
+/// Makes a link to the engine with the name by which it acts as an OCI runtime.
 pub(crate) fn engine_as_runtime(workspace: &Workspace) -> Result<PathBuf> {
     let engine = shipped(workspace, ENGINE)?;
     let link = engine.with_file_name("tote-oci");

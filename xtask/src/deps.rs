@@ -1,8 +1,8 @@
-//! `cargo xtask deps`: what may depend on what is drawn in ARCHITECTURE.md, and the drawing is true.
+//! `cargo xtask deps`: checks the dependencies among crates against ARCHITECTURE.md.
 //!
-//! Arrows are compared in both directions, so neither the document nor the manifests can drift alone. The same file's
-//! table of external packages is held to the manifests, and the two quarantines, `unsafe` and async, to their crates.
-//! Within a crate, the files that import one another in a cycle are counted.
+//! Arrows are compared in both directions, so neither the document nor the manifests can change alone. The same
+//! file's table of external packages is compared with the manifests. `unsafe` and async are confined to their
+//! crates. Within a crate, the files that import one another in a cycle are counted.
 
 mod cycles;
 mod modules;
@@ -14,13 +14,13 @@ use crate::workspace::{Package, Workspace};
 use anyhow::Result;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The one crate that may contain `unsafe`, and so has lint tables of its own.
+/// The only crate that may contain `unsafe`, and so has lint tables of its own.
 const UNSAFE_CRATE: &str = "sys";
 
-/// The crates at the edges that may wait for many things at once.
+/// The crates that may use async.
 const ASYNC_CRATES: &[&str] = &["api", "registry"];
 
-/// Packages that bring an async runtime, or are useless without one.
+/// Packages that contain an async runtime, or are useless without one.
 const ASYNC_PACKAGES: &[&str] = &[
     "async-std",
     "axum",
@@ -58,7 +58,7 @@ fn manifest(package: &Package) -> String {
     format!("{}/Cargo.toml", package.directory)
 }
 
-/// The drawn arrows against the normal dependencies among the crates in `crates/`.
+/// Compares the drawn arrows with the normal dependencies among the crates in `crates/`.
 fn compare_arrows(drawn: &[Arrow], workspace: &Workspace) -> Vec<Finding> {
     let mut findings = Vec::new();
     let real: BTreeMap<_, _> = (workspace.packages.iter())
@@ -102,7 +102,7 @@ fn compare_arrows(drawn: &[Arrow], workspace: &Workspace) -> Vec<Finding> {
     findings
 }
 
-/// The crates of this workspace that a package depends on when it is shipped.
+/// Returns the crates of this workspace that a package depends on when it is shipped.
 fn neighbours(package: &Package) -> BTreeSet<&str> {
     (package.dependencies.iter())
         .filter(|dependency| dependency.normal && !dependency.external)
@@ -110,7 +110,7 @@ fn neighbours(package: &Package) -> BTreeSet<&str> {
         .collect()
 }
 
-/// The table of external packages against the manifests of all members, dev and build dependencies included.
+/// Compares the table of external packages with the manifests of all members, dev and build dependencies included.
 fn compare_packages(table: &[Row], workspace: &Workspace) -> Vec<Finding> {
     let mut findings = Vec::new();
     let first = table.first().map_or(1, |row| row.line);
@@ -144,7 +144,7 @@ fn compare_packages(table: &[Row], workspace: &Workspace) -> Vec<Finding> {
     findings
 }
 
-/// Every use of a package from outside, as (user, name).
+/// Iterates over every use of an external package, as (user, name).
 fn external(workspace: &Workspace) -> impl Iterator<Item = (&Package, &str)> {
     workspace.packages.iter().flat_map(|package| {
         (package.dependencies.iter())
@@ -166,7 +166,8 @@ fn misplaced_async(workspace: &Workspace) -> Vec<Finding> {
         .collect()
 }
 
-/// `None` as the crate's name means the workspace's own manifest, which must forbid what the members inherit.
+/// Checks the lints of a manifest. `None` as the crate's name means the workspace's own manifest, which must forbid
+/// what the members inherit.
 fn misplaced_lints(path: &str, manifest: &str, name: Option<&str>) -> Option<Finding> {
     let (section, entry) = match name {
         None => ("[workspace.lints.rust]", "unsafe_code = \"forbid\""),

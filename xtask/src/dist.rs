@@ -1,4 +1,4 @@
-//! `cargo xtask dist`: the one file that is shipped.
+//! `cargo xtask dist`: builds the shipped binary.
 
 use crate::build::{ENGINE, shipped};
 use crate::elf;
@@ -24,7 +24,7 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     Ok(())
 }
 
-/// A directory below `target/dist`, made if need be.
+/// Returns a directory below `target/dist`, and creates it if it is missing.
 pub(crate) fn directory(workspace: &Workspace, name: &str) -> Result<PathBuf> {
     let path = workspace.target.join("dist").join(name);
     std::fs::create_dir_all(&path).with_context(|| format!("create {}", path.display()))?;

@@ -1,10 +1,11 @@
-//! `cargo xtask dropin --runtime PATH …`: does a runtime serve the engines that the field uses, as the runtime does that
-//! they come with?
+//! `cargo xtask dropin --runtime PATH …`: checks that a runtime serves the common engines as well as the runtime
+//! that they come with.
 //!
-//! podman as root and as a user, docker and containerd, each with daemons, storage, sockets and configuration of its own, run in an
-//! [`Enclosure`]: their files are in memory, `/etc` and `/var` are covered, the network is a loopback device. The image is
-//! made on the spot of busybox-static. What they are asked for is in [`tables`], as a person would type it. Everything is
-//! asked twice, of the runtime and of a reference; what counts is what the reference can do and the runtime cannot.
+//! The engines are podman as root and as a user, docker and containerd, each with daemons, storage, sockets and
+//! configuration of its own. They run in an [`Enclosure`]: their files are in memory, `/etc` and `/var` are
+//! covered, the network is a loopback device. The image is made of busybox-static. The cases are in [`tables`], as
+//! a person would type them. Every case is run with the runtime and with a reference; a case counts as lost if it
+//! passes with the reference only.
 
 mod engine;
 mod image;
@@ -32,13 +33,13 @@ const ENCLOSURE: Enclosure = Enclosure {
     name: "tote-dropin",
 };
 
-/// The words by which this command calls itself, and what follows them.
+/// Runs the hidden stages of this command, if the words select one.
 pub(crate) fn stage(words: &[&str]) -> Option<Result<ExitCode>> {
     ENCLOSURE.stage(words, inside)
 }
 
 /// # Errors
-/// Where the engines could not be run; that tests failed is in the exit code.
+/// The engines cannot be run. Failed cases only affect the exit code.
 pub(crate) fn run(workspace: &Workspace, words: &[&str]) -> Result<ExitCode> {
     let mut options = Options::parse(words)?;
     if options.runtime.is_none() {
@@ -53,9 +54,10 @@ pub(crate) fn run(workspace: &Workspace, words: &[&str]) -> Result<ExitCode> {
     ENCLOSURE.run(&options.words())
 }
 
-/// Runs everything; everything around is ours alone.
+/// Runs all cases inside the enclosure.
 ///
-/// The code is 0 where the runtime did all that the reference did; without a reference, where nothing failed.
+/// Returns exit code 0 if the runtime passes every case that the reference passes; without a reference, if none
+/// failed.
 fn inside(outside: &str, words: &[&str]) -> Result<ExitCode> {
     let options = Options::parse(words)?;
     ENCLOSURE.furnish(outside, options.unified)?;
@@ -94,7 +96,7 @@ fn inside(outside: &str, words: &[&str]) -> Result<ExitCode> {
     })
 }
 
-/// All cases of an engine with one runtime.
+/// Runs all cases of an engine with one runtime.
 fn try_out(
     place: &Place,
     engine: Engine,

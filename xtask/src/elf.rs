@@ -1,14 +1,15 @@
-//! As much of an ELF file as tells a static executable from one that needs a dynamic linker: elf(5).
+//! A parser for the part of an ELF file that tells a static executable from one that needs a dynamic linker:
+//! elf(5).
 
 use anyhow::{Context, Result, bail};
 
-/// The type of the program header that names a dynamic linker.
+/// Type of the program header that names a dynamic linker.
 const PT_INTERP: u32 = 3;
 
-/// The path of the dynamic linker that the executable asks for; `None` for a static one.
+/// Returns the path of the dynamic linker that the executable asks for; `None` for a static one.
 ///
 /// # Errors
-/// Where the bytes are not a 64-bit little-endian ELF file, or end too early.
+/// The bytes are not a 64-bit little-endian ELF file, or end too early.
 pub(crate) fn interpreter(file: &[u8]) -> Result<Option<String>> {
     if !file.starts_with(b"\x7fELF\x02\x01") {
         bail!("not a 64-bit little-endian ELF file");
@@ -37,7 +38,7 @@ fn bytes(file: &[u8], start: usize, size: usize) -> Result<&[u8]> {
         .with_context(|| format!("the ELF file ends before byte {start} + {size}"))
 }
 
-/// An unsigned number of `SIZE` bytes.
+/// Reads an unsigned number of `SIZE` bytes.
 fn number<const SIZE: usize>(file: &[u8], start: usize) -> Result<usize> {
     let mut wide = [0; 8];
     wide[..SIZE].copy_from_slice(bytes(file, start, SIZE)?);
@@ -48,7 +49,7 @@ fn number<const SIZE: usize>(file: &[u8], start: usize) -> Result<usize> {
 mod tests {
     use super::*;
 
-    /// A header with one program header of that type, and a name behind it.
+    /// Builds a header with a single program header of that type, and a name behind it.
     fn file(kind: u32, name: &[u8]) -> Vec<u8> {
         let mut file = b"\x7fELF\x02\x01".to_vec();
         file.resize(0x40, 0);

@@ -1,12 +1,13 @@
-//! Where a run is alone: its own namespaces, cgroups, device nodes, `/run` and process ids. Runtimes, engines and suites
-//! do to a host what they please: chown its device nodes, leave processes, cgroups and mounts behind.
+//! Isolation of a run: its own namespaces, cgroups, device nodes, `/run` and process ids. Runtimes, engines and
+//! suites would otherwise change the host: they chown its device nodes, and leave processes, cgroups and mounts
+//! behind.
 //!
-//! A command that needs this runs itself twice more, in words that only it uses: `--enter` joins the run's own cgroups
-//! and unshares, `--inside` is then alone in its namespaces and does the work. One run at a time, which a lock sees to.
+//! A command that needs this runs itself twice more, by hidden words: `--enter` joins the run's own cgroups and
+//! unshares, `--inside` is then isolated in its namespaces and does the work. A lock admits one run at a time.
 //!
-//! Everything that a run does to mounts it does in a mount namespace from which nothing propagates; when the first
-//! process of its PID namespace ends, the kernel ends all others. What remains are files below the scratch directory,
-//! and cgroups below the run's own, which whoever made them removes.
+//! All mounts of a run are made in a mount namespace from which nothing propagates. When the first process of its
+//! PID namespace ends, the kernel ends all others. Only files below the scratch directory and cgroups below the
+//! run's own remain, and the process that created them removes them.
 
 mod hierarchy;
 mod leftovers;
@@ -21,7 +22,8 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Nodes that runtimes give to containers as standard streams, and that some then chown: name, major and minor number.
+/// Device nodes that runtimes give to containers as standard streams, and that some then chown: name, major and
+/// minor number.
 const NODES: &[(&str, &str, &str)] = &[
     ("null", "1", "3"),
     ("zero", "1", "5"),
@@ -31,28 +33,29 @@ const NODES: &[(&str, &str, &str)] = &[
     ("tty", "5", "0"),
 ];
 
-/// Becomes the first process of a PID namespace, runs a command and reaps whatever is left to it.
+/// Script that becomes the first process of a PID namespace, runs a command and reaps all orphans.
 ///
-/// Without a reaper, ended processes stay as zombies, and tests wait for them in vain. The last command keeps the shell
-/// from becoming the first.
+/// Without a reaper, ended processes stay as zombies, and tests wait for them in vain. The last command keeps the
+/// shell from executing the first in its own process.
 const REAPER: &str = r#""$@" </dev/null; exit $?"#;
 
-/// One command's place to be alone.
+/// The isolation of a command.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Enclosure {
-    /// The subcommand of `cargo xtask` that calls itself.
+    /// Subcommand of `cargo xtask` that calls itself.
     pub(crate) command: &'static str,
-    /// Base of everything that a run makes outside of the build directory: the lock, the scratch directory, the cgroups.
+    /// Base name of all objects that a run makes outside of the build directory: the lock, the scratch directory,
+    /// the cgroups.
     pub(crate) name: &'static str,
 }
 
 impl Enclosure {
-    /// For the files of a run.
+    /// Returns the directory for the files of a run.
     pub(crate) fn scratch(self) -> PathBuf {
         std::env::temp_dir().join(self.name)
     }
 
-    /// The words by which the command calls itself, and what follows them: it enters, and then does its work `inside`.
+    /// Runs the hidden stages, if the words select one: `--enter` enters, and `--inside` does the command's work.
     pub(crate) fn stage(
         self,
         words: &[&str],
@@ -65,7 +68,7 @@ impl Enclosure {
         }
     }
 
-    /// Runs the command inside with these words, and removes afterwards what the run was given.
+    /// Runs the command inside with these words, and afterwards removes the files and cgroups of the run.
     pub(crate) fn run(self, words: &[String]) -> Result<ExitCode> {
         let _lock = scratch::lock(&self.scratch())?;
         let scratch = self.scratch();
@@ -80,7 +83,7 @@ impl Enclosure {
         Ok(code)
     }
 
-    /// Ends with the command inside, and ends it when we end.
+    /// Runs the command inside and waits for it; the kernel kills it if this process ends first.
     fn spawn(self, words: &[String]) -> Result<ExitCode> {
         let status = program("setpriv")
             .args(["--pdeathsig", "KILL"])
@@ -95,7 +98,8 @@ impl Enclosure {
         }
     }
 
-    /// Joins the cgroups first, so that the new cgroup namespace shows nothing else; returns only where it failed.
+    /// Joins the cgroups before it unshares, so that the new cgroup namespace shows nothing else; returns only
+    /// after a failure.
     fn enter(self, outside: &str, words: &[&str]) -> Error {
         let unshare = || -> Result<Error> {
             hierarchy::join_groups(self.name)?;
@@ -120,10 +124,10 @@ impl Enclosure {
         unshare().unwrap_or_else(|error| error)
     }
 
-    /// Covers what a runtime could spoil.
+    /// Covers the parts of the host that a runtime could change.
     ///
     /// # Errors
-    /// Where this is the mount namespace in which the run was started, before anything is touched.
+    /// The present mount namespace is still the one in which the run was started; nothing is changed then.
     pub(crate) fn furnish(self, outside: &str, unified: bool) -> Result<()> {
         if mount_namespace()? == outside {
             bail!("this is not a mount namespace of our own");
@@ -141,7 +145,7 @@ impl Enclosure {
     }
 }
 
-/// The same hierarchies once more, of which the cgroup namespace shows only our own groups.
+/// Mounts the same hierarchies again, of which the cgroup namespace shows only this run's groups.
 fn own_cgroups(hierarchies: &[Hierarchy], unified: bool) -> Result<()> {
     succeed(program("umount").args(["--recursive", hierarchy::ROOT]))?;
     let alone = hierarchies.iter().all(Hierarchy::is_v2);
@@ -153,7 +157,7 @@ fn own_cgroups(hierarchies: &[Hierarchy], unified: bool) -> Result<()> {
             .with_context(|| format!("create {}", hierarchy.mount.display()))?;
         let mut options = vec!["-t", &hierarchy.kind];
         if !hierarchy.is_v2() {
-            // A hierarchy without controllers has a name, and says so.
+            // A hierarchy without controllers has a name, and needs the option `none`.
             let none = hierarchy.controllers.starts_with("name=").then_some("none,");
             let value = format!("{}{}", none.unwrap_or_default(), hierarchy.controllers);
             mount(
@@ -169,10 +173,10 @@ fn own_cgroups(hierarchies: &[Hierarchy], unified: bool) -> Result<()> {
     Ok(())
 }
 
-/// Nodes of our own over those of the host.
+/// Mounts new device nodes over those of the host.
 fn own_nodes(directory: &Path) -> Result<()> {
     scratch::create(directory, 0o755)?;
-    // The scratch directory may be on a filesystem mounted without devices.
+    // The scratch directory may be on a file system mounted without devices.
     mount(&["-t", "tmpfs", "-o", "mode=755,dev"], "tmpfs", path(directory)?)?;
     for (name, major, minor) in NODES {
         let node = directory.join(name);
@@ -187,12 +191,12 @@ fn own_nodes(directory: &Path) -> Result<()> {
     Ok(())
 }
 
-/// mount(8) with these options.
+/// Calls mount(8) with these options.
 pub(crate) fn mount(options: &[&str], source: &str, target: &str) -> Result<()> {
     succeed(program("mount").args(options).args([source, target]))
 }
 
-/// mount(8) takes text.
+/// Converts a path to text, because mount(8) takes its arguments as text here.
 pub(crate) fn path(path: &Path) -> Result<&str> {
     path.to_str()
         .with_context(|| format!("{} is not UTF-8", path.display()))

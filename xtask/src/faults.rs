@@ -1,4 +1,4 @@
-//! `cargo xtask faults`: builds the engine and the machine that kills its commands, and off it goes.
+//! `cargo xtask faults`: builds the engine and the program that kills its commands, and runs that program.
 
 use crate::build::{ENGINE, development, release};
 use crate::program::{program, tee};
@@ -9,10 +9,10 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The package of the machine.
+/// Package of the program that kills commands.
 const MACHINE: &str = "faults";
 
-/// Replaces this process by the machine, so that its exit code and signals are nobody else's.
+/// Replaces this process by that program, so that its exit code and signals reach the caller.
 ///
 /// With `--debug` as the first word the engine is the development build, which compiles sooner.
 pub(crate) fn run(workspace: &Workspace, arguments: &[&str]) -> Result<()> {
@@ -26,7 +26,7 @@ pub(crate) fn run(workspace: &Workspace, arguments: &[&str]) -> Result<()> {
     Err(error).with_context(|| format!("execute {}", machine.display()))
 }
 
-/// The machine with its arguments, not yet started, and where it is.
+/// Builds the program; returns its command with the arguments, not yet started, and its path.
 fn machine(workspace: &Workspace, tote: &Path, arguments: &[&str]) -> Result<(Command, PathBuf)> {
     let machine = development(workspace, MACHINE)?;
     let mut command = program(&machine);
@@ -34,11 +34,11 @@ fn machine(workspace: &Workspace, tote: &Path, arguments: &[&str]) -> Result<(Co
     Ok((command, machine))
 }
 
-/// A sample of all commands, each killed at a few points, for continuous integration: always the same points, in less than two
-/// minutes on two processors. What it lacks it says itself.
+/// Runs a sample for continuous integration: all commands, each killed at a few points, always the same ones, in
+/// less than two minutes on two processors. The program itself reports missing requirements.
 ///
 /// # Errors
-/// Where the engine or the machine does not compile.
+/// The engine or the program does not compile.
 pub(crate) fn sample(workspace: &Workspace) -> Result<Tally> {
     const SAMPLE: &[&str] = &["--kill", "--sample", "5", "--minutes", "2", "--seed", "1"];
     let tote = release(workspace, ENGINE)?;

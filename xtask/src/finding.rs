@@ -1,16 +1,16 @@
-//! What a check has to say: one line per place.
+//! Findings of a check: one line per place.
 
 use anyhow::{Result, bail};
 use std::fmt;
 
-/// One broken rule at one place; displayed as `path:line: what, why`.
+/// A broken rule at one place; displayed as `path:line: what, why`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Finding {
-    /// Relative to the workspace's root.
+    /// Path relative to the workspace's root.
     pub(crate) path: String,
-    /// Counted from 1.
+    /// Line number, from 1.
     pub(crate) line: usize,
-    /// What is there, and why it must not be.
+    /// The broken rule, and its reason.
     pub(crate) message: String,
 }
 
@@ -33,7 +33,7 @@ impl fmt::Display for Finding {
 /// Prints the findings in the order of their places.
 ///
 /// # Errors
-/// Where there is at least one; the error says only how many.
+/// At least one finding; the error contains only their number.
 pub(crate) fn report(check: &str, mut findings: Vec<Finding>) -> Result<()> {
     findings.sort();
     findings.dedup();

@@ -1,9 +1,11 @@
-//! `cargo xtask guest [--tote PATH] [--accel NAME] [--slow N] [FILTER]`: the end-to-end tests on a machine of systemd's.
+//! `cargo xtask guest [--tote PATH] [--accel NAME] [--slow N] [FILTER]`: runs the end-to-end tests on a machine
+//! with systemd.
 //!
-//! That is a Debian with cgroup v2 and nothing else, under its own systemd, in qemu: once as root, once as a user in what
-//! systemd has delegated to it. Most machines that develop have another layout, and the tests take the one that they find.
-//! Nothing of it enters the project: packages come from a mirror of Debian's, and all that is made lies in `target/guest`.
-//! It takes long (an emulated machine is ten to twenty times as slow), so it is no part of `cargo xtask ci`.
+//! The machine is a Debian with only cgroup v2, under its own systemd, in qemu. The tests run once as root, and
+//! once as a user in a cgroup that systemd has delegated. Most development machines have another layout, and the
+//! tests use the one that they find. Nothing of the machine enters the project: packages come from a mirror of
+//! Debian's, and all files are in `target/guest`. An emulated machine is ten to twenty times as slow, so this is
+//! not a part of `cargo xtask ci`.
 
 mod image;
 
@@ -16,7 +18,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// What has to be there, and the Debian package that has it.
+/// Needed programs, with the Debian packages that have them.
 const NEEDS: &[(&str, &str)] = &[
     ("qemu-system-x86_64", "qemu-system-x86"),
     ("mmdebstrap", "mmdebstrap"),
@@ -24,13 +26,13 @@ const NEEDS: &[(&str, &str)] = &[
     ("tar", "tar"),
 ];
 
-/// The user of the second run; made with the image.
+/// User of the second run; created with the image.
 const USER: &str = "tote-test";
 
-/// What is run.
+/// Options of the command.
 #[derive(Debug, PartialEq, Eq)]
 struct Options {
-    /// A binary, with the runner and the one with fault points beside it; built where none is named.
+    /// A binary, with the test runner and the build with fault points beside it; built if none is named.
     tote: Option<PathBuf>,
     accel: String,
     slow: u32,
@@ -112,7 +114,7 @@ fn is_there(name: &str) -> bool {
         .any(|dir| dir.join(name).metadata().is_ok_and(|found| found.is_file()))
 }
 
-/// What is tested and what tests it, by the names that they have in the guest.
+/// Returns the tested binary and the tests', with their names in the guest.
 fn binaries(workspace: &Workspace, given: Option<&Path>) -> Result<Vec<(PathBuf, &'static str)>> {
     let built =
         |tote: PathBuf, runner, mortal| vec![(tote, "tote"), (runner, "tote-e2e"), (mortal, "tote-mortal")];
@@ -134,7 +136,7 @@ fn binaries(workspace: &Workspace, given: Option<&Path>) -> Result<Vec<(PathBuf,
         .collect())
 }
 
-/// Writes the second disk: a tar archive of the binaries and of what is to be run.
+/// Writes the second disk: a tar archive of the binaries and of the script.
 fn share(dir: &Path, binaries: &[(PathBuf, &str)], options: &Options) -> Result<()> {
     let stage = dir.join("share");
     drop(std::fs::remove_dir_all(&stage));
@@ -154,18 +156,18 @@ fn share(dir: &Path, binaries: &[(PathBuf, &str)], options: &Options) -> Result<
             .arg("--group=0")
             .arg("."),
     )?;
-    // qemu wants whole sectors, tar has whole records of 10 KiB.
+    // qemu needs whole sectors; records of tar have 10 KiB, so the archive consists of whole sectors.
     std::fs::remove_dir_all(&stage).with_context(|| stage.display().to_string())
 }
 
-/// What the guest runs: the tests as root, and as a user in a unit of its own systemd.
+/// Builds the guest's script: the tests as root, and as a user in a unit of its own systemd.
 fn script(options: &Options) -> String {
     let tests = format!("/opt/tote/tote-e2e --tote /opt/tote/tote {}", options.filter);
     let mut script = format!(
         "export TOTE_TEST_SLOW={}\nmodprobe -aq overlay loop btrfs xfs erofs\n",
         options.slow
     );
-    // Whatever fails is counted by what it prints.
+    // The script goes on after a failure; failures are counted by the output.
     _ = writeln!(script, "{tests}\n");
     _ = write!(
         script,
@@ -178,7 +180,8 @@ fn script(options: &Options) -> String {
     script
 }
 
-/// The machine: what it does to its disk is forgotten, its console is a file, and what the tests print is our output.
+/// Builds the command of the machine: changes to its disk are discarded, its console is a file, and the tests'
+/// output becomes this command's.
 fn boot(dir: &Path, accel: &str) -> std::process::Command {
     let mut qemu = program("qemu-system-x86_64");
     let drive = |name: &str, rest: &str| format!("file={}/{name},if=virtio,format=raw{rest}", dir.display());

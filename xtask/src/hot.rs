@@ -1,9 +1,9 @@
-//! `cargo xtask hot`: which functions lie beside each other in the binary that is shipped.
+//! `cargo xtask hot`: decides which functions lie beside each other in the shipped binary.
 //!
-//! Of the binary's code, a start of a container needs less than a tenth, and if that lies scattered, a start maps half
-//! of the binary. So the linker is told what a start goes through: a script for it, `crates/cli/hot.ld`, written from what
-//! the commands did, one instruction at a time. To write it again after larger changes saves memory; nothing else
-//! depends on it.
+//! A start of a container needs less than a tenth of the binary's code, and if that lies scattered, a start maps
+//! half of the binary. So a linker script, `crates/cli/hot.ld`, lists the functions of a start. This command writes
+//! it from traces of commands, made one instruction at a time. Writing it again after larger changes saves memory;
+//! nothing else depends on it.
 
 mod map;
 mod order;
@@ -16,14 +16,14 @@ use anyhow::{Context, Result, bail};
 use scene::Scene;
 use std::path::{Path, PathBuf};
 
-/// What is written, relative to the workspace.
+/// Path of the script, relative to the workspace.
 const SCRIPT: &str = "crates/cli/hot.ld";
 
-/// What runs a program in steps.
+/// Source of the program that runs another one in single steps.
 const STEP: &str = include_str!("hot/step.c");
 
 /// # Errors
-/// Where something cannot be built or run; the old script stays then.
+/// A program cannot be built or run; the old script is kept then.
 pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     let dir = workspace.target.join("hot");
     std::fs::create_dir_all(&dir).with_context(|| format!("create {}", dir.display()))?;
@@ -43,7 +43,8 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     Ok(())
 }
 
-/// The shipped binary with a map of it. What is missing in it against the usual one is at no other address.
+/// Builds the shipped binary with a linker map. Sections that are missing in it, compared with the usual one, do
+/// not change addresses.
 fn build(map: &Path) -> Result<PathBuf> {
     let messages = read(
         cargo()

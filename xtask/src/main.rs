@@ -1,8 +1,8 @@
 //! `cargo xtask …`: the chores of this workspace as a program.
 //!
-//! Each subcommand is one file; a check prints one line per finding (`path:line: what, why`) and fails when there is
-//! one. What continuous integration does is `cargo xtask ci` and nothing else. This crate is not part of the engine:
-//! nothing in `crates/` depends on it, and it knows of the engine only the names of packages and hidden commands.
+//! Each subcommand is a file. A check prints a line per finding (`path:line: what, why`) and fails if there is one.
+//! Continuous integration runs `cargo xtask ci` and nothing else. This crate is not part of the engine: no crate in
+//! `crates/` depends on it, and it uses only the names of packages and hidden commands.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "xtask talks to people")]
 
 mod architecture;
@@ -96,7 +96,7 @@ fn dispatch(words: &[&str]) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The exit code of a wrong command line is 2, as that of shells.
+/// Prints the usage; returns exit code 2, which shells use for a wrong command line.
 fn usage() -> ExitCode {
     eprint!("{USAGE}");
     ExitCode::from(2)

@@ -1,4 +1,4 @@
-//! `cargo xtask man`: the manual pages, written by the engine itself from its own options.
+//! `cargo xtask man`: the manual pages, which the engine writes from its own options.
 
 use crate::build::{ENGINE, release};
 use crate::dist::directory;
@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     let tote = release(workspace, ENGINE)?;
     let pages = directory(workspace, "man")?;
-    // Pages of an earlier run would hide that this one wrote none.
+    // Remove pages of an earlier run, which would hide that this one wrote none.
     for page in std::fs::read_dir(&pages)? {
         std::fs::remove_file(page?.path())?;
     }

@@ -1,14 +1,14 @@
-//! Running other programs: the one place of this crate that makes a `Command`.
+//! Running other programs: the only place in this crate that makes a `Command`.
 
 use anyhow::{Context, Result, bail};
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, ExitStatus, Stdio};
 
-/// A command for a program looked up in `PATH`, or at a path.
+/// Builds a command for a program in `PATH`, or at a path.
 ///
-/// `cargo run` adds directories to the library path in which every dynamic program would look first: measured peers
-/// would seem slower than they are.
+/// Removes the library path of `cargo run`, in which every dynamic program would look first: measured peers would
+/// seem slower than they are.
 #[expect(
     clippy::disallowed_methods,
     reason = "to run programs is what this crate is for; no container waits for it"
@@ -19,31 +19,31 @@ pub(crate) fn program(name: impl AsRef<OsStr>) -> Command {
     command
 }
 
-/// The cargo that runs us, so that the toolchain is the same.
+/// Builds a command for the cargo that runs this program, so that the toolchain is the same.
 pub(crate) fn cargo() -> Command {
     program(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }
 
-/// The command as typed in a shell, for messages.
+/// Formats the command as typed in a shell, for messages.
 fn shown(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     let words: Vec<_> = words.map(OsStr::to_string_lossy).collect();
     words.join(" ")
 }
 
-/// Runs to the end with our own standard streams.
+/// Runs a command to its end with this process's standard streams.
 ///
 /// # Errors
-/// Where it cannot be started, or does not exit with 0.
+/// The command cannot be started, or does not exit with 0.
 pub(crate) fn succeed(command: &mut Command) -> Result<()> {
     let status = command.status().with_context(|| shown(command))?;
     expect_success(command, status)
 }
 
-/// Runs to the end and returns what it wrote to standard output.
+/// Runs a command to its end and returns its standard output.
 ///
 /// # Errors
-/// As [`succeed`], and where the output is not UTF-8.
+/// Those of [`succeed`], or the output is not UTF-8.
 pub(crate) fn read(command: &mut Command) -> Result<String> {
     let output = command
         .stderr(Stdio::inherit())
@@ -53,10 +53,10 @@ pub(crate) fn read(command: &mut Command) -> Result<String> {
     String::from_utf8(output.stdout).with_context(|| format!("{}: output", shown(command)))
 }
 
-/// Runs to the end, shows standard output as it comes, and hands each line to `each`.
+/// Runs a command to its end, shows standard output as it comes, and passes each line to `each`.
 ///
 /// # Errors
-/// Where it cannot be started or read; how it exited is for the caller to judge.
+/// The command cannot be started or read; the caller judges how it exited.
 pub(crate) fn tee(command: &mut Command, mut each: impl FnMut(&str)) -> Result<ExitStatus> {
     let mut child = command
         .stdin(Stdio::null())

@@ -1,9 +1,9 @@
-//! `cargo xtask test [--unit] [--e2e] [FILTER]`: everything that can be tested here, with totals as the last line.
+//! `cargo xtask test [--unit] [--e2e] [FILTER]`: all tests that can run here, with totals in the last line.
 //!
-//! What the end-to-end tests need is installed first where we may; without that right, what is missing is named and
-//! the tests that need it say themselves that they are skipped. Root runs the end-to-end tests twice, once as root and
-//! once as a user without rights, since rootless containers are the other half of the engine. Where nothing was chosen, a
-//! sample of faults comes last.
+//! Root first installs the programs that the end-to-end tests need; for other users, missing programs are named,
+//! and the tests that need them report that they are skipped. Root runs the end-to-end tests twice, as root and as
+//! an unprivileged user, since rootless containers are the other half of the engine. If no kind of test was chosen,
+//! a sample of faults comes last.
 
 mod e2e;
 mod packages;
@@ -18,7 +18,7 @@ use std::process::ExitCode;
 
 pub(crate) use tally::Tally;
 
-/// Which tests to run.
+/// Choice of the tests to run.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Choice {
     unit: bool,
@@ -41,7 +41,7 @@ impl Choice {
         Ok(choice)
     }
 
-    /// To name neither kind is to name both.
+    /// True if unit tests run; naming neither kind selects both.
     fn wants_unit(&self) -> bool {
         self.unit || !self.e2e
     }
@@ -70,7 +70,7 @@ pub(crate) fn run(workspace: &Workspace, words: &[&str]) -> Result<ExitCode> {
 /// A runner that breaks off counts as one failed test, so that the others still run.
 ///
 /// # Errors
-/// Where it is not the tests that fail, but the making of a place for them.
+/// The environment of the tests cannot be prepared. Failed tests are not an error.
 pub(crate) fn all(workspace: &Workspace, choice: &Choice) -> Result<Tally> {
     let mut tally = Tally::default();
     let filter = choice.filter.as_deref();
@@ -94,7 +94,7 @@ fn counted(result: Result<Tally>) -> Tally {
     })
 }
 
-/// Whether this process has root's rights over files and users: the owner of `/proc/self` is our effective user.
+/// True if this process has root's rights over files and users: the owner of `/proc/self` is the effective user.
 fn is_root() -> Result<bool> {
     use std::os::unix::fs::MetadataExt;
     Ok(std::fs::metadata("/proc/self")?.uid() == 0)

@@ -1,8 +1,10 @@
-//! `cargo xtask tidy`: the house rules that a machine can hold.
+//! `cargo xtask tidy`: the house rules that a program can check.
 //!
-//! Every rule is a pure function from a path and a text to findings; only this file reads the disk. What is checked is
-//! what git would commit. A rule that fits no reader is better removed here than worked around there.
+//! Every rule is a pure function from a path and a text to findings; only this file reads the disk. The checked
+//! files are those that git would commit. Remove a rule here if readers do not profit from it, rather than work
+//! around it elsewhere.
 
+mod english;
 mod functions;
 mod links;
 mod names;
@@ -21,7 +23,7 @@ use source::Source;
 pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     let mut findings = Vec::new();
     for path in files(&workspace.root)? {
-        // Gone from the work tree but not yet from the index, or not a text.
+        // The file is gone from the work tree but not yet from the index, or is not a text.
         let Ok(text) = std::fs::read_to_string(workspace.root.join(&path)) else {
             continue;
         };
@@ -37,9 +39,9 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     report("tidy", findings)
 }
 
-/// What git tracks and what it would add, relative to the root.
+/// Lists the files that git tracks or would add, relative to the root.
 fn files(root: &Path) -> Result<Vec<String>> {
-    // A checkout may belong to someone else than the one who checks it: reading its list of files is harmless.
+    // A checkout may belong to another user than the one who checks it: reading its list of files is harmless.
     let mut git = program("git");
     git.current_dir(root).args(["-c", "safe.directory=*"]);
     git.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]);
@@ -47,7 +49,7 @@ fn files(root: &Path) -> Result<Vec<String>> {
     Ok(list.split_terminator('\0').map(str::to_owned).collect())
 }
 
-/// All rules that apply to a file; `exists` answers for paths relative to the root.
+/// Applies all rules for a file; `exists` answers for paths relative to the root.
 fn check(path: &str, text: &str, exists: &dyn Fn(&str) -> bool) -> Vec<Finding> {
     let mut findings = size::too_long(path, text);
     findings.extend(prose::trailing_space(path, text));
@@ -57,6 +59,8 @@ fn check(path: &str, text: &str, exists: &dyn Fn(&str) -> bool) -> Vec<Finding> 
         findings.extend(functions::too_long(path, &source));
         findings.extend(names::of_types(path, &source));
         findings.extend(prose::check(path, &source.comments));
+        findings.extend(english::of_comments(path, &source.comments));
+        findings.extend(english::of_errors(path, text));
         findings.extend(size::short_header(path, text));
     } else if has_hash_comments(path, text) {
         findings.extend(prose::check(path, &source::hash_comments(text)));

@@ -5,47 +5,47 @@ use anyhow::{Context, Result};
 use serde_json::Value;
 use std::path::PathBuf;
 
-/// The packages of this workspace and the places that belong to it.
+/// The packages of this workspace and its directories.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Workspace {
-    /// The directory of the root `Cargo.toml`, absolute.
+    /// Directory of the root `Cargo.toml`, absolute.
     pub(crate) root: PathBuf,
-    /// Where cargo builds, absolute.
+    /// Directory where cargo builds, absolute.
     pub(crate) target: PathBuf,
-    /// The members, sorted by directory.
+    /// Members, sorted by directory.
     pub(crate) packages: Vec<Package>,
 }
 
-/// One member of the workspace.
+/// A member of the workspace.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Package {
-    /// As cargo knows it, such as `tote-runtime`.
+    /// Name in cargo, such as `tote-runtime`.
     pub(crate) name: String,
-    /// Relative to the root, such as `crates/runtime`.
+    /// Directory relative to the root, such as `crates/runtime`.
     pub(crate) directory: String,
-    /// Of every kind, in the manifest's order.
+    /// Dependencies of every kind, in the manifest's order.
     pub(crate) dependencies: Vec<Dependency>,
 }
 
-/// One line of a `[dependencies]` section, or of its dev and build forms.
+/// A line of a `[dependencies]` section, or of its dev and build forms.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Dependency {
-    /// The package's name, whatever it is renamed to.
+    /// The package's name before any renaming.
     pub(crate) name: String,
-    /// Part of what is shipped: neither a dev nor a build dependency.
+    /// True if it is part of what is shipped: neither a dev nor a build dependency.
     pub(crate) normal: bool,
-    /// From outside the workspace.
+    /// True if it is outside the workspace.
     pub(crate) external: bool,
 }
 
 impl Workspace {
-    /// Asks cargo.
+    /// Loads the workspace from `cargo metadata`.
     pub(crate) fn load() -> Result<Self> {
         let text = read(cargo().args(["metadata", "--no-deps", "--format-version", "1"]))?;
         Self::parse(&text).context("cargo metadata")
     }
 
-    /// Parses what `cargo metadata --no-deps --format-version 1` prints.
+    /// Parses the output of `cargo metadata --no-deps --format-version 1`.
     pub(crate) fn parse(text: &str) -> Result<Self> {
         let metadata: Value = serde_json::from_str(text)?;
         let root = text_of(&metadata, "workspace_root")?;
@@ -61,12 +61,12 @@ impl Workspace {
         })
     }
 
-    /// The member of that name.
+    /// Finds the member of that name.
     pub(crate) fn package(&self, name: &str) -> Option<&Package> {
         self.packages.iter().find(|package| package.name == name)
     }
 
-    /// The text of a file, named relative to the root.
+    /// Reads the text of a file, named relative to the root.
     pub(crate) fn text(&self, path: &str) -> Result<String> {
         std::fs::read_to_string(self.root.join(path)).with_context(|| path.to_owned())
     }
@@ -87,12 +87,12 @@ impl Package {
         })
     }
 
-    /// The name used in prose: that of the folder for `crates/…`, which is the package's without `tote-`.
+    /// Returns the name used in prose: that of the folder for `crates/…`, which is the package's without `tote-`.
     pub(crate) fn short_name(&self) -> &str {
         self.name.strip_prefix("tote-").unwrap_or(&self.name)
     }
 
-    /// Whether it is one of the engine's own crates, those in `crates/`.
+    /// True for the engine's own crates, those in `crates/`.
     pub(crate) fn is_engine(&self) -> bool {
         self.directory.starts_with("crates/")
     }
@@ -107,7 +107,7 @@ impl Dependency {
         })
     }
 
-    /// As [`Package::short_name`].
+    /// Returns the name as in [`Package::short_name`].
     pub(crate) fn short_name(&self) -> &str {
         self.name.strip_prefix("tote-").unwrap_or(&self.name)
     }

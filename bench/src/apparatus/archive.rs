@@ -1,7 +1,7 @@
-//! Images that are made for a run: the same bytes each time, on every machine.
+//! Images made for a run: the same bytes each time, on every machine.
 //!
-//! The sizes of files are those of a distribution, roughly: half of them below 2 KiB, a few large ones with most of the
-//! bytes. Their contents compress as text and programs do.
+//! The sizes of files are roughly those of a distribution: half of them below 2 KiB, a few large ones with most of
+//! the bytes. Their contents compress like text and programs.
 
 use super::succeed;
 use crate::chance::Chance;
@@ -18,19 +18,19 @@ use std::process::{Command, Stdio};
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Archive {
-    /// The name it has in the archive.
+    /// Name of the image in the archive.
     tag: String,
-    /// The tree that the first layer has besides.
+    /// Tree that is added to the first layer.
     tree: String,
     layers: usize,
-    /// Files of all layers together.
+    /// Number of files in all layers together.
     files: usize,
-    /// Files of the first layer of just this many bytes.
+    /// Files of the first layer with exactly this number of bytes.
     #[serde(default)]
     exact: BTreeMap<PathBuf, usize>,
 }
 
-/// Shares of files in a thousand, and the sizes up to which they are drawn.
+/// Cumulative shares of files per thousand, and the sizes up to which they are drawn.
 const SIZES: [(usize, usize); 6] = [
     (150, 256),
     (500, 2 << 10),
@@ -43,7 +43,7 @@ const SIZES: [(usize, usize); 6] = [
 const DIRECTORIES: usize = 60;
 
 impl Archive {
-    /// Writes it to a file in `place`, which it returns.
+    /// Writes the archive to a file in `place`; returns its path.
     pub(super) fn make(
         &self,
         place: &Path,
@@ -94,7 +94,7 @@ fn fill(root: &Path, layer: usize, files: usize, chance: &mut Chance) -> Result<
     Ok(())
 }
 
-/// Words of a small vocabulary, with some that never come again.
+/// Writes words of a small vocabulary, with some unique ones.
 fn write(path: &Path, size: usize, chance: &mut Chance) -> Result<()> {
     let mut written = || -> std::io::Result<()> {
         let mut file = BufWriter::new(File::create(path)?);
@@ -111,7 +111,7 @@ fn write(path: &Path, size: usize, chance: &mut Chance) -> Result<()> {
     written().with_context(|| format!("write {}", path.display()))
 }
 
-/// A directory as a tar archive in which nothing depends on when and by whom it was made.
+/// Packs a directory as a tar archive that does not depend on time or user.
 fn pack(root: &Path, tar: &Path) -> Result<()> {
     let mut command = Command::new("tar");
     command.args([
@@ -126,8 +126,8 @@ fn pack(root: &Path, tar: &Path) -> Result<()> {
     succeed(command.arg(tar).arg("--directory").arg(root).arg("."))
 }
 
-/// Makes an image of `layers`, tar archives that this consumes, in a new directory of `work`, and writes it to `output`
-/// as `docker save` would, but with compressed layers.
+/// Makes an image of `layers`, tar archives that this consumes, in a new directory of `work`, and writes it to
+/// `output` as `docker save` would, but with compressed layers.
 pub(crate) fn seal(layers: &[PathBuf], tag: &str, work: &Path, output: &Path) -> Result<()> {
     let image = work.join("image");
     fs::create_dir_all(&image).with_context(|| format!("make {}", image.display()))?;

@@ -1,4 +1,4 @@
-//! A daemon of one run.
+//! A daemon of a run.
 
 use super::succeed;
 use crate::interruption;
@@ -12,10 +12,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long a daemon may take until it answers, and until it has ended.
+/// Time limit for a daemon to answer, and for it to end.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// One that was started. `setpriv --pdeathsig` ends it even where this program is killed.
+/// A started daemon. `setpriv --pdeathsig` ends it even if this program is killed.
 #[derive(Debug)]
 pub(crate) struct Daemon {
     child: Child,
@@ -24,7 +24,7 @@ pub(crate) struct Daemon {
 }
 
 impl Daemon {
-    /// What it says goes to `log`.
+    /// Starts a daemon whose output goes to `log`.
     pub(crate) fn start(command: Command, log: &Path) -> Result<Self> {
         let output = File::create(log).with_context(|| format!("make {}", log.display()))?;
         let name = command.get_program().to_owned();
@@ -42,7 +42,7 @@ impl Daemon {
         let child = under
             .spawn()
             .with_context(|| format!("start {}", Path::new(&name).display()))?;
-        // Nobody has waited for it yet, so the number is its own.
+        // The daemon is not reaped yet, so the number is still its own.
         let pidfd = pidfd_open(Pid::from_child(&child), PidfdFlags::empty()).context("open a pidfd")?;
         Ok(Daemon {
             child,
@@ -55,7 +55,7 @@ impl Daemon {
         Pid::from_child(&self.child)
     }
 
-    /// Asks until `question` succeeds, and not longer than the daemon lives.
+    /// Waits until `question` succeeds; fails if the daemon ends before.
     pub(crate) fn await_answer(&self, question: impl Fn() -> Result<Command>) -> Result<()> {
         let deadline = Instant::now() + LIMIT;
         loop {
@@ -72,9 +72,9 @@ impl Daemon {
         }
     }
 
-    /// Asks it to end and waits for that.
+    /// Asks the daemon to end, and waits for its end.
     pub(crate) fn stop(mut self) -> Result<()> {
-        // One that has ended by itself is not reaped yet.
+        // A daemon that has ended by itself is not reaped yet, so the signal does no harm.
         pidfd_send_signal(&self.pidfd, Signal::TERM).context("end a daemon")?;
         let ended = self.ends_within(LIMIT)?;
         if !ended {

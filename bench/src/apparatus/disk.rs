@@ -8,25 +8,25 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// One file system.
+/// A file system to make.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Disk {
-    /// The command that makes it, without the file.
+    /// Command that makes the file system, without the file.
     mkfs: Vec<String>,
-    /// MiB.
+    /// Size in MiB.
     size: u64,
 }
 
 impl Disk {
-    /// Makes it in `place` and returns where it is mounted.
+    /// Makes the file system in `place`; returns its mount point.
     pub(super) fn make(&self, place: &Path, name: &str) -> Result<PathBuf> {
         let mkfs: Vec<&str> = self.mkfs.iter().map(String::as_str).collect();
         mount_disk(place, name, &mkfs, self.size)
     }
 }
 
-/// Makes a file system of `size` MiB in a file in `place`. The loop device goes with the mount.
+/// Makes a file system of `size` MiB in a file in `place` and mounts it. The loop device disappears with the mount.
 pub(crate) fn mount_disk(place: &Path, name: &str, mkfs: &[&str], size: u64) -> Result<PathBuf> {
     ensure!(rustix::process::geteuid().is_root(), "needs root");
     let (mkfs, arguments) = mkfs.split_first().context("a disk has an empty mkfs")?;

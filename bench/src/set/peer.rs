@@ -1,4 +1,4 @@
-//! What the same archives take in docker's store, which keeps the layers apart.
+//! Disk space of the same archives in docker's store, which keeps the layers apart.
 
 use crate::apparatus::{Daemon, succeed};
 use crate::stage::find_program;
@@ -8,8 +8,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Loads all into a dockerd of its own, below `place`, and adds up what is below the storage driver's directory. `None`
-/// where there is no docker.
+/// Loads all archives into a dockerd of its own, below `place`, and sums up the storage driver's directory. `None`
+/// without docker.
 pub(super) fn docker(archives: &[PathBuf], place: &Path) -> Result<Option<u64>> {
     if ["dockerd", "containerd", "docker"]
         .into_iter()
@@ -20,7 +20,7 @@ pub(super) fn docker(archives: &[PathBuf], place: &Path) -> Result<Option<u64>> 
     fs::create_dir(place).with_context(|| format!("make {}", place.display()))?;
     let host = format!("unix://{}", place.join("socket").display());
     let data = place.join("data");
-    // The key would else be written to /etc.
+    // Without this setting dockerd writes its key to /etc.
     let settings = serde_json::json!({
         "data-root": data, "exec-root": place.join("exec"), "pidfile": place.join("pid"), "hosts": [host],
         "deprecated-key-path": place.join("key.json"), "storage-driver": DRIVER,
@@ -50,10 +50,10 @@ pub(super) fn docker(archives: &[PathBuf], place: &Path) -> Result<Option<u64>> 
     Ok(Some(taken))
 }
 
-/// Docker's own choice on every file system that allows it.
+/// Docker's default on every file system that supports it.
 const DRIVER: &str = "overlay2";
 
-/// In whole blocks, files of several names once.
+/// Sums up whole blocks; a file with several names counts once.
 fn on_disk(dir: &Path) -> Result<u64> {
     let mut seen = std::collections::HashSet::new();
     let (mut todo, mut blocks) = (vec![dir.to_owned()], 0);

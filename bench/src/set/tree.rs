@@ -1,4 +1,4 @@
-//! The images of the set: trees by mmdebstrap(1), and what a tree has beyond the base as a layer.
+//! The images of the set: trees made by mmdebstrap(1), and the difference between a tree and the base as a layer.
 
 use crate::apparatus::{seal, succeed};
 use crate::stage::find_program;
@@ -12,10 +12,10 @@ use std::process::Command;
 
 const SUITE: &str = "bookworm";
 
-/// No file is younger, so that what two trees have from one package is the same.
+/// Latest time of all files, so that files of one package are equal in two trees.
 const EPOCH: &str = "1700000000";
 
-/// The archive of each image in `directory`, made where it is missing. Trees are removed once all archives are there.
+/// Returns the archive of each image in `directory`; makes missing ones. Trees are removed once all archives exist.
 pub(super) fn archives(directory: &Path, images: &[(&str, Option<&str>)]) -> Result<Vec<PathBuf>> {
     fs::create_dir_all(directory).with_context(|| format!("make {}", directory.display()))?;
     let archives: Vec<PathBuf> = images
@@ -50,7 +50,7 @@ pub(super) fn archives(directory: &Path, images: &[(&str, Option<&str>)]) -> Res
     Ok(archives)
 }
 
-/// A root file system with `package`, from the mirror that the host uses.
+/// Makes a root file system with `package`, from the mirror that the host uses.
 fn tree(directory: &Path, name: &str, package: Option<&str>) -> Result<PathBuf> {
     let tree = directory.join(format!("tree-{name}"));
     if tree.exists() {
@@ -78,7 +78,7 @@ fn tree(directory: &Path, name: &str, package: Option<&str>) -> Result<PathBuf> 
     Ok(tree)
 }
 
-/// Everything below `root` but what belongs to the kernel, as relative paths in the order of names.
+/// Lists all paths below `root`, except those of the kernel, relative and sorted by name.
 fn everything(root: &Path) -> Result<BTreeSet<PathBuf>> {
     let mut found = BTreeSet::new();
     let mut open = vec![root.to_owned()];
@@ -102,7 +102,8 @@ fn everything(root: &Path) -> Result<BTreeSet<PathBuf>> {
     Ok(found)
 }
 
-/// What `tree` has that `base` has not or has otherwise, and marks for what it lacks, as a layer.
+/// Writes a layer with the paths that `tree` has but `base` lacks or has otherwise, and whiteouts for paths that
+/// only `base` has.
 fn difference(base: &Path, tree: &Path, layer: &Path, work: &Path) -> Result<()> {
     let (before, after) = (everything(base)?, everything(tree)?);
     let mut changed = BTreeSet::new();

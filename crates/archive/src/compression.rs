@@ -1,4 +1,4 @@
-//! Compressed streams: which one it is, and the bytes in it.
+//! Compressed streams: recognising the format, reading and writing.
 
 use bzip2::bufread::MultiBzDecoder;
 use flate2::bufread::MultiGzDecoder;
@@ -9,12 +9,12 @@ use std::io::{self, BufRead, BufReader, Cursor, Error, ErrorKind, Read, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// How a stream is compressed.
+/// Format of a compressed stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Compression {
-    /// Not at all.
+    /// Not compressed.
     None,
-    /// gzip, RFC 1952: what most layers are.
+    /// gzip, RFC 1952: the format of most layers.
     Gzip,
     /// Zstandard, RFC 8878.
     Zstd,
@@ -25,16 +25,17 @@ pub enum Compression {
 }
 
 impl Compression {
-    /// As many bytes as [`Self::sniff`] looks at.
+    /// Number of bytes that [`Self::sniff`] needs.
     pub const MAGIC_LEN: usize = 6;
 
-    /// Says from the first bytes how a stream is compressed. What is none of the known kinds is not compressed.
+    /// Recognises the format by the first bytes of a stream. An unknown start means an uncompressed stream.
     #[must_use]
     pub fn sniff(start: &[u8]) -> Self {
         match start {
             [0x1f, 0x8b, 8, ..] => Self::Gzip,
             [0x28, 0xb5, 0x2f, 0xfd, ..] => Self::Zstd,
-            // A skippable frame: no content, but other programs keep tables there (zstd:chunked, seekable zstd).
+            // A skippable frame. It has no content, but other programs keep tables there (zstd:chunked, seekable
+            // zstd).
             [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Self::Zstd,
             [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => Self::Xz,
             [b'B', b'Z', b'h', b'1'..=b'9', ..] => Self::Bzip2,
@@ -43,19 +44,20 @@ impl Compression {
     }
 }
 
-/// How much a compressed stream may become.
+/// Limits on the size of a decompressed stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Expansion {
-    /// So many bytes for each compressed byte, once [`Self::free`] is passed.
+    /// Maximum number of bytes for each compressed byte, checked beyond [`Self::free`] bytes.
     pub ratio: u64,
-    /// Below this size any ratio will do: a file of zeros compresses well.
+    /// Size in bytes below which the ratio is not checked: a file of zeros compresses well.
     pub free: u64,
-    /// So many bytes in total.
+    /// Maximum size in bytes.
     pub total: u64,
 }
 
 impl Default for Expansion {
-    /// gzip cannot pass 1032, so this ratio only concerns the others.
+    /// Returns limits that every gzip stream meets, whose ratio is at most 1032; so the ratio concerns only the
+    /// other formats.
     fn default() -> Self {
         Self {
             ratio: 2000,
@@ -67,7 +69,7 @@ impl Default for Expansion {
 
 /// Memory that an xz stream may ask for, in KiB: `xz -9` needs 65 MiB, and the format allows 4 GiB.
 const XZ_MEMORY: u32 = 256 << 10;
-/// Read at once from below.
+/// Size of the input buffer in bytes.
 const CAPACITY: usize = 64 << 10;
 
 /// A decompressed stream, limited by an [`Expansion`].
@@ -89,7 +91,7 @@ enum Codec<R: Read> {
     Bzip2(Box<MultiBzDecoder<Input<R>>>),
 }
 
-/// Counts what is read, also while a codec owns it.
+/// A reader that counts the bytes read, also while a codec owns it.
 struct Counted<R> {
     input: R,
     count: Arc<AtomicU64>,
@@ -104,7 +106,7 @@ impl<R: Read> Read for Counted<R> {
 }
 
 impl<R: Read> Decoder<R> {
-    /// Looks at the first bytes of `input` and decompresses what follows, if it is compressed.
+    /// Looks at the first bytes of `input` and decompresses the stream if it is compressed.
     ///
     /// # Errors
     /// The first bytes cannot be read.
@@ -137,16 +139,16 @@ impl<R: Read> Decoder<R> {
         })
     }
 
-    /// How the stream is compressed.
+    /// Returns the format of the stream.
     #[must_use]
     pub fn compression(&self) -> Compression {
         self.compression
     }
 
-    /// Reads what is left of the compressed stream behind its end, for a digest over all of its bytes.
+    /// Reads the input behind the end of the compressed stream, because a digest covers all bytes of the input.
     ///
     /// # Errors
-    /// The input fails.
+    /// Those of the input.
     pub fn drain(&mut self) -> io::Result<()> {
         let input = match &mut self.codec {
             Codec::None(input) => input,
@@ -184,7 +186,7 @@ impl<R: Read> Decoder<R> {
 impl<R: Read> Read for Decoder<R> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         let count = match &mut self.codec {
-            // What is not compressed cannot expand.
+            // An uncompressed stream cannot expand.
             Codec::None(input) => return input.read(out),
             Codec::Gzip(codec) => codec.read(out),
             Codec::Zstd(codec) => codec.read(out),
@@ -207,7 +209,7 @@ impl<R: Read> fmt::Debug for Decoder<R> {
     }
 }
 
-/// Compresses what is written to it. The same bytes give the same stream, without times or names.
+/// A writer that compresses. The same bytes give the same stream: no times or names are written.
 pub struct Encoder<W: Write>(Sink<W>);
 
 enum Sink<W: Write> {
@@ -217,10 +219,10 @@ enum Sink<W: Write> {
 }
 
 impl<W: Write> Encoder<W> {
-    /// Compresses to `out`; without a level, with the format's usual one.
+    /// Compresses to `out`; without a level, with the format's default.
     ///
     /// # Errors
-    /// xz and bzip2 are only read.
+    /// xz and bzip2 are not supported for writing.
     pub fn new(out: W, compression: Compression, level: Option<u32>) -> io::Result<Self> {
         Ok(Self(match compression {
             Compression::None => Sink::None(out),
@@ -250,7 +252,7 @@ impl<W: Write> Encoder<W> {
     /// Ends the stream and hands back the output, unflushed.
     ///
     /// # Errors
-    /// The output's.
+    /// Those of the output.
     pub fn finish(self) -> io::Result<W> {
         match self.0 {
             Sink::None(out) => Ok(out),
@@ -340,7 +342,7 @@ mod tests {
 
     #[test]
     fn xz_and_bzip2_are_read() {
-        // `printf hello | xz` and `| bzip2`.
+        // Made by `printf hello | xz` and `| bzip2`.
         let xz = b"\xfd7zXZ\0\0\x04\xe6\xd6\xb4\x46\x02\0\x21\x01\x16\0\0\0\x74\x2f\xe5\xa3\x01\0\x04hello\0\0\0\0\xb1\x37\xb9\xdb\xe5\xda\x1e\x9b\0\x01\x1d\x05\xb8\x2d\x80\xaf\x1f\xb6\xf3\x7d\x01\0\0\0\0\x04YZ";
         let bzip2 = b"BZh91AY&SY\x19\x31\x65\x3d\0\0\0\x81\0\x02\x44\xa0\0\x21\x9a\x68\x33\x4d\x07\x33\x8b\xb9\x22\x9c\x28\x48\x0c\x98\xb2\x9e\x80";
         assert_eq!(decompressed(xz, TIGHT).unwrap(), b"hello");

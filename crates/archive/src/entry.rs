@@ -1,34 +1,34 @@
-//! What an archive or a tree consists of.
+//! Elements of an archive or a tree.
 
 use crate::path::{EntryPath, PathError, shown};
 
-/// What a name begins with that removes instead of adding (image-spec, `layer.md`, "Whiteouts").
+/// Prefix of a name that removes instead of adding (image-spec, `layer.md`, "Whiteouts").
 const WHITEOUT: &[u8] = b".wh.";
-/// The name that hides everything a directory had in lower layers.
+/// Name that hides all content of the directory in lower layers.
 const OPAQUE: &[u8] = b".wh..wh..opq";
-/// What names begin with that AUFS kept for itself; they are neither files nor whiteouts.
+/// Prefix of names that AUFS reserved for itself; they are neither files nor whiteouts.
 const AUFS: &[u8] = b".wh..wh.";
 
-/// Something in a tree, with all of its metadata but not its content.
+/// A file, directory or other object in a tree, with all of its metadata but not its content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Where it is.
+    /// Path in the tree.
     pub path: EntryPath,
-    /// What it is.
+    /// Kind of the object, with what is specific to it.
     pub kind: Kind,
     /// Permission bits with setuid, setgid and sticky: at most `0o7777`.
     pub mode: u32,
-    /// The owner's number, in the tree's own terms.
+    /// User id of the owner, in the tree's own terms.
     pub uid: u32,
-    /// The group's number.
+    /// Group id.
     pub gid: u32,
-    /// When the content changed last.
+    /// Time of the last change of the content.
     pub mtime: Timestamp,
     /// Extended attributes, name and value, sorted by name; each name once.
     pub xattrs: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
-/// What an [`Entry`] is.
+/// The kind of an [`Entry`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A regular file.
@@ -38,14 +38,14 @@ pub enum Kind {
     },
     /// A directory.
     Directory,
-    /// A symbolic link; the target is text that nobody checked.
+    /// A symbolic link.
     Symlink {
-        /// What the link says. Never empty, without NUL.
+        /// Text of the link, unchecked except that it is never empty and has no NUL.
         target: Vec<u8>,
     },
-    /// Another name of something that came earlier.
+    /// Another name of an earlier entry.
     Hardlink {
-        /// The earlier name, not resolved: it may be or lead through a symbolic link.
+        /// The earlier name, not resolved: it may be a symbolic link or lead through one.
         target: EntryPath,
     },
     /// A character device.
@@ -75,19 +75,21 @@ pub struct Timestamp {
     pub nanos: u32,
 }
 
-/// What a layer does to the layers below.
+/// A layer's change to the layers below.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
     /// Adds or replaces an entry.
     Add(Entry),
-    /// Removes what lower layers have there, with all that is below.
+    /// Removes the entry that lower layers have there, with everything below it.
     Whiteout(EntryPath),
-    /// Hides everything that lower layers have in the directory. What this layer puts there stays, whichever came first.
+    /// Hides all content of the directory in lower layers. Entries of this layer stay, whether they come before or
+    /// after.
     Opaque(EntryPath),
 }
 
 impl Entry {
-    /// An entry of that kind owned by root, with the mode most have: 0755 for directories, 0777 for links, else 0644.
+    /// Builds an entry owned by root, with the usual mode of its kind: 0755 for directories, 0777 for symbolic
+    /// links, else 0644.
     #[must_use]
     pub fn new(path: EntryPath, kind: Kind) -> Self {
         let mode = match kind {
@@ -108,7 +110,7 @@ impl Entry {
 }
 
 impl Change {
-    /// The path that is changed.
+    /// Returns the path that the change applies to.
     #[must_use]
     pub fn path(&self) -> &EntryPath {
         match self {
@@ -117,7 +119,7 @@ impl Change {
         }
     }
 
-    /// The name under which a tar layer says this: the path itself, or that of a `.wh.` file.
+    /// Returns the name of this change in a tar layer: the path itself, or that of a `.wh.` file.
     #[must_use]
     pub fn name_in_layer(&self) -> Vec<u8> {
         match self {
@@ -139,26 +141,26 @@ fn beside(directory: &[u8], name: &[u8]) -> Vec<u8> {
     }
 }
 
-/// What a name in a layer means.
+/// Meaning of a name in a layer.
 pub(crate) enum Meaning {
     /// An ordinary entry.
     Add,
-    /// A whiteout of that path.
+    /// A whiteout of this path.
     Whiteout(EntryPath),
-    /// That directory is opaque.
+    /// An opaque marker of this directory.
     Opaque(EntryPath),
-    /// Bookkeeping of AUFS, to be ignored as docker does.
+    /// Bookkeeping of AUFS, ignored as docker does.
     Aufs,
 }
 
 impl Meaning {
     /// # Errors
-    /// A whiteout of nothing, of `.` or of `..`: docker would remove the directory itself, or its parent.
+    /// A whiteout without a name, or of `.` or `..`: docker would remove the directory itself, or its parent.
     pub(crate) fn of(path: &EntryPath) -> Result<Self, PathError> {
         let Some((parent, name)) = path.split_last() else {
             return Ok(Self::Add);
         };
-        // Below AUFS's own directories everything is its own.
+        // Everything below AUFS's own directories belongs to AUFS.
         if name != OPAQUE && path.components().any(|part| part.starts_with(AUFS)) {
             return Ok(Self::Aufs);
         }

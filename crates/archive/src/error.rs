@@ -6,88 +6,88 @@ use crate::pax::PaxError;
 use crate::sparse::SparseError;
 use std::io;
 
-/// Why the next entry, or content, cannot be had. Nothing can be read from the archive after it.
+/// Why the next entry or its content cannot be read. Nothing can be read from the archive after such an error.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// The stream below fails: a read, or a decompressor's complaint.
-    #[error("read the archive at byte {position}")]
+    /// The input fails, or the decompressor refuses it.
+    #[error("cannot read the archive at byte {position}")]
     Input {
-        /// Where in the uncompressed archive.
+        /// Position in the uncompressed archive.
         position: u64,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },
-    /// Whoever takes the framing fails.
-    #[error("note the archive's framing at byte {position}")]
+    /// The receiver of the framing fails.
+    #[error("cannot note the archive's framing at byte {position}")]
     Framing {
-        /// Where in the uncompressed archive.
+        /// Position in the uncompressed archive.
         position: u64,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },
     /// The stream ends within a header or a file.
     #[error("the archive is truncated: it ends at byte {position} within {within}")]
     Truncated {
-        /// Where it ends.
+        /// Position of the end.
         position: u64,
-        /// A path or a kind of header.
+        /// A path, or a kind of header.
         within: String,
     },
-    /// What should be a header is none.
+    /// A block is not a valid header.
     #[error("the archive has no valid header at byte {position}: {reason}")]
     Header {
-        /// Where it begins.
+        /// Position where the block begins.
         position: u64,
-        /// What is wrong with it.
+        /// The reason why the header is refused.
         reason: &'static str,
     },
-    /// A numeric field holds no number, or one that makes no sense there, as a negative size.
+    /// A numeric field does not hold a number, or one that makes no sense there, such as a negative size.
     #[error("the header at byte {position} has an invalid {field}")]
     Number {
-        /// Where the header begins.
+        /// Position where the header begins.
         position: u64,
-        /// Which field.
+        /// Name of the field.
         field: &'static str,
     },
     /// An extended header is malformed.
     #[error("the extended header before byte {position} is invalid")]
     Pax {
-        /// Where it ends.
+        /// Position where the extended header ends.
         position: u64,
-        /// Why.
+        /// The cause.
         #[source]
         source: PaxError,
     },
-    /// A sparse file has no valid map.
-    #[error("{path:?} is stored wrongly")]
+    /// The map of a sparse file is invalid.
+    #[error("{path:?} is not stored as its header says")]
     Sparse {
         /// The file.
         path: String,
-        /// Why.
+        /// The cause.
         #[source]
         source: SparseError,
     },
     /// A name that cannot be a path in a tree.
     #[error("the entry before byte {position} has an invalid name")]
     Path {
-        /// Where its header ends.
+        /// Position where the entry's header ends.
         position: u64,
-        /// Why.
+        /// The cause.
         #[source]
         source: PathError,
     },
-    /// A link that says nothing, or a hard link to something outside of the tree.
+    /// A link without a target, or a hard link to a name outside of the tree.
     #[error("{path:?} links to an invalid name")]
     Link {
         /// The link.
         path: String,
-        /// Why.
+        /// The cause.
         #[source]
         source: LinkError,
     },
-    /// A member of a kind that is no file: parts of multi-volume archives and other vendors' inventions.
+    /// An unsupported kind of member: a part of a multi-volume archive, or a vendor's extension.
     #[error("{path:?} is of an unsupported type {typeflag:?}")]
     Type {
         /// The member.
@@ -95,18 +95,18 @@ pub enum ReadError {
         /// The header's type flag.
         typeflag: char,
     },
-    /// More than the limits allow.
-    #[error("the archive asks for too much")]
+    /// The archive exceeds the limits.
+    #[error("the archive is over a limit")]
     Limit(#[source] LimitError),
 }
 
-/// Why a link's target is not one.
+/// Why a link's target is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LinkError {
-    /// No target at all.
+    /// The target is empty.
     #[error("the target is empty")]
     Empty,
-    /// A hard link outside of the tree.
+    /// The target of a hard link is not a path in the tree.
     #[error(transparent)]
     Path(#[from] PathError),
 }

@@ -1,7 +1,7 @@
-//! What a tar is besides its files' contents, kept so that the very same bytes can be made again.
+//! All bytes of a tar besides its files' contents, kept so that exactly the same archive can be made again.
 //!
-//! A registry's digest covers every byte of a layer: paddings, the order of records, garbage after the end. Somebody who
-//! stores files apart from archives keeps, for each archive, the sequence of [`Segment`]s that the
+//! A registry's digest covers every byte of a layer: paddings, the order of records, garbage after the end. A store
+//! that keeps files apart from archives also keeps, for each archive, the sequence of [`Segment`]s that the
 //! [`Reader`](crate::Reader) reported, and gets the archive back from [`Rebuild`]. (The idea is tar-split's.)
 
 use std::io::{self, Error, ErrorKind, Read, Write};
@@ -9,39 +9,41 @@ use std::io::{self, Error, ErrorKind, Read, Write};
 /// A stretch of file content in an archive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Content {
-    /// Whose: the number of the change as the reader returned them, counted from 0, whiteouts included.
+    /// The file, as the number of its change in the order of the reader: counted from 0, whiteouts included.
     pub entry: u64,
-    /// From where in the file. Sparse files have several stretches, ordinary ones a single one from 0, empty ones none.
+    /// Offset in the file. A sparse file may have several stretches, an ordinary one has a single stretch from 0,
+    /// an empty one has none.
     pub offset: u64,
-    /// How many bytes, at least 1.
+    /// Length in bytes, at least 1.
     pub len: u64,
 }
 
-/// One stretch of an archive.
+/// A stretch of an archive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Segment {
-    /// Bytes that are in no file: headers, padding, end blocks, and what followed them.
+    /// Bytes outside of files' contents: headers, padding, end blocks, and everything after them.
     Inline(Vec<u8>),
-    /// Bytes of a file.
+    /// Bytes of a file's content.
     Content(Content),
 }
 
-/// Where a [`Reader`](crate::Reader) reports what the archive is made of, in the archive's order and without gaps.
+/// Receiver of a [`Reader`](crate::Reader)'s reports about the segments of an archive, in the archive's order and
+/// without gaps.
 pub trait Framing {
-    /// The next bytes are these.
+    /// Receives bytes outside of files' contents.
     ///
     /// # Errors
-    /// Ends the reading.
+    /// An error ends the reading.
     fn inline(&mut self, bytes: &[u8]) -> io::Result<()>;
 
-    /// The next bytes are a part of a file. Reported before the content is read.
+    /// Receives the position of a file's content, before the content is read.
     ///
     /// # Errors
-    /// Ends the reading.
+    /// An error ends the reading.
     fn content(&mut self, content: Content) -> io::Result<()>;
 }
 
-/// Nobody wants to know.
+/// Ignores the framing.
 impl Framing for () {
     fn inline(&mut self, _: &[u8]) -> io::Result<()> {
         Ok(())
@@ -77,15 +79,15 @@ impl Framing for Vec<Segment> {
     }
 }
 
-/// Longest inline record; bounds what [`FramingReader`] allocates.
+/// Maximum length of an inline record in bytes; bounds the allocations of [`FramingReader`].
 const INLINE_MAX: usize = 64 << 10;
 const INLINE: u8 = 0;
 const CONTENT: u8 = 1;
 
-/// Writes segments to a file as they come.
+/// A writer that stores segments in a file, in the order in which they come.
 ///
-/// The format: a byte 0, a length and so many bytes; or a byte 1 and entry, offset and length. Numbers are LEB128. It is
-/// meant to be compressed by whoever keeps it: headers are mostly zeros.
+/// Format of a segment: a byte 0, a length and that number of bytes; or a byte 1 and entry, offset and length.
+/// Numbers are LEB128. The caller should compress the file, because headers consist mostly of zeros.
 #[derive(Debug)]
 pub struct FramingWriter<W> {
     out: W,
@@ -93,7 +95,7 @@ pub struct FramingWriter<W> {
 }
 
 impl<W: Write> FramingWriter<W> {
-    /// Writes to `out`, in few large pieces.
+    /// Writes to `out` in a few large pieces.
     pub fn new(out: W) -> Self {
         Self {
             out,
@@ -104,7 +106,7 @@ impl<W: Write> FramingWriter<W> {
     /// Writes the rest, and hands back the output, unflushed.
     ///
     /// # Errors
-    /// The output's.
+    /// Those of the output.
     pub fn finish(mut self) -> io::Result<W> {
         self.write_pending()?;
         Ok(self.out)
@@ -145,7 +147,7 @@ impl<W: Write> Framing for FramingWriter<W> {
     }
 }
 
-/// Reads what a [`FramingWriter`] wrote. Ends after the first error.
+/// A reader of the segments that a [`FramingWriter`] wrote. It ends after the first error.
 #[derive(Debug)]
 pub struct FramingReader<R> {
     input: R,
@@ -153,7 +155,7 @@ pub struct FramingReader<R> {
 }
 
 impl<R: io::BufRead> FramingReader<R> {
-    /// Reads from `input` to its end.
+    /// Reads `input` to its end.
     pub fn new(input: R) -> Self {
         Self { input, failed: false }
     }
@@ -225,10 +227,10 @@ fn invalid(message: &'static str) -> Error {
     Error::new(ErrorKind::InvalidData, message)
 }
 
-/// An archive made again, as a stream of the very bytes it was.
+/// A stream of exactly the bytes of the original archive.
 ///
-/// `open` gives the content of a [`Content`]: exactly that stretch or more, beginning at its offset. Content that is too
-/// short is an error, never a short archive.
+/// `open` opens the content for a [`Content`]: exactly that stretch or more, beginning at its offset. Content that
+/// is too short is an error, never a short archive.
 #[derive(Debug)]
 pub struct Rebuild<S, O, C> {
     segments: S,
@@ -248,7 +250,7 @@ where
     O: FnMut(Content) -> io::Result<C>,
     C: Read,
 {
-    /// Takes the segments as they were reported, and a function that opens contents.
+    /// Takes the segments in the reported order, and a function that opens contents.
     pub fn new(segments: S, open: O) -> Self {
         Self {
             segments,

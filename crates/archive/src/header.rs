@@ -1,25 +1,25 @@
-//! The 512 bytes before each member: v7, ustar, GNU and star, as tar(5) draws them.
+//! The header of 512 bytes before each member, in the formats v7, ustar, GNU and star of tar(5).
 
-/// Everything in a tar is padded to this.
+/// Block size in bytes; everything in a tar is padded to it.
 pub(crate) const BLOCK: usize = 512;
 
-/// One header as it stands in the stream. Nothing in it is checked before it is asked for.
+/// A header as it stands in the stream. Each field is checked when it is read.
 pub(crate) struct Header<'a>(pub(crate) &'a [u8; BLOCK]);
 
-/// Which fields after `linkname` mean what.
+/// Format of a header: the meaning of the fields after `linkname`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Format {
-    /// None do.
+    /// The fields have no meaning.
     V7,
-    /// POSIX: a prefix of the name, devices.
+    /// POSIX: a prefix of the name, and device numbers.
     Ustar,
-    /// A shorter prefix, then times.
+    /// A shorter prefix, and times.
     Star,
-    /// Devices, times, and the map of a sparse file.
+    /// Device numbers, times, and the map of a sparse file.
     Gnu,
 }
 
-/// A numeric field that holds no number, or one out of range; which one.
+/// A numeric field that does not hold a number, or one out of range; contains the field's name.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct BadNumber(pub(crate) &'static str);
 
@@ -32,7 +32,8 @@ impl<'a> Header<'a> {
         self.0.iter().all(|byte| *byte == 0)
     }
 
-    /// The sum counts its own field as spaces. Some old tars added signed bytes; either is good, as for every reader.
+    /// True if the checksum is right. The sum counts its own field as spaces. Some old tars added signed bytes,
+    /// which all readers accept too.
     pub(crate) fn checksum_matches(&self) -> bool {
         let bytes = self.0.iter().enumerate();
         let counted = bytes.map(|(at, byte)| if (148..156).contains(&at) { b' ' } else { *byte });
@@ -55,7 +56,7 @@ impl<'a> Header<'a> {
         self.0[156]
     }
 
-    /// The name with its prefix.
+    /// Returns the name with its prefix.
     pub(crate) fn name(&self) -> Vec<u8> {
         let prefix = match self.format() {
             Format::Ustar => text(self.field(345, 155)),
@@ -75,7 +76,7 @@ impl<'a> Header<'a> {
     }
 
     pub(crate) fn mode(&self) -> Result<u32, BadNumber> {
-        // File type bits are allowed in the field, and mean nothing there.
+        // File type bits are allowed in the field, but ignored.
         Ok(self.unsigned::<u32>(100, 8, "mode")? & 0o7777)
     }
 
@@ -95,7 +96,7 @@ impl<'a> Header<'a> {
         self.number(136, 12, "mtime")
     }
 
-    /// Major and minor number of a device.
+    /// Returns a device's major and minor number.
     pub(crate) fn device(&self) -> Result<(u32, u32), BadNumber> {
         if self.format() == Format::V7 {
             return Ok((0, 0));
@@ -106,7 +107,8 @@ impl<'a> Header<'a> {
         ))
     }
 
-    /// The map of an old GNU sparse file: four extents, whether a block of 21 more follows, the size with holes.
+    /// Returns the map of an old GNU sparse file: four extents, whether a block of 21 more follows, and the size
+    /// including holes.
     pub(crate) fn sparse(&self) -> Result<(SparseBlock<'a>, u64), BadNumber> {
         let block = SparseBlock {
             extents: self.field(386, 96),
@@ -125,14 +127,14 @@ impl<'a> Header<'a> {
     }
 }
 
-/// Pairs of offset and length, and whether another block follows.
+/// A block of pairs of offset and length; `continues` if another block follows.
 pub(crate) struct SparseBlock<'a> {
     extents: &'a [u8],
     pub(crate) continues: bool,
 }
 
 impl<'a> SparseBlock<'a> {
-    /// A block after the header.
+    /// Interprets a block after the header.
     pub(crate) fn of(block: &'a [u8; BLOCK]) -> Self {
         Self {
             extents: &block[..504],
@@ -140,7 +142,7 @@ impl<'a> SparseBlock<'a> {
         }
     }
 
-    /// The pairs up to the first empty field.
+    /// Iterates over the pairs up to the first empty field.
     pub(crate) fn pairs(&self) -> impl Iterator<Item = Result<(u64, u64), BadNumber>> {
         let used = self.extents.chunks_exact(24).take_while(|pair| pair[0] != 0);
         used.map(|pair| {
@@ -153,17 +155,18 @@ impl<'a> SparseBlock<'a> {
     }
 }
 
-/// Up to the first NUL.
+/// Returns the text up to the first NUL.
 fn text(field: &[u8]) -> &[u8] {
     let end = field.iter().position(|byte| *byte == 0).unwrap_or(field.len());
     &field[..end]
 }
 
-/// Octal digits between spaces and NULs, empty for 0; or base-256 in two's complement, marked by the first bit.
+/// Parses octal digits between spaces and NULs (empty for 0), or base-256 in two's complement, marked by the first
+/// bit.
 fn number(field: &[u8]) -> Option<i128> {
     let first = *field.first()?;
     if first & 0x80 != 0 {
-        // The second bit is the sign. At most 95 bits fit, so nothing overflows.
+        // The second bit is the sign. Fields have at most 95 bits, so nothing overflows.
         let sign = if first & 0x40 != 0 { -1_i128 } else { 0 };
         let start = (sign << 6) | i128::from(first & 0x3f);
         return Some(

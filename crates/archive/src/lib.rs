@@ -1,22 +1,23 @@
 //! Archives and trees: tar streams in and out, and directories as streams of the same entries.
 //!
-//! An [`Entry`] is something in a tree; a [`Change`] is what a layer does to the layers below. A [`Reader`] turns a tar
-//! stream into changes and contents, a [`Writer`] makes such a stream, and [`Decoder`] and [`Encoder`] are the compression
-//! around it, for which a [`ReadAhead`] takes another processor. [`extract`] makes a directory from a stream, [`walk`]
-//! makes entries from a directory, [`transfer`] puts such entries into another one, [`diff`] makes changes from the upper directory of an overlay and [`compare`] from a
-//! tree and its copy, and [`tree_digest`] says whether two trees are the same.
+//! An [`Entry`] is an object in a tree; a [`Change`] is a layer's change to the layers below. A [`Reader`] turns a
+//! tar stream into changes and contents, and a [`Writer`] makes such a stream. [`Decoder`] and [`Encoder`] handle
+//! the compression around it; a [`ReadAhead`] moves decompression to another processor. [`extract`] makes a
+//! directory from a stream, [`walk`] makes entries from a directory, [`transfer`] puts such entries into another
+//! one, [`diff`] makes changes from the upper directory of an overlay and [`compare`] from a tree and its copy, and
+//! [`tree_digest`] tells whether two trees are the same.
 //!
-//! What holds here:
+//! Invariants:
 //!
-//! - An archive is an enemy's. No input makes the reader panic, nor allocate more than [`Limits`] allow; what it says
-//!   about sizes is believed only as far as bytes follow.
-//! - An [`EntryPath`] never leaves its tree by itself. Links on the way are another matter, and never followed blindly.
-//! - Nothing leaves the directory that is extracted to or walked: see [`extract`] for how.
-//! - Names and links are bytes. Nothing is required to be UTF-8.
-//! - Every byte of an archive is either a file's content or reported to its [`Framing`], so that [`Rebuild`] makes the
-//!   same archive again.
+//! - An archive may come from an attacker. No input makes the reader panic, nor allocate more than [`Limits`]
+//!   allow; announced sizes are believed only as far as bytes follow.
+//! - An [`EntryPath`] alone never leaves its tree. Links on the way could, and are never followed blindly.
+//! - Extracting and walking reach nothing outside of their directory: see [`extract`] for how.
+//! - Names and links are bytes; they need not be UTF-8.
+//! - Every byte of an archive is either a file's content or reported to its [`Framing`], so that [`Rebuild`] makes
+//!   the same archive again.
 //!
-//! This crate is not a store: it knows no digests of layers, no images, no cache, and decides no path.
+//! This crate is not a store: it does not know digests of layers, images or a cache, and it chooses no paths.
 
 mod compression;
 mod entry;

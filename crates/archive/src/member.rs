@@ -1,4 +1,4 @@
-//! From headers to an entry: which of several headers says what, and what it all must satisfy.
+//! From headers to an entry: merges the headers that describe a member, and checks the result.
 
 use crate::entry::{Change, Entry, Kind, Meaning, Timestamp};
 use crate::error::{LinkError, ReadError};
@@ -11,13 +11,13 @@ use crate::reader::{Reader, padding};
 use crate::sparse::{SparseError, SparseMap, pairs};
 use std::io::Read;
 
-/// What headers before a member say about it.
+/// Statements of the headers before a member about it.
 #[derive(Default)]
 struct Before {
     pax: Pax,
-    /// GNU's long name.
+    /// Name in a GNU long name header.
     name: Option<Vec<u8>>,
-    /// GNU's long link target.
+    /// Target in a GNU long link header.
     link: Option<Vec<u8>>,
     any: bool,
 }
@@ -29,7 +29,8 @@ impl<R: Read, F: Framing> Reader<R, F> {
         loop {
             let position = self.source.position();
             let Some(block) = self.block("a header")? else {
-                // Without end blocks, as docker takes it; but not between an extended header and its member.
+                // The stream may end without end blocks, as docker accepts it; but not between an extended header
+                // and its member.
                 if before.any {
                     return Err(ReadError::Truncated {
                         position,
@@ -60,7 +61,7 @@ impl<R: Read, F: Framing> Reader<R, F> {
         }
     }
 
-    /// After a zero block: another one or the end of the stream makes it the end of the archive.
+    /// Checks the end after a zero block: another zero block or the end of the stream must follow.
     fn end(&mut self) -> Result<(), ReadError> {
         let position = self.source.position();
         match self.block("the end blocks")? {
@@ -72,7 +73,7 @@ impl<R: Read, F: Framing> Reader<R, F> {
         }
     }
 
-    /// Takes in a header that only says something about others, or about the archive.
+    /// Reads a header that only describes other members or the archive; returns whether it was one.
     fn is_special(&mut self, header: &Header<'_>, before: &mut Before) -> Result<bool, ReadError> {
         let flag = header.typeflag();
         if !matches!(flag, b'x' | b'g' | b'L' | b'K' | b'V') {
@@ -110,7 +111,7 @@ impl<R: Read, F: Framing> Reader<R, F> {
         Ok(true)
     }
 
-    /// The member with everything that was said about it; nothing for what is to be ignored.
+    /// Builds the change of a member from all of its headers; `None` for members that are ignored.
     fn member(&mut self, header: &Header<'_>, before: Before) -> Result<Option<Change>, ReadError> {
         let Before {
             mut pax, name, link, ..
@@ -152,7 +153,7 @@ impl<R: Read, F: Framing> Reader<R, F> {
             Meaning::Whiteout(path) => Some(Change::Whiteout(path)),
             Meaning::Opaque(path) => Some(Change::Opaque(path)),
         };
-        // Nobody wants the content of these, so it is framing.
+        // The content of whiteouts is not used, so it belongs to the framing.
         self.skip_inline(stored, "a whiteout")?;
         self.skip_inline(padding(stored), "a whiteout")?;
         change
@@ -187,7 +188,7 @@ impl<R: Read, F: Framing> Reader<R, F> {
         };
         let device = || self.checked(header.device());
         Ok(match header.typeflag() {
-            // BSD's v7 had no directories but names that look so.
+            // BSD's v7 marks directories only by a slash at the end of the name.
             0 if name.ends_with(b"/") => Kind::Directory,
             flag if is_file(flag) => Kind::File { size: 0 },
             b'1' | b'2' if link.is_empty() => return Err(bad_link(LinkError::Empty)),
@@ -220,7 +221,7 @@ impl<R: Read, F: Framing> Reader<R, F> {
         })
     }
 
-    /// Which parts of the file follow, and how many bytes these are.
+    /// Determines which parts of the file follow, and their size in bytes.
     fn sparse_map(
         &mut self,
         header: &Header<'_>,
@@ -253,7 +254,7 @@ impl<R: Read, F: Framing> Reader<R, F> {
         }
     }
 
-    /// The map in the header of an old GNU sparse file and in the blocks that follow it.
+    /// Reads the map of an old GNU sparse file from the header and the blocks that follow it.
     fn old_sparse(&mut self, header: &Header<'_>, name: &[u8]) -> Result<(Vec<(u64, u64)>, u64), ReadError> {
         let bad = |source| ReadError::Sparse {
             path: shown(name),
@@ -278,7 +279,7 @@ impl<R: Read, F: Framing> Reader<R, F> {
                 list.push(self.checked(pair)?);
             }
             SparseMap::check_count(list.len(), self.limits.sparse_extents).map_err(bad)?;
-            // A chain of empty blocks would never reach that limit.
+            // A chain of empty blocks would never reach the limit on extents.
             self.headers += 1;
             self.limit("its number of headers", self.headers, self.limits.entries)?;
             continues = block.continues;
@@ -286,10 +287,10 @@ impl<R: Read, F: Framing> Reader<R, F> {
         Ok((list, size))
     }
 
-    /// The map before the data of a 1.0 sparse file: lines of decimals, padded to whole blocks. Also says how many bytes
-    /// it took of those stored.
+    /// Reads the map before the data of a 1.0 sparse file: lines of decimals, padded to whole blocks. Also returns
+    /// how many of the stored bytes the map took.
     fn stored_map(&mut self, stored: u64, name: &[u8]) -> Result<(Vec<(u64, u64)>, u64), ReadError> {
-        /// Two numbers of at most 20 digits, each with a newline.
+        /// Length of two numbers of at most 20 digits, each with a newline.
         const PAIR: usize = 42;
         let bad = |source| ReadError::Sparse {
             path: shown(name),
@@ -372,7 +373,7 @@ impl<R: Read, F: Framing> Reader<R, F> {
         }
     }
 
-    /// For errors in the header that was read last.
+    /// Adds the position of the header that was read last to an error in it.
     fn checked<T>(&self, value: Result<T, crate::header::BadNumber>) -> Result<T, ReadError> {
         let position = self.source.position().saturating_sub(BLOCK as u64);
         value.map_err(|bad| ReadError::Number {
@@ -382,12 +383,12 @@ impl<R: Read, F: Framing> Reader<R, F> {
     }
 }
 
-/// Old and new files, contiguous ones, and GNU's sparse ones.
+/// True for old and new files, contiguous ones, and GNU's sparse ones.
 fn is_file(flag: u8) -> bool {
     matches!(flag, 0 | b'0' | b'7' | b'S')
 }
 
-/// Up to the first NUL.
+/// Cuts the bytes off at the first NUL.
 fn c_string(mut bytes: Vec<u8>) -> Vec<u8> {
     if let Some(end) = bytes.iter().position(|byte| *byte == 0) {
         bytes.truncate(end);

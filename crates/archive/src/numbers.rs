@@ -1,8 +1,8 @@
-//! Numeric fields of a header, on writing.
+//! Numeric fields of a header: writing them.
 
 use crate::header::BLOCK;
 
-/// Where a number stands in a header, and how wide.
+/// Position and width of a number in a header.
 #[derive(Clone, Copy)]
 pub(crate) struct Field {
     at: usize,
@@ -18,15 +18,15 @@ impl Field {
     pub(crate) const MAJOR: Self = Self { at: 329, len: 8 };
     pub(crate) const MINOR: Self = Self { at: 337, len: 8 };
 
-    /// Whether octal digits are enough for the number.
+    /// True if octal digits suffice for the number.
     pub(crate) fn holds(self, number: i64) -> bool {
         let bits = 3 * (self.len - 1);
         (0..1 << bits).contains(&number)
     }
 }
 
-/// Writes octal digits and a NUL, or base-256 where these are not enough; so that a reader that does not know pax
-/// headers sees the same number, or refuses it.
+/// Writes octal digits and a NUL, or base-256 if digits do not suffice. A reader that does not know pax headers
+/// then sees the same number, or refuses it.
 pub(crate) fn put_number(block: &mut [u8; BLOCK], field: Field, number: i128) {
     let digits = i64::try_from(number).is_ok_and(|number| field.holds(number));
     let out = &mut block[field.at..field.at + field.len];

@@ -1,33 +1,33 @@
-//! Paths of entries: relative, normal, and harmless to join to a directory.
+//! Paths of entries: relative, normalised, and safe to join to a directory.
 
 use std::ffi::OsStr;
 use std::fmt;
 use std::os::unix::ffi::OsStrExt;
 
-/// Where an entry is, below the root of its tree.
+/// Path of an entry, below the root of its tree.
 ///
-/// Always relative and normal: components are joined by one `/`, none is empty, `.` or `..`, and none contains a NUL.
-/// The root itself has no components. Nothing is promised about links on the way: whoever opens the path must not
-/// follow them out of the tree.
+/// The path is always relative and normalised: components are joined by one `/`, each is a name other than `.` and
+/// `..`, and none contains a NUL. The root itself has no components. Components may turn out to be symbolic links:
+/// a caller that opens the path must not follow them out of the tree.
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
 pub struct EntryPath(Box<[u8]>);
 
-/// Why bytes are not a path of an entry.
+/// Why bytes are not a valid path of an entry.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PathError {
-    /// A component `..`: it may leave the tree, and no archiver writes it by accident.
+    /// A component `..`: it may leave the tree, and archivers do not write it by accident.
     #[error("path {0:?} contains `..`")]
     Parent(String),
     /// A NUL byte, which no file system has in a name.
     #[error("path {0:?} contains a NUL byte")]
     Nul(String),
-    /// A whiteout that names nothing.
+    /// A whiteout without a valid name after its prefix.
     #[error("whiteout {0:?} names no file")]
     Whiteout(String),
 }
 
 impl EntryPath {
-    /// The root of the tree.
+    /// Returns the root of the tree.
     #[must_use]
     pub fn root() -> Self {
         Self::default()
@@ -58,10 +58,10 @@ impl EntryPath {
         Ok(Self(normal.into()))
     }
 
-    /// The path with one more component.
+    /// Appends a component.
     ///
     /// # Errors
-    /// The name is empty, `.` or `..`, or contains a slash or NUL: no name a directory can hold.
+    /// The name is empty, `.` or `..`, or contains a slash or NUL: a directory cannot have such a name.
     pub fn join(&self, name: &[u8]) -> Result<Self, PathError> {
         let mut bytes = Vec::with_capacity(self.0.len() + 1 + name.len());
         bytes.extend_from_slice(&self.0);
@@ -77,31 +77,32 @@ impl EntryPath {
         }
     }
 
-    /// The components joined by `/`; empty for the root.
+    /// Returns the components joined by `/`; empty for the root.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// The same as the operating system's string.
+    /// Returns the path as the operating system's string.
     #[must_use]
     pub fn as_os_str(&self) -> &OsStr {
         OsStr::from_bytes(&self.0)
     }
 
-    /// Whether this is the root of the tree.
+    /// True for the root of the tree.
     #[must_use]
     pub fn is_root(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The names on the way, outermost first.
+    /// Returns the components, outermost first.
     pub fn components(&self) -> impl DoubleEndedIterator<Item = &[u8]> {
         let parts = self.0.split(|byte| *byte == b'/');
         parts.filter(|part| !part.is_empty())
     }
 
-    /// The directory that holds the entry, and its name there; nothing for the root. Both are parts of [`Self::as_bytes`].
+    /// Splits the path into the directory that holds the entry and its name there; `None` for the root. Both are
+    /// parts of [`Self::as_bytes`].
     #[must_use]
     pub fn split_last(&self) -> Option<(&[u8], &[u8])> {
         if self.is_root() {
@@ -113,19 +114,19 @@ impl EntryPath {
         })
     }
 
-    /// The last component; nothing for the root.
+    /// Returns the last component; `None` for the root.
     #[must_use]
     pub fn file_name(&self) -> Option<&[u8]> {
         self.split_last().map(|(_, name)| name)
     }
 
-    /// The path of the directory that holds the entry; nothing for the root.
+    /// Returns the path of the directory that holds the entry; `None` for the root.
     #[must_use]
     pub fn parent(&self) -> Option<Self> {
         self.split_last().map(|(parent, _)| Self(parent.into()))
     }
 
-    /// Whether the entry is the directory itself or somewhere below it.
+    /// True if the entry is `directory` itself or lies below it.
     #[must_use]
     pub fn starts_with(&self, directory: &Self) -> bool {
         match self.0.strip_prefix(&*directory.0) {
@@ -135,7 +136,7 @@ impl EntryPath {
     }
 }
 
-/// Sorted as a walk visits them: component by component, so that what is below a directory follows it at once.
+/// Sorts paths in the order of a walk: by components, so that the content of a directory follows it at once.
 impl Ord for EntryPath {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         self.components().cmp(other.components())
@@ -154,7 +155,8 @@ impl AsRef<std::path::Path> for EntryPath {
     }
 }
 
-/// For people, with a leading slash; bytes that are not UTF-8 are replaced and control characters escaped.
+/// Shows the path to people, with a leading slash; bytes that are not UTF-8 are replaced and control characters
+/// escaped.
 impl fmt::Display for EntryPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "/{}", String::from_utf8_lossy(&self.0).escape_debug())
@@ -167,7 +169,7 @@ impl fmt::Debug for EntryPath {
     }
 }
 
-/// Bytes as a text for an error, cut where nobody would read on.
+/// Converts bytes to a text for an error, and cuts it at a readable length.
 pub(crate) fn shown(bytes: &[u8]) -> String {
     const ENOUGH: usize = 256;
     String::from_utf8_lossy(&bytes[..bytes.len().min(ENOUGH)]).into_owned()

@@ -1,26 +1,26 @@
-//! Extended headers: `LENGTH KEY=VALUE\n`, as pax(1) has them, with the keys that matter here.
+//! Extended headers of pax(1), `LENGTH KEY=VALUE\n`, with the keys that are needed here.
 
 use crate::entry::Timestamp;
 use crate::sparse::{SparseError, SparseMap};
 
-/// Why an extended header cannot be used.
+/// Why an extended header is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PaxError {
     /// A record is not `LENGTH KEY=VALUE\n`.
     #[error("record at byte {0} is not \"LENGTH KEY=VALUE\"")]
     Record(usize),
-    /// A known key has a value that is none of its own.
+    /// A known key has an invalid value.
     #[error("the value of {0} is invalid")]
     Value(&'static str),
-    /// Names and values of extended attributes are over the limit, which follows.
+    /// Names and values of extended attributes exceed the limit, which is given.
     #[error("extended attributes are over the limit of {0} bytes")]
     Attributes(u64),
-    /// The map of a sparse file.
+    /// The map of a sparse file is invalid.
     #[error(transparent)]
     Sparse(#[from] SparseError),
 }
 
-/// What one extended header says about the member after it.
+/// The records of an extended header, which describe the member after it.
 #[derive(Debug, Default)]
 pub(crate) struct Pax {
     pub(crate) path: Option<Vec<u8>>,
@@ -31,7 +31,7 @@ pub(crate) struct Pax {
     pub(crate) mtime: Option<Timestamp>,
     pub(crate) xattrs: Vec<(Vec<u8>, Vec<u8>)>,
     pub(crate) sparse: SparseKeys,
-    /// Attributes of libarchive's spelling, used where star's spelling did not say the same.
+    /// Attributes in libarchive's spelling, used unless star's spelling sets the same name.
     archive_xattrs: Vec<(Vec<u8>, Vec<u8>)>,
     xattr_bytes: usize,
 }
@@ -43,17 +43,17 @@ pub(crate) struct SparseKeys {
     pub(crate) minor: Option<u64>,
     pub(crate) name: Option<Vec<u8>>,
     pub(crate) real_size: Option<u64>,
-    /// Offsets and lengths in turn, of 0.0 and 0.1.
+    /// Offsets and lengths in turn, for versions 0.0 and 0.1.
     pub(crate) map: Vec<u64>,
 }
 
 impl SparseKeys {
-    /// Whether the map is at the start of the member's data.
+    /// True if the map is at the start of the member's data.
     pub(crate) fn is_version_1(&self) -> bool {
         self.major == Some(1) && self.minor == Some(0)
     }
 
-    /// Whether a map was given with the header.
+    /// True if the header contains a map.
     pub(crate) fn has_map(&self) -> bool {
         !self.map.is_empty()
     }
@@ -61,7 +61,7 @@ impl SparseKeys {
 
 impl Pax {
     /// # Errors
-    /// The first record that is malformed or impossible. Unknown keys are skipped.
+    /// Parses all records, up to the first one that is malformed or impossible. Unknown keys are skipped.
     pub(crate) fn parse(bytes: &[u8], xattr_bytes: usize, extents: usize) -> Result<Self, PaxError> {
         let mut pax = Self::default();
         for record in (Records { bytes, at: 0 }) {
@@ -69,7 +69,7 @@ impl Pax {
             pax.apply(key, value, xattr_bytes, extents)?;
         }
         let spare = std::mem::take(&mut pax.archive_xattrs);
-        // In place and stable: the last of a name counts, and star's spelling comes last.
+        // Sort in place and stably: the last value of a name wins, and star's spelling comes last.
         let mut all = spare;
         all.append(&mut pax.xattrs);
         all.reverse();
@@ -107,7 +107,7 @@ impl Pax {
         if let Some(key) = key.strip_prefix(b"GNU.sparse.") {
             return self.sparse.apply(key, value, extents);
         }
-        // An empty value takes back what an earlier record said.
+        // An empty value cancels an earlier record.
         match key {
             b"path" => self.path = text(value, "path")?,
             b"linkpath" => self.link_path = text(value, "linkpath")?,
@@ -138,7 +138,7 @@ impl SparseKeys {
             b"minor" => self.minor = number(value, "GNU.sparse.minor")?,
             b"name" => self.name = text(value, "GNU.sparse.name")?,
             b"size" | b"realsize" => self.real_size = number(value, "GNU.sparse.realsize")?,
-            // Version 0.0: repeated, an offset and then its length.
+            // Version 0.0 repeats the keys: an offset and then its length.
             b"offset" | b"numbytes" => {
                 if self.map.len().is_multiple_of(2) != (key == b"offset") {
                     return Err(PaxError::Value("GNU.sparse.offset"));
@@ -146,7 +146,7 @@ impl SparseKeys {
                 self.map
                     .push(number(value, "GNU.sparse.offset")?.unwrap_or_default());
             }
-            // Version 0.1: all at once.
+            // Version 0.1 has the whole map in one value.
             b"map" => {
                 self.map.clear();
                 for part in value.split(|byte| *byte == b',').filter(|_| !value.is_empty()) {
@@ -161,7 +161,7 @@ impl SparseKeys {
     }
 }
 
-/// The records of a header, each as key and value.
+/// Iterator over the records of a header, as key and value.
 struct Records<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -181,7 +181,8 @@ impl<'a> Iterator for Records<'a> {
     }
 }
 
-/// Key, value and length of the first record. NUL is allowed in values only; known keys refuse it there too.
+/// Splits off the first record: key, value and length. NUL is allowed in values only; known keys refuse it there
+/// too.
 fn record(bytes: &[u8]) -> Option<(&[u8], &[u8], usize)> {
     let digits = bytes.iter().take(20).position(|byte| *byte == b' ')?;
     let len: usize = decimal(&bytes[..digits])?;
@@ -206,14 +207,14 @@ fn number<T: std::str::FromStr>(value: &[u8], key: &'static str) -> Result<Optio
     decimal(value).map(Some).ok_or(PaxError::Value(key))
 }
 
-/// Digits and nothing else: no sign, no space.
+/// Parses digits only: without sign or spaces.
 pub(crate) fn decimal<T: std::str::FromStr>(digits: &[u8]) -> Option<T> {
     let digits = str::from_utf8(digits).ok()?;
     let plain = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
     if plain { digits.parse().ok() } else { None }
 }
 
-/// Decimal seconds, with a sign and a fraction if need be; what is finer than a nanosecond is cut off downwards.
+/// Parses decimal seconds, with an optional sign and fraction; digits beyond nanoseconds are cut off downwards.
 fn timestamp(value: &[u8]) -> Option<Timestamp> {
     let (negative, value) = match value.strip_prefix(b"-") {
         Some(rest) => (true, rest),
@@ -255,7 +256,7 @@ fn percent_decoded(text: &[u8]) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// Standard alphabet, with or without padding.
+/// Decodes base64 in the standard alphabet, with or without padding.
 fn base64_decoded(text: &[u8]) -> Option<Vec<u8>> {
     let end = text
         .iter()

@@ -1,16 +1,16 @@
-//! Reading and decompressing on one processor what another one works on.
+//! Reading and decompressing in a thread of its own, ahead of the consumer.
 
 use std::io::{self, Error, ErrorKind, Read};
 use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
 use std::thread::{Scope, ScopedJoinHandle};
 
-/// Bytes handed over at once: large enough that handing over costs nothing, small enough for a processor's cache.
+/// Bytes of a chunk: large enough that handing over costs nothing, small enough for a processor's cache.
 const CHUNK: usize = 256 << 10;
-/// Chunks on the way, so that neither side waits for every hiccup of the other.
+/// Number of chunks on the way, so that short delays of one side do not stop the other.
 const DEPTH: usize = 4;
 
-/// A reader that is read by a thread of its own. Unpacking a compressed layer takes about as long as decompressing it,
-/// so this halves the time where there are two processors.
+/// A reader that is read by a thread of its own. Unpacking a compressed layer takes about as long as decompressing
+/// it, so this halves the time if there are two processors.
 #[derive(Debug)]
 pub struct ReadAhead<'scope, R> {
     full: Receiver<io::Result<Chunk>>,
@@ -28,11 +28,11 @@ struct Chunk {
 }
 
 impl<'scope, R: Read + Send + 'scope> ReadAhead<'scope, R> {
-    /// Starts to read. The thread ends with the input, with an error, or soon after this reader is dropped; a read that
-    /// blocks for ever blocks only the thread, and whoever waits for the scope.
+    /// Starts to read. The thread ends with the input, with an error, or soon after this reader is dropped. A read
+    /// that blocks forever blocks only the thread and the end of its scope.
     ///
     /// # Errors
-    /// No thread can be made.
+    /// The thread cannot be created.
     pub fn new(scope: &'scope Scope<'scope, '_>, input: R) -> io::Result<Self> {
         let (send_full, full) = sync_channel(DEPTH);
         let (empty, take_empty) = channel();
@@ -48,7 +48,7 @@ impl<'scope, R: Read + Send + 'scope> ReadAhead<'scope, R> {
         })
     }
 
-    /// Hands back the input, which has been read further than this reader was.
+    /// Hands back the input, of which more may be consumed than was read from this reader.
     ///
     /// # Errors
     /// The thread panicked.
@@ -60,13 +60,13 @@ impl<'scope, R: Read + Send + 'scope> ReadAhead<'scope, R> {
     }
 }
 
-/// The thread: fills chunks until nobody takes them any more. The last message is an error, or a chunk of no bytes.
+/// Fills chunks until the receiver is gone; runs as the thread. The last message is an error, or an empty chunk.
 fn fill<R: Read>(mut input: R, full: &SyncSender<io::Result<Chunk>>, empty: &Receiver<Box<[u8]>>) -> R {
     loop {
         let mut buffer = empty.try_recv().unwrap_or_else(|_| vec![0; CHUNK].into());
         let (len, failure) = fill_chunk(&mut input, &mut buffer);
         let ended = len == 0;
-        // An error comes after the bytes before it.
+        // The bytes before an error are sent before it.
         let gone = match failure {
             Some(error) if ended => full.send(Err(error)).is_err(),
             Some(error) => full
@@ -81,7 +81,7 @@ fn fill<R: Read>(mut input: R, full: &SyncSender<io::Result<Chunk>>, empty: &Rec
     }
 }
 
-/// Fills a chunk, less of it only at the end and before an error.
+/// Fills a chunk; it is shorter only at the end and before an error.
 fn fill_chunk(input: &mut impl Read, buffer: &mut [u8]) -> (usize, Option<Error>) {
     let mut len = 0;
     while len < buffer.len() {
@@ -107,7 +107,7 @@ impl<R: Read> Read for ReadAhead<'_, R> {
                 return Ok(count);
             }
             if let Some(done) = self.present.take() {
-                // The thread may have ended, and then needs no buffers.
+                // A thread that has ended needs no buffers, so a failure to send is ignored.
                 drop(self.empty.send(done.buffer));
             }
             if self.ended || out.is_empty() {
@@ -130,7 +130,7 @@ impl<R: Read> Read for ReadAhead<'_, R> {
 mod tests {
     use super::*;
 
-    /// Gives bytes in small pieces, and then an error or an end.
+    /// A reader that gives bytes in small pieces, and then an error or an end.
     struct Pieces {
         left: usize,
         fails: bool,

@@ -10,43 +10,44 @@ use crate::source::Source;
 use crate::sparse::{Extent, SparseMap};
 use std::io::{self, Read};
 
-/// Reads a tar stream: v7, ustar, pax, GNU and star, with sparse files of every GNU kind.
+/// A reader of tar streams: v7, ustar, pax, GNU and star, with sparse files of every GNU kind.
 ///
-/// [`Reader::next_change`] gives an entry; then its content can be taken, as a whole through [`Read`] (holes are zeros)
-/// or piece by piece through [`Reader::next_chunk`] (holes are left out). What is not taken is skipped.
+/// [`Reader::next_change`] returns an entry. Then its content can be read, as a whole through [`Read`] (holes are
+/// zeros) or piece by piece through [`Reader::next_chunk`] (holes are left out). Content that the caller leaves is
+/// skipped.
 ///
-/// Where readers differ this one follows Go's `archive/tar`, since that is what made and checked the images: links,
-/// devices and directories have no content whatever their size field says, global extended headers change nothing, one
-/// zero block at the end of the stream is an end as are two and none, and what comes after the end does not matter.
-/// Several entries of one name are several changes; that the last one wins is up to the caller.
+/// Where readers differ, this one follows Go's `archive/tar`, since that made and checked the images: links,
+/// devices and directories have no content whatever their size field says; global extended headers change nothing;
+/// the archive may end with two zero blocks, with one, or with the stream; and bytes after the end are ignored.
+/// Several entries of one name are several changes; the caller must let the last one win.
 #[derive(Debug)]
 pub struct Reader<R, F = ()> {
     pub(crate) source: Source<R>,
     pub(crate) framing: F,
     pub(crate) limits: Limits,
     pub(crate) whiteouts: bool,
-    /// Headers so far.
+    /// Number of headers so far.
     pub(crate) headers: u64,
     /// Bytes of files so far, with holes.
     pub(crate) file_bytes: u64,
-    /// Changes returned so far.
+    /// Number of changes returned so far.
     changes: u64,
     current: Current,
     ended: bool,
 }
 
-/// How far the content of the present entry has been read.
+/// State of reading the content of the present entry.
 #[derive(Debug, Default)]
 struct Current {
     path: EntryPath,
     map: SparseMap,
-    /// Extents before this one are done.
+    /// Index of the present extent; those before it are done.
     extent: usize,
     /// Bytes done of that extent.
     within: u64,
-    /// The position in the file of [`Read`].
+    /// Position of [`Read`] in the file.
     position: u64,
-    /// What fills the last block after the content.
+    /// Bytes that pad the content to whole blocks.
     padding: u64,
 }
 
@@ -55,7 +56,7 @@ impl Current {
         self.map.extents.get(self.extent).copied()
     }
 
-    /// Notes that so many bytes of the present extent are done.
+    /// Records that `count` more bytes of the present extent are done.
     fn advance(&mut self, extent: Extent, count: u64) {
         self.within += count;
         if self.within == extent.len {
@@ -73,7 +74,7 @@ impl<R: Read> Reader<R> {
 }
 
 impl<R: Read, F: Framing> Reader<R, F> {
-    /// The same, and reports to `framing` what the archive consists of.
+    /// Reads `input` as [`Self::new`] does, and reports the archive's segments to `framing`.
     pub fn with_framing(input: R, limits: Limits, framing: F) -> Self {
         Self {
             source: Source::new(input),
@@ -88,41 +89,42 @@ impl<R: Read, F: Framing> Reader<R, F> {
         }
     }
 
-    /// Takes `.wh.` files for files, as in archives that are no layers (`ADD`, `import`, `cp`): every change is an
-    /// [`Change::Add`].
+    /// Treats `.wh.` files as ordinary files, for archives that are not layers (`ADD`, `import`, `cp`): every
+    /// change is an [`Change::Add`].
     #[must_use]
     pub fn without_whiteouts(mut self) -> Self {
         self.whiteouts = false;
         self
     }
 
-    /// The next change, or nothing after the last. By then the input has been read to its end, behind the archive's.
+    /// Returns the next change; `None` after the last. By then the input has been read to its end, also behind the
+    /// end of the archive.
     ///
     /// # Errors
-    /// See [`ReadError`]; after one, there is nothing more.
+    /// See [`ReadError`]; nothing can be read after one.
     pub fn next_change(&mut self) -> Result<Option<Change>, ReadError> {
         if self.ended {
             return Ok(None);
         }
         let change = self.skip_content().and_then(|()| self.next_member());
-        // An archive that is broken here has no trustworthy rest.
+        // Nothing after a broken place in an archive can be trusted.
         self.ended = !matches!(change, Ok(Some(_)));
         change
     }
 
-    /// The number of the change that was returned last, as [`Content::entry`] counts.
+    /// Returns the number of the change that was returned last, as [`Content::entry`] counts.
     #[must_use]
     pub fn entry(&self) -> u64 {
         self.changes.saturating_sub(1)
     }
 
-    /// Which parts of the present file are stored; what is between them and up to the file's size are holes.
+    /// Returns the parts of the present file that are stored; the rest, up to the file's size, is holes.
     #[must_use]
     pub fn content_extents(&self) -> &[Extent] {
         &self.current.map.extents
     }
 
-    /// The next bytes of the present file that are stored, and where in the file they belong. Nothing at its end.
+    /// Returns the next stored bytes of the present file, with their offset in the file; `None` at its end.
     ///
     /// # Errors
     /// The input fails or is truncated.
@@ -147,12 +149,12 @@ impl<R: Read, F: Framing> Reader<R, F> {
         Ok(Some((offset, bytes)))
     }
 
-    /// Hands back the input and the framing's taker, after [`Self::next_change`] has returned nothing.
+    /// Hands back the input and the receiver of the framing, after [`Self::next_change`] has returned `None`.
     pub fn into_parts(self) -> (R, F) {
         (self.source.into_input(), self.framing)
     }
 
-    /// Begins the content of a change: what [`Read`] and [`Self::next_chunk`] give, and how it is framed.
+    /// Begins the content of a change, for [`Read`] and [`Self::next_chunk`], and reports its framing.
     pub(crate) fn begin(&mut self, change: Change, map: SparseMap, stored: u64) -> Result<Change, ReadError> {
         let entry = self.changes;
         self.changes += 1;
@@ -177,7 +179,7 @@ impl<R: Read, F: Framing> Reader<R, F> {
         Ok(change)
     }
 
-    /// Reads over what the caller has left of the content, and over the padding.
+    /// Skips the content that the caller has left, and the padding.
     fn skip_content(&mut self) -> Result<(), ReadError> {
         while self.next_chunk()?.is_some() {}
         let padding = std::mem::take(&mut self.current.padding);
@@ -185,7 +187,7 @@ impl<R: Read, F: Framing> Reader<R, F> {
         self.skip_inline(padding, "the padding of a file")
     }
 
-    /// Reads over bytes that are no file's content.
+    /// Skips bytes outside of files' contents.
     pub(crate) fn skip_inline(&mut self, mut len: u64, within: &str) -> Result<(), ReadError> {
         while len > 0 {
             let position = self.source.position();
@@ -207,7 +209,7 @@ impl<R: Read, F: Framing> Reader<R, F> {
         Ok(())
     }
 
-    /// Reads a block that is no file's content; nothing at the end of the input.
+    /// Reads a block outside of files' contents; `None` at the end of the input.
     pub(crate) fn block(&mut self, within: &str) -> Result<Option<[u8; BLOCK]>, ReadError> {
         let position = self.source.position();
         let shown = self
@@ -259,7 +261,7 @@ impl<R: Read, F: Framing> Reader<R, F> {
         Ok(bytes)
     }
 
-    /// After the end blocks: whatever follows is not ours to judge, but a part of the framing.
+    /// Reads everything after the end blocks. Any content is accepted there; it belongs to the framing.
     pub(crate) fn drain(&mut self) -> Result<(), ReadError> {
         loop {
             let position = self.source.position();
@@ -284,12 +286,12 @@ impl<R: Read, F: Framing> Reader<R, F> {
     }
 }
 
-/// What fills the last block.
+/// Returns the number of bytes that pad `len` bytes to whole blocks.
 pub(crate) fn padding(len: u64) -> u64 {
     len.wrapping_neg() % BLOCK as u64
 }
 
-/// The content of the present file, holes as zeros; empty for everything that is no file.
+/// Reads the content of the present file, with holes as zeros; empty for every other kind of entry.
 impl<R: Read, F: Framing> Read for Reader<R, F> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         let fits = |len: u64| usize::try_from(len).map_or(out.len(), |len| out.len().min(len));

@@ -1,11 +1,12 @@
-//! The bytes of an archive, with a buffer that headers are parsed from in place.
+//! The bytes of an archive, with a buffer in which headers are parsed in place.
 
 use std::io::{self, ErrorKind, Read};
 
-/// As much as a decompressor hands out at once; more gave nothing, less costs calls.
+/// Size of the buffer in bytes, that of a decompressor's output: a larger one was not faster, a smaller one needs
+/// more calls.
 const CAPACITY: usize = 128 << 10;
 
-/// A buffered reader that can look ahead by a known number of bytes, and knows where it is.
+/// A buffered reader that can look ahead by a known number of bytes, and knows its position.
 #[derive(Debug)]
 pub(crate) struct Source<R> {
     input: R,
@@ -35,7 +36,8 @@ impl<R: Read> Source<R> {
         self.input
     }
 
-    /// What is buffered: at least `want` bytes (no more than a block's worth may be asked for), fewer only at the end.
+    /// Returns the buffered bytes: at least `want` of them, fewer only at the end. `want` is at most the size of a
+    /// block.
     pub(crate) fn peek(&mut self, want: usize) -> io::Result<&[u8]> {
         if self.end - self.start < want {
             self.buffer.copy_within(self.start..self.end, 0);
@@ -50,14 +52,14 @@ impl<R: Read> Source<R> {
         Ok(&self.buffer[self.start..self.end])
     }
 
-    /// Drops bytes that [`Self::peek`] has shown.
+    /// Drops bytes that [`Self::peek`] has returned.
     pub(crate) fn consume(&mut self, count: usize) {
         debug_assert!(count <= self.end - self.start);
         self.start = (self.start + count).min(self.end);
         self.position = self.position.saturating_add(count as u64);
     }
 
-    /// Consumes and shows up to `most` bytes, as many as are at hand; none at the end.
+    /// Consumes and returns up to `most` buffered bytes; an empty slice at the end.
     pub(crate) fn take(&mut self, most: u64) -> io::Result<&[u8]> {
         let shown = self.peek(1)?.len();
         let count = usize::try_from(most).map_or(shown, |most| shown.min(most));
@@ -66,7 +68,7 @@ impl<R: Read> Source<R> {
         Ok(&self.buffer[start..start + count])
     }
 
-    /// Reads once, into a large `out` without a copy.
+    /// Reads once; into a large `out` without copying through the buffer.
     pub(crate) fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         if self.start == self.end && out.len() >= self.buffer.len() / 2 {
             let count = read(&mut self.input, out)?;

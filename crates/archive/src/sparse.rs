@@ -1,32 +1,32 @@
-//! Files with holes: which parts of them an archive stores.
+//! Files with holes: the parts that an archive stores.
 
-/// A part of a file that is stored; what is between extents is a hole and reads as zeros.
+/// A stored part of a file; the bytes between extents are holes and read as zeros.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
-    /// Where in the file it begins.
+    /// Offset in the file.
     pub offset: u64,
     /// Its length in bytes, never 0.
     pub len: u64,
 }
 
-/// Why a map of a sparse file makes no sense.
+/// Why the map of a sparse file is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SparseError {
     /// Extents overlap, are not sorted, or pass the file's end.
     #[error("the map of the sparse file is not sorted and within the file")]
     Order,
-    /// The extents are longer or shorter than what is stored.
+    /// The total of the extents differs from the stored size.
     #[error("the map of the sparse file does not match the stored size")]
     StoredSize,
-    /// An offset without a length, or a line that is no number.
+    /// An offset without a length, or a line that is not a number.
     #[error("the map of the sparse file is malformed")]
     Malformed,
-    /// More extents than the limit, which follows.
+    /// More extents than the limit, which is given.
     #[error("the map of the sparse file is over the limit of {0} extents")]
     TooMany(usize),
 }
 
-/// The stored parts of one file, sorted and within its size.
+/// The stored parts of a file, sorted and within its size.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SparseMap {
     pub(crate) extents: Vec<Extent>,
@@ -34,7 +34,7 @@ pub(crate) struct SparseMap {
 }
 
 impl SparseMap {
-    /// A file without holes.
+    /// Returns the map of a file without holes.
     pub(crate) fn whole(size: u64) -> Self {
         let extents = if size == 0 {
             Vec::new()
@@ -45,7 +45,7 @@ impl SparseMap {
     }
 
     /// # Errors
-    /// The pairs are no map of a file of that size, of which so many bytes are stored.
+    /// Checks that the pairs are the map of a file of `size` bytes, of which `stored` bytes are stored.
     pub(crate) fn new(
         pairs: impl IntoIterator<Item = (u64, u64)>,
         size: u64,
@@ -73,7 +73,7 @@ impl SparseMap {
     }
 
     /// # Errors
-    /// So many extents are too many.
+    /// Refuses more extents than the limit.
     pub(crate) fn check_count(count: usize, limit: usize) -> Result<(), SparseError> {
         if count > limit {
             Err(SparseError::TooMany(limit))
@@ -83,7 +83,7 @@ impl SparseMap {
     }
 }
 
-/// Offsets and lengths in turn, paired.
+/// Pairs up offsets and lengths that alternate.
 pub(crate) fn pairs(map: &[u64]) -> Result<impl Iterator<Item = (u64, u64)>, SparseError> {
     let (pairs, rest) = map.as_chunks::<2>();
     if rest.is_empty() {

@@ -8,16 +8,17 @@ use crate::reader::padding;
 use crate::sparse::Extent;
 use std::io::{self, Error, ErrorKind, Write};
 
-/// Writes a tar stream: ustar, with pax headers where ustar has no room. The same entries make the same bytes.
+/// A writer of tar streams: ustar, with pax headers for values that ustar cannot hold. The same entries give the
+/// same bytes.
 ///
-/// Each [`Writer::entry`] is followed by as many bytes of content as it says, through [`Write`]. No names of users and
-/// groups are written, nor any time but the mtime.
+/// After each [`Writer::entry`] the caller writes the announced number of bytes of content through [`Write`]. No
+/// names of users and groups are written, nor any time except the mtime.
 #[derive(Debug)]
 pub struct Writer<W> {
     out: W,
     whole_seconds: bool,
     name: Vec<u8>,
-    /// Content that is still to come.
+    /// Bytes of content that are still to come.
     left: u64,
     padding: u64,
 }
@@ -25,24 +26,24 @@ pub struct Writer<W> {
 /// Why an archive cannot be written.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
-    /// The output fails.
-    #[error("write {path:?} to the archive")]
+    /// The output failed.
+    #[error("cannot write {path:?} to the archive")]
     Output {
         /// The entry.
         path: String,
-        /// Why.
+        /// The cause.
         #[source]
         source: Error,
     },
-    /// The content ended before the size that the entry says.
+    /// The content is shorter than the entry's size.
     #[error("the content of {path:?} is {missing} bytes shorter than its size")]
     Short {
         /// The entry.
         path: String,
-        /// So many bytes.
+        /// Number of missing bytes.
         missing: u64,
     },
-    /// An attribute's name that a pax header cannot hold.
+    /// The name of an attribute cannot be written to a pax header.
     #[error("the extended attribute {name:?} of {path:?} has a name that no archive can hold")]
     Attribute {
         /// The entry.
@@ -70,17 +71,17 @@ impl<W: Write> Writer<W> {
         }
     }
 
-    /// Cuts off fractions of seconds, as docker does: each costs two blocks.
+    /// Cuts off fractions of seconds, as docker does: a fraction costs two blocks for each entry.
     #[must_use]
     pub fn whole_seconds(mut self) -> Self {
         self.whole_seconds = true;
         self
     }
 
-    /// Begins an entry. Content of a file's size must follow.
+    /// Begins an entry. For a file, content of the given size must follow.
     ///
     /// # Errors
-    /// The content before is not complete, the output fails, or an attribute cannot be written.
+    /// The content before is incomplete, the output fails, or an attribute cannot be written.
     pub fn entry(&mut self, entry: &Entry) -> Result<(), WriteError> {
         let mut name = entry.path.as_bytes().to_vec();
         if name.is_empty() {
@@ -97,10 +98,11 @@ impl<W: Write> Writer<W> {
         self.member(&name, entry, size, records)
     }
 
-    /// Begins a file with holes: a GNU sparse file of version 1.0. Content of the extents must follow, without holes.
+    /// Begins a file with holes: a GNU sparse file of version 1.0. The content of the extents must follow, without
+    /// holes.
     ///
     /// # Errors
-    /// As [`Self::entry`], and for extents that are none of a file of that size.
+    /// Those of [`Self::entry`]; and the extents are not sorted or not within the file's size.
     pub fn sparse_entry(&mut self, entry: &Entry, extents: &[Extent]) -> Result<(), WriteError> {
         let Kind::File { size } = entry.kind else {
             return self.entry(entry);
@@ -132,13 +134,13 @@ impl<W: Write> Writer<W> {
     /// Writes a change: an entry, whose content must follow, or the file that stands for a whiteout.
     ///
     /// # Errors
-    /// As [`Self::entry`].
+    /// Those of [`Self::entry`].
     pub fn change(&mut self, change: &Change) -> Result<(), WriteError> {
         if let Change::Add(entry) = change {
             return self.entry(entry);
         }
         let mut entry = Entry::new(change.path().clone(), Kind::File { size: 0 });
-        // What docker gives them.
+        // docker's mode for whiteouts.
         entry.mode = 0;
         self.member(&change.name_in_layer(), &entry, 0, Vec::new())
     }
@@ -146,7 +148,7 @@ impl<W: Write> Writer<W> {
     /// Ends the archive and hands back the output, unflushed.
     ///
     /// # Errors
-    /// The content before is not complete, or the output fails.
+    /// The content before is incomplete, or the output fails.
     pub fn finish(mut self) -> Result<W, WriteError> {
         self.end_content()?;
         self.out
@@ -155,7 +157,7 @@ impl<W: Write> Writer<W> {
         Ok(self.out)
     }
 
-    /// The pax records of everything but names and the size.
+    /// Builds the pax records for everything except names and the size.
     fn records(&self, entry: &Entry) -> Result<Vec<u8>, WriteError> {
         let mut records = Vec::new();
         let nanos = if self.whole_seconds { 0 } else { entry.mtime.nanos };
@@ -183,7 +185,7 @@ impl<W: Write> Writer<W> {
         Ok(records)
     }
 
-    /// Writes the headers of a member of that name and stored size.
+    /// Writes the headers of a member.
     fn member(
         &mut self,
         name: &[u8],
@@ -249,7 +251,7 @@ impl<W: Write> Writer<W> {
     }
 }
 
-/// The content of the entry that was begun last.
+/// Writes the content of the entry that was begun last.
 impl<W: Write> Write for Writer<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let most = usize::try_from(self.left).map_or(bytes.len(), |left| bytes.len().min(left));
@@ -267,12 +269,12 @@ impl<W: Write> Write for Writer<W> {
     }
 }
 
-/// As prefix and name of a ustar header, where it has room.
+/// Splits a name into prefix and name of a ustar header; `None` if it does not fit.
 fn split_name(name: &[u8]) -> Option<(&[u8], &[u8])> {
     if name.len() <= 100 {
         return Some((b"", name));
     }
-    // The name may end in the slash of a directory, but must be more than that.
+    // The name may end in the slash of a directory, but must not be empty before it.
     let first = name.len() - 101;
     let slash = name[..name.len() - 1]
         .iter()
@@ -322,7 +324,7 @@ fn extended_header(name: &[u8], size: u64) -> [u8; BLOCK] {
     sealed(block)
 }
 
-/// With magic, version and checksum.
+/// Adds magic, version and checksum to a header.
 fn sealed(mut block: [u8; BLOCK]) -> [u8; BLOCK] {
     put(&mut block, 257, b"ustar\x0000");
     put(&mut block, 148, b"        ");
@@ -347,7 +349,7 @@ fn put_record(records: &mut Vec<u8>, key: &[u8], value: &[u8]) {
     }
 }
 
-/// Decimal, as short as it is exact.
+/// Formats a time as decimal seconds, as short as it is exact.
 fn seconds(secs: i64, nanos: u32) -> String {
     let (sign, whole, nanos) = match (secs < 0, nanos) {
         (true, 1..) => ("-", secs.unsigned_abs() - 1, 1_000_000_000 - nanos),
@@ -361,7 +363,7 @@ fn seconds(secs: i64, nanos: u32) -> String {
     format!("{sign}{whole}.{}", fraction.trim_end_matches('0'))
 }
 
-/// The map before the data, padded to whole blocks.
+/// Builds the map before the data, padded to whole blocks.
 fn sparse_map(extents: &[Extent], size: u64) -> Vec<u8> {
     let ends_in_hole = extents.last().is_none_or(|last| last.offset + last.len < size);
     let end = ends_in_hole.then_some(Extent { offset: size, len: 0 });

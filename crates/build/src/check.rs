@@ -1,20 +1,20 @@
-//! `--check`: what the author of a Dockerfile may want to change, by the rules and names of docker's builder.
+//! `--check`: advice for the author of a Dockerfile, by the rules and names of docker's builder.
 
 use std::collections::BTreeSet;
 use tote_dockerfile::{Command, CommandLine, Dockerfile, Instruction, Stage};
 
-/// Something in a Dockerfile that works and is unwise.
+/// A warning about something in a Dockerfile that works but is unwise.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Warning {
-    /// The rule's name; docker's.
+    /// docker's name of the rule.
     pub rule: &'static str,
-    /// What is the matter; docker's words.
+    /// Text of the warning, in docker's words.
     pub text: String,
-    /// The line, from 1.
+    /// Line number, from 1.
     pub line: usize,
 }
 
-/// Words that the names of variables with secrets are made of.
+/// Words that mark the name of a variable as secret.
 const SECRETS: [&str; 10] = [
     "apikey",
     "auth",
@@ -28,7 +28,8 @@ const SECRETS: [&str; 10] = [
     "token",
 ];
 
-/// Looks at a file, whose text is `text`. Rules that its `# check=skip=` names are left out. Lines ascend.
+/// Checks a file, whose text is `text`. Rules that its `# check=skip=` names are left out. Warnings are sorted by
+/// line.
 #[must_use]
 pub fn check(file: &Dockerfile, text: &str) -> Vec<Warning> {
     let mut check = Check {
@@ -59,7 +60,7 @@ pub fn check(file: &Dockerfile, text: &str) -> Vec<Warning> {
     warnings
 }
 
-/// The rules of `skip=A,B;error=true`.
+/// Parses the rules in `skip=A,B;error=true`.
 fn skipped(directive: &str) -> Vec<&str> {
     let fields = directive.split(';');
     let rules = fields.filter_map(|field| field.trim().strip_prefix("skip="));
@@ -68,7 +69,7 @@ fn skipped(directive: &str) -> Vec<&str> {
 
 struct Check<'a> {
     lines: Vec<&'a str>,
-    /// The names of the stages so far.
+    /// Names of the stages so far.
     names: BTreeSet<String>,
     warnings: Vec<Warning>,
 }
@@ -78,13 +79,13 @@ impl<'a> Check<'a> {
         self.warnings.push(Warning { rule, text, line });
     }
 
-    /// A line's words, as they are written.
+    /// Splits a line into words, as written.
     fn words(&self, line: usize) -> Vec<&'a str> {
         let line = self.lines.get(line.saturating_sub(1)).copied();
         line.unwrap_or_default().split_ascii_whitespace().collect()
     }
 
-    /// A `FROM`.
+    /// Checks a `FROM`.
     fn beginning(&mut self, stage: &Stage) {
         let (line, Some(name)) = (stage.lines.first, &stage.name) else {
             return;
@@ -164,7 +165,7 @@ impl<'a> Check<'a> {
         self.warn("JSONArgsRecommended", line, text);
     }
 
-    /// `ENV`, `LABEL` and `ARG`.
+    /// Checks `ENV`, `LABEL` and `ARG`.
     fn variables(&mut self, instruction: &Instruction) {
         let line = instruction.lines.first;
         let (verb, pairs) = match &instruction.command {
@@ -201,7 +202,7 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// Names of instructions that are not written as most of them are.
+    /// Warns of instruction names in another case than that of the majority.
     fn casing(&mut self, file: &Dockerfile) {
         let lines = file.stages.iter().flat_map(|stage| {
             let instructions = stage

@@ -1,11 +1,11 @@
-//! Instructions that change nothing but the image's configuration.
+//! Instructions that only change the image's configuration.
 
 use crate::Fault;
 use std::time::Duration;
 use tote_dockerfile::{CommandLine, Healthcheck};
 use tote_image::{ContainerConfig, History, ImageConfig};
 
-/// What shell forms are given to where no `SHELL` says otherwise.
+/// Shell that runs the shell forms of commands if no `SHELL` names another.
 const SHELL: [&str; 2] = ["/bin/sh", "-c"];
 
 pub(crate) fn shell(config: &ContainerConfig) -> Vec<String> {
@@ -15,7 +15,7 @@ pub(crate) fn shell(config: &ContainerConfig) -> Vec<String> {
     }
 }
 
-/// A command line as an image has it.
+/// Builds the argv of a command line, as an image's configuration holds it.
 pub(crate) fn argv(config: &ContainerConfig, line: &CommandLine) -> Vec<String> {
     match line {
         CommandLine::Exec(words) => words.clone(),
@@ -36,7 +36,7 @@ pub(crate) fn set_env(env: &mut Vec<String>, name: &str, value: &str) {
     }
 }
 
-/// `WORKDIR`, and what is relative to it.
+/// Resolves a path against `WORKDIR`.
 pub(crate) fn absolute(workdir: &str, path: &str) -> String {
     let mut parts: Vec<&str> = Vec::new();
     let base = if path.starts_with('/') { "" } else { workdir };
@@ -50,7 +50,7 @@ pub(crate) fn absolute(workdir: &str, path: &str) -> String {
     format!("/{}", parts.join("/"))
 }
 
-/// `EXPOSE`: `80`, `80/udp`, `8000-8010`.
+/// Parses the ports of `EXPOSE`: `80`, `80/udp`, `8000-8010`.
 pub(crate) fn ports(text: &str) -> Result<Vec<String>, Fault> {
     let wrong = || Fault::Value {
         what: "port",
@@ -91,7 +91,7 @@ pub(crate) fn healthcheck(config: &ContainerConfig, check: &Healthcheck) -> tote
                 CommandLine::Shell(text) if config.shell.is_empty() => {
                     vec!["CMD-SHELL".to_owned(), text.clone()]
                 }
-                // CMD-SHELL means /bin/sh.
+                // CMD-SHELL would mean /bin/sh, whatever `SHELL` says.
                 line @ CommandLine::Shell(_) => [vec!["CMD".to_owned()], argv(config, line)].concat(),
             },
             interval: nanos(interval),
@@ -103,7 +103,7 @@ pub(crate) fn healthcheck(config: &ContainerConfig, check: &Healthcheck) -> tote
     }
 }
 
-/// Notes an instruction and the layer that it made.
+/// Appends an instruction to the history, and the layer that it made to the layers.
 pub(crate) fn note(
     config: &mut ImageConfig,
     now: Duration,

@@ -1,105 +1,105 @@
-//! Why a build fails, and where in the file.
+//! Errors of a build, with their place in the file.
 
 use crate::RepositoryError;
 use tote_dockerfile::{ExpandError, ParseError, Reason};
 
-/// A build that failed at an instruction.
+/// Why a build failed.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError<E: std::error::Error + 'static> {
-    /// An instruction cannot be carried out as it is written.
+    /// An instruction is wrong.
     #[error("line {line}: {text}")]
     Instruction {
-        /// Where it begins; 0 for options of the build.
+        /// Line where it begins; 0 for options of the build.
         line: usize,
         /// The instruction.
         text: String,
-        /// What is wrong with it.
+        /// The reason.
         #[source]
         source: Fault,
     },
-    /// Carrying it out failed.
+    /// The execution of an instruction failed.
     #[error("line {line}: {text}")]
     Step {
-        /// Where it begins.
+        /// Line where it begins; 0 for options of the build.
         line: usize,
         /// The instruction.
         text: String,
-        /// Why.
+        /// The cause.
         #[source]
         source: E,
     },
-    /// The target is none.
+    /// The target is not a stage.
     #[error("target stage {0:?} could not be found")]
     Target(String),
-    /// What the build leaves behind could not be written.
+    /// The result of the build cannot be written.
     #[error(transparent)]
     Result(E),
 }
 
-/// What is wrong with an instruction.
+/// Why an instruction is wrong.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
-    /// Variables.
+    /// Variables cannot be expanded.
     #[error(transparent)]
     Expand(#[from] ExpandError),
-    /// A base that is empty once variables are replaced.
+    /// The name of a base is empty after variables are replaced.
     #[error("base name ({0}) should not be blank")]
     BlankBase(String),
-    /// A number of no stage.
+    /// A number that is not that of an earlier stage.
     #[error("invalid from flag value {0}: there is no such stage before this one, and it is no image's name")]
     From(String),
-    /// A stage that is not built before the one that copies from it.
+    /// A stage that is built later than the one that copies from it.
     #[error(
         "invalid from flag value {name}: that stage begins on line {line}, and files come from earlier stages only"
     )]
     Later {
-        /// As written.
+        /// The name as written.
         name: String,
-        /// The line of its `FROM`.
+        /// Line of the stage's `FROM`.
         line: usize,
     },
-    /// A value of `--mount`, once variables are replaced.
+    /// A value of `--mount` is invalid after variables are replaced.
     #[error(transparent)]
     Mount(#[from] Reason),
-    /// A mount in place of everything.
+    /// A mount would cover the whole root file system.
     #[error("invalid mount target \"/\": a command needs the files of the image below its mounts")]
     MountOnRoot,
-    /// `--chmod`.
+    /// A value of `--chmod` is invalid.
     #[error(
         "invalid chmod parameter {0:?}: it should be an octal number between 0 and 07777, or symbols such as u=rwX,go=rX"
     )]
     Chmod(String),
-    /// Several sources, and no directory to put them into.
+    /// Several sources, but the destination is not a directory.
     #[error(
         "when using {0} with more than one source file, the destination must be a directory and end with a /"
     )]
     Destination(&'static str),
-    /// `ADD` of a repository.
+    /// A repository in `ADD` is invalid.
     #[error(transparent)]
     Repository(Box<RepositoryError>),
-    /// `--checksum` of something else than one download or repository; docker's wording.
+    /// `--checksum` for anything else than a single download or repository; docker's wording.
     #[error(
         "checksum can't be specified for multiple sources, nor for one that is neither HTTP(S) nor a repository"
     )]
     ChecksumOf,
-    /// What is not done here.
+    /// A feature that tote does not support.
     #[error("{0} is not supported")]
     Unsupported(String),
-    /// A trigger of the base image.
+    /// A trigger of the base image cannot be parsed.
     #[error("the base image's trigger {text:?}")]
     Trigger {
         /// The trigger.
         text: String,
-        /// What is wrong with it.
+        /// The error of the parser.
         #[source]
         source: ParseError,
     },
-    /// `STOPSIGNAL`, `EXPOSE` and others with a value that is none.
+    /// An instruction such as `STOPSIGNAL` or `EXPOSE` has an invalid value.
     #[error("invalid {what}: {value:?}")]
     Value {
-        /// Of what.
+        /// Name of the value.
         what: &'static str,
-        /// As it is once variables are replaced.
+        /// The value, after variables are replaced.
         value: String,
     },
 }

@@ -1,6 +1,6 @@
-//! Go's `filepath.Match` for one name: what wildcards in `COPY` and `ADD` mean.
+//! Go's `filepath.Match` for a single name: wildcards in `COPY` and `ADD`.
 
-/// A pattern that Go would not accept either.
+/// A pattern that Go does not accept either.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?}: syntax error in pattern")]
 pub struct GlobError(pub String);
@@ -15,8 +15,8 @@ enum Token {
     },
 }
 
-/// Whether the name, which has no slash in it, is as the pattern says: `*`, `?`, `[a-z]`, `[^a-z]`, and a backslash
-/// before what is to mean itself.
+/// True if a name, which must not contain a slash, matches the pattern: `*`, `?`, `[a-z]`, `[^a-z]`, and a
+/// backslash before a literal character.
 ///
 /// # Errors
 /// [`GlobError`].
@@ -24,7 +24,7 @@ pub fn matches(pattern: &str, name: &str) -> Result<bool, GlobError> {
     let tokens = tokens(pattern).ok_or_else(|| GlobError(pattern.to_owned()))?;
     let name: Vec<char> = name.chars().collect();
     let (mut at, mut here) = (0, 0);
-    // Behind the last star, and where in the name it ends so far.
+    // Position after the last star in the pattern, and the position in the name where that star ends so far.
     let mut star = None;
     loop {
         match (tokens.get(at), name.get(here)) {
@@ -50,7 +50,7 @@ pub fn matches(pattern: &str, name: &str) -> Result<bool, GlobError> {
     }
 }
 
-/// Whether a path has a wildcard in it: what finds nothing is no error then.
+/// True if a path contains a wildcard. Only a path without one must match a file.
 #[must_use]
 pub fn is_pattern(path: &str) -> bool {
     let mut letters = path.chars();

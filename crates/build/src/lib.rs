@@ -1,17 +1,18 @@
-//! What a Dockerfile does.
+//! Execution of a Dockerfile.
 //!
-//! [`build`] walks the stages that a target needs, keeps variables and configurations, and says for each instruction
-//! under which key its result may be found again. What touches files, images or processes is a [`Worker`]'s.
+//! [`build`] walks the stages that a target needs, keeps variables and configurations, and computes for each
+//! instruction the key under which its result is cached. A [`Worker`] does everything that involves files, images
+//! or processes.
 //!
-//! What holds here:
+//! Invariants:
 //!
-//! - Nothing is read, run or written; the clock is the worker's.
-//! - A key holds everything that the result depends on: the image below, the instruction with its variables replaced,
-//!   the arguments that a command can see, and the digest of what is copied. The result of equal keys is equal, as far
-//!   as commands always do the same.
+//! - The crate reads, runs and writes nothing itself; the clock is the worker's.
+//! - A key covers everything that the result depends on: the image below, the instruction with its variables
+//!   replaced, the arguments that a command can see, and the digest of the copied files. Equal keys stand for equal
+//!   results, as far as commands are deterministic.
 //! - The rules of variables, triggers and configurations are docker's.
 //!
-//! This crate is not the parser, and decides neither where a cache is nor how long it is kept.
+//! This crate does not parse, and does not decide where a cache is or how long it is kept.
 
 mod check;
 mod config;

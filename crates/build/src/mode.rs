@@ -1,18 +1,18 @@
-//! `--chmod`: permission bits in octal digits, or changes to them as chmod(1) takes them.
+//! `--chmod`: permission bits in octal digits, or changes to them in the syntax of chmod(1).
 
-/// What `--chmod` makes of the permissions of a file.
+/// A value of `--chmod`: the permissions of a file, or changes to them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FileMode {
-    /// These bits, whatever they were.
+    /// Permission bits that replace the present ones.
     Bits(u32),
-    /// These changes, one after the other.
+    /// Changes, applied one after the other.
     Changes(Vec<ModeChange>),
 }
 
-/// One `WHO OPERATION PERMISSIONS`, such as `go-w`.
+/// A `WHO OPERATION PERMISSIONS`, such as `go-w`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModeChange {
-    /// The bits that may change.
+    /// Bits that may change.
     mask: u32,
     operation: Operation,
     permissions: Vec<char>,
@@ -26,8 +26,8 @@ enum Operation {
 }
 
 impl FileMode {
-    /// Parses up to four octal digits, or symbols such as `u=rwX,go=u-w`. No letter before the operation means all three
-    /// of user, group and others; no umask takes anything away.
+    /// Parses up to four octal digits, or symbols such as `u=rwX,go=u-w`. An operation without letters before it
+    /// applies to user, group and others; the umask is ignored.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         if text.starts_with(|first: char| first.is_ascii_digit()) {
             let bits = u32::from_str_radix(text, 8).ok()?;
@@ -62,7 +62,7 @@ impl FileMode {
         Some(Self::Changes(changes))
     }
 
-    /// The permissions of a file that has `mode`.
+    /// Computes the new permissions of a file that has `mode`.
     #[must_use]
     pub fn apply(&self, mode: u32, is_dir: bool) -> u32 {
         match self {
@@ -73,8 +73,8 @@ impl FileMode {
         }
     }
 
-    /// The permissions of directories that are made on the way to a destination: docker's builder gives them the octal
-    /// ones, and takes no notice of changes.
+    /// Computes the permissions of directories that are created on the way to a destination: as docker's builder
+    /// does, octal bits apply to them and symbolic changes do not.
     #[must_use]
     pub fn of_made_directories(mode: Option<&Self>) -> u32 {
         match mode {
@@ -84,7 +84,7 @@ impl FileMode {
     }
 }
 
-/// The bits of a letter before the operation.
+/// Returns the bits that a letter before the operation selects.
 fn whose(letter: char) -> Option<u32> {
     Some(match letter {
         'u' => 0o4700,

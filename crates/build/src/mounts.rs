@@ -1,4 +1,4 @@
-//! `RUN --mount`: from what is written to what is to be mounted.
+//! `RUN --mount`: from the flag to the mount.
 
 use crate::Fault;
 use crate::config::absolute;
@@ -8,7 +8,7 @@ use crate::worker::{Origin, StepMount, Worker};
 use tote_dockerfile::{MountFlag, MountKind};
 
 impl Stage {
-    /// One mount of a command, with variables replaced.
+    /// Builds a mount of a command, with variables replaced.
     pub(crate) fn mount<W: Worker>(
         &self,
         flag: &MountFlag,

@@ -1,4 +1,4 @@
-//! Which stages a build needs, and what names stand for that the build was given.
+//! The stages that a build needs, and the named contexts that the user gave.
 
 use crate::Fault;
 use crate::walk::Named;
@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use tote_dockerfile::{Command, Dockerfile, Instruction, MountFlag};
 use tote_image::Reference;
 
-/// The stage of that name, or that number where numbers are names, among the first `before`.
+/// Finds a stage among the first `before` ones by its name, or by its number if `numbers` is true.
 pub(crate) fn find(file: &Dockerfile, name: &str, numbers: bool, before: usize) -> Option<usize> {
     let lower = name.to_ascii_lowercase();
     let named = file.stages[..before]
@@ -16,7 +16,8 @@ pub(crate) fn find(file: &Dockerfile, name: &str, numbers: bool, before: usize) 
     named.or_else(number)
 }
 
-/// Why nothing can be copied from a stage of that name: it begins with the stage `at`, or later.
+/// Returns the error for a name that is only that of the stage `at` or of a later one, from which nothing can be
+/// copied.
 pub(crate) fn later(file: &Dockerfile, name: &str, at: usize) -> Option<Fault> {
     if find(file, name, true, at).is_some() {
         return None;
@@ -28,7 +29,7 @@ pub(crate) fn later(file: &Dockerfile, name: &str, at: usize) -> Option<Fault> {
     })
 }
 
-/// What the build was given under that name. Names of images are the same however much of them is written.
+/// Finds the context that the user gave under that name. Short and full names of an image are equal.
 pub(crate) fn given<'a>(contexts: &'a BTreeMap<String, Named>, name: &str) -> Option<(&'a str, &'a Named)> {
     if contexts.is_empty() {
         return None;
@@ -40,8 +41,8 @@ pub(crate) fn given<'a>(contexts: &'a BTreeMap<String, Named>, name: &str) -> Op
     found.map(|(known, what)| (known.as_str(), what))
 }
 
-/// The stages that `last` needs, in order, itself included. `bases` are the stages' bases with variables replaced; what
-/// was given takes the place of a stage of that name.
+/// Lists the stages that `last` needs, in order, itself included. `bases` holds the stages' bases with variables
+/// replaced; a context that the user gave replaces a stage of its name.
 pub(crate) fn needed(
     file: &Dockerfile,
     bases: &[String],
@@ -69,7 +70,7 @@ pub(crate) fn needed(
     (0..=last).filter(|at| wanted[*at]).collect()
 }
 
-/// The stages that `last` begins with, itself included.
+/// Lists the stages that are bases of `last`, directly or indirectly, itself included.
 pub(crate) fn part_of_result(
     file: &Dockerfile,
     bases: &[String],
@@ -88,7 +89,7 @@ fn froms(instruction: &Instruction) -> Vec<&str> {
     froms_of(&instruction.command)
 }
 
-/// The names that a command takes files from.
+/// Lists the names from which a command takes files.
 pub(crate) fn froms_of(command: &Command) -> Vec<&str> {
     match command {
         Command::Copy(copy) => copy.from.as_deref().into_iter().collect(),

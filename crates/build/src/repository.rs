@@ -1,45 +1,45 @@
-//! Repositories of git as contexts and as sources of `ADD`: what an address says.
+//! Addresses of git repositories, as contexts and as sources of `ADD`.
 
 use std::fmt;
 
-/// Schemes that git is asked to fetch by; BuildKit's.
+/// Schemes of addresses that git fetches; BuildKit's list.
 const SCHEMES: [&str; 4] = ["http", "https", "ssh", "git"];
 
-/// A state of a repository, and which of its files are wanted.
+/// A state of a repository, and the part of its files to use.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Repository {
-    /// The address as git takes it, without what selects a state or a directory.
+    /// The address for git, without the parts that select a state or a directory.
     pub remote: String,
-    /// A branch, a tag, a whole reference or a commit; empty for the default branch.
+    /// A branch, a tag, a full reference or a commit; empty for the default branch.
     pub reference: String,
-    /// A directory, without slashes around it; empty for all of the repository.
+    /// A directory, without slashes around it; empty for the whole repository.
     pub subdir: String,
-    /// The beginning of the wanted commit's name, in lower-case hexadecimal digits.
+    /// The beginning of the expected commit's name, in lower-case hexadecimal digits.
     pub checksum: Option<String>,
-    /// Whether `.git` is kept, if the address says.
+    /// True if `.git` is kept; `None` if the address does not say.
     pub keep_git_dir: Option<bool>,
-    /// Whether submodules are fetched as well.
+    /// True if submodules are fetched as well.
     pub submodules: bool,
-    /// Whether files get the time of the commit, in place of that of the checkout.
+    /// True if files get the time of the commit, instead of that of the checkout.
     pub commit_times: bool,
-    /// Whether the checksum names the commit, so that the remote need not be asked which one the reference has.
+    /// True if the checksum names the commit, so that the remote need not be asked for the reference's.
     pub by_commit: bool,
 }
 
-/// Why an address of a repository cannot be used.
+/// Why an address of a repository is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RepositoryError {
-    /// A part of the address that git could take for something else.
+    /// A part of the address could be taken by git for something else.
     #[error("cannot use the repository {address}: the {what} {value:?} is invalid")]
     Part {
         /// The address, without credentials.
         address: String,
-        /// Which part.
+        /// Name of the part.
         what: &'static str,
         /// The part.
         value: String,
     },
-    /// A parameter behind `?`; the names are BuildKit's.
+    /// A parameter after `?` is invalid; the names are BuildKit's.
     #[error(
         "cannot use the repository {address}: {field:?} should be one of ref, tag, branch, subdir, checksum, commit, \
          keep-git-dir, submodules, mtime or fetch-by-commit, once and with a value that it can have"
@@ -50,29 +50,29 @@ pub enum RepositoryError {
         /// The parameter.
         field: String,
     },
-    /// Two parts that say different things.
+    /// Two parts contradict each other.
     #[error("cannot use the repository {address}: it names two {what}: {one:?} and {other:?}")]
     Conflict {
         /// The address, without credentials.
         address: String,
-        /// Of what.
+        /// Name of the kind of part.
         what: &'static str,
-        /// One of them.
+        /// The first value.
         one: String,
-        /// The other.
+        /// The second value.
         other: String,
     },
-    /// A checksum that is none.
+    /// The checksum is not the name of a commit.
     #[error("invalid checksum {0} for a repository: it should be a commit's name in hexadecimal digits")]
     Checksum(String),
 }
 
 impl Repository {
-    /// Parses an address of docker's: `https://HOST/PATH.git`, `git://…`, `ssh://…` or `USER@HOST:PATH`, then
-    /// `?NAME=VALUE&…`, then `#REFERENCE:DIRECTORY`. What is no address of a repository is `None`.
+    /// Parses an address in docker's syntax: `https://HOST/PATH.git`, `git://…`, `ssh://…` or `USER@HOST:PATH`,
+    /// then `?NAME=VALUE&…`, then `#REFERENCE:DIRECTORY`. `None` if the text is not the address of a repository.
     ///
     /// # Errors
-    /// [`RepositoryError`]: it is one, and cannot be used.
+    /// [`RepositoryError`] if it is one, but cannot be used.
     pub fn parse(text: &str) -> Result<Option<Self>, RepositoryError> {
         let (rest, fragment) = cut(text, '#');
         let (remote, query) = cut(rest, '?');
@@ -112,25 +112,26 @@ impl Repository {
         Ok(Some(repository))
     }
 
-    /// As [`Self::parse`], for a context of a build, where `github.com/USER/REPOSITORY` is one as well.
+    /// Parses an address as [`Self::parse`] does; as the context of a build, `github.com/USER/REPOSITORY` is one as
+    /// well.
     ///
     /// # Errors
-    /// As of [`Self::parse`].
+    /// Those of [`Self::parse`].
     pub fn parse_context(text: &str) -> Result<Option<Self>, RepositoryError> {
         if !text.starts_with("github.com/") {
             return Self::parse(text);
         }
-        // Without its ending a name is one of a repository here alone.
+        // The ending `.git` may be missing only here.
         let start = text.find(['#', '?']).unwrap_or(text.len());
         let (address, rest) = text.split_at(start);
         let ending = if address.ends_with(".git") { "" } else { ".git" };
         Self::parse(&format!("https://{address}{ending}{rest}"))
     }
 
-    /// With `--checksum` of an `ADD`.
+    /// Adds the `--checksum` of an `ADD`.
     ///
     /// # Errors
-    /// [`RepositoryError::Checksum`], or [`RepositoryError::Conflict`] with that of the address.
+    /// [`RepositoryError::Checksum`], or [`RepositoryError::Conflict`] with the checksum of the address.
     pub fn with_checksum(mut self, checksum: &str) -> Result<Self, RepositoryError> {
         if let Some(own) = self.checksum.as_ref().filter(|own| *own != checksum) {
             return Err(self.conflict("checksums", own, checksum));
@@ -140,7 +141,7 @@ impl Repository {
         Ok(self)
     }
 
-    /// The commit that is wanted, where nobody needs to ask the remote for it.
+    /// Returns the commit, if it is known without asking the remote.
     #[must_use]
     pub fn commit(&self) -> Option<&str> {
         let known = match (&self.checksum, self.by_commit) {
@@ -150,7 +151,7 @@ impl Repository {
         is_commit(known).then_some(&**known)
     }
 
-    /// Whether `.git` is kept; of a directory it is not.
+    /// True if `.git` is kept; it never is for a directory of a repository.
     #[must_use]
     pub fn keeps_git_dir(&self) -> bool {
         self.keep_git_dir == Some(true) && self.subdir.is_empty()
@@ -197,7 +198,7 @@ impl Repository {
         unescaped(text).ok_or_else(|| self.part(what, text))
     }
 
-    /// Refuses what git could take for an option, a pattern or several references.
+    /// Refuses parts that git could take for an option, a pattern or several references.
     fn checked(&mut self) -> Result<(), RepositoryError> {
         let plain = |text: &str| !text.contains(|letter: char| letter.is_control() || letter == ' ');
         if !plain(&self.remote) || self.remote.starts_with('-') {
@@ -251,7 +252,7 @@ impl Repository {
     }
 }
 
-/// The address as it may be shown: credentials are not in it.
+/// Shows the address without credentials.
 impl fmt::Display for Repository {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&redacted(&self.remote))?;
@@ -263,14 +264,14 @@ impl fmt::Display for Repository {
     }
 }
 
-/// Whether it is the whole name of a commit, SHA-1 or SHA-256.
+/// True if the text is the full name of a commit, SHA-1 or SHA-256.
 #[must_use]
 pub fn is_commit(text: &str) -> bool {
     let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
     [40, 64].contains(&text.len()) && text.bytes().all(is_digit)
 }
 
-/// The address without a user and a password, which a server over HTTP takes for credentials.
+/// Removes user and password from an address; servers over HTTP use them as credentials.
 #[must_use]
 pub fn redacted(address: &str) -> String {
     let Some((scheme, rest)) = address.split_once("://") else {
@@ -285,7 +286,7 @@ pub fn redacted(address: &str) -> String {
     }
 }
 
-/// Whether git is meant: by its scheme, by the ending of a path over HTTP, or in the form of scp(1).
+/// True if the address is one for git: by its scheme, by the ending of a path over HTTP, or in the form of scp(1).
 fn is_address(remote: &str) -> bool {
     if let Some((scheme, rest)) = remote.split_once("://") {
         let scheme = scheme.to_ascii_lowercase();
@@ -306,12 +307,12 @@ fn is_address(remote: &str) -> bool {
     parts.is_some_and(|(user, host)| fits(user, "-_") && fits(host, "-."))
 }
 
-/// The parts of the text before and behind the first such letter.
+/// Splits the text at the first such letter; without the letter, the second part is empty.
 fn cut(text: &str, letter: char) -> (&str, &str) {
     text.split_once(letter).unwrap_or((text, ""))
 }
 
-/// A path without empty parts and `.`, and with `..` ending at its beginning.
+/// Removes empty parts and `.` from a path, and resolves `..`, which ends at the path's start.
 fn flat(path: &str) -> String {
     let mut parts = Vec::new();
     for part in path.split('/') {
@@ -324,7 +325,7 @@ fn flat(path: &str) -> String {
     parts.join("/")
 }
 
-/// `%41` is `A`.
+/// Decodes percent-encoding: `%41` is `A`.
 fn unescaped(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -463,7 +464,7 @@ mod tests {
             "-oProxyCommand=x@y:z",
             "-x@y:z",
         ] {
-            // The first of the last two is no address at all.
+            // The first of the last two texts is not an address at all.
             let found = Repository::parse(text);
             assert!(
                 found.is_err() || text.starts_with("-o") && found == Ok(None),

@@ -1,21 +1,21 @@
-//! Variables: which ones an instruction sees.
+//! Variables that an instruction sees.
 
 use crate::Fault;
 use std::collections::{BTreeMap, BTreeSet};
 use tote_dockerfile::{Arg, Dockerfile, expand, expand_words};
 use tote_image::Platform;
 
-/// Arguments that commands see without an `ARG`, and that no key depends on.
+/// Arguments that commands see without an `ARG`, and that do not affect any key.
 const PROXIES: [&str; 5] = ["HTTP_PROXY", "HTTPS_PROXY", "FTP_PROXY", "NO_PROXY", "ALL_PROXY"];
 
-/// How the names of arguments begin that are for the builder itself.
+/// Prefix of the names of arguments that are for the builder itself.
 const OF_THE_BUILDER: &str = "BUILDKIT_";
 
 fn is_proxy(name: &str) -> bool {
     PROXIES.iter().any(|proxy| proxy.eq_ignore_ascii_case(name))
 }
 
-/// What holds for all stages: `--build-arg`, and `ARG` before the first `FROM`.
+/// Variables of all stages: `--build-arg`, and `ARG` before the first `FROM`.
 #[derive(Debug)]
 pub(crate) struct Globals {
     escape: char,
@@ -64,7 +64,7 @@ impl Globals {
         Ok(expand(text, self.escape, &|name| self.values.get(name).cloned())?)
     }
 
-    /// What was given and never asked for.
+    /// Lists the arguments that the user gave and the file never declared.
     pub(crate) fn unused(&self) -> Vec<String> {
         let unused = |name: &&String| {
             !self.asked.contains(*name) && !is_proxy(name) && !name.starts_with(OF_THE_BUILDER)
@@ -73,18 +73,18 @@ impl Globals {
     }
 }
 
-/// What a build is for, and where it takes place.
+/// Settings of a build that affect its variables.
 pub(crate) struct Wanted<'a> {
     /// `--platform`, or that of this machine.
     pub(crate) platform: &'a Platform,
-    /// The platform of this machine, whose programs a `RUN` can execute.
+    /// Platform of this machine, whose programs a `RUN` can execute.
     pub(crate) machine: &'a Platform,
     /// `--target`.
     pub(crate) stage: Option<&'a str>,
 }
 
 impl Wanted<'_> {
-    /// The arguments that every build has.
+    /// Returns the arguments that every build has.
     fn args(&self) -> BTreeMap<String, String> {
         let mut args = BTreeMap::new();
         for (which, platform) in [("TARGET", self.platform), ("BUILD", self.machine)] {
@@ -102,14 +102,15 @@ impl Wanted<'_> {
     }
 }
 
-/// The arguments of one stage.
+/// The arguments of a stage.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Scope {
     args: Vec<(String, Option<String>)>,
 }
 
 impl Scope {
-    /// `ARG`: the command line's value, the default, or that from before the first `FROM`.
+    /// Declares an `ARG`: its value is the command line's, else the default, else that from before the first
+    /// `FROM`.
     pub(crate) fn declare(&mut self, globals: &mut Globals, arg: &Arg, env: &[String]) -> Result<(), Fault> {
         globals.asked.insert(arg.name.clone());
         let value = match (globals.given.get(&arg.name), &arg.default) {
@@ -122,17 +123,17 @@ impl Scope {
         Ok(())
     }
 
-    /// Replaces variables in a word; those of the image win over arguments.
+    /// Replaces variables in a word; the image's environment wins over arguments.
     pub(crate) fn expand(&self, globals: &Globals, text: &str, env: &[String]) -> Result<String, Fault> {
         Ok(expand(text, globals.escape, &|name| self.value(name, env))?)
     }
 
-    /// The same, and splits at blanks.
+    /// Replaces variables in a text, and splits it at blanks.
     pub(crate) fn words(&self, globals: &Globals, text: &str, env: &[String]) -> Result<Vec<String>, Fault> {
         Ok(expand_words(text, globals.escape, &|name| self.value(name, env))?)
     }
 
-    /// Replaces variables in a here-document, in which quotes are quotes and only a backslash escapes.
+    /// Replaces variables in a here-document, where quotes are literal and only a backslash escapes.
     pub(crate) fn heredoc(&self, content: &str, env: &[String]) -> Result<String, Fault> {
         let mut escaped = String::with_capacity(content.len());
         for letter in content.chars() {
@@ -152,7 +153,7 @@ impl Scope {
         found.and_then(|(_, value)| value.clone())
     }
 
-    /// The arguments that a command sees as variables, sorted.
+    /// Lists the arguments that a command sees as variables, sorted.
     pub(crate) fn visible(&self, env: &[String]) -> Vec<String> {
         let visible = self.args.iter().filter(|(name, _)| value_of(env, name).is_none());
         let mut words: Vec<_> = visible
@@ -162,8 +163,8 @@ impl Scope {
         words
     }
 
-    /// Proxies that were given without being asked for, each by its name in capitals and in small letters: programs look
-    /// for one of the two.
+    /// Lists proxies that the user gave without an `ARG` in the file, each by its name in capitals and in small
+    /// letters: programs look for one of the two.
     pub(crate) fn proxies(&self, globals: &Globals) -> Vec<String> {
         let mut words = Vec::new();
         for capitals in PROXIES {

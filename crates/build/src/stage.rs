@@ -1,4 +1,4 @@
-//! One stage: its instructions, one after the other.
+//! A stage: execution of its instructions, one after the other.
 
 use crate::config::{self, absolute, argv, note, shell};
 use crate::scope::{Globals, Scope};
@@ -8,24 +8,24 @@ use crate::{BuildError, CopyStep, Fault};
 use tote_dockerfile::{Arg, Command, CommandLine, Network, Run, Transfer};
 use tote_image::{Digest, ImageConfig};
 
-/// Looks up what `--from` names.
+/// Function that looks up the source named by `--from`.
 pub(crate) type Find<'a, W> = &'a dyn Fn(&str, &mut W) -> Result<Origin, Failed<<W as Worker>::Error>>;
 
 /// A stage while it is built.
 #[derive(Debug)]
 pub(crate) struct Stage {
     pub(crate) config: ImageConfig,
-    /// The id of that; nothing is below `scratch`.
+    /// Id of the present configuration; `None` for an empty stage on `scratch`.
     pub(crate) id: Option<Digest>,
     pub(crate) scope: Scope,
-    /// Whether the stage has its own `CMD`.
+    /// True if the stage has its own `CMD`.
     pub(crate) has_cmd: bool,
     pub(crate) no_cache: bool,
-    /// Whether it is no longer its base.
+    /// True if the stage differs from its base.
     pub(crate) is_new: bool,
 }
 
-/// Why an instruction failed, before it is known where.
+/// Why an instruction failed, before its place in the file is added.
 pub(crate) enum Failed<E> {
     Fault(Fault),
     Worker(E),
@@ -58,7 +58,7 @@ impl Stage {
         &self.config.rootfs.diff_ids
     }
 
-    /// Carries out an instruction.
+    /// Executes an instruction.
     pub(crate) fn execute<W: Worker>(
         &mut self,
         command: &Command,
@@ -98,7 +98,7 @@ impl Stage {
                 let path = absolute(&self.config.config.working_dir, &path);
                 let text = format!("WORKDIR {path}");
                 let user = self.config.config.user.clone();
-                // Root's has the key that it always had.
+                // The key for root is the one that older versions used.
                 let key = match &*user {
                     "" => text.clone(),
                     user => format!("{text} of {user}"),
@@ -125,7 +125,7 @@ impl Stage {
         self.step(&text, &nop(&text), worker, |_, _| Ok(None))
     }
 
-    /// What changes only the configuration.
+    /// Executes an instruction that only changes the configuration.
     fn configure<W: Worker>(&mut self, command: &Command, globals: &Globals, worker: &mut W) -> Outcome<W> {
         let mut config = self.config.clone();
         let mut has_cmd = self.has_cmd;
@@ -137,7 +137,7 @@ impl Stage {
         })
     }
 
-    /// The instruction with variables replaced, and the configuration as it is then.
+    /// Applies an instruction to the configuration; returns its text with variables replaced.
     fn changed(
         &self,
         command: &Command,
@@ -239,7 +239,7 @@ impl Stage {
         let mut key =
             format!("{name} {digest} {destination:?} {chown:?} {mode:?} {unpack} {unpack_downloads}");
         if !downloads.is_empty() {
-            // The last so many of the files are not extracted as those before them are.
+            // The downloads at the end of the list are not extracted, other than the files before them.
             key += &format!(" {} downloaded", downloads.len());
         }
         self.step(&key, &text, worker, |stage, worker| {
@@ -247,7 +247,7 @@ impl Stage {
         })
     }
 
-    /// All files of a directory as the first layer.
+    /// Copies all files of a directory into the first layer.
     pub(crate) fn begin_with<W: Worker>(&mut self, from: Origin, worker: &mut W) -> Outcome<W> {
         let step = CopyStep::of(from, "/".to_owned(), "/".to_owned());
         let digest = worker.digest(&step).map_err(Failed::Worker)?;
@@ -257,7 +257,8 @@ impl Stage {
         })
     }
 
-    /// Makes one layer of what is above the base, which has so many layers and steps. The steps stay to be read.
+    /// Merges the layers above the base into one; the base has the given numbers of layers and history entries. The
+    /// history stays.
     pub(crate) fn squash<W: Worker>(
         &mut self,
         (layers, steps): (usize, usize),
@@ -335,7 +336,7 @@ impl Stage {
         })
     }
 
-    /// Finds the result under its key, or makes it.
+    /// Finds the result of a step in the cache, or executes the step.
     pub(crate) fn step<W: Worker>(
         &mut self,
         key: &str,
@@ -353,7 +354,7 @@ impl Stage {
             worker.say(Event::Cached);
             (self.id, self.config) = (Some(id), config);
         } else {
-            // What comes after a result that is new cannot be there.
+            // Nothing that follows a new result can be in the cache.
             let layer = make(self, worker).map_err(Failed::Worker)?;
             note(&mut self.config, worker.now(), created_by.to_owned(), layer);
             self.id = Some(worker.remember(&key, &self.config).map_err(Failed::Worker)?);
@@ -366,7 +367,7 @@ impl Stage {
     }
 }
 
-/// Pairs with variables replaced, each of them handed on; and the instruction that says so.
+/// Replaces variables in all pairs and passes each to `each`; returns the instruction's text.
 fn all(
     verb: &str,
     pairs: &[(String, String)],
@@ -382,7 +383,7 @@ fn all(
     Ok(text)
 }
 
-/// How docker's history shows what runs nothing.
+/// Formats an instruction that runs nothing, as in docker's history.
 fn nop(text: &str) -> String {
     format!("/bin/sh -c #(nop) {text}")
 }
@@ -398,8 +399,8 @@ fn stop_signal(signal: String) -> Result<String, Fault> {
     })
 }
 
-/// What `RUN` runs. A here-document that is all there is becomes a script: one for the shell, or for whatever its `#!`
-/// names; others are the shell's business.
+/// Builds the command of `RUN`. If the text consists only of a here-document, its content becomes a script: for the
+/// shell, or for the interpreter that its `#!` names. Other here-documents are left to the shell.
 fn command_line(shell: &[String], run: &Run) -> (Vec<String>, Option<String>) {
     let text = match &run.command {
         CommandLine::Exec(words) => return (words.clone(), None),

@@ -1,4 +1,4 @@
-//! Builds with a worker that only remembers.
+//! Builds with a worker that does everything in memory.
 
 use crate::{BuildError, Built, CopyStep, Event, Named, Options, Origin, RunStep, StepMount, Worker, build};
 use std::collections::{BTreeMap, HashMap};
@@ -11,12 +11,12 @@ use tote_image::{Digest, ImageConfig, Platform};
 struct Memory {
     images: HashMap<String, Built>,
     cache: HashMap<String, Built>,
-    /// What the context has.
+    /// Content of the context.
     content: String,
     log: Vec<String>,
-    /// Of each stage, whether the result is made of it.
+    /// For each stage, true if the result is based on it.
     stages: Vec<bool>,
-    /// The mounts of the last command.
+    /// Mounts of the last command.
     mounts: Vec<StepMount>,
     made: u8,
 }
@@ -163,7 +163,7 @@ fn what_is_new_is_done_and_what_follows_it() {
     assert!(memory.log.is_empty(), "{:?}", memory.log);
     run(&mut memory, text, &with_args(&[("A", "1")])).unwrap();
     assert_eq!(memory.log, ["/bin/sh -c d on 2 with [A=1]"]);
-    // A proxy changes no result.
+    // A proxy does not affect a key.
     run(&mut memory, text, &with_args(&[("HTTP_PROXY", "p")])).unwrap();
     assert!(memory.log.is_empty(), "{:?}", memory.log);
     memory.content = "other".to_owned();
@@ -220,7 +220,7 @@ fn configurations_and_triggers() {
     assert_eq!(config.cmd, ["s", "x"]);
     assert_eq!(config.on_build, ["RUN y"]);
     assert_eq!((config.user.as_str(), config.labels.len()), ("u", 2));
-    // An image on which nothing is built is itself.
+    // A file that adds nothing to an image results in that image.
     let mut plain = Memory::default();
     plain.images.insert(
         "p".to_owned(),
@@ -244,7 +244,7 @@ fn refused_with_the_line() {
             "FROM scratch\nCOPY --chmod=u+q a b",
             "line 2: COPY --chmod=u+q a b",
         ),
-        // Nobody is asked for an image of that name.
+        // The worker is not asked for an image of that name.
         (
             "FROM scratch\nCOPY --from=later a b\nFROM scratch AS later",
             "line 2: COPY --from=later a b",
@@ -320,7 +320,7 @@ fn what_a_base_gets_is_one_layer() {
     assert_eq!(config.rootfs.diff_ids.len(), 2);
     let made: Vec<_> = config.history.iter().map(|step| !step.empty_layer).collect();
     assert_eq!(made, [false, false, false, true]);
-    // It is found again, and where nothing was added there is nothing to do.
+    // The second build uses the cache; a stage without new layers needs no squashing.
     let again = run(&mut memory, text, &options).unwrap().config;
     assert_eq!(
         (again.rootfs, memory.log.len()),
@@ -402,11 +402,11 @@ fn triggers_take_files_from_stages_that_nothing_else_needs() {
             "copy [\"x\"] to /y",
         ]
     );
-    // After each of them it is the stage of the trigger that goes on.
+    // After each stage that a trigger needs, the stage with the trigger continues.
     assert_eq!(memory.stages, [true, false, true, false, true, false, true]);
 }
 
-/// An archive that is extracted gives another result than the archive itself.
+/// The key of an archive that is extracted differs from that of the archive itself.
 #[test]
 fn a_key_knows_what_was_downloaded() {
     let mut memory = Memory::default();

@@ -1,4 +1,4 @@
-//! `COPY` and `ADD`: from what is written to what is to be copied.
+//! `COPY` and `ADD`: from the arguments to the step.
 
 use crate::config::absolute;
 use crate::mode::FileMode;
@@ -8,7 +8,7 @@ use crate::{Fault, Repository};
 use tote_dockerfile::Transfer;
 use tote_image::Digest;
 
-/// Which of the two.
+/// The instruction, `COPY` or `ADD`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verb {
     Copy,
@@ -24,7 +24,7 @@ impl Verb {
     }
 }
 
-/// What the two do not share.
+/// Arguments that `COPY` and `ADD` do not share.
 pub(crate) struct Special<'a> {
     pub(crate) verb: Verb,
     pub(crate) from: Origin,
@@ -123,7 +123,7 @@ fn is_url(source: &str) -> bool {
     source.starts_with("http://") || source.starts_with("https://")
 }
 
-/// Takes the repositories out of what is added.
+/// Removes the repositories from the sources, and returns them.
 fn take_repositories(sources: &mut Vec<String>, keep_git_dir: bool) -> Result<Vec<Repository>, Fault> {
     let (mut repositories, mut others) = (Vec::new(), Vec::new());
     for source in sources.drain(..) {

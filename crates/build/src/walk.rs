@@ -1,4 +1,4 @@
-//! From the first instruction to the last.
+//! The walk through a file, from the first instruction to the last.
 
 use crate::plan;
 use crate::scope::{Globals, Scope, Wanted};
@@ -9,16 +9,16 @@ use std::collections::{BTreeMap, HashMap};
 use tote_dockerfile::{Command, Dockerfile};
 use tote_image::{Digest, ImageConfig, Platform};
 
-/// What `--build-context` gives a name to.
+/// A context given by `--build-context`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Named {
-    /// A directory, which the worker knows by that name: [`Origin::Named`].
+    /// A directory, which the worker knows by its name: [`Origin::Named`].
     Directory,
     /// An image.
     Image(String),
 }
 
-/// What a build is asked for, besides its file.
+/// Options of a build, besides its file.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// `--build-arg`.
@@ -27,22 +27,22 @@ pub struct Options {
     pub target: Option<String>,
     /// `--label`.
     pub labels: BTreeMap<String, String>,
-    /// Whether everything is made again.
+    /// True if the cache is ignored.
     pub no_cache: bool,
-    /// `--no-cache-filter`: stages that are made again, by name or number.
+    /// `--no-cache-filter`: stages that ignore the cache, by name or number.
     pub no_cache_stages: Vec<String>,
-    /// `--platform`; the host's where nothing is said.
+    /// `--platform`; the host's if not given.
     pub platform: Option<Platform>,
-    /// `--build-context`, by name: before stages and images of that name.
+    /// `--build-context`, by name; these win over stages and images of the same name.
     pub contexts: BTreeMap<String, Named>,
-    /// `--squash`: whether what the last stage adds to its base becomes one layer.
+    /// `--squash`: true if the layers that the last stage adds to its base are merged into one.
     pub squash: bool,
 }
 
 /// Builds the target, and the stages that it needs.
 ///
 /// # Errors
-/// [`BuildError`]. What was made until then is found again by the next build.
+/// [`BuildError`]. The next build finds finished steps in the cache.
 pub fn build<W: Worker>(
     file: &Dockerfile,
     options: &Options,
@@ -81,13 +81,13 @@ pub fn build<W: Worker>(
         .ok_or_else(|| BuildError::Target(last.to_string()))
 }
 
-/// What is known before anything is done.
+/// The plan of a build, made before anything is executed.
 struct Beginning {
     platform: Platform,
     globals: Globals,
-    /// The stage to end with.
+    /// Index of the stage to end with.
     last: usize,
-    /// What the stages until then begin with, variables replaced.
+    /// Bases of the stages up to `last`, variables replaced.
     bases: Vec<String>,
 }
 
@@ -127,10 +127,10 @@ impl Beginning {
     }
 }
 
-/// Plans a build without one: what is certain to fail, whatever the files are.
+/// Plans a build without executing it, to find errors that do not depend on files.
 ///
 /// # Errors
-/// [`BuildError`], without what a worker may fail with.
+/// [`BuildError`], without those of a worker.
 pub fn check_plan<E: std::error::Error + 'static>(
     file: &Dockerfile,
     options: &Options,
@@ -156,9 +156,9 @@ struct Walk<'a> {
     platform: Platform,
     globals: Globals,
     bases: Vec<String>,
-    /// The stage that the build ends with.
+    /// Index of the stage that the build ends with.
     last: usize,
-    /// The stages that the result is made of, the last one included.
+    /// Indexes of the stages that the result is based on, the last one included.
     part_of_result: Vec<usize>,
     done: HashMap<usize, Built>,
     number: usize,
@@ -166,7 +166,7 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// Builds a stage whose needs are there, and keeps it.
+    /// Builds a stage after the stages that it needs, and keeps the result.
     fn complete<W: Worker>(&mut self, at: usize, worker: &mut W) -> Result<(), BuildError<W::Error>> {
         let last = at == self.last;
         worker.stage(self.part_of_result.contains(&at));
@@ -195,7 +195,7 @@ impl Walk<'_> {
         let mut stage = self
             .base(at, worker)
             .map_err(|failed| failed.at(parsed.lines.first, &text))?;
-        // A step has said so already.
+        // A step has reported the image already.
         if let (Some(id), false) = (&stage.id, stage.is_new) {
             worker.say(Event::Image(id));
         }
@@ -208,7 +208,7 @@ impl Walk<'_> {
             walked = squashed.map_err(|failed| failed.at(0, "SQUASH"));
         }
         if walked.is_err() && stage.config.rootfs.diff_ids.len() > below {
-            // The layers so far are found again; if this fails as well they are made again, no more.
+            // Keep the layers so far for the next build. If this fails as well, they are just made again.
             drop(worker.keep(&stage.config, false));
         }
         walked.map(|()| stage)
@@ -293,7 +293,7 @@ impl Walk<'_> {
         stage.execute(command, globals, &find, worker)
     }
 
-    /// What a stage begins with.
+    /// Prepares a stage with its base.
     fn base<W: Worker>(&mut self, at: usize, worker: &mut W) -> Result<Stage, Failed<W::Error>> {
         let given = plan::given(&self.options.contexts, &self.bases[at]);
         let name = match given {
@@ -316,7 +316,7 @@ impl Walk<'_> {
             let image = worker.image(name, platform.as_deref()).map_err(Failed::Worker)?;
             (Some(image.id), image.config)
         };
-        // Properties of docker's that say how the base image was made.
+        // docker's properties about the making of the base image.
         for gone in ["container", "container_config", "parent", "id"] {
             config.other.remove(gone);
         }
@@ -345,7 +345,7 @@ impl Walk<'_> {
         }
     }
 
-    /// The base image's `ONBUILD`s.
+    /// Executes the base image's `ONBUILD` triggers.
     fn triggers<W: Worker>(
         &mut self,
         at: usize,
@@ -373,7 +373,8 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Builds what a trigger takes files from. The plan of the build knows no triggers: a base image has them.
+    /// Builds the stages that a trigger takes files from. The plan of the build did not include them, because
+    /// triggers are known only with the base image.
     fn needs_of_trigger<W: Worker>(
         &mut self,
         at: usize,
@@ -393,7 +394,7 @@ impl Walk<'_> {
             }
             self.total += 1 + self.file.stages[needed].instructions.len();
             self.complete(needed, worker)?;
-            // What the stage of the trigger makes from now on is its own again.
+            // Later steps belong to the stage of the trigger again.
             worker.stage(self.part_of_result.contains(&at));
         }
         Ok(())

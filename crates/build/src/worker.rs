@@ -1,4 +1,4 @@
-//! Who does what instructions say.
+//! The interface for everything that involves files, images or processes.
 
 use crate::{FileMode, Repository};
 use std::time::Duration;
@@ -8,25 +8,25 @@ use tote_image::{Digest, ImageConfig, Platform};
 /// The image that a build ends with.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Built {
-    /// Its id.
+    /// Id of the image.
     pub id: Digest,
-    /// Its configuration.
+    /// Configuration of the image.
     pub config: ImageConfig,
 }
 
-/// Where files come from.
+/// Origin of copied files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// The directory that the build was given.
+    /// The directory of the build's context.
     Context,
-    /// A directory that the build was given beside it, by its name.
+    /// An additional directory that the user gave, by its name.
     Named(String),
     /// The tree of these layers: another stage, or an image.
     Layers(Vec<Digest>),
 }
 
 impl Origin {
-    /// Whether its files are of somebody's directory, where owners mean nothing for an image.
+    /// True for a directory that the user gave; its owners are meaningless in an image.
     #[must_use]
     pub fn is_given(&self) -> bool {
         !matches!(self, Self::Layers(_))
@@ -36,36 +36,38 @@ impl Origin {
 /// `COPY` or `ADD`, with variables replaced.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CopyStep {
-    /// Where the sources are.
+    /// Origin of the sources.
     pub from: Origin,
     /// Paths and patterns, relative to the origin.
     pub sources: Vec<String>,
-    /// Addresses of HTTP whose files are copied as well.
+    /// HTTP addresses of files to download and copy.
     pub downloads: Vec<String>,
-    /// Repositories of git whose files are copied as well.
+    /// Git repositories whose files are copied as well.
     pub repositories: Vec<Repository>,
-    /// What the only download must hash to.
+    /// Expected digest of the only download.
     pub checksum: Option<Digest>,
     /// Files whose content is in the Dockerfile: name and content.
     pub inline: Vec<(String, String)>,
-    /// Absolute; with a slash at its end it is a directory.
+    /// Destination, absolute; a slash at its end makes it a directory.
     pub destination: String,
-    /// `USER[:GROUP]`, unresolved. Without it, what is of a directory that was given is root's, and everything else keeps its owner.
+    /// Owner, as `USER[:GROUP]`, unresolved. `None` gives files of the user's directories to root, and keeps the
+    /// owner of all others.
     pub chown: Option<String>,
-    /// What becomes of the permissions of everything that is copied.
+    /// Permissions of the copied files; `None` keeps theirs.
     pub mode: Option<FileMode>,
-    /// Patterns of what is left out.
+    /// Patterns of files to leave out.
     pub exclude: Vec<String>,
-    /// Whether the directories on the way to a source are made as well; a `/./` in it says where they begin.
+    /// True if the directories on the way to a source are created as well; a `/./` in the source marks where they
+    /// begin.
     pub parents: bool,
-    /// Whether archives are extracted.
+    /// True if archives are extracted.
     pub unpack: bool,
-    /// Whether those that are downloaded are.
+    /// True if downloaded archives are extracted.
     pub unpack_downloads: bool,
 }
 
 impl CopyStep {
-    /// One source, copied as it is.
+    /// Copies a single source without changes.
     #[must_use]
     pub fn of(from: Origin, source: String, destination: String) -> Self {
         Self {
@@ -91,19 +93,19 @@ impl CopyStep {
 pub struct RunStep {
     /// The command line.
     pub argv: Vec<String>,
-    /// A script to be found at the command line's first word: interpreted by what its `#!` says.
+    /// Content of a script whose path is the command line's first word; the kernel interprets it by its `#!`.
     pub script: Option<String>,
     /// `NAME=value`.
     pub env: Vec<String>,
-    /// As `USER` has it.
+    /// User, as `USER` gives it.
     pub user: String,
-    /// Absolute, or empty.
+    /// Working directory: absolute, or empty.
     pub workdir: String,
-    /// Whether the host's network is used, or none; `None` as the build has it.
+    /// `true` for the host's network, `false` for none, `None` for that of the build.
     pub host_network: Option<bool>,
-    /// What is mounted meanwhile.
+    /// Mounts of the command.
     pub mounts: Vec<StepMount>,
-    /// The platform of its programs.
+    /// Platform of the programs.
     pub platform: Platform,
 }
 
@@ -111,7 +113,7 @@ pub struct RunStep {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the fields are those of tote_dockerfile::Mount")]
 pub enum StepMount {
-    /// A file that the build was given, or a variable with its content.
+    /// A file that the user gave to the build, or a variable with its content.
     Secret {
         id: String,
         target: Option<String>,
@@ -121,7 +123,7 @@ pub enum StepMount {
         uid: Option<u32>,
         gid: Option<u32>,
     },
-    /// Nothing, in memory.
+    /// An empty directory in memory.
     Tmpfs { target: String, size: Option<u64> },
     /// A directory that outlives the build.
     Cache {
@@ -132,18 +134,18 @@ pub enum StepMount {
         gid: Option<u32>,
         read_only: bool,
         sharing: Sharing,
-        /// What it begins with.
+        /// Origin of a new cache's content; `None` for an empty cache.
         from: Option<Origin>,
         source: String,
     },
-    /// Files of another stage or of the context; what is written there is thrown away.
+    /// Files of another stage or of the context; written changes are discarded.
     Bind {
         target: String,
         source: String,
         from: Origin,
         writable: bool,
     },
-    /// The socket of an agent.
+    /// The socket of an SSH agent.
     Ssh {
         id: String,
         target: Option<String>,
@@ -155,8 +157,8 @@ pub enum StepMount {
 }
 
 impl StepMount {
-    /// The mount as it is part of a key: of what is bound the files count, which have a digest there, and not whether a
-    /// stage was built once more to make them.
+    /// Prepares the mount for a key: without the layers of a bind mount's origin. The digest of its files is in the
+    /// key already, and a stage that was built again to the same files must not change the key.
     pub(crate) fn without_layers(&self) -> Self {
         let mut mount = self.clone();
         if let Self::Bind {
@@ -170,103 +172,104 @@ impl StepMount {
     }
 }
 
-/// What a build tells while it goes on.
+/// An event of a build, for progress output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event<'a> {
     /// The build of one platform of several begins.
     Platform(&'a Platform),
     /// An instruction begins.
     Step {
-        /// Its number, from 1.
+        /// Number of the instruction, from 1.
         number: usize,
-        /// How many there are.
+        /// Number of all instructions.
         total: usize,
-        /// Its text.
+        /// Text of the instruction.
         text: &'a str,
     },
-    /// So many triggers of the base image are next.
+    /// This number of the base image's triggers follow.
     Triggers(usize),
-    /// The result was there already.
+    /// The result was found in the cache.
     Cached,
     /// The image that the instruction made.
     Image(&'a Digest),
-    /// So much of a file has come, of how much where that is known.
+    /// A part of a file was downloaded.
     Download {
-        /// Its address.
+        /// Address of the file.
         url: &'a str,
-        /// In bytes.
+        /// Bytes received so far.
         received: u64,
-        /// In bytes.
+        /// Length of the file in bytes, if known.
         length: Option<u64>,
     },
-    /// `--build-arg`s that no `ARG` asked for.
+    /// Names of `--build-arg`s that no `ARG` declares.
     Unused(&'a [String]),
 }
 
-/// Does what instructions say. Files are named by the layers that they are made of.
+/// The executor of a build's steps. A tree of files is named by its layers.
 pub trait Worker {
-    /// Why something cannot be done.
+    /// Why a step failed.
     type Error: std::error::Error + 'static;
 
-    /// The image of that name.
+    /// Finds or pulls the image of that name.
     ///
     /// # Errors
-    /// There is none.
+    /// The image does not exist.
     fn image(&mut self, name: &str, platform: Option<&str>) -> Result<Built, Self::Error>;
 
-    /// A stage begins; `in_result` if the result is made of it, and does not only copy from it.
+    /// Reports the begin of a stage; `in_result` is true if the result is based on it, and does not only copy from
+    /// it.
     fn stage(&mut self, in_result: bool);
 
-    /// The image that was made under that key, if all of it is still there, by an instruction on the image `before`.
+    /// Returns the cached image of that key, made by an instruction on the image `before`, if it is still complete.
     fn cached(&mut self, key: &str, before: &ImageConfig) -> Option<Built>;
 
-    /// Notes what was made under a key. Gives its id.
+    /// Stores the image of a key in the cache; returns its id.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// The cache cannot be written.
     fn remember(&mut self, key: &str, config: &ImageConfig) -> Result<Digest, Self::Error>;
 
-    /// Keeps an image so that its layers stay; `last` is the one that was asked for.
+    /// Keeps an image so that its layers are not removed; `last` is true for the image that the user asked for.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// The image cannot be written.
     fn keep(&mut self, config: &ImageConfig, last: bool) -> Result<Digest, Self::Error>;
 
-    /// Runs a command. Gives the layer that it made, if it changed anything.
+    /// Runs a command. Returns the layer that it made; `None` if it changed nothing.
     ///
     /// # Errors
-    /// It cannot be run, or says that it failed.
+    /// The command cannot be run, or it failed.
     fn run(&mut self, layers: &[Digest], step: &RunStep) -> Result<Option<Digest>, Self::Error>;
 
-    /// The digest of what would be copied: names, contents, modes and owners, but no times.
+    /// Computes the digest of the files to copy: names, contents, modes and owners, but not times.
     ///
     /// # Errors
-    /// There is no such file.
+    /// A file does not exist.
     fn digest(&mut self, step: &CopyStep) -> Result<String, Self::Error>;
 
-    /// Copies. Gives the layer that it made, if it changed anything.
+    /// Copies files. Returns the layer that it made; `None` if it changed nothing.
     ///
     /// # Errors
     /// A file cannot be read or written.
     fn copy(&mut self, layers: &[Digest], step: &CopyStep) -> Result<Option<Digest>, Self::Error>;
 
-    /// Makes a directory with those above it, if it is not there, for the user that `USER` names; for root if that is
-    /// empty.
+    /// Creates a directory with its parents, if it does not exist, for the user that `USER` names; for root if that
+    /// is empty.
     ///
     /// # Errors
-    /// It cannot be made, or there is no such user.
+    /// The directory cannot be created, or the user does not exist.
     fn directory(&mut self, layers: &[Digest], path: &str, user: &str)
     -> Result<Option<Digest>, Self::Error>;
 
-    /// Makes one layer of all that are above the first `below`; `None` if together they change nothing.
+    /// Merges all layers above the first `below`; `None` if together they change nothing.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// The layer cannot be written.
     fn squash(&mut self, layers: &[Digest], below: usize) -> Result<Option<Digest>, Self::Error>;
 
-    /// The time since 1970.
+    /// Returns the time since 1970.
     fn now(&self) -> Duration;
 
-    /// Tells somebody what is going on.
+    /// Reports an event to the user.
     fn say(&mut self, event: Event<'_>);
 }

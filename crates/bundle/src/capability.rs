@@ -1,4 +1,4 @@
-//! `--cap-add`, `--cap-drop` and what comes of them.
+//! `--cap-add`, `--cap-drop` and the capability sets that result from them.
 
 /// All capabilities of capabilities(7), in the order of their numbers.
 const ALL: [&str; 41] = [
@@ -63,12 +63,12 @@ const DEFAULT: [&str; 14] = [
     "CAP_AUDIT_WRITE",
 ];
 
-/// One `--cap-add` or `--cap-drop`.
+/// A value of `--cap-add` or `--cap-drop`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Capability {
     /// `ALL`.
     All,
-    /// One, by its full name (`CAP_CHOWN`).
+    /// A single capability by its full name (`CAP_CHOWN`).
     One(&'static str),
 }
 
@@ -80,7 +80,7 @@ pub struct CapabilityError(pub String);
 impl std::str::FromStr for Capability {
     type Err = CapabilityError;
 
-    /// `ALL` or a name in either case, with or without `CAP_`.
+    /// Parses `ALL`, or a name in either case with or without `CAP_`.
     fn from_str(text: &str) -> Result<Self, CapabilityError> {
         let upper = text.to_ascii_uppercase();
         if upper == "ALL" {
@@ -97,9 +97,10 @@ impl std::str::FromStr for Capability {
     }
 }
 
-/// The set that adding and dropping leaves, as docker resolves it: `--cap-add ALL` less what is dropped; else, with
-/// `--cap-drop ALL`, just what is added; else the defaults less what is dropped, and then what is added. Privileged is
-/// everything, whatever else is said.
+/// Computes the set that adding and dropping leaves, as docker resolves it. `--cap-add ALL` gives everything except
+/// the dropped ones; otherwise `--cap-drop ALL` gives only the added ones; otherwise the dropped ones are taken
+/// from the defaults and the added ones are put in. `--privileged` gives everything, whatever the other options
+/// say.
 pub(crate) fn tweak(add: &[Capability], drop: &[Capability], privileged: bool) -> Vec<&'static str> {
     if privileged {
         return ALL.to_vec();
@@ -126,7 +127,7 @@ pub(crate) fn tweak(add: &[Capability], drop: &[Capability], privileged: bool) -
     set
 }
 
-/// What an unprivileged user holds: only what `--cap-add` asks for, within `bounding`.
+/// Computes the set of an unprivileged user: only those of `--cap-add`, within `bounding`.
 pub(crate) fn for_user(add: &[Capability], bounding: &[&'static str]) -> Vec<&'static str> {
     if add.contains(&Capability::All) {
         return bounding.to_vec();

@@ -4,19 +4,19 @@ use crate::path::clean_absolute;
 use std::str::FromStr;
 use tote_spec::DeviceType;
 
-/// One `--device /dev/x[:/dev/y][:rwm]`.
+/// A value of `--device /dev/x[:/dev/y][:rwm]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceRequest {
-    /// The node on the host, or a directory of them, as written.
+    /// The node on the host, or a directory of nodes, as written.
     pub source: String,
-    /// Where in the container, absolute.
+    /// Path in the container, absolute.
     pub destination: String,
-    /// Of `r`, `w` and `m` (mknod), each at most once.
+    /// Letters among `r`, `w` and `m` (mknod), each at most once.
     pub access: String,
 }
 
 impl DeviceRequest {
-    /// Whether nothing about the device is withheld: no `r`, `w` or `m` is missing.
+    /// True if the request asks for all of `r`, `w` and `m`.
     #[must_use]
     pub fn has_every_access(&self) -> bool {
         ['r', 'w', 'm']
@@ -28,7 +28,7 @@ impl DeviceRequest {
 /// A device node found on the host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostDevice {
-    /// Absolute, and below the `source` of the request that it was found for.
+    /// Absolute path, below the `source` of the request that the node was found for.
     pub path: String,
     /// Block or character.
     pub kind: DeviceType,
@@ -47,13 +47,13 @@ pub struct HostDevice {
 /// Why a text is not a `--device`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DeviceError {
-    /// Too many or too few parts.
+    /// The value has too many or too few parts.
     #[error("bad format for path: {0}: give HOST[:CONTAINER][:rwm], such as /dev/fuse:/dev/fuse:rw")]
     Format(String),
-    /// The third part is no mode.
+    /// The third part is not an access mode.
     #[error("bad mode specified: {0}: give some of r, w and m, each once")]
     Mode(String),
-    /// A relative path.
+    /// A path is relative.
     #[error("{0} is not an absolute path: give HOST[:CONTAINER][:rwm], such as /dev/fuse:/dev/fuse:rw")]
     NotAbsolute(String),
 }

@@ -1,37 +1,38 @@
-//! `--disk-size` and docker's way to say it, `--storage-opt size=SIZE`.
+//! `--disk-size`, and docker's spelling of it, `--storage-opt size=SIZE`.
 
 use crate::error::ValueError;
 use crate::value::parse_size;
 
 const LEAST: u64 = 1 << 20;
 
-/// The label of an image whose containers are to have a disk of a size of their own, unless somebody says otherwise.
+/// Label of an image that gives its containers a disk of their own with this size, unless the user asks for
+/// another.
 pub const DISK_SIZE_LABEL: &str = "tote.disk-size";
 
-/// That label, with a size that is one.
+/// Builds [`DISK_SIZE_LABEL`] after it has checked the size.
 ///
 /// # Errors
-/// [`ValueError`]: it is none, or too little.
+/// [`ValueError`]: the value is not a size, or the size is too small.
 pub fn disk_size_label(value: &str) -> Result<(String, String), ValueError> {
     disk_size(value)?;
     Ok((DISK_SIZE_LABEL.to_owned(), value.to_owned()))
 }
 
-/// Why such an option is refused.
+/// Why an option about the disk is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DiskError {
-    /// Less than anything fits into.
+    /// The size is too small to hold anything.
     #[error("a disk of less than 1 MiB holds nothing: give at least 1m")]
     Little,
-    /// `--storage-opt` without a value.
+    /// `--storage-opt` has no value.
     #[error("invalid storage option: give size=SIZE, such as size=10g")]
     Format,
-    /// `--storage-opt` of another key.
-    #[error("unknown option {0}: of storage options there is size")]
+    /// `--storage-opt` has an unknown key.
+    #[error("unknown storage option {0}: the only one is size")]
     Key(String),
 }
 
-/// `--disk-size`: bytes.
+/// Parses `--disk-size` into bytes.
 pub(crate) fn disk_size(value: &str) -> Result<u64, ValueError> {
     let size = parse_size(value)?;
     if size < LEAST {
@@ -40,7 +41,7 @@ pub(crate) fn disk_size(value: &str) -> Result<u64, ValueError> {
     Ok(size)
 }
 
-/// `--storage-opt`: the value of its only key.
+/// Returns the value of `--storage-opt`'s only key, `size`.
 pub(crate) fn storage_size(value: &str) -> Result<&str, DiskError> {
     match value.split_once('=') {
         Some(("size", size)) => Ok(size),
@@ -62,7 +63,7 @@ mod tests {
         let other = storage_size("dm.basesize=1").unwrap_err();
         assert_eq!(
             other.to_string(),
-            "unknown option dm.basesize: of storage options there is size"
+            "unknown storage option dm.basesize: the only one is size"
         );
     }
 }

@@ -1,4 +1,5 @@
-//! The environment of a container: `--env`, `--env-file` and how they meet the image's and the defaults.
+//! The environment of a container: how `--env` and `--env-file` are merged with the image's variables and the
+//! defaults.
 
 use crate::error::{OptionError, ValueError, not_empty};
 use crate::value::parse_boolean;
@@ -11,24 +12,24 @@ pub struct EnvOptions {
     pub entries: Vec<EnvEntry>,
     /// `--env-file`: paths as written; the caller reads each and gives its text to [`Self::add_file`].
     pub files: Vec<String>,
-    /// What the files said, in order; `--env` wins over them wherever it stands.
+    /// Variables that the files set, in order. Those of `--env` win over these, wherever `--env` stands.
     pub file_entries: Vec<EnvEntry>,
 }
 
-/// What an environment begins with.
+/// Options that decide with which variables an environment begins.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EnvBase {
-    /// `--unsetenv`: variables that it has not, whoever sets them by default.
+    /// `--unsetenv`: variables that are removed from the defaults and the image's.
     pub unset: Vec<String>,
-    /// `--unsetenv-all`: it has only variables that options set.
+    /// `--unsetenv-all`: only the variables that options set are kept.
     pub unset_all: bool,
     /// `--env-host`: the caller puts its own environment into [`Self::of_host`].
     pub host: bool,
-    /// `NAME=value` each, which everything else that sets a variable wins over.
+    /// `NAME=value` each. Every other source of a variable wins over these.
     pub of_host: Vec<String>,
 }
 
-/// One `--env` or one line of an `--env-file`.
+/// A single `--env`, or a line of an `--env-file`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EnvEntry {
     /// `NAME=value`, whole.
@@ -55,7 +56,7 @@ pub enum EnvError {
 }
 
 impl EnvOptions {
-    /// Whether the name was one of these.
+    /// Applies the option; returns whether its name was `env` or `env-file`.
     pub(crate) fn apply(&mut self, name: &str, value: &str) -> Result<bool, ValueError> {
         match name {
             "env" => self.entries.push(EnvEntry::parse(value)?),
@@ -75,14 +76,14 @@ impl EnvOptions {
         Ok(())
     }
 
-    /// All of them, each over those before it.
+    /// Iterates over all entries: those of files, then those of `--env`. A later entry wins over an earlier one.
     pub fn iter(&self) -> impl Iterator<Item = &EnvEntry> {
         self.file_entries.iter().chain(&self.entries)
     }
 }
 
 impl EnvBase {
-    /// Whether the name was one of these.
+    /// Applies the option; returns whether its name belongs to this group.
     pub(crate) fn apply(&mut self, name: &str, value: &str) -> Result<bool, ValueError> {
         match name {
             "unsetenv" => self.unset.push(not_empty(value)?),
@@ -99,7 +100,7 @@ impl EnvEntry {
     /// Parses `--env`.
     ///
     /// # Errors
-    /// [`EnvError::Name`] where there is no name; every other text is taken as it is.
+    /// [`EnvError::Name`] if the name is empty; every other text is taken as it is.
     pub fn parse(text: &str) -> Result<Self, EnvError> {
         match text.split_once('=') {
             Some((name, _)) if !name.is_empty() => Ok(Self::Set(text.to_owned())),
@@ -109,8 +110,8 @@ impl EnvEntry {
     }
 }
 
-/// Parses the text of an `--env-file`: one variable a line, blank lines and those that begin with `#` passed over,
-/// white space before the name dropped, everything behind `=` kept.
+/// Parses the text of an `--env-file`: one variable a line. Blank lines and lines that begin with `#` are skipped,
+/// white space before the name is dropped, everything after `=` is kept.
 ///
 /// # Errors
 /// [`EnvError`] holds the line or the name.
@@ -152,7 +153,8 @@ pub(crate) struct Environment {
 }
 
 impl Environment {
-    /// Sets from a whole `NAME=value`. A text without `=` removes that name, as docker does with an image's.
+    /// Sets a variable from a whole `NAME=value`. A text without `=` removes that name, as docker does with an
+    /// image's.
     pub(crate) fn set(&mut self, entry: String) {
         let Some((name, _)) = entry.split_once('=') else {
             return self.remove(&entry);
@@ -166,7 +168,7 @@ impl Environment {
         }
     }
 
-    /// Sets what options say; `inherited` is the caller's own environment.
+    /// Sets the variables of the options; `inherited` looks a name up in the caller's own environment.
     pub(crate) fn set_all(&mut self, options: &EnvOptions, inherited: &dyn Fn(&str) -> Option<String>) {
         for entry in &options.file_entries {
             match entry {
@@ -181,7 +183,8 @@ impl Environment {
         for entry in &options.entries {
             match entry {
                 EnvEntry::Set(entry) => self.set(entry.clone()),
-                // Unlike a file's, an option's name that the caller lacks takes the variable away.
+                // docker treats a name without a value differently here than in a file: if the caller lacks the
+                // variable, it is removed.
                 EnvEntry::Inherit(name) => match inherited(name) {
                     Some(value) => self.set(format!("{name}={value}")),
                     None => self.remove(name),

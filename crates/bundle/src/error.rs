@@ -31,9 +31,9 @@ pub enum OptionError {
     Value {
         /// The option's long name.
         option: String,
-        /// What was given.
+        /// The value as given.
         value: String,
-        /// What is wrong with it, and what would be right.
+        /// The reason, which describes a right value.
         #[source]
         source: ValueError,
     },
@@ -45,7 +45,7 @@ pub enum OptionError {
     LabelFile(#[source] PairError),
 }
 
-/// What is wrong with an option's value.
+/// The reason why an option's value is refused.
 #[expect(missing_docs, reason = "each variant is the error of the value's own module")]
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ValueError {
@@ -126,7 +126,7 @@ pub enum ValueError {
     VolumesFrom(#[from] VolumesFromError),
 }
 
-/// Gives one option to `apply`, which says whether it knows the name.
+/// Gives a single option to `apply`, which returns whether it knows the name.
 pub(crate) fn set_option(
     name: &str,
     value: &str,

@@ -1,4 +1,4 @@
-//! The options of `exec`, and the process that they make of a container's own.
+//! The options of `exec`, and the process that they make out of a container's own.
 
 use crate::environment::{EnvOptions, Environment};
 use crate::error::{OptionError, ValueError, set_option};
@@ -7,16 +7,16 @@ use crate::user::ResolvedUser;
 use crate::value::{parse_boolean, parse_unsigned};
 use tote_spec::{Capabilities, IdMapping, Linux, Process, User};
 
-/// What a user asks of `exec`.
+/// Options of `exec`, and the command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExecOptions {
     /// The program and its arguments; not an option, the caller fills it in.
     pub command: Vec<String>,
-    /// `--detach`: nobody waits for it.
+    /// `--detach`: the caller does not wait for the process.
     pub detach: bool,
     /// `--interactive`: pass standard input on.
     pub interactive: bool,
-    /// `--tty`: give it a pseudo-terminal.
+    /// `--tty`: give the process a pseudo-terminal.
     pub tty: bool,
     /// `--env` and `--env-file`.
     pub env: EnvOptions,
@@ -24,11 +24,11 @@ pub struct ExecOptions {
     pub workdir: Option<String>,
     /// `--user`: `name|uid[:group|gid]`, unresolved; see [`crate::resolve_user`].
     pub user: Option<String>,
-    /// `--privileged`: with all capabilities.
+    /// `--privileged`: all capabilities.
     pub privileged: bool,
     /// `--detach-keys`, as written.
     pub detach_keys: Option<String>,
-    /// `--preserve-fds`: how many descriptors from 3 on it gets.
+    /// `--preserve-fds`: number of descriptors from 3 on that the process inherits.
     pub preserve_fds: u32,
 }
 
@@ -60,13 +60,14 @@ impl ExecOptions {
     }
 }
 
-/// What `exec` must know beside its options and the container's own process.
+/// Facts that `exec` needs beside its options and the container's own process.
 pub struct ExecContext<'a> {
-    /// The container's namespaces' maps are in it.
+    /// The container's `linux` section, for the id mappings of its user namespace.
     pub linux: Option<&'a Linux>,
-    /// Who the container's own process is, by its passwd(5), and who this one is to be; only with `--user`.
+    /// The user of the container's own process and the user of the new one, both looked up in the container's
+    /// passwd(5). Set only with `--user`.
     pub users: Option<(ResolvedUser, ResolvedUser)>,
-    /// Whether setgroups(2) is allowed in there.
+    /// True if setgroups(2) is allowed in the container's user namespace.
     pub setgroups: bool,
     /// All capabilities by name, for `--privileged`.
     pub all_capabilities: &'a dyn Fn() -> Vec<String>,
@@ -82,7 +83,7 @@ impl std::fmt::Debug for ExecContext<'_> {
     }
 }
 
-/// The process of an `exec`: the container's own with what the options change about it.
+/// Builds the process of an `exec`: the container's own, changed by the options.
 #[must_use]
 pub fn exec_process(own: Process, options: &ExecOptions, context: &ExecContext<'_>) -> Process {
     let env = environment(&own, options, context);
@@ -111,7 +112,7 @@ pub fn exec_process(own: Process, options: &ExecOptions, context: &ExecContext<'
     process
 }
 
-/// The groups that the container has; one that is not mapped was not asked for by name.
+/// Keeps the groups that the container maps. An unmapped one is dropped silently, because the user did not name it.
 fn groups(user: &ResolvedUser, context: &ExecContext<'_>) -> User {
     let maps: &[IdMapping] = context.linux.map_or(&[], |linux| &linux.gid_mappings);
     let mapped = |gid: &u32| {
@@ -131,14 +132,14 @@ fn groups(user: &ResolvedUser, context: &ExecContext<'_>) -> User {
     }
 }
 
-/// The container's variables, then the files and `--env`, each over those before it. `TERM` is the terminal's, and
-/// `HOME` the user's, unless somebody has said otherwise.
+/// Merges the container's variables, the files and `--env`, each over those before. `TERM` is set for a terminal,
+/// and `HOME` for the user, unless one of these sources has set them.
 fn environment(own: &Process, options: &ExecOptions, context: &ExecContext<'_>) -> Vec<String> {
-    /// What a container with a terminal is given.
+    /// Default `TERM` of a container with a terminal.
     const TERM: &str = "TERM=xterm";
     let mut environment = Environment::default();
     for line in &own.env {
-        // It belongs to the container's terminal, and this process has none or another.
+        // This `TERM` belongs to the container's terminal; the new process has no terminal or another one.
         if !(own.terminal && !options.tty && line == TERM) {
             environment.set(line.clone());
         }
@@ -147,7 +148,8 @@ fn environment(own: &Process, options: &ExecOptions, context: &ExecContext<'_>) 
         environment.set(TERM.to_owned());
     }
     if let Some((from, to)) = &context.users {
-        // What was added at the start because nobody had set it stands last.
+        // The start of the container appends `HOME` only if nothing else has set it, so a default `HOME` stands
+        // last.
         let added = format!("HOME={}", from.home);
         if own.env.last() == Some(&added) {
             environment.set(format!("HOME={}", to.home));

@@ -1,4 +1,4 @@
-//! `--health-cmd` and its kin, and what the image says.
+//! `--health-cmd` and its kin, merged with the image's health check.
 
 use crate::SpecError;
 use crate::error::ValueError;
@@ -6,48 +6,48 @@ use crate::image::ImageConfig;
 use crate::options::RunOptions;
 use crate::value::{GoDurationError, IntegerError, parse_boolean, parse_go_duration, parse_integer};
 
-/// How to see whether a container is well; docker's `Healthcheck`. Times are nanoseconds; zero is the default.
+/// A container's health check; docker's `Healthcheck`. Times are nanoseconds; zero stands for the default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Healthcheck {
-    /// `NONE`; `CMD` and argv; `CMD-SHELL` and a line. Empty: nothing is said about it.
+    /// `NONE`; or `CMD` and argv; or `CMD-SHELL` and a line. Empty if not given.
     pub test: Vec<String>,
-    /// From the end of one check to the start of the next.
+    /// Time from the end of one check to the start of the next.
     pub interval: u64,
-    /// Until one has failed.
+    /// Time after which a check that has not ended counts as failed.
     pub timeout: u64,
-    /// How long failures do not count after the start.
+    /// Time after the start during which failures do not count.
     pub start_period: u64,
-    /// The interval meanwhile.
+    /// The interval during the start period.
     pub start_interval: u64,
-    /// How many failures in a row make a container unhealthy.
+    /// Number of failures in a row that make a container unhealthy.
     pub retries: u64,
 }
 
-/// What the options say about it.
+/// Options of `run` about the health check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HealthOptions {
-    /// `--no-healthcheck`
+    /// `--no-healthcheck`.
     pub none: bool,
-    /// All others.
+    /// All other options about it.
     pub check: Healthcheck,
 }
 
 /// Why a time is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HealthError {
-    /// No time.
+    /// The text is not a duration.
     #[error(transparent)]
     Duration(#[from] GoDurationError),
-    /// Less than nothing.
+    /// The duration is negative.
     #[error("cannot be negative")]
     Negative,
-    /// docker's lower limit.
+    /// The duration is below docker's lower limit.
     #[error("cannot be less than 1ms")]
     Short,
 }
 
 impl HealthOptions {
-    /// Takes an option by its long name; whether it is one of these.
+    /// Applies an option by its long name; returns whether the name belongs to this group.
     pub(crate) fn apply(&mut self, name: &str, value: &str) -> Result<bool, ValueError> {
         let check = &mut self.check;
         match name {
@@ -67,7 +67,7 @@ impl HealthOptions {
 fn test(line: &str) -> Vec<String> {
     match line {
         "" => Vec::new(),
-        // podman's way to say the same as --no-healthcheck.
+        // podman's spelling of --no-healthcheck.
         "none" => vec!["NONE".to_owned()],
         line => vec!["CMD-SHELL".to_owned(), line.to_owned()],
     }
@@ -86,8 +86,8 @@ fn retries(text: &str) -> Result<u64, IntegerError> {
     parse_integer(text, 0..=i64::from(i32::MAX)).map(i64::unsigned_abs)
 }
 
-/// The check of a container: the options' where they say something, the image's for the rest; `None` where there is none
-/// or nobody wants it.
+/// Returns a container's health check: each field from the options if they set it, else from the image. `None` if
+/// neither defines a check, or the user turned it off.
 ///
 /// # Errors
 /// [`SpecError::Health`] for `--no-healthcheck` beside options of a check.

@@ -1,31 +1,32 @@
-//! `--hostname`, `--add-host`, `--dns` and their kin: what a container is called, and how it resolves names.
+//! `--hostname`, `--add-host`, `--dns` and their kin: the names of a container, and how it resolves those of
+//! others.
 
 use crate::error::ValueError;
 use crate::value::parse_boolean;
 use std::net::IpAddr;
 use std::str::FromStr;
 
-/// Those options.
+/// Options of `run` about names and their resolution.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostOptions {
     /// `--hostname`
     pub hostname: Option<String>,
-    /// `--domainname`; empty where there is none.
+    /// `--domainname`; empty if not given.
     pub domainname: String,
     /// `--add-host`
     pub added: Vec<HostEntry>,
-    /// `--no-hosts`: `/etc/hosts` is the image's.
+    /// `--no-hosts`: `/etc/hosts` stays the image's.
     pub no_hosts: bool,
     /// `--dns`
     pub dns: Vec<IpAddr>,
-    /// `--dns-search`; `.` is no domain at all.
+    /// `--dns-search`; `.` stands for an empty list.
     pub dns_search: Vec<String>,
     /// `--dns-option`
     pub dns_options: Vec<String>,
 }
 
 impl HostOptions {
-    /// Whether the name was one of these.
+    /// Applies the option; returns whether its name belongs to this group.
     pub(crate) fn apply(&mut self, name: &str, value: &str) -> Result<bool, ValueError> {
         match name {
             "hostname" => self.hostname = (!value.is_empty()).then(|| parse_hostname(value)).transpose()?,
@@ -41,7 +42,7 @@ impl HostOptions {
     }
 }
 
-/// One `--add-host NAME:ADDRESS`: a line for the container's hosts(5).
+/// A value of `--add-host NAME:ADDRESS`: a line for the container's hosts(5).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostEntry {
     /// The name.
@@ -53,13 +54,13 @@ pub struct HostEntry {
 /// The address of a [`HostEntry`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HostAddress {
-    /// As written.
+    /// The address as written.
     Ip(IpAddr),
-    /// `host-gateway`: this machine, seen from the container.
+    /// `host-gateway`: this machine, as seen from the container.
     Gateway,
 }
 
-/// Why a text names no host.
+/// Why a text is refused as the name or address of a host.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HostError {
     /// No name, no address, or a name that would break the file.
@@ -140,7 +141,7 @@ pub fn parse_hostname(text: &str) -> Result<String, HostError> {
     }
 }
 
-/// What setdomainname(2) takes, and nothing that would break hosts(5).
+/// Checks `--domainname`: a name that setdomainname(2) takes, without characters that would break hosts(5).
 fn parse_domain_name(text: &str) -> Result<String, HostError> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
     if text.len() <= 64 && text.bytes().all(plain) {
@@ -150,7 +151,8 @@ fn parse_domain_name(text: &str) -> Result<String, HostError> {
     }
 }
 
-/// docker's rule: labels of letters, digits and inner dashes, one letter at least, or `.` alone.
+/// Checks `--dns-search` by docker's rule: labels of letters, digits and inner dashes, at least one letter, or `.`
+/// alone.
 fn parse_search(text: &str) -> Result<String, HostError> {
     let domain = text.trim_matches(' ');
     let label = |label: &str| {
@@ -166,7 +168,7 @@ fn parse_search(text: &str) -> Result<String, HostError> {
     }
 }
 
-/// Whatever the resolver may know, as long as it is one word.
+/// Checks `--dns-option`: any single word, because the resolver defines which it knows.
 fn parse_resolver_option(text: &str) -> Result<String, HostError> {
     let plain = |byte: u8| byte.is_ascii_graphic();
     if !text.is_empty() && text.bytes().all(plain) {

@@ -1,8 +1,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// A container's id: 64 lower-case hexadecimal digits. Everything the kernel knows by a name (cgroup, namespace files,
-/// mount points) is named from it.
+/// A container's id: 64 lower-case hexadecimal digits. Kernel objects of the container (cgroup, namespace files,
+/// mount points) are named from it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ContainerId(String);
 
@@ -14,7 +14,7 @@ pub struct ContainerIdError(pub String);
 const DIGITS: usize = 64;
 
 impl ContainerId {
-    /// The id of those 32 bytes, which the caller takes from the kernel's random source.
+    /// Builds the id from 32 bytes, which the caller takes from the kernel's random source.
     #[must_use]
     pub fn from_bytes(bytes: [u8; DIGITS / 2]) -> Self {
         let digit = |nibble: u8| char::from(b"0123456789abcdef"[usize::from(nibble)]);
@@ -25,7 +25,7 @@ impl ContainerId {
         Self(text)
     }
 
-    /// The bytes that it is written from.
+    /// Returns the 32 bytes that the digits stand for.
     #[must_use]
     pub fn to_bytes(&self) -> [u8; DIGITS / 2] {
         let nibble = |digit: u8| match digit {
@@ -36,25 +36,25 @@ impl ContainerId {
         std::array::from_fn(|at| nibble(digits[2 * at]) << 4 | nibble(digits[2 * at + 1]))
     }
 
-    /// The name of the container's session keyring, as runc would call it.
+    /// Returns the name of the container's session keyring, as runc names it.
     #[must_use]
     pub fn keyring(&self) -> String {
         format!("_ses.{}", self.0)
     }
 
-    /// All 64 digits.
+    /// Returns all 64 digits.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The first 12 digits: what people are shown, and the default host name.
+    /// Returns the first 12 digits: the form shown to people, and the default host name.
     #[must_use]
     pub fn short(&self) -> &str {
         &self.0[..12]
     }
 
-    /// Whether the id begins with `prefix`, which must not be empty: how people name a container by its id.
+    /// True if the id begins with `prefix`, which must not be empty. People name a container by such a prefix.
     #[must_use]
     pub fn has_prefix(&self, prefix: &str) -> bool {
         !prefix.is_empty() && self.0.starts_with(prefix)

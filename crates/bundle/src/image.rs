@@ -1,4 +1,4 @@
-//! What an image says about the containers made from it.
+//! The parts of an image's configuration that decide how its containers run.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -19,7 +19,7 @@ pub struct ImageConfig {
     pub user: String,
     /// Absolute; empty is `/`.
     pub working_dir: String,
-    /// Paths that get a volume of their own where the user mounts nothing there.
+    /// Paths that get a volume of their own unless the user mounts something there.
     pub volumes: Vec<String>,
     /// Free text.
     pub labels: BTreeMap<String, String>,
@@ -27,12 +27,13 @@ pub struct ImageConfig {
     pub stop_signal: String,
     /// `80/tcp` and its like; documentation only.
     pub exposed_ports: Vec<String>,
-    /// How to see whether a container is well.
+    /// The image's health check.
     pub healthcheck: Option<crate::Healthcheck>,
 }
 
 impl ImageConfig {
-    /// The configuration of what is not an image: `host` and `rootfs:DIR`. A usual `PATH`, and `/bin/sh` for a command.
+    /// Returns the configuration of a root file system that is not an image (`host`, `rootfs:DIR`): a usual `PATH`,
+    /// and `/bin/sh` as the command.
     #[must_use]
     pub fn bare() -> Self {
         Self {
@@ -43,7 +44,7 @@ impl ImageConfig {
     }
 }
 
-/// What a container's root file system is made from, as `run` takes it.
+/// The source of a container's root file system, as `run` takes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Image {
     /// The machine's own file system.
@@ -57,7 +58,7 @@ pub enum Image {
 /// Why a text names no image.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ImageError {
-    /// Nothing at all.
+    /// The text is empty.
     #[error(
         "an image is needed: its name or id, host (this machine's file system), or rootfs:DIR (an unpacked one)"
     )]
@@ -82,19 +83,20 @@ impl FromStr for Image {
 }
 
 impl Image {
-    /// Parses `host`, `rootfs:DIR`, or what the store knows an image by.
+    /// Parses `host`, `rootfs:DIR`, or the name or id of an image in the store.
     ///
     /// # Errors
-    /// [`ImageError`] names the kinds that there are.
+    /// [`ImageError`], which names the three forms.
     pub fn parse(text: &str) -> Result<Self, ImageError> {
         text.parse()
     }
 }
 
-/// The container's argv, by docker's rules: `--entrypoint` replaces the image's entrypoint *and* drops its command; an
-/// empty one only does that; a command replaces the image's command and follows the entrypoint.
+/// Builds the container's argv by docker's rules: `--entrypoint` replaces the image's entrypoint *and* drops its
+/// command; an empty `--entrypoint` only drops both; a command replaces the image's command and follows the
+/// entrypoint.
 ///
-/// Empty where neither says what to run.
+/// The result is empty if neither the user nor the image names a program.
 #[must_use]
 pub fn command_line(entrypoint: Option<&str>, command: &[String], image: &ImageConfig) -> Vec<String> {
     match entrypoint {

@@ -6,11 +6,11 @@ use crate::value::{PairError, parse_label};
 use std::collections::BTreeMap;
 
 impl RunOptions {
-    /// Takes the texts of the files given with `--label-file`, in order: a label on each line, blank lines and those that
-    /// begin with `#` passed over. A later file wins over an earlier one, and `--label` over all of them.
+    /// Takes the texts of the files given with `--label-file`, in order. Each line holds a label; blank lines and
+    /// those that begin with `#` are skipped. A later file wins over an earlier one, and `--label` over all files.
     ///
     /// # Errors
-    /// [`OptionError::LabelFile`] holds what is wrong with the line.
+    /// [`OptionError::LabelFile`] holds the reason and the line.
     pub fn add_label_files(&mut self, texts: &[String]) -> Result<(), OptionError> {
         let mut labels = BTreeMap::new();
         for text in texts {

@@ -1,16 +1,16 @@
 //! From docker-style options to the OCI runtime specification.
 //!
-//! [`RunOptions`] takes the options of `run` one by one, as strings; [`ImageConfig`] is what the image says; and
-//! [`Context`] what the host is like. [`spec`] makes of the three the `config.json` that docker or podman would give
-//! its runtime: same defaults, same rules, same words where something is refused.
+//! [`RunOptions`] takes the options of `run` one by one, as strings; [`ImageConfig`] holds the image's part, and
+//! [`Context`] the facts about the host. [`spec`] turns the three into the `config.json` that docker or podman
+//! would give its runtime: same defaults, same rules, and the same words in refusals.
 //!
-//! Invariants: everything here is a pure function of its arguments. No file is read, no environment looked at, no path
-//! resolved on the host; a caller that has to (for `--env-file`, `--user`, `--device`, `--volume`) passes in what it
-//! found. Values come from enemies and from people in a hurry: no text makes a parser panic or take more room than the
-//! text itself, and every refusal is one line that says what would be right.
+//! Invariants: everything here is a pure function of its arguments. The crate reads no file and no environment, and
+//! resolves no path on the host; a caller that has to (for `--env-file`, `--user`, `--device`, `--volume`) passes
+//! in the result. Values come from enemies and from people in a hurry: no text makes a parser panic or take more
+//! room than the text itself, and every refusal is one line that says what would be right.
 //!
-//! This crate is *not* a check of the kernel: whether a limit can be set, a path exists or a profile is loaded, the
-//! runtime finds out.
+//! This crate does *not* ask the kernel: whether a limit can be set, a path exists or a profile is loaded, is found
+//! out by the runtime.
 
 mod capability;
 mod device;

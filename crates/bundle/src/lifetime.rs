@@ -1,34 +1,34 @@
-//! `--restart`, `--log-driver` and `--log-opt`: what becomes of a container that has ended, and of what it said.
+//! `--restart`, `--log-driver` and `--log-opt`: what happens to a container after it has ended, and to its output.
 
 use crate::value::{IntegerError, SizeError, parse_decimal_size, parse_integer};
 use std::str::FromStr;
 
-/// `--restart`.
+/// Value of `--restart`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RestartPolicy {
-    /// Never.
+    /// Never restart.
     #[default]
     No,
-    /// When it has failed; at most so often, 0 for any number of times.
+    /// Restart after a failure; at most this number of times, 0 for no limit.
     OnFailure(u32),
-    /// Whenever it ends, unless somebody stopped it; and again when the machine starts.
+    /// Restart whenever the container ends, unless the user stopped it; and again when the machine starts.
     Always,
-    /// The same, but a container that was stopped stays so when the machine starts.
+    /// Like `Always`, but a container that the user stopped stays stopped when the machine starts.
     UnlessStopped,
 }
 
-/// Why a text is no restart policy; docker's words.
+/// Why a text is not a restart policy; docker's words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RestartError {
-    /// A word that is none.
+    /// The word is not a policy.
     #[error(
         "invalid restart policy: unknown policy '{0}'; use one of 'no', 'always', 'on-failure', or 'unless-stopped'"
     )]
     Unknown(String),
-    /// A number behind one that takes none.
+    /// A count follows a policy that takes none.
     #[error("invalid restart policy: maximum retry count can only be used with 'on-failure'")]
     Count,
-    /// Something else than a number.
+    /// The count is not a number.
     #[error("invalid restart policy: maximum retry count must be an integer")]
     Number,
 }
@@ -57,7 +57,7 @@ impl FromStr for RestartPolicy {
 }
 
 impl RestartPolicy {
-    /// docker's word, without the number.
+    /// Returns docker's word, without the number.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -69,21 +69,21 @@ impl RestartPolicy {
     }
 }
 
-/// `--sdnotify`: what tells the host's init that the container is ready.
+/// `--sdnotify`: the process that tells the host's init that the container is ready.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SdNotify {
     /// The program itself, by sd_notify(3).
     #[default]
     Container,
-    /// Whoever watches it, once its program runs.
+    /// The monitor of the container, once its program runs.
     Conmon,
-    /// The same, once a health check has succeeded.
+    /// The monitor, once a health check has succeeded.
     Healthy,
-    /// Nothing: the init is none of its business.
+    /// No process: the init is not told.
     Ignore,
 }
 
-/// Why a text is no value of `--sdnotify`; podman's words.
+/// Why a text is not a value of `--sdnotify`; podman's words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("invalid sdnotify value {0:?}: must be container, conmon, healthy or ignore")]
 pub struct SdNotifyError(String);
@@ -102,47 +102,48 @@ impl FromStr for SdNotify {
     }
 }
 
-/// Who keeps what a container says.
+/// The format in which a container's output is kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LogDriver {
-    /// docker's usual one.
+    /// docker's default format.
     #[default]
     JsonFile,
-    /// docker's `local`, whose files nobody else is to read: those of [`LogDriver::JsonFile`], but never endless.
+    /// docker's `local`, whose files are private to docker. Here it is [`LogDriver::JsonFile`] with a limit on
+    /// size.
     Local,
-    /// podman's.
+    /// podman's format.
     K8sFile,
-    /// Nobody.
+    /// The output is not kept.
     None,
 }
 
 /// `--log-driver` and `--log-opt`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LogChoice {
-    /// Who keeps it.
+    /// The format of the log.
     pub driver: LogDriver,
-    /// `max-size`: bytes from which a file is put aside.
+    /// `max-size`: bytes at which the log file is rotated.
     size: Option<u64>,
-    /// `max-file`: how many files there are.
+    /// `max-file`: number of files, the current one included.
     files: Option<u32>,
-    /// `labels`: those that every entry carries.
+    /// `labels`: names of the labels that every entry carries.
     pub labels: Vec<String>,
-    /// `env`: the variables that every entry carries.
+    /// `env`: names of the variables that every entry carries.
     pub env: Vec<String>,
-    /// `tag`: a template of what every entry carries.
+    /// `tag`: template of the tag that every entry carries.
     pub tag: Option<String>,
 }
 
 impl LogChoice {
-    /// Bytes from which a file is put aside, if ever.
+    /// Returns the bytes at which the log file is rotated; `None` if it never is.
     #[must_use]
     pub fn max_size(&self) -> Option<u64> {
-        // docker's, for `local`.
+        // docker's default for `local`.
         let usual = (self.driver == LogDriver::Local).then_some(20 << 20);
         self.size.or(usual)
     }
 
-    /// How many files there are.
+    /// Returns the number of files, the current one included.
     #[must_use]
     pub fn max_files(&self) -> u32 {
         self.files
@@ -150,37 +151,37 @@ impl LogChoice {
     }
 }
 
-/// Why a log is refused.
+/// Why an option about the log is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LogError {
-    /// A driver that there is not.
+    /// The driver does not exist.
     #[error("logger: no log driver named '{0}' is registered: give json-file, local, k8s-file or none")]
     Driver(String),
-    /// A driver that hands everything to somebody else.
+    /// The driver exists in docker or podman, but sends the output to another program.
     #[error(
         "logger: the driver {0} is not there, because 'tote logs' could not read what it keeps: give json-file, local, k8s-file \
          or none; in a unit of systemd the journal has what 'tote run --rm' prints"
     )]
     Elsewhere(String),
-    /// Something that the driver does not know.
+    /// The driver does not know this option.
     #[error(
         "unknown log opt '{0}' for json-file log driver: give max-size, max-file, labels, env, tag, mode, max-buffer-size or \
          compress"
     )]
     Option(String),
-    /// A size.
+    /// The value of `max-size` is not a size.
     #[error("max-size")]
     Size(#[from] SizeError),
-    /// A number.
+    /// The value of `max-file` is not a number in its range.
     #[error("max-file")]
     Files(#[from] IntegerError),
-    /// A size of what is kept in memory.
+    /// The value of `max-buffer-size` is not a size.
     #[error("max-buffer-size")]
     Buffer(#[source] SizeError),
 }
 
 impl LogChoice {
-    /// Takes an option by its long name; whether it is one of these.
+    /// Applies an option by its long name; returns whether the name belongs to this group.
     pub(crate) fn apply(&mut self, name: &str, value: &str) -> Result<bool, LogError> {
         match name {
             "log-driver" => {
@@ -218,9 +219,9 @@ impl LogChoice {
             ("labels", _) => self.labels = names().collect(),
             ("env", _) => self.env = names().collect(),
             ("tag", template) => self.tag = Some(template.to_owned()).filter(|tag| !tag.is_empty()),
-            // Files that were put aside stay as they are: every reader of docker's files reads them so.
+            // Rotated files stay uncompressed: every reader of docker's files can read those.
             ("compress", "true" | "1" | "false" | "0") => {}
-            // A container always waits for a disk that is slow, and nothing is lost; see the monitor.
+            // A container always waits for a slow disk, so nothing is lost; see the monitor.
             ("mode", "blocking" | "non-blocking") => {}
             ("max-buffer-size", size) => drop(parse_decimal_size(size).map_err(LogError::Buffer)?),
             _ => return Err(unknown()),

@@ -5,14 +5,14 @@ use crate::value::{parse_integer, parse_size, parse_unsigned};
 use std::str::FromStr;
 use tote_spec::DeviceRule;
 
-/// `--cpu-period` and its kin: microseconds, 0 where nothing is said.
+/// `--cpu-period` and its kin: microseconds, 0 if not given.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuBudget {
-    /// `--cpu-period`: how long a period of the scheduler is.
+    /// `--cpu-period`: length of a scheduler period.
     pub period: u64,
-    /// `--cpu-quota`: how much of a period all processes may run together; -1 is no limit.
+    /// `--cpu-quota`: time within a period that all processes together may run; -1 means no limit.
     pub quota: i64,
-    /// `--cpu-rt-period`: the same for processes of a real-time policy.
+    /// `--cpu-rt-period`: length of a period for processes with a real-time policy.
     pub realtime_period: u64,
     /// `--cpu-rt-runtime`
     pub realtime_runtime: i64,
@@ -21,9 +21,9 @@ pub struct CpuBudget {
 /// `--blkio-weight` and its kin.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BlockLimits {
-    /// `--blkio-weight`: 10 to 1000; 0 leaves the kernel's.
+    /// `--blkio-weight`: 10 to 1000; 0 leaves the kernel's default.
     pub weight: u16,
-    /// `--blkio-weight-device`: 10 to 1000; 0 leaves the kernel's.
+    /// `--blkio-weight-device`: 10 to 1000; 0 leaves the kernel's default.
     pub weights: Vec<DeviceLimit>,
     /// `--device-read-bps`: bytes per second.
     pub read_bps: Vec<DeviceLimit>,
@@ -38,54 +38,54 @@ pub struct BlockLimits {
 /// A number for one block device of the host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceLimit {
-    /// Its node, below `/dev`.
+    /// Path of the device node, below `/dev`.
     pub path: String,
-    /// What the option counts.
+    /// The limit or weight, in the unit of the option.
     pub value: u64,
 }
 
-/// Why a text is no limit of a device, in docker's words.
+/// Why a text is not a limit, in docker's words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LimitError {
-    /// There is not one colon.
+    /// The text does not have exactly one colon.
     #[error("bad format: {0}: give DEVICE:NUMBER, such as /dev/sda:1mb")]
     Format(String),
-    /// Not below `/dev`.
+    /// The path is not below `/dev`.
     #[error("bad format for device path: {0}: give DEVICE:NUMBER, such as /dev/sda:1mb")]
     Path(String),
-    /// No rate in bytes.
+    /// The rate is not a number of bytes.
     #[error(
         "invalid rate for device: {0}. The correct format is <device-path>:<number>[<unit>]. Number must be a positive \
          integer. Unit is optional and can be kb, mb, or gb"
     )]
     Bytes(String),
-    /// No rate in operations.
+    /// The rate is not a number of operations.
     #[error(
         "invalid rate for device: {0}. The correct format is <device-path>:<number>. Number must be a positive integer"
     )]
     Operations(String),
-    /// No weight for a device.
+    /// The weight for a device is out of range.
     #[error("invalid weight for device: {0}: give 10 to 1000, or 0 for the usual")]
     WeightOfDevice(String),
-    /// No weight.
+    /// The weight is out of range.
     #[error("range of blkio weight is from 10 to 1000: give one of these, or 0 for the usual")]
     Weight,
-    /// No period.
+    /// The period is out of range.
     #[error("CPU cfs period can not be less than 1ms (i.e. 1000) or larger than 1s (i.e. 1000000)")]
     Period,
-    /// No quota.
+    /// The quota is too small.
     #[error("CPU cfs quota can not be less than 1ms (i.e. 1000)")]
     Quota,
-    /// No swappiness.
+    /// The swappiness is out of range.
     #[error("invalid value: {0}, valid memory swappiness range is 0-100")]
     Swappiness(String),
-    /// No rule for devices.
+    /// The text is not a rule for devices.
     #[error("invalid device cgroup format '{0}': give TYPE MAJOR:MINOR ACCESS, such as 'c 189:* rmw'")]
     Rule(String),
 }
 
 impl CpuBudget {
-    /// Whether the name was one of these options'.
+    /// Applies the option; returns whether its name belongs to this group.
     pub(crate) fn apply(&mut self, name: &str, value: &str) -> Result<bool, ValueError> {
         match name {
             "cpu-period" => match parse_unsigned(value, i64::MAX)? {
@@ -105,7 +105,7 @@ impl CpuBudget {
 }
 
 impl BlockLimits {
-    /// Whether the name was one of these options'.
+    /// Applies the option; returns whether its name belongs to this group.
     pub(crate) fn apply(&mut self, name: &str, value: &str) -> Result<bool, ValueError> {
         match name {
             "blkio-weight" => self.weight = weight(value).ok_or(LimitError::Weight)?,
@@ -122,7 +122,7 @@ impl BlockLimits {
         Ok(true)
     }
 
-    /// All devices that a limit is for, each with the option that says so.
+    /// Lists all devices that have a limit, each with the name of the option.
     pub fn devices(&self) -> impl Iterator<Item = (&'static str, &str)> {
         [
             ("blkio-weight-device", &self.weights),
@@ -172,7 +172,7 @@ fn weight(text: &str) -> Option<u16> {
     matches!(weight, 0 | 10..=1000).then_some(weight)
 }
 
-/// `--memory-swappiness`: 0 to 100, or -1 for what the kernel does anyway.
+/// Parses `--memory-swappiness`: 0 to 100, or -1 for the kernel's default.
 pub(crate) fn swappiness(text: &str) -> Result<Option<u64>, LimitError> {
     match text.parse() {
         Ok(-1) => Ok(None),
@@ -181,12 +181,12 @@ pub(crate) fn swappiness(text: &str) -> Result<Option<u64>, LimitError> {
     }
 }
 
-/// One `--device-cgroup-rule`, which allows something.
+/// A value of `--device-cgroup-rule`, which allows access to devices.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceGrant {
-    /// As it was written.
+    /// The rule as written.
     pub text: String,
-    /// What it says.
+    /// The parsed rule.
     pub rule: DeviceRule,
 }
 

@@ -1,15 +1,15 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// A container's name, by docker's rule: a letter or digit, then letters, digits, `_`, `.` and `-`; at most 255 bytes.
-/// No name of the kernel is made from it, so the limit is only that of a file's name.
+/// A container's name, by docker's rule: a letter or digit, then letters, digits, `_`, `.` and `-`. The limit of
+/// 255 bytes is that of a file's name; no kernel object is named from it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Name(String);
 
 /// Why a text is not a name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
-    /// A character that is not allowed there, or none at all.
+    /// A character that is not allowed there, or an empty name.
     #[error("invalid container name ({0}), only [a-zA-Z0-9][a-zA-Z0-9_.-] are allowed")]
     Characters(String),
     /// More than 255 bytes.
@@ -20,13 +20,13 @@ pub enum NameError {
 const MOST: usize = 255;
 
 impl Name {
-    /// The name as written.
+    /// Returns the name as written.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// A name such as `quiet_harbour`, chosen by `seed`; the caller takes care that it is free.
+    /// Builds a name such as `quiet_harbour` from `seed`; the caller makes sure that it is free.
     #[must_use]
     pub fn random(seed: u64) -> Self {
         // splitmix64: neighbouring seeds give unrelated numbers.
@@ -34,13 +34,13 @@ impl Name {
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         let choice = (mixed ^ (mixed >> 31)) % (ADJECTIVES.len() * NOUNS.len()) as u64;
-        // Less than the number of pairs, so it fits.
+        // `choice` is less than the number of pairs, so both indices fit.
         let (adjective, noun) = (choice as usize / NOUNS.len(), choice as usize % NOUNS.len());
         Self(format!("{}_{}", ADJECTIVES[adjective], NOUNS[noun]))
     }
 }
 
-/// Whether `text` follows docker's rule for names of containers and volumes.
+/// True if `text` follows docker's rule for names of containers and volumes.
 pub(crate) fn is_restricted(text: &str) -> bool {
     let mut bytes = text.bytes();
     bytes.next().is_some_and(|byte| byte.is_ascii_alphanumeric())
@@ -51,7 +51,7 @@ impl FromStr for Name {
     type Err = NameError;
 
     fn from_str(text: &str) -> Result<Self, NameError> {
-        // As docker shows names, and takes them.
+        // docker shows and accepts names with a slash in front.
         let text = text.strip_prefix('/').unwrap_or(text);
         if text.len() > MOST {
             Err(NameError::Length(text.len()))

@@ -8,9 +8,9 @@ pub enum ModeError {
     /// A word that the option does not know.
     #[error("invalid mode {mode:?}: give {expected}")]
     Mode {
-        /// What was written.
+        /// The mode as written.
         mode: String,
-        /// What may be.
+        /// The allowed modes.
         expected: &'static str,
     },
 }
@@ -22,22 +22,22 @@ fn mode_error(mode: &str, expected: &'static str) -> ModeError {
     }
 }
 
-/// The container that `container:ID` names, or `None` where the text is something else or names nothing.
+/// Returns the container that `container:ID` names; `None` if the text has another form or an empty ID.
 fn peer(text: &str) -> Option<String> {
     text.strip_prefix("container:")
         .filter(|id| !id.is_empty())
         .map(str::to_owned)
 }
 
-/// `--pid`.
+/// Value of `--pid`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum PidMode {
-    /// Its own.
+    /// The container's own namespace.
     #[default]
     Private,
-    /// The host's.
+    /// The host's namespace.
     Host,
-    /// Another container's, by id or name.
+    /// The namespace of another container, by id or name.
     Container(String),
 }
 
@@ -55,19 +55,19 @@ impl FromStr for PidMode {
     }
 }
 
-/// `--ipc`.
+/// Value of `--ipc`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum IpcMode {
-    /// Its own.
+    /// The container's own namespace.
     #[default]
     Private,
-    /// Its own, which other containers may join.
+    /// The container's own namespace, which other containers may join.
     Shareable,
-    /// Its own, and no `/dev/shm`.
+    /// The container's own namespace, without `/dev/shm`.
     None,
-    /// The host's, with the host's `/dev/shm` and `/dev/mqueue`.
+    /// The host's namespace, with the host's `/dev/shm` and `/dev/mqueue`.
     Host,
-    /// Another container's, by id or name.
+    /// The namespace of another container, by id or name.
     Container(String),
 }
 
@@ -87,15 +87,15 @@ impl FromStr for IpcMode {
     }
 }
 
-/// `--uts`.
+/// Value of `--uts`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum UtsMode {
-    /// Its own host name.
+    /// The container's own host name.
     #[default]
     Private,
-    /// The host's.
+    /// The host's host name.
     Host,
-    /// Another container's, by id or name.
+    /// The host name of another container, by id or name.
     Container(String),
 }
 
@@ -113,13 +113,13 @@ impl FromStr for UtsMode {
     }
 }
 
-/// `--cgroupns`.
+/// Value of `--cgroupns`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CgroupnsMode {
-    /// Its own cgroup is the root that it sees.
+    /// The container's own namespace: its cgroup is the root that it sees.
     #[default]
     Private,
-    /// The host's.
+    /// The host's namespace.
     Host,
 }
 
@@ -138,12 +138,13 @@ impl FromStr for CgroupnsMode {
 /// `--cgroups`: whether the container gets a cgroup, and where.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CgroupsMode {
-    /// Where it is needed, below the caller's own or, where that can hand out nothing, above it.
+    /// A cgroup where one is needed: below the caller's own or, if that cannot delegate controllers, above it.
     #[default]
     Enabled,
-    /// None.
+    /// The container gets no cgroup.
     Disabled,
-    /// Within the caller's own, out of which the caller moves down: for units of an init that delegates theirs.
+    /// A cgroup within the caller's own; the caller itself first moves into a child of it, because a cgroup with
+    /// processes cannot hand out controllers. For units whose init delegates their cgroup.
     Split,
 }
 
@@ -152,7 +153,7 @@ impl FromStr for CgroupsMode {
 
     fn from_str(text: &str) -> Result<Self, ModeError> {
         match text {
-            // Whoever watches a container is never in a cgroup of its own making here.
+            // podman's `no-conmon` keeps the monitor out of a cgroup of its own; the monitor never gets one here.
             "" | "enabled" | "no-conmon" => Ok(Self::Enabled),
             "disabled" => Ok(Self::Disabled),
             "split" => Ok(Self::Split),
@@ -164,14 +165,14 @@ impl FromStr for CgroupsMode {
 /// `--userns`: how the caller makes the mappings that [`crate::Context`] carries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum UsernsMode {
-    /// None for root; root inside is the caller for everybody else.
+    /// No user namespace for root; any other caller gets one, in which it is root.
     #[default]
     Default,
-    /// None; for everybody else as the default.
+    /// No user namespace for root; any other caller gets the same as with `Default`.
     Host,
-    /// Root inside is an unprivileged user outside, always the same.
+    /// Root inside is an unprivileged user outside, with the same ids for all containers.
     Remap,
-    /// As `Remap`, with a range of ids of its own.
+    /// Like `Remap`, with a range of ids of the container's own.
     Auto,
     /// The caller has the same id inside.
     KeepId,

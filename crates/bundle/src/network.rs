@@ -4,10 +4,10 @@ use crate::name::is_restricted;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
-/// The name of the network that everybody may name without making it, as docker's clients expect.
+/// Name of the network that exists without being created, as docker's clients expect.
 pub const DEFAULT_NETWORK: &str = "bridge";
 
-/// Why a text says of no network that a container is to be in it.
+/// Why a text is not a value of `--network`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NetworkModeError {
     /// Neither a mode nor the name of a network.
@@ -16,10 +16,10 @@ pub enum NetworkModeError {
          there, such as name=web,ip=10.210.0.9"
     )]
     Form(String),
-    /// A part of the long form that is not known; docker's words.
+    /// An unknown part of the long form; docker's words.
     #[error("invalid field {0}: a network takes name, alias, ip, ip6 and mac-address")]
     Field(String),
-    /// A value of the long form.
+    /// An invalid value in the long form.
     #[error("invalid {field} {value:?} of a network")]
     Value {
         /// `ip` or its like.
@@ -27,45 +27,46 @@ pub enum NetworkModeError {
         /// The value as written.
         value: String,
     },
-    /// docker's words.
+    /// The network is named twice; docker's words.
     #[error("network {0:?} is specified multiple times")]
     Twice(String),
-    /// A mode that excludes networks; docker's words.
+    /// Networks together with a mode that excludes them; docker's words.
     #[error("conflicting options: cannot attach both user-defined and non-user-defined network-modes")]
     Conflict,
 }
 
-/// `--network`: whose network a container is in.
+/// Value of `--network`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum NetworkMode {
     /// A namespace with only a loopback device; the default.
     #[default]
     None,
-    /// The host's.
+    /// The host's namespace.
     Host,
-    /// Another container's, by id or name.
+    /// The namespace of another container, by id or name.
     Container(String),
-    /// A namespace of its own with a link to each of these networks, at least one; the first has the default route.
+    /// A namespace of the container's own with a link to each of these networks, at least one. The first network
+    /// provides the default route.
     Networks(Vec<NetworkAttachment>),
 }
 
-/// A network that a container is in, and what it is to have there.
+/// A network that a container is in, and the container's addresses and names there.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NetworkAttachment {
     /// The network's name, or the beginning of its id.
     pub network: String,
-    /// Names that the container has there, beside its own.
+    /// Names that the container has in the network, beside its own.
     pub aliases: Vec<String>,
-    /// The address; one that is free where nobody says it.
+    /// IPv4 address; `None` lets the network choose a free one.
     pub ip: Option<Ipv4Addr>,
-    /// The IPv6 address.
+    /// IPv6 address; `None` if not given.
     pub ip6: Option<Ipv6Addr>,
-    /// The hardware address of its link; one that follows from the address where nobody says it.
+    /// Hardware address of the link; `None` derives it from the IP address.
     pub mac: Option<[u8; 6]>,
 }
 
 impl NetworkMode {
-    /// The networks, where it is in any.
+    /// Returns the networks; empty in every other mode.
     #[must_use]
     pub fn attachments(&self) -> &[NetworkAttachment] {
         match self {
@@ -74,13 +75,13 @@ impl NetworkMode {
         }
     }
 
-    /// Whether the container has a network namespace of its own.
+    /// True if the container has a network namespace of its own.
     #[must_use]
     pub fn is_own(&self) -> bool {
         matches!(self, Self::None | Self::Networks(_))
     }
 
-    /// Takes one more value of the option. Of modes the last one counts, networks add up.
+    /// Adds another value of the option. The last mode wins; networks accumulate.
     ///
     /// # Errors
     /// [`NetworkModeError`].
@@ -129,7 +130,7 @@ impl FromStr for NetworkMode {
     }
 }
 
-/// An attachment to the network of that name; `None` where no network can be called so.
+/// Builds an attachment to the network `name`; `None` if the name is not valid.
 fn named(name: &str) -> Option<NetworkAttachment> {
     let name = if name == "default" { DEFAULT_NETWORK } else { name };
     is_restricted(name).then(|| NetworkAttachment {
@@ -138,7 +139,7 @@ fn named(name: &str) -> Option<NetworkAttachment> {
     })
 }
 
-/// docker's `name=web,alias=www,ip=10.210.0.9`.
+/// Parses docker's long form, `name=web,alias=www,ip=10.210.0.9`.
 fn long_form(text: &str) -> Result<NetworkAttachment, NetworkModeError> {
     let form = || NetworkModeError::Form(text.to_owned());
     let (mut name, mut rest) = (None, NetworkAttachment::default());
@@ -162,7 +163,8 @@ fn long_form(text: &str) -> Result<NetworkAttachment, NetworkModeError> {
     Ok(NetworkAttachment { network, ..rest })
 }
 
-/// Six numbers of two hexadecimal digits, between colons or dashes: the address of one link, not of a group of them.
+/// Parses a hardware address: six bytes of two hexadecimal digits, between colons or dashes. A multicast address is
+/// refused.
 fn mac(text: &str) -> Option<[u8; 6]> {
     let mut bytes = [0; 6];
     let mut parts = text.split([':', '-']);

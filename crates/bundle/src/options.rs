@@ -23,10 +23,10 @@ use crate::value::{
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// What a user asks of a container: the options of `run` and `create`, and the command behind the image.
+/// Options of `run` and `create`, and the command that follows the image.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RunOptions {
-    /// The words behind the image; not an option, the caller fills it in.
+    /// The words after the image; not an option, the caller fills it in.
     pub command: Vec<String>,
     /// `--name`
     pub name: Option<Name>,
@@ -34,11 +34,11 @@ pub struct RunOptions {
     pub rm: bool,
     /// `--interactive`: keep standard input open.
     pub interactive: bool,
-    /// `--tty`: give it a pseudo-terminal.
+    /// `--tty`: give the process a pseudo-terminal.
     pub tty: bool,
     /// `--env` and `--env-file`.
     pub env: EnvOptions,
-    /// `--unsetenv` and its kin: what these begin with.
+    /// `--unsetenv` and its kin: the variables that the environment begins with.
     pub env_base: EnvBase,
     /// `--workdir`: absolute and clean.
     pub workdir: Option<String>,
@@ -46,21 +46,22 @@ pub struct RunOptions {
     pub user: Option<String>,
     /// `--group-add`: names or ids, unresolved; see [`crate::resolve_groups`].
     pub group_add: Vec<String>,
-    /// `--entrypoint`; empty: none, not even the image's.
+    /// `--entrypoint`; an empty text also removes the image's.
     pub entrypoint: Option<String>,
     /// `--volume`, `--mount` and `--tmpfs`, in order.
     pub mounts: Vec<MountRequest>,
-    /// `--volumes-from`, in order. What those containers have is in [`Self::mounts`] as soon as the caller has looked.
+    /// `--volumes-from`, in order. The caller looks up the mounts of these containers and adds them to
+    /// [`Self::mounts`].
     pub volumes_from: Vec<VolumesFrom>,
-    /// `--read-only`: the root cannot be written.
+    /// `--read-only`: the root file system cannot be written.
     pub read_only: bool,
-    /// `--driver`: the storage driver's name, as written; the caller knows which there are.
+    /// `--driver`: the storage driver's name, as written; the caller knows the valid names.
     pub driver: Option<String>,
     /// `--disk-size`: bytes that the container may write.
     pub disk_size: Option<u64>,
-    /// `--tmpfs-size`: bytes that the container may write to memory; 0 is no limit.
+    /// `--tmpfs-size`: bytes that the container may write to memory; 0 means no limit.
     pub tmpfs_size: Option<u64>,
-    /// `--writable`: absolute and clean paths that a container writes to where most of its root is read-only.
+    /// `--writable`: absolute and clean paths that the container can write to while most of its root is read-only.
     pub writable: Vec<String>,
     /// `--cap-add`
     pub cap_add: Vec<Capability>,
@@ -88,37 +89,37 @@ pub struct RunOptions {
     pub userns: UsernsMode,
     /// `--cgroupns`
     pub cgroupns: CgroupnsMode,
-    /// `--network`; none where nothing is said.
+    /// `--network`; a loopback device only if not given.
     pub network: NetworkMode,
-    /// `--pod`: the pod whose member it is, by name or id; with `new:` before a name that is made.
+    /// `--pod`: name or id of the pod that the container joins; `new:NAME` creates the pod.
     pub pod: Option<String>,
-    /// Whether it only keeps a pod's namespaces; no option of a command line.
+    /// True if the container only keeps a pod's namespaces; not an option of the command line.
     pub infra: bool,
-    /// `--memory`: bytes; 0 is no limit, less than 6 MiB is refused.
+    /// `--memory`: bytes; 0 means no limit, less than 6 MiB is refused.
     pub memory: u64,
     /// `--memory-swap`: memory and swap together.
     pub memory_swap: Swap,
-    /// `--memory-reservation`: bytes; 0 is none.
+    /// `--memory-reservation`: bytes; 0 means no reservation.
     pub memory_reservation: u64,
-    /// `--cpus`: billionths of a processor; 0 is no limit.
+    /// `--cpus`: billionths of a processor; 0 means no limit.
     pub nano_cpus: u64,
     /// `--cpu-period` and its kin.
     pub cpu_budget: CpuBudget,
-    /// `--cpu-shares`: relative weight, 1024 is usual; 0 leaves the kernel's.
+    /// `--cpu-shares`: relative weight, 1024 is usual; 0 leaves the kernel's default.
     pub cpu_shares: u64,
     /// `--cpuset-cpus`: a list such as `0-3,7`.
     pub cpuset_cpus: Option<String>,
     /// `--cpuset-mems`: a list of memory nodes.
     pub cpuset_mems: Option<String>,
-    /// `--memory-swappiness`: 0 to 100; `None` leaves the kernel's.
+    /// `--memory-swappiness`: 0 to 100; `None` leaves the kernel's default.
     pub memory_swappiness: Option<u64>,
-    /// `--oom-kill-disable`: processes wait where memory is out.
+    /// `--oom-kill-disable`: processes wait instead of being killed when the memory limit is reached.
     pub oom_kill_disable: bool,
     /// `--blkio-weight`, `--device-read-bps` and their kin.
     pub block: BlockLimits,
     /// `--device-cgroup-rule`
     pub device_grants: Vec<DeviceGrant>,
-    /// `--pids-limit`: at most this many; 0 or less is no limit; `None` is podman's default, 2048.
+    /// `--pids-limit`: maximum number of processes; 0 or less means no limit; `None` is podman's default, 2048.
     pub pids_limit: Option<i64>,
     /// `--init`: a small init as process 1.
     pub init: bool,
@@ -130,9 +131,9 @@ pub struct RunOptions {
     pub host: HostOptions,
     /// `--expose`, each port as `80/tcp`.
     pub exposed: Vec<String>,
-    /// `--umask`: of the first process; `None` is 022.
+    /// `--umask` of the first process; `None` is 022.
     pub umask: Option<u32>,
-    /// `--tz`: a name below /usr/share/zoneinfo, or `local`; the caller reads it.
+    /// `--tz`: a name below /usr/share/zoneinfo, or `local`; the caller reads the file.
     pub timezone: Option<String>,
     /// `--oom-score-adj`: -1000 to 1000; `None` leaves the caller's own.
     pub oom_score_adj: Option<i32>,
@@ -144,9 +145,10 @@ pub struct RunOptions {
     pub annotations: BTreeMap<String, String>,
     /// `--cidfile`: where the caller writes the id.
     pub cidfile: Option<String>,
-    /// `--timeout`: wall clock after which the caller kills the container; zero is none.
+    /// `--timeout`: time on the clock after which the caller kills the container; zero means no limit.
     pub timeout: Option<Duration>,
-    /// `--cpu-time`: processor time, of all its processes together, after which the caller kills it; zero is none.
+    /// `--cpu-time`: processor time of all its processes together after which the caller kills the container; zero
+    /// means no limit.
     pub cpu_time: Option<Duration>,
     /// `--health-cmd` and its kin, `--no-healthcheck`.
     pub health: HealthOptions,
@@ -154,24 +156,24 @@ pub struct RunOptions {
     pub restart: RestartPolicy,
     /// `--log-driver` and `--log-opt`
     pub log: LogChoice,
-    /// `--detach`: nobody is attached from the start.
+    /// `--detach`: the caller returns after the start and is not attached.
     pub detach: bool,
-    /// `--attach`; what is attached where nothing is said depends on other options.
+    /// `--attach`; if it is empty, other options decide which streams are attached.
     pub attach: Vec<Stream>,
-    /// `--preserve-fds`: how many descriptors from 3 on the container gets.
+    /// `--preserve-fds`: number of descriptors from 3 on that the container inherits.
     pub preserve_fds: u32,
     /// `--cgroups`
     pub cgroups: CgroupsMode,
-    /// `--cgroup-parent`: a path, or the name of a slice; empty where it is not given.
+    /// `--cgroup-parent`: a path, or the name of a slice; empty if not given.
     pub cgroup_parent: String,
     /// `--sdnotify`
     pub sdnotify: SdNotify,
 }
 
-/// `--memory-swap`.
+/// Value of `--memory-swap`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Swap {
-    /// Not said, or 0: as much swap as memory, where memory is limited.
+    /// Not given, or 0: as much swap as memory, if memory is limited.
     #[default]
     AsMemory,
     /// -1: all the swap there is.
@@ -180,7 +182,7 @@ pub enum Swap {
     Total(u64),
 }
 
-/// `--stop-timeout`.
+/// Value of `--stop-timeout`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StopTimeout {
     /// -1: wait for ever.
@@ -192,17 +194,17 @@ pub enum StopTimeout {
 const LEAST_MEMORY: u64 = 6 << 20;
 
 impl RunOptions {
-    /// Takes one option, by its long name; flags as `true` or `false`. Options are to come in the order of the command
-    /// line: of those that hold one value, the last wins.
+    /// Takes a single option by its long name; flags as `true` or `false`. The caller passes options in the order
+    /// of the command line: for an option with one value, the last one wins.
     ///
     /// # Errors
-    /// [`OptionError`] names the option and the value, in docker's words where it has some.
+    /// [`OptionError`] names the option and the value, in docker's words where docker has some.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), OptionError> {
         set_option(name, value, |name, value| self.apply(name, value))
     }
 
-    /// The system call filter that all options together ask for: what `--security-opt seccomp=` says, else none where
-    /// privileged, else the default.
+    /// Returns the system call filter that all options together select: the one of `--security-opt seccomp=`;
+    /// without it, none for a privileged container and else the default.
     #[must_use]
     pub fn seccomp(&self) -> SeccompChoice {
         match (&self.security.seccomp, self.privileged) {
@@ -212,7 +214,7 @@ impl RunOptions {
         }
     }
 
-    /// Whether the name was an option's.
+    /// Applies the option; returns whether the name is known.
     fn apply(&mut self, name: &str, value: &str) -> Result<bool, ValueError> {
         Ok(self.apply_process(name, value)?
             || self.apply_sandbox(name, value)?
@@ -227,7 +229,7 @@ impl RunOptions {
             || refused::check(name, value)?)
     }
 
-    /// Who runs what, and how the engine treats it.
+    /// Applies options about the process, its name, and how the engine treats the container.
     fn apply_process(&mut self, name: &str, value: &str) -> Result<bool, ValueError> {
         match name {
             "name" => self.name = Some(value.parse()?),
@@ -270,7 +272,7 @@ impl RunOptions {
         Ok(true)
     }
 
-    /// What it sees and may do.
+    /// Applies options about the files, namespaces and privileges of the container.
     fn apply_sandbox(&mut self, name: &str, value: &str) -> Result<bool, ValueError> {
         match name {
             "volume" => self.mount(parse_volume(value)?),
@@ -309,14 +311,14 @@ impl RunOptions {
         Ok(true)
     }
 
-    /// Adds a mount. A mount that is asked for twice in the same words is there once, as docker has it.
+    /// Adds a mount. docker's rule: a mount that is given twice in the same words is mounted once.
     fn mount(&mut self, request: MountRequest) {
         if !self.mounts.contains(&request) {
             self.mounts.push(request);
         }
     }
 
-    /// How much of everything it gets.
+    /// Applies options that limit resources.
     fn apply_limit(&mut self, name: &str, value: &str) -> Result<bool, ValueError> {
         match name {
             "ulimit" => {
@@ -352,7 +354,7 @@ impl RunOptions {
     }
 }
 
-/// Names between commas, as podman takes them.
+/// Adds the capabilities of a list with commas, as podman accepts it.
 fn add_all(capabilities: &mut Vec<Capability>, value: &str) -> Result<(), ValueError> {
     for name in value.split(',') {
         capabilities.push(name.parse()?);

@@ -1,5 +1,5 @@
-/// Cleans an absolute path lexically, as Go's `path.Clean`: no `.`, `..`, or doubled and trailing slashes.
-/// `None` where it is not absolute.
+/// Cleans an absolute path lexically, as Go's `path.Clean`: removes `.`, `..`, and doubled and trailing slashes.
+/// `None` if the path is relative.
 pub(crate) fn clean_absolute(path: &str) -> Option<String> {
     let mut parts = Vec::new();
     for part in path.strip_prefix('/')?.split('/') {
@@ -14,13 +14,13 @@ pub(crate) fn clean_absolute(path: &str) -> Option<String> {
     Some(format!("/{}", parts.join("/")))
 }
 
-/// Whether `path` is `directory` or lies below it; both cleaned.
+/// True if `path` is `directory` or lies below it; both must be cleaned.
 pub(crate) fn is_within(path: &str, directory: &str) -> bool {
     path.strip_prefix(directory)
         .is_some_and(|rest| rest.is_empty() || rest.starts_with('/') || directory == "/")
 }
 
-/// Matches as a shell does within one directory: `*` stands for anything but `/`.
+/// Matches a path as a shell does within one directory: `*` stands for anything but `/`.
 pub(crate) fn glob(pattern: &str, path: &str) -> bool {
     pattern.split('/').count() == path.split('/').count()
         && pattern
@@ -36,7 +36,7 @@ fn glob_part(pattern: &str, part: &str) -> bool {
     let Some(mut left) = part.strip_prefix(first) else {
         return false;
     };
-    // The first place where a piece fits is good enough: the pieces after it have the most room then.
+    // The first place where a piece fits is right: it leaves the most room for the pieces after it.
     let mut pieces = rest.split('*').peekable();
     while let Some(piece) = pieces.next() {
         if pieces.peek().is_none() {

@@ -1,12 +1,12 @@
-//! `--expose`: ports that a container is said to listen on.
+//! `--expose`: ports on which a container declares to listen.
 
-/// Why a text names no ports.
+/// Why a text is not a list of ports.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PortError {
-    /// A port of the host beside it.
+    /// The text also names a port of the host.
     #[error("invalid port format for --expose: {0}: give PORT[-PORT][/PROTOCOL]; --expose publishes nothing")]
     Published(String),
-    /// Not a number, or none that a port can have.
+    /// Not a number, or a number out of the range of ports.
     #[error("invalid range format for --expose: {0}: give a port from 1 to 65535, or two as in 8000-8010")]
     Range(String),
     /// A protocol without ports.
@@ -14,7 +14,7 @@ pub enum PortError {
     Protocol(String),
 }
 
-/// Parses `--expose PORT[-PORT][/PROTOCOL]`: every port as docker writes it, `80/tcp`.
+/// Parses `--expose PORT[-PORT][/PROTOCOL]` into one text for each port, as docker writes it: `80/tcp`.
 ///
 /// # Errors
 /// [`PortError`] holds the text.

@@ -1,5 +1,5 @@
-//! Options of docker's that choose between things of which there is one here: that one is accepted, and the others are
-//! refused with the reason.
+//! Options of docker's that select among alternatives of which tote has a single one. That value is accepted; any
+//! other is refused with the reason.
 
 /// Why such an option is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -12,15 +12,15 @@ pub enum RefusedError {
     Gpus,
     /// `--runtime`
     #[error(
-        "unknown or invalid runtime name: {0}: containers are run by tote itself, an OCI runtime as runc and crun are"
+        "unknown or invalid runtime name: {0}: tote is always the runtime; runc and crun are accepted as names for it"
     )]
     Runtime(String),
     /// `--isolation`
-    #[error("invalid isolation: {0}: on Linux there is default only")]
+    #[error("invalid isolation: {0}: only default is supported")]
     Isolation(String),
     /// `--link`
     #[error(
-        "there is no network between containers that a link could lead through: use --network container:NAME, or a pod"
+        "--link is not supported: use a network of your own (tote network create), --network container:NAME, or a pod"
     )]
     Link,
     /// `--group-add keep-groups`
@@ -36,11 +36,11 @@ pub enum RefusedError {
     )]
     OnFailure,
     /// `--volume-driver`
-    #[error("error looking up volume plugin {0}: plugin not found: there is local")]
+    #[error("error looking up volume plugin {0}: plugin not found: only local is supported")]
     VolumeDriver(String),
 }
 
-/// Whether the option is one of these; its value is the one that there is.
+/// Checks the option's value; returns whether the name is one of these options.
 pub(crate) fn check(name: &str, value: &str) -> Result<bool, RefusedError> {
     let refused = match (name, value) {
         ("gpus", _) => RefusedError::Gpus,

@@ -3,41 +3,41 @@
 use crate::path::clean_absolute;
 use crate::value::parse_boolean;
 
-/// The system call filter to use; making it is another crate's work.
+/// The choice of a system call filter; another crate compiles it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum SeccompChoice {
     /// docker's default profile.
     #[default]
     Default,
-    /// None.
+    /// No filter.
     Unconfined,
-    /// The profile in that file, as written.
+    /// The profile in the file at this path, as written.
     File(String),
 }
 
-/// What all `--security-opt` together say.
+/// Settings of all `--security-opt` together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SecurityOptions {
     /// `no-new-privileges`.
     pub no_new_privileges: bool,
-    /// `seccomp=`; `None` where nothing was said. See [`crate::RunOptions::seccomp`].
+    /// `seccomp=`; `None` if not given. See [`crate::RunOptions::seccomp`].
     pub seccomp: Option<SeccompChoice>,
     /// `apparmor=`: a profile's name or `unconfined`.
     pub apparmor: Option<String>,
-    /// `label=`: SELinux, each as written (`disable`, `user:…`, `role:…`, `type:…`, `level:…`).
+    /// `label=`: SELinux options, each as written (`disable`, `user:…`, `role:…`, `type:…`, `level:…`).
     pub labels: Vec<String>,
-    /// `systempaths=unconfined` or `unmask=ALL`: nothing is masked or read-only but what `mask` names.
+    /// `systempaths=unconfined` or `unmask=ALL`: no path is masked or read-only except those of `mask`.
     pub system_paths_unconfined: bool,
-    /// `mask=`: paths that read as empty beside the default ones.
+    /// `mask=`: paths that are masked in addition to the default ones.
     pub mask: Vec<String>,
-    /// `unmask=`: paths taken from the masked and the read-only ones; `*` stands for anything but `/`.
+    /// `unmask=`: paths that are neither masked nor read-only; `*` stands for anything but `/`.
     pub unmask: Vec<String>,
 }
 
 /// Why a text is not a `--security-opt`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SecurityError {
-    /// A key that is unknown, or one without its value.
+    /// An unknown key, or a key without its value.
     #[error(
         "invalid --security-opt: {0:?}: give no-new-privileges, seccomp=FILE, apparmor=PROFILE, label=OPTION, \
          systempaths=unconfined, mask=PATH or unmask=PATH"
@@ -46,7 +46,7 @@ pub enum SecurityError {
     /// A path that is not absolute.
     #[error("invalid --security-opt: {0:?}: the paths must be absolute, with a colon between two")]
     Path(String),
-    /// `label=` with something unknown.
+    /// `label=` with an unknown type.
     #[error(
         "invalid --security-opt: {0:?}: give label=disable or one of user, role, type, level as label=type:NAME"
     )]

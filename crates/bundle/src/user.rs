@@ -1,7 +1,7 @@
-//! Who a container runs as: `--user` and `--group-add` against the container's own passwd(5) and group(5).
+//! The user of a container: resolves `--user` and `--group-add` against the container's own passwd(5) and group(5).
 //!
-//! Both files belong to the image and so to an enemy: a line that is not an entry (too few fields, an id that is no
-//! number or above `i32::MAX`) is passed over, never read as id 0.
+//! Both files belong to the image and so to an enemy. A line that is not an entry (too few fields, an id that is
+//! not a number or is above `i32::MAX`) is skipped, never read as id 0.
 
 use std::collections::BTreeSet;
 
@@ -14,12 +14,12 @@ pub struct ResolvedUser {
     pub gid: u32,
     /// Supplementary group ids, without the primary one.
     pub additional_gids: Vec<u32>,
-    /// The home directory, absolute; `/` where the user has no entry.
+    /// The home directory, absolute; `/` if the user has no entry.
     pub home: String,
 }
 
 impl Default for ResolvedUser {
-    /// Root, where there is no passwd(5) at all.
+    /// Returns root, for a container without passwd(5).
     fn default() -> Self {
         Self {
             uid: 0,
@@ -55,7 +55,8 @@ enum Wanted<'a> {
 }
 
 impl<'a> Wanted<'a> {
-    /// `None` for an empty text. A number is always an id, even where an entry has it as its name.
+    /// Parses a name or id; `None` for an empty text. A number is always an id, even if an entry has it as its
+    /// name.
     fn parse(text: &'a str) -> Result<Option<Self>, UserError> {
         let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
         if text.is_empty() {
@@ -95,7 +96,7 @@ fn passwd_entry(line: &str) -> Option<PasswdEntry<'_>> {
     Some(PasswdEntry { name, uid, gid, home })
 }
 
-/// Name, id, and the members' names with commas between.
+/// Parses a line of group(5) into name, id, and the members' names with commas between.
 fn group_entry(line: &str) -> Option<(&str, u32, &str)> {
     let line = line.trim();
     if line.starts_with('#') {
@@ -106,10 +107,10 @@ fn group_entry(line: &str) -> Option<(&str, u32, &str)> {
     Some((name, gid, fields.next().unwrap_or_default()))
 }
 
-/// Resolves `name|uid[:group|gid]`, as docker does: an empty text is uid 0; a number needs no entry; the first entry
-/// that matches wins; a group that is named replaces the primary one, and then the supplementary ones are not added.
+/// Resolves `name|uid[:group|gid]`, as docker does: an empty text is uid 0; a number needs no entry; the first
+/// entry that matches wins; a given group replaces the primary one, and then the supplementary ones are not added.
 ///
-/// `passwd` and `group` are the files' texts; empty where there is none.
+/// `passwd` and `group` are the texts of the files, empty if a file does not exist.
 ///
 /// # Errors
 /// [`UserError`], worded as docker does.
@@ -144,7 +145,8 @@ pub fn resolve_user(spec: &str, passwd: &str, group: &str) -> Result<ResolvedUse
     Ok(resolved)
 }
 
-/// An enemy's home may be anything; the environment and chdir(2) want an absolute path.
+/// Returns the home directory of an entry if it is an absolute path, else `/`. An enemy's entry may hold any text;
+/// the environment and chdir(2) need an absolute path.
 fn usable_home(home: &str) -> &str {
     if home.starts_with('/') && !home.contains('\0') {
         home

@@ -1,11 +1,11 @@
-//! Every option of `run`, once right and once wrong.
+//! Every option of `run`, once with a valid and once with an invalid value.
 
 use tote_bundle::{
     Capability, CgroupnsMode, CgroupsMode, EnvEntry, IpcMode, MountSource, NetworkMode, OptionError, PidMode,
     RunOptions, SdNotify, SeccompChoice, StopTimeout, Swap, UsernsMode, UtsMode,
 };
 
-/// The whole line that a user would read: the error and its sources.
+/// Returns the whole line that a user would read: the error and its sources.
 fn line(error: &dyn std::error::Error) -> String {
     match error.source() {
         Some(source) => format!("{error}: {}", line(source)),

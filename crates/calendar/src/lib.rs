@@ -1,49 +1,49 @@
 //! Points in time as people and documents write them.
 //!
-//! What holds here: a time is a [`Duration`] since 1970 in UTC, the calendar is the Gregorian one, also for what was
-//! before it, and no text makes the reading of it panic.
+//! Invariants: a time is a [`Duration`] since 1970 in UTC, the calendar is the Gregorian one, also before its
+//! introduction, and no text makes a parser panic.
 //!
 //! This crate measures nothing: durations come from `Instant`.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Days from 1 March of the year 0 to 1 January 1970. Years are counted from March, so that the leap day ends one.
+/// Days from 1 March of the year 0 to 1 January 1970. Years begin in March, so that the leap day is a year's last.
 const EPOCH: i64 = 719_468;
 /// Days of 400 years, after which the calendar repeats itself.
 const ERA: i64 = 146_097;
 
-/// Now, since 1970; nothing before that.
+/// Returns the present time since 1970; zero for a clock before that.
 #[must_use]
 pub fn now() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
-/// A day, and the time of it in UTC.
+/// Day, and time of day in UTC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Civil {
-    /// Of the common era; what is before it is zero and less.
+    /// Year of the common era; years before it are zero and negative.
     pub year: i64,
-    /// 1 to 12.
+    /// Month, 1 to 12.
     pub month: u8,
-    /// 1 to 31.
+    /// Day of the month, 1 to 31.
     pub day: u8,
-    /// 0 to 23.
+    /// Hour, 0 to 23.
     pub hour: u8,
-    /// 0 to 59.
+    /// Minute, 0 to 59.
     pub minute: u8,
-    /// 0 to 59.
+    /// Second, 0 to 59.
     pub second: u8,
 }
 
 impl Civil {
-    /// The day and the time so many seconds after the beginning of 1970, or before it.
+    /// Converts seconds since the beginning of 1970, or negative ones before it.
     #[must_use]
     pub fn of(seconds: i64) -> Self {
         let (days, time) = (seconds.div_euclid(86400) + EPOCH, seconds.rem_euclid(86400));
         let (era, day) = (days.div_euclid(ERA), days.rem_euclid(ERA));
         let year = (day - day / 1460 + day / 36524 - day / 146_096) / 365;
         let day = day - (365 * year + year / 4 - year / 100);
-        // Months from March have 31, 30, 31, 30 and 31 days, and again.
+        // Months from March on have 31, 30, 31, 30 and 31 days, repeatedly.
         let month = (5 * day + 2) / 153;
         let day = day - (153 * month + 2) / 5 + 1;
         let (year, month) = if month < 10 {
@@ -62,18 +62,18 @@ impl Civil {
     }
 }
 
-/// A number that is below 60.
+/// Narrows a number that is below 60.
 fn small(number: i64) -> u8 {
     number.to_le_bytes()[0]
 }
 
-/// RFC 3339 in whole seconds: `2000-02-29T00:00:00Z`.
+/// Formats a time as RFC 3339 in whole seconds: `2000-02-29T00:00:00Z`.
 #[must_use]
 pub fn in_seconds(time: Duration) -> String {
     format!("{}Z", until_seconds(time))
 }
 
-/// RFC 3339 with nanoseconds: `2000-02-29T00:00:00.000000000Z`.
+/// Formats a time as RFC 3339 with nanoseconds: `2000-02-29T00:00:00.000000000Z`.
 #[must_use]
 pub fn in_nanoseconds(time: Duration) -> String {
     format!("{}.{:09}Z", until_seconds(time), time.subsec_nanos())
@@ -91,8 +91,7 @@ fn until_seconds(time: Duration) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}")
 }
 
-/// The seconds since 1970 of what RFC 3339 may look like, `2024-01-27T00:30:48.743965523Z` or with an offset; fractions
-/// are left out.
+/// Parses RFC 3339, `2024-01-27T00:30:48.743965523Z` or with an offset, to seconds since 1970; fractions are dropped.
 #[must_use]
 pub fn seconds_of(rfc3339: &str) -> Option<i64> {
     let number = |from: usize, to: usize| rfc3339.get(from..to)?.parse::<i64>().ok();

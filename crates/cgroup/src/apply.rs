@@ -1,4 +1,4 @@
-//! Writing limits into a group's files.
+//! Writes of limits to a group's files.
 
 use crate::error::{Error, Losses, Why};
 use crate::file;
@@ -8,8 +8,8 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use std::path::Path;
 
-/// Writes in order. A value that the kernel refuses because it does not fit another's old one (EINVAL) is tried once
-/// more after the rest: limit and memsw, quota, period and burst, and the real-time pair all need no order this way,
+/// Writes in order. A value that the kernel refuses because it does not fit another's old value (EINVAL) is tried
+/// again after the rest: limit and memsw, quota, period and burst, and the real-time pair all need no order this way,
 /// and nothing has to be read first.
 pub(crate) fn apply(
     dir: BorrowedFd<'_>,
@@ -35,7 +35,7 @@ pub(crate) fn apply(
     Ok(())
 }
 
-/// The file written last: device rules are a dozen writes to the same one.
+/// File written last: device rules are a dozen writes to the same one.
 #[derive(Default)]
 struct OpenFile(Option<(String, OwnedFd)>);
 
@@ -80,7 +80,7 @@ fn lose(
         ("memory.max", Errno::BUSY) => Some(("memory.current", "memory.peak")),
         _ => None,
     };
-    // Too little memory is the user's mistake, not the host's lack, so it is an error for everybody.
+    // Too little memory is the user's mistake and not a limit of the host, so it is an error under either policy.
     if let Some((usage, peak)) = in_use {
         let read = |name| file::read_number(dir, name).ok().flatten().unwrap_or(0);
         return Err(Error::MemoryInUse {
@@ -89,7 +89,7 @@ fn lose(
             peak: read(peak),
         });
     }
-    // So are processors and memory nodes that there are not.
+    // Missing processors and memory nodes are errors as well.
     if write.file.starts_with("cpuset.")
         && matches!(errno, Errno::RANGE | Errno::INVAL)
         && policy == Policy::Warn

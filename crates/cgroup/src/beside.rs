@@ -1,15 +1,15 @@
-//! Where a process is now, for another that is to be beside it.
+//! Present group of a process, for another process that has to be beside it.
 
 use crate::error::Error;
 use crate::{Cgroup, Layout};
 
-/// The group of a record, with the v2 directory in which that process is now instead of the recorded one.
+/// Opens the groups of a record, with the v2 directory in which that process is now instead of the recorded one.
 ///
 /// On v2 a group that hands out controllers takes no processes: a container that runs groups of its own has moved its
-/// first process down, and whoever is to join it goes there.
+/// first process down, and a process that joins the container goes there.
 ///
 /// # Errors
-/// `/proc` cannot be read, or a directory is there and cannot be opened.
+/// `/proc` cannot be read, or an existing directory cannot be opened.
 pub fn beside(record: &str, pid: u32) -> Result<Cgroup, Error> {
     let read = |path: String| {
         std::fs::read_to_string(&path).map_err(|error| Error::Read {

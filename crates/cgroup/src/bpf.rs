@@ -1,9 +1,9 @@
-//! The device controller of v2: a program that the kernel runs at every open(2) and mknod(2) of a device.
+//! Device controller of v2: a program that the kernel runs at every open(2) and mknod(2) of a device.
 
 use crate::devices::{ALL, Access, DeviceError, Devices};
 use tote_spec::DeviceRule;
 
-/// One eBPF instruction, laid out as the kernel's `struct bpf_insn`.
+/// Instruction of eBPF, laid out as the kernel's `struct bpf_insn`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct BpfInsn {
@@ -45,10 +45,10 @@ const fn insn(code: u8, to: u8, from: u8, off: i16, imm: i32) -> BpfInsn {
     BpfInsn { code, regs, off, imm }
 }
 
-/// The program for `rules`, which allow nothing to begin with; to be loaded as `BPF_PROG_TYPE_CGROUP_DEVICE`.
+/// Compiles `rules`, which allow nothing to begin with, to a program that is loaded as `BPF_PROG_TYPE_CGROUP_DEVICE`.
 ///
-/// The meaning is that of the v1 controller: what is allowed must be allowed by one exception as a whole, what is
-/// denied is denied if any of the wanted access is. (runc's program lets `rw` through where only `w` is denied.)
+/// The meaning is that of the v1 controller: an access is allowed only if one exception allows all of it, and denied
+/// if a rule denies any part of it. (runc's program lets `rw` through if only `w` is denied.)
 ///
 /// # Errors
 /// A rule is malformed or makes a hole in a wider one: see [`DeviceError`].
@@ -78,7 +78,7 @@ fn verdict(allow: bool) -> [BpfInsn; 2] {
     ]
 }
 
-/// Appends the tests of one exception and its verdict; every failing test jumps behind it.
+/// Appends the tests of an exception and its verdict; every failing test jumps behind the verdict.
 fn exception(program: &mut Vec<BpfInsn>, devices: Devices, bits: u8, allow_by_default: bool) {
     let start = program.len();
     program.push(insn(JMP32_JNE_K, KIND, 0, 0, devices.kind as i32));
@@ -88,7 +88,7 @@ fn exception(program: &mut Vec<BpfInsn>, devices: Devices, bits: u8, allow_by_de
         }
     }
     if bits != ALL {
-        // R1 is free once the context is read.
+        // R1 is free once the context has been read.
         program.push(insn(ALU32_MOV_X, CONTEXT, ACCESS, 0, 0));
         let (mask, miss) = if allow_by_default {
             (bits, JMP32_JEQ_K)
@@ -102,7 +102,7 @@ fn exception(program: &mut Vec<BpfInsn>, devices: Devices, bits: u8, allow_by_de
     let end = program.len();
     for (at, jump) in program.iter_mut().enumerate().skip(start) {
         if matches!(jump.code, JMP32_JEQ_K | JMP32_JNE_K) {
-            // At most eight instructions, so the distance always fits.
+            // An exception has at most eight instructions, so the distance always fits.
             jump.off = (end - at - 1) as i16;
         }
     }
@@ -114,7 +114,7 @@ mod tests {
     use crate::devices::{Kind, MKNOD, READ, WRITE, default_device_rules};
     use proptest::prelude::*;
 
-    /// Runs a program as the kernel would, for the instructions that occur.
+    /// Runs a program as the kernel would, as far as its instructions are used here.
     fn run(program: &[BpfInsn], kind: Kind, access: u8, major: u32, minor: u32) -> bool {
         let context = [u32::from(access) << 16 | kind as u32, major, minor];
         let mut registers = [0u32; 11];
@@ -210,7 +210,7 @@ mod tests {
     }
 
     proptest! {
-        /// The program against the model read off the kernel's `__devcgroup_check_permission`.
+        /// Compares the program with the model that follows the kernel's `__devcgroup_check_permission`.
         #[test]
         fn the_program_decides_as_v1(rules in rules(), major in 0u32..4, minor in 0u32..4, wanted in 1u8..8, block: bool) {
             let (Ok(access), Ok(program)) = (Access::from_rules(&rules), device_program(&rules)) else { return Ok(()) };

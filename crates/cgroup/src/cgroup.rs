@@ -17,16 +17,16 @@ pub struct Cgroup {
     pub(crate) dirs: Vec<Dir>,
 }
 
-/// The group's directory in one hierarchy.
+/// Directory of the group in one hierarchy.
 #[derive(Debug)]
 pub(crate) struct Dir {
     pub(crate) is_v2: bool,
-    /// In v2: those that were to be enabled.
+    /// In v2: the controllers that were to be enabled.
     pub(crate) controllers: Controllers,
     pub(crate) path: PathBuf,
-    /// How many directories above this one were made for it and go with it when they are empty.
+    /// Number of directories above this one that were made for it and are removed with it if they are empty.
     pub(crate) made: usize,
-    /// It did not exist before it was created here.
+    /// True if it did not exist before it was created here.
     pub(crate) fresh: bool,
     pub(crate) fd: OwnedFd,
 }
@@ -48,20 +48,20 @@ impl Dir {
         })
     }
 
-    /// A number that may be absent: no such file, or no limit.
+    /// Reads a number; `None` for a missing file or no limit.
     pub(crate) fn number(&self, name: &str) -> Option<u64> {
         file::read_number(self.fd.as_fd(), name).ok().flatten()
     }
 }
 
 impl Cgroup {
-    /// Opens the directories that [`Cgroup::record`] noted; those that are gone are left out.
+    /// Opens the directories that [`Cgroup::record`] noted; missing ones are left out.
     ///
-    /// A record and not a path from the id: where a group lies depends on the cgroup of whoever created it, which
-    /// need not be that of whoever removes it.
+    /// The place of a group depends on the cgroup of the process that created it, which need not be that of the
+    /// process that removes it, so a record is needed and not only the id.
     ///
     /// # Errors
-    /// A line is no record, or a directory is there and cannot be opened.
+    /// A line is not a record, or an existing directory cannot be opened.
     pub fn open(record: &str) -> Result<Self, Error> {
         let mut dirs = Vec::new();
         for line in record.lines() {
@@ -93,7 +93,7 @@ impl Cgroup {
         Ok(Self { dirs })
     }
 
-    /// Where the group lies, to be given to [`Cgroup::open`] later: a line for each directory.
+    /// Returns the places of the group for a later [`Cgroup::open`]: a line for each directory.
     #[must_use]
     pub fn record(&self) -> String {
         let line = |dir: &Dir| {
@@ -108,29 +108,29 @@ impl Cgroup {
         self.dirs.iter().map(line).collect()
     }
 
-    /// Every directory with the controllers it carries.
+    /// Returns every directory with the controllers it carries.
     pub fn paths(&self) -> impl Iterator<Item = (Controllers, &Path)> {
         self.dirs.iter().map(|dir| (dir.controllers, dir.path.as_path()))
     }
 
-    /// The v2 directory, for CLONE_INTO_CGROUP and for attaching the device program.
+    /// Returns the v2 directory, for CLONE_INTO_CGROUP and for attaching the device program.
     #[must_use]
     pub fn v2_dir(&self) -> Option<BorrowedFd<'_>> {
         self.v2().map(|dir| dir.fd.as_fd())
     }
 
-    /// Whether the group has no directory at all, because none was permitted or all are gone.
+    /// True if the group has no directory at all, because none was permitted or all have been removed.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.dirs.is_empty()
     }
 
-    /// The v1 files to which a new, still single-threaded child writes `0` in order to join.
+    /// Returns the v1 files to which a new, still single-threaded child writes `0` in order to join.
     ///
-    /// This and CLONE_INTO_CGROUP (for v2: [`Cgroup::v2_dir`]) are the ways in at a container's start. Everything
-    /// else, [`Cgroup::attach`] first, takes the lock that keeps all of the machine's processes from forking, and on a
-    /// machine where nobody has moved a process for a while that waits for RCU: 8 ms instead of 40 us, measured for
-    /// two controllers. Only a thread that moves itself alone is spared (Linux 5.5).
+    /// These and CLONE_INTO_CGROUP (for v2: [`Cgroup::v2_dir`]) are the ways in at a container's start. Every other
+    /// way, [`Cgroup::attach`] first of all, takes the lock that keeps all of the machine's processes from forking,
+    /// and on a machine where no process has been moved for a while that waits for RCU: 8 ms instead of 40 us,
+    /// measured for two controllers. Only a thread that moves itself alone avoids this (Linux 5.5).
     pub fn tasks_files(&self) -> impl Iterator<Item = PathBuf> {
         self.dirs
             .iter()
@@ -138,8 +138,8 @@ impl Cgroup {
             .map(|dir| dir.path.join("tasks"))
     }
 
-    /// [`Cgroup::tasks_files`] opened for writing: the kernel judges by who opened them, so a child may use them after
-    /// it has given up its privileges.
+    /// Opens [`Cgroup::tasks_files`] for writing: the kernel checks the rights of the process that opened them, so a
+    /// child may use them after it has given up its privileges.
     ///
     /// # Errors
     /// A file cannot be opened.
@@ -154,12 +154,12 @@ impl Cgroup {
         self.dirs.iter().filter(|dir| !dir.is_v2).map(open).collect()
     }
 
-    /// Every file that a process's number is written to in order to move it with all its threads.
+    /// Returns every file to which a process's pid is written in order to move it with all its threads.
     pub fn procs_files(&self) -> impl Iterator<Item = PathBuf> {
         self.dirs.iter().map(|dir| dir.path.join("cgroup.procs"))
     }
 
-    /// Moves the process, with all its threads, into the group. Not for the start of a container: it can take
+    /// Moves a process, with all its threads, into the group. Not for the start of a container: it can take
     /// milliseconds, see [`Cgroup::tasks_files`].
     ///
     /// # Errors
@@ -171,12 +171,12 @@ impl Cgroup {
             .try_for_each(|dir| dir.write("cgroup.procs", &pid))
     }
 
-    /// Every process in the group and the groups below it, each once, in ascending order.
+    /// Returns every process in the group and the groups below it, each once, in ascending order.
     ///
     /// # Errors
     /// A list of members cannot be read; a directory that vanished counts as empty.
     pub fn pids(&self) -> Result<Vec<i32>, Error> {
-        // Every hierarchy has the same members; where one was left out of a later move, v2 is the one that is right.
+        // Every hierarchy should have the same members; if a later move left one out, v2 is right.
         let Some(dir) = self.v2().or_else(|| self.dirs.first()) else {
             return Ok(Vec::new());
         };
@@ -185,12 +185,13 @@ impl Cgroup {
         Ok(pids.into_iter().collect())
     }
 
-    /// Changes limits while the container runs; what is absent stays as it is. Swap is given with its memory limit, as
-    /// v2 needs the difference. On v2 a device rule has no effect here: make a program of it ([`crate::device_program`]).
+    /// Changes limits while the container runs; absent ones stay unchanged. Swap is given with its memory limit, as
+    /// v2 needs the difference. On v2 a device rule has no effect here: make a program of it
+    /// ([`crate::device_program`]).
     ///
     /// # Errors
-    /// A wrong value, or under [`Policy::Strict`] one that the kernel refuses; a memory limit below what is in use
-    /// is an error under either policy.
+    /// A wrong value, or under [`Policy::Strict`] one that the kernel refuses; a memory limit below the usage is an
+    /// error under either policy.
     pub fn update(&self, resources: &Resources, policy: Policy) -> Result<Vec<Warning>, Error> {
         let in_v1 = self.v1_controllers();
         let (mut resources, mut warnings) = checked(resources, policy, in_v1)?;
@@ -230,7 +231,7 @@ impl Cgroup {
         self.dirs.iter().find(|dir| dir.is_v2)
     }
 
-    /// The v1 directory that has the controller.
+    /// Returns the v1 directory that has the controller.
     pub(crate) fn v1(&self, controller: Controllers) -> Option<&Dir> {
         self.dirs
             .iter()

@@ -23,7 +23,7 @@ const NAMES: [(u16, &str, &str); 14] = [
 ];
 
 impl Controllers {
-    /// None.
+    /// Empty set.
     pub const NONE: Self = Self(0);
     /// Processor time.
     pub const CPU: Self = Self(1);
@@ -54,7 +54,7 @@ impl Controllers {
     /// Scalar resources of hardware, such as SEV identifiers.
     pub const MISC: Self = Self(1 << 13);
 
-    /// The controller that the kernel calls so, in either version.
+    /// Returns the controller with this name of the kernel, in either version.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         if name.is_empty() {
@@ -66,7 +66,7 @@ impl Controllers {
             .map(|&(bit, _, _)| Self(bit))
     }
 
-    /// Every controller named in `list`; unknown words, such as mount options, count for nothing.
+    /// Returns every controller named in `list`; unknown words, such as mount options, are ignored.
     #[must_use]
     pub fn from_list(list: &str, separator: char) -> Self {
         list.split(separator)
@@ -74,54 +74,54 @@ impl Controllers {
             .fold(Self::NONE, Self::union)
     }
 
-    /// Whether the set is empty.
+    /// True if the set is empty.
     #[must_use]
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Whether every controller of `other` is in this set.
+    /// True if every controller of `other` is in this set.
     #[must_use]
     pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// Whether the sets share a controller.
+    /// True if the sets share a controller.
     #[must_use]
     pub const fn intersects(self, other: Self) -> bool {
         self.0 & other.0 != 0
     }
 
-    /// Both sets together.
+    /// Returns the union of both sets.
     #[must_use]
     pub const fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// What both sets have.
+    /// Returns the controllers that both sets have.
     #[must_use]
     pub const fn intersection(self, other: Self) -> Self {
         Self(self.0 & other.0)
     }
 
-    /// This set without the other's.
+    /// Returns this set without the other's.
     #[must_use]
     pub const fn difference(self, other: Self) -> Self {
         Self(self.0 & !other.0)
     }
 
-    /// How many controllers there are.
+    /// Returns the number of controllers.
     #[must_use]
     pub const fn len(self) -> u32 {
         self.0.count_ones()
     }
 
-    /// The names that v1 has for them.
+    /// Returns their names in v1.
     pub fn v1_names(self) -> impl Iterator<Item = &'static str> {
         NAMES.iter().filter(move |n| self.0 & n.0 != 0).map(|n| n.1)
     }
 
-    /// The names that `cgroup.subtree_control` takes; those that v2 has without a controller are left out.
+    /// Returns the names that `cgroup.subtree_control` takes; those that v2 has without a controller are left out.
     pub fn v2_names(self) -> impl Iterator<Item = &'static str> {
         NAMES
             .iter()
@@ -129,7 +129,7 @@ impl Controllers {
             .map(|n| n.2)
     }
 
-    /// Those that must be enabled in the parent's `cgroup.subtree_control`.
+    /// Returns the controllers that must be enabled in the parent's `cgroup.subtree_control`.
     #[must_use]
     pub fn enableable(self) -> Self {
         let mask = NAMES

@@ -1,11 +1,11 @@
-//! The arithmetic between what the specification says, which is cgroup v1's words, and cgroup v2's files.
+//! Arithmetic between the specification, which uses cgroup v1's terms, and cgroup v2's files.
 
-/// The range that the kernel takes for `cpu.shares`; it clamps silently to it.
+/// Range that the kernel takes for `cpu.shares`; it clamps silently to it.
 pub(crate) const SHARES: std::ops::RangeInclusive<u64> = 2..=262_144;
 
-/// `cpu.weight` (1 to 10000, default 100) for `cpu.shares` (2 to 262144, default 1024).
+/// Returns `cpu.weight` (1 to 10000, default 100) for `cpu.shares` (2 to 262144, default 1024).
 ///
-/// The formula that runc and crun have had since 2025: a parabola over log2(shares) through the three points (2, 1),
+/// The formula is that of runc and crun since 2025: a parabola over log2(shares) through the three points (2, 1),
 /// (1024, 100) and (262144, 10000). The older linear one gave 39 for the default of 1024.
 #[must_use]
 pub fn weight_from_shares(shares: u64) -> u64 {
@@ -20,17 +20,17 @@ pub fn weight_from_shares(shares: u64) -> u64 {
     10f64.powf(exponent).ceil() as u64
 }
 
-/// `io.weight` (1 to 10000) for blkio's weight (10 to 1000), linear; what lies outside is clamped.
+/// Returns `io.weight` (1 to 10000) for blkio's weight (10 to 1000), linear; values outside are clamped.
 #[must_use]
 pub fn io_weight_from_blkio(weight: u16) -> u64 {
     let weight = u64::from(weight.clamp(10, 1000));
     1 + (weight - 10) * 9999 / 990
 }
 
-/// What `memory.swap.max` has to be.
+/// Value of `memory.swap.max`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SwapMax {
-    /// Not asked for: the file stays as it is.
+    /// Not asked for: the file stays unchanged.
     Unset,
     /// No limit.
     Max,
@@ -38,10 +38,10 @@ pub enum SwapMax {
     Bytes(u64),
 }
 
-/// Swap alone, for v2, from memory and swap together, as v1 counts; 0 is unset and -1 no limit in both.
+/// Converts memory and swap together, as v1 counts, to swap alone, for v2; in both, 0 is unset and -1 no limit.
 ///
 /// # Errors
-/// What is wrong with the pair, as text.
+/// Description of the fault in the pair.
 pub fn swap_max(memory_and_swap: i64, memory: i64) -> Result<SwapMax, &'static str> {
     match (memory_and_swap, memory) {
         // Unlimited memory with swap left out means both, as on v1.

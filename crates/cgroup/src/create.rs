@@ -1,4 +1,4 @@
-//! Carrying out a plan: directories, inherited values, limits.
+//! Execution of a plan: directories, inherited values, limits.
 
 use crate::apply::apply;
 use crate::cgroup::{Cgroup, Dir};
@@ -14,17 +14,17 @@ use rustix::fs::{Mode, mkdir, rmdir};
 use rustix::io::Errno;
 use std::path::{Path, PathBuf};
 
-/// Whoever removes an empty parent can do so between our making it and our making something in it.
+/// Attempts at making a directory: another process can remove an empty parent before the group is made in it.
 const MKDIR_TRIES: usize = 8;
 
 impl Cgroup {
-    /// Makes the groups and writes the limits. On an error everything that was made is removed again.
+    /// Makes the groups and writes the limits. On an error every new directory is removed again.
     ///
-    /// A group that exists is taken over: whether it may have members is for the caller to ask ([`Cgroup::pids`]).
+    /// An existing group is taken over: the caller has to check whether it may have members ([`Cgroup::pids`]).
     ///
     /// # Errors
-    /// Under [`Policy::Strict`] whatever stands in the way of a limit; under [`Policy::Warn`] only a memory limit
-    /// below what is in use, and faults that are no lack of permission or of a controller.
+    /// Under [`Policy::Strict`] every obstacle to a limit; under [`Policy::Warn`] only a memory limit below the
+    /// usage, and faults other than a missing permission or controller.
     pub fn create(plan: &Plan) -> Result<(Self, Vec<Warning>), Error> {
         let mut cgroup = Self {
             dirs: Vec::with_capacity(plan.v1.len() + 1),
@@ -33,7 +33,7 @@ impl Cgroup {
         match cgroup.fill(plan, &mut losses) {
             Ok(()) => {}
             Err(error) => {
-                // Groups that were there before stay. The first error is the one to tell.
+                // Groups that existed before stay. The error to report is the first one.
                 cgroup.dirs.retain(|dir| dir.fresh);
                 _ = cgroup.remove();
                 return Err(error);
@@ -72,7 +72,7 @@ impl Cgroup {
     }
 }
 
-/// Goes on without a group, if that is what the policy wants.
+/// Goes on without a group, if the policy allows that.
 fn forgo(
     plan: &Plan,
     path: PathBuf,
@@ -91,8 +91,8 @@ fn forgo(
     if permitted || plan.explicit {
         return Err(Error::Create { path, source: errno });
     }
-    // As runc without root: no group, which is an error only if it was to carry a limit. Device rules cannot work
-    // there, and every bundle has some.
+    // As in runc without root, the group is left out, which is an error only if it was to carry a limit. Device rules
+    // cannot work there, and every bundle has some.
     match writes
         .iter()
         .find(|write| write.controllers != Controllers::DEVICES)
@@ -109,23 +109,24 @@ fn forgo(
 
 type Refused = (PathBuf, Errno);
 
-/// What [`make_below`] did.
+/// Result of [`make_below`].
 struct Made {
-    /// The group did not exist.
+    /// True if the group did not exist.
     fresh: bool,
-    /// How many directories between base and group did not.
+    /// Number of directories between base and group that did not exist.
     above: usize,
 }
 
 impl Made {
-    /// Undoes it where the group cannot be used after all.
+    /// Removes the new directories again if the group cannot be used after all.
     fn undo(&self, path: &Path) {
         let dirs = path.ancestors().take(if self.fresh { self.above + 1 } else { 0 });
         dirs.for_each(|dir| _ = rmdir(dir));
     }
 }
 
-/// mkdir of `path` below `base`, with what lies between. A path that exists is not an error. `after` is called for each new directory, the outermost first.
+/// Makes `path` below `base`, with the directories between. An existing path is not an error. `after` is called for
+/// each new directory, the outermost first.
 fn make_below(base: &Path, path: &Path, after: &mut dyn FnMut(&Path)) -> Result<Made, Errno> {
     let leaf = base.join(path);
     let mode = Mode::from_raw_mode(0o755);
@@ -200,10 +201,10 @@ fn make_v1(group: &Group) -> Result<Dir, Refused> {
     })
 }
 
-/// A v1 cpuset that was just made has neither processors nor memory, and nothing can join it before it has both. Who
-/// made those above may have left them so too; the root of the hierarchy always has both.
+/// Completes a new v1 cpuset, which has neither processors nor memory; no process can join it before it has both. The
+/// ones above may lack them as well, depending on their makers; the root of the hierarchy always has both.
 fn inherit_cpuset(fd: BorrowedFd<'_>, dir: &Path) -> Result<(), Errno> {
-    // A file that is not there lacks nothing.
+    // A missing file lacks nothing.
     let read = |fd, name| match file::read_at(fd, name) {
         Err(Errno::NOENT) => Ok(None),
         other => other.map(Some),
@@ -232,7 +233,7 @@ fn inherit_cpuset(fd: BorrowedFd<'_>, dir: &Path) -> Result<(), Errno> {
 /// Makes the v2 group as near to the caller as its controllers can be had.
 ///
 /// A cgroup with processes cannot hand out controllers (EBUSY; only the root is exempt), and the caller's own usually
-/// has some. So the ancestors are tried, the nearest first: the fewest limits of the caller's surroundings are lost.
+/// has some. So the ancestors are tried, the nearest first: this way the fewest limits around the caller are lost.
 fn make_v2(unified: &Unified) -> Result<Dir, Refused> {
     let parents = unified.parents();
     if unified.path.start != Start::Near {
@@ -252,7 +253,7 @@ fn make_v2(unified: &Unified) -> Result<Dir, Refused> {
             result => return result,
         }
     }
-    // No place has everything: the one that lacks least, and of those the nearest.
+    // Every place lacks something: the one that lacks least is used, and of those the nearest.
     short.sort_by_key(|(missing, _)| *missing);
     for (_, parent) in short {
         match make_v2_below(unified, parent) {
@@ -270,7 +271,7 @@ fn may_be_higher(errno: Errno) -> bool {
     )
 }
 
-/// A path that the user chose is made where it says, with controllers enabled all the way down as far as they can be.
+/// Makes a path that the user chose at that place, with controllers enabled all the way down as far as possible.
 fn make_v2_explicit(unified: &Unified, parent: &Path) -> Result<Dir, Refused> {
     let above: Vec<_> = parent
         .ancestors()
@@ -282,7 +283,7 @@ fn make_v2_explicit(unified: &Unified, parent: &Path) -> Result<Dir, Refused> {
     make_v2_below(unified, parent)
 }
 
-/// The group and what lies between it and the parent, which hands out the controllers as well.
+/// Makes the group and the directories between it and the parent, which hand out the controllers as well.
 fn make_v2_below(unified: &Unified, parent: &Path) -> Result<Dir, Refused> {
     let leaf = parent.join(unified.path.as_path());
     let mut dir = make_v2_in(unified, parent, &mut |dir| {
@@ -290,7 +291,7 @@ fn make_v2_below(unified: &Unified, parent: &Path) -> Result<Dir, Refused> {
             enable(dir, unified);
         }
     })?;
-    // Directories between that existed already were not enabled on the way.
+    // Existing directories between were not enabled on the way.
     for existing in unified
         .path
         .as_path()
@@ -303,7 +304,7 @@ fn make_v2_below(unified: &Unified, parent: &Path) -> Result<Dir, Refused> {
         }
     }
     if unified.holder(parent).is_some() {
-        // It goes with the last container, whoever made it.
+        // The holder is removed with the last container, whichever container made it.
         dir.made = 1;
     }
     Ok(dir)
@@ -314,7 +315,7 @@ fn make_v2_in(unified: &Unified, parent: &Path, after: &mut dyn FnMut(&Path)) ->
     let refused = |errno| (path.clone(), errno);
     let made = make_below(parent, unified.path.as_path(), after).map_err(refused)?;
     let opened = file::open_dir(&path).and_then(|fd| match kind(fd.as_fd()).as_deref() {
-        // Below a threaded domain: no process could be put into it.
+        // The parent is below a threaded domain: no process could be put into the group.
         Some("domain invalid") => Err(Errno::OPNOTSUPP),
         _ => Ok(fd),
     });
@@ -333,14 +334,15 @@ fn make_v2_in(unified: &Unified, parent: &Path, after: &mut dyn FnMut(&Path)) ->
     })
 }
 
-/// `domain` and the like; nothing for the root of the hierarchy, which alone has no such file.
+/// Returns the kind, `domain` and the like; `None` for the root of the hierarchy, which alone has no such file.
 fn kind(dir: BorrowedFd<'_>) -> Option<String> {
     let text = file::read_at(dir, "cgroup.type").ok()?;
     Some(text.trim().to_owned())
 }
 
-/// Whether a cgroup has processes and is not the root. The kernel refuses to let it hand out most controllers, but not
-/// cpu, cpuset and pids: it becomes a threaded domain with them, and no process can be put into any group below it.
+/// True if a cgroup has processes and is not the root. The kernel refuses to let it hand out most controllers, but
+/// not cpu, cpuset and pids: it becomes a threaded domain with them, and no process can be put into any group below
+/// it.
 fn is_in_use(dir: BorrowedFd<'_>) -> bool {
     let any = |text: String| !text.trim().is_empty();
     file::read_at(dir, "cgroup.procs").is_ok_and(any) && kind(dir).is_some()
@@ -372,10 +374,10 @@ fn enable(dir: &Path, unified: &Unified) -> Controllers {
     if put(&words.join(" ")).is_ok() {
         return Controllers::NONE;
     }
-    // One that the kernel refuses takes the whole line with it.
+    // A refused controller makes the whole line fail.
     let refused = words.iter().filter(|word| put(word).is_err());
     let missing = refused.filter_map(|word| Controllers::from_name(&word[1..]));
-    // `all` asks for what there is; only what a limit needs can be missing.
+    // `all` asks for every controller there is; only those that a limit needs can be missing.
     missing
         .fold(Controllers::NONE, Controllers::union)
         .intersection(unified.needed)

@@ -1,4 +1,4 @@
-//! Device rules: what a list of them means, as lines for v1's files. `bpf` makes the same meaning a program for v2.
+//! Device rules: the meaning of a list, as lines for v1's files. `bpf` makes a program for v2 from the same meaning.
 
 use std::fmt;
 use thiserror::Error;
@@ -9,41 +9,41 @@ pub(crate) const READ: u8 = 2;
 pub(crate) const WRITE: u8 = 4;
 pub(crate) const ALL: u8 = MKNOD | READ | WRITE;
 
-/// Why device rules cannot be carried out.
+/// Reason why device rules cannot be carried out.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum DeviceError {
     /// A type other than `a`, `b` and `c`.
-    #[error("read device rule {index}: type {kind:?} is none of a, b, c")]
+    #[error("cannot read device rule {index}: type {kind:?} is not one of a, b, c")]
     Kind {
-        /// The rule's place in the list, from 0.
+        /// Index of the rule in the list, from 0.
         index: usize,
-        /// What it says.
+        /// Type in the rule.
         kind: String,
     },
     /// A letter other than `r`, `w` and `m`.
-    #[error("read device rule {index}: access {access:?} is not made of r, w, m")]
+    #[error("cannot read device rule {index}: access {access:?} is not made of r, w, m")]
     Access {
-        /// The rule's place in the list, from 0.
+        /// Index of the rule in the list, from 0.
         index: usize,
-        /// What it says.
+        /// Access in the rule.
         access: String,
     },
     /// A number that no device has.
-    #[error("read device rule {index}: device number {number} is out of range")]
+    #[error("cannot read device rule {index}: device number {number} is out of range")]
     Number {
-        /// The rule's place in the list, from 0.
+        /// Index of the rule in the list, from 0.
         index: usize,
-        /// What it says.
+        /// Number in the rule.
         number: i64,
     },
     /// An exception to an exception: v1 would silently ignore it, so it is refused everywhere.
-    #[error("apply device rule {index} ({rule}): it makes a hole in the wider rule {wider}")]
+    #[error("cannot apply device rule {index} ({rule}): it makes a hole in the wider rule {wider}")]
     Hole {
-        /// The rule's place in the list, from 0.
+        /// Index of the rule in the list, from 0.
         index: usize,
         /// The rule.
         rule: String,
-        /// The rule that covers it.
+        /// Rule that covers it.
         wider: String,
     },
 }
@@ -56,7 +56,7 @@ pub(crate) enum Kind {
     Char = 2,
 }
 
-/// The devices an exception is about; none is every number.
+/// Devices that an exception is about; `None` means every number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Devices {
     pub(crate) kind: Kind,
@@ -72,11 +72,11 @@ impl Devices {
     }
 }
 
-/// What a list of rules comes to: a default, and exceptions that all say the opposite.
+/// Meaning of a list of rules: a default, and exceptions that all say the opposite.
 ///
-/// This is the model of the kernel's v1 controller, which decides the same for v2 so that a container sees no
-/// difference: later rules override, a rule of type `a` forgets everything before it, whatever its numbers say.
-/// The start is a list that allows nothing.
+/// This is the model of the kernel's v1 controller. It decides for v2 as well, so that a container sees no
+/// difference: later rules override, and a rule of type `a` discards everything before it, whatever numbers it has.
+/// Before the first rule nothing is allowed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Access {
     pub(crate) allow_by_default: bool,
@@ -112,7 +112,8 @@ impl Access {
         Ok(access)
     }
 
-    /// What `devices.list` says is in force. A list that allows by default shows no exceptions: they are unknown.
+    /// Parses the rules in force from `devices.list`. A list that allows by default shows no exceptions: they are
+    /// unknown.
     pub(crate) fn from_list(list: &str) -> Self {
         let mut access = Self::default();
         for line in list.lines() {
@@ -175,9 +176,9 @@ impl Access {
             .map_or(0, |(_, bits)| *bits)
     }
 
-    /// The lines that lead a v1 group from `now` to `self`: (whether into `devices.allow`, the line).
+    /// Returns the lines that lead a v1 group from `now` to `self`: (whether into `devices.allow`, the line).
     ///
-    /// Everything is denied for a moment only where the default changes or the exceptions in force are unknown.
+    /// Everything is denied for a moment only if the default changes or the exceptions in force are unknown.
     pub(crate) fn lines_from(&self, now: &Self) -> Vec<(bool, String)> {
         let mut lines = Vec::with_capacity(self.exceptions.len() + 1);
         let reset = now.allow_by_default || now.allow_by_default != self.allow_by_default;
@@ -217,11 +218,11 @@ fn letters(index: usize, access: Option<&str>) -> Result<u8, DeviceError> {
         b'r' => Some(bits | READ),
         b'w' => Some(bits | WRITE),
         b'm' => Some(bits | MKNOD),
-        // Bundles have it, other runtimes overlook it.
+        // Some bundles have this letter; other runtimes ignore it.
         b'a' => Some(bits),
         _ => None,
     });
-    // Letters that mean nothing must not become a rule that forbids nothing.
+    // Unknown letters must not become a rule that forbids nothing.
     match bits {
         Some(bits) if bits != 0 || access.is_empty() => Ok(bits),
         _ => Err(DeviceError::Access {
@@ -231,7 +232,7 @@ fn letters(index: usize, access: Option<&str>) -> Result<u8, DeviceError> {
     }
 }
 
-/// One line of `devices.allow`: `c 1:3 rwm`.
+/// Line of `devices.allow`: `c 1:3 rwm`.
 struct Line(Devices, u8);
 
 impl fmt::Display for Line {
@@ -252,9 +253,10 @@ impl fmt::Display for Line {
     }
 }
 
-/// What docker and runc let every container use: nothing, and then the pseudo devices that each root file system has
-/// (null, zero, full, random, urandom, tty, ptmx, the pts of devpts), `/dev/net/tun`, which makes devices in the container's
-/// own network namespace only, and mknod(2) of anything, which opens nothing.
+/// Returns the rules for devices that docker and runc let every container use: nothing, and then the pseudo devices
+/// that each root file system has (null, zero, full, random, urandom, tty, ptmx, the pts of devpts), `/dev/net/tun`,
+/// which makes devices in the container's own network namespace only, and mknod(2) of any device, which opens
+/// nothing.
 ///
 /// An OCI runtime appends the exceptions to the rules of the bundle.
 #[must_use]

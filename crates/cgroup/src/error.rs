@@ -3,162 +3,162 @@ use std::fmt;
 use std::path::PathBuf;
 use thiserror::Error;
 
-/// Why something done to a cgroup failed.
+/// Reason why an operation on a cgroup failed.
 #[derive(Debug, Error)]
 pub enum Error {
-    /// A leaf for the caller itself.
-    #[error("move down into the cgroup {path}: {source}")]
+    /// The caller could not be moved into a leaf.
+    #[error("cannot move down into the cgroup {path}: {source}")]
     Room {
-        /// Where.
+        /// Path of the leaf.
         path: PathBuf,
-        /// Why not.
+        /// Cause.
         source: Errno,
     },
-    /// A limit was asked for whose controller cannot be had. The wording is runc's, which engines look for.
+    /// The controller of a limit is unavailable. The wording is runc's, which engines look for.
     #[error("cannot set {limit} limit: container could not join or create cgroup")]
     NoController {
-        /// The controller, or what a user calls the limit.
+        /// Name of the controller, or the user's name of the limit.
         limit: String,
     },
-    /// No directory could be made.
-    #[error("create cgroup {}", path.display())]
+    /// The directory could not be made.
+    #[error("cannot create cgroup {}", path.display())]
     Create {
-        /// The directory.
+        /// Path of the directory.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         #[source]
         source: Errno,
     },
     /// A recorded cgroup cannot be opened.
-    #[error("open cgroup {}", path.display())]
+    #[error("cannot open cgroup {}", path.display())]
     Open {
-        /// The directory.
+        /// Path of the directory.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         #[source]
         source: Errno,
     },
     /// The kernel refused a value.
-    #[error("write {value:?} to {}", path.display())]
+    #[error("cannot write {value:?} to {}", path.display())]
     Write {
-        /// The control file.
+        /// Path of the control file.
         path: PathBuf,
-        /// What was to be written.
+        /// Value to be written.
         value: String,
-        /// Why.
+        /// Cause.
         #[source]
         source: Errno,
     },
     /// A control file could not be read.
-    #[error("read {}", path.display())]
+    #[error("cannot read {}", path.display())]
     Read {
-        /// The control file.
+        /// Path of the control file.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         #[source]
         source: Errno,
     },
     /// The group uses more memory than the new limit allows.
     #[error("unable to set memory limit to {limit} (current usage: {usage}, peak usage: {peak})")]
     MemoryInUse {
-        /// Bytes asked for.
+        /// Requested bytes.
         limit: String,
         /// Bytes in use.
         usage: u64,
-        /// Bytes that were once in use.
+        /// Highest number of bytes in use so far.
         peak: u64,
     },
     /// A signal could not be sent.
-    #[error("signal process {pid} of cgroup {}", path.display())]
+    #[error("cannot signal process {pid} of cgroup {}", path.display())]
     Signal {
-        /// The process.
+        /// Pid of the process.
         pid: i32,
-        /// Its group.
+        /// Path of its group.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         #[source]
         source: Errno,
     },
-    /// Processors or memory nodes that this machine, or the caller's own group, does not have.
+    /// This machine, or the caller's own group, does not have these processors or memory nodes.
     #[error("{limit} {value:?} is not available here")]
     NotHere {
-        /// Which limit.
+        /// Name of the limit.
         limit: String,
-        /// What was asked for.
+        /// Requested value.
         value: String,
     },
-    /// There is no group whose members could be frozen.
-    #[error("freeze cgroup: the container has no freezer")]
+    /// No group has a freezer.
+    #[error("cannot freeze cgroup: the container has no freezer")]
     NoFreezer,
     /// Not every process could be stopped in time.
-    #[error("freeze cgroup {}: still {state} after {seconds} seconds", path.display())]
+    #[error("cannot freeze cgroup {}: still {state} after {seconds} seconds", path.display())]
     Freeze {
-        /// The directory.
+        /// Path of the directory.
         path: PathBuf,
-        /// What the kernel says it is.
+        /// State that the kernel reports.
         state: String,
-        /// How long it was tried.
+        /// Time of the attempt, in seconds.
         seconds: u64,
     },
     /// New processes appeared faster than they could be killed.
-    #[error("kill the processes of cgroup {}: new ones keep appearing", path.display())]
+    #[error("cannot kill the processes of cgroup {}: new ones keep appearing", path.display())]
     Kill {
-        /// The directory.
+        /// Path of the directory.
         path: PathBuf,
     },
     /// The directory could not be removed.
-    #[error("remove cgroup {}", path.display())]
+    #[error("cannot remove cgroup {}", path.display())]
     Remove {
-        /// The directory.
+        /// Path of the directory.
         path: PathBuf,
-        /// Why; EBUSY where processes or groups are left in it.
+        /// Cause; EBUSY if processes or groups are left in it.
         #[source]
         source: Errno,
     },
-    /// A line that [`crate::Cgroup::record`] did not write.
-    #[error("read a recorded cgroup: {line:?} is not a record")]
+    /// A line was not written by [`crate::Cgroup::record`].
+    #[error("cannot read a recorded cgroup: {line:?} is not a record")]
     Record {
-        /// The line.
+        /// Beginning of the line.
         line: String,
     },
-    /// What was asked for makes no sense on any machine.
+    /// The request is invalid on every machine.
     #[error(transparent)]
     Plan(#[from] crate::plan::PlanError),
 }
 
-/// Something that was asked for and is not in force, though the container runs.
+/// A part of a request that is not in force, though the container runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Warning {
     /// Limits without effect; at most one such warning comes from one call.
     Lost(Vec<Lost>),
     /// A value was moved into the range that the kernel takes.
     Clamped {
-        /// What a user calls it.
+        /// User's name of the limit.
         limit: &'static str,
-        /// The value asked for.
+        /// Requested value.
         wanted: String,
-        /// The value in force.
+        /// Value in force.
         used: String,
     },
 }
 
-/// One limit without effect.
+/// Limit without effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lost {
-    /// What a user calls it: `memory`, `pids`.
+    /// User's name of the limit: `memory`, `pids`.
     pub limit: String,
-    /// Why.
+    /// Reason.
     pub why: Why,
 }
 
-/// Why a limit has no effect.
+/// Reason why a limit has no effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
     /// The kernel has no such controller, or it is not mounted or not enabled.
     NoController,
-    /// This version of cgroups has no such thing.
+    /// This version of cgroups has no such limit.
     OtherVersion,
-    /// The caller may not.
+    /// The caller lacks the permission.
     Denied,
     /// The kernel refused the value.
     Refused(Errno),
@@ -217,7 +217,7 @@ impl fmt::Display for Warning {
     }
 }
 
-/// Collects what is lost, each limit once.
+/// Collector of lost limits, each once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Losses(Vec<Lost>);
 

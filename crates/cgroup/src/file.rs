@@ -1,15 +1,17 @@
-//! Control files: small, read and written whole, one write(2) per value because the kernel parses each call by itself.
+//! Control files: small, read and written whole, one write(2) for each value because the kernel parses each call by
+//! itself.
 
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags, open, openat};
 use rustix::io::{Errno, read, write};
 use std::path::Path;
 
-/// More than mountinfo has on any sane host; beyond it a read fails instead of filling memory.
+/// Bound of a file in bytes: more than mountinfo has on any sane host; beyond it a read fails instead of filling
+/// memory.
 const LIMIT: usize = 64 << 20;
 
 pub(crate) fn open_dir(path: &Path) -> Result<OwnedFd, Errno> {
-    // Not O_PATH: a device program is attached to this descriptor, and it serves CLONE_INTO_CGROUP as well.
+    // O_PATH is not used: a device program is attached to this descriptor, and CLONE_INTO_CGROUP takes it as well.
     open(
         path,
         OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW,
@@ -61,7 +63,7 @@ pub(crate) fn read_path(path: &str) -> Result<String, std::io::Error> {
     Ok(read_fd(fd.as_fd(), 4096)?)
 }
 
-/// Reads from the descriptor's position to the end; bytes that are not UTF-8 are replaced.
+/// Reads from the descriptor's position to the end; invalid UTF-8 is replaced.
 pub(crate) fn read_fd(fd: BorrowedFd<'_>, guess: usize) -> Result<String, Errno> {
     let mut text = vec![0; guess];
     let mut len = 0;
@@ -86,7 +88,7 @@ pub(crate) fn read_fd(fd: BorrowedFd<'_>, guess: usize) -> Result<String, Errno>
     })
 }
 
-/// A number alone in a file; `max` is no limit and reads as none.
+/// Reads a number that is alone in a file; `None` for `max`, which means no limit.
 pub(crate) fn read_number(dir: BorrowedFd<'_>, name: &str) -> Result<Option<u64>, Errno> {
     let text = read_at(dir, name)?;
     match text.trim() {

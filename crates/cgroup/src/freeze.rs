@@ -1,4 +1,4 @@
-//! Suspending a container.
+//! Suspension of a container.
 
 use crate::cgroup::{Cgroup, Dir};
 use crate::controllers::Controllers;
@@ -10,9 +10,9 @@ use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::Errno;
 use std::time::{Duration, Instant};
 
-/// A process in uninterruptible sleep (NFS, a dying disk) cannot be frozen; then the group is thawed again.
+/// Time after which freezing is given up: a process in uninterruptible sleep (NFS, a dying disk) cannot be frozen.
 const GIVE_UP: Duration = Duration::from_secs(10);
-/// How often v1 is asked again before it is given time.
+/// Number of attempts on v1 without a pause.
 const EAGER_TRIES: u32 = 16;
 const FIRST_WAIT: Duration = Duration::from_micros(20);
 const LONGEST_WAIT: Duration = Duration::from_millis(10);
@@ -21,7 +21,7 @@ impl Cgroup {
     /// Suspends every process of the group and returns when all are suspended.
     ///
     /// # Errors
-    /// The group has no freezer, or some process did not stop within ten seconds; the group is then running.
+    /// The group has no freezer, or a process did not stop within ten seconds; the group is running again then.
     pub fn freeze(&self) -> Result<(), Error> {
         let (dir, frozen) = match (self.v1(Controllers::FREEZER), self.v2()) {
             (Some(dir), _) => (dir, freeze_v1(dir)),
@@ -29,7 +29,7 @@ impl Cgroup {
             (None, None) => return Err(Error::NoFreezer),
         };
         if frozen.is_err() {
-            // Half frozen is the worst state; the error is about the freezing.
+            // A half frozen group would be worst; the error to report is about the freezing.
             _ = if dir.is_v2 {
                 dir.write("cgroup.freeze", "0")
             } else {
@@ -39,7 +39,7 @@ impl Cgroup {
         frozen
     }
 
-    /// Lets every process of the group go on. A group that runs is no error.
+    /// Resumes every process of the group. A running group is not an error.
     ///
     /// # Errors
     /// The group has no freezer, or the kernel refuses.
@@ -51,16 +51,16 @@ impl Cgroup {
         }
     }
 
-    /// The open directory of what suspends the group, for those who keep it suspended at the same time to count themselves by
-    /// locks (flock(2)); none without a freezer.
+    /// Returns the open directory of the freezer. Processes that keep the group suspended at the same time count
+    /// themselves by locks on it (flock(2)). `None` without a freezer.
     #[must_use]
     pub fn freezer_dir(&self) -> Option<BorrowedFd<'_>> {
         let dir = self.v1(Controllers::FREEZER).or_else(|| self.v2());
         dir.map(|dir| dir.fd.as_fd())
     }
 
-    /// Whether the group itself is suspended or about to be; a suspended ancestor does not count, nothing done to
-    /// this group would wake it. False without a freezer.
+    /// True if the group itself is suspended or about to be; a suspended ancestor does not count, because no change
+    /// to this group would wake it. False without a freezer.
     ///
     /// # Errors
     /// The state cannot be read.
@@ -74,9 +74,10 @@ impl Cgroup {
     }
 }
 
-/// v1 freezes process by process, and one that is forked meanwhile is missed: the state then stays FREEZING until it
-/// is written again. There is no event for it, and reading the state is what advances it, so it is asked eagerly at
-/// first and at growing distances later. A thaw now and then lets go of processes that wait for each other.
+/// Freezes a v1 group. The kernel freezes process by process and misses a process that is forked meanwhile: the state
+/// then stays FREEZING until it is written again. The kernel reports no event for it, and reading the state is what
+/// advances it, so it is read often at first and in growing intervals later. An occasional thaw releases processes
+/// that wait for each other.
 fn freeze_v1(dir: &Dir) -> Result<(), Error> {
     let deadline = Instant::now() + GIVE_UP;
     let mut wait = FIRST_WAIT;

@@ -1,4 +1,4 @@
-//! Ending a container's processes, all of them, without hitting anybody else's.
+//! End of a container's processes: all of them are killed, and no others.
 
 use crate::cgroup::Cgroup;
 use crate::controllers::Controllers;
@@ -12,16 +12,16 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Rounds against a container that forks while it is killed; each round kills all that were there.
+/// Rounds against a container that forks while it is killed; each round kills all existing processes.
 const ROUNDS: usize = 1000;
-/// Far below the usual limit of 1024 descriptors.
+/// Pidfds open at once, far below the usual limit of 1024 descriptors.
 const OPEN_AT_ONCE: usize = 256;
-/// From a process's end to its leaving the group.
+/// Time from a process's end to its leaving the group.
 const SETTLE: Duration = Duration::from_micros(50);
 
 impl Cgroup {
-    /// Kills every process of the group and of the groups below it, as one step where the kernel can
-    /// (`cgroup.kill`, Linux 5.14), else suspended first so that none can fork meanwhile.
+    /// Kills every process of the group and of the groups below it. The kernel does it in one step (`cgroup.kill`,
+    /// Linux 5.14); without that, the group is suspended first so that no process can fork meanwhile.
     ///
     /// The processes may still be dying when this returns: [`Cgroup::wait_empty`].
     ///
@@ -52,7 +52,7 @@ impl Cgroup {
         }
         let mut killed = BTreeSet::new();
         for _ in 0..ROUNDS {
-            // What is killed cannot fork any more, so once nobody new is listed nobody new can come.
+            // A killed process cannot fork any more, so once no new process is listed none can come.
             let new = signal_running(path, Signal::KILL)?
                 .into_iter()
                 .filter(|pid| killed.insert(*pid))
@@ -66,7 +66,7 @@ impl Cgroup {
         })
     }
 
-    /// Sends a signal to every process that is in the group now or in a group below it.
+    /// Sends a signal to every process that is in the group or in a group below it at this moment.
     ///
     /// # Errors
     /// A process may not be signalled.
@@ -77,12 +77,12 @@ impl Cgroup {
         signal_running(path, signal).map(drop)
     }
 
-    /// Waits until no process is left in the group; false if some are after `limit`.
+    /// Waits until no process is left in the group; false if some are left after `limit`.
     ///
-    /// Waits for the processes and not for `cgroup.events`, which the kernel updates at most every 10 ms.
+    /// It waits for the processes and not for `cgroup.events`, which the kernel updates at most every 10 ms.
     ///
     /// # Errors
-    /// The members cannot be read, or not be waited for.
+    /// The members cannot be read, or cannot be waited for.
     pub fn wait_empty(&self, limit: Duration) -> Result<bool, Error> {
         let Some(path) = self.members_dir() else {
             return Ok(true);
@@ -109,19 +109,19 @@ impl Cgroup {
                     Err(errno) => return Err(fault(errno)),
                 }
             }
-            // It has ended, yet is a member until the kernel has put it away.
+            // The process has ended, but is a member until the kernel has removed it.
             if members(path)?.contains(&pid) {
                 tree::pause(SETTLE.min(left));
             }
         }
     }
 
-    /// Brings back to the group's own freezer of v1 who is a member in another hierarchy and not there, and lets all go on:
-    /// somebody has moved them to another freezer, and what that has suspended cannot die. On v2 a signal that kills is
-    /// heard by the suspended, too.
+    /// Moves members of other hierarchies that have left the group's own v1 freezer back to it, and resumes all of
+    /// them: they may be suspended in another freezer, where they cannot die. On v2 a suspended process dies of
+    /// SIGKILL, too.
     ///
     /// # Errors
-    /// Members cannot be read, or not be moved.
+    /// Members cannot be read, or cannot be moved.
     pub fn take_back(&self) -> Result<(), Error> {
         let Some(freezer) = self.v1(Controllers::FREEZER) else {
             return Ok(());
@@ -135,7 +135,7 @@ impl Cgroup {
         }
         for pid in known {
             match freezer.write("cgroup.procs", &pid.to_string()) {
-                // It has ended meanwhile.
+                // The process has ended meanwhile.
                 Err(Error::Write {
                     source: Errno::SRCH, ..
                 })
@@ -147,7 +147,7 @@ impl Cgroup {
     }
 
     fn members_dir(&self) -> Option<&Path> {
-        // The freezer's own members are those that it has stopped.
+        // Members of the freezer's group are the processes that it has stopped.
         let dir = self
             .v1(Controllers::FREEZER)
             .or_else(|| self.v2())
@@ -155,7 +155,7 @@ impl Cgroup {
         dir.map(|dir| dir.path.as_path())
     }
 
-    /// A suspended process cannot end, so its number stays its own and a plain kill(2) is safe.
+    /// Signals suspended processes. They cannot end, so their pids stay theirs and a plain kill(2) is safe.
     fn signal_frozen(&self, signal: Signal) -> Result<(), Error> {
         let Some(path) = self.members_dir() else {
             return Ok(());
@@ -163,7 +163,7 @@ impl Cgroup {
         for raw in members(path)? {
             let Some(pid) = Pid::from_raw(raw) else { continue };
             match kill_process(pid, signal) {
-                // Killed before it was suspended.
+                // The process was killed before it was suspended.
                 Ok(()) | Err(Errno::SRCH) => {}
                 Err(source) => {
                     return Err(Error::Signal {
@@ -178,10 +178,10 @@ impl Cgroup {
     }
 }
 
-/// Signals who is in the group; returns who was.
+/// Sends the signal to every process in the group; returns their pids.
 ///
-/// A number read from `cgroup.procs` can be another process's by the time it is opened, so only those are signalled
-/// that the group still lists after the opening: then the descriptor is the member's.
+/// A pid read from `cgroup.procs` can be another process's by the time it is opened, so a process is signalled only
+/// if the group still lists it after the opening: then the descriptor is the member's.
 fn signal_running(path: &Path, signal: Signal) -> Result<Vec<i32>, Error> {
     let mut signalled = Vec::new();
     for some in members(path)?.chunks(OPEN_AT_ONCE) {
@@ -203,14 +203,14 @@ fn signal_running(path: &Path, signal: Signal) -> Result<Vec<i32>, Error> {
     Ok(signalled)
 }
 
-/// In ascending order.
+/// Returns the members in ascending order.
 fn members(path: &Path) -> Result<Vec<i32>, Error> {
     let mut pids = BTreeSet::new();
     tree::members(path, &mut pids)?;
     Ok(pids.into_iter().collect())
 }
 
-/// Descriptors of those that still exist.
+/// Opens the processes that still exist.
 fn open_all(path: &Path, pids: &[i32]) -> Result<Vec<(i32, OwnedFd)>, Error> {
     let mut opened = Vec::with_capacity(pids.len());
     for &raw in pids {

@@ -1,4 +1,4 @@
-//! Which controller lives where: `/proc/self/cgroup` joined with the mounts.
+//! Hierarchy of each controller: `/proc/self/cgroup` joined with the mounts.
 
 use crate::controllers::Controllers;
 use crate::file;
@@ -6,54 +6,55 @@ use rustix::fs::statfs;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
-/// Where every distribution mounts cgroups.
+/// Place where every distribution mounts cgroups.
 const STANDARD: &str = "/sys/fs/cgroup";
 const CGROUP_SUPER_MAGIC: u64 = 0x0027_e0eb;
 const CGROUP2_SUPER_MAGIC: u64 = 0x6367_7270;
 const TMPFS_MAGIC: u64 = 0x0102_1994;
-/// The kernel has 14 controllers; the rest is named hierarchies, of which a container needs none.
+/// Bound of the hierarchies: the kernel has 14 controllers; the rest are named hierarchies, which a container does
+/// not need.
 const MAX_HIERARCHIES: usize = 64;
 
-/// Why the layout could not be read.
+/// Reason why the layout could not be read.
 #[derive(Debug, Error)]
 pub enum LayoutError {
-    /// One of the two files under /proc cannot be read.
-    #[error("learn where cgroups are mounted: read {path}")]
+    /// A file under /proc cannot be read.
+    #[error("cannot find out where cgroups are mounted: cannot read {path}")]
     Read {
-        /// The file.
+        /// Path of the file.
         path: &'static str,
-        /// Why.
+        /// Cause.
         #[source]
         source: std::io::Error,
     },
 }
 
-/// What the machine offers.
+/// Versions of cgroups that the machine has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Hierarchies of v1 only, or nothing at all.
+    /// Hierarchies of v1 only, or no hierarchy.
     V1,
-    /// Both; a controller is in one of them.
+    /// Both versions; each controller is in one of them.
     Hybrid,
-    /// The one hierarchy of v2.
+    /// Only the hierarchy of v2.
     V2,
 }
 
-/// One mounted hierarchy.
+/// Mounted hierarchy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hierarchy {
-    /// Its controllers; of v2's, and of a named hierarchy's, none are recorded here.
+    /// Controllers of it; empty for v2 and for named hierarchies.
     pub controllers: Controllers,
-    /// `systemd` of `name=systemd` (v1).
+    /// Name of a named hierarchy (v1): `systemd` for `name=systemd`.
     pub name: Option<String>,
-    /// Where it is mounted.
+    /// Mount point.
     pub mount_point: PathBuf,
-    /// The caller's own cgroup, relative to the mount point; empty for the mounted root itself.
+    /// Path of the caller's own cgroup, relative to the mount point; empty for the mounted root itself.
     pub own_path: PathBuf,
 }
 
 impl Hierarchy {
-    /// The caller's own cgroup as a directory.
+    /// Returns the directory of the caller's own cgroup.
     #[must_use]
     pub fn own_dir(&self) -> PathBuf {
         if self.own_path.as_os_str().is_empty() {
@@ -63,17 +64,17 @@ impl Hierarchy {
     }
 }
 
-/// Every hierarchy that is mounted, and where the caller is in it.
+/// Every mounted hierarchy, with the caller's place in it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Layout {
-    /// v1, co-mounted controllers together; named ones too, which have no limits.
+    /// Hierarchies of v1, co-mounted controllers together; named ones, which have no limits, are included.
     pub v1: Vec<Hierarchy>,
-    /// v2.
+    /// Hierarchy of v2.
     pub v2: Option<Hierarchy>,
 }
 
 impl Layout {
-    /// What the v1 hierarchy of a directory is called where containers look for it: `cpu,cpuacct`, or `systemd` of
+    /// Returns the name that containers look for of a directory's v1 hierarchy: `cpu,cpuacct`, or `systemd` for
     /// `name=systemd`.
     #[must_use]
     pub fn v1_name(&self, dir: &Path) -> Option<String> {
@@ -85,7 +86,7 @@ impl Layout {
         Some(name.unwrap_or_else(|| hierarchy.controllers.to_string()))
     }
 
-    /// Which of the three worlds this is.
+    /// Returns the versions of cgroups here.
     #[must_use]
     pub fn kind(&self) -> Kind {
         match (&self.v2, self.v1.is_empty()) {
@@ -95,7 +96,7 @@ impl Layout {
         }
     }
 
-    /// Every controller that v1 holds.
+    /// Returns every controller that is in v1.
     #[must_use]
     pub fn v1_controllers(&self) -> Controllers {
         self.v1
@@ -105,13 +106,13 @@ impl Layout {
 
     /// Reads the layout of the calling process.
     ///
-    /// A machine that mounts cgroups where everybody does is recognised by one statfs(2) of each own cgroup's
-    /// directory: the kernel renders all of mountinfo for the first byte read of it, and on a host with hundreds of
-    /// containers that is hundreds of lines. Anything unusual falls back to parsing it. Measured with ten hierarchies:
-    /// 43 us (13 of them for /proc/self/cgroup) against 76 us with a mountinfo of twenty lines.
+    /// A machine with cgroups in the usual place is recognised by one statfs(2) of each own cgroup's directory: the
+    /// kernel renders all of mountinfo for the first byte read of it, and on a host with hundreds of containers that
+    /// is hundreds of lines. Anything unusual falls back to parsing it. Measured with ten hierarchies: 43 us (13 of
+    /// them for /proc/self/cgroup) against 76 us with a mountinfo of twenty lines.
     ///
     /// # Errors
-    /// /proc/self/cgroup or, where it is needed, /proc/self/mountinfo cannot be read.
+    /// /proc/self/cgroup or, if needed, /proc/self/mountinfo cannot be read.
     pub fn read() -> Result<Self, LayoutError> {
         let own = read_proc("/proc/self/cgroup")?;
         if let Some(layout) = Self::standard(&own, Path::new(STANDARD)) {
@@ -120,7 +121,7 @@ impl Layout {
         Ok(Self::parse(&own, &read_proc("/proc/self/mountinfo")?))
     }
 
-    /// Joins the text of /proc/self/cgroup with that of /proc/self/mountinfo. Lines that are neither are passed over.
+    /// Joins the text of /proc/self/cgroup with that of /proc/self/mountinfo. Unknown lines are skipped.
     #[must_use]
     pub fn parse(own: &str, mountinfo: &str) -> Self {
         let mounts = parse_mounts(mountinfo);
@@ -144,7 +145,8 @@ impl Layout {
         layout
     }
 
-    /// The layout if every hierarchy of `own` is in the place that systemd and cgroupfs-mount chose, else none.
+    /// Returns the layout if every hierarchy of `own` is in the place that systemd and cgroupfs-mount chose, else
+    /// `None`.
     fn standard(own: &str, root: &Path) -> Option<Self> {
         let unified = match file_system(root)? {
             CGROUP2_SUPER_MAGIC => root.to_path_buf(),
@@ -198,7 +200,7 @@ fn file_system(path: &Path) -> Option<u64> {
     statfs(path).ok().map(|fs| fs.f_type as u64)
 }
 
-/// One line of /proc/self/cgroup: `id:controllers:path`.
+/// Line of /proc/self/cgroup: `id:controllers:path`.
 struct OwnLine<'a> {
     list: &'a str,
     controllers: Controllers,
@@ -217,7 +219,7 @@ impl<'a> OwnLine<'a> {
             .split(',')
             .find_map(|word| word.strip_prefix("name="))
             .filter(|n| plain(n));
-        // A hierarchy of controllers that are not known here cannot be limited or left alone in any useful way.
+        // A hierarchy of unknown controllers can neither be limited nor left alone in a useful way.
         if !path.starts_with('/') || !(is_v2 || name.is_some() || !controllers.is_empty()) {
             return None;
         }
@@ -236,7 +238,8 @@ fn plain(name: &str) -> bool {
     !name.is_empty() && !name.contains('/') && name != "." && name != ".."
 }
 
-/// `path` relative to `root`, or none if it is not below it, as it is when a cgroup namespace hides its beginning.
+/// Returns `path` relative to `root`. `None` if it is not below `root`, as when a cgroup namespace hides its
+/// beginning.
 fn below_root(path: &str, root: &str) -> Option<PathBuf> {
     let relative = Path::new(path).strip_prefix(root).ok()?;
     let plain = relative
@@ -245,7 +248,7 @@ fn below_root(path: &str, root: &str) -> Option<PathBuf> {
     plain.then(|| relative.to_path_buf())
 }
 
-/// A mount of a cgroup file system.
+/// Mount of a cgroup file system.
 struct Mount {
     root: String,
     mount_point: String,
@@ -268,7 +271,7 @@ impl Mount {
 fn parse_mounts(mountinfo: &str) -> Vec<Mount> {
     let mut mounts: Vec<Mount> = Vec::new();
     for line in mountinfo.lines() {
-        // The fields before the lone dash vary in number; none of them can contain a space.
+        // The number of fields before the lone dash varies; none of them can contain a space.
         let Some((before, after)) = line.split_once(" - ") else {
             continue;
         };
@@ -278,7 +281,7 @@ fn parse_mounts(mountinfo: &str) -> Vec<Mount> {
             continue;
         };
         let mount_point = unescape(mount_point);
-        // What was mounted there, or below, can no longer be reached.
+        // Earlier mounts at this place, or below it, can no longer be reached.
         if mount_point != "/" {
             mounts.retain(|m| !Path::new(&m.mount_point).starts_with(&mount_point));
         }
@@ -311,7 +314,7 @@ fn parse_mounts(mountinfo: &str) -> Vec<Mount> {
     mounts
 }
 
-/// Undoes the `\040` that the kernel writes for blanks, tabs, line breaks and backslashes.
+/// Decodes the `\040` that the kernel writes for blanks, tabs, line breaks and backslashes.
 fn unescape(field: &str) -> String {
     let mut text = String::with_capacity(field.len());
     let mut rest = field;

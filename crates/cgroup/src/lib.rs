@@ -5,22 +5,23 @@
 //!  what is where    pure, printable             one directory per hierarchy
 //! ```
 //!
-//! What holds:
-//! - Nothing is written but below a directory that this crate made, with two exceptions above it: on v2 controllers may
-//!   have to be enabled in `cgroup.subtree_control`, and on v1 a cpuset without processors gets its parent's.
-//! - Only the hierarchies are touched that a limit needs, unless a request says `all`: each v1 controller costs a
-//!   mkdir, a move and an rmdir.
+//! Invariants:
+//! - Nothing is written but below a directory that this crate made, with two exceptions above it: on v2 controllers
+//!   may have to be enabled in `cgroup.subtree_control`, and on v1 a cpuset without processors gets its parent's.
+//! - Only hierarchies that a limit needs are touched, unless a request says `all`: each v1 controller costs a mkdir,
+//!   a move and an rmdir.
 //! - A group is named from the container's id and lies below the caller's own cgroup, so that the caller's limits
-//!   hold for its containers too. On v2 a cgroup with processes cannot hand out controllers, which the caller's own
-//!   almost always has; there it is the nearest ancestor that can, and between the two is a group `tote` that hands out
-//!   what systemd would take back. Without root this works where systemd has
-//!   delegated a subtree and the caller is inside it; the caller itself is never moved, unless it asks to be
-//!   ([`make_room`]).
-//! - What the host forbids is one [`Warning`] that names every lost limit, or an [`Error`], as [`Policy`] says.
+//!   hold for its containers too. On v2 a cgroup with processes cannot hand out controllers, and the caller's own
+//!   almost always has some; there the parent is the nearest ancestor that can, and between it and the container's
+//!   group is a group `tote` that hands out the controllers which systemd would take back. Without root this works if
+//!   systemd has delegated a subtree and the caller is inside it; the caller itself is never moved, unless it asks to
+//!   be ([`make_room`]).
+//! - Limits that the host forbids become one [`Warning`] that names every lost limit, or an [`Error`], as [`Policy`]
+//!   says.
 //!
-//! It is *not* a client of systemd (a `slice:prefix:name` path becomes the plain path that systemd would use), does
-//! not load the device program that it writes ([`device_program`]; that takes bpf(2)), and keeps no state: what has
-//! to be known later is in [`Cgroup::record`].
+//! The crate is *not* a client of systemd (a `slice:prefix:name` path becomes the plain path that systemd would use),
+//! does not load the device program that it makes ([`device_program`]; that takes bpf(2)), and keeps no state:
+//! [`Cgroup::record`] has everything that must be known later.
 //!
 //! cgroups(7), and Documentation/admin-guide/cgroup-v1 and cgroup-v2.rst of the kernel.
 

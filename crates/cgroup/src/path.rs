@@ -1,69 +1,69 @@
 use std::path::{Component, Path, PathBuf};
 use thiserror::Error;
 
-/// Why a string cannot name a cgroup.
+/// Reason why a string cannot name a cgroup.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum PathError {
-    /// A container id with something else than letters, digits and `_ . + -`, or one that begins with a mark.
+    /// A container id has a character other than letters, digits and `_ . + -`, or begins with a mark.
     #[error(
         "name a cgroup after {0:?}: a container id is letters, digits and _.+-, and begins with a letter or digit"
     )]
     Id(String),
-    /// Nothing is left of the path.
+    /// The path is empty.
     #[error("name a cgroup: the path {0:?} is empty")]
     Empty(String),
-    /// A byte that the kernel refuses in a cgroup's name.
+    /// The path has a byte that the kernel refuses in a cgroup's name.
     #[error("name a cgroup: the path {0:?} has a line break or a NUL byte")]
     Byte(String),
-    /// Longer than a path or a name can be.
+    /// The path, or a name in it, is too long.
     #[error("name a cgroup: the path has {bytes} bytes, or a name of more than {NAME_MAX}")]
     TooLong {
-        /// The whole path's length.
+        /// Length of the whole path.
         bytes: usize,
     },
-    /// Not the `slice:prefix:name` that systemd's form demands.
+    /// The text is not the `slice:prefix:name` of systemd's form.
     #[error("name a cgroup: {0:?} is not a valid slice")]
     Slice(String),
 }
 
-/// The kernel's limit for one name.
+/// The kernel's limit for a name, in bytes.
 const NAME_MAX: usize = 255;
-/// Leaves room for a mount point and a control file's name below PATH_MAX.
+/// Limit of a path in bytes; leaves room for a mount point and a control file's name below PATH_MAX.
 const PATH_MAX: usize = 3072;
-/// Names tote's groups where they are not named otherwise, and keeps them from being taken for a control file.
+/// Prefix of tote's groups that have no other name; keeps them from being taken for a control file.
 const PREFIX: &str = "tote-";
 
-/// Between a cgroup of systemd's and a container's, on v2. systemd takes back controllers that it has not handed out itself
-/// (at `daemon-reload`, and whenever a unit beside comes or goes) unless a group below hands them out in turn, which one
-/// with processes cannot.
+/// Group between a cgroup of systemd and a container's, on v2. systemd takes back controllers that it has not handed
+/// out itself (at `daemon-reload`, and whenever a neighbouring unit comes or goes) unless a group below hands them
+/// out in turn, and a group with processes cannot do that.
 const HOLDER: &str = "tote";
 
-/// Where a container's cgroup is, in every hierarchy; never leads out of where it starts.
+/// Place of a container's cgroup, in every hierarchy; never leads out of its starting point.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CgroupPath {
     pub(crate) path: PathBuf,
     pub(crate) start: Start,
 }
 
-/// What a path is counted from.
+/// Starting point of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Start {
-    /// The caller's own cgroup; on v2 the nearest ancestor that can have the controllers enabled.
+    /// Caller's own cgroup; on v2 the nearest ancestor that can have the controllers enabled.
     Near,
-    /// As `cgroupsPath` without a leading slash: the caller's own cgroup, on v2 its parent.
+    /// Starting point of `cgroupsPath` without a leading slash: the caller's own cgroup, on v2 its parent.
     Own,
-    /// The root of the hierarchy.
+    /// Root of the hierarchy.
     Root,
 }
 
 impl CgroupPath {
-    /// `tote-<id>`, one level below the caller's own cgroup; on v2 two, below the group `tote`, where controllers have to be
-    /// held.
+    /// Returns `tote-<id>`, one level below the caller's own cgroup; on v2 two, below the group `tote`, if
+    /// controllers have to be held.
     ///
-    /// Elsewhere one level and not two: each costs a mkdir and an rmdir per controller.
+    /// Elsewhere it is one level and not two: each costs a mkdir and an rmdir for each controller.
     ///
     /// # Errors
-    /// The id is not one: see [`PathError::Id`].
+    /// The id is invalid: see [`PathError::Id`].
     pub fn from_id(id: &str) -> Result<Self, PathError> {
         if !id.starts_with(|c: char| c.is_ascii_alphanumeric()) {
             return Err(PathError::Id(id.chars().take(NAME_MAX).collect()));
@@ -71,7 +71,7 @@ impl CgroupPath {
         Self::from_name(&format!("{PREFIX}{id}"))
     }
 
-    /// The same below the group `tote`; a path that was not made by [`CgroupPath::from_id`] stays as it is.
+    /// Returns the path below the group `tote`; a path that was not made by [`CgroupPath::from_id`] stays unchanged.
     #[must_use]
     pub fn held(&self) -> Self {
         let ours = self.start == Start::Near
@@ -90,11 +90,11 @@ impl CgroupPath {
         }
     }
 
-    /// A group of just that name where [`CgroupPath::from_id`] would put one: OCI runtimes name theirs after the id
-    /// alone, and callers look for them. It may be one that exists.
+    /// Returns a group of exactly that name in the place that [`CgroupPath::from_id`] would choose: OCI runtimes name
+    /// their groups after the id alone, and callers look for them. The group may exist already.
     ///
     /// # Errors
-    /// The name has something else than letters, digits and `_ . + -`, or is none.
+    /// The name is empty, or has a character other than letters, digits and `_ . + -`.
     pub fn from_name(name: &str) -> Result<Self, PathError> {
         let fits = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'+' | b'-');
         if !name.bytes().all(fits) || matches!(name, "" | "." | "..") {
@@ -109,12 +109,12 @@ impl CgroupPath {
         })
     }
 
-    /// The specification's `linux.cgroupsPath`, read as runc's cgroupfs driver reads it: absolute is from the root of
-    /// the hierarchy, anything else from the caller's own cgroup. `slice:prefix:name`, which is meant for systemd,
+    /// Parses the specification's `linux.cgroupsPath` as runc's cgroupfs driver does: an absolute path starts at the
+    /// root of the hierarchy, any other at the caller's own cgroup. `slice:prefix:name`, which is meant for systemd,
     /// becomes the plain path where systemd would have put the scope. `..` is resolved and stops at the start.
     ///
     /// # Errors
-    /// Nothing is left of the path, it is too long, or has a byte that no cgroup may have.
+    /// The path is empty or too long, or has a byte that is invalid in a cgroup's name.
     pub fn from_oci(text: &str) -> Result<Self, PathError> {
         if text.bytes().any(|b| b == b'\n' || b == 0) {
             return Err(PathError::Byte(text.chars().take(NAME_MAX).collect()));
@@ -151,20 +151,20 @@ impl CgroupPath {
         })
     }
 
-    /// The path without what it is counted from.
+    /// Returns the path without its starting point.
     #[must_use]
     pub fn as_path(&self) -> &Path {
         &self.path
     }
 
-    /// Whether the user named the path, so that failing to create it is worth an error of its own.
+    /// True if the user named the path, so that failing to create it is worth an error of its own.
     #[must_use]
     pub fn is_explicit(&self) -> bool {
         self.start != Start::Near
     }
 }
 
-/// `a-b.slice` lies in `a.slice`: returns `a.slice/a-b.slice/`; `-.slice` is the root.
+/// Returns `a.slice/a-b.slice/` for `a-b.slice`, which lies in `a.slice`; `-.slice` is the root.
 fn expand_slice(slice: &str) -> Result<String, PathError> {
     let bad = || PathError::Slice(slice.to_owned());
     if slice == "-.slice" {

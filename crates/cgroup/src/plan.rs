@@ -1,4 +1,4 @@
-//! What will be done, before anything is: pure, printable, made once before a container starts.
+//! Plan of groups and writes: pure, printable, made once before a container starts.
 
 use crate::bpf::{BpfInsn, device_program};
 use crate::controllers::Controllers;
@@ -15,41 +15,41 @@ use std::path::{Path, PathBuf};
 use thiserror::Error;
 use tote_spec::Resources;
 
-/// Why a request cannot be met on any machine.
+/// Reason why a request is invalid on every machine.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum PlanError {
-    /// Device rules that cannot be carried out.
+    /// Device rules cannot be carried out.
     #[error(transparent)]
     Devices(#[from] DeviceError),
-    /// Beyond what the kernel takes; runc's wording.
+    /// The value is beyond the kernel's range; runc's wording.
     #[error("the {bound} allowed cpu-shares is {limit}")]
     Shares {
-        /// `maximum` or `minimum`.
+        /// Which bound: `maximum` or `minimum`.
         bound: &'static str,
-        /// It.
+        /// Value of the bound.
         limit: u64,
     },
-    /// Not from 0 to 100.
+    /// The value is not from 0 to 100.
     #[error("invalid memory swappiness value: {0} (valid range is 0-100)")]
     Swappiness(u64),
-    /// Swap and memory do not go together.
-    #[error("set the swap limit to {swap}: {why}")]
+    /// Swap and memory limits contradict each other.
+    #[error("cannot set the swap limit to {swap}: {why}")]
     Swap {
-        /// What was asked for, memory and swap together.
+        /// Requested memory and swap together.
         swap: i64,
-        /// What is wrong.
+        /// Description of the fault.
         why: &'static str,
     },
-    /// A key of `unified` that is not a control file's name.
+    /// A key of `unified` is not a control file's name.
     #[error("unified resource {0:?} must be a file name of the form CONTROLLER.PARAMETER (no slashes)")]
     UnifiedKey(String),
-    /// A size of huge pages that would lead to another file.
+    /// A size of huge pages would lead to another file.
     #[error("invalid huge page size {0:?}")]
     PageSize(String),
-    /// A key of `unified` whose controller is not in v2; the first two words are runc's.
+    /// A key of `unified` has a controller that is not in v2; the first two words are runc's.
     #[error("invalid configuration: cannot use unified resource {0:?}, its controller is on cgroup v1 here")]
     NoUnified(String),
-    /// A limit that no mounted hierarchy has; runc's wording.
+    /// No mounted hierarchy has this limit; runc's wording.
     #[error("cannot set {0} limit: container could not join or create cgroup")]
     NoController(String),
 }
@@ -57,35 +57,35 @@ pub enum PlanError {
 /// Controllers that v2 never got.
 const V1_ONLY: Controllers = Controllers::NET_CLS.union(Controllers::NET_PRIO);
 
-/// What every unit of systemd's has enabled, unless it was told otherwise.
+/// Controllers that every unit of systemd has enabled by default.
 const KEPT_BY_SYSTEMD: Controllers = Controllers::MEMORY.union(Controllers::PIDS);
 
-/// What to do about a limit that the host forbids or lacks.
+/// Treatment of a limit that the host forbids or lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
-    /// As an engine for people: the container runs, one warning says what it lacks.
+    /// For an engine that people use: the container runs, and one warning names the limits that it lacks.
     Warn,
-    /// As an OCI runtime: an error, except for devices and absent limits of a caller without permission.
+    /// For an OCI runtime: an error, except for devices and absent limits of a caller without permission.
     Strict,
 }
 
-/// What is asked for.
+/// Requested limits and their place.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
-    /// Where.
+    /// Place of the group.
     pub path: &'a CgroupPath,
-    /// The limits.
+    /// Limits.
     pub resources: &'a Resources,
     /// Controllers wanted besides those that the limits need, such as FREEZER to pause or MEMORY for statistics.
     pub also: Controllers,
-    /// A group in every hierarchy there is, as other OCI runtimes make them.
+    /// True for a group in every existing hierarchy, as other OCI runtimes make them.
     pub all: bool,
-    /// What to do about limits that cannot be had.
+    /// Treatment of limits that are unavailable.
     pub policy: Policy,
 }
 
 impl<'a> Request<'a> {
-    /// The fewest groups that carry `resources`, with warnings.
+    /// Asks for the fewest groups that carry `resources`, with warnings.
     #[must_use]
     pub fn new(path: &'a CgroupPath, resources: &'a Resources) -> Self {
         Self {
@@ -110,46 +110,46 @@ pub struct Plan {
     program: Option<Vec<BpfInsn>>,
 }
 
-/// A group of one v1 hierarchy.
+/// Group of one v1 hierarchy.
 #[derive(Clone, Debug)]
 pub(crate) struct Group {
     pub(crate) controllers: Controllers,
-    /// Exists already.
+    /// Directory that exists already.
     pub(crate) base: PathBuf,
-    /// Below the base.
+    /// Path below the base.
     pub(crate) path: PathBuf,
     pub(crate) writes: Vec<Write>,
 }
 
-/// The group of the v2 hierarchy.
+/// Group of the v2 hierarchy.
 #[derive(Clone, Debug)]
 pub(crate) struct Unified {
     pub(crate) mount_point: PathBuf,
     pub(crate) own_path: PathBuf,
     pub(crate) path: CgroupPath,
-    /// To be enabled above it.
+    /// Controllers to be enabled above it.
     pub(crate) needed: Controllers,
-    /// Enable whatever there is.
+    /// True if all available controllers are enabled.
     pub(crate) all: bool,
     pub(crate) writes: Vec<Write>,
 }
 
 impl Plan {
-    /// The directory that each v1 hierarchy will have for it, with the controllers there.
+    /// Returns the future directory in each v1 hierarchy, with the controllers there.
     pub fn v1_directories(&self) -> impl Iterator<Item = (Controllers, PathBuf)> {
         self.v1
             .iter()
             .map(|group| (group.controllers, group.base.join(&group.path)))
     }
 
-    /// Whether there will be a group in v2.
+    /// True if a group in v2 will be made.
     #[must_use]
     pub fn uses_v2(&self) -> bool {
         self.v2.is_some()
     }
 
-    /// The device program for the v2 group's directory: load it as `BPF_PROG_TYPE_CGROUP_DEVICE` and attach it as
-    /// `BPF_CGROUP_DEVICE`. None if there are no rules or v1 carries them.
+    /// Returns the device program for the v2 group's directory: load it as `BPF_PROG_TYPE_CGROUP_DEVICE` and attach
+    /// it as `BPF_CGROUP_DEVICE`. `None` without rules, or if v1 carries them.
     #[must_use]
     pub fn device_program(&self) -> Option<&[BpfInsn]> {
         self.program.as_deref()
@@ -158,7 +158,8 @@ impl Plan {
 
 /// Plans the groups for `request`: pure, touches nothing.
 ///
-/// Each controller is used where it is: v1 before v2, because a hybrid machine has in v2 only what v1 has not.
+/// Each controller is used in its version: v1 before v2, because a hybrid machine has in v2 only controllers that v1
+/// has not.
 ///
 /// # Errors
 /// A value that is wrong everywhere; under [`Policy::Strict`] also a limit whose controller is not mounted.
@@ -280,7 +281,7 @@ fn unified(
     })
 }
 
-/// The writes that lead from `now` to `access`.
+/// Returns the writes that lead from `now` to `access`.
 pub(crate) fn device_writes(access: &Access, now: &Access) -> impl Iterator<Item = Write> {
     access.lines_from(now).into_iter().map(|(allow, value)| Write {
         controllers: Controllers::DEVICES,
@@ -292,7 +293,7 @@ pub(crate) fn device_writes(access: &Access, now: &Access) -> impl Iterator<Item
     })
 }
 
-/// The controllers that at least one limit in `resources` is for, devices apart.
+/// Returns the controllers that at least one limit in `resources` is for, devices apart.
 pub(crate) fn limited(resources: &Resources) -> Controllers {
     let every = Controllers::from_list("cpu,cpuset,memory,blkio,pids,hugetlb,rdma,net_cls,net_prio", ',');
     let mut writes = Writes::for_controllers(every);
@@ -316,7 +317,7 @@ fn missing(
         absent
     };
     for name in absent.v1_names() {
-        // v2 has no such thing at all, and runc ignores them there.
+        // v2 does not have these at all, and runc ignores them there.
         if policy == Policy::Strict && layout.v2.is_none() {
             return Err(PlanError::NoController(name.to_owned()));
         }
@@ -325,7 +326,7 @@ fn missing(
     Ok(())
 }
 
-/// Keys of `unified` whose controller is v1's to set, or all of them where there is no v2.
+/// Reports keys of `unified` whose controller is in v1, or all of them without v2.
 fn missing_keys(
     resources: &Resources,
     layout: &Layout,
@@ -344,7 +345,7 @@ fn missing_keys(
     Ok(())
 }
 
-/// What v1 could do and v2 cannot; runc leaves these out without a word.
+/// Reports limits that v1 has and v2 has not; runc leaves these out silently.
 fn not_in_v2(resources: &Resources, losses: &mut Losses) {
     if let Some(memory) = &resources.memory {
         let lost = [
@@ -364,7 +365,7 @@ fn not_in_v2(resources: &Resources, losses: &mut Losses) {
     }
 }
 
-/// Refuses values that no kernel takes, or moves them into range where a warning is enough.
+/// Refuses values that no kernel takes, or moves them into range if a warning suffices.
 pub(crate) fn checked(
     resources: &Resources,
     policy: Policy,
@@ -387,7 +388,7 @@ pub(crate) fn checked(
             return Err(PlanError::Swappiness(value));
         }
         let (limit, swap) = (memory.limit.unwrap_or(0), memory.swap.unwrap_or(0));
-        // v1 can set swap beside an old memory limit; for v2 the difference of the two is wanted.
+        // v1 can set swap beside an old memory limit; v2 needs the difference of the two.
         if limit != 0 || !in_v1.contains(Controllers::MEMORY) {
             convert::swap_max(swap, limit).map_err(|why| PlanError::Swap { swap, why })?;
         }
@@ -422,7 +423,7 @@ pub(crate) fn checked(
 }
 
 impl Unified {
-    /// What is between the parent and the group, where the path was not the user's.
+    /// Returns the directory between the parent and the group, unless the user chose the path.
     pub(crate) fn holder(&self, parent: &Path) -> Option<PathBuf> {
         let between = self
             .path
@@ -434,7 +435,7 @@ impl Unified {
             .map(|path| parent.join(path))
     }
 
-    /// Directories in which the group may be made, the best first.
+    /// Returns directories in which the group may be made, the best first.
     pub(crate) fn parents(&self) -> Vec<PathBuf> {
         let own = self.mount_point.join(&self.own_path);
         match self.path.start {

@@ -1,4 +1,4 @@
-//! What is noted of groups before they are made, and what is done with a note of groups that may never have been.
+//! Records of groups before they are made, and uses of records whose groups may never have been made.
 
 use crate::cgroup::Cgroup;
 use crate::layout::Layout;
@@ -9,8 +9,8 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 impl Plan {
-    /// Where the groups will be, in the form of [`Cgroup::record`]: for whoever has to find them should this process die
-    /// while it makes them. [`Cgroup::open`] leaves out those that were not made.
+    /// Returns the future places of the groups, in the form of [`Cgroup::record`], so that they can be found if this
+    /// process dies while it makes them. [`Cgroup::open`] leaves out groups that were not made.
     #[must_use]
     pub fn record(&self) -> String {
         let mut record = String::new();
@@ -42,8 +42,8 @@ impl Plan {
 }
 
 impl Layout {
-    /// Makes the groups that a record names the caller's own, as far as they are there: what is planned then lies below
-    /// them, in those hierarchies.
+    /// Takes the existing groups of a record as the caller's own: groups planned afterwards lie below them, in those
+    /// hierarchies.
     pub fn enter(&mut self, group: &Cgroup) {
         for dir in &group.dirs {
             let v1 = self.v1.iter_mut().filter(|_| !dir.is_v2);
@@ -59,12 +59,12 @@ impl Layout {
     }
 }
 
-/// Whether nothing is at that path. What cannot be looked at may be there.
+/// True if nothing exists at that path. If looking fails, something may be there.
 pub(crate) fn is_absent(path: &Path) -> bool {
     path.try_exists().is_ok_and(|found| !found)
 }
 
-/// Removes the directories above groups that a record says were missing before, as far as they are empty: the groups
+/// Removes the directories above groups that were missing before according to a record, if they are empty: the groups
 /// themselves may never have been made.
 pub fn remove_above(record: &str) {
     for line in record.lines() {
@@ -112,7 +112,7 @@ mod tests {
         std::fs::create_dir_all(&group).unwrap();
         let opened = Cgroup::open(&record).unwrap();
         assert!(opened.paths().any(|(_, path)| path == group));
-        // What is planned inside of it lies below it.
+        // A group planned inside it lies below it.
         let mut inside = layout(root);
         inside.enter(&opened);
         let path = CgroupPath::from_id("member").unwrap();
@@ -124,7 +124,7 @@ mod tests {
                 .v1_directories()
                 .any(|(_, path)| path == group.join("tote-member"))
         );
-        // What was there before stays.
+        // Directories that existed before stay.
         std::fs::remove_dir(&group).unwrap();
         remove_above(&record);
         assert!(

@@ -1,4 +1,4 @@
-//! Room in a cgroup that was delegated: its processes go down into a leaf, so that it can hand out controllers.
+//! Room in a delegated cgroup: its processes are moved down into a leaf, so that it can hand out controllers.
 
 use crate::Layout;
 use crate::error::Error;
@@ -7,12 +7,12 @@ use rustix::fd::AsFd as _;
 use rustix::fs::{Mode, mkdirat};
 use rustix::io::Errno;
 
-/// The leaf, named as podman's.
+/// Name of the leaf, as podman's.
 const LEAF: &str = "supervisor";
 
-/// Moves the calling process down into a leaf of its own v2 cgroup, where it is alone there: groups that are made then have
-/// that cgroup for their parent, and lie within what was delegated. Where there is no v2, or others are there, nothing
-/// happens. Gives whether it was moved; what was read of the layout before is true no longer then.
+/// Moves the calling process down into a leaf of its own v2 cgroup if it is alone there: groups made afterwards then
+/// have that cgroup for their parent, and lie within the delegated part. Without v2, or beside other processes, it
+/// does nothing. True if the process was moved; a layout read before is outdated then.
 ///
 /// # Errors
 /// The cgroup was not delegated, or cannot be written to.

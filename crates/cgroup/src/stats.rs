@@ -1,11 +1,11 @@
-//! What a group uses.
+//! Resource use of a group.
 
 use crate::cgroup::{Cgroup, Dir};
 use crate::controllers::Controllers;
 use crate::error::Error;
 use std::collections::BTreeMap;
 
-/// What a group has used, as far as its hierarchies tell: absent controllers leave zeros and nones.
+/// Resource use of a group, as far as its hierarchies count it: values of absent controllers are 0 or `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Processor time.
@@ -21,17 +21,17 @@ pub struct Stats {
 /// Processor time, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuStats {
-    /// All of it.
+    /// Total.
     pub usage_ns: u64,
-    /// In user mode.
+    /// Part in user mode.
     pub user_ns: u64,
-    /// In the kernel.
+    /// Part in the kernel.
     pub system_ns: u64,
     /// Periods of the quota that have passed.
     pub periods: u64,
-    /// Those in which the group had to wait.
+    /// Number of periods in which the group had to wait.
     pub throttled_periods: u64,
-    /// How long it waited.
+    /// Total time that it waited.
     pub throttled_ns: u64,
 }
 
@@ -40,26 +40,26 @@ pub struct CpuStats {
 pub struct MemoryStats {
     /// In use, page cache included.
     pub usage: u64,
-    /// The most that was in use; none before Linux 5.19 on v2.
+    /// Highest usage so far; `None` before Linux 5.19 on v2.
     pub peak: Option<u64>,
-    /// None if unlimited.
+    /// Limit; `None` if unlimited.
     pub limit: Option<u64>,
     /// Times that the limit was reached.
     pub failures: u64,
     /// Swap alone.
     pub swap_usage: Option<u64>,
-    /// Limit of memory and swap together, as v1 counts; none if unlimited or not accounted.
+    /// Limit of memory and swap together, as v1 counts; `None` if unlimited or not accounted.
     pub swap_limit: Option<u64>,
     /// Kernel memory.
     pub kernel_usage: Option<u64>,
     /// Processes killed for want of memory.
     pub oom_kills: u64,
-    /// `memory.stat` as it is; the names differ between v1 and v2.
+    /// Contents of `memory.stat`; the names differ between v1 and v2.
     pub detail: BTreeMap<String, u64>,
 }
 
 impl MemoryStats {
-    /// What `docker stats` shows: usage without the page cache that could be given back at once.
+    /// Returns the value that `docker stats` shows: usage without the page cache that could be freed at once.
     #[must_use]
     pub fn working_set(&self) -> u64 {
         let idle = self
@@ -73,33 +73,33 @@ impl MemoryStats {
 /// Processes and threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PidsStats {
-    /// There are.
+    /// Number of processes and threads.
     pub current: u64,
-    /// There may be; none if unlimited.
+    /// Limit of that number; `None` if unlimited.
     pub limit: Option<u64>,
 }
 
-/// What went to and from one block device.
+/// Transfers to and from one block device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IoStats {
     /// Bytes read.
     pub read_bytes: u64,
     /// Bytes written.
     pub write_bytes: u64,
-    /// Reads.
+    /// Number of reads.
     pub reads: u64,
-    /// Writes.
+    /// Number of writes.
     pub writes: u64,
 }
 
-/// v1 shows "no limit" as the largest number of whole pages.
+/// Value by which v1 shows "no limit": the largest number of whole pages.
 const V1_UNLIMITED: u64 = 0x7fff_ffff_ffff_0000;
 
 impl Cgroup {
     /// Reads everything: about a dozen files.
     ///
     /// # Errors
-    /// A file that is there cannot be read.
+    /// An existing file cannot be read.
     pub fn stats(&self) -> Result<Stats, Error> {
         let mut stats = Stats::default();
         if let Some(dir) = self.v2() {
@@ -131,13 +131,13 @@ impl Cgroup {
         Ok(stats)
     }
 
-    /// Whether the group counts processor time.
+    /// True if the group counts processor time.
     #[must_use]
     pub fn counts_cpu(&self) -> bool {
         self.v1(Controllers::CPUACCT).is_some() || self.v2().is_some()
     }
 
-    /// Processor time used, in nanoseconds: one file. 0 if nothing counts it.
+    /// Returns the used processor time, in nanoseconds: one file. 0 if it is not counted.
     #[must_use]
     pub fn cpu_usage(&self) -> u64 {
         if let Some(dir) = self.v1(Controllers::CPUACCT) {
@@ -150,7 +150,7 @@ impl Cgroup {
         value(&text, "usage_usec").saturating_mul(1000)
     }
 
-    /// How many processes were killed for want of memory: one file. 0 if nothing counts them.
+    /// Returns how many processes were killed for want of memory: one file. 0 if they are not counted.
     #[must_use]
     pub fn oom_kills(&self) -> u64 {
         let (dir, name) = match (self.v1(Controllers::MEMORY), self.v2()) {
@@ -162,7 +162,7 @@ impl Cgroup {
     }
 }
 
-/// A file whose controller may not be enabled.
+/// Reads a file; empty if it is missing because its controller is not enabled.
 fn optional(dir: &Dir, name: &str) -> Result<String, Error> {
     match dir.read(name) {
         Err(Error::Read { source, .. }) if source == rustix::io::Errno::NOENT => Ok(String::new()),
@@ -170,7 +170,7 @@ fn optional(dir: &Dir, name: &str) -> Result<String, Error> {
     }
 }
 
-/// The number behind `key` in a file of `key number` lines; 0 if it is not there.
+/// Returns the number after `key` in a file of `key number` lines; 0 if the key is missing.
 fn value(text: &str, key: &str) -> u64 {
     pairs(text)
         .find(|(found, _)| *found == key)
@@ -260,7 +260,7 @@ fn device(number: &str) -> Option<(u32, u32)> {
     Some((major.parse().ok()?, minor.parse().ok()?))
 }
 
-/// `8:0 rbytes=1 wbytes=2 rios=3 wios=4 …`
+/// Parses `8:0 rbytes=1 wbytes=2 rios=3 wios=4 …`.
 fn v2_io(text: &str, io: &mut BTreeMap<(u32, u32), IoStats>) {
     for line in text.lines() {
         let mut words = line.split(' ');
@@ -281,7 +281,7 @@ fn v2_io(text: &str, io: &mut BTreeMap<(u32, u32), IoStats>) {
     }
 }
 
-/// `8:0 Read 4096`; throttling counts what no other policy of the block layer does.
+/// Parses `8:0 Read 4096`; the throttling policy counts operations that other policies of the block layer do not.
 fn v1_io(dir: &Dir, io: &mut BTreeMap<(u32, u32), IoStats>) -> Result<(), Error> {
     let bytes = optional(dir, "blkio.throttle.io_service_bytes_recursive")?;
     let operations = optional(dir, "blkio.throttle.io_serviced_recursive")?;

@@ -1,4 +1,4 @@
-//! Groups below a group: who is in them, and taking them down.
+//! Groups below a group: their members, and their removal.
 
 use crate::cgroup::Cgroup;
 use crate::error::Error;
@@ -10,12 +10,13 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// A killed process leaves its group within microseconds, or milliseconds on a loaded machine.
+/// First interval of waiting: a killed process leaves its group within microseconds, or milliseconds on a loaded
+/// machine.
 const FIRST_WAIT: Duration = Duration::from_micros(50);
 const LONGEST_WAIT: Duration = Duration::from_millis(20);
-/// As long as runc tries.
+/// Time after which removal is given up, as in runc.
 const GIVE_UP: Duration = Duration::from_secs(1);
-/// More groups than this in one container are taken for an attack on the remover.
+/// Bound of the groups in one container: more are taken for an attack on the remover.
 const MAX_GROUPS: usize = 100_000;
 
 /// Adds every process in `dir` and below to `pids`.
@@ -29,7 +30,7 @@ pub(crate) fn members(dir: &Path, pids: &mut BTreeSet<i32>) -> Result<(), Error>
         };
         let procs = file::open_dir(&path).and_then(|fd| file::read_at(fd.as_fd(), "cgroup.procs"));
         match procs {
-            // 0 is a process that this PID namespace cannot see.
+            // The kernel shows 0 for a process that this PID namespace cannot see.
             Ok(text) => pids.extend(
                 text.lines()
                     .filter_map(|l| l.parse().ok())
@@ -49,10 +50,10 @@ pub(crate) fn members(dir: &Path, pids: &mut BTreeSet<i32>) -> Result<(), Error>
     Ok(())
 }
 
-/// The groups in a group; none in one that is gone by now.
+/// Returns the groups in a group; none if it has been removed.
 ///
 /// # Errors
-/// Why it cannot be listed: a list that ends too early would hide processes.
+/// Errors of listing: an incomplete list would hide processes.
 fn children(dir: &Path) -> Result<Vec<PathBuf>, Errno> {
     let list = || {
         let mut dirs = Vec::new();
@@ -73,16 +74,17 @@ fn children(dir: &Path) -> Result<Vec<PathBuf>, Errno> {
 
 impl Cgroup {
     /// Removes the group and every group below it from every hierarchy, and the directories above that were made for
-    /// it, if nothing else uses them by now. What is gone already is no error, so it can be repeated.
+    /// it, if they are empty. Missing groups are not an error, so it can be repeated.
     ///
     /// # Errors
-    /// Processes are still in it after a second (EBUSY), or the caller may not. All hierarchies are tried first.
+    /// Processes are still in it after a second (EBUSY), or the caller lacks the permission. All hierarchies are
+    /// tried first.
     pub fn remove(&self) -> Result<(), Error> {
         let mut result = Ok(());
         for dir in &self.dirs {
             match remove_tree(&dir.path) {
                 Ok(()) => {
-                    // Busy or gone: another container's by now.
+                    // A busy or missing directory belongs to another container now.
                     dir.path
                         .ancestors()
                         .skip(1)
@@ -130,8 +132,8 @@ fn remove_when_empty(group: &Path, deadline: Instant) -> Result<(), Errno> {
     }
 }
 
-/// Waits for the kernel to finish with dying processes, of which it tells nobody: v1 has no event for it, and v2's
-/// `populated 0` comes before the last task lets go of the group.
+/// Waits for the kernel to finish with dying processes, which it does not report: v1 has no event for it, and v2's
+/// `populated 0` comes before the last task leaves the group.
 #[allow(
     clippy::disallowed_methods,
     reason = "nothing can be waited on here: see above"

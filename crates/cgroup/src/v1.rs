@@ -4,7 +4,7 @@ use crate::controllers::Controllers;
 use crate::write::{Absent, Writes};
 use tote_spec::{BlockIo, Cpu, Memory, Resources, ThrottleDevice};
 
-/// Appends everything that v1 has a file for, but for devices, which need to know what is in force.
+/// Appends everything that v1 has a file for, except devices, which depend on the rules in force.
 pub(crate) fn writes(resources: &Resources, out: &mut Writes) {
     if let Some(cpu) = &resources.cpu {
         cpuset(cpu, out);
@@ -52,7 +52,8 @@ pub(crate) fn writes(resources: &Resources, out: &mut Writes) {
     rdma(resources, out);
 }
 
-/// -1 and below are no limit. 0 is 1, as runc and systemd have it: a group of no processes could never start one.
+/// Formats a limit: -1 and below are no limit; 0 becomes 1, as in runc and systemd, since a group of 0 processes
+/// could never start one.
 pub(crate) fn pids_max(limit: i64) -> String {
     if limit < 0 {
         "max".to_owned()
@@ -61,7 +62,7 @@ pub(crate) fn pids_max(limit: i64) -> String {
     }
 }
 
-/// The file and its format are the same in both versions.
+/// Appends RDMA limits; file and format are the same in both versions.
 pub(crate) fn rdma(resources: &Resources, out: &mut Writes) {
     for (device, limits) in &resources.rdma {
         let mut line = device.clone();
@@ -94,7 +95,7 @@ fn processor(cpu: &Cpu, out: &mut Writes) {
     if let Some(shares) = cpu.shares.filter(|&shares| shares != 0) {
         out.push(set, "cpu shares", "cpu.shares", shares.to_string());
     }
-    // Each of these is refused (EINVAL) while it does not fit another's old value; what is refused is tried again
+    // Each of these is refused (EINVAL) while it does not fit another's old value; refused values are tried again
     // after the rest, so one fixed order serves every change.
     if let Some(period) = cpu.period.filter(|&period| period != 0) {
         out.push(set, "cpu period", "cpu.cfs_period_us", period.to_string());
@@ -131,7 +132,7 @@ fn memory(memory: &Memory, out: &mut Writes) {
     let set = Controllers::MEMORY;
     let (limit, swap) = (memory.limit.unwrap_or(0), memory.swap.unwrap_or(0));
     // limit <= memsw holds in the kernel at every moment: raising both needs memsw first, lowering both the limit
-    // first. The one that is out of order gets EINVAL and is tried again after the other.
+    // first. The value in the wrong order gets EINVAL and is tried again after the other.
     if limit != 0 {
         out.push(set, "memory", "memory.limit_in_bytes", limit.to_string());
     }
@@ -159,7 +160,7 @@ fn memory(memory: &Memory, out: &mut Writes) {
             soft.to_string(),
         );
     }
-    // `kernel` has no file any more (Linux 5.16), and runc ignores it where it still has one.
+    // `kernel` has no file any more (Linux 5.16), and runc ignores it on kernels that still have one.
     if let Some(tcp) = memory.kernel_tcp.filter(|&tcp| tcp != 0) {
         let file = "memory.kmem.tcp.limit_in_bytes";
         out.push_or(set, "kernel tcp memory", file, tcp.to_string(), Absent::Ignore);

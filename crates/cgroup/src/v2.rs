@@ -1,4 +1,4 @@
-//! The specification's resources, which are v1's words, as v2's files.
+//! The specification's resources, in v1's terms, as v2's files.
 
 use crate::controllers::Controllers;
 use crate::convert::{SwapMax, io_weight_from_blkio, swap_max, weight_from_shares};
@@ -6,7 +6,7 @@ use crate::v1::{pids_max, rdma};
 use crate::write::{Absent, Write, Writes};
 use tote_spec::{BlockIo, Cpu, Memory, Resources, ThrottleDevice};
 
-/// What the kernel documents for `cpu.max` where only a quota is given.
+/// Period that the kernel documents for `cpu.max` if only a quota is given, in microseconds.
 const DEFAULT_PERIOD: u64 = 100_000;
 
 /// Appends everything that v2 has a file for; devices are a program there. The pair of memory and swap must have been
@@ -46,13 +46,13 @@ pub(crate) fn writes(resources: &Resources, out: &mut Writes) {
     rdma(resources, out);
 }
 
-/// The controller of a control file by its name; `cgroup.*` files need none.
+/// Returns the controller of a control file by its name; `cgroup.*` files need none.
 pub(crate) fn key_controller(key: &str) -> Option<Controllers> {
     key.split_once('.')
         .and_then(|(name, _)| Controllers::from_name(name))
 }
 
-/// The controllers behind the keys of `unified`.
+/// Returns the controllers of the keys of `unified`.
 pub(crate) fn unified_controllers(resources: &Resources) -> Controllers {
     resources
         .unified
@@ -61,7 +61,7 @@ pub(crate) fn unified_controllers(resources: &Resources) -> Controllers {
         .fold(Controllers::NONE, Controllers::union)
 }
 
-/// Appends the files named by the user, one write per line of the value, as the kernel wants it.
+/// Appends the files named by the user, one write for each line of the value, as the kernel wants it.
 pub(crate) fn unified_writes(resources: &Resources, in_v1: Controllers, out: &mut Writes) {
     for (key, value) in &resources.unified {
         let controllers = key_controller(key).unwrap_or(Controllers::NONE);
@@ -90,7 +90,7 @@ fn bytes(value: i64) -> String {
 fn memory(memory: &Memory, out: &mut Writes) {
     let set = Controllers::MEMORY;
     let (limit, swap) = (memory.limit.unwrap_or(0), memory.swap.unwrap_or(0));
-    // Without swap accounting there is no file, and no swap to allow or forbid.
+    // Without swap accounting the file is missing, and no swap can be allowed or forbidden.
     match swap_max(swap, limit) {
         Ok(SwapMax::Max) => out.push_or(set, "memory swap", "memory.swap.max", "max", Absent::Ignore),
         Ok(SwapMax::Bytes(0)) => out.push_or(set, "memory swap", "memory.swap.max", "0", Absent::Ignore),
@@ -125,7 +125,7 @@ fn processor(cpu: &Cpu, out: &mut Writes) {
             weight_from_shares(shares).to_string(),
         );
     }
-    // Refused while it exceeds the old quota; tried again after cpu.max.
+    // The kernel refuses it while it exceeds the old quota; then it is tried again after cpu.max.
     if let Some(burst) = cpu.burst {
         out.push(set, "cpu burst", "cpu.max.burst", burst.to_string());
     }
@@ -141,8 +141,8 @@ fn processor(cpu: &Cpu, out: &mut Writes) {
     }
 }
 
-/// Quota and period are one value here and two in what an update says: where it has only one of them, the other stays
-/// what it is. `now` reads `cpu.max`; `None` where nothing is to be completed.
+/// Completes an update: quota and period are one value on v2 but two in an update. If the update has only one of
+/// them, the other keeps its present value. `now` reads `cpu.max`; `None` if nothing has to be completed.
 pub(crate) fn with_old_quota<E>(
     cpu: &Cpu,
     now: impl FnOnce() -> Result<String, E>,

@@ -1,31 +1,31 @@
 use crate::controllers::Controllers;
 use std::borrow::Cow;
 
-/// One value for one control file.
+/// Value for a control file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Write {
     pub(crate) controllers: Controllers,
     pub(crate) file: Cow<'static, str>,
     pub(crate) value: String,
-    /// What a user calls it: the word in a warning.
+    /// User's name of the limit: the word in a warning.
     pub(crate) limit: &'static str,
     pub(crate) absent: Absent,
-    /// Refuse a value below what this file says is in use.
+    /// File with the usage; a value below it is refused.
     pub(crate) usage: Option<&'static str>,
 }
 
-/// What to do where the kernel has no such file.
+/// Treatment of a missing file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Absent {
     /// The limit is lost.
     Fail,
-    /// There is nothing to limit.
+    /// The kernel has nothing to limit.
     Ignore,
     /// Another file has the same meaning, perhaps on another scale.
     Instead(&'static str, String),
 }
 
-/// The writes for one version, in the order in which they are made.
+/// Writes for one version, in the order in which they are made.
 #[derive(Debug, Default)]
 pub(crate) struct Writes {
     pub(crate) list: Vec<Write>,
@@ -33,7 +33,7 @@ pub(crate) struct Writes {
 }
 
 impl Writes {
-    /// Collects for `wanted` only; what other controllers are given is dropped.
+    /// Collects writes for `wanted` only; those for other controllers are dropped.
     pub(crate) fn for_controllers(wanted: Controllers) -> Self {
         Self {
             list: Vec::new(),

@@ -1,4 +1,5 @@
-//! Whole plans on directories that look like the three worlds: what is written where, without a kernel's opinion.
+//! Whole plans on directories that look like the three layouts: the values written to each file, without a kernel's
+//! opinion.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -69,7 +70,7 @@ const V2: [&str; 13] = [
     "memory.high",
 ];
 
-/// A directory per world, whose groups exist already with the files that a kernel would put there.
+/// Directory of a layout, whose groups exist already with the files that a kernel would make.
 struct World {
     dir: tempfile::TempDir,
     layout: Layout,

@@ -1,4 +1,4 @@
-//! Where a group is made on v2, on directories that look like a hierarchy of systemd's.
+//! Places of groups on v2, on directories that look like a hierarchy of systemd.
 #![allow(clippy::unwrap_used, reason = "a failing test may panic anywhere")]
 
 use std::fs;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use tote_cgroup::{Cgroup, CgroupPath, Hierarchy, Layout, Policy, Request, plan};
 use tote_spec::{Cpu, Pids, Resources};
 
-/// A hierarchy, of which the caller's own group is `own`, and the files in each group as a kernel would put them there.
+/// Makes a hierarchy in which the caller's own group is `own`, with the files in each group that a kernel would make.
 fn hierarchy(root: &Path, own: &str, groups: &[(&str, &[(&str, &str)])]) -> Layout {
     for (group, files) in groups {
         let dir = root.join(group);
@@ -71,12 +71,12 @@ fn a_group_with_processes_hands_out_nothing() {
     assert_eq!(place(&layout, &pids()), at("a/tote-web"));
     let enabled = fs::read_to_string(at("a/b/cgroup.subtree_control")).unwrap();
     assert_eq!(enabled, "", "it is left as it was");
-    // Somebody else has made it a threaded domain.
+    // Another process has made it a threaded domain.
     fs::write(at("a/b/cgroup.subtree_control"), "pids\n").unwrap();
     assert_eq!(place(&layout, &pids()), at("a/tote-web"));
 }
 
-/// systemd has memory and pids everywhere, and takes back the rest where nothing below has it enabled in turn.
+/// systemd has memory and pids everywhere, and takes back other controllers that no group below has enabled in turn.
 #[test]
 fn what_systemd_would_take_back_is_held() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! The same on the kernel's own v1, below the caller's cgroup, where root may do so.
+//! Plans on the kernel's own v1, below the caller's cgroup, if root may change it.
 
 #![expect(
     clippy::disallowed_methods,
@@ -21,7 +21,7 @@ const NEEDED: Controllers = Controllers::PIDS
     .union(Controllers::MEMORY)
     .union(Controllers::FREEZER);
 
-/// None, and a line that says so, where the machine cannot do it.
+/// Reads the layout; `None`, with a line that says so, if the machine cannot run the test.
 fn layout() -> Option<Layout> {
     let layout = Layout::read().unwrap();
     let writable = layout
@@ -36,7 +36,7 @@ fn layout() -> Option<Layout> {
     None
 }
 
-/// A group that is removed whatever the test comes to.
+/// Group that is removed whatever the test's result is.
 struct Group(Cgroup);
 
 impl Drop for Group {
@@ -72,7 +72,7 @@ fn processors_come_from_above_whoever_made_what_is_between() {
     };
     let name = format!("tote-test-between-{}", std::process::id());
     let between = cpuset.own_dir().join(&name);
-    // Somebody else's, as a pod's: nobody has given it processors, and its leaf is there already.
+    // It stands for another process's group, as a pod's: without processors, and with an existing leaf.
     std::fs::create_dir_all(between.join("leaf")).unwrap();
     let (path, nothing) = (
         CgroupPath::from_oci(&format!("{name}/leaf")).unwrap(),

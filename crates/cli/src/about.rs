@@ -23,7 +23,7 @@ pub(crate) fn info(parsed: &Parsed) -> ExitCode {
     }
 }
 
-/// As JSON for programs, with the fields that docker and podman have for the same, or as lines for people.
+/// Prints JSON for programs, with the fields that docker and podman use, or lines for people.
 fn show(parsed: &Parsed, value: &Value, others: impl FnOnce() -> Value) -> ExitCode {
     if let Some(format) = parsed.value("format") {
         let mut all = value.clone();

@@ -3,7 +3,7 @@
 use crate::print;
 use tote_options::Parsed;
 
-/// Whether it is to be done: `--force` says so, or somebody answers. No answer is no.
+/// True if `--force` is given or the user agrees. A missing answer counts as no.
 pub(crate) fn agreed(parsed: &Parsed, warning: &str) -> bool {
     if parsed.flag("force") {
         return true;

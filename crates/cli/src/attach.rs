@@ -45,7 +45,7 @@ fn logs(home: &Home, name: &str, parsed: &Parsed) -> Result<ExitCode, EngineErro
     })
 }
 
-/// podman's: of several, with the name of each in front.
+/// Prints the logs of several containers, as podman does, with the name of the container before each line.
 fn logs_of(home: &Home, parsed: &Parsed, options: &LogsOptions) -> Result<ExitCode, EngineError> {
     let mut of = Vec::new();
     for wanted in parsed.positionals() {
@@ -72,7 +72,7 @@ fn logs_of(home: &Home, parsed: &Parsed, options: &LogsOptions) -> Result<ExitCo
     Ok(code)
 }
 
-/// What of a log is wanted.
+/// Parses the options of `logs`.
 pub(crate) fn logs_options(parsed: &Parsed) -> Result<LogsOptions, EngineError> {
     let text = |option| {
         parsed
@@ -81,7 +81,7 @@ pub(crate) fn logs_options(parsed: &Parsed) -> Result<LogsOptions, EngineError> 
     };
     let tail = match text("tail").as_deref() {
         None | Some("all" | "") => None,
-        // docker's: less than none is all.
+        // docker's rule: a negative number means all.
         Some(number) if number.starts_with('-') && number[1..].parse::<u64>().is_ok() => None,
         Some(number) => Some(number.parse().map_err(|_| {
             EngineError::Usage(format!(
@@ -97,12 +97,12 @@ pub(crate) fn logs_options(parsed: &Parsed) -> Result<LogsOptions, EngineError> 
     })
 }
 
-/// Prints entries of logs, each stream to its own.
+/// Prints log entries, each stream to its own output.
 pub(crate) struct Printer {
     stdout: BufWriter<Stdout>,
     stderr: BufWriter<Stderr>,
     last: LogStream,
-    /// Whether somebody waits for each entry.
+    /// True if each entry is flushed at once, because the log is followed.
     at_once: bool,
     times: bool,
     details: bool,
@@ -120,10 +120,10 @@ impl Printer {
         }
     }
 
-    /// Prints an entry; `whose` is in front, where it says something.
+    /// Prints an entry, with `whose` before it unless that is empty.
     pub(crate) fn print(&mut self, whose: &str, entry: &LogEntry<'_>) -> std::io::Result<()> {
         if entry.stream != self.last {
-            // Where both go to one terminal, they are in order.
+            // Flush, so that both streams keep their order on one terminal.
             self.flush()?;
             self.last = entry.stream;
         }

@@ -11,13 +11,14 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ExitCode, Stdio};
 use std::sync::Arc;
+use tote_engine::ImagesError;
 use tote_engine::{
     Attestations, BuildContext, BuildEvent, BuildFault, BuildNamed, BuildOptions, BuildOutput, BuildRequest,
     BuiltImage, EngineError, NamedContext, Platform, RunOptions, SecretSource, Voice, WhenToPull, WholeFile,
 };
 use tote_options::{Parsed, UsageError};
 
-/// Why nothing was built.
+/// Why a build failed.
 enum Failed {
     Usage(UsageError),
     Engine(EngineError),
@@ -51,7 +52,7 @@ fn run(parsed: &Parsed) -> Result<ExitCode, Failed> {
     if is_check(parsed)? {
         return check(parsed, &request);
     }
-    // Where the result is standard output, everything else is said beside it.
+    // If the result goes to standard output, messages go to standard error.
     let beside = request.outputs.iter().any(BuildOutput::is_stdout);
     let tty = std::io::stdout().is_terminal() && parsed.value("progress").is_none_or(|how| how != "plain");
     let progress = Arc::new(Progress::new(request.quiet || beside, tty));
@@ -86,7 +87,8 @@ fn run(parsed: &Parsed) -> Result<ExitCode, Failed> {
     Ok(print(&text))
 }
 
-/// `--provenance`, `--sbom` and `--attest`; the short forms come after the long one, as in docker's builder.
+/// Parses `--provenance`, `--sbom` and `--attest`; as in docker's builder, the short forms are applied after the
+/// long one.
 fn attestations(parsed: &Parsed) -> Result<Attestations, Failed> {
     let mut wanted = Attestations::default();
     for text in parsed.texts("attest")? {
@@ -101,7 +103,7 @@ fn attestations(parsed: &Parsed) -> Result<Attestations, Failed> {
     Ok(wanted)
 }
 
-/// `--metadata-file`, with docker's names.
+/// Writes `--metadata-file`, with docker's names.
 fn note_metadata(parsed: &Parsed, built: &BuiltImage) -> Result<(), EngineError> {
     let Some(path) = parsed.value("metadata-file") else {
         return Ok(());
@@ -126,10 +128,14 @@ fn note_metadata(parsed: &Parsed, built: &BuiltImage) -> Result<(), EngineError>
         let names: Vec<String> = built.names.iter().map(ToString::to_string).collect();
         metadata["image.name"] = names.join(",").into();
     }
-    WholeFile::put("metadata-file", path.as_ref(), &format!("{metadata:#}\n"))
+    Ok(WholeFile::put(
+        "metadata-file",
+        path.as_ref(),
+        &format!("{metadata:#}\n"),
+    )?)
 }
 
-/// `--check` and `--call`.
+/// Parses `--check` and `--call`.
 fn is_check(parsed: &Parsed) -> Result<bool, Failed> {
     match parsed.text("call")? {
         Some("check" | "lint") => Ok(true),
@@ -138,7 +144,7 @@ fn is_check(parsed: &Parsed) -> Result<bool, Failed> {
     }
 }
 
-/// Says what a Dockerfile's author may want to change, in the form of docker's builder.
+/// Prints the warnings about a Dockerfile, in the form of docker's builder.
 fn check(parsed: &Parsed, request: &BuildRequest) -> Result<ExitCode, Failed> {
     let checked = tote_engine::check_build(&home(parsed)?, request)?;
     let mut text = String::new();
@@ -171,7 +177,8 @@ fn check(parsed: &Parsed, request: &BuildRequest) -> Result<ExitCode, Failed> {
     Ok(code)
 }
 
-/// Starts what clears up after this build should it be killed: this very program, out of reach of the terminal's keys.
+/// Starts a process that clears up if this build is killed: this very program, in a process group of its own, so
+/// that the terminal's keys do not reach it.
 fn guard(work: &Path) -> Option<Child> {
     #[expect(
         clippy::disallowed_methods,
@@ -183,11 +190,11 @@ fn guard(work: &Path) -> Option<Child> {
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null());
-    // Without it the next build clears up.
+    // If it cannot be started, the next build clears up.
     guard.process_group(0).spawn().ok()
 }
 
-/// `tote __build-guard DIR`
+/// Runs `tote __build-guard DIR`.
 pub(crate) fn guard_build(parsed: &Parsed) -> ExitCode {
     let work = parsed
         .positionals()
@@ -200,7 +207,7 @@ pub(crate) fn guard_build(parsed: &Parsed) -> ExitCode {
     }
 }
 
-/// A path of the command line's, whatever directory is current later.
+/// Makes a path of the command line absolute, so that it stays right in another working directory.
 fn absolute(option: &'static str, path: &Path) -> Result<PathBuf, EngineError> {
     std::path::absolute(path).map_err(|source| EngineError::File {
         option,
@@ -210,7 +217,7 @@ fn absolute(option: &'static str, path: &Path) -> Result<PathBuf, EngineError> {
     })
 }
 
-/// The files that are built: of a directory or an archive before those of an address that is written like it.
+/// Chooses the build's context. An existing directory or archive wins over an address that is written alike.
 fn context(parsed: &Parsed) -> Result<BuildContext, Failed> {
     let path = parsed.positionals().first().map(Path::new);
     let Some(path) = path.filter(|path| *path != Path::new("-")) else {
@@ -232,7 +239,7 @@ fn context(parsed: &Parsed) -> Result<BuildContext, Failed> {
         }
         return Ok(remote);
     }
-    // The file system's own answer: an error of the directory's says the rest.
+    // If metadata(2) fails, reading the directory reports the reason.
     Ok(match std::fs::metadata(path).is_ok_and(|found| found.is_file()) {
         true => BuildContext::Archive(absolute("file", path)?),
         false => BuildContext::Directory(absolute("file", path)?),
@@ -279,7 +286,9 @@ fn request(parsed: &Parsed) -> Result<BuildRequest, Failed> {
     let pull = match parsed.text("pull")? {
         None | Some("false") => WhenToPull::Missing,
         Some("true" | "newer") => WhenToPull::Always,
-        Some(when) => when.parse().map_err(Failed::Engine)?,
+        Some(when) => when
+            .parse()
+            .map_err(|error: ImagesError| Failed::Engine(error.into()))?,
     };
     Ok(BuildRequest {
         context,
@@ -304,7 +313,7 @@ fn request(parsed: &Parsed) -> Result<BuildRequest, Failed> {
     })
 }
 
-/// What all values of an option say of caches.
+/// Parses all values of an option about caches.
 fn caches<T>(
     parsed: &Parsed,
     option: &str,
@@ -317,7 +326,7 @@ fn caches<T>(
     Ok(caches)
 }
 
-/// What concerns instructions.
+/// Parses the options about instructions.
 fn options(parsed: &Parsed) -> Result<BuildOptions, UsageError> {
     let mut args = BTreeMap::new();
     for text in parsed.texts("build-arg")? {
@@ -349,7 +358,7 @@ fn options(parsed: &Parsed) -> Result<BuildOptions, UsageError> {
     })
 }
 
-/// `--platform`: several are between commas, or in several options.
+/// Parses `--platform`, which may hold several platforms between commas, and be given several times.
 fn platforms(parsed: &Parsed) -> Result<Vec<Platform>, UsageError> {
     let mut platforms = Vec::new();
     for text in parsed.texts("platform")? {
@@ -366,7 +375,7 @@ fn platforms(parsed: &Parsed) -> Result<Vec<Platform>, UsageError> {
 
 type Forwarded = (BTreeMap<String, SecretSource>, BTreeMap<String, PathBuf>);
 
-/// Secrets and agents.
+/// Parses secrets and SSH agents.
 fn forwarded(parsed: &Parsed) -> Result<Forwarded, Failed> {
     let (mut secrets, mut agents) = (BTreeMap::new(), BTreeMap::new());
     for text in parsed.texts("secret")? {
@@ -381,7 +390,7 @@ fn forwarded(parsed: &Parsed) -> Result<Forwarded, Failed> {
     Ok((secrets, agents))
 }
 
-/// What holds for the container of every `RUN`: options that `run` has as well, by the same names.
+/// Parses the options for the container of every `RUN`; they have the names and meanings that they have for `run`.
 fn containers(parsed: &Parsed) -> Result<RunOptions, Failed> {
     let mut run = RunOptions::default();
     for (option, value) in parsed.values() {
@@ -399,7 +408,7 @@ fn containers(parsed: &Parsed) -> Result<RunOptions, Failed> {
     Ok(run)
 }
 
-/// In the words of docker's builder.
+/// Prints an event in the words of docker's builder.
 fn tell(event: &BuildEvent<'_>, quiet: bool, beside: bool) {
     let print = |text: &str| {
         if beside {
@@ -420,7 +429,7 @@ fn tell(event: &BuildEvent<'_>, quiet: bool, beside: bool) {
         BuildEvent::Step { number, total, text } => {
             print(&format!("Step {number}/{total} : {}\n", crate::one_line(text)));
         }
-        // Replaced by the next line, whatever it is.
+        // The next line overwrites this one.
         BuildEvent::Download {
             url,
             received,

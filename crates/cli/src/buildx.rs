@@ -1,5 +1,5 @@
-//! `tote buildx …`, but for `build` and `prune`: docker's commands for builders, of which there is one, and for indexes at
-//! registries.
+//! `tote buildx …`, except `build` and `prune`: docker's commands about builders, of which tote has a single one,
+//! and about indexes at registries.
 
 use crate::image::words;
 use crate::listing::render;
@@ -13,10 +13,10 @@ use std::sync::Arc;
 use tote_engine::{EngineError, InspectedManifest, MadeIndex, PushReport, ToolsRequest};
 use tote_options::Parsed;
 
-/// The name of the one builder.
+/// Name of the only builder.
 const NAME: &str = "default";
 
-/// The refusal of another builder.
+/// Refusal of any other builder.
 const ONE: &str =
     "tote: there is one builder, default, which is this program: nothing is made, chosen or removed\n";
 
@@ -47,7 +47,7 @@ pub(crate) fn dispatch(parsed: &Parsed) -> ExitCode {
     })
 }
 
-/// The platforms whose programs a build can execute.
+/// Lists the platforms whose programs a build can execute.
 fn platforms() -> String {
     let platforms = tote_engine::build_platforms();
     let words: Vec<String> = platforms.iter().map(ToString::to_string).collect();
@@ -126,7 +126,7 @@ fn tools_inspect(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     Ok(print(&described(&found, &document)))
 }
 
-/// The fields of a template: docker's `.Name` and `.Manifest`.
+/// Returns the fields for a template: docker's `.Name` and `.Manifest`.
 fn fields(found: &InspectedManifest, document: &Value) -> Value {
     let mut manifest = json!({
         "mediaType": found.media_type,
@@ -139,7 +139,7 @@ fn fields(found: &InspectedManifest, document: &Value) -> Value {
     json!({ "Name": found.name.to_string(), "Manifest": manifest })
 }
 
-/// docker's lines.
+/// Describes a manifest in docker's lines.
 fn described(found: &InspectedManifest, document: &Value) -> String {
     let mut text = format!(
         "Name:      {}\nMediaType: {}\nDigest:    {}\n",

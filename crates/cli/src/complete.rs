@@ -1,4 +1,4 @@
-//! `tote __complete KIND`: live names for the completion scripts.
+//! `tote __complete KIND`: names of existing objects for the completion scripts.
 
 use crate::{home, print};
 use std::process::ExitCode;
@@ -62,7 +62,7 @@ fn pods(parsed: &Parsed) -> Vec<String> {
         .unwrap_or_default()
 }
 
-/// Names of images of the store.
+/// Lists the names of images in the store.
 fn stored(parsed: &Parsed) -> Vec<String> {
     let stored =
         home(parsed).and_then(|home| tote_engine::images(&home, &tote_engine::ImageSelection::default()));
@@ -75,7 +75,7 @@ fn stored(parsed: &Parsed) -> Vec<String> {
         .collect()
 }
 
-/// What `run` takes for an image.
+/// Lists the words that `run` takes for an image.
 fn images(parsed: &Parsed) -> Vec<String> {
     let special = ["host".to_owned(), "rootfs:".to_owned()];
     special.into_iter().chain(stored(parsed)).collect()

@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use tote_engine::{Copied, CopyRequest, CopyStreams, EngineError};
 use tote_options::Parsed;
 
-/// What is over sooner shows no progress.
+/// Copies that end within this time show no progress.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Progress is not shown more often than that.
+/// Minimum time between two updates of the progress line.
 const REDRAW: Duration = Duration::from_millis(100);
 
 pub(crate) fn copy(parsed: &Parsed) -> ExitCode {
@@ -75,7 +75,7 @@ fn carry_out(
     tote_engine::copy(&home(parsed)?, request, streams, told)
 }
 
-/// One line that grows, docker's.
+/// docker's progress, a single line that is rewritten.
 struct Progress {
     header: &'static str,
     bytes: u64,

@@ -9,7 +9,7 @@ pub(crate) fn exec(parsed: &Parsed) -> ExitCode {
     match run(parsed) {
         Ok(Executed::Detached) => ExitCode::SUCCESS,
         Ok(Executed::Ended(code)) => ExitCode::from(code),
-        // docker's word and code: nobody knows how it will end.
+        // docker's words and exit code: the status of a process that goes on is unknown.
         Ok(Executed::Left) => {
             say("read escape sequence\n");
             ExitCode::from(1)
@@ -46,13 +46,13 @@ pub(crate) fn top(parsed: &Parsed) -> ExitCode {
     }
 }
 
-/// Prints them with their titles.
+/// Prints processes as a table with titles.
 pub(crate) fn show(processes: Processes) -> ExitCode {
     let rows = std::iter::once(processes.titles).chain(processes.rows);
     print(&columns(&rows.collect::<Vec<_>>()))
 }
 
-/// As docker lays them out: columns of at least 20, with three spaces between them.
+/// Lays out columns as docker does: at least 20 wide, with three spaces between them.
 fn columns(rows: &[Vec<String>]) -> String {
     let mut widths: Vec<usize> = Vec::new();
     for row in rows {

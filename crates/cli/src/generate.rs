@@ -1,4 +1,4 @@
-//! `tote __man DIR`: every man page, from the same tables as the help.
+//! `tote __man DIR`: writes every man page, from the same tables as the help.
 
 use crate::commands::TOTE;
 use crate::{VERSION, failure};

@@ -4,7 +4,8 @@ use crate::{engine_error, home, print};
 use std::process::ExitCode;
 use tote_options::Parsed;
 
-/// podman's: nothing is said of a container that is well, and 1 is the status of another.
+/// Runs a health check, as podman does: prints nothing for a healthy container, and ends with 1 for an unhealthy
+/// one.
 pub(crate) fn run(parsed: &Parsed) -> ExitCode {
     let name = parsed.positionals().first();
     let name = name

@@ -1,4 +1,4 @@
-//! `tote image …`, and docker's shorter names for the same.
+//! `tote image …`, and docker's shorter names of the same commands.
 
 mod base;
 pub(crate) mod builder;
@@ -14,7 +14,7 @@ use std::process::ExitCode;
 use tote_engine::{Digest, EngineError, LoadSource, Loaded, Platform, RemovedImage, WholeFile};
 use tote_options::Parsed;
 
-/// Runs the command of that name, be it `rmi` or `image rm`.
+/// Runs the parsed command, such as `rmi` or `image rm`.
 pub(crate) fn dispatch(parsed: &Parsed) -> ExitCode {
     let done = match parsed.command().name {
         "images" | "ls" => list::images(parsed),
@@ -40,7 +40,8 @@ pub(crate) fn dispatch(parsed: &Parsed) -> ExitCode {
     };
     done.unwrap_or_else(|error| {
         let code = engine_error(&error);
-        // What runs a container, and what is podman's, has other codes than docker's commands.
+        // `trace` runs a container, and the others are podman's; their exit codes differ from those of docker's
+        // commands.
         let is_other = matches!(parsed.command().name, "trace" | "untag" | "tree" | "exists");
         if is_other || matches!(error, EngineError::Usage(_)) {
             return code;
@@ -49,7 +50,7 @@ pub(crate) fn dispatch(parsed: &Parsed) -> ExitCode {
     })
 }
 
-/// What was given besides options.
+/// Returns the words that are not options.
 pub(crate) fn words(parsed: &Parsed) -> Vec<String> {
     parsed
         .positionals()
@@ -58,21 +59,21 @@ pub(crate) fn words(parsed: &Parsed) -> Vec<String> {
         .collect()
 }
 
-/// `--iidfile`: where an image's id is written to.
+/// Writes an image's id to the file of `--iidfile`.
 pub(crate) fn note_image(parsed: &Parsed, id: &Digest) -> Result<(), EngineError> {
     let Some(path) = parsed.value("iidfile") else {
         return Ok(());
     };
-    WholeFile::put("iidfile", path.as_ref(), &id.to_string())
+    Ok(WholeFile::put("iidfile", path.as_ref(), &id.to_string())?)
 }
 
-/// `--platform`
+/// Parses `--platform`.
 pub(crate) fn platform(parsed: &Parsed) -> Result<Option<Platform>, EngineError> {
     let text = parsed.value("platform");
     Ok(text.map(|text| text.to_string_lossy().parse()).transpose()?)
 }
 
-/// `--platform`, where it says for which machines an image must be that is here.
+/// Parses `--platform`, where it selects platforms that an image in the store must have.
 pub(crate) fn platforms(parsed: &Parsed) -> Result<Vec<Platform>, EngineError> {
     let texts = parsed.all("platform");
     let platforms = texts.map(|text| text.to_string_lossy().parse());
@@ -143,7 +144,7 @@ fn tag(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// podman's.
+/// Runs `tote untag`, podman's.
 fn untag(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     if let Some((image, names)) = words(parsed).split_first() {
         tote_engine::untag(&home(parsed)?, image, names)?;
@@ -151,7 +152,7 @@ fn untag(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// podman's.
+/// Runs `tote image exists`, podman's.
 fn exists(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let image = words(parsed).pop().unwrap_or_default();
     let is_here = tote_engine::has_image(&home(parsed)?, &image)?;
@@ -182,7 +183,7 @@ fn remove(parsed: &Parsed) -> Result<ExitCode, EngineError> {
         }
         Err(error) => {
             engine_error(&error);
-            // docker's -f says so, and takes it for removed.
+            // docker's -f reports a missing image, and counts it as removed.
             if !(error.is_missing_image() && parsed.flag("force")) {
                 code = ExitCode::from(1);
             }

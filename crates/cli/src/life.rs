@@ -1,4 +1,4 @@
-//! Commands about the life of containers: `start`, `stop`, `rm` and so on.
+//! Commands that start, stop, change and remove containers: `start`, `stop`, `rm` and so on.
 
 use crate::{engine_error, failure, home, print, refusal, usage_error, warning};
 use std::process::ExitCode;
@@ -46,7 +46,7 @@ fn words(parsed: &Parsed) -> Vec<String> {
     words.map(|word| word.to_string_lossy().into_owned()).collect()
 }
 
-/// Prints what was named where it succeeded, as docker does; one that failed does not keep the others.
+/// Prints the given name of each container that succeeded, as docker does; a failure does not stop the others.
 fn tell(wanted: &[String], results: Vec<Result<(), EngineError>>) -> Result<ExitCode, EngineError> {
     let mut code = ExitCode::SUCCESS;
     for (wanted, result) in wanted.iter().zip(results) {
@@ -68,7 +68,7 @@ fn each_of(
     wanted: &[String],
     mut work: impl FnMut(&str) -> Result<(), EngineError>,
 ) -> Result<ExitCode, EngineError> {
-    // Each is told of as it is done.
+    // Each name is printed as soon as its work is done.
     let mut code = ExitCode::SUCCESS;
     for name in wanted {
         let result = work(name);
@@ -83,7 +83,7 @@ fn each_of(
     Ok(code)
 }
 
-/// The containers that a command of many ways to name them is about: words, files of ids, all that fit.
+/// Lists the containers that a command names: by words, by files with ids, or by a selection.
 fn chosen(home: &Home, parsed: &Parsed) -> Result<Vec<String>, EngineError> {
     let name = parsed.command().name;
     let has_files = matches!(name, "stop" | "rm");
@@ -92,7 +92,7 @@ fn chosen(home: &Home, parsed: &Parsed) -> Result<Vec<String>, EngineError> {
     let files = has_files.then(|| parsed.all("cidfile"));
     for file in files.into_iter().flatten() {
         let text = match std::fs::read_to_string(file) {
-            // podman's: what was never made needs no end.
+            // podman's rule: a container that was never created need not be stopped.
             Err(error) if error.kind() == std::io::ErrorKind::NotFound && parsed.flag("ignore") => continue,
             text => text.map_err(|source| EngineError::File {
                 option: "cidfile",
@@ -120,17 +120,17 @@ fn chosen(home: &Home, parsed: &Parsed) -> Result<Vec<String>, EngineError> {
             filters,
             ..Selection::default()
         };
-        // The oldest first: others may lean on it.
+        // The oldest come first, because others may depend on them.
         let found = tote_engine::select(home, &selection)?.into_iter().rev();
         let found = found.filter(|entry| fits(name, &entry.state));
-        // One whose record cannot be read is meant by its id only.
+        // A container with an unreadable record can only be named by its id.
         let found = found.filter(|entry| entry.lost.is_none());
         return Ok(found.map(|entry| entry.container.id.to_string()).collect());
     }
     Ok(wanted)
 }
 
-/// Whether a command that takes containers in many ways was given them in none of these.
+/// True if the command line names no containers, for a command that can name them in several ways.
 fn names_none(parsed: &Parsed) -> bool {
     let name = parsed.command().name;
     let takes_many = matches!(
@@ -142,7 +142,7 @@ fn names_none(parsed: &Parsed) -> bool {
     takes_many && parsed.positionals().is_empty() && !(parsed.flag("all") || has_files || has_filters)
 }
 
-/// Whether a command that is to be done with all containers is one for a container that is doing so.
+/// True if a command for all containers applies to one in this state.
 fn fits(command: &str, state: &State) -> bool {
     match command {
         "start" => !state.runs(),
@@ -153,7 +153,7 @@ fn fits(command: &str, state: &State) -> bool {
     }
 }
 
-/// podman's.
+/// Runs `tote container exists`, podman's.
 fn exists(home: &Home, parsed: &Parsed) -> Result<ExitCode, EngineError> {
     match container::find(home, words(parsed).first().map_or("", String::as_str)) {
         Ok(_) => Ok(ExitCode::SUCCESS),
@@ -162,7 +162,7 @@ fn exists(home: &Home, parsed: &Parsed) -> Result<ExitCode, EngineError> {
     }
 }
 
-/// Whether nobody minds what is not there: it is left out of what is told.
+/// Drops missing containers from the results, so that they are not reported.
 fn pass_over_missing(wanted: &mut Vec<String>, results: &mut Vec<Result<(), EngineError>>) {
     let missing =
         |result: &Result<(), EngineError>| result.as_ref().is_err_and(EngineError::is_missing_container);
@@ -173,7 +173,7 @@ fn pass_over_missing(wanted: &mut Vec<String>, results: &mut Vec<Result<(), Engi
     results.retain(|_| kept.next() == Some(&true));
 }
 
-/// How the command line attaches; all that is not said is as docker has it.
+/// Builds the settings for attaching from the options, with docker's defaults.
 pub(crate) fn attaching(parsed: &Parsed, streams: Streams) -> Attaching {
     Attaching {
         streams,
@@ -222,7 +222,7 @@ fn stop_options(parsed: &Parsed) -> Result<StopOptions, EngineError> {
     Ok(StopOptions { signal, timeout })
 }
 
-/// `--time`.
+/// Parses `--time`.
 pub(crate) fn stop_timeout(parsed: &Parsed) -> Result<Option<StopTimeout>, EngineError> {
     let seconds: Option<i64> = match parsed.number("time") {
         Ok(seconds) => seconds,
@@ -266,7 +266,7 @@ fn kill(home: &Home, parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let signal = match parsed.value("signal") {
         Some(text) => match text.to_string_lossy().parse::<Signal>() {
             Ok(signal) => signal,
-            // docker's client asks its daemon, which knows the names: no mistake of the command line.
+            // docker's client leaves names of signals to its daemon, so a wrong one ends with the daemon's code, 1.
             Err(error) => return Ok(failure(&error.to_string(), None, 1)),
         },
         None => Signal::KILL,
@@ -296,11 +296,11 @@ fn remove(home: &Home, parsed: &Parsed) -> Result<ExitCode, EngineError> {
             signal: None,
             timeout: Some(timeout),
         };
-        // What could not be stopped is killed, and what is not there is told of below.
+        // A container that could not be stopped is killed, and a missing one is reported below.
         drop(container::stop(home, &wanted, options));
     }
     let mut results = container::remove(home, &wanted, force, parsed.flag("volumes"));
-    // docker's -f takes what is not there for removed.
+    // docker's -f counts missing containers as removed.
     if force || ignore {
         pass_over_missing(&mut wanted, &mut results);
     }

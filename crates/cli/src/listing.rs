@@ -1,4 +1,4 @@
-//! Lists and descriptions as `--format` has them: tables, JSON, or a Go template for each row.
+//! Output of lists and descriptions by `--format`: tables, JSON, or a Go template for each row.
 
 use crate::look::words;
 use crate::{engine_error, failure, print, text};
@@ -8,23 +8,23 @@ use tote_engine::EngineError;
 use tote_options::Parsed;
 use tote_template::{Format, Template, TemplateError};
 
-/// A list of docker's.
+/// A list in docker's form.
 #[derive(Debug, Default)]
 pub(crate) struct Listing {
-    /// Fields of the rows and what is above their columns.
+    /// Fields of the rows, with the headings of their columns.
     pub(crate) headings: &'static [(&'static str, &'static str)],
-    /// The template of the table that is printed where no format is asked for.
+    /// Template of the default table.
     pub(crate) columns: String,
     /// An object for each row, with docker's fields.
     pub(crate) rows: Vec<Value>,
-    /// Whether a table has no headings.
+    /// True if the table has no headings.
     pub(crate) no_heading: bool,
-    /// What the methods of each row look up, such as `{{.Label "KEY"}}`: objects, or nothing.
+    /// For each row, an object in which methods such as `{{.Label "KEY"}}` look up their value; may be empty.
     pub(crate) methods: Vec<Value>,
 }
 
 impl Listing {
-    /// Prints it as the option `format` says.
+    /// Prints the list in the form of the option `format`.
     pub(crate) fn print(&self, parsed: &Parsed) -> ExitCode {
         match self.text(parsed) {
             Ok(text) => print(&text),
@@ -32,7 +32,7 @@ impl Listing {
         }
     }
 
-    /// What the option `format` makes of it.
+    /// Formats the list in the form of the option `format`.
     pub(crate) fn text(&self, parsed: &Parsed) -> Result<String, ExitCode> {
         let format = parsed.setting("format");
         self.formatted(format.as_deref().and_then(std::ffi::OsStr::to_str))
@@ -76,7 +76,7 @@ impl Listing {
     }
 }
 
-/// Whether ids alone are wanted: docker heeds `--quiet` where the format is no template.
+/// True if only ids are printed: docker applies `--quiet` unless the format is a template.
 pub(crate) fn only_ids(parsed: &Parsed) -> bool {
     let own = parsed.value("format").is_some_and(|format| {
         format
@@ -100,7 +100,7 @@ pub(crate) fn describe(parsed: &Parsed, found: &[Value]) -> ExitCode {
     }
 }
 
-/// Looks up what the command names and prints the descriptions; what is not found is told after them.
+/// Looks up the objects that the command names and prints their descriptions, then errors about missing ones.
 pub(crate) fn describe_each(parsed: &Parsed, find: impl Fn(&str) -> Result<Value, EngineError>) -> ExitCode {
     let (mut found, mut errors) = (Vec::new(), Vec::new());
     for wanted in words(parsed) {
@@ -120,8 +120,8 @@ pub(crate) fn describe_each(parsed: &Parsed, find: impl Fn(&str) -> Result<Value
     }
 }
 
-/// Does `work` with each name that the command was given, and prints the text that it returns. A failure is told at once,
-/// and the names after it have their turn.
+/// Calls `work` with each name that the command was given, and prints the returned text. An error is printed at
+/// once, and the names after it are still processed.
 pub(crate) fn each_named(
     parsed: &Parsed,
     mut work: impl FnMut(&str) -> Result<String, EngineError>,
@@ -141,7 +141,7 @@ pub(crate) fn each_named(
     code
 }
 
-/// A line for each value, by a template.
+/// Prints a line for each value, by a template.
 pub(crate) fn render(template: &str, found: &[Value]) -> ExitCode {
     let template = match Template::parse(template) {
         Ok(template) => template,
@@ -164,7 +164,7 @@ fn read(format: &str) -> Result<Format, ExitCode> {
     Format::parse(format).map_err(|error| refused(&error, 125))
 }
 
-/// Tells what is wrong with a format.
+/// Reports an invalid format.
 pub(crate) fn refused(error: &TemplateError, code: u8) -> ExitCode {
     let hint = match error {
         TemplateError::NoField { .. } => "'{{json .}}' shows which fields there are",

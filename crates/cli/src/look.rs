@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use tote_engine::EngineError;
 use tote_options::Parsed;
 
-/// Runs one of them.
+/// Runs the parsed command.
 pub(crate) fn dispatch(parsed: &Parsed) -> ExitCode {
     let done = match (parsed.command().name, parsed.path().len()) {
         ("ps", _) | ("ls", 3) => ps::ps(parsed),
@@ -35,13 +35,13 @@ fn port(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     ))
 }
 
-/// What was given besides options.
+/// Returns the words that are not options.
 pub(crate) fn words(parsed: &Parsed) -> Vec<String> {
     let words = parsed.positionals().iter();
     words.map(|word| word.to_string_lossy().into_owned()).collect()
 }
 
-/// Every value of an option that may be given several times.
+/// Returns every value of an option that may be given several times.
 pub(crate) fn values(parsed: &Parsed, option: &str) -> Vec<String> {
     let values = parsed.all(option);
     values.map(|value| value.to_string_lossy().into_owned()).collect()

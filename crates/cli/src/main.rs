@@ -1,7 +1,8 @@
 //! `tote`: the command line.
 //!
-//! Arguments become a request, a result becomes text and an exit code. Nothing is decided here, and nothing else in the
-//! workspace prints. The tables of commands and options are in [`commands`]; what each command does is one file below.
+//! Arguments become a request, a result becomes text and an exit code. Nothing is decided here, and nothing else in
+//! the workspace prints. The tables of commands and options are in [`commands`]; each command is executed by one of
+//! the files below.
 
 #![cfg_attr(not(test), no_main)]
 
@@ -62,7 +63,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// `--latest` stands for the container that was made last.
+/// Replaces `--latest` by the id of the container that was created last.
 fn name_first(parsed: &mut Parsed) -> Result<(), EngineError> {
     if parsed.first_is_named_by().is_none() {
         return Ok(());
@@ -79,7 +80,7 @@ fn name_first(parsed: &mut Parsed) -> Result<(), EngineError> {
     Ok(())
 }
 
-/// The commands of a group.
+/// Function that runs the commands of a group.
 type Dispatch = fn(&Parsed) -> ExitCode;
 
 fn dispatch(parsed: &Parsed) -> ExitCode {
@@ -112,7 +113,7 @@ fn dispatch(parsed: &Parsed) -> ExitCode {
     if is_of("builder") && parsed.command().name != "prune" {
         return buildx::dispatch(parsed);
     }
-    // The others of `system` are found by their own names, below.
+    // `events` and `info` of `system` are dispatched by their own names, below.
     let is_alone = matches!(parsed.command().name, "events" | "info");
     let mut groups = parsed.path().iter();
     if !is_alone && groups.any(|command| matches!(command.name, "image" | "builder" | "system" | "store")) {
@@ -129,7 +130,7 @@ fn dispatch(parsed: &Parsed) -> ExitCode {
         return group(parsed);
     }
     match parsed.command().name {
-        // Of no group: `system prune`, for short.
+        // `prune` without a group is short for `system prune`.
         "prune" if parsed.path().len() == 2 => image::dispatch(parsed),
         "ps" | "ls" | "init" | "inspect" | "events" | "port" => look::dispatch(parsed),
         "images" | "load" | "save" | "import" | "history" | "rmi" | "tag" | "untag" => {
@@ -159,12 +160,12 @@ fn dispatch(parsed: &Parsed) -> ExitCode {
     }
 }
 
-/// Whether a command makes processes that a container can see: then this program's file is put out of reach first.
+/// True if a command makes processes that a container can see. This program's file is then sealed first.
 fn enters_containers(parsed: &Parsed) -> bool {
     let is_of = |group: &str| parsed.path().iter().any(|command| command.name == group);
     match parsed.command().name {
-        // The command that takes a sandbox enters nothing and has no time to lose; as root it can still seal the program
-        // when it fills the pool afterwards.
+        // The command that takes a sandbox makes no such process and must be fast; as root it can still seal the
+        // program when it fills the pool afterwards.
         "run" if !is_of("healthcheck") && parsed.value("pool").is_some() => !tote_oci::is_root(),
         "run" | "start" | "restart" | "exec" | "cp" | "build" | "fill" => true,
         "create" => is_of("pod"),
@@ -204,7 +205,7 @@ fn completion(parsed: &Parsed) -> ExitCode {
     }
 }
 
-/// The state root that the command line or the environment names, or the usual one.
+/// Opens the state root that the command line or the environment names, or the default one.
 fn home(parsed: &Parsed) -> Result<Home, EngineError> {
     let mut home = Home::open(parsed.setting("root").as_deref().map(Path::new))?;
     if let Some(how) = parsed.setting("share-host") {
@@ -213,8 +214,8 @@ fn home(parsed: &Parsed) -> Result<Home, EngineError> {
     Ok(home)
 }
 
-/// Prints to standard output. An image, a container or a registry may have written what is in the text: a terminal gets its
-/// control characters as `\u{1b}`, everybody else as they are.
+/// Prints to standard output. An image, a container or a registry may have written parts of the text: on a
+/// terminal, control characters are shown as `\u{1b}`; other outputs get them unchanged.
 fn print(text: &str) -> ExitCode {
     use std::io::IsTerminal as _;
     if text.contains(steers) && std::io::stdout().is_terminal() {
@@ -224,7 +225,8 @@ fn print(text: &str) -> ExitCode {
     }
 }
 
-/// Prints what may steer a terminal. A reader that is gone is no failure of ours to talk about, every other is.
+/// Prints a text with its control characters. If the reader has gone, the command fails silently; every other
+/// failure is reported.
 fn print_as_is(text: &str) -> ExitCode {
     match emit(text) {
         Ok(()) => ExitCode::SUCCESS,
@@ -233,8 +235,8 @@ fn print_as_is(text: &str) -> ExitCode {
     }
 }
 
-/// Prints the name of something that was just made, on a line of its own. Should nobody get it there, standard error says it:
-/// `is` is the sentence that the name ends, such as `the container runs as`.
+/// Prints the name of a newly made object on a line of its own. If that fails, standard error gets the name: `is`
+/// is the sentence that the name ends, such as `the container runs as`.
 fn print_made(name: &str, is: &str) -> ExitCode {
     match emit(&format!("{name}\n")) {
         Ok(()) => ExitCode::SUCCESS,
@@ -257,7 +259,7 @@ fn steers(letter: char) -> bool {
     letter.is_control() && !matches!(letter, '\n' | '\t')
 }
 
-/// A text of which nothing steers a terminal.
+/// Escapes control characters, which could control the terminal.
 fn visible(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -271,7 +273,7 @@ fn visible(text: &str) -> String {
 }
 
 fn usage_error(error: &UsageError) -> ExitCode {
-    // docker's client has these two codes: 125 for options, 1 for everything else that it finds wrong by itself.
+    // docker's client has these two codes: 125 for options, 1 for all other errors that it finds itself.
     let code = match error.fault() {
         Fault::Positionals { .. } | Fault::UnknownCommand { .. } => 1,
         _ => 125,
@@ -279,8 +281,8 @@ fn usage_error(error: &UsageError) -> ExitCode {
     failure(&error.to_string(), Some(&error.hint()), code)
 }
 
-/// Reports an error of a command that is not `run`. With docker it is the daemon that finds these errors, and its client
-/// ends with 1 then.
+/// Reports an error of a command other than `run`. With docker the daemon finds these errors, and the client then
+/// ends with 1.
 fn refusal(error: &EngineError) -> ExitCode {
     if error.exit_code() != 125 {
         return engine_error(error);
@@ -290,14 +292,14 @@ fn refusal(error: &EngineError) -> ExitCode {
 }
 
 fn engine_error(error: &EngineError) -> ExitCode {
-    // The process that pulled has said why.
+    // The process that pulled has reported the reason.
     if matches!(error, EngineError::NotPulled(_)) {
         return ExitCode::from(error.exit_code());
     }
     failure(&chain(error), error.hint().as_deref(), error.exit_code())
 }
 
-/// One line, and one more where something helps.
+/// Reports a failure in a single line, with a hint on a second line if there is one.
 fn failure(text: &str, hint: Option<&str>, code: u8) -> ExitCode {
     let hint = hint.map(|hint| format!("  hint: {hint}\n")).unwrap_or_default();
     say(&format!("tote: {}\n{hint}", one_line(text)));
@@ -308,20 +310,21 @@ fn warning(text: &str) {
     say(&format!("tote: warning: {}\n", one_line(text)));
 }
 
-/// Writes to standard error; when nobody reads it there is nobody to tell.
+/// Writes to standard error; a failure is ignored, because it could not be reported.
 fn say(text: &str) {
     use std::io::Write as _;
     drop(std::io::stderr().write_all(text.as_bytes()));
 }
 
-/// What an image or a file said may hold anything; a terminal must not be steered by it.
+/// Replaces control characters by spaces: parts of the text may come from an image or a file, and must not control
+/// the terminal.
 fn one_line(text: &str) -> String {
     text.chars()
         .map(|letter| if letter.is_control() { ' ' } else { letter })
         .collect()
 }
 
-/// An error and its causes, joined as people read them.
+/// Joins an error and its causes into a single text.
 fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -332,7 +335,7 @@ fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// The width of the help: the terminal's, within reason.
+/// Returns the width of the help: the terminal's, within limits.
 fn width() -> usize {
     tote_engine::terminal_size().map_or(100, |(_, columns)| usize::from(columns).clamp(60, 140))
 }

@@ -7,6 +7,7 @@ use crate::{engine_error, home, print, print_made};
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
 use std::sync::Arc;
+use tote_engine::ImagesError;
 use tote_engine::{
     Access, EngineError, Home, InspectedManifest, ListRequest, MemberOptions, PullEvent, PushReport,
     PushRequest, Reference,
@@ -35,7 +36,7 @@ pub(crate) fn dispatch(parsed: &Parsed) -> ExitCode {
     })
 }
 
-/// As of any command that speaks with registries; `--insecure` is docker's.
+/// Parses the options about registries; `--insecure` is docker's.
 fn access(parsed: &Parsed) -> Result<Access, EngineError> {
     let mut access = access_with_creds(parsed)?;
     if parsed.flag("insecure") {
@@ -75,7 +76,7 @@ fn request(parsed: &Parsed) -> Result<ListRequest, EngineError> {
     })
 }
 
-/// Shows pulls on standard error: standard output has the result.
+/// Shows the progress of pulls on standard error, because standard output has the result.
 pub(crate) fn with_progress<T>(act: impl FnOnce(&(dyn Fn(PullEvent<'_>) + Sync)) -> T) -> T {
     let progress = Progress::new(true, false);
     let done = act(&|event| progress.event(event));
@@ -130,7 +131,7 @@ fn inspect(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     Ok(print(&shown(&found)))
 }
 
-/// The document in lines, or what is shown at length.
+/// Formats the document in lines, or its verbose form.
 fn shown(found: &InspectedManifest) -> String {
     let value = match &found.verbose {
         Some(value) => Some(value.clone()),
@@ -156,9 +157,9 @@ fn push(parsed: &Parsed) -> Result<ExitCode, EngineError> {
         access: access(parsed)?,
     };
     let home = ready(parsed)?;
-    // Before anything is sent: an image for one platform is pushed by 'tote push'.
+    // Check before anything is sent, because an image for a single platform is pushed by 'tote push'.
     if !tote_engine::has_manifest(&home, &list)? {
-        return Err(tote_engine::ManifestError::NoList(list).into());
+        return Err(ImagesError::from(tote_engine::ManifestError::NoList(list)).into());
     }
     let progress = Arc::new(Progress::new(quiet, std::io::stdout().is_terminal()));
     let told = Arc::clone(&progress);
@@ -182,8 +183,10 @@ fn remove(parsed: &Parsed) -> ExitCode {
         Ok(home) => home,
         Err(error) => return engine_error(&error),
     };
-    each_named(parsed, |list| match tote_engine::remove_manifest(&home, list) {
-        Err(error) if parsed.flag("ignore") && error.is_missing_image() => Ok(String::new()),
-        removed => Ok(removed?.iter().map(removal).collect()),
+    each_named(parsed, |list| {
+        match tote_engine::remove_manifest(&home, list).map_err(EngineError::from) {
+            Err(error) if parsed.flag("ignore") && error.is_missing_image() => Ok(String::new()),
+            removed => Ok(removed?.iter().map(removal).collect()),
+        }
     })
 }

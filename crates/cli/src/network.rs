@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use tote_engine::{EngineError, NetworkFault, NetworkRequest, NetworkRow, NetworkSelection};
 use tote_options::Parsed;
 
-/// The digits of an id that lists show.
+/// Number of an id's digits that lists show.
 const SHORT: usize = 12;
 
 pub(crate) fn dispatch(parsed: &Parsed) -> ExitCode {
@@ -25,7 +25,7 @@ pub(crate) fn dispatch(parsed: &Parsed) -> ExitCode {
     };
     done.unwrap_or_else(|error| {
         let code = engine_error(&error);
-        // docker's: its daemon has refused it.
+        // docker's code for an error of its daemon.
         if matches!(error, EngineError::Network(_)) {
             ExitCode::FAILURE
         } else {
@@ -34,7 +34,7 @@ pub(crate) fn dispatch(parsed: &Parsed) -> ExitCode {
     })
 }
 
-/// Words such as `KEY=VALUE`, by key; one without a value has an empty one.
+/// Parses words such as `KEY=VALUE`; a word without `=` has an empty value.
 fn pairs(parsed: &Parsed, option: &str) -> BTreeMap<String, String> {
     let words = values(parsed, option).into_iter();
     let pair = |word: String| match word.split_once('=') {
@@ -109,7 +109,7 @@ fn list(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     Ok(listing.print(parsed))
 }
 
-/// A network as docker's `--format json` has it.
+/// Formats a network with the fields of docker's `--format json`.
 fn line(row: &NetworkRow, length: usize) -> Value {
     json!({
         "CreatedAt": crate::text::moment(&tote_engine::moment(row.created)),

@@ -12,10 +12,10 @@ use std::time::Duration;
 use tote_oci::{CreateOptions, EventsOptions, ExecOptions, Id, Level, Made, OciError, Store};
 use tote_options::{Command, Fault, Parsed, UsageError};
 
-/// What a command came to: its exit code.
+/// Result of a command: its exit code.
 type Done = Result<ExitCode, Failure>;
 
-/// Why a command has none.
+/// Why a command failed.
 #[derive(Debug)]
 pub(crate) enum Failure {
     Oci(OciError),
@@ -34,7 +34,7 @@ impl From<UsageError> for Failure {
     }
 }
 
-/// Whether the program is called by the name of an OCI runtime.
+/// True if the program is called by the name of an OCI runtime.
 pub(crate) fn is_called_so(program: &OsStr) -> bool {
     let name = Path::new(program).file_name();
     name.is_some_and(|name| name == "tote-oci" || name == "runc" || name == "crun")
@@ -68,8 +68,8 @@ pub(crate) fn dispatch(parsed: &Parsed) -> ExitCode {
         }
         Err(failure) => {
             if let ("run", Failure::Oci(error @ OciError::Interpreter { program, .. })) = (name, &failure) {
-                // The program has its start behind it as far as the caller can see: it is not the log's format that
-                // tells of its end.
+                // The caller has seen the start succeed, so the error goes to standard error in plain text, not in
+                // the log's format.
                 let line = format!("exec {program}: no such file or directory");
                 log.error_of_program(&line, &chain(error));
                 return ExitCode::from(failure_code(name));
@@ -78,7 +78,7 @@ pub(crate) fn dispatch(parsed: &Parsed) -> ExitCode {
                 Failure::Oci(error) => chain(&error),
                 Failure::Usage(error) => format!("{error} ({})", error.hint()),
             };
-            // The words are runc's, for those who look for them; the first one says whose they are.
+            // The words are runc's, because callers search for them; the first word names this program.
             let text = match name {
                 "create" | "run" => format!("tote in place of runc {name} failed: {text}"),
                 "exec" => format!("exec failed: {text}"),
@@ -90,7 +90,7 @@ pub(crate) fn dispatch(parsed: &Parsed) -> ExitCode {
     }
 }
 
-/// A command line that is none.
+/// Reports an invalid command line.
 pub(crate) fn usage_error(error: &UsageError) -> ExitCode {
     let text = match error.fault() {
         Fault::UnknownCommand { name, .. } => format!("No help topic for '{name}'"),
@@ -99,7 +99,7 @@ pub(crate) fn usage_error(error: &UsageError) -> ExitCode {
     crate::failure(&text, Some(&error.hint()), 1)
 }
 
-/// What `--help` prints: the name first, as runc's does, since there are scripts that recognise a runtime by that.
+/// Builds the text of `--help`. The name comes first, as in runc's, because scripts recognise a runtime by that.
 pub(crate) fn help(path: &[&'static Command]) -> String {
     let program = std::env::args_os().next().unwrap_or_default();
     let own = if is_called_so(&program) {
@@ -118,8 +118,8 @@ pub(crate) fn help(path: &[&'static Command]) -> String {
     format!("NAME:\n   {name}\n\n{text}")
 }
 
-/// Three lines that callers know how to read. What they take for the name and the version of a runtime is this
-/// program's; the name of the one whose command line it has must be there too.
+/// Builds the three lines of `--version`, which callers parse. Name and version are this program's; the line must
+/// also contain `runc`, whose command line this is.
 fn version() -> String {
     format!(
         "tote in place of runc version {VERSION}\ncommit: {VERSION}\nspec: {}\n",
@@ -127,12 +127,14 @@ fn version() -> String {
     )
 }
 
-/// As runc: who runs `exec` must be able to tell its failure from the process's own.
+/// Returns the exit code of a failure. As with runc, callers of `exec` must be able to tell it from the process's
+/// own code.
 fn failure_code(name: &str) -> u8 {
     if name == "exec" { 255 } else { 1 }
 }
 
-/// Before anything of a container is near: makes sure that it cannot write to this program (CVE-2019-5736).
+/// Makes sure that no container can write to this program (CVE-2019-5736); called before the command touches a
+/// container.
 fn seal() -> Result<(), String> {
     tote_oci::seal().map_err(|error| chain(&error))
 }
@@ -292,13 +294,13 @@ fn kill(parsed: &Parsed) -> Done {
     ))
 }
 
-/// A document as JSON, indented.
+/// Prints a document as indented JSON.
 fn show(value: &impl serde::Serialize) -> Done {
     let text = serde_json::to_string_pretty(value).map_err(|error| OciError::Usage(error.to_string()))?;
     Ok(print(&format!("{text}\n")))
 }
 
-/// Which of two forms an output has.
+/// Parses `--format`: true for JSON, false for a table.
 fn wants_json(parsed: &Parsed) -> Result<bool, Failure> {
     match parsed.text("format")? {
         None | Some("table") => Ok(false),
@@ -355,7 +357,7 @@ fn events(parsed: &Parsed) -> Done {
     succeed(tote_oci::events(&store(parsed), &id(parsed)?, options, &mut emit))
 }
 
-/// The part of Go's durations that people use.
+/// Parses Go's durations with a single unit.
 fn duration(text: &str) -> Option<Duration> {
     let units = [("ms", 1), ("us", 0), ("s", 1000), ("m", 60_000), ("h", 3_600_000)];
     let (unit, millis) = units.into_iter().find(|(unit, _)| text.ends_with(unit))?;

@@ -1,4 +1,4 @@
-//! Archives that go to a file or to standard output.
+//! Archives written to a file or to standard output.
 
 use crate::{failure, home};
 use std::io::{BufWriter, ErrorKind, IsTerminal as _, Write};
@@ -7,10 +7,10 @@ use std::process::ExitCode;
 use tote_engine::{EngineError, Home, WholeFile};
 use tote_options::Parsed;
 
-/// As much as is written at once.
+/// Size of the output buffer in bytes.
 const BUFFER: usize = 256 << 10;
 
-/// The home, as somebody who may read files of every owner of it.
+/// Opens the state root in a process that may read files of every owner in it.
 pub(crate) fn reading(parsed: &Parsed) -> Result<Home, EngineError> {
     let home = home(parsed)?;
     tote_engine::enter_ids(&home)?;
@@ -41,13 +41,13 @@ pub(crate) fn archive_to(
     };
     let written = write(&mut BufWriter::with_capacity(BUFFER, &mut out));
     match written {
-        // Whoever has gone reads no message either.
+        // If the reader has gone, a message would not reach it either.
         Err(_) if out.reader_is_gone => Ok(ExitCode::FAILURE),
         written => written.map(|()| ExitCode::SUCCESS),
     }
 }
 
-/// An output that notes whether its reader has gone.
+/// A writer that records whether its reader has gone.
 struct Noting<W> {
     out: W,
     reader_is_gone: bool,

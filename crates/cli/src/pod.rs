@@ -15,12 +15,12 @@ use tote_engine::pod::{self, PodError, PodRequest};
 use tote_engine::{EngineError, Home, Signal};
 use tote_options::Parsed;
 
-/// Options of `pod create` that are the infra container's.
+/// Options of `pod create` that apply to the infra container.
 const OF_INFRA: [&str; 9] = [
     "hostname", "pid", "uts", "userns", "sysctl", "network", "add-host", "dns", "shm-size",
 ];
 
-/// Those that are of the cgroup of all.
+/// Options of `pod create` that apply to the pod's cgroup.
 const LIMITS: [&str; 7] = [
     "cgroup-parent",
     "cpus",
@@ -73,7 +73,7 @@ fn create(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     for path in values(parsed, "label-file") {
         labelled.extend(labels_in(&path)?);
     }
-    // What is said here wins over what is in files.
+    // Labels of the command line win over those of files.
     labelled.extend(values(parsed, "label"));
     let request = PodRequest {
         name,
@@ -99,7 +99,7 @@ fn create(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     Ok(print_made(&made.id.to_string(), "the pod is"))
 }
 
-/// The labels of a file, one on each line; what begins with `#` is none.
+/// Reads labels from a file, one on each line; lines that begin with `#` are comments.
 fn labels_in(path: &str) -> Result<Vec<String>, EngineError> {
     let text = std::fs::read_to_string(path).map_err(|source| EngineError::File {
         option: "label-file",
@@ -125,7 +125,7 @@ fn is_missing(error: &EngineError) -> bool {
     matches!(error, EngineError::Pod(PodError::Missing(_)))
 }
 
-/// Whether a flag is set that not every command has.
+/// True if the command has this flag, and it is set.
 fn flag(parsed: &Parsed, long: &str) -> bool {
     takes(parsed, long) && parsed.flag(long)
 }
@@ -134,7 +134,7 @@ fn takes(parsed: &Parsed, long: &str) -> bool {
     parsed.command().own_options().any(|option| option.long == long)
 }
 
-/// The pods whose ids are in files.
+/// Returns the files that contain ids of pods.
 fn in_files(parsed: &Parsed) -> Vec<String> {
     if takes(parsed, "pod-id-file") {
         values(parsed, "pod-id-file")
@@ -143,13 +143,13 @@ fn in_files(parsed: &Parsed) -> Vec<String> {
     }
 }
 
-/// Those that are meant: by name, by the files of their ids, the last one, or all.
+/// Lists the pods that the command names: by name, by files with ids, the latest, or all.
 fn wanted(parsed: &Parsed, home: &Home) -> Result<Vec<String>, EngineError> {
     let mut wanted = words(parsed);
     for path in in_files(parsed) {
         wanted.push(id_in(&path)?);
     }
-    // One whose record cannot be read is meant by its id only.
+    // A pod with an unreadable record can only be named by its id.
     let ids = || {
         let pods = pod::list(home)?.into_iter();
         let readable = pods.filter(|entry| !entry.pod.name.is_empty());
@@ -176,7 +176,7 @@ fn tell_all(errors: &[EngineError]) -> ExitCode {
         .fold(ExitCode::SUCCESS, |_, error| engine_error(error))
 }
 
-/// Does that with each, and prints what it gives; one that failed does not keep the others.
+/// Calls `act` for each pod, and prints the returned text; a failure does not stop the others.
 fn each(
     parsed: &Parsed,
     mut act: impl FnMut(&Home, &str) -> Result<String, Vec<EngineError>>,
@@ -214,7 +214,7 @@ fn stop(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     })
 }
 
-/// The commands that print ids.
+/// Runs the commands that change pods and print their ids.
 fn change(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let given = takes(parsed, "signal").then(|| parsed.value("signal")).flatten();
     let signal = match given {
@@ -248,7 +248,7 @@ fn remove(parsed: &Parsed) -> Result<ExitCode, EngineError> {
         pod::remove(home, wanted, force, timeout).map(|id| id.to_string())
     })?;
     if code == ExitCode::SUCCESS {
-        // As podman: the file has served its turn.
+        // podman removes the files too, once their pods are removed.
         for path in in_files(parsed) {
             drop(std::fs::remove_file(path));
         }
@@ -295,7 +295,7 @@ fn inspect(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     Ok(ExitCode::from(1))
 }
 
-/// The id that a file of `--pod-id-file` has.
+/// Reads the id in a file of `--pod-id-file`.
 pub(crate) fn id_in(path: &str) -> Result<String, EngineError> {
     let id = std::fs::read_to_string(path).map_err(|source| EngineError::File {
         option: "pod-id-file",

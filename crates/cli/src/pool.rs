@@ -96,11 +96,11 @@ fn inspect(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     Ok(code.unwrap_or(printed))
 }
 
-/// Why there is none of that name.
+/// Reports why a pool was not found.
 fn missing(home: &Home, name: &str) -> ExitCode {
     match tote_engine::Pool::find(home, name) {
         Err(error) => failed(&error),
-        // It has come to be in this moment.
+        // The pool was created just now.
         Ok(_) => ExitCode::from(1),
     }
 }
@@ -132,12 +132,12 @@ fn remove(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     }))
 }
 
-/// As docker's commands about things that are not there.
+/// Reports an error with the exit code of docker's commands.
 fn failed(error: &EngineError) -> ExitCode {
     failure(&chain(error), error.hint().as_deref(), 1)
 }
 
-/// `tote run --pool`: every word is the command's.
+/// Runs `tote run --pool`, where every word belongs to the command.
 pub(crate) fn run(parsed: &Parsed, pool: String, timings: &mut Option<Timings>) -> ExitCode {
     let request = PoolRun {
         pool,

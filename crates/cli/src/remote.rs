@@ -1,4 +1,4 @@
-//! `tote pull`, `push`, `login`, `logout` and `search`, and what `run` does about an image that is not here.
+//! `tote pull`, `push`, `login`, `logout` and `search`, and how `run` gets an image that is not in the store.
 
 mod login;
 pub(crate) mod progress;
@@ -34,7 +34,7 @@ pub(crate) fn dispatch(parsed: &Parsed) -> ExitCode {
     }
 }
 
-/// How registries are to be spoken to.
+/// Parses the options about the connection to registries.
 pub(crate) fn access(parsed: &Parsed) -> Access {
     Access {
         tls_verify: parsed.value("tls-verify").map(|_| parsed.flag("tls-verify")),
@@ -44,7 +44,7 @@ pub(crate) fn access(parsed: &Parsed) -> Access {
     }
 }
 
-/// The same of a command that takes a name and a password for once.
+/// Parses the same options with `--creds`, a name and a password for this command only.
 pub(crate) fn access_with_creds(parsed: &Parsed) -> Result<Access, EngineError> {
     let creds = parsed.value("creds").map(|given| {
         let ask = || tote_engine::ask_secret("Password: ");
@@ -80,7 +80,7 @@ fn pull(parsed: &Parsed) -> Result<(), EngineError> {
             progress.end();
             pulled_image(&pulled, quiet);
         };
-        return tote_engine::pull_all_tags(&home, &request, &report, &mut tell);
+        return Ok(tote_engine::pull_all_tags(&home, &request, &report, &mut tell)?);
     }
     let pulled = tote_engine::pull(&home, &request, &report);
     progress.end();
@@ -88,7 +88,7 @@ fn pull(parsed: &Parsed) -> Result<(), EngineError> {
     Ok(())
 }
 
-/// docker's last words.
+/// Prints docker's last lines of a pull.
 fn pulled_image(pulled: &Pulled, quiet: bool) {
     if pulled.left_out > 0 {
         let count = pulled.left_out;
@@ -137,10 +137,10 @@ fn push(parsed: &Parsed) -> Result<(), EngineError> {
         tote_engine::push(&home, &request, &report).map(&mut tell)
     };
     progress.end();
-    pushed
+    Ok(pushed?)
 }
 
-/// docker's last words.
+/// Prints docker's last lines of a push.
 pub(crate) fn pushed_image(pushed: &PushedImage, quiet: bool) {
     if quiet {
         print(&format!("{}\n", pushed.name));
@@ -153,10 +153,10 @@ pub(crate) fn pushed_image(pushed: &PushedImage, quiet: bool) {
     }
 }
 
-/// The image of a `run`, pulled if need be; the name by which it is here.
+/// Makes sure that the image of a `run` is in the store, and returns its name there.
 ///
-/// It is pulled by a process of its own: what TLS and four threads leave in memory would be copied at the container's
-/// birth, and a user's pull changes its user namespace, which cannot be undone.
+/// A process of its own pulls the image: memory that TLS and four threads leave behind would be copied at the
+/// container's birth, and an unprivileged pull changes its user namespace, which cannot be undone.
 pub(crate) fn present(parsed: &Parsed, home: &Home, image: &str) -> Result<String, EngineError> {
     let when = match parsed.value("pull") {
         None => WhenToPull::Missing,
@@ -190,7 +190,7 @@ fn pull_apart(parsed: &Parsed, home: &Home, name: &str) -> Result<(), EngineErro
     Err(EngineError::NotPulled(name.to_owned()))
 }
 
-/// Runs a command of this program's on an image, in a process of its own. Says whether it came to a good end.
+/// Runs a command of this program on an image in a process of its own. Returns whether it succeeded.
 fn apart(parsed: &Parsed, home: &Home, words: &[OsString], image: &str) -> Result<bool, EngineError> {
     let failed = |attempt| {
         move |source| EngineError::PullProcess {
@@ -208,7 +208,7 @@ fn apart(parsed: &Parsed, home: &Home, words: &[OsString], image: &str) -> Resul
     if let Some(how) = parsed.value("share-host") {
         command.arg("--share-host").arg(how);
     }
-    // Standard output is the container's.
+    // Standard output belongs to the container.
     let output = std::io::stderr()
         .as_fd()
         .try_clone_to_owned()
@@ -223,7 +223,7 @@ fn apart(parsed: &Parsed, home: &Home, words: &[OsString], image: &str) -> Resul
     Ok(status.success())
 }
 
-/// An error of the command line, which is none of the tables'.
+/// Reports an error of the command line that the tables cannot express.
 fn usage(text: &str, hint: &str) -> ExitCode {
     failure(text, Some(hint), 1)
 }

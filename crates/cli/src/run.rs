@@ -2,6 +2,7 @@
 
 use crate::{engine_error, failure, home, print, print_made, say, warning};
 use std::process::ExitCode;
+use tote_engine::ImagesError;
 use tote_engine::container::{self, Streams};
 use tote_engine::{
     ContainerId, EngineError, Finished, Home, HostInit, Image, Prepared, RunOptions, RunRequest, SdNotify,
@@ -9,7 +10,7 @@ use tote_engine::{
 };
 use tote_options::Parsed;
 
-/// Options that are this command's own business; all others are the engine's, by their names.
+/// Options that this command handles itself; all others are passed to the engine by their names.
 pub(crate) const OURS: [&str; 18] = [
     "rmi",
     "detach-keys",
@@ -59,7 +60,7 @@ pub(crate) fn run(parsed: &Parsed) -> ExitCode {
     }
     let code = match prepare(parsed, &mut timings) {
         // Other commands end with 1 then, as docker's do.
-        Err(error @ EngineError::OtherPlatform { .. }) => {
+        Err(error @ EngineError::Images(ImagesError::OtherPlatform { .. })) => {
             engine_error(&error);
             ExitCode::from(125)
         }
@@ -79,7 +80,7 @@ pub(crate) fn run(parsed: &Parsed) -> ExitCode {
     code
 }
 
-/// `--rmi`: the image goes as well, unless another container has it.
+/// Removes the image as well, for `--rmi`, unless another container uses it.
 fn remove_image(parsed: &Parsed, home: &Home) {
     let name = parsed.positionals()[0].to_string_lossy().into_owned();
     if !matches!(Image::parse(&name), Ok(Image::Stored(_))) {
@@ -90,13 +91,14 @@ fn remove_image(parsed: &Parsed, home: &Home) {
         Err(error) => warning(&crate::chain(&error)),
     };
     let removed = tote_engine::enter_ids(home)
+        .map_err(EngineError::from)
         .and_then(|()| tote_engine::remove_images(home, &[name], &[], false, &mut |done| told(done)));
     if let Err(error) = removed {
         warning(&crate::chain(&error));
     }
 }
 
-/// The start, and with an attached container its whole life.
+/// Starts the container, and stays with it until its end if it is attached.
 fn begin(parsed: &Parsed, home: &Home, prepared: Prepared, timings: &mut Option<Timings>) -> ExitCode {
     let mut warn = |text: String| warning(&text);
     let id = prepared.container().id.clone();
@@ -119,16 +121,16 @@ fn begin(parsed: &Parsed, home: &Home, prepared: Prepared, timings: &mut Option<
     }
 }
 
-/// `--pidfile`.
+/// Writes `--pidfile`.
 fn note_process(parsed: &Parsed, home: &Home, id: &ContainerId) -> Result<(), EngineError> {
     let Some(path) = parsed.value("pidfile") else {
         return Ok(());
     };
     let pid = container::open(home, id)?.map_or(0, |entry| entry.state.pid());
-    WholeFile::put("pidfile", path.as_ref(), &pid.to_string())
+    Ok(WholeFile::put("pidfile", path.as_ref(), &pid.to_string())?)
 }
 
-/// What is attached: what `-a` says, or docker's default.
+/// Chooses the streams to attach: those of `-a`, or docker's default.
 fn streams(parsed: &Parsed) -> Streams {
     let given: Vec<String> = parsed
         .all("attach")
@@ -142,7 +144,7 @@ fn streams(parsed: &Parsed) -> Streams {
     }
 }
 
-/// The exit code of what has ended, and a word about it where it needs one.
+/// Returns the exit code of an ended container, and reports the reason if there is one.
 pub(crate) fn finished(finished: Finished) -> ExitCode {
     match finished.reason {
         Some(reason) => failure(&reason, None, finished.exit_code),
@@ -150,7 +152,7 @@ pub(crate) fn finished(finished: Finished) -> ExitCode {
     }
 }
 
-/// `tote create`.
+/// Runs `tote create`.
 pub(crate) fn create(parsed: &Parsed) -> ExitCode {
     let (home, request) = match requested(parsed, &mut None) {
         Ok(requested) => requested,
@@ -161,7 +163,7 @@ pub(crate) fn create(parsed: &Parsed) -> ExitCode {
     };
     match container::create(&home, request) {
         Ok(container) => print_made(container.id.as_str(), "the container is"),
-        // docker's: 125 is for mistakes of the command line, 1 for what its daemon refuses.
+        // docker's codes: 125 for mistakes of the command line, 1 for errors of its daemon.
         Err(error @ (EngineError::Option(_) | EngineError::Usage(_))) => engine_error(&error),
         Err(error) => crate::refusal(&error),
     }
@@ -174,7 +176,7 @@ fn prepare(parsed: &Parsed, timings: &mut Option<Timings>) -> Result<(Home, Prep
     Ok((home, prepared))
 }
 
-/// What is asked for, of an image that is here.
+/// Builds the request of a container, and makes sure that its image is in the store.
 fn requested(parsed: &Parsed, timings: &mut Option<Timings>) -> Result<(Home, RunRequest), EngineError> {
     let mut request = request(parsed)?;
     let home = home(parsed)?;
@@ -190,7 +192,7 @@ fn requested(parsed: &Parsed, timings: &mut Option<Timings>) -> Result<(Home, Ru
     Ok((home, request))
 }
 
-/// The options that are the engine's, by their long names.
+/// Returns the engine's options, by their long names.
 pub(crate) fn given(parsed: &Parsed) -> Vec<(String, String)> {
     let mut given = Vec::new();
     for (option, value) in parsed.values() {
@@ -207,14 +209,15 @@ pub(crate) fn given(parsed: &Parsed) -> Vec<(String, String)> {
     given
 }
 
-/// The storage driver, where only its environment variable says it.
+/// Returns the storage driver of the environment variable, unless an option names one.
 pub(crate) fn driver_of_environment(parsed: &Parsed) -> Option<(String, String)> {
     let said = parsed.value("driver").is_some();
     let driver = parsed.setting("driver").filter(|_| !said)?;
     Some(("driver".to_owned(), driver.to_string_lossy().into_owned()))
 }
 
-/// podman's `--entrypoint '["a","b"]'`: the first word is the entrypoint, and the others come before the command.
+/// Splits podman's `--entrypoint '["a","b"]'`: the first word is the entrypoint, and the others come before the
+/// command.
 fn split_entrypoint(given: &mut [(String, String)]) -> Vec<String> {
     let entrypoint = given.iter_mut().rfind(|(option, _)| option == "entrypoint");
     let Some((_, value)) = entrypoint.filter(|(_, value)| value.starts_with('[')) else {
@@ -228,13 +231,13 @@ fn split_entrypoint(given: &mut [(String, String)]) -> Vec<String> {
     words.collect()
 }
 
-/// The command line as the engine wants it.
+/// Builds the engine's request from the command line.
 fn request(parsed: &Parsed) -> Result<RunRequest, EngineError> {
     let mut given = given(parsed);
     if let Some(path) = parsed.value("pod-id-file") {
         given.push(("pod".to_owned(), crate::pod::id_in(&path.to_string_lossy())?));
     }
-    // podman's: a container that stays would need its image.
+    // podman's rule: --rmi implies --rm, because a container that stays would need its image.
     let mut values = parsed.values().iter();
     if values.any(|(option, value)| option.long == "rmi" && value == "true") {
         given.push(("rm".to_owned(), "true".to_owned()));
@@ -251,7 +254,7 @@ fn request(parsed: &Parsed) -> Result<RunRequest, EngineError> {
         .map(|word| word.to_string_lossy().into_owned());
     let image = Image::parse(&words.next().unwrap_or_default())?;
     options.command = leading.into_iter().chain(words).collect();
-    // Who checks its health is a monitor.
+    // Health checks need a monitor, so `--sdnotify healthy` needs a kept container too.
     let kept = !options.rm || options.detach || options.sdnotify == SdNotify::Healthy;
     Ok(RunRequest {
         image,
@@ -282,7 +285,7 @@ fn report(timings: &Timings) {
     say(&text);
 }
 
-/// The source of a bind mount that begins with a dot is below the current directory, as docker's command line has it.
+/// Makes the source of a `--mount type=bind` absolute if it begins with a dot, as docker's command line does.
 fn absolute_mount(value: &str) -> String {
     let fields: Vec<&str> = value.split(',').collect();
     if !fields.contains(&"type=bind") {
@@ -303,7 +306,7 @@ fn absolute_mount(value: &str) -> String {
     fields.collect::<Vec<_>>().join(",")
 }
 
-/// `./data:/x` means a directory below the current one, as docker's command line has it.
+/// Makes the source of a `--volume` such as `./data:/x` absolute, as docker's command line does.
 pub(crate) fn absolute_source(value: &str) -> String {
     let is_relative =
         value == "." || value.starts_with("./") || value.starts_with("../") || value.starts_with(".:");

@@ -9,10 +9,10 @@ use std::time::Duration;
 use tote_engine::{EngineError, Usage};
 use tote_options::Parsed;
 
-/// How often it is shown anew, as docker does.
+/// Time between two updates, as with docker.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// How long processor time is watched for what is shown once.
+/// Time over which processor usage is measured if it is shown only once.
 const GLANCE: Duration = Duration::from_millis(250);
 
 const HEADINGS: &[(&str, &str)] = &[
@@ -46,10 +46,10 @@ fn show(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     )
 }
 
-/// What was used before and is used now, as a list.
+/// Function that makes a list from the earlier and the present usage.
 type Make<'a, T> = &'a dyn Fn(&Parsed, &[T], &[T]) -> Listing;
 
-/// Shows a list of what is used again and again, or once.
+/// Shows a list of usage once, or again and again.
 pub(crate) fn repeat<T>(
     parsed: &Parsed,
     look: &mut dyn FnMut() -> Result<Vec<T>, EngineError>,
@@ -61,7 +61,7 @@ pub(crate) fn repeat<T>(
         let now = look()?;
         return Ok(listing(parsed, &before, &now).print(parsed));
     }
-    // A terminal is cleared each time, and an empty table is better than none.
+    // A terminal is cleared before each table. An empty table is printed too.
     let keeps = parsed
         .command()
         .own_options()
@@ -79,7 +79,7 @@ pub(crate) fn repeat<T>(
             Ok(text) => print_as_is(&format!("{start}{}{end}", visible(&text))),
             Err(code) => return Ok(code),
         };
-        // Nobody reads it any more.
+        // Stop if the output is closed.
         if code != ExitCode::SUCCESS {
             return Ok(ExitCode::SUCCESS);
         }
@@ -93,7 +93,7 @@ fn listing(parsed: &Parsed, before: &[Usage], now: &[Usage]) -> Listing {
     let rows = now.iter().map(|usage| {
         let earlier = before.iter().find(|earlier| earlier.id == usage.id);
         let mut row = row(usage, earlier.unwrap_or(usage), (whole, marks));
-        // docker's: as it was asked for.
+        // docker shows the container's name as the user gave it.
         let means = |word: &&std::ffi::OsString| {
             let word = word.to_string_lossy();
             word.trim_start_matches('/') == usage.name || usage.id.starts_with(&*word)
@@ -112,14 +112,14 @@ fn listing(parsed: &Parsed, before: &[Usage], now: &[Usage]) -> Listing {
     }
 }
 
-/// Whether it is the table that is printed where nothing else is asked for.
+/// True if the default table is printed.
 pub(crate) fn is_read_by_people(parsed: &Parsed) -> bool {
     let wanted = parsed.setting("format");
     let format = wanted.as_deref().and_then(std::ffi::OsStr::to_str);
     format.is_none_or(|format| format.trim() == "table")
 }
 
-/// docker's fields. A value that was added up has a mark where people read it.
+/// Builds a row with docker's fields. In a table, a value that was added up from processes has a mark.
 pub(crate) fn row(usage: &Usage, before: &Usage, (whole, marks): (bool, bool)) -> Value {
     let mark = |sum: bool, text: String| if sum && marks { format!("~{text}") } else { text };
     let pair = |(one, other): (u64, u64)| format!("{} / {}", text::size(one), text::size(other));
@@ -159,7 +159,7 @@ pub(crate) fn row(usage: &Usage, before: &Usage, (whole, marks): (bool, bool)) -
     Value::Object(fields.collect::<Map<_, _>>())
 }
 
-/// A number of bytes, to four digits: `5.629MiB`. Docker's way for memory, with powers of 1024.
+/// Formats a number of bytes with four digits and powers of 1024, as docker shows memory: `5.629MiB`.
 fn binary(bytes: u64) -> String {
     const UNITS: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     #[expect(clippy::cast_precision_loss, reason = "four digits are shown")]

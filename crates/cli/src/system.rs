@@ -7,14 +7,14 @@ use tote_engine::{
     ContainerSize, EngineError, Home, VolumeRow, VolumeSelection, container_size, status_word,
 };
 
-/// Containers and volumes, counted.
+/// Containers and volumes with their sizes.
 pub(crate) struct Kept {
     containers: Vec<(Entry, ContainerSize)>,
     volumes: Vec<(VolumeRow, u64)>,
 }
 
 impl Kept {
-    /// Looks at every file of theirs.
+    /// Measures every container and volume, which reads all of their directories.
     pub(crate) fn count(home: &Home) -> Result<Self, EngineError> {
         let entries = container::list(home)?.into_iter();
         let counted = entries.map(|entry| {
@@ -27,7 +27,7 @@ impl Kept {
         })
     }
 
-    /// A row for each of the two kinds, in docker's fields.
+    /// Builds a row for containers and one for volumes, in docker's fields.
     pub(crate) fn rows(&self) -> [Value; 2] {
         [
             of_containers(&self.containers).row(),
@@ -35,7 +35,7 @@ impl Kept {
         ]
     }
 
-    /// How many containers an image has, by its id.
+    /// Returns the number of containers of an image, given by its id.
     pub(crate) fn of_image(&self, id: &str) -> usize {
         let entries = self.containers.iter();
         entries
@@ -43,13 +43,13 @@ impl Kept {
             .count()
     }
 
-    /// One by one.
+    /// Formats tables with a line for each container and volume.
     pub(crate) fn tables(&self) -> String {
         tables(&self.containers, &self.volumes)
     }
 }
 
-/// What there is of one kind.
+/// Totals of one kind of object.
 struct Kind {
     name: &'static str,
     total: usize,
@@ -59,7 +59,7 @@ struct Kind {
 }
 
 impl Kind {
-    /// A row in docker's fields.
+    /// Builds a row in docker's fields.
     fn row(&self) -> Value {
         json!({
             "Type": self.name,
@@ -71,7 +71,7 @@ impl Kind {
     }
 }
 
-/// `1kB (50%)`, without a part of nothing.
+/// Formats a part of a total as `1kB (50%)`; without the percentage if the total is 0.
 pub(crate) fn of_all(part: u64, all: u64) -> String {
     match (part * 100).checked_div(all) {
         Some(percent) => format!("{} ({percent}%)", size(part)),
@@ -83,7 +83,7 @@ fn cells(cells: &[&str]) -> Vec<String> {
     cells.iter().map(|cell| (*cell).to_owned()).collect()
 }
 
-/// Every volume with its size.
+/// Lists every volume with its size.
 fn volumes(home: &Home) -> Result<Vec<(VolumeRow, u64)>, EngineError> {
     let rows = tote_engine::volumes(home, &VolumeSelection::default())?.into_iter();
     Ok(rows
@@ -119,7 +119,7 @@ fn of_volumes(volumes: &[(VolumeRow, u64)]) -> Kind {
     }
 }
 
-/// A table of the containers, and one of the volumes.
+/// Formats a table of the containers, and one of the volumes.
 fn tables(containers: &[(Entry, ContainerSize)], volumes: &[(VolumeRow, u64)]) -> String {
     let mut lines = vec![cells(&[
         "CONTAINER ID",
@@ -157,7 +157,7 @@ fn tables(containers: &[(Entry, ContainerSize)], volumes: &[(VolumeRow, u64)]) -
     text
 }
 
-/// At most as much of a command as a table has room for.
+/// Cuts a command to the width of its column.
 fn short(command: &str) -> String {
     const MOST: usize = 20;
     if command.chars().count() <= MOST {

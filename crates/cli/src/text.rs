@@ -1,13 +1,13 @@
-//! How people are shown sizes, times and tables.
+//! Formats of sizes, times and tables for people.
 
 use tote_calendar::Civil;
 
-/// A number of bytes, to three digits: `5.58MB`. Docker's way, with powers of 1000.
+/// Formats a number of bytes with three digits and powers of 1000, as docker does: `5.58MB`.
 pub(crate) fn size(bytes: u64) -> String {
     size_with(bytes, 3)
 }
 
-/// The same to so many digits.
+/// Formats a number of bytes with powers of 1000 and the given number of digits.
 pub(crate) fn size_with(bytes: u64, digits: usize) -> String {
     const UNITS: [&str; 7] = ["B", "kB", "MB", "GB", "TB", "PB", "EB"];
     #[expect(clippy::cast_precision_loss, reason = "a few digits are shown")]
@@ -17,7 +17,7 @@ pub(crate) fn size_with(bytes: u64, digits: usize) -> String {
         value /= 1000.0;
         unit += 1;
     }
-    // Rounding may add a digit before the point, which is then missing behind it.
+    // Rounding may add a digit before the point, and one less is then shown after it.
     let fits = |behind: &usize| {
         let number = format!("{value:.0$}", behind);
         number.bytes().filter(u8::is_ascii_digit).count() <= digits
@@ -31,7 +31,7 @@ pub(crate) fn size_with(bytes: u64, digits: usize) -> String {
     format!("{number}{}", UNITS[unit])
 }
 
-/// How long ago something was, as docker says it; empty for what is no time.
+/// Formats the time since an event in docker's words; empty for an invalid time.
 pub(crate) fn ago(rfc3339: &str) -> String {
     let now = tote_calendar::now().as_secs();
     let then = tote_calendar::seconds_of(rfc3339);
@@ -40,7 +40,7 @@ pub(crate) fn ago(rfc3339: &str) -> String {
         .unwrap_or_default()
 }
 
-/// When something was, as docker writes it: `2024-01-27 00:30:48 +0000 UTC`; empty for what is no time.
+/// Formats a time as docker does: `2024-01-27 00:30:48 +0000 UTC`; empty for an invalid time.
 pub(crate) fn moment(rfc3339: &str) -> String {
     let Some(seconds) = tote_calendar::seconds_of(rfc3339) else {
         return String::new();
@@ -56,7 +56,7 @@ pub(crate) fn moment(rfc3339: &str) -> String {
     format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} +0000 UTC")
 }
 
-/// A length of time in seconds, in docker's words.
+/// Formats a length of time in seconds, in docker's words.
 pub(crate) fn duration(seconds: u64) -> String {
     let (minutes, hours) = (seconds / 60, (seconds + 1800) / 3600);
     match seconds {
@@ -74,7 +74,8 @@ pub(crate) fn duration(seconds: u64) -> String {
     }
 }
 
-/// Rows in columns, three spaces between them, as docker has it. Control characters in a cell are spaces: a cell is one line.
+/// Formats rows in columns with three spaces between them, as docker does. Control characters become spaces,
+/// because a cell is a single line.
 pub(crate) fn table(rows: &[Vec<String>]) -> String {
     let clean = |row: &Vec<String>| row.iter().map(|cell| crate::one_line(cell)).collect();
     let rows: Vec<Vec<String>> = rows.iter().map(clean).collect();

@@ -9,7 +9,7 @@ use tote_engine::{
 };
 use tote_options::Parsed;
 
-/// The words that a link of this name stands for, where it is a generator's.
+/// Returns the command for which a generator's link of this name stands; `None` for other names.
 pub(crate) fn called_as(program: &OsString) -> Option<&'static [&'static str]> {
     match PathBuf::from(program).file_name()?.to_str()? {
         "tote-system-generator" => Some(&["generate", "quadlet"]),
@@ -148,7 +148,7 @@ fn with_header(parsed: &Parsed, unit: GeneratedUnit) -> GeneratedUnit {
     GeneratedUnit { name, text }
 }
 
-/// Writes it to the current directory; gives the path as a line.
+/// Writes a unit to the current directory; returns its path as a line.
 fn write(unit: &GeneratedUnit) -> Result<String, EngineError> {
     let name = PathBuf::from(format!("{}.service", unit.name));
     let path = std::path::absolute(&name).unwrap_or(name);

@@ -85,7 +85,7 @@ fn list(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     Ok(listing.print(parsed))
 }
 
-/// A volume as docker's `--format json` has it.
+/// Formats a volume with the fields of docker's `--format json`.
 fn line(row: &VolumeRow) -> Value {
     json!({
         "Availability": "N/A",

@@ -1,4 +1,4 @@
-//! One instruction's arguments.
+//! The arguments of an instruction.
 
 use crate::duration;
 use crate::error::Reason;
@@ -46,7 +46,7 @@ pub(crate) fn parse(
         });
     };
     let (mut flags, rest) = Flags::parse(arguments, escape);
-    // What follows is text where no flag is known.
+    // For an instruction without flags, a word like `--x` belongs to its text.
     let command = match name {
         "RUN" => run(&mut flags, rest, heredocs)?,
         "CMD" => Command::Cmd(command_line(rest)?),
@@ -75,14 +75,14 @@ pub(crate) fn parse(
         "HEALTHCHECK" => Command::Healthcheck(healthcheck(&mut flags, rest)?),
         _ => onbuild(arguments, heredocs, escape)?,
     };
-    // The flags before a trigger are the trigger's.
+    // The flags before a trigger belong to the trigger.
     if name != "ONBUILD" {
         flags.finish()?;
     }
     Ok(command)
 }
 
-/// The known name that differs in one place from what was written: by a letter, or by two that have changed places.
+/// Finds the known name that differs from `name` in one place: by one letter, or by two letters that are exchanged.
 pub(crate) fn similar(name: &str, known: &[&'static str]) -> Option<&'static str> {
     known.iter().copied().find(|known| {
         let same = known
@@ -113,7 +113,7 @@ fn at_least_one<'a>(name: &'static str, rest: &'a str) -> Result<&'a str, Reason
     }
 }
 
-/// The whole rest of the line, blanks included.
+/// Returns the whole rest of the line, blanks included.
 fn exactly_one(name: &'static str, rest: &str) -> Result<String, Reason> {
     if rest.is_empty() {
         Err(Reason::ExactlyOne(name))
@@ -126,7 +126,7 @@ fn blanks(rest: &str) -> Vec<String> {
     rest.split_ascii_whitespace().map(str::to_owned).collect()
 }
 
-/// A JSON array of strings; nothing for what is no JSON array at all.
+/// Parses a JSON array of strings; `None` if the text is not a JSON array.
 fn json(rest: &str) -> Result<Option<Vec<String>>, Reason> {
     if !rest.starts_with('[') {
         return Ok(None);
@@ -168,7 +168,7 @@ fn run(flags: &mut Flags, rest: &str, heredocs: Vec<Heredoc>) -> Result<Command,
         Some(other) => return Err(Reason::Security(other.to_owned())),
     };
     let devices = flags.values("device")?;
-    // Without a command it is an empty one, as for docker's builder.
+    // A missing command is an empty one, as for docker's builder.
     let command = command_line(rest)?;
     Ok(Command::Run(Run {
         command,
@@ -213,8 +213,8 @@ fn transfer(
     })
 }
 
-/// The names of `COPY` and `ADD`, which end at blanks. Docker's builder does not look whether a blank is quoted, and fails
-/// at the half of a quoted name.
+/// Splits the names of `COPY` and `ADD` at blanks. Docker's builder ignores quotes here and would then miss a file
+/// named by half of a quoted name, so a quoted blank is refused.
 fn names(name: &'static str, rest: &str, escape: char) -> Result<Vec<String>, Reason> {
     let words = blanks(rest);
     match words.len() == words::split(rest, escape).len() {
@@ -223,7 +223,7 @@ fn names(name: &'static str, rest: &str, escape: char) -> Result<Vec<String>, Re
     }
 }
 
-/// `NAME=VALUE …`, or the old form of a name and the rest of the line.
+/// Parses `NAME=VALUE …`, or the old form of a name and the rest of the line.
 fn pairs(name: &'static str, rest: &str, escape: char) -> Result<Vec<(String, String)>, Reason> {
     let words = words::split(at_least_one(name, rest)?, escape);
     let pairs = if words.first().is_some_and(|word| word.contains('=')) {
@@ -309,7 +309,7 @@ fn healthcheck(flags: &mut Flags, rest: &str) -> Result<Healthcheck, Reason> {
     }
 }
 
-/// Without a value, and with 0, the default is taken.
+/// Parses a flag with a duration; `None` selects the default, for a missing value as well as for 0.
 fn interval(flags: &mut Flags, name: &'static str) -> Result<Option<Duration>, Reason> {
     let Some(text) = flags.value(name)?.filter(|text| !text.is_empty()) else {
         return Ok(None);

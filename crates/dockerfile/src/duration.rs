@@ -1,4 +1,4 @@
-//! Durations as Go writes them: `1h30m`, `1.5s`, `300ms`.
+//! Durations in Go's syntax: `1h30m`, `1.5s`, `300ms`.
 
 use crate::error::Reason;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 /// Parses a duration.
 ///
 /// # Errors
-/// Not a duration, negative, or longer than Go's 292 years.
+/// The text is not a duration, or is negative, or longer than Go's maximum of 292 years.
 pub fn parse(text: &str) -> Result<Duration, Reason> {
     nanos(text)
         .map(Duration::from_nanos)

@@ -1,16 +1,16 @@
-//! What is wrong with a Dockerfile, in docker's words.
+//! Errors in a Dockerfile, in docker's words.
 
-/// A Dockerfile that cannot be built, and the line on which the instruction in question begins.
+/// A Dockerfile that cannot be parsed, and the line on which the wrong instruction begins.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("dockerfile parse error on line {line}: {reason}")]
 pub struct ParseError {
-    /// Counted from 1.
+    /// Line number, counted from 1.
     pub line: usize,
-    /// Why.
+    /// The reason.
     pub reason: Reason,
 }
 
-/// What is wrong with an instruction. The texts are docker's, so that what people find about them helps.
+/// Why an instruction is refused. The texts are docker's, so that users find help about them.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message is its documentation")]
 pub enum Reason {
@@ -71,7 +71,7 @@ pub enum Reason {
     Duration(String),
     #[error("Interval {0:?} cannot be less than 1ms")]
     ShortInterval(&'static str),
-    #[error("--retries cannot be negative or no number: {0:?}")]
+    #[error("--retries must be a number that is not negative: {0:?}")]
     Retries(String),
     #[error("Chaining ONBUILD via `ONBUILD ONBUILD` isn't allowed")]
     OnbuildChain,
@@ -86,9 +86,9 @@ pub enum Reason {
     },
     #[error("'from' doesn't support variable expansion, define alias stage instead")]
     MountFrom,
-    #[error("{0} is not a network mode: default, none and host are")]
+    #[error("{0} is not a network mode: give default, none or host")]
     Network(String),
-    #[error("security {0:?} is not valid: sandbox and insecure are")]
+    #[error("security {0:?} is not valid: give sandbox or insecure")]
     Security(String),
     #[error(
         "a quoted name of {0} ends at a blank: write its arguments as a JSON array, {0} [\"a b\", \"/c\"]"

@@ -1,4 +1,5 @@
-//! Variables, quotes and escapes in the words of an instruction, as docker's own shell lexer has them.
+//! Expansion of variables, quotes and escapes in the words of an instruction, by the rules of docker's own shell
+//! lexer.
 
 use crate::pattern::Pattern;
 use std::iter::Peekable;
@@ -16,29 +17,30 @@ pub enum ExpandError {
     /// `${}` and the like.
     #[error("syntax error: bad substitution")]
     Substitution,
-    /// Something after the name that is none of `:-`, `:+`, `:?`, `-`, `+`, `?`, `#`, `%` and `/`.
+    /// An unknown operator after the name. Known are `:-`, `:+`, `:?`, `-`, `+`, `?`, `#`, `%` and `/`.
     #[error("unsupported modifier ({0}) in substitution")]
     Modifier(String),
-    /// `${name:?message}` of a variable that is not set.
+    /// `${name:?message}` for a variable that is not set.
     #[error("{name}: {message}")]
     Unset {
         /// The variable.
         name: String,
-        /// What the Dockerfile says about it.
+        /// The message in the Dockerfile.
         message: String,
     },
-    /// Substitutions in one another without a reasonable end.
+    /// Substitutions nested more deeply than the limit.
     #[error("syntax error: substitutions are nested too deeply")]
     Depth,
-    /// The result is larger than any instruction needs.
+    /// The result exceeds a length that no instruction needs.
     #[error("the expanded text is larger than {} bytes", LENGTH_MAX)]
     Length,
 }
 
-/// Replaces `$name` and `${name…}` and removes quotes and escapes. A name that `lookup` does not know is empty.
+/// Replaces `$name` and `${name…}` and removes quotes and escapes. A name that `lookup` does not know has an empty
+/// value.
 ///
 /// # Errors
-/// The syntax is wrong, or a variable that must be set is not.
+/// The syntax is wrong, or a variable is not set although it must be.
 pub fn expand(
     word: &str,
     escape: char,
@@ -47,10 +49,11 @@ pub fn expand(
     Ok(expanded(word, escape, lookup)?.text)
 }
 
-/// The same, and splits at blanks outside of quotes, those of values included: `EXPOSE $PORTS`.
+/// Expands as [`expand`] does, and splits the result at blanks outside of quotes, also at blanks in values: `EXPOSE
+/// $PORTS`.
 ///
 /// # Errors
-/// As [`expand`].
+/// Those of [`expand`].
 pub fn expand_words(
     text: &str,
     escape: char,
@@ -59,7 +62,7 @@ pub fn expand_words(
     Ok(expanded(text, escape, lookup)?.words)
 }
 
-/// Values in a Dockerfile come from somebody who is not always a friend.
+/// Maximum length of a result in bytes: a Dockerfile may come from an attacker.
 const LENGTH_MAX: usize = 1 << 20;
 const DEPTH_MAX: usize = 64;
 
@@ -79,18 +82,18 @@ fn expanded(
     Ok(out)
 }
 
-/// A text, and the words that it consists of.
+/// An expanded text, and its words.
 #[derive(Default)]
 struct Expanded {
     text: String,
     words: Vec<String>,
     word: String,
-    /// A word may be empty, if it was quoted.
+    /// True if a word has begun, which may be an empty quoted one.
     in_word: bool,
 }
 
 impl Expanded {
-    /// Characters that never separate words.
+    /// Appends characters that never separate words.
     fn quoted(&mut self, text: &str) -> Result<(), ExpandError> {
         if self.text.len() + text.len() > LENGTH_MAX {
             return Err(ExpandError::Length);
@@ -129,7 +132,8 @@ struct Expander<'a> {
 }
 
 impl Expander<'_> {
-    /// Reads up to a character, which is consumed, or to the end. Patterns keep their escapes.
+    /// Reads up to the character `stop`, which is consumed, or to the end. With `raw` escapes are kept, for
+    /// patterns.
     fn until(&mut self, stop: Option<char>, raw: bool) -> Result<Expanded, ExpandError> {
         let mut out = Expanded::default();
         let mut bytes = [0; 4];
@@ -178,7 +182,7 @@ impl Expander<'_> {
                     Some(escaped) if escaped == '"' || escaped == '$' || escaped == self.escape => {
                         text.push(escaped)
                     }
-                    // It escapes nothing else here, and stays.
+                    // The escape character has no effect before other characters, and is kept.
                     Some(other) => text.extend([self.escape, other]),
                     None => break,
                 },
@@ -191,7 +195,7 @@ impl Expander<'_> {
         Err(ExpandError::Quote("double"))
     }
 
-    /// After a dollar sign.
+    /// Reads a substitution after its dollar sign.
     fn dollar(&mut self) -> Result<String, ExpandError> {
         if self.chars.next_if_eq(&'{').is_none() {
             let name = self.name();
@@ -276,7 +280,7 @@ impl Expander<'_> {
         }
     }
 
-    /// Letters, digits and underscores; or one of the shell's own, which are one character long.
+    /// Reads letters, digits and underscores; or a special parameter of the shell, which is a single character.
     fn name(&mut self) -> String {
         let special = |next: &char| next.is_ascii_digit() || "@*#?-$!".contains(*next);
         if let Some(special) = self.chars.next_if(special) {
@@ -304,7 +308,7 @@ fn trimmed(value: &str, pattern: &str, start: bool, greedy: bool) -> String {
     }
 }
 
-/// The first match, or all; each as long as it can be.
+/// Replaces the first match or all; each match is as long as possible.
 fn replaced(value: &str, pattern: &str, replacement: &str, all: bool) -> Result<String, ExpandError> {
     let chars: Vec<char> = value.chars().collect();
     let pattern = Pattern::parse(pattern);

@@ -3,7 +3,7 @@
 use crate::error::Reason;
 use crate::words;
 
-/// The flags of one instruction; those that were asked for are taken out.
+/// The flags of an instruction; each one that the caller asks for is taken out.
 #[derive(Debug)]
 pub(crate) struct Flags {
     left: Vec<(String, Option<String>)>,
@@ -35,7 +35,7 @@ impl Flags {
         Some(self.left.remove(at))
     }
 
-    /// A flag with a value, at most once.
+    /// Takes a flag with a value that may occur at most once.
     pub(crate) fn value(&mut self, name: &'static str) -> Result<Option<String>, Reason> {
         let mut values = self.values(name)?;
         match values.len() {
@@ -44,7 +44,7 @@ impl Flags {
         }
     }
 
-    /// A flag with a value, as often as one likes.
+    /// Takes a flag with a value that may occur several times.
     pub(crate) fn values(&mut self, name: &'static str) -> Result<Vec<String>, Reason> {
         let mut values = Vec::new();
         while let Some((name, value)) = self.take(name) {
@@ -53,7 +53,7 @@ impl Flags {
         Ok(values)
     }
 
-    /// A flag that is on without a value.
+    /// Takes a flag that means true without a value.
     pub(crate) fn boolean(&mut self, name: &'static str) -> Result<Option<bool>, Reason> {
         let Some((_, value)) = self.take(name) else {
             return Ok(None);
@@ -68,7 +68,7 @@ impl Flags {
         }
     }
 
-    /// What nobody asked for does not exist.
+    /// Refuses the flags that the caller has not taken: they are unknown.
     pub(crate) fn finish(self) -> Result<(), Reason> {
         match self.left.into_iter().next() {
             Some((name, _)) => Err(Reason::UnknownFlag(format!("--{name}"))),

@@ -1,22 +1,22 @@
 //! Here-documents: `<<EOF`, `<<-EOF`, `3<<"EOF"`.
 
-/// A text that stands in the Dockerfile below its instruction.
+/// A text that is written in the Dockerfile below its instruction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Heredoc {
-    /// The word that ends it; for `COPY` and `ADD` also the file's name.
+    /// The word that ends the text; for `COPY` and `ADD` also the file's name.
     pub name: String,
     /// The lines, each with its newline.
     pub content: String,
-    /// Whether variables in it are replaced: the word was not quoted.
+    /// True if variables in the text are replaced, because the word was not quoted.
     pub expand: bool,
-    /// Whether leading tabs were removed: `<<-`.
+    /// True if leading tabs were removed: `<<-`.
     pub chomp: bool,
     /// The descriptor before `<<`, 0 without one.
     pub descriptor: u32,
 }
 
-/// The here-documents that an instruction announces, still without content. Only `RUN`, `COPY` and `ADD` have them, and
-/// not in JSON form.
+/// Finds the here-documents that an instruction announces, still without content. Only `RUN`, `COPY` and `ADD` can
+/// have some, and only outside of JSON form.
 pub(crate) fn announced(line: &str, escape: char) -> Vec<Heredoc> {
     let mut words = line.split_ascii_whitespace();
     let mut command = words.next().unwrap_or_default();
@@ -38,7 +38,7 @@ pub(crate) fn announced(line: &str, escape: char) -> Vec<Heredoc> {
         .collect()
 }
 
-/// A word that announces a here-document.
+/// Parses a word that announces a here-document.
 pub(crate) fn parse(word: &str, escape: char) -> Option<Heredoc> {
     let digits = word.bytes().take_while(u8::is_ascii_digit).count();
     let rest = word[digits..].strip_prefix("<<")?;

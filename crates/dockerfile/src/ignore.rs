@@ -1,16 +1,16 @@
-//! `.dockerignore`: patterns of Go's `filepath.Match` with `**`, and exceptions.
+//! `.dockerignore`: patterns in the syntax of Go's `filepath.Match` with `**`, and exceptions.
 
-/// Which files of a context are left out.
+/// Patterns of the files in a context that are left out.
 #[derive(Clone, Debug, Default)]
 pub struct Ignore {
     patterns: Vec<Pattern>,
 }
 
-/// A pattern that Go would not accept either.
+/// A pattern that Go does not accept either.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {pattern:?}: syntax error in pattern")]
 pub struct IgnoreError {
-    /// Counted from 1.
+    /// Line number, counted from 1.
     pub line: usize,
     /// The pattern.
     pub pattern: String,
@@ -25,15 +25,15 @@ struct Pattern {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Token {
     One(char),
-    /// `?`: anything but a slash.
+    /// `?`: any character except a slash.
     Any,
-    /// `*`: so many of these.
+    /// `*`: any number of characters except slashes.
     Many,
-    /// `**`: also slashes.
+    /// `**`: any number of characters, also slashes.
     All,
-    /// `**/`: nothing, or whole directories.
+    /// `**/`: any number of whole directories.
     Directories,
-    /// `[…]`: ranges, or none of them.
+    /// `[…]`: a character in one of the ranges, or in none if negated.
     Class {
         negated: bool,
         ranges: Vec<(char, char)>,
@@ -44,12 +44,12 @@ impl Ignore {
     /// Parses the file's text: a pattern on each line, `!` before exceptions, `#` before comments.
     ///
     /// # Errors
-    /// The first pattern that is none.
+    /// The first invalid pattern.
     pub fn parse(text: &str) -> Result<Self, IgnoreError> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let mut patterns = Vec::new();
         for (line, text) in (1..).zip(text.lines()) {
-            // Only at the very start is it a comment.
+            // `#` begins a comment only at the very start of the line.
             let trimmed = if text.starts_with('#') { "" } else { text.trim() };
             let (exception, pattern) = match trimmed.strip_prefix('!') {
                 Some(rest) => (true, rest.trim()),
@@ -74,8 +74,8 @@ impl Ignore {
         Ok(Self { patterns })
     }
 
-    /// Whether the file is left out: the last pattern that matches it, or a directory on the way to it, decides. The
-    /// path is relative to the context, with slashes.
+    /// True if the file is left out: the last pattern that matches the file or a directory on the way to it
+    /// decides. The path is relative to the context, with slashes.
     #[must_use]
     pub fn excludes(&self, path: &str) -> bool {
         let path = clean(path);
@@ -86,7 +86,7 @@ impl Ignore {
             .collect();
         let mut excluded = false;
         for pattern in &self.patterns {
-            // What would not change anything need not match.
+            // Skip the match of a pattern that would not change the result.
             if pattern.exception == excluded && ends.iter().any(|end| pattern.matches(&path[..*end])) {
                 excluded = !pattern.exception;
             }
@@ -94,14 +94,15 @@ impl Ignore {
         excluded
     }
 
-    /// Whether something in an excluded directory may yet be wanted, so that it has to be looked into.
+    /// True if an exception may select files in an excluded directory, which must then be searched.
     #[must_use]
     pub fn has_exceptions(&self) -> bool {
         self.patterns.iter().any(|pattern| pattern.exception)
     }
 }
 
-/// As Go's `filepath.Clean`, below the context: no `.`, no `..`, no doubled, leading or trailing slash.
+/// Cleans a path as Go's `filepath.Clean` does, within the context: removes `.`, `..`, and doubled, leading or
+/// trailing slashes.
 fn clean(path: &str) -> String {
     let mut parts = Vec::new();
     for part in path.split('/') {
@@ -139,7 +140,7 @@ fn tokens(pattern: &str) -> Option<Vec<Token>> {
     Some(tokens)
 }
 
-/// After `[`: ranges up to `]`, of which there must be one.
+/// Parses a class after its `[`: ranges up to `]`, at least one.
 fn class(chars: &mut std::iter::Peekable<std::str::Chars<'_>>) -> Option<Token> {
     let negated = chars.next_if_eq(&'^').is_some();
     let mut ranges = Vec::new();
@@ -166,8 +167,8 @@ fn member(chars: &mut std::iter::Peekable<std::str::Chars<'_>>) -> Option<char> 
 }
 
 impl Pattern {
-    /// In time proportional to both lengths. A state is the token that comes next; `inside` marks `**/` in the middle of a
-    /// directory's name.
+    /// Matches in time proportional to both lengths. A state is the index of the token that comes next; `inside`
+    /// marks states where `**/` is in the middle of a directory's name.
     fn matches(&self, text: &str) -> bool {
         let end = self.tokens.len();
         let mut now = vec![false; end + 1];
@@ -203,7 +204,7 @@ impl Pattern {
         now[end]
     }
 
-    /// Tokens that may match nothing.
+    /// Adds the states that follow tokens which may match the empty text.
     fn skip(&self, states: &mut [bool]) {
         for (at, token) in self.tokens.iter().enumerate() {
             if states[at] && matches!(token, Token::Many | Token::All | Token::Directories) {

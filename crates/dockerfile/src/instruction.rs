@@ -1,31 +1,31 @@
-//! The types that an executor walks.
+//! The parsed form of a Dockerfile, which an executor walks.
 
 use crate::heredoc::Heredoc;
 use crate::lines::Directives;
 use crate::mount::MountFlag;
 use std::time::Duration;
 
-/// A parsed Dockerfile. Nothing in it is expanded: see [`expand`](crate::expand).
+/// A parsed Dockerfile. Variables are not expanded: see [`expand`](crate::expand).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dockerfile {
-    /// The comments at its top that are more than comments.
+    /// Directives in the comments at the top.
     pub directives: Directives,
-    /// `ARG`s before the first `FROM`: what `FROM` may be expanded with, and what later stages may ask for by name.
+    /// `ARG`s before the first `FROM`: variables of `FROM`, which later stages can also declare by name.
     pub args: Vec<Arg>,
-    /// At least one.
+    /// Stages, at least one.
     pub stages: Vec<Stage>,
 }
 
-/// A `FROM` and what follows it.
+/// A `FROM` and the instructions after it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stage {
-    /// `AS` this name, in lower case.
+    /// Name given by `AS`, in lower case.
     pub name: Option<String>,
     /// An image, an earlier stage or `scratch`.
     pub base: String,
     /// `--platform`.
     pub platform: Option<String>,
-    /// Where in the file.
+    /// Lines in the file.
     pub lines: Lines,
     /// The instructions, in order.
     pub instructions: Vec<Instruction>,
@@ -34,24 +34,24 @@ pub struct Stage {
 /// Lines of the file, counted from 1, the last one included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lines {
-    /// Where the instruction begins.
+    /// Line where the instruction begins.
     pub first: usize,
-    /// Where it, or its last here-document, ends.
+    /// Line where the instruction or its last here-document ends.
     pub last: usize,
 }
 
-/// One instruction of a stage.
+/// An instruction of a stage.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Instruction {
-    /// Where in the file.
+    /// Lines in the file.
     pub lines: Lines,
-    /// Its text on one line, for people and for the history of the image.
+    /// Text of the instruction in a single line, for people and for the history of the image.
     pub text: String,
-    /// What it says.
+    /// The parsed instruction.
     pub command: Command,
 }
 
-/// What an instruction says.
+/// An instruction with its arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
     /// `RUN`.
@@ -84,7 +84,7 @@ pub enum Command {
     Shell(Vec<String>),
     /// `HEALTHCHECK`.
     Healthcheck(Healthcheck),
-    /// `ONBUILD`: the instruction's text with its here-documents, and what it says.
+    /// `ONBUILD`: text of the trigger with its here-documents, and the parsed trigger.
     Onbuild(String, Box<Command>),
     /// `MAINTAINER`, which docker has deprecated.
     Maintainer(String),
@@ -102,10 +102,10 @@ pub enum CommandLine {
 /// `RUN` with its flags.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Run {
-    /// What to run.
+    /// Command to run.
     pub command: CommandLine,
-    /// Here-documents of the shell form, in order. If the command line is nothing but the first one's `<<NAME`, its
-    /// content is the script.
+    /// Here-documents of the shell form, in order. If the command line consists only of the first one's `<<NAME`,
+    /// its content is the script.
     pub heredocs: Vec<Heredoc>,
     /// `--mount`.
     pub mounts: Vec<MountFlag>,
@@ -120,12 +120,12 @@ pub struct Run {
 /// `RUN --network`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Network {
-    /// As the build has it.
+    /// The network of the build.
     #[default]
     Default,
-    /// None at all.
+    /// No network.
     None,
-    /// The host's.
+    /// The host's network.
     Host,
 }
 
@@ -136,7 +136,7 @@ pub struct Transfer {
     pub sources: Vec<String>,
     /// Files whose content stands in the Dockerfile.
     pub heredocs: Vec<Heredoc>,
-    /// Where to; a trailing slash makes it a directory.
+    /// Destination; a trailing slash makes it a directory.
     pub destination: String,
     /// `--chown`.
     pub chown: Option<String>,
@@ -151,7 +151,7 @@ pub struct Transfer {
 /// `COPY`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Copy {
-    /// What it shares with `ADD`.
+    /// Arguments that `ADD` has too.
     pub transfer: Transfer,
     /// `--from`: a stage, an image or a named context.
     pub from: Option<String>,
@@ -162,33 +162,33 @@ pub struct Copy {
 /// `ADD`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Add {
-    /// What it shares with `COPY`.
+    /// Arguments that `COPY` has too.
     pub transfer: Transfer,
-    /// `--checksum` of what is downloaded.
+    /// `--checksum` of the downloaded file.
     pub checksum: Option<String>,
     /// `--keep-git-dir`.
     pub keep_git_dir: bool,
-    /// `--unpack`; without it, local archives are extracted and downloaded ones are not.
+    /// `--unpack`; by default, local archives are extracted and downloaded ones are not.
     pub unpack: Option<bool>,
 }
 
-/// One argument of a build.
+/// An argument of a build.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Arg {
     /// Its name.
     pub name: String,
-    /// The value without `--build-arg`, still quoted.
+    /// The value if `--build-arg` gives none, still quoted.
     pub default: Option<String>,
 }
 
 /// `HEALTHCHECK`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Healthcheck {
-    /// `NONE`: not even the base image's.
+    /// `NONE`: the base image's check is dropped as well.
     None,
     /// `CMD`.
     Command {
-        /// What to run.
+        /// Command that checks the container.
         command: CommandLine,
         /// `--interval`.
         interval: Option<Duration>,

@@ -1,15 +1,16 @@
 //! Dockerfiles and `.dockerignore` files as types.
 //!
-//! [`Dockerfile::parse`] gives stages of instructions for an executor to walk, [`expand`] replaces variables in the words
-//! of an instruction, and [`Ignore`] says which files of a context are left out.
+//! [`Dockerfile::parse`] returns stages of instructions for an executor to walk, [`expand`] replaces variables in
+//! the words of an instruction, and [`Ignore`] decides which files of a context are left out.
 //!
-//! What holds here:
+//! Invariants:
 //!
-//! - Pure: no file is read, no image looked up, no environment asked. No input makes it panic.
+//! - All functions are pure: they read no file, look up no image, and ask for no environment. No input makes them
+//!   panic.
 //! - Syntax and errors are docker's, line numbers included. The syntax is that of `docker/dockerfile:1` without its
 //!   labs; a `# syntax=` line is reported and has no effect here.
 //!
-//! This crate does not build: what an instruction does is not known here.
+//! This crate does not execute instructions.
 
 mod command;
 mod duration;

@@ -3,14 +3,14 @@
 use crate::error::{ParseError, Reason};
 use crate::heredoc::{self, Heredoc};
 
-/// What comments at the top of the file say about the file.
+/// Directives in the comments at the top of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Directives {
-    /// `# syntax=`: the image of a frontend that somebody else should parse the file with.
+    /// `# syntax=`: image of another frontend that should parse the file.
     pub syntax: Option<String>,
     /// `# escape=`: a backslash, or a backtick.
     pub escape: char,
-    /// `# check=`: which warnings to leave out.
+    /// `# check=`: warnings to leave out.
     pub check: Option<String>,
 }
 
@@ -24,7 +24,7 @@ impl Default for Directives {
     }
 }
 
-/// One instruction's text, joined from its lines.
+/// Text of an instruction, joined from its lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LogicalLine {
     pub(crate) first: usize,
@@ -33,7 +33,7 @@ pub(crate) struct LogicalLine {
     pub(crate) heredocs: Vec<Heredoc>,
 }
 
-/// Splits a file.
+/// Splits a file into directives and logical lines.
 pub(crate) fn split(text: &str) -> Result<(Directives, Vec<LogicalLine>), ParseError> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let directives = directives(text)?;
@@ -55,7 +55,7 @@ pub(crate) fn split(text: &str) -> Result<(Directives, Vec<LogicalLine>), ParseE
     }
 }
 
-/// Directives end with the first line that is none.
+/// Parses the directives, which end at the first line that is not a directive.
 fn directives(text: &str) -> Result<Directives, ParseError> {
     let mut found = Directives::default();
     let mut seen = Vec::new();
@@ -101,7 +101,7 @@ impl<'a> Lines<'a> {
         line
     }
 
-    /// The next instruction, with its here-documents.
+    /// Reads the next instruction with its here-documents.
     fn logical(&mut self) -> Result<Option<LogicalLine>, ParseError> {
         loop {
             let Some(line) = self.take() else { return Ok(None) };
@@ -114,7 +114,7 @@ impl<'a> Lines<'a> {
             let mut text = head.to_owned();
             while continues {
                 let Some(line) = self.take() else { break };
-                // Comments and empty lines do not end a continuation, the latter by old habit.
+                // Comments do not end a continuation; neither do empty lines, for compatibility with old files.
                 let start = line.trim_start();
                 if start.is_empty() || start.starts_with('#') {
                     continue;
@@ -163,8 +163,8 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// The line without its continuation mark, and whether it had one: the escape character at its end, blanks aside. Two
-/// of them are one that is escaped.
+/// Removes the continuation mark of a line; returns the line and whether there was a mark: the escape character at
+/// its end, ignoring blanks. A doubled escape character is an escaped one and not a mark.
 fn continuation(line: &str, escape: char) -> (&str, bool) {
     let trimmed = line.trim_end_matches([' ', '\t']);
     match trimmed.strip_suffix(escape) {

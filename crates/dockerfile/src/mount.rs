@@ -26,38 +26,38 @@ const KEYS: [&str; 19] = [
     "size",
 ];
 
-/// Something that is mounted while a command runs, and leaves no trace in the image.
+/// A mount that exists while a command runs, and leaves no trace in the image.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mount {
-    /// What it is.
+    /// Kind of the mount.
     pub kind: MountKind,
-    /// Where. Without it some kinds have a place of their own, and the others are at the working directory.
+    /// Path in the container. Without it, some kinds use a default path and the others the working directory.
     pub target: Option<String>,
-    /// What of it: a path in `from`.
+    /// Path in `from` that is mounted.
     pub source: Option<String>,
-    /// A stage, an image or a named context instead of the build's context.
+    /// A stage, image or named context to mount from; `None` for the build's context.
     pub from: Option<String>,
-    /// Whether it may be written to; kinds differ where this is not said.
+    /// True if the mount is read-only; `None` selects the default of the kind.
     pub read_only: Option<bool>,
-    /// Which cache, secret or agent.
+    /// Id of the cache, secret or agent.
     pub id: Option<String>,
-    /// What happens when builds use a cache at the same time.
+    /// Rule for builds that use a cache at the same time.
     pub sharing: Sharing,
-    /// It is an error that the secret or agent was not given.
+    /// True if it is an error that the secret or agent was not given.
     pub required: bool,
-    /// The secret is an environment variable of this name.
+    /// Name of the environment variable that holds the secret.
     pub env: Option<String>,
-    /// Permission bits of what is mounted.
+    /// Permission bits of the mounted file or directory.
     pub mode: Option<u32>,
-    /// Its owner.
+    /// User id of its owner.
     pub uid: Option<u32>,
-    /// Its group.
+    /// Group id.
     pub gid: Option<u32>,
-    /// How large a tmpfs may become, in bytes.
+    /// Maximum size of a tmpfs in bytes.
     pub size: Option<u64>,
 }
 
-/// What is mounted.
+/// Kind of a mount.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MountKind {
     /// Files of the context or of another stage.
@@ -65,36 +65,35 @@ pub enum MountKind {
     Bind,
     /// A directory that outlives the build.
     Cache,
-    /// Nothing, in memory.
+    /// An empty directory in memory.
     Tmpfs,
-    /// A file that the builder was given.
+    /// A file that the user has given to the builder.
     Secret,
     /// The socket of an SSH agent.
     Ssh,
 }
 
-/// What happens when builds use a cache at the same time.
+/// Rule for builds that use a cache at the same time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sharing {
-    /// They share it.
+    /// Builds share the cache.
     #[default]
     Shared,
-    /// Each gets one of its own.
+    /// Each build gets a cache of its own.
     Private,
-    /// They wait for one another.
+    /// Builds wait for one another.
     Locked,
 }
 
-/// `--mount` as it is written, with variables not yet replaced: `KEY=VALUE` and flags between commas, as a line of CSV.
+/// A `--mount` as written, with variables not yet replaced: `KEY=VALUE` and flags between commas, as a line of CSV.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MountFlag {
-    /// Keys in lower case.
+    /// Fields, with the keys in lower case.
     fields: Vec<(String, Option<String>)>,
 }
 
 impl MountFlag {
-    /// Splits the text. What needs no variable to be known is checked here, so that its error comes before anything is
-    /// built.
+    /// Splits the text. Errors that do not depend on variables are found here, before anything is built.
     pub(crate) fn parse(text: &str) -> Result<Self, Reason> {
         let split = |field: String| match field.split_once('=') {
             Some((key, value)) => (key.trim().to_ascii_lowercase(), Some(value.to_owned())),
@@ -103,7 +102,7 @@ impl MountFlag {
         let flag = Self {
             fields: fields(text).into_iter().map(split).collect(),
         };
-        // Stages are planned before there are variables.
+        // The stages are planned before any variable is known.
         if flag.from().is_some_and(has_variable) {
             return Err(Reason::MountFrom);
         }
@@ -114,17 +113,17 @@ impl MountFlag {
         Ok(flag)
     }
 
-    /// The stage, image or named context that it mounts from.
+    /// Returns the stage, image or named context to mount from.
     #[must_use]
     pub fn from(&self) -> Option<&str> {
         let last = self.fields.iter().rev().find(|(key, _)| key == "from");
         last.and_then(|(_, value)| value.as_deref())
     }
 
-    /// The mount, with `expand` replacing variables in every value.
+    /// Builds the mount; `expand` replaces variables in every value.
     ///
     /// # Errors
-    /// The errors of `expand`; and [`Reason`] for an unknown key or a value that its key cannot have.
+    /// The errors of `expand`; and [`Reason`] for an unknown key or an invalid value.
     pub fn resolve<E: From<Reason>>(&self, expand: &dyn Fn(&str) -> Result<String, E>) -> Result<Mount, E> {
         let mut mount = Mount::default();
         for (key, value) in &self.fields {
@@ -135,7 +134,7 @@ impl MountFlag {
     }
 }
 
-/// Whether docker's builder takes this for something to be replaced.
+/// True if docker's builder sees a variable in the text.
 fn has_variable(text: &str) -> bool {
     text.find('$').is_some_and(|at| at + 1 < text.len())
 }
@@ -151,9 +150,9 @@ impl Mount {
             Some("false" | "0") => Ok(false),
             Some(_) => Err(bad()),
         };
-        // A flag that is no flag without a value.
+        // Only flags may lack a value; every other key needs one that is not empty.
         let text = value.filter(|value| !value.is_empty()).ok_or_else(bad);
-        // chown(2) takes the highest number for "leave it"; the bound is that of users in general.
+        // chown(2) takes the highest number for "leave it"; the bound used here is that of all user ids.
         let number = || {
             let number = value.and_then(|value| value.parse::<u32>().ok());
             number.filter(|id| *id <= i32::MAX as u32).ok_or_else(bad)
@@ -200,7 +199,7 @@ impl Mount {
     }
 }
 
-/// The fields of one line of CSV; a field that begins with a quote may contain commas, and doubled quotes.
+/// Splits a line of CSV into fields. A field that begins with a quote may contain commas, and doubled quotes.
 fn fields(text: &str) -> Vec<String> {
     let mut fields = vec![String::new()];
     let (mut quoted, mut chars) = (false, text.chars().peekable());
@@ -228,7 +227,7 @@ fn fields(text: &str) -> Vec<String> {
     fields
 }
 
-/// A number with an optional unit of 1024: `64m`, `1GiB`.
+/// Parses a number with an optional unit of 1024: `64m`, `1GiB`.
 fn bytes(text: &str) -> Option<u64> {
     let lower = text.to_ascii_lowercase();
     let digits = lower.bytes().take_while(u8::is_ascii_digit).count();
@@ -272,7 +271,7 @@ mod tests {
             parse("\"target=/a,b\",from=base").unwrap().target.as_deref(),
             Some("/a,b")
         );
-        // It is mounted at the working directory.
+        // Without a target, the mount is at the working directory.
         assert_eq!(parse("from=binaries").unwrap().target, None);
         for (bad, error) in [
             ("type=x,target=/", "invalid value \"x\" for type of --mount"),

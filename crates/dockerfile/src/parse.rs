@@ -10,8 +10,8 @@ impl Dockerfile {
     /// Parses a Dockerfile.
     ///
     /// # Errors
-    /// The first thing that docker would not accept, in its words, with the line. Whether stages, files and images exist
-    /// is not looked at.
+    /// The first error that docker would report, in its words, with the line. Stages, files and images need not
+    /// exist.
     pub fn parse(text: &str) -> Result<Self, ParseError> {
         let (directives, lines) = lines::split(text)?;
         let mut file = Self {
@@ -58,7 +58,7 @@ impl Dockerfile {
     }
 }
 
-/// The instruction's name, and the rest.
+/// Splits an instruction into its name and the rest.
 pub(crate) fn split_name(text: &str) -> (&str, &str) {
     match text.split_once(|next: char| next.is_ascii_whitespace()) {
         Some((name, rest)) => (name, rest.trim()),

@@ -1,6 +1,6 @@
 //! Patterns of `*` and `?`, as in `${name#pattern}`.
 
-/// A compiled pattern. Matching takes time in proportion to the lengths of both.
+/// A compiled pattern. Matching takes time proportional to both lengths.
 #[derive(Debug)]
 pub(crate) struct Pattern(Vec<Token>);
 
@@ -12,7 +12,7 @@ enum Token {
 }
 
 impl Pattern {
-    /// `*`, `?`, and a backslash that takes both their meaning.
+    /// Parses `*`, `?`, and a backslash that makes them ordinary characters.
     pub(crate) fn parse(text: &str) -> Self {
         let mut tokens = Vec::new();
         let mut chars = text.chars();
@@ -30,12 +30,12 @@ impl Pattern {
         Self(tokens)
     }
 
-    /// How many characters of the start of `text` match: the fewest, or the most.
+    /// Returns how many characters at the start of `text` match: the minimum, or the maximum if `greedy`.
     pub(crate) fn prefix(&self, text: &[char], greedy: bool) -> Option<usize> {
         matched(&self.0, text.iter().copied(), greedy)
     }
 
-    /// The same for its end.
+    /// Returns how many characters at the end of `text` match: the minimum, or the maximum if `greedy`.
     pub(crate) fn suffix(&self, text: &[char], greedy: bool) -> Option<usize> {
         let tokens: Vec<_> = self.0.iter().rev().copied().collect();
         matched(&tokens, text.iter().rev().copied(), greedy)
@@ -44,7 +44,7 @@ impl Pattern {
 
 fn matched(tokens: &[Token], text: impl Iterator<Item = char>, greedy: bool) -> Option<usize> {
     let end = tokens.len();
-    // Which tokens may come next, after what was read so far.
+    // `now[i]` is true if token `i` may come next after the characters read so far.
     let mut now = vec![false; end + 1];
     now[0] = true;
     let skip_many = |states: &mut [bool]| {

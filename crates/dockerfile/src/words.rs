@@ -1,4 +1,4 @@
-//! Words and quotes, as the instructions see them before anything is expanded.
+//! Splitting into words and removing quotes, before variables are expanded.
 
 /// Splits at blanks outside of quotes. Quotes and escapes stay in the words.
 pub(crate) fn split(text: &str, escape: char) -> Vec<String> {
@@ -16,7 +16,7 @@ pub(crate) fn split(text: &str, escape: char) -> Vec<String> {
             }
             None if next == '\'' || next == '"' => quote = Some(next),
             Some(open) if open == next => quote = None,
-            // In single quotes nothing is escaped.
+            // Single quotes have no escapes.
             None | Some('"') if next == escape => {
                 word.push(next);
                 if let Some(escaped) = chars.next() {
@@ -34,7 +34,7 @@ pub(crate) fn split(text: &str, escape: char) -> Vec<String> {
     words
 }
 
-/// The word without quotes and escapes; nothing where a quote does not end.
+/// Removes quotes and escapes from a word; `None` if a quote does not end.
 pub(crate) fn unquoted(word: &str, escape: char) -> Option<String> {
     let mut out = String::new();
     let mut quote = None;

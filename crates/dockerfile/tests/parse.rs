@@ -1,4 +1,4 @@
-//! Whole files, good and bad.
+//! Whole files, valid and invalid.
 #![allow(clippy::unwrap_used, reason = "a test that cannot be prepared has failed")]
 
 use proptest::prelude::*;
@@ -282,7 +282,7 @@ fn errors_are_dockers() {
         ),
         (
             "RUN --network=x y",
-            "x is not a network mode: default, none and host are",
+            "x is not a network mode: give default, none or host",
         ),
         (
             "COPY a",

@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 use tote_rootfs::{LinkedName, OwnTree, Storage};
 use tote_sys::{CopyMode, Errno};
 
-/// How the names of subvolumes end that are templates.
+/// Suffix of the names of templates that are subvolumes.
 const SUFFIX: &str = ".subvolume";
 
-/// The subvolume in the making.
+/// Name of a subvolume that is not finished yet.
 const FRESH: &std::ffi::CStr = c"template.fresh";
 
 pub(crate) fn prepare(image: &Path, request: &Request<'_>) -> Result<Prepared, PrepareError> {
@@ -26,7 +26,7 @@ pub(crate) fn prepare(image: &Path, request: &Request<'_>) -> Result<Prepared, P
         if !is_made {
             make(image, request)?;
         }
-        // Also for each later run: quotas that were disabled since then have forgotten it.
+        // Set for each later run too: quotas that were disabled since then have lost the limit.
         if let Some(limit) = limit.as_ref().filter(|_| !is_made || request.runs) {
             qgroup::limit(open(&path)?.as_fd(), limit)?;
         }
@@ -40,7 +40,7 @@ fn make(image: &Path, request: &Request<'_>) -> Result<(), PrepareError> {
     make_dir(request.container)?;
     let dir = open(request.container)?;
     if request.disk_size.is_some() {
-        // Its own directory is gone when somebody reads of it.
+        // The error names the parent, because the container's own directory is gone when a user reads it.
         let shown = request.container.parent().unwrap_or(request.container);
         qgroup::require(dir.as_fd(), shown)?;
     }
@@ -56,12 +56,12 @@ fn make(image: &Path, request: &Request<'_>) -> Result<(), PrepareError> {
     })
 }
 
-/// Whether the image is a subvolume already, as far as that is known without opening it.
+/// True if the image is a subvolume already, as far as that is known without opening it.
 pub(crate) fn has_template(image: &Path, request: &Request<'_>) -> Result<bool, PrepareError> {
     Ok(request.key.is_some() && crate::prepare::is_there(&template::path(image, request, SUFFIX)?)?)
 }
 
-/// The image as a subvolume: itself, where it is one, or a copy that shares its content with it.
+/// Returns a subvolume of the image: the image itself if it is one, or a copy that shares its content with it.
 fn template(image: &Path, request: &Request<'_>, container: &OwnedFd) -> Result<PathBuf, PrepareError> {
     let tree = open(image)?;
     let same_file_system = || crate::look::can_share(&tree, request.container);

@@ -1,4 +1,4 @@
-//! `loop`: writes go to a file system of a fixed size, in a file.
+//! `loop`: the container writes to a file system of a fixed size, in a file.
 
 use crate::prepare::{Beside, Prepared, Request, is_there, make_dir};
 use crate::{PrepareError, program};
@@ -7,25 +7,25 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use tote_rootfs::{Storage, Upper};
 
-/// The file in the container's directory.
+/// Name of the file in the container's directory.
 pub(crate) const DISK: &str = "disk";
 
-/// Where nothing is said of the size: the file is sparse, so this much is used only by who writes it.
+/// Default size in bytes. The file is sparse, so only written parts take space.
 const DEFAULT_SIZE: u64 = 10 << 30;
 
-/// A file system for such disks.
+/// A kind of file system for such disks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Kind {
     fs: &'static str,
     program: &'static str,
     package: &'static str,
     words: &'static [&'static str],
-    /// What goes with the container needs no journal.
+    /// Additional options for a disk that is removed with its container: it needs no journal.
     words_of_rm: &'static [&'static str],
 }
 
-/// Blocks as large as the device's, also where the disk is small. A container's own disk keeps nothing for root of the
-/// host.
+/// ext4. Blocks are as large as the device's, also on a small disk. A container's own disk reserves no space for
+/// root of the host.
 pub(crate) const EXT4: Kind = Kind {
     fs: "ext4",
     program: "mkfs.ext4",
@@ -43,7 +43,7 @@ pub(crate) const EXT4: Kind = Kind {
     words_of_rm: &["-O", "^has_journal"],
 };
 
-/// Sectors as large as the device's blocks. There is no XFS without a journal, and none of less than 300 MiB.
+/// XFS. Sectors are as large as the device's blocks. XFS always has a journal, and a size of at least 300 MiB.
 pub(crate) const XFS: Kind = Kind {
     fs: "xfs",
     program: "mkfs.xfs",
@@ -95,7 +95,7 @@ pub(crate) fn prepare(
     Ok(Prepared { storage, beside })
 }
 
-/// Makes the file under another name first: what a killed command was making is not taken for a disk.
+/// Makes the file under another name first, so that an unfinished file of a killed command is not taken for a disk.
 fn make(kind: Kind, path: &Path, request: &Request<'_>) -> Result<(), PrepareError> {
     let fresh = path.with_extension("fresh");
     let failed = |attempt| {

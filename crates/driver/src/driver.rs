@@ -9,7 +9,7 @@ pub enum Driver {
     /// overlayfs: a file is copied when it is first written to.
     #[default]
     Overlay,
-    /// The image itself, read-only, with copies of the paths that may be written.
+    /// The image itself, read-only, with copies of the writable paths.
     Split,
     /// A copy of the whole tree whose files share their content with the image's until they are written to.
     Reflink,
@@ -19,21 +19,21 @@ pub enum Driver {
     Copy,
     /// overlayfs, with the writes in a file system of a fixed size, in a file.
     Loop,
-    /// The same with XFS in the file, which shares content between files and copies large ones up at once.
+    /// Like `Loop`, with XFS in the file, which shares content between files and so copies large ones up at once.
     LoopXfs,
     /// overlayfs, with the image in one read-only file.
     Erofs,
 }
 
-/// Names of drivers that others know them by.
+/// Names of other engines for these drivers.
 const ALIASES: [(&str, Driver); 3] = [
-    ("vfs", Driver::Copy), // docker's and podman's
-    ("dir", Driver::Copy), // LXD's
+    ("vfs", Driver::Copy), // docker's and podman's name
+    ("dir", Driver::Copy), // LXD's name
     ("overlay2", Driver::Overlay),
 ];
 
 impl Driver {
-    /// All of them, the default first.
+    /// All drivers, the default first.
     pub const ALL: [Self; 8] = [
         Self::Overlay,
         Self::Split,
@@ -45,14 +45,14 @@ impl Driver {
         Self::Erofs,
     ];
 
-    /// Whether only root of the machine can use it: file systems on devices and in files are mounted by nobody else, and
-    /// a subvolume is removed by nobody else.
+    /// True if only root of the machine can use the driver: it mounts file systems on devices or in files, or
+    /// removes subvolumes, and other users can do neither.
     #[must_use]
     pub fn needs_root(self) -> bool {
         matches!(self, Self::Btrfs | Self::Loop | Self::LoopXfs | Self::Erofs)
     }
 
-    /// Its name.
+    /// Returns the driver's name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -74,11 +74,11 @@ impl fmt::Display for Driver {
     }
 }
 
-/// A name that is no driver's.
+/// A name that is not a driver's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{name:?} is not a storage driver: expected {}", Driver::ALL.map(Driver::name).join(", "))]
 pub struct DriverError {
-    /// The name.
+    /// The name as given.
     pub name: String,
 }
 

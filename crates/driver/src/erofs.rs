@@ -6,7 +6,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use tote_rootfs::Storage;
 
-/// The container's share of the image's file: a hard link, so that it stays what it was.
+/// Name of the container's hard link to the image's file, so that the file stays as long as the container.
 const IMAGE: &str = "image.erofs";
 
 pub(crate) fn prepare(image: &Path, request: &Request<'_>) -> Result<Prepared, PrepareError> {
@@ -35,7 +35,7 @@ pub(crate) fn prepare(image: &Path, request: &Request<'_>) -> Result<Prepared, P
     }))
 }
 
-/// Whether the image is in a file already, as far as that is known without opening it.
+/// True if the image is known to be in a file already; the image is not opened.
 pub(crate) fn has_template(image: &Path, request: &Request<'_>) -> Result<bool, PrepareError> {
     Ok(request.key.is_some() && crate::prepare::is_there(&template::path(image, request, ".erofs")?)?)
 }
@@ -51,13 +51,13 @@ fn make(image: &Path, file: &Path, request: &Request<'_>) -> Result<(), PrepareE
             source,
         }
     };
-    // What a killed command was making.
+    // Remove the unfinished file of a killed command.
     crate::prepare::missing_is_fine(std::fs::remove_file(&fresh)).map_err(failed("remove"))?;
-    // The program keeps the mode of a file that is there.
+    // Created here, because the program keeps the mode of an existing file.
     let mut closed = std::fs::OpenOptions::new();
     let closed = closed.write(true).create_new(true).mode(0o600).open(&fresh);
     closed.map_err(failed("make"))?;
-    // Uncompressed, and whatever is large in whole blocks: what is read is not unpacked, and can be mapped.
+    // Uncompressed, and large files in whole blocks: reading needs no decompression, and files can be mapped.
     program::run("mkfs.erofs", "erofs-utils", &["--quiet"], &[&fresh, image])?;
     template::publish(&fresh, file, image, request)
 }

@@ -7,66 +7,66 @@ use tote_sys::Errno;
 /// Why a container's storage could not be prepared.
 #[derive(Debug, thiserror::Error)]
 pub enum PrepareError {
-    /// A driver that takes one tree was given several layers.
+    /// The driver takes a single tree, but the image has several layers.
     #[error("the {driver} driver takes an image of one layer, and this one has {layers}: use overlay")]
     Layers {
         /// The driver.
         driver: Driver,
-        /// How many layers.
+        /// Number of layers.
         layers: usize,
     },
-    /// A size that this driver cannot keep to.
+    /// The driver cannot limit the size.
     #[error("--disk-size: {driver} cannot limit {what}: {remedy}")]
     DiskSize {
         /// The driver.
         driver: Driver,
-        /// What was to be limited.
+        /// The object of the limit.
         what: &'static str,
-        /// What can.
+        /// Advice on an alternative.
         remedy: &'static str,
     },
-    /// `--writable` with something that cannot be a copy.
+    /// A path of `--writable` cannot be copied.
     #[error("--writable {path}: {reason}")]
     Writable {
-        /// As given.
+        /// The path as given.
         path: PathBuf,
-        /// Why not.
+        /// The reason.
         reason: &'static str,
     },
-    /// A driver that is root's alone.
-    #[error("the {driver} driver mounts what only root of the machine may mount")]
+    /// Only root can use the driver.
+    #[error("the {driver} driver needs mounts that only root of the machine may make")]
     NeedsRoot {
         /// The driver.
         driver: Driver,
     },
-    /// A directory on another file system.
+    /// A directory is on another file system.
     #[error("{path} is not on btrfs: use --root with a directory that is")]
     NotBtrfs {
         /// The directory.
         path: PathBuf,
     },
-    /// `--disk-size` on a btrfs that counts nothing.
+    /// `--disk-size` on a btrfs without quotas.
     #[error("--disk-size: btrfs limits by quotas, and they are not enabled on the file system of {path}")]
     NoQuotas {
-        /// What was to be limited.
+        /// Path on the file system.
         path: PathBuf,
     },
-    /// `--disk-size` on a btrfs that has lost count.
+    /// `--disk-size` on a btrfs with inconsistent quotas.
     #[error("--disk-size: the quotas on the file system of {path} are inconsistent, and would not limit it")]
     InconsistentQuotas {
-        /// What was to be limited.
+        /// Path on the file system.
         path: PathBuf,
     },
-    /// A file that does not become a block device.
-    #[error("attach {path} to a loop device")]
+    /// A file cannot be attached to a loop device.
+    #[error("cannot attach {path} to a loop device")]
     Loop {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         #[source]
         source: Errno,
     },
-    /// A program that is not there.
+    /// A program is not installed.
     #[error("{name} is not installed: install {package}")]
     NoProgram {
         /// The program.
@@ -74,38 +74,38 @@ pub enum PrepareError {
         /// The package that has it.
         package: &'static str,
     },
-    /// A program that failed.
+    /// A program failed.
     #[error("{name}: {said}")]
     Program {
         /// The program.
         name: &'static str,
-        /// What it said.
+        /// Its output.
         said: String,
     },
-    /// A path in the image that cannot be looked at.
-    #[error("look for {path} in the image")]
+    /// A path in the image cannot be examined.
+    #[error("cannot look for {path} in the image")]
     Look {
-        /// Relative to the root.
+        /// Path relative to the root.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         #[source]
         source: Errno,
     },
-    /// The container's directory.
-    #[error("{attempt} {path}")]
+    /// An operation in the container's directory failed.
+    #[error("cannot {attempt} {path}")]
     State {
-        /// What was tried.
+        /// The attempt, as a verb.
         attempt: &'static str,
-        /// On what.
+        /// Path of the attempt.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         #[source]
         source: std::io::Error,
     },
 }
 
 impl PrepareError {
-    /// Whether the image has a directory that its owner has closed to the caller.
+    /// True if the image has a directory that its owner has closed to the caller.
     pub fn is_denied(&self) -> bool {
         matches!(
             self,

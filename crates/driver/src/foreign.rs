@@ -1,10 +1,11 @@
-//! Files of the container's own below directories of an image that belong to nobody in its user namespace.
+//! Files that the engine writes for a container, below directories of an image whose owners have no id in its user
+//! namespace.
 //!
-//! No capability reaches a directory whose owner has no id in the user namespace: who makes a file there is refused
-//! (`EACCES`), and where everybody may write overlayfs cannot copy the directory up with that owner (`EOVERFLOW`). An
-//! unprivileged user meets it with any tree that root has unpacked. What is in the upper layer is not copied, and its
-//! owner counts; so the way to the file is made there before the overlay is mounted. It belongs to whoever owns the
-//! container, as the upper layer itself does.
+//! No capability applies to a directory whose owner has no id in the user namespace: creating a file there is
+//! refused (`EACCES`), and even in a directory that all users may write to, overlayfs cannot copy it up with that
+//! owner (`EOVERFLOW`). An unprivileged user meets this with any tree that root has unpacked. Entries that exist in
+//! the upper layer are not copied up, and their owner counts. So the parent directories of such files are created
+//! there before the overlay is mounted. They belong to the owner of the container, as the upper layer itself does.
 
 use crate::PrepareError;
 use rustix::fd::{AsFd, OwnedFd};
@@ -12,23 +13,23 @@ use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat};
 use std::path::Path;
 use tote_sys::Errno;
 
-/// A line of a map of ids: the first inside, the first outside, how many.
+/// A line of an id map: the first id inside, the first id outside, and the number of ids.
 pub type MapLine = (u32, u32, u32);
 
-/// What a container writes itself, and who it can be.
+/// Files that are written for a container, and the ids of its user namespace.
 #[derive(Clone, Copy, Debug)]
 pub struct OwnFiles<'a> {
-    /// Relative to the root.
+    /// Paths relative to the root.
     pub paths: &'a [&'a str],
-    /// The user ids of its user namespace.
+    /// User ids of the user namespace.
     pub uids: &'a [MapLine],
-    /// The group ids.
+    /// Group ids of the user namespace.
     pub gids: &'a [MapLine],
 }
 
 impl OwnFiles<'_> {
-    /// Makes the way to each of the files in the upper layer where overlayfs could not. The layers are the topmost first.
-    /// What the container has changed stays as it is.
+    /// Creates the parents of each file in the upper layer where overlayfs could not copy them up. The layers are
+    /// given with the topmost first. Entries that the container has changed are left alone.
     pub(crate) fn make_way(&self, lowers: &[impl AsRef<Path>], upper: &Path) -> Result<(), PrepareError> {
         for path in self.paths {
             let failed = |source| PrepareError::Look {
@@ -50,7 +51,7 @@ impl OwnFiles<'_> {
         Ok(())
     }
 
-    /// What the layer has on the way to the file, links not followed, and the file itself.
+    /// Looks up the entries of a layer on the way to the file, links not followed, and the file itself.
     fn look(&self, lower: &Path, path: &str) -> Result<Vec<Stat>, Errno> {
         let mut dir = directory(CWD, lower, OFlags::empty())?;
         let mut found = Vec::with_capacity(2);
@@ -60,7 +61,7 @@ impl OwnFiles<'_> {
                 stat => stat?,
             };
             found.push(stat);
-            // A file, or a link, which is the container's to follow: it leads to a way that is not looked at.
+            // A file, or a link. A link is left to the container, and its target is not examined.
             if !is_directory(&stat) {
                 break;
             }
@@ -81,7 +82,7 @@ impl OwnFiles<'_> {
     }
 }
 
-/// Makes directories as they were found, and an empty file in the place of a file or a link.
+/// Creates directories with the modes that were found, and an empty file in the place of a file or a link.
 fn make(upper: &Path, path: &str, found: &[Stat]) -> Result<(), Errno> {
     let mut dir = directory(CWD, upper, OFlags::empty())?;
     for (name, stat) in path.split('/').zip(found) {
@@ -93,18 +94,18 @@ fn make(upper: &Path, path: &str, found: &[Stat]) -> Result<(), Errno> {
         if is_last || !is_directory(stat) {
             return Ok(());
         }
-        // Its owner makes the next one in it.
+        // The owner needs all permissions, to create the next entry in it.
         let mode = Mode::from_raw_mode(stat.st_mode & 0o777 | 0o700);
         let new = rustix::fs::mkdirat(&dir, name, mode);
         let is_new = new.is_ok();
         made(new)?;
-        // The container may have put something else there, a link to somewhere else too.
+        // The container may have put another entry there, even a link to somewhere else.
         dir = match directory(&dir, Path::new(name), OFlags::NOFOLLOW) {
             Err(Errno::NOTDIR | Errno::LOOP | Errno::ACCESS) => return Ok(()),
             dir => dir?,
         };
         if is_new {
-            // Whatever the umask is.
+            // mkdir(2) applies the umask, so set the mode explicitly.
             rustix::fs::fchmod(&dir, mode)?;
         }
     }
@@ -120,7 +121,7 @@ fn is_directory(stat: &Stat) -> bool {
     FileType::from_raw_mode(stat.st_mode) == FileType::Directory
 }
 
-/// What is there already will do: somebody has begun before.
+/// Accepts an existing entry: an earlier attempt may have created it.
 fn made(result: Result<(), Errno>) -> Result<(), Errno> {
     match result {
         Err(Errno::EXIST) => Ok(()),

@@ -1,18 +1,18 @@
-//! Storage drivers: how a container's writes are kept apart from the read-only tree of its image.
+//! Storage drivers: separation of a container's writes from the read-only tree of its image.
 //!
-//! A [`Driver`] is chosen for each container. [`prepare`] makes what it needs on disk and describes the rest as a
-//! [`tote_rootfs::Storage`], which the container's own process mounts and copies; [`remove`] takes away what any driver
-//! left in a container's directory, and [`probe`] says which drivers there are on this machine.
+//! A [`Driver`] is chosen for each container. [`prepare`] makes its parts on disk and describes the rest as a
+//! [`tote_rootfs::Storage`], which the container's own process mounts and copies. [`remove`] removes everything
+//! that any driver left in a container's directory, and [`probe`] lists the drivers that work on this machine.
 //!
-//! What holds here:
+//! Invariants:
 //!
-//! - Nothing is mounted: no mount of a container's ever shows on the host.
-//! - All that a driver makes for a container is in that container's directory, so it can be removed without knowing how
-//!   far a killed command came, and removing twice does no harm. What it makes for an image is finished there before it
-//!   goes among the templates.
+//! - The crate mounts nothing: no mount of a container ever shows on the host.
+//! - All files that a driver makes for a container are in that container's directory. So they can be removed
+//!   without knowing how far a killed command came, and removing twice does no harm. Files for an image are
+//!   finished in that directory before they become templates.
 //! - The image's tree is only read. Its paths are resolved inside it, wherever its links point.
 //!
-//! This crate is not a store: where trees of images come from, and when they go, is not its business.
+//! This crate is not a store: it does not decide where trees of images come from, or when they are removed.
 
 mod btrfs;
 mod disk;

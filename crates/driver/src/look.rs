@@ -1,4 +1,4 @@
-//! Looking into an image without leaving it, and at the file systems below.
+//! Access to an image without leaving it, and to the file systems below.
 
 use crate::PrepareError;
 use rustix::fd::{AsFd, OwnedFd};
@@ -22,14 +22,14 @@ pub(crate) fn tree(path: &Path) -> Result<OwnedFd, PrepareError> {
     })
 }
 
-/// What a path of the image leads to, if to anything; its links lead nowhere else.
+/// Resolves a path of the image inside it; returns its metadata, `None` if it does not exist.
 pub(crate) fn stat(tree: impl AsFd, path: &Path) -> Result<Option<Stat>, PrepareError> {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
     let mut tries = 128;
     let found = loop {
         match rustix::fs::openat2(tree.as_fd(), path, flags, Mode::empty(), resolve) {
-            // The kernel could not be sure that nothing on the way was renamed meanwhile.
+            // The kernel could not be sure that no part of the path was renamed meanwhile.
             Err(Errno::AGAIN | Errno::INTR) if tries > 0 => tries -= 1,
             other => break other,
         }
@@ -44,14 +44,14 @@ pub(crate) fn stat(tree: impl AsFd, path: &Path) -> Result<Option<Stat>, Prepare
     }
 }
 
-/// The name of the file system that holds a path, where files can share content on it.
+/// Returns the name of the path's file system, if files can share content on it.
 pub(crate) fn sharing_file_system(path: impl AsFd) -> Option<&'static str> {
     let magic = rustix::fs::fstatfs(path).ok()?.f_type;
     let known = |(known, _): &&(u64, &str)| i128::from(magic) == i128::from(*known);
     SHARING.iter().find(known).map(|(_, name)| *name)
 }
 
-/// Whether files below one path can share their content with files below the other.
+/// True if files below one path can share their content with files below the other.
 pub(crate) fn can_share(tree: impl AsFd, other: &Path) -> bool {
     let Some(name) = sharing_file_system(tree.as_fd()) else {
         return false;
@@ -60,7 +60,8 @@ pub(crate) fn can_share(tree: impl AsFd, other: &Path) -> bool {
         return false;
     };
     let same_kind = || rustix::fs::open(other, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok();
-    // Subvolumes of one btrfs are devices of their own. Those of two are taken for one here, and then copied.
+    // Subvolumes of a btrfs have devices of their own. Two different btrfs look like one here; files are then
+    // copied.
     one.st_dev == two.st_dev
         || name == "btrfs" && same_kind().is_some_and(|other| sharing_file_system(other) == Some(name))
 }

@@ -18,7 +18,7 @@ pub(crate) fn prepare(lowers: Vec<PathBuf>, request: &Request<'_>) -> Result<Pre
     }))
 }
 
-/// Memory for a container of which nothing stays, its directory otherwise.
+/// Chooses the upper layer: memory if the container's files are not kept, else a directory.
 pub(crate) fn upper(driver: Driver, request: &Request<'_>) -> Result<Upper, PrepareError> {
     if request.in_memory() {
         return Ok(Upper::Tmpfs {

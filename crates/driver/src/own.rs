@@ -1,11 +1,11 @@
-//! `reflink` and `copy`: a tree of the container's own.
+//! `reflink` and `copy`: the container has a tree of its own.
 
 use crate::prepare::{Prepared, Request, make_dir};
 use crate::{Driver, PrepareError};
 use std::path::Path;
 use tote_rootfs::{CopyOf, OwnTree, Storage};
 
-/// The container's tree in its directory.
+/// Name of the tree in the container's directory.
 pub(crate) const TREE: &str = "tree";
 
 pub(crate) fn prepare(driver: Driver, image: &Path, request: &Request<'_>) -> Result<Prepared, PrepareError> {
@@ -21,7 +21,7 @@ pub(crate) fn prepare(driver: Driver, image: &Path, request: &Request<'_>) -> Re
     if !request.dry {
         make_dir(request.container)?;
         if !is_made {
-            // What a killed command was copying.
+            // Remove the unfinished copy of a killed command.
             crate::prepare::clear(&path.with_extension("fresh"), request)?;
         }
     }

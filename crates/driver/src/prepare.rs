@@ -1,4 +1,4 @@
-//! From a driver and an image to a container's storage.
+//! Preparation of a container's storage out of a driver and an image.
 
 use crate::{Driver, OwnFiles, PrepareError, Survey, btrfs, disk, erofs, overlay, own, split};
 use rustix::fs::{Mode, OFlags};
@@ -9,97 +9,99 @@ use std::path::{Path, PathBuf};
 use tote_rootfs::{CopiedLinks, LinkedName, OwnInodes, Storage};
 use tote_sys::{Errno, LoopDevice};
 
-/// What a container needs of its storage.
+/// Requirements of a container on its storage.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
-    /// The image's layers, the topmost first; all drivers but overlay take one.
+    /// Layers of the image, the topmost first; all drivers except overlay take a single layer.
     pub layers: &'a [PathBuf],
-    /// The tree that overlay, loop, loop-xfs and split show in their place.
+    /// Tree that overlay, loop, loop-xfs and split show in place of the layers.
     pub own_inodes: Option<&'a OwnInodes>,
-    /// The names of files that have several in the image, sorted, where files of the tree have more of them because a store
-    /// saves space that way; asked for where [`copies_tree`].
+    /// Sorted names of files that have several names in the image; `None` if the tree has the image's hard links. A
+    /// store that merges equal files to save space makes more hard links than the image has. Needed if
+    /// [`copies_tree`] says so.
     pub image_links: Option<&'a [LinkedName]>,
-    /// Whether the caller is root of the machine.
+    /// True if the caller is root of the machine.
     pub privileged: bool,
-    /// What the tree is, where it never changes under that name: a digest in hexadecimal.
+    /// Digest of the tree in hexadecimal, if the tree never changes; `None` for other trees.
     pub key: Option<&'a str>,
-    /// Where drivers keep what they make once for an image.
+    /// Directory in which drivers keep what they make once for each image.
     pub templates: &'a Path,
-    /// The container's directory, named from its id. It is made where something goes there.
+    /// Directory of the container, named from its id. It is created if files are put there.
     pub container: &'a Path,
-    /// Whether nothing of the container stays.
+    /// True if the container's files are not kept.
     pub rm: bool,
-    /// Whether it is only to be looked at: nothing is made.
+    /// True if the container is only examined: nothing is created.
     pub dry: bool,
-    /// Whether the container is about to run; else somebody wants to see its files.
+    /// True if the container is about to run; false if only its files are read.
     pub runs: bool,
-    /// How much the container may write, in bytes.
+    /// Limit in bytes on the container's writes.
     pub disk_size: Option<u64>,
-    /// How much it may write where writes are in memory and `disk_size` says nothing, in bytes; 0 is without a limit.
+    /// Limit in bytes on writes in memory, used without `disk_size`; 0 means no limit.
     pub tmpfs_size: Option<u64>,
-    /// Paths that the container can write to under split, besides [`crate::DEFAULT_WRITABLE`]; absolute.
+    /// Paths that the container can write to with split, besides [`crate::DEFAULT_WRITABLE`]; absolute.
     pub writable: &'a [PathBuf],
-    /// What is going to be mounted on, or must be there.
+    /// Mount points that must exist.
     pub mount_points: &'a [MountPoint],
-    /// What it writes itself, where the image may belong to nobody of its user namespace; overlay asks.
+    /// Files that are written for the container; given if the image's owners may have no ids in its user namespace.
+    /// Used by overlay.
     pub own_files: Option<OwnFiles<'a>>,
-    /// What split would look for in the image, where somebody else has seen it.
+    /// Result of split's survey of the image, if another process has made it.
     pub survey: Option<&'a Survey>,
 }
 
-/// A path of the root that must be there.
+/// A path of the root that must exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MountPoint {
-    /// Absolute.
+    /// Path, absolute.
     pub path: PathBuf,
-    /// An ordinary file rather than a directory.
+    /// True for a regular file, false for a directory.
     pub file: bool,
-    /// Whether something is mounted there that covers what is below.
+    /// True if a mount there covers everything below.
     pub covers: bool,
 }
 
 impl Request<'_> {
-    /// Which names are one file in a copy of the tree.
+    /// Returns the hard links to keep in a copy of the tree.
     pub(crate) fn copied_links(&self) -> CopiedLinks {
         self.image_links
             .map_or(CopiedLinks::All, |links| CopiedLinks::Only(links.to_vec()))
     }
 
-    /// How much memory the container may write to.
+    /// Returns the limit in bytes on the container's writes in memory.
     pub(crate) fn memory_size(&self) -> Option<u64> {
         self.disk_size.or(self.tmpfs_size)
     }
 
-    /// Whether writes need no place on disk.
+    /// True if writes need no place on disk.
     pub(crate) fn in_memory(&self) -> bool {
         self.rm || self.dry
     }
 }
 
-/// What a driver made.
+/// Result of the preparation.
 #[derive(Debug)]
 pub struct Prepared {
-    /// What is to be mounted.
+    /// Description of the mounts.
     pub storage: Storage,
-    /// What else there is.
+    /// Further objects that belong to the storage.
     pub beside: Beside,
 }
 
-/// What belongs to a storage beside its mounts.
+/// Objects that belong to a storage beside its mounts.
 #[derive(Debug, Default)]
 pub struct Beside {
-    /// What must not be dropped before all is mounted.
+    /// Loop devices that must be held until all mounts are made.
     pub held: Vec<LoopDevice>,
-    /// The limit that it was given, where that is not a mount's.
+    /// Limit that was set, if it is not that of a mount.
     pub limit: Option<Limit>,
 }
 
-/// A limit on a directory tree; printed as what is done.
+/// A limit on a directory tree; displayed as the operation that sets it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limit {
-    /// The top of the tree.
+    /// Path of the top of the tree.
     pub path: PathBuf,
-    /// How many bytes may be in it that it shares with no other one.
+    /// Limit in bytes on the content that the tree does not share with others.
     pub size: u64,
 }
 
@@ -123,11 +125,11 @@ impl Prepared {
     }
 }
 
-/// Makes what a driver needs in the container's directory, and says what is to be mounted. For a container that has run
-/// before it finds what is there.
+/// Makes the driver's files in the container's directory, and describes the mounts. For a container that has run
+/// before, existing files are used.
 ///
 /// # Errors
-/// [`PrepareError`]; what was made is found by [`crate::remove`].
+/// [`PrepareError`]; [`crate::remove`] finds files that were made before the error.
 pub fn prepare(driver: Driver, request: &Request<'_>) -> Result<Prepared, PrepareError> {
     if driver.needs_root() && !request.privileged {
         return Err(PrepareError::NeedsRoot { driver });
@@ -152,10 +154,10 @@ pub fn prepare(driver: Driver, request: &Request<'_>) -> Result<Prepared, Prepar
     }
 }
 
-/// Whether [`prepare`] is going to copy the tree, or have the container copy it.
+/// True if [`prepare`] will copy the tree, or have the container copy it.
 ///
 /// # Errors
-/// [`PrepareError::State`]: it cannot be looked whether the tree is there.
+/// [`PrepareError::State`] if it is unknown whether the tree exists.
 pub fn copies_tree(driver: Driver, request: &Request<'_>) -> Result<bool, PrepareError> {
     let is_missing = || Ok(!request.dry && !is_there(&request.container.join(own::TREE))?);
     match (driver, request.layers) {
@@ -165,11 +167,11 @@ pub fn copies_tree(driver: Driver, request: &Request<'_>) -> Result<bool, Prepar
     }
 }
 
-/// Whether a driver that does not mount the layers themselves is going to read what their files contain, or has the container
-/// read it.
+/// True if a driver that does not mount the layers themselves is about to read the contents of their files, or lets the
+/// container read them.
 ///
 /// # Errors
-/// [`PrepareError::State`]: it cannot be looked whether it was done before.
+/// [`PrepareError::State`] if an earlier copy cannot be looked for.
 pub fn reads_contents(driver: Driver, request: &Request<'_>) -> Result<bool, PrepareError> {
     match (driver, request.layers) {
         (Driver::Split, _) => Ok(!request.dry),
@@ -178,10 +180,11 @@ pub fn reads_contents(driver: Driver, request: &Request<'_>) -> Result<bool, Pre
     }
 }
 
-/// Whether there is something at that path.
+/// True if the path exists.
 ///
 /// # Errors
-/// [`PrepareError::State`] for every failure but ENOENT: what cannot be looked at is not made anew.
+/// [`PrepareError::State`] for every failure except ENOENT, so that an unreadable file is not replaced by a new
+/// one.
 pub(crate) fn is_there(path: &Path) -> Result<bool, PrepareError> {
     path.try_exists().map_err(|source| PrepareError::State {
         attempt: "look at",
@@ -190,19 +193,19 @@ pub(crate) fn is_there(path: &Path) -> Result<bool, PrepareError> {
     })
 }
 
-/// Makes a directory that only its owner may enter; one that is there will do.
+/// Creates a directory that only its owner may enter; an existing one is accepted.
 pub(crate) fn make_dir(path: &Path) -> Result<(), PrepareError> {
     make(path, 0o700).map(drop)
 }
 
-/// Makes a directory whose mode a container sees, as that of its root; one that is there keeps the mode that the
+/// Creates a directory whose mode a container sees, such as its root's; an existing one keeps the mode that the
 /// container gave it.
 pub(crate) fn make_seen_dir(path: &Path) -> Result<(), PrepareError> {
     const SEEN: Mode = Mode::from_raw_mode(0o755);
     if !make(path, SEEN.as_raw_mode())? {
         return Ok(());
     }
-    // A look is what the usual umask costs.
+    // With the usual umask, the mode is right already, and a single stat(2) shows that.
     let set = || -> Result<(), Errno> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         if Mode::from_raw_mode(rustix::fs::lstat(path)?.st_mode) == SEEN {
@@ -217,7 +220,7 @@ pub(crate) fn make_seen_dir(path: &Path) -> Result<(), PrepareError> {
     })
 }
 
-/// Gives whether the directory is new.
+/// Creates a directory; returns whether it is new.
 fn make(path: &Path, mode: u32) -> Result<bool, PrepareError> {
     match std::fs::DirBuilder::new().mode(mode).create(path) {
         Ok(()) => Ok(true),
@@ -230,7 +233,7 @@ fn make(path: &Path, mode: u32) -> Result<bool, PrepareError> {
     }
 }
 
-/// Removes what a killed command left unfinished in a container's directory, or below it.
+/// Removes the unfinished files of a killed command in a container's directory, or below it.
 pub(crate) fn clear(path: &Path, request: &Request<'_>) -> Result<(), PrepareError> {
     let stays = request.container.parent().unwrap_or(request.container);
     missing_is_fine(crate::remove::remove_any(path, stays)).map_err(|source| PrepareError::State {
@@ -252,7 +255,8 @@ mod tests {
     use super::*;
     use std::os::unix::fs::symlink;
 
-    /// stat(2) of a link to itself fails, as it may for other reasons, and what a container has is not made anew for that.
+    /// stat(2) of a link to itself fails, as it may for other reasons; existing files of a container must not be
+    /// replaced then.
     #[test]
     fn what_cannot_be_looked_at_stays() {
         let temp = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Which drivers there are on this machine, and why the others are not.
+//! Drivers that work on this machine, and the reasons why others do not.
 
 use crate::{Driver, look, program};
 use rustix::fd::AsFd as _;
@@ -6,18 +6,19 @@ use rustix::fs::{CWD, Mode, OFlags};
 use std::path::Path;
 use tote_sys::Quotas;
 
-/// What there is to say about one driver.
+/// Result for a driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Probe {
-    /// The driver's name; there are more names than [`Driver`]s.
+    /// Name of the driver; some of these names are not a [`Driver`]'s.
     pub name: &'static str,
-    /// Whether it can be used here, or the reason why not.
+    /// Success if the driver works here, or the reason why not.
     pub usable: Result<(), String>,
-    /// What it can or cannot do here, where that depends on more than whether it can be used.
+    /// Further remark about the driver on this machine.
     pub more: Option<&'static str>,
 }
 
-/// Looks at the machine, and at the state root; `privileged` says whether the caller is root of the machine. Makes nothing and mounts nothing.
+/// Examines the machine and the state root; `privileged` is true if the caller is root of the machine. Creates and
+/// mounts nothing.
 #[must_use]
 pub fn probe(root: &Path, privileged: bool) -> Vec<Probe> {
     let file_systems = std::fs::read_to_string("/proc/filesystems").unwrap_or_default();
@@ -45,7 +46,7 @@ struct Machine<'a> {
     file_systems: &'a str,
 }
 
-/// Whether the caller sees something at that path, as far as that is known.
+/// True if the caller can see the path.
 fn seen(path: &str) -> bool {
     Path::new(path).try_exists().unwrap_or(false)
 }
@@ -103,7 +104,7 @@ impl Machine<'_> {
         })
     }
 
-    /// Drivers of others, for which nothing is written here: none of them could be tested.
+    /// Returns the reason for a driver of other engines, which tote does not have: it could not be tested.
     fn other(&self, name: &str) -> String {
         let device_mapper = || seen("/dev/mapper/control");
         match name {
@@ -130,7 +131,7 @@ fn installed(program: &str, package: &str) -> Result<(), String> {
     }
 }
 
-/// Whether a text like `/proc/filesystems` lists a file system.
+/// True if a text like `/proc/filesystems` lists a file system.
 fn has_file_system(text: &str, name: &str) -> bool {
     text.lines()
         .any(|line| line.split('\t').next_back() == Some(name))

@@ -1,14 +1,14 @@
-//! The programs that make file systems: run when a container or an image needs a new one, never on another way.
+//! The programs that make file systems. They run only when a container or an image needs a new file system.
 
 use crate::PrepareError;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-/// Where such programs are, whatever the caller's path is.
+/// Directories of such programs, independent of the caller's PATH.
 const PLACES: [&str; 4] = ["/usr/sbin", "/usr/bin", "/sbin", "/bin"];
 
-/// Where a program is.
+/// Finds a program.
 pub(crate) fn find(name: &str) -> Option<PathBuf> {
     PLACES
         .iter()
@@ -16,10 +16,10 @@ pub(crate) fn find(name: &str) -> Option<PathBuf> {
         .find(|path| path.try_exists().unwrap_or(false))
 }
 
-/// Runs a program that Debian has in `package`.
+/// Runs a program, which Debian has in `package`.
 ///
 /// # Errors
-/// [`PrepareError::NoProgram`] where it is missing, [`PrepareError::Program`] with what it says.
+/// [`PrepareError::NoProgram`] if it is missing, [`PrepareError::Program`] with its output if it fails.
 #[expect(
     clippy::disallowed_methods,
     reason = "what a file system looks like when it is made is for its own program to know"
@@ -39,7 +39,7 @@ pub(crate) fn run(
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::piped());
-    // Not by `output`, which panics where a read fails.
+    // `output` is not used, because it panics if a read fails.
     let mut run = || {
         let mut child = command.spawn()?;
         let mut said = Vec::new();
@@ -61,7 +61,7 @@ pub(crate) fn run(
         return Ok(());
     }
     let said = String::from_utf8_lossy(&said);
-    // Some add their whole manual.
+    // Some programs add their whole usage text.
     let lines = said.trim().lines().take_while(|line| !line.starts_with("Usage:"));
     let said = lines.collect::<Vec<_>>().join(", ");
     Err(PrepareError::Program { name, said })

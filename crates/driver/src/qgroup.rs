@@ -1,8 +1,9 @@
-//! `--disk-size` under `btrfs`: a limit of the file system's quotas on what a subvolume shares with no other.
+//! `--disk-size` with `btrfs`: a quota limit on the content that a subvolume does not share with others.
 //!
-//! Of each subvolume the quotas know something, its qgroup. It can be removed only once the kernel has given back all of
-//! the subvolume's space, some time after that is gone; newer kernels do it by themselves. So that a removal needs not
-//! wait for it, it is noted: an empty file, named by the subvolume's id, which each later removal looks for.
+//! The quotas keep a qgroup for each subvolume. It can be removed only after the kernel has freed all of the
+//! subvolume's space, some time after the subvolume was deleted; newer kernels do so themselves. A removal does not
+//! wait for that, but records the subvolume: an empty file, named by the subvolume's id, which each later removal
+//! checks.
 
 use crate::{Limit, PrepareError};
 use rustix::fd::{AsFd as _, BorrowedFd};
@@ -11,10 +12,10 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use tote_sys::{Errno, Quotas, best_effort};
 
-/// The directory of what is noted.
+/// Name of the directory of these records.
 const GONE: &str = ".subvolumes-gone";
 
-/// Looks whether a limit could be kept to on the file system of a directory.
+/// Checks that a limit can be enforced on the file system of a directory.
 pub(crate) fn require(dir: BorrowedFd<'_>, path: &Path) -> Result<(), PrepareError> {
     match tote_sys::quotas(dir) {
         Ok(Quotas::On) => Ok(()),
@@ -28,7 +29,7 @@ pub(crate) fn require(dir: BorrowedFd<'_>, path: &Path) -> Result<(), PrepareErr
     }
 }
 
-/// Limits a subvolume of which `dir` is the top; not for the first time perhaps.
+/// Limits a subvolume, whose top is `dir`; it may have a limit already.
 pub(crate) fn limit(dir: BorrowedFd<'_>, limit: &Limit) -> Result<(), PrepareError> {
     match tote_sys::limit_subvolume(dir, Some(limit.size)) {
         Err(Errno::NOTCONN) => Err(PrepareError::NoQuotas {
@@ -50,7 +51,7 @@ fn failed(attempt: &'static str, path: &Path, errno: Errno) -> PrepareError {
     }
 }
 
-/// What is noted of subvolumes that go, in a directory on their file system.
+/// Records of deleted subvolumes, in a directory on their file system.
 #[derive(Debug)]
 pub(crate) struct Gone(PathBuf);
 
@@ -59,17 +60,19 @@ impl Gone {
         Self(dir.join(GONE))
     }
 
-    /// Notes a subvolume that is about to be removed, where the file system has quotas; gives whether that is so. Its
-    /// limit goes at once: should the kernel use the id again, nobody else has it.
+    /// Records a subvolume that is about to be removed; returns false if the file system has no quotas. Its limit
+    /// is removed at once, because the kernel might use the id again.
     pub(crate) fn note(&self, subvolume: BorrowedFd<'_>) -> bool {
-        // ENOTCONN without quotas, ENOENT where these do not know it, EPERM for who may not ask: nothing to remove later.
+        // ENOTCONN without quotas, ENOENT if they do not know the subvolume, EPERM if the caller has no right: no
+        // record needed.
         if tote_sys::limit_subvolume(subvolume, None).is_err() {
             return false;
         }
         let Ok(id) = tote_sys::subvolume_id(subvolume) else {
             return false;
         };
-        // Another removal may take the empty directory away in between. What is not noted takes a few bytes for ever.
+        // Another removal may remove the empty directory in between. A missing record only wastes a few bytes for
+        // good.
         for _ in 0..4 {
             best_effort(std::fs::DirBuilder::new().mode(0o700).create(&self.0));
             match std::fs::File::create_new(self.0.join(id.to_string())) {
@@ -80,7 +83,7 @@ impl Gone {
         true
     }
 
-    /// Removes the qgroups of all subvolumes that were noted here and are wholly gone.
+    /// Removes the qgroups of all recorded subvolumes that are completely deleted.
     pub(crate) fn settle(&self) {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let Ok(dir) = rustix::fs::open(&self.0, flags, Mode::empty()) else {
@@ -92,12 +95,12 @@ impl Gone {
                 best_effort(std::fs::remove_file(entry.path()));
             }
         }
-        // Where something stays, so does the directory.
+        // This fails while records remain, and then the directory stays.
         best_effort(std::fs::remove_dir(&self.0));
     }
 }
 
-/// A subvolume that is there was not yet removed, or has an id that was another's before: its qgroup stays.
+/// True if a qgroup is removed. The qgroup stays if the subvolume still exists, or its id belongs to a new one.
 fn is_settled(dir: BorrowedFd<'_>, id: u64) -> bool {
     matches!(tote_sys::has_subvolume(dir, id), Ok(false))
         && matches!(

@@ -1,4 +1,4 @@
-//! Removing what a container's driver made.
+//! Removal of the files that a container's driver made.
 
 use crate::disk::DISK;
 use crate::prepare::missing_is_fine;
@@ -13,19 +13,19 @@ use tote_sys::{Errno, best_effort};
 
 /// Why a container's directory could not be removed.
 #[derive(Debug, thiserror::Error)]
-#[error("remove {path}")]
+#[error("cannot remove {path}")]
 pub struct RemoveError {
-    /// The directory.
+    /// The directory of the container.
     pub path: PathBuf,
-    /// Why not.
+    /// The cause.
     #[source]
     pub source: std::io::Error,
 }
 
-/// Removes a container's directory with all that any driver made in it; one that is not there needs no removing.
+/// Removes a container's directory with everything that any driver made in it; a missing directory is not an error.
 ///
-/// It is renamed first, so that a crash in between never leaves half a container under its id: the next call finds what
-/// is left under the other name.
+/// The directory is renamed first, so that a crash in between never leaves half a container under its id. The next
+/// call finds the rest under the other name.
 ///
 /// # Errors
 /// [`RemoveError`].
@@ -40,8 +40,8 @@ pub fn remove(container: &Path) -> Result<(), RemoveError> {
             missing_is_fine(remove_tree(&trash)).map_err(failed(&trash))?;
             std::fs::rename(container, &trash)
         }
-        // A full disk may have no room for another name, and what frees some must not need any: the records go first, so
-        // that a crash in between leaves nothing that looks whole.
+        // A full disk may have no room for another name, but a removal must work without any. So the records go
+        // first, and after a crash in between the rest does not look like a whole container.
         Err(error) if matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) => {
             for record in RECORDS {
                 missing_is_fine(std::fs::remove_file(container.join(record))).map_err(failed(container))?;
@@ -60,21 +60,21 @@ pub fn remove(container: &Path) -> Result<(), RemoveError> {
     missing_is_fine(remove_tree(&trash)).map_err(failed(&trash))
 }
 
-/// What says that a directory is a container's, or a volume's.
+/// Files that mark a directory as that of a container or a volume.
 const RECORDS: [&str; 2] = ["container.json", "volume.json"];
 
-/// The longest name of a file, in bytes.
+/// Maximum length of a file's name in bytes.
 const LONGEST_NAME: usize = 255;
 
-/// `.NAME` beside a directory. Of the longest names the last letter is left out: a volume may be called that. Two that differ
-/// only there share what is left of them, which is removed in any case.
+/// Returns `.NAME` beside a directory. If NAME has the maximum length, as a volume's may, its last byte is left
+/// out. Two volumes that differ only there share the name of their remains, which are removed in any case.
 fn trash_of(container: &Path) -> PathBuf {
     let name = container.file_name().unwrap_or_default().as_encoded_bytes();
     let kept = &name[..name.len().min(LONGEST_NAME - 1)];
     container.with_file_name(OsStr::from_bytes(&[b".", kept].concat()))
 }
 
-/// Removes what a removal has left that did not come to its end: a directory that has its new name already.
+/// Finishes an interrupted removal of a directory that has its new name already.
 ///
 /// # Errors
 /// [`RemoveError`].
@@ -86,26 +86,27 @@ pub fn remove_rest(trash: &Path) -> Result<(), RemoveError> {
 }
 
 fn remove_tree(path: &Path) -> std::io::Result<()> {
-    // overlayfs leaves a directory without permissions in its work directory; by descriptor, and not through a link.
+    // overlayfs leaves a directory without permissions in its work directory. It is opened by descriptor, and not
+    // through a link.
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     if let Ok(work) = rustix::fs::openat(CWD, path.join("work"), flags, Mode::empty())
         && rustix::fs::openat(&work, "work", flags, Mode::empty()).is_ok()
     {
         rustix::fs::chmodat(&work, "work", Mode::RWXU, AtFlags::empty())?;
     }
-    // A subvolume goes at once, whatever is in it; where there is none, there is nothing that this could remove.
+    // A subvolume is removed at once with its content; on other file systems this fails without an effect.
     let gone = Gone::noted_in(path.parent().unwrap_or(path));
     for name in SUBVOLUMES {
         best_effort(remove_subvolume(path, name, &gone));
     }
-    // A file that cannot be looked at may be there, and one that is not has no device to detach.
+    // If the file cannot be examined, it may exist; a missing one has no device to detach.
     if path.join(DISK).try_exists().unwrap_or(true) {
         detach(&path.join(DISK));
     }
     tote_sys::remove_tree(path)
 }
 
-/// What the btrfs driver makes in a container's directory.
+/// Names of subvolumes that the btrfs driver makes in a container's directory.
 const SUBVOLUMES: [&CStr; 2] = [c"tree", c"template.fresh"];
 
 fn remove_subvolume(dir: &Path, name: &CStr, gone: &Gone) -> Result<(), Errno> {
@@ -123,8 +124,8 @@ fn remove_subvolume(dir: &Path, name: &CStr, gone: &Gone) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Removes a file, a directory or a subvolume, with what is below it; what cannot be done at once about a subvolume is
-/// noted in a directory that stays.
+/// Removes a file, a directory or a subvolume, with everything below it. Work on a subvolume that must be done
+/// later is recorded in the directory `stays`.
 pub(crate) fn remove_any(path: &Path, stays: &Path) -> std::io::Result<()> {
     if !path.symlink_metadata()?.is_dir() {
         return std::fs::remove_file(path);
@@ -136,8 +137,8 @@ pub(crate) fn remove_any(path: &Path, stays: &Path) -> std::io::Result<()> {
     tote_sys::remove_tree(path)
 }
 
-/// Lets go of the loop devices of a disk. Each goes by itself with its last user: this is for one whose user was killed
-/// in the moment between.
+/// Detaches the loop devices of a disk. A device is detached automatically with its last user; this is for a device
+/// whose user was killed just before that was arranged.
 fn detach(disk: &Path) {
     for entry in std::fs::read_dir("/sys/block").into_iter().flatten().flatten() {
         let name = entry.file_name();

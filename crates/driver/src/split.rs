@@ -1,4 +1,4 @@
-//! `split`: the image itself, read-only, with copies of the paths that may be written.
+//! `split`: the image itself, read-only, with copies of the writable paths.
 
 use crate::look;
 use crate::prepare::{Prepared, Request, make_dir};
@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use tote_rootfs::{Split, Storage, Stub};
 
-/// What a container under split may write to, where the image has it, besides what was asked for: where programs expect
-/// to leave what concerns nobody else. Each is small in most images, for it is copied.
+/// Paths that a container with split can write to by default, if the image has them: directories in which programs
+/// expect to leave private files. Each is small in most images, because it is copied.
 pub const DEFAULT_WRITABLE: [&str; 8] = [
     "/tmp",
     "/var/tmp",
@@ -22,7 +22,7 @@ pub const DEFAULT_WRITABLE: [&str; 8] = [
     "/var/spool",
 ];
 
-/// The copies in the container's directory.
+/// Name of the directory of copies, in the container's directory.
 const PRIVATE: &str = "private";
 
 pub(crate) fn prepare(image: &Path, request: &Request<'_>) -> Result<Prepared, PrepareError> {
@@ -44,7 +44,7 @@ pub(crate) fn prepare(image: &Path, request: &Request<'_>) -> Result<Prepared, P
     if let Some(copies) = &copies {
         make_dir(request.container)?;
         make_dir(copies)?;
-        // What a killed command was copying.
+        // Remove the unfinished copies of a killed command.
         crate::prepare::clear(&copies.join(".fresh"), request)?;
     }
     Ok(Prepared::of(Storage::Split(Split {
@@ -58,12 +58,12 @@ pub(crate) fn prepare(image: &Path, request: &Request<'_>) -> Result<Prepared, P
     })))
 }
 
-/// Where names of the image are: nobody reads files there.
+/// Returns the directory of the image's names, for lookups that read no file.
 pub(crate) fn names<'a>(image: &'a Path, request: &Request<'a>) -> &'a Path {
     request.own_inodes.map_or(image, |own| &own.tree)
 }
 
-/// Looks into the image for which paths a container can write to, and which it lacks.
+/// Examines the image: the paths that a container can write to, and the mount points that the image lacks.
 pub(crate) fn survey(tree: &OwnedFd, request: &Request<'_>) -> Result<Survey, PrepareError> {
     let mut stubs = Stubs {
         tree,
@@ -91,7 +91,7 @@ pub(crate) fn survey(tree: &OwnedFd, request: &Request<'_>) -> Result<Survey, Pr
         }
     }
     writable.sort();
-    // Sorted, what is below another comes after it.
+    // In sorted order, a path comes directly after the one that it lies below.
     writable.dedup_by(|path, before| path.starts_with(before));
     for MountPoint { path, file, .. } in request.mount_points {
         let is_below = |other: &Path| path.starts_with(other) && path != other;
@@ -110,7 +110,7 @@ pub(crate) fn survey(tree: &OwnedFd, request: &Request<'_>) -> Result<Survey, Pr
     })
 }
 
-/// A path without the slash it begins with; `None` for the root itself.
+/// Returns a path without its leading slash; `None` for the root itself.
 fn relative(path: &Path) -> Option<&Path> {
     let inside = path.strip_prefix("/").unwrap_or(path);
     (!inside.as_os_str().is_empty()).then_some(inside)
@@ -124,15 +124,15 @@ fn is_dir(stat: &Stat) -> bool {
     FileType::from_raw_mode(stat.st_mode) == FileType::Directory
 }
 
-/// What an image lacks.
+/// Mount points that an image lacks.
 struct Stubs<'a> {
     tree: &'a OwnedFd,
     missing: BTreeMap<PathBuf, Stub>,
 }
 
 impl Stubs<'_> {
-    /// Sees to it that a path is there. Directories above it that the image has keep their mode, which those of the layer
-    /// on top would otherwise hide.
+    /// Makes sure that a path will exist. Directories above it are included with their mode in the image, which the
+    /// new layer's directories would otherwise hide.
     fn require(&mut self, path: &Path, file: bool) -> Result<(), PrepareError> {
         if look::stat(self.tree, path)?.is_some() {
             return Ok(());
@@ -157,7 +157,7 @@ impl Stubs<'_> {
         self.missing.entry(path).or_insert(stub);
     }
 
-    /// In an order in which directories come before what is in them.
+    /// Lists the mount points; directories precede their content.
     fn list(self) -> Vec<Stub> {
         self.missing.into_values().collect()
     }

@@ -1,4 +1,4 @@
-//! What `split` sees in an image, and how one process tells it another.
+//! Survey of an image for `split`, and its transfer between processes.
 
 use crate::{PrepareError, Request, look, split};
 use std::ffi::OsStr;
@@ -6,13 +6,13 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use tote_rootfs::Stub;
 
-/// What each line begins with.
+/// First byte of a line: the kind of path.
 const WRITABLE: u8 = b'w';
 const FILE: u8 = b'f';
 const DIR: u8 = b'd';
 
-/// What `split` has to know of an image: which of its paths a container can write to, and which it lacks. Whoever may not
-/// look behind a directory that its owner has closed lets somebody look who may.
+/// Survey of an image for `split`: the paths that a container can write to, and the mount points that the image
+/// lacks. If the caller may not read a directory of the image, a process with the right to do so makes the survey.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Survey {
     pub(crate) writable: Vec<PathBuf>,
@@ -20,7 +20,7 @@ pub struct Survey {
 }
 
 impl Survey {
-    /// Looks into the image of a request, of which there is one layer.
+    /// Examines the image of a request, which has a single layer.
     ///
     /// # Errors
     /// [`PrepareError::Look`], and [`PrepareError::Writable`].
@@ -31,7 +31,7 @@ impl Survey {
         split::survey(&look::tree(split::names(image, request))?, request)
     }
 
-    /// Text for [`Self::parse`]: one line for each path, which ends with a NUL because nothing in a path is one.
+    /// Writes the text for [`Self::parse`]: a line for each path, ended by a NUL, which no path contains.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut text = Vec::new();
         for path in &self.writable {
@@ -43,7 +43,7 @@ impl Survey {
         text
     }
 
-    /// Reads what [`Self::to_bytes`] has written; `None` for anything else.
+    /// Parses the output of [`Self::to_bytes`]; `None` for any other text.
     pub fn parse(text: &[u8]) -> Option<Self> {
         let mut survey = Self::default();
         for line in text.split_inclusive(|byte| *byte == 0) {
@@ -64,7 +64,7 @@ impl Survey {
     }
 }
 
-/// The mode has four octal digits: twelve bits.
+/// Appends a line. The mode has four octal digits: twelve bits.
 fn line(text: &mut Vec<u8>, kind: u8, mode: u32, path: &Path) {
     text.push(kind);
     text.extend(format!("{:04o}", mode & 0o7777).bytes());

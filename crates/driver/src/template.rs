@@ -1,4 +1,4 @@
-//! What is made once for an image and used by all its containers: a subvolume, a file.
+//! Templates: a subvolume or a file that is made once for an image and used by all its containers.
 
 use crate::PrepareError;
 use crate::prepare::{Request, make_dir};
@@ -8,10 +8,10 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use tote_sys::Errno;
 
-/// The template of an image for one driver: its path, whether or not it is there.
+/// Returns the path of an image's template for a driver, whether it exists or not.
 ///
-/// A store's image is known by its key. Any other tree is looked through: inode numbers and times of change of all that is
-/// in it tell whether it is still the one that the template was made of.
+/// A store's image is identified by its key. Any other tree is walked: inode numbers and times of change of all its
+/// entries show whether it is still the one that the template was made of.
 ///
 /// # Errors
 /// [`PrepareError::Look`].
@@ -30,15 +30,15 @@ pub(crate) fn path(image: &Path, request: &Request<'_>, suffix: &str) -> Result<
     Ok(request.templates.join(name))
 }
 
-/// How the names of all templates of a directory begin, whatever was in it.
+/// Returns the prefix of the names of a directory's templates, whatever its content was.
 fn place(image: &Path) -> String {
     let mut hash = Fnv1a::NEW;
     hash.bytes(image.as_os_str().as_bytes());
     format!("dir-{:016x}-", hash.0)
 }
 
-/// Puts a template that was made in the container's directory where the others find it. Templates of what the same
-/// directory held before go: whoever uses them has a share of his own.
+/// Moves a template that was made in the container's directory to the place of templates. Templates of the same
+/// directory with earlier content are removed; containers that use one have a share of their own.
 pub(crate) fn publish(
     fresh: &Path,
     path: &Path,
@@ -48,7 +48,7 @@ pub(crate) fn publish(
     make_dir(request.templates)?;
     match std::fs::rename(fresh, path) {
         Ok(()) => {}
-        // Another command was quicker.
+        // Another command was faster.
         Err(_) if crate::prepare::is_there(path)? => return crate::prepare::clear(fresh, request),
         Err(source) => {
             return Err(PrepareError::State {
@@ -66,7 +66,7 @@ pub(crate) fn publish(
             .flatten();
         for entry in entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(&place)) {
             if entry.path() != *path && entry.path().extension() == path.extension() {
-                // One that stays takes space and does no harm.
+                // A template that cannot be removed takes space and does no harm.
                 tote_sys::best_effort(crate::remove::remove_any(&entry.path(), request.templates));
             }
         }
@@ -74,20 +74,20 @@ pub(crate) fn publish(
     Ok(())
 }
 
-/// Removes the templates of a store's images that are no more. `is_needed` is asked with the key of each.
+/// Removes templates of a store's images that are not needed any more. `is_needed` is called with the key of each.
 pub fn forget(templates: &Path, is_needed: &dyn Fn(&str) -> bool) {
     for entry in std::fs::read_dir(templates).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let key = name.to_str().and_then(|name| name.split('.').next());
         let is_stores = |key: &&str| key.len() == 64 && key.bytes().all(|byte| byte.is_ascii_hexdigit());
         if key.filter(is_stores).is_some_and(|key| !is_needed(key)) {
-            // One that stays takes space and does no harm.
+            // A template that cannot be removed takes space and does no harm.
             tote_sys::best_effort(crate::remove::remove_any(&entry.path(), templates));
         }
     }
 }
 
-/// A number that is another one when anything in a tree has changed.
+/// Computes a number that changes if anything in a tree changes.
 fn fingerprint(image: &Path) -> Result<u64, Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let top = rustix::fs::open(image, flags, Mode::empty())?;
@@ -100,8 +100,8 @@ fn fingerprint(image: &Path) -> Result<u64, Errno> {
     Ok(hash.0)
 }
 
-/// Directories wait open, so that none can be swapped for a link; the order is that of the directory, which is the same
-/// as long as nothing in it changes.
+/// Hashes the entries of a directory and opens its subdirectories. They wait open, so that none can be replaced by
+/// a link. The order is that of the directory, which stays the same until the directory changes.
 fn look_through(dir: &OwnedFd, hash: &mut Fnv1a, pending: &mut Vec<OwnedFd>) -> Result<(), Errno> {
     for entry in Dir::read_from(dir)? {
         let entry = entry?;
@@ -124,7 +124,8 @@ fn open_below(dir: BorrowedFd<'_>, name: &std::ffi::CStr) -> Result<OwnedFd, Err
     rustix::fs::openat(dir, name, flags, Mode::empty())
 }
 
-/// The hash of Fowler, Noll and Vo. Nobody chooses inode numbers and times so that two trees meet.
+/// The hash of Fowler, Noll and Vo. Collisions are not a threat: inode numbers and times are not chosen by an
+/// attacker.
 struct Fnv1a(u64);
 
 impl Fnv1a {

@@ -4,12 +4,12 @@
 //! has closed, one must be root among these ids, and whoever has become that cannot go back. So another process does.
 
 use crate::container::{LifeError, failure_line, listen_failure};
-use crate::image::{enter_ids, has_ids};
 use crate::{EngineError, Home};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{WaitOptions, waitpid};
 use std::fs::File;
 use std::io::{Read as _, Write as _};
+use tote_images::{enter_ids, has_ids};
 use tote_rootfs::ReadError;
 use tote_sys::best_effort;
 
@@ -20,8 +20,8 @@ const FAILED: u8 = 1;
 /// The most of a passwd or group file that is read, in bytes.
 const LIMIT: usize = 1 << 20;
 
-/// What `read` gives, which is asked with the most bytes that it may read of a file below a root: through directories, too,
-/// that their owner, another of the caller's ids, has closed. What is wrong otherwise says `failed`.
+/// Calls `read` with the limit in bytes on a file below a root, and returns its result; in a process of the image's owners if
+/// a directory's owner, another of the caller's ids, has closed the way. `failed` makes the error of other failures.
 pub(crate) fn read_among_owners(
     home: &Home,
     read: impl Fn(usize) -> Result<Option<Vec<u8>>, ReadError>,
@@ -56,7 +56,7 @@ pub(crate) fn among_owners(
         let Some((_, mut writer)) = pipe.take() else {
             return 0;
         };
-        let (letter, text) = match enter_ids(home).and_then(|()| work()) {
+        let (letter, text) = match enter_ids(home).map_err(EngineError::from).and_then(|()| work()) {
             Ok(text) => (DONE, text),
             Err(error) => (FAILED, failure_line(&error)),
         };

@@ -1,6 +1,7 @@
 //! What can go wrong, which container or object it concerns, and what to do about it.
 
 use std::path::PathBuf;
+use tote_images::{ArchiveError, ImagesError};
 use tote_state::StateError;
 use tote_sys::Errno;
 
@@ -37,7 +38,7 @@ pub enum EngineError {
     #[error(transparent)]
     Life(#[from] crate::container::LifeError),
     /// Limits without a cgroup.
-    #[error("--cgroups=disabled leaves nothing that could limit or count: leave out the limits, or that")]
+    #[error("resource limits need a cgroup: remove the limits or --cgroups=disabled")]
     CgroupsDisabled,
     /// Device rules without a cgroup.
     #[error(
@@ -46,10 +47,10 @@ pub enum EngineError {
     )]
     DeviceRulesDisabled,
     /// `--cgroup-parent`
-    #[error("--cgroup-parent")]
+    #[error("cannot use --cgroup-parent")]
     CgroupPath(#[source] tote_cgroup::PathError),
     /// `--cgroups=split`
-    #[error("--cgroups=split")]
+    #[error("cannot use --cgroups=split")]
     CgroupRoom(#[source] tote_cgroup::Error),
     /// A unit of systemd's.
     #[error(transparent)]
@@ -70,10 +71,10 @@ pub enum EngineError {
     #[error("{0}")]
     Usage(String),
     /// The host's skeleton.
-    #[error("prepare the host image")]
+    #[error("cannot prepare the host image")]
     HostImage(#[source] tote_rootfs::HostImageError),
     /// The directory of `rootfs:DIR`.
-    #[error("image rootfs:{given}")]
+    #[error("cannot use image rootfs:{given}")]
     Directory {
         /// As given.
         given: String,
@@ -81,49 +82,18 @@ pub enum EngineError {
         #[source]
         source: tote_rootfs::DirectoryError,
     },
+    /// Images: archives of them, registries, lists.
+    #[error(transparent)]
+    Images(ImagesError),
     /// The store.
     #[error(transparent)]
     Store(#[from] tote_store::StoreError),
     /// A name that no image can have.
     #[error(transparent)]
     Reference(#[from] tote_image::ReferenceError),
-    /// An image's name with a digest, where only a tag will do.
-    #[error("refusing to create a tag with a digest reference: {0}")]
-    TagIsDigest(String),
-    /// The same of a name that is to be taken away; podman's wording.
-    #[error("{0}: untag by digest not supported")]
-    UntagDigest(String),
-    /// A name that an image does not have; podman's wording.
-    #[error("{0}: tag not known")]
-    UnknownTag(String),
     /// A document of an image.
     #[error(transparent)]
     ImageDocument(tote_image::DocumentError),
-    /// An archive of images cannot be read.
-    #[error("read the archive of images")]
-    ImageInput(#[source] std::io::Error),
-    /// An archive of images is none.
-    #[error("read the archive of images")]
-    ImageArchive(#[source] tote_archive::ReadError),
-    /// An archive with neither of the files that would say what is in it.
-    #[error(
-        "this is no archive of images: there is neither manifest.json (docker) nor index.json (OCI) in it"
-    )]
-    NoImageArchive,
-    /// An archive that is not complete.
-    #[error("the archive of images lacks {0}")]
-    ArchiveLacks(String),
-    /// A configuration of other layers than the archive has.
-    #[error("the image's configuration names {config} layers, and there are {archive}")]
-    LayerCount {
-        /// In the configuration.
-        config: usize,
-        /// In the archive.
-        archive: usize,
-    },
-    /// A line of `--change`.
-    #[error(transparent)]
-    Change(#[from] crate::image::ChangeError),
     /// What a container changed.
     #[error(transparent)]
     Container(#[from] crate::changes::ContainerError),
@@ -151,47 +121,6 @@ pub enum EngineError {
     /// A base image from a distribution's packages.
     #[error(transparent)]
     Bootstrap(#[from] crate::changes::BootstrapError),
-    /// An archive cannot be written.
-    #[error("write the archive of images")]
-    SaveArchive(#[source] tote_archive::WriteError),
-    /// A document cannot be written.
-    #[error("write a document of the archive of images")]
-    SaveDocument(#[source] serde_json::Error),
-    /// A name that no archive can have.
-    #[error("write the archive of images")]
-    SavePath(#[source] tote_archive::PathError),
-    /// A file of an archive or a layout cannot be written.
-    #[error("save {name}")]
-    Save {
-        /// In the archive, or its path.
-        name: String,
-        /// Why not.
-        #[source]
-        source: std::io::Error,
-    },
-    /// A file of a layout.
-    #[error("read {path}")]
-    LayoutFile {
-        /// Its path.
-        path: PathBuf,
-        /// Why not.
-        #[source]
-        source: std::io::Error,
-    },
-    /// A file of a layout that is not what its name says.
-    #[error("{0} is not what its digest says: it was damaged or forged")]
-    WrongBlob(String),
-    /// An image for other machines.
-    #[error(transparent)]
-    NoPlatform(tote_image::NoPlatform),
-    /// An image that is here, but for other machines than those that were asked for; docker's wording.
-    #[error("image with reference {image} was found but does not provide the specified platform ({wanted})")]
-    OtherPlatform {
-        /// The image, as docker names it.
-        image: String,
-        /// What was asked for.
-        wanted: Box<tote_image::Platform>,
-    },
     /// A filter that is none.
     #[error(
         "invalid filter {0:?}: dangling=true|false, label=KEY[=VALUE], reference=PATTERN, before=IMAGE, since=IMAGE, until=TIMESTAMP"
@@ -233,7 +162,7 @@ pub enum EngineError {
         runs: bool,
     },
     /// `--driver` with a name that is none.
-    #[error("--driver")]
+    #[error("cannot use --driver")]
     Driver(#[from] tote_driver::DriverError),
     /// The container's storage.
     #[error(transparent)]
@@ -247,67 +176,14 @@ pub enum EngineError {
     /// A platform that is none.
     #[error(transparent)]
     Platform(#[from] tote_image::PlatformError),
-    /// Something at a registry that no container can be made of.
-    #[error("{name} is no image of containers: there is {media_type:?} in it")]
-    NoContainerImage {
-        /// Its name.
-        name: String,
-        /// What it has in a configuration's or a layer's place.
-        media_type: String,
-    },
-    /// An image to be pushed that is not here; docker's wording.
-    #[error("An image does not exist locally with the tag: {0}")]
-    NothingToPush(String),
-    /// A file of an archive that should be a layer.
-    #[error("{file} of the archive")]
-    LayerFile {
-        /// Its name.
-        file: String,
-        /// What is wrong with it.
-        #[source]
-        source: Box<tote_store::StoreError>,
-    },
-    /// `--authfile` with what cannot be read; podman's wording.
-    #[error("credential file is not accessible: {path}")]
-    AuthFile {
-        /// As given.
-        path: PathBuf,
-        /// Why not.
-        #[source]
-        source: std::io::Error,
-    },
-    /// `--creds` with what is no name and password. What it is may be a secret.
-    #[error("--creds: {0}")]
-    Creds(&'static str),
-    /// `--limit` of a search; docker's range.
-    #[error("limit {0} is outside the range of [1, 100]")]
-    SearchLimit(usize),
-    /// `--filter` of a search.
-    #[error("invalid filter {0:?}: stars=N, is-official=true|false, is-automated=true|false")]
-    SearchFilter(String),
-    /// The same with `--list-tags`; podman's wording.
-    #[error("filters are not applicable to list tags result")]
-    SearchFilterOfTags,
-    /// What is to have tags has one, or a digest.
-    #[error("--list-tags {0}: it must be a name without a tag")]
-    SearchTag(String),
-    /// Nobody is known at a registry; podman's wording.
-    #[error("not logged into {0}")]
-    NotLoggedIn(String),
-    /// A tag beside the option that means all of them; docker's wording.
-    #[error("tag can't be used with --all-tags/-a")]
-    TagWithAll,
-    /// `--pull` of something else.
-    #[error("--pull {0}: it is one of missing, always and never")]
-    WhenToPull(String),
     /// An image that was not here, and is not now; the process that pulled has said why.
     #[error("image {0} could not be pulled")]
     NotPulled(String),
     /// An image whose files must be put into one directory again, which takes the ids of its owners.
-    #[error("the directory of image {0} must be made again, and was not")]
+    #[error("the directory of image {0} is missing and could not be made again")]
     NoTree(String),
     /// The process that pulls an image.
-    #[error("{attempt} the process that pulls {image}")]
+    #[error("cannot {attempt} the process that pulls {image}")]
     PullProcess {
         /// What was tried.
         attempt: &'static str,
@@ -321,7 +197,7 @@ pub enum EngineError {
     #[error(transparent)]
     User(#[from] tote_bundle::UserError),
     /// `/etc/passwd` or `/etc/group` of the image.
-    #[error("look up the user in the image")]
+    #[error("cannot look up the user in the image")]
     UserFile(#[source] tote_rootfs::ReadError),
     /// A file that an option names.
     #[error("--{option}: {attempt} {path}")]
@@ -363,7 +239,7 @@ pub enum EngineError {
     #[error("the input device is not a TTY")]
     NotATerminal,
     /// The layout of cgroups.
-    #[error("find the cgroups of this machine")]
+    #[error("cannot find the cgroups of this machine")]
     CgroupLayout(#[source] tote_cgroup::LayoutError),
     /// Limits that mean nothing.
     #[error(transparent)]
@@ -388,23 +264,20 @@ pub enum EngineError {
     /// A build.
     #[error(transparent)]
     Build(Box<tote_build::BuildError<EngineError>>),
-    /// A list of images for several platforms.
-    #[error(transparent)]
-    Manifest(#[from] crate::ManifestError),
     /// A step of a build.
     #[error(transparent)]
     BuildFault(#[from] crate::BuildFault),
     /// A tree that is to become a layer.
-    #[error("read what a step of the build wrote")]
+    #[error("cannot read the changes of a step of the build")]
     LayerTree(#[from] tote_archive::WalkError),
     /// A tree becomes an archive.
-    #[error("write a layer")]
+    #[error("cannot write a layer")]
     LayerArchive(#[from] tote_archive::WriteError),
     /// The same.
-    #[error("write a layer")]
+    #[error("cannot write a layer")]
     LayerOutput(#[source] std::io::Error),
     /// Something of the kernel's.
-    #[error("{attempt}")]
+    #[error("cannot {attempt}")]
     Kernel {
         /// What was tried.
         attempt: &'static str,
@@ -421,6 +294,40 @@ impl From<StateError> for EngineError {
             StateError::Record(error) => Self::Record(error),
             error => Self::State(error),
         }
+    }
+}
+
+impl From<ImagesError> for EngineError {
+    /// What comes from below images keeps its own variant: use cases that fail with it without images are no others.
+    fn from(error: ImagesError) -> Self {
+        match error {
+            ImagesError::State(error) => error.into(),
+            ImagesError::Store(error) => Self::Store(error),
+            ImagesError::Registry(error) => Self::Registry(error),
+            ImagesError::Reference(error) => Self::Reference(error),
+            ImagesError::Platform(error) => Self::Platform(error),
+            ImagesError::ImageDocument(error) => Self::ImageDocument(error),
+            ImagesError::Owners(error) => Self::Run(error),
+            ImagesError::Kernel { attempt, source } => Self::Kernel { attempt, source },
+            ImagesError::File {
+                option,
+                attempt,
+                path,
+                source,
+            } => Self::File {
+                option,
+                attempt,
+                path,
+                source,
+            },
+            error => Self::Images(error),
+        }
+    }
+}
+
+impl From<ArchiveError> for EngineError {
+    fn from(error: ArchiveError) -> Self {
+        Self::Images(error.into())
     }
 }
 

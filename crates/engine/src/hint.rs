@@ -5,14 +5,13 @@ use crate::{BuildFault, EngineError};
 use tote_build::BuildError;
 use tote_driver::PrepareError;
 use tote_image::{Reference, ReferenceError};
-use tote_runtime::RuntimeError;
 use tote_state::StateError;
 use tote_store::StoreError;
 use tote_sys::Errno;
 
 pub(crate) fn of(error: &EngineError) -> Option<String> {
     let text = match error {
-        EngineError::Run(error) => return for_run(error),
+        EngineError::Run(error) => return error.hint(),
         EngineError::NameTaken { name, .. } => {
             return Some(format!(
                 "remove that container with 'tote rm {name}' (with -f where it still runs; run --replace does both), or choose another name"
@@ -63,47 +62,13 @@ pub(crate) fn of(error: &EngineError) -> Option<String> {
             "the image has files of more ids than this user's ranges in /etc/subuid and /etc/subgid"
         }
         EngineError::Store(StoreError::Io { source, .. }) => return for_state(source),
+        EngineError::Images(error) => return error.hint().map(str::to_owned),
         EngineError::Registry(error) => return error.hint().map(str::to_owned),
-        EngineError::ImageArchive(_) | EngineError::NoImageArchive => {
-            "give what 'tote save' or 'docker save' has written, or a directory with an OCI layout; 'tote import' takes a root file system"
-        }
-        EngineError::NothingToPush(_) => "give it that name with 'tote tag'; see 'tote images'",
         EngineError::State(StateError::HomeOwner { .. } | StateError::HomeInUse { .. }) => {
             "give --root an empty directory of your own, or one that is not there"
         }
         EngineError::State(StateError::Home { source, .. } | StateError::File { source, .. }) => {
             return for_state(source);
-        }
-        _ => return None,
-    };
-    Some(text.to_owned())
-}
-
-fn for_run(error: &RuntimeError) -> Option<String> {
-    let text = match error {
-        RuntimeError::Clone(errno) | RuntimeError::Network(errno) | RuntimeError::Idmap(errno) => {
-            return clone(*errno);
-        }
-        RuntimeError::Step(step)
-            if step.errno == Errno::NOENT
-                && step.program.as_deref().is_some_and(|name| name.contains(' ')) =>
-        {
-            "the quotes make one word of the program and its arguments: leave them out; --entrypoint takes the program alone"
-        }
-        RuntimeError::Step(step) => return for_step(&step.words, step.errno, &step.text),
-        RuntimeError::Map { file, source } if source.kind() == std::io::ErrorKind::NotFound => {
-            let program = if *file == "uid_map" {
-                "newuidmap"
-            } else {
-                "newgidmap"
-            };
-            return Some(format!(
-                "install {program} (package uidmap or shadow-utils), or run as one user without -u"
-            ));
-        }
-        RuntimeError::MapProgram { .. } => "check this user's lines in /etc/subuid and /etc/subgid",
-        RuntimeError::Cgroup(tote_cgroup::Error::NotHere { .. }) => {
-            "see /sys/devices/system/cpu/online and /sys/devices/system/node/online"
         }
         _ => return None,
     };
@@ -147,7 +112,7 @@ fn for_build(fault: &BuildFault) -> Option<&'static str> {
 
 /// Whether this user's containers have no other id than root's.
 fn has_one_id() -> bool {
-    !rustix::process::geteuid().is_root() && crate::user::ranges(0, 0).is_none()
+    !rustix::process::geteuid().is_root() && tote_images::ranges(0, 0).is_none()
 }
 
 fn for_storage(error: &PrepareError) -> Option<String> {
@@ -172,61 +137,4 @@ fn for_state(source: &std::io::Error) -> Option<String> {
     use std::io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem, StorageFull};
     matches!(source.kind(), PermissionDenied | ReadOnlyFilesystem | StorageFull)
         .then(|| "give a directory with room that you can write: --root DIR or TOTE_ROOT".to_owned())
-}
-
-fn clone(errno: Errno) -> Option<String> {
-    let text = match errno {
-        Errno::PERM => {
-            "user namespaces are not allowed here: see kernel.unprivileged_userns_clone, user.max_user_namespaces and kernel.apparmor_restrict_unprivileged_userns"
-        }
-        Errno::NOSPC | Errno::USERS => {
-            "a limit of namespaces is reached, of user namespaces perhaps: raise user.max_user_namespaces and its kin below /proc/sys/user"
-        }
-        Errno::AGAIN => "a limit of processes is reached: see ulimit -u and the pids cgroup",
-        Errno::NOSYS => "this kernel is too old: tote needs Linux 5.12",
-        Errno::INVAL => "this kernel lacks a kind of namespace: see CONFIG_*_NS, and /proc/self/ns",
-        _ => return None,
-    };
-    Some(text.to_owned())
-}
-
-/// Remedies by the first words of a step and its errno.
-fn for_step(words: &str, errno: Errno, said: &str) -> Option<String> {
-    let text = match (words.split(' ').next().unwrap_or_default(), errno) {
-        ("execute", Errno::NOENT) if !said.is_empty() => {
-            "the program is there, but what loads it is not: add that file to the image, or link the program statically"
-        }
-        ("execute", Errno::NOEXEC) => "built for another architecture, or a script without a #! line?",
-        ("mount", Errno::NOSPC) => "the limit of mounts is reached: raise fs.mount-max",
-        ("mount", Errno::NODEV) => "this kernel lacks that file system",
-        ("mount" | "bind", Errno::NOSYS) => "this kernel is too old: tote needs Linux 5.12",
-        ("mount", Errno::INVAL) if words.contains("overlay") => {
-            "the state root may itself be on overlayfs, or the kernel too old for overlay in a user namespace (5.11): use --root DIR on another file system"
-        }
-        ("bind", Errno::INVAL | Errno::PERM | Errno::OPNOTSUPP) if words.ends_with(" idmap") => {
-            "this file system has no id-mapped mounts, without which root would see what is private in it: run as a user"
-        }
-        ("mount", Errno::PERM) if words.contains(" proc ") => {
-            "the kernel gives a new /proc only where the host's own is not covered: inside another container, run that one with --security-opt systempaths=unconfined"
-        }
-        ("mount" | "bind", Errno::LOOP) => "the image has a symbolic link where a directory must be",
-        ("mount" | "bind", Errno::NOTDIR) => {
-            "the image has a file where a directory must be, or the other way round"
-        }
-        ("mount" | "bind", Errno::XDEV) => {
-            "nothing can be mounted on a file of /proc, but for a few that only tell of the machine"
-        }
-        ("write" | "make", Errno::ROFS) => {
-            "where it is not read-only on purpose: overlayfs is when it finds no room for a directory of its own, see 'df' and 'df -i' of the state root"
-        }
-        ("change", Errno::XDEV) => "that directory is outside the container",
-        ("write", Errno::NOENT) if words.contains("/proc/sys/") => {
-            "this kernel has no such parameter in a namespace"
-        }
-        ("make", Errno::NOSPC) if words.contains("namespace") => {
-            "raise user.max_net_namespaces and its kin below /proc/sys/user"
-        }
-        _ => return None,
-    };
-    Some(text.to_owned())
 }

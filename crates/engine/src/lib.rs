@@ -29,7 +29,6 @@ mod keep_id;
 mod links;
 mod look;
 mod machine;
-mod manifest;
 mod network;
 mod outcome;
 mod peer;
@@ -38,20 +37,17 @@ mod pool;
 mod prepare;
 mod proc;
 mod prune;
-mod remote;
 mod rootfs;
 mod run;
 mod spec;
 mod standard;
 mod stats;
 mod storage;
-mod subid;
 mod top;
 mod tree;
 mod unit;
 mod user;
 mod volume;
-mod whole;
 
 pub use build::{
     Attestations, BuildContext, BuildFault, BuildOutput, BuildRequest, BuildSpace, BuildsPruned, BuiltImage,
@@ -69,10 +65,8 @@ pub use error::EngineError;
 pub use exec::{ExecError, Executed, exec};
 pub use health::check_now;
 pub use image::{
-    ChangeError, HistoryRow, ImageBranch, ImageRow, ImageSelection, ImageTree, ImportOptions, LayerRow,
-    LoadSource, Loaded, PlatformBranch, Pruned, RemovedImage, SaveTarget, Space, enter_ids, has_image,
-    history, image_branches, image_names, image_tree, images, import, inspect_image, load, open_store,
-    prune_images, remove_images, save, space, tag, untag,
+    HistoryRow, ImageBranch, ImageRow, ImageSelection, PlatformBranch, Pruned, Space, history,
+    image_branches, image_names, images, inspect_image, prune_images, remove_images, space,
 };
 pub use init::HostInit;
 pub use look::{
@@ -80,11 +74,6 @@ pub use look::{
     events, inspect_object, moment, mounts, network_of, networks_of, ports, select, status_word,
 };
 pub use machine::{MachineReport, dockers_version, look as look_at_machine};
-pub use manifest::{
-    InspectedManifest, ListRequest, MadeIndex, ManifestError, MemberOptions, ToolsRequest, add_to_manifest,
-    annotate_manifest, create_at_registry, create_manifest, has_manifest, inspect_manifest,
-    remove_from_manifest, remove_manifest,
-};
 pub use network::{
     NetworkFault, NetworkRequest, NetworkRow, NetworkSelection, create as create_network,
     exists as has_network, inspect as inspect_network, names as network_names, networks,
@@ -96,12 +85,6 @@ pub use pool::{
 };
 pub use prepare::{Prepared, RunRequest, prepare, prepare_again};
 pub use prune::{PruneRequest, PrunedSystem, check_prune, prune_containers, prune_system};
-pub use remote::{
-    Access, Health, LayerStep, Lost, PullEvent, PullRequest, Pulled, PushEvent, PushReport, PushRequest,
-    PushStep, PushedImage, SEARCH_LIMIT, SearchRequest, Wanted, WhenToPull, ask_secret, list_tags, login,
-    login_name, logout, logout_everywhere, parse_creds, pull, pull_all_tags, push, push_all_tags, search,
-    verify_store, wanted,
-};
 pub use run::{Finished, run};
 pub use stats::{Usage, usage};
 pub use top::{Processes, TopError, top};
@@ -111,6 +94,16 @@ pub use tote_bundle::{
     ContainerId, ExecOptions, Image, RunOptions, SdNotify, Signal, SignalError, StopTimeout, disk_size_label,
 };
 pub use tote_image::{Digest, Platform, Reference};
+pub use tote_images::{
+    Access, ArchiveError, ChangeError, Health, ImageTree, ImagesError, ImportOptions, InspectedManifest,
+    LayerRow, LayerStep, ListRequest, LoadSource, Loaded, Lost, MadeIndex, ManifestError, MemberOptions,
+    PullEvent, PullRequest, Pulled, PushEvent, PushReport, PushRequest, PushStep, PushedImage, RemoteError,
+    RemovedImage, SEARCH_LIMIT, SaveTarget, SearchRequest, ToolsRequest, Wanted, WhenToPull, WholeFile,
+    add_to_manifest, annotate_manifest, ask_secret, create_at_registry, create_manifest, enter_ids,
+    has_image, has_manifest, image_tree, import, inspect_manifest, list_tags, load, login, login_name,
+    logout, logout_everywhere, open_store, parse_creds, pull, pull_all_tags, push, push_all_tags,
+    remove_from_manifest, remove_manifest, save, search, tag, untag, verify_store, wanted,
+};
 pub use tote_runtime::{Timings, prepare_seal, terminal_size, wait_while_read};
 pub use tote_sandbox::ALL_CAPABILITIES;
 pub use tote_spec::VERSION as OCI_VERSION;
@@ -126,4 +119,3 @@ pub use volume::{
     inspect as inspect_volume, names as volume_names, prune as prune_volumes, remove as remove_volume,
     volumes,
 };
-pub use whole::WholeFile;

@@ -21,7 +21,7 @@ pub(crate) fn of_image(home: &Home, id: &Digest, tree: &Path) -> Result<Vec<Link
         attempt: "open the image's files",
         source,
     })?;
-    let store = crate::image::open_store(home)?;
+    let store = tote_images::open_store(home)?;
     let links = store.hard_links(&store.image(id)?)?;
     let (mut files, mut directories) = (HashMap::new(), HashMap::new());
     let mut names = Vec::with_capacity(links.len());

@@ -1,6 +1,7 @@
 //! What an error means to whoever asked: an exit code, something that is not there, a remedy.
 
 use crate::EngineError;
+use tote_images::ImagesError;
 use tote_sys::Errno;
 
 impl EngineError {
@@ -19,7 +20,7 @@ impl EngineError {
             | Self::Look(_)
             | Self::Volume(_)
             | Self::Record(_)
-            | Self::OtherPlatform { .. }
+            | Self::Images(ImagesError::OtherPlatform { .. })
             | Self::NotATerminal
             | Self::PruneFilter(_)
             | Self::PruneVolumes => 1,

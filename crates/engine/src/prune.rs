@@ -10,6 +10,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 use tote_bundle::ContainerId;
 use tote_monitor::Time;
+use tote_state::events::Event;
+use tote_state::events::append;
 
 /// Which of what is not used is to go.
 #[derive(Clone, Debug, Default)]
@@ -121,7 +123,7 @@ pub fn prune_containers(
     }
     let (removed, errors) = container::prune(home, &fits);
     let bytes = removed.iter().filter_map(|id| sizes.get(id)).sum();
-    container::append(home, &[container::Event::pruned("container", bytes)]);
+    append(home, &[Event::pruned("container", bytes)]);
     Ok((removed, bytes, errors))
 }
 

@@ -64,7 +64,7 @@ pub(crate) struct Stored {
     config: ImageConfig,
     /// As long as it is held, the directory stays.
     tree: Tree,
-    /// What it looks like with the contents of its files, once somebody has asked.
+    /// The image with the contents of its files, once a command has read them.
     view: OnceLock<OwnedFd>,
 }
 
@@ -73,7 +73,7 @@ impl Stored {
         &self.id
     }
 
-    /// The directory with its files, for whoever reads them.
+    /// Returns the image with the contents of its files.
     fn view(&self) -> Result<BorrowedFd<'_>, EngineError> {
         let view = match self.view.get() {
             Some(view) => view,
@@ -85,13 +85,12 @@ impl Stored {
         Ok(view.as_fd())
     }
 
-    /// Where [`Stored::links`] makes that directory.
+    /// Returns the path at which [`Stored::links`] makes a directory.
     pub(crate) fn links_path(&self) -> PathBuf {
         self.tree.links_path()
     }
 
-    /// A directory with its files as they are on disk, for whoever copies them there: links to what the store has. Made when
-    /// it is first asked for.
+    /// Returns a directory with its files as ordinary files, for drivers that copy them, and makes it if it is missing.
     ///
     /// # Errors
     /// [`EngineError`].
@@ -100,12 +99,12 @@ impl Stored {
         if tote_state::record::is_there(&path)? {
             return Ok(path);
         }
-        if crate::image::has_ids(home) {
-            let store = crate::image::open_store(home)?;
+        if tote_images::has_ids(home) {
+            let store = tote_images::open_store(home)?;
             return Ok(store.links(&store.image(&self.id)?, &self.tree)?);
         }
         among_owners(home, || {
-            let store = crate::image::open_store(home)?;
+            let store = tote_images::open_store(home)?;
             store.links(&store.image(&self.id)?, &self.tree)?;
             Ok(Vec::new())
         })?;
@@ -113,9 +112,9 @@ impl Stored {
     }
 
     fn open(home: &Home, name: &str) -> Result<Self, EngineError> {
-        let store = crate::image::open_store(home)?;
+        let store = tote_images::open_store(home)?;
         let image = store.image(&store.resolve(name)?)?;
-        let tree = if crate::image::has_ids(home) {
+        let tree = if tote_images::has_ids(home) {
             store.tree(&image)?
         } else {
             // Its files belong to ids of the user's ranges, whom only a process in a user namespace of them can make.
@@ -126,7 +125,7 @@ impl Stored {
         };
         Ok(Self {
             id: image.id,
-            config: crate::image::runtime_config(&image.config.value().config),
+            config: tote_images::runtime_config(&image.config.value().config),
             tree,
             view: OnceLock::new(),
         })
@@ -135,7 +134,9 @@ impl Stored {
     /// What was lost with another boot, or by a hand, is made again.
     fn make_tree(home: &Home, store: &Store, image: &Stocked) -> Result<Tree, EngineError> {
         let id = image.id.to_string();
-        among_owners(home, || crate::image::make_tree(home, &id).map(|()| Vec::new()))?;
+        among_owners(home, || {
+            Ok(tote_images::make_tree(home, &id).map(|()| Vec::new())?)
+        })?;
         let ready = store.ready_tree(image)?;
         ready.ok_or(EngineError::NoTree(id))
     }
@@ -215,7 +216,7 @@ impl Source {
         let read = |limit| match self {
             Self::Host(image) => read_in_root(image.layer(), path, limit),
             Self::Directory(directory) => read_in_root(directory, path, limit),
-            // Without a mount: this is on the way of each start.
+            // Without a mount, because each start reads files.
             Self::Stored(stored) => {
                 let content_of = |file| stored.tree.content_of(file);
                 read_content_in_root(&stored.tree, path, limit, &content_of)

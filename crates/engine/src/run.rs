@@ -21,6 +21,7 @@ use tote_runtime::{
 use tote_sandbox::Plan;
 use tote_spec::Spec;
 use tote_state::process::set_title;
+use tote_state::record::now;
 use tote_sys::best_effort;
 
 /// How a container in the foreground ended, and what to tell about it.
@@ -263,11 +264,11 @@ fn note_birth(
     fault::point("unnoted");
     let own = ProcessId::of(std::process::id());
     let state = &mut entry.state;
-    (state.status, state.started_at) = (Status::Running, container::now());
+    (state.status, state.started_at) = (Status::Running, now());
     (state.process, state.monitor) = (ProcessId::of(pid), own);
     (state.boot, state.cgroup) = (container::boot(), groups);
     if entry.kept {
-        container::put(&home.container(&entry.container.id).join("config.json"), spec)?;
+        tote_state::record::write(&home.container(&entry.container.id).join("config.json"), spec)?;
         return entry.state.write(home, &entry.container.id);
     }
     if entry.container.name.is_empty() {
@@ -279,7 +280,7 @@ fn note_birth(
 
 /// How it ended, for its record.
 fn ended(mut state: State, result: Option<&Ended>) -> State {
-    (state.status, state.finished_at) = (Status::Exited, container::now());
+    (state.status, state.finished_at) = (Status::Exited, now());
     (state.process, state.monitor, state.cgroup) = (None, None, None);
     state.networks.clear();
     state.exit_code = match result.map(|ended| ended.outcome) {

@@ -2,7 +2,6 @@
 
 use crate::apart::among_owners;
 use crate::container::LifeError;
-use crate::image::has_ids;
 use crate::prepare::Prepared;
 use crate::rootfs::{Source, Stored};
 use crate::user::Ids;
@@ -10,6 +9,7 @@ use crate::{Caller, EngineError, Home};
 use std::path::{Path, PathBuf};
 use tote_bundle::{ContainerId, DISK_SIZE_LABEL, ImageConfig, RunOptions};
 use tote_driver::{Beside, Driver, Limit, MapLine, MountPoint, OwnFiles, Request, Survey};
+use tote_images::has_ids;
 use tote_rootfs::Storage;
 use tote_sandbox::{IdMapping, Root};
 use tote_spec::{NamespaceType, Spec};
@@ -184,8 +184,8 @@ pub(crate) fn root(
     Ok((root, prepared.beside))
 }
 
-/// The image as files that have their contents, where a driver does not mount it in the way that finds these elsewhere; `None`
-/// where it does, or need not look.
+/// Returns the image as ordinary files, for a driver that reads them; `None` for a driver that mounts the image with inodes of
+/// its own, or has read the files before.
 fn ordinary_files(
     home: &Home,
     stored: &Stored,
@@ -195,7 +195,7 @@ fn ordinary_files(
     let Some(own) = request.own_inodes else {
         return Ok(None);
     };
-    // As the plan of a container's root has it: elsewhere the files would be zeros.
+    // The same condition as in the plan of a container's root: otherwise the files would read as zeros.
     let has_namespace = wanted.spec.namespace(NamespaceType::User).is_some();
     let is_shown = own.user_namespace == (has_namespace || home.caller != Caller::Root);
     let mounts = matches!(driver, Driver::Overlay | Driver::Loop | Driver::LoopXfs);

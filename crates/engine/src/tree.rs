@@ -34,7 +34,7 @@ fn from_inside(home: &Home, removed: Result<(), tote_driver::RemoveError>) -> Re
         Err(error)
             if home.caller == Caller::User && error.source.kind() == std::io::ErrorKind::PermissionDenied =>
         {
-            let maps = crate::user::ranges(0, 0);
+            let maps = tote_images::ranges(0, 0);
             Ok(tote_runtime::remove_tree(&error.path, maps.as_ref())?)
         }
         other => Ok(other?),

@@ -3,12 +3,11 @@
 use crate::keep_id::{CallerLines, HostUser};
 use crate::rootfs::Source;
 use crate::spec::joins_user_namespace;
-use crate::subid;
 use crate::{Caller, EngineError, Home};
-use std::path::Path;
 use tote_bundle::{
     Image, ImageConfig, ResolvedUser, RunOptions, UsernsMode, resolve_groups, resolve_user, user_of,
 };
+use tote_images::ranges;
 use tote_runtime::Maps;
 use tote_sandbox::IdMapping;
 use tote_spec::{IdMapping as SpecMapping, Spec};
@@ -130,26 +129,6 @@ fn mapping(
     }
 }
 
-/// The maps of a user's containers, where the user has ranges of ids and the programs that give them out: the user's
-/// own ids are those inside.
-pub(crate) fn ranges(own_uid: u32, own_gid: u32) -> Option<Maps> {
-    let (uid, gid) = (
-        rustix::process::geteuid().as_raw(),
-        rustix::process::getegid().as_raw(),
-    );
-    let name = login_name(uid);
-    let uid_ranges = subid::parse(&read_or_empty("/etc/subuid"), &name, uid);
-    let gid_ranges = subid::parse(&read_or_empty("/etc/subgid"), &name, uid);
-    if uid_ranges.is_empty() || gid_ranges.is_empty() || !helpers_exist() {
-        return None;
-    }
-    Some(Maps {
-        uid: subid::map(own_uid, uid, &uid_ranges),
-        gid: subid::map(own_gid, gid, &gid_ranges),
-        privileged: false,
-    })
-}
-
 /// Whether setgroups(2) is allowed in the user namespace that the container joins, or else in this process's own.
 pub(crate) fn may_set_groups(spec: &Spec) -> bool {
     let joined = spec
@@ -163,41 +142,14 @@ pub(crate) fn may_set_groups(spec: &Spec) -> bool {
 
 /// Whether the user namespace that this process is in has that group.
 pub(crate) fn maps_group(gid: u32) -> bool {
-    read_or_empty("/proc/self/gid_map").lines().any(|line| {
+    let map = std::fs::read_to_string("/proc/self/gid_map").unwrap_or_default();
+    map.lines().any(|line| {
         let mut fields = line.split_whitespace().map(str::parse::<u32>);
         match (fields.next(), fields.nth(1)) {
             (Some(Ok(first)), Some(Ok(count))) => gid.checked_sub(first).is_some_and(|offset| offset < count),
             _ => false,
         }
     })
-}
-
-fn read_or_empty(path: &str) -> String {
-    std::fs::read_to_string(path).unwrap_or_default()
-}
-
-fn login_name(uid: u32) -> String {
-    let passwd = read_or_empty("/etc/passwd");
-    let uid = uid.to_string();
-    passwd
-        .lines()
-        .find_map(|line| {
-            let mut fields = line.split(':');
-            let name = fields.next()?;
-            (fields.nth(1)? == uid).then(|| name.to_owned())
-        })
-        .unwrap_or_default()
-}
-
-fn is_file(path: &Path) -> bool {
-    std::fs::metadata(path).is_ok_and(|found| found.is_file())
-}
-
-fn helpers_exist() -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    ["newuidmap", "newgidmap"]
-        .iter()
-        .all(|name| std::env::split_paths(&path).any(|dir| is_file(&dir.join(name))))
 }
 
 /// Maps as the spec writes them.

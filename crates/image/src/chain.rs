@@ -1,14 +1,15 @@
 use crate::digest::Digest;
 use std::fmt;
 
-/// The name of a layer together with all below it.
+/// The digest that names a layer together with all layers below it.
 ///
 /// <https://github.com/opencontainers/image-spec/blob/main/config.md#layer-chainid>
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ChainId(pub Digest);
 
 impl ChainId {
-    /// The chain of each layer, lowest first, from the digests of the uncompressed layers. `sha256` hashes a short text.
+    /// Computes the chain id of each layer, lowest first, from the digests of the uncompressed layers. `sha256`
+    /// hashes a short text.
     pub fn of(diff_ids: &[Digest], mut sha256: impl FnMut(&[u8]) -> Digest) -> Vec<Self> {
         let mut chain: Vec<Self> = Vec::with_capacity(diff_ids.len());
         for diff_id in diff_ids {

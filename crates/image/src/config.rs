@@ -6,43 +6,43 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// An image's configuration: how a container of it runs, and what it is made of.
+/// An image's configuration: how its containers run, and how the image was built.
 ///
-/// <https://github.com/opencontainers/image-spec/blob/main/config.md>, and the properties that docker adds. Properties
-/// that are not known here are kept in [`Self::other`] and written again; the digest of an image that nobody changed is
-/// that of its own bytes ([`crate::Raw`]).
+/// The format is that of <https://github.com/opencontainers/image-spec/blob/main/config.md>, with the properties
+/// that docker adds. Unknown properties are kept in [`Self::other`] and written again. The digest of an unchanged
+/// image is computed from its original bytes ([`crate::Raw`]).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ImageConfig {
-    /// When the image was made, as RFC 3339; not checked.
+    /// Time when the image was made, as RFC 3339; not checked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub created: Option<String>,
-    /// Who made it.
+    /// Author of the image.
     #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_default")]
     pub author: String,
-    /// Where it runs, in the words of [`Platform`].
+    /// Architecture, in the words of [`Platform`].
     #[serde(deserialize_with = "null_default")]
     pub architecture: String,
-    /// Where it runs.
+    /// Operating system, in the words of [`Platform`].
     #[serde(deserialize_with = "null_default")]
     pub os: String,
-    /// Where it runs.
+    /// Variant of the architecture, in the words of [`Platform`].
     #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_default")]
     pub variant: String,
-    /// How a container of it runs.
+    /// Defaults for containers of the image.
     #[serde(deserialize_with = "null_default")]
     pub config: ContainerConfig,
     /// The layers.
     pub rootfs: RootFs,
-    /// How the layers came to be, lowest first.
+    /// Origin of the layers, lowest first.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_default")]
     pub history: Vec<History>,
-    /// Everything else.
+    /// All other properties.
     #[serde(flatten)]
     pub other: Map<String, Value>,
 }
 
-/// How a container of an image runs.
+/// Defaults for containers of an image.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct ContainerConfig {
@@ -58,13 +58,13 @@ pub struct ContainerConfig {
     /// First words of argv; the command follows them.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "words")]
     pub entrypoint: Vec<String>,
-    /// The command where the user gives none.
+    /// The default command.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "words")]
     pub cmd: Vec<String>,
-    /// Paths that get a volume of their own where the user mounts nothing there.
+    /// Paths that get a volume of their own unless the user mounts something there.
     #[serde(with = "set", skip_serializing_if = "BTreeSet::is_empty")]
     pub volumes: BTreeSet<String>,
-    /// Where the command starts; empty is `/`.
+    /// Working directory of the command; empty is `/`.
     #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_default")]
     pub working_dir: String,
     /// Free text.
@@ -76,52 +76,52 @@ pub struct ContainerConfig {
     /// Seconds between the stop signal and SIGKILL.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stop_timeout: Option<i64>,
-    /// Docker: how to see whether the container is well.
+    /// Docker's property: the health check.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub healthcheck: Option<Healthcheck>,
-    /// Docker: what `RUN` and commands without brackets are given to.
+    /// Docker's property: shell that runs `RUN` and commands in shell form.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "words")]
     pub shell: Vec<String>,
-    /// Docker: lines of a build file for images that are built on this one.
+    /// Docker's property: instructions of a Dockerfile that run in builds on top of this image.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_default")]
     pub on_build: Vec<String>,
-    /// Everything else.
+    /// All other properties.
     #[serde(flatten)]
     pub other: Map<String, Value>,
 }
 
-/// How to see whether a container is well. Times are in nanoseconds; zero is the engine's default.
+/// A container's health check. Times are in nanoseconds; zero is the engine's default.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct Healthcheck {
-    /// Empty: as the image below; `NONE`; `CMD` and argv; `CMD-SHELL` and a line.
+    /// `NONE`; or `CMD` and argv; or `CMD-SHELL` and a line. Empty inherits the check of the image below.
     #[serde(deserialize_with = "words")]
     pub test: Vec<String>,
-    /// From the end of one to the start of the next.
+    /// Time from the end of one check to the start of the next.
     #[serde(skip_serializing_if = "is_zero")]
     pub interval: i64,
-    /// Until one has failed.
+    /// Time after which a check that has not ended counts as failed.
     #[serde(skip_serializing_if = "is_zero")]
     pub timeout: i64,
-    /// How long failures do not count after the start.
+    /// Time after the start during which failures do not count.
     #[serde(skip_serializing_if = "is_zero")]
     pub start_period: i64,
-    /// The interval meanwhile.
+    /// The interval during the start period.
     #[serde(skip_serializing_if = "is_zero")]
     pub start_interval: i64,
-    /// How many failures make a container unhealthy.
+    /// Number of failures in a row that make a container unhealthy.
     #[serde(skip_serializing_if = "is_zero")]
     pub retries: i64,
 }
 
-/// The layers of an image, as their uncompressed archives hash.
+/// The layers of an image, as digests of their uncompressed archives.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RootFs {
-    /// `layers`, always.
+    /// The type, always `layers`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// Lowest first.
+    /// Digests of the layers, lowest first.
     #[serde(deserialize_with = "null_default")]
     pub diff_ids: Vec<Digest>,
 }
@@ -135,35 +135,35 @@ impl Default for RootFs {
     }
 }
 
-/// How a layer came to be.
+/// Origin of a layer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct History {
-    /// When, as RFC 3339; not checked.
+    /// Time, as RFC 3339; not checked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub created: Option<String>,
-    /// By what command.
+    /// Command that made the layer.
     #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_default")]
     pub created_by: String,
-    /// By whom.
+    /// Author of the layer.
     #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_default")]
     pub author: String,
-    /// In words.
+    /// Free text.
     #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_default")]
     pub comment: String,
-    /// Whether there is no layer for this step.
+    /// True if this step made no layer.
     #[serde(skip_serializing_if = "is_false", deserialize_with = "null_default")]
     pub empty_layer: bool,
 }
 
 impl ImageConfig {
-    /// Where the image runs, normalised.
+    /// Returns the platform of the image, normalised.
     #[must_use]
     pub fn platform(&self) -> Platform {
         Platform::of(&self.os, &self.architecture, &self.variant)
     }
 
-    /// The document as it is written: compact JSON.
+    /// Writes the document as compact JSON.
     #[must_use]
     pub fn to_json(&self) -> Vec<u8> {
         to_json(self)

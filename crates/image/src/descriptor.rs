@@ -4,20 +4,21 @@ use crate::text::null_default;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// What a document says about a piece of content that lies elsewhere: its kind, its digest, its size.
+/// Reference to a piece of content elsewhere: its kind, its digest, its size.
 ///
 /// <https://github.com/opencontainers/image-spec/blob/main/descriptor.md>
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Descriptor {
-    /// One of [`crate::media_type`], or a stranger's.
+    /// A type of [`crate::media_type`], or an unknown one.
     #[serde(default, deserialize_with = "null_default")]
     pub media_type: String,
-    /// What the content hashes to.
+    /// Digest of the content.
     pub digest: Digest,
-    /// Size of the content in bytes; to be held against what arrives, never allocated unseen.
+    /// Size of the content in bytes. It must be compared with the received content, and never be allocated
+    /// unchecked.
     pub size: u64,
-    /// Other places that have the content.
+    /// Other addresses of the content.
     #[serde(
         default,
         skip_serializing_if = "Vec::is_empty",
@@ -31,16 +32,16 @@ pub struct Descriptor {
         deserialize_with = "null_default"
     )]
     pub annotations: BTreeMap<String, String>,
-    /// In an index: where the image runs.
+    /// In an index: platform of the image.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub platform: Option<Platform>,
-    /// What the content is for, where it is no image.
+    /// Purpose of the content, if it is not an image.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub artifact_type: Option<String>,
 }
 
 impl Descriptor {
-    /// A descriptor with nothing but the three properties that every one has.
+    /// Builds a descriptor with only the three mandatory properties.
     #[must_use]
     pub fn new(media_type: &str, digest: Digest, size: u64) -> Self {
         Self {

@@ -3,17 +3,17 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use std::str::FromStr;
 
-/// A hash function that content may be named by.
+/// A hash function for naming content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Algorithm {
-    /// SHA-256, what everybody uses.
+    /// SHA-256, the usual function.
     Sha256,
     /// SHA-512, which the specification also registers.
     Sha512,
 }
 
 impl Algorithm {
-    /// As written before the colon.
+    /// Returns the name, as written before the colon.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -22,7 +22,7 @@ impl Algorithm {
         }
     }
 
-    /// Length of the hash, in bytes.
+    /// Returns the length of the hash in bytes.
     #[must_use]
     pub fn bytes(self) -> usize {
         match self {
@@ -38,29 +38,29 @@ impl fmt::Display for Algorithm {
     }
 }
 
-/// The hash that names content, as in `sha256:e3b0c442…`.
+/// Hash that names content, as in `sha256:e3b0c442…`.
 ///
 /// A value is always well-formed: its hexadecimal form has the right length and is safe as a file's name.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Digest {
     algorithm: Algorithm,
-    /// The hash, followed by zeros where it is shorter.
+    /// The hash, padded with zeros if it is shorter.
     hash: [u8; 64],
 }
 
-/// Why a text is no digest.
+/// Why a text is not a digest.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DigestError {
-    /// No colon, or not hexadecimal, or upper case, or of the wrong length.
+    /// The colon is missing, or the hash is not hexadecimal, in upper case, or of the wrong length.
     #[error("digest {0} is not of the form sha256:64 hexadecimal digits in lower case")]
     Malformed(String),
-    /// An algorithm that this engine does not know.
-    #[error("digest {0} has an unknown algorithm: sha256 and sha512 are known")]
+    /// The algorithm is unknown to this engine.
+    #[error("digest {0} has an unknown algorithm: only sha256 and sha512 are supported")]
     Unknown(String),
 }
 
 impl Digest {
-    /// A digest from a hash as computed; `None` where the length is not the algorithm's.
+    /// Builds a digest from a computed hash; `None` if the length is not the algorithm's.
     #[must_use]
     pub fn from_bytes(algorithm: Algorithm, hash: &[u8]) -> Option<Self> {
         if hash.len() != algorithm.bytes() {
@@ -74,7 +74,7 @@ impl Digest {
         })
     }
 
-    /// The digest of a SHA-256 hash.
+    /// Builds the digest of a SHA-256 hash.
     #[must_use]
     pub fn sha256(hash: [u8; 32]) -> Self {
         let mut padded = [0; 64];
@@ -85,19 +85,19 @@ impl Digest {
         }
     }
 
-    /// The hash function.
+    /// Returns the hash function.
     #[must_use]
     pub fn algorithm(&self) -> Algorithm {
         self.algorithm
     }
 
-    /// The hash itself, 32 or 64 bytes.
+    /// Returns the hash itself, 32 or 64 bytes.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.hash[..self.algorithm.bytes()]
     }
 
-    /// The hash in hexadecimal, without the algorithm: the name of a file in an OCI layout.
+    /// Returns the hash in hexadecimal, without the algorithm: the name of a file in an OCI layout.
     #[must_use]
     pub fn hex(&self) -> String {
         const DIGITS: &[u8; 16] = b"0123456789abcdef";
@@ -109,7 +109,7 @@ impl Digest {
         text
     }
 
-    /// The first twelve digits, which is what people are shown.
+    /// Returns the first twelve digits, the form shown to people.
     #[must_use]
     pub fn short(&self) -> String {
         let mut text = self.hex();
@@ -141,7 +141,7 @@ impl FromStr for Digest {
     }
 }
 
-/// The specification's digits are lower case, so that a digest has one form only.
+/// Parses a digit. The specification allows only lower case, so that a digest has a single form.
 fn digit(byte: u8) -> Option<u8> {
     match byte {
         b'0'..=b'9' => Some(byte - b'0'),

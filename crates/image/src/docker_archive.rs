@@ -5,10 +5,10 @@ use crate::text::null_default;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The name of [`Images`] in the archive.
+/// Name of [`Images`] in the archive.
 pub const MANIFEST: &str = "manifest.json";
 
-/// The name of [`Repositories`] in the archive.
+/// Name of [`Repositories`] in the archive.
 pub const REPOSITORIES: &str = "repositories";
 
 /// `manifest.json`: the images in the archive.
@@ -16,13 +16,13 @@ pub const REPOSITORIES: &str = "repositories";
 #[serde(transparent)]
 pub struct Images(pub Vec<Image>);
 
-/// One image of an archive. Names of files are as in the archive, and as trustworthy.
+/// An image of an archive. The names of files are as in the archive, and not to be trusted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct Image {
     /// The file with the image's configuration.
     pub config: String,
-    /// `NAME:TAG`, familiar form.
+    /// Names as `NAME:TAG`, in familiar form.
     #[serde(deserialize_with = "null_default")]
     pub repo_tags: Vec<String>,
     /// The files with the layers, lowest first.
@@ -40,8 +40,8 @@ impl Read for Images {
     }
 }
 
-/// `repositories`: repository to tag to the topmost layer's id; of before `manifest.json`, and still written for tools
-/// of that time.
+/// `repositories`: maps repository and tag to the topmost layer's id. The file is older than `manifest.json`, and
+/// still written for tools of that time.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Repositories(pub BTreeMap<String, BTreeMap<String, String>>);

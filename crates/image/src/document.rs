@@ -5,77 +5,77 @@ use crate::text::shown;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
-/// Most bytes of a manifest or an index; registries take no more either.
+/// Maximum size of a manifest or an index in bytes; registries accept no larger ones either.
 pub const MAX_MANIFEST_BYTES: usize = 4 << 20;
 
-/// Most bytes of an image's configuration. Histories make them longer than manifests.
+/// Maximum size of an image's configuration in bytes. Histories make them longer than manifests.
 pub const MAX_CONFIG_BYTES: usize = 8 << 20;
 
-/// Why bytes are not the document that they should be.
+/// Why bytes are not the expected document.
 #[derive(Debug, thiserror::Error)]
 pub enum DocumentError {
-    /// More than this crate reads.
-    #[error("the {kind} has {size} bytes, more than the {most} that are read")]
+    /// The document exceeds the size limit.
+    #[error("the {kind} has {size} bytes, more than the limit of {most}")]
     TooBig {
-        /// What it should be.
+        /// The expected kind of document.
         kind: &'static str,
         /// Its size in bytes.
         size: usize,
         /// The limit in bytes.
         most: usize,
     },
-    /// Not JSON, nested too deeply, or a property is of the wrong type.
+    /// The document is not JSON, nested too deeply, or has a property of the wrong type.
     #[error("cannot parse the {kind}")]
     Json {
-        /// What it should be.
+        /// The expected kind of document.
         kind: &'static str,
-        /// What is wrong, and where.
+        /// The error of the parser, with its position.
         #[source]
         source: serde_json::Error,
     },
-    /// Docker's manifests of before 2016.
+    /// A manifest in docker's format of before 2016.
     #[error(
         "the manifest is of docker's schema 1, which was given up in 2017 and is not read: \
          push the image again with a current tool"
     )]
     Schema1,
-    /// A number that no specification has given out.
+    /// A schema version that no specification defines.
     #[error("the {kind} has schema version {version}, not 2")]
     Version {
-        /// What it should be.
+        /// The expected kind of document.
         kind: &'static str,
-        /// What it says.
+        /// The version in the document.
         version: u64,
     },
-    /// A document that some read as a manifest and others as an index (CVE-2021-41190).
-    #[error("the document is ambiguous: it has what a manifest has and what an index has")]
+    /// A document that some programs read as a manifest and others as an index (CVE-2021-41190).
+    #[error("the document is ambiguous: it has the fields of a manifest and those of an index")]
     Ambiguous,
-    /// The type outside, or the type inside, is not that of what is there.
+    /// The media type in the document, or the one declared for it, contradicts the content.
     #[error("the document's media type is {media_type}, but it is {kind}")]
     MediaType {
-        /// As declared.
+        /// The media type.
         media_type: String,
-        /// What it looks like.
+        /// The kind of document that the content looks like.
         kind: &'static str,
     },
-    /// Neither manifest nor index.
+    /// The document is neither a manifest nor an index.
     #[error("the document is neither a manifest nor an index")]
     Neither,
-    /// More than [`crate::MAX_LAYERS`].
+    /// The image has more layers than [`crate::MAX_LAYERS`].
     #[error("the image has {0} layers, more than {most}", most = crate::MAX_LAYERS)]
     Layers(usize),
 }
 
-/// What can be read from the bytes of a document.
+/// A document that can be read from bytes.
 pub trait Read: Sized {
-    /// Reads it, bounded in size and depth.
+    /// Reads the document, within limits of size and depth.
     ///
     /// # Errors
-    /// [`DocumentError`] names the kind of document and what is wrong with it.
+    /// [`DocumentError`] names the kind of document and the reason.
     fn read(bytes: &[u8]) -> Result<Self, DocumentError>;
 }
 
-/// A document with the bytes that it was read from: its digest is theirs, and unknown properties are still in them.
+/// A document together with its original bytes: they determine its digest, and still contain unknown properties.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Raw<T> {
     bytes: Vec<u8>,
@@ -86,7 +86,7 @@ impl<T: Read> Raw<T> {
     /// Reads a document and keeps its bytes.
     ///
     /// # Errors
-    /// As [`Read::read`].
+    /// Those of [`Read::read`].
     pub fn read(bytes: Vec<u8>) -> Result<Self, DocumentError> {
         let value = T::read(&bytes)?;
         Ok(Self { bytes, value })
@@ -94,39 +94,39 @@ impl<T: Read> Raw<T> {
 }
 
 impl<T> Raw<T> {
-    /// As received.
+    /// Returns the bytes as received.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// What they say.
+    /// Returns the parsed document.
     #[must_use]
     pub fn value(&self) -> &T {
         &self.value
     }
 
-    /// Both.
+    /// Returns the bytes and the parsed document.
     #[must_use]
     pub fn into_parts(self) -> (Vec<u8>, T) {
         (self.bytes, self.value)
     }
 }
 
-/// What a registry answers when asked for a manifest: one image, or the list of images for several platforms.
+/// A registry's answer to a request for a manifest: a single image, or a list of images for several platforms.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(
     clippy::large_enum_variant,
     reason = "there is one at a time, and it is taken apart at once"
 )]
 pub enum Document {
-    /// One image.
+    /// A single image.
     Manifest(Manifest),
-    /// Several.
+    /// A list of images.
     Index(Index),
 }
 
-/// The properties by which the kinds of document are told apart.
+/// Properties by which the kinds of document are told apart.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Probe {
@@ -140,8 +140,8 @@ struct Probe {
 }
 
 impl Document {
-    /// Reads a manifest or an index; `declared` is the media type that came with it (a `Content-Type`, a descriptor's),
-    /// which must not contradict what is inside.
+    /// Reads a manifest or an index. `declared` is the media type that came with it (a `Content-Type`, a
+    /// descriptor's); it must not contradict the content.
     ///
     /// # Errors
     /// [`DocumentError`]; in particular [`DocumentError::Schema1`] and [`DocumentError::Ambiguous`].
@@ -185,7 +185,7 @@ impl Read for Document {
     }
 }
 
-/// Parses JSON of a bounded size; serde_json itself bounds the depth.
+/// Parses JSON of limited size; serde_json itself limits the depth.
 pub(crate) fn json<'a, T: Deserialize<'a>>(
     bytes: &'a [u8],
     kind: &'static str,
@@ -198,7 +198,7 @@ pub(crate) fn json<'a, T: Deserialize<'a>>(
     serde_json::from_slice(bytes).map_err(|source| DocumentError::Json { kind, source })
 }
 
-/// Writes a document of this crate.
+/// Writes a document of this crate as compact JSON.
 #[expect(
     clippy::expect_used,
     reason = "the crate's documents have no maps with other keys than texts, and writing to memory does not fail"
@@ -207,7 +207,7 @@ pub(crate) fn to_json<T: Serialize>(document: &T) -> Vec<u8> {
     serde_json::to_vec(document).expect("texts, numbers and maps with texts for keys can be said in JSON")
 }
 
-/// Both specifications demand the number 2.
+/// Checks the schema version, which both specifications define as 2.
 pub(crate) fn check_version(version: u64, kind: &'static str) -> Result<(), DocumentError> {
     match version {
         2 => Ok(()),

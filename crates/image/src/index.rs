@@ -6,13 +6,13 @@ use crate::text::null_default;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The annotation with which docker's builder says what an entry of an index is, where it is no image: [`ATTESTATION`].
+/// Annotation by which docker's builder marks an entry of an index that is not an image: [`ATTESTATION`].
 pub const REFERENCE_TYPE: &str = "vnd.docker.reference.type";
 
 /// The value of [`REFERENCE_TYPE`] for a manifest of attestations.
 pub const ATTESTATION: &str = "attestation-manifest";
 
-/// The annotation that says which entry of the same index an attestation is about, by its digest.
+/// Annotation with the digest of the entry in the same index that an attestation is about.
 pub const REFERENCE_DIGEST: &str = "vnd.docker.reference.digest";
 
 /// Images for several platforms under one name: OCI's index, docker's manifest list.
@@ -21,18 +21,18 @@ pub const REFERENCE_DIGEST: &str = "vnd.docker.reference.digest";
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Index {
-    /// Always 2.
+    /// The version, always 2.
     pub schema_version: u64,
-    /// What this document is; OCI's may leave it out.
+    /// Media type of this document; optional in OCI's format.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub media_type: Option<String>,
-    /// What the images are for, where they are not to be run.
+    /// Purpose of the content, if it is not an image to run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub artifact_type: Option<String>,
     /// The images, and possibly further indexes.
     #[serde(default, deserialize_with = "null_default")]
     pub manifests: Vec<Descriptor>,
-    /// The image that these are remarks on.
+    /// The image that the entries of this index describe.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subject: Option<Descriptor>,
     /// Free text.
@@ -44,18 +44,18 @@ pub struct Index {
     pub annotations: BTreeMap<String, String>,
 }
 
-/// An index has nothing for a platform.
+/// An index has no image for a platform.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no image for {wanted}, only for {}", list(.offered))]
 pub struct NoPlatform {
-    /// What was looked for.
+    /// The platform that was asked for.
     pub wanted: Box<Platform>,
-    /// What there is.
+    /// The platforms in the index.
     pub offered: Vec<Platform>,
 }
 
 impl Index {
-    /// An OCI index of these images.
+    /// Builds an OCI index of these images.
     #[must_use]
     pub fn oci(manifests: Vec<Descriptor>) -> Self {
         Self {
@@ -68,17 +68,17 @@ impl Index {
         }
     }
 
-    /// What the document says it is; OCI's where it says nothing.
+    /// Returns the document's media type; OCI's if the document does not have one.
     #[must_use]
     pub fn media_type(&self) -> &str {
         self.media_type.as_deref().unwrap_or(media_type::OCI_INDEX)
     }
 
-    /// The best image for a platform, the first of equals. A single image that does not say where it runs is taken
-    /// where nothing else fits: its configuration has the last word.
+    /// Returns the best image for a platform, the first among equals. If none fits, a single image without a
+    /// platform is returned: its configuration will decide.
     ///
     /// # Errors
-    /// [`NoPlatform`] lists what there is.
+    /// [`NoPlatform`] lists the platforms in the index.
     pub fn select(&self, wanted: &Platform) -> Result<&Descriptor, NoPlatform> {
         let best = self
             .manifests
@@ -97,7 +97,7 @@ impl Index {
         }
     }
 
-    /// The platforms that there are images for, without what builders attach as remarks (`unknown/unknown`).
+    /// Lists the platforms in the index, without the attestations of builders (`unknown/unknown`).
     #[must_use]
     pub fn platforms(&self) -> Vec<Platform> {
         let known = |platform: &&Platform| platform.os != "unknown" && !platform.os.is_empty();
@@ -112,7 +112,7 @@ impl Index {
         platforms
     }
 
-    /// The document as it is written: compact JSON.
+    /// Writes the document as compact JSON.
     #[must_use]
     pub fn to_json(&self) -> Vec<u8> {
         to_json(self)

@@ -1,4 +1,4 @@
-//! The files of an OCI image layout beside its blobs.
+//! The files of an OCI image layout except its blobs.
 //!
 //! <https://github.com/opencontainers/image-spec/blob/main/image-layout.md>. `index.json` is a [`crate::Index`]; the
 //! names of images are annotations of its entries.
@@ -8,19 +8,19 @@ use crate::digest::Digest;
 use crate::document::{DocumentError, Read, json};
 use serde::{Deserialize, Serialize};
 
-/// The name of [`Layout`] in a layout.
+/// Name of [`Layout`] in a layout.
 pub const LAYOUT: &str = "oci-layout";
 
-/// The name of the index in a layout.
+/// Name of the index in a layout.
 pub const INDEX: &str = "index.json";
 
-/// The annotation with an image's tag, or its whole name.
+/// Annotation with an image's tag, or its whole name.
 pub const REF_NAME: &str = "org.opencontainers.image.ref.name";
 
-/// The annotation in which containerd and docker keep the whole name.
+/// Annotation in which containerd and docker keep the whole name.
 pub const IMAGE_NAME: &str = "io.containerd.image.name";
 
-/// The version of the layout.
+/// Version of the layout.
 pub const VERSION: &str = "1.0.0";
 
 /// The file `oci-layout`.
@@ -45,13 +45,13 @@ impl Read for Layout {
     }
 }
 
-/// Where a layout keeps content: `blobs/sha256/e3b0c442…`.
+/// Returns the path of a blob in a layout: `blobs/sha256/e3b0c442…`.
 #[must_use]
 pub fn blob(digest: &Digest) -> String {
     format!("blobs/{}/{}", digest.algorithm(), digest.hex())
 }
 
-/// What an entry of a layout's index is called, as written there: a whole name where there is one, else a tag.
+/// Returns the name of an entry in a layout's index, as written there: a whole name if there is one, else a tag.
 #[must_use]
 pub fn name(entry: &Descriptor) -> Option<&str> {
     let annotation = |key| entry.annotations.get(key).map(String::as_str);

@@ -1,19 +1,19 @@
-//! What images are called and what they say: names, digests, platforms, and the JSON documents of the OCI image
-//! specification and of docker, as Rust types.
+//! Names and documents of images: names, digests, platforms, and the JSON documents of the OCI image specification
+//! and of docker, as Rust types.
 //!
 //! - Names: [`Reference`] (normalised as docker does), [`Digest`], [`Platform`], [`ChainId`].
-//! - Documents: [`Manifest`], [`Index`], [`ImageConfig`], each behind [`Document`] or [`Raw`], which keep the bytes that
-//!   were received, because the digest is of those and not of what would be written today.
+//! - Documents: [`Manifest`], [`Index`], [`ImageConfig`], each behind [`Document`] or [`Raw`]. These keep the
+//!   received bytes, because the digest is theirs and not that of a document written today.
 //! - Files of archives: [`docker_archive`] (`docker save`) and [`layout`] (OCI layouts).
-//! - [`media_type`]: the names of all of these, and what a layer is compressed with.
+//! - [`media_type`]: the media types of all of these, and the compression of a layer.
 //!
-//! What holds here:
+//! Invariants:
 //!
-//! - Everything that is read was written by an enemy: sizes and depths are bounded, and no input makes a parser panic.
+//! - Input may come from an attacker: sizes and depths are limited, and no input makes a parser panic.
 //! - A document that could be read in two ways (a manifest that is also an index) is refused.
 //!
-//! This crate reads no file, opens no connection and hashes nothing: who has bytes and a hash brings them. It decides
-//! nothing about where images are kept.
+//! This crate reads no file, opens no connection and hashes nothing: callers pass bytes and hashes in. It does not
+//! decide where images are kept.
 
 mod chain;
 mod config;

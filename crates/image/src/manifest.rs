@@ -5,22 +5,22 @@ use crate::text::null_default;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Most layers of an image. Docker makes no more than 127, and the kernel stacks no more than 500.
+/// Maximum number of layers of an image. Docker makes at most 127, and the kernel stacks at most 500.
 pub const MAX_LAYERS: usize = 1000;
 
-/// One image for one platform: its configuration and its layers, lowest first. OCI's and docker's schema 2 are the same
-/// but for the names of types.
+/// An image for a single platform: its configuration and its layers, lowest first. OCI's format and docker's schema
+/// 2 differ only in the names of types.
 ///
 /// <https://github.com/opencontainers/image-spec/blob/main/manifest.md>
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Manifest {
-    /// Always 2.
+    /// The version, always 2.
     pub schema_version: u64,
-    /// What this document is; OCI's may leave it out.
+    /// Media type of this document; optional in OCI's format.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub media_type: Option<String>,
-    /// What the image is for, where it is not to be run.
+    /// Purpose of the content, if it is not an image to run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub artifact_type: Option<String>,
     /// The image's configuration, an [`crate::ImageConfig`].
@@ -28,7 +28,7 @@ pub struct Manifest {
     /// The layers, lowest first.
     #[serde(default, deserialize_with = "null_default")]
     pub layers: Vec<Descriptor>,
-    /// The image that this one is a remark on.
+    /// The image that this one describes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subject: Option<Descriptor>,
     /// Free text.
@@ -41,7 +41,7 @@ pub struct Manifest {
 }
 
 impl Manifest {
-    /// An OCI manifest of these parts.
+    /// Builds an OCI manifest of these parts.
     #[must_use]
     pub fn oci(config: Descriptor, layers: Vec<Descriptor>) -> Self {
         Self {
@@ -55,13 +55,13 @@ impl Manifest {
         }
     }
 
-    /// What the document says it is; OCI's where it says nothing.
+    /// Returns the document's media type; OCI's if the document does not have one.
     #[must_use]
     pub fn media_type(&self) -> &str {
         self.media_type.as_deref().unwrap_or(media_type::OCI_MANIFEST)
     }
 
-    /// Size of everything that the manifest names, in bytes, as it is transferred.
+    /// Returns the total size of the configuration and layers in bytes, as they are transferred.
     #[must_use]
     pub fn size(&self) -> u64 {
         let layers = self
@@ -71,7 +71,7 @@ impl Manifest {
         layers.saturating_add(self.config.size)
     }
 
-    /// The document as it is written: compact JSON.
+    /// Writes the document as compact JSON.
     #[must_use]
     pub fn to_json(&self) -> Vec<u8> {
         to_json(self)

@@ -1,4 +1,4 @@
-//! The names of documents and layers, and what layers are compressed with.
+//! Media types of documents and layers, and the compression of layers.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ pub const OCI_LAYER: &str = "application/vnd.oci.image.layer.v1.tar";
 pub const OCI_LAYER_GZIP: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
 /// OCI: a layer in zstd.
 pub const OCI_LAYER_ZSTD: &str = "application/vnd.oci.image.layer.v1.tar+zstd";
-/// OCI: `{}`, where a document demands a descriptor that nobody needs.
+/// OCI: `{}`, for a mandatory descriptor that has no use.
 pub const OCI_EMPTY: &str = "application/vnd.oci.empty.v1+json";
 
 /// Docker: an image for one platform, schema 2.
@@ -30,30 +30,30 @@ pub const DOCKER_LAYER_GZIP: &str = "application/vnd.docker.image.rootfs.diff.ta
 /// Docker: a layer in zstd, which some writers produce.
 pub const DOCKER_LAYER_ZSTD: &str = "application/vnd.docker.image.rootfs.diff.tar.zstd";
 
-/// Docker: the manifests of before 2016, with signatures.
+/// Docker: a manifest in the format of before 2016, with signatures.
 pub const SCHEMA1_SIGNED: &str = "application/vnd.docker.distribution.manifest.v1+prettyjws";
-/// Docker: the manifests of before 2016.
+/// Docker: a manifest in the format of before 2016.
 pub const SCHEMA1: &str = "application/vnd.docker.distribution.manifest.v1+json";
 
-/// What a client asks for when it wants a manifest or an index, as the value of an `Accept` header.
+/// Types that a client accepts for a manifest or an index, for the `Accept` header.
 pub const ACCEPT_MANIFESTS: &[&str] = &[OCI_INDEX, OCI_MANIFEST, DOCKER_LIST, DOCKER_MANIFEST];
 
-/// What a layer's archive is wrapped in.
+/// Compression of a layer's archive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Compression {
     /// A plain tar archive.
     None,
-    /// RFC 1952.
+    /// gzip, RFC 1952.
     Gzip,
-    /// RFC 8878.
+    /// Zstandard, RFC 8878.
     Zstd,
 }
 
 impl Compression {
-    /// What a layer's media type says; `None` where the type is not that of a layer.
+    /// Returns the compression that a layer's media type names; `None` if the type is not that of a layer.
     ///
-    /// Layers that were not to be distributed (`nondistributable`, `foreign`) are layers here, as the specification now
-    /// says. Types are often wrong about gzip, so that a reader does well to look at [`Self::sniff`] too.
+    /// Layers that were not to be distributed (`nondistributable`, `foreign`) count as layers, as the specification
+    /// says now. Types are often wrong about gzip, so a reader should use [`Self::sniff`] too.
     #[must_use]
     pub fn of_layer(media_type: &str) -> Option<Self> {
         let media_type = media_type.split(';').next().unwrap_or_default().trim();
@@ -79,7 +79,7 @@ impl Compression {
         }
     }
 
-    /// What the first bytes of a layer say; four are enough.
+    /// Recognises the compression by the first bytes of a layer; four suffice.
     #[must_use]
     pub fn sniff(start: &[u8]) -> Self {
         match start {

@@ -3,16 +3,16 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// Where an image runs: operating system, architecture, and the architecture's variant.
+/// Platform of an image: operating system, architecture, and the architecture's variant.
 ///
-/// Words are those of the Go language (`amd64`, `arm64`, `386`). A parsed value is normalised as containerd does:
-/// `linux/x86_64` is `linux/amd64`, and `arm64/v8` is `arm64`.
+/// The words are those of the Go language (`amd64`, `arm64`, `386`). A parsed value is normalised as containerd
+/// does: `linux/x86_64` is `linux/amd64`, and `arm64/v8` is `arm64`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Platform {
-    /// `amd64`, `arm64`, ….
+    /// Architecture, such as `amd64` or `arm64`.
     pub architecture: String,
-    /// `linux`, nearly always.
+    /// Operating system, nearly always `linux`.
     pub os: String,
     /// Windows's build number.
     #[serde(
@@ -21,22 +21,22 @@ pub struct Platform {
         deserialize_with = "null_default"
     )]
     pub os_version: String,
-    /// What Windows must have.
+    /// Features that Windows must have.
     #[serde(
         rename = "os.features",
         skip_serializing_if = "Vec::is_empty",
         deserialize_with = "null_default"
     )]
     pub os_features: Vec<String>,
-    /// `v7` and its like; empty is the usual one.
+    /// Variant, such as `v7`; empty for the usual one.
     #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_default")]
     pub variant: String,
 }
 
-/// Why a text is no platform.
+/// Why a text is not a platform.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlatformError {
-    /// Not `OS`, `ARCH`, `OS/ARCH` or `OS/ARCH/VARIANT`.
+    /// The text has another form than `OS`, `ARCH`, `OS/ARCH` or `OS/ARCH/VARIANT`.
     #[error("platform {0} is not of the form OS/ARCH or OS/ARCH/VARIANT, as in linux/arm64/v8")]
     Malformed(String),
     /// A single word that is neither an operating system nor an architecture.
@@ -69,7 +69,7 @@ const ARCHITECTURES: &[&str] = &[
 ];
 
 impl Platform {
-    /// What this program was built for.
+    /// Returns the platform that this program was built for.
     #[must_use]
     pub fn host() -> Self {
         let architecture = match std::env::consts::ARCH {
@@ -82,7 +82,7 @@ impl Platform {
         Self::of("linux", architecture, "")
     }
 
-    /// A platform from its parts, normalised.
+    /// Builds a platform from its parts, normalised.
     #[must_use]
     pub fn of(os: &str, architecture: &str, variant: &str) -> Self {
         let os = match os.to_ascii_lowercase().as_str() {
@@ -100,7 +100,7 @@ impl Platform {
         }
     }
 
-    /// The same platform in containerd's words, for values that came out of a document.
+    /// Normalises a platform that came out of a document, as containerd does.
     #[must_use]
     pub fn normalized(&self) -> Self {
         Self {
@@ -110,7 +110,7 @@ impl Platform {
         }
     }
 
-    /// How well an image for `image` runs here: 0 is best, `None` is not at all.
+    /// Returns how well an image for the platform `image` runs here: 0 is best, `None` is not at all.
     ///
     /// The rules are containerd's: an older variant of the same architecture runs, a newer one does not; amd64 also
     /// runs 386, and arm64 also runs arm, both after everything else.
@@ -135,27 +135,27 @@ impl Platform {
         }
     }
 
-    /// Whether an image for `image` is what somebody means who asks for this platform: that of its architecture, of its
-    /// variant or an older one. What only runs there as well is not.
+    /// True if an image for `image` is one that a request for this platform means: the same architecture, and the
+    /// same or an older variant. An image of another architecture that merely runs here is not.
     #[must_use]
     pub fn means(&self, image: &Self) -> bool {
         self.rank(image).is_some_and(|rank| rank < OTHER_ARCHITECTURE)
     }
 
-    /// Whether an image for `image` runs here.
+    /// True if an image for `image` runs here.
     #[must_use]
     pub fn runs(&self, image: &Self) -> bool {
         self.rank(image).is_some()
     }
 }
 
-/// Worse than every variant of the right architecture.
+/// Rank of another architecture that runs too; worse than every variant of the right one.
 const OTHER_ARCHITECTURE: u32 = 1_000_000;
 
 /// Major and minor number of a variant.
 type Version = (u8, u8);
 
-/// A variant as a number that can be compared; `None` where the variants of an architecture have no order.
+/// Parses a variant into a number that can be compared; `None` if the variants of the architecture have no order.
 fn version(architecture: &str, variant: &str) -> Option<Version> {
     let default = match architecture {
         "amd64" => "v1",

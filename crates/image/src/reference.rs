@@ -3,28 +3,28 @@ use crate::text::shown;
 use std::fmt;
 use std::str::FromStr;
 
-/// The registry of names that have none.
+/// Registry of names that do not contain one.
 pub const DEFAULT_REGISTRY: &str = "docker.io";
 
-/// The tag of names that have neither tag nor digest.
+/// Tag of names that have neither tag nor digest.
 pub const DEFAULT_TAG: &str = "latest";
 
-/// Docker's own prefix for images of no namespace.
+/// Docker's prefix for images without a namespace.
 const OFFICIAL: &str = "library/";
 
-/// What docker.io was once called; it still is in configuration files and on command lines.
+/// Former name of docker.io, which is still found in configuration files and on command lines.
 const LEGACY_REGISTRY: &str = "index.docker.io";
 
-/// Longest repository, in bytes, that registries take.
+/// Maximum length of a repository in bytes, as registries accept it.
 const MAX_REPOSITORY: usize = 255;
 
-/// Longest tag, in bytes.
+/// Maximum length of a tag in bytes.
 const MAX_TAG: usize = 128;
 
 /// The name of an image, normalised as docker does: `alpine` is `docker.io/library/alpine:latest`.
 ///
-/// Grammar and rules are those of <https://github.com/distribution/reference>. Where there is a digest, it decides, and
-/// a tag beside it is only a remark.
+/// Grammar and rules are those of <https://github.com/distribution/reference>. A digest decides which image is
+/// meant; a tag beside it is only informative.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Reference {
     registry: String,
@@ -33,49 +33,49 @@ pub struct Reference {
     digest: Option<Digest>,
 }
 
-/// Why a text names no image.
+/// Why a text is not the name of an image.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReferenceError {
-    /// Nothing at all.
+    /// The text is empty.
     #[error("invalid reference: the name is empty")]
     Empty,
-    /// Docker refuses these because they look like an image's id.
+    /// Docker refuses such names because they look like an image's id.
     #[error("invalid reference: {0}: 64 hexadecimal digits are an image's id, not a name")]
     Id(String),
-    /// The part before the first slash is no `HOST` or `HOST:PORT`.
+    /// The part before the first slash is not `HOST` or `HOST:PORT`.
     #[error("invalid reference: {0}: the registry is not of the form HOST or HOST:PORT")]
     Registry(String),
     /// The path has upper-case letters.
     #[error("invalid reference: {0}: the repository must be in lower case")]
     UpperCase(String),
-    /// The path has an empty component, or a character that has no place there.
+    /// The path has an empty component, or a character that is not allowed there.
     #[error(
         "invalid reference: {0}: each part of the repository must be letters and digits, \
          joined by one dot, one or two underscores, or dashes"
     )]
     Repository(String),
-    /// Longer than registries take.
+    /// The repository exceeds the length that registries accept.
     #[error("invalid reference: {0}: the repository is longer than 255 characters")]
     TooLong(String),
-    /// Not `[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}`.
+    /// The tag does not match `[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}`.
     #[error("invalid reference: {0}: a tag is up to 128 letters, digits, underscores, dots and dashes")]
     Tag(String),
-    /// What follows the `@`.
+    /// The part after the `@` is not a digest.
     #[error("invalid reference: {text}")]
     Digest {
         /// The reference as given.
         text: String,
-        /// What is wrong with the digest.
+        /// The reason why the digest is refused.
         #[source]
         source: DigestError,
     },
 }
 
 impl Reference {
-    /// Parses a reference and adds what docker would: the registry, `library/` and the tag.
+    /// Parses a reference and adds the parts that docker would: the registry, `library/` and the tag.
     ///
     /// # Errors
-    /// [`ReferenceError`] says which part is wrong.
+    /// [`ReferenceError`] names the wrong part.
     pub fn parse(text: &str) -> Result<Self, ReferenceError> {
         if text.is_empty() {
             return Err(ReferenceError::Empty);
@@ -122,11 +122,11 @@ impl Reference {
         })
     }
 
-    /// As [`Self::parse`], but a name without a registry is first looked up among short names: `alias` is asked for
-    /// the part before tag and digest, and answers with a name that has a registry.
+    /// Parses a reference as [`Self::parse`] does, but looks up a name without a registry among short names first:
+    /// `alias` gets the part before tag and digest, and returns a name that has a registry.
     ///
     /// # Errors
-    /// As [`Self::parse`].
+    /// Those of [`Self::parse`].
     pub fn parse_with_aliases(
         text: &str,
         alias: &dyn Fn(&str) -> Option<String>,
@@ -145,44 +145,44 @@ impl Reference {
         }
     }
 
-    /// `HOST` or `HOST:PORT`, as in `docker.io` or `localhost:5000`.
+    /// Returns the registry: `HOST` or `HOST:PORT`, as in `docker.io` or `localhost:5000`.
     #[must_use]
     pub fn registry(&self) -> &str {
         &self.registry
     }
 
-    /// The path at the registry, as in `library/alpine`.
+    /// Returns the path at the registry, as in `library/alpine`.
     #[must_use]
     pub fn repository(&self) -> &str {
         &self.repository
     }
 
-    /// The tag; absent only where a digest was given without one.
+    /// Returns the tag; `None` only if a digest was given without a tag.
     #[must_use]
     pub fn tag(&self) -> Option<&str> {
         self.tag.as_deref()
     }
 
-    /// The digest, where one was given.
+    /// Returns the digest, if one was given.
     #[must_use]
     pub fn digest(&self) -> Option<&Digest> {
         self.digest.as_ref()
     }
 
-    /// Registry and repository, without tag and digest.
+    /// Returns registry and repository, without tag and digest.
     #[must_use]
     pub fn name(&self) -> String {
         format!("{}/{}", self.registry, self.repository)
     }
 
-    /// [`Self::name`] as people write it: `alpine`, `user/app`, `ghcr.io/user/app`.
+    /// Formats [`Self::name`] as people write it: `alpine`, `user/app`, `ghcr.io/user/app`.
     #[must_use]
     pub fn familiar_name(&self) -> String {
         if self.registry != DEFAULT_REGISTRY {
             return self.name();
         }
         match self.repository.strip_prefix(OFFICIAL) {
-            // What follows must not itself need the prefix, nor be taken for a registry.
+            // The rest must not itself need the prefix, nor look like a registry.
             Some(short) if !short.contains('/') => short.to_owned(),
             _ => match self.repository.split_once('/') {
                 Some((first, _)) if looks_like_registry(first) => self.name(),
@@ -191,13 +191,13 @@ impl Reference {
         }
     }
 
-    /// The whole reference as people write it: `alpine:3.20`.
+    /// Formats the whole reference as people write it: `alpine:3.20`.
     #[must_use]
     pub fn familiar(&self) -> String {
         self.suffixed(self.familiar_name())
     }
 
-    /// What a registry is asked for: the digest where there is one, else the tag.
+    /// Returns the version to ask a registry for: the digest if there is one, else the tag.
     #[must_use]
     pub fn version(&self) -> String {
         match (&self.digest, &self.tag) {
@@ -207,7 +207,7 @@ impl Reference {
         }
     }
 
-    /// The same image by this tag alone.
+    /// Returns the image's name with this tag and without a digest.
     ///
     /// # Errors
     /// [`ReferenceError::Tag`].
@@ -222,7 +222,7 @@ impl Reference {
         })
     }
 
-    /// What identifies an image: where there is a digest, the tag beside it does not count.
+    /// Returns the identity of the image: a tag beside a digest is dropped.
     #[must_use]
     pub fn canonical(&self) -> Self {
         match self.digest {
@@ -231,7 +231,7 @@ impl Reference {
         }
     }
 
-    /// The same repository, this content, no tag.
+    /// Returns the name of the content with this digest in the same repository, without a tag.
     #[must_use]
     pub fn with_digest(&self, digest: Digest) -> Self {
         Self {
@@ -262,15 +262,15 @@ impl FromStr for Reference {
     }
 }
 
-/// The whole reference, with nothing left out: parsing it gives the same value.
+/// Formats the whole reference without leaving parts out: parsing it gives the same value.
 impl fmt::Display for Reference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.suffixed(self.name()))
     }
 }
 
-/// Docker's rule for what stands before the first slash: a dot, a colon, an upper-case letter or `localhost` make it a
-/// registry, anything else is the first part of a path on docker.io.
+/// Splits off the registry by docker's rule: a dot, a colon, an upper-case letter or the word `localhost` before
+/// the first slash make it a registry; otherwise it is the first part of a path on docker.io.
 fn split_registry(name: &str) -> (&str, &str) {
     match name.split_once('/') {
         Some((LEGACY_REGISTRY, rest)) => (DEFAULT_REGISTRY, rest),
@@ -329,7 +329,7 @@ fn check_repository(repository: &str, text: &str) -> Result<(), ReferenceError> 
     }
 }
 
-/// `[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*`
+/// True if `part` matches `[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*`.
 fn is_path_part(part: &str) -> bool {
     let alphanumeric = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
     let ends_well =

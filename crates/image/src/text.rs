@@ -1,9 +1,9 @@
-//! Rules for texts that strangers wrote, shared by the parsers.
+//! Rules for texts from untrusted sources, shared by the parsers.
 
 use serde::{Deserialize, Deserializer};
 use std::borrow::Cow;
 
-/// A text as it may stand in an error: one line, no control characters, no more than 200 characters.
+/// Makes a text fit for an error: a single line, without control characters, at most 200 characters.
 pub(crate) fn shown(text: &str) -> String {
     const MOST: usize = 200;
     let mut shown: String = text
@@ -17,7 +17,7 @@ pub(crate) fn shown(text: &str) -> String {
     shown
 }
 
-/// `null` is what Go writes for what is empty.
+/// Reads `null`, which Go writes for an empty value, as the default.
 pub(crate) fn null_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
@@ -26,7 +26,7 @@ where
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
-/// A list of words; docker's old images may have one text in its place.
+/// Reads a list of words; docker's old images may have a single text in its place.
 pub(crate) fn words<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
@@ -41,7 +41,7 @@ pub(crate) fn words<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<St
     })
 }
 
-/// Go's `map[string]struct{}`, a set written as an object of empty objects.
+/// Reads and writes Go's `map[string]struct{}`, a set written as an object of empty objects.
 pub(crate) mod set {
     use serde::de::IgnoredAny;
     use serde::ser::SerializeMap;

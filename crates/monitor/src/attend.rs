@@ -1,4 +1,4 @@
-//! The client's side of an attachment: the caller's terminal, files or pipes, and its signals.
+//! Client's side of an attachment: the caller's terminal, files or pipes, and its signals.
 
 use crate::frame::{MOST, Report, Request, Size, Streams};
 use crate::{Connection, MonitorError};
@@ -10,7 +10,7 @@ use std::ops::Range;
 use tote_runtime::{DetachKeys, Insistence};
 use tote_sys::{Errno, SignalFd, SignalSet};
 
-/// What is not passed on: the caller's own affair, or of no use to another.
+/// Signals that are not passed on: they concern the caller itself, or mean nothing to another process.
 const KEPT: [Signal; 9] = [
     Signal::CHILD,
     Signal::CONT,
@@ -23,33 +23,33 @@ const KEPT: [Signal; 9] = [
     Signal::BUS,
 ];
 
-/// The most that is written at once to what poll(2) says to have room: a pipe has room for so much then.
+/// Most bytes of one write to a descriptor that is ready for output: a pipe has room for this many then.
 const PIECE: usize = 4096;
 
-/// How an attachment ended.
+/// Way in which an attachment ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Parting {
     /// The container has ended, with docker's exit code, and a line for people or an empty one.
     Ended(i32, String),
-    /// The keys were typed.
+    /// The detach keys were typed.
     Detached,
     /// A signal came that is not passed on and ends programs.
     Signaled(i32),
-    /// The third signal came that asks for the end: the container has had them, and goes on.
+    /// The third signal came that asks for the end: the container has received all of them, and goes on.
     Insisted,
-    /// Nobody reads standard output any more.
+    /// Standard output has no reader any more.
     NoReader,
-    /// The monitor has closed the connection without a word: it was killed, or this client was too slow.
+    /// The monitor has closed the connection without a message: it was killed, or this client was too slow.
     Lost,
 }
 
-/// What is attached to, and how.
+/// Options of an attachment.
 pub struct Attachment<'a> {
-    /// Which streams.
+    /// Streams to attach to.
     pub streams: Streams,
-    /// Whether the container has a terminal, whose size follows the caller's, and of which one can be detached.
+    /// True if the container has a terminal, whose size follows the caller's, and from which the client can detach.
     pub terminal: bool,
-    /// Which keys do that.
+    /// Keys that detach.
     pub detach_keys: &'a DetachKeys,
     /// Passes a signal on to the container.
     pub proxy: Option<&'a mut dyn FnMut(i32)>,
@@ -61,13 +61,13 @@ impl std::fmt::Debug for Attachment<'_> {
     }
 }
 
-/// The caller's signals, kept from the moment in which this is made: before the container is started, where none may be
-/// lost or end the caller in between.
+/// Signals of the caller, kept from the moment in which this is made: that is before the container is started, so
+/// that no signal is lost or ends the caller in between.
 #[derive(Debug)]
 pub struct Attendant(SignalFd);
 
 impl Attendant {
-    /// Keeps them.
+    /// Keeps the signals.
     ///
     /// # Errors
     /// [`MonitorError::Prepare`].
@@ -84,10 +84,11 @@ impl Attendant {
             })
     }
 
-    /// Attaches, and stays until one side has enough. The caller has switched the terminal to raw mode where it is to be.
+    /// Attaches, and stays until one side is done. If the terminal is to be in raw mode, the caller has set that
+    /// already.
     ///
     /// # Errors
-    /// [`MonitorError::Watch`]; [`MonitorError::Output`] when the output has no place.
+    /// [`MonitorError::Watch`]; [`MonitorError::Output`] if the output cannot be written.
     pub fn attend<'a>(
         &'a self,
         connection: Connection,
@@ -100,7 +101,7 @@ impl Attendant {
             connection,
             keys: how.detach_keys.clone(),
             stdin: how.streams.stdin,
-            typed: vec![0; MOST - 64], // what was held back comes along
+            typed: vec![0; MOST - 64], // held-back keys come along
             input: Vec::new(),
             unsent: Some(Unsent::Attach(size)),
             resized: false,
@@ -120,7 +121,7 @@ impl Attendant {
 #[derive(Clone, Copy, Debug)]
 enum Unsent {
     Attach(Option<Size>),
-    /// What is in the session's `input`.
+    /// Contents of the session's `input`.
     Input,
     EndOfInput,
 }
@@ -130,15 +131,15 @@ struct Session<'a> {
     connection: Connection,
     how: Attachment<'a>,
     keys: DetachKeys,
-    /// Whether standard input is still read.
+    /// True while standard input is read.
     stdin: bool,
     typed: Vec<u8>,
     input: Vec<u8>,
     unsent: Option<Unsent>,
-    /// Whether the terminal has got another size.
+    /// True if the terminal has got another size.
     resized: bool,
     insistence: Insistence,
-    /// What of the connection's buffer is still to be written.
+    /// Range of the connection's buffer that is still to be written, and its destination.
     output: Option<(Target, Range<usize>)>,
 }
 
@@ -167,7 +168,7 @@ impl Session<'_> {
         let wanted = [
             (Some(self.signals.as_fd()), PollFlags::IN),
             ((self.stdin && !to_send).then(stdin), PollFlags::IN),
-            // A closed one would be reported all the time.
+            // poll(2) would report a closed socket all the time.
             (
                 Some(self.connection.as_fd()).filter(|_| !of_socket.is_empty()),
                 of_socket,
@@ -213,14 +214,14 @@ impl Session<'_> {
         Ok(None)
     }
 
-    /// Passes them on. Gives the end of the attachment where one of them means that.
+    /// Passes signals on; returns the end of the attachment if a signal means that.
     fn signals(&mut self) -> Result<Option<Parting>, Errno> {
         while let Some(signo) = self.signals.next()? {
             if signo == Signal::WINCH.as_raw() {
                 self.resized = self.how.terminal && size().is_some();
                 continue;
             }
-            // docker's: whoever closes the window leaves, and the container goes on.
+            // docker's behaviour: a closed window detaches, and the container goes on.
             let closed = signo == Signal::HUP.as_raw() && self.how.terminal;
             match &mut self.how.proxy {
                 Some(_) if self.insistence.note(signo) => return Ok(Some(Parting::Insisted)),
@@ -231,7 +232,7 @@ impl Session<'_> {
         Ok(None)
     }
 
-    /// Reads what is typed. Gives the end of the attachment where it was the keys that detach, or the terminal is gone.
+    /// Reads typed input; returns the end of the attachment if it was the detach keys, or if the terminal is gone.
     fn read(&mut self) -> Option<Parting> {
         let length = match rustix::io::read(stdin(), &mut self.typed) {
             Err(Errno::AGAIN | Errno::INTR) => return None,
@@ -239,7 +240,8 @@ impl Session<'_> {
             Err(_) => 0,
         };
         if length == 0 {
-            // A terminal in raw mode has no other end than that it is gone, and its reader may know before the hangup comes.
+            // Input from a terminal in raw mode ends only when the terminal is gone, and read(2) may show that before
+            // SIGHUP comes.
             if self.how.terminal && rustix::termios::tcgetattr(stdin()).is_err() {
                 return Some(Parting::Signaled(Signal::HUP.as_raw()));
             }
@@ -263,7 +265,7 @@ impl Session<'_> {
         detached.then_some(Parting::Detached)
     }
 
-    /// Sends what waits, as far as there is room. When nobody listens any more, there is nothing more to send.
+    /// Sends waiting messages, as far as there is room. If the monitor is gone, nothing is left to send.
     fn send(&mut self) {
         while let Some(request) = self.next_request() {
             match self.connection.say(request) {
@@ -286,7 +288,7 @@ impl Session<'_> {
         }
     }
 
-    /// Writes a piece of the container's output; whether nobody takes it.
+    /// Writes a piece of the container's output; true if its reader has gone.
     fn write(&mut self) -> Result<bool, MonitorError> {
         let Some((target, range)) = &mut self.output else {
             return Ok(false);
@@ -322,7 +324,7 @@ impl Session<'_> {
     }
 }
 
-/// Rows and columns of the caller's terminal, whichever of the standard descriptors is one.
+/// Returns rows and columns of the caller's terminal, whichever standard descriptor is one.
 fn size() -> Option<Size> {
     let sizes = [stdin(), stdout(), stderr()].map(|fd| rustix::termios::tcgetwinsize(fd).ok());
     let known = |size: &rustix::termios::Winsize| (size.ws_row, size.ws_col) != (0, 0);

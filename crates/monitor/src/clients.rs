@@ -1,8 +1,8 @@
-//! Who is connected to the container, and what each of them has not got yet.
+//! Clients that are connected to the container, and the output that each of them has not received yet.
 //!
-//! Nothing is kept for a client here: what it has not taken is in its socket, which the kernel bounds, and beyond that
-//! the stream waits for it. How long depends on who it is: for the command that started the container in the
-//! foreground as long as it takes, as a pipe would; for others [`crate::PATIENCE`], then they are cut off.
+//! The monitor buffers nothing for a client: unread output is in the client's socket, whose size the kernel bounds,
+//! and after that the stream waits for the client. The command that started the container in the foreground may take
+//! as long as it likes, as with a pipe; others are cut off after [`crate::PATIENCE`].
 
 use crate::frame::{MOST, Report, Request, Size, Streams};
 use crate::output::Kind;
@@ -15,29 +15,29 @@ use std::io::IoSlice;
 use std::time::{Duration, Instant};
 use tote_sys::{Errno, best_effort};
 
-/// The most clients at once; more wait to be accepted.
+/// Most clients at once; more wait to be accepted.
 pub(crate) const MOST_CLIENTS: usize = 200;
 
-/// How long nobody is accepted after there was no descriptor for one.
+/// Time without accepting after there was no descriptor for a client.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// What a client's socket may hold while the container runs. At its end it is set to the most that the host allows, so
-/// that what is left in the container's pipes goes out without waiting for anybody.
+/// Bytes that a client's socket may hold while the container runs. At its end the size is set to the most that the
+/// host allows, so that the rest in the container's pipes can be sent without waiting for any client.
 const SEND_BUFFER: usize = 64 * 1024;
 
 #[derive(Debug)]
 pub(crate) struct Client {
     socket: OwnedFd,
     streams: Streams,
-    /// Whether it has said what it wants.
+    /// True once it has sent its request.
     attached: bool,
-    /// Whether it may keep the container waiting for as long as it likes.
+    /// True if it may keep the container waiting for as long as it likes.
     trusted: bool,
-    /// Streams whose last chunk it has not got.
+    /// Streams whose last chunk it has not received.
     owed: Owed,
-    /// When it began to keep the container waiting, or when it came and said nothing.
+    /// Time at which it began to keep the container waiting, or connected without a request.
     since: Option<Instant>,
-    /// Its other end is closed; there may be messages left of it.
+    /// True once its other end is closed; messages of it may be left.
     closed: bool,
 }
 
@@ -60,24 +60,24 @@ impl Owed {
     }
 }
 
-/// What came of reading a client's message.
+/// Result of reading a client's message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Heard {
-    /// Nothing that concerns others.
+    /// Nothing that concerns other clients.
     Nothing,
-    /// So many bytes of input, from the second of the buffer on.
+    /// Input of this many bytes, from the second one of the buffer on.
     Input(usize),
-    /// It has no more input.
+    /// End of its input.
     EndOfInput,
-    /// Its terminal has this size.
+    /// Size of its terminal.
     Size(Size),
-    /// It is gone, or has said what nobody says; it is to be dropped.
+    /// The client has gone, or has sent an invalid message; it has to be dropped.
     Gone,
 }
 
 impl Client {
     pub(crate) fn new(socket: OwnedFd, now: Instant) -> Self {
-        // Without a bound of its own it has the host's.
+        // If this fails, the socket keeps the host's default size.
         best_effort(set_socket_send_buffer_size(&socket, SEND_BUFFER));
         Self {
             socket,
@@ -90,7 +90,7 @@ impl Client {
         }
     }
 
-    /// The command that started the container in the foreground.
+    /// Makes a client of the command that started the container in the foreground.
     pub(crate) fn trusted(socket: OwnedFd, streams: Streams, now: Instant) -> Result<Self, Errno> {
         rustix::io::ioctl_fionbio(&socket, true)?;
         Ok(Self {
@@ -102,22 +102,22 @@ impl Client {
         })
     }
 
-    /// What to wait for. Whoever sends input is not heard while there is no room for it.
+    /// Returns what to wait for. A client that sends input is not read while there is no room for it.
     fn poll_fd(&self, room: bool) -> Option<PollFd<'_>> {
         let mut flags = PollFlags::empty();
         flags.set(PollFlags::IN, room || !self.streams.stdin);
         flags.set(PollFlags::OUT, self.owed.any() && !self.closed);
-        // Of a closed socket poll(2) says so always, which would be a loop without sleep.
+        // poll(2) reports a closed socket all the time, so polling it would be a loop without sleep.
         let waits = !flags.is_empty() || !self.closed;
         waits.then(|| PollFd::from_borrowed_fd(self.socket.as_fd(), flags))
     }
 
-    /// When it has to be dropped.
+    /// Returns when it has to be dropped.
     fn deadline(&self, patience: Duration) -> Option<Instant> {
         self.since.filter(|_| !self.trusted).map(|since| since + patience)
     }
 
-    /// Sends a chunk of a stream that it wants.
+    /// Sends a chunk of a stream if the client wants that stream.
     fn send(&mut self, kind: Kind, chunk: &[u8], now: Instant) -> Result<(), Errno> {
         let (wanted, report) = match kind {
             Kind::Stdout => (self.streams.stdout, Report::Stdout(chunk)),
@@ -143,7 +143,7 @@ impl Client {
         }
     }
 
-    /// Reads one message, into the buffer where it may be input.
+    /// Reads one message, into the buffer if it may be input.
     fn hear(&mut self, input: Option<&mut [u8]>) -> Heard {
         let mut short = [0; 16];
         let buffer = match input {
@@ -155,7 +155,7 @@ impl Client {
         let (message, length) = match rustix::net::recv(&self.socket, &mut *buffer, flags) {
             Err(Errno::AGAIN | Errno::INTR) => return Heard::Nothing,
             Ok((read, length)) if length > 0 && read == length => (&buffer[..read], length),
-            // The end, an error, or a message that is longer than any.
+            // This is the end, an error, or a message that is too long.
             Ok(_) | Err(_) => return Heard::Gone,
         };
         match Request::parse(message) {
@@ -175,17 +175,17 @@ impl Client {
     }
 }
 
-/// Everybody.
+/// All clients, with the socket for new ones.
 #[derive(Debug)]
 pub(crate) struct Clients {
     listener: Listener,
     list: Vec<Client>,
     patience: Duration,
-    /// Until when nobody is accepted.
+    /// Time until which no client is accepted.
     pause: Option<Instant>,
 }
 
-/// Where a client's buffer for input is as long as its longest message.
+/// Length of a buffer for a client's input: that of its longest message.
 pub(crate) const INPUT: usize = MOST + 1;
 
 impl Clients {
@@ -202,18 +202,18 @@ impl Clients {
         self.list.push(client);
     }
 
-    /// The listening socket, while there is room for one more client.
+    /// Returns the listening socket, while there is room for one more client.
     pub(crate) fn listener(&self, now: Instant) -> Option<BorrowedFd<'_>> {
         let room = self.list.len() < MOST_CLIENTS && self.pause.is_none_or(|until| until <= now);
         room.then(|| self.listener.as_fd())
     }
 
-    /// Each client's, in order; `None` for who is not waited for.
+    /// Returns what to wait for, for each client in order; `None` for clients that are not waited for.
     pub(crate) fn poll_fds(&self, room: bool) -> impl Iterator<Item = Option<PollFd<'_>>> {
         self.list.iter().map(move |client| client.poll_fd(room))
     }
 
-    /// When something is to be done about one of them.
+    /// Returns when the next client is overdue, or accepting resumes.
     pub(crate) fn deadline(&self, now: Instant) -> Option<Instant> {
         let pause = self.pause.filter(|until| *until > now);
         let clients = self
@@ -223,7 +223,7 @@ impl Clients {
         clients.chain(pause).min()
     }
 
-    /// Lets in who waits.
+    /// Accepts the clients that wait.
     pub(crate) fn accept(&mut self, now: Instant) {
         self.pause = None;
         while self.list.len() < MOST_CLIENTS {
@@ -238,18 +238,18 @@ impl Clients {
         }
     }
 
-    /// Sends a new chunk to all; whether somebody has not got it.
+    /// Sends a new chunk to all clients; true if some client has not received it.
     pub(crate) fn send(&mut self, kind: Kind, chunk: &[u8], now: Instant) -> bool {
         for client in &mut self.list {
             if client.send(kind, chunk, now).is_err() {
-                // Whatever it has sent before is heard; then it is dropped.
+                // Its earlier messages are still read; then it is dropped.
                 client.closed = true;
             }
         }
         self.owe(kind)
     }
 
-    /// Sends the chunk again to those that have not got it; whether there is one still.
+    /// Sends the chunk again to the clients that have not received it; true if some client still has not.
     pub(crate) fn resend(&mut self, kind: Kind, chunk: &[u8], now: Instant) -> bool {
         for client in &mut self.list {
             if *client.owed.of(kind) && client.send(kind, chunk, now).is_err() {
@@ -263,14 +263,14 @@ impl Clients {
         self.list.iter_mut().any(|client| *client.owed.of(kind))
     }
 
-    /// Hears the client of that place; one that sends input only where there is a buffer for it.
+    /// Reads from the client at this place; if it sends input, only when there is a buffer for that.
     pub(crate) fn hear(&mut self, place: usize, input: Option<&mut [u8]>) -> Heard {
         self.list
             .get_mut(place)
             .map_or(Heard::Nothing, |client| client.hear(input))
     }
 
-    /// poll(2) says that the other end of that place is closed.
+    /// Notes that the other end of the client at this place is closed, as reported by poll(2).
     pub(crate) fn closed(&mut self, place: usize) {
         if let Some(client) = self.list.get_mut(place) {
             (client.closed, client.owed) = (true, Owed::default());
@@ -281,7 +281,7 @@ impl Clients {
         self.list.swap_remove(place)
     }
 
-    /// The place of one whose patience is over.
+    /// Returns the place of a client whose time is over.
     pub(crate) fn overdue(&self, now: Instant) -> Option<usize> {
         self.list.iter().position(|client| {
             client
@@ -294,26 +294,26 @@ impl Clients {
         self.list.len()
     }
 
-    /// Whether nobody is connected, and whether that takes no memory.
+    /// Gives memory back if no client is connected.
     pub(crate) fn rest(&mut self) {
         if self.list.is_empty() {
             self.list = Vec::new();
         }
     }
 
-    /// The container's end: sockets may hold more from here on.
+    /// Lets the sockets hold more, for the end of the container.
     pub(crate) fn widen(&self) {
         for client in &self.list {
             widen(client.socket.as_fd());
         }
     }
 
-    /// Cuts off everybody who has not got all.
+    /// Cuts off every client that has not received everything.
     pub(crate) fn drop_owed(&mut self) {
         self.list.retain(|client| !client.owed.any());
     }
 
-    /// Those who keep the stream waiting, for poll(2).
+    /// Returns the clients that keep the stream waiting, for poll(2).
     pub(crate) fn owed_fds(&self) -> impl Iterator<Item = PollFd<'_>> {
         self.list
             .iter()
@@ -321,7 +321,7 @@ impl Clients {
             .map(|client| PollFd::from_borrowed_fd(client.socket.as_fd(), PollFlags::OUT))
     }
 
-    /// Tells everybody, also those who are not accepted yet, that the container has ended.
+    /// Tells all clients, including those not accepted yet, that the container has ended.
     pub(crate) fn farewell(&mut self, code: i32, text: &str) {
         for client in self.list.drain(..) {
             farewell(client.socket.as_fd(), code, text);
@@ -334,11 +334,11 @@ impl Clients {
 }
 
 fn widen(socket: BorrowedFd<'_>) {
-    // Linux takes the least of this and of what it allows.
+    // Linux takes the smaller of this and the host's limit.
     best_effort(set_socket_send_buffer_size(socket, 1 << 24));
 }
 
-/// The last message. A client whose socket is full even now finds out by its being closed.
+/// Sends the last message. A client whose socket is full even now learns of the end by the close.
 pub(crate) fn farewell(socket: BorrowedFd<'_>, code: i32, text: &str) {
     widen(socket);
     best_effort(say(socket, Report::Ended(code, text.as_bytes())));

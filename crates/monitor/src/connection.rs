@@ -1,4 +1,4 @@
-//! A client's end of a container's socket.
+//! Client's end of a container's socket.
 
 use crate::frame::{Head, MOST, Report, Request};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -15,7 +15,7 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Of a socket that is connected: by [`crate::connect`] or [`crate::pair`].
+    /// Wraps a connected socket: from [`crate::connect`] or [`crate::pair`].
     ///
     /// # Errors
     /// mmap(2)'s.
@@ -26,7 +26,7 @@ impl Connection {
         })
     }
 
-    /// Says something; waits for room, unless the socket is non-blocking.
+    /// Sends a request; waits for room, unless the socket is non-blocking.
     ///
     /// # Errors
     /// sendmsg(2)'s: `EPIPE` when the monitor is gone.
@@ -46,14 +46,14 @@ impl Connection {
         }
     }
 
-    /// The next thing that the monitor says; `None` when it says nothing more.
+    /// Returns the next report of the monitor; `None` after the last one.
     ///
     /// # Errors
-    /// recvmsg(2)'s: `EAGAIN` of a non-blocking socket; `EPROTO` for what no monitor says.
+    /// recvmsg(2)'s: `EAGAIN` of a non-blocking socket; `EPROTO` for an invalid message.
     pub fn hear(&mut self) -> Result<Option<Report<'_>>, Errno> {
         let length = loop {
             match rustix::net::recv(&self.socket, &mut *self.buffer, RecvFlags::TRUNC) {
-                // The monitor has gone without reading all that it was sent; what it has said is there nevertheless.
+                // The monitor has closed its end without reading all; its own messages are still there.
                 Err(Errno::INTR | Errno::CONNRESET) => {}
                 Err(errno) => return Err(errno),
                 Ok((_, 0)) => return Ok(None),
@@ -66,7 +66,7 @@ impl Connection {
             .ok_or(Errno::PROTO)
     }
 
-    /// Of the last thing that it said, as it came: a letter, then what belongs to it.
+    /// Returns bytes of the last message as it came: a letter, then its contents.
     pub(crate) fn bytes(&self, range: Range<usize>) -> &[u8] {
         &self.buffer[range]
     }

@@ -1,4 +1,4 @@
-//! The door of a command that watches a container itself: who waits there for the end, and who asks for a monitor.
+//! Socket of a command that watches a container itself: clients wait there for the end, or ask for a monitor.
 
 use crate::clients::{MOST_CLIENTS, farewell};
 use crate::frame::{Request, Streams};
@@ -7,29 +7,29 @@ use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use rustix::net::RecvFlags;
 use tote_sys::Errno;
 
-/// A listening socket, and those who have come.
+/// Listening socket, and the clients that have come.
 #[derive(Debug)]
 pub struct Door {
     pub(crate) listener: Listener,
-    /// They have not said yet what they want.
+    /// Clients that have sent no request yet.
     pub(crate) silent: Vec<OwnedFd>,
-    /// They wait for the end.
+    /// Clients that wait for the end.
     pub(crate) waiting: Vec<OwnedFd>,
-    /// They ask for a monitor, and wait until their connection is closed.
+    /// Clients that ask for a monitor, and wait until their connection is closed.
     asking: Vec<OwnedFd>,
 }
 
-/// The wish of a client at the door.
+/// Request of a client at this socket.
 enum Heard {
     Nothing,
     TheEnd,
     Monitor,
-    /// It is gone, or wants what only a monitor has.
+    /// The client has gone, or wants something that only a monitor has.
     Gone,
 }
 
 impl Door {
-    /// Nobody is let in yet.
+    /// Wraps a listening socket; no client is accepted yet.
     #[must_use]
     pub fn new(listener: Listener) -> Self {
         Self {
@@ -40,7 +40,7 @@ impl Door {
         }
     }
 
-    /// The descriptors to wait for.
+    /// Returns the descriptors to wait for.
     #[must_use]
     pub fn fds(&self) -> Vec<BorrowedFd<'_>> {
         let is_full = self.silent.len() + self.waiting.len() >= MOST_CLIENTS;
@@ -49,13 +49,13 @@ impl Door {
         door.into_iter().chain(silent).collect()
     }
 
-    /// Lets in who has come, and hears what they want, without waiting. Gives whether somebody asks for a monitor.
+    /// Accepts new clients, and reads their requests, without waiting. True if a client asks for a monitor.
     pub fn advance(&mut self) -> bool {
         while self.silent.len() + self.waiting.len() < MOST_CLIENTS {
             let Ok(Some(socket)) = self.listener.accept() else {
                 break;
             };
-            // Whoever waited and has gone makes room.
+            // Waiting clients that have gone make room.
             self.waiting
                 .retain(|waiting| !matches!(hear(waiting), Heard::Gone));
             self.silent.push(socket);
@@ -71,12 +71,12 @@ impl Door {
         !self.asking.is_empty()
     }
 
-    /// Closes the connections of those who ask for a monitor: there is one, or there cannot be.
+    /// Closes the connections of clients that ask for a monitor: there is one, or it is impossible.
     pub fn answer(&mut self) {
         self.asking.clear();
     }
 
-    /// Tells everybody who waits that the container has ended.
+    /// Tells all waiting clients that the container has ended.
     pub fn farewell(self, code: i32, text: &str) {
         for socket in self.silent.iter().chain(&self.waiting) {
             farewell(socket.as_fd(), code, text);

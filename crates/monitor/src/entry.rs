@@ -1,8 +1,8 @@
-//! One entry of a log as docker's json-file driver writes it, byte for byte.
+//! Entries of a log as docker's json-file driver writes them, byte for byte.
 
 use crate::time::Time;
 
-/// Where the bytes of an entry go, piece by piece.
+/// Destination of the bytes of an entry, piece by piece.
 pub(crate) trait Sink {
     fn put(&mut self, bytes: &[u8]);
 }
@@ -13,20 +13,20 @@ impl Sink for Vec<u8> {
     }
 }
 
-/// What an entry says. It is read with [`crate::Entry`].
+/// Contents of an entry to write. Reading it gives a [`crate::Entry`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Line<'a> {
-    /// What was written, without the line's end.
+    /// Bytes that the container wrote, without the line's end.
     pub(crate) bytes: &'a [u8],
-    /// Whether that was there; a line of more than 16 KiB is several entries, of which the last has it.
+    /// True if the line ended; a line of more than 16 KiB is several entries, of which only the last has the end.
     pub(crate) ends: bool,
     /// `stdout` or `stderr`.
     pub(crate) stream: &'static str,
-    /// When its first byte's entry was made.
+    /// Time at which the first entry of the line was made.
     pub(crate) time: Time,
 }
 
-/// Writes it as `{"log":"…\n","stream":"stdout","attrs":{…},"time":"…"}` and a line end. `attributes` is JSON.
+/// Writes a line as `{"log":"…\n","stream":"stdout","attrs":{…},"time":"…"}` and a line end. `attributes` is JSON.
 pub(crate) fn encode(line: &Line<'_>, attributes: Option<&str>, sink: &mut impl Sink) {
     sink.put(b"{");
     if !line.bytes.is_empty() || line.ends {
@@ -47,8 +47,8 @@ pub(crate) fn encode(line: &Line<'_>, attributes: Option<&str>, sink: &mut impl 
     sink.put(b"\"}\n");
 }
 
-/// Writes it as `2026-01-02T03:04:05.000000000Z stdout F …` and a line end, `P` for a part of a line. The bytes are as they
-/// came: none of them is a line end.
+/// Writes a line as `2026-01-02T03:04:05.000000000Z stdout F …` and a line end, with `P` for a part of a line. The
+/// bytes are written unchanged: they contain no line end.
 pub(crate) fn encode_plain(line: &Line<'_>, sink: &mut impl Sink) {
     sink.put(line.time.long_text().as_bytes());
     sink.put(b" ");
@@ -58,7 +58,7 @@ pub(crate) fn encode_plain(line: &Line<'_>, sink: &mut impl Sink) {
     sink.put(b"\n");
 }
 
-/// As Go's encoder for HTML: `<`, `>` and `&` by number, and what is no UTF-8 as U+FFFD, one for each byte.
+/// Escapes text as Go's encoder for HTML: `<`, `>` and `&` by number, and each byte of invalid UTF-8 as U+FFFD.
 fn escape(bytes: &[u8], sink: &mut impl Sink) {
     for chunk in bytes.utf8_chunks() {
         escape_text(chunk.valid(), sink);
@@ -92,7 +92,7 @@ fn escape_text(text: &str, sink: &mut impl Sink) {
                 ];
                 &numbered
             }
-            // U+2028 and U+2029, which end a line of JavaScript.
+            // U+2028 and U+2029 end a line of JavaScript.
             0xe2 if bytes[at..].starts_with(b"\xe2\x80\xa8") => {
                 length = 3;
                 b"\\u2028"
@@ -130,7 +130,7 @@ mod tests {
         String::from_utf8(text).unwrap()
     }
 
-    /// The right side is what Go's encoder of docker made of the left.
+    /// The right side is the output of docker's Go encoder for the left.
     #[test]
     fn bytes_are_as_docker_writes_them() {
         let rest = "\"stream\":\"stdout\",\"time\":\"1970-01-01T00:00:00Z\"}\n";

@@ -1,33 +1,33 @@
 use tote_sys::Errno;
 
-/// Why a container cannot be watched.
+/// Reason why a container cannot be watched.
 #[derive(Debug, thiserror::Error)]
 pub enum MonitorError {
     /// The socket could not be made.
-    #[error("make the container's socket")]
+    #[error("cannot make the container's socket")]
     Socket(#[source] Errno),
     /// The log could not be opened.
-    #[error("open the container's log {name:?}")]
+    #[error("cannot open the container's log {name:?}")]
     Log {
-        /// Its name in the container's directory.
+        /// Name in the container's directory.
         name: String,
-        /// Why not.
+        /// Cause.
         #[source]
         source: Errno,
     },
-    /// A descriptor or memory for the loop.
-    #[error("prepare to watch the container: {attempt}")]
+    /// A descriptor or memory for the loop could not be had.
+    #[error("cannot prepare to watch the container: cannot {attempt}")]
     Prepare {
-        /// What was tried.
+        /// Attempted action.
         attempt: &'static str,
-        /// Why not.
+        /// Cause.
         #[source]
         source: Errno,
     },
     /// A client could not write the container's output.
-    #[error("write the container's output")]
+    #[error("cannot write the container's output")]
     Output(#[source] Errno),
-    /// Watching it failed.
-    #[error("watch the container's process")]
+    /// Watching the container failed.
+    #[error("cannot watch the container's process")]
     Watch(#[source] Errno),
 }

@@ -1,4 +1,4 @@
-//! Reading a log: its end, from a moment on, and what is added to it while it is read.
+//! Reader of a log: its end, entries since a time, and entries that are added while it reads.
 
 use crate::recorded::Entry;
 use crate::{MonitorError, Time};
@@ -12,27 +12,27 @@ use std::mem::MaybeUninit;
 use std::time::Duration;
 use tote_sys::Errno;
 
-/// What of a log is wanted.
+/// Selection of entries.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Query {
-    /// Only so many entries from the end, of those that are there.
+    /// Number of entries from the end of those that exist.
     pub tail: Option<u64>,
-    /// Nothing older.
+    /// Time before which entries are left out.
     pub since: Option<Time>,
-    /// Nothing newer, and no waiting longer than that.
+    /// Time after which entries are left out, and at which waiting ends.
     pub until: Option<Time>,
 }
 
-/// The longest line that is one of a log: every byte of an entry is written as six, and its attributes come on top.
+/// Longest line of a log in bytes: every byte of an entry may be escaped as six, and its attributes come on top.
 const LONGEST: usize = 256 * 1024;
 
-/// How much is read at once.
+/// Bytes of one read.
 const BLOCK: usize = 64 * 1024;
 
-/// What is written to a terminal, a file or a pipe; false when nobody wants more.
+/// Function that takes an entry; false if no more are wanted.
 type Taker<'a> = &'a mut dyn FnMut(&Entry<'_>) -> bool;
 
-/// A log to be read.
+/// Reader of a log.
 #[derive(Debug)]
 pub struct LogReader<'a> {
     dir: OwnedFd,
@@ -40,25 +40,25 @@ pub struct LogReader<'a> {
     query: Query,
 }
 
-/// One file of a log.
+/// File of a log.
 #[derive(Debug)]
 struct Part {
     file: File,
     inode: u64,
-    /// What was read and is no whole line yet.
+    /// Start of a line that is not complete yet.
     line: Vec<u8>,
-    /// Whether the line is too long to be one of a log; it is passed over.
+    /// True if the line is too long for a log; the rest of it is skipped.
     skips: bool,
 }
 
 impl<'a> LogReader<'a> {
-    /// For the log of that name in the directory.
+    /// Prepares to read the log of this name in the directory.
     #[must_use]
     pub fn new(dir: OwnedFd, name: &'a str, query: Query) -> Self {
         Self { dir, name, query }
     }
 
-    /// Gives what is there to `take`, oldest first.
+    /// Passes the existing entries to `take`, oldest first.
     ///
     /// # Errors
     /// [`MonitorError::Log`].
@@ -66,8 +66,8 @@ impl<'a> LogReader<'a> {
         self.present(take).map(drop).map_err(|source| self.failed(source))
     }
 
-    /// The same, and then what is added, until the log is closed. `watched` gives a connection to the container's
-    /// monitor as long as there is one: its end is when to look again.
+    /// Does [`LogReader::read`], and then passes entries that are added, until the log is closed. `watched` returns a
+    /// connection to the container's monitor while there is one: when the connection ends, the reader looks again.
     ///
     /// # Errors
     /// [`MonitorError::Log`].
@@ -92,7 +92,7 @@ impl<'a> LogReader<'a> {
         let place = format!("/proc/self/fd/{}", self.dir.as_raw_fd());
         let flags = WatchFlags::MODIFY | WatchFlags::CREATE | WatchFlags::MOVED_TO;
         inotify::add_watch(&notices, place.as_str(), flags)?;
-        // From here on nothing is missed: what comes after the last look is noticed.
+        // From here on no entry is missed: additions after the last read wake the reader.
         let mut connection = watched();
         let Some(mut part) = self.present(take)? else {
             return Ok(());
@@ -129,14 +129,14 @@ impl<'a> LogReader<'a> {
         if fds.get(1).is_some_and(|fd| !fd.revents().is_empty()) {
             return Ok(Woken::Monitor);
         }
-        // What they say does not matter: the files say it themselves.
+        // The notifications' contents do not matter: the reader looks at the files.
         let mut space = [MaybeUninit::uninit(); 4096];
         while matches!(rustix::io::read(notices, &mut space), Ok(([_, ..], _))) {}
         Ok(Woken::Log)
     }
 
-    /// Reads what is there; gives the newest file, for what is added to it. Nothing where there is no log, or when
-    /// nobody wants more.
+    /// Reads the existing entries; returns the newest file, to continue there. `None` if there is nothing to read, or
+    /// the taker wants no more entries.
     fn present(&self, take: Taker<'_>) -> Result<Option<Part>, Errno> {
         let mut parts = self.parts()?;
         if let Some(tail) = self.query.tail {
@@ -153,11 +153,11 @@ impl<'a> LogReader<'a> {
         Ok(None)
     }
 
-    /// Every file, the newest first. Each is opened before the older ones: what is put aside meanwhile is met again
-    /// under its next name, and not missed.
+    /// Opens every file, the newest first. Each is opened before the older ones: a file renamed meanwhile is found
+    /// again under its next name, and not missed.
     fn parts(&self) -> Result<Vec<Part>, Errno> {
         let mut parts = Vec::new();
-        // One may be missing for a moment: while it gets its next name.
+        // A file may be missing for a moment, while it gets its next name.
         let mut missing = 0;
         for number in 0.. {
             match self.open(number) {
@@ -191,10 +191,10 @@ impl<'a> LogReader<'a> {
         })
     }
 
-    /// Reads on, in the files that came after this one as well; false when nobody wants more.
+    /// Reads on, also in the files that follow this one; false if no more entries are wanted.
     fn advance(&self, part: &mut Part, take: Taker<'_>) -> Result<bool, Errno> {
         loop {
-            // Whether it was put aside is asked first: nothing is added to it after that.
+            // The check for rotation comes first: no entry is added to the file after that.
             let newer = self.after(part)?;
             if !part.read(&self.query, take)? {
                 return Ok(false);
@@ -206,7 +206,8 @@ impl<'a> LogReader<'a> {
         }
     }
 
-    /// The file that was begun when this one was put aside. Where this one is gone altogether, the oldest there is.
+    /// Opens the file that was begun when this one was rotated. If this one has been removed, the oldest existing
+    /// one.
     fn after(&self, part: &Part) -> Result<Option<Part>, Errno> {
         let current = statat(&self.dir, self.name, AtFlags::SYMLINK_NOFOLLOW);
         if current.is_ok_and(|current| current.st_ino == part.inode) {
@@ -219,7 +220,7 @@ impl<'a> LogReader<'a> {
     }
 }
 
-/// By what.
+/// Reason to go on.
 enum Woken {
     Log,
     Monitor,
@@ -227,7 +228,7 @@ enum Woken {
 }
 
 impl Part {
-    /// Gives every whole line up to the end; false when nobody wants more.
+    /// Passes on every complete line up to the end; false if no more entries are wanted.
     fn read(&mut self, query: &Query, take: Taker<'_>) -> Result<bool, Errno> {
         let mut block = vec![0; BLOCK];
         loop {
@@ -257,9 +258,9 @@ impl Part {
     }
 }
 
-/// Gives an entry where it is one that is wanted; false when none is any more.
+/// Passes an entry on if it is selected; false if no later entry can be.
 fn give(line: &[u8], query: &Query, take: Taker<'_>) -> bool {
-    // What is no entry is what a crash of the machine has left of one.
+    // A line that is not an entry is the remains of one after a crash of the machine.
     let Some(entry) = Entry::parse(line) else {
         return true;
     };
@@ -272,7 +273,7 @@ fn give(line: &[u8], query: &Query, take: Taker<'_>) -> bool {
     take(&entry)
 }
 
-/// Moves each file to where the last so many lines of all begin; the files are the newest first.
+/// Moves each file to the start of the last `tail` lines of them all; the files are the newest first.
 fn skip_to_tail(parts: &mut Vec<Part>, mut tail: u64) -> Result<(), Errno> {
     let io = |error: std::io::Error| Errno::from_io_error(&error).unwrap_or(Errno::IO);
     let mut needed = 0;
@@ -288,7 +289,7 @@ fn skip_to_tail(parts: &mut Vec<Part>, mut tail: u64) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Where the last lines begin; takes from `tail` as many as there are.
+/// Returns where the last lines begin; subtracts the number of lines found from `tail`.
 fn start_of_tail(file: &mut File, tail: &mut u64) -> std::io::Result<u64> {
     let mut end = file.seek(SeekFrom::End(0))?;
     if *tail == 0 {
@@ -302,7 +303,7 @@ fn start_of_tail(file: &mut File, tail: &mut u64) -> std::io::Result<u64> {
         file.seek(SeekFrom::Start(start))?;
         file.read_exact(block)?;
         for (place, _) in block.iter().enumerate().rev().filter(|(_, byte)| **byte == b'\n') {
-            // The last line's own end is none between two lines.
+            // The end of the last line does not separate two lines.
             if !std::mem::take(&mut last) {
                 *tail -= 1;
                 if *tail == 0 {
@@ -329,7 +330,7 @@ mod tests {
         rustix::fs::open(dir, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).unwrap()
     }
 
-    /// A log of which each file has two entries.
+    /// Makes a log whose files have two entries each.
     fn log(dir: &Path, max_files: u32) -> LogFile {
         let options = LogOptions {
             max_size: Some(100),
@@ -339,7 +340,7 @@ mod tests {
         LogFile::open(open(dir), "log.json", options).unwrap()
     }
 
-    /// Entry number n is of n seconds after 1970.
+    /// Writes entry number n with the time n seconds after 1970.
     fn write(log: &mut LogFile, number: u32) {
         log.write(&Line {
             bytes: number.to_string().as_bytes(),
@@ -403,7 +404,7 @@ mod tests {
         assert_eq!(read(dir.path(), Query::default()), [0, 0]);
     }
 
-    /// The writer waits for what it has written to be read before it writes on, so that only rotation can lose entries.
+    /// The writer waits until its entries have been read before it writes on, so that only rotation can lose entries.
     #[test]
     fn following_goes_on_in_the_next_file_and_ends_with_the_monitor() {
         for max_files in [1, 2, 5] {

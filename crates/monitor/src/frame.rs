@@ -1,35 +1,35 @@
-//! What is said on a container's socket.
+//! Messages on a container's socket.
 //!
-//! The socket keeps messages apart (`SOCK_SEQPACKET`), so a frame is one message: a letter, then what belongs to it, in
-//! the byte order of the machine.
+//! The socket keeps messages apart (`SOCK_SEQPACKET`), so a frame is one message: a letter, then its contents, in the
+//! byte order of the machine.
 //!
 //! ```text
 //! client   A mask [rows cols]   from now on this client has these streams; `wait` has none
 //!          I bytes              for the container's standard input
-//!          E                    no more of them
+//!          E                    end of that input
 //!          W rows cols          the size of the client's terminal
 //!          K                    to a command in the foreground: let a monitor watch the container
 //! monitor  O bytes              the container's standard output, or its terminal
 //!          R bytes              its standard error
-//!          X code [text]        it has ended; the text is for people
+//!          X code [text]        the container has ended; the text is for people
 //! ```
 
-/// The most bytes that follow the letter of `I`, `O` and `R`.
+/// Most bytes after the letter of `I`, `O` and `R`.
 pub const MOST: usize = 16 * 1024;
 
-/// Which streams a client has.
+/// Streams of a client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Streams {
-    /// It sends standard input.
+    /// True if it sends standard input.
     pub stdin: bool,
-    /// It gets standard output.
+    /// True if it gets standard output.
     pub stdout: bool,
-    /// It gets standard error.
+    /// True if it gets standard error.
     pub stderr: bool,
 }
 
 impl Streams {
-    /// All three.
+    /// All three streams.
     pub const ALL: Self = Self {
         stdin: true,
         stdout: true,
@@ -52,23 +52,23 @@ impl Streams {
 /// Rows and columns of a terminal.
 pub type Size = (u16, u16);
 
-/// What a client says.
+/// Message of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request<'a> {
-    /// It wants these streams, and has a terminal of that size.
+    /// The client wants these streams, and has a terminal of that size.
     Attach(Streams, Option<Size>),
-    /// For the container's standard input.
+    /// Bytes for the container's standard input.
     Input(&'a [u8]),
-    /// There is no more of it.
+    /// End of that input.
     EndOfInput,
-    /// Its terminal has another size now.
+    /// New size of the client's terminal.
     Resize(Size),
-    /// The container is to have a monitor; a command in the foreground closes the connection when that is done, or cannot be.
+    /// Asks for a monitor; a command in the foreground closes the connection when there is one, or cannot be.
     Monitor,
 }
 
 impl<'a> Request<'a> {
-    /// Reads one message; `None` for what is none of these.
+    /// Parses one message; `None` for an invalid one.
     #[must_use]
     pub fn parse(message: &'a [u8]) -> Option<Self> {
         match message.split_first()? {
@@ -84,7 +84,7 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// The beginning of the message, and what of the request follows it.
+    /// Returns the beginning of the message, and the part of the request that follows it.
     pub(crate) fn encode(self) -> (Head, &'a [u8]) {
         match self {
             Self::Attach(streams, None) => (Head::new(&[b'A', streams.mask()]), &[]),
@@ -112,19 +112,19 @@ fn parse_size(bytes: &[u8]) -> Option<Size> {
     }
 }
 
-/// What the monitor says.
+/// Message of the monitor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Report<'a> {
-    /// Of the container's standard output or its terminal.
+    /// Bytes of the container's standard output or its terminal.
     Stdout(&'a [u8]),
-    /// Of its standard error.
+    /// Bytes of its standard error.
     Stderr(&'a [u8]),
-    /// It has ended: docker's exit code, and one line for people or nothing.
+    /// The container has ended: docker's exit code, and one line for people or nothing.
     Ended(i32, &'a [u8]),
 }
 
 impl<'a> Report<'a> {
-    /// Reads one message; `None` for what is none of these.
+    /// Parses one message; `None` for an invalid one.
     #[must_use]
     pub fn parse(message: &'a [u8]) -> Option<Self> {
         match message.split_first()? {
@@ -137,7 +137,7 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// As [`Request::encode`].
+    /// Does the same as [`Request::encode`].
     pub(crate) fn encode(self) -> (Head, &'a [u8]) {
         match self {
             Self::Stdout(bytes) => (Head::new(b"O"), bytes),
@@ -150,7 +150,7 @@ impl<'a> Report<'a> {
     }
 }
 
-/// The letter of a message and the numbers behind it.
+/// Letter of a message and the numbers after it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Head {
     bytes: [u8; 6],

@@ -1,22 +1,22 @@
-//! The container's standard input, and the one message of a client that it has not taken yet.
+//! Standard input of the container, and the one message of a client that it has not taken yet.
 
 use crate::clients::INPUT;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ops::Range;
 use tote_sys::{Errno, Pages};
 
-/// Where input goes; without a descriptor it goes nowhere.
+/// Writer of input; without a descriptor the input is dropped.
 #[derive(Debug)]
 pub(crate) struct Input {
     fd: Option<OwnedFd>,
     pub(crate) buffer: Pages,
     pending: Range<usize>,
-    /// Whether it is to be closed after what is pending.
+    /// True if it has to be closed once the pending bytes are written.
     ends: bool,
 }
 
 impl Input {
-    /// The descriptor is made non-blocking.
+    /// Wraps a descriptor and makes it non-blocking.
     pub(crate) fn new(fd: Option<OwnedFd>) -> Result<Self, Errno> {
         if let Some(fd) = &fd {
             rustix::io::ioctl_fionbio(fd, true)?;
@@ -29,12 +29,12 @@ impl Input {
         })
     }
 
-    /// Whether a message more can be taken.
+    /// True if another message can be taken.
     pub(crate) fn has_room(&self) -> bool {
         self.pending.is_empty()
     }
 
-    /// What to wait for.
+    /// Returns what to wait for.
     pub(crate) fn wanted(&self) -> Option<BorrowedFd<'_>> {
         self.fd
             .as_ref()
@@ -42,20 +42,20 @@ impl Input {
             .map(AsFd::as_fd)
     }
 
-    /// So many bytes are in the buffer, behind its first.
+    /// Takes `length` bytes that are in the buffer, after its first one.
     pub(crate) fn take(&mut self, length: usize) {
         self.pending = 1..1 + length;
         self.flush();
     }
 
-    /// Writes what it takes.
+    /// Writes as much as the descriptor takes.
     pub(crate) fn flush(&mut self) {
         while let Some(fd) = self.fd.as_ref().filter(|_| !self.pending.is_empty()) {
             match rustix::io::write(fd, &self.buffer[self.pending.clone()]) {
                 Ok(length) => self.pending.start += length,
                 Err(Errno::AGAIN) => return,
                 Err(Errno::INTR) => {}
-                // Nobody reads it any more.
+                // The input has no reader any more.
                 Err(_) => self.fd = None,
             }
         }
@@ -71,7 +71,7 @@ impl Input {
         self.flush();
     }
 
-    /// Gives the buffer's memory back, where nothing is in it.
+    /// Gives the buffer's memory back if it is empty.
     pub(crate) fn rest(&mut self) {
         if self.pending.is_empty() {
             self.buffer.discard();

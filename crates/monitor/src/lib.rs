@@ -1,14 +1,15 @@
-//! The one process beside a container that nobody's terminal holds: what it does, and how it is spoken to.
+//! Process beside a container that is not tied to a terminal of a command: its work, and the protocol to talk to it.
 //!
-//! [`Monitor`] keeps the container's pipes or its terminal, writes its log, serves the clients that attach to it or wait
-//! for it, and learns of its end. It is a loop around one poll(2).
+//! [`Monitor`] holds the container's pipes or its terminal, writes its log, serves the clients that attach to it or
+//! wait for it, and learns of its end. It is a loop around one poll(2).
 //!
 //! Invariants:
-//! - It sleeps until something happens, and gives back a second later what memory that took.
-//! - Nothing that a client does or leaves undone hurts the container, nor the monitor; a client that does not read keeps
-//!   the container's output waiting, for ten seconds at most, unless it is the command that started it.
-//! - Nothing grows with what the container writes. What the disk does not take is lost and counted.
-//! - It decides no place and no policy: names, restarts, health and time limits are the caller's ([`Chores`]).
+//! - The monitor sleeps until something happens, and gives the memory for that back a second later.
+//! - Nothing that a client does or leaves undone hurts the container or the monitor; a client that does not read
+//!   keeps the container's output waiting, for ten seconds at most, unless it is the command that started it.
+//! - No buffer grows with the container's output. Entries that the disk does not take are lost and counted.
+//! - The crate decides neither places nor policy: names, restarts, health and time limits are the caller's
+//!   ([`Chores`]).
 
 mod attend;
 mod clients;

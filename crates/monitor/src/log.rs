@@ -1,4 +1,4 @@
-//! The file of a container's log, and its rotation: docker's json-file driver.
+//! Files of a container's log, and their rotation, as docker's json-file driver does it.
 
 use crate::MonitorError;
 use crate::entry::{Line, Sink, encode, encode_plain};
@@ -6,35 +6,37 @@ use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, Mode, OFlags, fstat, ftruncate, openat, renameat, unlinkat};
 use tote_sys::{Errno, Pages, best_effort};
 
-/// How much is collected before it is written.
+/// Bytes that are collected before a write.
 const COLLECTED: usize = 24 * 1024;
 
-/// The longest text that every entry carries along.
+/// Longest attributes text, which every entry carries, in bytes.
 const LONGEST_ATTRIBUTES: usize = 16 * 1024;
 
-/// Room for what is collected and one entry more, every byte of which is written as six. Only what is used is memory.
+/// Bytes of the buffer: room for collected entries and one more, every byte of which may be escaped as six. Unused
+/// pages take no memory.
 const ROOM: usize = COLLECTED + 6 * crate::output::LONGEST + LONGEST_ATTRIBUTES + 256;
 
-/// How an entry is written.
+/// Format of a log's entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LogFormat {
-    /// As docker's json-file driver does.
+    /// Format of docker's json-file driver.
     #[default]
     Json,
-    /// As podman's k8s-file driver does: time, stream, `F` or `P` for a part of a line, and the text. Has no attributes.
+    /// Format of podman's k8s-file driver: time, stream, `F` or `P` for a part of a line, and the text. Has no
+    /// attributes.
     Plain,
 }
 
-/// How much of a log is kept.
+/// Options of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogOptions {
-    /// The size in bytes from which a file is put aside before the next entry is written (`max-size`).
+    /// Size in bytes from which a file is rotated before the next entry is written (`max-size`).
     pub max_size: Option<u64>,
-    /// How many files there are, the current one among them (`max-file`); 0 counts as 1.
+    /// Number of files, the current one included (`max-file`); 0 counts as 1.
     pub max_files: u32,
-    /// What every entry says about its container (`labels`, `env`, `tag`): a JSON object.
+    /// Attributes of the container in every entry (`labels`, `env`, `tag`): a JSON object.
     pub attributes: Option<String>,
-    /// How each is written.
+    /// Format of the entries.
     pub format: LogFormat,
 }
 
@@ -49,10 +51,10 @@ impl Default for LogOptions {
     }
 }
 
-/// A log that is written to.
+/// Log that entries are written to.
 ///
-/// What a disk does not take is lost, and counted: the container does not wait for space, and nothing is collected for
-/// better times. A disk that is only slow holds the container up, as a slow reader of a pipe does.
+/// Entries that a disk does not take are lost, and counted: the container does not wait for space, and entries are
+/// not collected for later. A disk that is only slow holds the container up, as a slow reader of a pipe does.
 #[derive(Debug)]
 pub struct LogFile {
     dir: OwnedFd,
@@ -68,7 +70,7 @@ pub struct LogFile {
 }
 
 impl LogFile {
-    /// Opens the log of that name in the directory, new or to go on with.
+    /// Opens the log of this name in the directory, new or to be continued.
     ///
     /// # Errors
     /// [`MonitorError::Log`]; `E2BIG` for attributes of more than 16 KiB.
@@ -105,7 +107,7 @@ impl LogFile {
         Ok(())
     }
 
-    /// How many entries were lost so far because the disk did not take them.
+    /// Returns how many entries were lost so far because the disk did not take them.
     #[must_use]
     pub fn lost(&self) -> u64 {
         self.lost
@@ -138,13 +140,13 @@ impl LogFile {
             .is_some_and(|max| self.size.saturating_add(more as u64) >= max)
     }
 
-    /// Writes what is collected.
+    /// Writes the collected entries.
     pub(crate) fn flush(&mut self) {
         if self.filled == 0 {
             return;
         }
         if self.file.is_none() {
-            // Rotation had gone wrong; perhaps it is better now.
+            // The file could not be opened after a rotation; try again.
             best_effort(self.reopen(OFlags::empty()));
         }
         let entries = &self.buffer[..std::mem::take(&mut self.filled)];
@@ -152,7 +154,7 @@ impl LogFile {
         let (whole, rest) = if written == entries.len() {
             (written, &[][..])
         } else {
-            // An entry has one line end, its last byte.
+            // Each entry contains one line end, its last byte.
             let whole = entries[..written].iter().rposition(|byte| *byte == b'\n');
             let whole = whole.map_or(0, |at| at + 1);
             (whole, &entries[whole..])
@@ -165,7 +167,7 @@ impl LogFile {
         }
     }
 
-    /// As docker does it: the oldest goes, the others move up by one, and a new file is begun.
+    /// Rotates as docker does: the oldest file goes, the others move up by one, and a new file is begun.
     fn rotate(&mut self) {
         let files = self.options.max_files.max(1);
         let numbered = |number: u32| format!("{}.{number}", self.name);
@@ -183,7 +185,7 @@ impl LogFile {
             }
             best_effort(renameat(&self.dir, &self.name, &self.dir, numbered(1)));
         }
-        // Where it could not be put aside, it is begun anew: its size has a limit.
+        // A file that could not be renamed is truncated, because its size has a limit.
         best_effort(self.reopen(OFlags::TRUNC));
     }
 
@@ -193,7 +195,7 @@ impl LogFile {
     }
 }
 
-/// How much of it the file took.
+/// Writes as much as the file takes; returns the number of bytes.
 fn write_all(file: &OwnedFd, bytes: &[u8]) -> usize {
     let mut written = 0;
     while written < bytes.len() {
@@ -206,7 +208,7 @@ fn write_all(file: &OwnedFd, bytes: &[u8]) -> usize {
     written
 }
 
-/// The free end of the buffer, which has room for an entry of any length.
+/// Free end of the buffer, which has room for an entry of any length.
 struct End<'a> {
     buffer: &'a mut [u8],
     filled: &'a mut usize,

@@ -1,4 +1,4 @@
-//! The monitor as its caller sees it.
+//! Interface of the monitor.
 
 use crate::MonitorError;
 use crate::clients::{Client, Clients};
@@ -12,50 +12,51 @@ use rustix::process::Signal;
 use std::time::{Duration, Instant};
 use tote_sys::{ExitStatus, Footprint, Guardian, SignalFd, SignalSet};
 
-/// How a monitor behaves.
+/// Settings of a monitor.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// The signal that asks the container to end, sent when this process is asked to.
+    /// Signal that asks the container to end, sent when this process is asked to.
     pub stop_signal: i32,
-    /// How long after that it is killed; never without.
+    /// Time after that until it is killed; `None` for never.
     pub stop_timeout: Option<Duration>,
-    /// Whether standard input ends with the first client that has sent some, docker's `StdinOnce`.
+    /// True if standard input ends with the first client that has sent some, docker's `StdinOnce`.
     pub stdin_once: bool,
-    /// How long a client may keep the container's output waiting, or stay silent after it has connected: [`PATIENCE`].
+    /// Time for which a client may keep the container's output waiting, or stay silent after it has connected:
+    /// [`PATIENCE`].
     pub patience: Duration,
 }
 
-/// What is reasonable for [`Settings::patience`].
+/// Reasonable value of [`Settings::patience`].
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What is watched: the parent's ends of a container whose program runs, or is about to.
+/// Container to watch: the parent's ends of it; its program runs, or is about to.
 #[derive(Debug)]
 pub struct Container<'a> {
-    /// Its first process.
+    /// Pidfd of its first process.
     pub pidfd: BorrowedFd<'a>,
-    /// The parent of that, where this process is not.
+    /// Parent of that process, where this process is not the parent.
     pub guardian: Option<&'a Guardian>,
-    /// The writing end of its standard input.
+    /// Writing end of its standard input.
     pub stdin: Option<OwnedFd>,
-    /// The reading end of its standard output.
+    /// Reading end of its standard output.
     pub stdout: Option<OwnedFd>,
-    /// The reading end of its standard error.
+    /// Reading end of its standard error.
     pub stderr: Option<OwnedFd>,
-    /// The master of its terminal, in place of the three.
+    /// Master of its terminal, in place of the three.
     pub console: Option<OwnedFd>,
 }
 
-/// How it ended.
+/// Way in which a container ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// By itself, with this code.
+    /// Ended by itself, with this code.
     Code(i32),
-    /// By a signal.
+    /// Killed by a signal.
     Signal(i32),
 }
 
 impl Exit {
-    /// docker's exit code.
+    /// Returns docker's exit code.
     #[must_use]
     pub fn code(self) -> i32 {
         match self {
@@ -74,64 +75,65 @@ impl From<ExitStatus> for Exit {
     }
 }
 
-/// The end of a container.
+/// End of a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ended {
-    /// How.
+    /// Exit status.
     pub exit: Exit,
-    /// Whether this process was asked to end it, by SIGTERM or SIGINT.
+    /// True if this process was asked to end it, by SIGTERM or SIGINT.
     pub asked_to_stop: bool,
-    /// Entries of the log that the disk did not take, since the log was opened.
+    /// Number of entries of the log that the disk did not take, since the log was opened.
     pub lost_entries: u64,
 }
 
-/// Whether the container may live on.
+/// Decision whether the container may live on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It may.
+    /// The container may live on.
     Live,
-    /// It is killed; where there is none, waiting is over. Why is for the caller to remember.
+    /// The container is killed; without one, waiting is over. The caller remembers the reason.
     Kill,
 }
 
-/// What the caller does while the monitor waits: time limits, health checks. None of it may block for long.
+/// Work of the caller while the monitor waits: time limits, health checks. No method may block for long.
 pub trait Chores {
-    /// When it wants to be called next.
+    /// Returns when it wants to be called next.
     fn due(&self) -> Option<Instant> {
         None
     }
 
-    /// Descriptors for whose readability it wants to be called.
+    /// Returns descriptors for whose readability it wants to be called.
     fn waits_for(&self) -> [Option<BorrowedFd<'_>>; 2] {
         [None; 2]
     }
 
-    /// Called when either has happened.
+    /// Called when the time has come or a descriptor is readable.
     fn perform(&mut self, now: Instant) -> Verdict {
         let _ = now;
         Verdict::Live
     }
 
-    /// This process was asked to end: the container's stop signal follows.
+    /// Called when this process was asked to end: the container's stop signal follows.
     fn asked_to_stop(&mut self) {}
 }
 
-/// Nothing.
+/// No work.
 impl Chores for () {}
 
-/// A container's monitor. It outlives the container's runs: clients that come in between wait for the next.
+/// Monitor of a container. It outlives the container's runs: clients that come in between wait for the next.
 #[derive(Debug)]
 pub struct Monitor {
     pub(crate) signals: SignalFd,
     pub(crate) clients: Clients,
     pub(crate) log: Option<LogFile>,
     pub(crate) settings: Settings,
-    /// Looked at when there is time for it.
+    /// Measured when there is time for it.
     pub(crate) footprint: Option<Footprint>,
 }
 
 impl Monitor {
-    /// From here on SIGTERM and SIGINT are kept for the loop; before the container is made, so that none is lost.
+    /// Keeps SIGTERM and SIGINT for the loop from here on; called before the container is made, so that no signal is
+    /// lost.
     ///
     /// # Errors
     /// [`MonitorError::Prepare`].
@@ -153,7 +155,7 @@ impl Monitor {
     }
 
     /// Takes a client that is connected already and gets everything from the start: the command that starts the
-    /// container in the foreground. What it does not read keeps the container waiting, as a pipe would.
+    /// container in the foreground. If it does not read, the container waits, as with a pipe.
     ///
     /// # Errors
     /// [`MonitorError::Prepare`].
@@ -166,7 +168,7 @@ impl Monitor {
         Ok(())
     }
 
-    /// Takes those who wait at the door of the command that has watched the container before.
+    /// Takes the clients that wait at the socket of the command that has watched the container before.
     ///
     /// # Errors
     /// [`MonitorError::Prepare`].
@@ -184,10 +186,10 @@ impl Monitor {
     }
 
     /// Watches a container until it has ended. It is reaped then, and the last of its output is in the log and with
-    /// the clients; that it has ended they do not know yet.
+    /// the clients, which have not been told about the end yet.
     ///
     /// # Errors
-    /// [`MonitorError`]; the container may run still.
+    /// [`MonitorError`]; the container may still be running.
     pub fn watch(
         &mut self,
         container: Container<'_>,
@@ -196,7 +198,7 @@ impl Monitor {
         Watch::new(self, Some(container))?.through_its_end(chores)
     }
 
-    /// Waits for a moment, as before a restart. Gives false when this process is asked to end before.
+    /// Waits for a moment, as before a restart; false if this process was asked to end before.
     ///
     /// # Errors
     /// [`MonitorError::Watch`].
@@ -204,8 +206,8 @@ impl Monitor {
         Watch::new(self, None)?.until(moment, chores)
     }
 
-    /// Tells all clients that the container has ended, and closes their connections. After its end is written down:
-    /// who hears of it may look.
+    /// Tells all clients that the container has ended, and closes their connections. Call it after the end has been
+    /// recorded: clients may look at the record at once.
     pub fn farewell(&mut self, code: i32, text: &str) {
         self.clients.farewell(code, text);
     }

@@ -1,4 +1,4 @@
-//! One of the container's output streams: read once, sent to the clients, and cut into entries of the log.
+//! Output stream of the container: read once, sent to the clients, and cut into entries of the log.
 
 use crate::entry::Line;
 use crate::log::LogFile;
@@ -7,10 +7,10 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ops::Range;
 use tote_sys::{Errno, Pages};
 
-/// The longest entry of a log, in bytes of output; docker's.
+/// Longest entry of a log, in bytes of output; docker's limit.
 pub(crate) const LONGEST: usize = 16 * 1024;
 
-/// Which stream it is.
+/// Kind of stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Standard output, or a terminal.
@@ -28,22 +28,22 @@ impl Kind {
     }
 }
 
-/// A stream and the last of what was read of it.
+/// Stream with the last bytes that were read from it.
 #[derive(Debug)]
 pub(crate) struct Output {
     pub(crate) kind: Kind,
     fd: Option<OwnedFd>,
     buffer: Pages,
-    /// What of the buffer is no entry yet.
+    /// Range of the buffer that is not in an entry yet.
     unlogged: Range<usize>,
-    /// What was read last, as long as a client has not got it.
+    /// Range that was read last, as long as a client has not received it.
     chunk: Range<usize>,
-    /// When the first entry of a line was made that is longer than one.
+    /// Time of the first entry of a line that is longer than one entry.
     begun: Option<Time>,
 }
 
 impl Output {
-    /// The descriptor is made non-blocking.
+    /// Wraps a descriptor and makes it non-blocking.
     pub(crate) fn new(kind: Kind, fd: OwnedFd) -> Result<Self, Errno> {
         rustix::io::ioctl_fionbio(&fd, true)?;
         Ok(Self {
@@ -56,7 +56,7 @@ impl Output {
         })
     }
 
-    /// What to wait for: nothing while somebody has not got the last chunk.
+    /// Returns what to wait for: nothing while a client has not received the last chunk.
     pub(crate) fn wanted(&self) -> Option<BorrowedFd<'_>> {
         self.fd
             .as_ref()
@@ -64,7 +64,7 @@ impl Output {
             .map(AsFd::as_fd)
     }
 
-    /// How much may be waiting in it at most.
+    /// Returns how many bytes may be waiting in it at most.
     pub(crate) fn capacity(&self) -> usize {
         let pipe = self
             .fd
@@ -73,7 +73,7 @@ impl Output {
         pipe.unwrap_or(64 * 1024)
     }
 
-    /// Reads once, when the last chunk has been given up. Whether anything came.
+    /// Reads once, after the last chunk has been released. True if anything came.
     pub(crate) fn read(&mut self, log: Option<&mut LogFile>) -> bool {
         let Some(fd) = &self.fd else { return false };
         if self.unlogged.start > 0 {
@@ -89,7 +89,7 @@ impl Output {
                 self.cut(log);
                 true
             }
-            // Its end, or EIO of a terminal that nobody has open.
+            // This is the end, or EIO of a terminal that no process has open.
             Ok(_) | Err(_) => {
                 self.close(log);
                 false
@@ -97,17 +97,17 @@ impl Output {
         }
     }
 
-    /// What was read last.
+    /// Returns the bytes read last.
     pub(crate) fn chunk(&self) -> &[u8] {
         &self.buffer[self.chunk.clone()]
     }
 
-    /// Everybody has got the chunk.
+    /// Releases the chunk, which all clients have received.
     pub(crate) fn release(&mut self) {
         self.chunk = 0..0;
     }
 
-    /// Makes entries of what is there: of lines, and of a whole buffer without a line's end.
+    /// Makes entries of the unlogged bytes: of lines, and of a full buffer without a line's end.
     fn cut(&mut self, log: Option<&mut LogFile>) {
         let Some(log) = log else {
             self.unlogged = 0..0;
@@ -146,7 +146,7 @@ impl Output {
         self.unlogged = 0..0;
     }
 
-    /// Nothing more comes.
+    /// Closes the stream and logs the rest.
     pub(crate) fn close(&mut self, log: Option<&mut LogFile>) {
         self.fd = None;
         if let Some(log) = log.filter(|_| !self.unlogged.is_empty()) {
@@ -154,7 +154,7 @@ impl Output {
         }
     }
 
-    /// Gives the buffer's memory back, where nothing is in it.
+    /// Gives the buffer's memory back if it is empty.
     pub(crate) fn rest(&mut self) {
         if self.unlogged.is_empty() && self.chunk.is_empty() {
             self.buffer.discard();

@@ -1,11 +1,11 @@
-//! An entry of a log as it is read.
+//! Entries of a log as they are read.
 
 use crate::Time;
 use serde::Deserialize;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// Which stream an entry is of.
+/// Stream of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stream {
     /// Standard output, or a terminal.
@@ -14,16 +14,16 @@ pub enum Stream {
     Stderr,
 }
 
-/// What a container has written, up to the end of a line or 16 KiB of it.
+/// Entry: output of a container, up to the end of a line or 16 KiB of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry<'a> {
-    /// With the line's end, where it has one.
+    /// Text, with the line's end if there is one.
     pub text: Cow<'a, str>,
-    /// Where it was written.
+    /// Stream that it was written to.
     pub stream: Stream,
-    /// When.
+    /// Time of the entry.
     pub time: Time,
-    /// What was asked to be said about the container.
+    /// Attributes of the container that its log options asked for.
     pub attributes: BTreeMap<String, String>,
 }
 
@@ -40,7 +40,7 @@ struct Written<'a> {
 }
 
 impl<'a> Entry<'a> {
-    /// Reads a line of a log; `None` for what is no entry.
+    /// Parses a line of a log; `None` if it is not an entry.
     #[must_use]
     pub fn parse(line: &'a [u8]) -> Option<Self> {
         if line.first() != Some(&b'{') {
@@ -58,7 +58,7 @@ impl<'a> Entry<'a> {
         })
     }
 
-    /// The same, for whoever keeps it longer than the line that it was read from.
+    /// Converts it to an entry that does not borrow from the line.
     #[must_use]
     pub fn into_owned(self) -> Entry<'static> {
         Entry {
@@ -69,7 +69,7 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// What the k8s-file driver has written.
+    /// Parses an entry of the k8s-file driver.
     fn parse_plain(line: &'a [u8]) -> Option<Self> {
         let line = line.strip_suffix(b"\n").unwrap_or(line);
         let mut fields = line.splitn(4, |byte| *byte == b' ');
@@ -93,7 +93,7 @@ impl<'a> Entry<'a> {
         })
     }
 
-    /// The attributes as docker shows them: `key=value,key=value`, each as in a URL's query.
+    /// Returns the attributes as docker shows them: `key=value,key=value`, each escaped as in a URL's query.
     #[must_use]
     pub fn details(&self) -> String {
         let escaped = |(key, value): (&String, &String)| format!("{}={}", escape(key), escape(value));
@@ -102,7 +102,7 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// As url.QueryEscape of Go.
+/// Escapes like Go's url.QueryEscape.
 fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for byte in text.bytes() {
@@ -172,7 +172,7 @@ mod tests {
             );
         }
         assert!(line.starts_with(b"2024-02-29T00:00:00.120000000Z stderr F "));
-        // podman's, which has the local time.
+        // podman writes the local time.
         let entry = Entry::parse(b"2026-01-02T03:04:05.600000000+01:00 stdout F x\n").unwrap();
         assert_eq!((&*entry.text, entry.stream), ("x\n", Stream::Stdout));
         for line in [

@@ -1,4 +1,4 @@
-//! A container's socket: bound in its directory, and connected to from there.
+//! Socket of a container: bound in its directory, and connected to from there.
 
 use crate::clients::farewell;
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -6,15 +6,16 @@ use rustix::fs::{AtFlags, Mode, fchmod, unlinkat};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use tote_sys::Errno;
 
-/// How many may wait to be accepted; the kernel's own limit is `net.core.somaxconn`.
+/// Number of clients that may wait to be accepted; the kernel's own limit is `net.core.somaxconn`.
 const BACKLOG: i32 = 4096;
 
-/// A socket that listens. It does so until it is dropped; its name stays.
+/// A socket that listens until it is dropped; its name stays.
 #[derive(Debug)]
 pub struct Listener(OwnedFd);
 
 impl Listener {
-    /// Binds it to that name in the directory, in place of one that a killed process left. Only its owner may connect.
+    /// Binds a socket to this name in the directory, in place of one that a killed process left. Only its owner may
+    /// connect.
     ///
     /// # Errors
     /// bind(2)'s.
@@ -24,17 +25,17 @@ impl Listener {
             Err(errno) => return Err(errno),
         }
         let socket = socket(SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)?;
-        // unix(7): the mode of what bind(2) makes is the socket's own.
+        // unix(7): bind(2) gives the new file the socket's own mode.
         fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
         rustix::net::bind(&socket, &address(dir, name)?)?;
         rustix::net::listen(&socket, BACKLOG)?;
         Ok(Self(socket))
     }
 
-    /// The next who waits, if any.
+    /// Returns the next waiting client, if any.
     ///
     /// # Errors
-    /// accept(2)'s, as `EMFILE`.
+    /// accept(2)'s, such as `EMFILE`.
     pub(crate) fn accept(&self) -> Result<Option<OwnedFd>, Errno> {
         match rustix::net::accept_with(&self.0, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
             Ok(socket) => Ok(Some(socket)),
@@ -43,7 +44,7 @@ impl Listener {
         }
     }
 
-    /// Tells everybody who waits that the container has ended: for one that nobody could attach to.
+    /// Tells all waiting clients that the container has ended, which no client could attach to.
     pub fn farewell(self, code: i32, text: &str) {
         for _ in 0..BACKLOG {
             match self.accept() {
@@ -60,17 +61,17 @@ impl AsFd for Listener {
     }
 }
 
-/// Connects to the socket of that name in the directory.
+/// Connects to the socket of this name in the directory.
 ///
 /// # Errors
-/// connect(2)'s: `ENOENT` and `ECONNREFUSED` when nobody watches the container.
+/// connect(2)'s: `ENOENT` and `ECONNREFUSED` if no process watches the container.
 pub fn connect(dir: BorrowedFd<'_>, name: &str) -> Result<OwnedFd, Errno> {
     let socket = socket(SocketFlags::CLOEXEC)?;
     rustix::net::connect(&socket, &address(dir, name)?)?;
     Ok(socket)
 }
 
-/// Two ends that are connected already: one for [`crate::Monitor::adopt`], one for the client.
+/// Makes two connected ends: one for [`crate::Monitor::adopt`], one for the client.
 ///
 /// # Errors
 /// socketpair(2)'s.
@@ -87,7 +88,8 @@ fn socket(flags: SocketFlags) -> Result<OwnedFd, Errno> {
     rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
 }
 
-/// By way of the descriptor: the directory's own path may be longer than the 107 bytes that an address takes.
+/// Makes the address by way of the descriptor: the directory's own path may be longer than the 107 bytes that an
+/// address takes.
 fn address(dir: BorrowedFd<'_>, name: &str) -> Result<SocketAddrUnix, Errno> {
     SocketAddrUnix::new(format!("/proc/self/fd/{}/{name}", dir.as_raw_fd()))
 }

@@ -1,4 +1,4 @@
-//! Containers here are shells: what is watched is a process and its pipes.
+//! Tests of the monitor, with shells and their pipes as containers.
 
 use crate::{
     Chores, Connection, Container, Ended, Exit, Listener, LogFile, LogOptions, Monitor, PATIENCE, Report,
@@ -42,11 +42,11 @@ impl Scene {
         }
     }
 
-    /// A client that was there from the start, not trusted more than others.
+    /// Makes a client that is there from the start, but is not trusted.
     fn client(&mut self, streams: Streams) -> Connection {
         let connection = Connection::new(self.connect()).unwrap();
         connection.say(Request::Attach(streams, None)).unwrap();
-        // Heard before the container is there.
+        // The monitor reads its request before the container exists.
         let soon = Instant::now() + Duration::from_millis(20);
         assert!(self.monitor.wait_until(soon, &mut ()).unwrap());
         connection
@@ -103,7 +103,7 @@ fn open(dir: &TempDir) -> OwnedFd {
     rustix::fs::open(dir.path(), OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).unwrap()
 }
 
-/// Everything up to the end: standard output, standard error, exit code.
+/// Reads everything up to the end: standard output, standard error, exit code.
 fn all(mut client: Connection) -> (Vec<u8>, Vec<u8>, Option<i32>) {
     let (mut stdout, mut stderr, mut code) = (Vec::new(), Vec::new(), None);
     while let Some(report) = client.hear().unwrap() {
@@ -233,7 +233,7 @@ fn the_one_that_started_it_gets_everything_however_slow_it_is() {
         }
         if slow > 0 {
             slow -= 1;
-            // Longer than the others' patience.
+            // This is longer than the patience with other clients.
             rustix::event::poll(
                 &mut [],
                 Timespec::try_from(Duration::from_millis(100)).ok().as_ref(),
@@ -250,7 +250,7 @@ fn what_is_left_at_the_end_needs_nobody_to_read_it() {
     let mut scene = Scene::new(SETTINGS);
     let (theirs, ours) = pair().unwrap();
     scene.monitor.adopt(theirs, OUTPUT).unwrap();
-    // More than its socket takes while it runs, so that the pipes are full when it ends.
+    // The output is more than the socket takes while the container runs, so the pipes are full when it ends.
     let script = "head -c 100000 /dev/zero; head -c 60000 /dev/zero >&2";
     let begin = Instant::now();
     let (ended, _) = scene.run(script).end();
@@ -329,7 +329,7 @@ fn who_says_nothing_makes_room_for_others() {
     drop(run.end());
 }
 
-/// Kills at a moment.
+/// Kills the container at a moment.
 struct Limit(Option<Instant>);
 
 impl Chores for Limit {
@@ -392,13 +392,13 @@ fn in_between_two_runs_clients_wait() {
     drop(run.end());
 }
 
-/// Processor time of this thread so far.
+/// Returns the processor time of this thread so far.
 fn processor_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::try_from(time).unwrap()
 }
 
-/// Poll(2) says all the time that a closed connection is closed: nobody may wait for that while its input has no room.
+/// poll(2) reports a closed connection all the time, so the monitor must not poll it while its input has no room.
 #[test]
 fn the_monitor_sleeps_while_nothing_happens() {
     let mut scene = Scene::new(SETTINGS);

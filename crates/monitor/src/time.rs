@@ -1,26 +1,26 @@
-//! Moments as docker's logs have them: RFC 3339 in UTC, with nanoseconds as far as they are not zero.
+//! Times as in docker's logs: RFC 3339 in UTC, with nanoseconds without trailing zeros.
 
 use rustix::time::{ClockId, clock_gettime};
 use tote_calendar::Civil;
 
 const NANOS: i128 = 1_000_000_000;
 
-/// Nanoseconds since 1970.
+/// Time in nanoseconds since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(pub i128);
 
-/// The longest text of a time: `2026-11-21T16:42:02.123456789Z`.
+/// Length of the longest text of a time: `2026-11-21T16:42:02.123456789Z`.
 const LONGEST: usize = 30;
 
 impl Time {
-    /// The wall clock's.
+    /// Returns the time of the wall clock.
     #[must_use]
     pub fn now() -> Self {
         let now = clock_gettime(ClockId::Realtime);
         Self(i128::from(now.tv_sec) * NANOS + i128::from(now.tv_nsec))
     }
 
-    /// Its text, without allocation. A moment before 1970 or after 9999 is the nearest of the years between.
+    /// Returns the text, without allocation. Times before 1970 or after 9999 are clamped to those years.
     #[must_use]
     pub fn text(self) -> TimeText {
         let mut text = self.long_text();
@@ -28,7 +28,7 @@ impl Time {
         text
     }
 
-    /// The same, always with nine digits behind the point.
+    /// Returns the text, always with nine digits after the point.
     #[must_use]
     pub fn long_text(self) -> TimeText {
         let nanos = self.0.clamp(0, 253_402_300_800 * NANOS - 1);
@@ -49,7 +49,7 @@ impl Time {
     }
 }
 
-/// The text of a [`Time`].
+/// Text of a [`Time`].
 #[derive(Clone, Copy, Debug)]
 pub struct TimeText {
     bytes: [u8; LONGEST],
@@ -64,7 +64,7 @@ impl TimeText {
         }
     }
 
-    /// Takes the zeros at the end of the fraction away, and the point with the last of them.
+    /// Removes the zeros at the end of the fraction, and the point if nothing is left after it.
     fn trim(&mut self) {
         let mut end = LONGEST - 1;
         while self.bytes[end - 1] == b'0' && end > 20 {
@@ -77,7 +77,7 @@ impl TimeText {
         self.length = end + 1;
     }
 
-    /// ASCII.
+    /// Returns the text as ASCII bytes.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..self.length]

@@ -13,10 +13,10 @@ use rustix::termios::{Winsize, tcsetwinsize};
 use std::time::{Duration, Instant};
 use tote_sys::{Errno, ExitStatus, Footprint, Guardian, best_effort};
 
-/// How long after the last byte the buffers are given back.
+/// Time after the last byte until the buffers are given back.
 const QUIET: Duration = Duration::from_secs(1);
 
-/// The container's ends, while it runs.
+/// Descriptors of the container, while it runs.
 struct Running<'a> {
     pidfd: BorrowedFd<'a>,
     guardian: Option<&'a Guardian>,
@@ -49,7 +49,7 @@ impl<'a> Running<'a> {
     }
 }
 
-/// What poll(2) said.
+/// Result of poll(2).
 #[derive(Default)]
 struct Ready {
     signal: bool,
@@ -60,16 +60,16 @@ struct Ready {
     outputs: [bool; 2],
 }
 
-/// One wait of the monitor: for a container's end, or for a moment in which there is none.
+/// Wait of the monitor: for a container's end, or for a moment without a container.
 pub(crate) struct Watch<'m, 'a> {
     monitor: &'m mut Monitor,
     running: Option<Running<'a>>,
-    /// What poll(2) said of each client, in order.
+    /// Events of each client from poll(2), in order.
     heard: [PollFlags; MOST_CLIENTS],
     asked_to_stop: bool,
     kill_at: Option<Instant>,
     rest_at: Option<Instant>,
-    /// Whether everything was given back that is not needed while nothing happens.
+    /// True if everything was given back that is not needed while nothing happens.
     rests: bool,
 }
 
@@ -93,7 +93,8 @@ impl<'m, 'a> Watch<'m, 'a> {
         })
     }
 
-    /// Until the container has ended. It is reaped then, and the last of its output is in the log and with the clients.
+    /// Waits until the container has ended. It is reaped then, and the last of its output is in the log and with the
+    /// clients.
     pub(crate) fn through_its_end(mut self, chores: &mut dyn Chores) -> Result<Ended, MonitorError> {
         loop {
             let ready = self.wait(chores, None)?;
@@ -113,7 +114,7 @@ impl<'m, 'a> Watch<'m, 'a> {
         })
     }
 
-    /// Until that moment, or until somebody asks this process to end. Whether the moment has come.
+    /// Waits until that moment, or until this process is asked to end. True if the moment has come.
     pub(crate) fn until(mut self, moment: Instant, chores: &mut dyn Chores) -> Result<bool, MonitorError> {
         while Instant::now() < moment {
             let ready = self.wait(chores, Some(moment))?;
@@ -124,7 +125,7 @@ impl<'m, 'a> Watch<'m, 'a> {
         Ok(true)
     }
 
-    /// Does what there is to do, the end of the container excepted. Whether the caller wants to wait no longer.
+    /// Handles all events except the end of the container. True if the caller's chores end the wait.
     fn step(&mut self, ready: &Ready, chores: &mut dyn Chores) -> Result<bool, MonitorError> {
         let now = Instant::now();
         if ready.signal {
@@ -169,7 +170,7 @@ impl<'m, 'a> Watch<'m, 'a> {
             (output(0).and_then(Output::wanted), PollFlags::IN),
             (output(1).and_then(Output::wanted), PollFlags::IN),
         ];
-        // A place that is not used is not given to poll(2); what fills it up has no meaning.
+        // Unused places are not passed to poll(2); the values in them have no meaning.
         let mut fds: [_; 8 + MOST_CLIENTS] =
             std::array::from_fn(|_| PollFd::from_borrowed_fd(signals.as_fd(), PollFlags::empty()));
         let room = running.is_some_and(|running| running.input.has_room());
@@ -234,7 +235,7 @@ impl<'m, 'a> Watch<'m, 'a> {
 
     fn signal(&self, signo: i32) {
         if let Some(running) = &self.running {
-            // One that has just ended needs no signal.
+            // A process that has just ended needs no signal.
             best_effort(tote_sys::send_signal(running.pidfd, signo));
         }
     }
@@ -257,7 +258,7 @@ impl<'m, 'a> Watch<'m, 'a> {
         if let Some(running) = self.running.as_mut().filter(|_| ready.input) {
             running.input.flush();
         }
-        // From the last on: removing one puts the last in its place.
+        // The order is from the last to the first, because removing a client moves the last one to its place.
         for place in (0..self.monitor.clients.len()).rev() {
             let flags = self.heard[place];
             if flags.intersects(PollFlags::HUP | PollFlags::ERR) {
@@ -310,7 +311,7 @@ impl<'m, 'a> Watch<'m, 'a> {
         }
     }
 
-    /// docker's `StdinOnce`: what the first client leaves is the end. A terminal has no end of input.
+    /// Ends input after the first client, docker's `StdinOnce`. The input of a terminal has no end.
     fn end_input(&mut self) {
         if let Some(running) = self
             .running
@@ -334,7 +335,7 @@ impl<'m, 'a> Watch<'m, 'a> {
         }
     }
 
-    /// Gives back what memory nothing is in.
+    /// Gives the memory of empty buffers back.
     fn rest(&mut self) {
         if let Some(running) = &mut self.running {
             running.outputs.iter_mut().flatten().for_each(Output::rest);
@@ -349,7 +350,7 @@ impl<'m, 'a> Watch<'m, 'a> {
         self.rests = true;
     }
 
-    /// Takes over what is left in the container's pipes. Whoever has not taken it in a while does without.
+    /// Passes on the rest in the container's pipes. A client that does not take it within its patience is cut off.
     fn drain(&mut self) {
         let Some(running) = &mut self.running else { return };
         let Monitor {
@@ -381,7 +382,8 @@ impl<'m, 'a> Watch<'m, 'a> {
     }
 }
 
-/// Waits until somebody who has not got all takes more, or is gone; drops them when that moment has come.
+/// Waits until a client that has not received everything takes more, or is gone; drops such clients when that moment
+/// has come.
 fn wait_for(clients: &mut Clients, until: Instant) {
     let left = until.saturating_duration_since(Instant::now());
     let mut fds: Vec<_> = clients.owed_fds().collect();

@@ -1,10 +1,10 @@
-//! Moments as docker's users write them: `--since` and `--until`.
+//! Times as docker's users write them: `--since` and `--until`.
 
 use crate::Time;
 
 const NANOS: i128 = 1_000_000_000;
 
-/// What is no moment.
+/// Error for a text that is not a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "not a time: give a duration before now such as 10m or 1h30m, seconds since 1970, \
@@ -13,8 +13,8 @@ const NANOS: i128 = 1_000_000_000;
 pub struct BadTime;
 
 impl Time {
-    /// Reads a duration before `now` as Go writes it, a date with or without a time of day as of RFC 3339, or seconds
-    /// since 1970. A date without a zone is in that of `offset` seconds east of UTC.
+    /// Parses a duration before `now` as Go writes it, a date with or without a time of day as of RFC 3339, or
+    /// seconds since 1970. A date without a zone is in the zone `offset` seconds east of UTC.
     ///
     /// # Errors
     /// [`BadTime`].
@@ -28,14 +28,14 @@ impl Time {
             .ok_or(BadTime)
     }
 
-    /// Reads what [`Time::text`] writes, and the same with another offset than `Z`.
+    /// Parses what [`Time::text`] writes, and the same with another offset than `Z`.
     #[must_use]
     pub fn from_rfc3339(text: &str) -> Option<Self> {
         date(text, 0).map(Self)
     }
 }
 
-/// Digits, with a point among them or not, as a number of nanoseconds where they count `unit` of them.
+/// Parses digits with or without a point as a number of `unit`s; returns nanoseconds.
 fn decimal(text: &str, unit: i128) -> Option<i128> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     if whole.is_empty() && fraction.is_empty() {
@@ -54,7 +54,7 @@ fn decimal(text: &str, unit: i128) -> Option<i128> {
     Some(nanos)
 }
 
-/// As time.ParseDuration of Go: `-1.5h`, `300ms`, `2h45m`.
+/// Parses like Go's time.ParseDuration: `-1.5h`, `300ms`, `2h45m`.
 fn duration(text: &str) -> Option<i128> {
     let (sign, mut rest) = match text.as_bytes().first()? {
         b'-' => (-1, &text[1..]),
@@ -87,7 +87,7 @@ fn duration(text: &str) -> Option<i128> {
     }
 }
 
-/// `1763743322`, `1763743322.5`.
+/// Parses `1763743322`, `1763743322.5`.
 fn seconds(text: &str) -> Option<i128> {
     match text.strip_prefix('-') {
         Some(text) => decimal(text, NANOS).map(|nanos| -nanos),
@@ -95,7 +95,7 @@ fn seconds(text: &str) -> Option<i128> {
     }
 }
 
-/// `2026-11-21`, `2026-11-21Z`, `2026-11-21T16`, `…T16:42`, `…T16:42:02.5`, each with a zone or without one.
+/// Parses `2026-11-21`, `2026-11-21Z`, `2026-11-21T16`, `…T16:42`, `…T16:42:02.5`, each with a zone or without one.
 fn date(text: &str, offset: i32) -> Option<i128> {
     let (day, rest) = text.split_at_checked(10)?;
     let day = day.as_bytes();
@@ -164,7 +164,7 @@ fn days_of(year: i64, month: i64) -> i64 {
     }
 }
 
-/// The reverse of what [`Time::text`] does, in years that begin in March.
+/// Counts days, as the reverse of [`Time::text`], in years that begin in March.
 fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
     let (year, month) = if month > 2 {
         (year, month - 3)

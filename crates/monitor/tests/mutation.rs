@@ -1,4 +1,4 @@
-//! Messages, lines and times that nobody wrote: they are something or nothing, and never a panic.
+//! Random messages, lines and times: each is parsed or refused, and never a panic.
 #![allow(clippy::unwrap_used, reason = "a test that cannot be prepared has failed")]
 
 use proptest::prelude::*;

@@ -1,4 +1,4 @@
-//! A bundle: `config.json` and the root beside it.
+//! Bundles: `config.json` and the root beside it.
 
 use crate::OciError;
 use rustix::fd::OwnedFd;
@@ -8,24 +8,24 @@ use std::path::{Path, PathBuf};
 use tote_runtime::Listen;
 use tote_spec::{Process, Spec};
 
-/// Far more than the longest that an engine writes.
+/// Bound of the documents read, in bytes: far more than the longest that an engine writes.
 pub(crate) const LONGEST: u64 = 8 << 20;
 
 /// An opened bundle.
 #[derive(Debug)]
 pub(crate) struct Bundle {
-    /// Absolute.
+    /// Absolute path of the bundle.
     pub(crate) dir: PathBuf,
-    /// Absolute.
+    /// Absolute path of the root.
     pub(crate) rootfs: PathBuf,
-    /// The root, held open.
+    /// Open descriptor of the root.
     pub(crate) root: OwnedFd,
-    /// `config.json`, checked.
+    /// Parsed and checked `config.json`.
     pub(crate) spec: Spec,
 }
 
 impl Bundle {
-    /// Goes into the bundle's directory, which relative paths in it are counted from, and reads it.
+    /// Changes to the bundle's directory, which relative paths in it are relative to, and reads the bundle.
     pub(crate) fn enter(path: &Path) -> Result<Self, OciError> {
         rustix::process::chdir(path)
             .map_err(|errno| OciError::file("change to directory", path)(errno.into()))?;
@@ -40,7 +40,7 @@ impl Bundle {
         let rootfs = clean(&dir.join(&root.path));
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = rustix::fs::open(&rootfs, flags, Mode::empty())
-            .map_err(|errno| OciError::file("invalid rootfs: open", &rootfs)(errno.into()))?;
+            .map_err(|errno| OciError::file("open the rootfs", &rootfs)(errno.into()))?;
         let Some(process) = &spec.process else {
             return Err(missing("process"));
         };
@@ -58,8 +58,8 @@ impl Bundle {
     }
 }
 
-/// Sources of binds are counted from the bundle. Some are opened by a process that is in another mount namespace, and so
-/// in no directory that this one knows: they become absolute.
+/// Makes relative sources of binds absolute, from the bundle on: some are opened by a process in another mount
+/// namespace, which is not in the bundle's directory.
 fn own_sources(spec: &mut Spec, dir: &Path) -> Result<(), OciError> {
     for mount in &mut spec.mounts {
         let is_bind = mount.kind.as_deref() == Some("bind")
@@ -98,7 +98,7 @@ pub(crate) fn read_spec(dir: &Path) -> Result<Spec, OciError> {
     Ok(spec)
 }
 
-/// Reads a document, if it has a sensible size.
+/// Reads a document of at most [`LONGEST`] bytes.
 pub(crate) fn read(path: &Path) -> Result<String, OciError> {
     let file = std::fs::File::open(path).map_err(OciError::file("read", path))?;
     let mut text = String::new();
@@ -114,7 +114,7 @@ pub(crate) fn read(path: &Path) -> Result<String, OciError> {
     Ok(text)
 }
 
-/// What runc demands of a process.
+/// Makes runc's checks of a process.
 pub(crate) fn check_process(process: &Process) -> Result<(), OciError> {
     let refuse = |why: &str| Err(OciError::Property(why.to_owned()));
     if process.cwd.is_empty() {
@@ -133,7 +133,7 @@ fn missing(property: &str) -> OciError {
     OciError::Property(format!("config.json: {property} is missing"))
 }
 
-/// A path of the command line, for use after the working directory has changed.
+/// Makes a path of the command line absolute, for use after the working directory has changed.
 pub(crate) fn absolute(path: &Path) -> Result<PathBuf, OciError> {
     if path.is_absolute() {
         return Ok(path.to_owned());
@@ -148,12 +148,12 @@ fn directory() -> Result<PathBuf, OciError> {
     Ok(PathBuf::from(std::ffi::OsString::from_vec(path.into_bytes())))
 }
 
-/// Without `.` and double slashes; `..` stays, as what it means depends on links.
+/// Removes `.` and double slashes; `..` stays, because its meaning depends on links.
 fn clean(path: &Path) -> PathBuf {
     path.components().collect()
 }
 
-/// The environment as the program gets it: each variable once, the last one given, with a home directory.
+/// Completes the environment for the program: each variable once, with its last value, and a home directory.
 pub(crate) fn finish_environment(
     process: &mut Process,
     home: &dyn Fn(u32) -> Option<String>,
@@ -170,13 +170,13 @@ pub(crate) fn finish_environment(
         }
     }
     kept.reverse();
-    // An empty one takes part in the contest, and then is none.
+    // An empty `HOME` overrides earlier values, but counts as missing.
     kept.retain(|line| line != "HOME=");
     if !kept.iter().any(|line| line.starts_with("HOME=")) {
         let dir = home(process.user.uid).unwrap_or_else(|| "/".to_owned());
         kept.push(format!("HOME={dir}"));
     }
-    // The container's process is PID 1 of its namespace, which is what runc says as well.
+    // The container's process is PID 1 of its namespace; runc sets the same pid.
     kept.extend(listen.variables(1));
     process.env = kept;
 }

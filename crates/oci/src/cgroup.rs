@@ -1,4 +1,4 @@
-//! The container's cgroup: what is planned from the spec, and where it will lie.
+//! Cgroup of the container: the plan from the spec, and its place.
 
 use crate::{Id, OciError};
 use rustix::fs::Access;
@@ -6,16 +6,16 @@ use std::path::{Path, PathBuf};
 use tote_cgroup::{Cgroup, CgroupPath, Layout, Plan, Policy, Request, default_device_rules};
 use tote_spec::{Resources, Spec};
 
-/// What is planned, and what the container is to see of it.
+/// Plan of a cgroup, and the parts that the container is to see of it.
 #[derive(Debug)]
 pub(crate) struct Planned {
     pub(crate) plan: Plan,
     /// Name and path of each v1 directory.
     pub(crate) legacy: Vec<(String, String)>,
     pub(crate) unified: bool,
-    /// Whether the caller may make each of the v1 directories: what cannot be made cannot be shown.
+    /// True if the caller may make each of the v1 directories: directories that cannot be made cannot be shown.
     pub(crate) is_makeable: bool,
-    /// Where it will be, as [`Cgroup::record`] has it.
+    /// Place of the cgroup, as [`Cgroup::record`] writes it.
     pub(crate) record: String,
 }
 
@@ -81,10 +81,10 @@ pub(crate) fn plan(id: &Id, spec: &Spec, root: bool, systemd: bool) -> Result<Pl
     })
 }
 
-/// There if systemd is what has booted this host: sd_booted(3).
+/// Path that exists if systemd has booted this host: sd_booted(3).
 const SYSTEMD: &str = "/run/systemd/system";
 
-/// The path for a caller who leaves cgroups to systemd; the refusals are runc's.
+/// Returns the path for a caller who leaves cgroups to systemd; errors have runc's words.
 fn scope(id: &Id, wanted: Option<&str>, booted: bool) -> Result<String, OciError> {
     if !booted {
         return Err(OciError::Usage(format!(
@@ -100,7 +100,7 @@ fn scope(id: &Id, wanted: Option<&str>, booted: bool) -> Result<String, OciError
     }
 }
 
-/// The name where the spec has none. Users may have containers of the same id as root, below the same group.
+/// Returns the name if the spec has none. Users may have containers of the same id as root, below the same group.
 fn own_name(id: &Id, root: bool) -> Result<CgroupPath, OciError> {
     let name = if root {
         id.to_string()
@@ -110,12 +110,12 @@ fn own_name(id: &Id, root: bool) -> Result<CgroupPath, OciError> {
     Ok(CgroupPath::from_name(&name)?)
 }
 
-/// Whether systemd runs this machine.
+/// True if systemd runs this machine.
 fn runs_systemd() -> bool {
     std::fs::metadata(SYSTEMD).is_ok_and(|found| found.is_dir())
 }
 
-/// Whether the caller could make that group. One of the same name may be root's, and nothing is to be done to it.
+/// True if the caller could make that group. An existing one of the same name may be root's and must not be touched.
 fn may_make(path: &Path) -> bool {
     let there = path
         .ancestors()
@@ -124,10 +124,10 @@ fn may_make(path: &Path) -> bool {
     there.is_some_and(|above| rustix::fs::access(above, Access::WRITE_OK).is_ok())
 }
 
-/// The bundle's rules, and after them what every container may use. Nobody but root can set any.
+/// Returns the bundle's rules, and after them the devices that every container may use. Only root can set rules.
 pub(crate) fn device_rules(resources: &mut Resources, root: bool) {
     if root {
-        // The first of the defaults forbids everything, which the bundle's own rules have done.
+        // The first default rule forbids everything, which the bundle's own rules have done already.
         resources
             .devices
             .extend(default_device_rules().into_iter().skip(1));
@@ -136,8 +136,8 @@ pub(crate) fn device_rules(resources: &mut Resources, root: bool) {
     }
 }
 
-/// A limit of 0 processes is none before version 1.3 of the specification, which gave it the kernel's meaning: podman
-/// writes it for `--pids-limit -1`, which its manual calls unlimited.
+/// Takes a limit of 0 processes as unlimited before version 1.3 of the specification, which gave it the kernel's
+/// meaning: podman writes 0 for `--pids-limit -1`, which its manual calls unlimited.
 fn no_processes_is_no_limit(resources: &mut Resources, version: &str) {
     let mut numbers = version
         .split('.')
@@ -152,7 +152,7 @@ fn no_processes_is_no_limit(resources: &mut Resources, version: &str) {
     }
 }
 
-/// Directories of v2 in which the group may come to lie.
+/// Returns directories of v2 in which the group may be made.
 fn parents(wanted: Option<&str>, mount_point: &Path, own: &Path) -> Vec<PathBuf> {
     match wanted {
         Some(path) if path.starts_with('/') || !path.contains('/') && path.matches(':').count() == 2 => {
@@ -168,10 +168,10 @@ fn parents(wanted: Option<&str>, mount_point: &Path, own: &Path) -> Vec<PathBuf>
     }
 }
 
-/// Makes sure that a group of that name is nobody else's: joining it would put the container under that one's limits
-/// and, at its end, that one's processes among those to be killed.
+/// Makes sure that the group of that name is unused. Joining another container's group would put this container under
+/// that one's limits and, at the end, kill that one's processes as well.
 pub(crate) fn check_unused(record: &str) -> Result<(), OciError> {
-    // Nearly always there is none, and one look for each hierarchy tells. What cannot be looked at is opened.
+    // Usually the group does not exist, which a look at each hierarchy shows. If looking fails, the group is opened.
     let may_be_there = |line: &str| {
         line.splitn(4, ' ')
             .nth(3)

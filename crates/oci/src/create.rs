@@ -18,40 +18,40 @@ use tote_sandbox::Plan;
 use tote_spec::{Hooks, NamespaceType, Spec};
 use tote_sys::{Child, ComingNetwork, best_effort};
 
-/// What `create` and `run` are told beside the id.
+/// Options of `create` and `run` beside the id.
 #[derive(Clone, Debug)]
 pub struct CreateOptions {
-    /// The bundle's directory.
+    /// Directory of the bundle.
     pub bundle: PathBuf,
-    /// Puts the root over the host's, for hosts whose own root pivot_root(2) does not accept.
+    /// True if the root is moved over the host's, for hosts whose own root pivot_root(2) does not accept.
     pub no_pivot: bool,
-    /// Gets the master of the container's console.
+    /// Socket that gets the master of the container's console.
     pub console_socket: Option<PathBuf>,
-    /// Gets the pidfd of the first process.
+    /// Socket that gets the pidfd of the first process.
     pub pidfd_socket: Option<PathBuf>,
-    /// Gets the number of the first process.
+    /// File that gets the pid of the first process.
     pub pid_file: Option<PathBuf>,
-    /// Descriptors from 3 on that the container keeps.
+    /// Number of descriptors from 3 on that the container keeps.
     pub preserve_fds: u32,
-    /// Whether the cgroup is named as systemd names it, `slice:prefix:name`.
+    /// True if the cgroup is named as systemd names it, `slice:prefix:name`.
     pub systemd_cgroup: bool,
-    /// Whether it shares the caller's session keyring.
+    /// True if it shares the caller's session keyring.
     pub no_new_keyring: bool,
 }
 
-/// What `run` made of it.
+/// Result of `run`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Made {
-    /// It runs, and nobody waits for it.
+    /// The container runs, and the command does not wait for it.
     Detached,
-    /// It has ended with this exit code.
+    /// The container has ended with this exit code.
     Ended(u8),
 }
 
-/// How long the command stays with the container.
+/// Point up to which the command stays with the container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Life {
-    /// Until it waits for its start.
+    /// Until the container waits for its start.
     UntilCreated,
     /// Until its program runs.
     UntilRunning,
@@ -59,13 +59,13 @@ pub(crate) enum Life {
     ToTheEnd,
 }
 
-/// A container about to be born.
+/// Everything that is prepared for a birth.
 pub(crate) struct Expected {
     pub(crate) plan: Plan,
     pub(crate) cgroup: Planned,
     pub(crate) maps: Option<tote_runtime::Maps>,
     pub(crate) network: Option<ComingNetwork>,
-    /// What hooks in the new process read, before and after it is created.
+    /// State files that hooks in the new process read, before and after the container is created.
     pub(crate) states: [Option<OwnedFd>; 2],
 }
 
@@ -83,7 +83,7 @@ impl Expected {
 /// Makes a container that waits for its start.
 ///
 /// # Errors
-/// [`OciError`]; nothing of the container is left then.
+/// [`OciError`]; everything of the container has been removed then.
 pub fn create(store: &Store, id: &Id, options: &CreateOptions, say: Say<'_>) -> Result<(), OciError> {
     let mut cradle = Cradle::new(store, id, options, Life::UntilCreated, say)?;
     let made = cradle.bear(None).and_then(|created| cradle.tell(&created));
@@ -95,10 +95,10 @@ pub fn create(store: &Store, id: &Id, options: &CreateOptions, say: Say<'_>) -> 
 
 /// Makes a container whose program runs, and stays with it to its end or, with `detach`, leaves it alone.
 ///
-/// With `keep` it is not removed at its end.
+/// With `keep` the container is not removed at its end.
 ///
 /// # Errors
-/// [`OciError`]; nothing of the container is left then.
+/// [`OciError`]; everything of the container has been removed then.
 pub fn run(
     store: &Store,
     id: &Id,
@@ -138,7 +138,7 @@ pub fn run(
     if !keep {
         match place.lock() {
             Ok(()) => delete::clear(place, id, created.cgroup, &mut |text| say(Level::Warning, &text))?,
-            // Somebody else was faster.
+            // Another command has removed it already.
             Err(OciError::NotFound) => {}
             Err(error) => return Err(error),
         }
@@ -146,7 +146,7 @@ pub fn run(
     Ok(Made::Ended(exit_code(outcome)))
 }
 
-/// As a shell has it.
+/// Returns the exit code as shells do.
 pub(crate) fn exit_code(outcome: Outcome) -> u8 {
     match outcome {
         Outcome::Exited(code) => u8::try_from(code & 0xff).unwrap_or(255),
@@ -155,7 +155,7 @@ pub(crate) fn exit_code(outcome: Outcome) -> u8 {
     }
 }
 
-/// A container's place while it is made.
+/// Everything that belongs to a container while it is made.
 struct Cradle<'a> {
     place: Place,
     id: &'a Id,
@@ -195,7 +195,7 @@ impl<'a> Cradle<'a> {
             plan::fit_terminal(process);
         }
         let network = tote_sandbox::network_may_come(&bundle.spec)
-            // What is wrong is said when it is to be there.
+            // A failure is reported later, when the namespace is needed.
             .then(ComingNetwork::begin)
             .and_then(Result::ok);
         let place = store.make(id)?;
@@ -219,14 +219,14 @@ impl<'a> Cradle<'a> {
                 })
             }
             Err(error) => {
-                // What cannot be removed is a directory without a record, which the next creator clears.
+                // If removal fails, a directory without a record stays, which the next creator clears.
                 best_effort(place.remove());
                 Err(error)
             }
         }
     }
 
-    /// The birth itself.
+    /// Makes the container.
     fn bear(&mut self, mut attendance: Option<&mut Attendance>) -> Result<Created, OciError> {
         let (id, place, kept) = (self.id, &self.place, &self.kept);
         let (record, say) = (RefCell::new(&mut self.record), RefCell::new(&mut *self.say));
@@ -260,7 +260,7 @@ impl<'a> Cradle<'a> {
         };
         let mut run_hooks = || -> Result<(), Refusal> {
             let Some(hooks) = spec_hooks else { return Ok(()) };
-            // The older of the two kinds is from a time when nothing was between creating and created.
+            // `prestart` is from a version of the specification without a state between creating and created.
             let state = |status| state::for_hooks(id, &record.borrow(), status);
             hooks::run("prestart", &hooks.prestart, &state(Status::Created))?;
             Ok(hooks::run(
@@ -287,7 +287,8 @@ impl<'a> Cradle<'a> {
                 (id, &record, Status::Creating),
             )?)
         };
-        // The new process begins as a copy of this one, and waits in the container where others may come.
+        // The new process begins as a copy of this one, and waits in the container, where other processes may look at
+        // it.
         tote_sys::set_title(c"tote oci create");
         let created = tote_runtime::create(
             self.expected.creation(),
@@ -307,7 +308,7 @@ impl<'a> Cradle<'a> {
         Ok(created)
     }
 
-    /// Tells the caller which process it is.
+    /// Reports the container's process to the caller.
     fn tell(&self, created: &Created) -> Result<(), OciError> {
         if let Some(socket) = &self.options.pidfd_socket {
             send("pidfd", socket, "standard", &created.child.pidfd)?;
@@ -349,7 +350,7 @@ impl<'a> Cradle<'a> {
         self.terminal().then(|| RawMode::enter().ok()).flatten()
     }
 
-    /// Removes what there is of it; gives the error back.
+    /// Removes the parts that were made; returns the error.
     fn give_up(self, error: OciError) -> OciError {
         let Self {
             place,
@@ -374,7 +375,7 @@ impl<'a> Cradle<'a> {
     }
 }
 
-/// Everything before the birth that leaves traces.
+/// Does everything before the birth that leaves traces.
 fn prepare(
     place: &Place,
     id: &Id,
@@ -414,7 +415,7 @@ fn prepare(
     Ok((expected, record, kept))
 }
 
-/// A console needs somebody who holds it.
+/// Checks that a console has a holder.
 fn check_console(spec: &Spec, options: &CreateOptions, life: Life) -> Result<(), OciError> {
     let terminal = spec.process.as_ref().is_some_and(|process| process.terminal);
     let detached = life != Life::ToTheEnd;

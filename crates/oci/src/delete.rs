@@ -1,4 +1,4 @@
-//! `delete`.
+//! The command `delete`.
 
 use crate::record::Record;
 use crate::status::{self, Status, status};
@@ -11,11 +11,11 @@ use std::ffi::CString;
 use tote_cgroup::Cgroup;
 use tote_sys::{Errno, LastingMount, best_effort};
 
-/// Removes a container that is stopped, or was never started; with `force` any, and then one that does not exist is no
+/// Removes a container that is stopped, or was never started; with `force` any container, and a missing one is not an
 /// error.
 ///
 /// # Errors
-/// [`OciError::NotStopped`], [`OciError::NotFound`], and what kept it from being removed.
+/// [`OciError::NotStopped`], [`OciError::NotFound`], and errors of the removal.
 pub fn delete(store: &Store, id: &Id, force: bool, warn: &mut dyn FnMut(String)) -> Result<(), OciError> {
     let locked = store.open(id).and_then(|mut place| place.lock().map(|()| place));
     let place = match locked {
@@ -34,8 +34,8 @@ pub fn delete(store: &Store, id: &Id, force: bool, warn: &mut dyn FnMut(String))
     clear(place, id, None, warn)
 }
 
-/// Ends and removes a container whatever it is, its record last: where this is interrupted, it can be done again.
-/// `cgroup` is its own, of a caller who has it open.
+/// Ends and removes a container in any state, its record last: an interrupted removal can be repeated. `cgroup` is
+/// the container's, if the caller has it open.
 pub(crate) fn clear(
     place: Place,
     id: &Id,
@@ -44,7 +44,7 @@ pub(crate) fn clear(
 ) -> Result<(), OciError> {
     let found = match place.read() {
         Ok(found) => found,
-        // One that cannot be read tells nothing that could be cleared.
+        // An unreadable record names nothing that could be cleared.
         Err(OciError::Json { what, source }) => {
             warn(format!("{what} is lost: {source}"));
             None
@@ -70,7 +70,7 @@ pub(crate) fn clear(
     Ok(())
 }
 
-/// Ends its processes, and removes its cgroup and those of its mounts that outlive them.
+/// Ends its processes, and removes its cgroup and mounts that outlive them.
 pub(crate) fn destroy(record: &Record, cgroup: Option<Cgroup>) -> Result<(), OciError> {
     let cgroup = match cgroup {
         Some(cgroup) => cgroup,
@@ -83,13 +83,14 @@ pub(crate) fn destroy(record: &Record, cgroup: Option<Cgroup>) -> Result<(), Oci
     }
 }
 
-/// What is on top of it in the meantime is somebody else's, and stays, as does what is under that.
+/// Unmounts the container's root. A mount that another process has made on top of it stays, and so do the mounts
+/// below.
 fn take_away_root(record: &Record, number: u64) -> Result<(), OciError> {
     let failed = |errno| OciError::kernel("unmount the container's root")(errno);
     let namespace = match &record.mount_namespace {
         None => None,
         Some(path) => match rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()) {
-            // It has gone, and its mounts with it.
+            // The namespace has gone, and its mounts with it.
             Err(Errno::NOENT) => return Ok(()),
             Err(errno) => return Err(failed(errno)),
             Ok(namespace) => Some(namespace),
@@ -112,17 +113,17 @@ fn end(record: &Record, cgroup: Cgroup) -> Result<(), OciError> {
             Err(errno) => return Err(OciError::kernel("kill the container's first process")(errno)),
         }
     }
-    // Its death is that of all others in its PID namespace. A suspended one hears of it only when it goes on, and what
-    // shares its namespace with others is known by the cgroup alone.
+    // The death of the first process kills all others in its PID namespace. A suspended process dies only when it
+    // goes on, and processes that share their namespace with others are known by the cgroup alone.
     if !cgroup.is_empty() && (!record.own_pids || cgroup.is_frozen().unwrap_or(false)) {
         cgroup.kill_all()?;
-        // Without a freezer there is nothing to thaw.
+        // Without a freezer no process is suspended.
         best_effort(cgroup.thaw());
     }
     if let Some(init) = init
         && !status::ends_soon(&init)
     {
-        // Somebody may have suspended its processes in a group of theirs.
+        // Its processes may be suspended in a group of their own.
         cgroup.take_back()?;
         cgroup.kill_all()?;
         status::wait_end(&init);
@@ -130,7 +131,7 @@ fn end(record: &Record, cgroup: Cgroup) -> Result<(), OciError> {
     if cgroup.remove().is_ok() {
         return Ok(());
     }
-    // Somebody is left: one that was put there from outside the container's PID namespace.
+    // A process is left that was put there from outside the container's PID namespace.
     cgroup.kill_all()?;
     Ok(cgroup.remove()?)
 }

@@ -4,7 +4,7 @@ use tote_runtime::{RuntimeError, Step};
 use tote_spec::JsonError;
 use tote_sys::Errno;
 
-/// Why a command failed. Where callers compare the text, it is runc's.
+/// Reason why a command failed. Where callers compare the text, it is runc's.
 #[derive(Debug, thiserror::Error)]
 pub enum OciError {
     /// No id was given.
@@ -13,81 +13,81 @@ pub enum OciError {
     /// An id that cannot name a directory.
     #[error("invalid container ID format: {0:?}")]
     Id(String),
-    /// There is none of that id.
+    /// No container has this id.
     #[error("container does not exist")]
     NotFound,
-    /// There is one of that id.
+    /// A container with this id exists.
     #[error("container with given ID already exists")]
     Exists,
-    /// It has ended.
+    /// The container has ended.
     #[error("container not running")]
     NotRunning,
-    /// It was to be resumed.
+    /// The container could not be resumed in its state.
     #[error("container not paused")]
     NotPaused,
-    /// It was to be paused.
+    /// The container could not be paused in its state.
     #[error("container not running or created: {0}")]
     NotPausable(Status),
-    /// It was to be started.
+    /// The container could not be started in its state.
     #[error("{0}")]
     NotStartable(&'static str),
-    /// It was to be removed.
+    /// The container could not be removed in its state.
     #[error("cannot delete container {id} that is not stopped: {status}")]
     NotStopped {
-        /// Its id.
+        /// Id of the container.
         id: String,
-        /// What it is.
+        /// State of the container.
         status: Status,
     },
-    /// Another process was to run in it.
+    /// No process could be run in the container in its state.
     #[error("{0}")]
     NotExecutable(&'static str),
-    /// Something in the arguments, or in their sum.
+    /// An argument, or their combination, is invalid.
     #[error("{0}")]
     Usage(String),
-    /// A property of `config.json` or `process.json`.
+    /// A property of `config.json` or `process.json` is invalid.
     #[error("{0}")]
     Property(String),
-    /// There is no `config.json`.
+    /// The bundle has no `config.json`.
     #[error("JSON specification file {} not found", .0.display())]
     NoConfig(PathBuf),
-    /// A document larger than any that is meant.
+    /// A document is larger than any valid one.
     #[error("{} is larger than {limit} bytes", path.display())]
     TooLarge {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The limit.
+        /// Limit in bytes.
         limit: u64,
     },
-    /// `config.json` is none. Its text has the cause in it already.
+    /// `config.json` is invalid. The text already contains the cause.
     #[error("{0}")]
     Spec(tote_spec::ParseError),
-    /// Another document is not what it should be.
-    #[error("read {what}")]
+    /// Another document is invalid.
+    #[error("cannot read {what}")]
     Json {
-        /// Which.
+        /// Description of the document.
         what: String,
-        /// Why.
+        /// Cause.
         #[source]
         source: JsonError,
     },
-    /// A file or directory.
-    #[error("{attempt} {}", path.display())]
+    /// A file or directory could not be used.
+    #[error("cannot {attempt} {}", path.display())]
     File {
-        /// What was tried.
+        /// Attempted action.
         attempt: &'static str,
-        /// On what.
+        /// Path of the file.
         path: PathBuf,
-        /// Why it failed.
+        /// Cause.
         #[source]
         source: std::io::Error,
     },
-    /// A system call about no file.
-    #[error("{attempt}")]
+    /// A system call without a file failed.
+    #[error("cannot {attempt}")]
     Kernel {
-        /// What was tried.
+        /// Attempted action.
         attempt: &'static str,
-        /// Why it failed.
+        /// Cause.
         #[source]
         source: Errno,
     },
@@ -100,38 +100,38 @@ pub enum OciError {
     /// The limits cannot become a plan.
     #[error(transparent)]
     CgroupPlan(#[from] tote_cgroup::PlanError),
-    /// The path is none of a cgroup.
+    /// The path cannot be used for a cgroup.
     #[error(transparent)]
     CgroupPath(#[from] tote_cgroup::PathError),
     /// A cgroup could not be changed or asked.
     #[error(transparent)]
     Cgroup(#[from] tote_cgroup::Error),
-    /// There is none.
+    /// The container has no cgroup.
     #[error("the container has no cgroup")]
     NoCgroup,
-    /// The cgroup to be made is somebody else's.
+    /// The cgroup to be made is in use already.
     #[error("{0}")]
     CgroupInUse(String),
-    /// `exec` cannot put its process where it was told to.
+    /// `exec` cannot put its process into the requested group.
     #[error("error adding pid of the new process to cgroups: join {}", path.display())]
     SubCgroup {
-        /// The group's directory.
+        /// Path of the group's directory.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         #[source]
         source: Errno,
     },
-    /// A process did not come to be.
+    /// A process could not be made.
     #[error("unable to start container process: {0}")]
     Process(String),
-    /// A program is there and what it says it is run by is not: callers know the words, people need the name.
+    /// A program exists but its interpreter does not: callers know the words, people need the name.
     #[error(
         "unable to start container process: exec {program}: no such file or directory (its interpreter {interpreter} is not there)"
     )]
     Interpreter {
-        /// The program.
+        /// Path of the program.
         program: String,
-        /// What it names in its first line or header.
+        /// Interpreter that its first line or header names.
         interpreter: String,
     },
     /// The process could not be watched.
@@ -140,36 +140,36 @@ pub enum OciError {
     /// A hook failed.
     #[error("error running {point} hook #{number}")]
     Hook {
-        /// The point of life, as `config.json` calls it.
+        /// Name of the point, as in `config.json`.
         point: &'static str,
-        /// Its place in the list, from 0.
+        /// Index in the list, from 0.
         number: usize,
-        /// Why.
+        /// Cause.
         #[source]
         source: tote_runtime::HookError,
     },
     /// A descriptor could not be handed over.
-    #[error("send the {what} to {}", socket.display())]
+    #[error("cannot send the {what} to {}", socket.display())]
     Send {
-        /// What.
+        /// Description of the descriptor.
         what: &'static str,
-        /// Where to.
+        /// Path of the socket.
         socket: PathBuf,
-        /// Why not.
+        /// Cause.
         #[source]
         source: Errno,
     },
-    /// The one who answers for the system call filter could not be reached.
+    /// The agent that answers for the system call filter could not be reached.
     #[error("failed to connect with seccomp agent at {}", path.display())]
     Agent {
-        /// Its socket.
+        /// Path of its socket.
         path: PathBuf,
-        /// Why not.
+        /// Cause.
         #[source]
         source: Errno,
     },
     /// ps(1) could not be run.
-    #[error("run ps")]
+    #[error("cannot run ps")]
     Ps(#[source] std::io::Error),
     /// ps(1) failed, or wrote no PID column.
     #[error("ps: {0}")]
@@ -177,7 +177,7 @@ pub enum OciError {
 }
 
 impl OciError {
-    /// For a file that could not be used.
+    /// Makes an error for a file that could not be used.
     pub(crate) fn file(
         attempt: &'static str,
         path: impl Into<PathBuf>,
@@ -190,7 +190,7 @@ impl OciError {
         }
     }
 
-    /// For a document that is not what it should be.
+    /// Makes an error for an invalid document.
     pub(crate) fn json(what: impl Into<String>) -> impl FnOnce(serde_json::Error) -> Self {
         let what = what.into();
         move |error| Self::Json {
@@ -199,13 +199,13 @@ impl OciError {
         }
     }
 
-    /// For a system call about no file.
+    /// Makes an error for a system call without a file.
     pub(crate) fn kernel(attempt: &'static str) -> impl FnOnce(Errno) -> Self {
         move |source| Self::Kernel { attempt, source }
     }
 }
 
-/// An error and its causes, joined as people read them.
+/// Joins an error and its causes as people read them.
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -216,7 +216,7 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// The kernel's reasons as callers of runc know them: `no such file or directory`, without a number.
+/// Returns the kernel's reasons as callers of runc know them: `no such file or directory`, without a number.
 fn words_of(error: &(dyn std::error::Error + 'static)) -> String {
     let io = || error.downcast_ref::<std::io::Error>()?.raw_os_error();
     let errno = error.downcast_ref::<Errno>().copied();
@@ -226,7 +226,7 @@ fn words_of(error: &(dyn std::error::Error + 'static)) -> String {
     }
 }
 
-/// What became of a birth, in runc's words.
+/// Converts the failure of a birth into runc's words.
 pub(crate) fn of_birth(error: RuntimeError) -> OciError {
     match error {
         RuntimeError::Refused(refusal) => match refusal.downcast::<OciError>() {
@@ -244,7 +244,7 @@ pub(crate) fn of_birth(error: RuntimeError) -> OciError {
             None => step.to_string(),
         }),
         RuntimeError::Hook { name, errno, .. } if errno == Errno::TIMEDOUT => OciError::Process(format!(
-            "error running {name}: its time was over, and it was killed"
+            "error running {name}: it was killed after its time limit"
         )),
         RuntimeError::Hook { name, errno, text } => OciError::Process(format!(
             "error running {name}: {}",
@@ -261,7 +261,7 @@ pub(crate) fn of_birth(error: RuntimeError) -> OciError {
     }
 }
 
-/// As Go names what ended a program, where it is the filter's doing.
+/// Writes the filter's signal as Go does.
 fn signal_words(text: &str) -> String {
     text.replacen("signal 31", "signal: bad system call", 1)
 }
@@ -276,7 +276,7 @@ mod tests {
         let text = chain(&file);
         assert!(text.ends_with(": no such file or directory"), "{text}");
         let text = chain(&OciError::kernel("try")(Errno::PERM));
-        assert_eq!(text, "try: operation not permitted");
+        assert_eq!(text, "cannot try: operation not permitted");
         let tree = RuntimeError::Tree {
             path: "/x".to_owned(),
             source: Errno::INVAL,
@@ -292,6 +292,7 @@ mod tests {
     fn a_mount_that_fails_is_named_as_callers_look_for_it() {
         let step = Step {
             words: "bind /x on /mnt".to_owned(),
+            kind: tote_runtime::StepKind::Bind,
             mounting: Some("error mounting \"/x\" to rootfs at \"/mnt\"".to_owned()),
             errno: Errno::PERM,
             text: String::new(),
@@ -300,7 +301,7 @@ mod tests {
         assert_eq!(
             of_birth(RuntimeError::Step(step)).to_string(),
             "unable to start container process: error during container init: \
-             error mounting \"/x\" to rootfs at \"/mnt\": bind /x on /mnt: operation not permitted"
+             error mounting \"/x\" to rootfs at \"/mnt\": cannot bind /x on /mnt: operation not permitted"
         );
     }
 }

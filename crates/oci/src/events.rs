@@ -1,4 +1,4 @@
-//! `events`: what a container uses, in runc's JSON.
+//! The command `events`: resource use of a container, in runc's JSON.
 
 use crate::{Id, OciError, Store, status};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -7,17 +7,17 @@ use serde_json::{Map, Value, json};
 use std::time::Duration;
 use tote_cgroup::{Cgroup, Stats};
 
-/// What is wanted.
+/// Options of `events`.
 #[derive(Clone, Copy, Debug)]
 pub struct EventsOptions {
-    /// Once, and no events.
+    /// True for statistics once, without events.
     pub stats: bool,
-    /// How often otherwise.
+    /// Interval of statistics.
     pub interval: Duration,
 }
 
-/// Calls `emit` with each event, one line without its end: statistics at every interval, and `oom` when the kernel has
-/// killed one of the container's processes since. Comes back when the container has ended, or `emit` says false.
+/// Calls `emit` with each event, one line without its end: statistics at every interval, and `oom` when the kernel
+/// has killed one of the container's processes since. Returns when the container has ended, or `emit` returns false.
 ///
 /// # Errors
 /// The container does not run, or its cgroup cannot be read.
@@ -64,7 +64,7 @@ pub fn events(
     }
 }
 
-/// One event. Its properties are in runc's order: there are scripts that look for the start of the line.
+/// Formats an event. Its properties are in runc's order: some scripts look for the start of the line.
 fn line(kind: &str, id: &str, data: Option<Value>) -> Result<String, OciError> {
     #[derive(Serialize)]
     struct Event<'a> {
@@ -80,7 +80,7 @@ fn line(kind: &str, id: &str, data: Option<Value>) -> Result<String, OciError> {
     })
 }
 
-/// runc's names; what is not known is left out.
+/// Names statistics as runc does; unknown values are left out.
 fn data(stats: &Stats) -> Value {
     let cpu = &stats.cpu;
     let memory = &stats.memory;

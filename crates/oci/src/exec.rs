@@ -1,4 +1,4 @@
-//! `exec`: another process in a container that exists.
+//! The command `exec`: another process in an existing container.
 
 use crate::bundle::{self, check_process, finish_environment};
 use crate::create::{Made, exit_code, send};
@@ -18,51 +18,51 @@ use tote_sandbox::{Facts, Newcomer, Plan, Stdin, clone_flag};
 use tote_spec::{Capabilities, NamespaceType, Process, Spec};
 use tote_sys::{Child, Op};
 
-/// What `exec` is told beside the id.
+/// Options of `exec` beside the id.
 #[derive(Clone, Debug, Default)]
 pub struct ExecOptions {
-    /// The command and its arguments; empty with `process`.
+    /// Command and its arguments; empty with `process`.
     pub args: Vec<String>,
-    /// A `process.json`, which is then all that counts.
+    /// Path of a `process.json`, which replaces the other options.
     pub process: Option<PathBuf>,
-    /// Gets the master of a new terminal.
+    /// Socket that gets the master of a new terminal.
     pub console_socket: Option<PathBuf>,
-    /// Gets the pidfd of the new process.
+    /// Socket that gets the pidfd of the new process.
     pub pidfd_socket: Option<PathBuf>,
-    /// Gets the number of the new process.
+    /// File that gets the pid of the new process.
     pub pid_file: Option<PathBuf>,
-    /// The working directory.
+    /// Working directory.
     pub cwd: Option<String>,
     /// Variables beside those of the container's process.
     pub env: Vec<String>,
-    /// Whether it gets a terminal.
+    /// True if the process gets a terminal.
     pub tty: bool,
-    /// `UID[:GID]`
+    /// User as `UID[:GID]`.
     pub user: Option<String>,
     /// Groups beside those of the container's process.
     pub additional_gids: Vec<u32>,
-    /// Whether it is left alone once it runs.
+    /// True if the process is left alone once it runs.
     pub detach: bool,
     /// SELinux label.
     pub process_label: Option<String>,
     /// AppArmor profile.
     pub apparmor: Option<String>,
-    /// PR_SET_NO_NEW_PRIVS, where it differs from the container's process.
+    /// Value of PR_SET_NO_NEW_PRIVS, if it differs from the container's process.
     pub no_new_privs: Option<bool>,
     /// Capabilities beside those of the container's process.
     pub caps: Vec<String>,
-    /// Descriptors from 3 on that it keeps.
+    /// Number of descriptors from 3 on that the process keeps.
     pub preserve_fds: u32,
-    /// `[CONTROLLER,…:]PATH` below the container's cgroup, any number of them.
+    /// Groups below the container's cgroup, `[CONTROLLER,…:]PATH` each.
     pub cgroups: Vec<String>,
-    /// Whether a suspended container is none the worse.
+    /// True if exec into a paused container is allowed.
     pub ignore_paused: bool,
 }
 
 /// Runs a process in a container.
 ///
 /// # Errors
-/// [`OciError`]; the process is gone then.
+/// [`OciError`]; the process has been killed then.
 pub fn exec(store: &Store, id: &Id, options: &ExecOptions, say: Say<'_>) -> Result<Made, OciError> {
     let listen = Listen::look();
     let preserve_fds = passed::count(options.preserve_fds, &listen)?;
@@ -132,7 +132,7 @@ pub fn exec(store: &Store, id: &Id, options: &ExecOptions, say: Say<'_>) -> Resu
     Ok(Made::Ended(exit_code(outcome)))
 }
 
-/// What is remarkable about a plan.
+/// Reports warnings and noteworthy parts of a plan.
 fn tell_plan(plan: &Plan, say: Say<'_>) {
     for warning in &plan.warnings {
         say(Level::Warning, warning);
@@ -160,7 +160,7 @@ fn tell_plan(plan: &Plan, say: Say<'_>) {
     }
 }
 
-/// The first process of a container in which others can run.
+/// Returns the first process of a container in which others can run.
 fn enterable(place: &Place, record: &Record, ignore_paused: bool) -> Result<(OwnedFd, u32), OciError> {
     let refuse = |text| Err(OciError::NotExecutable(text));
     match status(place, record) {
@@ -176,7 +176,7 @@ fn enterable(place: &Place, record: &Record, ignore_paused: bool) -> Result<(Own
     }
 }
 
-/// Tells the caller which process it is.
+/// Reports the new process to the caller.
 fn tell(options: &ExecOptions, child: &Child) -> Result<(), OciError> {
     if let Some(socket) = &options.pidfd_socket {
         send("pidfd", socket, "setns", &child.pidfd)?;
@@ -199,7 +199,7 @@ fn take_console(
     }
 }
 
-/// The process: the file's, or the container's own with changes.
+/// Returns the process: the file's, or the container's own with changes.
 fn process(options: &ExecOptions, record: &Record) -> Result<Process, OciError> {
     if let Some(path) = &options.process {
         let text = bundle::read(path)?;
@@ -242,7 +242,7 @@ fn change(mut process: Process, options: &ExecOptions) -> Result<Process, OciErr
         for set in [&mut sets.bounding, &mut sets.effective, &mut sets.permitted] {
             set.extend(options.caps.iter().cloned());
         }
-        // So that it outlives the execution of a program by who is not root, where the container allows that.
+        // Ambient as well, so that a program of a non-root user keeps it across execve(2), if it is inheritable.
         let inherited = options.caps.iter().filter(|name| sets.inheritable.contains(name));
         sets.ambient.extend(inherited.cloned());
     }
@@ -294,13 +294,13 @@ fn plan(
         *op = tote_sandbox::affinity(&affinity.last)?;
     }
     if !affinity.initial.is_empty() {
-        // Before it enters the cgroup, whose processors may be others.
+        // This comes before the process enters the cgroup, which may be limited to other processors.
         plan.ops.insert(0, tote_sandbox::affinity(&affinity.initial)?);
     }
     Ok(plan)
 }
 
-/// The container's root where it is not that of a mount namespace of its own.
+/// Returns the container's root if that is not the root of a mount namespace of its own.
 fn other_root(spec: &Spec, pid: u32, init: &OwnedFd) -> Result<Option<OwnedFd>, OciError> {
     if spec.has_new(NamespaceType::Mount) {
         return Ok(None);

@@ -1,8 +1,8 @@
-//! `features`: what a caller can count on.
+//! The command `features`: capabilities that a caller can count on.
 
 use serde_json::{Value, json};
 
-/// All that can stand among a mount's options, in order.
+/// All mount options, sorted.
 const MOUNT_OPTIONS: &[&str] = &[
     "async",
     "atime",
@@ -68,7 +68,7 @@ const MOUNT_OPTIONS: &[&str] = &[
     "unbindable",
 ];
 
-/// The document of the specification's features.md.
+/// Returns the document described in the specification's features.md.
 #[must_use]
 pub fn features(version: &str) -> Value {
     let mut capabilities: Vec<String> = tote_sandbox::ALL_CAPABILITIES

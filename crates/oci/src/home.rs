@@ -1,13 +1,14 @@
-//! The home directory of a user, by the container's own `/etc/passwd`.
+//! Home directories of users, from the container's own `/etc/passwd`.
 
 use crate::bundle::Bundle;
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::fs::{Mode, OFlags};
 
-/// The most of a passwd file that is read, in bytes.
+/// Most bytes of a passwd file that are read.
 const LONGEST: usize = 1 << 20;
 
-/// In a container that is not yet made: what its root has, or what will be mounted there.
+/// Finds a home directory before the container is made: in the file of its root, or in one that will be mounted
+/// there.
 pub(crate) fn in_bundle(bundle: &Bundle, uid: u32) -> Option<String> {
     let mounted = bundle
         .spec
@@ -24,13 +25,13 @@ pub(crate) fn in_bundle(bundle: &Bundle, uid: u32) -> Option<String> {
     read(&bundle.root, "etc/passwd", uid)
 }
 
-/// In the container of the process with that number and that pidfd.
+/// Finds a home directory in the container of the process with that pid and that pidfd.
 pub(crate) fn of_process(pid: u32, pidfd: BorrowedFd<'_>, uid: u32) -> Option<String> {
     read(tote_runtime::root_of(pid, pidfd).ok()?, "etc/passwd", uid)
 }
 
 fn read(root: impl AsFd, path: &str, uid: u32) -> Option<String> {
-    // A root without the file, or with a strange one, is no reason not to run something in it.
+    // A missing or strange file does not keep a process from running.
     let bytes = tote_rootfs::read_in_root(root, path, LONGEST).ok()??;
     find(&String::from_utf8_lossy(&bytes), uid)
 }

@@ -1,10 +1,10 @@
-//! The hooks of `config.json`, point by point.
+//! Hooks of `config.json`, point by point.
 
 use crate::OciError;
 use tote_runtime::{HookSpec, run_hook};
 use tote_spec::Hook;
 
-/// As the runtime crate takes them.
+/// Converts hooks for the runtime crate.
 pub(crate) fn specs(hooks: &[Hook]) -> Vec<HookSpec<'_>> {
     hooks
         .iter()
@@ -20,7 +20,7 @@ pub(crate) fn specs(hooks: &[Hook]) -> Vec<HookSpec<'_>> {
         .collect()
 }
 
-/// Runs all hooks of a point in order, in the runtime's own surroundings; the first that fails is the last.
+/// Runs all hooks of a point in order, in the runtime's own namespaces; stops at the first that fails.
 pub(crate) fn run(point: &'static str, hooks: &[Hook], state: &[u8]) -> Result<(), OciError> {
     for (number, hook) in specs(hooks).into_iter().enumerate() {
         run_hook(hook, state).map_err(|source| OciError::Hook {
@@ -32,8 +32,8 @@ pub(crate) fn run(point: &'static str, hooks: &[Hook], state: &[u8]) -> Result<(
     Ok(())
 }
 
-/// Runs all hooks of a point after which nothing can be undone. One that fails is a warning, and keeps neither the next
-/// from running nor the container from its life.
+/// Runs all hooks of a point after which nothing can be undone. A failing hook becomes a warning, and stops neither
+/// the next hook nor the container.
 pub(crate) fn run_all(point: &'static str, hooks: &[Hook], state: &[u8], warn: &mut dyn FnMut(String)) {
     for (number, hook) in specs(hooks).into_iter().enumerate() {
         if let Err(source) = run_hook(hook, state) {

@@ -2,15 +2,15 @@ use crate::OciError;
 use std::fmt;
 use std::str::FromStr;
 
-/// A container's id: letters, digits and `_+-.`, and neither `.` nor `..`, as it names a directory.
+/// Id of a container: letters, digits and `_+-.`, but neither `.` nor `..`, as it names a directory.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Id(String);
 
-/// The longest name that a directory can have.
+/// Longest name of a directory, in bytes.
 const LONGEST: usize = 255;
 
 impl Id {
-    /// As text.
+    /// Returns the id as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0

@@ -1,7 +1,7 @@
-//! A user namespace that is joined and whose maps the bundle gives as well.
+//! User namespaces that are joined although the bundle has maps as well.
 //!
-//! The specification wants the one or the other. containerd and CRI-O give both for a pod with a user namespace, as runc
-//! once required, and runc takes them where they agree.
+//! The specification allows either. containerd and CRI-O give both for a pod with a user namespace, as runc once
+//! required, and runc accepts them if they agree.
 
 use crate::OciError;
 use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -14,10 +14,10 @@ use tote_spec::{IdMapping, NamespaceType, Spec};
 const AGREES: &str = "the bundle gives both a user namespace to join and its id mappings: they agree, so it is joined, but \
                       the specification wants one of the two";
 
-/// Compares the bundle's maps with those of the user namespace that it joins. Gives a warning where it has both.
+/// Compares the bundle's maps with those of the user namespace that it joins. Returns a warning if it has both.
 ///
 /// # Errors
-/// They are different, in runc's words; or those of the namespace cannot be read.
+/// The maps are different, in runc's words; or those of the namespace cannot be read.
 pub(crate) fn check(spec: &Spec, joins: &[(NamespaceType, OwnedFd)]) -> Result<Option<String>, OciError> {
     let Some(linux) = &spec.linux else { return Ok(None) };
     let joined = joins.iter().find(|(kind, _)| *kind == NamespaceType::User);
@@ -38,8 +38,8 @@ pub(crate) fn check(spec: &Spec, joins: &[(NamespaceType, OwnedFd)]) -> Result<O
     ))
 }
 
-/// The maps of users and of groups, with a zero between. They are read by a process that enters the namespace, for what is
-/// joined may be a file that no process's directory has.
+/// Reads the maps of users and of groups, with a zero byte between. A process that enters the namespace reads them,
+/// because the namespace may be bound to a file and not belong to a process.
 fn read(namespace: BorrowedFd<'_>) -> Result<String, OciError> {
     let failed = OciError::kernel("read the id mappings of the user namespace to join");
     let look = || {
@@ -63,7 +63,7 @@ fn read(namespace: BorrowedFd<'_>) -> Result<String, OciError> {
     looked.map_err(|error| failed(tote_sys::Errno::from_io_error(&error).unwrap_or(tote_sys::Errno::IO)))
 }
 
-/// Whether the kernel's text of a map says the same as a bundle's list.
+/// True if the kernel's text of a map equals a bundle's list.
 fn is_same(text: &str, list: &[IdMapping]) -> bool {
     let mut there: Vec<[u32; 3]> = text
         .lines()

@@ -1,4 +1,4 @@
-//! `kill`.
+//! The command `kill`.
 
 use crate::status;
 use crate::{Id, OciError, Store};
@@ -8,11 +8,11 @@ use tote_bundle::Signal;
 use tote_cgroup::Cgroup;
 use tote_sys::{Errno, best_effort};
 
-/// Sends a signal to a container's first process, or with `all` to every process. Signal 0 only asks whether there is
-/// one, as kill(2) has it.
+/// Sends a signal to a container's first process, or with `all` to every process. Signal 0 only checks that a process
+/// exists, as in kill(2).
 ///
 /// # Errors
-/// [`OciError::NotRunning`] when there is nobody to hear it.
+/// [`OciError::NotRunning`] if no process exists.
 pub fn kill(store: &Store, id: &Id, signal: &str, all: bool) -> Result<(), OciError> {
     let signal: Option<Signal> = match signal {
         "0" => None,
@@ -25,7 +25,7 @@ pub fn kill(store: &Store, id: &Id, signal: &str, all: bool) -> Result<(), OciEr
     let (record, _) = place.read()?.ok_or(OciError::NotFound)?;
     let init = status::init(&record);
     let Some(signal) = signal else {
-        // As of every signal, runc says nothing of those that `all` did not find.
+        // runc reports no error if a signal to `all` finds no process, so this check does not either.
         return if all || init.is_some() {
             Ok(())
         } else {
@@ -33,7 +33,7 @@ pub fn kill(store: &Store, id: &Id, signal: &str, all: bool) -> Result<(), OciEr
         };
     };
     let is_kill = signal == Signal::KILL;
-    // Where the namespace is shared, the first process does not take the others along.
+    // If the namespace is shared, the death of the first process does not kill the others.
     let everybody = all || (is_kill && !record.own_pids);
     let cgroup = || Cgroup::open(&record.cgroup);
     if everybody {
@@ -67,7 +67,7 @@ pub fn kill(store: &Store, id: &Id, signal: &str, all: bool) -> Result<(), OciEr
         }
     }
     if is_kill {
-        // A suspended process dies when it goes on; without a freezer none is suspended.
+        // A suspended process dies when it goes on; without a freezer no process is suspended.
         let cgroup = cgroup()?;
         if cgroup.is_frozen().unwrap_or(false) {
             best_effort(cgroup.thaw());

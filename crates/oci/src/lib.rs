@@ -1,19 +1,19 @@
-//! `tote oci`: an OCI runtime that docker, podman, containerd and Kubernetes can use unchanged. The commands are runc's,
-//! and so are their options, their output and the words of the errors that callers look for.
+//! `tote oci`: an OCI runtime that docker, podman, containerd and Kubernetes can use unchanged. It has runc's
+//! commands, options and output, and runc's words in errors that callers look for.
 //!
-//! Each command is one function in a file of its own. What they share is a [`Store`] with one directory for each
-//! container: a record (`state.json`) and, while the container waits for its start, the gate.
+//! Each command is a function in a file of its own. They share a [`Store`] with one directory for each container: a
+//! record (`state.json`) and, while the container waits for its start, the gate.
 //!
 //! Invariants:
-//! - The record is written before anything that would have to be cleared: a command that was killed anywhere leaves
-//!   something that `state` tells the truth about and that `delete --force` removes.
-//! - What is true of a container is asked of the kernel each time: a process is one by its id *and* its start time, and
-//!   whether it waits for its start is whether somebody listens at the gate.
+//! - The record is written before anything that would have to be cleared: whenever a command is killed, `state` tells
+//!   the truth about the rest and `delete --force` removes it.
+//! - The kernel is asked for the state of a container each time: a process is identified by its pid *and* its start
+//!   time, and a container waits for its start if a process listens at the gate.
 //! - Commands that change a container hold the lock of its directory; commands that look do not.
 //! - Nothing of this program stays behind a detached container, and the caller's standard streams are never touched.
 //!
-//! It prints nothing and keeps no log; [`line()`] formats for whoever does. It does not know images, networks or the
-//! engine's own containers.
+//! The crate prints nothing and keeps no log; [`line()`] formats messages for a caller that does. It does not know
+//! images, networks or the engine's own containers.
 
 mod bundle;
 mod cgroup;

@@ -1,23 +1,23 @@
-//! `list`.
+//! The command `list`.
 
 use crate::{Id, OciError, State, Store, state};
 use std::fmt::Write as _;
 use tote_sys::best_effort;
 
-/// One container of the list.
+/// Container of the list.
 pub type Listed = State;
 
-/// Every container, in the order of the ids.
+/// Returns every container, in the order of the ids.
 ///
 /// # Errors
-/// The store cannot be read. A container that is removed meanwhile is left out, and so is one whose record cannot be
-/// read.
+/// The store cannot be read. A container that is removed meanwhile is left out, and so is one with an unreadable
+/// record.
 pub fn list(store: &Store) -> Result<Vec<Listed>, OciError> {
     let one = |id: Id| store.open(&id).and_then(|place| state::of(&place, &id)).ok();
     Ok(store.ids()?.into_iter().filter_map(one).collect())
 }
 
-/// The list as people read it, in runc's columns.
+/// Formats the list for people, in runc's columns.
 #[must_use]
 pub fn table(containers: &[Listed]) -> String {
     let mut rows = vec![["ID", "PID", "STATUS", "BUNDLE", "CREATED", "OWNER"].map(ToOwned::to_owned)];

@@ -1,22 +1,22 @@
-//! Lines as runc's log has them, which callers read back.
+//! Lines in the format of runc's log, which callers read back.
 
-/// How a log is written.
+/// Format of a log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LogFormat {
     /// `time="…" level=error msg="…"`
     #[default]
     Text,
-    /// One object on each line.
+    /// JSON object on each line.
     Json,
 }
 
-/// Who is told of what goes on beside the result.
+/// Function that gets messages beside the result.
 pub type Say<'a> = &'a mut dyn FnMut(Level, &str);
 
-/// How bad it is.
+/// Severity of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
-    /// Only of interest to who looks for a fault.
+    /// Only of interest when looking for a fault.
     Debug,
     /// The container has to do without something.
     Warning,
@@ -34,7 +34,7 @@ impl Level {
     }
 }
 
-/// One line, with its end.
+/// Formats a line, with its end.
 #[must_use]
 pub fn line(format: LogFormat, level: Level, message: &str) -> String {
     write(
@@ -47,7 +47,7 @@ pub fn line(format: LogFormat, level: Level, message: &str) -> String {
 
 fn write(format: LogFormat, level: Level, message: &str, time: &str) -> String {
     let message = clipped(message);
-    // JSON's way to quote is also what Go's %q gives for everything that occurs.
+    // JSON quotes as Go's %q does, for everything that occurs.
     let quoted = serde_json::Value::from(message);
     let level = level.word();
     match format {
@@ -58,7 +58,7 @@ fn write(format: LogFormat, level: Level, message: &str, time: &str) -> String {
     }
 }
 
-/// The longest message, in bytes: room for most paths and what surrounds them. What is longer, a bundle has made so.
+/// Longest message, in bytes: room for most paths and the words around them. Only a bundle can make longer ones.
 const LONGEST: usize = 3840;
 
 fn clipped(message: &str) -> std::borrow::Cow<'_, str> {

@@ -3,10 +3,10 @@
 use crate::OciError;
 use tote_runtime::Listen;
 
-/// How many descriptors from 3 on the program keeps. To be asked before anything is opened.
+/// Returns how many descriptors from 3 on the program keeps. Call it before anything is opened.
 ///
 /// # Errors
-/// One that is to be kept is not there.
+/// A descriptor to be kept is not open.
 pub(crate) fn count(preserve: u32, listen: &Listen) -> Result<u32, OciError> {
     let count = preserve.saturating_add(listen.count());
     match tote_runtime::missing_descriptor(count) {

@@ -1,4 +1,4 @@
-//! `pause` and `resume`.
+//! The commands `pause` and `resume`.
 
 use crate::status::{Status, status};
 use crate::{Id, OciError, Store};
@@ -7,7 +7,7 @@ use tote_cgroup::Cgroup;
 /// Suspends every process of a container.
 ///
 /// # Errors
-/// It does not run, or has no cgroup that could be frozen.
+/// The container does not run, or has no cgroup that could be frozen.
 pub fn pause(store: &Store, id: &Id) -> Result<(), OciError> {
     let place = store.open(id)?;
     let (record, _) = place.read()?.ok_or(OciError::NotFound)?;
@@ -17,7 +17,7 @@ pub fn pause(store: &Store, id: &Id) -> Result<(), OciError> {
     }
 }
 
-/// Lets them go on.
+/// Lets the processes go on.
 ///
 /// # Errors
 /// [`OciError::NotPaused`].

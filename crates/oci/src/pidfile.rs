@@ -1,4 +1,4 @@
-//! `--pid-file`.
+//! Files for `--pid-file`.
 
 use crate::OciError;
 use std::ffi::OsString;
@@ -7,7 +7,7 @@ use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
-/// Writes it under another name first: who waits for the file finds it complete.
+/// Writes the file under another name first: a process that waits for it finds it complete.
 pub(crate) fn write(path: &Path, pid: u32) -> Result<(), OciError> {
     let mut name = OsString::from(".");
     name.push(path.file_name().unwrap_or_default());
@@ -20,7 +20,7 @@ pub(crate) fn write(path: &Path, pid: u32) -> Result<(), OciError> {
             .open(&fresh)
     };
     let opened = match open() {
-        // Left behind by one that was killed here.
+        // A command that was killed here has left it behind.
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
             std::fs::remove_file(&fresh).and_then(|()| open())
         }

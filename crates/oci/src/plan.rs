@@ -72,12 +72,12 @@ pub(crate) fn expect(
     })
 }
 
-/// The name of a container's session keyring, which is runc's: labels of security modules count on it.
+/// Returns the name of a container's session keyring. It is runc's: rules of security modules depend on it.
 pub(crate) fn keyring(id: &Id) -> String {
     format!("_ses.{id}")
 }
 
-/// What is taken away from a root that is covered and not left; `None` where it is left.
+/// Returns mounts to detach from a host root that is covered and not left; `None` if it is left.
 fn hidden(bundle: &Bundle, options: &CreateOptions) -> Result<Option<Vec<PathBuf>>, OciError> {
     const MOUNTS: &str = "/proc/self/mountinfo";
     if !options.no_pivot {
@@ -87,7 +87,7 @@ fn hidden(bundle: &Bundle, options: &CreateOptions) -> Result<Option<Vec<PathBuf
     Ok(Some(tote_sandbox::whole_proc_and_sys(&mounts, &bundle.rootfs)))
 }
 
-/// What is true of this host and this process, whatever becomes a process.
+/// Returns the facts that hold for every plan on this host and in this process.
 pub(crate) fn facts(spec: &Spec) -> Facts<'static> {
     let process = spec.process.as_ref();
     Facts {
@@ -96,7 +96,7 @@ pub(crate) fn facts(spec: &Spec) -> Facts<'static> {
     }
 }
 
-/// Hooks and the start gate.
+/// Adds the hooks and the start gate.
 fn live(plan: &mut Plan, place: &Place, spec: &Spec, life: Life) -> Result<[Option<OwnedFd>; 2], OciError> {
     let failed = OciError::kernel("prepare the hooks");
     let environment = spec.process.as_ref().map_or(&[][..], |process| &process.env);
@@ -127,7 +127,7 @@ fn live(plan: &mut Plan, place: &Place, spec: &Spec, life: Life) -> Result<[Opti
     Ok([creating, created])
 }
 
-/// Completes the environment.
+/// Completes the environment and the terminal's size.
 pub(crate) fn finish_process(bundle: &mut Bundle, listen: &Listen) {
     let Some(mut process) = bundle.spec.process.take() else {
         return;
@@ -138,7 +138,7 @@ pub(crate) fn finish_process(bundle: &mut Bundle, listen: &Listen) {
     bundle.spec.process = Some(process);
 }
 
-/// A console needs somebody who holds it: runc's rules, in its words.
+/// Checks that a console has a holder: runc's rules, in its words.
 pub(crate) fn check_console(terminal: bool, detached: bool, socket: bool) -> Result<(), OciError> {
     if detached && terminal && !socket {
         let text = "cannot allocate tty if tote will detach without setting console socket";
@@ -151,14 +151,14 @@ pub(crate) fn check_console(terminal: bool, detached: bool, socket: bool) -> Res
     Ok(())
 }
 
-/// A terminal of no size that anybody gave has none, as the kernel makes it: the engine gives it one later.
+/// Gives a terminal without a configured size the size 0×0, as the kernel makes it: the engine sets it later.
 pub(crate) fn leave_size(process: &mut Process) {
     if process.terminal && process.console_size.is_none() {
         process.console_size = Some(ConsoleSize { height: 0, width: 0 });
     }
 }
 
-/// A terminal that stands for the caller's has its size from the start: the program may ask at once.
+/// Gives a terminal that stands for the caller's its size from the start: the program may ask at once.
 pub(crate) fn fit_terminal(process: &mut Process) {
     if process.terminal
         && rustix::termios::isatty(rustix::stdio::stdin())
@@ -168,20 +168,20 @@ pub(crate) fn fit_terminal(process: &mut Process) {
     }
 }
 
-/// Where the program's output goes to no terminal, nobody wants a terminal's line ends in it.
+/// Leaves line ends unchanged if the program's output does not go to a terminal.
 pub(crate) fn relay_line_ends(plan: &mut Plan) {
     if !rustix::termios::isatty(rustix::stdio::stdout()) {
         plan.keep_line_ends();
     }
 }
 
-/// Whether the container's processes see no others, and so end with its first.
+/// True if the container has a PID namespace of its own, so that its processes end with its first.
 pub(crate) fn has_own_pids(spec: &Spec) -> bool {
     spec.namespace(NamespaceType::Pid)
         .is_some_and(|namespace| namespace.path.is_none())
 }
 
-/// Who writes which maps.
+/// Returns the kind of id mapping, and the maps that the parent writes.
 fn mapping(spec: &Spec) -> Result<(IdMapping, Option<Maps>), OciError> {
     let is_new = spec
         .namespace(NamespaceType::User)
@@ -219,7 +219,7 @@ fn mapping(spec: &Spec) -> Result<(IdMapping, Option<Maps>), OciError> {
     Ok((IdMapping::ByParent, Some(maps)))
 }
 
-/// The namespaces to join, opened.
+/// Opens the namespaces to join.
 fn joins(spec: &Spec) -> Result<Vec<(NamespaceType, OwnedFd)>, OciError> {
     let mut joins = Vec::new();
     for namespace in spec.namespaces() {
@@ -227,8 +227,8 @@ fn joins(spec: &Spec) -> Result<Vec<(NamespaceType, OwnedFd)>, OciError> {
             let flags = OFlags::RDONLY | OFlags::CLOEXEC;
             let fd = rustix::fs::open(path, flags, Mode::empty())
                 .map_err(|errno| OciError::file("open the namespace", path)(errno.into()))?;
-            // One of another kind would put the process, with all that it is about to mount, into a place that nobody
-            // meant. The kernel says so as well, but not as well.
+            // A namespace of another kind would let the process make its mounts in an unintended place. The kernel
+            // refuses it as well, but with a worse error.
             if tote_sys::namespace_kind(fd.as_fd()) != Ok(clone_flag(namespace.kind)) {
                 let wrong = std::io::Error::other(format!("it is no {:?} namespace", namespace.kind));
                 return Err(OciError::file("join the namespace", path)(wrong));
@@ -239,8 +239,8 @@ fn joins(spec: &Spec) -> Result<Vec<(NamespaceType, OwnedFd)>, OciError> {
     Ok(joins)
 }
 
-/// Root makes nodes, which the cgroup's rules limit; in a user namespace nobody may, and what an engine binds into one has the
-/// nodes that it has.
+/// Chooses how device nodes are provided. Root makes nodes, which the cgroup's rules limit; in a user namespace none
+/// can be made, and binds keep the nodes that they contain.
 fn device_nodes(spec: &Spec, root: bool) -> DeviceNodes {
     if root && spec.namespace(NamespaceType::User).is_none() {
         DeviceNodes::Ruled
@@ -249,7 +249,7 @@ fn device_nodes(spec: &Spec, root: bool) -> DeviceNodes {
     }
 }
 
-/// Whether setgroups(2) is allowed in the user namespace that the container joins, or else in this process's own.
+/// True if setgroups(2) is allowed in the user namespace that the container joins, or else in this process's own.
 fn may_set_groups(spec: &Spec) -> bool {
     let joined = spec
         .namespace(NamespaceType::User)
@@ -260,10 +260,10 @@ fn may_set_groups(spec: &Spec) -> bool {
     tote_runtime::groups_allowed(process)
 }
 
-/// The security module that labels processes on this host.
+/// Returns the security module that labels processes on this host.
 fn security_module() -> SecurityModule {
     let enabled = |path| std::fs::read_to_string(path).is_ok_and(|text| text.starts_with('Y'));
-    // One that cannot be seen sets no labels, and a spec that asks for one is refused.
+    // A module that cannot be seen sets no labels, and a spec that asks for them is refused.
     let enforces = |path| std::fs::metadata(path).is_ok();
     if enabled("/sys/module/apparmor/parameters/enabled") {
         SecurityModule::AppArmor

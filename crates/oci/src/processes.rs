@@ -1,14 +1,14 @@
-//! `ps`.
+//! The command `ps`.
 
 use crate::status;
 use crate::{Id, OciError, Store};
 use std::process::Command;
 use tote_cgroup::Cgroup;
 
-/// The processes of a container, by the numbers that the caller has for them.
+/// Returns the pids of a container's processes in the caller's PID namespace.
 ///
 /// # Errors
-/// There is no such container, or its cgroup cannot be read.
+/// The container does not exist, or its cgroup cannot be read.
 pub fn ps(store: &Store, id: &Id) -> Result<Vec<i32>, OciError> {
     let place = store.open(id)?;
     let (record, _) = place.read()?.ok_or(OciError::NotFound)?;
@@ -20,7 +20,7 @@ pub fn ps(store: &Store, id: &Id) -> Result<Vec<i32>, OciError> {
     Ok(cgroup.pids()?)
 }
 
-/// What ps(1) says about them, run with these options, or with `-ef`.
+/// Returns the output of ps(1) for these processes, run with these options, or with `-ef`.
 ///
 /// # Errors
 /// ps(1) cannot be run, fails, or shows no process ids.
@@ -42,7 +42,7 @@ pub fn ps_table(pids: &[i32], options: &[String]) -> Result<String, OciError> {
     filter(&String::from_utf8_lossy(&output.stdout), pids)
 }
 
-/// The heading, and the lines of these processes.
+/// Returns the heading, and the lines of these processes.
 fn filter(text: &str, pids: &[i32]) -> Result<String, OciError> {
     let mut lines = text.lines();
     let heading = lines.next().unwrap_or_default();

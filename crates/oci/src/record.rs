@@ -1,53 +1,53 @@
-//! What is written down about a container.
+//! Record of a container.
 
 use crate::OciError;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use tote_spec::{Hooks, Linux, Spec};
 
-/// What it is called where it cannot be read.
+/// Name of the record in errors.
 const WHAT: &str = "the container's record";
 
-/// `state.json`, without the part of the spec that only some commands need.
+/// Contents of `state.json`, without the part of the spec that only some commands need.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Record {
-    /// The spec's version.
+    /// Version of the spec.
     pub(crate) oci_version: String,
-    /// The bundle's directory, absolute.
+    /// Absolute path of the bundle.
     pub(crate) bundle: String,
-    /// The root's directory, absolute.
+    /// Absolute path of the root.
     pub(crate) rootfs: String,
-    /// RFC 3339.
+    /// Time of creation, RFC 3339.
     pub(crate) created: String,
-    /// The spec's.
+    /// Annotations of the spec.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) annotations: BTreeMap<String, String>,
-    /// What is executed: the first word of the command.
+    /// Name of the program: the first word of the command.
     pub(crate) program: String,
-    /// The first process, once there is one.
+    /// Pid of the first process, once there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) pid: Option<u32>,
-    /// When it started, in clock ticks since boot.
+    /// Start time of that process, in clock ticks since boot.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) start_time: Option<u64>,
-    /// Whether it has a PID namespace of its own: then nothing in it outlives its first process.
+    /// True if it has a PID namespace of its own: then none of its processes outlives the first.
     pub(crate) own_pids: bool,
-    /// Whether it was created by `run`, and never waits for a start.
+    /// True if it was made by `create` and waits for its start; `run` makes no gate.
     pub(crate) has_gate: bool,
-    /// Whether it has a session keyring of its own, which processes that are added share.
+    /// True if it has a session keyring of its own, which processes of `exec` share.
     pub(crate) own_keyring: bool,
-    /// The root's mount where it outlives the container, by its number.
+    /// Number of the root's mount, if that outlives the container.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) root_mount: Option<u64>,
-    /// The mount namespace that the root is in, by its path, where it is neither the container's nor its creator's.
+    /// Path of the mount namespace that the root is in, if that is neither the container's nor its creator's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) mount_namespace: Option<String>,
-    /// Where its cgroup is or would be, as the cgroup crate writes it.
+    /// Place of its cgroup, whether made or not, as the cgroup crate writes it.
     pub(crate) cgroup: String,
 }
 
-/// The part of the spec that commands after `create` need.
+/// Part of the spec that commands after `create` need.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Kept {
@@ -77,13 +77,13 @@ impl Kept {
         }
     }
 
-    /// As the text that goes into the record, made once and written twice.
+    /// Returns the JSON text that goes into the record, made once and written twice.
     pub(crate) fn text(&self) -> Result<String, OciError> {
         serde_json::to_string(self).map_err(OciError::json(WHAT))
     }
 }
 
-/// Both, as one document.
+/// Joins both parts to one document.
 pub(crate) fn document(record: &Record, kept: &str) -> Result<String, OciError> {
     let mut text = serde_json::to_string(record).map_err(OciError::json(WHAT))?;
     text.pop();
@@ -93,7 +93,7 @@ pub(crate) fn document(record: &Record, kept: &str) -> Result<String, OciError> 
     Ok(text)
 }
 
-/// The spec's part of a document.
+/// Reads the spec's part of a document.
 pub(crate) fn kept(document: &str) -> Result<Kept, OciError> {
     #[derive(Deserialize)]
     struct Document {

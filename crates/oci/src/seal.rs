@@ -1,33 +1,33 @@
-//! Keeping this program's file out of the reach of containers (CVE-2019-5736).
+//! Protection of this program's file from containers (CVE-2019-5736).
 
 use crate::OciError;
 use std::sync::OnceLock;
 
-/// Makes sure of it, before anything of a container is near. Where that takes another start of the program from a
-/// read-only place, this does not come back.
+/// Seals the program before it comes near a container. If that takes another start of the program from a read-only
+/// place, this call does not return.
 ///
 /// # Errors
-/// It could not be done, which is no state to go into a container in.
+/// Sealing failed; no container may be entered in this state.
 pub fn seal() -> Result<(), OciError> {
     tote_runtime::seal().map_err(OciError::Runtime)
 }
 
-/// Whether the caller is root.
+/// True if the caller is root.
 #[must_use]
 pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// Whether the caller is root of the machine: root of another user namespace than the first one, as rootless engines start
-/// runtimes, makes no device nodes, sets no device rules, and has only those cgroups that somebody has given it.
+/// True if the caller is root of the machine. Rootless engines start runtimes as root of another user namespace; such
+/// a root makes no device nodes, sets no device rules, and has only delegated cgroups.
 #[must_use]
 pub(crate) fn is_root_of_machine() -> bool {
     static ANSWER: OnceLock<bool> = OnceLock::new();
     *ANSWER.get_or_init(|| is_root() && !in_user_namespace())
 }
 
-/// Whether state goes to the directory that `$XDG_RUNTIME_DIR` names, with `user` for `$USER`. This is runc's rule: root of
-/// another user namespace may be a user who runs a rootless engine, or the root of a container that somebody logs in to.
+/// True if state goes to the directory that `$XDG_RUNTIME_DIR` names; `user` is the value of `$USER`. The rule is
+/// runc's: root of another user namespace may be a user with a rootless engine, or root logged in to a container.
 #[must_use]
 pub fn has_runtime_dir(user: Option<&str>) -> bool {
     !is_root() || user != Some("root") && in_user_namespace()
@@ -39,7 +39,7 @@ fn in_user_namespace() -> bool {
     map.is_ok_and(|map| !map.split_ascii_whitespace().eq(["0", "0", "4294967295"]))
 }
 
-/// The caller's user and group.
+/// Returns the caller's user and group.
 #[must_use]
 pub fn own_ids() -> (u32, u32) {
     (

@@ -1,4 +1,4 @@
-//! Handing the listener of a system call filter to the agent that answers for it.
+//! Transfer of a system call filter's listener to the agent that answers for it.
 
 use crate::record::Record;
 use crate::state::ForHooks;
@@ -22,7 +22,7 @@ struct ProcessState<'a> {
     state: ForHooks<'a>,
 }
 
-/// Sends the listener to the profile's agent. `pid` is the process that it is of.
+/// Sends the listener to the profile's agent. `pid` is that of the filtered process.
 pub(crate) fn hand_over(
     listener: &OwnedFd,
     profile: Option<&Seccomp>,
@@ -30,7 +30,7 @@ pub(crate) fn hand_over(
     (id, record, status): (&Id, &Record, Status),
 ) -> Result<(), OciError> {
     let path = profile.and_then(|profile| profile.listener_path.as_deref());
-    // A filter that notifies is not planned without one.
+    // Planning refuses a notifying filter without an agent.
     let path = Path::new(path.unwrap_or_default());
     let text = document(profile, pid, ForHooks::new(id, record, status))?;
     tote_runtime::send_descriptor(path, &text, listener.as_fd()).map_err(|source| OciError::Agent {
@@ -54,7 +54,7 @@ fn document(profile: Option<&Seccomp>, pid: u32, state: ForHooks<'_>) -> Result<
     })
 }
 
-/// The `SECCOMP_FILTER_FLAG_…` that a plan's filter is loaded with; `None` without a filter.
+/// Returns the `SECCOMP_FILTER_FLAG_…` that a plan's filter is loaded with; `None` without a filter.
 pub(crate) fn flags(plan: &Plan) -> Option<u32> {
     plan.ops.iter().find_map(|op| match op {
         Op::Privilege(privilege) => privilege.filter.as_ref().map(|(_, flags)| *flags),

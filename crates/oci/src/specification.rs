@@ -1,14 +1,15 @@
-//! `spec`: a `config.json` to begin with.
+//! The command `spec`: a `config.json` to begin with.
 
 use crate::OciError;
 use tote_spec::{IdMapping, Mount, Namespace, NamespaceType, Spec};
 
 const DEFAULT: &str = include_str!("default.json");
 
-/// The text of a new `config.json`, indented as runc does; with `rootless` one that the user with these ids can use.
+/// Returns the text of a new `config.json`, indented as by runc; with `rootless` one that the user with these ids can
+/// use.
 ///
 /// # Errors
-/// None but a fault of the text that is built in.
+/// Only a fault of the built-in text.
 pub fn specification(rootless: Option<(u32, u32)>) -> Result<String, OciError> {
     const WHAT: &str = "the default config.json";
     let mut spec: Spec = serde_json::from_str(DEFAULT).map_err(OciError::json(WHAT))?;
@@ -23,7 +24,7 @@ pub fn specification(rootless: Option<(u32, u32)>) -> Result<String, OciError> {
     Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
-/// A user namespace with one id, the host's network, and no limits.
+/// Adds a user namespace with one id, the host's network, and no limits.
 fn make_rootless(spec: &mut Spec, (uid, gid): (u32, u32)) {
     let map = |host_id| {
         vec![IdMapping {
@@ -54,7 +55,7 @@ fn make_rootless(spec: &mut Spec, (uid, gid): (u32, u32)) {
                 ..Mount::default()
             };
         }
-        // Of other users and groups there are none.
+        // The user namespace does not map other users and groups.
         let of_others = |option: &str| option.starts_with("gid=") || option.starts_with("uid=");
         mount.options.retain(|option| !of_others(option));
     }

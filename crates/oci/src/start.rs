@@ -1,4 +1,4 @@
-//! `start`.
+//! The command `start`.
 
 use crate::error::of_birth;
 use crate::status::{self, Status, status};
@@ -9,12 +9,12 @@ use rustix::process::{Signal, pidfd_send_signal};
 use tote_runtime::{Refusal, RuntimeError};
 use tote_sys::best_effort;
 
-/// Lets a container that was created run its program; returns when it does.
+/// Lets a created container run its program; returns when the program runs.
 ///
-/// A hook of `poststart` that fails is a warning: the program runs already, and the specification has it go on.
+/// A failing `poststart` hook is a warning: the program runs already, and the specification wants it to go on.
 ///
 /// # Errors
-/// [`OciError::NotStartable`] where it does not wait for that, and whatever kept the program from running.
+/// [`OciError::NotStartable`] if the container does not wait for its start, and errors of running the program.
 pub fn start(store: &Store, id: &Id, warn: &mut dyn FnMut(String)) -> Result<(), OciError> {
     let mut place = store.open(id)?;
     place.lock()?;
@@ -45,16 +45,16 @@ pub fn start(store: &Store, id: &Id, warn: &mut dyn FnMut(String)) -> Result<(),
     let started = tote_runtime::start(place.dir(), GATE, &record.program, &mut listener);
     if let (Err(error), Some(init)) = (&started, status::init(&record)) {
         if let RuntimeError::Refused(_) = error {
-            // Nobody answers for its system calls. It may have ended by itself.
+            // No agent answers for its system calls. It may have ended by itself.
             best_effort(pidfd_send_signal(&init, Signal::KILL));
         }
-        // One that reports does so first and ends then; whoever asks next is to hear that it is over.
+        // A process that reports an error ends afterwards; the next command has to find it stopped.
         if let RuntimeError::Refused(_) | RuntimeError::Step(_) = error {
             status::wait_end(&init);
         }
     }
     started.map_err(of_birth)?;
-    // Most have no hooks: the rest of the record need not be read for that.
+    // Most containers have no hooks: the rest of the record need not be read for them.
     if document.contains("\"poststart\"") {
         let poststart = record::kept(&document)?.hooks.unwrap_or_default().poststart;
         let state = state::for_hooks(id, &record, Status::Running);

@@ -1,4 +1,4 @@
-//! `state`.
+//! The command `state`.
 
 use crate::record::Record;
 use crate::status::{Status, status};
@@ -7,32 +7,32 @@ use crate::{Id, OciError, Store};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// What `state` prints: the specification's properties, and runc's.
+/// Output of `state`: the specification's properties, and runc's.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct State {
-    /// The spec's version.
+    /// Version of the spec.
     #[serde(rename = "ociVersion")]
     pub oci_version: String,
-    /// The container's id.
+    /// Id of the container.
     pub id: String,
-    /// Its first process; 0 when that has ended.
+    /// Pid of its first process; 0 when that has ended.
     pub pid: u32,
-    /// `creating`, `created`, `running`, `paused` or `stopped`.
+    /// State: `creating`, `created`, `running`, `paused` or `stopped`.
     pub status: String,
-    /// The bundle's directory.
+    /// Directory of the bundle.
     pub bundle: String,
-    /// The root's directory.
+    /// Directory of the root.
     pub rootfs: String,
-    /// RFC 3339.
+    /// Time of creation, RFC 3339.
     pub created: String,
-    /// The spec's.
+    /// Annotations of the spec.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,
-    /// The user that created it.
+    /// Name of the user that created it.
     pub owner: String,
 }
 
-/// What the specification gives to hooks.
+/// State that the specification gives to hooks.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ForHooks<'a> {
@@ -46,10 +46,10 @@ pub(crate) struct ForHooks<'a> {
     annotations: &'a BTreeMap<String, String>,
 }
 
-/// The state of a container.
+/// Returns the state of a container.
 ///
 /// # Errors
-/// [`OciError::NotFound`], and those of reading its record.
+/// [`OciError::NotFound`], and errors of reading its record.
 pub fn state(store: &Store, id: &Id) -> Result<State, OciError> {
     of(&store.open(id)?, id)
 }
@@ -58,7 +58,7 @@ pub(crate) fn of(place: &Place, id: &Id) -> Result<State, OciError> {
     let found = place.read()?;
     let record = match found {
         Some((record, _)) => record,
-        // Only just begun, or begun and given up.
+        // Its creation has only just begun, or was given up.
         None if place.is_busy() => Record::default(),
         None => return Err(OciError::NotFound),
     };
@@ -89,7 +89,7 @@ impl<'a> ForHooks<'a> {
     }
 }
 
-/// The state as hooks read it on their standard input.
+/// Returns the state as hooks read it on their standard input.
 pub(crate) fn for_hooks(id: &Id, record: &Record, status: Status) -> Vec<u8> {
     // A struct of texts and numbers always has a JSON form.
     serde_json::to_vec(&ForHooks::new(id, record, status)).unwrap_or_default()

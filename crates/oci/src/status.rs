@@ -1,4 +1,4 @@
-//! What a container is at this moment, asked of the kernel.
+//! State of a container at this moment, as the kernel knows it.
 
 use crate::OciError;
 use crate::record::Record;
@@ -12,24 +12,24 @@ use std::time::Duration;
 use tote_cgroup::Cgroup;
 use tote_sys::Errno;
 
-/// The time that it usually takes at most.
+/// Time that the end of a killed process usually takes at most.
 const USUAL: Duration = Duration::from_millis(500);
 
-/// How long a process that is about to end may take: it can be in the middle of writing to a slow disk.
+/// Time that a process may take to end: it can be in the middle of writing to a slow disk.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The specification's states, and `paused`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
-    /// A command is at it.
+    /// A command is creating the container.
     Creating,
-    /// It waits for its start.
+    /// The container waits for its start.
     Created,
     /// Its program runs.
     Running,
     /// Its program is suspended.
     Paused,
-    /// Its program, or whoever created it, has ended.
+    /// The program, or the command that created the container, has ended.
     Stopped,
 }
 
@@ -45,7 +45,7 @@ impl fmt::Display for Status {
     }
 }
 
-/// What the container of this record is.
+/// Returns the state of the container with this record.
 pub(crate) fn status(place: &Place, record: &Record) -> Status {
     if record.pid.is_none() {
         return if place.is_busy() {
@@ -57,7 +57,7 @@ pub(crate) fn status(place: &Place, record: &Record) -> Status {
     if !is_alive(record) {
         return Status::Stopped;
     }
-    // A gate that cannot be asked is no gate that anybody could open.
+    // A gate that cannot be asked cannot be opened either.
     if record.has_gate && tote_sys::waits_for_start(place.dir(), GATE).unwrap_or(false) {
         return Status::Created;
     }
@@ -68,7 +68,8 @@ pub(crate) fn status(place: &Place, record: &Record) -> Status {
     }
 }
 
-/// Whether the first process has not ended. One that cannot be looked at counts as alive: what has ended may be removed.
+/// True if the first process has not ended. If it cannot be looked at, it counts as alive: an ended container may be
+/// removed.
 pub(crate) fn is_alive(record: &Record) -> bool {
     let (Some(pid), Some(started)) = (record.pid, record.start_time) else {
         return false;
@@ -80,20 +81,20 @@ pub(crate) fn is_alive(record: &Record) -> bool {
     }
 }
 
-/// A descriptor of the first process; `None` when it has ended.
+/// Opens a pidfd of the first process; `None` when it has ended.
 pub(crate) fn init(record: &Record) -> Option<OwnedFd> {
     let pid = Pid::from_raw(i32::try_from(record.pid?).ok()?)?;
     let pidfd = pidfd_open(pid, PidfdFlags::empty()).ok()?;
-    // Asked after the pidfd is open: from here on the number cannot change hands unnoticed.
+    // The check comes after the pidfd is open: from here on the pid cannot change hands unnoticed.
     is_alive(record).then_some(pidfd)
 }
 
-/// Waits for the end of a process that was killed, or that has told why it gives up.
+/// Waits for the end of a process that was killed, or that has reported why it gives up.
 pub(crate) fn wait_end(init: &OwnedFd) {
     wait(init, PATIENCE);
 }
 
-/// Waits as long as the end of a process that was killed usually takes; whether it has ended.
+/// Waits as long as the end of a killed process usually takes; true if it has ended.
 pub(crate) fn ends_soon(init: &OwnedFd) -> bool {
     wait(init, USUAL)
 }
@@ -108,7 +109,7 @@ fn wait(init: &OwnedFd, limit: Duration) -> bool {
     }
 }
 
-/// Only the hierarchy that can tell is opened: there are nine of them.
+/// Asks the one hierarchy that can tell: opening all of them means up to nine.
 fn is_frozen(record: &Record) -> bool {
     let tells = |line: &&str| {
         let mut fields = line.split(' ');
@@ -124,24 +125,24 @@ fn is_frozen(record: &Record) -> bool {
     Cgroup::open(&lines).is_ok_and(|cgroup| cgroup.is_frozen().unwrap_or(false))
 }
 
-/// State and start time of a process; nothing where there is none of that number.
+/// Returns state and start time of a process; `None` if no process has this pid.
 ///
 /// # Errors
-/// Why nobody can say whether there is one.
+/// Errors for which it is unknown whether the process exists.
 fn look(pid: u32) -> std::io::Result<Option<(char, u64)>> {
     match std::fs::read_to_string(stat_of(pid)) {
         Ok(stat) => Ok(parse(&stat)),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        // It has ended while it was looked at.
+        // The process has ended meanwhile.
         Err(error) if Errno::from_io_error(&error) == Some(Errno::SRCH) => Ok(None),
         Err(error) => Err(error),
     }
 }
 
-/// When a process started, in clock ticks since boot: with the id it names a process for good.
+/// Returns when a process started, in clock ticks since boot: pid and start time identify a process for good.
 ///
 /// # Errors
-/// The start time cannot be read: without it no later command could tell whether the process is there.
+/// The start time cannot be read: without it later commands could not tell whether the process is the same.
 pub(crate) fn start_time(pid: u32) -> Result<Option<u64>, OciError> {
     let found = look(pid).map_err(OciError::file("read", &stat_of(pid)))?;
     Ok(found.map(|(_, start_time)| start_time))
@@ -151,7 +152,8 @@ fn stat_of(pid: u32) -> String {
     format!("/proc/{pid}/stat")
 }
 
-/// The third and the 22nd field of `/proc/PID/stat`. The second is a name in parentheses that may contain anything.
+/// Parses the third and the 22nd field of `/proc/PID/stat`. The second is a name in parentheses that may contain
+/// anything.
 fn parse(stat: &str) -> Option<(char, u64)> {
     let (_, rest) = stat.rsplit_once(") ")?;
     let mut fields = rest.split(' ');

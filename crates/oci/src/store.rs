@@ -1,4 +1,4 @@
-//! The directories of containers: one for each, made by mkdir(2), which only one of two creators can win.
+//! Directories of containers: one for each, made by mkdir(2), which only one of two creators can win.
 
 use crate::record::{Record, document};
 use crate::{Id, OciError};
@@ -8,22 +8,22 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use tote_sys::{Errno, best_effort};
 
-/// The record's file.
+/// File name of the record.
 const RECORD: &str = "state.json";
-/// The next record, on its way.
+/// File name of a new record until it is complete.
 const FRESH: &str = "state.new";
-/// The start gate.
+/// File name of the start gate.
 pub(crate) const GATE: &str = "start";
-/// More than the longest record: a spec is not longer than its own limit.
+/// Bound of the record in bytes: a spec within its own limit fits.
 const LONGEST: u64 = 32 << 20;
 
-/// The directory below which containers are kept.
+/// Directory below which containers are kept.
 #[derive(Clone, Debug)]
 pub struct Store {
     path: PathBuf,
 }
 
-/// One container's directory.
+/// Directory of a container.
 #[derive(Debug)]
 pub(crate) struct Place {
     dir: OwnedFd,
@@ -32,13 +32,13 @@ pub(crate) struct Place {
 }
 
 impl Store {
-    /// The one at that path; it is made when something is created in it.
+    /// Names the store at that path; the directory is made with the first container.
     #[must_use]
     pub fn new(path: PathBuf) -> Self {
         Self { path }
     }
 
-    /// Where it is where nobody says: `/run/tote-oci`, or below the caller's runtime directory, which root has none of
+    /// Returns the default store: `/run/tote-oci`, or below the caller's runtime directory, if it uses one
     /// ([`crate::has_runtime_dir`]).
     #[must_use]
     pub fn usual(runtime_dir: Option<PathBuf>) -> Self {
@@ -48,7 +48,7 @@ impl Store {
         }
     }
 
-    /// Its directory.
+    /// Returns the directory of the store.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -68,7 +68,7 @@ impl Store {
         }
     }
 
-    /// The place, locked, if it was made by a command that was killed before it wrote anything.
+    /// Returns the place, locked, if it was made by a command that was killed before it wrote a record.
     fn abandoned(&self, id: &Id) -> Option<Place> {
         let place = self.open(id).ok()?;
         rustix::fs::flock(&place.dir, FlockOperation::NonBlockingLockExclusive).ok()?;
@@ -96,18 +96,18 @@ impl Store {
             Err(Errno::EXIST) => return Err(OciError::Exists),
             Err(errno) => return Err(OciError::file("make", path)(errno.into())),
         }
-        // Before it is locked another creator may take it for one that was left behind, and then has won.
+        // Before it is locked, another creator may take it for an abandoned place, and then has won.
         let mut place = self.open(id).map_err(|_| OciError::Exists)?;
         place.lock().map_err(|_| OciError::Exists)?;
-        // That other one's place may have been opened instead of the own: with the lock of it, who comes first owns it,
-        // and who comes second finds it taken.
+        // This may have opened the other creator's directory. The lock decides: the first to take it owns the
+        // directory, and the second finds a record.
         match place.read() {
             Ok(None) => Ok(place),
             _ => Err(OciError::Exists),
         }
     }
 
-    /// The place of a container that exists.
+    /// Opens the place of an existing container.
     pub(crate) fn open(&self, id: &Id) -> Result<Place, OciError> {
         let path = self.path.join(id.as_str());
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -122,7 +122,7 @@ impl Store {
         }
     }
 
-    /// The ids of all containers, in order. A store that does not exist has none.
+    /// Returns the ids of all containers, in order; none if the store does not exist.
     pub(crate) fn ids(&self) -> Result<Vec<Id>, OciError> {
         let entries = match std::fs::read_dir(&self.path) {
             Ok(entries) => entries,
@@ -137,12 +137,12 @@ impl Store {
 }
 
 impl Place {
-    /// The directory.
+    /// Returns the open directory.
     pub(crate) fn dir(&self) -> BorrowedFd<'_> {
         self.dir.as_fd()
     }
 
-    /// The user that it belongs to.
+    /// Returns the user that owns it.
     pub(crate) fn owner(&self) -> u32 {
         rustix::fs::fstat(&self.dir).map_or(0, |found| found.st_uid)
     }
@@ -158,7 +158,7 @@ impl Place {
                 other => break other.map_err(|errno| OciError::file("lock", &self.path)(errno.into()))?,
             }
         }
-        // Who waited may hold the lock of a directory that is gone, while its name is another container's.
+        // After waiting, the locked directory may have been removed, while its name belongs to another container.
         self.locked = self.is_still_there();
         if self.locked {
             Ok(())
@@ -167,7 +167,7 @@ impl Place {
         }
     }
 
-    /// Whether the path still leads to this very directory.
+    /// True if the path still leads to this very directory.
     fn is_still_there(&self) -> bool {
         let identity = |found: rustix::fs::Stat| (found.st_dev, found.st_ino);
         let here = rustix::fs::fstat(&self.dir).map(identity);
@@ -176,18 +176,18 @@ impl Place {
 
     /// Lets other commands change this container.
     pub(crate) fn unlock(&mut self) {
-        // Where it cannot be released it ends with this process.
+        // A lock that cannot be released ends with this process.
         best_effort(rustix::fs::flock(&self.dir, FlockOperation::Unlock));
         self.locked = false;
     }
 
-    /// Whether some command changes this container now, and it is not this one.
+    /// True if another command is changing this container.
     pub(crate) fn is_busy(&self) -> bool {
         if self.locked {
             return false;
         }
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        // Opened anew: a lock belongs to what was opened, and this one is let go of at once.
+        // The directory is opened anew: a lock belongs to the open file, and this one is closed at once.
         let Ok(other) = rustix::fs::openat(&self.dir, c".", flags, Mode::empty()) else {
             return false;
         };
@@ -204,7 +204,7 @@ impl Place {
         made.map_err(OciError::kernel("make the start gate"))
     }
 
-    /// Writes the record. Readers see the old one or this.
+    /// Writes the record. Readers see either the old or the new one.
     pub(crate) fn write(&self, record: &Record, kept: &str) -> Result<(), OciError> {
         let text = document(record, kept)?;
         let failed = |errno: Errno| OciError::file("write", self.path.join(RECORD))(errno.into());
@@ -218,7 +218,7 @@ impl Place {
         rustix::fs::renameat(&self.dir, FRESH, &self.dir, RECORD).map_err(failed)
     }
 
-    /// The record, and the document that it is from; `None` where the creator was killed before it wrote one.
+    /// Reads the record, and the document that it is from; `None` if the creator was killed before it wrote one.
     pub(crate) fn read(&self) -> Result<Option<(Record, String)>, OciError> {
         let path = || self.path.join(RECORD);
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -236,10 +236,10 @@ impl Place {
         Ok(Some((record, text)))
     }
 
-    /// Forgets the container: the last thing done for it.
+    /// Removes the container's directory, as the last thing of the container.
     pub(crate) fn remove(self) -> Result<(), OciError> {
         for name in [GATE, FRESH, RECORD] {
-            // One that is not there is as good as removed, and one that cannot be is told below.
+            // A missing file is as good as removed, and a failure is reported below.
             best_effort(rustix::fs::unlinkat(&self.dir, name, AtFlags::empty()));
         }
         match rustix::fs::unlinkat(CWD, &self.path, AtFlags::REMOVEDIR) {

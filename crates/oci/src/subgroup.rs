@@ -1,4 +1,4 @@
-//! The group that `exec` puts a process into: the container's, one below it, or the one its first process has moved to.
+//! Group that `exec` puts a process into: the container's, one below it, or the one its first process has moved to.
 
 use crate::OciError;
 use crate::error::of_birth;
@@ -8,16 +8,16 @@ use tote_cgroup::{Cgroup, Controllers};
 use tote_runtime::{Entry, Reception, RuntimeError};
 use tote_sys::{Child, Errno};
 
-/// A group to join.
+/// Group to join.
 #[derive(Debug)]
 pub(crate) struct Joined {
     cgroup: Cgroup,
-    /// The caller has named it, and no other will do.
+    /// True if the caller has named it: then no other one is used instead.
     chosen: bool,
 }
 
 impl Joined {
-    /// The container's own, or those below it that `wanted` names, as `[CONTROLLER,…:]PATH`.
+    /// Opens the container's own group, or those below it that `wanted` names, as `[CONTROLLER,…:]PATH`.
     pub(crate) fn open(record: &Record, wanted: &[String]) -> Result<Self, OciError> {
         let text = match wanted {
             [] => record.cgroup.clone(),
@@ -29,12 +29,13 @@ impl Joined {
         })
     }
 
-    /// It.
+    /// Returns the cgroup.
     pub(crate) fn cgroup(&self) -> &Cgroup {
         &self.cgroup
     }
 
-    /// Makes the process in it or, where it is the container's own and takes none, where its first process is.
+    /// Makes the process in the group or, if that is the container's own and cannot take it, in the group of the
+    /// first process.
     pub(crate) fn exec(
         &self,
         entry: Entry<'_>,
@@ -61,12 +62,12 @@ impl Joined {
     }
 }
 
-/// What `--cgroup` was given: a path for each controller, or under no name one for all.
+/// Values of `--cgroup`: a path for each controller, or one without a name for all.
 #[derive(Debug, PartialEq, Eq)]
 struct Choices<'a>(BTreeMap<&'a str, &'a str>);
 
 impl<'a> Choices<'a> {
-    /// runc's rules, in its words.
+    /// Parses them by runc's rules, in its words.
     fn parse(wanted: &'a [String]) -> Result<Self, OciError> {
         let mut paths = BTreeMap::new();
         for choice in wanted {
@@ -95,7 +96,7 @@ impl<'a> Choices<'a> {
         Ok(Self(paths))
     }
 
-    /// The path for a hierarchy with these controllers; none of v2's has a name.
+    /// Returns the path for a hierarchy with these controllers; those of v2 are not named.
     fn of(&self, version: &str, controllers: &str) -> Option<&'a str> {
         let named = |name: &str| version == "v1" && controllers.split(',').any(|one| one == name);
         let choice = self.0.iter().find(|(name, _)| name.is_empty() || named(name));
@@ -103,7 +104,7 @@ impl<'a> Choices<'a> {
     }
 }
 
-/// The recorded directories, with those replaced that a choice is about.
+/// Returns the recorded directories, with the chosen ones replaced.
 fn below(record: &str, choices: &Choices<'_>) -> Result<String, OciError> {
     let known = record
         .lines()
@@ -131,7 +132,7 @@ fn below(record: &str, choices: &Choices<'_>) -> Result<String, OciError> {
     Ok(text)
 }
 
-/// Nothing is made for who asks for a group that is not there.
+/// Checks that the group exists: a missing one is not made.
 fn existing(base: &str, path: &str) -> Result<String, OciError> {
     let path = path.trim_matches('/');
     if path.is_empty() {

@@ -1,22 +1,22 @@
-//! `update`.
+//! The command `update`.
 
 use crate::status::{Status, status};
 use crate::{Id, OciError, Store};
 use tote_cgroup::{Cgroup, Controllers, PlanError, Policy, device_program};
 use tote_spec::{BlockIo, Cpu, DeviceRule, Memory, Pids, Resources};
 
-/// New limits; what is absent stays as it is.
+/// New limits; absent ones stay unchanged.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct UpdateOptions {
-    /// The text of `--resources`: JSON, over which the other options win nothing, as they are not looked at then.
+    /// Text of `--resources`, as JSON; the other options are ignored if it is given.
     pub resources: Option<String>,
-    /// `--blkio-weight`
+    /// Value of `--blkio-weight`.
     pub blkio_weight: Option<u16>,
-    /// `--cpu-…` and `--cpuset-…`
+    /// Values of `--cpu-…` and `--cpuset-…`.
     pub cpu: Cpu,
-    /// `--memory…` and `--kernel-memory…`
+    /// Values of `--memory…` and `--kernel-memory…`.
     pub memory: Memory,
-    /// `--pids-limit`
+    /// Value of `--pids-limit`.
     pub pids_limit: Option<i64>,
 }
 
@@ -39,10 +39,10 @@ impl UpdateOptions {
     }
 }
 
-/// Changes the limits of a container that exists.
+/// Changes the limits of an existing container.
 ///
 /// # Errors
-/// It has ended, or a limit is refused.
+/// The container has ended, or a limit is refused.
 pub fn update(
     store: &Store,
     id: &Id,
@@ -69,7 +69,7 @@ pub fn update(
     filter_devices(&cgroup, &resources.devices)
 }
 
-/// On v2 device rules are a program, which takes the place of the one in force.
+/// Sets device rules on v2, where they are a program that replaces the old one.
 fn filter_devices(cgroup: &Cgroup, rules: &[DeviceRule]) -> Result<(), OciError> {
     let in_v1 = cgroup
         .paths()

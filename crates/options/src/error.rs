@@ -1,9 +1,10 @@
-//! What was wrong with a command line, in docker's words where docker has some.
+//! Faults of command lines, in docker's words where docker has some.
 
 use crate::table::{Command, spelled};
 use std::ffi::OsStr;
 
-/// A command line that its table does not allow. Displays as one line; [`UsageError::hint`] is the line below it.
+/// Error for a command line that its table does not allow. Displays as one line; [`UsageError::hint`] is the line
+/// below it.
 #[derive(Debug, thiserror::Error)]
 #[error("{fault}")]
 pub struct UsageError {
@@ -12,64 +13,64 @@ pub struct UsageError {
     advice: Option<String>,
 }
 
-/// What was wrong.
+/// Fault of a command line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {
-    /// No option has this name, `--foo`.
+    /// The command has no option with this name, `--foo`.
     #[error("unknown flag: {0}")]
     UnknownFlag(String),
-    /// No option has this letter; the cluster is what was left of the argument.
+    /// The command has no option with this letter.
     #[error("unknown shorthand flag: '{letter}' in -{cluster}")]
     UnknownShorthand {
-        /// The letter.
+        /// Unknown letter.
         letter: String,
-        /// The letters from there on.
+        /// Letters of the argument from there on.
         cluster: String,
     },
-    /// `--=x` or `---x`.
+    /// The option has an invalid form, `--=x` or `---x`.
     #[error("bad flag syntax: {0}")]
     BadSyntax(String),
-    /// The command line ended where a value was due: `--name`, or `'m' in -m`.
+    /// The command line ends where a value is due: `--name`, or `'m' in -m`.
     #[error("flag needs an argument: {0}")]
     NeedsArgument(String),
-    /// A value that is not what the option takes.
+    /// The option does not take this value.
     #[error("invalid argument {value:?} for {flag:?} flag: {reason}")]
     InvalidValue {
-        /// What was given.
+        /// Given value.
         value: String,
-        /// `-t, --tty`.
+        /// Spelling of the option, `-t, --tty`.
         flag: String,
-        /// Why not: `expected true or false`.
+        /// Reason: `expected true or false`.
         reason: String,
     },
-    /// A positional that is not what the command takes.
+    /// The command does not take this positional.
     #[error("invalid {name} {value:?}: {reason}")]
     InvalidPositional {
-        /// Its name in the table.
+        /// Name in the table.
         name: String,
-        /// What was given.
+        /// Given value.
         value: String,
-        /// Why not.
+        /// Reason.
         reason: String,
     },
-    /// Two options that contradict each other.
+    /// Two options contradict each other.
     #[error("conflicting options: cannot specify both {0} and {1}")]
     Conflict(String, String),
-    /// No command has this name.
+    /// The group has no command with this name.
     #[error("'{name}' is not a {group} command.")]
     UnknownCommand {
-        /// The word.
+        /// Given word.
         name: String,
-        /// The commands before it, `tote image`.
+        /// Commands before it, `tote image`.
         group: String,
     },
-    /// Too few or too many positionals.
+    /// The command got too few or too many positionals.
     #[error("\"{command}\" {expected}.")]
     Positionals {
-        /// `tote run`.
+        /// Name of the command, `tote run`.
         command: String,
-        /// `requires at least 1 argument`.
+        /// Rule of the command, `requires at least 1 argument`.
         expected: String,
     },
 }
@@ -83,19 +84,19 @@ impl UsageError {
         }
     }
 
-    /// The commands that were recognised before the fault, from the root on.
+    /// Returns the commands that were recognised before the fault, from the root on.
     #[must_use]
     pub fn path(&self) -> &[&'static Command] {
         &self.path
     }
 
-    /// What was wrong.
+    /// Returns the fault.
     #[must_use]
     pub fn fault(&self) -> &Fault {
         &self.fault
     }
 
-    /// What to do about it, one line: `did you mean --rm? see 'tote run --help'`.
+    /// Returns advice in one line: `did you mean --rm? see 'tote run --help'`.
     #[must_use]
     pub fn hint(&self) -> String {
         let see = format!("see '{} --help'", spelled(&self.path));
@@ -105,7 +106,7 @@ impl UsageError {
         }
     }
 
-    /// `tote run [OPTIONS] IMAGE [COMMAND] [ARG...]`, the first form where there are several.
+    /// Returns the usage, `tote run [OPTIONS] IMAGE [COMMAND] [ARG...]`; the first form if there are several.
     #[must_use]
     pub fn usage(&self) -> String {
         let usage = self
@@ -117,7 +118,7 @@ impl UsageError {
     }
 }
 
-/// For messages: not UTF-8 and control characters become visible, so that an argument cannot drive the terminal.
+/// Makes invalid UTF-8 and control characters of an argument visible, so that a message cannot drive the terminal.
 pub(crate) fn printable(argument: &OsStr) -> String {
     let mut shown = String::new();
     for character in argument.to_string_lossy().chars() {

@@ -1,14 +1,14 @@
-//! `--help`, in docker's layout.
+//! Output of `--help`, in docker's layout.
 
 use crate::prose::{Block, blocks, filled};
 use crate::table::{Command, HELP, Kind, Opt, spelled};
 
-/// Where the text starts at the latest; a longer option has its text on the next line.
+/// Last column in which the text may start; a longer option has its text on the next line.
 const LAST_COLUMN: usize = 34;
-/// Text is not squeezed below this, whatever the terminal.
+/// Narrowest width of the text, whatever the terminal.
 const NARROWEST: usize = 24;
 
-/// The help text for the last command of `path`, filled to `width` columns, with a newline at the end.
+/// Returns the help text for the last command of `path`, filled to `width` columns, with a newline at the end.
 ///
 /// An empty path gives an empty text.
 #[must_use]
@@ -46,7 +46,7 @@ impl Page {
         self.text.push('\n');
     }
 
-    /// A line after a blank one.
+    /// Adds a line after a blank one.
     fn heading(&mut self, heading: &str) {
         self.text.push('\n');
         self.line(heading);
@@ -156,7 +156,7 @@ impl Page {
         }
     }
 
-    /// A label and its text from `column` on.
+    /// Adds a label and its text from `column` on.
     fn entry(&mut self, label: &str, column: usize, text: &str) {
         let mut lines = filled(text, self.width.saturating_sub(column).max(NARROWEST)).into_iter();
         if label.chars().count() + 2 <= column {
@@ -178,7 +178,7 @@ fn heading_of(title: &str) -> String {
     }
 }
 
-/// `  -e, --env NAME=VALUE...`.
+/// Formats the label of an option, `  -e, --env NAME=VALUE...`.
 fn label(opt: &Opt) -> String {
     let letter = opt
         .short
@@ -203,12 +203,12 @@ fn explained(opt: &Opt) -> String {
     text
 }
 
-/// Backquotes as quotes.
+/// Replaces backquotes by quotes.
 fn quoted(text: &str) -> String {
     text.replace('`', "'")
 }
 
-/// Without backquotes.
+/// Removes backquotes.
 fn bare(text: &str) -> String {
     text.replace('`', "")
 }

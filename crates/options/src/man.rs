@@ -3,7 +3,7 @@
 use crate::prose::{Block, blocks};
 use crate::table::{Command, Kind, Opt, spelled};
 
-/// The page's name without the section, `tote-image-ls`.
+/// Returns the page's name without the section, `tote-image-ls`.
 #[must_use]
 pub fn man_name(path: &[&'static Command]) -> String {
     path.iter()
@@ -12,9 +12,10 @@ pub fn man_name(path: &[&'static Command]) -> String {
         .join("-")
 }
 
-/// The man page in section 1 for the last command of `path`, as roff.
+/// Returns the man page in section 1 for the last command of `path`, as roff.
 ///
-/// It carries `version` and no date, so the same tables always give the same bytes. An empty path gives an empty text.
+/// The page carries `version` and no date, so the same tables always give the same bytes. An empty path gives an
+/// empty text.
 #[must_use]
 pub fn man(path: &[&'static Command], version: &str) -> String {
     let (Some(root), Some(command)) = (path.first(), path.last()) else {
@@ -61,7 +62,7 @@ impl Page {
         self.raw(&format!(".SH {title}"));
     }
 
-    /// A line of text with backquotes as bold.
+    /// Adds a line of text with backquoted parts in bold.
     fn text(&mut self, text: &str) {
         let mut line = String::new();
         for (index, piece) in text.split('`').enumerate() {
@@ -146,7 +147,7 @@ impl Page {
             }
             group.options.iter().for_each(|opt| self.option(opt));
         }
-        // Each command has help: it comes last, with the letter that is left for it.
+        // Every command has the help option: it comes last, with the letter that is left for it.
         if let Some(opt) = command.all_options().last() {
             self.option(&opt);
         }
@@ -220,7 +221,7 @@ impl Page {
         }
     }
 
-    /// The group above and the commands below.
+    /// Names the group above and the commands below.
     fn see_also(&mut self, path: &[&'static Command], command: &Command) {
         let parent = path
             .split_last()
@@ -242,7 +243,7 @@ impl Page {
     }
 }
 
-/// Text as roff: no character is a command, and the ones that may be typed come out as ASCII.
+/// Escapes text for roff: no character is a command, and characters that may be typed come out as ASCII.
 fn escaped(text: &str) -> String {
     let mut roff = String::with_capacity(text.len());
     for character in text.chars() {
@@ -260,7 +261,7 @@ fn escaped(text: &str) -> String {
     roff
 }
 
-/// A line that starts with a dot is a request: an invisible character before it makes it text.
+/// Puts an invisible character before a leading dot, which would make the line a request.
 fn guarded(line: &str) -> String {
     if line.starts_with('.') {
         format!("\\&{line}")

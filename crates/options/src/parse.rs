@@ -9,10 +9,11 @@ use std::os::unix::ffi::OsStrExt;
 
 /// Parses the arguments that follow the program's name.
 ///
-/// A group without a command (`tote image`) parses: [`Parsed::command`] is the group, and help is what to show.
+/// A group without a command (`tote image`) is valid: [`Parsed::command`] is the group, and the program should show
+/// help.
 ///
 /// # Errors
-/// The first thing that the table does not allow.
+/// Error for the first argument that the table does not allow.
 pub fn parse(
     root: &'static Command,
     arguments: impl IntoIterator<Item = OsString>,
@@ -49,7 +50,7 @@ pub fn parse(
     Ok(line.parsed)
 }
 
-/// A command line on its way.
+/// Command line that is being parsed.
 struct Line<I> {
     arguments: I,
     parsed: Parsed,
@@ -57,7 +58,7 @@ struct Line<I> {
 }
 
 impl<I: Iterator<Item = OsString>> Line<I> {
-    /// `--name`, `--name=value`; `body` is what follows the dashes. True where the option ends parsing.
+    /// Parses `--name`, `--name=value`; `body` is the part after the dashes. True if the option ends parsing.
     fn long(&mut self, argument: &OsStr, body: &[u8]) -> Result<bool, UsageError> {
         let (name, glued) = match body.iter().position(|byte| *byte == b'=') {
             Some(equals) => (&body[..equals], Some(&body[equals + 1..])),
@@ -84,7 +85,7 @@ impl<I: Iterator<Item = OsString>> Line<I> {
         self.note(opt, value)
     }
 
-    /// `-it`, `-eX=1`, `-t=false`, `-m` and the next argument. True where one of them ends parsing.
+    /// Parses `-it`, `-eX=1`, `-t=false`, `-m` and the next argument. True if one of them ends parsing.
     fn letters(&mut self, letters: &[u8]) -> Result<bool, UsageError> {
         let mut rest = letters;
         while let [letter, tail @ ..] = rest {
@@ -95,7 +96,7 @@ impl<I: Iterator<Item = OsString>> Line<I> {
             let Some(opt) = known else {
                 return Err(self.unknown_letter(rest, letters));
             };
-            // As pflag: `-t=` is `-t` and a flag called `=`.
+            // The rule is pflag's: `-t=` is `-t` and a flag called `=`.
             let (value, last) = match (tail, opt.kind) {
                 ([b'=', value @ ..], _) if !value.is_empty() => (bytes_to_value(value), true),
                 (_, Kind::Flag | Kind::Halt) => ("true".into(), false),
@@ -118,7 +119,7 @@ impl<I: Iterator<Item = OsString>> Line<I> {
         Ok(false)
     }
 
-    /// A word that is no option: the next command's name, or a positional.
+    /// Takes a word other than an option: the next command's name, or a positional.
     fn word(&mut self, word: OsString) -> Result<(), UsageError> {
         if self.parsed.command.subcommands.is_empty() {
             self.parsed.positionals.push(word);
@@ -186,12 +187,13 @@ impl<I: Iterator<Item = OsString>> Line<I> {
         self.fault(Fault::UnknownFlag(flag), advice)
     }
 
-    /// `whole` is the argument from its first letter on, `rest` the same from the unknown letter on.
+    /// Makes the error for an unknown letter. `whole` is the argument from its first letter on, `rest` from the
+    /// unknown letter on.
     fn unknown_letter(&self, rest: &[u8], whole: &[u8]) -> UsageError {
         let text = OsStr::from_bytes(rest).to_string_lossy();
         let first: String = text.chars().take(1).collect();
         let (letter, cluster) = (printable(OsStr::new(&first)), printable(OsStr::from_bytes(rest)));
-        // `-rm` for `--rm` is the slip that is made most.
+        // The most frequent slip is `-rm` for `--rm`.
         let similar = || self.similar_option(OsStr::from_bytes(whole));
         let advice = self.absent(&format!("-{letter}")).or_else(similar);
         self.fault(Fault::UnknownShorthand { letter, cluster }, advice)
@@ -221,12 +223,12 @@ impl<I: Iterator<Item = OsString>> Line<I> {
         )
     }
 
-    /// For a word that the command lacks on purpose.
+    /// Returns advice for a word that the command lacks on purpose.
     fn absent(&self, word: &str) -> Option<String> {
         self.parsed.command.advice(word).map(str::to_owned)
     }
 
-    /// For an option of an earlier command: `tote run --root DIR`.
+    /// Returns advice for an option of an earlier command: `tote run --root DIR`.
     fn misplaced(&self, name: &OsStr) -> Option<String> {
         let name = name.to_str()?;
         let earlier = self.parsed.path.iter().take(self.parsed.path.len() - 1);

@@ -1,4 +1,4 @@
-//! A command line that fits its table.
+//! Command lines that fit their table.
 
 use crate::error::{Fault, UsageError, printable};
 use crate::table::{Command, HELP, Kind, Opt, spelled};
@@ -7,8 +7,8 @@ use std::ffi::{OsStr, OsString};
 use std::fmt::Display;
 use std::str::FromStr;
 
-/// A command line that fits its table. Options are asked for by their long name; asking for one that no command on the
-/// path has is a mistake in the program, which debug builds stop at.
+/// A command line that fits its table. Options are looked up by their long name; a look-up of an option that no
+/// command on the path has is a mistake in the program, at which debug builds panic.
 #[derive(Clone, Debug)]
 pub struct Parsed {
     pub(crate) command: &'static Command,
@@ -18,74 +18,74 @@ pub struct Parsed {
 }
 
 impl Parsed {
-    /// The commands from the root on, `tote`, `image`, `ls`.
+    /// Returns the commands from the root on, `tote`, `image`, `ls`.
     #[must_use]
     pub fn path(&self) -> &[&'static Command] {
         &self.path
     }
 
-    /// The command itself: the last of [`Parsed::path`]. It is a group where no command of the group was named.
+    /// Returns the command itself: the last of [`Parsed::path`]. It is a group if no command of the group was named.
     #[must_use]
     pub fn command(&self) -> &'static Command {
         self.command
     }
 
-    /// Options and their values in the order given; a flag's value is `true` or `false`.
+    /// Returns options and their values in the order given; a flag's value is `true` or `false`.
     #[must_use]
     pub fn values(&self) -> &[(&'static Opt, OsString)] {
         &self.values
     }
 
-    /// What was given besides options, in order.
+    /// Returns the words given besides options, in order.
     #[must_use]
     pub fn positionals(&self) -> &[OsString] {
         &self.positionals
     }
 
-    /// The option that stands for the first positional, where one was given.
+    /// Returns the option that stands for the first positional, if one was given.
     #[must_use]
     pub fn first_is_named_by(&self) -> Option<&'static Opt> {
         let on = |(opt, value): &&(&'static Opt, OsString)| opt.names_first && value == "true";
         self.values.iter().find(on).map(|(opt, _)| *opt)
     }
 
-    /// Puts the word in front of the positionals that [`Parsed::first_is_named_by`] stands for.
+    /// Puts the word in front of the positionals, when [`Parsed::first_is_named_by`] stands for the first.
     pub fn put_first(&mut self, word: OsString) {
         self.positionals.insert(0, word);
     }
 
-    /// The options and values that are the command's own, without those of commands before it.
+    /// Returns the command's own options and values, without those of commands before it.
     pub fn own_values(&self) -> impl Iterator<Item = (&'static Opt, &OsStr)> {
         let is_own = |opt: &Opt| self.command.own_options().any(|own| std::ptr::eq(own, opt));
         let values = self.values.iter().filter(move |(opt, _)| is_own(opt));
         values.map(|(opt, value)| (*opt, value.as_os_str()))
     }
 
-    /// The positionals, to keep.
+    /// Returns the positionals as owned values.
     #[must_use]
     pub fn into_positionals(self) -> Vec<OsString> {
         self.positionals
     }
 
-    /// Whether help was asked for; then nothing else was checked.
+    /// True if help was asked for; then nothing else was checked.
     #[must_use]
     pub fn wants_help(&self) -> bool {
         self.flag(HELP.long)
     }
 
-    /// Whether that flag is on.
+    /// True if that flag is on.
     #[must_use]
     pub fn flag(&self, long: &str) -> bool {
         self.value(long).is_some_and(|value| value == "true")
     }
 
-    /// The value given for that option, the last where it was given more than once.
+    /// Returns the value given for that option; the last one if it was given more than once.
     #[must_use]
     pub fn value(&self, long: &str) -> Option<&OsStr> {
         self.all(long).next_back()
     }
 
-    /// Every value given for that option, in order.
+    /// Returns every value given for that option, in order.
     pub fn all(&self, long: &str) -> impl DoubleEndedIterator<Item = &OsStr> {
         debug_assert!(self.opt(long).is_some(), "no table on the path has --{long}");
         self.values
@@ -94,7 +94,7 @@ impl Parsed {
             .map(|(_, value)| value.as_os_str())
     }
 
-    /// The value given for that option, else that of its environment variable if not empty, else its default.
+    /// Returns the value given for that option, else that of its environment variable if not empty, else its default.
     #[must_use]
     pub fn setting(&self, long: &str) -> Option<Cow<'_, OsStr>> {
         if let Some(value) = self.value(long) {
@@ -111,7 +111,7 @@ impl Parsed {
         }
     }
 
-    /// As [`Parsed::value`], as text.
+    /// Does [`Parsed::value`], as text.
     ///
     /// # Errors
     /// The value is not UTF-8.
@@ -121,7 +121,7 @@ impl Parsed {
             .transpose()
     }
 
-    /// As [`Parsed::all`], as text.
+    /// Does [`Parsed::all`], as text.
     ///
     /// # Errors
     /// A value is not UTF-8.
@@ -129,10 +129,10 @@ impl Parsed {
         self.all(long).map(|value| self.as_text(long, value)).collect()
     }
 
-    /// The value given for that option as `convert` understands it.
+    /// Returns the value given for that option, converted by `convert`.
     ///
     /// # Errors
-    /// The value is not UTF-8, or `convert` said why it is wrong.
+    /// The value is not UTF-8, or `convert` returned an error.
     pub fn converted<T, E: Display>(
         &self,
         long: &str,
@@ -146,7 +146,7 @@ impl Parsed {
             .map_err(|reason| self.invalid(long, OsStr::new(value), &reason.to_string()))
     }
 
-    /// The value given for that option as a number or anything else that text converts to.
+    /// Returns the value given for that option as a number or another type that text converts to.
     ///
     /// # Errors
     /// The value does not convert.
@@ -154,7 +154,7 @@ impl Parsed {
         self.converted(long, str::parse)
     }
 
-    /// The error for a value of that option which is wrong for `reason`.
+    /// Makes the error for a value of that option which is wrong for `reason`.
     #[must_use]
     pub fn invalid(&self, long: &str, value: &OsStr, reason: &str) -> UsageError {
         let flag = self.opt(long).map_or_else(|| format!("--{long}"), spelled_flag);
@@ -166,10 +166,10 @@ impl Parsed {
         UsageError::new(&self.path, fault, None)
     }
 
-    /// The positional at that place as text.
+    /// Returns the positional at that index as text.
     ///
     /// # Errors
-    /// It is not UTF-8.
+    /// The positional is not UTF-8.
     pub fn positional_text(&self, at: usize) -> Result<Option<&str>, UsageError> {
         let Some(value) = self.positionals.get(at) else {
             return Ok(None);
@@ -180,7 +180,7 @@ impl Parsed {
             .ok_or_else(|| self.invalid_positional(at, "not valid UTF-8"))
     }
 
-    /// The error for the positional at that place which is wrong for `reason`.
+    /// Makes the error for the positional at that index which is wrong for `reason`.
     #[must_use]
     pub fn invalid_positional(&self, at: usize, reason: &str) -> UsageError {
         let table = self.command().positionals;
@@ -201,14 +201,14 @@ impl Parsed {
         UsageError::new(&self.path, fault, None)
     }
 
-    /// The error for two options that contradict each other.
+    /// Makes the error for two options that contradict each other.
     #[must_use]
     pub fn conflict(&self, one: &str, other: &str) -> UsageError {
         let fault = Fault::Conflict(format!("--{one}"), format!("--{other}"));
         UsageError::new(&self.path, fault, None)
     }
 
-    /// The usage error for fewer words than these, where the table cannot say that so many are needed.
+    /// Makes the error for fewer words than `least`, if the table cannot express that number.
     #[must_use]
     pub fn too_few_words(&self, least: usize) -> UsageError {
         let expected = format!(
@@ -246,7 +246,7 @@ impl Parsed {
     }
 }
 
-/// What Go's ParseBool takes.
+/// Parses what Go's ParseBool takes.
 fn as_bool(text: &str) -> Option<bool> {
     match text {
         "1" | "t" | "T" | "TRUE" | "true" | "True" => Some(true),
@@ -255,7 +255,7 @@ fn as_bool(text: &str) -> Option<bool> {
     }
 }
 
-/// `-t, --tty`.
+/// Formats an option's names, `-t, --tty`.
 fn spelled_flag(opt: &Opt) -> String {
     match opt.short {
         Some(letter) => format!("-{letter}, --{}", opt.long),

@@ -1,17 +1,17 @@
-//! The small markup of [`crate::Command::details`], and filling lines.
+//! Markup of [`crate::Command::details`], and filling of lines.
 
-/// A piece of long text.
+/// Piece of long text.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Block {
     /// Text to fill.
     Paragraph(String),
-    /// A term and what it means.
+    /// Term and its meaning.
     Term(String, String),
     /// Lines to keep, their two leading spaces removed.
     Verbatim(String),
 }
 
-/// The blocks of a text: see [`crate::Command::details`] for the rules.
+/// Splits a text into blocks: see [`crate::Command::details`] for the rules.
 pub(crate) fn blocks(text: &str) -> Vec<Block> {
     let mut blocks: Vec<Block> = Vec::new();
     let mut after_blank = true;
@@ -28,7 +28,7 @@ pub(crate) fn blocks(text: &str) -> Vec<Block> {
             (_, Some(kept), Some(Block::Verbatim(before))) if !fresh => {
                 blocks.push(Block::Verbatim(format!("{before}\n{kept}")));
             }
-            // The line after a term's meaning is the next term where it is not indented.
+            // The line after a term's meaning is the next term unless it is indented.
             (_, Some(more), Some(Block::Term(term, meaning))) if !fresh => {
                 blocks.push(Block::Term(term, format!("{meaning} {}", more.trim())));
             }
@@ -47,7 +47,7 @@ pub(crate) fn blocks(text: &str) -> Vec<Block> {
     blocks
 }
 
-/// The words of `text` in lines of at most `width` characters; a longer word has a line of its own.
+/// Fills lines of at most `width` characters with the words of `text`; a longer word has a line of its own.
 pub(crate) fn filled(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     let mut room = 0;

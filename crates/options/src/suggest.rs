@@ -1,10 +1,10 @@
 //! "Did you mean": the nearest of some names.
 
-/// Longer words are not compared: no option is that long, and the comparison is quadratic.
+/// Longest compared word, in characters: options are shorter, and the comparison is quadratic.
 const LONGEST: usize = 32;
 
-/// The candidate that differs from `word` in the fewest slips of the keyboard, if in few enough. Few slips make any short word
-/// of any other, and hardly anybody mistypes the first letter: where little is left to compare, the words must begin alike.
+/// Returns the candidate that differs from `word` in the fewest typing slips, if they are few enough. Few slips turn
+/// any short word into any other, and people rarely mistype the first letter: short words must begin alike.
 pub(crate) fn nearest(word: &str, candidates: impl Iterator<Item = &'static str>) -> Option<&'static str> {
     let length = word.chars().count();
     let allowed = match length {
@@ -24,14 +24,15 @@ pub(crate) fn nearest(word: &str, candidates: impl Iterator<Item = &'static str>
         .map(|(_, candidate)| candidate)
 }
 
-/// Whether the first letters are the same, or the first two changed places.
+/// True if the first letters are the same, or the first two are swapped.
 fn begin_alike(a: &str, b: &str) -> bool {
     let (mut a, mut b) = (a.chars(), b.chars());
     let (first, other) = (a.next(), b.next());
     first == other || (first == b.next() && other == a.next())
 }
 
-/// Insertions, deletions, substitutions and swaps of neighbours that turn `a` into `b` (optimal string alignment).
+/// Counts the insertions, deletions, substitutions and swaps of neighbours that turn `a` into `b` (optimal string
+/// alignment).
 fn distance(a: &str, b: &str) -> usize {
     let a: Vec<char> = a.chars().collect();
     let b: Vec<char> = b.chars().collect();

@@ -1,10 +1,10 @@
-//! What every table must keep.
+//! Rules for every table.
 
 use crate::table::{Command, Opt, Parsing, all_paths, spelled};
 
 const LONGEST_HELP: usize = 100;
 
-/// What is wrong with the tables from `root` down, one line each; empty for good ones. For tests.
+/// Returns the faults of the tables from `root` down, one line each; empty for valid ones. For tests.
 #[must_use]
 pub fn table_faults(root: &'static Command) -> Vec<String> {
     let mut faults = Vec::new();
@@ -22,7 +22,7 @@ pub fn table_faults(root: &'static Command) -> Vec<String> {
     faults
 }
 
-/// No name twice, neither in the command nor in one before it, since values are asked for by name.
+/// Finds names that appear twice, in the command or in one before it, since values are looked up by name.
 fn names(command: &'static Command, group: &[&'static Command], add: &mut impl FnMut(String)) {
     let inherited = group
         .iter()
@@ -30,7 +30,7 @@ fn names(command: &'static Command, group: &[&'static Command], add: &mut impl F
         .flat_map(longs);
     let mut seen: Vec<&str> = inherited.collect();
     let mut letters: Vec<char> = Vec::new();
-    // Help's letter is only a fallback, so its long name is what nobody else may have.
+    // Help's letter is only a fallback, so only its long name must be unique.
     for opt in command.own_options().chain([&crate::HELP]) {
         for long in longs(opt) {
             if seen.contains(&long) {
@@ -67,7 +67,7 @@ fn longs(opt: &'static Opt) -> impl Iterator<Item = &'static str> {
     std::iter::once(opt.long).chain(opt.aliases.iter().copied())
 }
 
-/// Lines are lines: short, ASCII, and no sentences.
+/// Finds lines that are too long, not ASCII, or sentences.
 fn texts(command: &Command, add: &mut impl FnMut(String)) {
     let helps = command.own_options().map(|opt| (opt.long, opt.help));
     let examples = command.examples.iter().map(|example| ("example", example.about));
@@ -99,7 +99,7 @@ fn texts(command: &Command, add: &mut impl FnMut(String)) {
     }
 }
 
-/// No word is called absent that a command has.
+/// Finds words that are called absent although the command has them.
 fn absent(command: &'static Command, add: &mut impl FnMut(String)) {
     for absent in command.absent {
         for word in absent.words {
@@ -119,7 +119,7 @@ fn absent(command: &'static Command, add: &mut impl FnMut(String)) {
     }
 }
 
-/// Positionals that can be counted, and usage that names them.
+/// Finds positionals that cannot be counted, and usage that does not name them.
 fn shape(command: &Command, add: &mut impl FnMut(String)) {
     let table = command.positionals;
     if !table.is_empty() && !command.subcommands.is_empty() {

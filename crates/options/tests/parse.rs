@@ -1,4 +1,4 @@
-//! Command lines and what comes of them.
+//! Command lines and their results.
 
 mod fixture;
 
@@ -11,7 +11,7 @@ fn parsed(line: &[&str]) -> Result<Parsed, UsageError> {
     parse(&BOAT, line.iter().map(OsString::from))
 }
 
-/// `boat run | interactive=true env=X | alpine ls`.
+/// Formats a result: `boat run | interactive=true env=X | alpine ls`.
 fn summary(parsed: &Parsed) -> String {
     let path: Vec<&str> = parsed.path().iter().map(|command| command.name).collect();
     let pair = |(opt, value): &(&tote_options::Opt, OsString)| format!("{}={}", opt.long, value.display());
@@ -38,7 +38,7 @@ const GOOD: &[(&[&str], &str)] = &[
     (&["images", "list", "a"], "boat image ls |  | a"),
     (&["remove", "a"], "boat rm |  | a"),
     (&["__secret"], "boat __secret |  | "),
-    // Clusters, and values glued on or not.
+    // Flags cluster, and values may be glued on or not.
     (&["run", "-it", "a"], "boat run | interactive=true tty=true | a"),
     (
         &["run", "-ite", "X=1", "a"],
@@ -62,7 +62,7 @@ const GOOD: &[(&[&str], &str)] = &[
         &["run", "--net", "none", "--net=host", "a"],
         "boat run | network=none network=host | a",
     ),
-    // A value is what comes next, whatever it looks like.
+    // A value is the next argument, whatever it looks like.
     (&["run", "--name", "--rm", "a"], "boat run | name=--rm | a"),
     (&["run", "--name", "--", "a"], "boat run | name=-- | a"),
     (&["run", "-m", "-1", "a"], "boat run | memory=-1 | a"),
@@ -81,7 +81,7 @@ const GOOD: &[(&[&str], &str)] = &[
         &["run", "--gpus=one", "-g=two", "-gi", "a"],
         "boat run | gpus=one gpus=two gpus=all interactive=true | a",
     ),
-    // Where options end.
+    // Options end here.
     (
         &["run", "a", "--rm", "-z", "--", "x"],
         "boat run |  | a --rm -z -- x",
@@ -94,7 +94,7 @@ const GOOD: &[(&[&str], &str)] = &[
     (&["rm", "-", "-f"], "boat rm | force=true | -"),
     (&["--", "rm", "-f", "a"], "boat rm | force=true | a"),
     (&["run", ""], "boat run |  | "),
-    // Help and version come in place of the rest.
+    // Help and version replace everything else.
     (&["--version", "nonsense", "--more"], "boat | version=true | "),
     (&["-v"], "boat | version=true | "),
     (&["-h"], "boat | help=true | "),
@@ -221,7 +221,7 @@ const WRONG: &[(&[&str], &str, &str)] = &[
         "'secret' is not a boat command.",
         "see 'boat --help'",
     ),
-    // Nobody's terminal is driven by a message.
+    // No message may drive a terminal.
     (
         &["\x1b[2J"],
         "'\\u{1b}[2J' is not a boat command.",
@@ -358,7 +358,7 @@ fn bytes_that_are_not_text() {
     );
 }
 
-/// Every line of up to four words from a nasty vocabulary parses or is refused; none of them panics.
+/// Every line of up to four words from a nasty vocabulary is parsed or refused; none of them panics.
 #[test]
 fn no_line_panics() {
     let words: Vec<OsString> = [

@@ -1,4 +1,4 @@
-//! What the renderers write, compared with the files in `snapshots/`. `UPDATE=1 cargo test` rewrites those.
+//! Output of the renderers, compared with the files in `snapshots/`. `UPDATE=1 cargo test` rewrites those.
 
 mod fixture;
 
@@ -98,7 +98,7 @@ fn help_fits_any_width() {
     assert_eq!(man(&[], "1"), "");
 }
 
-/// The table of this test is tidy, and each thing that a table must not have is found.
+/// The table of this test is valid, and each fault that a table can have is found.
 #[test]
 fn faults_are_found() {
     assert_eq!(table_faults(&BOAT), Vec::<String>::new());

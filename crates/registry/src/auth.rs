@@ -1,4 +1,4 @@
-//! What convinces a registry: tokens of the service that it names, or name and password.
+//! Authorisation at a registry: tokens of the service that it names, or name and password.
 //!
 //! <https://distribution.github.io/distribution/spec/auth/token/>
 
@@ -15,19 +15,19 @@ use serde::Deserialize;
 use std::time::{Duration, Instant};
 use ureq::http::{Method, Uri, header};
 
-/// Most bytes of a token service's answer.
+/// Maximum length of a token service's answer in bytes.
 const MAX_TOKEN: u64 = 1 << 20;
 
-/// How long a token is good where its service does not say; the specification's number.
+/// Seconds for which a token is valid if its service does not say; the specification's default.
 const DEFAULT_LIFE: u64 = 60;
 
-/// The longest life that is believed.
+/// Longest validity in seconds that is accepted from a service.
 const LONGEST_LIFE: u64 = 24 * 3600;
 
-/// A token is not used in its last seconds: it must not end on the way.
+/// Seconds before its end from which on a token is not used any more, so that it does not expire on the way.
 const MARGIN: u64 = 5;
 
-/// The value of an `Authorization` header, and how long it is good.
+/// Value of an `Authorization` header, and the end of its validity.
 #[derive(Debug)]
 pub(crate) struct Grant {
     header: String,
@@ -44,19 +44,19 @@ impl Grant {
     }
 }
 
-/// What is to be allowed.
+/// Access that a request needs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Scope<'a> {
-    /// To know who one is.
+    /// Proof of the user's identity only.
     Login,
-    /// To read a repository.
+    /// Reading a repository.
     Pull(&'a str),
-    /// To write to a repository, and to read another.
+    /// Writing to a repository, and reading another one to mount blobs from.
     Push(&'a str, Option<&'a str>),
 }
 
 impl Scope<'_> {
-    /// In the words of token services.
+    /// Returns the scope in the syntax of token services.
     fn words(&self) -> Vec<String> {
         match self {
             Self::Login => Vec::new(),
@@ -67,7 +67,7 @@ impl Scope<'_> {
         }
     }
 
-    /// What a grant is remembered by.
+    /// Returns the key under which a grant is cached.
     pub(crate) fn key(&self) -> String {
         self.words().join(" ")
     }
@@ -88,7 +88,7 @@ struct Token {
 }
 
 impl Client {
-    /// Gets what a registry demands in a 401, and remembers it for this scope.
+    /// Gets the authorisation that a registry demands in a 401, and caches it for this scope.
     pub(crate) fn authorise(
         &self,
         endpoint: &Endpoint,
@@ -108,7 +108,7 @@ impl Client {
         self.authorise_with(endpoint, scope, what, answer, credential.as_ref())
     }
 
-    /// As [`Self::authorise`], with a credential that is at hand.
+    /// Does the same as [`Self::authorise`], but with a given credential.
     pub(crate) fn authorise_with(
         &self,
         endpoint: &Endpoint,
@@ -161,7 +161,7 @@ impl Client {
         Ok(())
     }
 
-    /// Asks the token service.
+    /// Asks the token service for a token.
     fn token(
         &self,
         endpoint: &Endpoint,
@@ -211,8 +211,8 @@ impl Client {
         grant(what, &answer.bytes(what, MAX_TOKEN)?)
     }
 
-    /// Whether a token service may see a password: over TLS, or in plain on this machine if the registry is there too, or
-    /// wherever the user does not care.
+    /// True if a token service may receive a password: over TLS; or over plain HTTP if the registry is allowed
+    /// that, and the service is on this machine or the user has turned verification off.
     fn may_ask(&self, endpoint: &Endpoint, service: &Uri) -> bool {
         let authority = service.authority().map_or("", |authority| authority.as_str());
         let plain = service.scheme_str() == Some("http")
@@ -221,7 +221,8 @@ impl Client {
         !authority.contains('@') && (plain || service.scheme_str() == Some("https"))
     }
 
-    /// Token services fail for moments as registries do; they do not redirect.
+    /// Sends a request to a token service, and repeats it after transient failures. A token service must not
+    /// redirect.
     fn ask_token(&self, call: &mut Call<'_>, basic: Option<&str>) -> Result<Answer, Error> {
         let mut retry = crate::wait::Retry::new(&self.options);
         let uri = call.uri.clone();
@@ -250,7 +251,7 @@ fn grant(what: &str, bytes: &[u8]) -> Result<Grant, Error> {
     let token = answer
         .token
         .or(answer.access_token)
-        // What is no header's value would break the next request instead of this one.
+        // A token that is not valid as a header's value would make the next request fail instead of this one.
         .filter(|token| !token.is_empty() && token.bytes().all(|b| b.is_ascii_graphic()))
         .ok_or_else(malformed)?;
     let life = answer

@@ -10,16 +10,16 @@ use tote_image::{Descriptor, Digest, Reference};
 use ureq::BodyReader;
 use ureq::http::{Method, Uri, header};
 
-/// Progress after which earlier failures are forgotten.
+/// Bytes of progress after which earlier failures are forgotten.
 const FORGIVING_BYTES: u64 = 1 << 20;
 
-/// Most bytes that are read and thrown away because a registry does not know ranges, each time.
+/// Size of the buffer in which bytes are discarded that a registry sends again because it ignores ranges.
 const CHUNK: usize = 64 << 10;
 
-/// Content on its way from a registry: hashed as it passes, and fetched on from where it broke.
+/// Content being received from a registry. A [`Blob`] hashes it on the way, and resumes after the connection broke.
 ///
-/// It never yields more bytes than its descriptor says, and the last of them only if all of them hash to its digest. An
-/// error that [`Read`] gives is an [`Error`] inside.
+/// A [`Blob`] never yields more bytes than its descriptor says, and the last of them only if all of them hash to
+/// its digest. An error of [`Read`] contains an [`Error`].
 pub struct Blob<'c> {
     client: &'c Client,
     reference: Reference,
@@ -28,7 +28,7 @@ pub struct Blob<'c> {
     retry: Retry<'c>,
     body: Option<Body>,
     hasher: Hasher,
-    /// What all of it hashes to.
+    /// Digest of the whole content, once it is complete.
     hash: Option<Digest>,
     received: u64,
     forgiven: u64,
@@ -49,10 +49,10 @@ impl std::fmt::Debug for Blob<'_> {
 }
 
 impl Client {
-    /// Opens content of a repository.
+    /// Starts to fetch a blob of a repository.
     ///
     /// # Errors
-    /// [`Error::NotFound`], and whatever can happen to a request. What happens later comes out of [`Read`].
+    /// [`Error::NotFound`], and every failure of a request. Later failures are reported by [`Read`].
     pub fn blob(&self, reference: &Reference, descriptor: &Descriptor) -> Result<Blob<'_>, Error> {
         let mut blob = Blob {
             client: self,
@@ -70,10 +70,10 @@ impl Client {
         Ok(blob)
     }
 
-    /// Content of a repository as a whole, if it is not longer than `most` bytes.
+    /// Fetches a whole blob of a repository, if it is not longer than `most` bytes.
     ///
     /// # Errors
-    /// [`Error::TooLong`], [`Error::Digest`], and as [`Self::blob`].
+    /// [`Error::TooLong`], [`Error::Digest`], and those of [`Self::blob`].
     pub fn blob_bytes(
         &self,
         reference: &Reference,
@@ -97,10 +97,10 @@ impl Client {
         }
     }
 
-    /// Whether a repository has content.
+    /// Asks whether a repository has a blob.
     ///
     /// # Errors
-    /// Whatever can happen to a request; that it is not there is no error.
+    /// Every failure of a request. A missing blob is not an error.
     pub fn has_blob(&self, reference: &Reference, descriptor: &Descriptor) -> Result<bool, Error> {
         self.has_blob_as(&Scope::Pull(reference.repository()), reference, descriptor)
     }
@@ -128,16 +128,16 @@ impl Client {
 }
 
 impl Blob<'_> {
-    /// What is fetched.
+    /// Returns the descriptor of the content.
     #[must_use]
     pub fn descriptor(&self) -> &Descriptor {
         &self.descriptor
     }
 
-    /// As [`Read::read`], with this crate's errors.
+    /// Reads as [`Read::read`] does, but with this crate's errors.
     ///
     /// # Errors
-    /// [`Error::Digest`], [`Error::Size`], or the last of several failures of the network.
+    /// [`Error::Digest`], [`Error::Size`], or the last one of several failures of the network.
     pub fn next(&mut self, buffer: &mut [u8]) -> Result<usize, Error> {
         loop {
             let left = self.descriptor.size - self.received;
@@ -167,7 +167,7 @@ impl Blob<'_> {
         }
     }
 
-    /// Bytes that came: hashed, counted, and compared once they are all there.
+    /// Hashes and counts received bytes, and compares the digest once all have arrived.
     fn took(&mut self, bytes: &[u8]) -> Result<(), Error> {
         self.received += bytes.len() as u64;
         self.hasher.update(bytes);
@@ -185,19 +185,19 @@ impl Blob<'_> {
         Ok(())
     }
 
-    /// Looks for the end of the body, which also gives the connection back for the next request.
+    /// Reads to the end of the body. This also frees the connection for the next request.
     fn ended(&mut self) -> Result<(), Error> {
         let Some(mut body) = self.body.take() else {
             return Ok(());
         };
         match body.reader.read(&mut [0]) {
             Ok(1..) => Err(self.wrong_size(self.descriptor.size.saturating_add(1))),
-            // The content is complete; that the connection did not end well does not matter any more.
+            // The content is complete, so an error at the end of the connection does not matter.
             Ok(0) | Err(_) => Ok(()),
         }
     }
 
-    /// Compares what came with what was named; whoever reads on after a failure gets it again.
+    /// Compares the digest with the descriptor's. A caller that reads on after a failure gets the failure again.
     fn verify(&mut self) -> Result<(), Error> {
         let actual = *self.hash.get_or_insert_with(|| self.hasher.clone().finish());
         if actual == self.descriptor.digest {
@@ -218,7 +218,7 @@ impl Blob<'_> {
         }
     }
 
-    /// The connection broke: once more, from here, unless that has happened too often.
+    /// Prepares to resume after the connection broke, unless that has happened too often.
     fn broken(&mut self, error: Option<Error>) -> Result<(), Error> {
         self.body = None;
         let error = error.unwrap_or_else(|| self.wrong_size(self.received));
@@ -229,12 +229,12 @@ impl Blob<'_> {
         }
     }
 
-    /// Asks for the content from where it is needed.
+    /// Requests the content from the first missing byte on.
     fn open(&mut self) -> Result<(), Error> {
         let (mut body, mut skip) = self
             .client
             .each_endpoint(&self.reference, |endpoint| self.open_at(endpoint))?;
-        // A registry that does not know ranges began at the start.
+        // A registry that ignores ranges sends the content from the start.
         let mut chunk = vec![0; if skip > 0 { CHUNK } else { 0 }];
         while skip > 0 {
             let most = usize::try_from(skip).unwrap_or(CHUNK).min(CHUNK);
@@ -248,7 +248,8 @@ impl Blob<'_> {
         Ok(())
     }
 
-    /// The body, and how many of its bytes are here already.
+    /// Requests the content at one endpoint. Returns the body, and the number of its bytes to discard because they
+    /// were received before.
     fn open_at(&self, endpoint: &Endpoint) -> Result<(Body, u64), Error> {
         let reference = &self.reference;
         let name = self.descriptor.digest.to_string();
@@ -289,7 +290,7 @@ impl Blob<'_> {
     }
 }
 
-/// The first byte of a `Content-Range: bytes 7-9/10`.
+/// Parses the first byte's position out of `Content-Range: bytes 7-9/10`.
 fn starts_at(answer: &Answer) -> Option<u64> {
     let range = answer
         .header("content-range")?

@@ -1,23 +1,23 @@
-/// How a registry wants to be convinced, from a `WWW-Authenticate` header.
+/// Authorisation that a registry demands in a `WWW-Authenticate` header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Challenge {
     /// A token of a service that the registry trusts.
     Bearer {
         /// The service's address.
         realm: String,
-        /// What the service calls the registry.
+        /// The service's name for the registry.
         service: Option<String>,
-        /// What the token must allow.
+        /// Access that the token must allow.
         scope: Option<String>,
     },
-    /// Name and password, each time.
+    /// Name and password with each request.
     Basic,
 }
 
-/// Reads the challenges of one header; those of unknown schemes are left out.
+/// Parses the challenges of a header; those of unknown schemes are left out.
 ///
-/// The grammar (RFC 9110, 11.6.1) separates challenges and their parameters by the same commas: a word is a parameter's
-/// name if an equals sign follows it, and a new scheme otherwise.
+/// The grammar (RFC 9110, 11.6.1) separates challenges and their parameters by the same commas. A word is a
+/// parameter's name if an equals sign follows it, and a new scheme otherwise.
 pub(crate) fn parse(header: &str) -> Vec<Challenge> {
     let mut found: Vec<(String, Vec<(String, String)>)> = Vec::new();
     let mut rest = header;
@@ -62,7 +62,7 @@ fn challenge((scheme, parameters): (String, Vec<(String, String)>)) -> Option<Ch
     }
 }
 
-/// A token or a quoted string, and what follows it.
+/// Splits off a token or a quoted string; returns its value and the rest of the text.
 fn value_of(text: &str) -> (String, &str) {
     let Some(quoted) = text.strip_prefix('"') else {
         let end = text.find([' ', '\t', ',']).unwrap_or(text.len());

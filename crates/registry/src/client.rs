@@ -12,18 +12,19 @@ use ureq::Agent;
 use ureq::tls::{Certificate, TlsConfig};
 use ureq::unversioned::transport::DefaultConnector;
 
-/// A client of registries. One is enough for a process: it keeps connections, tokens, and who speaks TLS.
+/// A client of registries. A process needs only one: it caches connections, tokens, and which hosts speak plain
+/// HTTP.
 pub struct Client {
     pub(crate) options: ClientOptions,
-    /// By host, and whether it is spoken to in plain.
+    /// Connections by host, and by whether they are plain HTTP.
     agents: Mutex<HashMap<(String, bool), Agent>>,
-    /// The machine's authorities, once they have been needed.
+    /// Certificates of the machine's authorities, loaded at first use.
     roots: Mutex<Option<Arc<Vec<Certificate<'static>>>>>,
-    /// Whether a host speaks plain HTTP, for those that may.
+    /// Result of probing a host for plain HTTP, by host.
     plain: Mutex<HashMap<String, bool>>,
     /// Mirrors that did not answer; they are not asked again.
     down: Mutex<HashSet<String>>,
-    /// By origin and scope.
+    /// Grants by origin and scope.
     grants: Mutex<HashMap<(String, String), Arc<Grant>>>,
 }
 
@@ -36,7 +37,7 @@ impl std::fmt::Debug for Client {
 }
 
 impl Client {
-    /// A client that has not spoken to anybody yet.
+    /// Builds a client; connections are made when they are needed.
     #[must_use]
     pub fn new(options: ClientOptions) -> Self {
         Self {
@@ -49,8 +50,8 @@ impl Client {
         }
     }
 
-    /// Asks who has a repository, its mirrors and then the registry, until one answers. If none does, the error is the
-    /// registry's own.
+    /// Asks the mirrors of a repository's registry and then the registry itself, until one of them answers. If all
+    /// fail, the error is the registry's own.
     pub(crate) fn each_endpoint<T>(
         &self,
         reference: &Reference,
@@ -65,7 +66,7 @@ impl Client {
                 Err(error) if error.kind() == Kind::Unreachable => {
                     lock(&self.down).insert(mirror.clone());
                 }
-                // A mirror may lack what the registry has.
+                // The registry may have content that a mirror lacks.
                 Err(_) => {}
                 answer => return answer,
             }
@@ -73,7 +74,7 @@ impl Client {
         ask(&Endpoint::of(registry))
     }
 
-    /// Whether certificates are checked and TLS is demanded.
+    /// True if TLS is required of the host and its certificates are verified.
     pub(crate) fn is_strict(&self, authority: &str) -> bool {
         match self.options.tls_verify {
             Some(verify) => verify,
@@ -81,7 +82,7 @@ impl Client {
         }
     }
 
-    /// Whether plain HTTP may be spoken with a host.
+    /// True if plain HTTP is allowed with a host.
     pub(crate) fn may_be_plain(&self, endpoint: &Endpoint) -> bool {
         match self.options.tls_verify {
             Some(verify) => !verify,
@@ -93,7 +94,7 @@ impl Client {
         }
     }
 
-    /// Connections to a host, with its own certificates.
+    /// Returns the connections to a host, set up with its own certificates.
     pub(crate) fn agent(&self, authority: &str, plain: bool) -> Result<Agent, Error> {
         let key = (authority.to_owned(), plain);
         if let Some(agent) = lock(&self.agents).get(&key) {
@@ -139,7 +140,7 @@ impl Client {
         tls::config(&self.options, authority, Some(&roots))
     }
 
-    /// What is remembered of a host's preference for plain HTTP.
+    /// Returns whether the host speaks plain HTTP, if it has been probed.
     pub(crate) fn known_plain(&self, authority: &str) -> Option<bool> {
         lock(&self.plain).get(authority).copied()
     }
@@ -162,7 +163,8 @@ impl Client {
     }
 }
 
-/// What a thread left behind that panicked is as good as before: each map is changed by one call.
+/// Locks a mutex, even if a thread panicked while it held the lock: a single call changes each map, so its content
+/// is consistent.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

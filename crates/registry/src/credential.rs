@@ -1,4 +1,4 @@
-//! Names and passwords, where docker and podman keep them.
+//! Credentials for registries, in the files of docker and podman.
 
 mod file;
 mod program;
@@ -8,10 +8,10 @@ use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// What convinces a registry.
+/// A credential for a registry.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Credential {
-    /// A name and a password, or an access token in a password's place.
+    /// A name and a password, or an access token in place of a password.
     Password {
         /// The name.
         username: String,
@@ -20,11 +20,11 @@ pub enum Credential {
     },
     /// A token that a token service exchanges for others (OAuth 2's refresh token).
     IdentityToken(String),
-    /// A token that the registry itself takes.
+    /// A token that the registry itself accepts.
     RegistryToken(String),
 }
 
-/// Secrets are not for error messages.
+/// Omits the secrets, because debug output can end up in error messages.
 impl fmt::Debug for Credential {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -38,77 +38,77 @@ impl fmt::Debug for Credential {
 /// Why credentials could not be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum CredentialError {
-    /// There is no place for them.
+    /// The environment names no file for credentials.
     #[error("no place for credentials: none of $REGISTRY_AUTH_FILE, $DOCKER_CONFIG and $HOME is set")]
     NoFile,
     /// A file cannot be read.
-    #[error("read {path}")]
+    #[error("cannot read {path}")]
     Read {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         #[source]
         source: std::io::Error,
     },
-    /// A file is not what it should be.
-    #[error("parse {path}")]
+    /// A file cannot be parsed.
+    #[error("cannot parse {path}")]
     Parse {
         /// The file.
         path: PathBuf,
-        /// What is wrong, and where.
+        /// The error of the parser, with its position.
         #[source]
         source: serde_json::Error,
     },
     /// An entry is not base64 of `NAME:PASSWORD`.
-    #[error("parse {path}: the entry of {registry} is damaged")]
+    #[error("cannot parse {path}: the entry of {registry} is damaged")]
     Entry {
         /// The file.
         path: PathBuf,
-        /// Whose entry.
+        /// The registry of the entry.
         registry: String,
     },
     /// A file cannot be written.
-    #[error("write {path}")]
+    #[error("cannot write {path}")]
     Write {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         #[source]
         source: std::io::Error,
     },
-    /// The configuration names a credential program that is not there.
-    #[error("run {program}: it is in none of the directories of $PATH")]
+    /// The configuration names a credential program that does not exist.
+    #[error("cannot run {program}: no directory of $PATH has it")]
     NoProgram {
         /// `docker-credential-NAME`.
         program: String,
     },
     /// A credential program failed.
-    #[error("run {program} {action}: {why}")]
+    #[error("cannot run {program} {action}: {why}")]
     Program {
         /// `docker-credential-NAME`.
         program: String,
         /// `get`, `store`, `erase` or `list`.
         action: &'static str,
-        /// Its own words, or what is wrong with them.
+        /// The program's own message, or the fault in its answer.
         why: String,
     },
 }
 
-/// Where credentials are kept.
+/// Places of credentials.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Credentials {
-    /// Read in this order; those that do not exist are left out.
+    /// Files to read, in this order; missing ones are skipped.
     pub read: Vec<PathBuf>,
-    /// Where `login` writes.
+    /// File that `login` writes to.
     pub write: Option<PathBuf>,
-    /// Where credential programs are looked for: the directories of `$PATH`.
+    /// Directories in which credential programs are searched: those of `$PATH`.
     pub programs: Vec<PathBuf>,
-    /// A registry's credential that was given for this once, in place of whatever is kept.
+    /// Credential for a registry that was given for this command only; it replaces the stored one.
     pub given: Option<(String, Credential)>,
 }
 
 impl Credential {
-    /// Who it is: the name, or docker's word for who has a token.
+    /// Returns the user name, or docker's placeholder for a token.
     #[must_use]
     pub fn username(&self) -> &str {
         match self {
@@ -119,7 +119,7 @@ impl Credential {
 }
 
 impl Credentials {
-    /// All of them in one file, whether it is there or not.
+    /// Replaces the files by a single one, which need not exist.
     #[must_use]
     pub fn in_file(self, file: PathBuf) -> Self {
         Self {
@@ -129,8 +129,9 @@ impl Credentials {
         }
     }
 
-    /// The places that podman and docker look into, from the environment: `$REGISTRY_AUTH_FILE` alone where it is set,
-    /// else `containers/auth.json` below `$XDG_RUNTIME_DIR` and `$XDG_CONFIG_HOME`, then docker's `config.json`.
+    /// Collects the places that podman and docker use, from the environment: only `$REGISTRY_AUTH_FILE` if it is
+    /// set, else `containers/auth.json` below `$XDG_RUNTIME_DIR` and `$XDG_CONFIG_HOME`, then docker's
+    /// `config.json`.
     #[must_use]
     pub fn from_environment(get: &dyn Fn(&str) -> Option<OsString>) -> Self {
         let directory = |name: &str| get(name).filter(|value| !value.is_empty()).map(PathBuf::from);
@@ -162,10 +163,10 @@ impl Credentials {
         }
     }
 
-    /// The credential for a repository of a registry; `None` where none of the places has one.
+    /// Looks up the credential for a repository of a registry; `None` if no place has one.
     ///
     /// # Errors
-    /// [`CredentialError`] of the first place that cannot be understood.
+    /// [`CredentialError`] of the first place that cannot be read.
     pub fn get(&self, registry: &str, repository: &str) -> Result<Option<Credential>, CredentialError> {
         if let Some((_, credential)) = self.given.as_ref().filter(|(whose, _)| whose == registry) {
             return Ok(Some(credential.clone()));
@@ -186,10 +187,10 @@ impl Credentials {
         Ok(None)
     }
 
-    /// Keeps a credential, in the file or with the program that the file names; the path of the file.
+    /// Stores a credential, in the file or with the program that the file names. Returns the path of the file.
     ///
     /// # Errors
-    /// [`CredentialError::Write`] and what can go wrong with what is there already.
+    /// [`CredentialError::Write`], and those of reading the present file.
     pub fn store(&self, registry: &str, credential: &Credential) -> Result<PathBuf, CredentialError> {
         let path = self.write.as_ref().ok_or(CredentialError::NoFile)?;
         let mut file = AuthFile::read(path)?.unwrap_or_else(|| AuthFile::empty(path));
@@ -203,10 +204,10 @@ impl Credentials {
         Ok(path.clone())
     }
 
-    /// Forgets the credentials of a registry wherever they are; whether there were any.
+    /// Removes the credentials of a registry from all places; returns whether there were any.
     ///
     /// # Errors
-    /// As [`Self::store`].
+    /// [`CredentialError`] of the first place that cannot be read or written.
     pub fn erase(&self, registry: &str) -> Result<bool, CredentialError> {
         let mut erased = false;
         for path in self.read.iter().chain(&self.write) {
@@ -224,7 +225,7 @@ impl Credentials {
         Ok(erased)
     }
 
-    /// Forgets the credentials of all registries, wherever they are. What fails keeps nothing else from being forgotten.
+    /// Removes the credentials of all registries from all places. After a failure it goes on with the next place.
     ///
     /// # Errors
     /// The first [`CredentialError`].

@@ -1,21 +1,21 @@
-//! Names of hosts: `/etc/hosts`, `/etc/resolv.conf`, and the messages of the domain name system (RFC 1035, RFC 3596).
-//! Pure; what is parsed here may be anybody's.
+//! Host names: `/etc/hosts`, `/etc/resolv.conf`, and the messages of the domain name system (RFC 1035, RFC 3596).
+//! All functions are pure; their input may come from an attacker.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
-/// `A`, an address of version 4.
+/// Record type `A`, an IPv4 address.
 pub(crate) const A: u16 = 1;
-/// `AAAA`, one of version 6.
+/// Record type `AAAA`, an IPv6 address.
 pub(crate) const AAAA: u16 = 28;
 
-/// Name servers that are asked, as many as resolv.conf(5) heeds.
+/// Maximum number of name servers, as in resolv.conf(5).
 const SERVERS: usize = 3;
 
-/// Length of a message's head.
+/// Length of a message's header in bytes.
 const HEAD: usize = 12;
 
-/// The addresses that a text as hosts(5) has for a name.
+/// Finds the addresses of a name in a text in the format of hosts(5).
 pub(crate) fn hosts(text: &str, name: &str) -> Vec<IpAddr> {
     let lines = text
         .lines()
@@ -31,16 +31,16 @@ pub(crate) fn hosts(text: &str, name: &str) -> Vec<IpAddr> {
         .collect()
 }
 
-/// Whom to ask and how, as resolv.conf(5) says.
+/// Name servers and options of resolv.conf(5).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ResolvConf {
     pub(crate) servers: Vec<SocketAddr>,
     pub(crate) search: Vec<String>,
-    /// A name with so many dots is tried as it is before the search list.
+    /// Number of dots from which on a name is tried as it is before the search list.
     pub(crate) ndots: usize,
-    /// For one answer.
+    /// Time to wait for one answer.
     pub(crate) timeout: Duration,
-    /// Rounds through the servers.
+    /// Number of rounds through the servers.
     pub(crate) attempts: usize,
 }
 
@@ -57,7 +57,7 @@ impl ResolvConf {
             let mut words = line.split_whitespace();
             match words.next() {
                 Some("nameserver") => {
-                    // An address with a zone is of a link that is not known here.
+                    // An address with a zone is skipped: the zone names a link, and links are not looked up here.
                     if let Some(Ok(address)) = words.next().map(str::parse::<IpAddr>) {
                         conf.servers.push(SocketAddr::new(address, 53));
                     }
@@ -74,7 +74,7 @@ impl ResolvConf {
         conf
     }
 
-    /// An option, with the limits that resolv.conf(5) has for it.
+    /// Applies an option, within the limits that resolv.conf(5) gives.
     fn option(&mut self, word: &str) {
         let Some((name, Ok(number))) = word
             .split_once(':')
@@ -90,7 +90,7 @@ impl ResolvConf {
         }
     }
 
-    /// The names to ask for, one after the other.
+    /// Lists the names to ask for, in this order.
     pub(crate) fn candidates(&self, name: &str) -> Vec<String> {
         if let Some(whole) = name.strip_suffix('.') {
             return vec![whole.to_owned()];
@@ -106,23 +106,23 @@ impl ResolvConf {
     }
 }
 
-/// What a server says.
+/// Answer of a name server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
-    /// The addresses, none perhaps.
+    /// The addresses; possibly an empty list.
     Addresses(Vec<IpAddr>),
-    /// There is no such name.
+    /// The name does not exist.
     NoName,
-    /// All of it does not fit into a datagram.
+    /// The answer does not fit into a datagram.
     Truncated,
-    /// The server cannot say.
+    /// The server failed.
     Failed,
 }
 
-/// A question with a number; `None` for what can be no name.
+/// Builds a query with the given id; `None` if the name is not valid in DNS.
 pub(crate) fn question(id: u16, name: &str, kind: u16) -> Option<Vec<u8>> {
     let mut message = id.to_be_bytes().to_vec();
-    // Recursion is desired; one question, nothing else.
+    // Recursion desired; one question and no other records.
     message.extend_from_slice(&[1, 0, 0, 1, 0, 0, 0, 0, 0, 0]);
     if name.len() > 253 {
         return None;
@@ -137,12 +137,12 @@ pub(crate) fn question(id: u16, name: &str, kind: u16) -> Option<Vec<u8>> {
     }
     message.push(0);
     message.extend_from_slice(&kind.to_be_bytes());
-    // IN
+    // Class IN.
     message.extend_from_slice(&[0, 1]);
     Some(message)
 }
 
-/// What a message says to a question; `None` where it is not an answer to that.
+/// Parses an answer to `question`; `None` if the message does not answer it.
 pub(crate) fn answer(question: &[u8], message: &[u8]) -> Option<Answer> {
     let [flags, status] = *message.get(2..4)? else {
         return None;
@@ -169,7 +169,7 @@ pub(crate) fn answer(question: &[u8], message: &[u8]) -> Option<Answer> {
         at = behind_name(message, at)?;
         let length = usize::from(number(message, at + 8)?);
         let content = message.get(at + 10..at + 10 + length)?;
-        // Names that stand for others come before what the last one is.
+        // Records of aliases (CNAME) precede those of the final name; they have another type.
         if number(message, at)? == kind {
             addresses.extend(address(content));
         }
@@ -192,7 +192,7 @@ fn number(message: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_be_bytes(bytes.try_into().ok()?))
 }
 
-/// The place behind a name, which ends with an empty label or with a pointer to the rest.
+/// Returns the position after a name, which ends with an empty label or with a pointer to the rest.
 fn behind_name(message: &[u8], mut at: usize) -> Option<usize> {
     loop {
         match *message.get(at)? {
@@ -240,7 +240,7 @@ mod tests {
         assert_eq!(ResolvConf::parse("").servers, ["127.0.0.1:53".parse().unwrap()]);
     }
 
-    /// An answer with an alias and two addresses.
+    /// Builds an answer with an alias and two addresses.
     fn message(question: &[u8]) -> Vec<u8> {
         let mut message = question.to_vec();
         message[2] = 0x81;
@@ -271,7 +271,7 @@ mod tests {
             other[at] = byte;
             assert_eq!(answer(&question, &other), expected, "{at} {byte}");
         }
-        // No part of it is taken for the whole, and nothing panics.
+        // No truncated answer is accepted, and none panics.
         for length in 0..whole.len() {
             assert_eq!(answer(&question, &whole[..length]), None, "{length}");
         }

@@ -1,4 +1,4 @@
-//! Files by their address, which no registry has: what `ADD` of a Dockerfile fetches.
+//! Files at an URL outside of registries, for `ADD` in a Dockerfile.
 
 use crate::client::Client;
 use crate::error::Error;
@@ -7,16 +7,16 @@ use crate::wait::{Retry, retry_after};
 use std::io::{self, Read};
 use ureq::http::{Method, Uri};
 
-/// Most redirects that are followed in a row.
+/// Maximum number of redirects in a row.
 const MAX_REDIRECTS: usize = 8;
 
-/// A file on its way. Nothing is known of its content before it has been read.
+/// A file being downloaded. Its content is not verified.
 pub struct Download {
     reader: Box<dyn Read>,
     uri: Uri,
-    /// How many bytes it has, where the server says so.
+    /// Number of bytes, if the server says so.
     pub length: Option<u64>,
-    /// When it was changed last, in seconds since 1970, where the server says so.
+    /// Time of the last change in seconds since 1970, if the server says so.
     pub modified: Option<i64>,
 }
 
@@ -38,11 +38,11 @@ impl Read for Download {
 }
 
 impl Client {
-    /// Asks for the file at an address of HTTP or HTTPS. Nobody's credentials are sent, and an address with TLS does not
-    /// lead to one without.
+    /// Requests the file at an HTTP or HTTPS address. No credentials are sent, and a redirect from an address with
+    /// TLS to one without is refused.
     ///
     /// # Errors
-    /// Those of a connection, and of an answer that is no file.
+    /// Failures of the connection, and an answer that is not a file.
     pub fn download(&self, url: &str) -> Result<Download, Error> {
         let start = address(url, url.split('#').next().unwrap_or_default())?;
         let host = start.authority().map_or("", |authority| authority.as_str());
@@ -110,7 +110,7 @@ fn protocol(what: &str, why: &str) -> Error {
     }
 }
 
-/// `Sun, 06 Nov 1994 08:49:37 GMT`, the form of dates that servers are to use, in seconds since 1970.
+/// Parses `Sun, 06 Nov 1994 08:49:37 GMT`, the form of dates that servers must use, into seconds since 1970.
 fn http_date(text: &str) -> Option<i64> {
     const MONTHS: [&str; 12] = [
         "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",

@@ -1,24 +1,24 @@
 use std::net::IpAddr;
 use tote_image::{DEFAULT_REGISTRY, Reference};
 
-/// Where docker.io's registry really is.
+/// Host of docker.io's registry.
 const DOCKER_IO: &str = "registry-1.docker.io";
 
-/// One place that has a repository: a registry, or a mirror of it.
+/// A host that has a repository: a registry, or a mirror of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Endpoint {
-    /// What credentials are looked up for.
+    /// Name under which credentials are looked up.
     pub(crate) registry: String,
     /// `HOST` or `HOST:PORT` to connect to.
     pub(crate) authority: String,
-    /// What comes before `/v2/`; empty, or with a slash in front and none behind.
+    /// Path before `/v2/`: empty, or with a slash at its start and none at its end.
     pub(crate) prefix: String,
-    /// Whether the configuration says that it speaks plain HTTP.
+    /// True if the configuration says that the host speaks plain HTTP.
     pub(crate) plain: bool,
 }
 
 impl Endpoint {
-    /// The registry itself.
+    /// Returns the endpoint of the registry itself.
     pub(crate) fn of(registry: &str) -> Self {
         let authority = if registry == DEFAULT_REGISTRY {
             DOCKER_IO
@@ -33,13 +33,13 @@ impl Endpoint {
         }
     }
 
-    /// Whether it is on this machine.
+    /// True if the host is this machine.
     pub(crate) fn is_loopback(&self) -> bool {
         is_loopback(&self.authority)
     }
 }
 
-/// A mirror, as configured.
+/// Parses a mirror of the configuration.
 pub(crate) fn mirror(text: &str) -> Endpoint {
     let plain = text.starts_with("http://");
     let rest = text
@@ -65,7 +65,7 @@ pub(crate) fn mirror(text: &str) -> Endpoint {
     }
 }
 
-/// Whether `HOST` or `HOST:PORT` is this machine.
+/// True if `HOST` or `HOST:PORT` is this machine.
 pub(crate) fn is_loopback(authority: &str) -> bool {
     let host = match authority.strip_prefix('[') {
         Some(bracketed) => bracketed.split(']').next().unwrap_or_default(),
@@ -74,7 +74,7 @@ pub(crate) fn is_loopback(authority: &str) -> bool {
     host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-/// The path of a thing in a repository: `/v2/library/alpine/manifests/latest`.
+/// Builds the path of an object in a repository: `/v2/library/alpine/manifests/latest`.
 pub(crate) fn path(reference: &Reference, kind: &str, name: &str) -> String {
     format!("/v2/{}/{kind}/{name}", reference.repository())
 }

@@ -1,205 +1,205 @@
 use crate::credential::CredentialError;
 use tote_image::{Digest, DocumentError, NoPlatform};
 
-/// Why something could not be had from a registry, or given to it.
+/// Why an operation at a registry failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// 404. Registries say the same of what one may not see.
+    /// Status 404. Registries also send it for content that the user may not see.
     #[error("{what}: not found, or no access to it{detail}")]
     NotFound {
-        /// What was asked for.
+        /// The object of the request.
         what: String,
-        /// The registry's words, with a separator before them; empty if it said nothing.
+        /// The registry's message, with a separator before it; empty without a message.
         detail: String,
     },
-    /// 401 after all that could be done, or 403.
+    /// Status 401 although all credentials were tried, or 403.
     #[error("{what}: access denied{detail}")]
     Denied {
-        /// What was asked for.
+        /// The object of the request.
         what: String,
-        /// The registry's words.
+        /// The registry's message.
         detail: String,
-        /// Whether credentials were sent.
+        /// True if credentials were sent.
         logged_in: bool,
     },
-    /// 429, again and again.
-    #[error("{what}: the registry refuses so many requests{detail}")]
+    /// Status 429 for every attempt.
+    #[error("{what}: the rate limit of the registry is reached (429){detail}")]
     TooMany {
-        /// What was asked for.
+        /// The object of the request.
         what: String,
-        /// The registry's words.
+        /// The registry's message.
         detail: String,
     },
-    /// Any other answer that was not hoped for.
+    /// Any other unexpected status.
     #[error("{what}: the registry answers {status}{detail}")]
     Status {
-        /// What was asked for.
+        /// The object of the request.
         what: String,
         /// The HTTP status.
         status: u16,
-        /// The registry's words.
+        /// The registry's message.
         detail: String,
     },
-    /// An answer that breaks the protocol.
+    /// An answer that violates the protocol.
     #[error("{what}: {why}")]
     Protocol {
-        /// What was asked for.
+        /// The object of the request.
         what: String,
-        /// What is wrong with the answer.
+        /// The violation.
         why: String,
     },
     /// The name does not resolve.
-    #[error("find the host {host}: no such host")]
+    #[error("cannot find the host {host}: no such host")]
     NoHost {
-        /// Its name.
+        /// Name of the host.
         host: String,
     },
-    /// No connection, or one that broke.
-    #[error("talk to {host}")]
+    /// The connection failed or broke.
+    #[error("cannot talk to {host}")]
     Connection {
         /// `HOST` or `HOST:PORT`.
         host: String,
-        /// Why not.
+        /// The cause.
         #[source]
         source: std::io::Error,
     },
-    /// Nothing came for too long.
-    #[error("talk to {host}: no answer in time")]
+    /// The host sent nothing for too long.
+    #[error("cannot talk to {host}: no answer in time")]
     Timeout {
         /// `HOST` or `HOST:PORT`.
         host: String,
     },
-    /// Something came, but hardly anything for too long.
-    #[error("talk to {host}: it answers too slowly")]
+    /// The host sent too few bytes for too long.
+    #[error("cannot talk to {host}: it answers too slowly")]
     Slow {
         /// `HOST` or `HOST:PORT`.
         host: String,
-        /// How much came, and in which time.
+        /// The number of bytes, and the time in which they came.
         #[source]
         source: std::io::Error,
     },
-    /// The host is not who it should be.
-    #[error("trust {host}")]
+    /// The host's certificate is not valid.
+    #[error("cannot load the certificates for {host}")]
     Certificate {
         /// `HOST` or `HOST:PORT`.
         host: String,
-        /// What is wrong with its certificate.
+        /// The reason why the certificate is refused.
         #[source]
         source: Box<rustls::Error>,
     },
-    /// The other side does not speak TLS.
-    #[error("talk to {host}: it does not speak TLS")]
+    /// The host does not speak TLS.
+    #[error("cannot talk to {host}: it does not speak TLS")]
     PlainHttp {
         /// `HOST` or `HOST:PORT`.
         host: String,
     },
     /// The machine has no certificates of authorities.
-    #[error("verify {host}: this machine has no file of trusted certificates")]
+    #[error("cannot verify {host}: this machine has no file of trusted certificates")]
     NoRoots {
         /// `HOST` or `HOST:PORT`.
         host: String,
     },
-    /// A file of certificates that cannot be used.
-    #[error("read the certificates in {path}: {why}")]
+    /// A file of certificates is not usable.
+    #[error("cannot read the certificates in {path}: {why}")]
     CertificateFile {
         /// The file.
         path: std::path::PathBuf,
-        /// What is wrong with it.
+        /// The reason why the file is refused.
         why: String,
     },
-    /// What the client library says of a request or its answer.
-    #[error("talk to {host}: {why}")]
+    /// Any other error of the HTTP library.
+    #[error("cannot talk to {host}: {why}")]
     Http {
         /// `HOST` or `HOST:PORT`.
         host: String,
-        /// Its words.
+        /// The library's message.
         why: String,
     },
-    /// Content that is not what it was named.
+    /// The content does not hash to its digest.
     #[error("{what}: the content hashes to {actual}, not to {expected}")]
     Digest {
-        /// What was asked for.
+        /// The object of the request.
         what: String,
-        /// Its name.
+        /// The digest that was asked for.
         expected: Box<Digest>,
-        /// What came.
+        /// The digest of the received content.
         actual: Box<Digest>,
     },
-    /// More or less than there should be.
+    /// The content has another length than it should have.
     #[error("{what}: the content has {actual} bytes instead of {expected}")]
     Size {
-        /// What was asked for.
+        /// The object of the request.
         what: String,
-        /// In bytes, as the descriptor says.
+        /// Length in bytes, as the descriptor says.
         expected: u64,
-        /// In bytes; a lower bound where more came.
+        /// Length in bytes; a lower bound if the host sent too much.
         actual: u64,
     },
-    /// More than is read.
+    /// An answer is longer than the limit.
     #[error("{what}: the answer is longer than {most} bytes")]
     TooLong {
-        /// What was asked for.
+        /// The object of the request.
         what: String,
         /// The limit in bytes.
         most: u64,
     },
-    /// A document that makes no sense.
+    /// A document cannot be parsed.
     #[error("{what}")]
     Document {
-        /// What was asked for.
+        /// The object of the request.
         what: String,
-        /// What is wrong with it.
+        /// The error of the parser.
         #[source]
         source: DocumentError,
     },
-    /// Nothing for this platform.
+    /// The index has no manifest for this platform.
     #[error("{what}")]
     Platform {
-        /// What was asked for.
+        /// The object of the request.
         what: String,
-        /// What there is.
+        /// The platforms that exist.
         #[source]
         source: NoPlatform,
     },
-    /// The credentials of a registry.
-    #[error("find the credentials for {registry}")]
+    /// The credentials of a registry cannot be read.
+    #[error("cannot find the credentials for {registry}")]
     Credentials {
         /// The registry.
         registry: String,
-        /// Why not.
+        /// The cause.
         #[source]
         source: CredentialError,
     },
-    /// What is to be pushed cannot be read.
-    #[error("{what}: read what is to be sent")]
+    /// The content to push cannot be read.
+    #[error("{what}: cannot read the content to send")]
     Source {
-        /// What was to be sent.
+        /// The object to push.
         what: String,
-        /// Why not.
+        /// The cause.
         #[source]
         source: std::io::Error,
     },
 }
 
-/// The kinds of failure that a caller may want to tell apart.
+/// Kinds of failures that a caller may want to tell apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// It is not there, or not for us.
+    /// The object does not exist, or the user may not see it.
     NotFound,
-    /// Credentials are missing, or are not enough.
+    /// Credentials are missing or do not suffice.
     Denied,
-    /// The other side is not who it should be, or speaks in plain.
+    /// The host has no valid certificate, or speaks plain HTTP.
     Insecure,
-    /// The network.
+    /// The network failed.
     Unreachable,
-    /// What came is not what was promised.
+    /// The received content is not the announced one.
     Corrupt,
-    /// Everything else.
+    /// Any other failure.
     Other,
 }
 
 impl Error {
-    /// What kind of failure it is.
+    /// Returns the kind of the failure.
     #[must_use]
     pub fn kind(&self) -> Kind {
         match self {
@@ -216,7 +216,7 @@ impl Error {
         }
     }
 
-    /// What to do about it, where something helps.
+    /// Returns advice to the user, if there is any.
     #[must_use]
     pub fn hint(&self) -> Option<&'static str> {
         match self {
@@ -239,7 +239,7 @@ impl Error {
         }
     }
 
-    /// Whether trying the same again may help.
+    /// True if another attempt may succeed.
     pub(crate) fn is_transient(&self) -> bool {
         match self {
             Self::Timeout { .. } | Self::Slow { .. } => true,

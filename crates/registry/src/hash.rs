@@ -1,7 +1,7 @@
 use sha2::Digest as _;
 use tote_image::{Algorithm, Digest};
 
-/// A running hash of bytes that pass by.
+/// A running hash over a stream of bytes.
 #[derive(Clone, Debug)]
 pub struct Hasher(Kind);
 
@@ -12,7 +12,7 @@ enum Kind {
 }
 
 impl Hasher {
-    /// A hash of nothing yet.
+    /// Starts with the hash of the empty text.
     #[must_use]
     pub fn new(algorithm: Algorithm) -> Self {
         Self(match algorithm {
@@ -29,7 +29,7 @@ impl Hasher {
         }
     }
 
-    /// The digest of all that was added.
+    /// Returns the digest of all bytes added.
     #[must_use]
     pub fn finish(self) -> Digest {
         let digest = match self.0 {
@@ -40,7 +40,7 @@ impl Hasher {
         digest.expect("a hash has the length of its own algorithm")
     }
 
-    /// The digest of bytes that are all there.
+    /// Computes the digest of `bytes`.
     #[must_use]
     pub fn digest(algorithm: Algorithm, bytes: &[u8]) -> Digest {
         let mut hasher = Self::new(algorithm);

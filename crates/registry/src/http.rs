@@ -1,4 +1,4 @@
-//! Requests: authorised, redirected, tried again, and their failures in words.
+//! HTTP requests: authorisation, redirects, repeated attempts, and error messages.
 
 use crate::auth::Scope;
 use crate::client::Client;
@@ -12,23 +12,23 @@ use std::io::Read;
 use ureq::http::{Method, Request, Response, Uri, header};
 use ureq::{Body, SendBody};
 
-/// Most redirects that are followed in a row.
+/// Maximum number of redirects in a row.
 const MAX_REDIRECTS: usize = 8;
 
-/// Most bytes of an answer that says why something failed.
+/// Maximum length in bytes of an answer that explains a failure.
 const MAX_REFUSAL: u64 = 64 << 10;
 
-/// What is sent.
+/// Body of a request.
 pub(crate) enum Payload<'a> {
     Nothing,
     Bytes(&'a [u8]),
-    /// As many bytes as said; cannot be sent twice.
+    /// A stream with its length in bytes; it cannot be sent twice.
     Stream(&'a mut dyn Read, u64),
 }
 
-/// One request, as often as it must be sent.
+/// A request, which may be sent several times.
 pub(crate) struct Call<'a> {
-    /// For errors: `manifest of ghcr.io/x/y:z`.
+    /// Name of the object in errors, such as `manifest of ghcr.io/x/y:z`.
     pub(crate) what: &'a str,
     pub(crate) method: Method,
     pub(crate) uri: Uri,
@@ -58,7 +58,7 @@ impl<'a> Call<'a> {
     }
 }
 
-/// An answer, with the address that gave it after all redirects.
+/// An answer, with the address that it came from after all redirects.
 pub(crate) struct Answer {
     pub(crate) uri: Uri,
     pub(crate) response: Response<Body>,
@@ -73,7 +73,7 @@ impl Answer {
         self.response.headers().get(name)?.to_str().ok()
     }
 
-    /// Where its `Location` points.
+    /// Returns the address in `Location`.
     pub(crate) fn location(&self, what: &str) -> Result<Uri, Error> {
         let location = self.header("location").unwrap_or_default();
         join(&self.uri, location)
@@ -84,7 +84,7 @@ impl Answer {
             })
     }
 
-    /// The body, as long as it is not longer than that.
+    /// Reads the body, if it is not longer than `most` bytes.
     pub(crate) fn bytes(self, what: &str, most: u64) -> Result<Vec<u8>, Error> {
         let too_long = || Error::TooLong {
             what: what.to_owned(),
@@ -104,7 +104,7 @@ impl Answer {
         }
     }
 
-    /// The error that a status means which was not hoped for.
+    /// Converts an unexpected status into an error.
     pub(crate) fn refusal(self, what: &str, logged_in: bool) -> Error {
         let what = what.to_owned();
         let status = self.status();
@@ -121,7 +121,7 @@ impl Answer {
         }
     }
 
-    /// What the registry says about a failure, as `: its words`.
+    /// Returns the registry's message about a failure, with `: ` before it.
     fn detail(self) -> String {
         #[derive(Deserialize)]
         struct Refusal {
@@ -166,10 +166,11 @@ impl Answer {
 }
 
 impl Client {
-    /// Sends a request to a registry, with whatever convinces it, and again where that may help.
+    /// Sends a request to a registry, authorised as needed, and repeats it where that may help.
     ///
-    /// The answer may have any status but those that are dealt with here: redirects of what only reads, and the first 401 of
-    /// the registry itself. A 401 of a host that it redirects to is the answer: that host must not name a token service.
+    /// The answer may have any status except those that are handled here: redirects of requests that only read, and
+    /// the first 401 of the registry itself. A 401 of a host that the registry redirects to is returned as it is,
+    /// because that host must not name a token service.
     pub(crate) fn send(
         &self,
         endpoint: &Endpoint,
@@ -204,10 +205,10 @@ impl Client {
         }
     }
 
-    /// Sends a request, and on to where it is redirected if it only reads.
+    /// Sends a request, and follows redirects if the request only reads.
     ///
-    /// Credentials are sent to the registry itself only: where it redirects to another origin, even to its own host on
-    /// another port, they stay behind, because the address is credential enough there.
+    /// Credentials are sent only to the registry's own origin. After a redirect to another origin, even to another
+    /// port of the same host, they are left out: the address itself authorises the request there.
     fn follow(&self, endpoint: &Endpoint, scope: &Scope<'_>, call: &mut Call<'_>) -> Result<Answer, Error> {
         let mut uri = call.uri.clone();
         let reads = call.method == Method::GET || call.method == Method::HEAD;
@@ -231,13 +232,13 @@ impl Client {
         })
     }
 
-    /// Whether an address has the origin of an endpoint: scheme, host and port. Only there does a credential of the endpoint
-    /// go, and only what comes from there says how the endpoint wants to be convinced.
+    /// True if an address has the origin of an endpoint: scheme, host and port. Only this origin receives the
+    /// endpoint's credentials, and only its challenges are obeyed.
     fn is_home(&self, endpoint: &Endpoint, uri: &Uri) -> Result<bool, Error> {
         Ok(same_origin(uri, &address("registry", &self.origin(endpoint)?)?))
     }
 
-    /// From an address with TLS a registry may not lead to one without.
+    /// Refuses a redirect from an address with TLS to one without.
     pub(crate) fn check_step(
         &self,
         endpoint: &Endpoint,
@@ -255,7 +256,7 @@ impl Client {
         Ok(())
     }
 
-    /// Sends one request to one address.
+    /// Sends a request once to one address.
     pub(crate) fn once(&self, uri: &Uri, call: &mut Call<'_>, grant: Option<&str>) -> Result<Answer, Error> {
         let authority = uri.authority().map_or("", |authority| authority.as_str());
         let agent = self.agent(authority, uri.scheme_str() == Some("http"))?;
@@ -284,12 +285,13 @@ impl Client {
         })
     }
 
-    /// `https://HOST/PREFIX` of an endpoint.
+    /// Returns `https://HOST/PREFIX` of an endpoint.
     pub(crate) fn base(&self, endpoint: &Endpoint) -> Result<String, Error> {
         Ok(format!("{}{}", self.origin(endpoint)?, endpoint.prefix))
     }
 
-    /// `https://HOST` of an endpoint; those that may speak plain HTTP are asked once which they do.
+    /// Returns `https://HOST` of an endpoint. A host that is allowed to speak plain HTTP is probed once for what it
+    /// speaks.
     pub(crate) fn origin(&self, endpoint: &Endpoint) -> Result<String, Error> {
         let authority = &endpoint.authority;
         let plain = match self.known_plain(authority) {
@@ -302,7 +304,7 @@ impl Client {
         Ok(format!("{scheme}://{authority}"))
     }
 
-    /// Whether a host speaks plain HTTP. A host that speaks TLS, even with a wrong certificate, does not.
+    /// Probes whether a host speaks plain HTTP. A host that speaks TLS, even with an invalid certificate, does not.
     fn probe(&self, authority: &str) -> Result<bool, Error> {
         let ask = |scheme: &str| {
             let uri = address("registry", &format!("{scheme}://{authority}/v2/"))?;
@@ -313,7 +315,7 @@ impl Client {
             Err(error @ (Error::Certificate { .. } | Error::NoHost { .. })) => return Err(error),
             Err(error) => match (ask("http"), error) {
                 (Ok(_), _) => true,
-                // TLS was not even tried, or refused.
+                // TLS was not even tried, or the host refused it.
                 (Err(error), Error::NoRoots { .. } | Error::PlainHttp { .. }) => return Err(error),
                 (Err(_), error) => return Err(error),
             },
@@ -322,7 +324,7 @@ impl Client {
         Ok(plain)
     }
 
-    /// The address of a path at an endpoint.
+    /// Builds the address of a path at an endpoint.
     pub(crate) fn address(&self, endpoint: &Endpoint, what: &str, path: &str) -> Result<Uri, Error> {
         address(what, &format!("{}{path}", self.base(endpoint)?))
     }
@@ -335,7 +337,7 @@ pub(crate) fn address(what: &str, text: &str) -> Result<Uri, Error> {
     })
 }
 
-/// A failure of the connection, in this crate's words.
+/// Converts a failure of the connection into this crate's error.
 pub(crate) fn failure(uri: &Uri, error: ureq::Error) -> Error {
     let host = uri
         .authority()
@@ -360,7 +362,7 @@ pub(crate) fn failure(uri: &Uri, error: ureq::Error) -> Error {
     }
 }
 
-/// The standard library has no kind for names that do not resolve.
+/// True if a name did not resolve; the standard library has no kind for that, so the text is compared.
 fn is_lookup(error: &std::io::Error) -> bool {
     error
         .to_string()

@@ -1,19 +1,22 @@
 //! A client of registries: the OCI distribution protocol, as docker, podman and containerd speak it.
 //!
-//! [`Client`] fetches and stores manifests and blobs; [`Credentials`] are what `docker login` and `podman login` leave on
-//! disk or hand to a credential program; [`Registries`] says which mirrors there are and who may be spoken to in plain.
+//! [`Client`] fetches and stores manifests and blobs; [`Credentials`] finds what `docker login` and `podman login`
+//! leave on disk or hand to a credential program; [`Registries`] lists mirrors, and hosts that are allowed plain
+//! HTTP.
 //!
-//! What holds here:
+//! Invariants:
 //!
-//! - Everything that arrives is hashed on its way, and what does not hash to what was asked for is an error before its
-//!   last byte is handed out. A [`Blob`] never yields more bytes than its descriptor says.
+//! - Received content is hashed on its way. If it does not hash to the digest that was asked for, the caller gets
+//!   an error before the last byte. A [`Blob`] never yields more bytes than its descriptor says.
 //! - A registry's password goes to that registry and to the token service it names, over TLS unless plain HTTP was
 //!   allowed; never to a host that it redirects to, nor to a token service that such a host names.
 //! - Plain HTTP is spoken only to this machine itself, or where an option or the configuration allows it.
-//! - Answers are an enemy's: headers, documents and times of waiting are bounded, and so is how slowly they come.
+//! - Answers may come from an attacker: headers, documents and waiting times are bounded, and too slow answers are
+//!   aborted.
 //!
-//! The client is blocking and `Sync`: who wants layers in parallel uses threads, of which four fill any line. It is not a
-//! store, decides nothing about what is wanted, and reads no environment: whoever makes it says where its files are.
+//! The client is blocking and `Sync`: a caller that wants layers in parallel uses threads, and four of them fill
+//! any line. The client is not a store and reads no environment: its creator chooses what to fetch and names the
+//! files to use.
 
 mod auth;
 mod blob;

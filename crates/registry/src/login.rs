@@ -8,10 +8,11 @@ use std::path::PathBuf;
 use ureq::http::Method;
 
 impl Client {
-    /// Tries a credential at a registry and keeps it if it is good; the file that it, or the program's name, is in.
+    /// Tries a credential at a registry, and stores it if the registry accepts it. Returns the path of the file
+    /// that holds the credential or the name of the credential program.
     ///
     /// # Errors
-    /// [`Error::Denied`], [`Error::Credentials`], and whatever can happen to a request.
+    /// [`Error::Denied`], [`Error::Credentials`], and every failure of a request.
     pub fn login(&self, registry: &str, credential: &Credential) -> Result<PathBuf, Error> {
         let what = format!("login at {registry}");
         let endpoint = Endpoint::of(registry);
@@ -30,7 +31,7 @@ impl Client {
         stored.map_err(|source| unusable(registry, source))
     }
 
-    /// Who one is at a registry, as far as is known here; the registry is not asked.
+    /// Returns the user's name at a registry according to the stored credentials; the registry is not asked.
     ///
     /// # Errors
     /// [`Error::Credentials`].
@@ -40,7 +41,7 @@ impl Client {
         Ok(known.map(|credential| credential.username().to_owned()))
     }
 
-    /// Forgets a registry's credentials; whether there were any.
+    /// Removes a registry's credentials; returns whether there were any.
     ///
     /// # Errors
     /// [`Error::Credentials`].
@@ -49,7 +50,7 @@ impl Client {
         erased.map_err(|source| unusable(registry, source))
     }
 
-    /// Forgets the credentials of every registry.
+    /// Removes the credentials of every registry.
     ///
     /// # Errors
     /// [`Error::Credentials`].

@@ -11,36 +11,36 @@ use tote_image::{
 };
 use ureq::http::{Method, header};
 
-/// Most indexes in indexes.
+/// Maximum depth of nested indexes.
 const MAX_DEPTH: usize = 3;
 
-/// A manifest or an index as a registry gave it, and verified.
+/// A manifest or an index as received from a registry, after its digest was verified.
 #[derive(Clone, Debug)]
 pub struct Fetched {
-    /// What [`Self::raw`] hashes to: what was asked for, or SHA-256.
+    /// Digest of [`Self::raw`]: the one that was asked for, else SHA-256.
     pub digest: Digest,
-    /// As declared by the registry, or else by the document.
+    /// Media type as declared by the registry, or else by the document.
     pub media_type: String,
-    /// What it says.
+    /// The parsed document.
     pub document: Document,
-    /// As received.
+    /// The bytes as received.
     pub raw: Vec<u8>,
 }
 
 /// An image for one platform.
 #[derive(Clone, Debug)]
 pub struct Resolved {
-    /// What the name stands for: the index's digest where there is one, else the manifest's. What docker prints.
+    /// Digest that the name stands for, as docker prints it: the index's if there is one, else the manifest's.
     pub name_digest: Digest,
     /// The manifest's own digest.
     pub digest: Digest,
     /// The manifest's media type.
     pub media_type: String,
-    /// What it says.
+    /// The parsed manifest.
     pub manifest: Manifest,
     /// The manifest as received.
     pub raw: Vec<u8>,
-    /// The indexes on the way to it, outermost first.
+    /// The indexes that led to the manifest, outermost first.
     pub indexes: Vec<Fetched>,
 }
 
@@ -48,7 +48,7 @@ impl Client {
     /// Finds the image that a name stands for on a platform.
     ///
     /// # Errors
-    /// [`Error::NotFound`], [`Error::Platform`], and whatever can happen to a request.
+    /// [`Error::NotFound`], [`Error::Platform`], and every failure of a request.
     pub fn resolve(&self, reference: &Reference, platform: &Platform) -> Result<Resolved, Error> {
         let what = format!("manifest of {}", reference.familiar());
         let mut indexes: Vec<Fetched> = Vec::new();
@@ -82,18 +82,19 @@ impl Client {
         })
     }
 
-    /// Fetches a manifest or an index by digest, where the reference has one, or by tag.
+    /// Fetches a manifest or an index, by digest if the reference has one, else by tag.
     ///
     /// # Errors
-    /// [`Error::NotFound`], [`Error::Digest`], [`Error::Document`], and whatever can happen to a request.
+    /// [`Error::NotFound`], [`Error::Digest`], [`Error::Document`], and every failure of a request.
     pub fn manifest(&self, reference: &Reference) -> Result<Fetched, Error> {
         self.each_endpoint(reference, |endpoint| self.manifest_at(endpoint, reference))
     }
 
-    /// The digest that a name stands for now, without fetching what it names; `None` where the registry does not say.
+    /// Asks for the digest that a name stands for now, without fetching the manifest; `None` if the registry does
+    /// not say.
     ///
     /// # Errors
-    /// [`Error::NotFound`], and whatever can happen to a request.
+    /// [`Error::NotFound`], and every failure of a request.
     pub fn digest(&self, reference: &Reference) -> Result<Option<Digest>, Error> {
         let what = format!("manifest of {}", reference.familiar());
         self.each_endpoint(reference, |endpoint| {
@@ -131,11 +132,11 @@ impl Client {
             .header("docker-content-digest")
             .and_then(|text| text.parse().ok());
         let raw = answer.bytes(&what, MAX_MANIFEST_BYTES as u64)?;
-        // What was asked for counts; what the registry claims must at least be true.
+        // The content must match the digest that was asked for, and also the one that the registry claims.
         let document = Document::read(&raw, declared.as_deref());
         let is_schema_1 = matches!(document, Err(DocumentError::Schema1));
         for expected in reference.digest().into_iter().chain(&named) {
-            // The digest of schema 1 is that of the document without its signatures, and the document is refused below.
+            // The digest of a schema 1 manifest leaves out its signatures. Such a document is refused below.
             if !is_schema_1 {
                 check_digest(&what, expected, &raw)?;
             }
@@ -161,7 +162,7 @@ impl Client {
         })
     }
 
-    /// Whether there are credentials for a repository, for the hint in an error.
+    /// True if there are credentials for a repository; decides the hint in an error.
     pub(crate) fn is_known(&self, endpoint: &Endpoint, reference: &Reference) -> bool {
         let credentials = &self.options.credentials;
         matches!(

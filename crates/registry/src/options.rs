@@ -6,42 +6,43 @@ use std::sync::Arc;
 use std::time::Duration;
 use tote_image::Digest;
 
-/// Called as content passes: its digest, and how many of its bytes have passed so far.
+/// Callback for transferred content: its digest, and the number of its bytes transferred so far.
 ///
-/// A transfer that must begin again may report a smaller number than before.
+/// A transfer that must start again may report a smaller number than before.
 pub type Progress = Arc<dyn Fn(&Digest, u64) + Send + Sync>;
 
-/// What a [`crate::Client`] is made with.
+/// Settings of a [`crate::Client`].
 #[derive(Clone)]
 pub struct ClientOptions {
-    /// Mirrors, and who may be spoken to in plain.
+    /// Mirrors, and hosts that are allowed plain HTTP.
     pub registries: Registries,
-    /// Where names and passwords are.
+    /// Places of names and passwords.
     pub credentials: Credentials,
-    /// `Some(true)`: TLS and certificates always; `Some(false)`: neither certificates are checked nor is TLS demanded;
-    /// `None`: as configured, and this machine itself may be spoken to in plain.
+    /// `Some(true)`: TLS with a valid certificate is required. `Some(false)`: certificates are not checked and
+    /// plain HTTP is allowed. `None`: as configured; this machine itself is allowed plain HTTP.
     pub tls_verify: Option<bool>,
-    /// Files with the certificates of authorities, the first that exists is read.
+    /// Files with the certificates of authorities; the first one that exists is read.
     pub roots: Vec<PathBuf>,
-    /// Directories with a directory `HOST:PORT` of further certificates for each host that needs them.
+    /// Directories with a subdirectory `HOST:PORT` of further certificates for each host that needs them.
     pub certificates: Vec<PathBuf>,
-    /// One directory of further certificates for every host, in place of those.
+    /// Directory of further certificates for every host, in place of `certificates`.
     pub cert_dir: Option<PathBuf>,
-    /// How long a connection may take to be made.
+    /// Maximum time for making a connection.
     pub connect_timeout: Duration,
-    /// How long the other side may say nothing.
+    /// Maximum time without any byte from the host.
     pub silence_timeout: Duration,
-    /// The fewest bytes that must come within `pace_window` of waiting for an answer: a host that sends less is given up.
+    /// Minimum number of bytes within `pace_window` of waiting for an answer; the connection to a slower host is
+    /// aborted.
     pub least_pace: u64,
-    /// How long is waited, in all, before `least_pace` is looked at.
+    /// Total waiting time after which `least_pace` is checked.
     pub pace_window: Duration,
-    /// How often a thing is tried.
+    /// Number of attempts for each request.
     pub attempts: u32,
-    /// The wait before the second attempt; it doubles with each.
+    /// Wait before the second attempt; it doubles for each further one.
     pub backoff: Duration,
-    /// The longest wait that a registry may ask for.
+    /// Longest wait that a registry may ask for.
     pub longest_wait: Duration,
-    /// Told of each piece of content that passes.
+    /// Callback for each transferred piece of content.
     pub progress: Option<Progress>,
 }
 

@@ -1,4 +1,4 @@
-//! A least pace for what a host sends: a connection over which almost nothing comes is a failed one.
+//! Minimum pace of a host: a connection that delivers almost nothing counts as failed.
 
 use std::time::{Duration, Instant};
 use ureq::Timeout;
@@ -6,24 +6,25 @@ use ureq::unversioned::transport::{
     Buffers, ConnectionDetails, Connector, DefaultConnector, NextTimeout, Transport, time,
 };
 
-/// How much must come while somebody waits for it.
+/// Minimum number of bytes within a time of waiting.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LeastPace {
     /// Bytes within each window.
     pub(crate) bytes: u64,
-    /// How much waiting makes a window. The time in which nobody waits does not count: a slow disk is not the host's fault.
+    /// Length of a window, as time that a caller spends waiting for input. Other time is not counted: a slow disk
+    /// is not the host's fault.
     pub(crate) window: Duration,
 }
 
-/// The host keeps the connection open, and sends less than the least pace.
+/// The host keeps the connection open, but sends less than the minimum.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
-#[error("it sent {came} bytes in {} seconds", window.as_secs())]
+#[error("only {came} bytes came in {} seconds", window.as_secs())]
 pub(crate) struct TooSlow {
     came: u64,
     window: Duration,
 }
 
-/// Makes connections that hold their other side to a pace.
+/// Makes connections that enforce the minimum pace.
 #[derive(Debug)]
 pub(crate) struct PacedConnector {
     pub(crate) inner: DefaultConnector,
@@ -48,10 +49,10 @@ impl Connector<()> for PacedConnector {
     }
 }
 
-/// A connection, and what came over it in the current window.
+/// A connection, with the number of bytes that arrived in the current window.
 ///
-/// It lies around TLS: what counts is what the protocol gives, and the other side cannot begin a new window by a message
-/// of TLS that has no content.
+/// The wrapper lies around TLS and counts decrypted bytes, so a host cannot begin a new window by TLS messages
+/// without content.
 #[derive(Debug)]
 pub(crate) struct Paced {
     inner: Box<dyn Transport>,
@@ -61,7 +62,7 @@ pub(crate) struct Paced {
 }
 
 impl Paced {
-    /// Ends a window that is over; an error if too little came in it.
+    /// Closes a window that is over; returns an error if too few bytes came in it.
     fn close_window(&mut self) -> Result<(), ureq::Error> {
         if self.waited < self.pace.window {
             return Ok(());
@@ -88,7 +89,7 @@ impl Transport for Paced {
     }
 
     fn transmit_output(&mut self, amount: usize, timeout: NextTimeout) -> Result<(), ureq::Error> {
-        // What was sent begins another question, whose answer has all of its time.
+        // Output begins a new request, and its answer gets a whole window.
         self.begin_window();
         self.inner.transmit_output(amount, timeout)
     }
@@ -99,7 +100,7 @@ impl Transport for Paced {
             let left = self.pace.window.saturating_sub(self.waited);
             let mut bounded = timeout;
             let rest = timeout.after.saturating_sub(begun.elapsed());
-            // A wait may end with the window at the latest: a record of TLS can take hours to be whole.
+            // No single wait goes beyond the window: a host could take hours to complete one TLS record.
             let by_window = left < rest;
             bounded.after = time::Duration::Exact(left.min(rest));
             let had = self.inner.buffers().input().len();
@@ -128,7 +129,7 @@ impl Transport for Paced {
     }
 }
 
-/// Whether it is the bound of a whole wait that has passed, not the one on silence.
+/// True if the bound on the whole wait has passed, not the one on silence.
 fn is_total(error: &ureq::Error, timeout: NextTimeout) -> bool {
     let reason = match error {
         ureq::Error::Timeout(reason) => Some(*reason),

@@ -11,27 +11,27 @@ use std::io::{self, Read};
 use tote_image::{Descriptor, Digest, Reference};
 use ureq::http::{Method, Uri, header};
 
-/// Size of the pieces for registries that do not take a blob at once, in bytes; one is in memory at a time.
+/// Size in bytes of the pieces for registries that do not accept a whole blob; one piece is in memory at a time.
 const CHUNK: u64 = 16 << 20;
 
-/// The largest piece that a registry may ask for.
+/// Largest piece in bytes that a registry may ask for.
 const LARGEST_CHUNK: u64 = 256 << 20;
 
-/// Opens content to be sent, from its start; called again where sending must begin again.
+/// Callback that opens the content from its start; it is called again if the transfer must start again.
 pub type Source<'a> = dyn FnMut() -> io::Result<Box<dyn Read>> + 'a;
 
-/// How content came to be at a registry.
+/// How content came into a repository.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pushed {
-    /// It was there.
+    /// The repository had it already.
     Existed,
-    /// The registry had it in the other repository.
+    /// The registry mounted it from the other repository.
     Mounted,
-    /// It was sent.
+    /// The client sent it.
     Uploaded,
 }
 
-/// Where one upload goes.
+/// Target of an upload.
 struct Upload<'a> {
     endpoint: Endpoint,
     scope: Scope<'a>,
@@ -40,19 +40,19 @@ struct Upload<'a> {
     descriptor: &'a Descriptor,
 }
 
-/// An upload that the registry waits for.
+/// An upload session that the registry has opened.
 struct Session {
     location: Uri,
-    /// Size of the pieces, should it be sent in pieces.
+    /// Size of the pieces in bytes, if the content is sent in pieces.
     piece: u64,
 }
 
 impl Client {
-    /// Brings content into a repository: not at all if it is there, without sending it if the same registry has it in
-    /// the repository `from`, and else from `source`.
+    /// Brings a blob into a repository. The content is sent from `source` only if neither the repository nor, at
+    /// the same registry, the repository `from` has it.
     ///
     /// # Errors
-    /// [`Error::Denied`], [`Error::Source`], and whatever can happen to a request.
+    /// [`Error::Denied`], [`Error::Source`], and every failure of a request.
     pub fn push_blob(
         &self,
         reference: &Reference,
@@ -88,7 +88,7 @@ impl Client {
             };
             match sent {
                 Ok(()) => return Ok(Pushed::Uploaded),
-                // Some stand behind a proxy that bounds the size of a request.
+                // Some registries stand behind a proxy that limits the size of a request.
                 Err(Error::Status { status: 413, .. }) if !in_pieces => in_pieces = true,
                 Err(error) if is_worth_another(&error) && retry.again(None) => {}
                 Err(error) => return Err(error),
@@ -99,7 +99,7 @@ impl Client {
     /// Stores a manifest or an index under the reference's tag or digest.
     ///
     /// # Errors
-    /// [`Error::Digest`] if the registry took it for something else, and whatever can happen to a request.
+    /// [`Error::Digest`] if the registry computed another digest, and every failure of a request.
     pub fn push_manifest(
         &self,
         reference: &Reference,
@@ -108,7 +108,7 @@ impl Client {
     ) -> Result<Digest, Error> {
         let what = format!("manifest of {}", reference.familiar());
         let endpoint = Endpoint::of(reference.registry());
-        // A tag is what is wanted where there is one: what is pushed by digest alone has no name.
+        // The tag is used even if there is a digest too: a manifest that is pushed by digest has no name.
         let name = reference.tag().map_or_else(|| reference.version(), str::to_owned);
         let uri = self.address(&endpoint, &what, &path(reference, "manifests", &name))?;
         let call = Call::new(&what, Method::PUT, uri)
@@ -133,10 +133,11 @@ impl Client {
         }
     }
 
-    /// Brings content into a repository from another one of the same registry; whether that one has it, and may be read.
+    /// Mounts a blob from another repository of the same registry. Returns whether the registry did so; it does not
+    /// if that repository lacks the blob or must not be read.
     ///
     /// # Errors
-    /// Whatever can happen to a request.
+    /// Every failure of a request.
     pub fn mount_blob(
         &self,
         reference: &Reference,
@@ -153,13 +154,14 @@ impl Client {
         let Some(session) = self.begin(&upload, Some(from.repository()))? else {
             return Ok(true);
         };
-        // The registry waits for the content now, and should not; if it does not understand, it gives up by itself.
+        // The registry has opened an upload session instead, which is not needed. If it does not understand DELETE,
+        // the session times out there.
         let call = Call::new(&upload.what, Method::DELETE, session.location);
         drop(self.send(&upload.endpoint, &upload.scope, call));
         Ok(false)
     }
 
-    /// Opens a session; `None` where the registry had the content in the other repository.
+    /// Opens a session; `None` if the registry mounted the content from the other repository.
     fn begin(&self, upload: &Upload<'_>, from: Option<&str>) -> Result<Option<Session>, Error> {
         let base = self.address(
             &upload.endpoint,
@@ -228,7 +230,7 @@ impl Client {
                 .payload(Payload::Bytes(&bytes));
             let mut answer = self.send(&upload.endpoint, &upload.scope, call)?;
             if answer.status() == 416 {
-                // An answer was lost, and the piece was sent twice: the session knows how far it is.
+                // An answer was lost, and the piece was sent twice: ask the session how far it is.
                 let call = Call::new(&upload.what, Method::GET, location.clone());
                 answer = self.send(&upload.endpoint, &upload.scope, call)?;
             }
@@ -254,7 +256,7 @@ impl Client {
         })
     }
 
-    /// The address that ends a session.
+    /// Builds the address that completes a session.
     fn closing(&self, upload: &Upload<'_>, location: &Uri) -> Result<Uri, Error> {
         let digest = upload.descriptor.digest.to_string();
         address(
@@ -288,14 +290,14 @@ impl Client {
     }
 }
 
-/// How far a session is: the end of `Range: 0-1023`, plus one.
+/// Returns the number of bytes that a session has: the end of `Range: 0-1023`, plus one.
 fn received(answer: &Answer) -> Option<u64> {
     let range = answer.header("range")?;
     let (_, last) = range.trim_start_matches("bytes=").split_once('-')?;
     last.trim().parse::<u64>().ok()?.checked_add(1)
 }
 
-/// Whether a new session may succeed where this one failed.
+/// True if a new session may succeed where this one failed.
 fn is_worth_another(error: &Error) -> bool {
     match error {
         Error::Status { status, .. } => matches!(status, 404 | 416 | 500 | 502 | 503 | 504),
@@ -304,7 +306,7 @@ fn is_worth_another(error: &Error) -> bool {
     }
 }
 
-/// A reader whose bytes are told to somebody, and whose error is kept: the connection's own would hide it.
+/// A reader that reports its progress and keeps its error, which the connection's error would hide.
 struct Counted {
     reader: Box<dyn Read>,
     digest: Digest,

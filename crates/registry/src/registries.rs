@@ -1,7 +1,7 @@
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// What is configured about registries: the file `registries.json`.
+/// The configuration of registries, file `registries.json`.
 ///
 /// ```json
 /// {
@@ -15,29 +15,29 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Registries {
-    /// By `HOST` or `HOST:PORT`.
+    /// Registries by `HOST` or `HOST:PORT`.
     pub registries: BTreeMap<String, Registry>,
-    /// Short names of images, and what they mean.
+    /// Short names of images, and the full names they stand for.
     pub aliases: BTreeMap<String, String>,
 }
 
-/// One registry.
+/// The configuration of a registry.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Registry {
-    /// Asked first, in this order: `HOST[:PORT][/PATH]`, with `http://` before it where the mirror has no TLS.
+    /// Mirrors to ask first, in this order: `HOST[:PORT][/PATH]`, with `http://` in front for a mirror without TLS.
     pub mirrors: Vec<String>,
-    /// Whether certificates need not be right, nor TLS be spoken.
+    /// True if certificates are not verified and plain HTTP is allowed.
     pub insecure: bool,
 }
 
-/// Why a text is no configuration of registries.
+/// Why a text is not a configuration of registries.
 #[derive(Debug, thiserror::Error)]
 pub enum RegistriesError {
-    /// Not JSON, or with a property that there is not.
-    #[error("parse the configuration of registries")]
+    /// The text is not JSON, or has an unknown property.
+    #[error("cannot parse the configuration of registries")]
     Json(#[source] serde_json::Error),
-    /// A mirror that is none.
+    /// A mirror has the wrong form.
     #[error(
         "the mirror {0:?} is not of the form HOST[:PORT][/PATH], with http:// or https:// before it or without"
     )]
@@ -45,10 +45,10 @@ pub enum RegistriesError {
 }
 
 impl Registries {
-    /// Reads a configuration.
+    /// Parses a configuration.
     ///
     /// # Errors
-    /// [`RegistriesError`] names what is wrong.
+    /// [`RegistriesError`] holds the cause.
     pub fn parse(text: &str) -> Result<Self, RegistriesError> {
         let registries: Self = serde_json::from_str(text).map_err(RegistriesError::Json)?;
         for mirror in registries
@@ -64,7 +64,7 @@ impl Registries {
         Ok(registries)
     }
 
-    /// The whole name behind a short one.
+    /// Returns the full name that a short one stands for.
     #[must_use]
     pub fn alias(&self, short: &str) -> Option<String> {
         self.aliases.get(short).cloned()

@@ -1,8 +1,8 @@
-//! Looking up hosts without libc.
+//! Lookup of host names without libc.
 //!
-//! A static program must not call getaddrinfo(3): that loads, at run time, whatever modules `/etc/nsswitch.conf` names, of
-//! whatever C library the machine has. Heeded are `/etc/hosts` and `/etc/resolv.conf`; a machine with another service
-//! for names has that answer there, too, as systemd-resolved does.
+//! A static program must not call getaddrinfo(3): at run time it loads the modules that `/etc/nsswitch.conf` names,
+//! of whatever C library the machine has. The lookup reads `/etc/hosts` and `/etc/resolv.conf` only. A machine with
+//! another service for names makes that reachable by one of these files, as systemd-resolved does.
 
 use crate::dns::{A, AAAA, Answer, ResolvConf, answer, hosts, question};
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
@@ -15,10 +15,10 @@ use ureq::http::Uri;
 use ureq::unversioned::resolver::{DefaultResolver, ResolvedSocketAddrs, Resolver};
 use ureq::unversioned::transport::NextTimeout;
 
-/// Most addresses of a host that are tried.
+/// Maximum number of a host's addresses that are tried.
 const MOST: usize = 16;
 
-/// Where names are looked up.
+/// Files that the lookup reads.
 #[derive(Clone, Debug)]
 pub(crate) struct Names {
     hosts: PathBuf,
@@ -64,22 +64,22 @@ impl Resolver for Names {
 }
 
 impl Names {
-    /// The addresses of a host, none where it is not known.
+    /// Looks up the addresses of a host; an empty list if the name does not exist.
     ///
     /// # Errors
-    /// No server says whether there is such a name.
+    /// All servers failed or did not answer.
     fn look_up(&self, host: &str, end: Instant) -> io::Result<Vec<IpAddr>> {
         let literal = host.trim_start_matches('[').trim_end_matches(']');
         if let Ok(address) = literal.parse() {
             return Ok(vec![address]);
         }
-        // Neither file has to be there.
+        // Either file may be missing.
         let text = std::fs::read_to_string(&self.hosts).unwrap_or_default();
         let known = hosts(&text, host);
         if !known.is_empty() {
             return Ok(known);
         }
-        // RFC 6761: nobody is asked for that.
+        // RFC 6761: no name server is asked for localhost.
         let lower = host.trim_end_matches('.').to_ascii_lowercase();
         if lower == "localhost" || lower.ends_with(".localhost") {
             return Ok(vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()]);
@@ -89,7 +89,7 @@ impl Names {
     }
 }
 
-/// Asks for each name that is meant until one is there.
+/// Asks for each candidate of the name until one has addresses.
 fn ask_for(conf: &ResolvConf, host: &str, end: Instant) -> io::Result<Vec<IpAddr>> {
     let mut failure = None;
     for name in conf.candidates(host) {
@@ -107,7 +107,7 @@ fn ask_for(conf: &ResolvConf, host: &str, end: Instant) -> io::Result<Vec<IpAddr
     failure.map_or(Ok(Vec::new()), Err)
 }
 
-/// Asks one server after the other until one knows.
+/// Asks one server after the other until one answers.
 fn ask_all(conf: &ResolvConf, name: &str, kind: u16, end: Instant) -> io::Result<Vec<IpAddr>> {
     let mut failure = io::Error::from(io::ErrorKind::TimedOut);
     for _ in 0..conf.attempts {
@@ -116,7 +116,8 @@ fn ask_all(conf: &ResolvConf, name: &str, kind: u16, end: Instant) -> io::Result
             if left.is_zero() {
                 return Err(failure);
             }
-            // Who does not see the question cannot guess its number, nor the port that it comes from.
+            // The id is random, so that an attacker who does not see the query can guess neither its id nor its
+            // port.
             #[expect(
                 clippy::cast_possible_truncation,
                 reason = "any sixteen bits of it are random"
@@ -162,7 +163,7 @@ fn by_datagram(server: SocketAddr, question: &[u8], limit: Duration) -> io::Resu
         }
         socket.set_read_timeout(Some(left))?;
         let length = match socket.recv(&mut buffer) {
-            // What a socket's time limit is called.
+            // A socket reports its time limit as WouldBlock.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 return Err(io::ErrorKind::TimedOut.into());
             }
@@ -192,8 +193,8 @@ mod tests {
     use super::*;
     use std::net::TcpListener;
 
-    /// A server that knows `a.lan`, says of it in a datagram that there is too much to say, and ends after so many
-    /// questions of either kind.
+    /// Starts a server that knows only `a.lan`, answers each datagram about it as truncated, and ends after the
+    /// given numbers of datagrams and streams.
     fn server(datagrams: usize, streams: usize) -> (SocketAddr, std::thread::JoinHandle<()>) {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         let address = socket.local_addr().unwrap();
@@ -205,7 +206,7 @@ mod tests {
                 let mut said = buffer[..length].to_vec();
                 let knows = said.windows(7).any(|part| part == b"\x01a\x03lan\0");
                 (said[2], said[3]) = if knows { (0x83, 0x80) } else { (0x81, 0x83) };
-                // Somebody else's words are passed over.
+                // The client must ignore this message, which does not answer its query.
                 socket.send_to(b"nonsense", from).unwrap();
                 socket.send_to(&said, from).unwrap();
             }
@@ -233,7 +234,8 @@ mod tests {
 
     #[test]
     fn a_server_is_asked_and_asked_again_by_a_stream() {
-        // The name as it is by datagram, of both kinds; then in the domain, by datagram and by stream.
+        // First the name as it is, by datagram for both types; then the name in the search domain, by datagram and
+        // by stream.
         let (address, thread) = server(3, 1);
         let mut conf = ResolvConf::parse("search lan");
         conf.servers = vec![address];

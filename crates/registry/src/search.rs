@@ -1,6 +1,7 @@
-//! Searching registries: the interface that docker's index has, and the catalog of those that have none.
+//! Search in registries: the interface of docker's index, and the catalog of registries without a search.
 //!
-//! <https://docs.docker.com/reference/api/registry/>, and the first version of the protocol, of which only this is left.
+//! <https://docs.docker.com/reference/api/registry/>, and the first version of the protocol, of which only the
+//! search is left.
 
 use crate::auth::Scope;
 use crate::client::Client;
@@ -14,21 +15,21 @@ use serde::de::DeserializeOwned;
 use tote_image::DEFAULT_REGISTRY;
 use ureq::http::{Method, Uri};
 
-/// Who answers searches of docker.io.
+/// Host that answers searches of docker.io.
 const DOCKER_INDEX: &str = "index.docker.io";
 
-/// A repository that a search has found. Its texts are one line each, without control characters.
+/// A repository found by a search. Its texts are a single line each, without control characters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FoundRepository {
-    /// As the registry calls it.
+    /// The registry's name for it.
     pub name: String,
-    /// What its owner says of it; may be empty.
+    /// The owner's description; may be empty.
     pub description: String,
-    /// How many people like it.
+    /// Number of users who have starred it.
     pub stars: u64,
-    /// Whether docker looks after it.
+    /// True if it is one of docker's official images.
     pub is_official: bool,
-    /// Whether it was built by a service.
+    /// True if a service built it.
     pub is_automated: bool,
 }
 
@@ -55,13 +56,13 @@ struct Catalog {
 }
 
 impl Client {
-    /// Searches a registry, in its own order; `most` results at most.
+    /// Searches a registry; returns at most `most` results in its own order.
     ///
-    /// A registry without a search is asked for its catalog, of which the names count that contain the term; what is
-    /// called just so comes first.
+    /// A registry without a search is asked for its catalog, which is filtered by names that contain the term. An
+    /// exact match comes first.
     ///
     /// # Errors
-    /// [`Error::Denied`], [`Error::NotFound`], and whatever can happen to a request.
+    /// [`Error::Denied`], [`Error::NotFound`], and every failure of a request.
     pub fn search(&self, registry: &str, term: &str, most: usize) -> Result<Vec<FoundRepository>, Error> {
         let what = format!("search {registry}");
         if registry == DEFAULT_REGISTRY {
@@ -137,7 +138,7 @@ impl Client {
         Ok(found)
     }
 
-    /// A page of answers, and where the next one is.
+    /// Fetches a page of an answer; returns its content and the address of the next page.
     fn page<T: DeserializeOwned>(
         &self,
         endpoint: &Endpoint,
@@ -163,7 +164,7 @@ impl Client {
     }
 }
 
-/// What strangers wrote must not steer a terminal.
+/// Replaces control characters by spaces: a stranger's text must not control the terminal.
 fn one_line(text: &str) -> String {
     let clean = text
         .chars()

@@ -8,10 +8,10 @@ use serde::Deserialize;
 use tote_image::Reference;
 use ureq::http::Method;
 
-/// Most pages that are asked for.
+/// Maximum number of pages that are fetched.
 pub(crate) const MAX_PAGES: usize = 200;
 
-/// Most bytes of a page.
+/// Maximum length of a page in bytes.
 pub(crate) const MAX_PAGE: u64 = 4 << 20;
 
 #[derive(Deserialize)]
@@ -20,10 +20,10 @@ struct Page {
 }
 
 impl Client {
-    /// The tags of a repository, in the registry's order. What is no tag by the grammar is left out.
+    /// Lists the tags of a repository, in the registry's order. Tags that violate the grammar are left out.
     ///
     /// # Errors
-    /// [`Error::NotFound`], and whatever can happen to a request.
+    /// [`Error::NotFound`], and every failure of a request.
     pub fn tags(&self, reference: &Reference) -> Result<Vec<String>, Error> {
         let what = format!("tags of {}", reference.familiar_name());
         let endpoint = Endpoint::of(reference.registry());
@@ -59,7 +59,7 @@ impl Client {
     }
 }
 
-/// The target of `Link: <target>; rel="next"`.
+/// Returns the target of `Link: <target>; rel="next"`.
 pub(crate) fn next_page(header: &str) -> Option<&str> {
     header.split(',').find_map(|link| {
         let (target, parameters) = link.trim().strip_prefix('<')?.split_once('>')?;

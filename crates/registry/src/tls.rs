@@ -1,4 +1,4 @@
-//! Whom to trust: the machine's authorities, and further ones for single hosts.
+//! Trusted certificates: those of the machine's authorities, and further ones for single hosts.
 
 use crate::error::Error;
 use crate::options::ClientOptions;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use ureq::tls::{Certificate, ClientCert, PemItem, PrivateKey, RootCerts, TlsConfig, parse_pem};
 
-/// Where distributions keep the certificates of authorities, the common ones first.
+/// Files with the certificates of authorities in different distributions, the common ones first.
 pub(crate) const ROOT_FILES: &[&str] = &[
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
@@ -17,10 +17,10 @@ pub(crate) const ROOT_FILES: &[&str] = &[
     "/var/lib/ca-certificates/ca-bundle.pem",
 ];
 
-/// More than any file of certificates has.
+/// Maximum size of a file of certificates in bytes; real ones are smaller.
 const MOST_BYTES: u64 = 16 << 20;
 
-/// The certificates of the machine's authorities; none where no file of them is there.
+/// Loads the certificates of the machine's authorities; an empty list if none of the files exists.
 pub(crate) fn roots(options: &ClientOptions) -> Result<Vec<Certificate<'static>>, Error> {
     match options
         .roots
@@ -32,7 +32,8 @@ pub(crate) fn roots(options: &ClientOptions) -> Result<Vec<Certificate<'static>>
     }
 }
 
-/// How to speak TLS with a host: verified by these authorities and the host's own, or not at all.
+/// Builds the TLS configuration for a host. Its certificate is verified by `roots` and the host's own authorities;
+/// without `roots` it is not verified.
 pub(crate) fn config(
     options: &ClientOptions,
     host: &str,
@@ -67,15 +68,15 @@ struct Own {
     client: Option<ClientCert>,
 }
 
-/// `DIRECTORY/HOST:PORT/*.crt` are authorities, `NAME.cert` and `NAME.key` are what this machine shows of itself. A
-/// directory that was asked for has them itself, and must be there.
+/// Loads the certificates for a host: `DIRECTORY/HOST:PORT/*.crt` are authorities, `NAME.cert` with `NAME.key` is
+/// the client's certificate. A directory given by option contains these files itself, and must exist.
 fn for_host(options: &ClientOptions, host: &str) -> Result<Own, Error> {
     let mut own = Own::default();
     if let Some(directory) = &options.cert_dir {
         own.add(std::fs::read_dir(directory).map_err(|error| unusable(directory, error))?)?;
         return Ok(own);
     }
-    // What comes from a registry's `Location` must not lead elsewhere.
+    // The host may come from a registry's `Location`; it must not lead out of the directory.
     if host.contains('/') || host.starts_with('.') {
         return Ok(own);
     }

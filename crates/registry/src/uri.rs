@@ -1,8 +1,8 @@
-//! The little of RFC 3986 that is needed: what a `Location` means, and what a query may hold.
+//! The needed part of RFC 3986: resolving a `Location`, and encoding a query.
 
 use ureq::http::Uri;
 
-/// Where a `Location` points, seen from the address whose answer it was; `None` where it is no address of HTTP.
+/// Resolves a `Location` against the address that sent it; `None` if the result is not an HTTP address.
 pub(crate) fn join(base: &Uri, location: &str) -> Option<Uri> {
     let location = location.split('#').next().unwrap_or_default();
     let (scheme, authority) = (base.scheme_str()?, base.authority()?);
@@ -29,7 +29,7 @@ pub(crate) fn join(base: &Uri, location: &str) -> Option<Uri> {
     host_alone.then_some(uri)
 }
 
-/// Whether two addresses have the same scheme, host and port.
+/// True if two addresses have the same scheme, host and port.
 pub(crate) fn same_origin(a: &Uri, b: &Uri) -> bool {
     a.scheme() == b.scheme()
         && a.host().map(str::to_ascii_lowercase) == b.host().map(str::to_ascii_lowercase)
@@ -41,7 +41,7 @@ fn port(uri: &Uri) -> u16 {
     uri.port_u16().unwrap_or(default)
 }
 
-/// Adds parameters to an address that may have some.
+/// Adds parameters to an address, which may already have some.
 pub(crate) fn with_query(address: &str, parameters: &[(&str, &str)]) -> String {
     let mut text = address.to_owned();
     for (name, value) in parameters {
@@ -53,7 +53,7 @@ pub(crate) fn with_query(address: &str, parameters: &[(&str, &str)]) -> String {
     text
 }
 
-/// The body of a form.
+/// Encodes the body of a form.
 pub(crate) fn form(parameters: &[(&str, &str)]) -> String {
     with_query("", parameters).trim_start_matches('?').to_owned()
 }

@@ -1,7 +1,7 @@
 use crate::options::ClientOptions;
 use std::time::Duration;
 
-/// How often, and after what waits, a thing is tried again.
+/// Number of attempts at an operation, and the waits between them.
 pub(crate) struct Retry<'a> {
     options: &'a ClientOptions,
     tried: u32,
@@ -12,12 +12,12 @@ impl<'a> Retry<'a> {
         Self { options, tried: 1 }
     }
 
-    /// Forgets earlier failures, because something worked in between.
+    /// Forgets earlier failures, because the operation has made progress.
     pub(crate) fn progressed(&mut self) {
         self.tried = 1;
     }
 
-    /// Waits, and answers whether to try again; `asked` is what the other side wants as a wait.
+    /// Waits, and returns whether to try again; `asked` is the wait that the host asks for.
     pub(crate) fn again(&mut self, asked: Option<Duration>) -> bool {
         if self.tried >= self.options.attempts {
             return false;
@@ -44,7 +44,7 @@ impl<'a> Retry<'a> {
     }
 }
 
-/// The value of a `Retry-After` header in seconds; the other form, a date, is not read.
+/// Parses a `Retry-After` header in seconds; its other form, a date, is ignored.
 pub(crate) fn retry_after(value: &str) -> Option<Duration> {
     value.trim().parse().ok().map(Duration::from_secs)
 }

@@ -1,4 +1,4 @@
-//! Hosts that want what is not theirs, or time without end.
+//! Hosts that ask for credentials of others, or answer without end.
 
 #![expect(clippy::unwrap_used, reason = "the functions that tests share are tests too")]
 
@@ -12,7 +12,7 @@ use tote_image::Descriptor;
 use tote_registry::{Client, ClientOptions, Credential, Credentials, Error};
 use tote_testkit::{FakeRegistry, Reply};
 
-/// Aladdin's, from RFC 7617.
+/// The header of user Aladdin, from RFC 7617.
 const BASIC: &str = "Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==";
 
 fn aladdin(registry: &FakeRegistry) -> Client {
@@ -34,7 +34,7 @@ fn descriptor(digest: &str, size: u64) -> Descriptor {
     serde_json::from_str(&text).unwrap()
 }
 
-/// A host that answers everything with a 401, and how that names a token service of its own.
+/// Starts a host that answers everything with a 401, in which `challenge` names a token service of the host's own.
 fn greedy(challenge: fn(&str) -> String) -> FakeRegistry {
     let greedy = FakeRegistry::start();
     let challenge = challenge(&greedy.host());
@@ -70,7 +70,7 @@ fn a_host_that_a_registry_leads_to_gets_no_credentials() {
         let log = greedy.log();
         assert_eq!(log.len(), 1, "{log:?}");
         assert_eq!(log[0].header("authorization"), None);
-        // What is remembered for the registry is its own token.
+        // The cached grant is still the registry's own token.
         client.tags(&reference(&registry, "a/b:1")).unwrap();
         let last = registry.log().pop().unwrap();
         assert_eq!(last.header("authorization"), Some("Bearer a-token"));
@@ -107,19 +107,19 @@ fn an_upload_that_leads_elsewhere_takes_no_credentials_along() {
     }
 }
 
-/// A host that answers each connection with these bytes, one in a millisecond; `HOST:PORT`.
+/// Starts a host that answers each connection with these bytes, one per millisecond. Returns `HOST:PORT`.
 fn drips(answer: &'static [u8]) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let host = listener.local_addr().unwrap().to_string();
     let drip = move |mut stream: TcpStream| {
         stream.set_nodelay(true)?;
-        // A client that tries TLS first is let down at once.
+        // A client that tries TLS first is rejected at once.
         let mut first = [0; 4096];
         let length = stream.read(&mut first)?;
         if !first[..length].starts_with(b"GET") {
             return Ok(());
         }
-        // Whether TLS is spoken here is answered at once.
+        // The probe for plain HTTP is answered at once.
         if first.starts_with(b"GET /v2/ ") {
             return stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
         }
@@ -131,7 +131,7 @@ fn drips(answer: &'static [u8]) -> String {
     };
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
-            // A client that goes away is what this is about.
+            // The client closes the connection in this test, so errors here are expected.
             std::thread::spawn(move || drip(stream).ok());
         }
     });
@@ -160,7 +160,7 @@ fn a_host_that_hardly_sends_is_given_up() {
         let error = ask(1 << 20, 50);
         assert!(matches!(error, Error::Slow { .. }), "{error}");
         assert!(error.hint().is_some());
-        // Windows that end in the middle of an answer do it no harm if enough came.
+        // A window may end in the middle of an answer if enough bytes came in it.
         let error = ask(0, 3);
         assert!(matches!(error, Error::Document { .. }), "{error}");
     }

@@ -1,4 +1,4 @@
-//! What the client makes of registries that read, and of those that misbehave while doing so.
+//! The client's reading requests, at good registries and at misbehaving ones.
 
 #![expect(clippy::unwrap_used, reason = "the functions that tests share are tests too")]
 
@@ -10,7 +10,7 @@ use tote_image::{Descriptor, Platform};
 use tote_registry::{Client, ClientOptions, Credential, Credentials, Error, Kind, Registries};
 use tote_testkit::{FakeRegistry, Reply, digest, index, manifest};
 
-/// A layer that takes several reads.
+/// Returns a layer that takes several reads.
 fn bytes() -> Vec<u8> {
     (0..300_000u32).map(|number| (number % 251) as u8).collect()
 }
@@ -90,7 +90,7 @@ fn manifests_that_are_not_what_was_asked_for() {
                     .header("content-type", "text/html")
                     .body("<html>"),
             ),
-            // Its digest leaves out the signatures.
+            // The digest of a schema 1 manifest leaves out the signatures.
             "v1" => Some(
                 Reply::status(200)
                     .header("docker-content-digest", &digest(b"without signatures"))
@@ -203,7 +203,7 @@ fn a_wrong_blob_is_never_whole() {
         assert!(got.len() < bytes.len(), "{number}");
         assert_eq!(error.kind(), Kind::Corrupt, "{number}: {error}");
     }
-    // A size that is too small or too large is as wrong.
+    // Sizes that are too small or too large are equally wrong.
     registry.blob("a/b", &bytes);
     for size in [0, 1, 299_999, 300_001, u64::MAX] {
         let descriptor = Descriptor {
@@ -328,7 +328,7 @@ fn busy_and_silent_registries() {
         ask("a/b:teapot"),
         Err(Error::Status { status: 418, .. })
     ));
-    // A host that accepts and never says anything.
+    // A host that accepts connections and never sends anything.
     let client = Client::new(ClientOptions {
         silence_timeout: std::time::Duration::from_millis(50),
         ..options()
@@ -372,7 +372,7 @@ fn mirrors_are_asked_first() {
 
 #[test]
 fn what_is_given_for_once_is_not_a_mirrors() {
-    // Aladdin's, from RFC 7617.
+    // The header of user Aladdin, from RFC 7617.
     const BASIC: &str = "Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==";
     let (origin, mirror) = (FakeRegistry::start(), FakeRegistry::start());
     for registry in [&origin, &mirror] {

@@ -1,4 +1,4 @@
-//! What arrives at registries, and what convinces them.
+//! The client's writing requests: the content that arrives, and the authorisation that registries accept.
 
 #![expect(clippy::unwrap_used, reason = "the functions that tests share are tests too")]
 
@@ -67,7 +67,7 @@ fn an_upload_that_breaks_begins_again() {
     let bytes = vec![7; 300_000];
     let pushed = push(&client(), &registry, None, &bytes);
     if let Err(error) = &pushed {
-        // The second answer is no HTTP; that ends it, in words.
+        // The second answer is not HTTP, so the push ends with an error.
         assert!(matches!(error, Error::Http { .. }), "{error}");
     }
     assert!(registry.count("POST", "/uploads/") >= 2);
@@ -117,7 +117,7 @@ fn what_cannot_be_read_is_not_the_registrys_fault() {
     assert!(error.to_string().ends_with("answers 400: bad digest"), "{error}");
 }
 
-/// Aladdin's, from RFC 7617.
+/// The header of user Aladdin, from RFC 7617.
 const BASIC: &str = "Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==";
 
 fn aladdin(password: &str) -> Credential {
@@ -145,7 +145,7 @@ fn login_push_and_logout() {
             ..options()
         })
     };
-    // Anybody may read, nobody may write.
+    // This registry allows reading without credentials, but no writing.
     fresh().manifest(&reference(&registry, "a/b:1")).unwrap();
     let error = push(&fresh(), &registry, None, b"x").unwrap_err();
     assert!(matches!(error, Error::Denied { logged_in: false, .. }), "{error}");

@@ -1,4 +1,4 @@
-//! Prepares the host image below a directory, prints what to mount, and measures how long a start waits for it.
+//! Prepares the host image below a directory, prints the mounts, and measures how long a start waits for it.
 //!
 //! `cargo run --release -p tote-rootfs --example host-image -- CACHE-DIR`
 

@@ -1,4 +1,4 @@
-//! A directory somebody unpacked, as a container's root: `rootfs:DIR`.
+//! An unpacked directory as a container's root: `rootfs:DIR`.
 
 use crate::rootfs::{Rootfs, Upper};
 use rustix::fs::{Mode, OFlags};
@@ -6,8 +6,8 @@ use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-/// File systems that overlayfs takes for no layer, by `statfs(2)` magic: they stack no further, or their names need
-/// more than a comparison of bytes.
+/// File systems that overlayfs refuses as a layer, by their `statfs(2)` magic: they cannot be stacked further, or
+/// compare names by more than bytes.
 const REFUSED: [(u64, &str); 4] = [
     (0x9fa0, "proc"),
     (0x0187, "autofs"),
@@ -18,43 +18,43 @@ const REFUSED: [(u64, &str); 4] = [
 /// Why a directory cannot be a root.
 #[derive(Debug, thiserror::Error)]
 pub enum DirectoryError {
-    /// Nothing there.
+    /// The directory does not exist.
     #[error("the rootfs directory {path} does not exist: unpack an image there or check the spelling")]
     Missing {
-        /// As it was given.
+        /// The path as given.
         path: PathBuf,
     },
-    /// Something else there.
+    /// The path leads to something else.
     #[error("the rootfs {path} is not a directory: unpack it and name the directory")]
     NotDirectory {
-        /// As it was given.
+        /// The path as given.
         path: PathBuf,
     },
-    /// The caller may not list it, enter it, or walk to it.
+    /// The caller may not list the directory, enter it, or walk to it.
     #[error(
         "the rootfs directory {path} cannot be read and searched by user {uid}: give it and the directories above it \
          to that user, or `chmod o+rx` them"
     )]
     Denied {
-        /// As it was given.
+        /// The path as given.
         path: PathBuf,
         /// The caller's effective user id.
         uid: u32,
     },
-    /// It lives where overlayfs takes no layer from.
+    /// The directory is on a file system that overlayfs refuses as a layer.
     #[error(
         "the rootfs directory {path} is on a {file_system} file system, which overlayfs refuses: copy it elsewhere"
     )]
     FileSystem {
-        /// As it was given.
+        /// The path as given.
         path: PathBuf,
-        /// The kernel's name for it.
+        /// The kernel's name of the file system.
         file_system: &'static str,
     },
-    /// Anything else that opening it can meet.
+    /// Any other failure of opening the directory.
     #[error("cannot open the rootfs directory {path}")]
     Open {
-        /// As it was given.
+        /// The path as given.
         path: PathBuf,
         /// The kernel's answer.
         #[source]
@@ -65,7 +65,7 @@ pub enum DirectoryError {
 /// A directory that can be the lower layer of a root.
 #[derive(Debug)]
 pub struct Directory {
-    /// Absolute, without symbolic links: mount options outlive the working directory.
+    /// Path, absolute and without symbolic links: mount options must stay right when the working directory changes.
     pub path: PathBuf,
     dir: OwnedFd,
 }
@@ -80,7 +80,7 @@ impl Directory {
         let failed = |errno| refusal(path.to_owned(), errno);
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let dir = rustix::fs::open(path, flags, Mode::empty()).map_err(failed)?;
-        // Opening asks for the permission to list; only a step inside asks for the one to search.
+        // Opening checks the permission to list; only a lookup inside checks the one to search.
         rustix::fs::statat(&dir, "./.", rustix::fs::AtFlags::empty()).map_err(failed)?;
         let magic = rustix::fs::fstatfs(&dir).map_err(failed)?.f_type;
         if let Some((_, file_system)) = REFUSED
@@ -97,7 +97,7 @@ impl Directory {
         Ok(Directory { path: absolute, dir })
     }
 
-    /// The root that this directory makes together with `upper`.
+    /// Describes the root of this directory together with `upper`.
     #[must_use]
     pub fn rootfs(&self, upper: Upper) -> Rootfs {
         Rootfs {
@@ -109,7 +109,7 @@ impl Directory {
     }
 }
 
-/// What the kernel's answer means for a directory that was to be opened, entered or resolved.
+/// Converts the kernel's error for a directory that was opened, entered or resolved.
 fn refusal(path: PathBuf, errno: Errno) -> DirectoryError {
     match errno {
         Errno::NOENT => DirectoryError::Missing { path },

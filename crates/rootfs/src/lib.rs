@@ -1,18 +1,19 @@
-//! What the root of a container is made of.
+//! Description of a container's root file system.
 //!
-//! A [`Rootfs`] says which read-only layers, which writable layer and which bind mounts make a root, and [`Storage`] how
-//! writes are kept apart from them; the pieces come from here: [`HostImage`] turns the host's own `/usr` into an image
-//! without copying it, [`Directory`] checks a directory somebody unpacked, and [`OverlayOptions`] says the whole in
-//! overlayfs's words. [`read_in_root`], [`interpreter_of`] and [`lookup_executable`] look into a root without ever
-//! leaving it.
+//! A [`Rootfs`] lists the read-only layers, the writable layer and the bind mounts of a root, and [`Storage`] tells
+//! how writes are kept apart from the image. This crate makes the pieces: [`HostImage`] turns the host's own `/usr`
+//! into an image without copying it, [`Directory`] checks an unpacked directory, and [`OverlayOptions`] writes the
+//! options of overlayfs. [`read_in_root`], [`interpreter_of`] and [`lookup_executable`] look into a root without
+//! ever leaving it.
 //!
-//! What holds here:
+//! Invariants:
 //!
-//! - Nothing is mounted. The runtime mounts, from a plan made of these values.
-//! - A host image holds nothing that a stranger on the host could not read, and no name of the host's people.
-//! - A root is enemy territory: its symbolic links, its sizes and its device nodes are resolved, bounded and refused.
+//! - The crate mounts nothing. The runtime mounts, from a plan made of these values.
+//! - A host image contains no file that other users of the host could not read, and no name of the host's users.
+//! - A root may come from an attacker: its symbolic links are resolved inside it, its sizes are limited, and its
+//!   device nodes are refused.
 //!
-//! This crate is not a store: it knows no registry, no layer digests and no images by name.
+//! This crate is not a store: it does not know registries, layer digests or images by name.
 
 mod directory;
 mod host;

@@ -1,24 +1,24 @@
 //! Overlayfs's options for a root.
 //!
-//! What the kernel does with them (measured on 6.18; the sources are `fs/overlayfs/params.c` and `fs/fsopen.c`):
+//! The kernel's treatment of them (measured on 6.18; the sources are `fs/overlayfs/params.c` and `fs/fsopen.c`):
 //!
-//! - `lowerdir+` takes a path as it is, `upperdir` and `workdir` remove backslashes, `lowerdir` splits at `:` and
-//!   removes backslashes; the data of mount(2) is split at `,` before that.
-//! - fsconfig(2) takes values of at most [`OverlayOptions::MAX_VALUE`] bytes. A longer path goes in as
+//! - `lowerdir+` takes a path as it is; `upperdir` and `workdir` remove backslashes; `lowerdir` splits at `:` and
+//!   removes backslashes. The data of mount(2) is split at `,` before that.
+//! - fsconfig(2) takes values of at most [`OverlayOptions::MAX_VALUE`] bytes. A longer path must be given as
 //!   `/proc/self/fd/N`, on every kernel, or as a descriptor (`FSCONFIG_SET_FD`) since 6.13.
-//! - One lower layer and no upper one is refused (`EINVAL`): bind the layer instead.
+//! - A single lower layer without an upper one is refused (`EINVAL`): bind the layer instead.
 //! - `userxattr` refuses `redirect_dir=off` and `metacopy=on`.
-//! - A tmpfs holds `trusted.*` attributes on every kernel of interest, and `user.*` since 6.6. Before 6.6 a rootless
-//!   container with a tmpfs as upper layer mounts, but cannot replace a directory of a lower layer.
+//! - A tmpfs supports `trusted.*` attributes on every relevant kernel, and `user.*` since 6.6. Before 6.6 a
+//!   rootless container with a tmpfs as upper layer mounts, but cannot replace a directory of a lower layer.
 //! - After `volatile`, the same work directory is refused until `work/incompat` is removed from it.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-/// Writes a path so that overlayfs takes it for one: a backslash before `\`, `:` and `,`. Right for `lowerdir`,
-/// `upperdir` and `workdir`, in fsconfig(2) as in the data of mount(2); wrong for `lowerdir+`, which removes nothing.
-/// Every other byte stays, UTF-8 or not.
+/// Escapes a path for overlayfs: puts a backslash before `\`, `:` and `,`. Right for `lowerdir`, `upperdir` and
+/// `workdir`, in fsconfig(2) as in the data of mount(2); wrong for `lowerdir+`, which removes nothing. Every other
+/// byte stays, UTF-8 or not.
 #[must_use]
 pub fn escape_overlay(path: &Path) -> OsString {
     let bytes = path.as_os_str().as_bytes();
@@ -32,11 +32,11 @@ pub fn escape_overlay(path: &Path) -> OsString {
     OsString::from_vec(escaped)
 }
 
-/// The options of one overlay, put together step by step.
+/// Options of an overlay, put together step by step.
 ///
-/// No option here needs an extended attribute that a container would have to do without: `index`, `metacopy` and
-/// `redirect_dir` are off whatever the kernel was configured for, so an upper directory can be read as a layer by
-/// anybody who knows whiteouts.
+/// No option needs an extended attribute that a container could not have: `index`, `metacopy` and `redirect_dir`
+/// are off, whatever the kernel's defaults are, so that every program that knows whiteouts can read an upper
+/// directory as a layer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OverlayOptions {
     lowers: Vec<PathBuf>,
@@ -47,10 +47,10 @@ pub struct OverlayOptions {
 }
 
 impl OverlayOptions {
-    /// The longest value that fsconfig(2) takes, in bytes.
+    /// Maximum length of a value for fsconfig(2), in bytes.
     pub const MAX_VALUE: usize = 255;
 
-    /// A read-only overlay of `lowers`, the topmost first; it takes two of them.
+    /// Describes a read-only overlay of `lowers`, the topmost first; at least two of them.
     #[must_use]
     pub fn new(lowers: Vec<PathBuf>) -> Self {
         OverlayOptions {
@@ -62,37 +62,40 @@ impl OverlayOptions {
         }
     }
 
-    /// Adds a layer of which only the contents of files show that a layer above it has empty, and names (Linux 6.16 without
-    /// `metacopy=on`). It counts as a layer: one above it suffices.
+    /// Adds a layer that only provides contents: its files show where an empty file of a layer above names them,
+    /// and nowhere else (Linux 6.16 without `metacopy=on`). It counts as a layer, so one layer above it suffices.
     #[must_use]
     pub fn contents(mut self, dir: PathBuf) -> Self {
         self.contents = Some(dir);
         self
     }
 
-    /// Makes it writable: `upper` receives the writes, `work` is an empty directory of the same mount.
+    /// Makes the overlay writable: `upper` receives the writes, `work` is an empty directory of the same mount.
     #[must_use]
     pub fn upper(mut self, upper: PathBuf, work: PathBuf) -> Self {
         self.upper = Some((upper, work));
         self
     }
 
-    /// Nobody wants the writes after a crash: no sync, not even at unmount. For throw-away containers on a disk.
+    /// Disables all syncs, even at unmount, because the writes are not needed after a crash. For throw-away
+    /// containers on a disk.
     #[must_use]
     pub fn volatile(mut self, volatile: bool) -> Self {
         self.volatile = volatile;
         self
     }
 
-    /// It is mounted in a user namespace other than the first: overlayfs's own attributes are `user.*`.
+    /// Declares that the overlay is mounted in a user namespace other than the first: overlayfs's own attributes
+    /// are then `user.*`.
     #[must_use]
     pub fn user_namespace(mut self, user_namespace: bool) -> Self {
         self.user_namespace = user_namespace;
         self
     }
 
-    /// For fsconfig(2), in this order: key, and value or `None` for a flag. Layers go together (`lowerdir`), which every
-    /// kernel knows, where they fit into a value, and otherwise one by one (`lowerdir+`, Linux 6.7).
+    /// Returns the options for fsconfig(2), in this order: key, and value or `None` for a flag. If they fit into
+    /// one value, all layers are in `lowerdir`, which every kernel knows, and otherwise one by one in `lowerdir+`
+    /// (Linux 6.7).
     #[must_use]
     pub fn parameters(&self) -> Vec<(&'static str, Option<OsString>)> {
         let mut parameters = Vec::with_capacity(self.lowers.len() + 6);
@@ -109,7 +112,8 @@ impl OverlayOptions {
         parameters
     }
 
-    /// For mount(2), which takes less than a page of it: `lowerdir=…,upperdir=…`, escaped. For kernels before 6.7.
+    /// Returns the options for mount(2), which takes less than a page of them: `lowerdir=…,upperdir=…`, escaped.
+    /// For kernels before 6.7.
     #[must_use]
     pub fn data(&self) -> OsString {
         let mut data = OsString::from("lowerdir=");
@@ -143,7 +147,7 @@ impl OverlayOptions {
             parameters.push(("index", Some("off".into())));
             if !self.user_namespace {
                 parameters.push(("metacopy", Some("off".into())));
-                // Not "off", with which redirects that a layer brings along are followed all the same.
+                // With "off", redirects that a layer brings along would still be followed.
                 parameters.push(("redirect_dir", Some("nofollow".into())));
             }
             if self.volatile {

@@ -1,4 +1,4 @@
-//! Standing by a process that runs already: its standard streams, the caller's signals, its end.
+//! Attendance of a running process: its standard streams, the caller's signals, its end.
 
 use crate::relay::Copy;
 use crate::{BrokenStream, DetachKeys, Outcome, RuntimeError, Stdio};
@@ -7,7 +7,7 @@ use rustix::fd::{AsFd, OwnedFd};
 use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
 use tote_sys::{Errno, SignalFd, SignalSet, best_effort};
 
-/// The caller's side of a process.
+/// Caller's side of a process.
 #[derive(Debug)]
 pub struct Attendance {
     pub(crate) signals: SignalFd,
@@ -17,7 +17,7 @@ pub struct Attendance {
     keys: Option<DetachKeys>,
 }
 
-/// What is not passed on: the caller's own affair, or of no use to another.
+/// Signals that are not passed on: they concern the caller itself, or mean nothing to another process.
 const KEPT: [Signal; 8] = [
     Signal::CHILD,
     Signal::PIPE,
@@ -30,7 +30,8 @@ const KEPT: [Signal; 8] = [
 ];
 
 impl Attendance {
-    /// From here on signals are kept for the process that is to come. Before that is made, so that none is lost.
+    /// Keeps signals from here on for a process that does not exist yet: called before it is made, so that no signal
+    /// is lost.
     ///
     /// # Errors
     /// signalfd(2)'s.
@@ -48,7 +49,7 @@ impl Attendance {
         })
     }
 
-    /// Whether input goes to the console, and the keys that are looked for in it.
+    /// Sets whether input goes to the console, and which keys are looked for in it.
     #[must_use]
     pub fn with_input(self, interactive: bool, keys: Option<DetachKeys>) -> Self {
         Self {
@@ -58,12 +59,12 @@ impl Attendance {
         }
     }
 
-    /// Lets go of the master of the process's console, for somebody else to hold.
+    /// Gives up the master of the process's console, for another owner.
     pub fn give_console(&mut self) -> Option<OwnedFd> {
         self.console.take()
     }
 
-    /// The caller's stream that has failed, if one has.
+    /// Returns the caller's stream that has failed, if one has.
     #[must_use]
     pub fn broken(&self) -> Option<BrokenStream> {
         self.stdio.broken()
@@ -107,12 +108,12 @@ impl Attendance {
         Ok(())
     }
 
-    /// What to wait for of its copies.
+    /// Returns what to wait for, for each copy.
     pub(crate) fn poll_fds(&self) -> Vec<Option<PollFd<'_>>> {
         self.stdio.copies.iter().map(Copy::poll_fd).collect()
     }
 
-    /// Goes on with those copies that can.
+    /// Advances the copies that are ready.
     pub(crate) fn advance(&mut self, ready: &[bool]) {
         for (copy, ready) in self.stdio.copies.iter_mut().zip(ready) {
             if *ready {
@@ -122,23 +123,23 @@ impl Attendance {
     }
 }
 
-/// Waits for the end of a child of this process; its output up to there has then been passed on.
+/// Waits for the end of a child of this process, and until its output has been passed on.
 ///
 /// # Errors
 /// poll(2)'s and waitid(2)'s.
 pub fn attend(mut attendance: Attendance, pidfd: &OwnedFd) -> Result<Outcome, RuntimeError> {
     loop {
-        // Without keys nobody leaves.
+        // Without keys the loop ends with the first outcome.
         if let Some(outcome) = attend_or_leave(&mut attendance, pidfd)? {
             return Ok(outcome);
         }
     }
 }
 
-/// The same; `None` when the keys were typed, and the process goes on by itself.
+/// Does [`attend`], but returns `None` when the keys were typed and the process goes on by itself.
 ///
 /// # Errors
-/// As [`attend`].
+/// Those of [`attend`].
 pub fn attend_or_leave(
     attendance: &mut Attendance,
     pidfd: &OwnedFd,

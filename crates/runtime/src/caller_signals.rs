@@ -1,4 +1,4 @@
-//! The caller's signals while a container runs.
+//! Signals that the caller gets while a container runs.
 
 use crate::RuntimeError;
 use rustix::fd::{AsFd, BorrowedFd};
@@ -15,15 +15,15 @@ const FORWARDED: [Signal; 6] = [
     Signal::USR2,
 ];
 
-/// Counts how often somebody has asked for the end, for a container may ignore it: a first process without handlers does.
+/// Counter of requests to end, since a container may ignore them: a first process without handlers does.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Insistence(u8);
 
 impl Insistence {
-    /// docker's words for whom has insisted.
+    /// Words of docker for a caller that has insisted.
     pub const WORDS: &'static str = "got 3 SIGTERM/SIGINTs, forcefully exiting";
 
-    /// Takes note of a signal. Says whether it is the third that asks for the end.
+    /// Counts a signal; true for the third one that asks for the end.
     pub fn note(&mut self, signal: i32) -> bool {
         if signal == Signal::INT.as_raw() || signal == Signal::TERM.as_raw() {
             self.0 = self.0.saturating_add(1);
@@ -37,13 +37,13 @@ impl Insistence {
 pub(crate) enum Wish {
     /// The terminal has another size.
     Resize,
-    /// The container is to have it.
+    /// The container gets the signal.
     Forward(Signal),
-    /// It is the third that asks for the end.
+    /// The signal is the third one that asks for the end.
     Insist,
 }
 
-/// The signals, kept from the moment in which this is made.
+/// Signals, kept from the moment in which this is made.
 #[derive(Debug)]
 pub(crate) struct CallerSignals {
     fd: SignalFd,
@@ -51,7 +51,7 @@ pub(crate) struct CallerSignals {
 }
 
 impl CallerSignals {
-    /// Keeps them, with `sizes` also those that say that the terminal has another size.
+    /// Keeps the signals; `sizes` includes the one for a new terminal size.
     ///
     /// # Errors
     /// [`RuntimeError::Wait`].
@@ -69,7 +69,7 @@ impl CallerSignals {
         })
     }
 
-    /// The next that has come.
+    /// Returns the next signal that has come.
     ///
     /// # Errors
     /// [`RuntimeError::Wait`].

@@ -1,27 +1,27 @@
-//! The container's cgroup, with the one part of it that is not a file.
+//! Cgroup of the container, with its device program, the only part that is not a file.
 
 use crate::RuntimeError;
 use tote_cgroup::{Cgroup, Plan};
 use tote_sys::best_effort;
 
-/// Makes a cgroup and sets its limits; on v2 that includes the program which allows devices.
+/// Makes a cgroup and sets its limits, on v2 including the device program.
 ///
 /// # Errors
-/// [`RuntimeError::Cgroup`] and [`RuntimeError::DeviceFilter`]; nothing of the cgroup is left then.
+/// [`RuntimeError::Cgroup`] and [`RuntimeError::DeviceFilter`]; the cgroup has been removed again then.
 pub fn create(plan: &Plan, warn: &mut dyn FnMut(String)) -> Result<Cgroup, RuntimeError> {
     let (cgroup, warnings) = Cgroup::create(plan).map_err(RuntimeError::Cgroup)?;
     warnings.into_iter().for_each(|warning| warn(warning.to_string()));
     if let Some(program) = plan.device_program()
         && let Err(error) = filter_devices(&cgroup, program)
     {
-        // The error that matters is the other one.
+        // The error to report is the first one.
         best_effort(cgroup.remove());
         return Err(error);
     }
     Ok(cgroup)
 }
 
-/// Gives a cgroup v2 a device program in place of the one that it had; a v1 one has its rules in files.
+/// Gives a cgroup v2 a device program in place of its old one; a v1 cgroup has its rules in files.
 ///
 /// # Errors
 /// [`RuntimeError::DeviceFilter`].

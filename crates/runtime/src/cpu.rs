@@ -3,12 +3,12 @@
 use rustix::param::clock_ticks_per_second;
 use std::time::Duration;
 
-/// The most processes that are looked at: a container without a cgroup may have any number.
+/// Upper bound of the processes that are counted: a container without a cgroup may have any number.
 const MOST: usize = 10_000;
 
-/// Processor time of a process, of all that descend from it, and of those of them that have been waited for.
+/// Returns the processor time of a process, of all its descendants, and of those of them that have been waited for.
 ///
-/// What a process that ignores its children's ends has lost is not counted; a cgroup would have.
+/// Time of children is lost if their parent ignores their ends; a cgroup would count it.
 pub(crate) fn of_tree(pid: u32) -> Duration {
     let (mut ticks, mut pids, mut seen) = (0u64, vec![pid], 0);
     while let Some(pid) = pids.pop() {
@@ -31,7 +31,7 @@ fn read(path: &str) -> String {
     std::fs::read_to_string(path).unwrap_or_default()
 }
 
-/// utime, stime, cutime and cstime of `/proc/PID/stat`; the second field is a name that may contain anything.
+/// Adds up utime, stime, cutime and cstime of `/proc/PID/stat`; the second field is a name that may contain anything.
 fn ticks_of(stat: &str) -> u64 {
     let (_, rest) = stat.rsplit_once(") ").unwrap_or_default();
     rest.split(' ')

@@ -1,7 +1,8 @@
 //! A container with a life of its own: born up to its start gate, or up to its program, and then left alone.
 
 use crate::errand::{self, Errands, Made};
-use crate::{Maps, Refusal, RuntimeError, Step};
+use crate::step::{Step, StepKind};
+use crate::{Maps, Refusal, RuntimeError};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
@@ -9,37 +10,38 @@ use tote_cgroup::Cgroup;
 use tote_sandbox::{Errand, Plan};
 use tote_sys::{Child, ComingNetwork, Errno, Event, Starting, best_effort};
 
-/// What to make.
+/// Request for a container.
 #[derive(Clone, Copy, Debug)]
 pub struct Creation<'a> {
-    /// What the new process does.
+    /// Plan of the new process.
     pub plan: &'a Plan,
-    /// The cgroup to make and put it into.
+    /// Cgroup to make for the process.
     pub cgroup: Option<&'a tote_cgroup::Plan>,
-    /// The maps of its user namespace, where it does not write them itself.
+    /// Maps of its user namespace, unless it writes them itself.
     pub maps: Option<&'a Maps>,
-    /// The network namespace, where it has been begun.
+    /// Network namespace, if another process is making it already.
     pub network: Option<&'a ComingNetwork>,
 }
 
-/// Notes a process and the cgroup that it is in.
+/// Function that records a process and the cgroup that it is in.
 type Record<'a> = &'a mut dyn FnMut(&Child, Option<&Cgroup>) -> Result<(), Refusal>;
 
-/// Who sees it come to life. Each may refuse, and then the container is not made.
+/// Functions that are called during the birth. Each may refuse, and then the container is not made.
 pub struct Witness<'a> {
-    /// Notes the process, which does nothing irrevocable before.
+    /// Records the process, which does nothing irrevocable before.
     pub record: Record<'a>,
-    /// Notes the mount that is about to be the container's root among mounts that outlive it.
+    /// Records the mount that is about to become the container's root, in a mount namespace that outlives the
+    /// container.
     pub root: &'a mut dyn FnMut(BorrowedFd<'_>) -> Result<(), Refusal>,
-    /// Runs the hooks of the runtime's side; the container's mounts and namespaces are there.
+    /// Runs the hooks on the runtime's side, when the container's mounts and namespaces exist.
     pub hooks: &'a mut dyn FnMut() -> Result<(), Refusal>,
-    /// Takes the master of its console.
+    /// Takes the master of the console.
     pub console: &'a mut dyn FnMut(OwnedFd) -> Result<(), Refusal>,
-    /// Takes the listener of its system call filter.
+    /// Takes the listener of the system call filter.
     pub listener: &'a mut dyn FnMut(OwnedFd) -> Result<(), Refusal>,
-    /// Something the container has to do without, in one line.
+    /// Takes a warning of one line about something that the container has to do without.
     pub warn: &'a mut dyn FnMut(String),
-    /// Its cgroup could not be removed after a failure, and somebody must be able to find it later.
+    /// Notes that the cgroup could not be removed after a failure, so that it can be found later.
     pub stays: &'a mut dyn FnMut(),
 }
 
@@ -52,16 +54,16 @@ impl std::fmt::Debug for Witness<'_> {
 /// A container that waits for its start, or whose program runs.
 #[derive(Debug)]
 pub struct Created {
-    /// Its first process.
+    /// First process of the container.
     pub child: Child,
-    /// Its cgroup.
+    /// Cgroup of the container.
     pub cgroup: Option<Cgroup>,
 }
 
-/// Makes a container; returns when it waits at its start gate or, where it has none, has become its program.
+/// Makes a container; returns when it waits at its start gate or, without a gate, has become its program.
 ///
 /// # Errors
-/// [`RuntimeError`]; the process and its cgroup are gone then.
+/// [`RuntimeError`]; the process and its cgroup have been removed then.
 pub fn create(creation: Creation<'_>, witness: Witness<'_>) -> Result<Created, RuntimeError> {
     crate::seal::seal_in_place()?;
     let mut midwife = Midwife {
@@ -87,12 +89,13 @@ pub fn create(creation: Creation<'_>, witness: Witness<'_>) -> Result<Created, R
 
 /// Opens a container's gate and waits until its process has become the program.
 ///
-/// `dir` and `name` are those of [`tote_sys::start_gate`]. A failed step comes with its place in a list that only the
-/// creator had; its words are those of the last one. `listener` takes the listener of a system call filter.
+/// `dir` and `name` are those of [`tote_sys::start_gate`]. A failed operation is reported by its index in a list that
+/// only the creator had; the error has the words of the last operation. `listener` takes the listener of a system
+/// call filter.
 ///
 /// # Errors
-/// [`RuntimeError::NoGate`] when nobody waits behind it; [`RuntimeError::Step`] and [`RuntimeError::Refused`] as of
-/// `create`.
+/// [`RuntimeError::NoGate`] if no process waits behind it; [`RuntimeError::Step`] and [`RuntimeError::Refused`] as
+/// for `create`.
 pub fn start(
     dir: BorrowedFd<'_>,
     name: &str,
@@ -110,13 +113,14 @@ pub fn start(
             Event::Failed { errno, text, .. } => {
                 return Err(RuntimeError::Step(Step {
                     words: format!("start {program}"),
+                    kind: StepKind::Execute,
                     mounting: None,
                     errno,
                     text,
                     program: Some(program.to_owned()),
                 }));
             }
-            // Nothing after the gate can be done without.
+            // Every operation after the gate is required.
             _ => return Ok(()),
         }
     }
@@ -195,7 +199,7 @@ impl Midwife<'_, '_> {
         Ok(made)
     }
 
-    /// The next event that is no descriptor for the witness.
+    /// Returns the next event that does not carry a descriptor for the witness.
     fn hear(&mut self) -> Result<Event, RuntimeError> {
         loop {
             match self.child()?.event().map_err(RuntimeError::Wait)? {
@@ -216,7 +220,7 @@ impl Midwife<'_, '_> {
         }
     }
 
-    /// What is done for a process that has failed meanwhile fails as well: then its own report is the reason.
+    /// Returns the child's own report if there is one: an errand for a process that has failed fails as well.
     fn reason(&mut self, error: RuntimeError) -> RuntimeError {
         let reported = self.child.as_ref().is_some_and(|child| {
             let mut fds = [PollFd::from_borrowed_fd(child.channel(), PollFlags::IN)];
@@ -232,7 +236,7 @@ impl Midwife<'_, '_> {
         }
     }
 
-    /// Why a process is gone that said nothing.
+    /// Returns the reason why a process has gone without a report.
     fn end(&self) -> RuntimeError {
         let killed = self.child.as_ref().and_then(|child| {
             let status = waitid(
@@ -253,10 +257,10 @@ impl Midwife<'_, '_> {
 }
 
 impl Created {
-    /// Ends it, whatever it does, and removes its cgroup.
+    /// Kills the container, and removes its cgroup.
     ///
     /// # Errors
-    /// The cgroup stays behind.
+    /// Those of the removal; the cgroup stays behind.
     pub fn undo(self) -> Result<(), tote_cgroup::Error> {
         undo(Some(&self.child), self.cgroup.as_ref())
     }
@@ -264,7 +268,7 @@ impl Created {
 
 fn undo(child: Option<&Child>, cgroup: Option<&Cgroup>) -> Result<(), tote_cgroup::Error> {
     if let Some(child) = child {
-        // ESRCH: it has ended already, as one that reported a failure does.
+        // ESRCH: the process has ended already, like one that reported a failure.
         best_effort(pidfd_send_signal(&child.pidfd, Signal::KILL));
         while let Err(Errno::INTR) = waitid(WaitId::PidFd(child.pidfd.as_fd()), WaitIdOptions::EXITED) {}
     }

@@ -1,4 +1,4 @@
-//! What the parent does for a container's process, because that may not do it itself.
+//! Errands of the parent: work for a container's process that it may not do itself.
 
 use crate::{Maps, RuntimeError, Step};
 use rustix::fd::{AsFd, OwnedFd};
@@ -9,20 +9,20 @@ use tote_sys::{
     Ancestry, Birth, Child, ComingNetwork, DeviceNode, Errno, Event, Parcel, Sealing, best_effort, birth,
 };
 
-/// What errands are about.
+/// Input of the errands.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Errands<'a> {
     pub(crate) plan: &'a Plan,
-    /// The cgroup to make.
+    /// Cgroup to make.
     pub(crate) cgroup: Option<&'a tote_cgroup::Plan>,
-    /// The maps to write.
+    /// Maps to write.
     pub(crate) maps: Option<&'a Maps>,
-    /// The network namespace, where it has been begun.
+    /// Network namespace, if another process is making it already.
     pub(crate) network: Option<&'a ComingNetwork>,
 }
 
 impl Errands<'_> {
-    /// Does one of them; those that are the caller's own, a note and hooks, are nothing here.
+    /// Does an errand; records and hooks are left to the caller.
     pub(crate) fn run(
         &self,
         errand: &Errand,
@@ -59,7 +59,7 @@ impl Errands<'_> {
     }
 }
 
-/// The clone: a process of the plan, born into its namespaces and into its cgroup, where that is of v2.
+/// Clones the process of a plan into its namespaces and, on v2, into its cgroup.
 pub(crate) fn bear(
     plan: &Plan,
     cgroup: Option<&Cgroup>,
@@ -79,7 +79,7 @@ pub(crate) fn bear(
     .map_err(RuntimeError::Clone)
 }
 
-/// The namespaces that the process of a plan is born into.
+/// Returns the namespaces that the process of a plan is born into.
 #[must_use]
 pub fn ancestry(plan: &Plan) -> Ancestry<'_> {
     Ancestry {
@@ -96,8 +96,8 @@ pub fn set_oom_score(pid: u32, score: i32) -> Result<(), RuntimeError> {
     std::fs::write(format!("/proc/{pid}/oom_score_adj"), score.to_string()).map_err(RuntimeError::OomScore)
 }
 
-/// Makes the network namespace of a plan, or takes the one that has been begun, moves the devices into it that the plan
-/// names, and connects it by the links of the plan.
+/// Makes the network namespace of a plan, or takes the one that has been begun, moves the plan's devices into it, and
+/// makes the plan's links.
 ///
 /// # Errors
 /// [`RuntimeError::Network`], [`RuntimeError::NetDevice`] and [`RuntimeError::Link`].
@@ -109,7 +109,7 @@ pub fn make_network(
     let owner = plan.has_user_namespace().then_some(&child.pidfd);
     let network = match coming.and_then(ComingNetwork::take) {
         Some(network) => network,
-        // Where none could be made this says why.
+        // If it could not be made in advance, this attempt returns the reason.
         None => tote_sys::network_namespace(owner.map(AsFd::as_fd)).map_err(RuntimeError::Network)?,
     };
     tote_network::move_devices(&plan.net_devices, network.as_fd())?;
@@ -120,18 +120,18 @@ pub fn make_network(
 /// Moves the network devices of a plan into the network namespace at a path.
 ///
 /// # Errors
-/// [`RuntimeError::Network`] where there is none, and [`RuntimeError::NetDevice`].
+/// [`RuntimeError::Network`] if the path is not there, and [`RuntimeError::NetDevice`].
 pub fn move_net_devices(plan: &Plan, path: &str) -> Result<(), RuntimeError> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
     let network = rustix::fs::open(path, flags, Mode::empty()).map_err(RuntimeError::Network)?;
     Ok(tote_network::move_devices(&plan.net_devices, network.as_fd())?)
 }
 
-/// Opens a tree that the process is going to mount, once it has come so far.
+/// Opens a tree that the process is going to mount, once the process knocks.
 ///
 /// # Errors
-/// [`RuntimeError::Tree`], and [`RuntimeError::Idmap`] where its map is at fault; [`RuntimeError::Step`] when the process
-/// does not get there.
+/// [`RuntimeError::Tree`], and [`RuntimeError::Idmap`] for its map; [`RuntimeError::Step`] if the process fails
+/// before.
 pub fn open_tree(
     tree: &Tree,
     child: &Child,
@@ -141,12 +141,12 @@ pub fn open_tree(
     loop {
         match child.event().map_err(RuntimeError::Wait)? {
             Event::Knock => break,
-            // Its cgroup.
+            // The warning is about its cgroup.
             Event::Without { op, errno } => warn(crate::error::without(plan, op, errno)),
             Event::Failed { op, errno, text } => {
                 return Err(RuntimeError::Step(Step::new(plan, op, errno, text)));
             }
-            // Killed before it knocked; nothing else is said this early.
+            // The process was killed before it knocked; no other event comes this early.
             _ => return Err(RuntimeError::Wait(Errno::CHILD)),
         }
     }
@@ -174,7 +174,7 @@ fn make_node(node: &DeviceNode) -> Result<OwnedFd, RuntimeError> {
     })
 }
 
-/// What the parent has made for one gate.
+/// Descriptors that the parent has made for one gate.
 #[derive(Default)]
 pub(crate) struct Made {
     pub(crate) idmap: Option<OwnedFd>,
@@ -184,7 +184,8 @@ pub(crate) struct Made {
 }
 
 impl Made {
-    /// A child that failed before its gate does not hear; its report says why, so this is no failure of its own.
+    /// Opens the gate. A child that failed before its gate does not hear that; its report says why, so this is not an
+    /// error.
     pub(crate) fn hand_over(&self, child: &Child) -> Result<(), RuntimeError> {
         let tasks: Vec<_> = self.tasks.iter().map(AsFd::as_fd).collect();
         let parcel = Parcel {
@@ -200,19 +201,18 @@ impl Made {
     }
 }
 
-/// The one id that the map of an id-mapped mount has: the last that is an id, which no file has. A map must not be
-/// empty.
+/// Only id in the map of an id-mapped mount: the highest valid one, which no file has. A map must not be empty.
 const NOBODY: u32 = u32::MAX - 1;
 
-/// A user namespace in which nobody is anybody.
+/// Makes a user namespace that maps no id of any file.
 pub(crate) fn idmap() -> Result<OwnedFd, RuntimeError> {
     tote_sys::user_namespace(NOBODY).map_err(RuntimeError::Idmap)
 }
 
-/// `CLONE_NEWPID`.
+/// Value of `CLONE_NEWPID`.
 const NEW_PID: u32 = 0x2000_0000;
 
-/// This process's children are born in another PID namespace while this lives.
+/// Guard: this process's children are born in another PID namespace while it lives.
 struct PidNamespace {
     own: OwnedFd,
 }
@@ -229,7 +229,7 @@ impl PidNamespace {
 
 impl Drop for PidNamespace {
     fn drop(&mut self) {
-        // Back to one's own is always allowed.
+        // A process may always return to its own PID namespace.
         best_effort(tote_sys::set_namespaces(self.own.as_fd(), NEW_PID));
     }
 }
@@ -244,7 +244,7 @@ fn user_namespace(idmap: &Idmap) -> Result<OwnedFd, RuntimeError> {
     made.map_err(RuntimeError::Idmap)
 }
 
-/// An errand's name in `--timings`.
+/// Returns an errand's name in `--timings`.
 pub(crate) fn words(errand: &Errand) -> &'static str {
     match errand {
         Errand::Maps => "parent: map the ids",

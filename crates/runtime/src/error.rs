@@ -1,72 +1,73 @@
+use crate::step::Step;
 use tote_network::{DeviceError, LinkError};
 use tote_sandbox::Plan;
 use tote_sys::{Errno, Op, reason};
 
-/// Why a plan did not become a process, or the process could not be watched.
+/// Reason why a plan did not become a process, or the process could not be watched.
 #[derive(Debug, thiserror::Error)]
 pub enum RuntimeError {
-    /// No process may be born from one whose executable a container could change.
+    /// The executable could not be sealed, so no process may be born from it: a container could change it.
     #[error("cannot keep this program's own file out of the container's reach")]
     Seal(#[source] Errno),
     /// clone3(2) failed.
-    #[error("create the container's process")]
+    #[error("cannot create the container's process")]
     Clone(#[source] Errno),
-    /// A step of the new process failed.
+    /// An operation of the new process failed.
     #[error("{0}")]
     Step(Step),
-    /// The process ended well, and a stream of the caller's failed meanwhile.
+    /// The process ended well, but a stream of the caller's failed meanwhile.
     #[error("{0}")]
     Stream(crate::BrokenStream),
     /// The new process was killed before it had become the program.
     #[error("the container's process was killed by signal {0} while it was set up")]
     Killed(i32),
     /// The maps of the user namespace could not be written.
-    #[error("write the {file} of the container's user namespace")]
+    #[error("cannot write the {file} of the container's user namespace")]
     Map {
         /// `uid_map` or `gid_map`.
         file: &'static str,
-        /// Why.
+        /// Cause.
         #[source]
         source: std::io::Error,
     },
     /// newuidmap(1) or newgidmap(1) refused.
     #[error("{program} refused the ranges of the container's user namespace: {said}")]
     MapProgram {
-        /// Which.
+        /// Name of the program.
         program: &'static str,
-        /// What it wrote.
+        /// Its message.
         said: String,
     },
     /// The network namespace could not be made.
-    #[error("make the container's network namespace")]
+    #[error("cannot make the container's network namespace")]
     Network(#[source] Errno),
     /// The user namespace of an id-mapped mount could not be made.
-    #[error("make the user namespace of an id-mapped mount")]
+    #[error("cannot make the user namespace of an id-mapped mount")]
     Idmap(#[source] Errno),
-    /// What a container had written could not be removed.
-    #[error("remove {path} in a user namespace")]
+    /// A directory that a container had written could not be removed.
+    #[error("cannot remove {path} in a user namespace")]
     RemoveTree {
-        /// Which directory.
+        /// Directory to remove.
         path: std::path::PathBuf,
-        /// Why.
+        /// Cause.
         #[source]
         source: Errno,
     },
-    /// A device node could not be made for a container that may make none.
+    /// A device node could not be made for a user namespace, in which none can be made.
     #[error("cannot make the device node {path:?} for the container")]
     Node {
-        /// Inside.
+        /// Path inside the container.
         path: String,
-        /// Why.
+        /// Cause.
         #[source]
         source: Errno,
     },
     /// A source of a mount could not be opened.
     #[error("error mounting {path:?}: open it for the container")]
     Tree {
-        /// Which.
+        /// Path of the source.
         path: String,
-        /// Why.
+        /// Cause.
         #[source]
         source: Errno,
     },
@@ -76,56 +77,56 @@ pub enum RuntimeError {
     /// A link of the container's could not be made.
     #[error(transparent)]
     Link(#[from] LinkError),
-    /// The score by which the kernel chooses whom to kill.
-    #[error("set the oom score of the container's process")]
+    /// The score by which the kernel chooses processes to kill could not be set.
+    #[error("cannot set the oom score of the container's process")]
     OomScore(#[source] std::io::Error),
-    /// The listener of a system call filter has nobody to go to.
+    /// The listener of a system call filter has no receiver.
     #[error("linux.seccomp.listenerPath is not supported for a container in the foreground")]
     Listener,
-    /// The program that allows devices could not be loaded or attached.
-    #[error("set the device rules of the container's cgroup")]
+    /// The device program could not be loaded or attached.
+    #[error("cannot set the device rules of the container's cgroup")]
     DeviceFilter(#[source] Errno),
     /// The cgroup could not be made or entered.
-    #[error("set up the container's cgroup")]
+    #[error("cannot set up the container's cgroup")]
     Cgroup(#[source] tote_cgroup::Error),
     /// The terminal of the caller could not be used.
-    #[error("{attempt}")]
+    #[error("cannot {attempt}")]
     Terminal {
-        /// What was tried.
+        /// Attempted action.
         attempt: &'static str,
-        /// Why not.
+        /// Cause.
         #[source]
         source: Errno,
     },
     /// A hook in the container's namespaces failed.
-    #[error("run {name}: {} ({text})", reason(*errno))]
+    #[error("cannot run {name}: {} ({text})", reason(*errno))]
     Hook {
-        /// `createContainer hook #0`.
+        /// Name, such as `createContainer hook #0`.
         name: String,
-        /// `ECANCELED` where it ran and its status was not 0.
+        /// Error; `ECANCELED` if the hook ran and its status was not 0.
         errno: Errno,
-        /// That status and the start of what it wrote.
+        /// Status of the hook and the beginning of its output.
         text: String,
     },
-    /// What the caller does while the process waits went wrong.
+    /// The caller's own work during the birth failed.
     #[error(transparent)]
     Refused(Refusal),
     /// The process ended while it was set up.
     #[error("the container's process ended while it was set up")]
     Ended,
-    /// The container waits for no start: it runs already, or has ended.
-    #[error("the container waits for no start")]
+    /// The container does not wait for its start: it runs already, or has ended.
+    #[error("the container is not in state `created`")]
     NoGate(#[source] Errno),
     /// A namespace of a running container cannot be joined.
-    #[error("join the container's {what} namespace")]
+    #[error("cannot join the container's {what} namespace")]
     Join {
-        /// Which.
+        /// Name of the namespace.
         what: &'static str,
-        /// Why not.
+        /// Cause.
         #[source]
         source: Errno,
     },
-    /// The new process was not its program when its time was over.
+    /// The new process had not become its program when its time was over.
     #[error("the new process did not become its program in time")]
     Late,
     /// A process of the container keeps the new process from going on.
@@ -137,30 +138,42 @@ pub enum RuntimeError {
     #[error("interrupted by signal {0} before the new process was its program")]
     Interrupted(i32),
     /// Watching the process failed.
-    #[error("wait for the container's process")]
+    #[error("cannot wait for the container's process")]
     Wait(#[source] Errno),
 }
 
-/// Why the caller does not want to go on.
+/// Reason of the caller not to go on.
 pub type Refusal = Box<dyn std::error::Error + Send + Sync>;
 
-/// A step that failed.
-#[derive(Debug)]
-pub struct Step {
-    /// The step in words, as in the plan.
-    pub words: String,
-    /// The same for callers of runc, where it is about a mount of the spec's.
-    pub mounting: Option<String>,
-    /// Why.
-    pub errno: Errno,
-    /// What the kernel said beyond that; for a program, the interpreter that is missing.
-    pub text: String,
-    /// The program's name where the step is the last: executing it.
-    pub program: Option<String>,
-}
-
 impl RuntimeError {
-    /// For what a process reports.
+    /// Returns advice for the user, if there is any.
+    #[must_use]
+    pub fn hint(&self) -> Option<String> {
+        Some(
+            match self {
+                Self::Clone(errno) | Self::Network(errno) | Self::Idmap(errno) => return for_clone(*errno),
+                Self::Step(step) => return step.hint().map(str::to_owned),
+                Self::Map { file, source } if source.kind() == std::io::ErrorKind::NotFound => {
+                    let program = if *file == "uid_map" {
+                        "newuidmap"
+                    } else {
+                        "newgidmap"
+                    };
+                    return Some(format!(
+                        "install {program} (package uidmap or shadow-utils), or run as one user without -u"
+                    ));
+                }
+                Self::MapProgram { .. } => "check this user's lines in /etc/subuid and /etc/subgid",
+                Self::Cgroup(tote_cgroup::Error::NotHere { .. }) => {
+                    "see /sys/devices/system/cpu/online and /sys/devices/system/node/online"
+                }
+                _ => return None,
+            }
+            .to_owned(),
+        )
+    }
+
+    /// Converts a process's report.
     pub(crate) fn of_step(plan: &Plan, op: usize, errno: Errno, text: String) -> Self {
         match plan.ops.get(op) {
             Some(Op::Hook(hook)) => Self::Hook {
@@ -173,13 +186,14 @@ impl RuntimeError {
     }
 }
 
-/// What a container has to do without: a keyring of its own, or at a gate, where it enters its cgroup, real time.
+/// Describes what a container has to do without: a keyring of its own or, at a gate where it enters its cgroup, real
+/// time.
 pub(crate) fn without(plan: &Plan, op: usize, errno: Errno) -> String {
     if let Some(Op::Gate) = plan.ops.get(op) {
         return "the cgroup has no time for real-time processes (cpu.rt_runtime_us): it runs under SCHED_OTHER".to_owned();
     }
     let words = plan.ops.get(op).map(tote_sandbox::describe);
-    let words = words.map_or_else(String::new, |words| format!("{words}: "));
+    let words = words.map_or_else(String::new, |words| format!("cannot {words}: "));
     let why = reason(errno);
     if let Some(Op::LowerOomScore(_)) = plan.ops.get(op) {
         return format!("{words}{why}: the container keeps the oom score of this process");
@@ -187,63 +201,19 @@ pub(crate) fn without(plan: &Plan, op: usize, errno: Errno) -> String {
     format!("{words}{why}: the caller's is shared (keyrings(7): /proc/sys/kernel/keys has the limits)")
 }
 
-impl Step {
-    /// Puts a child's report into words: by its place in the list. A step that only waits for the last is about that.
-    #[must_use]
-    pub fn new(plan: &Plan, op: usize, errno: Errno, text: String) -> Self {
-        let op = match plan.ops.get(op) {
-            Some(Op::AwaitStart(_)) => plan.ops.last(),
-            other => other,
-        };
-        let program = op.and_then(|op| match op {
-            Op::Exec(exec) => exec
-                .program
-                .args()
-                .first()
-                .map(|name| name.to_string_lossy().into_owned()),
-            _ => None,
-        });
-        let words = op.map_or_else(
-            || "set up the container".to_owned(),
-            |op| tote_sandbox::describe(op).to_string(),
-        );
-        Self {
-            words,
-            mounting: op.and_then(tote_sandbox::mounting),
-            errno,
-            text,
-            program,
+/// Returns advice for a namespace or a process that the kernel refuses.
+fn for_clone(errno: Errno) -> Option<String> {
+    let text = match errno {
+        Errno::PERM => {
+            "user namespaces are not allowed here: see kernel.unprivileged_userns_clone, user.max_user_namespaces and kernel.apparmor_restrict_unprivileged_userns"
         }
-    }
-}
-
-impl std::fmt::Display for Step {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Some(program) = &self.program else {
-            write!(f, "{}: {}", self.words, reason(self.errno))?;
-            return if self.text.is_empty() {
-                Ok(())
-            } else {
-                write!(f, " ({})", self.text)
-            };
-        };
-        // The words that docker and containerd look for to tell 126 from 127.
-        match self.errno {
-            Errno::NOENT if !self.text.is_empty() => {
-                write!(
-                    f,
-                    "exec: {program:?}: its interpreter {} is not in the container: no such file or directory",
-                    self.text
-                )
-            }
-            Errno::NOENT if program.contains('/') => {
-                write!(f, "exec: {program:?}: stat {program}: no such file or directory")
-            }
-            Errno::NOENT => write!(f, "exec: {program:?}: executable file not found in $PATH"),
-            Errno::ACCESS if self.text.is_empty() => write!(f, "exec: {program:?}: permission denied"),
-            Errno::ACCESS => write!(f, "exec: {program:?}: permission denied: {}", self.text),
-            Errno::NOEXEC => write!(f, "exec: {program:?}: exec format error"),
-            errno => write!(f, "exec: {program:?}: {}", reason(errno)),
+        Errno::NOSPC | Errno::USERS => {
+            "a limit of namespaces is reached, often that of user namespaces: raise user.max_user_namespaces and the other limits below /proc/sys/user"
         }
-    }
+        Errno::AGAIN => "a limit of processes is reached: see ulimit -u and the pids cgroup",
+        Errno::NOSYS => "this kernel is too old: tote needs Linux 5.12",
+        Errno::INVAL => "this kernel lacks a kind of namespace: see CONFIG_*_NS, and /proc/self/ns",
+        _ => return None,
+    };
+    Some(text.to_owned())
 }

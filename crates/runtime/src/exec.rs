@@ -1,4 +1,4 @@
-//! A process in a container that exists.
+//! A new process in an existing container.
 
 use crate::errand::Made;
 use crate::patience::Patience;
@@ -9,35 +9,35 @@ use tote_cgroup::Cgroup;
 use tote_sandbox::{Errand, Plan};
 use tote_sys::{Birth, Child, Errno, Event, birth, set_namespaces};
 
-/// Who enters what.
+/// Request for a process in a container.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry<'a> {
-    /// What the new process does: [`tote_sandbox::enter`].
+    /// Plan of the new process: [`tote_sandbox::enter`].
     pub plan: &'a Plan,
-    /// The container's cgroup.
+    /// Cgroup of the container.
     pub cgroup: Option<&'a Cgroup>,
-    /// A process of the container.
+    /// Pidfd of a process of the container.
     pub init: BorrowedFd<'a>,
-    /// What it joins: those that the plan was made with.
+    /// Namespaces to join, which the plan was made with.
     pub namespaces: Namespaces,
-    /// When the new process is killed if it is not its program by then.
+    /// Time at which the new process is killed if it has not become its program.
     pub deadline: Option<Instant>,
 }
 
 const NEW_USER: u32 = 0x1000_0000;
 
-/// cgroups(7): a user whose session is not in what systemd has delegated to it (`user@UID.service`) may end what is there,
-/// and put nothing into it.
+/// Warning for a process that stays outside of the cgroup, cgroups(7): a user whose session is outside of what
+/// systemd has delegated to the user (`user@UID.service`) may kill processes in there but not move any into it.
 const OUTSIDE: &str = "the process is not in the container's cgroup, so its limits do not hold for it: from outside of what \
     was delegated to this user nothing can be moved in (`systemd-run --user --scope` goes inside)";
 
-/// Takes what the new process sends. Each may refuse, and then there is no process.
+/// Functions that take what the new process sends. Each may refuse, and then the process is killed.
 pub struct Reception<'a> {
     /// Takes the master of its terminal.
     pub console: &'a mut dyn FnMut(OwnedFd) -> Result<(), Refusal>,
-    /// Takes the listener of its system call filter, with its id.
+    /// Takes the listener of its system call filter, with its pid.
     pub listener: &'a mut dyn FnMut(OwnedFd, u32) -> Result<(), Refusal>,
-    /// Something the process has to do without, in one line.
+    /// Takes a warning of one line about something that the process has to do without.
     pub warn: &'a mut dyn FnMut(String),
 }
 
@@ -50,7 +50,7 @@ impl std::fmt::Debug for Reception<'_> {
 /// Makes the process; returns when it has become its program.
 ///
 /// # Errors
-/// [`RuntimeError`]; the process is gone then.
+/// [`RuntimeError`]; the process has been killed then.
 pub fn exec(entry: Entry<'_>, reception: &mut Reception<'_>) -> Result<Child, RuntimeError> {
     let seal = crate::seal::for_joining(entry.plan, entry.namespaces.user)?;
     if entry.namespaces.user {
@@ -85,11 +85,11 @@ pub fn exec(entry: Entry<'_>, reception: &mut Reception<'_>) -> Result<Child, Ru
     }
 }
 
-/// [`exec`] where the container may have moved its first process out of the group that is recorded, which then takes no
-/// other: the new process goes where that one, of this number, is.
+/// Does [`exec`] for a container that may have moved its first process out of the recorded group, which then accepts
+/// no other process: the new process goes to the group of the first one, whose pid is `first`.
 ///
 /// # Errors
-/// As [`exec`].
+/// Those of [`exec`].
 pub fn exec_beside(
     entry: Entry<'_>,
     (record, first): (&str, u32),
@@ -131,12 +131,12 @@ fn through(entry: Entry<'_>, child: &mut Child, reception: &mut Reception<'_>) -
             return Err(failure.unwrap_or(error));
         }
         match child.event().map_err(RuntimeError::Wait)? {
-            // A process in the container has no terminal to send: that was done before.
+            // A process in the container must not send a terminal: the process before it does that.
             Event::Console(master) if descends || !entry.plan.descends() => {
                 (reception.console)(master).map_err(RuntimeError::Refused)?
             }
-            // A process that was born in the container may say so before the one that made it says which it is. Both
-            // are gone at the end of file.
+            // A process that was born in the container may report before its maker names it. Both are gone at the end
+            // of file.
             Event::Failed { op, errno, text } => {
                 failure = Some(RuntimeError::of_step(entry.plan, op, errno, text));
                 patience.hurry();
@@ -151,7 +151,7 @@ fn through(entry: Entry<'_>, child: &mut Child, reception: &mut Reception<'_>) -
             Event::Exec => return failure.map_or(Ok(()), Err),
             _ => {}
         }
-        // Whoever takes the listener is told which process it is of.
+        // The receiver of the listener is told the pid of its process.
         if let Some(fd) = filter.take_if(|_| !descends) {
             (reception.listener)(fd, child.pid).map_err(RuntimeError::Refused)?;
         }

@@ -13,46 +13,46 @@ use tote_cgroup::Cgroup;
 use tote_sandbox::{Errand, Plan};
 use tote_sys::{Child, ComingNetwork, Errno, Event, ExitStatus, Sealing, best_effort};
 
-/// What to run and how to watch it.
+/// Container to run, and how to watch it.
 #[derive(Debug)]
 pub struct Foreground<'a> {
-    /// What the new process does.
+    /// Plan of the new process.
     pub plan: &'a Plan,
-    /// The cgroup to make and put it into.
+    /// Cgroup to make for the process.
     pub cgroup: Option<&'a tote_cgroup::Plan>,
-    /// The maps of its user namespace, where it does not write them itself.
+    /// Maps of its user namespace, unless it writes them itself.
     pub maps: Option<&'a Maps>,
-    /// The network namespace, where it has been begun.
+    /// Network namespace, if another process is making it already.
     pub network: Option<&'a ComingNetwork>,
-    /// The caller's ends of its standard descriptors.
+    /// Caller's ends of its standard descriptors.
     pub stdio: Stdio,
-    /// Whether input goes to its console.
+    /// True if input goes to its console.
     pub interactive: bool,
-    /// Whether its console's size follows the caller's terminal.
+    /// True if its console's size follows the caller's terminal.
     pub follow_size: bool,
-    /// The longest it may live.
+    /// Upper bound of its lifetime.
     pub timeout: Option<Duration>,
-    /// The most processor time it may use.
+    /// Upper bound of its processor time.
     pub cpu_time: Option<Duration>,
-    /// What else is looked after meanwhile.
+    /// Other things to look after meanwhile.
     pub asides: Vec<&'a mut dyn Aside>,
-    /// Whether the caller may leave before the container ends; it needs a plan that [`may_be_left`].
+    /// True if the caller may leave before the container ends; the plan must be one that [`may_be_left`].
     pub guarded: bool,
-    /// The keys by which whoever types at the console leaves, of a guarded one.
+    /// Keys by which the user at the console leaves a guarded container.
     pub keys: Option<DetachKeys>,
 }
 
-/// Whether the process of a plan can have a guardian for its parent, and the caller leave before it ends.
+/// True if the process of a plan can have a guardian for its parent, so that the caller can leave before it ends.
 #[must_use]
 pub fn may_be_left(plan: &Plan) -> bool {
     let joins = plan.pid_namespace.is_some() || plan.user_namespace.is_some() || !plan.join.is_empty();
     !joins && !plan.descends()
 }
 
-/// Runs it to its end, or until another process watches it.
+/// Runs the container to its end, or until another process watches it.
 ///
 /// # Errors
-/// [`RuntimeError`]; the process and its cgroup are gone then.
+/// [`RuntimeError`]; the process and its cgroup have been removed then.
 pub fn run(
     foreground: Foreground<'_>,
     timings: Option<&mut Timings>,
@@ -106,31 +106,31 @@ pub fn run(
     }
 }
 
-/// Why nobody waits here any more.
+/// Reason why the wait is over.
 enum Stop {
-    /// It has ended by itself.
+    /// The container has ended by itself.
     Ended,
-    /// It is to end, and this is how.
+    /// The container has to end, with this outcome.
     Made(Outcome),
-    /// It is another process's now.
+    /// Another process watches the container now.
     Left(Leave),
 }
 
-/// Everything that exists while the process does. What is left of it is cleared in [`Watch::end`], whatever happened.
+/// Resources that exist while the process does. [`Watch::end`] clears them, whatever happened.
 struct Watch<'a, 'o> {
     observer: Observer<'o>,
     child: Option<Child>,
     cgroup: Option<Cgroup>,
     console: Option<OwnedFd>,
     program_runs: bool,
-    /// Why another process is to watch it, as soon as nothing is on the way between it and the caller.
+    /// Reason why another process has to watch it, as soon as nothing is on the way between it and the caller.
     leave: Option<Leave>,
     foreground: Foreground<'a>,
 }
 
 impl Watch<'_, '_> {
-    /// The clone. A cgroup v2 is made before it, so that the process is born there; a v1 one after it, while the new
-    /// process already has work to do.
+    /// Clones the process. A cgroup v2 is made before, so that the process is born in it; a v1 cgroup is made
+    /// afterwards, while the new process already has work to do.
     fn start(&mut self, seal: Option<&Sealing>, timings: Option<&mut Timings>) -> Result<(), RuntimeError> {
         let plan = self.foreground.plan;
         if let Some(groups) = self.foreground.cgroup.filter(|groups| groups.uses_v2()) {
@@ -152,7 +152,7 @@ impl Watch<'_, '_> {
         self.child.as_ref().ok_or(RuntimeError::Wait(Errno::CHILD))
     }
 
-    /// The parent's part of the start, and then waiting; gives the outcome where it was of this side's making.
+    /// Does the parent's part of the start and then waits; returns the outcome if this side caused it.
     fn through(
         &mut self,
         signals: &mut CallerSignals,
@@ -179,7 +179,8 @@ impl Watch<'_, '_> {
         Ok(())
     }
 
-    /// Why the child failed, if it has: an errand for a process that is gone fails too, and its error would tell less.
+    /// Returns the child's failure if it has reported one: an errand for it then fails too, with an error that tells
+    /// less.
     fn own_failure(&mut self) -> Option<RuntimeError> {
         let child = self.child.as_ref()?;
         let mut fds = [PollFd::from_borrowed_fd(child.channel(), PollFlags::IN)];
@@ -284,7 +285,7 @@ impl Watch<'_, '_> {
         }
     }
 
-    /// Lets another process watch the container where that is wanted, and the program runs; gives why.
+    /// Lets another process watch the container if that is wanted and the program runs; returns the reason.
     fn hand_over(&mut self, deadline: Option<Instant>) -> Option<Leave> {
         let leave = self
             .leave
@@ -396,18 +397,19 @@ impl Watch<'_, '_> {
                 child.descend(pid).map_err(RuntimeError::Wait)?;
                 self.tell_born()?;
             }
-            // A knock, whatever it is about: nobody here is late for it. What waits for others is not in the foreground.
+            // A knock needs no answer here, and messages about later starts do not come from a container in the
+            // foreground.
             _ => {}
         }
         Ok(())
     }
 
-    /// Whether somebody insists on the end.
+    /// Passes signals on; true if the caller insists on the end.
     fn forward(&mut self, signals: &mut CallerSignals) -> Result<bool, RuntimeError> {
         while let Some(wish) = signals.next()? {
             match wish {
                 Wish::Resize => self.follow_size(),
-                // docker's: whoever closes the window leaves, and the container goes on.
+                // docker's behaviour: a closed window detaches, and the container goes on.
                 Wish::Forward(Signal::HUP) if self.foreground.guarded => self.leave = Some(Leave::Hangup),
                 // A process that has just ended needs no signal.
                 Wish::Forward(signal) => best_effort(pidfd_send_signal(&self.child()?.pidfd, signal)),
@@ -433,10 +435,10 @@ impl Watch<'_, '_> {
         self.foreground.cpu_time.map(|limit| limit.saturating_sub(used))
     }
 
-    /// Kills what still runs, reaps it, and copies the last of its output.
+    /// Kills the process if it still runs, reaps it, and copies the last of its output.
     fn end(&mut self) -> Result<Outcome, RuntimeError> {
         let child = self.child()?;
-        // ESRCH: it has ended already, which is the usual case.
+        // ESRCH: the process has ended already, which is the usual case.
         best_effort(pidfd_send_signal(&child.pidfd, Signal::KILL));
         let status = child.reap().map_err(RuntimeError::Wait)?;
         self.foreground.stdio.drain();
@@ -487,7 +489,7 @@ struct Ready {
     copies: Vec<bool>,
 }
 
-/// The soonest that this much processor time can be used up, with every processor at work.
+/// Returns the shortest time in which this much processor time can be used up, with every processor at work.
 fn soonest(left: Duration) -> Duration {
     let processors =
         std::thread::available_parallelism().map_or(1, |count| u32::try_from(count.get()).unwrap_or(1));

@@ -1,4 +1,5 @@
-//! A process that keeps a terminal which nobody attends any more: without one its program would be hung up on.
+//! A process that keeps a terminal open which no command attends any more: without it the program would be hung up
+//! on.
 
 use crate::RuntimeError;
 use rustix::fd::{AsFd as _, OwnedFd};
@@ -10,14 +11,16 @@ use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use tote_sys::Errno;
 
-/// That process, which waits for the terminal; without one it ends with this.
+/// Process that waits for a terminal to hold; it ends when this value is dropped before.
 ///
-/// It is made before its maker joins namespaces of a container: what a process that has entered a user namespace forks
-/// is born among the container's processes, which could look into it.
+/// It is made before its maker joins namespaces of a container: a process forked inside a user namespace would be
+/// born among the container's processes, which could look into it.
 #[derive(Debug)]
 pub struct Holder(OwnedFd);
 
 impl Holder {
+    /// Makes the process.
+    ///
     /// # Errors
     /// socketpair(2)'s and fork(2)'s.
     pub fn new() -> Result<Self, RuntimeError> {
@@ -32,7 +35,7 @@ impl Holder {
         Ok(Self(ours))
     }
 
-    /// Gives it the master.
+    /// Hands the master of the terminal to the process.
     ///
     /// # Errors
     /// sendmsg(2)'s.
@@ -49,11 +52,11 @@ impl Holder {
     }
 }
 
-/// Waits for a terminal, and reads it until nobody has the other end open.
+/// Waits for a terminal, and reads it until the other end is closed.
 fn hold(socket: OwnedFd) {
     let Some(master) = receive(&socket) else { return };
     drop(socket);
-    // It was made not to block for the sake of whoever attended.
+    // The master was non-blocking for the command that attended.
     if rustix::io::ioctl_fionbio(&master, false).is_ok() {
         let mut bytes = [0; 4096];
         while matches!(rustix::io::read(&master, &mut bytes), Ok(1..) | Err(Errno::INTR)) {}

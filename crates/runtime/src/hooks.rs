@@ -1,4 +1,4 @@
-//! Hooks: programs that others want to be run at the points of a container's life.
+//! Hooks: programs that callers want to be run at points of a container's life.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -10,56 +10,56 @@ use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use tote_sys::{Errno, Program, best_effort};
 
-/// One hook, as `config.json` has it.
+/// Hook, as `config.json` has it.
 #[derive(Clone, Copy, Debug)]
 pub struct HookSpec<'a> {
-    /// The executable.
+    /// Path of the executable.
     pub path: &'a str,
-    /// argv; where it is empty, the path alone.
+    /// Arguments, argv[0] included; if empty, the path alone.
     pub args: &'a [String],
-    /// The whole environment; where it is empty, that of the surroundings.
+    /// Complete environment; if empty, the caller's.
     pub env: &'a [String],
-    /// Seconds.
+    /// Timeout in seconds.
     pub timeout: Option<u32>,
 }
 
-/// Why a hook failed.
+/// Reason why a hook failed.
 #[derive(Debug, thiserror::Error)]
 pub enum HookError {
-    /// It could not be started, or not be waited for.
-    #[error("run {path}")]
+    /// The hook could not be started, or could not be waited for.
+    #[error("cannot run {path}")]
     Run {
-        /// The executable.
+        /// Path of the executable.
         path: String,
-        /// Why.
+        /// Cause.
         #[source]
         source: std::io::Error,
     },
-    /// It took too long and was killed.
-    #[error("{path} was killed after {seconds} seconds: its time was over")]
+    /// The hook took too long and was killed.
+    #[error("{path} was killed after its time limit of {seconds} seconds")]
     Timeout {
-        /// The executable.
+        /// Path of the executable.
         path: String,
-        /// The limit.
+        /// Limit in seconds.
         seconds: u32,
     },
-    /// It ended with something else than 0.
+    /// The hook ended with another status than 0.
     #[error("{status}, output: {said}")]
     Status {
-        /// How it ended.
+        /// Status in words.
         status: String,
-        /// The start of what it wrote.
+        /// Beginning of its output.
         said: String,
     },
 }
 
-/// The most of a hook's output that goes into a message, in bytes.
+/// Upper bound of a hook's output in a message, in bytes.
 const SAID: usize = 1024;
 
-/// Runs a hook in the caller's own surroundings, with the container's state on its standard input.
+/// Runs a hook in the caller's own namespaces, with the container's state on its standard input.
 ///
 /// # Errors
-/// [`HookError`]; it has ended then.
+/// [`HookError`]; the hook has ended then.
 pub fn run_hook(hook: HookSpec<'_>, state: &[u8]) -> Result<(), HookError> {
     let failed = |source: std::io::Error| HookError::Run {
         path: hook.path.to_owned(),
@@ -109,7 +109,7 @@ fn spawn(hook: HookSpec<'_>, input: OwnedFd, output: &File) -> std::io::Result<C
         .spawn()
 }
 
-/// Whether it ended in time.
+/// Waits for the end; `false` if the time ran out first.
 fn wait(child: &Child, seconds: Option<u32>) -> Result<bool, Errno> {
     let Some(seconds) = seconds else { return Ok(true) };
     let pid = i32::try_from(child.id())
@@ -146,19 +146,19 @@ fn start_of(said: &File) -> String {
         .replace('\n', " ")
 }
 
-/// The two points at which hooks run in the container's namespaces.
+/// Point at which hooks run in the container's namespaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Point {
-    /// Before its root is entered, in the root's directory.
+    /// Before the container's root is entered, in the root's directory.
     CreateContainer,
-    /// As the last thing before its program, in the program's directory.
+    /// Immediately before the program, in the program's directory.
     StartContainer,
 }
 
-/// Prepares hooks for the new process to run in the container's namespaces. They share one state, which the parent puts
-/// into the descriptor given back ([`set_state`]) before the process comes to them.
+/// Prepares hooks that the new process runs in the container's namespaces. They share one state, which the parent
+/// writes to the returned descriptor ([`set_state`]) before the process comes to them.
 ///
-/// `environment` is for those that have none of their own.
+/// `environment` is for hooks without one of their own.
 ///
 /// # Errors
 /// memfd_create(2)'s; `EINVAL` for a text with a NUL byte.
@@ -202,7 +202,7 @@ pub fn hooks_inside(
     Ok((prepared.collect::<Result<_, Errno>>()?, Some(state)))
 }
 
-/// Puts the state where hooks read it.
+/// Writes the state to the file that hooks read.
 ///
 /// # Errors
 /// write(2)'s.
@@ -264,6 +264,6 @@ mod tests {
             timeout: None,
         };
         let error = run_hook(hook, b"").unwrap_err().to_string();
-        assert_eq!(error, "run /no/such/hook");
+        assert_eq!(error, "cannot run /no/such/hook");
     }
 }

@@ -1,10 +1,11 @@
-//! What a plan must know of this host and this process.
+//! Facts about this host and this process that a plan needs.
 
 use tote_sandbox::{CgroupView, DeviceNodes, Facts, SecurityModule};
 
-/// What is true of this host and this process, whatever becomes a process; the rest is as little as can be.
+/// Returns the facts that hold for every plan on this host and in this process; the others have defaults, which the
+/// caller replaces.
 ///
-/// The oom score is looked up only where it matters.
+/// The oom score is read only if the plan needs it.
 #[must_use]
 pub fn host_facts(with_oom_score: bool) -> Facts<'static> {
     Facts {
@@ -22,14 +23,14 @@ pub fn host_facts(with_oom_score: bool) -> Facts<'static> {
     }
 }
 
-/// Whether setgroups(2) is allowed in the user namespace of a process, by its directory in /proc.
+/// True if setgroups(2) is allowed in the user namespace of a process, given by its directory in /proc.
 #[must_use]
 pub fn groups_allowed(process: &str) -> bool {
     let text = std::fs::read_to_string(format!("{process}/setgroups")).unwrap_or_default();
     text.trim() != "deny"
 }
 
-/// This process's own.
+/// Reads the value of this process.
 fn oom_score_adj() -> i32 {
     std::fs::read_to_string("/proc/self/oom_score_adj")
         .ok()
@@ -37,7 +38,7 @@ fn oom_score_adj() -> i32 {
         .unwrap_or(0)
 }
 
-/// Device and inode of this very executable.
+/// Returns device and inode of this executable.
 fn own_executable() -> Option<(u64, u64)> {
     rustix::fs::stat("/proc/self/exe")
         .ok()

@@ -1,4 +1,4 @@
-//! The maps of a user namespace that its own process may not write.
+//! Maps of a user namespace that its own process may not write.
 
 use crate::RuntimeError;
 use rustix::fd::OwnedFd;
@@ -6,18 +6,18 @@ use std::fmt::Write as _;
 use std::process::{Command, Stdio};
 use tote_sys::best_effort;
 
-/// One line of a map: first id inside, first id outside, how many.
+/// Line of a map: first id inside, first id outside, number of ids.
 pub type MapLine = (u32, u32, u32);
 
-/// Both maps, and who writes them.
+/// Both maps, and which program writes them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Maps {
     /// `uid_map`.
     pub uid: Vec<MapLine>,
     /// `gid_map`.
     pub gid: Vec<MapLine>,
-    /// Whether this process may write them itself; otherwise newuidmap(1) and newgidmap(1) do, which is the one place
-    /// where a helper program is run: they are setuid, and nothing else may give an unprivileged user a range.
+    /// True if this process may write them itself; otherwise newuidmap(1) and newgidmap(1) do. This is the only place
+    /// where a helper program is run: these are setuid, and an unprivileged user can get a range in no other way.
     pub privileged: bool,
 }
 
@@ -31,7 +31,7 @@ impl Maps {
             }
             return Ok(());
         }
-        // Both at once: each is a whole program to start.
+        // Both run at once: each is a whole program to start.
         let uid = spawn("newuidmap", "uid_map", pid, &self.uid)?;
         let gid = spawn("newgidmap", "gid_map", pid, &self.gid)?;
         finish("newuidmap", "uid_map", uid)?;
@@ -39,7 +39,7 @@ impl Maps {
     }
 }
 
-/// Makes a user namespace with these maps, for this process to enter or to give away.
+/// Makes a user namespace with these maps, for this process to enter or to pass on.
 ///
 /// # Errors
 /// [`RuntimeError::Clone`], and those of the maps.

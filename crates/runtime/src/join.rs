@@ -1,21 +1,21 @@
-//! Which namespaces of a container a new process joins.
+//! Namespaces of a container that a new process joins.
 
 use rustix::fs::stat;
 
-/// Which namespaces are joined, and how.
+/// Namespaces to join, and the way to do it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Namespaces {
-    /// `CLONE_NEW…` bits of those that the new process joins.
+    /// `CLONE_NEW…` bits of the namespaces that the new process joins.
     pub flags: u32,
-    /// Whether this process has to join the user namespace for good: who is not root gets only there the right to join
-    /// the others.
+    /// True if this process itself has to join the user namespace for good: a caller other than root has the right to
+    /// join the other namespaces only from inside it.
     pub user: bool,
 }
 
 const NEW_USER: u32 = 0x1000_0000;
 pub(crate) const NEW_PID: u32 = 0x2000_0000;
 
-/// `CLONE_NEW…` bits and where they are in `/proc/PID/ns`.
+/// `CLONE_NEW…` bits and the names in `/proc/PID/ns`.
 const NAMES: [(u32, &str); 8] = [
     (NEW_USER, "user"),
     (0x2_0000, "mnt"),
@@ -28,8 +28,8 @@ const NAMES: [(u32, &str); 8] = [
 ];
 
 impl Namespaces {
-    /// Of a container with a process of that number: of those that it has been given (`CLONE_NEW…` bits), the ones
-    /// that are not this process's as well.
+    /// Selects the namespaces to join of a container with this process: those of `given` (`CLONE_NEW…` bits) that are
+    /// not this process's own as well.
     #[must_use]
     pub fn to_join(given: u32, pid: u32) -> Self {
         let root = rustix::process::geteuid().is_root();
@@ -40,7 +40,7 @@ impl Namespaces {
         let its = pid.to_string();
         let mut flags = 0;
         for (flag, name) in NAMES.into_iter().filter(|(flag, _)| given & flag != 0) {
-            // Root joins what is its own already for nothing; from a user namespace that is not allowed.
+            // Root can join its own namespaces again without effect; in a user namespace that is not allowed.
             let ours =
                 || matches!((inode("self", name), inode(&its, name)), (Ok(own), Ok(its)) if own == its);
             if (!has_user && root) || !ours() {

@@ -1,4 +1,4 @@
-//! Keeping a parked sandbox: the process beside it, its parent, which sees who takes it and how it ends.
+//! Keeping of a parked sandbox: the process beside it, its parent, watches for the taker and for the end.
 
 use crate::{Created, Outcome, RuntimeError};
 use rustix::event::{PollFd, PollFlags};
@@ -6,21 +6,21 @@ use rustix::fd::AsFd;
 use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
 use tote_sys::{Child, Errno, Event, Footprint, SignalFd, SignalSet, Taker, Wish, best_effort};
 
-/// What becomes of a sandbox while it is kept.
+/// Event of a sandbox while it is kept.
 #[derive(Debug)]
 pub enum Kept {
-    /// Somebody has taken it.
+    /// A taker has taken it.
     Taken,
-    /// Who took it says this.
+    /// The taker sends this record.
     Noted(Vec<u8>),
 }
 
-/// Keeps a sandbox whose process waits at [`tote_sys::Park`], to its end; gives how it ended, and who took it.
+/// Keeps a sandbox whose process waits at [`tote_sys::Park`] to its end; returns how it ended, and its taker.
 ///
-/// It ends with whoever took it. Until somebody does, this process sleeps with next to nothing in memory.
+/// The sandbox ends with its taker. Until it is taken, this process sleeps with next to nothing in memory.
 ///
 /// # Errors
-/// poll(2)'s and waitid(2)'s; its process has been killed then.
+/// poll(2)'s and waitid(2)'s; the sandbox's process has been killed then.
 pub fn keep(
     created: &Created,
     footprint: &Footprint,
@@ -47,9 +47,9 @@ pub fn keep(
 struct Keeper<'a> {
     child: &'a Child,
     taker: Option<Taker>,
-    /// Whether the process may still say something.
+    /// True if the process may still send messages.
     listens: bool,
-    /// The note, as far as it has come.
+    /// Received part of the record.
     note: Vec<u8>,
 }
 
@@ -66,7 +66,8 @@ impl Keeper<'_> {
                 PollFd::new(signals, PollFlags::IN),
             ];
             if self.listens {
-                // Not what it says, but that it has become its program or ended: until then nobody is to be woken.
+                // Only the end of its channel wakes the keeper, which means that it has become its program or ended:
+                // no process may be woken before.
                 fds.push(PollFd::from_borrowed_fd(self.child.channel(), PollFlags::empty()));
             }
             if let Some(taker) = &self.taker {
@@ -90,7 +91,7 @@ impl Keeper<'_> {
             if signal && signals.next().map_err(RuntimeError::Wait)?.is_some() {
                 self.kill();
             }
-            // What it has said before is heard first.
+            // Messages from before the end are read first.
             if ended && !said {
                 return Ok(());
             }
@@ -113,7 +114,7 @@ impl Keeper<'_> {
                     taker.began();
                 }
             }
-            // Its end follows.
+            // The end of the process follows.
             _ => {}
         }
         Ok(())
@@ -144,7 +145,7 @@ impl Keeper<'_> {
     }
 
     fn kill(&self) {
-        // ESRCH: it has ended already.
+        // ESRCH: the process has ended already.
         best_effort(pidfd_send_signal(&self.child.pidfd, Signal::KILL));
     }
 

@@ -1,14 +1,14 @@
-//! The keys by which somebody at a terminal leaves a process alone.
+//! Keys by which a user at a terminal detaches from a process.
 
-/// A sequence of keys that is looked for in what is typed; what turns out to be none of it is passed on.
+/// Sequence of keys that is looked for in typed input; input that turns out not to belong to it is passed on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DetachKeys {
     keys: Vec<u8>,
-    /// How many of them have just been typed, and are held back.
+    /// Number of its keys that have just been typed, and are held back.
     typed: usize,
 }
 
-/// Why a text names no keys.
+/// Reason why a text is not a list of keys.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "invalid detach keys: unknown character '{0}': give single characters, or ctrl- with a-z, @, [, \\, ], ^ or _, \
@@ -17,7 +17,7 @@ pub struct DetachKeys {
 pub struct DetachKeysError(String);
 
 impl Default for DetachKeys {
-    /// docker's: ctrl-p, ctrl-q.
+    /// Returns docker's keys: ctrl-p, ctrl-q.
     fn default() -> Self {
         Self {
             keys: vec![0x10, 0x11],
@@ -27,10 +27,10 @@ impl Default for DetachKeys {
 }
 
 impl DetachKeys {
-    /// Parses `ctrl-p,ctrl-q`; an empty text is no keys at all.
+    /// Parses `ctrl-p,ctrl-q`; an empty text means no keys.
     ///
     /// # Errors
-    /// [`DetachKeysError`] names the part that is no key.
+    /// [`DetachKeysError`] names the invalid part.
     pub fn parse(text: &str) -> Result<Self, DetachKeysError> {
         let key = |part: &str| match (part.as_bytes(), part.strip_prefix("ctrl-").map(str::as_bytes)) {
             (&[one], _) => Ok(one),
@@ -50,8 +50,8 @@ impl DetachKeys {
         })
     }
 
-    /// Gives what of these bytes goes on, with what was held back before, and whether the sequence is complete: nothing
-    /// behind it goes on then.
+    /// Returns the bytes to pass on, including held-back ones, and whether the sequence is complete: bytes after it
+    /// are not passed on then.
     pub fn pass(&mut self, bytes: &[u8]) -> (Vec<u8>, bool) {
         let mut passed = Vec::with_capacity(bytes.len() + self.typed);
         if self.keys.is_empty() {
@@ -59,7 +59,7 @@ impl DetachKeys {
             return (passed, false);
         }
         for &byte in bytes {
-            // What was held back stays so as far as it can be the beginning of another try.
+            // Held-back keys stay so if they can be the beginning of another try.
             while self.typed > 0 && self.keys[self.typed] != byte {
                 let shorter = self.border();
                 passed.extend_from_slice(&self.keys[..self.typed - shorter]);
@@ -78,7 +78,7 @@ impl DetachKeys {
         (passed, false)
     }
 
-    /// The length of the longest proper beginning of the typed keys that is their end as well.
+    /// Returns the length of the longest proper prefix of the typed keys that is also their end.
     fn border(&self) -> usize {
         let typed = &self.keys[..self.typed];
         let is_border = |length: &usize| typed.ends_with(&self.keys[..*length]);

@@ -1,10 +1,10 @@
-//! A plan becomes a process: the clone, the parent's part in it, and what follows until the process has ended.
+//! A plan becomes a process: the clone, the parent's part in it, and everything until the process has ended.
 //!
 //! Invariants:
 //! - The parent is single-threaded and sleeps in one poll(2) until something happens; nothing here waits by time alone.
-//! - Whatever goes wrong after the clone, the child is killed and reaped and its cgroup removed before the error comes
-//!   back.
-//! - It decides neither names nor places: the plan, the cgroup and the descriptors are given.
+//! - If anything fails after the clone, the child is killed and reaped and its cgroup removed before the error is
+//!   returned.
+//! - The crate decides neither names nor places: the caller passes the plan, the cgroup and the descriptors.
 
 mod attend;
 mod caller_signals;
@@ -31,6 +31,7 @@ mod root;
 mod seal;
 mod socket;
 mod stdio;
+mod step;
 mod taken;
 mod terminal;
 mod timings;
@@ -40,7 +41,7 @@ pub use caller_signals::Insistence;
 pub use cgroup::{create as create_cgroup, filter_devices};
 pub use create::{Created, Creation, Witness, create, start};
 pub use errand::{ancestry, make_network, move_net_devices, open_tree, set_oom_score};
-pub use error::{Refusal, RuntimeError, Step};
+pub use error::{Refusal, RuntimeError};
 pub use exec::{Entry, Reception, exec, exec_beside};
 pub use foreground::{Foreground, may_be_left, run};
 pub use hold::Holder;
@@ -57,6 +58,7 @@ pub use root::root_of;
 pub use seal::{prepare as prepare_seal, seal, seal_in_place};
 pub use socket::send_descriptor;
 pub use stdio::{BrokenStream, Stdio, StdioMode};
+pub use step::{Step, StepKind};
 pub use taken::{Attended, Moment, attend_taken};
 pub use terminal::{RawMode, size as terminal_size, wait_while_read};
 pub use timings::Timings;

@@ -1,17 +1,17 @@
 //! Descriptors that the caller passes on: `--preserve-fds`, and the sockets of socket activation.
 
-/// What sd_listen_fds(3) says to this process, and is to say to the container's.
+/// Variables of sd_listen_fds(3) for this process, and for the container's.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Listen {
     count: u32,
     names: Option<String>,
 }
 
-/// More than any service has.
+/// Upper bound of the descriptors: more than any service has.
 const MOST: u32 = 1024;
 
 impl Listen {
-    /// From this process's environment; only what is meant for this very process counts.
+    /// Reads this process's environment; only variables that are meant for this very process count.
     #[must_use]
     pub fn look() -> Self {
         let variable = |name: &str| std::env::var(name).ok();
@@ -33,13 +33,14 @@ impl Listen {
         }
     }
 
-    /// How many there are, from descriptor 3 on.
+    /// Returns the number of descriptors, from descriptor 3 on.
     #[must_use]
     pub fn count(&self) -> u32 {
         self.count
     }
 
-    /// The variables for the process that has this id in its own namespace; none where nothing is passed on.
+    /// Returns the variables for the process that has this id in its own namespace; empty if no descriptor is passed
+    /// on.
     #[must_use]
     pub fn variables(&self, pid: u32) -> Vec<String> {
         if self.count == 0 {
@@ -51,7 +52,7 @@ impl Listen {
     }
 }
 
-/// The first of so many descriptors from 3 on that is not open. To be asked before anything is opened.
+/// Returns the first of `count` descriptors from 3 on that is not open. Call it before anything is opened.
 #[must_use]
 pub fn missing_descriptor(count: u32) -> Option<u32> {
     (3..count.saturating_add(3)).find(|number| rustix::fs::lstat(format!("/proc/self/fd/{number}")).is_err())

@@ -1,4 +1,4 @@
-//! How a container in the foreground ends or is left, and who is told of it.
+//! Ends of a container in the foreground, other ways to leave it, and the functions that are told of them.
 
 use crate::BrokenStream;
 use rustix::fd::{BorrowedFd, OwnedFd};
@@ -6,94 +6,95 @@ use std::time::Duration;
 use tote_cgroup::Cgroup;
 use tote_sys::Child;
 
-/// Something that is looked after while a container runs.
+/// Something else to look after while a container runs.
 pub trait Aside: std::fmt::Debug {
-    /// The container's program runs.
+    /// Called when the container's program runs.
     ///
     /// # Errors
     /// A warning for people.
     fn begin(&mut self) -> Result<(), String>;
 
-    /// The descriptors that it waits for.
+    /// Returns the descriptors that it waits for.
     fn fds(&self) -> Vec<BorrowedFd<'_>>;
 
-    /// Takes what can be read from those, and waits for nothing. Gives whether the container is to have a monitor from now on.
+    /// Reads what has come, without waiting. True if the container must have a monitor from now on.
     fn advance(&mut self) -> bool;
 
-    /// Another process is about to watch the container: it puts what that needs where the next finds it.
+    /// Called when another process is about to watch the container: puts everything that it needs where the process
+    /// finds it.
     fn leave(&mut self) {}
 
-    /// No other process does: it takes that back.
+    /// Called when no other process watches the container: takes [`Aside::leave`] back.
     fn stay(&mut self) {}
 
-    /// There can be no monitor: whoever asks for one is to know.
+    /// Called when a monitor is impossible: the asking command is told.
     fn refuse(&mut self) {}
 }
 
-/// Why a command is no longer the one that watches its container.
+/// Reason why a command no longer watches its container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leave {
     /// The keys were typed: the command ends, and the container goes on.
     Keys,
-    /// The caller's terminal is gone: the same.
+    /// The caller's terminal is gone: the command ends as well.
     Hangup,
-    /// Another command needs a monitor: this one stays as that one's client.
+    /// Another command needs a monitor: this command stays as the monitor's client.
     Asked,
 }
 
-/// The end of a container in the foreground, or of the caller's watch over it.
+/// End of a container in the foreground, or of the caller's watch over it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parting {
-    /// It has ended.
+    /// The container has ended.
     Ended(Ended),
-    /// Another process watches it.
+    /// Another process watches the container.
     Left(Leave),
 }
 
-/// Everything that the process which watches a container hands to the next one.
+/// Everything that the watching process hands to the next one.
 #[derive(Debug)]
 pub struct Left {
-    /// Its first process, with a guardian.
+    /// First process of the container, with a guardian.
     pub child: Child,
-    /// Its cgroup.
+    /// Cgroup of the container.
     pub cgroup: Option<Cgroup>,
-    /// The master of its console.
+    /// Master of its console.
     pub console: Option<OwnedFd>,
-    /// How long it may live from now on.
+    /// Rest of its time limit.
     pub timeout: Option<Duration>,
 }
 
-/// How it ended.
+/// Way in which a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// By itself, with this code.
+    /// Ended by itself, with this code.
     Exited(i32),
-    /// By a signal.
+    /// Killed by a signal.
     Signaled(i32),
-    /// Its time was over.
+    /// Killed at its time limit.
     TimedOut,
-    /// Its processor time was used up.
+    /// Killed at its limit of processor time.
     CpuTimeOver,
-    /// The caller was asked to end for the third time.
+    /// Killed because the caller was asked to end for the third time.
     Insisted,
 }
 
-/// Lets another process watch the container from now on, for that reason.
+/// Function that lets another process watch the container from now on, for the given reason.
 pub type Succession<'a> = dyn FnMut(&mut Option<Left>, Leave) -> Result<(), String> + 'a;
 
-/// Functions that are told what happens.
+/// Functions that are told about events.
 pub struct Observer<'a> {
-    /// The process exists, and its cgroup: its id, and what [`Cgroup::open`] needs to find the other. It is not yet the
-    /// program.
+    /// The process exists, and its cgroup: gets its pid, and the text that [`Cgroup::open`] needs to find the cgroup.
+    /// The process has not become the program yet.
     pub born: &'a mut dyn FnMut(u32, Option<String>),
-    /// It has become the program.
+    /// The process has become the program.
     pub runs: &'a mut dyn FnMut(),
-    /// Something the container has to do without, in one line.
+    /// Gets a warning of one line about something that the container has to do without.
     pub warn: &'a mut dyn FnMut(String),
-    /// Another process is to watch it from now on. `Ok` when one does; what is not taken stays with the caller, and the reason
-    /// is one line for people.
+    /// Lets another process watch the container. `Ok` if one does; parts that it does not take stay with the caller,
+    /// and the reason is one line for people.
     pub leave: &'a mut Succession<'a>,
-    /// Its cgroup could not be removed, and somebody must be able to find it later. This may follow an error as well.
+    /// The cgroup could not be removed, and has to be found later. This call may follow an error as well.
     pub stays: &'a mut dyn FnMut(),
 }
 
@@ -106,10 +107,10 @@ impl std::fmt::Debug for Observer<'_> {
 /// A container that has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ended {
-    /// How.
+    /// Outcome.
     pub outcome: Outcome,
-    /// How many of its processes the kernel killed for want of memory.
+    /// Number of its processes that the kernel killed for want of memory.
     pub ooms: u64,
-    /// The caller's stream that failed meanwhile.
+    /// Stream of the caller that failed meanwhile.
     pub broken: Option<BrokenStream>,
 }

@@ -1,6 +1,6 @@
-//! Waiting for a new process that others may keep from going on.
+//! Wait for a new process that others may keep from going on.
 //!
-//! A process that has been born in a container can be stopped there (SIGSTOP) before it is its program.
+//! A process that has been born in a container can be stopped there (SIGSTOP) before it has become its program.
 
 use crate::RuntimeError;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -8,19 +8,19 @@ use rustix::process::Signal;
 use std::time::{Duration, Instant};
 use tote_sys::{Child, Errno, pending_signal};
 
-/// How often a process that says nothing is looked at.
+/// Interval at which a silent process is looked at.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// How long it may be stopped.
+/// Time for which it may be stopped.
 const STOPPED: Duration = Duration::from_secs(3);
 
-/// How long a process that has failed may take to end.
+/// Time that a failed process may take to end.
 const FAILED: Duration = Duration::from_secs(1);
 
-/// Signals that end the wait although they are blocked for the sake of the process that is to come.
+/// Signals that end the wait although they are blocked for the coming process.
 const ENDING: [Signal; 4] = [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT];
 
-/// How long one waits.
+/// Limits of a wait.
 pub(crate) struct Patience {
     deadline: Option<Instant>,
     stopped_since: Option<Instant>,
@@ -34,17 +34,17 @@ impl Patience {
         }
     }
 
-    /// Waits no longer than a process takes that has failed.
+    /// Limits the wait to the time that a failed process may take.
     pub(crate) fn hurry(&mut self) {
         let soon = Instant::now() + FAILED;
         self.deadline = Some(self.deadline.map_or(soon, |deadline| deadline.min(soon)));
     }
 
-    /// Waits until the process has something to say.
+    /// Waits until the process has sent something.
     ///
     /// # Errors
     /// [`RuntimeError::Late`] after the deadline, [`RuntimeError::Stopped`] for a process that has been stopped for
-    /// seconds, [`RuntimeError::Interrupted`] where the caller is to end.
+    /// seconds, [`RuntimeError::Interrupted`] if a signal asks the caller to end.
     pub(crate) fn wait(&mut self, child: &Child) -> Result<(), RuntimeError> {
         loop {
             let left = self
@@ -80,7 +80,7 @@ impl Patience {
     }
 }
 
-/// Whether a process is stopped, by a signal or by whoever traces it.
+/// True if a process is stopped, by a signal or by a tracer.
 fn is_stopped(pid: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     // The second field is a name in parentheses that may contain anything.

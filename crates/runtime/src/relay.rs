@@ -6,18 +6,18 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::FileType;
 use rustix::io::Errno;
 
-/// Bytes that are read at once: those of somebody who types, or prints a few lines.
+/// Bytes of one read at first: enough for typed input and for a few lines of output.
 const NARROW: usize = 16 * 1024;
 
-/// Bytes that are read at once from somebody who has filled the narrow room, and that the pipe holds then: what the kernel
-/// allows everybody. The less often writer and reader wait for one another, the less it matters how busy the machine is.
+/// Bytes of one read after a full narrow one, and of the pipe from then on: the limit for unprivileged users. With
+/// fewer waits between writer and reader, a busy machine slows them down less.
 const WIDE: usize = 1024 * 1024;
 
 #[derive(Debug)]
 pub(crate) enum End {
-    /// One of the caller's standard descriptors.
+    /// Standard descriptor of the caller.
     Borrowed(i32),
-    /// A pipe's or terminal's other end.
+    /// Other end of a pipe or terminal.
     Owned(OwnedFd),
 }
 
@@ -31,8 +31,8 @@ impl End {
         }
     }
 
-    /// The failure of one of the caller's descriptors, where somebody is there to be told: nobody is where a terminal has
-    /// hung up.
+    /// Returns the failure of a descriptor of the caller, unless a terminal has hung up, where no user would see a
+    /// report.
     fn failed(&self, errno: Errno) -> Option<BrokenStream> {
         let Self::Borrowed(number) = *self else {
             return None;
@@ -43,20 +43,21 @@ impl End {
     }
 }
 
-/// One direction. An end that is gone is `None`; the copy is over when both are.
+/// Copy in one direction. An end that is gone is `None`; the copy is over when both are.
 ///
-/// read(2) and write(2) carry the bytes, not splice(2), which writes at the place of an open file without the lock that
-/// others take who share that place, as in `(tote run A & tote run B) > file`, and which refuses files that are appended to.
+/// It uses read(2) and write(2), not splice(2): that writes at the position of an open file without the lock by which
+/// other processes share that position, as in `(tote run A & tote run B) > file`, and it refuses files opened for
+/// appending.
 #[derive(Debug)]
 pub(crate) struct Copy {
     from: Option<End>,
     to: Option<End>,
     pending: Vec<u8>,
-    /// How many of the pending bytes have gone already.
+    /// Number of pending bytes that are written already.
     gone: usize,
     is_wide: bool,
     broken: Option<BrokenStream>,
-    /// The keys by which whoever types leaves.
+    /// Keys by which the user at the terminal leaves.
     keys: Option<DetachKeys>,
     left: bool,
 }
@@ -79,27 +80,27 @@ impl Copy {
         Self { keys, ..self }
     }
 
-    /// Whether the keys were typed and all that came before them has gone on.
+    /// True if the keys were typed and all input before them has been passed on.
     pub(crate) fn left(&self) -> bool {
         self.left && self.is_empty()
     }
 
-    /// Forgets that the keys were typed: the caller stays all the same.
+    /// Forgets that the keys were typed: the caller stays.
     pub(crate) fn stay(&mut self) {
         self.left = false;
     }
 
-    /// The caller's end, where it has failed.
+    /// Returns the failure of the caller's end.
     pub(crate) fn broken(&self) -> Option<BrokenStream> {
         self.broken
     }
 
-    /// Whether nothing is on the way.
+    /// True if no bytes are pending.
     pub(crate) fn is_empty(&self) -> bool {
         self.gone == self.pending.len()
     }
 
-    /// What to wait for: input while there is room, room while there is output.
+    /// Returns what to wait for: input while the buffer is empty, room while it is not.
     pub(crate) fn poll_fd(&self) -> Option<PollFd<'_>> {
         let (end, flags) = if self.is_empty() {
             (&self.from, PollFlags::IN)
@@ -109,7 +110,7 @@ impl Copy {
         end.as_ref().map(|end| PollFd::from_borrowed_fd(end.fd(), flags))
     }
 
-    /// Goes on after poll(2) said that it can.
+    /// Continues after poll(2) has reported that it can.
     pub(crate) fn advance(&mut self) {
         if self.is_empty() {
             self.fill();
@@ -117,7 +118,7 @@ impl Copy {
         self.flush();
     }
 
-    /// Copies what came from the container before this call; a process that it left behind may go on writing.
+    /// Copies what the container wrote before this call; a process that it left behind may go on writing.
     pub(crate) fn drain(&mut self) {
         let mut rest = WIDE;
         while let Some(End::Borrowed(_)) = self.to {
@@ -133,14 +134,14 @@ impl Copy {
         }
     }
 
-    /// Waits until the caller's end takes more; whether it ever will.
+    /// Waits until the caller's end takes more; `false` if it never will.
     fn wait_for_room(&self) -> bool {
         let Some(to) = &self.to else { return false };
         let mut fds = [PollFd::from_borrowed_fd(to.fd(), PollFlags::OUT)];
         matches!(poll(&mut fds, None), Ok(_) | Err(Errno::INTR))
     }
 
-    /// Reads once; whether anything came.
+    /// Reads once; true if anything came.
     fn fill(&mut self) -> bool {
         let Some(from) = &self.from else { return false };
         let room = if self.is_wide { WIDE } else { NARROW };
@@ -161,7 +162,7 @@ impl Copy {
                 true
             }
             ended => {
-                // Its end, or EIO of a terminal that nobody has open.
+                // This is the end, or EIO of a terminal that no process has open.
                 if let Err(errno) = ended {
                     self.broken = from.failed(errno).or_else(|| self.lost(errno));
                 }
@@ -172,11 +173,11 @@ impl Copy {
         }
     }
 
-    /// The failure to read the container's output, which the caller therefore does not get.
+    /// Returns the failure to read the container's output, which the caller therefore does not get.
     fn lost(&self, errno: Errno) -> Option<BrokenStream> {
         match (&self.from, &self.to) {
             (Some(End::Owned(pipe)), Some(End::Borrowed(number))) => {
-                // A terminal says EIO when nobody has it open any more.
+                // A terminal returns EIO when no process has it open any more.
                 let is_terminal = rustix::fs::fstat(pipe)
                     .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice);
                 let number = *number;
@@ -186,7 +187,7 @@ impl Copy {
         }
     }
 
-    /// Makes room for somebody who writes much.
+    /// Enlarges buffer and pipe for a process that writes much.
     fn widen(&mut self) {
         self.is_wide = true;
         for end in [&self.from, &self.to].into_iter().flatten() {
@@ -197,12 +198,12 @@ impl Copy {
         }
     }
 
-    /// Writes once; whether anything went.
+    /// Writes once; true if anything was written.
     fn flush(&mut self) -> bool {
         let wrote = match &self.to {
             _ if self.is_empty() => false,
             None => {
-                self.gone = self.pending.len(); // nobody wants it any more
+                self.gone = self.pending.len(); // the reader has gone
                 false
             }
             Some(to) => match rustix::io::write(to.fd(), &self.pending[self.gone..]) {
@@ -273,7 +274,7 @@ mod tests {
     #[test]
     fn output_that_cannot_be_read_is_not_its_end() {
         let (_input, feed) = pipe();
-        // read(2) fails on the end that is written to.
+        // read(2) fails on the writing end.
         let mut copy = Copy::new(End::Owned(feed), End::Borrowed(1));
         copy.advance();
         let broken = copy.broken().map(|broken| (broken.number, broken.errno));

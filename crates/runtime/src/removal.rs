@@ -1,4 +1,4 @@
-//! Removing what a container has written under ids that only its user namespace has.
+//! Removal of files that a container has written under ids that only its user namespace has.
 
 use crate::{Maps, RuntimeError};
 use rustix::fd::AsFd as _;
@@ -8,11 +8,11 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use tote_sys::{Ancestry, Birth, Child, Errno, Event, IdMaps, Op, Parcel, birth};
 
-/// Removes a tree as root of a new user namespace with these maps, or with this user as the one that there is.
+/// Removes a tree as root of a new user namespace with these maps; without maps, the caller is the only mapped user.
 ///
 /// # Errors
-/// [`RuntimeError::Clone`], [`RuntimeError::Map`], and [`RuntimeError::RemoveTree`]; what is left of the tree is where it
-/// was.
+/// [`RuntimeError::Clone`], [`RuntimeError::Map`], and [`RuntimeError::RemoveTree`]; the rest of the tree stays in
+/// its place.
 pub fn remove_tree(path: &Path, maps: Option<&Maps>) -> Result<(), RuntimeError> {
     let failed = |source| RuntimeError::RemoveTree {
         path: path.to_owned(),
@@ -52,7 +52,7 @@ fn watch(
     if let Some(maps) = maps {
         let written = maps.write(child.pid);
         if written.is_err() {
-            // It would wait for the gate for ever.
+            // Otherwise it would wait for the gate for ever.
             tote_sys::best_effort(rustix::process::pidfd_send_signal(
                 &child.pidfd,
                 rustix::process::Signal::KILL,

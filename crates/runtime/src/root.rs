@@ -1,19 +1,19 @@
-//! The root of a process that is somebody else's.
+//! Root directory of another process.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use tote_sys::Errno;
 
-/// Opens the root directory of the process with that number and that pidfd. A number alone may be another process's by the
-/// time it is looked up, and that one's root may be the host's.
+/// Opens the root directory of the process with this pid and this pidfd. The pid alone may belong to another process
+/// by the time of the look-up, and that process's root may be the host's.
 ///
 /// # Errors
-/// open(2)'s on `/proc/PID/root`; `ESRCH` where the process has ended.
+/// open(2)'s on `/proc/PID/root`; `ESRCH` if the process has ended.
 pub fn root_of(pid: u32, pidfd: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let root = rustix::fs::open(format!("/proc/{pid}/root"), flags, Mode::empty())?;
-    // Asked afterwards: as long as the process has not been reaped, the number was its own.
+    // The check comes afterwards: as long as the process has not been reaped, the pid was its own.
     let now = Timespec {
         tv_sec: 0,
         tv_nsec: 0,
@@ -45,7 +45,7 @@ mod tests {
         assert!(root_of(child.id(), pidfd.as_fd()).is_ok());
         drop(child.stdin.take());
         child.wait().unwrap();
-        // The number of another process that lives, as if it had been given out again.
+        // The pid of another living process stands for one that was given out again.
         let again = root_of(std::process::id(), pidfd.as_fd());
         assert_eq!(again.map(drop), Err(Errno::SRCH));
     }

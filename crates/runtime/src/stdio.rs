@@ -1,9 +1,9 @@
-//! How the container's standard descriptors are made.
+//! Standard descriptors of the container.
 //!
-//! The container gets the caller's pipes as they are. Anything else it never gets: with a descriptor of the caller's
-//! terminal it could read what is typed there for others, with one of a file, a device or a FIFO that has a name it could
-//! read what is in it, cut it short and change its mode, whatever the descriptor was opened for, and a socket belongs to
-//! the network namespace that it was made in, where it can be connected anew. So a pipe stands between.
+//! The container gets the caller's pipes unchanged. It never gets any other kind of descriptor: with the caller's
+//! terminal it could read input typed for other programs; with a named file, device or FIFO it could read the
+//! contents, truncate them and change the mode, whatever the descriptor was opened for; and a socket belongs to the
+//! network namespace that it was made in, where it can be connected anew. So a pipe stands between.
 
 use crate::DetachKeys;
 use crate::relay::{Copy, End};
@@ -13,24 +13,24 @@ use rustix::io::Errno;
 use rustix::pipe::PipeFlags;
 use tote_sys::Op;
 
-/// What is known of the standard descriptors before they are made.
+/// Requested kind of standard descriptors, known before they are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StdioMode {
-    /// Whether standard input is passed on (`--interactive`).
+    /// True if standard input is passed on (`--interactive`).
     pub interactive: bool,
-    /// Whether a pseudo-terminal takes the place of all three (`--tty`).
+    /// True if a pseudo-terminal takes the place of all three (`--tty`).
     pub terminal: bool,
-    /// Whether files and devices pass as they are, as callers of an OCI runtime expect it.
+    /// True if files and devices are passed unchanged, as callers of an OCI runtime expect.
     pub passes_files: bool,
 }
 
-/// The caller's ends of what stands between it and the container.
+/// Caller's ends of the pipes and terminals between it and the container.
 #[derive(Debug, Default)]
 pub struct Stdio {
     pub(crate) copies: Vec<Copy>,
 }
 
-/// A standard stream of the caller's that failed, so that the container's output or input is not whole.
+/// Standard stream of the caller that failed, so that the container's output or input is not complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("cannot {} the container: {errno}", match .number {
     0 => "read standard input for",
@@ -38,25 +38,25 @@ pub struct Stdio {
     _ => "write the standard error of",
 })]
 pub struct BrokenStream {
-    /// The descriptor.
+    /// Number of the descriptor.
     pub number: i32,
-    /// read(2)'s or write(2)'s error.
+    /// Error of read(2) or write(2).
     pub errno: Errno,
 }
 
-/// What becomes of one of the caller's descriptors.
+/// Treatment of a descriptor of the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Route {
-    /// It is the container's as it is.
+    /// The container gets it unchanged.
     Pass,
     /// The container opens its own `/dev/null`.
     Null,
-    /// A pipe stands before it.
+    /// A pipe is put before it.
     Relay,
 }
 
 impl StdioMode {
-    /// One fstat(2); where the descriptor is a terminal or may be one, a second call.
+    /// Chooses the treatment with one fstat(2), and a second call if the descriptor is or may be a terminal.
     fn route(self, end: &End) -> Result<(Route, Stat), Errno> {
         let stat = rustix::fs::fstat(end.fd())?;
         let route = match FileType::from_raw_mode(stat.st_mode) {
@@ -76,7 +76,7 @@ impl StdioMode {
     }
 }
 
-/// Whether a FIFO is pipe(2)'s: one that has a name has an inode of the host's, whose mode and owner root of a container
+/// True if a FIFO comes from pipe(2): a named one has an inode of the host, whose mode and owner root of a container
 /// could change.
 fn is_pipe(end: &End) -> Result<bool, Errno> {
     /// `PIPEFS_MAGIC` of linux/magic.h.
@@ -85,7 +85,7 @@ fn is_pipe(end: &End) -> Result<bool, Errno> {
 }
 
 impl Stdio {
-    /// Decides for each descriptor; the steps that the new process needs for it are put before the last ones.
+    /// Decides for each descriptor; returns the operations for the new process, which belong before its last ones.
     ///
     /// # Errors
     /// fstat(2)'s and pipe2(2)'s.
@@ -117,7 +117,8 @@ impl Stdio {
                 (Route::Pass, _) => {}
                 (Route::Null, _) => ops.push(Op::NoOutput { number }),
                 (Route::Relay, stat) => {
-                    // Lines of both streams are in the order in which they were written only if they share a pipe.
+                    // Lines of both streams keep the order in which they were written only if the streams share a
+                    // pipe.
                     let fd = match (&before, ops.last()) {
                         (Some(other), Some(Op::Stdio { fd, .. })) if are_one(other, &stat) => {
                             rustix::io::fcntl_dupfd_cloexec(fd, 3)?
@@ -132,7 +133,7 @@ impl Stdio {
         Ok((stdio, ops))
     }
 
-    /// Puts a pipe before one of the caller's outputs, and gives the container's end of it.
+    /// Puts a pipe before an output of the caller; returns the container's end of it.
     fn relay_output(&mut self, to: End) -> Result<OwnedFd, Errno> {
         let (ours, theirs) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
         rustix::io::ioctl_fionbio(&ours, true)?;
@@ -140,7 +141,7 @@ impl Stdio {
         Ok(theirs)
     }
 
-    /// Puts the master of the container's console between it and the caller.
+    /// Puts the master of the container's console between the container and the caller.
     pub(crate) fn console(
         &mut self,
         master: &OwnedFd,
@@ -165,14 +166,14 @@ impl Stdio {
         self.copies.iter_mut().for_each(Copy::drain);
     }
 
-    /// The first of the caller's streams that failed.
+    /// Returns the first of the caller's streams that failed.
     pub(crate) fn broken(&self) -> Option<BrokenStream> {
         self.copies.iter().find_map(Copy::broken)
     }
 }
 
-/// Whether both outputs are one file, and are written at the same place of it: `> log 2> log` without `>>` has two places
-/// that overwrite each other, and stays as it is.
+/// True if both outputs are one file and are written at the same position: `> log 2> log` without `>>` has two
+/// positions that overwrite each other, and stays so.
 fn are_one(out: &Stat, err: &Stat) -> bool {
     if (out.st_dev, out.st_ino) != (err.st_dev, err.st_ino) {
         return false;

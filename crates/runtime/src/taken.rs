@@ -1,41 +1,42 @@
-//! Standing by a program in a sandbox that was parked: it is a child of the sandbox's keeper, who tells how it ends.
+//! Attendance of a program in a sandbox that was parked: it is a child of the sandbox's keeper, which reports how it
+//! ends.
 
-use crate::{Attendance, Outcome, RuntimeError, Step};
+use crate::step::{Step, StepKind};
+use crate::{Attendance, Outcome, RuntimeError};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::AsFd;
 use rustix::process::Signal;
 use std::time::{Duration, Instant};
 use tote_sys::{Errno, Event, Taking, best_effort};
 
-/// What became of the attempt to take a sandbox.
+/// Result of an attempt to take a sandbox.
 #[derive(Debug)]
 pub enum Attended {
-    /// Somebody else has it.
+    /// Another taker has it.
     Lost,
     /// The program could not be run.
     Failed(Step),
-    /// The program has ended, and so many of its processes were killed for want of memory.
+    /// The program has ended; the number is that of its processes which were killed for want of memory.
     Ended(Outcome, u64),
-    /// Its keeper was killed, and the sandbox with it.
+    /// The keeper was killed, and the sandbox with it.
     Orphaned,
 }
 
-/// A moment on the way to that.
+/// Stage on the way to that result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
-    /// The sandbox is this one's, and has what was brought.
+    /// The sandbox belongs to this taker, and has received the letter.
     Taken,
     /// The program runs.
     Began,
-    /// It has run for a moment, or has ended: what is done now takes no time from its start.
+    /// The program has run for a moment, or has ended: work done now takes no time from its start.
     Settled,
 }
 
-/// How long a program has the processors to itself at first.
+/// Time for which a program has the processors to itself at first.
 const MOMENT: Duration = Duration::from_millis(1);
 
-/// Stays with a sandbox to which a program was brought, until that has ended; its output up to there has then been
-/// passed on.
+/// Attends a sandbox to which a program was brought until the program has ended and its output has been passed on.
 ///
 /// # Errors
 /// poll(2)'s and recvmsg(2)'s.
@@ -72,13 +73,13 @@ struct Stay<'a> {
     attendance: &'a mut Attendance,
     taking: &'a Taking,
     deadline: Option<Instant>,
-    /// When [`Moment::Settled`] is, once the program runs.
+    /// Time of [`Moment::Settled`], once the program runs.
     settles: Option<Instant>,
     is_ours: bool,
-    /// Whether nobody has read all of what was brought.
+    /// True if the letter was not read completely.
     is_unread: bool,
     failure: Option<Step>,
-    /// Whether its time was over.
+    /// True if its time limit was reached.
     is_over: bool,
 }
 
@@ -108,7 +109,7 @@ impl Stay<'_> {
             .collect();
         drop((fds, copies));
         if signal {
-            // A keeper that is gone says so.
+            // A keeper that is gone says so on the connection.
             let taking = self.taking;
             let send = |signal: Signal| best_effort(taking.signal(signal.as_raw()));
             self.attendance.forward(&send)?;
@@ -150,6 +151,11 @@ impl Stay<'_> {
                 let program = (op == Event::PROGRAM).then(|| program.to_owned());
                 self.failure = Some(Step {
                     words: "take over the sandbox".to_owned(),
+                    kind: if op == Event::PROGRAM {
+                        StepKind::Execute
+                    } else {
+                        StepKind::Other
+                    },
                     mounting: None,
                     errno,
                     text,
@@ -180,7 +186,7 @@ impl Stay<'_> {
             }
             Event::Exec if self.is_ours => return Ok(Some(Attended::Orphaned)),
             Event::Exec => return Ok(Some(Attended::Lost)),
-            // Something that the container does without.
+            // A warning that the container has to do without something is ignored.
             _ => {}
         }
         Ok(None)

@@ -1,4 +1,4 @@
-//! The caller's terminal.
+//! Terminal of the caller.
 
 use crate::RuntimeError;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -7,17 +7,17 @@ use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetat
 use std::time::Duration;
 use tote_sys::best_effort;
 
-/// The caller's terminal in raw mode; back as it was when this is dropped.
+/// Raw mode of the caller's terminal; dropping this restores the former modes.
 #[derive(Debug)]
 pub struct RawMode {
     before: Termios,
 }
 
 impl RawMode {
-    /// Switches standard input's terminal.
+    /// Switches standard input's terminal to raw mode.
     ///
     /// # Errors
-    /// `ENOTTY` when it is none.
+    /// `ENOTTY` if standard input is not a terminal.
     pub fn enter() -> Result<Self, RuntimeError> {
         let failed = |attempt| move |source| RuntimeError::Terminal { attempt, source };
         let before = tcgetattr(rustix::stdio::stdin()).map_err(failed("read the terminal's modes"))?;
@@ -40,17 +40,17 @@ impl Drop for RawMode {
     }
 }
 
-/// Lets that time pass, or less when nobody reads standard output any more, or a signal comes.
+/// Waits for this time, or until standard output has no reader any more or a signal comes.
 pub fn wait_while_read(time: Duration) {
     let mut fds = [PollFd::from_borrowed_fd(
         rustix::stdio::stdout(),
         PollFlags::empty(),
     )];
-    // Whatever ends it early, the caller finds out.
+    // If poll(2) fails or ends early, the caller notices the reason itself.
     best_effort(poll(&mut fds, Timespec::try_from(time).ok().as_ref()));
 }
 
-/// Rows and columns of the caller's terminal, whichever of the standard descriptors is one.
+/// Returns rows and columns of the caller's terminal, whichever standard descriptor is one.
 #[must_use]
 pub fn size() -> Option<(u16, u16)> {
     [

@@ -1,8 +1,8 @@
-//! Where the time of a start went.
+//! Timings of a start.
 
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
-/// Marks on one clock, each with the name of what ended there.
+/// Marks on one clock, each named after the work that ended there.
 #[derive(Debug)]
 pub struct Timings {
     start: u64,
@@ -19,14 +19,14 @@ impl Timings {
         }
     }
 
-    /// When this process was executed: now, less the processor time that it has used since. Nothing has made it wait
-    /// before its `main`, so that is all the time there was.
+    /// Returns when this process was executed: the present time less the processor time used since. The process has
+    /// not waited before its `main`, so no other time has passed.
     #[must_use]
     pub fn process_start() -> u64 {
         Self::now().saturating_sub(nanoseconds(clock_gettime(ClockId::ProcessCPUTime)))
     }
 
-    /// Now, in nanoseconds of CLOCK_MONOTONIC.
+    /// Returns the present time in nanoseconds of CLOCK_MONOTONIC.
     #[must_use]
     pub fn now() -> u64 {
         nanoseconds(clock_gettime(ClockId::Monotonic))
@@ -37,15 +37,15 @@ impl Timings {
         self.mark_at(what.to_owned(), Self::now());
     }
 
-    /// Notes that something ended then.
+    /// Notes that something ended at that time.
     pub fn mark_at(&mut self, what: String, at: u64) {
         self.marks.push((what, at));
     }
 
-    /// What took how many microseconds, in the order of time; and the total.
+    /// Returns how many microseconds each piece of work took, in the order of time; and the total.
     ///
-    /// The spans are from one mark to the next on one time line, so they add up to the total: steps of the parent that
-    /// ran beside steps of the child show only what they added.
+    /// The spans are from one mark to the next on one time line, so they add up to the total: work of the parent that
+    /// ran beside work of the child shows only the time that it added.
     #[must_use]
     pub fn spans(&self) -> (Vec<(&str, f64)>, f64) {
         let mut marks: Vec<_> = self.marks.iter().collect();

@@ -45,7 +45,7 @@ pub const ALL: [&str; 41] = [
     "CHECKPOINT_RESTORE",
 ];
 
-/// The number of `CAP_CHOWN` and its kin; upper case, as the spec writes them.
+/// Returns the number of `CAP_CHOWN` and its kin; names are upper case, as the spec writes them.
 #[must_use]
 pub fn by_name(name: &str) -> Option<u32> {
     let name = name.strip_prefix("CAP_")?;
@@ -54,13 +54,13 @@ pub fn by_name(name: &str) -> Option<u32> {
         .and_then(|number| u32::try_from(number).ok())
 }
 
-/// The bits of those names that are capabilities.
+/// Returns the bits of those names that are capabilities.
 pub(crate) fn mask(names: &[String]) -> u64 {
     let numbers = names.iter().filter_map(|name| by_name(name));
     numbers.fold(0, |mask, number| mask | 1 << number)
 }
 
-/// What lets a process raise its own limits, as a bit.
+/// Bit of CAP_SYS_RESOURCE, with which a process may raise its own limits.
 pub(crate) const SYS_RESOURCE: u64 = 1 << 24;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What the container sees of its cgroups.
+//! Cgroups as the container sees them.
 
 use crate::error::PlanError;
 use crate::option::Options;
@@ -8,7 +8,8 @@ use rustix::mount::MountAttrFlags;
 use tote_sys::{Attributes, CloneSource, Make, MountOp, Op, Quirk, Source};
 
 impl Builder<'_> {
-    /// The container's own cgroups: the one hierarchy of v2, or a directory with one of v1 for each controller.
+    /// Mounts the container's own cgroups: the single hierarchy of v2, or a directory with a v1 hierarchy for each
+    /// controller.
     pub(crate) fn cgroup_view(&mut self, inside: &str, options: &Options) -> Result<(), PlanError> {
         match self.request.facts.cgroup_view {
             CgroupView::None => {}
@@ -17,7 +18,7 @@ impl Builder<'_> {
                     fs: cstring("file system", "cgroup2")?,
                     parameters: vec![parameter("source", "cgroup")?],
                 };
-                // Without a cgroup namespace of its own, a user namespace may not have an instance of its own either.
+                // In a user namespace without a cgroup namespace of its own, mounting a new instance is forbidden.
                 let otherwise = Some(CloneSource {
                     path: cstring("file system", "/sys/fs/cgroup")?,
                     recursive: false,

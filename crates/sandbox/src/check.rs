@@ -1,6 +1,6 @@
-//! Whether a spec makes sense in itself: small checks, of which the first that fails is the error.
+//! Checks whether a spec is consistent in itself; the first check that fails is the error.
 //!
-//! None of them looks at the host. Where runc has words for a failure these are the words, since callers look for them.
+//! The checks never look at the host. Error texts are runc's where runc has one, since callers look for its words.
 
 use crate::error::PlanError;
 use crate::namespaces::propagation;
@@ -8,19 +8,19 @@ use crate::option;
 use crate::{schedule, sysctl};
 use tote_spec::{Action, IdMapping, Linux, Mount, NamespaceType, Process, Seccomp, Spec, User};
 
-/// The longest name that a host or domain can have, in bytes: `__NEW_UTS_LEN` of linux/utsname.h.
+/// Longest host or domain name, in bytes: `__NEW_UTS_LEN` of linux/utsname.h.
 const LONGEST_NAME: usize = 64;
 
-/// The highest number of a user or a group, as runc has it.
+/// Highest number of a user or a group, as in runc.
 const HIGHEST_ID: u32 = i32::MAX as u32;
 
-/// The most lines that the kernel takes in a map of ids.
+/// Upper bound of the lines in an id map that the kernel accepts.
 const MOST_MAPPINGS: usize = 340;
 
 /// Checks a spec.
 ///
 /// # Errors
-/// The first contradiction, by the name of its property.
+/// Error for the first contradiction, which names the property.
 pub fn check(spec: &Spec) -> Result<(), PlanError> {
     root(spec)?;
     namespaces(spec)?;
@@ -88,7 +88,7 @@ fn namespaces(spec: &Spec) -> Result<(), PlanError> {
     Ok(())
 }
 
-/// Whether a namespace of that kind is joined: an empty path is as good as none.
+/// True if a namespace of that kind is joined: an empty path counts as a missing one.
 fn is_joined(spec: &Spec, kind: NamespaceType) -> bool {
     let namespace = spec.namespace(kind);
     namespace.is_some_and(|namespace| namespace.path.as_ref().is_some_and(|path| !path.is_empty()))
@@ -106,7 +106,7 @@ fn id_maps(spec: &Spec) -> Result<(), PlanError> {
         };
     }
     match (is_joined(spec, NamespaceType::User), given) {
-        // Whether both say the same, who opens the namespace can tell.
+        // Whether both are the same namespace can be checked by the code that opens it.
         (false, false) => {
             invalid("user namespaces enabled, but no namespace path to join nor mappings to apply specified")
         }
@@ -220,7 +220,8 @@ fn process(spec: &Spec, process: &Process) -> Result<(), PlanError> {
 
 /// Checks the numbers of a process's user and groups.
 ///
-/// setresuid(2) and setresgid(2) take the highest number of 32 bits for "leave it": who asked for that user would be root.
+/// setresuid(2) and setresgid(2) take the highest 32-bit number as "no change": a process that asked for that user
+/// would stay root.
 pub(crate) fn ids(user: &User) -> Result<(), PlanError> {
     let mut all = [user.uid, user.gid]
         .into_iter()
@@ -301,7 +302,7 @@ fn devices(linux: &Linux) -> Result<(), PlanError> {
         if !device.path.starts_with('/') {
             return invalid(format!("device {:?} is not an absolute path", device.path));
         }
-        // As makedev(3) has it: 12 bits and 20.
+        // Bounds are those of makedev(3): 12 bits and 20.
         let numbers = (0..=0xfff).contains(&device.major) && (0..=0xf_ffff).contains(&device.minor);
         if !numbers {
             return invalid(format!(
@@ -323,7 +324,7 @@ fn net_devices(spec: &Spec, linux: &Linux) -> Result<(), PlanError> {
     if !has(spec, NamespaceType::Network) {
         return invalid("unable to move network devices without a NET namespace");
     }
-    // As dev_valid_name() of the kernel.
+    // Rules are those of the kernel's dev_valid_name().
     let is_name = |name: &str| {
         (1..16).contains(&name.len()) && !matches!(name, "." | "..") && !name.contains(['/', ':', ' '])
     };
@@ -352,7 +353,8 @@ fn listener(seccomp: &Seccomp) -> Result<(), PlanError> {
     if names.peek().is_none() {
         return Ok(());
     }
-    // By the last of them the descriptor is sent whose reader would have to answer; the first is runc's, for the same.
+    // `sendmsg` is the call that sends the listener, so the reader could not answer it yet; runc refuses `write` for
+    // the same reason.
     if let Some(name) = names.find(|name| matches!(name.as_str(), "write" | "sendmsg")) {
         return invalid(format!("SCMP_ACT_NOTIFY cannot be used for the {name} syscall"));
     }

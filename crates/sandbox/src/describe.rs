@@ -1,11 +1,11 @@
-//! Operations in words: what `--plan` prints, what `--timings` is labelled with, and how a failure begins.
+//! Operations in words: lines of `--plan`, labels of `--timings`, and beginnings of failures.
 
 use crate::plan::{flag_name, flag_names};
 use std::ffi::CStr;
 use std::fmt::{self, Display};
 use tote_sys::{Attributes, DeviceNode, Exec, Make, MountOp, Op, Privilege, Quirk, Source, Target, Value};
 
-/// An operation as one line that begins with a verb.
+/// Describes an operation in one line that begins with a verb.
 pub fn describe(op: &Op) -> impl Display + '_ {
     Words(op)
 }
@@ -13,7 +13,7 @@ pub fn describe(op: &Op) -> impl Display + '_ {
 struct Words<'a>(&'a Op);
 
 fn text(text: &CStr) -> impl Display + '_ {
-    // Control characters of an image's making must not reach a terminal.
+    // Control characters in an image's paths must not reach a terminal.
     let shown: String = text
         .to_string_lossy()
         .chars()
@@ -115,7 +115,7 @@ fn tree(f: &mut fmt::Formatter<'_>, op: &Op) -> fmt::Result {
     match op {
         Op::CopyTree(tree) => write!(f, "copy {} to {}", text(&tree.from), text(&tree.to)),
         Op::RemoveTree(path) => write!(f, "remove {}", text(path)),
-        _ => Ok(()), // the caller has the rest
+        _ => Ok(()), // `fmt` formats the rest
     }
 }
 
@@ -170,7 +170,7 @@ fn namespace(f: &mut fmt::Formatter<'_>, op: &Op) -> fmt::Result {
         }
         Op::SetIds { uid, gid } => write!(f, "become user {uid} and group {gid} of the user namespace"),
         Op::Unmount(path) => write!(f, "unmount the host's {}", text(path)),
-        _ => Ok(()), // the caller has the rest
+        _ => Ok(()), // `fmt` formats the rest
     }
 }
 
@@ -197,7 +197,7 @@ fn process(f: &mut fmt::Formatter<'_>, op: &Op) -> fmt::Result {
         Op::Affinity(mask) if mask.is_empty() => write!(f, "run on every processor"),
         Op::Affinity(mask) => write!(f, "run on processors {mask:x?}"),
         Op::Keyring { name, .. } => write!(f, "join the session keyring {}", text(name)),
-        _ => Ok(()), // the caller has the rest
+        _ => Ok(()), // `fmt` formats the rest
     }
 }
 
@@ -264,7 +264,8 @@ fn mount(f: &mut fmt::Formatter<'_>, op: &MountOp) -> fmt::Result {
     }
 }
 
-/// For a step that mounts something of the spec's: what failed when it does, in runc's words, which callers look for.
+/// Returns runc's words for the failure of an operation that mounts something of the spec, since callers look for
+/// them.
 #[must_use]
 pub fn mounting(op: &Op) -> Option<String> {
     let (source, target) = match op {

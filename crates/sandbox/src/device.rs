@@ -1,4 +1,4 @@
-//! What is in `/dev`.
+//! Contents of `/dev`.
 
 use crate::error::PlanError;
 use crate::path::clean;
@@ -7,7 +7,7 @@ use rustix::mount::MountAttrFlags;
 use tote_spec::{DeviceType, IdMapping};
 use tote_sys::{Attributes, CloneSource, DeviceNode, Make, Op, Source};
 
-/// The devices that every container has: name, major, minor.
+/// Devices that every container has: name, major, minor.
 const DEFAULT: [(&str, u32, u32); 6] = [
     ("null", 1, 3),
     ("zero", 1, 5),
@@ -17,8 +17,8 @@ const DEFAULT: [(&str, u32, u32); 6] = [
     ("tty", 5, 0),
 ];
 
-/// The links that every container has. A terminal that an image keeps as a file would be the host's, so that one gives
-/// way.
+/// Links that every container has; the flag says whether an existing file is replaced. A `ptmx` that an image keeps
+/// as a file would open terminals of the host, so it is replaced.
 const LINKS: [(&str, &str, bool); 6] = [
     ("/proc/self/fd", "dev/fd", false),
     ("/proc/self/fd/0", "dev/stdin", false),
@@ -29,7 +29,8 @@ const LINKS: [(&str, &str, bool); 6] = [
 ];
 
 impl<'a> Builder<'a> {
-    /// Nodes and links that every container has, once `/dev` is mounted. Those that the spec lists are made as it says.
+    /// Makes the nodes and links that every container has, once `/dev` is mounted. Nodes that the spec lists are left
+    /// out: the spec says how to make them.
     pub(crate) fn default_devices(&mut self) -> Result<(), PlanError> {
         let listed = self.listed();
         for (name, major, minor) in DEFAULT {
@@ -60,14 +61,14 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// The nodes that the spec lists, once everything is mounted: they may be anywhere.
+    /// Makes the nodes that the spec lists, once everything is mounted: they may be anywhere.
     pub(crate) fn listed_devices(&mut self) -> Result<(), PlanError> {
         for device in self.listed() {
             let inside = clean(&device.path);
             if inside == "/dev/ptmx" {
-                continue; // the link above is it
+                continue; // the default link has this path
             }
-            // No user namespace may make device nodes.
+            // The kernel forbids device nodes in user namespaces.
             if self.in_user_namespace() && device.kind != DeviceType::Fifo {
                 if self.parent_acts() {
                     self.handed(device, &inside)?;
@@ -90,8 +91,8 @@ impl<'a> Builder<'a> {
         self.request.facts.device_nodes != DeviceNodes::Ruled
     }
 
-    /// Binds a node of the host's, whose inode is the host's to change: through a read-only mount a device is written to all
-    /// the same.
+    /// Binds a node of the host. The mount is read-only, so that the container cannot change the host's inode; a
+    /// device can be written to all the same.
     fn bound(&mut self, path: &str) -> Result<(), PlanError> {
         let source = Source::Clone(CloneSource {
             path: cstring("linux.devices.path", path)?,
@@ -153,8 +154,8 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// The host's number of an id of the container's. Where the spec has no map for the id, the host's root owns the node, as it
-/// owns those that are bound.
+/// Returns the host's id for an id of the container. If the spec does not map the id, the host's root owns the node,
+/// as it owns bound nodes.
 fn outside(maps: &[IdMapping], id: u32) -> u32 {
     let found = maps.iter().find_map(|map| {
         let offset = id.checked_sub(map.container_id)?;

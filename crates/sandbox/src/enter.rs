@@ -1,4 +1,4 @@
-//! A process that joins a container: no root is made, only the last part of a birth.
+//! A process that joins a container: it makes no root, and performs only the last part of a birth.
 
 use crate::capability;
 use crate::error::PlanError;
@@ -13,33 +13,33 @@ use tote_sys::{JoinProcess, Op};
 /// A process about to join a container.
 #[derive(Debug)]
 pub struct Newcomer<'a> {
-    /// The process, the namespaces' maps and the filter of it matter.
+    /// Spec of which the process, the maps of the namespaces and the filter are used.
     pub spec: &'a Spec,
-    /// The pidfd of a process of the container.
+    /// Pidfd of a process of the container.
     pub pidfd: OwnedFd,
-    /// What is joined, `CLONE_NEW…` bits.
+    /// Namespaces to join, as `CLONE_NEW…` bits.
     pub namespaces: u32,
-    /// The container's root, where its mount namespace has another.
+    /// Root of the container, if its mount namespace has another one.
     pub root: Option<OwnedFd>,
-    /// The capabilities that the default filter is chosen by, where it is wanted instead of the spec's: the container's,
-    /// whatever those of this process.
+    /// Capabilities by which the default filter is chosen, if that is used instead of the spec's: the container's,
+    /// whatever this process has.
     pub default_filter: Option<&'a [String]>,
-    /// What standard input is.
+    /// Source of standard input.
     pub stdin: Stdin,
-    /// Descriptors above 2 that the program keeps.
+    /// Number of descriptors above 2 that the program keeps.
     pub preserve_fds: u32,
-    /// The name of the container's session keyring; without one it has the caller's.
+    /// Name of the container's session keyring; `None` keeps the caller's keyring.
     pub keyring: Option<&'a str>,
-    /// Whether it may run on every processor, whatever the caller was kept to.
+    /// True if it may run on every processor, whatever the caller was restricted to.
     pub all_processors: bool,
-    /// What must be known of the host.
+    /// Facts about the host.
     pub facts: Facts<'a>,
 }
 
 /// Plans a process in the namespaces of another.
 ///
 /// # Errors
-/// [`PlanError`] names the property that cannot be done.
+/// [`PlanError`] names the property that is impossible.
 pub fn enter(newcomer: Newcomer<'_>) -> Result<Plan, PlanError> {
     let Newcomer {
         pidfd,
@@ -102,7 +102,7 @@ pub fn enter(newcomer: Newcomer<'_>) -> Result<Plan, PlanError> {
     builder.process()?;
     for op in &mut builder.ops {
         if let Op::Keyring { permissions, .. } = op {
-            // Who joins a keyring that exists is not its owner, and has nothing to change about it.
+            // A process that joins an existing keyring is not its owner and must not change its permissions.
             *permissions = 0;
         }
     }

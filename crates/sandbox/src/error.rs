@@ -1,25 +1,25 @@
-/// Why a spec cannot become a plan.
+/// Reason why a spec cannot become a plan.
 #[derive(Debug, thiserror::Error)]
 pub enum PlanError {
-    /// A property that is needed is not there.
+    /// A required property is missing.
     #[error("config.json: {0} is missing")]
     Missing(&'static str),
     /// A text with a NUL byte, which no system call takes.
     #[error("{what} {text:?} contains a NUL byte")]
     Nul {
-        /// Which text.
+        /// Kind of text.
         what: &'static str,
-        /// It.
+        /// Text itself.
         text: String,
     },
-    /// A property whose value means nothing.
+    /// A property with a meaningless value.
     #[error("{property} {value:?} is not {expected}")]
     Value {
-        /// Which property.
+        /// Name of the property.
         property: &'static str,
         /// Its value.
         value: String,
-        /// What would be.
+        /// Description of valid values.
         expected: &'static str,
     },
     /// A user or group that the user namespace does not have.
@@ -27,17 +27,17 @@ pub enum PlanError {
     Unmapped {
         /// `user` or `group`.
         kind: &'static str,
-        /// Its number inside.
+        /// Number inside.
         id: u32,
     },
     /// The filter does not compile.
-    #[error("linux.seccomp")]
+    #[error("cannot apply linux.seccomp")]
     Seccomp(#[source] tote_seccomp::Error),
-    /// Properties that contradict the specification or each other. The words are runc's where it has some: callers look
-    /// for them.
+    /// Properties that contradict the specification or each other. The words are runc's where runc has some: callers
+    /// look for them.
     #[error("{0}")]
     Invalid(String),
-    /// Something that this version does not do yet.
+    /// A feature that this version does not have yet.
     #[error("{0} is not supported by this version")]
     Unsupported(String),
 }

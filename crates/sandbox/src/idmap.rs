@@ -1,4 +1,4 @@
-//! Id-mapped mounts: which maps one has.
+//! Id-mapped mounts: the maps of each.
 
 use crate::error::PlanError;
 use crate::plan::{Builder, Idmap};
@@ -7,7 +7,8 @@ use tote_spec::{IdMapping, Mount, NamespaceType};
 use tote_sys::best_effort;
 
 impl Builder<'_> {
-    /// The maps of a bind, and whether they go for the mounts below as well. `option`: what `idmap` or `ridmap` said.
+    /// Returns the maps of a bind, and whether they apply to the mounts below as well. `option` is the value of
+    /// `idmap` or `ridmap`.
     pub(crate) fn idmap(
         &self,
         mount: &Mount,
@@ -27,7 +28,7 @@ impl Builder<'_> {
         let idmap = match (user.and_then(|user| user.path.as_ref()), linux) {
             _ if own => maps(&mount.uid_mappings, &mount.gid_mappings),
             (Some(path), _) => Idmap::Namespace(path.clone()),
-            // Without mappings of its own, and without a user namespace, `check` has refused it.
+            // `check` has refused a mount without mappings of its own outside a user namespace.
             (None, linux) => linux.map_or_else(
                 || maps(&[], &[]),
                 |linux| maps(&linux.uid_mappings, &linux.gid_mappings),

@@ -2,13 +2,13 @@
 //! list of prepared operations that `runtime` gives to a new process.
 //!
 //! Invariants:
-//! - Planning is pure. It makes no system call and reads no file; what it must know of the host is in [`Facts`]. The
-//!   same input gives the same text, and that text is the oracle of the tests.
+//! - Planning is pure. It makes no system call and reads no file; [`Facts`] carries the necessary knowledge of the
+//!   host. The same input gives the same text, and that text is the oracle of the tests.
 //! - Everything that the new process will touch is allocated here, before it exists.
-//! - What the host forbids but the container can live without becomes a warning; what cannot be done is an error that
-//!   names the property of the spec.
+//! - A feature that the host forbids and the container can live without becomes a warning; an impossible one is an
+//!   error that names the property of the spec.
 //!
-//! It knows neither images nor networks, and decides no default of docker's: those are in the spec already.
+//! The crate knows neither images nor networks, and does not apply docker's defaults: those are in the spec already.
 
 mod capability;
 mod cgroups;

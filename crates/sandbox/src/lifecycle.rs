@@ -1,30 +1,30 @@
-//! What an OCI runtime adds to a birth: a note of the process, hooks, and the wait for `start`.
+//! Additions of an OCI runtime to a birth: a record of the process, hooks, and the wait for `start`.
 
 use crate::plan::{Errand, Plan};
 use rustix::fd::OwnedFd;
 use tote_sys::{AwaitStart, Hook, Op, Park, Privilege};
 
-/// The points of a container's life at which others come in.
+/// Points of a container's life at which hooks and commands take part.
 #[derive(Debug, Default)]
 pub struct Lifecycle {
-    /// Whether there are hooks that the parent runs before the root is entered.
+    /// True if there are hooks that the parent runs before the root is entered.
     pub runtime_hooks: bool,
     /// Hooks that run in the container's namespaces, before the root is entered.
     pub create_container: Vec<Hook>,
-    /// Hooks that run inside, as the last thing before the program.
+    /// Hooks that run inside, immediately before the program.
     pub start_container: Vec<Hook>,
-    /// Where the process waits for its start ([`tote_sys::start_gate`]); `None`: it goes on.
+    /// Socket at which the process waits for its start ([`tote_sys::start_gate`]); `None` if it does not wait.
     pub gate: Option<OwnedFd>,
 }
 
 impl Plan {
     /// Puts these points into the list.
     ///
-    /// There always is a gate before the root is entered: a parent that dies before it has noted the process takes the
-    /// process along.
+    /// A gate before the root is entered is always there: if the parent dies before it has recorded the process, the
+    /// process ends too.
     pub fn live(&mut self, lifecycle: Lifecycle) {
         let mut switch = self.switch_position();
-        // The root becomes read-only last of all, and a hook may have something to write there before.
+        // The operation that makes the root read-only comes last, and a hook may have to write there before.
         let is_root = |op: &Op| matches!(op, Op::Remount { path, .. } if path.as_c_str() == c".");
         if self.ops[..switch].last().is_some_and(is_root) {
             switch -= 1;
@@ -49,7 +49,7 @@ impl Plan {
                 first_closed: self.first_closed(),
             };
             let place = self.last_of_its_maker();
-            // A hook that comes after the wait runs under no filter.
+            // A hook that comes after the wait must not run under the filter.
             let listening = match self.ops.get_mut(place) {
                 Some(Op::Privilege(later)) if lifecycle.start_container.is_empty() => {
                     crate::privilege::listening(later)
@@ -63,11 +63,11 @@ impl Plan {
         self.ops.splice(exec..exec, hooks(lifecycle.start_container));
     }
 
-    /// Lets the process wait for whoever brings its program (`listener` is [`tote_sys::start_gate`]'s). Until then it
-    /// lives no longer than its parent.
+    /// Makes the process wait for a taker that brings its program (`listener` comes from [`tote_sys::start_gate`]).
+    /// Until then it lives no longer than its parent.
     ///
-    /// What takes long and does not hinder it is done before; so is the filter, where that is `known` to allow what is
-    /// still to be done: to make a filter of 286 instructions takes the kernel 0.15 ms.
+    /// Slow operations that do not depend on the program are done before the wait. So is the filter if it is `known`
+    /// to allow the remaining ones: installing a filter of 286 instructions takes the kernel 0.15 ms.
     pub fn park(&mut self, listener: OwnedFd, known: bool) {
         let owner = self.ops.iter().find_map(|op| match op {
             Op::Privilege(how) => how.credentials.as_ref().map(|credentials| credentials.uid),
@@ -95,7 +95,7 @@ impl Plan {
         self.ops.splice(place..place, ops);
     }
 
-    /// The first descriptor that the program does not keep.
+    /// Returns the first descriptor that the program does not keep.
     fn first_closed(&self) -> u32 {
         let first = self.ops.iter().find_map(|op| match op {
             Op::CloseFrom(first) => Some(*first),
@@ -104,7 +104,8 @@ impl Plan {
         first.unwrap_or(3)
     }
 
-    /// The place before ids and filter change: what a container's program may not do, waiting must not need.
+    /// Returns the index before ids and filter change: the wait must not need calls that the container's program may
+    /// not make.
     fn last_of_its_maker(&self) -> usize {
         let last = self.ops.iter().rposition(|op| matches!(op, Op::Privilege(_)));
         last.unwrap_or(self.ops.len())
@@ -115,7 +116,8 @@ impl Plan {
     }
 }
 
-/// Takes the filter out of a step that changes ids and capabilities as well, with what it needs to be loaded.
+/// Takes the filter out of an operation that changes ids and capabilities as well, together with the flag needed to
+/// load it.
 pub(crate) fn filter_alone(later: &mut Privilege) -> Privilege {
     Privilege {
         credentials: None,

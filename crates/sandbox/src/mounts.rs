@@ -11,10 +11,10 @@ use std::path::Path;
 use tote_spec::{Mount, NamespaceType};
 use tote_sys::{CloneSource, Make, MountOp, Op, Parameter, Quirk, Source, Target, Unlocked, Value};
 
-/// Places where a link of the image must never be followed: everything else rests on them.
+/// Places where a link of the image must never be followed: all other mounts depend on them.
 const STRICT: [&str; 3] = ["/proc", "/sys", "/dev"];
 
-/// The files of procfs that something may be mounted on: they only tell of the machine (runc and crun allow the same).
+/// Files of procfs that may be mounted on: they only describe the machine (runc and crun allow the same ones).
 const OVER_PROC: [&str; 11] = [
     "/proc/cpuinfo",
     "/proc/diskstats",
@@ -29,8 +29,8 @@ const OVER_PROC: [&str; 11] = [
     "/proc/uptime",
 ];
 
-/// File systems of memory or of the kernel's, whose instances may be shared with others: each mount of one can be
-/// read-only, the instance as a whole stays as it is.
+/// File systems in memory or of the kernel, whose instances may be shared with others: a read-only option applies to
+/// the mount, and the instance as a whole stays as it is.
 const PSEUDO: [&str; 10] = [
     "bpf",
     "cgroup",
@@ -45,8 +45,8 @@ const PSEUDO: [&str; 10] = [
 ];
 
 impl Builder<'_> {
-    /// The spec's mounts, but for the one that is left [for later](Self::late_cgroup_view); `/dev` gets its usual nodes as
-    /// soon as it is there, the rest after all mounts.
+    /// Plans the spec's mounts, except one that is left [for later](Self::late_cgroup_view). `/dev` gets its usual
+    /// nodes as soon as it is mounted, other nodes come after all mounts.
     pub(crate) fn mounts(&mut self) -> Result<(), PlanError> {
         let spec = self.request.spec;
         let mut devices = true;
@@ -82,7 +82,7 @@ impl Builder<'_> {
                 self.file_system(mount, &inside, kind, options)?;
             }
             if inside == "/dev" {
-                // The host's own /dev has what it has.
+                // A bind-mounted /dev of the host keeps its own nodes.
                 if !is_bind && devices {
                     self.default_devices()?;
                 }
@@ -101,7 +101,8 @@ impl Builder<'_> {
         };
         let nodev = MountAttrFlags::MOUNT_ATTR_NODEV;
         if self.in_user_namespace() && options.attributes.clear.contains(nodev) {
-            // A user namespace can make no nodes, so one that is bound there may be one to open: if the host lets it.
+            // No nodes can be made in a user namespace, so a bound one may have to be opened there, if the host lets
+            // it.
             options.attributes.clear -= nodev;
             options.attributes.clear_unlocked |= nodev;
         } else if self.request.facts.device_nodes == DeviceNodes::Mounted {
@@ -109,7 +110,7 @@ impl Builder<'_> {
             options.attributes.clear_unlocked -= nodev;
         }
         if let Some((option, _)) = options.parameters.first() {
-            // As the kernel: they are the file system's, which is mounted already.
+            // The kernel ignores them as well: they belong to the file system, which is mounted already.
             let text = format!(
                 "mounts.options {option:?} means nothing to the bind mount {:?}",
                 mount.destination
@@ -151,8 +152,9 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// The copies of mounts that a user namespace gets with its mount namespace are tied together, and their options cannot be
-    /// changed. What its program could undo by mount(2) stays so.
+    /// Decides whether a bind may come from the caller's own mounts. The copies of mounts that a user namespace gets
+    /// with its mount namespace are locked together, and their options cannot be changed. They stay locked if the
+    /// program could undo the change by mount(2).
     fn unlocked(&self, options: &Options) -> Unlocked {
         let times = options.attributes.set | options.attributes.clear;
         let process = self.request.spec.process.as_ref();
@@ -182,7 +184,7 @@ impl Builder<'_> {
         }
         let other = match (inside, kind) {
             ("/dev/shm", "tmpfs") => self.joined.shm.take().map(|process| (process, Quirk::None)),
-            // Only a process in the PID namespace could make a new one.
+            // Only a process in the PID namespace could make a new procfs.
             ("/proc", "proc") => self.joined.proc.take().map(|process| (process, Quirk::OnlyProc)),
             _ => None,
         };
@@ -197,20 +199,21 @@ impl Builder<'_> {
             })));
             return Ok(());
         }
-        // Of devpts come the terminals, and nothing can be made in it. In a user namespace every file system is so anyway.
+        // The terminals are nodes of devpts, and the container can make no nodes there. In a user namespace every new
+        // file system is `nodev` anyway.
         let is_nodev = self.request.facts.device_nodes != DeviceNodes::Ruled;
         if is_nodev && kind != "devpts" && !self.in_user_namespace() {
             options.attributes.set |= MountAttrFlags::MOUNT_ATTR_NODEV;
         }
         let otherwise = self.otherwise(kind)?;
         if otherwise.is_some() {
-            // The host's mount has others below it, which a new one has not.
+            // The host's mount has others below it, which a new one does not have.
             options.attributes.set_below |= options.attributes.set;
         }
         let parameters = self.parameters(mount, kind, &options)?;
         let read_only = options.attributes.set.contains(MountAttrFlags::MOUNT_ATTR_RDONLY);
         if read_only && (kind == "tmpfs" || inside == "/dev") {
-            // Something may have to be made in it yet.
+            // Later operations may have to create something in it.
             options.attributes.set -= MountAttrFlags::MOUNT_ATTR_RDONLY;
             self.read_only_later.push(cstring("mounts.destination", inside)?);
         }
@@ -241,10 +244,10 @@ impl Builder<'_> {
                 continue;
             }
             parameters.push(match value {
-                // The group that terminals are given to, which a user namespace need not have.
+                // A user namespace need not have the group that owns terminals.
                 Some(value) if kind == "devpts" && key == "gid" && !self.has_group(value) => continue,
                 Some(value) => parameter(key, value)?,
-                None if key == "newinstance" => continue, // what every devpts is since Linux 4.7
+                None if key == "newinstance" => continue, // every devpts is one since Linux 4.7
                 None => flag(key)?,
             });
         }
@@ -275,7 +278,8 @@ impl Builder<'_> {
         Ok(parameters)
     }
 
-    /// Whether the container has a group of that number; unknown where its user namespace is somebody else's.
+    /// True if the container has a group of that number, or if its user namespace is another container's, whose
+    /// groups are unknown.
     fn has_group(&self, number: &str) -> bool {
         let maps = self.request.spec.linux.as_ref().map(|linux| &linux.gid_mappings);
         match (number.parse::<u32>(), maps) {
@@ -288,8 +292,8 @@ impl Builder<'_> {
         }
     }
 
-    /// The host's instance of a file system that shows a namespace: what there is to mount in a user namespace that does
-    /// not own that namespace.
+    /// Returns the host's instance of a file system that shows a namespace, for a user namespace that does not own
+    /// the namespace and so cannot mount a new instance.
     fn otherwise(&self, kind: &str) -> Result<Option<CloneSource>, PlanError> {
         let (path, namespace) = match kind {
             "proc" => ("/proc", NamespaceType::Pid),
@@ -318,8 +322,8 @@ impl Builder<'_> {
         })
     }
 
-    /// The spec's last mount, where it is that of the cgroups and nothing that comes after the mounts is about it: the
-    /// parent is still making them.
+    /// Returns the spec's last mount if it shows the cgroups and no path that is handled after the mounts is below
+    /// it: the parent is still making the cgroups.
     pub(crate) fn late_cgroup_view(&self) -> Option<&Mount> {
         let spec = self.request.spec;
         let mount = spec.mounts.last()?;
@@ -336,7 +340,7 @@ impl Builder<'_> {
         (shows_cgroups && is_new && apart.all(|apart| apart)).then_some(mount)
     }
 
-    /// Makes the mount that was left for later.
+    /// Plans the mount that was left for later.
     pub(crate) fn mount_cgroups(&mut self) -> Result<(), PlanError> {
         self.settle();
         let Some(mount) = self
@@ -375,8 +379,8 @@ impl Builder<'_> {
         }
     }
 
-    /// Waits for the parent's cgroup, and makes that the root of what is seen. Everything that shows it comes after this,
-    /// and as much as can be comes before: the parent is at work meanwhile.
+    /// Waits for the parent's cgroup, and makes that the root of the cgroups that the container sees. Operations that
+    /// show it come afterwards, and as many others as possible before: the parent is at work meanwhile.
     pub(crate) fn settle(&mut self) {
         self.settle_network();
         if std::mem::replace(&mut self.settled, true) {
@@ -390,11 +394,11 @@ impl Builder<'_> {
         }
     }
 
-    /// Whether the parent has so many cgroups to make that the process would wait for it, and had better make its network
+    /// True if the parent has many cgroups to make: the process would wait for it, and therefore makes its network
     /// namespace itself.
     fn parent_is_busy(&self) -> bool {
-        /// Making a group and entering it takes a tenth of the time that a network namespace takes, in another process
-        /// and all.
+        /// Number of cgroups that counts as many: making and entering one takes a tenth of the time that another
+        /// process takes to make a network namespace.
         const MANY: usize = 3;
         let facts = &self.request.facts;
         facts.waits_for_cgroup

@@ -1,8 +1,8 @@
-//! Which namespaces are made and joined, in what order, and what the new process is in them.
+//! Namespaces that are made and joined, their order, and the ids of the new process in them.
 //!
-//! The clone makes as many as it can. What belongs to the caller's user namespace must be joined before there is another
-//! one, so with a user namespace of any kind that is done before the clone, by a process in between; without one the new
-//! process joins for itself, which costs less.
+//! The clone makes as many as it can. Namespaces of the caller's user namespace must be joined before the process is
+//! in another one, so with any user namespace a process in between joins them before the clone; without one the new
+//! process joins them itself, which costs less.
 
 use crate::error::PlanError;
 use crate::plan::{Builder, Errand, IdMapping, Switch, clone_flag, cstring_path};
@@ -11,15 +11,16 @@ use std::fmt::Write as _;
 use tote_spec::{NamespaceType, Spec};
 use tote_sys::{CloneFlags, Namespace, Op, Propagation, best_effort};
 
-/// Namespaces that the clone does not make: the network's comes from the parent, which makes it while the new process is
-/// at work; the cgroup's must wait until the process is in its cgroup; the time's has clocks to be set.
+/// Namespaces that the clone does not make: the parent makes the network namespace while the new process is at work;
+/// the cgroup namespace must wait until the process is in its cgroup; and the clocks of a time namespace have to be
+/// set first.
 const LATER: [NamespaceType; 3] = [NamespaceType::Network, NamespaceType::Cgroup, NamespaceType::Time];
 
-/// Whether the container's network namespace can be made before the process is there: it is to belong to the caller's own
-/// user namespace. [`Facts::network_comes`](crate::Facts::network_comes) says that it is.
+/// True if the container's network namespace can be made before the process exists, because the caller's own user
+/// namespace is to own it. [`Facts::network_comes`](crate::Facts::network_comes) says that it is being made.
 #[must_use]
 pub fn network_may_come(spec: &Spec) -> bool {
-    // Some namespaces let nobody in who shares memory with another process.
+    // Some namespaces cannot be joined by a process that shares its memory with another one.
     let joins = spec
         .namespaces()
         .iter()
@@ -28,14 +29,14 @@ pub fn network_may_come(spec: &Spec) -> bool {
 }
 
 impl Builder<'_> {
-    /// The first steps; gives what the clone makes.
+    /// Plans the first operations; returns the flags of the clone.
     pub(crate) fn namespaces(
         &mut self,
         joins: Vec<(NamespaceType, OwnedFd)>,
     ) -> Result<CloneFlags, PlanError> {
         let mut flags = 0;
-        // The directory of its message queues belongs to whoever makes the namespace, and before there are maps, or in a
-        // namespace that is joined, that is nobody of the container's.
+        // The maker of an IPC namespace owns the directory of its message queues. Before there are maps, or in a
+        // joined user namespace, the clone would make it for an id that the container does not have.
         let ipc_late = self.is_new(NamespaceType::Ipc)
             && self.parent_acts()
             && !matches!(self.request.id_mapping, IdMapping::Own(_));
@@ -102,12 +103,12 @@ impl Builder<'_> {
         }
     }
 
-    /// Whether the parent has rights that the new process has not, being in another user namespace.
+    /// True if the parent has rights that the new process in its other user namespace lacks.
     pub(crate) fn parent_acts(&self) -> bool {
         self.request.facts.privileged && self.in_user_namespace()
     }
 
-    /// Lines for `timens_offsets`.
+    /// Formats lines for `timens_offsets`.
     fn clocks(&self) -> String {
         let offsets = self
             .request
@@ -122,7 +123,7 @@ impl Builder<'_> {
         })
     }
 
-    /// Root outside is nobody in a user namespace, and what nobody makes cannot be stored. Others are mapped.
+    /// Takes mapped ids. Root of the host has no id in a user namespace, and files cannot be stored without an owner.
     fn own_ids(&mut self) {
         if !self.parent_acts() || matches!(self.request.id_mapping, IdMapping::Own(_)) {
             return;
@@ -138,16 +139,17 @@ impl Builder<'_> {
         });
     }
 
-    /// The propagation that was asked for, and whether for the whole tree.
+    /// Returns the requested propagation, and whether it applies to the whole tree.
     fn root_propagation(&self) -> Option<(Propagation, bool)> {
         let linux = self.request.spec.linux.as_ref()?;
         propagation(linux.rootfs_propagation.as_deref()?)
     }
 
-    /// What the new mount namespace does with events of the host's: nothing, unless a mount is to see them.
+    /// Returns how the new mount namespace treats mount events of the host: it ignores them, unless a mount has to
+    /// see them.
     pub(crate) fn propagation(&self) -> Propagation {
         match self.root_propagation() {
-            // Binds are made of these mounts, which an unbindable one would not allow.
+            // Binds are made of these mounts, which unbindable mounts would not allow.
             Some((Propagation::Unbindable, _)) => return Propagation::Private,
             Some((propagation, _)) => return propagation,
             None => {}
@@ -164,7 +166,7 @@ impl Builder<'_> {
         }
     }
 
-    /// From the host's root to the container's.
+    /// Changes from the host's root to the container's.
     pub(crate) fn switch(&mut self) -> Result<(), PlanError> {
         if !self.is_new(NamespaceType::Mount) {
             self.push(Op::Chroot);
@@ -197,7 +199,7 @@ impl Builder<'_> {
     }
 }
 
-/// `shared`, `rslave` and so on; whether for the whole tree.
+/// Parses `shared`, `rslave` and so on; the flag says whether it applies to the whole tree.
 pub(crate) fn propagation(name: &str) -> Option<(Propagation, bool)> {
     let one = |name| {
         Some(match name {

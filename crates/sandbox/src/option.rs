@@ -4,24 +4,24 @@ use crate::parameter;
 use rustix::mount::MountAttrFlags as A;
 use tote_sys::{Attributes, Propagation};
 
-/// What the options of one mount come to.
+/// Meaning of all options of a mount.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
     /// Attributes of the mount.
     pub(crate) attributes: Attributes,
-    /// `bind` or `rbind` was among them.
+    /// True if `bind` or `rbind` was among them.
     pub(crate) bind: bool,
-    /// `rbind` was.
+    /// True if `rbind` was among them.
     pub(crate) recursive: bool,
-    /// What is mounted there already is changed.
+    /// True if an existing mount is changed.
     pub(crate) remount: bool,
-    /// What is there already is copied into it.
+    /// True if the existing contents of the place are copied into the mount.
     pub(crate) copy_up: bool,
-    /// Owners are shown by a map; `true`: those of the mounts below as well.
+    /// Set if owners are shown by a map; `true` if those of the mounts below are, too.
     pub(crate) idmap: Option<bool>,
-    /// Options of the file system as a whole that every one has; they mean nothing to a bind.
+    /// Options that every file system as a whole has; they mean nothing to a bind.
     pub(crate) general: Vec<&'static str>,
-    /// The rest, for the file system: keys, and values where there are any.
+    /// Remaining options, for the file system: keys, and values if given.
     pub(crate) parameters: Vec<(String, Option<String>)>,
     says_something: bool,
 }
@@ -30,18 +30,18 @@ pub(crate) struct Options {
 enum Meaning {
     Set(A),
     Clear(A),
-    /// One of mount(2)'s access time flags, which replace what was there as a whole. (0 is `relatime`.)
+    /// Flag of mount(2) for access times; such flags replace all existing ones. (0 is `relatime`.)
     Atime(A),
-    /// The absence of such a flag, which leaves what is there alone.
+    /// Absence of such a flag, which leaves the existing ones alone.
     NoAtime(A),
     Propagation(Propagation),
     Bind,
-    /// Of the file system as a whole.
+    /// Option of the file system as a whole.
     General,
     Remount,
     CopyUp,
     Idmap,
-    /// For nobody.
+    /// Option without any effect.
     Ignore,
 }
 
@@ -89,7 +89,7 @@ const TABLE: &[(&str, Meaning)] = {
     ]
 };
 
-/// Options that other engines understand and that change nothing here.
+/// Options that other engines understand and that have no effect here.
 const ELSEWHERE: &[&str] = &[
     "z",
     "Z",
@@ -102,7 +102,7 @@ const ELSEWHERE: &[&str] = &[
     "consistent",
 ];
 
-/// What a bind mount begins with is that of its source; what mount(8) would take off again, if anything is said at all.
+/// Flags that a bind mount inherits from its source and that mount(8) would clear if the mount has any option.
 const PLAIN: A = A::MOUNT_ATTR_RDONLY
     .union(A::MOUNT_ATTR_NOSUID)
     .union(A::MOUNT_ATTR_NODEV)
@@ -113,7 +113,7 @@ fn meaning(name: &str) -> Option<(&'static str, Meaning)> {
     TABLE.iter().find(|(known, _)| *known == name).copied()
 }
 
-/// Whether an option has a recursive form, with an `r` before.
+/// True if an option has a recursive form, with a prefix `r`.
 fn is_recursive(meaning: Meaning) -> bool {
     !matches!(
         meaning,
@@ -121,7 +121,7 @@ fn is_recursive(meaning: Meaning) -> bool {
     )
 }
 
-/// Sorts the options of a mount; what no table knows is the file system's.
+/// Sorts the options of a mount; unknown options are the file system's.
 pub(crate) fn parse(options: &[String]) -> Options {
     let mut result = Options {
         attributes: Attributes::NONE,
@@ -160,7 +160,7 @@ pub(crate) fn parse(options: &[String]) -> Options {
 }
 
 impl Options {
-    /// `atime` collects mount(2)'s access time flags; `None` while there is none.
+    /// Applies an option. `atime` collects mount(2)'s access time flags; `None` until the first one.
     fn apply(&mut self, name: &'static str, meaning: Meaning, atime: &mut Option<A>) {
         let attributes = &mut self.attributes;
         match meaning {
@@ -221,7 +221,7 @@ impl Options {
                 attributes.clear_below.insert(A::MOUNT_ATTR_NODIRATIME);
                 attributes.set_below.remove(A::MOUNT_ATTR_NODIRATIME);
             }
-            // The kernel wants the whole field cleared before a mode is set, even where the mode is 0 (relatime).
+            // The kernel wants the whole field cleared before a mode is set, even if the mode is 0 (relatime).
             Meaning::Atime(mode) => {
                 attributes.clear_below.insert(A::MOUNT_ATTR__ATIME);
                 attributes.set_below.remove(A::MOUNT_ATTR__ATIME);
@@ -260,7 +260,7 @@ impl Options {
                 attributes.clear |= A::MOUNT_ATTR_NODIRATIME;
             }
         }
-        // As runc, and other than mount(8): an option that takes something off is an option too.
+        // As in runc, unlike mount(8), an option that clears a flag counts as an option too.
         if self.bind && self.says_something {
             attributes.clear_unlocked = PLAIN - attributes.set - attributes.clear;
         }
@@ -331,7 +331,7 @@ mod tests {
 
     #[test]
     fn relatime_is_the_letter_r_only_where_it_must_be() {
-        // `relatime`, `ro` and `rw` begin with the letter of the recursive forms and are none.
+        // `relatime`, `ro` and `rw` begin with the letter of the recursive forms but are not recursive.
         assert_eq!(of(&["ro"]).attributes.set, A::MOUNT_ATTR_RDONLY);
         let atime = A::MOUNT_ATTR__ATIME | A::MOUNT_ATTR_NODIRATIME;
         assert_eq!(of(&["relatime"]).attributes.clear, atime);

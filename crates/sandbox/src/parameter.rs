@@ -6,8 +6,8 @@ use crate::root::parameter;
 use tote_rootfs::OverlayOptions;
 use tote_sys::{Parameter, Value};
 
-/// Takes an option apart at its commas, as the kernel does with the data of mount(2): not at those after a backslash,
-/// which a file system may want for itself, and not between quotes, as a security label has them.
+/// Splits an option at its commas, as the kernel does with the data of mount(2): not after a backslash, which a file
+/// system may want for itself, and not between quotes, which security labels contain.
 pub(crate) fn split(option: &str) -> Vec<&str> {
     let mut parts = Vec::new();
     let (mut start, mut quoted, mut escaped) = (0, false, false);
@@ -28,7 +28,7 @@ pub(crate) fn split(option: &str) -> Vec<&str> {
     parts
 }
 
-/// A security label without the quotes that keep its commas together.
+/// Removes the quotes that keep the commas of a security label together.
 pub(crate) fn unquoted<'v>(key: &str, value: &'v str) -> &'v str {
     let inside = || value.strip_prefix('"')?.strip_suffix('"');
     match key {
@@ -37,7 +37,8 @@ pub(crate) fn unquoted<'v>(key: &str, value: &'v str) -> &'v str {
     }
 }
 
-/// An option of overlayfs. Values that are too long for fsconfig(2) go layer by layer, or by descriptor.
+/// Converts an option of overlayfs. Values that are too long for fsconfig(2) are passed layer by layer, or by
+/// descriptor.
 pub(crate) fn overlay(key: &str, value: &str) -> Result<Vec<Parameter>, PlanError> {
     let path = |key: &str, value: &str| {
         Ok(Parameter {
@@ -58,7 +59,7 @@ pub(crate) fn overlay(key: &str, value: &str) -> Result<Vec<Parameter>, PlanErro
     }
 }
 
-/// The layers of `lowerdir`: those after a doubled colon have data only. Backslashes are gone.
+/// Returns the layers of `lowerdir`: layers after a doubled colon have data only. Backslashes are removed.
 fn layers(value: &str) -> Vec<(&'static str, String)> {
     let mut layers = vec![("lowerdir+", String::new())];
     let mut letters = value.chars().peekable();

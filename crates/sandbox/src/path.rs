@@ -5,9 +5,10 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-/// A path as it reads when `.`, `..` and doubled slashes are taken out of it, and from `/` where it was relative.
+/// Returns a path without `.`, `..` and doubled slashes; a relative one is taken from `/`.
 ///
-/// Links do not count: this is for comparing with paths that are known. The kernel resolves what is done.
+/// Links are not resolved: the result serves for comparisons with known paths. The kernel resolves the paths that are
+/// used.
 pub(crate) fn clean(path: &str) -> String {
     let mut parts: Vec<&str> = Vec::new();
     for part in path.split('/') {
@@ -22,7 +23,8 @@ pub(crate) fn clean(path: &str) -> String {
     format!("/{}", parts.join("/"))
 }
 
-/// Where a mount goes: inside, although some callers write the path on the host, with that of the root before it.
+/// Returns the place of a mount inside the container. Some callers write the path on the host, which begins with the
+/// root's.
 pub(crate) fn destination(path: &str, root: Option<&Path>) -> Result<String, PlanError> {
     let cleaned = clean(path);
     let below = root.and_then(|root| {
@@ -38,8 +40,8 @@ pub(crate) fn destination(path: &str, root: Option<&Path>) -> Result<String, Pla
     Ok(inside)
 }
 
-/// The mount points in a `mountinfo` text at which the host's procfs and sysfs can be seen whole, but for those below
-/// the container's root: what [`crate::Switch::Move`] hides.
+/// Returns the mount points in a `mountinfo` text at which the host's procfs and sysfs can be seen whole, except
+/// those below the container's root. [`crate::Switch::Move`] hides them.
 #[must_use]
 pub fn whole_proc_and_sys(mountinfo: &str, root: &Path) -> Vec<std::path::PathBuf> {
     let mut found = Vec::new();
@@ -59,7 +61,7 @@ pub fn whole_proc_and_sys(mountinfo: &str, root: &Path) -> Vec<std::path::PathBu
     found
 }
 
-/// The octal escapes of proc_pid_mountinfo(5).
+/// Decodes the octal escapes of proc_pid_mountinfo(5).
 fn unescape(text: &str) -> Vec<u8> {
     let mut result = Vec::with_capacity(text.len());
     let mut bytes = text.as_bytes();

@@ -1,4 +1,4 @@
-//! The plan and how it is put together.
+//! Plan of a container's birth, and how it is put together.
 
 use crate::error::PlanError;
 use crate::root::Root;
@@ -10,133 +10,136 @@ use tote_network::ContainerLink;
 use tote_spec::{NamespaceType, Spec};
 use tote_sys::{CloneFlags, DeviceNode, IdMaps, Namespace, Op, Unlocked};
 
-/// A container about to be: what the clone itself makes, and what the new process then does.
+/// A container before its birth: the part that the clone itself makes, and the operations of the new process.
 #[derive(Debug)]
 pub struct Plan {
     /// Namespaces that the clone makes.
     pub namespaces: CloneFlags,
-    /// The PID namespace that the clone happens in, where the spec names one.
+    /// PID namespace that the clone happens in, if the spec names one.
     pub pid_namespace: Option<OwnedFd>,
-    /// The user namespace that the clone happens in, where the spec names one.
+    /// User namespace that the clone happens in, if the spec names one.
     pub user_namespace: Option<OwnedFd>,
-    /// What else the clone happens in: namespaces to join by who the caller is and not by who the new process becomes.
+    /// Further namespaces that the clone happens in: they must be joined with the caller's rights and not with the
+    /// new process's.
     pub join: Vec<Namespace>,
-    /// Network devices that the parent moves into the network namespace: the name here, and the one there.
+    /// Network devices that the parent moves into the network namespace: the name here, and the name there.
     pub net_devices: Vec<(String, String)>,
-    /// Links that the parent makes between the network namespace and bridges of the host's.
+    /// Links that the parent makes between the network namespace and bridges of the host.
     pub links: Vec<ContainerLink>,
-    /// The steps of the new process.
+    /// Operations of the new process.
     pub ops: Vec<Op>,
-    /// What the parent does meanwhile: for each gate, in order, what it makes and hands over there.
+    /// Errands of the parent: for each gate, in order, what it makes and hands over there.
     pub gates: Vec<Vec<Errand>>,
-    /// What the container has to do without, one line each.
+    /// Features that the container has to do without, one line each.
     pub warnings: Vec<String>,
 }
 
-/// Something that the parent makes while the new process performs its steps.
+/// Work of the parent while the new process performs its operations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Errand {
-    /// The maps of its user namespace.
+    /// Writes the maps of the user namespace.
     Maps,
-    /// Its `oom_score_adj`, which it may not lower from inside a user namespace.
+    /// Sets `oom_score_adj` of the process, which it may not lower from inside a user namespace.
     OomScore(i32),
-    /// A tree to mount that it may not open, or not with that map. It may be one of those that the process has mounted
-    /// before, so the parent waits until it knocks.
+    /// Opens a tree to mount that the process may not open, or not with that map. The tree may be one that the
+    /// process has mounted before, so the parent waits until the process knocks.
     Tree(Tree),
-    /// As that, for what becomes the container's root where its mounts outlive it: whoever is to take it away notes it.
+    /// Opens such a tree for the container's root, where mounts outlive the container: the parent also records the
+    /// root, so that it can be removed later.
     Root(Tree),
-    /// A user namespace in which nobody is anybody, for id-mapped mounts.
+    /// Makes a user namespace that maps no id of any file, for id-mapped mounts.
     Idmap,
-    /// A device node, for a user namespace that may make none; its owner is one of the host's ids.
+    /// Makes a device node, for a user namespace in which none can be made; its owner is an id of the host.
     Node(DeviceNode),
-    /// A network namespace with the plan's network devices and links in it: by far the dearest of all.
+    /// Makes a network namespace with the plan's network devices and links in it: by far the most expensive errand.
     Network,
-    /// The plan's network devices, for the network namespace at this path.
+    /// Moves the plan's network devices to the network namespace at this path.
     NetDevices(String),
-    /// Its cgroup.
+    /// Makes the cgroup.
     Cgroup,
-    /// A note of the process where others find it.
+    /// Records the process where other commands find it.
     Record,
-    /// The hooks that run in the runtime's namespaces while the new process waits.
+    /// Runs the hooks in the runtime's namespaces while the new process waits.
     Hooks,
 }
 
 /// A tree that the parent opens, in the mount namespace of the new process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tree {
-    /// On the host.
+    /// Path on the host.
     pub path: CString,
-    /// Whether mounts below it come along.
+    /// True if mounts below it come along.
     pub recursive: bool,
-    /// By which maps owners are shown, and whether in the mounts below as well.
+    /// Maps by which owners are shown, and whether they apply to the mounts below as well.
     pub idmap: Option<(Idmap, bool)>,
     /// Whether the tree may come from the caller's own mounts.
     pub unlocked: Unlocked,
 }
 
-/// The maps of an id-mapped mount.
+/// Maps of an id-mapped mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Idmap {
-    /// As `uid_map` and `gid_map` of a user namespace have them.
+    /// Maps as in `uid_map` and `gid_map` of a user namespace.
     Maps {
         /// User ids.
         uid: String,
         /// Group ids.
         gid: String,
     },
-    /// Those of the user namespace at this path.
+    /// Maps of the user namespace at this path.
     Namespace(String),
 }
 
-/// What a plan is made from.
+/// Input of a plan.
 #[derive(Debug)]
 pub struct Request<'a> {
-    /// What was asked for.
+    /// Specification of the container.
     pub spec: &'a Spec,
-    /// The directory of the host on which the new mount namespace puts the container's root.
+    /// Directory of the host on which the new mount namespace mounts the container's root.
     pub attach_point: &'a Path,
-    /// Files of the container's own (`etc/hostname`), relative to its root, with their modes.
+    /// Generated files of the container (`etc/hostname`), relative to its root, with their modes.
     pub files: &'a [(&'static str, u32, Vec<u8>)],
-    /// Destinations of bind mounts whose sources get what the root has at the place; they must be empty directories.
+    /// Destinations of bind mounts whose sources get a copy of the root's contents there; the sources must be empty
+    /// directories.
     pub fill: &'a [String],
-    /// How the user namespace gets its maps.
+    /// Origin of the user namespace's maps.
     pub id_mapping: IdMapping,
-    /// Whether the default filter is wanted instead of the spec's.
+    /// True if the default filter replaces the spec's.
     pub default_filter: bool,
-    /// What standard input is.
+    /// Source of standard input.
     pub stdin: Stdin,
-    /// Whether PID 1 is tote's own and the program its child.
+    /// True if PID 1 is tote's own and the program its child.
     pub init: bool,
-    /// How long the container lives.
+    /// Lifetime of the container.
     pub lifetime: Lifetime,
-    /// Descriptors above 2 that the program keeps.
+    /// Number of descriptors above 2 that the program keeps.
     pub preserve_fds: u32,
-    /// How the container's root becomes the root.
+    /// Way in which the container's root becomes the root.
     pub switch: Switch<'a>,
-    /// The name of a session keyring of its own; without one it has the caller's.
+    /// Name of a session keyring for the container; `None` keeps the caller's keyring.
     pub keyring: Option<&'a str>,
-    /// Whether it may run on every processor, whatever the caller was kept to.
+    /// True if it may run on every processor, whatever the caller was restricted to.
     pub all_processors: bool,
-    /// The links between the container's own network namespace and bridges of the host's.
+    /// Links between the container's own network namespace and bridges of the host.
     pub links: &'a [ContainerLink],
-    /// What must be known of the host.
+    /// Facts about the host.
     pub facts: Facts<'a>,
 }
 
-/// How the container's root becomes the root.
+/// Way in which the container's root becomes the root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Switch<'a> {
-    /// pivot_root(2): nothing of the host's tree stays.
+    /// By pivot_root(2), which leaves nothing of the host's tree.
     Pivot,
-    /// By moving it over the host's root. These mount points of the host are taken away before, so that no new procfs
-    /// or sysfs can be had in there: see [`crate::whole_proc_and_sys`].
+    /// By moving it over the host's root. These mount points of the host are detached before, so that the container
+    /// cannot mount a new procfs or sysfs: see [`crate::whole_proc_and_sys`].
     Move(&'a [PathBuf]),
 }
 
-/// How the user namespace gets its maps.
+/// Origin of the user namespace's maps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IdMapping {
-    /// There is no new user namespace.
+    /// No new user namespace is made.
     None,
     /// The new process writes them, one id each.
     Own(IdMaps),
@@ -144,48 +147,49 @@ pub enum IdMapping {
     ByParent,
 }
 
-/// What standard input, output and error are.
+/// Source of standard input.
 #[derive(Debug)]
 pub enum Stdin {
-    /// The caller's.
+    /// Caller's standard input.
     Inherited,
-    /// Nothing for input.
+    /// Empty input.
     Null,
 }
 
-/// How long a container lives.
+/// Lifetime of a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lifetime {
-    /// No longer than the process that starts it.
+    /// At most that of the process that starts it.
     OfParent,
-    /// Its own.
+    /// Independent of that process.
     Detached,
 }
 
-/// What must be known of the host.
+/// Facts about the host that planning needs.
 #[derive(Clone, Copy)]
 pub struct Facts<'a> {
-    /// The caller's bounding set; a new user namespace has all of them.
+    /// Bounding set of the caller; in a new user namespace every capability is available.
     pub bounding: u64,
-    /// The caller's hard limit of a resource, by number.
+    /// Hard limit of the caller for a resource, by number.
     pub hard_limit: &'a dyn Fn(u32) -> Option<u64>,
-    /// The caller's own `oom_score_adj`.
+    /// Value of the caller's `oom_score_adj`.
     pub oom_score_adj: i32,
-    /// Which cgroups the container sees.
+    /// Cgroups that the container sees.
     pub cgroup_view: CgroupView<'a>,
-    /// Whether the parent puts the process into a cgroup, and opens a gate then.
+    /// True if the parent puts the process into a cgroup, and opens a gate then.
     pub waits_for_cgroup: bool,
-    /// Whether its network namespace has been begun, by another process than its parent.
+    /// True if another process than the parent is making its network namespace already.
     pub network_comes: bool,
-    /// How device nodes come to be.
+    /// Way in which device nodes are provided.
     pub device_nodes: DeviceNodes,
-    /// Whether setgroups(2) is allowed in the user namespace that is joined or kept.
+    /// True if setgroups(2) is allowed in the user namespace that is joined or kept.
     pub setgroups: bool,
     /// Device and inode of tote's own executable.
     pub own_executable: Option<(u64, u64)>,
-    /// Whether the caller is root over the whole host, and so may open what the root of a user namespace may not.
+    /// True if the caller is root over the whole host, and so may open files that the root of a user namespace may
+    /// not.
     pub privileged: bool,
-    /// The security module that labels processes.
+    /// Security module that labels processes.
     pub security_module: SecurityModule,
 }
 
@@ -200,7 +204,7 @@ impl fmt::Debug for Facts<'_> {
 /// A security module that labels processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SecurityModule {
-    /// None does.
+    /// Processes are not labelled.
     None,
     /// AppArmor, by profiles.
     AppArmor,
@@ -208,53 +212,54 @@ pub enum SecurityModule {
     SeLinux,
 }
 
-/// Which cgroups the container sees below `/sys/fs/cgroup`.
+/// Cgroups that the container sees below `/sys/fs/cgroup`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CgroupView<'a> {
     /// None.
     None,
-    /// The one hierarchy of v2.
+    /// Hierarchy of v2.
     Unified,
     /// Name and the host's path of the container's directory, for each v1 hierarchy. A name of several controllers
-    /// (`cpu,cpuacct`) gets links from each of them.
+    /// (`cpu,cpuacct`) gets a link for each controller.
     Legacy(&'a [(String, String)]),
 }
 
-/// How device nodes come to be. In a user namespace, which may make none, the host's are bound.
+/// Way in which device nodes are provided. In a user namespace, where none can be made, the host's are bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeviceNodes {
-    /// Each is made, and mounted on itself. All other mounts are `nodev`: a node that the container makes is dead.
+    /// Each node is made, and mounted on itself. All other mounts are `nodev`: a node made by the container cannot be
+    /// opened.
     Mounted,
-    /// As [`DeviceNodes::Mounted`], but nodes that are the host's stay what they are in what is bound: their modes say who may
-    /// open them.
+    /// Like [`DeviceNodes::Mounted`], but bind mounts are not `nodev`: nodes of the host in them work, and their
+    /// modes say who may open them.
     Bound,
-    /// Each is made. The cgroup's device rules are what limits them.
+    /// Each node is made. The cgroup's device rules limit them.
     Ruled,
 }
 
 impl Plan {
-    /// Whether the new process is in another user namespace than the caller.
+    /// True if the new process is in another user namespace than the caller.
     #[must_use]
     pub fn has_user_namespace(&self) -> bool {
         self.user_namespace.is_some()
             || self.namespaces & CloneFlags::from(clone_flag(NamespaceType::User)) != 0
     }
 
-    /// The place of the first step by which the container's root becomes the root: what comes before still sees the host
-    /// as it is.
+    /// Returns the index of the first operation by which the container's root becomes the root: the operations before
+    /// it still see the host's tree.
     #[must_use]
     pub fn switch_position(&self) -> usize {
         let is_switch = |op: &Op| matches!(op, Op::Pivot | Op::Unmount(_) | Op::MoveRoot | Op::Chroot);
         self.ops.iter().position(is_switch).unwrap_or(self.ops.len())
     }
 
-    /// Whether its last steps are another process's, see [`Op::Descend`].
+    /// True if the last operations are performed by another process, see [`Op::Descend`].
     #[must_use]
     pub fn descends(&self) -> bool {
         self.ops.iter().any(|op| matches!(op, Op::Descend { .. }))
     }
 
-    /// Lets line ends of the console come out as the program writes them: nobody at the other end wants a terminal's.
+    /// Makes line ends of the console come out as the program writes them, for a reader that is not a terminal.
     pub fn keep_line_ends(&mut self) {
         for op in &mut self.ops {
             if let Op::Console { plain, .. } | Op::Terminal { plain, .. } = op {
@@ -263,8 +268,8 @@ impl Plan {
         }
     }
 
-    /// Puts the steps that connect standard input and output before the one that starts the session, or that closes
-    /// descriptors: from there on the process is the program in all but name.
+    /// Puts the operations that connect standard input and output before the one that starts the session, or that
+    /// closes descriptors: from there on the process is the program in all but name.
     pub fn insert_stdio(&mut self, ops: Vec<Op>) {
         let at = self
             .ops
@@ -276,7 +281,7 @@ impl Plan {
 }
 
 impl fmt::Display for Plan {
-    /// One line for the clone and one for each step.
+    /// Formats one line for the clone and one for each operation.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names = NAMESPACES
             .iter()
@@ -306,7 +311,7 @@ const NAMESPACES: [(NamespaceType, &str, u32); 8] = [
     (NamespaceType::Network, "network", 0x4000_0000),
 ];
 
-/// `CLONE_NEW…` of a type, as clone(2) and setns(2) take it.
+/// Returns the `CLONE_NEW…` bit of a type, as clone(2) and setns(2) take it.
 #[must_use]
 pub fn clone_flag(kind: NamespaceType) -> u32 {
     NAMESPACES
@@ -315,12 +320,12 @@ pub fn clone_flag(kind: NamespaceType) -> u32 {
         .map_or(0, |(_, _, flag)| *flag)
 }
 
-/// The name of a type, as the spec has it.
+/// Returns the name of a type, as the spec has it.
 pub(crate) fn namespace_name(kind: NamespaceType) -> &'static str {
     flag_name(clone_flag(kind))
 }
 
-/// The name of a `CLONE_NEW…` bit.
+/// Returns the name of a `CLONE_NEW…` bit.
 pub(crate) fn flag_name(flag: u32) -> &'static str {
     NAMESPACES
         .iter()
@@ -328,7 +333,7 @@ pub(crate) fn flag_name(flag: u32) -> &'static str {
         .map_or("unknown", |(_, name, _)| name)
 }
 
-/// The names of several `CLONE_NEW…` bits.
+/// Returns the names of several `CLONE_NEW…` bits.
 pub(crate) fn flag_names(flags: u32) -> impl Iterator<Item = &'static str> {
     NAMESPACES
         .iter()
@@ -342,28 +347,29 @@ pub(crate) struct Builder<'a> {
     pub(crate) networked: bool,
     pub(crate) settled: bool,
     pub(crate) files_written: bool,
-    /// The root's path on the host, where it is a directory there.
+    /// Path of the root on the host, if it is a directory there.
     pub(crate) root_path: Option<PathBuf>,
     /// Mounts that become read-only once everything is in them.
     pub(crate) read_only_later: Vec<CString>,
     pub(crate) joined: Joined,
-    /// Whether the process goes into a PID namespace in which others are, as the last thing before it is the program.
+    /// True if the process enters a PID namespace with other processes, immediately before it becomes the program.
     pub(crate) descends: bool,
-    /// The capabilities by which the default filter is chosen, where they are not the process's.
+    /// Capabilities by which the default filter is chosen, if they are not the process's.
     pub(crate) filter_for: Option<u64>,
     pub(crate) ops: Vec<Op>,
     pub(crate) gates: Vec<Vec<Errand>>,
 }
 
-/// What a container has from others, open.
+/// Open descriptors of things that the container shares with others.
 #[derive(Debug, Default)]
 pub struct Joins {
-    /// The namespaces of the spec that have a path.
+    /// Namespaces of the spec that have a path.
     pub namespaces: Vec<(NamespaceType, OwnedFd)>,
-    /// The pidfd of a process whose `/dev/shm` this one has as well, in the place of a tmpfs of its own.
+    /// Pidfd of a process whose `/dev/shm` the container shares, in place of a tmpfs of its own.
     pub shm: Option<OwnedFd>,
-    /// The pidfd of a process in the PID namespace that is joined. With it the container's process comes there as the
-    /// last thing before it is the program ([`Op::Descend`]), and has that one's `/proc`, in the place of a new procfs.
+    /// Pidfd of a process in the joined PID namespace. With it the container's process enters that namespace
+    /// immediately before it becomes the program ([`Op::Descend`]), and gets the other process's `/proc` in place of
+    /// a new procfs.
     pub proc: Option<OwnedFd>,
 }
 
@@ -377,7 +383,7 @@ impl From<Vec<(NamespaceType, OwnedFd)>> for Joins {
     }
 }
 
-/// Namespaces of others that the clone happens in, and what else is theirs.
+/// Namespaces of others that the clone happens in, and other shared things.
 #[derive(Default)]
 pub(crate) struct Joined {
     pub(crate) shm: Option<OwnedFd>,
@@ -389,10 +395,10 @@ pub(crate) struct Joined {
 
 /// Makes the plan.
 ///
-/// `joins` are the namespaces of the spec that have a path, and what else is others'.
+/// `joins` are the namespaces of the spec that have a path, and other things shared with existing containers.
 ///
 /// # Errors
-/// [`PlanError`] names the property that cannot be done.
+/// [`PlanError`] names the property that is impossible.
 pub fn plan(request: &Request<'_>, root: Root, joins: impl Into<Joins>) -> Result<Plan, PlanError> {
     crate::check(request.spec)?;
     let joins = joins.into();
@@ -448,7 +454,7 @@ fn net_devices(spec: &Spec) -> Vec<(String, String)> {
 }
 
 impl Builder<'_> {
-    /// Waits for the parent to have done these.
+    /// Waits for the parent to have done these errands.
     pub(crate) fn gate(&mut self, errands: &[Errand]) {
         self.gates.push(errands.to_vec());
         self.push(Op::Gate);
@@ -458,7 +464,7 @@ impl Builder<'_> {
         self.ops.push(op);
     }
 
-    /// Whether the container gets a namespace of that type which is neither the host's nor another container's.
+    /// True if the container gets a namespace of that type which is neither the host's nor another container's.
     pub(crate) fn is_new(&self, kind: NamespaceType) -> bool {
         self.request.spec.has_new(kind)
     }

@@ -6,8 +6,8 @@ use crate::plan::{Builder, IdMapping};
 use tote_spec::{NamespaceType, Process};
 use tote_sys::{Capabilities, Credentials, Filter, Privilege, SockFilter};
 
-/// What a process that has its filter does until it is the program, beside what the filter is loaded among: calls, and
-/// what their first argument is.
+/// Calls that a process makes between loading its filter and becoming the program, besides those around the loading
+/// itself: names, and their first arguments.
 const DESCENT: [(&str, u32); 6] = [
     ("clone", CLONE_PARENT),
     ("write", 0),
@@ -17,7 +17,7 @@ const DESCENT: [(&str, u32); 6] = [
     ("dup3", 0),
 ];
 
-/// What a process that has its filter does from there until `start`, and after that until it is the program.
+/// Calls that a process makes from loading its filter to `start`, and then until it becomes the program.
 const WAIT: [(&str, u32); 15] = [
     ("sendmsg", 0),
     ("sendto", 0),
@@ -36,17 +36,16 @@ const WAIT: [(&str, u32); 15] = [
     ("exit_group", 0),
 ];
 
-/// linux/sched.h
+/// Flag of linux/sched.h.
 const CLONE_PARENT: u32 = 0x8000;
 
 /// SECCOMP_FILTER_FLAG_NEW_LISTENER, linux/seccomp.h.
 const NEW_LISTENER: u32 = 1 << 3;
 
 impl Builder<'_> {
-    /// Whether the step to a process in another PID namespace can be made by who has this process's rights already, and
-    /// its filter.
+    /// True if [`tote_sys::Op::Descend`] can be performed with the program's rights and its filter already in force.
     pub(crate) fn descends_last(process: &Process, privilege: &Privilege) -> bool {
-        // A policy may keep a process from making others, or be lost by those.
+        // A scheduling policy may keep a process from making others, or be lost by its children.
         process.scheduler.is_none() && lets_through(privilege, &DESCENT)
     }
 
@@ -54,8 +53,8 @@ impl Builder<'_> {
         let credentials = self.credentials(process)?;
         let capabilities = self.capabilities(process);
         let filter = self.filter(self.filter_for.unwrap_or(capabilities.bounding))?;
-        // Without CAP_SYS_ADMIN over its user namespace a process may load a filter only with no_new_privs; whoever
-        // can set up a container has it.
+        // Without CAP_SYS_ADMIN over its user namespace a process may load a filter only with no_new_privs; a process
+        // that can set up a container has that capability.
         Ok(Privilege {
             credentials: Some(credentials),
             capabilities: Some(capabilities),
@@ -94,7 +93,7 @@ impl Builder<'_> {
         }
         let may_set = one_id.is_none() && self.request.facts.setgroups;
         let groups = may_set.then(|| {
-            // engines give some twice
+            // Engines give some groups twice.
             let mut groups = Vec::with_capacity(user.additional_gids.len());
             for group in &user.additional_gids {
                 if !groups.contains(group) {
@@ -110,7 +109,8 @@ impl Builder<'_> {
         })
     }
 
-    /// In a user namespace with maps in the spec, every id used must be one of theirs: the kernel would only say EINVAL.
+    /// Checks that every id used is mapped, in a user namespace with maps in the spec: the kernel's error would only
+    /// be EINVAL.
     fn check_mapped(&self, process: &Process) -> Result<(), PlanError> {
         let (Some(linux), true) = (&self.request.spec.linux, self.is_new(NamespaceType::User)) else {
             return Ok(());
@@ -135,7 +135,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// The sets of the spec, less what nobody here has. A name that no kernel of ours knows is a warning too.
+    /// Returns the sets of the spec without capabilities that the caller lacks. An unknown name is a warning as well.
     fn capabilities(&mut self, process: &Process) -> Capabilities {
         let none = tote_spec::Capabilities::default();
         let sets = process.capabilities.as_ref().unwrap_or(&none);
@@ -166,8 +166,8 @@ impl Builder<'_> {
                 .push(format!("not available here and left out: {}", lost.join(", ")));
         }
         let raised = ambient & permitted & inheritable;
-        // Root has them by its number. Engines that let nothing be inherited still list what root may as ambient, and
-        // would get a line for each.
+        // Root has them by its user id. Engines that make nothing inheritable still list root's capabilities as
+        // ambient, and would get a warning for each.
         let is_moot = process.user.uid == 0 && inheritable == 0;
         let missing = if is_moot { 0 } else { ambient & !raised };
         let names = capability::ALL.iter().enumerate();
@@ -213,7 +213,7 @@ impl Builder<'_> {
         let filter =
             tote_seccomp::compile(profile, tote_seccomp::Arch::NATIVE).map_err(PlanError::Seccomp)?;
         if filter.notify && self.request.init {
-            // It would be loaded twice, for PID 1 as well, which has nobody to send the second listener to.
+            // PID 1 would load the filter as well, and has no receiver for the second listener.
             return Err(PlanError::Unsupported(
                 "linux.seccomp with SCMP_ACT_NOTIFY beside an init of tote's own".to_owned(),
             ));
@@ -223,14 +223,15 @@ impl Builder<'_> {
     }
 }
 
-/// A step that only loads the filter, taken out of the one that also changes ids and capabilities: where somebody is to get
-/// the filter's listener, who may wait for that before the container is started, and the filter lets all of the rest through.
+/// Takes an operation that only loads the filter out of the one that also changes ids and capabilities, if the filter
+/// has a listener, whose receiver may wait for it before the container is started, and lets all remaining calls
+/// through.
 pub(crate) fn listening(later: &mut Privilege) -> Option<Privilege> {
     let listens = matches!(later.filter, Some((_, flags)) if flags & NEW_LISTENER != 0);
     (listens && lets_through(later, &WAIT)).then(|| crate::lifecycle::filter_alone(later))
 }
 
-/// Whether the filter, if there is one, lets all these calls through.
+/// True if the filter, if there is one, lets all these calls through.
 pub(crate) fn lets_through(privilege: &Privilege, calls: &[(&str, u32)]) -> bool {
     privilege.filter.as_ref().is_none_or(|(filter, _)| {
         let program: Vec<_> = filter.iter().map(instruction).collect();

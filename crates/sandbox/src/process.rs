@@ -1,4 +1,4 @@
-//! From a finished root to the program.
+//! Operations from a finished root to the program.
 
 use crate::capability;
 use crate::error::PlanError;
@@ -10,11 +10,11 @@ use std::ffi::CString;
 use tote_spec::{NamespaceType, Process};
 use tote_sys::{AsPid1, Attributes, Exec, Namespace, Op, Privilege, Program};
 
-/// The path that is searched where the environment has none, as execvp(3) would.
+/// Path that is searched if the environment has none, as execvp(3) would.
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 impl Builder<'_> {
-    /// What is done to the root before it becomes the root: files, parameters, masks.
+    /// Plans changes inside the root before it becomes the root: files, parameters, masks.
     pub(crate) fn inside_the_root(&mut self) -> Result<(), PlanError> {
         let spec = self.request.spec;
         if !self.files_written {
@@ -68,7 +68,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// What can only be read once everything is there.
+    /// Makes mounts read-only, once everything is in them.
     pub(crate) fn read_only(&mut self) -> Result<(), PlanError> {
         for path in std::mem::take(&mut self.read_only_later) {
             let attributes = Attributes::set(MountAttrFlags::MOUNT_ATTR_RDONLY);
@@ -84,7 +84,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// From the new root to the program.
+    /// Plans the operations from the new root to the program.
     pub(crate) fn process(&mut self) -> Result<(), PlanError> {
         let Some(process) = &self.request.spec.process else {
             return Err(PlanError::Missing("process"));
@@ -109,7 +109,7 @@ impl Builder<'_> {
         self.push(Op::Session);
         self.push(Op::CloseFrom(3 + self.request.preserve_fds));
         self.push(Op::WorkingDir(cstring("process.cwd", &process.cwd)?));
-        // After the last write below /proc/self, whose files are root's from here on.
+        // This comes after the last write below /proc/self, whose files are root's from here on.
         self.push(Op::Hide);
         self.push(Op::Privilege(privilege));
         if of_parent {
@@ -120,8 +120,9 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// The same where there are others in the PID namespace, who can see a process from its birth on and may have the
-    /// right to look into it: all that they lack is given away before. Only a session is nobody else's to begin.
+    /// Does the same for a PID namespace with other processes, which can see the new process from its birth on and
+    /// may have the right to look into it: everything that they lack is given away before. Only the session has to be
+    /// started inside.
     fn descent(&mut self, process: &Process) -> Result<(), PlanError> {
         let privilege = self.privilege(process)?;
         let last = Self::descends_last(process, &privilege);
@@ -133,7 +134,7 @@ impl Builder<'_> {
         let first_closed = 3 + self.request.preserve_fds;
         self.push(Op::CloseFrom(first_closed));
         self.push(Op::WorkingDir(cstring("process.cwd", &process.cwd)?));
-        // After the last write below /proc/self, whose files are root's from here on.
+        // This comes after the last write below /proc/self, whose files are root's from here on.
         self.push(Op::Hide);
         if let Some(fd) = self.joined.pid.take() {
             let kind = clone_flag(NamespaceType::Pid);
@@ -164,7 +165,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// PID 1 of tote's own, where one was asked for.
+    /// Plans a PID 1 of tote's own, if one was asked for.
     fn init(&mut self) -> Result<(), PlanError> {
         if self.request.init {
             self.push(Op::Pid1(AsPid1 {
@@ -210,11 +211,12 @@ impl Builder<'_> {
             }
             self.push(Op::Rlimit { resource, soft, hard });
         }
-        // The parent sees to that of a user namespace.
+        // In a user namespace the parent sets it.
         if let Some(value) = process.oom_score_adj.filter(|_| !self.parent_acts()) {
             let text = value.to_string().into_bytes();
             if value < self.request.facts.oom_score_adj && !may_raise {
-                // The kernel has a bound that it tells nobody: what this process was once set to by somebody who may.
+                // The kernel keeps a lower bound that it does not tell: the value that a privileged process has set
+                // last.
                 self.push(Op::LowerOomScore(text));
             } else {
                 self.push(Op::Proc {
@@ -227,7 +229,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// What the security module is to take the program for.
+    /// Sets the label by which the security module treats the program.
     fn label(&mut self, process: &Process) -> Result<(), PlanError> {
         let given = |label: &Option<String>| label.clone().filter(|label| !label.is_empty());
         let module = self.request.facts.security_module;
@@ -261,7 +263,8 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// Whoever is in the container may search it: by who possesses it, or, where ids mean something else, anybody there.
+    /// Plans the session keyring. Processes in the container may search it as its possessor or, in a user namespace,
+    /// where the owner's id means something else, as any user.
     fn keyring(&mut self, privilege: &Privilege) -> Result<(), PlanError> {
         /// KEY_USR_SEARCH and KEY_OTH_SEARCH, linux/key.h.
         const SEARCH: (u32, u32) = (0x0008_0000, 0x0000_0008);
@@ -274,8 +277,8 @@ impl Builder<'_> {
             SEARCH.0
         };
         let name = cstring("keyring", name)?;
-        // Where there is no room for one, the caller's stays: where the program cannot ask for its keys, and in the OCI
-        // runtime, whose callers have none to lose.
+        // The caller's keyring stays if there is no room for another one: for detached containers of the OCI runtime,
+        // whose callers have no keys to lose, and for programs that cannot ask for keys.
         let optional = self.request.lifetime == Lifetime::Detached
             || !crate::privilege::lets_through(privilege, &[("keyctl", 0)]);
         self.push(Op::Keyring {
@@ -287,12 +290,12 @@ impl Builder<'_> {
     }
 }
 
-/// The last step of a process: its program, and where it is looked for.
+/// Prepares the last operation of a process: its program, and where to look for it.
 ///
-/// `never` are device and inode of an executable that it must not be.
+/// `never` are device and inode of an executable that must not be run.
 ///
 /// # Errors
-/// [`PlanError`] for no arguments, and for zero bytes in them.
+/// [`PlanError`] for missing arguments, and for zero bytes in them.
 pub fn program(process: &Process, never: Option<(u64, u64)>) -> Result<Exec, PlanError> {
     let Some(command) = process.args.first() else {
         return Err(PlanError::Missing("process.args"));

@@ -1,4 +1,4 @@
-//! How the container's root comes to be, as operations.
+//! Operations that make the container's root.
 
 use crate::error::PlanError;
 use crate::plan::{Builder, DeviceNodes, Errand, Tree, cstring, cstring_path};
@@ -12,24 +12,25 @@ use tote_sys::{
     Value,
 };
 
-/// What the container's root is.
+/// Source of the container's root.
 #[derive(Debug)]
 pub enum Root {
-    /// A directory of the host as it is; what is written goes there.
+    /// Directory of the host as it is; writes go there.
     Bind(PathBuf),
-    /// An image that it does not write to.
+    /// Image that the container does not write to.
     Stored {
-        /// How its writes are kept apart.
+        /// Storage that keeps the container's writes apart.
         storage: Storage,
-        /// Mounted on top, in this order.
+        /// Binds that are mounted on top, in this order.
         binds: Vec<Bind>,
-        /// Whether nobody owns anything in the binds, so that root sees of them what everybody sees and no more.
+        /// True if the binds are shown without owners, so that root in the container can read of them only what every
+        /// user can.
         private: bool,
     },
 }
 
 impl Builder<'_> {
-    /// The root's mounts, up to the point where paths inside it can be used.
+    /// Plans the root's mounts, up to the point where paths inside it can be used.
     pub(crate) fn root(&mut self, root: Root) -> Result<(), PlanError> {
         let attach_point = cstring_path("the mount point", self.request.attach_point)?;
         let mut set = MountAttrFlags::empty();
@@ -38,7 +39,8 @@ impl Builder<'_> {
         }
         match root {
             Root::Bind(path) => {
-                // On itself, as runc does: paths on the host that lead into it then see what is mounted there.
+                // The root is mounted on itself, as runc does: paths on the host that lead into it then see the
+                // container's mounts.
                 let attach_point = if path == Path::new("/") {
                     attach_point
                 } else {
@@ -67,8 +69,9 @@ impl Builder<'_> {
         }
     }
 
-    /// In mounts that outlive the container the parent knows its root before it is there: who was killed at any step
-    /// after that can still be cleared away.
+    /// Returns the source of a root that is a directory of the host. If the mounts outlive the container, the parent
+    /// records the root before it is mounted, so that it can be removed after the process was killed at any
+    /// operation.
     fn root_of_host(&mut self, path: CString) -> Source {
         let recursive = true;
         if self.is_new(NamespaceType::Mount) || !self.request.facts.privileged {
@@ -88,7 +91,7 @@ impl Builder<'_> {
         Source::Handed(path)
     }
 
-    /// Where mounts are shared with the host, the container's would be the host's as well.
+    /// Hides the container's mounts from the host, which would see them if mounts are shared with it.
     fn keep_from_the_host(&mut self, attach_point: &CStr) {
         if self.is_new(NamespaceType::Mount) && self.propagation() == Propagation::Shared {
             self.push(Op::HolderPropagation {
@@ -98,7 +101,7 @@ impl Builder<'_> {
         }
     }
 
-    /// The files that are the container's own.
+    /// Writes the generated files of the container.
     pub(crate) fn files(&mut self, below: &str) -> Result<(), PlanError> {
         for (path, mode, content) in self.request.files {
             let path = cstring("path", &format!("{below}{path}"))?;
@@ -124,7 +127,7 @@ impl Builder<'_> {
             ] {
                 set.set(flag, wanted);
             }
-            // A user namespace may not take a directory apart from what is mounted below it.
+            // A user namespace may not take a directory apart from the mounts below it.
             let recursive = bind.recursive || self.in_user_namespace();
             let path = cstring_path("bind", &bind.source)?;
             let source = Source::Clone(CloneSource {

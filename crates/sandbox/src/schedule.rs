@@ -1,13 +1,13 @@
-//! How a process is scheduled, where its memory comes from, and what it takes the machine for.
+//! Scheduling of a process, its memory policy, and the personality of the machine that it sees.
 
 use crate::error::PlanError;
 use tote_spec::{IoPriority, MemoryPolicy, Personality, Process, Scheduler, Spec};
 use tote_sys::{Op, SchedulerAttributes};
 
-/// The most processors or memory nodes that a list may name: more than any kernel is built for.
+/// Upper bound of the processor and memory node numbers in a list: more than any kernel is built for.
 const MOST: u32 = 8192;
 
-/// `SCHED_…` and the kernel's numbers.
+/// Names `SCHED_…` and the kernel's numbers.
 const POLICIES: [(&str, u32); 7] = [
     ("SCHED_OTHER", 0),
     ("SCHED_FIFO", 1),
@@ -59,11 +59,11 @@ fn number(table: &[(&str, u32)], name: &str) -> Option<u32> {
         .map(|(_, number)| *number)
 }
 
-/// The steps for one process of a container: those of `process`, and those that the spec has for all of them. They need
-/// the caller's capabilities, so they come before [`Op::Privilege`].
+/// Plans the scheduling operations for a process of a container: those of `process`, and those that the spec has for
+/// all processes. They need the caller's capabilities, so they come before [`Op::Privilege`].
 ///
 /// # Errors
-/// [`PlanError::Invalid`] for a value that nothing is called by.
+/// [`PlanError::Invalid`] for an unknown name or an invalid value.
 pub fn schedule(spec: &Spec, process: &Process) -> Result<Vec<Op>, PlanError> {
     let mut ops = Vec::new();
     if let Some(attributes) = process.scheduler.as_ref().map(scheduler).transpose()? {
@@ -82,10 +82,10 @@ pub fn schedule(spec: &Spec, process: &Process) -> Result<Vec<Op>, PlanError> {
     Ok(ops)
 }
 
-/// Keeps a process to a list of processors (`0-3,7`); an empty list keeps it to none, so that it may run on all.
+/// Restricts a process to a list of processors (`0-3,7`); an empty list allows all of them.
 ///
 /// # Errors
-/// [`PlanError::Invalid`] for what is no such list.
+/// [`PlanError::Invalid`] for an invalid list.
 pub fn affinity(list: &str) -> Result<Op, PlanError> {
     let mask = bits(list).ok_or_else(|| PlanError::Invalid(format!("invalid CPU affinity {list:?}")))?;
     Ok(Op::Affinity(mask))
@@ -188,7 +188,7 @@ fn memory_policy(policy: &MemoryPolicy) -> Result<tote_sys::MemoryPolicy, PlanEr
     })
 }
 
-/// A list like `0-3,7` as a bit mask.
+/// Parses a list like `0-3,7` into a bit mask.
 fn bits(list: &str) -> Option<Box<[u64]>> {
     let mut words = Vec::new();
     let ranges = list.split(',').map(str::trim).filter(|range| !range.is_empty());

@@ -1,4 +1,4 @@
-//! How an image and the container's writes become one tree, as operations.
+//! Operations that join an image and the container's writes into one tree.
 
 use crate::error::PlanError;
 use crate::plan::{Builder, cstring, cstring_path};
@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use tote_rootfs::{CopiedLinks, LinkedName, OverlayOptions, OwnInodes, OwnTree, Split, Storage, Stub, Upper};
 use tote_sys::{Attributes, CloneSource, CopyMode, Make, Op, Parameter, Source, Target, TreeCopy, Value};
 
-/// Below the mount that the root covers: the overlay's directories, copies of what may be written, the container's own
-/// files, and mount points that the image lacks.
+/// Directories below the mount that the root covers: the overlay's directories, copies of writable paths, generated
+/// files of the container, and mount points that the image lacks.
 const UPPER: &str = "upper";
 const WORK: &str = "work";
 const LOWER: &str = "lower";
@@ -19,12 +19,12 @@ const COPIES: &str = "copies";
 const FILES: &str = "files";
 const STUBS: &str = "stubs";
 
-/// The share of the machine's memory that a container may write to where nobody says how much. The kernel's own default is
-/// a half, so that two containers without `--memory` would fill the machine.
+/// Default share of the machine's memory that a container may write to. The kernel's own default is a half, with
+/// which two containers without `--memory` would fill the machine.
 const MEMORY_SHARE: &str = "25%";
 
 impl Builder<'_> {
-    /// The root's mounts; `set` are the attributes of whatever the container writes to.
+    /// Plans the root's mounts; `set` are the attributes of every mount that the container writes to.
     pub(crate) fn storage(
         &mut self,
         storage: Storage,
@@ -52,14 +52,14 @@ impl Builder<'_> {
         }
     }
 
-    /// The tree with inodes of its own, where its attributes are those that a mount here reads.
+    /// Returns the tree with inodes of its own, if it has the kind of extended attributes that an overlay here reads.
     fn fitting(&self, own_inodes: Option<OwnInodes>) -> Option<OwnInodes> {
         own_inodes.filter(|own| own.user_namespace == self.has_user_attributes())
     }
 
-    /// Whether overlayfs keeps its own attributes as `user.*`: in every user namespace but the first `trusted.*` cannot be
-    /// set, and without them no directory can be removed that a layer has. The step of a user's build makes no namespace,
-    /// because the build is in one already.
+    /// True if overlayfs keeps its attributes as `user.*`. In a user namespace `trusted.*` attributes cannot be set,
+    /// and without attributes no directory of a layer can be removed. The process of a user's build step makes no
+    /// namespace, because the build is in one already.
     fn has_user_attributes(&self) -> bool {
         self.in_user_namespace() || !self.request.facts.privileged
     }
@@ -94,7 +94,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// Where the overlay's writes go.
+    /// Plans the place of the overlay's writes.
     fn upper(
         &mut self,
         options: OverlayOptions,
@@ -135,8 +135,8 @@ impl Builder<'_> {
         )
     }
 
-    /// The overlay's two directories, with the files that are the container's own already in place: written here they
-    /// cost no copy-up.
+    /// Makes the overlay's two directories, with the generated files of the container already in place: written here
+    /// they cost no copy-up.
     fn scratch(&mut self) -> Result<(), PlanError> {
         for dir in [UPPER, WORK] {
             self.make_dir(dir, 0o755)?;
@@ -216,7 +216,7 @@ impl Builder<'_> {
     fn bind_root(&mut self, path: &Path, attach_point: &CStr, set: MountAttrFlags) -> Result<(), PlanError> {
         let source = Source::Clone(CloneSource {
             path: cstring_path("root", path)?,
-            // A user namespace may not take a directory apart from what is mounted below it.
+            // A user namespace may not take a directory apart from the mounts below it.
             recursive: self.in_user_namespace(),
             idmap: false,
         });
@@ -248,7 +248,7 @@ impl Builder<'_> {
         if !whole_is_read_only {
             let how = CopyMode {
                 reflink: split.reflink,
-                // The links of a part of the image lead out of it as often as not.
+                // Links of a part of the image often have names outside of it.
                 hard_links: false,
             };
             for path in &split.writable {
@@ -266,8 +266,8 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// An overlay without a writable layer: read-only as a file system and not as a mount alone, so that the image stays as it
-    /// is whatever the container may mount and remount.
+    /// Mounts an overlay without a writable layer: the file system itself is read-only and not only the mount, so
+    /// that the image stays unchanged whatever the container may mount and remount.
     fn read_only_image(
         &mut self,
         stubs: Vec<Stub>,
@@ -281,7 +281,8 @@ impl Builder<'_> {
         let lowers = if stubs.is_empty() && own_inodes.is_some() {
             vec![tree]
         } else if stubs.is_empty() {
-            // The kernel wants a second layer. Below the image an empty one changes nothing, its root included.
+            // The kernel demands a second layer. An empty one below the image changes nothing, not even its root
+            // directory.
             self.make_dir(STUBS, 0o755)?;
             vec![tree, below]
         } else {
@@ -322,7 +323,7 @@ impl Builder<'_> {
     }
 }
 
-/// Layers, the topmost first, the lowest of which may be the tree with inodes of its own.
+/// Returns the layers, the topmost first; the lowest may be the tree with inodes of its own.
 fn layers(lowers: Vec<PathBuf>, own_inodes: Option<OwnInodes>) -> OverlayOptions {
     let options = OverlayOptions::new(lowers);
     match own_inodes {

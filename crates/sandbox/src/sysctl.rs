@@ -1,4 +1,4 @@
-//! Kernel parameters: which are a container's to set, and where they are.
+//! Kernel parameters: which ones a container may set, and their paths.
 
 use crate::error::PlanError;
 use tote_spec::{NamespaceType, Spec};
@@ -15,7 +15,7 @@ const IPC: [&str; 8] = [
     "kernel.shmmni",
 ];
 
-/// Whether a parameter belongs to a namespace that the container has to itself; all others are the machine's.
+/// Checks that a parameter belongs to a namespace that the container has to itself; all others are the machine's.
 pub(crate) fn check(spec: &Spec, key: &str) -> Result<(), PlanError> {
     let has = |kind| spec.namespace(kind).is_some();
     let refused = |text: String| Err(PlanError::Invalid(text));
@@ -57,7 +57,7 @@ pub(crate) fn check(spec: &Spec, key: &str) -> Result<(), PlanError> {
     }
 }
 
-/// Whether the domain's name is given twice, and differently.
+/// True if the domain's name is given twice with different values.
 fn differs(spec: &Spec, key: &str) -> bool {
     let sysctl = spec.linux.as_ref().and_then(|linux| linux.sysctl.get(key));
     spec.domainname
@@ -65,7 +65,7 @@ fn differs(spec: &Spec, key: &str) -> bool {
         .is_some_and(|name| !name.is_empty() && sysctl != Some(name))
 }
 
-/// A key with dots between its parts; where a slash comes first, dots are part of a name (sysctl(8)).
+/// Returns a key with dots between its parts; if a slash comes first, dots are part of a name (sysctl(8)).
 fn dotted(key: &str) -> String {
     let slash_first = key.find(['.', '/']).is_some_and(|at| key.as_bytes()[at] == b'/');
     if slash_first { swapped(key) } else { key.to_owned() }
@@ -81,7 +81,7 @@ fn swapped(key: &str) -> String {
         .collect()
 }
 
-/// A key as a path below `/proc`.
+/// Returns a key as a path below `/proc`.
 pub(crate) fn path(key: &str) -> String {
     format!("sys/{}", swapped(&dotted(key)))
 }

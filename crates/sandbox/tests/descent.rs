@@ -1,4 +1,4 @@
-//! What joins a container: everything that the container lacks is given away before it is there.
+//! Processes that join a container: they give away everything that the container lacks before they enter it.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -10,7 +10,7 @@ use tote_sys::{Op, Privilege};
 const NEW_PID: u32 = 0x2000_0000;
 const NEW_MOUNT: u32 = 0x2_0000;
 
-/// The plan of a newcomer with that filter.
+/// Plans a newcomer with that filter.
 fn planned(seccomp: &str, namespaces: u32) -> Plan {
     let text = format!(
         r#"{{"ociVersion": "1.2.0", "process": {{"user": {{"uid": 0, "gid": 0}}, "cwd": "/", "args": ["x"],

@@ -1,6 +1,6 @@
-//! Specs and the plans that they become: each `NAME.json` below `plans/` beside its `NAME.plan`, or the error in its place.
+//! Specs and their plans: each `NAME.json` below `plans/` beside its `NAME.plan`, or the error in its place.
 //!
-//! `UPDATE=1 cargo test -p tote-sandbox` writes the plans anew; the difference is for people to read.
+//! `UPDATE=1 cargo test -p tote-sandbox` writes the plans anew; review the difference.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -11,7 +11,7 @@ use tote_sandbox::{
 };
 use tote_spec::{NamespaceType, Spec};
 
-/// As a host of two v1 hierarchies has it.
+/// Plans for a host with two v1 hierarchies.
 fn planned(text: &str) -> String {
     planned_among(text, &["cpu,cpuacct", "pids"])
 }
@@ -118,7 +118,7 @@ fn a_busy_parent_leaves_the_network_namespace_to_the_process() {
     assert!(plan.contains("gate: [Cgroup]"), "{plan}");
 }
 
-/// A value that makes a spec wrong that was fine without it, where it goes, and what is said of it.
+/// Values that make a valid spec wrong: a pointer to the property, the value, and a part of the error.
 const CONTRADICTIONS: &[(&str, &str, &str)] = &[
     ("/root", "null", "root must be specified"),
     ("/process/cwd", "\"\"", "Cwd property must not be empty"),

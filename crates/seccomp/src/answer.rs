@@ -1,10 +1,10 @@
-//! What a program answers to a call, as the kernel's machine would say.
+//! Answers of a program to calls, computed as the kernel's machine does.
 
 use crate::arch::Arch;
 use crate::instruction::{AND, ARCH, Instruction, JUMP, LOAD, NUMBER, RETURN, argument, verdict};
 
-/// Whether a program for [`Arch::NATIVE`] lets a call through, with that first argument and zeros for the others. A call
-/// that somebody is asked about is not let through.
+/// True if a program for [`Arch::NATIVE`] allows a call with that first argument and zeros for the others. A call
+/// that notifies a listener is not allowed in this sense.
 #[must_use]
 pub fn lets_through(program: &[Instruction], call: &str, first: u32) -> bool {
     let Some(number) = Arch::NATIVE.number(call) else {
@@ -20,7 +20,7 @@ pub fn lets_through(program: &[Instruction], call: &str, first: u32) -> bool {
     answer.is_some_and(|answer| matches!(answer & 0xffff_0000, verdict::ALLOW | verdict::LOG))
 }
 
-/// The program's answer; `None` for one that the kernel would not load.
+/// Returns the program's answer; `None` for a program that the kernel would not load.
 fn run(program: &[Instruction], word: impl Fn(u32) -> u32) -> Option<u32> {
     let (mut accumulator, mut at) = (0, 0_usize);
     loop {

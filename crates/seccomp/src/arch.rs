@@ -1,13 +1,13 @@
-//! The architectures whose calls this crate can number.
+//! Architectures whose calls this crate can number.
 
 use crate::table::{NO, ROWS, Row};
 
-/// A system call ABI.
+/// ABI of system calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Arch {
     /// 64-bit x86.
     X86_64,
-    /// 64-bit x86 with 32-bit pointers: `X86_64` to the kernel's audit, told apart by a bit of the call's number.
+    /// 64-bit x86 with 32-bit pointers: the kernel's audit reports `X86_64`, and a bit of the call's number differs.
     X32,
     /// 32-bit x86.
     X86,
@@ -17,11 +17,11 @@ pub enum Arch {
     Arm,
 }
 
-/// The bit in the number of every x32 call (`__X32_SYSCALL_BIT`).
+/// Bit that is set in the number of every x32 call (`__X32_SYSCALL_BIT`).
 pub(crate) const X32_BIT: u32 = 0x4000_0000;
 
 impl Arch {
-    /// The architecture that this crate was compiled for.
+    /// Architecture that this crate was compiled for.
     pub const NATIVE: Self = if cfg!(target_arch = "x86_64") {
         Self::X86_64
     } else if cfg!(target_arch = "aarch64") {
@@ -29,10 +29,10 @@ impl Arch {
     } else if cfg!(target_arch = "x86") {
         Self::X86
     } else {
-        Self::Arm // nothing else gets here: the build script refuses other targets
+        Self::Arm // the build script refuses all other targets
     };
 
-    /// The `AUDIT_ARCH_…` value (linux/audit.h) in `struct seccomp_data`.
+    /// Returns the `AUDIT_ARCH_…` value (linux/audit.h) in `struct seccomp_data`.
     #[must_use]
     pub const fn audit(self) -> u32 {
         match self {
@@ -43,7 +43,7 @@ impl Arch {
         }
     }
 
-    /// The name in a profile, `SCMP_ARCH_…`.
+    /// Returns the name in a profile, `SCMP_ARCH_…`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -55,13 +55,14 @@ impl Arch {
         }
     }
 
-    /// The number of the call with that name, as the kernel shows it to a filter; `None` where there is no such call.
+    /// Returns the number of the call with that name, as the kernel shows it to a filter; `None` if there is no such
+    /// call.
     #[must_use]
     pub fn number(self, name: &str) -> Option<u32> {
         row(name).and_then(|row| self.number_in(row))
     }
 
-    /// As [`Arch::number`], of a row already found.
+    /// Does the same as [`Arch::number`], for a row already found.
     pub(crate) fn number_in(self, row: &Row) -> Option<u32> {
         let [x86_64, x32, x86, aarch64, arm] = row.1;
         let number = match self {
@@ -75,7 +76,7 @@ impl Arch {
         (number != NO).then_some(number | bit)
     }
 
-    /// Where private calls begin, far above every number that a new call could get.
+    /// Returns where private calls begin, far above every number that a new call could get.
     pub(crate) const fn private_calls(self) -> Option<u32> {
         match self {
             Self::Arm => Some(0x000f_0000), // __ARM_NR_BASE
@@ -83,29 +84,29 @@ impl Arch {
         }
     }
 
-    /// Whether arguments are 32 bits wide. Their upper halves in `struct seccomp_data` are then not looked at: a 64-bit
-    /// process that enters the kernel through the 32-bit gate can leave there what the call itself will never see.
+    /// True if arguments are 32 bits wide. Filters then ignore their upper halves in `struct seccomp_data`: a 64-bit
+    /// process that enters the kernel through the 32-bit gate can leave bits there that the call itself never sees.
     pub(crate) const fn is_narrow(self) -> bool {
         matches!(self, Self::X86 | Self::Arm)
     }
 
-    /// Whether one kernel can run both.
+    /// True if one kernel can run programs of both.
     pub(crate) const fn shares_kernel_with(self, other: Self) -> bool {
         matches!(self, Self::Aarch64 | Self::Arm) == matches!(other, Self::Aarch64 | Self::Arm)
     }
 
-    /// Those that [`Arch::name`] can name.
+    /// Architectures that [`Arch::name`] can name.
     pub(crate) const ALL: [Self; 5] = [Self::X86_64, Self::X32, Self::X86, Self::Aarch64, Self::Arm];
 }
 
-/// The table's row of a call.
+/// Returns the table's row of a call.
 pub(crate) fn row(name: &str) -> Option<&'static Row> {
     let index = ROWS.binary_search_by(|row| row.0.cmp(name)).ok()?;
     ROWS.get(index)
 }
 
-/// Architectures that the specification names and that no kernel this crate is built for can run: listing one changes
-/// nothing.
+/// Architectures that the specification names but no kernel of this crate's targets can run: listing one has no
+/// effect.
 pub(crate) const FOREIGN: &[&str] = &[
     "SCMP_ARCH_LOONGARCH64",
     "SCMP_ARCH_M68K",

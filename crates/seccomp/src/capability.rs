@@ -1,8 +1,8 @@
-/// A set of capabilities: bit n is the capability with number n (linux/capability.h).
+/// Set of capabilities: bit n is the capability with number n (linux/capability.h).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct CapSet(u64);
 
-/// The capabilities that the default profile asks for, and those of docker's default set.
+/// Capabilities that the default profile asks for, and those of docker's default set.
 macro_rules! capabilities {
     ($($name:ident = $number:literal),+ $(,)?) => {
         impl CapSet {
@@ -45,11 +45,11 @@ capabilities! {
 }
 
 impl CapSet {
-    /// None.
+    /// Empty set.
     pub const EMPTY: Self = Self(0);
-    /// Every one, and those that do not exist yet.
+    /// Every capability, including those that do not exist yet.
     pub const ALL: Self = Self(u64::MAX);
-    /// The 14 that docker gives a container.
+    /// Capabilities, 14 in number, that docker gives a container.
     pub const DOCKER: Self = Self::CHOWN
         .union(Self::DAC_OVERRIDE)
         .union(Self::FSETID)
@@ -65,31 +65,31 @@ impl CapSet {
         .union(Self::KILL)
         .union(Self::AUDIT_WRITE);
 
-    /// The set with these bits.
+    /// Returns the set with these bits.
     #[must_use]
     pub const fn from_bits(bits: u64) -> Self {
         Self(bits)
     }
 
-    /// The set's bits.
+    /// Returns the set's bits.
     #[must_use]
     pub const fn bits(self) -> u64 {
         self.0
     }
 
-    /// Those in either.
+    /// Returns the union of both sets.
     #[must_use]
     pub const fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// Those in both.
+    /// Returns the intersection of both sets.
     #[must_use]
     pub const fn intersection(self, other: Self) -> Self {
         Self(self.0 & other.0)
     }
 
-    /// Whether any of the others is in this set.
+    /// True if any of the others is in this set.
     #[must_use]
     pub const fn intersects(self, other: Self) -> bool {
         self.0 & other.0 != 0

@@ -8,15 +8,15 @@ use crate::ranges::Ranges;
 use crate::rules::{Rule, Rules};
 use tote_spec::{Action, Seccomp};
 
-/// The longest program that the kernel takes (`BPF_MAXINSNS`).
+/// Longest program that the kernel takes (`BPF_MAXINSNS`).
 pub const MAX_INSTRUCTIONS: usize = 4096;
 
-/// Decisions after which a profile counts as too long before the program itself is there to be measured.
+/// Number of decisions from which a profile counts as too long before the program itself can be measured.
 const MAX_DECISIONS: usize = 4 * MAX_INSTRUCTIONS;
 
-/// `SECCOMP_FILTER_FLAG_…` as profiles name them, and the kernel's values (linux/seccomp.h).
+/// Flags as profiles name them, `SECCOMP_FILTER_FLAG_…`, and the kernel's values (linux/seccomp.h).
 const FLAGS: &[(&str, u32)] = &[
-    // The process that loads it has one thread: there is none to bring along.
+    // The process that loads the filter has one thread, so no other needs it.
     ("SECCOMP_FILTER_FLAG_TSYNC", 0),
     ("SECCOMP_FILTER_FLAG_LOG", 1 << 1),
     ("SECCOMP_FILTER_FLAG_SPEC_ALLOW", SPEC_ALLOW),
@@ -25,26 +25,26 @@ const FLAGS: &[(&str, u32)] = &[
 const SPEC_ALLOW: u32 = 1 << 2;
 const WAIT_KILLABLE_RECV: u32 = 1 << 5;
 
-/// What seccomp(2) is given.
+/// Arguments of seccomp(2).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Filter {
-    /// The program, at most [`MAX_INSTRUCTIONS`] long.
+    /// Program, at most [`MAX_INSTRUCTIONS`] long.
     pub instructions: Vec<Instruction>,
-    /// `SECCOMP_FILTER_FLAG_…` bits that the profile asks for; the listener's is not among them.
+    /// Bits `SECCOMP_FILTER_FLAG_…` that the profile asks for, without the listener's.
     pub flags: u32,
-    /// Whether a rule notifies: the filter has to be loaded with `SECCOMP_FILTER_FLAG_NEW_LISTENER`.
+    /// True if a rule notifies: the filter has to be loaded with `SECCOMP_FILTER_FLAG_NEW_LISTENER`.
     pub notify: bool,
 }
 
 /// Compiles a profile for a kernel of the native architecture.
 ///
-/// The native architecture always belongs to the filter, beside those that the profile lists; a call from any other
-/// ends the thread, as with libseccomp. Names that an architecture does not have are passed over. Where the default
-/// action is to forbid, calls newer than the newest one named fail with ENOSYS, as with runc: programs then fall back
-/// to an older call, where EPERM would make them give up.
+/// The native architecture always belongs to the filter, beside those that the profile lists; a call of any other
+/// ends the thread, as with libseccomp. Names that an architecture does not have are ignored. If the default action
+/// is to forbid, calls newer than the newest named one fail with ENOSYS, as with runc: programs then fall back to an
+/// older call, where EPERM would make them give up.
 ///
 /// # Errors
-/// [`Error`]: something in the profile does not exist, cannot be done, or is too long for the kernel.
+/// [`Error`]: a part of the profile does not exist, is impossible, or is too long for the kernel.
 pub fn compile(profile: &Seccomp, native: Arch) -> Result<Filter, Error> {
     let arches = architectures(profile, native)?;
     let notify = profile
@@ -76,7 +76,7 @@ pub fn compile(profile: &Seccomp, native: Arch) -> Result<Filter, Error> {
     })
 }
 
-/// The architectures that this kernel can run and the profile wants: the native one first, each once.
+/// Returns the architectures that this kernel can run and the profile wants: the native one first, each once.
 fn architectures(profile: &Seccomp, native: Arch) -> Result<Vec<Arch>, Error> {
     let mut arches = vec![native];
     for name in &profile.architectures {
@@ -90,7 +90,8 @@ fn architectures(profile: &Seccomp, native: Arch) -> Result<Vec<Arch>, Error> {
     Ok(arches)
 }
 
-/// A profile without the property has the flag that kernels took for granted since 5.16, and runc before them.
+/// Returns the filter's flags. A profile without the property has the flag that kernels assume since 5.16, and runc
+/// before them.
 fn flags(profile: &Seccomp, notify: bool) -> Result<u32, Error> {
     let Some(names) = &profile.flags else {
         return Ok(SPEC_ALLOW);
@@ -107,19 +108,19 @@ fn flags(profile: &Seccomp, notify: bool) -> Result<u32, Error> {
     Ok(flags)
 }
 
-/// Decides by the call's architecture; what follows has the number in the accumulator.
+/// Decides by the call's architecture; the nodes after it find the number in the accumulator.
 fn dispatch(graph: &mut Graph, trees: &[(Arch, Id)], default: Id) -> Id {
     let tree_of = |wanted: Arch| trees.iter().find(|tree| tree.0 == wanted).map(|tree| tree.1);
     let killed = graph.returns(verdict::KILL_THREAD);
     let mut root = killed;
     let mut placed = Vec::with_capacity(trees.len());
-    // The native one, which is the first in the list, is asked for first: made last.
+    // The native architecture, the first in the list, is tested first, so its node is made last.
     for &(arch, tree) in trees.iter().rev() {
         let audit = arch.audit();
         let tree = match arch {
             Arch::X32 | Arch::X86_64 => {
                 let x32 = tree_of(Arch::X32).unwrap_or_else(|| {
-                    // Not x32: -1, the number of a call that a tracer has cancelled.
+                    // Any other number is not x32, except -1: a call that a tracer has cancelled.
                     graph.test(Comparison::Equal, u32::MAX, default, killed)
                 });
                 graph.test(

@@ -4,7 +4,7 @@ use crate::graph::{Graph, Id};
 use crate::instruction::{Comparison, argument};
 use tote_spec::{Arg, Operator};
 
-/// A condition whose argument exists.
+/// Condition on an existing argument.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Condition {
     index: u8,
@@ -14,7 +14,7 @@ pub(crate) struct Condition {
 }
 
 impl Condition {
-    /// `None` where the index is not 0 to 5.
+    /// Converts a condition; `None` if the index is not 0 to 5.
     pub(crate) fn new(arg: &Arg) -> Option<Self> {
         let index = u8::try_from(arg.index).ok().filter(|&index| index < 6)?;
         Some(Self {
@@ -25,14 +25,14 @@ impl Condition {
         })
     }
 
-    /// Which argument.
+    /// Returns the index of the argument.
     pub(crate) const fn index(&self) -> u8 {
         self.index
     }
 
-    /// Decides between `yes` and `no`; `narrow` where only the low word exists.
+    /// Decides between `yes` and `no`; `narrow` if only the low word exists.
     ///
-    /// Values are cut to the low word there, and the value under a mask is masked, both as libseccomp does it.
+    /// In that case values are cut to the low word. The value under a mask is masked. libseccomp does both.
     pub(crate) fn decide(&self, graph: &mut Graph, narrow: bool, yes: Id, no: Id) -> Id {
         let words = Words {
             low: argument(self.index),
@@ -55,7 +55,7 @@ impl Condition {
     }
 }
 
-/// An argument and what it is compared with.
+/// Argument and the value that it is compared with.
 #[derive(Clone, Copy)]
 struct Words {
     /// Offset of the low word.
@@ -69,7 +69,7 @@ impl Words {
         self.low + 4
     }
 
-    /// `argument & mask == value & mask`. The low word first: it is the one that differs.
+    /// Tests `argument & mask == value & mask`. The low word comes first, since it usually differs.
     fn masked(self, graph: &mut Graph, mask: u64, yes: Id, no: Id) -> Id {
         let (low_mask, high_mask) = halves(mask);
         let (low, high) = halves(self.value);
@@ -81,7 +81,7 @@ impl Words {
         equal_word(graph, self.low, low_mask, low, equal, no)
     }
 
-    /// `argument > value` or `argument >= value`: the low words decide where the high ones are equal.
+    /// Tests `argument > value` or `argument >= value`: the low words decide if the high ones are equal.
     fn ordered(self, graph: &mut Graph, comparison: Comparison, yes: Id, no: Id) -> Id {
         let (low, high) = halves(self.value);
         let tail = tested_word(graph, self.low, comparison, low, yes, no);
@@ -101,7 +101,7 @@ fn tested_word(graph: &mut Graph, offset: u32, comparison: Comparison, k: u32, y
     graph.load(offset, test)
 }
 
-/// Loads a word and compares what the mask leaves of it, with one instruction where one can do it.
+/// Loads a word and compares its masked bits, with one instruction if possible.
 fn equal_word(graph: &mut Graph, offset: u32, mask: u32, value: u32, yes: Id, no: Id) -> Id {
     match (mask, value & mask) {
         (0, _) => yes,
@@ -116,7 +116,7 @@ fn equal_word(graph: &mut Graph, offset: u32, mask: u32, value: u32, yes: Id, no
     }
 }
 
-/// Low and high word.
+/// Splits a value into the low and the high word.
 #[expect(clippy::cast_possible_truncation, reason = "cutting is what is wanted")]
 const fn halves(value: u64) -> (u32, u32) {
     (value as u32, (value >> 32) as u32)

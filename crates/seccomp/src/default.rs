@@ -1,4 +1,4 @@
-//! The default profile's program, compiled when this crate was built.
+//! Program of the default profile, compiled when this crate was built.
 
 use crate::arch::Arch;
 use crate::capability::CapSet;
@@ -9,13 +9,13 @@ use std::borrow::Cow;
 
 include!(concat!(env!("OUT_DIR"), "/programs.rs"));
 
-/// The default profile's program for docker's 14 capabilities ([`CapSet::DOCKER`]), on [`Arch::NATIVE`].
+/// Program of the default profile for docker's 14 capabilities ([`CapSet::DOCKER`]), on [`Arch::NATIVE`].
 pub static DEFAULT: &[Instruction] = DOCKER;
 
-/// The default profile's program for these capabilities, on [`Arch::NATIVE`].
+/// Returns the default profile's program for these capabilities, on [`Arch::NATIVE`].
 ///
-/// Borrowed, and for nothing, where they differ from docker's 14, from these with `CAP_SYS_ADMIN` or `CAP_SYS_PTRACE`,
-/// from all or from none only in capabilities that make no difference to the profile.
+/// It is borrowed, without any work, if the capabilities are docker's 14, these with `CAP_SYS_ADMIN` or
+/// `CAP_SYS_PTRACE`, all or none, apart from capabilities that make no difference to the profile.
 #[must_use]
 #[expect(
     clippy::expect_used,

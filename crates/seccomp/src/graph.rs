@@ -1,29 +1,29 @@
-//! A filter as a graph of decisions, and the graph as a program.
+//! Filters as graphs of decisions, and their conversion to programs.
 //!
-//! Equal nodes exist once, so what several calls, rules or architectures have in common is shared. A node is made after
-//! the nodes it leads to: ids are a topological order, and a program is the nodes by falling id. Classic BPF jumps
-//! forwards only, which is exactly that.
+//! Equal nodes exist once, so decisions that calls, rules or architectures have in common are shared. A node is made
+//! after the nodes it leads to: ids are a topological order, and a program is the nodes by falling id. This fits
+//! classic BPF, which jumps forwards only.
 
 use crate::instruction::{AND, Comparison, Instruction, JUMP, LOAD, RETURN};
 use std::collections::HashMap;
 
-/// A node's place in its graph.
+/// Index of a node in its graph.
 pub(crate) type Id = usize;
 
-/// One decision; A is the accumulator.
+/// Decision; A is the accumulator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Node {
-    /// The filter's answer.
+    /// Answers with this value.
     Return(u32),
-    /// A becomes the word at that offset.
+    /// Loads the word at that offset into A.
     Load(u32, Id),
-    /// A keeps the bits of the mask.
+    /// Keeps the bits of the mask in A.
     And(u32, Id),
-    /// A compared with a constant: where to go if that is so, and if not.
+    /// Compares A with a constant: the node to go to if that holds, and if not.
     Test(Comparison, u32, Id, Id),
 }
 
-/// The decisions made so far.
+/// Decisions made so far.
 #[derive(Debug, Default)]
 pub(crate) struct Graph {
     nodes: Vec<Node>,
@@ -31,7 +31,7 @@ pub(crate) struct Graph {
 }
 
 impl Graph {
-    /// How many different decisions there are.
+    /// Returns the number of different decisions.
     pub(crate) fn len(&self) -> usize {
         self.nodes.len()
     }
@@ -48,7 +48,7 @@ impl Graph {
         self.add(Node::Return(value))
     }
 
-    /// Loads the word at an offset; left out where what follows does not look at it.
+    /// Loads the word at an offset; left out if the next nodes do not use it.
     pub(crate) fn load(&mut self, offset: u32, next: Id) -> Id {
         match self.nodes[next] {
             Node::Return(_) | Node::Load(..) => next,
@@ -74,7 +74,7 @@ impl Graph {
         }
     }
 
-    /// Where to go on to `target` from a place where the accumulator already holds the word at `loaded`.
+    /// Returns where to continue for `target` if the accumulator already holds the word at `loaded`.
     pub(crate) fn past_load(&self, target: Id, loaded: u32) -> Id {
         match self.nodes[target] {
             Node::Load(offset, next) if offset == loaded => next,
@@ -82,7 +82,7 @@ impl Graph {
         }
     }
 
-    /// The program that starts at `root`.
+    /// Returns the program that starts at `root`.
     pub(crate) fn assemble(&self, root: Id) -> Vec<Instruction> {
         let reachable = self.reachable(root);
         let mut program = Backwards::new(self.nodes.len());
@@ -115,11 +115,12 @@ impl Graph {
     }
 }
 
-/// A program that grows from its end to its start.
+/// Program that grows from its end to its start.
 struct Backwards {
-    /// The last instruction first.
+    /// Instructions, the last one first.
     instructions: Vec<Instruction>,
-    /// Where in `instructions` each node is: the copy, or the long jump to it, that is nearest to the program's start.
+    /// Index in `instructions` of each node: of the copy, or of the long jump to it, that is nearest to the program's
+    /// start.
     nearest: Vec<usize>,
 }
 
@@ -131,12 +132,12 @@ impl Backwards {
         }
     }
 
-    /// How many instructions lie between the one placed next and a node's.
+    /// Returns how many instructions lie between the one placed next and a node's.
     fn distance(&self, id: Id) -> usize {
         self.instructions.len() - 1 - self.nearest[id]
     }
 
-    /// An instruction that is no comparison.
+    /// Appends an instruction other than a comparison.
     fn push(&mut self, code: u16, k: u32) {
         self.instructions.push(Instruction {
             code,
@@ -146,7 +147,8 @@ impl Backwards {
         });
     }
 
-    /// A long jump to a node, or the node itself where it is an answer: that costs the same and takes one step less.
+    /// Appends a long jump to a node, or the node itself if it is an answer: that costs the same and saves an
+    /// execution step.
     fn bring_near(&mut self, nodes: &[Node], id: Id) {
         match nodes[id] {
             Node::Return(value) => self.push(RETURN, value),
@@ -168,7 +170,8 @@ impl Backwards {
         self.nearest[id] = self.instructions.len() - 1;
     }
 
-    /// A comparison, whose jumps have eight bits. What is farther is brought near; that moves the other target away.
+    /// Places a comparison, whose jumps have eight bits. A target that is farther is brought near, which moves the
+    /// other one away.
     fn place_test(&mut self, nodes: &[Node], code: u16, k: u32, yes: Id, no: Id) {
         loop {
             match (u8::try_from(self.distance(yes)), u8::try_from(self.distance(no))) {
@@ -179,7 +182,7 @@ impl Backwards {
         }
     }
 
-    /// An instruction that cannot jump: what follows has to be next.
+    /// Places an instruction that cannot jump: its successor has to be next.
     fn place_before(&mut self, nodes: &[Node], code: u16, k: u32, next: Id) {
         if self.distance(next) > 0 {
             self.bring_near(nodes, next);

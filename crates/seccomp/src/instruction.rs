@@ -1,15 +1,15 @@
-//! The instructions of classic BPF that a seccomp filter needs, and the values it returns.
+//! Instructions of classic BPF that a seccomp filter needs, and the values it returns.
 
-/// One instruction of classic BPF, field for field the kernel's `struct sock_filter` (linux/filter.h).
+/// Instruction of classic BPF, field for field the kernel's `struct sock_filter` (linux/filter.h).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Instruction {
     /// Class, size, mode and operation.
     pub code: u16,
-    /// How many instructions a true comparison skips.
+    /// Number of instructions that a true comparison skips.
     pub jt: u8,
-    /// How many instructions a false comparison skips.
+    /// Number of instructions that a false comparison skips.
     pub jf: u8,
-    /// The operand: an offset, a mask, a constant or the distance of a long jump.
+    /// Operand: an offset, a mask, a constant or the distance of a long jump.
     pub k: u32,
 }
 
@@ -22,7 +22,7 @@ pub(crate) const JUMP: u16 = 0x05;
 /// `return k`
 pub(crate) const RETURN: u16 = 0x06;
 
-/// How the accumulator is compared with a constant.
+/// Comparison of the accumulator with a constant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u16)]
 pub(crate) enum Comparison {
@@ -41,12 +41,13 @@ pub(crate) const NUMBER: u32 = 0;
 /// Offset of the `AUDIT_ARCH_…` value.
 pub(crate) const ARCH: u32 = 4;
 
-/// Offset of an argument's low word; the high word is 4 bytes further, as every architecture here is little-endian.
+/// Returns the offset of an argument's low word; the high word is 4 bytes further, as every architecture here is
+/// little-endian.
 pub(crate) const fn argument(index: u8) -> u32 {
     16 + 8 * index as u32
 }
 
-/// What a filter returns to the kernel: `SECCOMP_RET_…` and 16 bits beside it (linux/seccomp.h).
+/// Return values of a filter: `SECCOMP_RET_…` and 16 bits beside it (linux/seccomp.h).
 pub(crate) mod verdict {
     pub(crate) const KILL_PROCESS: u32 = 0x8000_0000;
     pub(crate) const KILL_THREAD: u32 = 0;
@@ -58,7 +59,7 @@ pub(crate) mod verdict {
     pub(crate) const ALLOW: u32 = 0x7fff_0000;
 }
 
-/// errno of what is forbidden.
+/// Error number of forbidden calls.
 pub(crate) const EPERM: u32 = 1;
-/// errno of what does not exist.
+/// Error number of calls that do not exist.
 pub(crate) const ENOSYS: u32 = 38;

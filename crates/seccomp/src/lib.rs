@@ -1,11 +1,11 @@
 //! System call filters: a runtime specification's seccomp profile becomes a classic BPF program.
 //!
-//! [`compile`] gives the program, [`default_profile`] the profile of a container that was given none, and
+//! [`compile`] makes the program, [`default_profile`] the profile of a container without one of its own, and
 //! [`default_filter`] that profile's program, which the build has compiled for the usual sets of capabilities.
 //!
-//! Invariants: a program has at most [`MAX_INSTRUCTIONS`], jumps only forwards and inside itself, and answers each call
-//! as libseccomp with runc's ENOSYS rule would; a call is found by a binary search, never by a walk. Equal profiles
-//! make equal programs.
+//! Invariants: a program has at most [`MAX_INSTRUCTIONS`], jumps only forwards and inside itself, and answers each
+//! call as libseccomp with runc's ENOSYS rule would; a call is found by a binary search, never by a walk. Equal
+//! profiles make equal programs.
 //!
 //! Not here: seccomp(2) itself, the listener of a profile that notifies, and reading profiles from JSON.
 //! Not covered: arguments of calls that i386 multiplexes (`socketcall`, `ipc`), which live in memory.

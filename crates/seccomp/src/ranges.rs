@@ -1,4 +1,4 @@
-//! Which decision follows for which call numbers, and a search tree over that.
+//! Ranges of call numbers with a decision each, and a search tree over them.
 
 use crate::graph::{Graph, Id};
 use crate::instruction::Comparison;
@@ -6,14 +6,14 @@ use crate::instruction::Comparison;
 /// All numbers, divided into ranges of one decision each.
 #[derive(Debug)]
 pub(crate) struct Ranges {
-    /// The decision from 0 on.
+    /// Decision from 0 on.
     first: Id,
-    /// Where it changes, and to what; rising, and each differs from the one before.
+    /// Start of each later range and its decision; rising, and each decision differs from the one before.
     changes: Vec<(u32, Id)>,
 }
 
 impl Ranges {
-    /// Every number leads to `decision`.
+    /// Makes every number lead to `decision`.
     pub(crate) fn new(decision: Id) -> Self {
         Self {
             first: decision,
@@ -21,7 +21,8 @@ impl Ranges {
         }
     }
 
-    /// From `start` on it is `decision`. `start` is never below the one of an earlier call; an equal one replaces it.
+    /// Sets the decision from `start` on. `start` is never below the one of an earlier call; an equal one replaces
+    /// it.
     pub(crate) fn from(&mut self, start: u32, decision: Id) {
         if start == 0 {
             self.first = decision;
@@ -33,7 +34,7 @@ impl Ranges {
         }
     }
 
-    /// A single number, and what follows it.
+    /// Sets the decision of a single number, and of those after it.
     pub(crate) fn single(&mut self, number: u32, decision: Id, otherwise: Id) {
         self.from(number, decision);
         if let Some(next) = number.checked_add(1) {
@@ -41,7 +42,7 @@ impl Ranges {
         }
     }
 
-    /// A tree of comparisons; the accumulator has to hold the number.
+    /// Builds a tree of comparisons; the accumulator has to hold the number.
     pub(crate) fn search(&self, graph: &mut Graph) -> Id {
         let mut weight = 0;
         let mut start = 0;
@@ -59,23 +60,24 @@ impl Ranges {
     }
 }
 
-/// A range as wide as this, or wider, is one without calls rather than one of many calls.
+/// Width from which on a range is taken for one without calls, and not for one of many calls.
 const WIDE: u32 = 64;
 
-/// Where the decision changes, and to what.
+/// Start of a range, and its decision.
 struct Bound {
     start: u32,
     decision: Id,
-    /// The weight of all ranges below.
+    /// Total weight of all ranges below.
     below: u32,
 }
 
-/// Divides by weight, which is the number of calls, and 1 more for each range: few comparisons on average over all
-/// calls, and not many for any. The kernel asks for each call when it loads a filter, to remember what is always allowed.
+/// Divides by weight, which is the number of calls, and 1 more for each range: this makes few comparisons on average
+/// over all calls, and not many for any. The kernel runs the filter for each call when it loads it, to remember those
+/// that are always allowed.
 fn search(graph: &mut Graph, first: Id, bounds: &[Bound], from: u32, to: u32) -> Id {
     match bounds {
         [] => first,
-        // One number that stands out of its neighbourhood.
+        // A single number differs from its neighbourhood.
         [single, next] if next.decision == first && next.start - single.start == 1 => {
             graph.test(Comparison::Equal, single.start, single.decision, first)
         }

@@ -1,4 +1,4 @@
-//! A profile's rules, checked and numbered: what holds for which call of an architecture.
+//! Rules of a profile, checked and numbered: those that hold for each call of an architecture.
 
 use crate::arch::{Arch, row};
 use crate::condition::Condition;
@@ -7,21 +7,21 @@ use crate::instruction::{EPERM, verdict};
 use crate::table::Row;
 use tote_spec::{Action, Seccomp, SyscallRule};
 
-/// The rules of one profile.
+/// Rules of one profile.
 pub(crate) struct Rules {
-    /// What happens where no rule holds.
+    /// Verdict if no rule holds.
     pub(crate) default: u32,
-    /// In the profile's order.
+    /// Rules in the profile's order.
     rules: Vec<Rule>,
-    /// A call that a rule names, and the rule's place; calls that no architecture has are left out.
+    /// Calls that rules name, with the rule's index; calls that no architecture has are left out.
     named: Vec<(&'static Row, usize)>,
 }
 
-/// One rule.
+/// Rule of a profile.
 pub(crate) struct Rule {
-    /// What happens where it holds.
+    /// Verdict if it holds.
     pub(crate) verdict: u32,
-    /// It holds where all conditions of any of these hold; an empty one always does.
+    /// Sets of conditions: the rule holds if all conditions of any set hold; an empty set always does.
     pub(crate) alternatives: Vec<Vec<Condition>>,
 }
 
@@ -57,7 +57,7 @@ impl Rules {
         })
     }
 
-    /// The calls of an architecture that rules name, by rising number, each with its rules in order.
+    /// Returns the calls of an architecture that rules name, by rising number, each with its rules in order.
     pub(crate) fn calls(&self, arch: Arch) -> Vec<(u32, &Rule)> {
         let mut calls: Vec<(u32, usize)> = self
             .named
@@ -72,10 +72,10 @@ impl Rules {
             .collect()
     }
 
-    /// Those of one call's rules that decide, in the order in which they are asked.
+    /// Returns the rules of one call that decide, in the order in which they are tested.
     ///
-    /// As with runc and libseccomp, a rule that does what would happen anyway counts for nothing, and one without
-    /// conditions outweighs all that have some. Where conditions of several rules hold, the first rule counts.
+    /// As with runc and libseccomp, a rule with the same verdict as the default is ignored, and one without
+    /// conditions outweighs all with conditions. If conditions of several rules hold, the first rule counts.
     pub(crate) fn deciding<'a>(&self, call: &[(u32, &'a Rule)]) -> Vec<&'a Rule> {
         let counting = || {
             call.iter()
@@ -89,7 +89,7 @@ impl Rules {
     }
 }
 
-/// What the kernel is told: `SECCOMP_RET_…`.
+/// Returns the filter's value for the kernel: `SECCOMP_RET_…`.
 fn returned(action: Action, errno: Option<u32>) -> Result<u32, Error> {
     let errno = || match errno.unwrap_or(EPERM) {
         errno @ 0..=0xffff => Ok(errno),
@@ -107,8 +107,8 @@ fn returned(action: Action, errno: Option<u32>) -> Result<u32, Error> {
     })
 }
 
-/// When a rule holds. Two conditions on one argument could hardly both be meant, so runc, and docker before it, take
-/// every condition of such a rule as a rule of its own.
+/// Returns the sets of conditions under which a rule holds. Two conditions on one argument can hardly be meant to
+/// hold both, so runc, and docker before it, take every condition of such a rule as a rule of its own.
 fn alternatives(rule: &SyscallRule) -> Result<Vec<Vec<Condition>>, Error> {
     let conditions = rule
         .args

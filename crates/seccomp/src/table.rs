@@ -1,10 +1,10 @@
 //! System call numbers as of Linux 6.18, and the calls assigned after it that are known: facts of the kernel's
 //! `syscall*.tbl`. Sorted by name, in byte order. `NO`: that architecture has no such call.
 
-/// The place of a number that does not exist.
+/// Placeholder for a number that does not exist.
 pub(crate) const NO: u32 = u32::MAX;
 
-/// A name, and its number on x86_64, x32 (without the x32 bit), i386, aarch64 and arm (EABI).
+/// Name of a call, and its number on x86_64, x32 (without the x32 bit), i386, aarch64 and arm (EABI).
 pub(crate) type Row = (&'static str, [u32; 5]);
 
 #[rustfmt::skip]

@@ -1,4 +1,4 @@
-//! What programs do, seen from the kernel's side.
+//! Effects of programs, seen from the kernel's side.
 
 mod default_profile;
 mod interpreter;
@@ -11,7 +11,7 @@ use crate::{Arch, Instruction, compile};
 use interpreter::{Call, check, run};
 use tote_spec::{Action, Arg, Operator, Seccomp, SyscallRule};
 
-/// A profile with nothing but a default action.
+/// Makes a profile with nothing but a default action.
 fn profile(default_action: Action) -> Seccomp {
     Seccomp {
         default_action,
@@ -24,7 +24,7 @@ fn profile(default_action: Action) -> Seccomp {
     }
 }
 
-/// A rule without errno.
+/// Makes a rule without errno.
 fn rule(names: &[&str], action: Action, args: &[Arg]) -> SyscallRule {
     let names = names.iter().map(|&name| name.to_owned()).collect();
     SyscallRule {
@@ -35,7 +35,7 @@ fn rule(names: &[&str], action: Action, args: &[Arg]) -> SyscallRule {
     }
 }
 
-/// A condition.
+/// Makes a condition.
 fn arg(index: u32, op: Operator, value: u64) -> Arg {
     Arg {
         index,
@@ -45,7 +45,7 @@ fn arg(index: u32, op: Operator, value: u64) -> Arg {
     }
 }
 
-/// The program of a profile on x86_64, checked as the kernel would.
+/// Compiles the program of a profile on x86_64, checked as by the kernel.
 fn program(profile: &Seccomp) -> Vec<Instruction> {
     program_on(profile, Arch::X86_64)
 }
@@ -56,7 +56,7 @@ fn program_on(profile: &Seccomp, native: Arch) -> Vec<Instruction> {
     instructions
 }
 
-/// What a program answers to a call, by its name.
+/// Returns a program's answer to a call, by its name.
 fn answer(program: &[Instruction], arch: Arch, name: &str, args: [u64; 6]) -> u32 {
     answer_number(program, arch, arch.number(name).unwrap(), args)
 }

@@ -1,15 +1,15 @@
-/// Why a text is not a `config.json`.
+/// Reason why a text is not a `config.json`.
 #[derive(Debug, thiserror::Error)]
 pub enum ParseError {
-    /// Not JSON, or a property of the wrong type.
+    /// The text is not JSON, or a property has the wrong type.
     #[error("config.json: {0}")]
     Json(#[from] JsonError),
-    /// A version that this crate does not know.
-    #[error("config.json: ociVersion {0:?} is not supported: 1.0.0 up to 1.3.x are")]
+    /// This crate does not know the version.
+    #[error("config.json: ociVersion {0:?} is not supported: tote knows 1.0.0 up to 1.3.x")]
     Version(String),
 }
 
-/// More is no version.
+/// Longest version shown, in characters; longer texts are cut.
 const LONGEST_VERSION: usize = 32;
 
 impl ParseError {
@@ -18,14 +18,14 @@ impl ParseError {
     }
 }
 
-/// What is wrong with a document, as one line of bounded length: the parser repeats what it has found, and that may be
-/// megabytes of somebody else's text.
+/// Fault of a document, as one line of bounded length: the parser repeats parts of its input, which may be megabytes
+/// of a stranger's text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct JsonError(String);
 
-/// How much of the beginning is kept, and how much of the end, where the parser says what it wants and in which line
-/// it is.
+/// Characters that are kept of the beginning and of the end; the end is where the parser says what it expects and in
+/// which line.
 const HEAD: usize = 160;
 const TAIL: usize = 160;
 

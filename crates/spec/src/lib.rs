@@ -1,9 +1,9 @@
 //! The OCI runtime specification's `config.json` as Rust types: the Linux part, version 1.3 and what older ones had.
 //!
 //! Field names, units and meaning are the specification's own
-//! (<https://github.com/opencontainers/runtime-spec/blob/main/config.md>); the types hold what was written and decide
-//! nothing. Unknown properties are ignored, as the specification demands. This crate never reads a file, never looks at
-//! the host, and does not check whether values make sense together: `sandbox` does when it plans.
+//! (<https://github.com/opencontainers/runtime-spec/blob/main/config.md>); the types hold the document's values and
+//! decide nothing. Unknown properties are ignored, as the specification demands. This crate never reads a file, never
+//! looks at the host, and does not check whether values make sense together: `sandbox` does when it plans.
 
 mod error;
 mod linux;
@@ -26,35 +26,35 @@ pub use seccomp::{Action, Arg, Operator, Seccomp, SyscallRule};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The version of the specification that a [`Spec`] made here declares.
+/// Version of the specification that a [`Spec`] made here declares.
 pub const VERSION: &str = "1.3.0";
 
-/// A whole `config.json`.
+/// Contents of a whole `config.json`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Spec {
-    /// The specification's version that the document follows, as `MAJOR.MINOR.PATCH`.
+    /// Version of the specification that the document follows, as `MAJOR.MINOR.PATCH`.
     pub oci_version: String,
-    /// The container's root file system.
+    /// Root file system of the container.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub root: Option<Root>,
-    /// What is mounted below the root, in this order.
+    /// Mounts below the root, in this order.
     #[serde(
         default,
         skip_serializing_if = "Vec::is_empty",
         deserialize_with = "null_default"
     )]
     pub mounts: Vec<Mount>,
-    /// The container's main process; absent where only `create` is wanted.
+    /// Main process of the container; absent if only `create` is wanted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub process: Option<Process>,
-    /// The host name in the UTS namespace.
+    /// Host name in the UTS namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hostname: Option<String>,
-    /// The NIS domain name in the UTS namespace.
+    /// NIS domain name in the UTS namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub domainname: Option<String>,
-    /// Programs run at the points of the life cycle.
+    /// Programs run at points of the life cycle.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hooks: Option<Hooks>,
     /// Free text that travels with the container.
@@ -64,28 +64,28 @@ pub struct Spec {
         deserialize_with = "null_default"
     )]
     pub annotations: BTreeMap<String, String>,
-    /// The Linux part.
+    /// Linux part of the document.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub linux: Option<Linux>,
 }
 
-/// The container's root file system.
+/// Root file system of the container.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Root {
-    /// The directory, absolute or relative to the bundle.
+    /// Path of the directory, absolute or relative to the bundle.
     pub path: String,
-    /// Whether the root is mounted read-only.
+    /// True if the root is mounted read-only.
     #[serde(default, skip_serializing_if = "is_false")]
     pub readonly: bool,
 }
 
-/// One mount below the container's root.
+/// Mount below the container's root.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Mount {
-    /// Where, as an absolute path inside the container.
+    /// Mount point, as an absolute path inside the container.
     pub destination: String,
-    /// The file system's type as in mount(2), or `bind`.
+    /// Type of the file system as in mount(2), or `bind`.
     #[serde(rename = "type", default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
     /// A device, a host path for a bind mount, or any word for the rest.
@@ -118,46 +118,46 @@ pub struct Mount {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Hooks {
-    /// Deprecated: as `create_runtime`, but after it.
+    /// Deprecated: run like `create_runtime`, but before it.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_default")]
     pub prestart: Vec<Hook>,
-    /// In the runtime's namespaces, after those of the container exist and before pivot_root.
+    /// Run in the runtime's namespaces, after those of the container exist and before pivot_root.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_default")]
     pub create_runtime: Vec<Hook>,
-    /// In the container's namespaces, before pivot_root.
+    /// Run in the container's namespaces, before pivot_root.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_default")]
     pub create_container: Vec<Hook>,
-    /// In the container's namespaces, just before the process is executed.
+    /// Run in the container's namespaces, just before the process is executed.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_default")]
     pub start_container: Vec<Hook>,
-    /// In the runtime's namespaces, after the process was executed.
+    /// Run in the runtime's namespaces, after the process was executed.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_default")]
     pub poststart: Vec<Hook>,
-    /// In the runtime's namespaces, after the container is gone.
+    /// Run in the runtime's namespaces, after the container is gone.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_default")]
     pub poststop: Vec<Hook>,
 }
 
-/// One hook: a program that gets the container's state on its standard input.
+/// Hook: a program that gets the container's state on its standard input.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hook {
-    /// The executable, absolute.
+    /// Absolute path of the executable.
     pub path: String,
-    /// argv, the name included.
+    /// Arguments, argv[0] included.
     #[serde(
         default,
         skip_serializing_if = "Vec::is_empty",
         deserialize_with = "null_default"
     )]
     pub args: Vec<String>,
-    /// The whole environment, `NAME=value`.
+    /// Complete environment, as `NAME=value`.
     #[serde(
         default,
         skip_serializing_if = "Vec::is_empty",
         deserialize_with = "null_default"
     )]
     pub env: Vec<String>,
-    /// Seconds after which the hook is ended and counted as failed.
+    /// Seconds after which the hook is killed and counts as failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<i64>,
 }
@@ -166,7 +166,7 @@ impl Spec {
     /// Parses the text of a `config.json`.
     ///
     /// # Errors
-    /// [`ParseError`] names the line and column, or the version that is not 1.x.
+    /// [`ParseError`] names the line and column, or the unsupported version.
     pub fn parse(text: &str) -> Result<Self, ParseError> {
         let spec: Self = serde_json::from_str(text).map_err(JsonError::from)?;
         if is_supported(&spec.oci_version) {
@@ -176,19 +176,19 @@ impl Spec {
         }
     }
 
-    /// The namespaces asked for; none where there is no Linux part.
+    /// Returns the requested namespaces; empty without a Linux part.
     #[must_use]
     pub fn namespaces(&self) -> &[Namespace] {
         self.linux.as_ref().map_or(&[], |linux| &linux.namespaces)
     }
 
-    /// The namespace of that type, where one was asked for.
+    /// Returns the requested namespace of that type, if there is one.
     #[must_use]
     pub fn namespace(&self, kind: NamespaceType) -> Option<&Namespace> {
         self.namespaces().iter().find(|namespace| namespace.kind == kind)
     }
 
-    /// Whether a namespace of that type was asked for that is nobody else's.
+    /// True if a new namespace of that type is requested, not an existing one to join.
     #[must_use]
     pub fn has_new(&self, kind: NamespaceType) -> bool {
         self.namespace(kind)
@@ -196,7 +196,7 @@ impl Spec {
     }
 }
 
-/// `MAJOR.MINOR.PATCH` with major 1 and a minor that exists; a pre-release suffix (`1.0.2-dev`) is fine.
+/// Checks for `MAJOR.MINOR.PATCH` with major 1 and an existing minor; a pre-release suffix (`1.0.2-dev`) is fine.
 fn is_supported(version: &str) -> bool {
     let core = version.split(['-', '+']).next().unwrap_or_default();
     let mut numbers = core.split('.').map(str::parse::<u32>);
@@ -214,7 +214,7 @@ fn is_false(value: &bool) -> bool {
     !value
 }
 
-/// Go programs write an empty list or map as `null`; both mean the default.
+/// Reads `null` as the default, because Go programs write an empty list or map as `null`.
 fn null_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: serde::Deserializer<'de>,

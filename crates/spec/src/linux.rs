@@ -2,20 +2,20 @@ use crate::{Resources, Seccomp, null_default};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The Linux part of a [`crate::Spec`].
+/// Linux part of a [`crate::Spec`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Linux {
-    /// Namespaces created or joined; a type that is not listed is the runtime's own.
+    /// Namespaces created or joined; for a type that is not listed, the runtime's own is kept.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_default")]
     pub namespaces: Vec<Namespace>,
-    /// The user namespace's user ids.
+    /// User ids of the user namespace.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_default")]
     pub uid_mappings: Vec<IdMapping>,
-    /// The user namespace's group ids.
+    /// Group ids of the user namespace.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_default")]
     pub gid_mappings: Vec<IdMapping>,
-    /// The time namespace's clocks, by `monotonic` and `boottime`.
+    /// Clocks of the time namespace, by `monotonic` and `boottime`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "null_default")]
     pub time_offsets: BTreeMap<String, TimeOffset>,
     /// Device nodes made beside the default ones.
@@ -24,19 +24,19 @@ pub struct Linux {
     /// Network devices moved into the container, by their name on the host.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "null_default")]
     pub net_devices: BTreeMap<String, NetDevice>,
-    /// The cgroup, as a path below the mount points or as `slice:prefix:name`.
+    /// Path of the cgroup below the mount points, or `slice:prefix:name`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cgroups_path: Option<String>,
-    /// What the cgroup limits.
+    /// Limits of the cgroup.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resources: Option<Resources>,
     /// Kernel parameters, `net.ipv4.ip_forward` to `1`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "null_default")]
     pub sysctl: BTreeMap<String, String>,
-    /// The system call filter.
+    /// System call filter.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seccomp: Option<Seccomp>,
-    /// `private`, `shared`, `slave` or `unbindable`, with an `r` before for the whole tree.
+    /// Propagation: `private`, `shared`, `slave` or `unbindable`, with a prefix `r` for the whole tree.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rootfs_propagation: Option<String>,
     /// Paths that read as empty.
@@ -48,51 +48,51 @@ pub struct Linux {
     /// SELinux label of the mounts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mount_label: Option<String>,
-    /// resctrl.
+    /// Settings of resctrl.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub intel_rdt: Option<IntelRdt>,
-    /// personality(2).
+    /// Arguments of personality(2).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub personality: Option<Personality>,
-    /// set_mempolicy(2).
+    /// Arguments of set_mempolicy(2).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_policy: Option<MemoryPolicy>,
 }
 
-/// The namespace types.
+/// Types of namespaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum NamespaceType {
-    /// user_namespaces(7)
+    /// Type of user_namespaces(7).
     User,
-    /// cgroup_namespaces(7)
+    /// Type of cgroup_namespaces(7).
     Cgroup,
-    /// ipc_namespaces(7)
+    /// Type of ipc_namespaces(7).
     Ipc,
-    /// uts_namespaces(7)
+    /// Type of uts_namespaces(7).
     Uts,
-    /// network_namespaces(7)
+    /// Type of network_namespaces(7).
     Network,
-    /// pid_namespaces(7)
+    /// Type of pid_namespaces(7).
     Pid,
-    /// mount_namespaces(7)
+    /// Type of mount_namespaces(7).
     Mount,
-    /// time_namespaces(7)
+    /// Type of time_namespaces(7).
     Time,
 }
 
-/// A namespace to create, or to join where there is a path.
+/// Namespace to create or, with a path, to join.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Namespace {
-    /// Which kind.
+    /// Type of the namespace.
     #[serde(rename = "type")]
     pub kind: NamespaceType,
-    /// The one to join, absolute in the runtime's mount namespace.
+    /// Path of the namespace to join, absolute in the runtime's mount namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
 }
 
-/// One line of a uid_map or gid_map.
+/// Line of a uid_map or gid_map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IdMapping {
     /// First id inside.
@@ -101,11 +101,11 @@ pub struct IdMapping {
     /// First id outside.
     #[serde(rename = "hostID")]
     pub host_id: u32,
-    /// How many.
+    /// Number of ids.
     pub size: u32,
 }
 
-/// How far a clock of the time namespace is ahead.
+/// Offset by which a clock of the time namespace is ahead.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TimeOffset {
@@ -115,31 +115,31 @@ pub struct TimeOffset {
     pub nanosecs: u32,
 }
 
-/// The kinds of a device node, as `mknod(1)` writes them.
+/// Kinds of device nodes, as `mknod(1)` writes them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DeviceType {
-    /// Block.
+    /// Block device.
     #[serde(rename = "b")]
     Block,
-    /// Character.
+    /// Character device.
     #[serde(rename = "c")]
     Char,
-    /// Character, unbuffered: the same to Linux.
+    /// Unbuffered character device, which Linux does not distinguish from `c`.
     #[serde(rename = "u")]
     Unbuffered,
-    /// A named pipe.
+    /// Named pipe.
     #[serde(rename = "p")]
     Fifo,
 }
 
-/// A device node to make.
+/// Device node to make.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Device {
-    /// The kind of node.
+    /// Kind of the node.
     #[serde(rename = "type")]
     pub kind: DeviceType,
-    /// Where, absolute inside the container.
+    /// Absolute path inside the container.
     pub path: String,
     /// Major number.
     #[serde(default)]
@@ -147,7 +147,7 @@ pub struct Device {
     /// Minor number.
     #[serde(default)]
     pub minor: i64,
-    /// Permission bits; absent: 0o666.
+    /// Permission bits; 0o666 if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file_mode: Option<u32>,
     /// Owner, in the container's ids.
@@ -158,21 +158,21 @@ pub struct Device {
     pub gid: Option<u32>,
 }
 
-/// A network device moved into the container.
+/// Network device moved into the container.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct NetDevice {
-    /// Its name inside; absent: as on the host.
+    /// Name inside; the host's if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
 }
 
-/// personality(2).
+/// Arguments of personality(2).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Personality {
     /// `LINUX` or `LINUX32`.
     pub domain: String,
-    /// None are defined yet.
+    /// Flags; the specification defines none yet.
     #[serde(
         default,
         skip_serializing_if = "Vec::is_empty",
@@ -181,36 +181,36 @@ pub struct Personality {
     pub flags: Vec<String>,
 }
 
-/// set_mempolicy(2).
+/// Arguments of set_mempolicy(2).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct MemoryPolicy {
-    /// `MPOL_…`
+    /// Mode as `MPOL_…`.
     pub mode: String,
-    /// A node list, `0-1,3`.
+    /// List of nodes, `0-1,3`.
     pub nodes: String,
-    /// `MPOL_F_…`
+    /// Flags as `MPOL_F_…`.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_default")]
     pub flags: Vec<String>,
 }
 
-/// Intel's resctrl file system.
+/// Settings of Intel's resctrl file system.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct IntelRdt {
-    /// The class of service.
+    /// Class of service.
     #[serde(rename = "closID", skip_serializing_if = "Option::is_none")]
     pub clos_id: Option<String>,
     /// Lines for the schemata file.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_default")]
     pub schemata: Vec<String>,
-    /// The L3 line.
+    /// Line for the L3 cache.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub l3_cache_schema: Option<String>,
-    /// The memory bandwidth line.
+    /// Line for the memory bandwidth.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mem_bw_schema: Option<String>,
-    /// Whether monitoring is on.
+    /// True if monitoring is on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub enable_monitoring: Option<bool>,
 }

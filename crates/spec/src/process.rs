@@ -1,25 +1,25 @@
 use crate::{is_false, null_default};
 use serde::{Deserialize, Serialize};
 
-/// The container's main process, or one that `exec` adds.
+/// Main process of the container, or one that `exec` adds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Process {
-    /// Whether a pseudo-terminal is its standard input and output.
+    /// True if a pseudo-terminal is its standard input and output.
     #[serde(skip_serializing_if = "is_false")]
     pub terminal: bool,
-    /// The terminal's first size, in characters.
+    /// Initial size of the terminal, in characters.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub console_size: Option<ConsoleSize>,
-    /// Who it runs as, in the container's ids.
+    /// User and groups, in the container's ids.
     pub user: User,
-    /// argv; the first word is searched in `PATH` where it has no slash.
+    /// Arguments; the first word is searched for in `PATH` if it has no slash.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_default")]
     pub args: Vec<String>,
-    /// The whole environment, `NAME=value`.
+    /// Complete environment, as `NAME=value`.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_default")]
     pub env: Vec<String>,
-    /// The working directory, absolute inside the container.
+    /// Working directory, absolute inside the container.
     pub cwd: String,
     /// Capabilities by set.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -27,7 +27,7 @@ pub struct Process {
     /// Limits as in setrlimit(2).
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_default")]
     pub rlimits: Vec<Rlimit>,
-    /// PR_SET_NO_NEW_PRIVS.
+    /// Whether PR_SET_NO_NEW_PRIVS is set.
     #[serde(skip_serializing_if = "is_false")]
     pub no_new_privileges: bool,
     /// AppArmor profile to change to at exec.
@@ -36,13 +36,13 @@ pub struct Process {
     /// SELinux label to change to at exec.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub selinux_label: Option<String>,
-    /// -1000 to 1000, as in `/proc/PID/oom_score_adj`; absent: as the runtime's own.
+    /// Score from -1000 to 1000, as in `/proc/PID/oom_score_adj`; the runtime's own if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub oom_score_adj: Option<i32>,
-    /// sched_setattr(2).
+    /// Arguments of sched_setattr(2).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scheduler: Option<Scheduler>,
-    /// ioprio_set(2).
+    /// Arguments of ioprio_set(2).
     #[serde(skip_serializing_if = "Option::is_none", rename = "ioPriority")]
     pub io_priority: Option<IoPriority>,
     /// CPU affinity of a process that `exec` adds.
@@ -50,7 +50,7 @@ pub struct Process {
     pub exec_cpu_affinity: Option<ExecCpuAffinity>,
 }
 
-/// A terminal's size in characters.
+/// Size of a terminal in characters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConsoleSize {
     /// Rows.
@@ -59,7 +59,7 @@ pub struct ConsoleSize {
     pub width: u16,
 }
 
-/// Who a process runs as, in the container's ids.
+/// User and groups of a process, in the container's ids.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct User {
@@ -67,7 +67,7 @@ pub struct User {
     pub uid: u32,
     /// Primary group id.
     pub gid: u32,
-    /// File mode creation mask; absent: 0o022.
+    /// File mode creation mask; 0o022 if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub umask: Option<u32>,
     /// Supplementary group ids.
@@ -75,50 +75,50 @@ pub struct User {
     pub additional_gids: Vec<u32>,
 }
 
-/// The five capability sets, by name (`CAP_CHOWN`).
+/// Five capability sets, by name (`CAP_CHOWN`).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Capabilities {
-    /// What no exec can bring back once it is gone.
+    /// Upper bound of the capabilities that an exec can give.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_default")]
     pub bounding: Vec<String>,
-    /// What the kernel checks.
+    /// Capabilities that the kernel checks.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_default")]
     pub effective: Vec<String>,
-    /// What a file's inheritable set may pass on.
+    /// Capabilities that a file's inheritable set may pass on.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_default")]
     pub inheritable: Vec<String>,
-    /// What may become effective.
+    /// Capabilities that may become effective.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_default")]
     pub permitted: Vec<String>,
-    /// What survives an exec of an ordinary file without uid 0.
+    /// Capabilities that survive an exec of an ordinary file without uid 0.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_default")]
     pub ambient: Vec<String>,
 }
 
-/// One limit of setrlimit(2).
+/// Limit of setrlimit(2).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rlimit {
-    /// `RLIMIT_NOFILE` and its kin.
+    /// Name of the resource, `RLIMIT_NOFILE` and its kin.
     #[serde(rename = "type")]
     pub kind: String,
-    /// The ceiling; `u64::MAX` is no limit.
+    /// Upper bound of the value; `u64::MAX` means no limit.
     pub hard: u64,
-    /// The value in force.
+    /// Value in force.
     pub soft: u64,
 }
 
-/// sched_setattr(2).
+/// Arguments of sched_setattr(2).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Scheduler {
-    /// `SCHED_OTHER`, `SCHED_FIFO`, `SCHED_RR`, `SCHED_BATCH`, `SCHED_ISO`, `SCHED_IDLE` or `SCHED_DEADLINE`.
+    /// Policy: `SCHED_OTHER`, `SCHED_FIFO`, `SCHED_RR`, `SCHED_BATCH`, `SCHED_ISO`, `SCHED_IDLE` or `SCHED_DEADLINE`.
     pub policy: String,
-    /// -20 to 19, for the fair policies.
+    /// Nice value, -20 to 19, for the fair policies.
     pub nice: i32,
-    /// 1 to 99, for the real-time policies.
+    /// Priority, 1 to 99, for the real-time policies.
     pub priority: i32,
-    /// `SCHED_FLAG_…` names.
+    /// Flags as `SCHED_FLAG_…`.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_default")]
     pub flags: Vec<String>,
     /// Nanoseconds, for `SCHED_DEADLINE`.
@@ -129,12 +129,12 @@ pub struct Scheduler {
     pub period: u64,
 }
 
-/// ioprio_set(2).
+/// Arguments of ioprio_set(2).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IoPriority {
-    /// `IOPRIO_CLASS_RT`, `IOPRIO_CLASS_BE` or `IOPRIO_CLASS_IDLE`.
+    /// Class: `IOPRIO_CLASS_RT`, `IOPRIO_CLASS_BE` or `IOPRIO_CLASS_IDLE`.
     pub class: String,
-    /// 0 (first) to 7.
+    /// Priority, 0 (first) to 7.
     #[serde(default)]
     pub priority: i32,
 }
@@ -143,9 +143,9 @@ pub struct IoPriority {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ExecCpuAffinity {
-    /// While it joins the container.
+    /// Processors while it joins the container.
     pub initial: String,
-    /// Once it runs.
+    /// Processors once it runs.
     #[serde(rename = "final")]
     pub last: String,
 }

@@ -2,7 +2,7 @@ use crate::null_default;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// What a cgroup limits. An absent value leaves the kernel's own in force.
+/// Limits of a cgroup. An absent value leaves the kernel's own in force.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Resources {
@@ -30,60 +30,60 @@ pub struct Resources {
     /// RDMA, by device.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "null_default")]
     pub rdma: BTreeMap<String, Rdma>,
-    /// cgroup v2 files and what to write into them.
+    /// Contents for files of cgroup v2, by file name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "null_default")]
     pub unified: BTreeMap<String, String>,
 }
 
-/// One rule of the device controller.
+/// Rule of the device controller.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DeviceRule {
-    /// Allow or deny.
+    /// True to allow, false to deny.
     pub allow: bool,
-    /// `a` (both), `c` or `b`; absent: both.
+    /// Kind of device: `c`, `b` or `a` (both); both if absent.
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
-    /// Absent: every major.
+    /// Major number; every one if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub major: Option<i64>,
-    /// Absent: every minor.
+    /// Minor number; every one if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub minor: Option<i64>,
-    /// Of `r`, `w` and `m` (mknod); absent: all.
+    /// Letters of `r`, `w` and `m` (mknod); all if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub access: Option<String>,
 }
 
-/// Memory limits in bytes; -1 is no limit.
+/// Memory limits in bytes; -1 means no limit.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Memory {
-    /// The hard limit.
+    /// Hard limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<i64>,
-    /// The soft limit.
+    /// Soft limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reservation: Option<i64>,
-    /// Memory and swap together.
+    /// Limit of memory and swap together.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub swap: Option<i64>,
-    /// Kernel memory (v1, gone from newer kernels).
+    /// Limit of kernel memory (v1, gone from newer kernels).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kernel: Option<i64>,
-    /// TCP buffers (v1).
+    /// Limit of TCP buffers (v1).
     #[serde(rename = "kernelTCP", skip_serializing_if = "Option::is_none")]
     pub kernel_tcp: Option<i64>,
-    /// 0 to 100 (v1).
+    /// Swappiness, 0 to 100 (v1).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub swappiness: Option<u64>,
-    /// Tasks wait instead of being killed (v1).
+    /// True if tasks wait instead of being killed (v1).
     #[serde(rename = "disableOOMKiller", skip_serializing_if = "Option::is_none")]
     pub disable_oom_killer: Option<bool>,
-    /// Children count towards their parents (v1).
+    /// True if children count towards their parents (v1).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub use_hierarchy: Option<bool>,
-    /// Refuse a limit below what is in use.
+    /// True if a limit below the usage is refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub check_before_update: Option<bool>,
 }
@@ -95,28 +95,28 @@ pub struct Cpu {
     /// Relative weight, 2 to 262144; the kernel's default is 1024.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shares: Option<u64>,
-    /// Microseconds of processor time in one period; -1 is no limit.
+    /// Microseconds of processor time in one period; -1 means no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quota: Option<i64>,
     /// Microseconds that may be saved up.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub burst: Option<u64>,
-    /// Microseconds.
+    /// Length of a period in microseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub period: Option<u64>,
     /// Microseconds of real-time scheduling in one period (v1).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub realtime_runtime: Option<i64>,
-    /// Microseconds (v1).
+    /// Length of a real-time period in microseconds (v1).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub realtime_period: Option<u64>,
-    /// CPU list, `0-3,7`.
+    /// List of processors, `0-3,7`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpus: Option<String>,
-    /// Memory node list.
+    /// List of memory nodes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mems: Option<String>,
-    /// 1: SCHED_IDLE for the whole group.
+    /// Scheduling of the group: 1 means SCHED_IDLE.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idle: Option<i64>,
 }
@@ -125,7 +125,7 @@ pub struct Cpu {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Pids {
-    /// At most this many; 0 or less is no limit.
+    /// Upper bound; a negative one means no limit, and so does 0 before version 1.3 of the specification.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<i64>,
 }
@@ -134,29 +134,29 @@ pub struct Pids {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct BlockIo {
-    /// 10 to 1000.
+    /// Weight, 10 to 1000.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub weight: Option<u16>,
-    /// 10 to 1000, against child groups (v1).
+    /// Weight against child groups, 10 to 1000 (v1).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub leaf_weight: Option<u16>,
     /// Weights by device.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_default")]
     pub weight_device: Vec<WeightDevice>,
-    /// Bytes per second.
+    /// Limits of reading in bytes per second.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_default")]
     pub throttle_read_bps_device: Vec<ThrottleDevice>,
-    /// Bytes per second.
+    /// Limits of writing in bytes per second.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_default")]
     pub throttle_write_bps_device: Vec<ThrottleDevice>,
-    /// Operations per second.
+    /// Limits of reads per second.
     #[serde(
         rename = "throttleReadIOPSDevice",
         skip_serializing_if = "Vec::is_empty",
         deserialize_with = "null_default"
     )]
     pub throttle_read_iops_device: Vec<ThrottleDevice>,
-    /// Operations per second.
+    /// Limits of writes per second.
     #[serde(
         rename = "throttleWriteIOPSDevice",
         skip_serializing_if = "Vec::is_empty",
@@ -165,7 +165,7 @@ pub struct BlockIo {
     pub throttle_write_iops_device: Vec<ThrottleDevice>,
 }
 
-/// A weight for one block device.
+/// Weight of one block device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct WeightDevice {
@@ -173,15 +173,15 @@ pub struct WeightDevice {
     pub major: i64,
     /// Minor number.
     pub minor: i64,
-    /// 10 to 1000.
+    /// Weight, 10 to 1000.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub weight: Option<u16>,
-    /// 10 to 1000 (v1).
+    /// Weight against child groups, 10 to 1000 (v1).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub leaf_weight: Option<u16>,
 }
 
-/// A rate for one block device.
+/// Rate of one block device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ThrottleDevice {
@@ -193,13 +193,13 @@ pub struct ThrottleDevice {
     pub rate: u64,
 }
 
-/// Huge pages of one size.
+/// Limit of huge pages of one size.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct HugepageLimit {
-    /// `2MB`, `1GB`.
+    /// Size of a page, `2MB`, `1GB`.
     pub page_size: String,
-    /// Bytes.
+    /// Limit in bytes.
     pub limit: u64,
 }
 
@@ -207,32 +207,32 @@ pub struct HugepageLimit {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Network {
-    /// net_cls.
+    /// Class for net_cls.
     #[serde(rename = "classID", skip_serializing_if = "Option::is_none")]
     pub class_id: Option<u32>,
-    /// net_prio.
+    /// Priorities for net_prio.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_default")]
     pub priorities: Vec<InterfacePriority>,
 }
 
-/// A priority for one network interface.
+/// Priority of one network interface.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct InterfacePriority {
-    /// The interface.
+    /// Name of the interface.
     pub name: String,
-    /// Its priority.
+    /// Priority of its traffic.
     pub priority: u32,
 }
 
-/// RDMA resources of one device.
+/// Limits of RDMA resources of one device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Rdma {
-    /// hca_handle.
+    /// Number of hca_handle resources.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hca_handles: Option<u32>,
-    /// hca_object.
+    /// Number of hca_object resources.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hca_objects: Option<u32>,
 }

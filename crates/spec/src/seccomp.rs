@@ -1,32 +1,32 @@
 use crate::null_default;
 use serde::{Deserialize, Serialize};
 
-/// A system call filter.
+/// System call filter.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Seccomp {
-    /// For a call that no rule names.
+    /// Action for a call that no rule names.
     pub default_action: Action,
-    /// The errno of the default action where that is `Errno` or `Trace`; absent: EPERM.
+    /// Error number of the default action if that is `Errno` or `Trace`; EPERM if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default_errno_ret: Option<u32>,
-    /// `SCMP_ARCH_…` beside the native one.
+    /// Architectures `SCMP_ARCH_…` beside the native one.
     #[serde(
         default,
         skip_serializing_if = "Vec::is_empty",
         deserialize_with = "null_default"
     )]
     pub architectures: Vec<String>,
-    /// `SECCOMP_FILTER_FLAG_…`; none at all is something else than an empty list.
+    /// Flags `SECCOMP_FILTER_FLAG_…`; an absent list differs from an empty one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flags: Option<Vec<String>>,
-    /// The Unix socket that gets the notify descriptor.
+    /// Path of the Unix socket that gets the notify descriptor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub listener_path: Option<String>,
-    /// Opaque text sent along with it.
+    /// Opaque text sent along with the descriptor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub listener_metadata: Option<String>,
-    /// The rules.
+    /// Rules of the filter.
     #[serde(
         default,
         skip_serializing_if = "Vec::is_empty",
@@ -35,47 +35,47 @@ pub struct Seccomp {
     pub syscalls: Vec<SyscallRule>,
 }
 
-/// What happens to a system call.
+/// Treatment of a system call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Action {
-    /// End the thread.
+    /// Ends the thread.
     #[serde(rename = "SCMP_ACT_KILL", alias = "SCMP_ACT_KILL_THREAD")]
     KillThread,
-    /// End the process.
+    /// Ends the process.
     #[serde(rename = "SCMP_ACT_KILL_PROCESS")]
     KillProcess,
-    /// SIGSYS.
+    /// Sends SIGSYS.
     #[serde(rename = "SCMP_ACT_TRAP")]
     Trap,
-    /// Fail with an errno.
+    /// Fails with an errno.
     #[serde(rename = "SCMP_ACT_ERRNO")]
     Errno,
-    /// Tell the tracer.
+    /// Notifies the tracer.
     #[serde(rename = "SCMP_ACT_TRACE")]
     Trace,
-    /// Allow.
+    /// Allows the call.
     #[serde(rename = "SCMP_ACT_ALLOW")]
     Allow,
-    /// Allow and log.
+    /// Allows and logs the call.
     #[serde(rename = "SCMP_ACT_LOG")]
     Log,
-    /// Ask the listener.
+    /// Asks the listener.
     #[serde(rename = "SCMP_ACT_NOTIFY")]
     Notify,
 }
 
-/// One rule.
+/// Rule of a filter.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SyscallRule {
-    /// The calls; a name that the kernel does not know is passed over.
+    /// Names of calls; names that the kernel does not know are ignored.
     pub names: Vec<String>,
-    /// What happens to them.
+    /// Action for them.
     pub action: Action,
-    /// The errno where the action is `Errno` or `Trace`; absent: EPERM.
+    /// Error number if the action is `Errno` or `Trace`; EPERM if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub errno_ret: Option<u32>,
-    /// Conditions that must all hold; two on one index are alternatives, as in libseccomp's users.
+    /// Conditions that must all hold; two on one index are alternatives, as in runc and docker.
     #[serde(
         default,
         skip_serializing_if = "Vec::is_empty",
@@ -84,22 +84,22 @@ pub struct SyscallRule {
     pub args: Vec<Arg>,
 }
 
-/// A condition on one argument.
+/// Condition on one argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Arg {
-    /// 0 to 5.
+    /// Index of the argument, 0 to 5.
     pub index: u32,
-    /// What it is compared with; the mask for `MaskedEqual`.
+    /// Value that the argument is compared with; the mask for `MaskedEqual`.
     pub value: u64,
-    /// The value under the mask.
+    /// Value under the mask.
     #[serde(default)]
     pub value_two: u64,
-    /// How.
+    /// Comparison.
     pub op: Operator,
 }
 
-/// How an argument is compared.
+/// Comparison of an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Operator {
     /// `!=`

@@ -6,17 +6,17 @@ use proptest::sample::Index;
 use serde_json::{Value, json};
 use tote_spec::Spec;
 
-/// Every property that there is.
+/// Document with every property.
 const WHOLE: &str = include_str!("whole.json");
 
-/// Longer than any error; shorter than what an enemy would like to have logged.
+/// Bound of an error in bytes; longer texts would let a hostile document flood a log.
 const LONGEST_ERROR: usize = 1024;
 
 fn whole() -> Value {
     serde_json::from_str(WHOLE).unwrap()
 }
 
-/// The pointers to every value, the document itself first.
+/// Collects pointers to every value, the document itself first.
 fn pointers(value: &Value, at: &str, all: &mut Vec<String>) {
     all.push(at.to_owned());
     match value {
@@ -37,7 +37,7 @@ fn all_pointers() -> Vec<String> {
     all
 }
 
-/// What the text says is one short line, or it reads back as it was written.
+/// Checks that the result is an error of one short line, or a document that reads back as it was written.
 fn check(text: &str) -> Result<(), String> {
     match Spec::parse(text) {
         Ok(spec) => {
@@ -82,13 +82,13 @@ fn odd() -> impl Strategy<Value = Value> {
 
 #[derive(Clone, Debug)]
 enum Mutation {
-    /// Another value.
+    /// Replaces the value by this one.
     Replace(Value),
-    /// No such property.
+    /// Removes the property.
     Remove,
-    /// The value a few thousand times.
+    /// Repeats the value a few thousand times.
     Repeat(u16),
-    /// The value inside as many lists.
+    /// Puts the value inside that many lists.
     Nest(u16),
 }
 
@@ -101,7 +101,7 @@ fn mutation() -> impl Strategy<Value = Mutation> {
     ]
 }
 
-/// As text: what is nested deeper than the parser goes cannot be a [`Value`] that is dropped safely.
+/// Returns text: a value nested deeper than the parser goes cannot be a [`Value`] that is dropped safely.
 fn mutate(spec: &mut Value, pointer: &str, mutation: Mutation) -> String {
     const HERE: &str = "\u{1}here\u{1}";
     let marked = |spec: &mut Value, inside: String| {
@@ -114,7 +114,7 @@ fn mutate(spec: &mut Value, pointer: &str, mutation: Mutation) -> String {
         Mutation::Remove => {
             let (parent, name) = match pointer.rsplit_once('/') {
                 Some((parent, name)) => (spec.pointer_mut(parent), name),
-                // The whole.
+                // The pointer is to the whole document.
                 None => (None, ""),
             };
             match parent {
@@ -139,7 +139,7 @@ fn mutate(spec: &mut Value, pointer: &str, mutation: Mutation) -> String {
 #[test]
 fn the_whole_is_known() {
     let spec = Spec::parse(WHOLE).unwrap();
-    // What a property is dropped from was overlooked by the types.
+    // The types lack a property that is missing after reading and writing.
     let mut written = serde_json::to_value(&spec).unwrap();
     let mut kept = Vec::new();
     pointers(&written, "", &mut kept);
@@ -161,7 +161,7 @@ fn the_whole_is_known() {
     assert_eq!(lost, Vec::<String>::new(), "of {}", kept.len());
 }
 
-/// Each value in the place of each other, once.
+/// Every value is put in the place of every other one, once.
 #[test]
 fn every_place_refuses_or_takes_every_kind_of_value() {
     let pointers = all_pointers();
@@ -184,7 +184,7 @@ fn every_place_refuses_or_takes_every_kind_of_value() {
     }
 }
 
-/// Ten megabytes of anything.
+/// The test uses ten megabytes of repeated text.
 #[test]
 fn too_much_of_everything() {
     const MUCH: usize = 10 << 20;
@@ -232,7 +232,7 @@ proptest! {
             let mut pointers_now = Vec::new();
             pointers(&spec, "", &mut pointers_now);
             text = mutate(&mut spec, place.get::<String>(&pointers_now), mutation);
-            // What cannot be read as a value cannot be changed further.
+            // A text that cannot be read as a value cannot be changed further.
             match serde_json::from_str(&text) {
                 Ok(value) => spec = value,
                 Err(_) => break,

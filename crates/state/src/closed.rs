@@ -1,17 +1,17 @@
-//! Files and directories of the state root, which nobody but its owner may open.
+//! Files and directories of the state root that only its owner may open.
 //!
-//! A umask takes permissions away and gives none: what is made with 0700 or 0600 is never more open than that, and no
-//! second call has to say so.
+//! A umask removes permissions and never adds any: a file created with 0700 or 0600 is never more open than that,
+//! without a second call.
 
 use std::fs::{DirBuilder, OpenOptions};
 use std::io::{ErrorKind, Result, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
-/// Makes a directory with mode 0700; one that is there will do.
+/// Creates a directory with mode 0700; an existing one is accepted.
 ///
 /// # Errors
-/// mkdir(2)'s.
+/// Those of mkdir(2).
 pub fn directory(path: &Path) -> Result<()> {
     match DirBuilder::new().mode(0o700).create(path) {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
@@ -19,21 +19,21 @@ pub fn directory(path: &Path) -> Result<()> {
     }
 }
 
-/// Writes a file with mode 0600; one that is there gets this content and keeps its mode.
+/// Writes a file with mode 0600; an existing one gets this content and keeps its mode.
 ///
 /// # Errors
-/// open(2)'s and write(2)'s.
+/// Those of open(2) and write(2).
 pub fn write(path: &Path, content: impl AsRef<[u8]>) -> Result<()> {
     let mut options = OpenOptions::new();
     let options = options.write(true).create(true).truncate(true).mode(0o600);
     options.open(path)?.write_all(content.as_ref())
 }
 
-/// Writes a file with mode 0600 that is not there. What a killed command, perhaps of a version that left modes to the
-/// umask, has left under that name goes.
+/// Writes a new file with mode 0600. A file of that name is removed first: a killed command may have left it,
+/// perhaps of a version that left modes to the umask.
 ///
 /// # Errors
-/// open(2)'s, unlink(2)'s and write(2)'s.
+/// Those of open(2), unlink(2) and write(2).
 pub fn write_new(path: &Path, content: impl AsRef<[u8]>) -> Result<()> {
     let mut options = OpenOptions::new();
     let options = options.write(true).create_new(true).mode(0o600);

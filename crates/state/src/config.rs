@@ -1,4 +1,4 @@
-//! Files of configuration: of each the user's where there is one, else the machine's.
+//! Configuration files: the user's file if it exists, else the machine's.
 
 use crate::StateError;
 use serde::Deserialize;
@@ -7,25 +7,25 @@ use std::path::{Path, PathBuf};
 use tote_driver::{Driver, DriverError};
 use tote_store::ShareHost;
 
-/// Below the directories of configuration.
+/// Path of the file below the directories of configuration.
 const STORAGE: &str = "tote/storage.json";
 
-/// `$XDG_CONFIG_HOME`, or `~/.config`.
+/// Returns `$XDG_CONFIG_HOME`, or `~/.config`.
 pub fn home() -> Option<PathBuf> {
     directory("XDG_CONFIG_HOME").or_else(|| Some(directory("HOME")?.join(".config")))
 }
 
-/// What a variable of the environment says, if it is an absolute path.
+/// Returns the value of an environment variable, if it is an absolute path.
 pub fn directory(variable: &str) -> Option<PathBuf> {
     std::env::var_os(variable)
         .map(PathBuf::from)
         .filter(|path| path.is_absolute())
 }
 
-/// Reads such a file, `tote/NAME.json`, if there is one.
+/// Reads the configuration file `tote/NAME.json`, if it exists.
 ///
 /// # Errors
-/// [`StateError::Config`] of one that does not say what it should.
+/// [`StateError::Config`] if the file cannot be parsed.
 pub fn read<T, E: Error + Send + Sync + 'static>(
     file: &str,
     parse: impl Fn(&str) -> Result<T, E>,
@@ -53,16 +53,16 @@ pub fn read<T, E: Error + Send + Sync + 'static>(
     Ok(None)
 }
 
-/// `storage.json`: what holds where neither an option nor the environment says anything.
+/// Content of `storage.json`: defaults for values that neither an option nor the environment gives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StorageConfig {
-    /// The driver of new containers.
+    /// Driver of new containers.
     pub driver: Option<Driver>,
-    /// What new images share with the host.
+    /// Kind of sharing between new images and the host.
     pub share_host: Option<ShareHost>,
 }
 
-/// The same as it is written.
+/// Content of `storage.json` as written.
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 struct Written {
@@ -71,7 +71,7 @@ struct Written {
 }
 
 impl StorageConfig {
-    /// Reads the file, if there is one.
+    /// Reads the file; the default value if it does not exist.
     ///
     /// # Errors
     /// [`StateError::Config`] and [`StateError::File`].
@@ -90,19 +90,19 @@ impl StorageConfig {
     }
 }
 
-/// Why a text is no configuration of storage.
+/// Why a text is not a configuration of storage.
 #[derive(Debug, thiserror::Error)]
 enum StorageConfigError {
-    /// Not JSON, or with a property that there is not.
-    #[error("parse the configuration of storage")]
+    /// The text is not JSON, or has an unknown property.
+    #[error("cannot parse the configuration of storage")]
     Json(#[source] serde_json::Error),
     #[error("driver")]
     Driver(#[source] DriverError),
-    #[error("share-host {0:?}: it is one of reflink, hardlink and never")]
+    #[error("invalid share-host {0:?}: give reflink, hardlink or never")]
     ShareHost(String),
 }
 
-/// What is shared with the host, by its word.
+/// Parses a word for the kind of sharing with the host.
 pub fn share_host(word: &str) -> Option<ShareHost> {
     match word {
         "reflink" => Some(ShareHost::Reflink),

@@ -1,4 +1,4 @@
-//! Why the state root, or a file in it, cannot be used.
+//! Errors about the state root and its files.
 
 use crate::locked::is_full_disk;
 use crate::record::RecordError;
@@ -9,21 +9,21 @@ use tote_sys::Errno;
 /// Why the state root, or a file in it, cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum StateError {
-    /// No state root: the environment names no place for one.
+    /// The environment names no place for a state root.
     #[error("no state root: neither $HOME nor $XDG_DATA_HOME is an absolute path")]
     NoHome,
     /// The state root cannot be used.
-    #[error("{attempt} the state root {path}")]
+    #[error("cannot {attempt} the state root {path}")]
     Home {
-        /// What was tried.
+        /// The attempt, as a verb.
         attempt: &'static str,
-        /// On what.
+        /// Path of the attempt.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         #[source]
         source: std::io::Error,
     },
-    /// The state root would be in a directory of another user, who could change whatever is in it.
+    /// The state root would be in a directory of another user, who could change everything in it.
     #[error(
         "cannot keep state in {path}: the directory belongs to user {uid}, who could change what is in it"
     )]
@@ -35,53 +35,65 @@ pub enum StateError {
     },
     /// The state root would be a directory with other files, which it would close to other users.
     #[error(
-        "cannot keep state in {path}: it has files that are not tote's ({name}), and would be closed to other users"
+        "cannot keep state in {path}: it has files that are not tote's ({name}), which tote would close to other users"
     )]
     HomeInUse {
         /// The directory.
         path: PathBuf,
-        /// One of the files.
+        /// Name of one of the files.
         name: String,
     },
-    /// A file or a directory of the state.
-    #[error("{attempt} {path}")]
+    /// A file or a directory of the state cannot be used.
+    #[error("cannot {attempt} {path}")]
     File {
-        /// What was tried.
+        /// The attempt, as a verb.
         attempt: &'static str,
-        /// On what.
+        /// Path of the attempt.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         #[source]
         source: std::io::Error,
     },
-    /// A file of configuration.
+    /// A configuration file is invalid.
     #[error("{path}")]
     Config {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The reason why the file is refused.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// An unknown word for what images share with the host.
-    #[error("--share-host {0:?}: it is one of reflink, hardlink and never")]
+    /// An unknown word for the kind of sharing between images and the host.
+    #[error("invalid --share-host {0:?}: give reflink, hardlink or never")]
     ShareHost(String),
-    /// A record that is there and says nothing.
+    /// A record exists but cannot be read.
     #[error(transparent)]
     Record(#[from] RecordError),
-    /// The kernel does not say whether a process is still there.
-    #[error("failed to look at the container's process")]
+    /// The kernel did not say whether a process still exists.
+    #[error("cannot look at the container's process")]
     Process(#[source] Errno),
 }
 
 impl StateError {
-    /// Whether there is no room for a file, on the disk or within a quota.
+    /// The error of an attempt, in words such as `make`, on a file or a directory.
+    pub fn file<E: Into<std::io::Error>>(
+        attempt: &'static str,
+        path: impl Into<PathBuf>,
+    ) -> impl FnOnce(E) -> Self {
+        move |source| Self::File {
+            attempt,
+            path: path.into(),
+            source: source.into(),
+        }
+    }
+
+    /// True if a file does not fit on the disk or into a quota.
     #[must_use]
     pub fn is_full(&self) -> bool {
         matches!(self, Self::File { source, .. } if is_full_disk(source))
     }
 
-    /// Whether a file is not there, or the directory that it was to be made in.
+    /// True if a file, or the directory in which it was to be created, does not exist.
     #[must_use]
     pub fn is_missing(&self) -> bool {
         matches!(self, Self::File { source, .. } if source.kind() == ErrorKind::NotFound)

@@ -1,40 +1,43 @@
-//! Where tote keeps what it must remember.
+//! The state root: the place of everything that tote keeps.
 //!
 //! ```text
 //! ROOT/                     /var/lib/tote, or $XDG_DATA_HOME/tote for a user; `--root` says otherwise
 //! ├── mnt/                  an empty directory: each container's mount namespace puts its root here
 //! ├── host/                 skeletons of the `host` image (rootfs crate)
 //! ├── store/                images (store crate)
-//! ├── live/NAME.network     an empty file: that network is up
-//! ├── live/ID               one file for each container that somebody works on or watches, locked as long as that lives;
-//! │                         of a container of `run --rm` in the foreground also what is in the two records below
-//! ├── names/NAME            a symbolic link whose text is the id in base 64: its creation is what makes a name unique
+//! ├── live/NAME.network     an empty file that exists while that network is up
+//! ├── live/ID               one file for each container that a process works on or watches, locked while it does;
+//! │                         for `run --rm` in the foreground, its content is that of the two records below
+//! ├── names/NAME            a symbolic link whose text is the id in base 64: creating it reserves the name
 //! ├── containers/ID/        a container that was created
-//! │   ├── container.json    what was asked for
-//! │   ├── state.json        what it is
+//! │   ├── container.json    the options of `create`
+//! │   ├── state.json        its present state
 //! │   ├── config.json       the spec of its last start
-//! │   ├── notify/run/       the socket that its program tells the host's init by (sd_notify)
+//! │   ├── notify/run/       the socket by which its program tells the host's init that it is ready (sd_notify)
 //! │   ├── removing          an empty file: its removal has begun
-//! │   ├── copying           an empty file, locked by a `cp` as long as that has it mounted
-//! │   └── upper/ work/      what it wrote
-//! ├── events                what happened, a line of JSON each; events.1 is the one before
-//! ├── build/                made by the first build
+//! │   ├── copying           an empty file, locked by a `cp` while that has the container's files mounted
+//! │   └── upper/ work/      files that it wrote
+//! ├── events                the events, a line of JSON each; events.1 holds the older ones
+//! ├── build/                created by the first build
 //! │   ├── cache/KEY         the configuration of the image that a step made, as JSON
-//! │   ├── hashes/KEY        what files of a context hashed to, with the states that they were in
-//! │   ├── kept/ID           an empty file: this image is there only for builds to go on from
+//! │   ├── hashes/KEY        digests of a context's files, with their sizes and times
+//! │   ├── kept/ID           an empty file: this image is kept only for the build cache
 //! │   ├── mounts/KEY/       directories of RUN --mount=type=cache
-//! │   └── work/ID/          what a build that goes on has made; locked as long as it does
+//! │   └── work/ID/          files of a running build, locked while it runs
+//! ├── pods/ID/              a pod that was created
+//! ├── templates/            files that storage drivers make once for each image (driver crate)
 //! ├── pools/NAME/           sandboxes that wait for a program; see `pool`
-//! ├── networks/             made by the first network; `.lock` is held while one changes, `.forwarding` names changed settings
-//! │   └── NAME/             `network.json`, and in `leases/` a link for each address, whose text is the container
-//! └── volumes/NAME/         a volume: its files in `_data/`; `volume.json` where more is known of it than its name
+//! ├── networks/             created by the first network; `.lock` guards changes, `.forwarding` lists changed settings
+//! │   └── NAME/             `network.json`, and in `leases/` a link for each address, whose text names the container
+//! └── volumes/NAME/         a volume: its files in `_data/`; `volume.json` if it has more properties than its name
 //! ```
-//! ROOT is 0700, so that no other user reaches anything below it by whatever name; every directory in it is 0700 and every
-//! file 0600 as well, but for what a container sees: the tops of `upper`, of `_data` and of the like, and all below them.
+//! ROOT is 0700, so that other users reach nothing below it by any name. Every directory in it is 0700 and every
+//! file 0600 as well, except for those that a container sees: the tops of `upper`, of `_data` and of the like, and
+//! all below them.
 //!
-//! Every name is a function of the id, so whatever a killed command left can be found and removed: an unlocked file in
-//! `live/` says that there is something to look for. Files come by
-//! rename(2); only a locked one in `live/` is written in place.
+//! Every name is a function of the id, so the rest of a killed command can be found and removed: an unlocked file
+//! in `live/` tells that there is something to look for. Files are put in place by rename(2); only a locked one in
+//! `live/` is written in place.
 
 use crate::config::{self, StorageConfig};
 use crate::{StateError, closed};
@@ -48,11 +51,11 @@ use tote_bundle::{ContainerId, Name};
 use tote_store::ShareHost;
 use tote_sys::Errno;
 
-/// The permissions of everybody but a file's owner.
+/// Permission bits of all users except a file's owner.
 const OTHERS: u32 = 0o077;
 
-/// What may be in a directory that becomes a state root: what a command that was killed has made there, and what every
-/// new ext4 has.
+/// Names that may be in a directory that becomes a state root: those that a killed command may have created there,
+/// and the one that every new ext4 has.
 const NAMES: [&str; 7] = [
     "lost+found",
     "mnt",
@@ -63,14 +66,14 @@ const NAMES: [&str; 7] = [
     "volumes",
 ];
 
-/// Who runs tote, as far as the kernel cares.
+/// Privilege of the caller, as far as the kernel cares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Caller {
     /// Root of the machine.
     Root,
-    /// Root of a user namespace, a container perhaps.
+    /// Root of a user namespace, for example in a container.
     NestedRoot,
-    /// Anybody else.
+    /// Any other user.
     User,
 }
 
@@ -78,25 +81,26 @@ pub enum Caller {
 #[derive(Clone, Debug)]
 pub struct Home {
     root: PathBuf,
-    /// Who runs tote.
+    /// Privilege of the caller.
     pub caller: Caller,
-    /// What new images share with the host, if that was said.
+    /// Kind of sharing between new images and the host, if an option gives it.
     share_host: Option<ShareHost>,
-    /// What the configuration says of storage, once somebody has asked.
+    /// Configuration of storage, read at first use.
     storage: OnceLock<StorageConfig>,
 }
 
-/// Whether there is a directory at that path. One that cannot be looked at counts as missing: making it says why.
+/// True if the path is a directory. A directory that cannot be examined counts as missing; creating it will then
+/// report the reason.
 fn is_directory(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|found| found.is_dir())
 }
 
 impl Home {
-    /// Finds the state root, closes it to other users, and makes what is missing of it.
+    /// Finds the state root, closes it to other users, and creates its missing parts.
     ///
     /// # Errors
-    /// [`StateError::Home`] when it cannot be made or closed, [`StateError::HomeOwner`] and [`StateError::HomeInUse`]
-    /// for a directory that is there and is something else.
+    /// [`StateError::Home`] if it cannot be created or closed, [`StateError::HomeOwner`] and
+    /// [`StateError::HomeInUse`] if the directory exists and is something else.
     pub fn open(root: Option<&Path>) -> Result<Self, StateError> {
         let caller = caller();
         let root = match root {
@@ -113,7 +117,8 @@ impl Home {
             share_host: None,
             storage: OnceLock::new(),
         };
-        // Two looks on the usual path: `volumes` is the last directory that is made, so it says that all are there.
+        // Only two calls on the usual path: `volumes` is the last directory that is created, so if it exists all
+        // do.
         let own = rustix::process::geteuid().as_raw();
         let is_closed =
             std::fs::metadata(&home.root).is_ok_and(|found| found.mode() & OTHERS == 0 && found.uid() == own);
@@ -123,7 +128,7 @@ impl Home {
         Ok(home)
     }
 
-    /// Closes the state root, also one that an older version has made, and makes what is missing in it.
+    /// Closes the state root, also one that an older version created, and creates its missing parts.
     fn make(&self) -> Result<(), StateError> {
         let fail = |attempt, path: &Path| {
             let path = path.to_owned();
@@ -149,7 +154,8 @@ impl Home {
         if found.mode() & OTHERS != 0 {
             let mode = std::fs::Permissions::from_mode(0o700);
             match dir.set_permissions(mode) {
-                // Nothing can be written there either; a list of what is there may still be wanted.
+                // A read-only state root cannot be changed by others either, and a list of its content may still be
+                // wanted.
                 Err(error) if is_complete && error.kind() == ErrorKind::ReadOnlyFilesystem => {}
                 set => set.map_err(fail("close to other users", &self.root))?,
             }
@@ -167,12 +173,12 @@ impl Home {
         Ok(())
     }
 
-    /// Whether it is a state root by now.
+    /// True if the directory is a state root by now.
     fn has_state(&self) -> bool {
         is_directory(&self.live()) && is_directory(&self.names())
     }
 
-    /// Refuses a directory that is somebody else's, also a state root: its owner decides what its records say, and the
+    /// Refuses a directory that belongs to another user, also a state root: its owner controls the records, and the
     /// caller would start what they describe with the caller's rights.
     fn belongs_to_caller(&self, found: &std::fs::Metadata) -> Result<(), StateError> {
         if found.uid() == rustix::process::geteuid().as_raw() {
@@ -184,7 +190,7 @@ impl Home {
         })
     }
 
-    /// Refuses a directory that has files which are not tote's: closing `/tmp` or a home directory to everybody else would
+    /// Refuses a directory with files that are not tote's: closing `/tmp` or a home directory to other users would
     /// break more than it protects.
     fn may_become_state_root(&self) -> Result<(), StateError> {
         let path = || self.root.clone();
@@ -196,7 +202,7 @@ impl Home {
         for entry in entries.flatten() {
             let name = entry.file_name();
             if !name.to_str().is_some_and(|name| NAMES.contains(&name)) {
-                // Another command has just made it one, and goes on with its work.
+                // Another command has just turned the directory into a state root and works in it.
                 if self.has_state() {
                     return Ok(());
                 }
@@ -207,7 +213,7 @@ impl Home {
         Ok(())
     }
 
-    /// Sets what new images share with the host's `/usr`: `reflink`, `hardlink` or `never`.
+    /// Sets the kind of sharing between new images and the host's `/usr`: `reflink`, `hardlink` or `never`.
     ///
     /// # Errors
     /// [`StateError::ShareHost`] for another word.
@@ -217,10 +223,10 @@ impl Home {
         Ok(())
     }
 
-    /// What new images share with the host: what was said, or else is configured.
+    /// Returns the kind of sharing between new images and the host: from the option, else from the configuration.
     ///
     /// # Errors
-    /// As [`Home::storage_config`].
+    /// Those of [`Home::storage_config`].
     pub fn shared_with_host(&self) -> Result<ShareHost, StateError> {
         match self.share_host {
             Some(said) => Ok(said),
@@ -228,7 +234,7 @@ impl Home {
         }
     }
 
-    /// The configuration of storage, read once.
+    /// Returns the configuration of storage, which is read once.
     ///
     /// # Errors
     /// [`StateError::Config`] and [`StateError::File`].
@@ -240,109 +246,109 @@ impl Home {
         Ok(self.storage.get_or_init(|| read))
     }
 
-    /// Whether it is where this caller's is, unless somebody says otherwise.
+    /// True if this is the caller's default state root.
     #[must_use]
     pub fn is_default(&self) -> bool {
         default_root(self.caller).is_ok_and(|usual| usual == self.root)
     }
 
-    /// The directory itself.
+    /// Returns the directory itself.
     #[must_use]
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// Where a mount namespace puts its root.
+    /// Returns the directory on which a mount namespace mounts its root.
     #[must_use]
     pub fn attach_point(&self) -> PathBuf {
         self.root.join("mnt")
     }
 
-    /// Skeletons of the `host` image.
+    /// Returns the directory of the skeletons of the `host` image.
     #[must_use]
     pub fn host_images(&self) -> PathBuf {
         self.root.join("host")
     }
 
-    /// Files of containers being worked on.
+    /// Returns the directory of the files that are locked for containers in use.
     #[must_use]
     pub fn live(&self) -> PathBuf {
         self.root.join("live")
     }
 
-    /// Links from names to ids.
+    /// Returns the directory of the links from names to ids.
     #[must_use]
     pub fn names(&self) -> PathBuf {
         self.root.join("names")
     }
 
-    /// Directories of containers.
+    /// Returns the directory of the containers.
     #[must_use]
     pub fn containers(&self) -> PathBuf {
         self.root.join("containers")
     }
 
-    /// One of them.
+    /// Returns the directory of a container.
     #[must_use]
     pub fn container(&self, id: &ContainerId) -> PathBuf {
         self.containers().join(id.as_str())
     }
 
-    /// Directories of pods; made with the first one.
+    /// Returns the directory of the pods, which is created with the first one.
     #[must_use]
     pub fn pods(&self) -> PathBuf {
         self.root.join("pods")
     }
 
-    /// One of them.
+    /// Returns the directory of a pod.
     #[must_use]
     pub fn pod(&self, id: &ContainerId) -> PathBuf {
         self.pods().join(id.as_str())
     }
 
-    /// What happened.
+    /// Returns the file of the events.
     #[must_use]
     pub fn events(&self) -> PathBuf {
         self.root.join("events")
     }
 
-    /// Images; the store makes it when there is one.
+    /// Returns the directory of the images, which is created by the store with the first one.
     #[must_use]
     pub fn store(&self) -> PathBuf {
         self.root.join("store")
     }
 
-    /// What storage drivers make once for an image.
+    /// Returns the directory in which storage drivers keep what they make once for each image.
     #[must_use]
     pub fn templates(&self) -> PathBuf {
         self.root.join("templates")
     }
 
-    /// What builds remember, and where they work.
+    /// Returns the directory of the build cache and of builds at work.
     #[must_use]
     pub fn builds(&self) -> PathBuf {
         self.root.join("build")
     }
 
-    /// Pools; made by the first one.
+    /// Returns the directory of the networks, which is created with the first one.
     #[must_use]
     pub fn networks(&self) -> PathBuf {
         self.root.join("networks")
     }
 
-    /// Pools.
+    /// Returns the directory of the pools.
     #[must_use]
     pub fn pools(&self) -> PathBuf {
         self.root.join("pools")
     }
 
-    /// One of them.
+    /// Returns the directory of a pool.
     #[must_use]
     pub fn pool(&self, name: &Name) -> PathBuf {
         self.pools().join(name.as_str())
     }
 
-    /// Named volumes.
+    /// Returns the directory of the named volumes.
     #[must_use]
     pub fn volumes(&self) -> PathBuf {
         self.root.join("volumes")
@@ -361,7 +367,7 @@ fn caller() -> Caller {
     }
 }
 
-/// What one read(2) gives of a short file.
+/// Reads the beginning of a file by a single read(2), which suffices for a short file.
 fn begin_of<'a>(path: &CStr, room: &'a mut [u8]) -> Result<&'a str, Errno> {
     let file = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
     let length = rustix::io::read(file, &mut *room)?;

@@ -1,15 +1,16 @@
-//! The state root: where it is, what is called how in it, and how its short files are read, written and locked.
+//! The state root: its place, the names in it, and reading, writing and locking of its short files.
 //!
 //! Invariants:
-//! - Paths below the state root are functions of ids and names ([`Home`] draws it).
+//! - Paths below the state root are functions of ids and names ([`Home`] has a map).
 //! - Directories and files are closed to other users from their first moment on.
-//! - Only ENOENT means that there is no record. Every other failure is an error.
+//! - Only ENOENT means that a record does not exist. Every other failure is an error.
 //!
-//! It knows no container, pod or image: the crates above it say what a record means.
+//! This crate does not know containers, pods or images: the crates above define what a record means.
 
 pub mod closed;
 pub mod config;
 mod error;
+pub mod events;
 mod home;
 pub mod locked;
 pub mod process;

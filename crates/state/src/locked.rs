@@ -1,4 +1,4 @@
-//! Files that are locked, and may be removed by whoever has the lock.
+//! Lock files that the holder of the lock may remove.
 
 use crate::StateError;
 use rustix::fd::AsFd as _;
@@ -7,8 +7,8 @@ use std::io::ErrorKind;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
-/// Locks the file that has the path once the lock is had, made where it is missing if `make` says so. `None` while
-/// somebody else has it, unless that is waited for.
+/// Locks the file at the path, and makes sure that the path still leads to it once the lock is held. A missing file
+/// is created if `make` is true. If another process holds the lock: waits if `wait` is true, else returns `None`.
 ///
 /// # Errors
 /// [`StateError::File`]; see [`StateError::is_missing`].
@@ -29,7 +29,7 @@ pub fn locked(path: &Path, make: bool, wait: bool) -> Result<Option<File>, State
             Ok(false) => return Ok(None),
             Err(errno) => return Err(fail("lock")(errno.into())),
         }
-        // Whoever had it may have removed it meanwhile, and somebody may have made it anew.
+        // The former holder may have removed the file meanwhile, and another process may have created a new one.
         let own = file.metadata().map_err(fail("look at"))?;
         match std::fs::symlink_metadata(path) {
             Ok(there) if there.ino() == own.ino() => return Ok(Some(file)),
@@ -39,7 +39,7 @@ pub fn locked(path: &Path, make: bool, wait: bool) -> Result<Option<File>, State
     }
 }
 
-/// Whether the kernel says that there is no room, on the disk or within a quota, for what was to be made.
+/// True if the kernel's error means that the disk or a quota is full.
 #[must_use]
 pub fn is_full_disk(error: &std::io::Error) -> bool {
     matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)

@@ -7,17 +7,17 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::ffi::CString;
 use tote_sys::{Errno, best_effort};
 
-/// Shows these words in place of this process's command line, which may hold secrets (`-e`, `--build-arg`): users of the
-/// host can read it as long as the process lives.
+/// Replaces this process's command line by `words`. Users of the host can read the command line as long as the
+/// process lives, and it may hold secrets (`-e`, `--build-arg`).
 pub fn set_title(words: &str) {
-    // Names of containers and pools hold no NUL.
+    // Names of containers and pools contain no NUL.
     tote_sys::set_title(&CString::new(words).unwrap_or_default());
 }
 
-/// Leaves the session, directory, standard streams and words of a command behind, in a process that was forked from it and
-/// outlives it.
+/// Detaches a process that was forked from a command and outlives it from the command's session, directory,
+/// standard streams and command line.
 pub fn settle(words: &str) {
-    // A session of its own cannot fail in a process that was just forked; the rest is better done than not.
+    // setsid cannot fail in a process that was just forked; if the others fail, the process works all the same.
     best_effort(rustix::process::setsid());
     best_effort(rustix::process::chdir("/"));
     set_title(words);
@@ -29,41 +29,43 @@ pub fn settle(words: &str) {
     }
 }
 
-/// When a process started, in clock ticks since boot: with the id it names a process for good.
+/// Returns the time when a process started, in clock ticks since boot: together with the id it identifies a process
+/// for good.
 pub fn start_time(pid: u32) -> Option<u64> {
     parse_start_time(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
 }
 
-/// The 22nd field of `/proc/PID/stat`. The second is a name in parentheses that may contain anything.
+/// Parses the 22nd field of `/proc/PID/stat`. The second is a name in parentheses that may contain any character.
 fn parse_start_time(stat: &str) -> Option<u64> {
     let (_, rest) = stat.rsplit_once(") ")?;
     rest.split(' ').nth(19)?.parse().ok()
 }
 
-/// Whether a process has ended or is about to: what it had open may not all be closed yet.
+/// True if a process has ended or is about to; some of its descriptors may still be open.
 pub fn is_ending(pid: u32, started: u64) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     parse_start_time(&stat) != Some(started) || parse_flags(&stat).is_none_or(|flags| flags & EXITING != 0)
 }
 
-/// `PF_EXITING` of the kernel's `sched.h`: set before anything is closed.
+/// `PF_EXITING` of the kernel's `sched.h`; set before a process closes its descriptors.
 const EXITING: u32 = 4;
 
-/// The ninth field.
+/// Parses the ninth field of `/proc/PID/stat`, the flags.
 fn parse_flags(stat: &str) -> Option<u32> {
     let (_, rest) = stat.rsplit_once(") ")?;
     rest.split(' ').nth(6)?.parse().ok()
 }
 
-/// A descriptor of a process, if it is still the one that started then and has not ended.
+/// Opens a pidfd of a process, if it is still the one with that start time and has not ended.
 pub fn open(pid: u32, started: u64) -> Option<OwnedFd> {
     reach(pid, started).ok().flatten()
 }
 
-/// The same for who waits for its end; `None` says that it has ended.
+/// Opens a pidfd as [`open`] does, but tells an ended process (`None`) from a failure: for callers that wait for
+/// its end.
 ///
 /// # Errors
-/// [`StateError::Process`]: the kernel does not say whether it has ended.
+/// [`StateError::Process`] if the kernel does not say whether it has ended.
 pub fn reach(pid: u32, started: u64) -> Result<Option<OwnedFd>, StateError> {
     let Some(number) = i32::try_from(pid).ok().and_then(Pid::from_raw) else {
         return Ok(None);
@@ -72,7 +74,7 @@ pub fn reach(pid: u32, started: u64) -> Result<Option<OwnedFd>, StateError> {
         Err(Errno::SRCH) => return Ok(None),
         opened => opened.map_err(StateError::Process)?,
     };
-    // Asked after the pidfd is open: from here on the number cannot change hands unnoticed.
+    // The start time is read after the pidfd is open: from here on the number cannot change hands unnoticed.
     match std::fs::read_to_string(format!("/proc/{pid}/stat")) {
         Ok(stat) => Ok(Some(pidfd).filter(|_| parse_start_time(&stat) == Some(started))),
         Err(error) => match Errno::from_io_error(&error) {
@@ -82,7 +84,7 @@ pub fn reach(pid: u32, started: u64) -> Result<Option<OwnedFd>, StateError> {
     }
 }
 
-/// Kills a process, if it is still the one that started then.
+/// Kills a process, if it is still the one with that start time.
 pub fn kill(pid: u32, started: u64) {
     if let Some(pidfd) = open(pid, started) {
         best_effort(pidfd_send_signal(pidfd, Signal::KILL));

@@ -1,48 +1,49 @@
-//! Reading records: the short JSON files that say what a container, a pod, a pool or a volume is.
+//! Records, read and written: the short JSON files that say what a container, a pod, a pool or a volume is.
 //!
-//! Only ENOENT means that there is no record. Every other failure is an error: whoever took it for absence would remove
-//! what is there.
+//! Only ENOENT means that a record does not exist. Every other failure is an error: a caller that took it for
+//! absence would remove existing state.
 
 use crate::StateError;
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use std::io::{Error, ErrorKind};
 use std::path::{Path, PathBuf};
+use tote_sys::best_effort;
 
-/// The form of records that this tote writes and reads; a record without a number is of this one. A tote whose records
-/// mean something else writes another number as `version` into them.
+/// Version of the records that this tote writes and reads; a record without a number is of this version. A tote
+/// that changes the meaning of records writes another number as `version` into them.
 pub const VERSION: u32 = 1;
 
-/// Why what a record says is not known.
+/// Why a record cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
-    /// The kernel does not let it be read.
+    /// The file cannot be read.
     #[error("failed to read {path}")]
     Unreadable {
         /// The record.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         #[source]
         source: Error,
     },
-    /// Nothing but JSON of the right form is a record; an empty file is what a power cut leaves.
+    /// The file is not JSON of the right form; a power cut leaves an empty file.
     #[error("{path} is damaged")]
     Damaged {
         /// The record.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The error of the parser.
         #[source]
         source: serde_json::Error,
     },
-    /// A newer tote has written it.
-    #[error("{path} was written by a newer tote: it is of version {version}, and this tote knows {VERSION}")]
+    /// A newer tote has written the record.
+    #[error("{path} was written by a newer tote: it has version {version}, this tote knows {VERSION}")]
     Newer {
         /// The record.
         path: PathBuf,
-        /// The version that the record is of.
+        /// Version of the record.
         version: u32,
     },
-    /// A directory without the record that names it.
+    /// The directory exists without its record.
     #[error("{path} is missing")]
     Missing {
         /// The record.
@@ -50,7 +51,7 @@ pub enum RecordError {
     },
 }
 
-/// The record at that path; `None` where there is no such file.
+/// Reads the record at that path; `None` if the file does not exist.
 ///
 /// # Errors
 /// [`RecordError`], as [`StateError::Record`].
@@ -66,14 +67,40 @@ pub fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, StateError> {
     }
 }
 
-/// What the text of a record says; the path is for the error.
+/// Now, as records have it: nanoseconds since 1970.
+#[must_use]
+pub fn now() -> u64 {
+    // Enough until the year 2554.
+    u64::try_from(tote_calendar::now().as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Writes a record, by a temporary name and rename(2): a reader sees the old text or the new one. The caller holds the lock
+/// of what the record is about.
+///
+/// # Errors
+/// [`StateError::File`].
+pub fn write(path: &Path, value: &impl Serialize) -> Result<(), StateError> {
+    let fail = |source| StateError::File {
+        attempt: "write",
+        path: path.to_owned(),
+        source,
+    };
+    let text = serde_json::to_vec(value).map_err(|error| fail(error.into()))?;
+    let fresh = path.with_extension("new");
+    let put = crate::closed::write_new(&fresh, text).and_then(|()| std::fs::rename(&fresh, path));
+    // A file without room for its text has taken an inode all the same.
+    put.inspect_err(|_| best_effort(std::fs::remove_file(&fresh)))
+        .map_err(fail)
+}
+
+/// Parses the text of a record; the path is for the error.
 pub fn parse<T: DeserializeOwned>(path: &Path, text: &[u8]) -> Result<T, RecordError> {
     #[derive(Deserialize)]
     struct Form {
         #[serde(default)]
         version: u32,
     }
-    // A record of another form may well parse, and mean something else.
+    // A record of another version might parse too, but mean something else.
     match serde_json::from_slice::<Form>(text) {
         Ok(Form { version }) if version > VERSION => {
             return Err(RecordError::Newer {
@@ -89,10 +116,10 @@ pub fn parse<T: DeserializeOwned>(path: &Path, text: &[u8]) -> Result<T, RecordE
     })
 }
 
-/// Whether there is something at that path; links are not followed.
+/// True if the path exists; symbolic links are not followed.
 ///
 /// # Errors
-/// [`StateError::File`] for every failure but ENOENT.
+/// [`StateError::File`] for every failure except ENOENT.
 pub fn is_there(path: &Path) -> Result<bool, StateError> {
     match path.symlink_metadata() {
         Ok(_) => Ok(true),
@@ -105,10 +132,10 @@ pub fn is_there(path: &Path) -> Result<bool, StateError> {
     }
 }
 
-/// The names in a directory as far as they are UTF-8, as those of records are; none where there is no directory.
+/// Lists the names in a directory that are UTF-8, as those of records are; empty if the directory does not exist.
 ///
 /// # Errors
-/// [`StateError::File`] for every failure but ENOENT: a list that ends too early hides what is there.
+/// [`StateError::File`] for every failure except ENOENT: an incomplete list would hide existing records.
 pub fn names_in(dir: &Path) -> Result<Vec<String>, StateError> {
     let fail = |source| StateError::File {
         attempt: "list",
@@ -147,7 +174,7 @@ mod tests {
             ("\0\0\0\0", "is damaged"),
             (
                 "{\"version\":2,\"a\":1}",
-                "was written by a newer tote: it is of version 2",
+                "was written by a newer tote: it has version 2",
             ),
         ] {
             std::fs::write(&path, text).unwrap();
@@ -164,7 +191,7 @@ mod tests {
                 .to_string()
                 .starts_with("failed to read")
         );
-        // Neither a link that leads to itself nor a file in a directory's place is nothing.
+        // A link to itself, or a file in a directory's place, must not count as absent.
         let link = dir.path().join("link");
         std::os::unix::fs::symlink("link", &link).unwrap();
         assert!(read::<Value>(&link).is_err());

@@ -1,17 +1,17 @@
-//! Files that are short and replaced as a whole, such as records.
+//! Short files that are replaced as a whole, such as records.
 
 use rustix::fs::{Mode, OFlags};
 use std::io::Result;
 use std::path::Path;
 
-/// More than most have.
+/// Bytes read by the first call, more than most records have.
 const ROOM: usize = 8 * 1024;
 
-/// All that is in a regular file, with one call of each kind where it has less than 8 KiB: a list of many containers
-/// reads hundreds of them.
+/// Reads a regular file, with a single call of each kind if it has less than 8 KiB: a list of many containers reads
+/// hundreds of them.
 ///
 /// # Errors
-/// open(2)'s and read(2)'s.
+/// Those of open(2) and read(2).
 pub fn read(path: &Path) -> Result<Vec<u8>> {
     let file = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
     let mut bytes = vec![0; ROOM];
@@ -19,7 +19,7 @@ pub fn read(path: &Path) -> Result<Vec<u8>> {
     loop {
         let got = rustix::io::retry_on_intr(|| rustix::io::read(&file, &mut bytes[length..]))?;
         length += got;
-        // Of a regular file, less than was asked for is all there is.
+        // A short read from a regular file means that its end is reached.
         if length < bytes.len() {
             bytes.truncate(length);
             return Ok(bytes);

@@ -1,18 +1,18 @@
-//! Work that several threads share.
+//! Work shared by several threads.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// More threads than that only wait for the file system's locks.
+/// Maximum number of threads; more would only wait for the file system's locks.
 const MOST: usize = 4;
 
-/// Does something for each item, in any order, on as many threads as there are processors. After a failure no further
-/// item is begun, and the first one is given.
+/// Calls `work` for each item, in any order, on as many threads as there are processors. After a failure no further
+/// item is begun, and the first error is returned.
 pub(crate) fn for_each<T: Sync, E: Send>(
     items: &[T],
     work: impl Fn(&T) -> Result<(), E> + Sync,
 ) -> Result<(), E> {
-    // A test's store dies at a step of its own thread.
+    // Tests use a single thread, because injected faults are counted per thread.
     let threads = match std::thread::available_parallelism() {
         Ok(count) if !cfg!(test) => count.get().min(MOST).min(items.len()),
         _ => 1,
@@ -34,7 +34,7 @@ pub(crate) fn for_each<T: Sync, E: Send>(
     };
     std::thread::scope(|scope| {
         for _ in 1..threads {
-            // Without room for one more thread, those that are there do its work.
+            // If no further thread can be created, the present ones do its work.
             if std::thread::Builder::new().spawn_scoped(scope, take).is_err() {
                 break;
             }

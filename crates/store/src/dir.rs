@@ -1,8 +1,8 @@
-//! A directory of the store, held open.
+//! An open directory of the store.
 //!
-//! Everything that the store does to the file system goes through here, so that tests can let it fail anywhere
-//! ([`crate::fault`]) and so that an error has a path to name. Names are relative to the descriptor; none is ever
-//! followed through a symbolic link at its end.
+//! Every operation of the store on the file system goes through this module, so that tests can make each one fail
+//! ([`crate::fault`]) and errors have a path to name. Names are relative to the descriptor; a symbolic link at the
+//! end of a name is never followed.
 
 use crate::StoreError;
 use crate::fault::step;
@@ -16,10 +16,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use tote_sys::best_effort;
 
-/// How the names of files begin that are not yet what they are to be. A sweep removes them.
+/// Prefix of the names of unfinished files. A sweep removes them.
 pub(crate) const UNFINISHED: &str = ".new-";
 
-/// How the names of files begin that are there for as long as somebody adds something.
+/// Prefix of the names of files that exist while a process adds an image.
 pub(crate) const ADDING: &str = ".adding-";
 
 #[derive(Debug)]
@@ -46,7 +46,7 @@ impl Dir {
         })
     }
 
-    /// Opens a directory below this one.
+    /// Opens a subdirectory.
     pub(crate) fn enter(&self, name: &str) -> Result<Self, StoreError> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let fd =
@@ -57,8 +57,8 @@ impl Dir {
         })
     }
 
-    /// The same to look into alone, also where its owner, another of a user's ids, has closed it: a container's root may look
-    /// into it all the same.
+    /// Opens a subdirectory for lookups, even if the directory's owner, another of the user's ids, has closed it: a
+    /// container's root can still use it.
     pub(crate) fn enter_closed(&self, name: &str) -> Result<OwnedFd, Errno> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         match rustix::fs::openat(&self.fd, name, flags, Mode::empty()) {
@@ -67,7 +67,7 @@ impl Dir {
         }
     }
 
-    /// Opens a directory below this one, made if it is not there.
+    /// Opens a subdirectory, and creates it if it is missing.
     pub(crate) fn enter_or_make(&self, name: &str, mode: u32) -> Result<Self, StoreError> {
         match self.enter(name) {
             Err(error) if error.errno() == Some(Errno::NOENT) => {
@@ -85,48 +85,48 @@ impl Dir {
         &self.path
     }
 
-    /// The error of an attempt on something in this directory.
+    /// Builds the error of an attempt on an entry of this directory.
     pub(crate) fn failed<N: AsRef<Path>>(
         &self,
         attempt: &'static str,
         name: N,
     ) -> impl FnOnce(Errno) -> StoreError + use<'_, N> {
-        // Few attempts fail, and files are many: the path is made for an error only.
+        // The path is built only for an error: few attempts fail, and there are many files.
         move |errno| StoreError::io(attempt, self.path.join(name), errno)
     }
 
-    /// Makes a directory with exactly that mode.
+    /// Creates a directory with exactly that mode.
     pub(crate) fn make(&self, name: &str, mode: u32) -> Result<(), Errno> {
         step()?;
         rustix::fs::mkdirat(&self.fd, name, Mode::from_raw_mode(mode))
     }
 
-    /// Makes a file that is not there yet, open for reading and writing.
+    /// Creates a file that must not exist, open for reading and writing.
     pub(crate) fn create(&self, name: &str, mode: u32) -> Result<OwnedFd, Errno> {
         step()?;
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         rustix::fs::openat(&self.fd, name, flags, Mode::from_raw_mode(mode))
     }
 
-    /// Makes a file of a new name, which a sweep would remove.
+    /// Creates a file with a new name, which a sweep would remove.
     pub(crate) fn create_unfinished(&self) -> Result<(OwnedFd, String), StoreError> {
         self.create_numbered(UNFINISHED)
     }
 
-    /// Makes a file of a new name that begins so.
+    /// Creates a file with a new name that has this prefix.
     pub(crate) fn create_numbered(&self, prefix: &str) -> Result<(OwnedFd, String), StoreError> {
         loop {
             let name = numbered(prefix);
             match self.create(&name, 0o600) {
                 Ok(file) => return Ok((file, name)),
-                // A killed process of the same number left it.
+                // A killed process of the same number left the name behind.
                 Err(Errno::EXIST) => {}
                 Err(errno) => return Err(self.failed("make", name)(errno)),
             }
         }
     }
 
-    /// Makes a directory of a new name, which a sweep would remove.
+    /// Creates a directory with a new name, which a sweep would remove.
     pub(crate) fn make_unfinished(&self) -> Result<(Self, String), StoreError> {
         loop {
             let name = numbered(UNFINISHED);
@@ -147,15 +147,16 @@ impl Dir {
         rustix::fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW)
     }
 
-    /// Whether something of that name can be looked at: for whoever does no harm where it is there and cannot be.
+    /// True if the entry can be examined. Only for callers that do no harm if an existing entry counts as missing.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.stat(name).is_ok()
     }
 
-    /// Whether something has that name.
+    /// Asks whether an entry exists.
     ///
     /// # Errors
-    /// [`StoreError::Io`] for every failure but ENOENT: who takes that for absence removes what is there.
+    /// [`StoreError::Io`] for every failure except ENOENT: a caller that took it for absence would remove the
+    /// entry.
     pub(crate) fn is_there(&self, name: &str) -> Result<bool, StoreError> {
         match self.stat(name) {
             Ok(_) => Ok(true),
@@ -164,8 +165,8 @@ impl Dir {
         }
     }
 
-    /// Gives something another name. What has that name goes, also if it is of another kind: on a file system without a
-    /// journal a power cut leaves names that lead to whatever has taken the inode since.
+    /// Renames an entry. An existing entry of the new name is replaced, also if it is of another kind: on a file
+    /// system without a journal a power cut can leave names that lead to an inode which was used again.
     pub(crate) fn rename(&self, from: &str, to: &Self, name: &str) -> Result<(), Errno> {
         step()?;
         match rustix::fs::renameat(&self.fd, from, &to.fd, name) {
@@ -177,13 +178,13 @@ impl Dir {
         }
     }
 
-    /// Gives a file another name, unless something has that name already.
+    /// Renames a file, unless the new name exists.
     pub(crate) fn rename_to_free(&self, from: &str, to: &Self, name: &str) -> Result<(), Errno> {
         step()?;
         rustix::fs::renameat_with(&self.fd, from, &to.fd, name, RenameFlags::NOREPLACE)
     }
 
-    /// Puts one in the other's place, and the other in its.
+    /// Exchanges two entries.
     pub(crate) fn exchange(&self, one: &str, other: &str) -> Result<(), Errno> {
         step()?;
         rustix::fs::renameat_with(&self.fd, one, &self.fd, other, RenameFlags::EXCHANGE)
@@ -194,7 +195,7 @@ impl Dir {
         rustix::fs::linkat(&self.fd, from, to, name, AtFlags::empty())
     }
 
-    /// Removes a file, or what is in its place; that it is gone is enough.
+    /// Removes a file, or another entry in its place; a missing one is accepted.
     pub(crate) fn unlink(&self, name: &str) -> Result<(), Errno> {
         step()?;
         match unlink_at(&self.fd, name.as_bytes(), AtFlags::empty()) {
@@ -204,7 +205,7 @@ impl Dir {
         }
     }
 
-    /// Removes whatever has that name, with all that is below.
+    /// Removes an entry with everything below it.
     pub(crate) fn remove_tree(&self, name: &str) -> Result<(), StoreError> {
         let failed = self.failed("remove", name);
         step().map_err(|errno| self.failed("remove", name)(errno))?;
@@ -224,13 +225,13 @@ impl Dir {
         })
     }
 
-    /// The names in it, in the order of the file system.
+    /// Lists the names, in the order of the file system.
     pub(crate) fn names(&self) -> Result<Vec<String>, StoreError> {
         let mut names = Vec::new();
         let entries = rustix::fs::Dir::read_from(&self.fd).map_err(self.failed("read", ""))?;
         for entry in entries {
             let entry = entry.map_err(self.failed("read", ""))?;
-            // Whatever is not UTF-8 is not the store's.
+            // Names that are not UTF-8 are not the store's.
             if let Ok(name) = entry.file_name().to_str()
                 && name != "."
                 && name != ".."
@@ -241,7 +242,7 @@ impl Dir {
         Ok(names)
     }
 
-    /// The content of a small file; `None` if there is none. A directory or a link in its place has no content.
+    /// Reads a small file; `None` if it does not exist. A directory or a link in its place counts as empty.
     pub(crate) fn read(&self, name: &str, limit: u64) -> Result<Option<Vec<u8>>, StoreError> {
         let file = match self.open_file(name) {
             Ok(file) => std::fs::File::from(file),
@@ -262,7 +263,7 @@ impl Dir {
         }
     }
 
-    /// Writes a file: whoever opens it sees the old content or the new.
+    /// Writes a file atomically: readers see the old content or the new one.
     pub(crate) fn write(&self, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
         let (file, unfinished) = self.create_unfinished()?;
         write_all(&file, bytes).map_err(self.failed("write", name))?;
@@ -271,7 +272,7 @@ impl Dir {
     }
 }
 
-/// Writes all of it.
+/// Writes all bytes.
 pub(crate) fn write_all(file: impl AsFd, mut bytes: &[u8]) -> Result<(), Errno> {
     step()?;
     while !bytes.is_empty() {
@@ -285,15 +286,15 @@ pub(crate) fn write_all(file: impl AsFd, mut bytes: &[u8]) -> Result<(), Errno> 
     Ok(())
 }
 
-/// A name that nobody has but, perhaps, a file that a killed process of the same number has left.
+/// Returns a new name. Only a file that a killed process of the same number left can have it.
 pub(crate) fn numbered(prefix: &str) -> String {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
     format!("{prefix}{}-{count}", std::process::id())
 }
 
-/// Removes a file or an empty directory, on a full disk, too: btrfs needs room for that, and gets what it has freed only with
-/// its next transaction.
+/// Removes a file or an empty directory. On a full disk it waits for the file system: btrfs needs room for a
+/// removal, and gets freed space only with its next transaction.
 pub(crate) fn unlink_at(dir: impl AsFd, name: &[u8], flags: AtFlags) -> Result<(), Errno> {
     for _ in 0..TRANSACTIONS {
         match rustix::fs::unlinkat(&dir, name, flags) {
@@ -304,20 +305,20 @@ pub(crate) fn unlink_at(dir: impl AsFd, name: &[u8], flags: AtFlags) -> Result<(
     rustix::fs::unlinkat(&dir, name, flags)
 }
 
-/// How many transactions of a full file system are waited for.
+/// Number of transactions of a full file system to wait for.
 const TRANSACTIONS: usize = 4;
 
-/// Whether a file or a directory is not there, or a name on the way to it leads to something else.
+/// True if a file or a directory does not exist, or part of its path is another kind of entry.
 pub(crate) fn is_gone(errno: Errno) -> bool {
     matches!(errno, Errno::NOENT | Errno::NOTDIR | Errno::LOOP)
 }
 
-/// Whether the file system has no room for one more file or byte.
+/// True if the file system has no room for another file or byte.
 pub(crate) fn is_full(errno: Errno) -> bool {
     matches!(errno, Errno::NOSPC | Errno::DQUOT)
 }
 
-/// Bytes of a name as the path that they are.
+/// Converts a name to a path.
 pub(crate) fn as_path(name: &[u8]) -> &Path {
     Path::new(std::ffi::OsStr::from_bytes(name))
 }

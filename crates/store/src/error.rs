@@ -2,121 +2,121 @@ use rustix::io::Errno;
 use std::path::PathBuf;
 use tote_image::Digest;
 
-/// A layer whose content is not what its digest says.
+/// A layer whose content does not have its digest.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("layer {expected} has the content of {found}: it was damaged or forged on the way")]
 pub struct WrongLayer {
-    /// What was announced.
+    /// The announced digest.
     pub expected: Digest,
-    /// What came.
+    /// The digest of the received content.
     pub found: Digest,
 }
 
-/// Why the store did not do what it was asked.
+/// Why an operation of the store failed.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// A file of the store.
-    #[error("{attempt} {path}")]
+    /// An operation on a file of the store failed.
+    #[error("cannot {attempt} {path}")]
     Io {
-        /// What was tried.
+        /// The attempt, as a verb.
         attempt: &'static str,
-        /// On what.
+        /// Path of the attempt.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         #[source]
         source: std::io::Error,
     },
-    /// A file's owner that cannot be had here.
-    #[error("give {path} to user {uid} and group {gid}, as the image has it")]
+    /// A file cannot be given to its owner.
+    #[error("cannot change the owner of {path} to {uid}:{gid}, as the image requires")]
     Owner {
         /// The file, in the image or in the store.
         path: PathBuf,
-        /// User.
+        /// User id.
         uid: u32,
-        /// Group.
+        /// Group id.
         gid: u32,
-        /// Why not.
+        /// The cause.
         #[source]
         source: Errno,
     },
-    /// A layer that does not parse.
-    #[error("read {}", called(layer.as_ref()))]
+    /// A layer cannot be read.
+    #[error("cannot read {}", called(layer.as_ref()))]
     Layer {
-        /// Its digest, where that is known before it is read.
+        /// Digest of the layer, if it is known before reading.
         layer: Option<Digest>,
-        /// Why not.
+        /// The cause.
         #[source]
         source: Box<tote_archive::ReadError>,
     },
-    /// A file in a layer that cannot be read to its end.
-    #[error("read {path} of {}", called(layer.as_ref()))]
+    /// A file in a layer cannot be read to its end.
+    #[error("cannot read {path} of {}", called(layer.as_ref()))]
     Content {
-        /// The layer's digest, where that is known before it is read.
+        /// Digest of the layer, if it is known before reading.
         layer: Option<Digest>,
         /// The file.
         path: String,
-        /// Why not.
+        /// The cause.
         #[source]
         source: std::io::Error,
     },
-    /// A layer whose content is not what its digest says.
+    /// A layer does not have its digest.
     #[error(transparent)]
     WrongLayer(Box<WrongLayer>),
-    /// Changes of a layer that cannot be made one after the other.
-    #[error("apply layer {layer}: {path}: {reason}")]
+    /// A layer's changes contradict each other.
+    #[error("cannot apply layer {layer}: {path}: {reason}")]
     Apply {
-        /// The layer's digest.
+        /// Digest of the layer.
         layer: Digest,
-        /// Where.
+        /// Path of the change.
         path: String,
-        /// What is wrong.
+        /// The reason.
         reason: &'static str,
     },
-    /// A digest of another kind than the store names things by.
-    #[error("{0}: only sha256 names layers and images here")]
+    /// A digest of a kind that the store does not support.
+    #[error("{0}: the store names layers and images by sha256 only")]
     Algorithm(Digest),
-    /// A layer that the store does not have.
+    /// The store does not have the layer.
     #[error("layer {0} is not in the store")]
     NoLayer(Digest),
-    /// A configuration that does not parse.
-    #[error("read the configuration of an image")]
+    /// An image's configuration cannot be parsed.
+    #[error("cannot read the configuration of an image")]
     Config(#[source] tote_image::DocumentError),
-    /// A manifest that does not parse.
-    #[error("read the manifest of an image")]
+    /// An image's manifest cannot be parsed.
+    #[error("cannot read the manifest of an image")]
     Manifest(#[source] tote_image::DocumentError),
-    /// A name or id of no image; docker's wording.
+    /// The name or id is not that of an image; docker's wording.
     #[error("no such image: {0}")]
     NoImage(String),
-    /// An index without an image, where one is needed.
+    /// An index has no image, but one is needed.
     #[error("index {0} has no image")]
     EmptyIndex(String),
-    /// The beginning of several ids.
-    #[error("{0}: more than one image has an id that begins so")]
+    /// Several ids have this beginning.
+    #[error("{0} is ambiguous: the ids of several images begin with it")]
     Ambiguous(String),
-    /// A record of the store's own that cannot be read.
+    /// A record of the store cannot be read.
     #[error("{path} is damaged: {reason}")]
     Damaged {
         /// The record.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The reason why the record is refused.
         reason: &'static str,
     },
-    /// Layers that a crash of the machine has taken, as a whole or in part.
+    /// Layers were lost, completely or in part, by a crash of the machine.
     #[error("{count} layers of the image are lost or damaged, the first is {first}")]
     LostLayers {
-        /// How many.
+        /// Number of lost layers.
         count: usize,
-        /// A layer.
+        /// Digest of a lost layer.
         first: Digest,
     },
-    /// Files that a crash of the machine has taken.
+    /// Files were lost by a crash of the machine.
     #[error("{count} files of image {image} are lost or damaged, the first is {first}")]
     Lost {
         /// The image.
         image: Digest,
-        /// How many.
+        /// Number of lost files.
         count: usize,
-        /// An object.
+        /// Name of a lost object.
         first: String,
     },
 }
@@ -134,7 +134,7 @@ impl StoreError {
         Self::Damaged { path, reason }
     }
 
-    /// The error number, where the file system said no.
+    /// Returns the error number, if a system call failed.
     #[must_use]
     pub fn errno(&self) -> Option<Errno> {
         match self {
@@ -144,14 +144,14 @@ impl StoreError {
         }
     }
 
-    /// Whether there is something in the place of a directory that is none.
+    /// True if another kind of entry is in the place of a directory.
     pub(crate) fn is_no_directory(&self) -> bool {
         self.errno()
             .is_some_and(|errno| errno != Errno::NOENT && crate::dir::is_gone(errno))
     }
 }
 
-/// What a layer is called in messages.
+/// Returns the name of a layer for messages.
 fn called(layer: Option<&Digest>) -> String {
     layer.map_or_else(|| "the layer".to_owned(), |layer| format!("layer {layer}"))
 }

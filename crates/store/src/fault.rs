@@ -1,7 +1,8 @@
-//! Where tests let the store die.
+//! Injected faults, by which tests let the store die.
 //!
-//! Every change to the file system is announced here first. In tests the n-th may be told to fail, and then all that
-//! come after fail, too: what a killed process would have cleaned up stays as well. Elsewhere it is nothing at all.
+//! Every change to the file system is announced here first. In tests the n-th one can be made to fail, and all
+//! later ones then fail too, so that nothing is cleaned up, as after a kill. In other builds the announcement does
+//! nothing.
 
 use rustix::io::Errno;
 
@@ -41,7 +42,7 @@ thread_local! {
     static LIFE: std::cell::Cell<Life> = const { std::cell::Cell::new(Life::Endless) };
 }
 
-/// Lets this thread's store die after so many steps. Gives the result, and whether it came to that.
+/// Lets this thread's store die after `steps` changes. Returns the result of `work`, and whether the store died.
 #[cfg(test)]
 pub(crate) fn dying_after<T>(steps: u64, work: impl FnOnce() -> T) -> (T, bool) {
     LIFE.with(|life| life.set(Life::Left(steps)));

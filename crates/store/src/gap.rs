@@ -1,10 +1,10 @@
-//! The gap between those who add something to the store, for a sweep that waits for one.
+//! The gap between processes that add to the store, in which a sweep can run.
 //!
-//! Adding takes the store's lock shared, a sweep takes it exclusively, and flock(2) knows no queue: where there is always
-//! somebody who adds, a sweep would never have its turn. So a sweep that has waited in vain closes the gate for a moment:
-//! the file [`GATE`], locked. Whoever comes to add something waits at the gate first, once, and those inside finish
-//! meanwhile. If they do not, because one of them pulls a large image, for example, the gate opens again: nobody else is
-//! to wait for that one.
+//! Adding takes the store's lock shared, a sweep takes it exclusively, and flock(2) has no queue: with an
+//! uninterrupted series of additions, a sweep would never get the lock. So a sweep that has waited in vain closes
+//! the gate for a moment: it locks the file [`GATE`]. A process that begins to add first waits at the gate, once,
+//! and those inside can finish meanwhile. If they do not, for example because one of them pulls a large image, the
+//! gate opens again, so that no other process waits for that one.
 
 use crate::StoreError;
 use crate::dir::Dir;
@@ -14,36 +14,36 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use tote_sys::best_effort;
 
-/// The lock of the store: shared by those who add, exclusive for a sweep.
+/// Name of the store's lock: shared by processes that add, exclusive for a sweep.
 pub(crate) const STORE: &str = "lock";
 
-/// Only there while a sweep has closed it, or where a sweep was killed while it had.
+/// Name of the gate. The file exists only while a sweep has closed the gate, or after such a sweep was killed.
 const GATE: &str = "gate";
 
-/// How long the gate is closed: the longest that anybody waits there.
+/// Time for which the gate is closed: the longest wait at it.
 const CLOSED: Duration = Duration::from_secs(2);
 
-/// How long it is open between two closings. Each time it is twice as long as before.
+/// Time for which the gate is open between two closings; it doubles each time.
 const OPEN: Duration = Duration::from_secs(2);
 
-/// How often the lock is asked for.
+/// Time between two attempts to take the lock.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// How many locks this process has for adding: a further one, which part of its work may take, does not wait at the gate,
-/// since the sweep waits for this process.
+/// Number of locks that this process holds for adding. A further one, taken by a part of its work, does not wait at
+/// the gate, since the sweep waits for this process.
 static ADDING: AtomicUsize = AtomicUsize::new(0);
 
-/// The store's lock, shared.
+/// The store's lock, held shared.
 #[derive(Debug)]
 pub(crate) struct Presence {
     _lock: Lock,
 }
 
 impl Presence {
-    /// Waits at the gate, and while a sweep goes on.
+    /// Takes the lock; waits at the gate, and for a running sweep.
     pub(crate) fn enter(root: &Dir) -> Result<Self, StoreError> {
         if ADDING.load(Ordering::Relaxed) == 0 {
-            // A gate that cannot be waited at delays a sweep and nobody else.
+            // If the gate fails, only a sweep is delayed.
             best_effort(Lock::of_present(root, GATE, FlockOperation::LockShared));
         }
         let lock = Lock::shared(root, STORE)?;
@@ -58,14 +58,15 @@ impl Drop for Presence {
     }
 }
 
-/// Waits until nobody adds anything, and sees to it that this does not take for ever where many do for a moment each.
+/// Waits until no process adds anything, and closes the gate from time to time, so that a series of short additions
+/// cannot make this wait endless.
 pub(crate) fn wait_for_gap(root: &Dir) -> Result<Lock, StoreError> {
     let mut open = OPEN;
     loop {
         if let Some(lock) = Lock::try_exclusive(root, STORE)? {
             return Ok(lock);
         }
-        // Where another sweep has closed it, that one is waited for as well.
+        // If another sweep has closed the gate, that one is waited for as well.
         let gate = Lock::try_exclusive(root, GATE)?;
         let found = ask_until(root, Instant::now() + CLOSED);
         if let Some(gate) = gate {
@@ -102,14 +103,14 @@ mod tests {
     use super::*;
     use std::sync::atomic::AtomicBool;
 
-    /// Threads stand for processes here, so each waits at the gate as the first of a process would.
+    /// Enters as the first lock of a process would: each waits at the gate, because threads stand for processes
+    /// here.
     fn enter(root: &Dir) -> Lock {
         best_effort(Lock::of_present(root, GATE, FlockOperation::LockShared));
         Lock::shared(root, STORE).unwrap()
     }
 
-    /// One of those who add: it stays until another has come after it, so that there is never a gap, unless the others
-    /// wait at the gate.
+    /// Adds without a gap: each addition lasts until another has begun, unless the others wait at the gate.
     fn add_and_add(root: &Dir, entered: &AtomicUsize, over: &AtomicBool) {
         while !over.load(Ordering::Relaxed) {
             let lock = enter(root);
@@ -131,7 +132,7 @@ mod tests {
                 scope.spawn(|| add_and_add(&root, &entered, &over));
             }
             scope.spawn(|| {
-                // A sweep that has no turn is to fail this test and not to hold it up.
+                // Without a gap the sweep must fail this test and not block it.
                 let end = Instant::now() + CLOSED + OPEN;
                 while Instant::now() < end && !over.load(Ordering::Relaxed) {
                     std::thread::yield_now();
@@ -159,7 +160,7 @@ mod tests {
             while !root.has(GATE) && Instant::now() < soon {
                 std::thread::yield_now();
             }
-            // The sweep waits for the slow one, and this does not.
+            // The sweep waits for the slow addition, but this one does not wait for the sweep.
             let began = Instant::now();
             drop(enter(&root));
             assert!(began.elapsed() < CLOSED * 2);

@@ -1,4 +1,4 @@
-//! `images/`: what each image says of itself, as received.
+//! `images/`: the configuration and manifest of each image, as received.
 
 use crate::StoreError;
 use crate::dir::Dir;
@@ -21,26 +21,26 @@ const RECORD: &str = "image.json";
 /// An image in the store.
 #[derive(Clone, Debug)]
 pub struct Image {
-    /// The digest of its configuration.
+    /// Digest of its configuration.
     pub id: Digest,
     /// The configuration, as parsed and as received.
     pub config: Raw<ImageConfig>,
-    /// When it came, and how large it is.
+    /// Time of its arrival, and its size.
     pub record: ImageRecord,
 }
 
-/// What the store knows of an image beside what that says itself.
+/// Facts about an image that its own documents do not contain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ImageRecord {
-    /// Bytes of the files of all its layers.
+    /// Total bytes of the files in all its layers.
     pub size: u64,
-    /// When it came, in seconds since 1970.
+    /// Time of its arrival, in seconds since 1970.
     pub added: u64,
 }
 
 impl Image {
-    /// The digests of its layers, lowest first.
+    /// Digests of its layers, lowest first.
     #[must_use]
     pub fn layers(&self) -> &[Digest] {
         &self.config.value().rootfs.diff_ids
@@ -48,19 +48,19 @@ impl Image {
 }
 
 impl Store {
-    /// The manifest with which an image came, if it came with one.
+    /// Returns the manifest that came with an image, if there was one.
     ///
     /// # Errors
     /// [`StoreError`].
     pub fn manifest(&self, id: &Digest) -> Result<Option<Raw<Manifest>>, StoreError> {
         let dir = dir(self, id)?;
         let bytes = dir.read(MANIFEST, MAX_MANIFEST_BYTES as u64 + 1)?;
-        // What a power cut has left of one is none: the image is whole without.
+        // A manifest that a power cut has damaged counts as missing: the image is complete without it.
         Ok(bytes.and_then(|bytes| Raw::read(bytes).ok()))
     }
 }
 
-/// Adds to what an image's manifest says; one that came without has a manifest of its uncompressed layers then.
+/// Adds annotations to an image's manifest. An image without a manifest gets one of its uncompressed layers.
 pub(crate) fn annotate(
     store: &Store,
     image: &Image,
@@ -105,7 +105,7 @@ pub(crate) fn read(store: &Store, id: &Digest) -> Result<Image, StoreError> {
     }
     let config = Raw::read(bytes).map_err(StoreError::Config)?;
     let record = dir.read(RECORD, 4096)?.unwrap_or_default();
-    // It holds what can be found out again.
+    // A damaged record counts as empty, because its content can be computed again.
     let record = serde_json::from_slice(&record).unwrap_or_default();
     Ok(Image {
         id: *id,
@@ -115,10 +115,10 @@ pub(crate) fn read(store: &Store, id: &Digest) -> Result<Image, StoreError> {
 }
 
 impl Store {
-    /// Ids of images that are there and of no use: their configuration is not what their digest says.
+    /// Lists the ids of damaged images, whose configuration does not have its digest.
     ///
     /// # Errors
-    /// [`StoreError::Io`] where one cannot be read: nothing is known about that one.
+    /// [`StoreError::Io`] if one cannot be read, because it may be undamaged.
     pub fn damaged_images(&self) -> Result<Vec<Digest>, StoreError> {
         let mut damaged = Vec::new();
         for id in ids(self)? {
@@ -134,7 +134,7 @@ impl Store {
         Ok(damaged)
     }
 
-    /// Which of an image's further records are damaged: their names.
+    /// Lists the names of an image's further records that are damaged.
     pub(crate) fn damaged_notes(&self, id: &Digest) -> Result<Vec<&'static str>, StoreError> {
         let dir = dir(self, id)?;
         let mut damaged = Vec::new();
@@ -149,8 +149,8 @@ impl Store {
         Ok(damaged)
     }
 
-    /// Mends what [`Store::damaged_notes`] has found: a manifest goes, for the image is whole without, and what the store
-    /// itself noted is noted again.
+    /// Repairs a record that [`Store::damaged_notes`] found: removes a manifest, because the image is complete
+    /// without it; writes the store's own record anew.
     pub(crate) fn mend_note(&self, id: &Digest, name: &str) -> Result<(), StoreError> {
         let dir = dir(self, id)?;
         if name == MANIFEST {
@@ -170,7 +170,7 @@ fn write_record(dir: &Dir, record: &ImageRecord) -> Result<(), StoreError> {
     dir.write(RECORD, &json)
 }
 
-/// Seconds since 1970.
+/// Returns seconds since 1970.
 fn now() -> u64 {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)
@@ -184,7 +184,7 @@ pub(crate) fn all(store: &Store) -> Result<Vec<Image>, StoreError> {
     let mut images = Vec::new();
     for id in ids {
         match or_damaged(read(store, &id)) {
-            // Another command has just removed it.
+            // Another command has just removed the image.
             Err(StoreError::NoImage(_)) => {}
             image => images.extend(image?),
         }
@@ -200,7 +200,7 @@ pub(crate) fn ids(store: &Store) -> Result<Vec<Digest>, StoreError> {
         .collect())
 }
 
-/// The id that a text means, and whether it is that of an index.
+/// Finds the id for a text, and whether it is that of an index.
 pub(crate) fn find(store: &Store, text: &str) -> Result<(Digest, bool), StoreError> {
     if let Ok(name) = Reference::parse(text)
         && let Some(named) = crate::names::get_kind(&store.names, &name)?
@@ -220,7 +220,7 @@ pub(crate) fn find(store: &Store, text: &str) -> Result<(Digest, bool), StoreErr
     }
 }
 
-/// The image that a text means: of an index the one that is best for this machine.
+/// Finds the image for a text; for an index, the image that is best for this machine.
 pub(crate) fn resolve(store: &Store, text: &str) -> Result<Digest, StoreError> {
     match find(store, text)? {
         (id, false) => Ok(id),
@@ -247,7 +247,7 @@ pub(crate) fn add(
     }
     if let Some(manifest) = manifest {
         let manifest = Raw::<Manifest>::read(manifest.to_vec()).map_err(StoreError::Manifest)?;
-        // One that does not fit says nothing about the layers.
+        // A manifest with another number of layers is ignored here.
         if manifest.value().layers.len() == layers.len() {
             for (diff_id, blob) in layers.iter().zip(&manifest.value().layers) {
                 ingest.note_blob(diff_id, blob)?;
@@ -266,7 +266,7 @@ pub(crate) fn add(
 fn write(store: &Store, image: &Image, manifest: Option<&[u8]>) -> Result<(), StoreError> {
     let name = sha256_hex(&image.id)?;
     if read(store, &image.id).is_ok() {
-        // The same image again, this time perhaps with what a registry says of it.
+        // The image exists already; this time it may come with a registry's manifest.
         return match manifest {
             Some(manifest) => store.images.enter(&name)?.write(MANIFEST, manifest),
             None => Ok(()),
@@ -282,8 +282,8 @@ fn write(store: &Store, image: &Image, manifest: Option<&[u8]>) -> Result<(), St
 }
 
 impl Store {
-    /// Gives an image or a layer its place. What is there already is damaged, or another process's that was a moment
-    /// faster; either way ours is right, and who reads meanwhile finds the one or the other.
+    /// Moves a finished image or layer to its place. An existing entry is damaged, or was made by a faster process.
+    /// In both cases it is replaced, and readers see either the old one or the new one.
     pub(crate) fn put_in_place(&self, dir: &Dir, unfinished: &str, name: &str) -> Result<(), StoreError> {
         loop {
             match dir.rename(unfinished, dir, name) {
@@ -292,9 +292,9 @@ impl Store {
             }
             match dir.exchange(unfinished, name) {
                 Ok(()) => return dir.remove_tree(unfinished),
-                // Removed in this moment.
+                // The entry was removed just now.
                 Err(Errno::NOENT) => {}
-                // A file system that cannot exchange.
+                // The file system does not support the exchange.
                 Err(Errno::INVAL) => self.discard(dir, name)?,
                 Err(errno) => return Err(dir.failed("make", name)(errno)),
             }

@@ -1,13 +1,14 @@
 //! Indexes in `images/`: images for several platforms under one id, and so under one name.
 //!
-//! Each platform's image is an image of the store like any other. An index is a directory with a document of OCI's form,
-//! `index.json`, whose digest is the index's id. An entry of it is one of two things:
+//! Each platform's image is an ordinary image of the store. An index is a directory with a document in OCI's
+//! format, `index.json`, whose digest is the index's id. Its entries are of two kinds:
 //!
-//! - an image of the store: a descriptor of the image's *configuration* ([`OCI_CONFIG`]), with the platform. Which manifest
-//!   and which compressed layers the image has at a registry nobody knows before it is pushed.
-//! - anything else, for example an attestation: a descriptor of a manifest. That document and the blobs that it names are
-//!   files beside `index.json`, called by their digests in hexadecimal. Where the annotation [`tote_image::REFERENCE_DIGEST`] says
-//!   which image the remark is about, it says that image's id here.
+//! - An image of the store: a descriptor of the image's *configuration* ([`OCI_CONFIG`]), with the platform.
+//!   Manifest and compressed layers at a registry are unknown until the image is pushed.
+//! - Any other content, for example an attestation: a descriptor of a manifest. That document and its blobs are
+//!   files beside `index.json`, named by their digests in hexadecimal. If the annotation
+//!   [`tote_image::REFERENCE_DIGEST`] names the image that the entry describes, it holds that image's id in the
+//!   store.
 
 use crate::StoreError;
 use crate::dir::Dir;
@@ -20,36 +21,36 @@ use tote_image::{Descriptor, Digest, Index, MAX_MANIFEST_BYTES, Manifest, Platfo
 
 pub(crate) const INDEX: &str = "index.json";
 
-/// The most of one document beside an index, in bytes: lists of what is in an image are long.
+/// Maximum size in bytes of a document beside an index: lists of an image's content are long.
 const MAX_DOCUMENT: u64 = 64 << 20;
 
 /// Images for several platforms under one id.
 #[derive(Clone, Debug)]
 pub struct ImageIndex {
-    /// The digest of the index as the store has it.
+    /// Digest of the index as the store has it.
     pub id: Digest,
-    /// The entries: images of the store by their configurations, and other documents by their manifests.
+    /// Entries: images of the store by their configurations, and other documents by their manifests.
     pub index: Index,
 }
 
 impl ImageIndex {
-    /// The entries that are images of the store.
+    /// Iterates over the entries that are images of the store.
     pub fn entries(&self) -> impl Iterator<Item = &Descriptor> {
         self.index.manifests.iter().filter(|entry| is_image(entry))
     }
 
-    /// The ids of its images, in order.
+    /// Iterates over the ids of its images, in order.
     pub fn images(&self) -> impl Iterator<Item = Digest> {
         self.entries().map(|entry| entry.digest)
     }
 
-    /// Whether an image is one of its own.
+    /// True if the index contains the image.
     #[must_use]
     pub fn has(&self, image: &Digest) -> bool {
         self.images().any(|own| own == *image)
     }
 
-    /// The image for a platform: the best of those that are meant by it.
+    /// Selects the best image among those that the platform means.
     #[must_use]
     pub fn select(&self, wanted: &Platform) -> Option<Digest> {
         let meant = self.entries().filter_map(|entry| {
@@ -60,7 +61,7 @@ impl ImageIndex {
         meant.min_by_key(|(rank, _)| *rank).map(|(_, image)| image)
     }
 
-    /// The image that is meant where nobody asks for a platform: the one that runs best on this machine, or else the first.
+    /// Selects the default image: the one that runs best on this machine, or else the first.
     #[must_use]
     pub fn usual(&self) -> Option<Digest> {
         let here = Platform::host();
@@ -72,16 +73,16 @@ impl ImageIndex {
     }
 }
 
-/// Whether an entry of an index is an image of the store.
+/// True if an entry of an index is an image of the store.
 fn is_image(entry: &Descriptor) -> bool {
     entry.media_type == OCI_CONFIG
 }
 
 impl Store {
-    /// The index of that id; `None` where the id is an image's.
+    /// Returns the index of that id; `None` if the id is an image's.
     ///
     /// # Errors
-    /// [`StoreError::NoImage`] where it is nobody's, [`StoreError::Damaged`] and [`StoreError::Io`].
+    /// [`StoreError::NoImage`] if the id is unknown, [`StoreError::Damaged`] and [`StoreError::Io`].
     pub fn index(&self, id: &Digest) -> Result<Option<ImageIndex>, StoreError> {
         let dir = image::dir(self, id)?;
         let Some(bytes) = dir.read(INDEX, MAX_MANIFEST_BYTES as u64 + 1)? else {
@@ -97,17 +98,17 @@ impl Store {
         Ok(Some(ImageIndex { id: *id, index }))
     }
 
-    /// All indexes, in the order of their ids.
+    /// Lists all indexes, in the order of their ids.
     ///
     /// # Errors
-    /// [`StoreError::Io`]; indexes that are damaged are left out.
+    /// [`StoreError::Io`]; damaged indexes are left out.
     pub fn indexes(&self) -> Result<Vec<ImageIndex>, StoreError> {
         let mut ids = image::ids(self)?;
         ids.sort();
         let mut indexes = Vec::new();
         for id in ids {
             match or_damaged(self.index(&id)) {
-                // Another command has just removed it.
+                // Another command has just removed the index.
                 Err(StoreError::NoImage(_)) => {}
                 found => indexes.extend(found?.flatten()),
             }
@@ -115,11 +116,11 @@ impl Store {
         Ok(indexes)
     }
 
-    /// What an id stands for where an image is needed: itself, or of an index the image for `platform`, and where none is
-    /// asked for the one that is best for this machine. `None` where the index has no such image.
+    /// Returns the image for an id: the id itself if it is an image's; for an index the image for `platform`, or
+    /// without one the image that is best for this machine. `None` if the index has no such image.
     ///
     /// # Errors
-    /// As [`Store::index`].
+    /// Those of [`Store::index`].
     pub fn image_of(&self, id: &Digest, platform: Option<&Platform>) -> Result<Option<Digest>, StoreError> {
         Ok(match self.index(id)? {
             None => Some(*id),
@@ -130,10 +131,11 @@ impl Store {
         })
     }
 
-    /// A document that an index has beside its images: a manifest that it names, or what that one names.
+    /// Returns a document that is stored beside an index: a manifest that the index names, or a blob of that
+    /// manifest.
     ///
     /// # Errors
-    /// [`StoreError::Damaged`] where it is not there or is not what its digest says, and [`StoreError::Io`].
+    /// [`StoreError::Damaged`] if it is missing or does not have its digest, and [`StoreError::Io`].
     pub fn document(&self, index: &Digest, digest: &Digest) -> Result<Vec<u8>, StoreError> {
         let dir = image::dir(self, index)?;
         let name = sha256_hex(digest)?;
@@ -146,7 +148,7 @@ impl Store {
         }
     }
 
-    /// Whether everything that an index names is there: its images, and its documents with what those name.
+    /// True if all that an index names exists: its images, and its documents with their blobs.
     pub(crate) fn is_whole_index(&self, index: &ImageIndex) -> Result<bool, StoreError> {
         for entry in &index.index.manifests {
             let is_there = if is_image(entry) {
@@ -161,10 +163,10 @@ impl Store {
         Ok(true)
     }
 
-    /// A manifest beside an index, and the blobs that it names.
+    /// Returns a manifest beside an index, and the blobs that it names.
     ///
     /// # Errors
-    /// As [`Store::document`], and [`StoreError::Manifest`].
+    /// Those of [`Store::document`], and [`StoreError::Manifest`].
     pub fn documents_of(
         &self,
         index: &Digest,
@@ -182,10 +184,10 @@ impl Store {
 }
 
 impl Ingest<'_> {
-    /// Adds an index: its entries as the module's text says, and the documents that it has beside images of the store.
+    /// Adds an index with entries in this module's form, and the documents that it has beside images of the store.
     ///
     /// # Errors
-    /// [`StoreError::NoImage`] where the store lacks an image that it names, and [`StoreError::Io`].
+    /// [`StoreError::NoImage`] if the store lacks an image that the index names, and [`StoreError::Io`].
     pub fn index(&self, index: &Index, documents: &[Vec<u8>]) -> Result<ImageIndex, StoreError> {
         let store = self.store();
         for entry in index.manifests.iter().filter(|entry| is_image(entry)) {
@@ -214,7 +216,7 @@ impl Ingest<'_> {
     }
 }
 
-/// Whether a directory of `images/` is an index's.
+/// True if a directory of `images/` is that of an index.
 pub(crate) fn is_one(dir: &Dir, name: &str) -> bool {
     dir.has(&format!("{name}/{INDEX}"))
 }

@@ -1,4 +1,4 @@
-//! How content comes into the store.
+//! Adding content to the store.
 
 use crate::StoreError;
 use crate::dir::ADDING;
@@ -15,11 +15,11 @@ use tote_archive::Limits;
 use tote_image::{Descriptor, Digest, Reference};
 use tote_sys::best_effort;
 
-/// The right to add to the store. As long as one lives, in whichever process, nothing is swept away.
+/// The right to add to the store. While any process holds one, nothing is swept away.
 #[derive(Debug)]
 pub struct Ingest<'a> {
     store: &'a Store,
-    /// The file that says that what is added is nothing yet.
+    /// Name of the file that marks the addition as unfinished.
     mark: Option<String>,
     _presence: Presence,
 }
@@ -27,32 +27,32 @@ pub struct Ingest<'a> {
 impl Drop for Ingest<'_> {
     fn drop(&mut self) {
         self.store.doubt_trees_of_replaced();
-        // The lock is held still: no sweep takes the mark for one that was left.
+        // The lock is still held here, so no sweep takes the mark for an abandoned one.
         if let Some(mark) = &self.mark {
             best_effort(self.store.root.unlink(mark));
         }
     }
 }
 
-/// A layer that is there.
+/// A layer in the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layer {
-    /// The digest of its uncompressed archive.
+    /// Digest of its uncompressed archive.
     pub diff_id: Digest,
-    /// How large it is.
+    /// Sizes of the layer.
     pub sizes: LayerSizes,
 }
 
-/// What a layer's place is like.
+/// Result of looking for a layer.
 #[derive(Debug)]
 pub enum Slot {
-    /// The layer is there.
+    /// The store has the layer.
     Present(Layer),
-    /// It is not, and whoever else wants it waits for the holder of this.
+    /// The store lacks the layer. Other processes that need it wait until this value is dropped.
     Vacant(Vacancy),
 }
 
-/// The lock on a layer that is to come.
+/// The lock on a layer that is about to be added.
 #[derive(Debug)]
 pub struct Vacancy {
     diff_id: Digest,
@@ -72,7 +72,7 @@ impl<'a> Ingest<'a> {
         let mut ingest = Self::new(store)?;
         let (_, mark) = store.root.create_numbered(ADDING)?;
         ingest.mark = Some(mark);
-        // Before something is written: then it has little to write.
+        // Done before anything is added, when there is little to write.
         store.sync(true)?;
         Ok(ingest)
     }
@@ -81,7 +81,8 @@ impl<'a> Ingest<'a> {
         self.store
     }
 
-    /// Looks for a layer. When another process is just getting it, this waits; so two pulls of one layer share the work.
+    /// Looks for a layer. If another process is just adding it, this waits; so two pulls of one layer share the
+    /// work.
     ///
     /// # Errors
     /// [`StoreError`].
@@ -96,18 +97,18 @@ impl<'a> Ingest<'a> {
                 lock,
             })),
             Some(layer) => {
-                // Those who still wait make the file again; a sweep removes the last one.
+                // Processes that still wait will create the file again; a sweep removes the last one.
                 best_effort(lock.remove(&self.store.layers, &lock_name(diff_id)?));
                 Ok(Slot::Present(layer))
             }
         }
     }
 
-    /// Takes in the layer that a slot waits for, from its uncompressed archive.
+    /// Adds the layer that a slot waits for, from its uncompressed archive.
     ///
     /// # Errors
-    /// [`StoreError::WrongLayer`] when the archive is not the one that was expected, and others; no layer is there then,
-    /// and objects that came of it wait for a sweep.
+    /// [`StoreError::WrongLayer`] if the archive does not have the expected digest, and others. The layer is not
+    /// added then, and a sweep removes the objects that were made of it.
     pub fn fill(
         &self,
         vacancy: Vacancy,
@@ -123,7 +124,7 @@ impl<'a> Ingest<'a> {
         Ok(layer)
     }
 
-    /// Takes in a layer whose digest nobody knows yet.
+    /// Adds a layer whose digest is not known yet.
     ///
     /// # Errors
     /// [`StoreError`].
@@ -156,7 +157,7 @@ impl<'a> Ingest<'a> {
     }
 
     fn settle(&self, unfinished: &str, layer: &Layer) -> Result<(), StoreError> {
-        // Somebody without a vacancy was faster, and both are the same; but one that is damaged makes room.
+        // Another process without a vacancy may have added the same layer already. A damaged one is replaced.
         if self.store.layer(&layer.diff_id)?.is_some() {
             return self.store.layers.remove_tree(unfinished);
         }
@@ -165,10 +166,10 @@ impl<'a> Ingest<'a> {
         self.store.note_unsynced()
     }
 
-    /// Notes a compressed form of a layer, as registries have it.
+    /// Records a compressed form of a layer, as registries have it.
     ///
     /// # Errors
-    /// [`StoreError`], of a layer that is not there for one.
+    /// [`StoreError`], for example if the layer is missing.
     pub fn note_blob(&self, diff_id: &Digest, blob: &Descriptor) -> Result<(), StoreError> {
         let dir = self
             .store
@@ -184,8 +185,8 @@ impl<'a> Ingest<'a> {
         dir.write(BLOBS, &json)
     }
 
-    /// Adds an image, all of whose layers are there: its configuration and, where one is known, its manifest, both as
-    /// received. The blobs of the manifest are noted with the layers.
+    /// Adds an image whose layers all exist: its configuration and, if known, its manifest, both as received. The
+    /// manifest's blobs are recorded with the layers.
     ///
     /// # Errors
     /// [`StoreError::NoLayer`] and others.
@@ -193,7 +194,7 @@ impl<'a> Ingest<'a> {
         crate::image::add(self, self.store, config, manifest)
     }
 
-    /// Adds annotations to an image's manifest. Its id is that of its configuration, and stays what it is.
+    /// Adds annotations to an image's manifest. Its id stays the same, because that is the configuration's digest.
     ///
     /// # Errors
     /// [`StoreError`].
@@ -201,7 +202,7 @@ impl<'a> Ingest<'a> {
         crate::image::annotate(self.store, image, annotations)
     }
 
-    /// Gives an image or an index a name, which another may have had until now; that one's id is given back.
+    /// Gives a name to an image or an index; returns the id that had the name before, if any.
     ///
     /// # Errors
     /// [`StoreError`].

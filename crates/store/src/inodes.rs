@@ -1,14 +1,14 @@
-//! A tree once more, for overlayfs: with an inode of its own for every file.
+//! A tree for overlayfs, in which every file has an inode of its own.
 //!
-//! The files of a tree are links to objects, and a container that saw them would see that: link counts that no image has,
-//! for which cron(8) and logrotate(8) refuse a file, and an inode number that changes at the first write, because overlayfs
-//! notes no origin for a file with several links. So overlayfs gets this tree: its files are empty and have owner, mode,
-//! times, attributes and names of the image's. Two attributes of overlayfs's own name the file of `contents/` that holds
-//! the content, which is a link to the object. All containers of all images still read one inode of the object, so that
-//! its pages are in memory once.
+//! The files of a tree of links are objects of the store, and a container could see that: in link counts that no image
+//! has, for which cron(8) and logrotate(8) refuse a file, and in an inode number that changes at the first write,
+//! because overlayfs records no origin for a file with several links. So overlayfs gets this tree: its files are
+//! empty and have owner, mode, times, attributes and names of the image's. Two attributes of overlayfs's own name
+//! the file of `contents/` that holds the content, which is a link to the object. All containers of all images
+//! still read a single inode of the object, so that its pages are in memory once.
 //!
-//! The names in `contents/` are numbers: an attribute of up to 24 bytes goes into ext4's inode, a longer one would take a
-//! block for each file.
+//! The names in `contents/` are numbers: an attribute of up to 24 bytes fits into ext4's inode, a longer one would
+//! take a block for each file.
 
 use crate::StoreError;
 use crate::dir::{Dir, write_all};
@@ -27,16 +27,16 @@ use std::path::Path;
 use tote_archive::EntryPath;
 use tote_sys::{ContentOverlay, MountRights};
 
-/// The directory of empty files, and that of what they contain.
+/// Names of the directory of empty files, and of that of their contents.
 pub(crate) const INODES: &str = "inodes";
 pub(crate) const CONTENTS: &str = "contents";
 
-/// The number of each content in `contents/`; an empty file needs none.
+/// Number of each content in `contents/`; empty files have none.
 #[derive(Debug)]
 struct Numbers(HashMap<Key, usize>);
 
 impl Numbers {
-    /// In the order in which the image has them: it is the same whenever the tree is made.
+    /// Numbers the contents in the image's order, so that each making of the tree gives the same numbers.
     fn of(model: &Model) -> Self {
         let mut numbers = HashMap::new();
         for inode in model.inodes() {
@@ -75,7 +75,7 @@ impl Numbers {
     }
 }
 
-/// The names of overlayfs's attributes, which depend on who mounts.
+/// Names of overlayfs's attributes, which depend on the rights of the mount.
 #[derive(Clone, Copy, Debug)]
 struct Names {
     redirect: &'static str,
@@ -97,7 +97,7 @@ impl Names {
     }
 }
 
-/// Files without content.
+/// A maker of files without content.
 #[derive(Debug)]
 struct EmptyFiles<'a> {
     objects: &'a Objects,
@@ -146,8 +146,8 @@ pub(crate) fn link_contents(objects: &Objects, model: &Model, tree: &Dir) -> Res
     Numbers::of(model).link(objects, model, &make_dir(tree, CONTENTS)?)
 }
 
-/// Makes the directory of empty files in a tree that has none, and gives the number of device nodes that could not be made.
-/// `None` where the file system does not keep the attributes of the files, or does not let this user set them.
+/// Makes the directory of empty files in a tree that has none, and returns the number of device nodes that could not be
+/// made. `None` if the file system does not support the attributes of the files, or this user may not set them.
 pub(crate) fn make_files(
     (objects, owners): (&Objects, Owners),
     model: &Model,
@@ -167,8 +167,8 @@ pub(crate) fn make_files(
     }
 }
 
-/// Whether the file system and the kernel, asked with one file, can have a tree with inodes of its own. A kernel that is too
-/// old for this refuses to mount or to open the file.
+/// True if the file system and the kernel support such a tree, which is tried with one file. A kernel that is too old
+/// refuses to mount the tree or to open the file.
 pub(crate) fn can_be_shown(tree: &Dir, rights: MountRights) -> Result<bool, StoreError> {
     const PROBE: &str = "probe";
     let shown = || {
@@ -199,7 +199,7 @@ fn make_dir(tree: &Dir, name: &str) -> Result<Dir, StoreError> {
     tree.enter(name)
 }
 
-/// Whether a tree has one of them, whole or not.
+/// True if a tree has at least one of the two directories, complete or not.
 pub(crate) fn are_there(tree: &Dir) -> bool {
     tree.has(INODES) || tree.has(CONTENTS)
 }
@@ -210,7 +210,8 @@ pub(crate) fn forget(tree: &Dir) -> Result<(), StoreError> {
     tree.remove_tree(CONTENTS)
 }
 
-/// Whether the kernel, asked once, shows the content of a file. One that is too old for this refuses to mount or to open it.
+/// True if the kernel shows the content of a file, tried with a single mount. A kernel that is too old for this
+/// refuses to mount or to open the file.
 pub(crate) fn show(model: &Model, tree: &Dir, rights: MountRights) -> bool {
     let mut paths = model.paths();
     // The first content has the first number.
@@ -224,7 +225,7 @@ pub(crate) fn show(model: &Model, tree: &Dir, rights: MountRights) -> bool {
     })
 }
 
-/// Mounts both directories of a tree as one, read-only and attached nowhere.
+/// Mounts both directories of a tree as a single one, read-only and attached nowhere.
 pub(crate) fn mount(tree: &Path, rights: MountRights) -> Result<OwnedFd, Errno> {
     let c_string = |text: &[u8]| CString::new(text).map_err(|_| Errno::INVAL);
     tote_sys::overlay(&ContentOverlay {
@@ -235,7 +236,7 @@ pub(crate) fn mount(tree: &Path, rights: MountRights) -> Result<OwnedFd, Errno> 
     })
 }
 
-/// The name in `contents/` of what an empty file contains, for whom the file is open; `None` of one that contains nothing.
+/// Returns the name in `contents/` of the content of an open file of `inodes/`; `None` if the file's content is empty.
 pub(crate) fn content_name(file: impl AsFd, rights: MountRights) -> Result<Option<String>, Errno> {
     let mut value = [0; 32];
     let length = match rustix::fs::fgetxattr(file, Names::of(rights).redirect, &mut value[..]) {
@@ -250,7 +251,7 @@ pub(crate) fn content_name(file: impl AsFd, rights: MountRights) -> Result<Optio
     }
 }
 
-/// The first bytes of a file.
+/// Reads the beginning of a file.
 fn beginning(dir: BorrowedFd<'_>, name: &[u8]) -> Result<Vec<u8>, Errno> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let file = rustix::fs::openat(dir, name, flags, Mode::empty())?;
@@ -260,7 +261,7 @@ fn beginning(dir: BorrowedFd<'_>, name: &[u8]) -> Result<Vec<u8>, Errno> {
     Ok(bytes)
 }
 
-/// The path of something that is not as it was made, in either directory.
+/// Returns the path of an entry, in either directory, that is not as it was made.
 pub(crate) fn damaged(
     objects: &Objects,
     model: &Model,

@@ -1,7 +1,7 @@
-//! A layer on its way in.
+//! Adding a layer from its archive.
 //!
-//! Three threads are at work, so that two processors are: one reads, decompresses and hashes the archive, the next parses
-//! it and hashes each file, and the caller's own writes. Only the caller's changes the store.
+//! Three threads work, so that two processors are busy: one reads, decompresses and hashes the archive, the next
+//! parses it and hashes each file, and the caller's own writes. Only the caller's thread changes the store.
 
 use crate::StoreError;
 use crate::dir::Dir;
@@ -17,13 +17,13 @@ use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
 use tote_archive::{Limits, ReadAhead};
 use tote_image::Digest;
 
-/// Batches on the way, so that neither side waits for every hiccup of the other.
+/// Number of batches on the way, so that short delays of one side do not stop the other.
 const DEPTH: usize = 4;
 
 /// Reads a layer's archive, writes its files as objects and its records into `dir`. `expected` is for messages.
 ///
 /// # Errors
-/// [`StoreError`]; what was written then waits for a sweep.
+/// [`StoreError`]; a sweep removes what was written before the error.
 pub(crate) fn take_in_archive(
     store: &Store,
     dir: &Dir,
@@ -43,7 +43,7 @@ pub(crate) fn take_in_archive(
             .name("parse".to_owned())
             .spawn_scoped(scope, || parser.run())
             .map_err(unreadable)?;
-        // The parser ends when nobody takes its batches any more.
+        // The parser ends when its receiver is gone.
         let written = intake.write(taken, &emptied);
         let parsed = parsing
             .join()
@@ -57,13 +57,13 @@ pub(crate) fn take_in_archive(
     })
 }
 
-/// The files of a layer on their way to disk.
+/// State of writing a layer's files to disk.
 struct Intake<'a> {
     store: &'a Store,
     dir: &'a Dir,
     framing: Output,
     contents: BufWriter<Output>,
-    /// The large file whose pieces come.
+    /// The large file whose pieces are being received.
     large: Option<Incoming<'a>>,
     sizes: LayerSizes,
 }
@@ -83,7 +83,7 @@ impl<'a> Intake<'a> {
         })
     }
 
-    /// The error of a record that cannot be written.
+    /// Builds the error of a record that cannot be written.
     fn failed(&self, name: &str) -> impl FnOnce(std::io::Error) -> StoreError + use<> {
         let path = self.dir.path().join(name);
         move |source| StoreError::Io {
@@ -93,7 +93,7 @@ impl<'a> Intake<'a> {
         }
     }
 
-    /// Writes all that is parsed, and gives back the buffers.
+    /// Writes everything that is parsed, and gives the buffers back.
     fn write(&mut self, parsed: Receiver<Parsed>, emptied: &Sender<Batch>) -> Result<(), StoreError> {
         for parsed in parsed {
             match parsed {
@@ -104,7 +104,7 @@ impl<'a> Intake<'a> {
                     for (part, bytes) in batch.parts() {
                         self.part(part, bytes)?;
                     }
-                    // The parser may have ended, and then needs no buffers.
+                    // A parser that has ended needs no buffers, so a failure to send is ignored.
                     drop(emptied.send(batch.emptied()));
                 }
             }
@@ -136,7 +136,7 @@ impl<'a> Intake<'a> {
         }
     }
 
-    /// Notes a file that is there now.
+    /// Records a file that is in the store now.
     fn note(&mut self, file: &FoundFile, origin: Origin) -> Result<(), StoreError> {
         self.sizes.files += 1;
         self.sizes.size += file.size;
@@ -154,7 +154,7 @@ impl<'a> Intake<'a> {
         noted.map_err(self.failed(CONTENTS))
     }
 
-    /// Writes the last records of a layer whose archive has so many bytes and that digest.
+    /// Writes the last records of a layer, whose archive has `archive` bytes and the digest `diff_id`.
     fn finish(mut self, archive: u64, diff_id: Digest) -> Result<Layer, StoreError> {
         let failed = (self.failed(CONTENTS), self.failed(SIZES));
         let contents = self.contents.into_inner();
@@ -175,7 +175,7 @@ impl<'a> Intake<'a> {
     }
 }
 
-/// Hashes what is read.
+/// A reader that hashes and counts the bytes read.
 struct Hashing<R> {
     input: R,
     hash: Sha256,

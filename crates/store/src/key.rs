@@ -1,23 +1,23 @@
-//! What an object is called, and why: its content and everything else that its inode holds.
+//! Names of objects: hashes of a file's content and of everything else that its inode holds.
 
 use sha2::{Digest as _, Sha256};
 use std::fmt::Write as _;
 use tote_archive::{Entry, Kind, Timestamp};
 use tote_sys::best_effort;
 
-/// The hash of a file's content.
+/// Hash of a file's content.
 pub(crate) type ContentHash = [u8; 32];
 
-/// Who owns the files on disk.
+/// Ownership of the files on disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owners {
-    /// Whom the image says: for root, and for a process in a user namespace with a range of ids.
+    /// The owners of the image: for root, and for a process in a user namespace with a range of ids.
     Image,
-    /// The caller, who has but one id. Owners, device nodes and privileged attributes stay recorded in the layers.
+    /// The caller, with a single id. Owners, device nodes and privileged attributes stay recorded in the layers.
     Caller,
 }
 
-/// What an inode holds beside its content.
+/// Metadata in an inode, its content aside.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Attributes {
     /// Permissions with setuid, setgid and sticky.
@@ -25,16 +25,16 @@ pub(crate) struct Attributes {
     pub(crate) uid: u32,
     pub(crate) gid: u32,
     pub(crate) mtime: Timestamp,
-    /// Sorted by name.
+    /// Extended attributes, sorted by name.
     pub(crate) xattrs: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
 impl Attributes {
-    /// As an entry of a layer is to be on disk.
+    /// Converts an entry of a layer to the attributes that it has on disk.
     pub(crate) fn of(entry: &Entry, owners: Owners) -> Self {
         let (uid, gid, readable) = match owners {
             Owners::Image => (entry.uid, entry.gid, 0),
-            // Without privilege the store itself needs to read files and to walk through directories.
+            // Without privilege the store itself must be able to read files and to walk through directories.
             Owners::Caller if matches!(entry.kind, Kind::Directory) => (0, 0, 0o700),
             Owners::Caller => (0, 0, 0o400),
         };
@@ -72,8 +72,8 @@ impl Attributes {
     }
 }
 
-/// Which extended attributes reach the disk. Overlayfs's own must not: an image could otherwise make the kernel show
-/// files of other layers under its names.
+/// True if an extended attribute is written to disk. Overlayfs's own must not be: an image could otherwise make the
+/// kernel show files of other layers under its names.
 pub(crate) fn is_kept(name: &[u8], owners: Owners) -> bool {
     if name.starts_with(b"user.") {
         return !name.starts_with(b"user.overlay.");
@@ -86,11 +86,11 @@ pub(crate) fn is_kept(name: &[u8], owners: Owners) -> bool {
     owners == Owners::Image && privileged.contains(&name)
 }
 
-/// The name of an object: the hash of its content, and half a hash of its [`Attributes`].
+/// Name of an object: the hash of its content, and half a hash of its [`Attributes`].
 ///
-/// A hard link shares its inode's owner, mode and times, so that two files may be one object only if all of these are
-/// equal, too. Half a hash suffices for them: who could make two collide would choose between attributes that he could
-/// have given the file in the first place.
+/// A hard link shares its inode's owner, mode and times, so two files may be one object only if all of these are
+/// equal too. Half a hash suffices for them: an attacker who makes two collide only chooses between attributes that
+/// the file could have had in the first place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Key {
     pub(crate) content: ContentHash,
@@ -105,7 +105,7 @@ impl Key {
         }
     }
 
-    /// `ab/<62 digits>-<32 digits>`; further copies of the same have their number at the end.
+    /// Formats the name as `ab/<62 digits>-<32 digits>`; further copies have their number at the end.
     pub(crate) fn name(&self, copy: u32) -> String {
         let mut name = String::with_capacity(100);
         push_hex(&mut name, &self.content[..1]);
@@ -120,7 +120,7 @@ impl Key {
         name
     }
 
-    /// The key and the copy's number that a name in the directory `shard` means.
+    /// Parses a name in the directory `shard` into the key and the copy's number.
     pub(crate) fn parse(shard: &str, name: &str) -> Option<(Self, u32)> {
         let (digits, copy) = match name.split_once('.') {
             Some((digits, copy)) => (digits, copy.parse().ok()?),

@@ -1,14 +1,14 @@
-//! Which layers are known to be what their digests say.
+//! Records of the layers whose content is known to be right.
 //!
-//! Nothing that is added is synced: a load would wait for the disk. A power cut may therefore leave files that are empty or
-//! short, which their sizes show, and on some file systems also files of the right size with other bytes. So each layer has
-//! a file `known` that says in which boot of the machine its content was last known to be right. In that boot nothing can
-//! have been lost. In another one everything that the layer has is hashed before its first use, once: after that the file
-//! says `synced`.
+//! Added files are not synced, because a load would have to wait for the disk. A power cut may therefore leave
+//! files that are empty or short, which their sizes show, and on some file systems also files of the right size
+//! with other bytes. So each layer has a file `known` that names the boot of the machine in which its content was
+//! last known to be right. In that boot nothing can have been lost. In another one all files of the layer are
+//! hashed once, before its first use; after that the file says `synced`.
 //!
-//! A layer that was written back before the machine went down is spared that: the next command that adds an image a minute
-//! later or more, and each sweep without a deadline, calls syncfs(2) and then writes `synced`. The file is a promise, so
-//! that its loss costs a reading of the layer and no more.
+//! This is not needed for a layer that was written back before the machine went down. The next command that adds an
+//! image a minute later or more, and each sweep without a deadline, calls syncfs(2) and then writes `synced`. The
+//! file is only an optimisation: if it is lost, the layer is read once more.
 
 use crate::StoreError;
 use crate::crew;
@@ -25,21 +25,22 @@ use std::time::{Duration, SystemTime};
 use tote_image::Digest;
 use tote_sys::best_effort;
 
-/// The file of a layer that says since when its content is known.
+/// Name of a layer's file with the boot in which its content was known to be right.
 pub(crate) const KNOWN: &str = "known";
-/// What it says of a layer that was on the disk.
+/// Content of that file for a layer that is on the disk.
 const SYNCED: &[u8] = b"synced";
-/// Says in which boot something was added since the store was last synced; its time says since when.
+/// Name of the file with the boot of the last addition; its time is that of the first addition since the last sync.
 const UNSYNCED: &str = "unsynced";
-/// The kernel writes back what is older than half of that, so that syncfs(2) finds little of the store's to write.
+/// Minimum age of an addition before a sync. The kernel writes back dirty pages after half of that, so syncfs(2)
+/// finds little to write.
 const SETTLED: Duration = Duration::from_secs(60);
 
 impl Store {
-    /// The layer of that digest, if it is there and whole. One that was written in another boot of the machine, and not
-    /// known to be on the disk when that ended, is read as a whole.
+    /// Returns the layer of that digest, if it is complete. If it was written in another boot of the machine, and
+    /// is not known to have reached the disk, all of it is read.
     ///
     /// # Errors
-    /// [`StoreError::Io`]; a damaged layer is none, so that whoever needs it makes it again.
+    /// [`StoreError::Io`]. A damaged layer counts as missing, so that the caller adds it again.
     pub fn layer(&self, diff_id: &Digest) -> Result<Option<Layer>, StoreError> {
         let Some(dir) = self.layer_dir(diff_id)? else {
             return Ok(None);
@@ -59,7 +60,7 @@ impl Store {
         }))
     }
 
-    /// All layers of an image are there and whole, or those that are not are forgotten.
+    /// Checks that all layers of an image are complete; removes those that are not.
     ///
     /// # Errors
     /// [`StoreError::LostLayers`] and [`StoreError::Io`].
@@ -89,7 +90,8 @@ impl Store {
         !self.boot.is_empty() && boot == self.boot.as_bytes()
     }
 
-    /// Reads all that a layer has. Attributes are not compared: some file systems cannot keep them.
+    /// Reads and compares all contents of a layer. Attributes are not compared, because some file systems cannot
+    /// keep them.
     fn is_right(&self, layer: &Dir) -> Result<bool, StoreError> {
         let whole = or_damaged(layer::check_framing(layer).and_then(|()| layer::contents(layer)))?;
         let Some(contents) = whole else {
@@ -97,7 +99,7 @@ impl Store {
         };
         let objects: HashMap<_, _> = contents.iter().map(|stored| (stored.key, stored.size)).collect();
         let objects: Vec<_> = objects.into_iter().collect();
-        // An object that is not right ends it without an error.
+        // A wrong object ends the comparison without an error.
         let compared = crew::for_each(&objects, |(key, size)| match self.has_content(key, *size) {
             Ok(true) => Ok(()),
             Ok(false) => Err(None),
@@ -110,7 +112,8 @@ impl Store {
         }
     }
 
-    /// Whether an object is there with its content. What cannot be opened or read is an error: it may be right all the same.
+    /// True if an object has its content. If it cannot be opened or read, that is an error, because it may be
+    /// right.
     fn has_content(&self, key: &Key, size: u64) -> Result<bool, StoreError> {
         let dir = &self.objects.dir;
         let name = key.name(0);
@@ -131,12 +134,12 @@ impl Store {
         Ok(content == key.content)
     }
 
-    /// Notes that a layer was found to be right. What was read came from the disk, unless something was added in this boot
-    /// that is perhaps not there yet.
+    /// Records that a layer was found to be right. The content just read came from the disk, unless something was
+    /// added in this boot and has perhaps not reached the disk.
     fn note_right(&self, layer: &Dir) -> Result<(), StoreError> {
         let is_synced = !self.is_this_boot(&self.unsynced_in()?);
         let noted = layer.write(KNOWN, if is_synced { SYNCED } else { self.boot.as_bytes() });
-        // On a full or read-only disk it is read again the next time.
+        // On a full or read-only disk the layer is read again the next time.
         best_effort(noted);
         Ok(())
     }
@@ -145,7 +148,7 @@ impl Store {
         Ok(self.root.read(UNSYNCED, 64)?.unwrap_or_default())
     }
 
-    /// Notes that something is added now.
+    /// Records that something is being added.
     pub(crate) fn note_unsynced(&self) -> Result<(), StoreError> {
         if self.is_this_boot(&self.unsynced_in()?) {
             return Ok(());
@@ -153,8 +156,8 @@ impl Store {
         self.root.write(UNSYNCED, self.boot.as_bytes())
     }
 
-    /// Sees to it that everything that was added is on the disk, and notes that. Nothing is done where nothing was added
-    /// since the last time, or only within the last minute if `settled` is asked for.
+    /// Makes sure that all additions are on the disk, and records that. Does nothing if nothing was added since the
+    /// last time, or, with `settled`, if the addition is less than a minute old.
     ///
     /// # Errors
     /// [`StoreError::Io`].
@@ -171,7 +174,7 @@ impl Store {
         {
             return Ok(());
         }
-        // First the note and then the list: who adds a layer after that notes it again.
+        // Remove the file before listing: a process that adds a layer after that creates it again.
         self.root
             .unlink(UNSYNCED)
             .map_err(self.root.failed("remove", UNSYNCED))?;
@@ -189,14 +192,14 @@ impl Store {
         }
         rustix::fs::syncfs(&self.objects.dir).map_err(self.objects.dir.failed("sync", ""))?;
         for layer in layers {
-            // One that a sweep has taken away has nothing to say any more.
+            // The layer may have been swept away meanwhile.
             best_effort(layer.write(KNOWN, SYNCED));
         }
         Ok(())
     }
 
-    /// Lets every tree be looked at before its next use, if an object was replaced that was not what its name says: trees
-    /// may have the old one.
+    /// Makes every tree be checked before its next use, if a damaged object was replaced: trees may contain the old
+    /// one.
     pub(crate) fn doubt_trees_of_replaced(&self) {
         if !self
             .objects
@@ -213,7 +216,7 @@ impl Store {
     }
 }
 
-/// `None` for what is damaged; an error of the file system stays one, for nothing is known then.
+/// Converts damage to `None`. An error of the file system stays an error, because nothing is known then.
 pub(crate) fn or_damaged<T>(result: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
     match result {
         Ok(whole) => Ok(Some(whole)),

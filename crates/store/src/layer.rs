@@ -1,4 +1,4 @@
-//! A layer as it is kept: what its archive was besides files' contents, and which objects those are.
+//! Format of a layer: its archive without files' contents, and the objects that hold these.
 //!
 //! ```text
 //! layers/DIGEST/
@@ -8,11 +8,11 @@
 //! ├── known         the boot in which the content was last known to be right, or `synced`; see [`crate::known`]
 //! └── blobs.json    compressed forms that registries were seen to have
 //! ```
-//! The archive can be made again from it byte for byte, so `save` and `push` give the digest that came in.
+//! The archive can be rebuilt byte for byte, so `save` and `push` give the digest that it came with.
 //!
-//! Nothing of it is synced when it is written. A power cut may therefore leave each file empty, short or with other bytes,
-//! and `layer.json` is how a reader notices: that file is shorter than a sector and does not parse when it is not whole, and
-//! the other two must have the digests that it says.
+//! The files are not synced when they are written. A power cut may therefore leave each of them empty, short or
+//! with other bytes, and `layer.json` shows that to a reader: it is shorter than a sector and cannot be parsed
+//! unless it is complete, and it has the digests of the other two files.
 
 use crate::StoreError;
 use crate::dir::{Dir, is_gone, write_all};
@@ -33,10 +33,10 @@ pub(crate) const BLOBS: &str = "blobs.json";
 
 /// Bytes of a record in `contents`.
 const RECORD: usize = 64;
-/// The most of `contents` that is read: as many records as an archive may have entries.
+/// Maximum size of `contents` in bytes: as many records as an archive may have entries.
 const CONTENTS_LIMIT: u64 = 10_000_000 * RECORD as u64;
 
-/// What is known of a layer.
+/// Sizes of a layer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LayerSizes {
@@ -44,31 +44,31 @@ pub struct LayerSizes {
     pub size: u64,
     /// Bytes of the uncompressed archive.
     pub archive: u64,
-    /// Regular files.
+    /// Number of regular files.
     pub files: u64,
-    /// Bytes that were written when it came; the rest was there.
+    /// Bytes that were written when the layer was added; the rest was in the store already.
     pub written: u64,
-    /// Bytes that are the host's own.
+    /// Bytes shared with files of the host.
     pub host: u64,
 }
 
-/// What a record must be to be the one that was written.
+/// Size and digest by which a record is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Imprint {
-    /// Bytes.
+    /// Size in bytes.
     size: u64,
     digest: Digest,
 }
 
-/// `layer.json`.
+/// Content of `layer.json`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct LayerRecord {
     #[serde(flatten)]
     pub(crate) sizes: LayerSizes,
-    /// Of `framing`. A store of an older tote has none.
+    /// Imprint of `framing`; `None` in a store of an older tote.
     #[serde(default)]
     pub(crate) framing: Option<Imprint>,
-    /// Of `contents`. A store of an older tote has none.
+    /// Imprint of `contents`; `None` in a store of an older tote.
     #[serde(default)]
     pub(crate) contents: Option<Imprint>,
 }
@@ -76,7 +76,7 @@ pub(crate) struct LayerRecord {
 /// A regular file of a layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stored {
-    /// The number of its change.
+    /// Number of its change.
     pub(crate) entry: u64,
     pub(crate) key: Key,
     pub(crate) size: u64,
@@ -112,7 +112,7 @@ impl Stored {
     }
 }
 
-/// The files of a layer, by the number of their change.
+/// Reads the files of a layer, sorted by the number of their change.
 pub(crate) fn contents(dir: &Dir) -> Result<Vec<Stored>, StoreError> {
     let damaged = |reason| StoreError::damaged(dir.path().join(CONTENTS), reason);
     let record = record(dir)?;
@@ -130,19 +130,19 @@ pub(crate) fn contents(dir: &Dir) -> Result<Vec<Stored>, StoreError> {
     Ok(records.iter().map(Stored::from_bytes).collect())
 }
 
-/// What was noted when the layer came.
+/// Reads the record that was written when the layer was added.
 pub(crate) fn record(dir: &Dir) -> Result<LayerRecord, StoreError> {
     let bytes = dir.read(SIZES, 1 << 16)?.unwrap_or_default();
     serde_json::from_slice(&bytes)
         .map_err(|_| StoreError::damaged(dir.path().join(SIZES), "it does not parse"))
 }
 
-/// Sizes as noted when the layer came.
+/// Reads the sizes that were recorded when the layer was added.
 pub(crate) fn sizes(dir: &Dir) -> Result<LayerSizes, StoreError> {
     record(dir).map(|record| record.sizes)
 }
 
-/// Checks that the records are there and have their sizes, without reading them.
+/// Checks that the records exist and have their sizes, without reading them.
 pub(crate) fn check_sizes(dir: &Dir) -> Result<LayerSizes, StoreError> {
     let record = record(dir)?;
     for (name, written) in [(FRAMING, record.framing), (CONTENTS, record.contents)] {
@@ -160,19 +160,19 @@ pub(crate) fn check_sizes(dir: &Dir) -> Result<LayerSizes, StoreError> {
     Ok(record.sizes)
 }
 
-/// Why a record is damaged that is there.
+/// Reason for a record that exists but is damaged.
 const CHANGED: &str = "it is not what was written";
 
-/// The compressed forms of a layer that are known.
+/// Reads the known compressed forms of a layer.
 pub(crate) fn blobs(dir: &Dir) -> Result<Vec<Descriptor>, StoreError> {
     let bytes = dir.read(BLOBS, 1 << 20)?;
-    // What does not parse is a hint lost, no more.
+    // If the record cannot be parsed, only a hint is lost.
     Ok(bytes
         .and_then(|bytes| serde_json::from_slice(&bytes).ok())
         .unwrap_or_default())
 }
 
-/// Writes a record, and knows what was written.
+/// A writer of a record that computes its imprint.
 pub(crate) struct Output {
     file: OwnedFd,
     hash: Sha256,
@@ -188,7 +188,7 @@ impl Output {
         }
     }
 
-    /// What must be read when the record is read again.
+    /// Returns the imprint by which the record can be checked later.
     pub(crate) fn imprint(self) -> Imprint {
         Imprint {
             size: self.size,
@@ -224,8 +224,8 @@ fn framing(dir: &Dir) -> Result<Framing, StoreError> {
     Ok(FramingReader::new(BufReader::new(decoder)))
 }
 
-/// Reads `framing` once for its digest: the decoder would notice what is damaged in the middle only after it has given
-/// out what comes before.
+/// Reads `framing` once to check its digest: the decoder would notice damage in the middle only after it has
+/// returned the part before.
 pub(crate) fn check_framing(dir: &Dir) -> Result<(), StoreError> {
     let damaged = |reason| StoreError::damaged(dir.path().join(FRAMING), reason);
     let file = match dir.open_file(FRAMING) {
@@ -250,7 +250,8 @@ pub(crate) fn check_framing(dir: &Dir) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Goes through the changes of a layer. Contents are not read: that of a regular file is given by its key.
+/// Iterates over the changes of a layer without reading contents: the content of a regular file is given by its
+/// key.
 pub(crate) fn changes(
     dir: &Dir,
     layer: &Digest,
@@ -258,7 +259,7 @@ pub(crate) fn changes(
 ) -> Result<(), StoreError> {
     let contents = contents(dir)?;
     let mut stored = contents.iter().peekable();
-    // The parser wants to see contents go by; whatever they are.
+    // The parser needs contents of the right length, but their bytes do not matter.
     let archive = Rebuild::new(framing(dir)?, |_: Content| Ok(std::io::repeat(0)));
     let mut reader = Reader::new(archive, Limits::default());
     let failed = |source| StoreError::Layer {
@@ -275,7 +276,7 @@ pub(crate) fn changes(
 /// The uncompressed archive of a layer, byte for byte as it came.
 pub struct LayerArchive<'a> {
     archive: Box<dyn Read + Send + 'a>,
-    /// Its size in bytes.
+    /// Size in bytes.
     pub size: u64,
 }
 

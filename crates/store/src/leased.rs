@@ -1,4 +1,4 @@
-//! A tree in use: an image as a directory that stays for as long as somebody holds it.
+//! A tree in use.
 
 use crate::StoreError;
 use crate::inodes::{self, CONTENTS, INODES};
@@ -9,13 +9,14 @@ use rustix::io::Errno;
 use std::path::{Path, PathBuf};
 use tote_sys::MountRights;
 
-/// The directory of links to objects.
+/// Name of the directory of links to objects.
 pub(crate) const ROOT: &str = "root";
 
-/// An image as a read-only directory, which stays for as long as this is held.
+/// An image as a read-only directory, which exists as long as this value is held.
 ///
-/// A tree with inodes of its own has empty files. Names, kinds, owners, modes, sizes and times are right there; what a file
-/// contains, [`Tree::content_of`] opens, [`Tree::view`] shows, and [`Store::links`](crate::Store::links) has as ordinary files.
+/// A tree with inodes of its own has empty files, with the names, kinds, owners, modes, sizes and times of the image's.
+/// [`Tree::content_of`] opens their contents, [`Tree::view`] shows the image with them, and
+/// [`Store::links`](crate::Store::links) makes a directory of ordinary files.
 #[derive(Debug)]
 pub struct Tree {
     /// `trees/CHAIN`.
@@ -29,16 +30,16 @@ pub struct Tree {
 /// A tree for overlayfs, with inodes of its own for every file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnInodes {
-    /// The tree, with empty files.
+    /// The tree of empty files.
     pub tree: PathBuf,
-    /// The directory of what they contain.
+    /// The directory of their contents.
     pub contents: PathBuf,
-    /// With which rights it is to be mounted. With others its files would be zeros.
+    /// Rights with which it must be mounted. With others its files would read as zeros.
     pub rights: MountRights,
 }
 
 impl OwnInodes {
-    /// Those of the tree in a directory.
+    /// Names the two directories of a tree.
     pub(crate) fn of(dir: &Path, rights: MountRights) -> Self {
         Self {
             tree: dir.join(INODES),
@@ -49,31 +50,31 @@ impl OwnInodes {
 }
 
 impl Tree {
-    /// Where its names are. Nobody may write below it: its files are those of other images, too, or the only ones of this.
+    /// Returns the path of the directory of its names. It must not be written to: other images may have its files, too.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The tree that overlayfs is to show, where the kernel and the file system can have it.
+    /// Returns the tree that overlayfs should show, if the kernel and the file system support it.
     #[must_use]
     pub fn own_inodes(&self) -> Option<&OwnInodes> {
         self.own_inodes.as_ref()
     }
 
-    /// What its layers are together, as a digest in hexadecimal.
+    /// Returns the digest of its layers together, in hexadecimal.
     #[must_use]
     pub fn chain(&self) -> Option<&str> {
         self.dir.file_name()?.to_str()
     }
 
-    /// Where [`Store::links`](crate::Store::links) makes the image of links to objects, whether or not it is there.
+    /// Returns the path at which [`Store::links`](crate::Store::links) makes a directory; the path need not exist.
     #[must_use]
     pub fn links_path(&self) -> PathBuf {
         self.dir.join(ROOT)
     }
 
-    /// The file that has the content of a regular file below this directory, which was opened for reading.
+    /// Opens the content of a regular file of [`Tree::path`], which the caller has opened for reading.
     ///
     /// # Errors
     /// fgetxattr(2)'s and open(2)'s.
@@ -82,7 +83,7 @@ impl Tree {
             return Ok(file);
         };
         match inodes::content_name(&file, own.rights)? {
-            // An empty file.
+            // The image has an empty file there.
             None => Ok(file),
             Some(name) => {
                 let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -91,11 +92,11 @@ impl Tree {
         }
     }
 
-    /// The image with its contents as one directory, which the kernel puts together where need be. Where links to objects do
-    /// not make it, its files have the inodes and link counts of the image's.
+    /// Opens the image with its contents as a directory: an overlay, or the links to objects. In an overlay the files have
+    /// inodes and link counts of the image's.
     ///
     /// # Errors
-    /// [`StoreError::Io`]: it cannot be mounted.
+    /// [`StoreError::Io`] if the overlay cannot be mounted.
     pub fn view(&self) -> Result<OwnedFd, StoreError> {
         let failed = |errno| StoreError::io("show", self.dir.clone(), errno);
         match &self.own_inodes {
@@ -105,7 +106,7 @@ impl Tree {
                 source,
             }),
             Some(own) => {
-                // A user who is not in a namespace of the image's owners makes one of a single id.
+                // Outside of a namespace of the image's owners, a user can mount in a namespace of a single id.
                 let is_root = rustix::process::geteuid().is_root();
                 let rights = match own.rights {
                     MountRights::NamespaceRoot if !is_root => MountRights::None,
@@ -118,7 +119,7 @@ impl Tree {
 }
 
 impl AsFd for Tree {
-    /// The directory of its names.
+    /// Borrows the directory of its names.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.names.as_fd()
     }

@@ -1,37 +1,38 @@
-//! One store that keeps every file once: what images are made of, and the directories that containers see.
+//! A store that keeps every file once: the parts of images, and the directories that containers see.
 //!
 //! ```text
 //! STORE/
-//! ├── lock                  shared by who adds something, exclusive for a sweep
-//! ├── garbage               there if something was removed since the last sweep
-//! ├── objects/ab/KEY        contents of files; the key is the hash of the content and one of everything else that an
-//! │                         inode holds. Never written in place
-//! ├── unsynced              there if something was added since the store was last known to be on the disk
-//! ├── layers/DIGEST/        what a layer is, without its files' contents
+//! ├── lock                  held shared for additions, exclusively for a sweep
+//! ├── garbage               exists if something was removed since the last sweep
+//! ├── objects/ab/KEY        contents of files; the key is the hash of the content and a hash of everything else that
+//! │                         an inode holds. Never written in place
+//! ├── unsynced              exists if something was added since the last sync to the disk
+//! ├── layers/DIGEST/        a layer without its files' contents
 //! ├── images/DIGEST/        config.json, manifest.json: as received; image.json,
-//! │                         and writable.json where a command was traced; or index.json: images for several platforms
+//! │                         and writable.json if a command was traced; or index.json: images for several platforms
 //! ├── names/NAME            a name, and the id of its image or index
 //! ├── trees/CHAIN/          images as directories, of hard links to the objects or of empty files that lead to these
-//! └── trash/                what is no more, but still takes space
+//! └── trash/                removed entries that still take space
 //! ```
 //!
-//! What holds here:
+//! Invariants:
 //!
-//! - **A file is stored once**, whatever layers and images have it, and its pages are in memory once. What is equal but
-//!   for owner, mode, times or extended attributes is two files: a hard link shares all of them.
-//! - **A layer comes out as it came in**, byte for byte, so that its digest stays what it was.
-//! - **A crash leaves a store that works**: everything gets its name when it is finished, by rename(2), or shows that it
-//!   is not. Nothing waits for the disk; what a power cut takes is noticed before it is used, because each record can be
-//!   told from a part of it, and because trees and layers know the boot in which they were last known to be whole: what was
-//!   written in another one is looked at (`known`).
-//! - **What is damaged is as good as absent**: whoever brings it again replaces it, whoever needs it is refused, and a sweep
-//!   goes on without it.
-//! - **Nothing that is being added is swept away**: who adds holds [`Ingest`], and a sweep excludes it.
-//! - An image is an enemy: its sizes are bounded, its paths are never followed out of the tree, and what it says about
-//!   extended attributes does not reach overlayfs.
+//! - **A file is stored once**, however many layers and images have it, and its pages are in memory once. Files
+//!   that differ only in owner, mode, times or extended attributes are stored separately, because a hard link
+//!   shares all of these.
+//! - **A layer comes out as it came in**, byte for byte, so that its digest stays the same.
+//! - **After a crash the store works**: each file gets its name when it is finished, by rename(2), or can be told
+//!   to be unfinished. Nothing waits for the disk. Damage by a power cut is noticed before use, because each
+//!   complete record can be told from a part of it, and because trees and layers record the boot in which they were
+//!   last known to be complete: those of another boot are checked (`known`).
+//! - **Damaged parts count as missing**: adding them again replaces them, using them is refused, and a sweep
+//!   ignores them.
+//! - **Nothing that is being added is swept away**: adding needs an [`Ingest`], which excludes a sweep.
+//! - An image may come from an attacker: its sizes are limited, its paths are never followed out of the tree, and
+//!   its extended attributes cannot influence overlayfs.
 //!
-//! This crate is no registry client and knows no compression of layers; it decides neither where it is nor who may use
-//! it. It reports no progress: whoever brings a stream can count it.
+//! This crate is not a client of registries and knows no compression of layers. It decides neither where it is nor
+//! which users may use it. It reports no progress: a caller can count the bytes of the stream that it passes in.
 
 mod crew;
 mod dir;

@@ -1,4 +1,4 @@
-//! Which names of an image's tree are one file. On disk more are: equal files are.
+//! Hard links of an image. The tree on disk has more, because equal files are links to one object.
 
 use crate::StoreError;
 use crate::image::Image;
@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use tote_archive::EntryPath;
 
 impl Store {
-    /// The names of an image's files that have several, each with the first of them in the order of [`EntryPath`].
+    /// Returns further names of an image's files, each with the file's first name in the order of [`EntryPath`].
     ///
     /// # Errors
     /// [`StoreError`].

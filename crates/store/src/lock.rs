@@ -1,4 +1,4 @@
-//! Locks are flock(2) on files: the kernel lets go of them when their holder dies.
+//! Locks by flock(2) on files: the kernel releases them when their holder dies.
 
 use crate::StoreError;
 use crate::dir::Dir;
@@ -6,24 +6,24 @@ use rustix::fd::OwnedFd;
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
-/// A lock that is held until this is dropped.
+/// A lock, held until this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Lock {
     pub(crate) file: OwnedFd,
 }
 
 impl Lock {
-    /// Waits until nobody has the lock exclusively.
+    /// Takes the lock shared; waits while a process has it exclusively.
     pub(crate) fn shared(dir: &Dir, name: &str) -> Result<Self, StoreError> {
         Self::take(dir, name, FlockOperation::LockShared).map_err(dir.failed("lock", name))
     }
 
-    /// Waits until nobody has the lock at all.
+    /// Takes the lock exclusively; waits while any process has it.
     pub(crate) fn exclusive(dir: &Dir, name: &str) -> Result<Self, StoreError> {
         Self::take(dir, name, FlockOperation::LockExclusive).map_err(dir.failed("lock", name))
     }
 
-    /// `None` while somebody has it.
+    /// Takes the lock exclusively; `None` if any process has it.
     pub(crate) fn try_exclusive(dir: &Dir, name: &str) -> Result<Option<Self>, StoreError> {
         match Self::take(dir, name, FlockOperation::NonBlockingLockExclusive) {
             Ok(lock) => Ok(Some(lock)),
@@ -43,7 +43,7 @@ impl Lock {
         }
     }
 
-    /// Locks a file that must be there; `None` if it is not, or not any more once the lock is had.
+    /// Locks a file that must exist; `None` if it does not, or does not any more once the lock is held.
     pub(crate) fn of_present(
         dir: &Dir,
         name: &str,
@@ -55,14 +55,14 @@ impl Lock {
                 lock(&file, operation)?;
                 Ok(is_still(dir, name, &file).then_some(Self { file }))
             }
-            // Or something else is in its place.
+            // ENOENT, or another kind of entry is in its place.
             Err(Errno::NOENT | Errno::NOTDIR | Errno::ISDIR | Errno::LOOP) => Ok(None),
             Err(errno) => Err(errno),
         }
     }
 
-    /// Removes the file of the lock, which is exclusive, and lets go. Those who wait for it find it gone and make
-    /// another.
+    /// Removes the file of the lock, which must be held exclusively, and releases it. Waiting processes find the
+    /// file gone and create another.
     pub(crate) fn remove(self, dir: &Dir, name: &str) -> Result<(), Errno> {
         dir.unlink(name)
     }
@@ -77,7 +77,7 @@ fn lock(file: &OwnedFd, operation: FlockOperation) -> Result<(), Errno> {
     }
 }
 
-/// Whether the name still means this file: its holder may have removed it while we waited.
+/// True if the name still leads to this file: its holder may have removed it while we waited.
 fn is_still(dir: &Dir, name: &str, file: &OwnedFd) -> bool {
     match (dir.stat(name), rustix::fs::fstat(file)) {
         (Ok(named), Ok(held)) => (named.st_dev, named.st_ino) == (held.st_dev, held.st_ino),

@@ -1,21 +1,21 @@
-//! A tree in memory: what an image's layers amount to. Pure; the disk is not looked at.
+//! A tree in memory: the result of an image's layers. The module is pure and does not access the disk.
 
 use crate::key::{Attributes, Key, Owners};
 use std::collections::{BTreeMap, VecDeque};
 use tote_archive::{Change, Entry, EntryPath, Kind, Timestamp};
 
-/// How deep a tree may be: one descriptor is open for each level when it is made.
+/// Maximum depth of a tree: making it needs an open descriptor for each level.
 const DEPTH: usize = 512;
-/// How many symbolic links may lie on one path, as in path_resolution(7).
+/// Maximum number of symbolic links on a path, as in path_resolution(7).
 const LINKS: usize = 40;
 
-/// The index of an inode.
+/// Index of an inode.
 pub(crate) type Number = usize;
 
-/// The root's.
+/// Index of the root.
 pub(crate) const ROOT: Number = 0;
 
-/// All inodes that a tree has or once had, while layers were put on it.
+/// All inodes that a tree has, or had before later layers were applied.
 #[derive(Debug)]
 pub(crate) struct Model {
     inodes: Vec<Inode>,
@@ -41,11 +41,11 @@ pub(crate) enum Node {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Child {
     pub(crate) inode: Number,
-    /// The layer that put it there, counted from below.
+    /// Number of the layer that put it there, counted from below.
     layer: usize,
 }
 
-/// Why a change cannot be made.
+/// Reason why a change cannot be applied.
 pub(crate) type Reason = &'static str;
 
 impl Model {
@@ -68,7 +68,7 @@ impl Model {
     }
 
     fn children(&mut self, number: Number) -> &mut BTreeMap<Box<[u8]>, Child> {
-        // A number that is asked for its children is a directory's; anything else is made one.
+        // Only directories are asked for their children; any other node becomes an empty directory.
         let node = &mut self.inodes[number].node;
         if !matches!(node, Node::Directory(_)) {
             *node = Node::Directory(BTreeMap::new());
@@ -90,7 +90,7 @@ impl Model {
         matches!(self.inodes[number].node, Node::Directory(_))
     }
 
-    /// Makes one change of a layer. `content` is what a regular file has.
+    /// Applies a change of a layer. `content` is that of a regular file.
     pub(crate) fn apply(
         &mut self,
         layer: usize,
@@ -128,7 +128,7 @@ impl Model {
         let dir = self.make_dirs(parent, layer, entry.mtime)?;
         let old = self.child(dir, name);
         let inode = match (&entry.kind, old) {
-            // A directory that is there stays, with what is in it.
+            // An existing directory is kept, with its content.
             (Kind::Directory, Some(old)) if self.is_dir(old.inode) => {
                 self.inodes[old.inode].attributes = attributes;
                 old.inode
@@ -186,7 +186,7 @@ impl Model {
         };
         if self.is_dir(child.inode) {
             self.hide_children(child.inode, layer);
-            // A directory of lower layers stays where this layer has put something into it.
+            // A directory of lower layers is kept if this layer has put something into it.
             if matches!(&self.inodes[child.inode].node, Node::Directory(children) if !children.is_empty()) {
                 return;
             }
@@ -196,7 +196,7 @@ impl Model {
         }
     }
 
-    /// Removes from a directory what lower layers have put there.
+    /// Removes the entries that lower layers have put into a directory.
     fn hide_children(&mut self, dir: Number, layer: usize) {
         let names: Vec<_> = self.children(dir).keys().cloned().collect();
         for name in names {
@@ -204,7 +204,7 @@ impl Model {
         }
     }
 
-    /// The directory of that path, if there is one.
+    /// Finds the directory of that path.
     fn find_dir(&self, path: &[u8]) -> Result<Option<Number>, Reason> {
         let mut walk = Walk::new(path);
         while let Some(name) = walk.next_name() {
@@ -220,7 +220,7 @@ impl Model {
         Ok(Some(walk.here()))
     }
 
-    /// The directory of that path, made where it is missing: archives leave out what others can guess.
+    /// Finds the directory of that path and creates missing parts: archives may leave out parent directories.
     fn make_dirs(&mut self, path: &[u8], layer: usize, mtime: Timestamp) -> Result<Number, Reason> {
         let mut walk = Walk::new(path);
         while let Some(name) = walk.next_name() {
@@ -247,7 +247,7 @@ impl Model {
         Ok(walk.here())
     }
 
-    /// Every path with its inode: each directory before what is in it, by name.
+    /// Iterates over every path with its inode: each directory before its content, sorted by name.
     pub(crate) fn paths(&self) -> impl Iterator<Item = (EntryPath, &Inode)> {
         let mut open = vec![(EntryPath::root(), ROOT)];
         std::iter::from_fn(move || {
@@ -263,7 +263,8 @@ impl Model {
         })
     }
 
-    /// The inodes in the same order, as often as they have names; for many of them paths take longer than the rest.
+    /// Iterates over the inodes in the same order, once for each name. For many inodes, building paths would take
+    /// longer than the rest.
     pub(crate) fn inodes(&self) -> impl Iterator<Item = &Inode> {
         let mut open = vec![ROOT];
         std::iter::from_fn(move || {
@@ -278,7 +279,7 @@ impl Model {
 
 /// A walk along a path that never leaves the tree.
 struct Walk {
-    /// From the root to here.
+    /// Directories from the root to the present one.
     above: Vec<Number>,
     rest: VecDeque<Box<[u8]>>,
     links: usize,
@@ -302,7 +303,7 @@ impl Walk {
         self.above.last().copied().unwrap_or(ROOT)
     }
 
-    /// The next name that means a child of the directory where we are.
+    /// Returns the next name that is a child of the present directory.
     fn next_name(&mut self) -> Option<Box<[u8]>> {
         loop {
             let name = self.rest.pop_front()?;

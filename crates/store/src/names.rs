@@ -1,5 +1,5 @@
-//! `names/`: a file for each name of an image, with the whole name in its first line and the image's id in the second. Where
-//! that is the id of an index, the third line says so: a start is spared asking.
+//! `names/`: a file for each name of an image, with the full name in its first line and the image's id in the
+//! second. For an index, the third line says so, which saves a start from finding it out.
 
 use crate::StoreError;
 use crate::dir::Dir;
@@ -7,18 +7,19 @@ use crate::store::{sha256, sha256_hex};
 use std::path::Path;
 use tote_image::{Digest, Reference};
 
-/// The third line of the name of an index.
+/// Third line of the name of an index.
 const OF_INDEX: &str = "index";
 
-/// The longest name that a file may have, less what unfinished ones have more.
+/// Maximum length of a name that fits into a file's name, including the prefix of unfinished files.
 const LONGEST: usize = 200;
 
-/// What a name is called here: as [`Reference::canonical`] has it.
+/// Returns the text of a name: that of [`Reference::canonical`].
 fn text(name: &Reference) -> String {
     name.canonical().to_string()
 }
 
-/// The file of a name: slashes are `%`, which no name has. What is too long for a file is known by its hash.
+/// Returns the file's name for a name: slashes become `%`, which no name contains. A name that is too long is
+/// replaced by its hash.
 fn file(name: &str) -> String {
     if name.len() <= LONGEST {
         name.replace('/', "%")
@@ -27,7 +28,7 @@ fn file(name: &str) -> String {
     }
 }
 
-/// The id that a name stands for, and whether it is that of an index.
+/// Id that a name stands for, and whether it is that of an index.
 type Named = (Digest, bool);
 
 pub(crate) fn put(
@@ -51,12 +52,12 @@ pub(crate) fn get(dir: &Dir, name: &Reference) -> Result<Option<Digest>, StoreEr
     Ok(get_kind(dir, name)?.map(|(id, _)| id))
 }
 
-/// Reads what a name stands for.
+/// Reads the id that a name stands for.
 pub(crate) fn get_kind(dir: &Dir, name: &Reference) -> Result<Option<Named>, StoreError> {
     Ok(read(dir, &file(&text(name)))?.map(|(_, named)| named))
 }
 
-/// By the directory's path.
+/// True if the name exists in the directory at this path.
 pub(crate) fn is_there(dir: &Path, name: &Reference) -> bool {
     std::fs::read(dir.join(file(&text(name)))).is_ok_and(|bytes| parse(&bytes).is_some())
 }
@@ -68,8 +69,7 @@ pub(crate) fn remove(dir: &Dir, name: &Reference) -> Result<bool, StoreError> {
     Ok(is_there)
 }
 
-/// Files that are no names any more: a power cut has emptied them, for example. Each with the name that it had, as far as the
-/// file's own name tells.
+/// Lists damaged files, which a power cut may have emptied. Each comes with its name, if the file's own name tells.
 pub(crate) fn damaged(dir: &Dir) -> Result<Vec<(String, Option<Reference>)>, StoreError> {
     let mut damaged = Vec::new();
     for file in dir.names()? {
@@ -100,7 +100,7 @@ fn read(dir: &Dir, file: &str) -> Result<Option<(Reference, Named)>, StoreError>
     Ok(dir.read(file, 4096)?.and_then(|bytes| parse(&bytes)))
 }
 
-/// What a power cut has emptied is no name any more.
+/// Parses a file; `None` if it is damaged, for example emptied by a power cut.
 fn parse(bytes: &[u8]) -> Option<(Reference, Named)> {
     let content = String::from_utf8_lossy(bytes);
     let mut lines = content.lines();

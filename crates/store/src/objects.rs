@@ -1,8 +1,8 @@
-//! The contents of files, each once.
+//! The contents of files, each stored once.
 //!
-//! An object is written under its final name, at first with no permission at all, and gets its mode last: what has no
-//! mode, or not its size, is unfinished, and whoever needs it writes it anew beside it and renames. So a file costs no
-//! rename and no sync, and no crash leaves a half object that looks whole.
+//! An object is written under its final name, at first without any permissions, and gets its mode last. An object
+//! without mode or of the wrong size is unfinished: a process that needs it writes it anew under another name and
+//! renames. So a file needs neither rename nor sync, and no crash leaves half an object that looks complete.
 
 use crate::StoreError;
 use crate::dir::{Dir, UNFINISHED, write_all};
@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tote_archive::EntryPath;
 use tote_sys::best_effort;
 
-/// Runs of zeros of at least this size become holes.
+/// Minimum length in bytes of a run of zeros that becomes a hole.
 const HOLE: usize = 32 << 10;
 
 #[derive(Debug)]
@@ -25,20 +25,20 @@ pub(crate) struct Objects {
     pub(crate) dir: Dir,
     owners: Owners,
     pub(crate) host: HostFiles,
-    /// Who makes the files, and so owns them until somebody else is given them.
+    /// User and group of this process, the initial owner of new files.
     own: (u32, u32),
-    /// Whether an object was put in the place of one that was not what its name says.
+    /// True if a damaged object was replaced.
     pub(crate) replaced: AtomicBool,
 }
 
-/// How an object came to be in the store.
+/// Origin of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// It was there.
+    /// The store had it already.
     Found,
-    /// It was written.
+    /// Written into the store.
     Written,
-    /// It is one of the host's files, or shares its blocks.
+    /// Linked to a file of the host, or shares blocks with one.
     Host,
 }
 
@@ -57,8 +57,8 @@ impl Objects {
         }
     }
 
-    /// Stores a content that is in memory, and whose key that is. `path` is where the image has it; the host may have the
-    /// same there.
+    /// Stores a content in memory under its key. `path` is its path in the image; the host may have the same file
+    /// there.
     pub(crate) fn put(
         &self,
         key: &Key,
@@ -68,7 +68,7 @@ impl Objects {
     ) -> Result<Origin, StoreError> {
         let size = content.len() as u64;
         let name = key.name(0);
-        // A file that is to have no permissions cannot show by them that it is finished.
+        // A file without permissions cannot show by its mode that it is finished.
         if attributes.mode != 0 {
             if self.host.may_have(path, size)
                 && !self.is_whole(&name, size, attributes)
@@ -94,7 +94,7 @@ impl Objects {
         incoming.finish(key, attributes, path)
     }
 
-    /// Makes an object's file, and the directory that it is in.
+    /// Creates an object's file, and its directory if it is missing.
     fn create(&self, name: &str) -> Result<OwnedFd, Errno> {
         match self.dir.create(name, 0) {
             Err(Errno::NOENT | Errno::NOTDIR) => {
@@ -119,7 +119,7 @@ impl Objects {
         self.dir.make(shard, 0o755)
     }
 
-    /// A content too large for memory, which comes in pieces.
+    /// Begins a content that is too large for memory, and comes in pieces.
     pub(crate) fn incoming(&self) -> Result<Incoming<'_>, StoreError> {
         let (file, name) = self.dir.create_unfinished()?;
         Ok(Incoming {
@@ -131,15 +131,15 @@ impl Objects {
         })
     }
 
-    /// Whether an object is there, finished, of the right size, and as far as its inode says not changed since.
+    /// True if an object is finished, has the right size, and seems unchanged by its inode.
     pub(crate) fn is_whole(&self, name: &str, size: u64, attributes: &Attributes) -> bool {
         self.dir
             .stat(name)
             .is_ok_and(|stat| is_unchanged(&stat, size, attributes))
     }
 
-    /// Whether an object has that content. A size does not tell: what was written shortly before a power cut may be other
-    /// bytes, and what somebody has changed in place may have its old time again.
+    /// True if an object has this content. The size does not suffice: data written shortly before a power cut may
+    /// be other bytes, and a file that was changed in place may have its old time again.
     fn has_content(&self, name: &str, content: &[u8]) -> bool {
         let Ok(file) = self.dir.open_file(name) else {
             return false;
@@ -159,13 +159,13 @@ impl Objects {
         }
     }
 
-    /// The same for whoever has only the hash.
+    /// True if an object's content has this hash.
     fn has_hash(&self, name: &str, hash: &ContentHash) -> bool {
         let file = self.dir.open_file(name);
         file.is_ok_and(|file| crate::verify::content(file).is_ok_and(|found| found == *hash))
     }
 
-    /// Makes one more copy of an object, for a second inode of the same content and attributes.
+    /// Makes another copy of an object, for a second inode of the same content and attributes.
     pub(crate) fn copy(
         &self,
         key: &Key,
@@ -190,8 +190,8 @@ impl Objects {
             .map_err(self.dir.failed("make", &name))
     }
 
-    /// The owner first, since changing it clears set-id bits and capabilities; the mode last, since it says that the
-    /// object is finished.
+    /// Sets all attributes. The owner comes first, since changing it clears set-id bits and capabilities; the mode
+    /// comes last, since it marks the object as finished.
     pub(crate) fn set_attributes(
         &self,
         file: &OwnedFd,
@@ -207,7 +207,7 @@ impl Objects {
         set.map_err(failed("set the mode of"))
     }
 
-    /// Gives something to its owner, where that is not the caller anyway.
+    /// Sets the owner of an entry, unless it is the caller.
     pub(crate) fn set_owner(
         &self,
         attributes: &Attributes,
@@ -218,7 +218,7 @@ impl Objects {
         if self.owners == Owners::Caller || (uid, gid) == self.own {
             return Ok(());
         }
-        // The last number is no id: chown(2) takes it for "leave as it is".
+        // The highest number is not an id: chown(2) takes it for "leave as it is".
         let changed = if uid == u32::MAX || gid == u32::MAX {
             Err(Errno::INVAL)
         } else {
@@ -233,8 +233,8 @@ impl Objects {
     }
 }
 
-/// Whether an inode has what an object of that size and these attributes has. Times are compared by seconds, and only
-/// those that every file system can have.
+/// True if an inode matches an object of that size and these attributes. Times are compared by seconds, and only if
+/// every file system can represent them.
 pub(crate) fn is_unchanged(stat: &Stat, size: u64, attributes: &Attributes) -> bool {
     let is_common = (0..=i64::from(i32::MAX)).contains(&attributes.mtime.secs);
     FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
@@ -243,7 +243,7 @@ pub(crate) fn is_unchanged(stat: &Stat, size: u64, attributes: &Attributes) -> b
         && (!is_common || stat.st_mtime == attributes.mtime.secs)
 }
 
-/// The modification time; the access time is nobody's business.
+/// Returns the times to set; the access time does not matter and is set to 0.
 pub(crate) fn times(attributes: &Attributes) -> Timestamps {
     let mtime = attributes.mtime;
     Timestamps {
@@ -258,7 +258,8 @@ pub(crate) fn times(attributes: &Attributes) -> Timestamps {
     }
 }
 
-/// On a file system without extended attributes there are none; the key still says what the image has.
+/// Sets extended attributes. On a file system without them they are left out; the key still covers those of the
+/// image.
 pub(crate) fn set_xattrs(file: impl AsFd, attributes: &Attributes) -> Result<(), Errno> {
     for (name, value) in &attributes.xattrs {
         step()?;
@@ -270,7 +271,7 @@ pub(crate) fn set_xattrs(file: impl AsFd, attributes: &Attributes) -> Result<(),
     Ok(())
 }
 
-/// Copies a file, by sharing its blocks where the file system can.
+/// Copies a file, by sharing its blocks if the file system can.
 fn duplicate(from: &OwnedFd, to: &OwnedFd) -> Result<(), Errno> {
     step()?;
     if rustix::fs::ioctl_ficlone(to, from).is_ok() {
@@ -285,14 +286,14 @@ fn duplicate(from: &OwnedFd, to: &OwnedFd) -> Result<(), Errno> {
     }
 }
 
-/// An object in the making, under a name that a sweep would remove.
+/// An unfinished object, under a name that a sweep would remove.
 #[derive(Debug)]
 pub(crate) struct Incoming<'a> {
     objects: &'a Objects,
     file: OwnedFd,
     name: String,
     size: u64,
-    /// Up to where there is something on disk; less than `size` after a hole.
+    /// End of the data on disk; less than `size` after a hole.
     written: u64,
 }
 
@@ -321,7 +322,8 @@ impl Incoming<'_> {
         Ok(())
     }
 
-    /// The object under its name, whose key is that of what was written. One that is there already stays.
+    /// Finishes the object and gives it its name. `key` must be that of the written content. An existing object is
+    /// kept.
     pub(crate) fn finish(
         self,
         key: &Key,
@@ -337,17 +339,18 @@ impl Incoming<'_> {
             return Ok(Origin::Host);
         }
         if self.written < self.size {
-            // Not by ftruncate(2): its size would be durable before its content, and a power cut would leave a file of the
-            // right size without a byte. The last byte takes a block, and comes after what is before it.
+            // ftruncate(2) is not used: its size could reach the disk before the content, and a power cut would
+            // leave a file of the right size without any data. The last byte needs a block, which is written after
+            // those before it.
             let last = step().and_then(|()| rustix::io::pwrite(&self.file, &[0], self.size - 1));
             last.map_err(dir.failed("write", &self.name))?;
         }
         self.objects
             .set_attributes(&self.file, attributes, Path::new(&self.name))?;
         if !matches!(dir.stat(&name), Err(Errno::NOENT | Errno::NOTDIR)) {
-            // Unfinished, or not what its name says: trees that have it are to be looked at.
+            // The existing object is unfinished or damaged, so trees that contain it must be checked.
             self.objects.replaced.store(true, Ordering::Relaxed);
-            // Its layers may be known to be on the disk; so is this one, then. It happens once.
+            // Its layers may be recorded as being on the disk, so this object must be too. This case is rare.
             rustix::fs::fdatasync(&self.file).map_err(dir.failed("sync", &self.name))?;
         }
         match dir.rename(&self.name, dir, &name) {
@@ -366,7 +369,7 @@ impl Incoming<'_> {
 
 impl Drop for Incoming<'_> {
     fn drop(&mut self) {
-        // After a rename the name is free, and is not given twice.
+        // After a rename the name is free, and no other file gets it.
         debug_assert!(self.name.starts_with(UNFINISHED));
         best_effort(self.objects.dir.unlink(&self.name));
     }

@@ -1,4 +1,4 @@
-//! An archive becomes batches of files: what is read and hashed by one thread while another one writes.
+//! From an archive to batches of files: one thread parses and hashes while another one writes.
 
 use crate::StoreError;
 use crate::key::{Attributes, Key, Owners};
@@ -8,17 +8,18 @@ use std::sync::mpsc::{Receiver, SyncSender};
 use tote_archive::{Change, Entry, EntryPath, FramingWriter, Kind, Limits, ReadAhead, ReadError, Reader};
 use tote_image::Digest;
 
-/// Contents up to this size, in bytes, are read before anything is written, so that one that is there costs no write.
+/// Maximum bytes of a content that is read completely before anything is written, so that an existing one costs no
+/// write.
 const IN_MEMORY: u64 = 1 << 20;
-/// Bytes of contents that are handed over at once, or more by one file: handing over costs little, and a processor's
-/// cache holds them.
+/// Bytes of contents in a batch; a single file may exceed it. Handing over costs little then, and a processor's
+/// cache holds a batch.
 const BATCH: usize = 256 << 10;
-/// Files that are handed over at once at most, so that the writer has something to do where all files are small.
+/// Maximum number of files in a batch, so that the writer gets work early if all files are small.
 const BATCH_FILES: usize = 128;
 
 /// A part of an archive that the parser hands over.
 pub(crate) enum Parsed {
-    /// Files, or parts of one.
+    /// Files, or parts of a file.
     Files(Batch),
     /// The next bytes of a layer's compressed `framing`.
     Framing(Vec<u8>),
@@ -28,24 +29,24 @@ pub(crate) enum Parsed {
 #[derive(Default)]
 pub(crate) struct Batch {
     bytes: Vec<u8>,
-    /// How many of them are contents; what is behind them is room that an earlier batch has made.
+    /// Number of bytes of contents; the rest of the buffer is free.
     filled: usize,
     parts: Vec<(Part, usize)>,
 }
 
-/// A part of a batch, which has the bytes that follow those of the part before.
+/// A part of a batch; its bytes follow those of the part before.
 pub(crate) enum Part {
-    /// A file whose whole content the bytes are.
+    /// A file with its whole content.
     Whole(FoundFile),
-    /// The bytes are the next ones of a large file.
+    /// The next bytes of a large file.
     Piece,
-    /// The large file whose pieces came before; it has no bytes of its own.
+    /// The end of the large file whose pieces came before; without bytes.
     End(FoundFile),
 }
 
 /// A regular file of an archive, hashed.
 pub(crate) struct FoundFile {
-    /// The number of its change.
+    /// Number of its change.
     pub(crate) entry: u64,
     pub(crate) key: Key,
     /// Bytes of its content, with holes.
@@ -55,7 +56,7 @@ pub(crate) struct FoundFile {
 }
 
 impl Batch {
-    /// The parts in the archive's order, each with its bytes.
+    /// Iterates over the parts in the archive's order, each with its bytes.
     pub(crate) fn parts(&self) -> impl Iterator<Item = (&Part, &[u8])> {
         let mut rest = &self.bytes[..self.filled];
         self.parts.iter().map(move |(part, len)| {
@@ -72,7 +73,7 @@ impl Batch {
         self
     }
 
-    /// Room for so many bytes behind those that are there.
+    /// Returns a buffer of `len` bytes behind the present contents.
     fn room(&mut self, len: usize) -> &mut [u8] {
         let end = self.filled + len;
         if self.bytes.len() < end {
@@ -81,7 +82,7 @@ impl Batch {
         &mut self.bytes[self.filled..end]
     }
 
-    /// Adds a part whose bytes are in the room.
+    /// Adds a part whose bytes were written to the buffer.
     fn push(&mut self, part: Part, len: usize) {
         self.filled += len;
         self.parts.push((part, len));
@@ -92,7 +93,7 @@ impl Batch {
     }
 }
 
-/// The compressed framing on its way to the writer.
+/// A writer that passes the compressed framing to the writing thread.
 pub(crate) struct FramingOutput(SyncSender<Parsed>);
 
 impl Write for FramingOutput {
@@ -112,7 +113,7 @@ type Framing = FramingWriter<zstd::Encoder<'static, FramingOutput>>;
 /// The thread between the one that reads an archive and the one that writes its files.
 pub(crate) struct Parser<'scope, R> {
     reader: Reader<ReadAhead<'scope, R>, Framing>,
-    /// For messages.
+    /// Digest of the layer, for messages.
     layer: Option<Digest>,
     owners: Owners,
     batch: Batch,
@@ -122,9 +123,9 @@ pub(crate) struct Parser<'scope, R> {
 
 /// Why a parser ends early.
 pub(crate) enum Interrupted {
-    /// The archive is not as it should be, or cannot be read.
+    /// The archive is invalid or cannot be read.
     Failed(StoreError),
-    /// The writer takes no more, and knows why.
+    /// The writer has ended, and knows the reason.
     Writer,
 }
 
@@ -135,17 +136,17 @@ impl From<StoreError> for Interrupted {
 }
 
 impl<'scope, R: Read + Send + 'scope> Parser<'scope, R> {
-    /// Parses `input`, hands over to `full`, and takes buffers that were used before from `empty`.
+    /// Parses `input`, sends batches to `full`, and takes used buffers from `empty`.
     ///
     /// # Errors
-    /// No compressor can be made for the framing.
+    /// The compressor for the framing cannot be created.
     pub(crate) fn new(
         input: ReadAhead<'scope, R>,
         (layer, limits): (Option<Digest>, Limits),
         owners: Owners,
         (full, empty): (SyncSender<Parsed>, Receiver<Batch>),
     ) -> std::io::Result<Self> {
-        // Headers are mostly zeros: the fastest level makes a tenth of them.
+        // Headers are mostly zeros: even the fastest level makes them ten times smaller.
         let framing = zstd::Encoder::new(FramingOutput(full.clone()), 1)?;
         Ok(Self {
             reader: Reader::with_framing(input, limits, FramingWriter::new(framing)),
@@ -157,7 +158,7 @@ impl<'scope, R: Read + Send + 'scope> Parser<'scope, R> {
         })
     }
 
-    /// Reads the archive to its end, and hands back the input.
+    /// Parses the archive to its end, and hands back the input.
     pub(crate) fn run(mut self) -> Result<R, Interrupted> {
         let layer = self.layer;
         let failed = |source| StoreError::Layer {
@@ -177,7 +178,7 @@ impl<'scope, R: Read + Send + 'scope> Parser<'scope, R> {
         self.hand_over()?;
         let (ahead, framing) = self.reader.into_parts();
         let input = ahead.finish().map_err(|source| unreadable(layer, source))?;
-        // The framing's output fails only where the writer takes no more.
+        // Writing the framing fails only if the writer has ended.
         let finished = framing.finish().and_then(zstd::Encoder::finish);
         finished.map_err(|_| Interrupted::Writer)?;
         Ok(input)
@@ -246,7 +247,7 @@ impl<'scope, R: Read + Send + 'scope> Parser<'scope, R> {
     }
 }
 
-/// The error of an archive that cannot be read.
+/// Builds the error of an archive that cannot be read.
 pub(crate) fn unreadable(layer: Option<Digest>, source: Error) -> StoreError {
     let position = 0;
     StoreError::Layer {

@@ -1,4 +1,4 @@
-//! Trees that are removed, as far as time allows.
+//! Removal of trees, within a time limit.
 
 use crate::StoreError;
 use crate::crew;
@@ -9,10 +9,10 @@ use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
-/// As many parts are enough for all threads to be busy until the end.
+/// Number of parts that keeps all threads busy until the end.
 const PARTS: usize = 64;
 
-/// Removes a tree. Says whether it is gone.
+/// Removes a tree. Returns whether it is gone.
 pub(crate) fn remove(dir: &Dir, name: &str, patience: Patience) -> Result<bool, StoreError> {
     let removed = match patience {
         Patience::Endless => remove_parts(dir, name).map(|()| true),
@@ -21,22 +21,23 @@ pub(crate) fn remove(dir: &Dir, name: &str, patience: Patience) -> Result<bool, 
     removed.map_err(dir.failed("remove", name))
 }
 
-/// Removes whatever has that name.
+/// Removes any kind of entry.
 pub(crate) fn remove_any(dir: &Dir, name: &str) -> Result<(), Errno> {
     remove_parts(dir, name)
 }
 
-/// Removes a tree by several threads: each takes directories from a list of them, and what is above them goes last.
+/// Removes a tree by several threads: each takes directories from a list, and their parents are removed last.
 fn remove_parts(dir: &Dir, name: &str) -> Result<(), Errno> {
     let mut parts = vec![name.as_bytes().to_owned()];
     let mut taken = 0;
-    // A directory of files alone is not opened twice for nothing, and its files are work for one thread.
+    // A directory without subdirectories can have most of the files: one thread removes them while others do the rest.
     let mut flat = Vec::new();
-    // From above, until there are enough of them. What is left of a part that is opened here goes last.
+    // Split from the top until there are enough parts. The remaining files of a part that is opened here, and the
+    // directory itself, are removed last.
     while parts.len() < PARTS && taken < parts.len() {
         let below = match open_dir(dir, &parts[taken]) {
             Ok(below) => below,
-            // No directory: a file, or gone.
+            // The entry is not a directory, or it is gone.
             Err(Errno::NOTDIR | Errno::NOENT | Errno::LOOP) => {
                 return remove_at(dir, name.as_bytes(), Patience::Endless).map(drop);
             }
@@ -55,9 +56,8 @@ fn remove_parts(dir: &Dir, name: &str) -> Result<(), Errno> {
         }
         taken += 1;
     }
-    // First those of which one may have as many files as all others together.
     flat.extend_from_slice(&parts[taken..]);
-    // Nobody else changes what is in the trash, so that the paths lead where they led.
+    // No other process changes the content of the trash, so the paths stay valid.
     crew::for_each(&flat, |part| remove_at(dir, part, Patience::Endless).map(drop))?;
     remove_at(dir, name.as_bytes(), Patience::Endless).map(drop)
 }
@@ -88,14 +88,14 @@ fn remove_at(dir: impl AsFd, name: &[u8], patience: Patience) -> Result<bool, Er
         attempts += 1;
         match unlink_at(&dir, name, AtFlags::REMOVEDIR) {
             Ok(()) | Err(Errno::NOENT) => return Ok(true),
-            // What another removes while a directory is read may hide entries that are still there.
+            // Entries that another process removes while a directory is read may hide existing ones.
             Err(Errno::NOTEMPTY) if attempts < 100 => {}
             Err(errno) => return Err(errno),
         }
     }
 }
 
-/// Opens a directory that is to be emptied, whatever its mode.
+/// Opens a directory that is about to be emptied, whatever its mode.
 fn open_dir(dir: impl AsFd, name: &[u8]) -> Result<OwnedFd, Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     if !rustix::process::geteuid().is_root() {

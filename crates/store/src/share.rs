@@ -1,17 +1,17 @@
-//! Bytes that the host has anyway.
+//! Sharing of bytes with files of the host.
 //!
-//! An image made of the host's own distribution has many files that are also below the host's `/usr`. Two ways to have
-//! their bytes once:
+//! An image made of the host's own distribution has many files that are also below the host's `/usr`. There are two
+//! ways to have their bytes only once:
 //!
-//! - **Reflink** ([`ShareHost::Reflink`], the default): both files have the same blocks until one is written. Nothing
-//!   can go wrong, but only btrfs, XFS and their like can do it, and the page cache does not share.
+//! - **Reflink** ([`ShareHost::Reflink`], the default): both files have the same blocks until one is written. This
+//!   has no risks, but only btrfs, XFS and their like support it, and the page cache is not shared.
 //! - **Hard link** ([`ShareHost::HardLink`]): the object *is* the host's file. Package managers replace files by
-//!   rename(2) and so leave the object alone; but whoever writes such a file in place (`cat > /usr/share/…`), or gives
-//!   it another mode, changes every image that has it. Nothing on Linux can rule that out, and a check at each start
-//!   would cost a walk, so it is for those who ask for it. `verify` finds such changes.
+//!   rename(2) and so leave the object alone. But a program that writes such a file in place (`cat >
+//!   /usr/share/…`), or changes its mode, changes every image that has it. Linux cannot prevent that, and a check
+//!   at each start would cost a walk, so users must ask for it. `verify` finds such changes.
 //!
-//! Never linked: set-id files and files that others than their owner may write, since for them the host's idea of who
-//! may do what matters more than some bytes.
+//! Set-id files, and files that others than their owner may write, are never linked: their permissions matter more
+//! than some bytes.
 
 use crate::StoreError;
 use crate::fault::step;
@@ -26,15 +26,16 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tote_archive::EntryPath;
 
-/// What is shared with the host's `/usr`.
+/// Kind of sharing with the host's `/usr`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ShareHost {
-    /// Nothing.
+    /// No sharing.
     Never,
-    /// Blocks, where the file system can.
+    /// Blocks are shared, if the file system can.
     #[default]
     Reflink,
-    /// Whole files, as hard links; see the module on what that means. Only root can, and on one file system only.
+    /// Whole files are shared as hard links; the module describes the risk. Only root can do that, and only on one
+    /// file system.
     HardLink,
 }
 
@@ -43,9 +44,9 @@ pub enum ShareHost {
 pub(crate) struct HostFiles {
     root: Option<OwnedFd>,
     share: ShareHost,
-    /// Where the store is: neither a link nor a reflink leaves a file system.
+    /// Device of the store: neither a link nor a reflink crosses file systems.
     device: u64,
-    /// Set by the first attempt that says that it never works here.
+    /// True after an attempt has shown that sharing never works here.
     hopeless: AtomicBool,
 }
 
@@ -54,7 +55,7 @@ impl HostFiles {
         Self::below(Path::new("/"), share, device)
     }
 
-    /// The files below a directory that stands for the host's root.
+    /// Uses the files below a directory as if it were the host's root.
     pub(crate) fn below(root: &Path, share: ShareHost, device: u64) -> Self {
         let is_linker = share != ShareHost::HardLink || rustix::process::geteuid().is_root();
         let wanted = share != ShareHost::Never && is_linker;
@@ -62,7 +63,7 @@ impl HostFiles {
         let root = wanted
             .then(|| rustix::fs::open(root, flags, Mode::empty()).ok())
             .flatten();
-        // Otherwise each of an image's files would be looked for there.
+        // Without this check, each of an image's files would be looked up there.
         let is_near = |root: &OwnedFd| {
             rustix::fs::statat(root, "usr", AtFlags::empty()).is_ok_and(|usr| usr.st_dev == device)
         };
@@ -75,12 +76,13 @@ impl HostFiles {
         }
     }
 
-    /// Whether it is worth to look for a file: less than a block is not, and what is not below /usr is the host's own.
+    /// True if a file is worth looking for: it has at least a block, and lies below /usr, because files elsewhere
+    /// are the host's own.
     pub(crate) fn may_have(&self, path: &EntryPath, size: u64) -> bool {
         size >= 4096 && !self.hopeless.load(Ordering::Relaxed) && path.as_bytes().starts_with(b"usr/")
     }
 
-    /// The host's file of the same name and content, if there is one.
+    /// Finds the host's file of the same name and content.
     fn find(&self, path: &EntryPath, size: u64, content: &ContentHash) -> Option<(OwnedFd, Stat)> {
         if !self.may_have(path, size) {
             return None;
@@ -110,7 +112,7 @@ fn hash(file: &OwnedFd) -> std::io::Result<ContentHash> {
 }
 
 impl Objects {
-    /// Makes an object of the host's file of the same name and content. Says whether it could.
+    /// Makes an object of the host's file of the same name and content. Returns whether it could.
     pub(crate) fn take_from_host(
         &self,
         path: &EntryPath,
@@ -138,7 +140,7 @@ impl Objects {
                         self.host.hopeless.store(true, Ordering::Relaxed);
                         Ok(false)
                     }
-                    // One that is unfinished, perhaps: to be written.
+                    // The existing object may be unfinished, so the caller writes it.
                     Err(Errno::EXIST | Errno::MLINK) => Ok(false),
                     Err(errno) => Err(self.dir.failed("link", name)(errno)),
                 }
@@ -163,9 +165,9 @@ impl Objects {
     }
 }
 
-/// Whether a file of the host may be an object with these attributes.
+/// True if a file of the host can serve as an object with these attributes.
 fn is_equal(stat: &Stat, attributes: &Attributes) -> bool {
-    /// Set-id bits, and writing by others than the owner.
+    /// Mode bits that forbid sharing: set-id bits, and writing by others than the owner.
     const DANGEROUS: u32 = 0o6022;
     stat.st_mode & DANGEROUS == 0
         && stat.st_mode & 0o7777 == attributes.mode

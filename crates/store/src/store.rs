@@ -13,25 +13,25 @@ use std::sync::atomic::AtomicBool;
 use tote_image::{Algorithm, ChainId, Descriptor, Digest, Reference};
 use tote_sys::MountRights;
 
-/// How the names of lock files begin.
+/// Prefix of the names of lock files.
 pub(crate) const LOCK: &str = ".lock-";
 
-/// Where the names of images are.
+/// Directory of the names of images.
 const NAMES: &str = "names";
 pub(crate) const IMAGES: &str = "images";
 
-/// How a store behaves.
+/// Options of a store.
 #[derive(Clone, Copy, Debug)]
 pub struct StoreOptions {
-    /// Who owns the files on disk.
+    /// Ownership of the files on disk.
     pub owners: Owners,
-    /// What is shared with the host.
+    /// Kind of sharing with the host.
     pub share_host: ShareHost,
-    /// With which rights overlays of its trees are mounted; `None` where that is not known to be one way.
+    /// Rights with which overlays of its trees are mounted; `None` if they vary.
     pub overlays: Option<MountRights>,
 }
 
-/// A store, open.
+/// An open store.
 #[derive(Debug)]
 pub struct Store {
     pub(crate) root: Dir,
@@ -43,14 +43,14 @@ pub struct Store {
     pub(crate) trash: Dir,
     pub(crate) owners: Owners,
     pub(crate) overlays: Option<MountRights>,
-    /// Whether there is something to sweep that could not be noted, for want of room.
+    /// True if there is something to sweep that could not be recorded, because the disk was full.
     pub(crate) unnoted: AtomicBool,
-    /// The id of this boot: what was written in another one may have been lost by a power cut.
+    /// Id of this boot: files written in another boot may have been lost by a power cut.
     pub(crate) boot: String,
 }
 
 impl Store {
-    /// Opens the store in a directory, which is made if it is not there (its parent must be).
+    /// Opens the store in a directory, which is created if it is missing (its parent must exist).
     ///
     /// # Errors
     /// [`StoreError::Io`].
@@ -59,8 +59,8 @@ impl Store {
             Err(error) if error.errno() == Some(Errno::NOENT) => make(path)?,
             opened => opened?,
         };
-        // For nobody else: an image may have set-id programs, and the path of its tree can be guessed (CVE-2021-41091).
-        // What mounts a tree has the rights of the owner.
+        // Closed to other users: an image may have set-id programs, and the path of its tree can be guessed
+        // (CVE-2021-41091). The process that mounts a tree has the owner's rights.
         let objects = root.enter_or_make("objects", 0o700)?;
         let device = rustix::fs::fstat(&objects)
             .map_err(root.failed("look at", "objects"))?
@@ -84,7 +84,7 @@ impl Store {
         })
     }
 
-    /// Begins to add something. Waits while a sweep is going on.
+    /// Begins an addition. Waits while a sweep is running.
     ///
     /// # Errors
     /// [`StoreError::Io`].
@@ -92,8 +92,8 @@ impl Store {
         Ingest::new(self)
     }
 
-    /// The same for whoever adds an image at once: what is left of it when that process is killed is garbage, which the
-    /// next sweep finds.
+    /// Begins to add an image as a whole: if this process is killed, the remains are garbage that the next sweep
+    /// finds.
     ///
     /// # Errors
     /// [`StoreError::Io`].
@@ -109,7 +109,7 @@ impl Store {
         }
     }
 
-    /// The uncompressed archive of a layer, byte for byte as it came.
+    /// Opens the uncompressed archive of a layer, byte for byte as it came.
     ///
     /// # Errors
     /// [`StoreError::NoLayer`] and others.
@@ -118,7 +118,7 @@ impl Store {
         layer::archive(&dir, &self.objects)
     }
 
-    /// The compressed forms of a layer that registries were seen to have.
+    /// Returns the compressed forms of a layer that were seen at registries.
     ///
     /// # Errors
     /// [`StoreError::NoLayer`] and others.
@@ -127,7 +127,7 @@ impl Store {
         layer::blobs(&dir)
     }
 
-    /// All names, with the ids of their images or indexes, sorted.
+    /// Lists all names, with the ids of their images or indexes, sorted.
     ///
     /// # Errors
     /// [`StoreError::Io`].
@@ -135,7 +135,7 @@ impl Store {
         crate::names::all(&self.names)
     }
 
-    /// The id of the image or index that a name stands for.
+    /// Returns the id of the image or index that a name stands for.
     ///
     /// # Errors
     /// [`StoreError::Io`].
@@ -143,13 +143,13 @@ impl Store {
         crate::names::get(&self.names, name)
     }
 
-    /// Whether something in the store in a directory, which is not opened, goes by this name. What cannot be asked does not.
+    /// True if the store in a directory, which is not opened completely, has this name. A failure counts as false.
     #[must_use]
     pub fn is_named(path: &Path, name: &Reference) -> bool {
         crate::names::is_there(&path.join(NAMES), name)
     }
 
-    /// Takes a name away. Says whether it was there; its image stays.
+    /// Removes a name. Returns whether it existed; its image stays.
     ///
     /// # Errors
     /// [`StoreError::Io`].
@@ -157,8 +157,8 @@ impl Store {
         crate::names::remove(&self.names, name)
     }
 
-    /// The image that a text means: a name, an id, or the beginning of one. Of an index, it is the image that is best for
-    /// this machine, or else the first.
+    /// Finds the image for a text: a name, an id, or the beginning of an id. For an index, it is the image that is
+    /// best for this machine, or else the first.
     ///
     /// # Errors
     /// [`StoreError::NoImage`], [`StoreError::Ambiguous`] and others.
@@ -166,15 +166,15 @@ impl Store {
         crate::image::resolve(self, text)
     }
 
-    /// As [`Store::resolve`], but the id of an index where the text stands for one.
+    /// Finds an image as [`Store::resolve`] does, but returns the id of an index if the text stands for one.
     ///
     /// # Errors
-    /// As [`Store::resolve`].
+    /// Those of [`Store::resolve`].
     pub fn find(&self, text: &str) -> Result<Digest, StoreError> {
         crate::image::find(self, text).map(|(id, _)| id)
     }
 
-    /// An image by its id.
+    /// Reads an image by its id.
     ///
     /// # Errors
     /// [`StoreError::NoImage`] and others.
@@ -182,22 +182,22 @@ impl Store {
         crate::image::read(self, id)
     }
 
-    /// All images, in the order of their ids.
+    /// Lists all images, in the order of their ids.
     ///
     /// # Errors
-    /// [`StoreError::Io`], also where one image cannot be read: nothing is known about that one, and a list without it would
-    /// say that it is not there. Damaged images are left out; [`Store::damaged_images`] names them.
+    /// [`StoreError::Io`], also if a single image cannot be read: it may exist, and a list without it would say
+    /// that it does not. Damaged images are left out; [`Store::damaged_images`] names them.
     pub fn images(&self) -> Result<Vec<Image>, StoreError> {
         crate::image::all(self)
     }
 
-    /// The name of the tree of an image, which all images of the same layers share.
+    /// Returns the name of an image's tree, which all images of the same layers share.
     pub(crate) fn chain(layers: &[Digest]) -> Option<ChainId> {
         ChainId::of(layers, sha256).pop()
     }
 }
 
-/// The root may be asked for by a process whose umask is anything.
+/// Creates the root directory with mode 0700, whatever the umask.
 fn make(path: &Path) -> Result<Dir, StoreError> {
     match rustix::fs::mkdir(path, rustix::fs::Mode::from_raw_mode(0o700)) {
         Ok(()) | Err(Errno::EXIST) => {}
@@ -209,19 +209,19 @@ fn make(path: &Path) -> Result<Dir, StoreError> {
     Ok(dir)
 }
 
-/// An empty id never equals one that was noted, so that everything is looked at.
+/// Returns the id of this boot. An empty id never equals a recorded one, so that everything is checked.
 fn boot_id() -> String {
     let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     text.trim().to_owned()
 }
 
-/// The digest of some bytes.
+/// Computes the digest of some bytes.
 #[must_use]
 pub fn sha256(bytes: &[u8]) -> Digest {
     Digest::sha256(Sha256::digest(bytes).into())
 }
 
-/// What a digest is called as a file.
+/// Returns the name of a digest's file.
 pub(crate) fn sha256_hex(digest: &Digest) -> Result<String, StoreError> {
     match digest.algorithm() {
         Algorithm::Sha256 => Ok(digest.hex()),

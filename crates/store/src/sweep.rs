@@ -1,9 +1,9 @@
-//! What nobody needs any more, and its end.
+//! Removal of images, and of everything that is not needed any more.
 //!
-//! Removing an image only takes it out of the way: names and records go, its tree is renamed. The bytes are removed by a
-//! sweep, which marks what the images need and removes the rest. A sweep excludes all who add something, so it asks for
-//! its lock without waiting, and what takes long, emptying the trash, is done without the lock. With a deadline it stops
-//! in between and leaves the rest to the next one.
+//! Removing an image only puts it aside: names and records are removed, its tree is renamed. A sweep then removes
+//! the bytes: it marks the objects that images need and removes the rest. It excludes all processes that add
+//! something. So it asks for its lock without waiting, and does the longest work, emptying the trash, without the
+//! lock. With a deadline it stops in between and leaves the rest to the next one.
 
 use crate::StoreError;
 use crate::crew;
@@ -24,24 +24,24 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 use tote_image::{Digest, Reference};
 
-/// Says that there may be something to sweep.
+/// Name of the file that exists if there may be something to sweep.
 const GARBAGE: &str = "garbage";
 
-/// What went with an image.
+/// Result of removing an image.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Removed {
-    /// Its names.
+    /// Names of the image.
     pub names: Vec<Reference>,
     /// Layers that no other image has.
     pub layers: Vec<Digest>,
-    /// Whether a container uses its tree, which stays until then.
+    /// True if a container uses its tree, which stays until the container ends.
     pub in_use: bool,
 }
 
-/// How much time a sweep may take.
+/// Time limit of a sweep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Patience {
-    /// Waits until nobody adds anything, and then finishes.
+    /// Waits until no process adds anything, and then finishes.
     Endless,
     /// Does not wait, and stops at that moment.
     Until(Instant),
@@ -53,21 +53,21 @@ impl Patience {
     }
 }
 
-/// What a sweep has done.
+/// Result of a sweep.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Swept {
-    /// Bytes of contents that are gone.
+    /// Bytes of removed contents.
     pub bytes: u64,
-    /// Objects.
+    /// Number of removed objects.
     pub objects: u64,
-    /// Layers.
+    /// Number of removed layers.
     pub layers: u64,
-    /// Whether nothing is left to sweep.
+    /// True if nothing is left to sweep.
     pub finished: bool,
 }
 
 impl Swept {
-    /// One more object, of that size.
+    /// Counts a removed object of that size.
     fn count(&mut self, size: u64) {
         self.objects += 1;
         self.bytes += size;
@@ -75,8 +75,8 @@ impl Swept {
 }
 
 impl Store {
-    /// Takes an image or an index away with all its names. What it alone needed is removed by the next sweep; images of an
-    /// index stay.
+    /// Removes an image or an index with all its names. The next sweep removes the objects and layers that only it
+    /// needed; images of an index stay.
     ///
     /// # Errors
     /// [`StoreError::NoImage`] and others.
@@ -84,7 +84,7 @@ impl Store {
         if !self.images.is_there(&sha256_hex(id)?)? {
             return Err(StoreError::NoImage(id.to_string()));
         }
-        // A damaged one cannot say what its layers were; the sweep finds them. An index has none.
+        // The layers of a damaged image are unknown; the sweep finds them. An index has no layers.
         let image = or_damaged(self.image(id))?;
         let mut removed = Removed::default();
         self.note_garbage()?;
@@ -112,12 +112,13 @@ impl Store {
         Ok(removed)
     }
 
-    /// Puts something into the trash; that it is gone is enough.
+    /// Puts an entry into the trash; a missing one is accepted.
     pub(crate) fn discard(&self, dir: &Dir, name: &str) -> Result<(), StoreError> {
         loop {
             let place = numbered(UNFINISHED);
             let moved = match dir.rename_to_free(name, &self.trash, &place) {
-                // A file system that cannot tell whether a place is free. A directory replaces an empty one.
+                // The file system cannot check whether the place is free. An empty directory can be replaced by a
+                // directory.
                 Err(Errno::INVAL) => {
                     let made = self.trash.make(&place, 0o700);
                     made.and_then(|()| dir.rename(name, &self.trash, &place))
@@ -126,7 +127,7 @@ impl Store {
             };
             match moved {
                 Ok(()) => return Ok(()),
-                // What a killed process of the same number has put there; or a sweep took the place away.
+                // A killed process of the same number left an entry there; or a sweep removed the place.
                 Err(Errno::EXIST) => {}
                 Err(Errno::NOENT) if dir.has(name) => {}
                 Err(Errno::NOENT) => return Ok(()),
@@ -136,14 +137,14 @@ impl Store {
         }
     }
 
-    /// Whether there may be something to sweep: something was removed since the last sweep that came to its end.
+    /// True if there may be something to sweep: something was removed since the last complete sweep.
     #[must_use]
     pub fn has_garbage(&self) -> bool {
         self.unnoted.load(Ordering::Relaxed) || self.root.has(GARBAGE)
     }
 
-    /// Notes that there is something to sweep. On a full disk only this process knows that, and whoever removes something
-    /// after it: to remove something is how a full disk is emptied.
+    /// Records that there is something to sweep. On a full disk, which a removal must be able to empty, only this
+    /// process knows that, until another removal records it.
     fn note_garbage(&self) -> Result<(), StoreError> {
         if self.root.has(GARBAGE) {
             return Ok(());
@@ -158,7 +159,7 @@ impl Store {
         }
     }
 
-    /// Whether somebody adds an image, or was killed before it was one. Only a sweep can tell which.
+    /// True if a process is adding an image, or was killed while it did. Only a sweep can tell which.
     #[must_use]
     pub fn has_marks(&self) -> bool {
         self.root
@@ -166,8 +167,8 @@ impl Store {
             .is_ok_and(|names| names.iter().any(|name| name.starts_with(ADDING)))
     }
 
-    /// Marks of the dead, for whoever adds something is excluded: from now on there is something to sweep, until a sweep
-    /// comes to its end.
+    /// Replaces marks of killed processes by a record that there is something to sweep, which stays until a sweep
+    /// is complete. No other process is adding here, because the lock is held.
     fn heed_marks(&self) -> Result<(), StoreError> {
         let mut marks = self.root.names()?;
         marks.retain(|name| name.starts_with(ADDING));
@@ -182,13 +183,14 @@ impl Store {
         Ok(())
     }
 
-    /// Removes what no image needs. `None` where somebody is adding something and there is no patience to wait.
+    /// Removes everything that no image needs. `None` if another process is adding something and `patience` does
+    /// not allow waiting.
     ///
     /// # Errors
     /// [`StoreError`].
     pub fn sweep(&self, patience: Patience) -> Result<Option<Swept>, StoreError> {
         let mut swept = Swept::default();
-        // Also before, so that a sweep without much time comes forward somewhere.
+        // The trash is emptied here too, so that a short sweep makes some progress.
         self.empty_trash(patience)?;
         let lock = match patience {
             Patience::Endless => wait_for_gap(&self.root)?,
@@ -198,7 +200,8 @@ impl Store {
             },
         };
         self.heed_marks()?;
-        // First: further copies of objects are of use for as long as a tree has them, an unfinished one, too.
+        // Unfinished trees go first: a further copy of an object is kept as long as a tree has it, even an
+        // unfinished one.
         for dir in [
             &self.root,
             &self.objects.dir,
@@ -210,14 +213,14 @@ impl Store {
             remove_unfinished(dir)?;
         }
         for name in self.trees.names()? {
-            // A tree may get its links to objects later than the rest.
+            // A command may have been killed that made the links to objects of a finished tree.
             if let Ok(tree) = self.trees.enter(&name) {
                 remove_unfinished(&tree)?;
             }
         }
         let mut finished = self.sweep_records(patience, &mut swept)?;
-        // For the same reason, a sweep that may take long empties the trash once more, and another one leaves the copies of
-        // what it has just put there to the next.
+        // For the same reason, an endless sweep now empties the trash once more. A short sweep leaves the copies of
+        // the trees that it has just put there to the next one.
         finished &= match patience {
             Patience::Endless => self.empty_trash(patience)?,
             Patience::Until(_) => self.trash.names()?.is_empty(),
@@ -238,8 +241,8 @@ impl Store {
         Ok(Some(swept))
     }
 
-    /// Layers and trees of no image, and names of none. Says whether it could do without them all. An image that is damaged
-    /// keeps nothing but its own record: nobody can use it until it has come once more, with its layers.
+    /// Removes layers and trees of no image, and names without one. Returns whether all could be removed. A damaged
+    /// image only keeps its own record: it cannot be used until it is added again, with its layers.
     fn sweep_records(&self, patience: Patience, swept: &mut Swept) -> Result<bool, StoreError> {
         let images = self.images()?;
         for (name, id) in self.names()? {
@@ -248,7 +251,7 @@ impl Store {
             }
         }
         if patience == Patience::Endless {
-            // Not by a sweep of a moment, so that `verify` can say which names they were.
+            // A short sweep leaves damaged names, so that `verify` can list them.
             for (file, _) in crate::names::damaged(&self.names)? {
                 self.names
                     .unlink(&file)
@@ -275,14 +278,14 @@ impl Store {
         Ok(all)
     }
 
-    /// Keys of all objects that layers need; all layers have an image by now. One whose record of them is damaged has none:
-    /// it is made again before it is used.
+    /// Collects the keys of all objects that layers need; by now all layers have an image. A layer with a damaged
+    /// record needs none: it is added again before its next use.
     fn needed(&self) -> Result<HashSet<Key>, StoreError> {
         let mut needed = HashSet::new();
         for name in self.layers.names()? {
             if !name.starts_with('.') {
                 let layer = match self.layers.enter(&name) {
-                    // Whoever needs it makes it again.
+                    // The layer is damaged, and is added again before its next use.
                     Err(error) if error.is_no_directory() => continue,
                     entered => entered?,
                 };
@@ -297,7 +300,7 @@ impl Store {
         let needed = self.needed()?;
         let mut shards = self.objects.dir.names()?;
         shards.retain(|shard| !shard.starts_with('.'));
-        // Not always the same first, so that short sweeps come round, too.
+        // Start with a different shard each time, so that short sweeps reach all of them in the end.
         let start = std::process::id() as usize % shards.len().max(1);
         shards.rotate_left(start);
         if let Patience::Until(_) = patience {
@@ -322,7 +325,7 @@ impl Store {
         Ok(true)
     }
 
-    /// Removes the objects of a directory that nobody needs; `removed` is told the size of each.
+    /// Removes the objects of a directory that no layer needs; `removed` is called with the size of each.
     fn sweep_shard(
         &self,
         shard: &str,
@@ -339,7 +342,7 @@ impl Store {
         for name in dir.names()? {
             let keep = match Key::parse(shard, &name) {
                 Some((key, 0)) => needed.contains(&key),
-                // A further copy is of use as long as a tree has it.
+                // A further copy is kept as long as a tree has it.
                 Some((key, _)) => {
                     let stat = dir.stat(&name).map_err(dir.failed("look at", &name))?;
                     needed.contains(&key) && stat.st_nlink > 1
@@ -363,7 +366,7 @@ impl Store {
             let lease = format!("{name}/{LEASE}");
             let free = Lock::of_present(&self.trash, &lease, FlockOperation::NonBlockingLockExclusive);
             if let Err(Errno::WOULDBLOCK) = free {
-                // A damaged tree that a container still has.
+                // A damaged tree that a container still uses.
                 all = false;
                 continue;
             }
@@ -375,8 +378,8 @@ impl Store {
     }
 }
 
-/// Removes a record or a tree where it is, for there is no room to move it. First goes the file without which it is none, so
-/// that nobody takes what is left of it for the whole.
+/// Removes a record or a tree in place, because there is no room to move it. The file that defines it goes first,
+/// so that the rest is not taken for a complete one.
 fn remove_in_place(dir: &Dir, name: &str) -> Result<(), StoreError> {
     for first in [LEASE, layer::SIZES, crate::image::CONFIG, crate::index::INDEX] {
         let first = format!("{name}/{first}");
@@ -388,7 +391,8 @@ fn remove_in_place(dir: &Dir, name: &str) -> Result<(), StoreError> {
     remove(dir, name, Patience::Endless).map(|_| ())
 }
 
-/// What killed processes left half done, and locks that nobody holds: whoever adds something is excluded.
+/// Removes unfinished files of killed processes, and lock files without a holder. No other process is adding here,
+/// because the lock is held.
 fn remove_unfinished(dir: &Dir) -> Result<(), StoreError> {
     for name in dir.names()? {
         if name.starts_with(UNFINISHED) {

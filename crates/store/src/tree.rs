@@ -1,10 +1,10 @@
-//! An image as one ordinary directory: hard links to objects.
+//! An image as an ordinary directory of hard links to objects.
 //!
-//! What two files share as one object, they share as an inode. Between images that is the point. Within one it would be
-//! visible, and dangerous: `cp -a` of two empty files would make one file of two names, and a write to one change the
-//! other. So each inode of an image is an inode of its tree: the second of equal files is a link to a second copy of the
-//! object, and so on. These copies are shared between trees, too, and they are also what is linked when an object has as
-//! many links as its file system allows.
+//! Two files that share an object share an inode. Between images that is the purpose. Within an image it would be
+//! visible, and dangerous: `cp -a` of two empty files would make a single file of two names, and a write to one
+//! would change the other. So each inode of an image is an inode of its tree: the second of equal files is a link
+//! to a second copy of the object, and so on. Trees share these copies too. They are also used when an object has
+//! as many links as its file system allows.
 
 use crate::StoreError;
 use crate::dir::{Dir, as_path};
@@ -19,9 +19,9 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use tote_archive::EntryPath;
 
-/// How the regular files of a tree are made.
+/// A maker of the regular files of a tree.
 pub(crate) trait Files {
-    /// Makes one under a name that is free in a directory; `path` is for messages.
+    /// Makes a file under a name that is free in a directory; `path` is for messages.
     fn make(
         &mut self,
         dir: BorrowedFd<'_>,
@@ -32,7 +32,7 @@ pub(crate) trait Files {
     ) -> Result<(), StoreError>;
 }
 
-/// Makes the tree of a model in an empty directory. Gives the number of device nodes that could not be made.
+/// Makes the tree of a model in an empty directory. Returns the number of device nodes that could not be made.
 pub(crate) fn make(
     (objects, owners): (&Objects, Owners),
     model: &Model,
@@ -52,11 +52,11 @@ pub(crate) fn make(
     Ok(maker.left_out)
 }
 
-/// Files that are links to objects.
+/// A maker of files that are links to objects.
 #[derive(Debug)]
 pub(crate) struct LinkedFiles<'a> {
     objects: &'a Objects,
-    /// The next copy of each object that there is no link to yet.
+    /// Number of the next copy to link, for each object.
     copies: HashMap<Key, u32>,
 }
 
@@ -100,13 +100,13 @@ struct Maker<'a> {
     model: &'a Model,
     root: BorrowedFd<'a>,
     files: &'a mut dyn Files,
-    /// Where an inode was first made, below the root.
+    /// Path of an inode's first name, below the root.
     first_names: HashMap<Number, Vec<u8>>,
     left_out: u64,
 }
 
 impl Maker<'_> {
-    /// Makes what is in a directory, and then gives the directory its attributes. `below` is its path in the tree.
+    /// Makes the content of a directory, and then sets the directory's attributes. `path` is its path in the tree.
     fn fill(
         &mut self,
         dir: BorrowedFd<'_>,
@@ -156,7 +156,7 @@ impl Maker<'_> {
                 .and_then(|()| rustix::fs::linkat(self.root, first.as_slice(), dir, name, AtFlags::empty()));
             match linked {
                 Ok(()) => return Ok(()),
-                // Too many names for one inode here: the rest become another.
+                // The file system allows no further links to this inode: further names become another inode.
                 Err(Errno::MLINK) => {}
                 Err(errno) => return Err(StoreError::io("link", path.clone(), errno)),
             }
@@ -174,7 +174,7 @@ impl Maker<'_> {
         Ok(())
     }
 
-    /// Makes a symbolic link, a device node or a pipe; says whether it could.
+    /// Makes a symbolic link, a device node or a pipe; returns whether it could.
     fn make_node(
         &mut self,
         dir: BorrowedFd<'_>,
@@ -208,7 +208,7 @@ impl Maker<'_> {
         let mode = Mode::from_raw_mode(attributes.mode);
         match step().and_then(|()| rustix::fs::mknodat(dir, name, kind, mode, device)) {
             Ok(()) => {}
-            // In a user namespace nobody makes devices.
+            // A user namespace cannot create devices.
             Err(Errno::PERM) if kind != FileType::Fifo => {
                 self.left_out += 1;
                 return Ok(false);
@@ -216,7 +216,7 @@ impl Maker<'_> {
             Err(errno) => return Err(failed("make")(errno)),
         }
         self.finish_node(dir, name, attributes, path)?;
-        // Nobody else is in this directory, so that the name is still what was made.
+        // No other process works in this directory, so the name still leads to the new node.
         let set = step().and_then(|()| rustix::fs::chmodat(dir, name, mode, AtFlags::empty()));
         set.map_err(failed("set the mode of"))?;
         Ok(true)
@@ -257,8 +257,8 @@ impl Maker<'_> {
     }
 }
 
-/// Looks at everything in a tree that was made of a model, and gives the path of something that is not as it was made. Whether
-/// a file that seems to be has its content, `has_content` says.
+/// Checks all entries of a tree that was made of a model, and returns the path of an entry that is not as it was
+/// made. `has_content` checks the content of a file whose metadata match.
 pub(crate) fn damaged(
     model: &Model,
     root: BorrowedFd<'_>,
@@ -271,7 +271,7 @@ pub(crate) fn damaged(
         };
         let stat = match rustix::fs::statat(root, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => stat,
-            // Those that cannot be made are left out.
+            // Device nodes that cannot be made are left out.
             Err(Errno::NOENT) => return !matches!(inode.node, Node::Device { .. }),
             Err(_) => return true,
         };
@@ -296,8 +296,8 @@ pub(crate) fn damaged(
         .map(|(path, _)| path)
 }
 
-/// Whether a link to an object is one, or one to a further copy with its content. Not so, for example, if the object was
-/// lost and written again.
+/// True if an entry is a link to an object, or to a further copy with its content. False, for example, if the
+/// object was lost and written again.
 pub(crate) fn is_object(
     objects: &Objects,
     key: &Key,

@@ -2,12 +2,12 @@
 //!
 //! ```text
 //! trees/CHAIN/
-//! ├── lease       the id of the boot in which the tree was last known to be whole, and a `+` where
-//! │               `inodes/` and `contents/` are there; whoever uses the tree has it locked
+//! ├── lease       the id of the boot in which the tree was last known to be complete, and a `+` if
+//! │               `inodes/` and `contents/` exist; the tree's users hold a shared lock on it
 //! ├── inodes/     the image, of empty files with inodes of their own, for overlayfs
-//! ├── contents/   what these files contain
-//! └── root/       the image, of links to objects: where the two others cannot be had, or once somebody
-//!                 has asked for it
+//! ├── contents/   the contents of these files
+//! └── root/       the image, of links to objects: if the machine does not support the other two, or if a
+//!                 command has needed it
 //! ```
 
 use crate::StoreError;
@@ -33,41 +33,41 @@ use tote_sys::best_effort;
 
 pub(crate) const LEASE: &str = "lease";
 
-/// A part of a tree for overlayfs.
+/// Part of making a tree for overlayfs.
 #[derive(Clone, Copy, Debug)]
 enum Part {
     /// Empty files with inodes of their own.
     Inodes,
-    /// Links to the objects that these contain.
+    /// Links to the objects with their contents.
     Contents,
 }
 
-/// A tree that its lease calls whole.
+/// State of a tree that its lease calls complete.
 #[derive(Clone, Copy, Debug)]
 struct Whole {
     own_inodes: bool,
 }
 
-/// What was done to have a tree.
+/// Work that was done to provide a tree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TreeMade {
-    /// Device nodes that could not be made.
+    /// Number of device nodes that could not be made.
     pub left_out: u64,
 }
 
 impl Store {
-    /// The tree of an image; made now if need be. One that was made in another boot of the machine is looked through
-    /// first, and what a power cut took from it is made again from the objects.
+    /// Returns the tree of an image, and makes it if needed. A tree that was made in another boot of the machine is
+    /// checked first, and parts lost by a power cut are made again from the objects.
     ///
     /// # Errors
-    /// [`StoreError::Lost`] where objects are gone, too; their layers are forgotten then, so that getting the image once
-    /// more mends it. [`StoreError`] otherwise.
+    /// [`StoreError::Lost`] if objects are lost, too; their layers are then removed, so that adding the image once
+    /// more repairs it. [`StoreError`] otherwise.
     pub fn tree(&self, image: &Image) -> Result<Tree, StoreError> {
         self.make_tree(image).map(|(tree, _)| tree)
     }
 
-    /// The tree of an image, if it is there and was made or looked through in this boot of the machine: nothing is done
-    /// about it otherwise.
+    /// Returns the tree of an image, if it exists and was made or checked in this boot of the machine. Otherwise
+    /// nothing is done.
     ///
     /// # Errors
     /// [`StoreError::Io`].
@@ -82,10 +82,10 @@ impl Store {
         }
     }
 
-    /// The same, and what was done for it, if anything was.
+    /// Returns the tree as [`Store::tree`] does, and the work that was done for it, if any.
     ///
     /// # Errors
-    /// As [`Store::tree`].
+    /// Those of [`Store::tree`].
     pub fn make_tree(&self, image: &Image) -> Result<(Tree, Option<TreeMade>), StoreError> {
         self.doubt_trees_of_replaced();
         let chain = self.tree_name(image)?;
@@ -109,7 +109,7 @@ impl Store {
         Ok((tree, made))
     }
 
-    /// Removes the lock files of trees that nobody holds: commands that made one of the trees were killed.
+    /// Removes the lock files of trees that have no holder: commands that made a tree were killed.
     fn remove_free_locks(&self) -> Result<(), StoreError> {
         for name in self.trees.names()? {
             if name.starts_with(LOCK)
@@ -122,27 +122,27 @@ impl Store {
         Ok(())
     }
 
-    /// Whether the tree of these layers is there, whoever uses it; `chain` as of [`Tree::chain`]. What cannot be asked is: what
-    /// was made of the tree goes where it is not there.
+    /// True if the tree of these layers exists, whether it is used or not; `chain` is that of [`Tree::chain`]. A
+    /// failure counts as true, because files made for a tree are removed if it does not exist.
     #[must_use]
     pub fn has_tree(&self, chain: &str) -> bool {
         !matches!(self.trees.is_there(chain), Ok(false))
     }
 
-    /// What the tree of an image is called. That of an image without layers is an empty directory.
+    /// Returns the name of an image's tree. An image without layers has an empty directory.
     pub(crate) fn tree_name(&self, image: &Image) -> Result<String, StoreError> {
         let chain = Self::chain(image.layers());
         chain.map_or_else(|| Ok("empty".to_owned()), |chain| sha256_hex(&chain.0))
     }
 
-    /// The right to use a tree that is there.
+    /// Takes a shared lock on the lease of a tree; `None` if there is no such tree.
     fn lease(&self, chain: &str) -> Result<Option<Lock>, StoreError> {
         let name = format!("{chain}/{LEASE}");
         let lease = Lock::of_present(&self.trees, &name, FlockOperation::LockShared);
         lease.map_err(self.trees.failed("lock", name))
     }
 
-    /// The tree as its lease describes it, if the lease was written in this boot.
+    /// Returns the tree's state from its lease, if that was written in this boot.
     fn known(&self, lease: &Lock) -> Result<Option<Whole>, StoreError> {
         let mut text = [0; 64];
         let read = rustix::io::pread(&lease.file, &mut text, 0);
@@ -160,7 +160,7 @@ impl Store {
         format!("{}{more}", self.boot)
     }
 
-    /// The tree that a lease is for, unless somebody has taken it away.
+    /// Opens the tree of a lease; `None` if its directory was lost or removed.
     fn leased(&self, chain: &str, lease: Lock, whole: Whole) -> Result<Option<Tree>, StoreError> {
         let rights = self.overlays.filter(|_| whole.own_inodes);
         let dir = self.trees.path().join(chain);
@@ -183,8 +183,9 @@ impl Store {
         }
     }
 
-    /// The tree, if it is there and whole; whoever calls it has the tree's lock. Nothing that is in it is changed or removed,
-    /// for containers may use it: also within one boot a tree is looked through again ([`Store::doubt_trees_of_replaced`]).
+    /// Opens the tree, if it is complete; the caller must hold the tree's lock. The content is neither changed nor
+    /// removed, because containers may use it: even within a boot a tree is checked again
+    /// ([`Store::doubt_trees_of_replaced`]).
     fn open_tree(&self, chain: &str, image: &Image) -> Result<Option<Tree>, StoreError> {
         let Some(lease) = self.lease(chain)? else {
             return Ok(None);
@@ -208,7 +209,7 @@ impl Store {
         self.leased(chain, lease, whole)
     }
 
-    /// Looks at all that is in a tree, and makes what it lacks for its containers; `None` where something is damaged.
+    /// Checks all parts of a tree, and makes those that its containers lack; `None` if a part is damaged.
     fn look_through(&self, dir: &Dir, image: &Image, model: &Model) -> Result<Option<Whole>, StoreError> {
         let has_links = dir.is_there(ROOT)?;
         if has_links && self.damaged_links(model, dir).is_some() {
@@ -240,7 +241,7 @@ impl Store {
         })
     }
 
-    /// What is damaged in the tree of an image, whose layers are whole: a path in it, or its lease.
+    /// Returns the damaged part of the tree of an image whose layers are complete: a path in it, or its lease.
     pub(crate) fn damage_of_tree(&self, image: &Image) -> Result<Option<String>, StoreError> {
         let chain = self.tree_name(image)?;
         let Some(_lease) = self.lease(&chain)? else {
@@ -270,7 +271,7 @@ impl Store {
         let built = self.fill_tree(&dir, image, &model).and_then(|made| {
             rustix::fs::fchmod(&dir, Mode::from_raw_mode(0o711))
                 .map_err(dir.failed("set the mode of", ""))?;
-            // What is there has no lease, for that is what was looked for: a crash has taken it.
+            // An existing entry has no lease, as checked before, so a crash has damaged it.
             self.put_in_place(&self.trees, &unfinished, chain)?;
             Ok(made)
         });
@@ -291,8 +292,8 @@ impl Store {
         Ok(TreeMade { left_out })
     }
 
-    /// Makes `inodes/` and `contents/`, and gives the number of device nodes that could not be made. `None` where the kernel or
-    /// the file system cannot have such a tree.
+    /// Makes `inodes/` and `contents/`, and returns the number of device nodes that could not be made. `None` if the kernel
+    /// or the file system does not support such a tree.
     fn make_own_inodes(&self, dir: &Dir, image: &Image, model: &Model) -> Result<Option<u64>, StoreError> {
         let Some(rights) = self.overlays else {
             return Ok(None);
@@ -323,8 +324,8 @@ impl Store {
         inodes::forget(dir).map(|()| None)
     }
 
-    /// Makes `root/` in the directory of a tree, and gives the number of device nodes that could not be made. It has its name
-    /// when it is whole.
+    /// Makes `root/` in the directory of a tree, and returns the number of device nodes that could not be made. The directory
+    /// gets its name when it is complete.
     fn link_all(&self, dir: &Dir, image: &Image, model: &Model) -> Result<u64, StoreError> {
         self.check_objects(image, model)?;
         let (root, unfinished) = dir.make_unfinished()?;
@@ -339,8 +340,8 @@ impl Store {
         made
     }
 
-    /// The image of a tree as ordinary files, which are links to objects: made now if nobody has asked for them before. They
-    /// have the link counts and inode numbers of the store.
+    /// Returns the directory of a tree that has ordinary files, which are links to objects, and makes it if it is missing.
+    /// The files have the link counts and inode numbers of the store.
     ///
     /// # Errors
     /// [`StoreError`].
@@ -351,7 +352,7 @@ impl Store {
         if self.trees.is_there(&name)? {
             return Ok(path);
         }
-        // Marked: the next command clears what this one leaves if it is killed.
+        // Marked, so that the next command removes an unfinished directory of this one if this one is killed.
         let _ingest = self.ingest_at_once()?;
         let lock_name = format!("{LOCK}{chain}");
         let lock = Lock::exclusive(&self.trees, &lock_name)?;
@@ -364,7 +365,7 @@ impl Store {
         Ok(path)
     }
 
-    /// All objects are there and have their sizes, or the layers that they came with are forgotten.
+    /// Checks that all objects exist and have their sizes; otherwise removes the layers that they came with.
     fn check_objects(&self, image: &Image, model: &Model) -> Result<(), StoreError> {
         let mut lost = HashSet::new();
         for inode in model.inodes() {
@@ -397,7 +398,7 @@ impl Store {
         })
     }
 
-    /// An image's layers, put on each other.
+    /// Applies an image's layers to each other.
     pub(crate) fn model(&self, image: &Image) -> Result<Model, StoreError> {
         let mut model = Model::new(self.owners);
         for (number, diff_id) in image.layers().iter().enumerate() {
@@ -415,12 +416,12 @@ impl Store {
         Ok(model)
     }
 
-    /// Takes the tree of these layers out of the way, unless somebody uses it.
+    /// Moves the tree of these layers to the trash, unless it is in use. Returns whether it was moved.
     pub(crate) fn retire_tree(&self, chain: &str) -> Result<bool, StoreError> {
         let name = format!("{chain}/{LEASE}");
         match Lock::of_present(&self.trees, &name, FlockOperation::NonBlockingLockExclusive) {
             Ok(Some(_lease)) => self.discard(&self.trees, chain).map(|()| true),
-            // A tree whose lease a crash has taken is nobody's.
+            // A tree without a lease was damaged by a crash and is not in use.
             Ok(None) => self.discard(&self.trees, chain).map(|()| true),
             Err(Errno::WOULDBLOCK) => Ok(false),
             Err(errno) => Err(self.trees.failed("lock", name)(errno)),

@@ -6,44 +6,44 @@ use crate::store::Store;
 use std::collections::{HashMap, HashSet};
 use tote_image::Digest;
 
-/// Space is given in blocks of this many bytes, by most file systems.
+/// Block size in bytes of most file systems.
 const BLOCK: u64 = 4096;
 
-/// What the store holds: what files' contents take on disk, in bytes, whole blocks each. Runs of zeros that the store
-/// has left out take nothing.
+/// Disk usage of the store in bytes: blocks of files' contents. Runs of zeros that the store keeps as holes count
+/// as 0.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Each image, in the order of ids.
+    /// Usage of each image, in the order of ids.
     pub images: Vec<ImageUsage>,
-    /// What copies of all images would take.
+    /// Bytes that separate copies of all images would take.
     pub copied: u64,
-    /// What their layers would take, each layer once and every file as long as it is: what an engine stores that keeps
-    /// layers apart.
+    /// Bytes that the layers would take, each layer once and every file with its whole length, as in an engine that
+    /// keeps layers apart.
     pub layered: u64,
-    /// What is stored: every file once, and once more for each further inode of it that an image has, where the file
-    /// system cannot share its blocks.
+    /// Bytes on disk: every file once, and once more for each further inode of it in an image, if the file system
+    /// cannot share its blocks.
     pub stored: u64,
-    /// How much of that images have which are in use.
+    /// Bytes among them that belong to images in use.
     pub active: u64,
-    /// How much of it is the host's own.
+    /// Bytes shared with files of the host.
     pub host: u64,
 }
 
-/// One image's part.
+/// Usage of an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ImageUsage {
-    /// Which.
+    /// Id of the image.
     pub id: Digest,
-    /// All its layers, by the lengths of their files.
+    /// Bytes of all its layers, by the lengths of their files.
     pub size: u64,
-    /// Of files that other images have, too.
+    /// Bytes of files that other images have, too.
     pub shared: u64,
-    /// Of files that go with it.
+    /// Bytes of files that only this image has.
     pub unique: u64,
 }
 
 impl Store {
-    /// Counts what each image has and shares; which are in use, says `in_use`.
+    /// Measures what each image has and shares; `in_use` tells which images are in use.
     ///
     /// # Errors
     /// [`StoreError`].
@@ -52,7 +52,7 @@ impl Store {
         let mut layers: HashMap<Digest, Contents> = HashMap::new();
         let mut usage = Usage::default();
         for diff_id in self.live_layers(&images) {
-            // One that is lost has nothing.
+            // A lost layer counts as empty.
             let Some(dir) = self.layer_dir(&diff_id)? else {
                 continue;
             };
@@ -103,9 +103,9 @@ impl Store {
         Ok(usage)
     }
 
-    /// What each of these objects takes on disk, its further copies included.
+    /// Returns the bytes of each of these objects on disk, its further copies included.
     fn space_of(&self, needed: &HashMap<Key, u64>) -> Result<HashMap<Key, u64>, StoreError> {
-        // Copies share their blocks there.
+        // On these file systems, copies share their blocks.
         let copies_are_free = rustix::fs::fstatfs(&self.objects.dir)
             .is_ok_and(|stat| matches!(u64::try_from(stat.f_type), Ok(BTRFS | XFS)));
         let mut space: HashMap<Key, u64> = HashMap::new();
@@ -124,9 +124,9 @@ impl Store {
                 if !needed.contains_key(&key) || copy > 0 && copies_are_free {
                     continue;
                 }
-                // One that a sweep has just removed takes nothing.
+                // An object that a sweep has just removed counts as 0.
                 let blocks = dir.stat(&name).map_or(0, |stat| stat.st_blocks);
-                // stat(2) counts in units of 512 bytes, whatever the file system's are.
+                // stat(2) counts in units of 512 bytes, whatever the file system's block size.
                 *space.entry(key).or_default() += u64::try_from(blocks).unwrap_or_default() * 512;
             }
         }
@@ -136,13 +136,13 @@ impl Store {
 
 /// `BTRFS_SUPER_MAGIC` of linux/magic.h.
 const BTRFS: u64 = 0x9123_683e;
-/// `XFS_SUPER_MAGIC`, of the same.
+/// `XFS_SUPER_MAGIC` of linux/magic.h.
 const XFS: u64 = 0x5846_5342;
 
-/// What a layer has.
+/// Contents of a layer.
 struct Contents {
     keys: HashSet<Key>,
-    /// What its files take where each is written on its own.
+    /// Bytes of its files, if each were written on its own.
     space: u64,
 }
 

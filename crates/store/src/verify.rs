@@ -1,4 +1,4 @@
-//! Whether what is stored is what was stored.
+//! Verification that the stored content is still what was stored.
 
 use crate::StoreError;
 use crate::dir::is_gone;
@@ -17,49 +17,49 @@ use std::io::Read as _;
 use tote_archive::Timestamp;
 use tote_image::{Digest, Reference};
 
-/// How closely to look.
+/// Depth of the verification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Depth {
-    /// At sizes: what a power cut takes shows there.
+    /// Sizes only: losses by a power cut show there.
     Sizes,
-    /// At contents and attributes: everything is read.
+    /// Contents and attributes: everything is read.
     Contents,
 }
 
-/// What was found.
+/// Result of the verification.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verified {
-    /// How many objects were looked at.
+    /// Number of objects that were checked.
     pub objects: u64,
-    /// And their bytes.
+    /// Bytes of these objects.
     pub bytes: u64,
-    /// Those that are not as they were, by name.
+    /// Damaged objects, by name.
     pub damaged: BTreeMap<String, Damage>,
-    /// Layers of images that are not there at all, or whose records are damaged.
+    /// Layers of images that are missing, or whose records are damaged.
     pub missing: BTreeSet<Digest>,
     /// Damaged records and trees.
     pub broken: Vec<Broken>,
 }
 
-/// A record or a tree that is not as it was written.
+/// A damaged record or tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Broken {
-    /// An image's configuration is not what its digest says, and the image is lost. These are its names.
+    /// The configuration of an image does not have its digest, so the image is lost. With its names.
     Image(Digest, Vec<Reference>),
-    /// Something that an index names is not there. These are its names.
+    /// Something that an index names is missing. With the index's names.
     Index(Digest, Vec<Reference>),
-    /// A further record of an image, of that file name.
+    /// A further record of an image, with its file name.
     Note(Digest, &'static str),
-    /// A name's file in the store, and the name where that can be told. The image has it no more.
+    /// A name's file in the store, and the name if that can be told. The image has lost this name.
     Name(String, Option<Reference>),
-    /// An image's tree, by the digest of its layers together, and what is damaged in it.
+    /// An image's tree, by the digest of its layers together, and the damaged part.
     Tree(String, String),
     /// A layer's records. The layer is among [`Verified::missing`], too.
     Layer(Digest, String),
 }
 
 impl Broken {
-    /// Whether it cannot be made again from what the store has.
+    /// True if it cannot be made again from the rest of the store.
     #[must_use]
     pub fn is_lost(&self) -> bool {
         matches!(self, Self::Image(..) | Self::Index(..) | Self::Name(..))
@@ -90,23 +90,23 @@ impl std::fmt::Display for Broken {
     }
 }
 
-/// An object that is lost or not what it was.
+/// A lost or damaged object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Damage {
-    /// The layers that have it.
+    /// Layers that have the object.
     pub layers: BTreeSet<Digest>,
-    /// The images that have those.
+    /// Images that have these layers.
     pub images: BTreeSet<Digest>,
 }
 
 impl Verified {
-    /// Whether everything is as it was.
+    /// True if nothing is damaged.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.damaged.is_empty() && self.missing.is_empty() && self.broken.is_empty()
     }
 
-    /// The layers to be had anew.
+    /// Returns the layers that must be fetched again.
     #[must_use]
     pub fn layers(&self) -> BTreeSet<Digest> {
         let damaged = self.damaged.values().flat_map(|damage| &damage.layers);
@@ -115,13 +115,13 @@ impl Verified {
 }
 
 impl Store {
-    /// Looks at every object that an image needs, at all records and at the trees.
+    /// Checks every object that an image needs, all records and the trees.
     ///
-    /// Nobody waits for that. What looks damaged may be an image that is being removed, so then this looks once more,
-    /// while no sweep can remove anything.
+    /// The first pass does not block additions. If it finds damage, an image may just have been removed, so a
+    /// second pass runs while no sweep can remove anything.
     ///
     /// # Errors
-    /// [`StoreError`] where the store itself cannot be read; damaged objects are no error.
+    /// [`StoreError`] if the store itself cannot be read; damaged objects are not an error.
     pub fn verify(&self, depth: Depth) -> Result<Verified, StoreError> {
         match self.look_at_all(depth) {
             Ok(verified) if verified.is_whole() => Ok(verified),
@@ -171,7 +171,7 @@ impl Store {
                 }
             }
         }
-        // Images that were removed meanwhile took their layers along.
+        // Layers of images that were removed meanwhile are not missing.
         let images = self.images()?;
         let live = self.live_layers(&images);
         verified.missing.retain(|layer| live.contains(layer));
@@ -196,7 +196,7 @@ impl Store {
         }
         for image in images {
             let notes = match self.damaged_notes(&image.id) {
-                // Removed meanwhile.
+                // The image was removed meanwhile.
                 Err(StoreError::NoImage(_)) => continue,
                 notes => notes?,
             };
@@ -222,7 +222,7 @@ impl Store {
                 Err(StoreError::Damaged { reason, .. }) => Some(reason.to_owned()),
                 damage => damage?,
             };
-            // Unless it was removed while it was looked at.
+            // Ignore the damage if the tree was removed meanwhile.
             if let Some(damage) = damage
                 && self.trees.is_there(&chain)?
             {
@@ -232,8 +232,8 @@ impl Store {
         Ok(())
     }
 
-    /// Only what is not there, or there and different, is damaged: what cannot be looked at for another reason may be whole.
-    /// The exception is what the disk cannot read any more.
+    /// True if an object is undamaged. A missing or different object is damaged; any other failure is an error,
+    /// because the object may be whole. The exception is a disk that cannot read the data any more.
     fn is_as_stored(&self, key: &Key, size: u64, depth: Depth) -> Result<bool, StoreError> {
         let name = key.name(0);
         let dir = &self.objects.dir;
@@ -260,11 +260,11 @@ impl Store {
         }
     }
 
-    /// Makes damaged layers anew. `fetch` is called for each of them with the right to add, and is to bring it by
-    /// [`Ingest::layer`] and [`Ingest::fill`]. Trees are made again when they are next used.
+    /// Adds damaged layers anew. `fetch` is called for each of them with the right to add, and must add it by
+    /// [`Ingest::layer`] and [`Ingest::fill`]. Trees are made again at their next use.
     ///
     /// # Errors
-    /// [`StoreError`], and what `fetch` says.
+    /// [`StoreError`], and those of `fetch`.
     pub fn repair<E: From<StoreError>>(
         &self,
         verified: &Verified,
@@ -273,7 +273,7 @@ impl Store {
         let ingest = self.ingest()?;
         for name in verified.damaged.keys() {
             let dir = &self.objects.dir;
-            // Further copies were made of it, perhaps when it was damaged already.
+            // Further copies may have been made of an object that was damaged already.
             let copies = (1u32..).map(|copy| format!("{name}.{copy}"));
             for name in std::iter::once(name.clone()).chain(copies.take_while(|name| dir.has(name))) {
                 dir.unlink(&name).map_err(dir.failed("remove", name))?;
@@ -288,7 +288,7 @@ impl Store {
                         .map_err(self.names.failed("remove", file))?;
                 }
                 Broken::Tree(chain, _) => self.discard(&self.trees, chain)?,
-                // Its next build or load brings what it lacks.
+                // The next build or load adds the missing parts.
                 Broken::Index(..) | Broken::Note(..) | Broken::Layer(..) => {}
             }
         }
@@ -312,7 +312,7 @@ impl Store {
     }
 }
 
-/// The hash of what is read from a file.
+/// Hashes the content of a file.
 pub(crate) fn content(file: OwnedFd) -> std::io::Result<ContentHash> {
     let mut file = std::fs::File::from(file);
     let mut hash = Sha256::new();
@@ -325,7 +325,7 @@ pub(crate) fn content(file: OwnedFd) -> std::io::Result<ContentHash> {
     }
 }
 
-/// An object's attributes as they are on disk.
+/// Reads an object's attributes from disk.
 fn attributes(file: &OwnedFd, stat: &Stat, owners: Owners) -> Attributes {
     let (uid, gid) = match owners {
         Owners::Image => (stat.st_uid, stat.st_gid),

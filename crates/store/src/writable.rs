@@ -1,4 +1,4 @@
-//! Where the programs of an image write, as somebody has found out: a note beside the image, which goes with it.
+//! Directories that the programs of an image write to: a record beside the image, removed with it.
 
 use crate::dir::Dir;
 use crate::store::{Store, sha256_hex};
@@ -7,11 +7,11 @@ use std::path::Path;
 use tote_image::Digest;
 
 const WRITABLE: &str = "writable.json";
-/// The most of it that is read, in bytes.
+/// Maximum size of the record in bytes.
 const LIMIT: u64 = 1 << 20;
 
 impl Store {
-    /// The absolute paths below which the programs of an image write; none where nobody knows.
+    /// Returns the absolute paths below which the programs of an image write; empty if unknown.
     ///
     /// # Errors
     /// [`StoreError::NoImage`] and others.
@@ -19,17 +19,17 @@ impl Store {
         note_in(&image::dir(self, id)?)
     }
 
-    /// The same of the store at `root`, of which nothing else is opened.
+    /// Returns the same for the store at `root`, of which nothing else is opened.
     ///
     /// # Errors
-    /// [`StoreError::Io`], of an image that is not there for one.
+    /// [`StoreError::Io`], for example if the image is missing.
     pub fn writable_below(root: &Path, id: &Digest) -> Result<Vec<String>, StoreError> {
         note_in(&Dir::open(
             &root.join(crate::store::IMAGES).join(sha256_hex(id)?),
         )?)
     }
 
-    /// Notes them, in place of what was noted before.
+    /// Writes the record, in place of an earlier one.
     ///
     /// # Errors
     /// [`StoreError::NoImage`] and others.
@@ -44,7 +44,7 @@ impl Store {
 
 fn note_in(image: &Dir) -> Result<Vec<String>, StoreError> {
     let noted = image.read(WRITABLE, LIMIT)?;
-    // A note that does not parse is a hint lost, no more.
+    // If the record cannot be parsed, only a hint is lost.
     let noted: Option<Vec<String>> = noted.and_then(|text| serde_json::from_slice(&text).ok());
     Ok(noted.unwrap_or_default())
 }

@@ -1,11 +1,11 @@
-//! What mounts are like: mount_setattr(2), which rustix lacks.
+//! Attributes of mounts: mount_setattr(2), which rustix lacks.
 
 use crate::birth::errno;
 use crate::{Attributes, Errno, Propagation};
 use rustix::fd::{AsRawFd, BorrowedFd};
 use rustix::mount::MountAttrFlags;
 
-/// Changes a mount: itself first and then the tree, so that what is asked of the tree holds for its top as well.
+/// Changes a mount: itself first and then the tree, so that the change to the tree holds for its top as well.
 pub(crate) fn change(mount: BorrowedFd<'_>, attributes: &Attributes) -> Result<(), Errno> {
     let here = |unlocked| Change {
         set: attributes.set,
@@ -13,8 +13,8 @@ pub(crate) fn change(mount: BorrowedFd<'_>, attributes: &Attributes) -> Result<(
         ..Change::NONE
     };
     match set_attributes(mount, &here(attributes.clear_unlocked), false) {
-        // A user namespace may not take off what its mounts were given outside of it. Following links is the one
-        // attribute that is never held on to.
+        // A user namespace may not clear flags that its mounts were given outside of it. NOSYMFOLLOW is the one flag
+        // that the kernel never locks.
         Err(Errno::PERM) if !attributes.clear_unlocked.is_empty() => {
             let free = attributes.clear_unlocked & MountAttrFlags::MOUNT_ATTR_NOSYMFOLLOW;
             set_attributes(mount, &here(free), false)?;
@@ -24,7 +24,7 @@ pub(crate) fn change(mount: BorrowedFd<'_>, attributes: &Attributes) -> Result<(
     beyond(mount, attributes)
 }
 
-/// The part of a change that fsmount(2) cannot make.
+/// Makes the part of a change that fsmount(2) cannot make.
 pub(crate) fn beyond(mount: BorrowedFd<'_>, attributes: &Attributes) -> Result<(), Errno> {
     let below = Change {
         set: attributes.set_below,
@@ -34,7 +34,8 @@ pub(crate) fn beyond(mount: BorrowedFd<'_>, attributes: &Attributes) -> Result<(
     set_attributes(mount, &below, true)
 }
 
-/// Gives a mount its propagation, once it is in its place: an unbindable one could not be put into a shared one.
+/// Sets the propagation of a mount that is in its place already: an unbindable mount could not be put into a shared
+/// one.
 pub(crate) fn propagate(mount: BorrowedFd<'_>, attributes: &Attributes) -> Result<(), Errno> {
     let (propagation, recursive) = attributes.propagation.unzip();
     let propagation = Change {
@@ -60,7 +61,7 @@ impl Change<'_> {
     };
 }
 
-/// mount_setattr(2), which rustix lacks.
+/// Calls mount_setattr(2), which rustix lacks.
 pub(crate) fn set_attributes(
     mount: BorrowedFd<'_>,
     change: &Change<'_>,

@@ -5,15 +5,15 @@
 //!   ------                                   -----
 //!   clone3 ───────────────────────────────►  performs its ops …
 //!   id maps, cgroup, …                       … Op::Gate: waits
-//!   Child::open_gate ───── 'g' + Parcel ──►  … takes what is in it and goes on
+//!   Child::open_gate ───── 'g' + Parcel ──►  … takes its contents and goes on
 //!          ◄──── 'C' + the pty's master ───  Op::Console
 //!          ◄──── 'W' op, errno ────────────  an op failed that the container can do without
 //!          ◄──── 'P' number ───────────────  Op::Descend: goes on in another child of the parent, and ends
 //!          ◄──── 'F' op, errno, text ──────  an op failed: exits
 //!          ◄──── end of file ──────────────  Op::Exec succeeded (the socket is close-on-exec)
 //! ```
-//! One socket pair of whole messages carries all of it. Nothing is numbered by hand: an op's place in the list is its
-//! name, so a failure is rendered by whoever has the list.
+//! One socket pair of whole messages carries all of it. Nothing is numbered by hand: an operation's index in the list
+//! is its name, so the owner of the list renders a failure.
 
 use crate::{Errno, ExitStatus, Guardian, Namespace, Op, Sealing, child, forebear, guardian};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -28,134 +28,135 @@ use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The longest text that travels with a failure, in bytes.
+/// Longest text that travels with a failure, in bytes.
 pub(crate) const TEXT: usize = 200;
-/// Kind, op, errno.
+/// Length of a message's header: kind, operation, errno.
 pub(crate) const HEADER: usize = 9;
 
-/// The most descriptors that go through a gate: more than there are hierarchies.
+/// Most descriptors that go through a gate: more than a host has hierarchies.
 pub(crate) const FDS: usize = 20;
 
-/// Kind, and which descriptors come along.
+/// Length of the parent's letter at a gate: kind, and which descriptors come along.
 pub(crate) const LETTER: usize = 4;
 
-/// What the parent hands over at a gate.
+/// Descriptors that the parent hands over at a gate.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Parcel<'a> {
-    /// A user namespace: later mounts show owners by its maps.
+    /// User namespace by whose maps later mounts show owners.
     pub idmap: Option<BorrowedFd<'a>>,
-    /// A tree for [`crate::Source::Handed`].
+    /// Tree for [`crate::Source::Handed`].
     pub tree: Option<BorrowedFd<'a>>,
-    /// A network namespace to join.
+    /// Network namespace to join.
     pub network: Option<BorrowedFd<'a>>,
-    /// Opened `tasks` files of cgroups to enter. A process that writes `0` there moves itself. Moving another one, by
-    /// its number, takes a lock of the whole machine that waits for an RCU grace period: 41 µs against 8 ms, measured.
+    /// Opened `tasks` files of cgroups to enter. A process that writes `0` to one moves itself. Moving another
+    /// process, by its pid, takes a lock of the whole machine that waits for an RCU grace period: 41 µs against 8 ms,
+    /// measured.
     pub tasks: &'a [BorrowedFd<'a>],
 }
 
 /// `CLONE_NEW…` bits for clone3(2).
 pub type CloneFlags = u64;
 
-/// What to give birth to.
+/// Request for a new process.
 #[derive(Debug)]
 pub struct Birth<'a> {
-    /// The steps, in order; the last must be [`Op::Exec`].
+    /// Operations, in order; the last must be [`Op::Exec`].
     pub ops: &'a [Op],
-    /// Namespaces made by the clone itself, before the first step.
+    /// Namespaces made by the clone itself, before the first operation.
     pub namespaces: CloneFlags,
-    /// Namespaces that it is to be in before it makes its own. They take a process more, which a namespace that is
-    /// joined by [`Op::Join`] does not; a user namespace must come this way, and with it whatever has to be joined by
-    /// who the caller is rather than by who the child becomes.
+    /// Namespaces that the child is to be in before it makes its own. They need one more process, which a namespace
+    /// joined by [`Op::Join`] does not; a user namespace must come this way, and with it every namespace that has to
+    /// be joined with the caller's rights rather than with the child's.
     pub ancestry: Ancestry<'a>,
-    /// The cgroup v2 directory that the child is born in.
+    /// Cgroup v2 directory that the child is born in.
     pub cgroup: Option<BorrowedFd<'a>>,
-    /// Whether the time of each step is taken.
+    /// Whether the time of each operation is noted.
     pub timings: bool,
-    /// For a process that nobody sees yet, of a parent that is not sealed.
+    /// Seal for a process that no other process sees yet, whose parent is not sealed.
     pub seal: Option<&'a Sealing>,
-    /// Whether the caller may leave before the child ends: a [`Guardian`] is the child's parent then. Not with an ancestry, nor
-    /// with [`Op::Descend`], and not by a caller whose children are born in another PID namespace.
+    /// True if the caller may leave before the child ends: a [`Guardian`] is the child's parent then. Impossible with
+    /// an ancestry, with [`Op::Descend`], and for a caller whose children are born in another PID namespace.
     pub guarded: bool,
 }
 
 /// Namespaces that a child is born into.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Ancestry<'a> {
-    /// Of any kind but user and time. Those that the caller may not join are joined from inside the user namespace.
+    /// Namespaces of any kind but user and time. Those that the caller may not join are joined from inside `user`.
     pub join: &'a [Namespace],
-    /// The user namespace, of which the child's new namespaces are.
+    /// User namespace that owns the child's new namespaces.
     pub user: Option<BorrowedFd<'a>>,
 }
 
-/// A process that is performing its steps, or has become the program.
+/// A process that is performing its operations, or has become the program.
 #[derive(Debug)]
 pub struct Child {
-    /// Its id in the caller's PID namespace.
+    /// Pid in the caller's PID namespace.
     pub pid: u32,
     /// Its pidfd.
     pub pidfd: OwnedFd,
-    /// Its parent, where that is not the caller.
+    /// Parent of the process, if that is not the caller.
     pub guardian: Option<Guardian>,
     channel: OwnedFd,
     clock: Option<Clock>,
 }
 
-/// What the child says.
+/// Message of the child.
 #[derive(Debug)]
 pub enum Event {
-    /// The master of its console.
+    /// Master of its console.
     Console(OwnedFd),
-    /// The listener of its system call filter. The child may be waiting for an answer already.
+    /// Listener of its system call filter. The child may be waiting for an answer already.
     Seccomp(OwnedFd),
-    /// It waits at a gate for something that depends on the steps before.
+    /// The child is at a gate and waits for something that depends on the operations before it.
     Knock,
-    /// A step failed, and the child ends.
+    /// An operation failed, and the child ends.
     Failed {
-        /// The step's place in the list; [`Event::PROGRAM`] where it is the program that somebody brought, who has no
+        /// Index of the operation; [`Event::PROGRAM`] for the program that a taker brought, since a taker has no
         /// list.
         op: usize,
-        /// Why.
+        /// Cause of the failure.
         errno: Errno,
-        /// What the kernel or the step said beyond that; often empty.
+        /// Further text of the kernel or the operation; often empty.
         text: String,
     },
-    /// A step failed that the container can do without, and the child went on.
+    /// An operation failed that the container can do without, and the child went on.
     Without {
-        /// The step's place in the list.
+        /// Index of the operation.
         op: usize,
-        /// Why.
+        /// Cause of the failure.
         errno: Errno,
     },
-    /// It has ended after [`Op::Descend`], and goes on in another child of this process, which has that number. The number
-    /// is the word of a process that others may have traced: [`Child::descend`] checks it.
+    /// The child has ended after [`Op::Descend`], and goes on in another child of this process, with this pid. The
+    /// pid comes from a process that others may have traced, so [`Child::descend`] checks it.
     Descended(u32),
-    /// It has come to [`Op::Ready`], [`Op::AwaitStart`] or [`Op::Park`].
+    /// The child has come to [`Op::Ready`], [`Op::AwaitStart`] or [`Op::Park`].
     Ready,
-    /// Somebody has brought a parked one its program, by this connection.
+    /// A taker has brought a parked process its program, by this connection.
     Taken(OwnedFd),
-    /// Of a parked one: what was sent to it has not been read, and will not be.
+    /// The letter to a parked process was not read completely, and will not be.
     Unread,
-    /// Of a parked one's keeper: it has become the program that was brought.
+    /// The keeper of a parked process reports that the program was executed.
     Began,
-    /// Of a parked one's keeper: it has ended.
+    /// The keeper of a parked process reports the end of the program.
     Ended {
-        /// Its exit code, or the number of a signal.
+        /// Exit code, or the number of a signal.
         status: i32,
-        /// Whether it was a signal.
+        /// True if a signal ended it.
         signaled: bool,
-        /// How many of its processes the kernel killed for want of memory.
+        /// Number of its processes that the kernel killed for want of memory.
         ooms: u64,
     },
-    /// It has become the program (or was killed: its exit tells).
+    /// The child has executed the program (or was killed: its exit status tells).
     Exec,
 }
 
 impl Event {
-    /// In the place of a step: the program that was brought to a parked process.
+    /// Value of `op` in [`Event::Failed`] that stands for the program brought to a parked process.
     pub const PROGRAM: usize = u32::MAX as usize;
 }
 
-/// Clones a process that performs the steps.
+/// Clones a process that performs the operations.
 ///
 /// # Errors
 /// clone3(2)'s; those of socketpair(2) and mmap(2).
@@ -184,11 +185,12 @@ pub fn birth(birth: &Birth<'_>) -> Result<Child, Errno> {
         ..CloneArgs::default()
     };
     let newborn = || {
-        // A copy of the parent's end would keep the channel open: the child of a parent that was killed would wait at
-        // its gate for ever, and hold what it inherited, locks too.
+        // A copy of the parent's end would keep the channel open: if the parent were killed, the child would wait at
+        // its gate for ever, and keep its inherited descriptors, locks included.
         // SAFETY: `ours` is never used, nor dropped, in the new process.
         unsafe { libc::close(ours.as_raw_fd()) };
-        // It must not be the last to let go, which would be when it becomes the program.
+        // The child must not be the last holder of the seal: it would wait for its release when it executes the
+        // program.
         crate::settle_seal();
         child::run(birth, theirs.as_fd(), clock.as_ref())
     };
@@ -203,7 +205,7 @@ pub fn birth(birth: &Birth<'_>) -> Result<Child, Errno> {
     } else {
         forebear::clone(ancestry, args, &newborn)?
     };
-    // SAFETY: the kernel put a new descriptor of ours there, as CLONE_PIDFD says.
+    // SAFETY: the kernel has stored a new descriptor there, owned by this process, as CLONE_PIDFD says.
     let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
     Ok(Child {
         pid,
@@ -214,12 +216,12 @@ pub fn birth(birth: &Birth<'_>) -> Result<Child, Errno> {
     })
 }
 
-/// clone3(2). In the new process `newborn` is all that happens.
+/// Calls clone3(2). The new process runs `newborn` and exits.
 pub(crate) fn clone(args: &CloneArgs, newborn: impl FnOnce()) -> Result<u32, Errno> {
-    // SAFETY: no CLONE_VM: the child has its own copy of all memory, as after fork(2). It is sound to run Rust in it
-    // because `child::run` allocates nothing and takes no lock, so it needs nothing that another thread of the parent
-    // might have held at that moment. `args` outlives the call, and the places in it that the kernel writes to are
-    // valid.
+    // SAFETY: without CLONE_VM the child has its own copy of all memory, as after fork(2). It is sound to run Rust in
+    // it because `child::run` allocates nothing and takes no lock, so it needs nothing that another thread of the
+    // parent might have held at that moment. `args` outlives the call, and the places in it that the kernel writes to
+    // are valid.
     match unsafe { libc::syscall(libc::SYS_clone3, &raw const *args, size_of::<CloneArgs>()) } {
         0 => {
             newborn();
@@ -231,10 +233,11 @@ pub(crate) fn clone(args: &CloneArgs, newborn: impl FnOnce()) -> Result<u32, Err
 }
 
 impl Child {
-    /// Lets the child pass its next [`Op::Gate`] with what the parent has made meanwhile.
+    /// Lets the child pass its next [`Op::Gate`], and hands over the parcel.
     ///
     /// # Errors
-    /// `EPIPE` when the child is gone: its failure or its exit tells why. `EINVAL` for more than twenty descriptors.
+    /// `EPIPE` when the child is gone: its failure or its exit status tells why. `EINVAL` for more than twenty
+    /// descriptors.
     pub fn open_gate(&self, parcel: &Parcel<'_>) -> Result<(), Errno> {
         let mut fds = Vec::with_capacity(FDS);
         fds.extend(parcel.idmap);
@@ -261,17 +264,17 @@ impl Child {
         .map(drop)
     }
 
-    /// Goes on with the process that [`Event::Descended`] has named; the one before is reaped.
+    /// Goes on with the process that [`Event::Descended`] has named; the previous process is reaped.
     ///
     /// # Errors
-    /// `ECHILD` where that number is not of a child of this process; pidfd_open(2)'s and waitid(2)'s.
+    /// `ECHILD` if this pid is not of a child of this process; pidfd_open(2)'s and waitid(2)'s.
     pub fn descend(&mut self, pid: u32) -> Result<(), Errno> {
         let number = i32::try_from(pid)
             .ok()
             .and_then(Pid::from_raw)
             .ok_or(Errno::CHILD)?;
         let pidfd = pidfd_open(number, PidfdFlags::empty())?;
-        // A child that nobody has waited for keeps its number, so a child's descriptor is of the process that was meant.
+        // A child keeps its pid until it is reaped, so the pidfd of a child is of the process that was meant.
         let peek = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         waitid(WaitId::PidFd(pidfd.as_fd()), peek)?;
         if pid == self.pid {
@@ -282,10 +285,10 @@ impl Child {
         Ok(())
     }
 
-    /// Kills the process and reaps it: a dead child that nobody reaps keeps the first process of its PID namespace from
-    /// ending.
+    /// Kills the process and reaps it: a dead child that is not reaped keeps the first process of its PID namespace
+    /// from ending.
     pub fn kill(&self) {
-        // ESRCH: it has ended already.
+        // ESRCH: the process has ended already.
         crate::best_effort(pidfd_send_signal(&self.pidfd, Signal::KILL));
         crate::best_effort(self.reap());
     }
@@ -301,13 +304,13 @@ impl Child {
         }
     }
 
-    /// Readable when [`Child::event`] has something to say.
+    /// Returns the channel, which is readable when [`Child::event`] has a message.
     #[must_use]
     pub fn channel(&self) -> BorrowedFd<'_> {
         self.channel.as_fd()
     }
 
-    /// Waits for what the child says next.
+    /// Waits for the next message of the child.
     ///
     /// # Errors
     /// recvmsg(2)'s; `EPROTO` for a message that the child cannot have sent.
@@ -315,7 +318,8 @@ impl Child {
         receive(self.channel.as_fd())
     }
 
-    /// When each step was done, in nanoseconds of CLOCK_MONOTONIC; 0 for those that were not reached.
+    /// Returns when each operation was done, in nanoseconds of CLOCK_MONOTONIC; 0 for operations that were not
+    /// reached.
     ///
     /// Empty unless [`Birth::timings`] was set.
     #[must_use]
@@ -324,22 +328,23 @@ impl Child {
     }
 }
 
-/// The length of a keeper's last word: kind, whether a signal ended it, status, killed processes.
+/// Length of a keeper's last message: kind, whether a signal ended the program, status, number of killed processes.
 pub(crate) const ENDED: usize = 10;
 
 /// Waits for the next message of a child.
 pub(crate) fn receive(channel: BorrowedFd<'_>) -> Result<Event, Errno> {
     loop {
         match receive_once(channel) {
-            // A child that ended with a letter of ours unread resets the connection; what it had to say is still
-            // there and comes next.
+            // A child that ended with a letter of the parent unread resets the connection; its own messages are still
+            // there and come next.
             Err(Errno::CONNRESET) => {}
             other => return other,
         }
     }
 }
 
-/// The same; `ECONNRESET`, once and before anything else, where the other end has gone with something unread.
+/// Waits for the next message of a child; `ECONNRESET`, once and first, if the other end has gone without reading
+/// all.
 pub(crate) fn receive_once(channel: BorrowedFd<'_>) -> Result<Event, Errno> {
     let mut bytes = [0; HEADER + TEXT];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -408,7 +413,7 @@ impl Clock {
         Ok(Self { times })
     }
 
-    /// Notes that a step is done.
+    /// Notes that an operation is done.
     pub(crate) fn mark(&self, op: usize) {
         if let Some(time) = self.times.get(op) {
             time.store(monotonic(), Ordering::Relaxed);
@@ -447,7 +452,7 @@ pub(crate) struct CloneArgs {
 
 const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
 
-/// The errno of the libc call that just failed.
+/// Returns the errno of the libc call that just failed.
 pub(crate) fn errno() -> Errno {
     std::io::Error::last_os_error()
         .raw_os_error()

@@ -14,23 +14,23 @@ const BPF_PROG_TYPE_CGROUP_DEVICE: u32 = 15;
 const BPF_CGROUP_DEVICE: u32 = 6;
 const BPF_F_ALLOW_MULTI: u32 = 2;
 
-/// The most programs that are looked for at one cgroup; the kernel allows no more.
+/// Upper bound of the programs attached to one cgroup; the kernel allows no more.
 const PROGRAMS: usize = 64;
 
-/// Gives a cgroup v2 directory a device program, in place of those that it had.
+/// Gives a cgroup v2 directory a device program, in place of the programs that it had.
 ///
 /// Instructions are `struct bpf_insn` field by field: code, registers, offset, immediate. The new program is attached
-/// before the old ones go, so at no moment is more allowed than one of them does. Programs of the cgroups above stay in
-/// force.
+/// before the old ones are detached, so the cgroup never allows more than one of them does. Programs of ancestor
+/// cgroups stay in force.
 ///
 /// # Errors
-/// bpf(2)'s: `EPERM` without CAP_BPF, `EINVAL` where the kernel has no cgroup programs or its verifier refuses this one.
+/// bpf(2)'s: `EPERM` without CAP_BPF, `EINVAL` if the kernel has no cgroup programs or its verifier refuses this one.
 pub fn device_filter(cgroup: BorrowedFd<'_>, instructions: &[(u8, u8, i16, i32)]) -> Result<(), Errno> {
     let program = load(instructions)?;
     let old = attached(cgroup)?;
     attach(BPF_PROG_ATTACH, cgroup, program.as_fd(), BPF_F_ALLOW_MULTI)?;
     for id in old {
-        // Whoever else detached it meanwhile did what was to be done.
+        // Another process that detached it meanwhile has done this work.
         best_effort(by_id(id).and_then(|old| attach(BPF_PROG_DETACH, cgroup, old.as_fd(), 0)));
     }
     Ok(())
@@ -47,7 +47,7 @@ struct Instruction {
 }
 
 fn load(instructions: &[(u8, u8, i16, i32)]) -> Result<OwnedFd, Errno> {
-    /// The part of `union bpf_attr` that loads.
+    /// Part of `union bpf_attr` for BPF_PROG_LOAD.
     #[repr(C)]
     struct Load {
         kind: u32,
@@ -73,7 +73,7 @@ fn load(instructions: &[(u8, u8, i16, i32)]) -> Result<OwnedFd, Errno> {
         kind: BPF_PROG_TYPE_CGROUP_DEVICE,
         count: u32::try_from(instructions.len()).map_err(|_| Errno::TOOBIG)?,
         instructions: instructions.as_ptr() as u64,
-        // The program calls no function of the kernel, so its licence is its own.
+        // The program calls no kernel function, so it does not need a GPL-compatible licence.
         license: c"Apache-2.0".as_ptr() as u64,
         log_level: 0,
         log_size: 0,
@@ -82,13 +82,13 @@ fn load(instructions: &[(u8, u8, i16, i32)]) -> Result<OwnedFd, Errno> {
         flags: 0,
     };
     let fd = bpf(BPF_PROG_LOAD, &mut attr)?;
-    // SAFETY: BPF_PROG_LOAD gives a new descriptor, which nothing else owns.
+    // SAFETY: BPF_PROG_LOAD returns a new descriptor, which nothing else owns.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// The ids of the programs attached to this very cgroup.
+/// Returns the ids of the programs attached to this cgroup itself.
 fn attached(cgroup: BorrowedFd<'_>) -> Result<Vec<u32>, Errno> {
-    /// The part of `union bpf_attr` that asks.
+    /// Part of `union bpf_attr` for BPF_PROG_QUERY.
     #[repr(C)]
     struct Query {
         target: u32,
@@ -115,7 +115,7 @@ fn attached(cgroup: BorrowedFd<'_>) -> Result<Vec<u32>, Errno> {
 }
 
 fn by_id(id: u32) -> Result<OwnedFd, Errno> {
-    /// The part of `union bpf_attr` that finds.
+    /// Part of `union bpf_attr` for BPF_PROG_GET_FD_BY_ID.
     #[repr(C)]
     struct Find {
         id: u32,
@@ -128,12 +128,12 @@ fn by_id(id: u32) -> Result<OwnedFd, Errno> {
         flags: 0,
     };
     let fd = bpf(BPF_PROG_GET_FD_BY_ID, &mut attr)?;
-    // SAFETY: BPF_PROG_GET_FD_BY_ID gives a new descriptor, which nothing else owns.
+    // SAFETY: BPF_PROG_GET_FD_BY_ID returns a new descriptor, which nothing else owns.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 fn attach(command: i32, cgroup: BorrowedFd<'_>, program: BorrowedFd<'_>, flags: u32) -> Result<(), Errno> {
-    /// The part of `union bpf_attr` that attaches and detaches.
+    /// Part of `union bpf_attr` for BPF_PROG_ATTACH and BPF_PROG_DETACH.
     #[repr(C)]
     struct Attach {
         target: u32,
@@ -152,10 +152,10 @@ fn attach(command: i32, cgroup: BorrowedFd<'_>, program: BorrowedFd<'_>, flags: 
     bpf(command, &mut attr).map(drop)
 }
 
-/// bpf(2) with the part of `union bpf_attr` that the command reads; the kernel takes the rest as zero.
+/// Calls bpf(2) with the part of `union bpf_attr` that the command reads; the kernel takes the rest as zero.
 fn bpf<T>(command: i32, attr: &mut T) -> Result<i32, Errno> {
-    // SAFETY: the kernel reads and writes `size_of::<T>()` bytes of a struct that is borrowed for the call; the pointers
-    // in it are to memory that its maker keeps for as long.
+    // SAFETY: the kernel reads and writes `size_of::<T>()` bytes of a struct that is borrowed for the call; each
+    // pointer in it is to memory that the caller keeps for the call.
     match unsafe { libc::syscall(libc::SYS_bpf, command, &raw mut *attr, size_of::<T>()) } {
         -1 => Err(errno()),
         result => Ok(result as i32),

@@ -22,17 +22,17 @@ const TOP: u64 = 256;
 
 /// `BTRFS_ROOT_TREE_OBJECTID`, linux/btrfs_tree.h.
 const ROOT_TREE: u64 = 1;
-/// `BTRFS_ROOT_BACKREF_KEY`: the type of the item that says in which directory a subvolume is.
+/// `BTRFS_ROOT_BACKREF_KEY`: the type of the item that names the directory of a subvolume.
 const ROOT_BACKREF: u32 = 144;
 /// `BTRFS_QUOTA_TREE_OBJECTID`.
 const QUOTA_TREE: u64 = 8;
-/// `BTRFS_QGROUP_STATUS_KEY`: the type of the only item (0, 0) of the quota tree that says how it is.
+/// `BTRFS_QGROUP_STATUS_KEY`: the type of the item (0, 0) with the state of the quota tree.
 const STATUS: u32 = 240;
 /// `BTRFS_QGROUP_STATUS_FLAG_INCONSISTENT`.
 const INCONSISTENT: u64 = 1 << 2;
 /// `BTRFS_QGROUP_LIMIT_MAX_EXCL`.
 const MAX_EXCL: u64 = 1 << 1;
-/// The limit that is none, `CLEAR_VALUE` in the kernel.
+/// Value that means no limit, `CLEAR_VALUE` in the kernel.
 const NO_LIMIT: u64 = u64::MAX;
 
 /// `struct btrfs_ioctl_vol_args`, linux/btrfs.h.
@@ -87,7 +87,7 @@ struct Rescan {
     reserved: [u64; 6],
 }
 
-/// `struct btrfs_ioctl_search_args`, linux/btrfs.h: the key, then what was found, a header and the item.
+/// `struct btrfs_ioctl_search_args`, linux/btrfs.h: the key, then the result, which is a header and the item.
 #[repr(C)]
 struct Search {
     tree: u64,
@@ -103,7 +103,7 @@ struct Search {
     unused: u32,
     reserved: [u64; 4],
     header: [u64; 4],
-    /// Its beginning, little-endian.
+    /// Beginning of the item, little-endian.
     item: [u64; 3],
     rest: [u8; 3936],
 }
@@ -114,18 +114,18 @@ const _: () = {
     assert!(size_of::<QgroupLimit>() == 48 && size_of::<QgroupCreate>() == 16 && size_of::<Rescan>() == 64);
 };
 
-/// What a file system says of its quotas.
+/// State of a file system's quotas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Quotas {
-    /// There are none.
+    /// The file system has no quotas.
     Off,
-    /// What is used is known, or soon will be: a count may still be going on.
+    /// Usage is known, or soon will be: a count may still be going on.
     On,
-    /// What is used is not known, and nobody counts it.
+    /// Usage is unknown, and no count is going on.
     Inconsistent,
 }
 
-/// Whether a directory is the top of a subvolume.
+/// True if a directory is the top of a subvolume.
 ///
 /// # Errors
 /// fstat(2)'s, and fstatfs(2)'s.
@@ -138,7 +138,7 @@ pub fn is_subvolume(dir: BorrowedFd<'_>) -> Result<bool, Errno> {
 /// Makes an empty subvolume in a directory.
 ///
 /// # Errors
-/// `ENOTTY` where that is not on btrfs; `EEXIST`.
+/// `ENOTTY` if the directory is not on btrfs; `EEXIST`.
 pub fn create_subvolume(dir: BorrowedFd<'_>, name: &CStr) -> Result<(), Errno> {
     let args = VolArgs {
         fd: 0,
@@ -151,7 +151,8 @@ pub fn create_subvolume(dir: BorrowedFd<'_>, name: &CStr) -> Result<(), Errno> {
 /// Makes a writable snapshot of a subvolume in a directory.
 ///
 /// # Errors
-/// `ENOTTY` where that is not on btrfs, `EXDEV` where it is on another one, `EINVAL` where it is no subvolume; `EEXIST`.
+/// `ENOTTY` if the directory is not on btrfs, `EXDEV` if the two are on different file systems, `EINVAL` if the
+/// source is not a subvolume; `EEXIST`.
 pub fn snapshot(subvolume: BorrowedFd<'_>, dir: BorrowedFd<'_>, name: &CStr) -> Result<(), Errno> {
     let args = VolArgsV2 {
         fd: subvolume.as_raw_fd().into(),
@@ -164,10 +165,10 @@ pub fn snapshot(subvolume: BorrowedFd<'_>, dir: BorrowedFd<'_>, name: &CStr) -> 
     check(unsafe { libc::ioctl(dir.as_raw_fd(), SNAP_CREATE_V2, &raw const args) })
 }
 
-/// Removes a subvolume with all that is in it; its space comes back later.
+/// Removes a subvolume and everything in it; the kernel frees its space later.
 ///
 /// # Errors
-/// `ENOTTY`, `EINVAL` and `ENOENT` where it is no subvolume.
+/// `ENOTTY`, `EINVAL` and `ENOENT` if it is not a subvolume.
 pub fn remove_subvolume(dir: BorrowedFd<'_>, name: &CStr) -> Result<(), Errno> {
     let args = VolArgs {
         fd: 0,
@@ -177,10 +178,10 @@ pub fn remove_subvolume(dir: BorrowedFd<'_>, name: &CStr) -> Result<(), Errno> {
     check(unsafe { libc::ioctl(dir.as_raw_fd(), SNAP_DESTROY, &raw const args) })
 }
 
-/// The id of the subvolume that a file is in.
+/// Returns the id of the subvolume that a file is in.
 ///
 /// # Errors
-/// `ENOTTY` where that is not on btrfs.
+/// `ENOTTY` if the file is not on btrfs.
 pub fn subvolume_id(file: BorrowedFd<'_>) -> Result<u64, Errno> {
     let mut args = InoLookup {
         tree: 0, // the file's
@@ -193,18 +194,18 @@ pub fn subvolume_id(file: BorrowedFd<'_>) -> Result<u64, Errno> {
     Ok(args.tree)
 }
 
-/// Whether the file system that a file is on has a subvolume of this id that nobody has removed. For root alone.
+/// True if the file system of this file has a subvolume with this id that was not removed. For root only.
 ///
 /// # Errors
-/// `ENOTTY` where that is not on btrfs, `EPERM`.
+/// `ENOTTY` if the file is not on btrfs, `EPERM`.
 pub fn has_subvolume(file: BorrowedFd<'_>, id: u64) -> Result<bool, Errno> {
     Ok(search(file, ROOT_TREE, id, ROOT_BACKREF)?.is_some())
 }
 
-/// Asks the file system that a file is on for its quotas. For root alone.
+/// Returns the state of the quotas of the file system that a file is on. For root only.
 ///
 /// # Errors
-/// `ENOTTY` where that is not on btrfs, `EPERM`.
+/// `ENOTTY` if the file is not on btrfs, `EPERM`.
 pub fn quotas(file: BorrowedFd<'_>) -> Result<Quotas, Errno> {
     let status = match search(file, QUOTA_TREE, 0, STATUS) {
         Err(Errno::NOENT) => None,
@@ -217,7 +218,7 @@ pub fn quotas(file: BorrowedFd<'_>) -> Result<Quotas, Errno> {
     if flags & INCONSISTENT == 0 {
         return Ok(Quotas::On);
     }
-    // The item is as old as the last transaction: of a count that has just begun only this knows.
+    // The item is as old as the last transaction; only this ioctl knows about a count that has just begun.
     let mut rescan = Rescan::default();
     // SAFETY: the kernel writes a `struct btrfs_ioctl_quota_rescan_args`, which is as long and outlives the call; any
     // bytes are valid in it.
@@ -229,10 +230,10 @@ pub fn quotas(file: BorrowedFd<'_>) -> Result<Quotas, Errno> {
     })
 }
 
-/// The first numbers of the first item of a kind that an object has in one of the trees of the file system.
+/// Returns the first numbers of the first item of a kind that an object has in one of the file system's trees.
 ///
 /// # Errors
-/// `ENOENT` where there is no such tree.
+/// `ENOENT` if the tree does not exist.
 fn search(file: BorrowedFd<'_>, tree: u64, object: u64, kind: u32) -> Result<Option<[u64; 3]>, Errno> {
     let mut args = Search {
         tree,
@@ -257,11 +258,11 @@ fn search(file: BorrowedFd<'_>, tree: u64, object: u64, kind: u32) -> Result<Opt
     Ok((args.items != 0).then(|| args.item.map(u64::from_le)))
 }
 
-/// Limits what the subvolume of a directory shares with no other one to this many bytes, or lifts that limit.
+/// Limits the bytes that the subvolume of a directory shares with no other one, or lifts that limit.
 ///
 /// # Errors
-/// `ENOTCONN` where the file system has no quotas, `ENOENT` where they do not know the subvolume, `ENOTTY` where that is
-/// not on btrfs, `EPERM`.
+/// `ENOTCONN` if the file system has no quotas, `ENOENT` if they do not know the subvolume, `ENOTTY` if the directory
+/// is not on btrfs, `EPERM`.
 pub fn limit_subvolume(dir: BorrowedFd<'_>, bytes: Option<u64>) -> Result<(), Errno> {
     let args = QgroupLimit {
         id: 0, // the directory's
@@ -275,11 +276,11 @@ pub fn limit_subvolume(dir: BorrowedFd<'_>, bytes: Option<u64>) -> Result<(), Er
     check(unsafe { libc::ioctl(dir.as_raw_fd(), QGROUP_LIMIT, &raw const args) })
 }
 
-/// Removes what the quotas of the file system that a file is on know of a subvolume that is no more.
+/// Removes the quota group of a removed subvolume from the file system that a file is on.
 ///
 /// # Errors
-/// `ENOENT` where they know nothing, `EBUSY` as long as the space of the subvolume has not come back, `ENOTCONN` where
-/// the file system has no quotas, `EPERM`.
+/// `ENOENT` if there is no such group, `EBUSY` as long as the space of the subvolume has not been freed, `ENOTCONN`
+/// if the file system has no quotas, `EPERM`.
 pub fn forget_subvolume(file: BorrowedFd<'_>, id: u64) -> Result<(), Errno> {
     let args = QgroupCreate { create: 0, id };
     // SAFETY: the kernel reads a `struct btrfs_ioctl_qgroup_create_args`, which is as long and outlives the call.

@@ -12,15 +12,15 @@ use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlag
 use std::io::IoSliceMut;
 use std::mem::MaybeUninit;
 
-/// What later steps need of earlier ones.
+/// Results of earlier operations that later ones need.
 pub(crate) struct Registers<'a> {
     /// The child's end of the conversation.
     pub(crate) channel: BorrowedFd<'a>,
-    /// The end of another one, with the command that starts the container.
+    /// Child's end of the conversation with the command that starts the container.
     pub(crate) conversation: Option<OwnedFd>,
     /// The container's root.
     pub(crate) root: Option<OwnedFd>,
-    /// What was the root before, and is covered by it.
+    /// Root that the current one covers.
     pub(crate) beneath: Option<OwnedFd>,
     /// The container's procfs, through a descriptor that no path leads to.
     pub(crate) proc: Option<OwnedFd>,
@@ -38,15 +38,15 @@ pub(crate) struct Registers<'a> {
     pub(crate) tree: Option<OwnedFd>,
     /// Whether mounts of this namespace are shared with others.
     pub(crate) shares: bool,
-    /// The tmpfs that was mounted last, as long as nothing else is mounted but in it.
+    /// Tmpfs that was mounted last, as long as all later mounts are inside it.
     pub(crate) fresh: Option<Fresh>,
     /// The slave of the console.
     pub(crate) terminal: Option<OwnedFd>,
-    /// The program that somebody brought, in place of the one that was planned.
+    /// Program that a taker has brought, in place of the planned one.
     pub(crate) brought: Option<park::Brought>,
-    /// A cgroup that it has entered took no real-time process, and the parent has not been told yet.
+    /// True if a cgroup that the child has entered took no real-time process, until the parent has been told.
     demoted: bool,
-    /// What a failing step wants to say beyond its errno.
+    /// Text that a failing operation adds to its errno.
     pub(crate) text: Text,
 }
 
@@ -62,7 +62,7 @@ impl Text {
         length: 0,
     };
 
-    /// Keeps the start of it, up to the first NUL or line end.
+    /// Keeps the start of a text, up to the first NUL or line end.
     pub(crate) fn set(&mut self, text: &[u8]) {
         let end = text
             .iter()
@@ -72,7 +72,7 @@ impl Text {
         self.add(&text[..end]);
     }
 
-    /// Adds what there is room for; line ends become blanks.
+    /// Appends as much as there is room for; line ends become blanks.
     pub(crate) fn add(&mut self, text: &[u8]) {
         for &byte in text {
             if let Some(place) = self.bytes.get_mut(self.length) {
@@ -82,7 +82,7 @@ impl Text {
         }
     }
 
-    /// Adds a number.
+    /// Appends a number.
     pub(crate) fn add_number(&mut self, number: u32) {
         let mut digits = [0; 10];
         let (mut start, mut rest) = (digits.len(), number);
@@ -102,11 +102,11 @@ impl Text {
     }
 }
 
-/// Child, in the namespaces that the clone made. Performs the steps; does not return.
+/// Performs the operations in the child, in the namespaces that the clone made; does not return.
 pub(crate) fn run(birth: &Birth<'_>, channel: BorrowedFd<'_>, clock: Option<&Clock>) -> ! {
     let ops = birth.ops;
     signal::reset();
-    // What is made on the way has the mode that it is given, whatever the caller's mask is.
+    // Files made on the way get exactly the modes given for them, whatever the caller's umask is.
     rustix::process::umask(Mode::WGRP | Mode::WOTH);
     let mut registers = Registers {
         channel,
@@ -138,7 +138,7 @@ pub(crate) fn run(birth: &Birth<'_>, channel: BorrowedFd<'_>, clock: Option<&Clo
         if let Op::Exec(_) = op
             && let Some(clock) = clock
         {
-            clock.mark(index); // an exec that succeeds never comes back to say so
+            clock.mark(index); // an exec that succeeds never returns to be marked
         }
         let done = match op {
             Op::Pid1(how) => pid1::split(how, &ops[index + 1..], &mut registers),
@@ -165,7 +165,7 @@ pub(crate) fn run(birth: &Birth<'_>, channel: BorrowedFd<'_>, clock: Option<&Clo
     exit(125)
 }
 
-/// Performs one step.
+/// Performs one operation.
 pub(crate) fn apply(op: &Op, registers: &mut Registers<'_>) -> Result<(), Errno> {
     match op {
         Op::Gate => gate(registers),
@@ -237,25 +237,26 @@ pub(crate) fn apply(op: &Op, registers: &mut Registers<'_>) -> Result<(), Errno>
         Op::Terminal { size, owner, plain } => join::terminal((*size, *owner, *plain), registers),
         Op::Ready => start::tell_ready(registers.channel),
         Op::Hook(how) => hook::run(how, registers),
-        // The loop above takes them, and only there.
+        // The loop in `run` performs these.
         Op::Pid1(_) | Op::AwaitStart(_) | Op::Park(_) | Op::CloseFrom(_) => Err(Errno::INVAL),
     }
 }
 
 impl Registers<'_> {
-    /// The container's root; a list that uses it before mounting it is wrong.
+    /// Returns the container's root; a list that uses it before mounting it is wrong.
     pub(crate) fn root(&self) -> Result<BorrowedFd<'_>, Errno> {
         self.root.as_ref().map(AsFd::as_fd).ok_or(Errno::BADF)
     }
 
-    /// The end at whose other end somebody listens: the command that starts the container, once there is one.
+    /// Returns the channel that is listened to: the conversation with the command that starts the container, once
+    /// there is one.
     pub(crate) fn listens(&self) -> BorrowedFd<'_> {
         self.conversation.as_ref().map_or(self.channel, AsFd::as_fd)
     }
 }
 
-/// A user has only so many keys, and every container's keyring is one of theirs. And not everybody may have the kernel
-/// spare a process.
+/// True if the container can do without the operation: each user has a limited number of keys, and every container's
+/// keyring counts as one; and not every user may lower a process's `oom_score_adj`.
 fn can_do_without(op: &Op, errno: Errno) -> bool {
     matches!(
         (op, errno),
@@ -263,7 +264,7 @@ fn can_do_without(op: &Op, errno: Errno) -> bool {
     )
 }
 
-/// 127 and 126 as every shell has them, should the parent no longer be there to translate.
+/// Returns 127 and 126 as shells do, in case the parent is no longer there to translate.
 fn exit_code(op: &Op, errno: Errno) -> i32 {
     match (op, errno) {
         (Op::Exec(_) | Op::AwaitStart(_), Errno::NOENT) => 127,
@@ -314,12 +315,12 @@ fn gate(registers: &mut Registers<'_>) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Moves this process into a v1 cgroup; whether it had to give up a real-time policy for that.
+/// Moves this process into a v1 cgroup; true if it had to give up a real-time policy for that.
 ///
-/// The `cpu` controller takes no real-time process where `cpu.rt_runtime_us` is 0, which it is in every new group. Its
-/// own time cannot be given to it: that comes out of what the parent has left, which on most machines is nothing, and
-/// without RT_GROUP_SCHED there is no such file. runc fails here. Under docker the policy of who calls never
-/// reaches the container, whose processes are the daemon's children: so that is what a container gets.
+/// The `cpu` controller takes no real-time process where `cpu.rt_runtime_us` is 0, as it is in every new group. The
+/// group cannot be given time of its own: that would come out of the rest that the parent has, which on most machines
+/// is 0, and without RT_GROUP_SCHED the file does not exist. runc fails here. Under docker the caller's policy never
+/// reaches the container, whose processes are the daemon's children; a container of tote gets the same result.
 fn enter_cgroup(tasks: BorrowedFd<'_>) -> Result<bool, Errno> {
     match rustix::io::write(tasks, b"0") {
         Err(Errno::INVAL) if schedule::is_real_time() => {
@@ -330,7 +331,8 @@ fn enter_cgroup(tasks: BorrowedFd<'_>) -> Result<bool, Errno> {
     }
 }
 
-/// A parent that died before PR_SET_PDEATHSIG was set sends no signal; its end of the socket is closed.
+/// Fails if the parent died before PR_SET_PDEATHSIG was set: then no signal comes, but the parent's end of the socket
+/// is closed.
 fn parent_is_there(channel: BorrowedFd<'_>) -> Result<(), Errno> {
     let mut poll = [rustix::event::PollFd::new(
         &channel,
@@ -353,7 +355,7 @@ fn report(kind: u8, registers: &Registers<'_>, op: usize, errno: Errno) {
     message[1..5].copy_from_slice(&(op as u32).to_ne_bytes());
     message[5..9].copy_from_slice(&errno.raw_os_error().to_ne_bytes());
     message[HEADER..HEADER + text.len()].copy_from_slice(text);
-    // The parent is gone when this fails, and then there is nobody to tell.
+    // If this fails, the parent is gone and no process needs the report.
     best_effort(rustix::net::send(
         registers.listens(),
         &message[..HEADER + text.len()],
@@ -361,11 +363,12 @@ fn report(kind: u8, registers: &Registers<'_>, op: usize, errno: Errno) {
     ));
 }
 
-/// Closes every descriptor from that number on that no later step needs. Close-on-exec alone would be too late: execve(2)
-/// looks the program up while all of them are open, and `/proc/self/fd/N/..` is a path of the host (CVE-2024-21626).
+/// Closes every descriptor from this number on that no later operation needs. Close-on-exec alone would be too late:
+/// execve(2) looks the program up while all of them are open, and `/proc/self/fd/N/..` is a path of the host
+/// (CVE-2024-21626).
 fn close_from(first: u32, rest: &[Op], registers: &Registers<'_>) -> Result<(), Errno> {
     let has = |wanted: fn(&Op) -> bool| rest.iter().any(wanted);
-    // Of the container's own: a hook and a parked process go on from there.
+    // The container's own descriptors stay open if a hook or a parked process needs them afterwards.
     let goes_on = has(|op| matches!(op, Op::Park(_) | Op::Hook(_)));
     let own = [&registers.root, &registers.devpts].map(|own| own.as_ref().filter(|_| goes_on));
     let kept = || {
@@ -381,18 +384,18 @@ fn close_from(first: u32, rest: &[Op], registers: &Registers<'_>) -> Result<(), 
         let channel = registers.channel.as_raw_fd();
         of_steps.flatten().chain(here).chain([channel])
     };
-    // SAFETY: close-on-exec closes nothing now, and no descriptor is used after the exec that follows.
+    // SAFETY: with CLOSE_RANGE_CLOEXEC nothing is closed now, and no descriptor is used after the exec that follows.
     if unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, libc::CLOSE_RANGE_CLOEXEC) } == -1 {
         return Err(crate::birth::errno());
     }
     start::close_others(first, kept)
 }
 
-/// exit_group(2), past destructors and exit handlers, which belong to the parent.
+/// Calls exit_group(2), without destructors and exit handlers, which belong to the parent.
 pub(crate) fn exit(code: i32) -> ! {
-    // SAFETY: _exit has no requirement.
+    // SAFETY: _exit takes any number and does not return.
     unsafe { libc::_exit(code) }
 }
 
-/// For what may fail without harm: the line that calls it says why.
+/// Ignores the result of a call that may fail without harm: the line that calls it says why.
 pub fn best_effort<T, E>(_result: Result<T, E>) {}

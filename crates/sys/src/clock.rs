@@ -1,11 +1,12 @@
-//! The zone that people on this machine live in: localtime(3).
+//! Time zone of this machine: localtime(3).
 
-/// Seconds that the local time is ahead of UTC, so many seconds after 1970; 0 where nothing is known.
+/// Returns by how many seconds local time was ahead of UTC at the given time, in seconds since 1970; 0 where the zone
+/// is unknown.
 #[must_use]
 pub fn utc_offset(seconds: i64) -> i32 {
     // SAFETY: all-zero bytes are a valid tm.
     let mut local: libc::tm = unsafe { std::mem::zeroed() };
-    // SAFETY: both are of ours and valid; the zone's name in `local` is not looked at.
+    // SAFETY: both pointers are to valid values of this function; the zone's name in `local` is never read.
     let known = unsafe { libc::localtime_r(&raw const seconds, &raw mut local) };
     if known.is_null() {
         return 0;

@@ -1,4 +1,5 @@
-//! A network namespace that is made while its maker goes on: no other namespace takes the kernel nearly as long.
+//! A network namespace that another process makes while the caller goes on: no other kind takes the kernel nearly as
+//! long.
 
 use crate::Errno;
 use crate::birth::errno;
@@ -11,18 +12,19 @@ use std::cell::Cell;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicI32, Ordering};
 
-/// A network namespace with its loopback interface up, in the caller's user namespace: made by another process, which
-/// shares the caller's memory and descriptors.
+/// Network namespace with its loopback interface up, in the caller's user namespace. It is made by another process,
+/// which shares the caller's memory and descriptors.
 #[derive(Debug)]
 pub struct ComingNetwork {
     work: NonNull<Work>,
-    /// The process, until it has been waited for.
+    /// Pid of the process that makes it, until it has been waited for.
     maker: Cell<Option<libc::pid_t>>,
-    /// Whose child it is: what has been forked since has its own memory, which nobody writes to.
+    /// Process that began it. A process forked since then has its own copy of the memory, which the maker does not
+    /// write to.
     parent: rustix::process::Pid,
 }
 
-/// What both processes have.
+/// Memory that both processes use.
 struct Work {
     /// The descriptor of the namespace, or [`NOTHING`].
     made: AtomicI32,
@@ -32,7 +34,7 @@ struct Work {
 const NOTHING: i32 = -1;
 
 impl ComingNetwork {
-    /// Has it made.
+    /// Starts making the namespace.
     ///
     /// # Errors
     /// clone(2)'s.
@@ -42,13 +44,13 @@ impl ComingNetwork {
             stack: [0; 512],
         }));
         let flags = libc::CLONE_VM | libc::CLONE_FILES | libc::SIGCHLD;
-        // SAFETY: it is from a box.
+        // SAFETY: `work` comes from `Box::into_raw`, so it is valid.
         let stack = unsafe { &raw mut (*work).stack };
-        // SAFETY: `work` lives until the other process has been waited for, see `drop`; nobody else uses its stack, whose
-        // top is 16-aligned as the ABI wants. What runs there neither allocates nor locks, and makes its system calls
-        // without the C library: it shares this thread's `errno` and all other thread-local memory.
+        // SAFETY: `work` lives until the other process has been waited for, see `drop`; nothing else uses its stack,
+        // whose top is 16-aligned as the ABI wants. The code that runs there neither allocates nor locks, and makes
+        // its system calls without the C library: it shares this thread's `errno` and all other thread-local memory.
         let pid = unsafe { libc::clone(make, stack.wrapping_add(1).cast(), flags, work.cast()) };
-        // SAFETY: Box gives no null.
+        // SAFETY: `Box::into_raw` returns no null pointer.
         let work = unsafe { NonNull::new_unchecked(work) };
         let coming = Self {
             work,
@@ -58,7 +60,8 @@ impl ComingNetwork {
         if pid == -1 { Err(errno()) } else { Ok(coming) }
     }
 
-    /// Waits for it; `None` where it could not be made, the second time, and in a process that was forked since.
+    /// Waits for the namespace; `None` if it could not be made, on a second call, and in a process that was forked
+    /// since.
     #[must_use]
     pub fn take(&self) -> Option<OwnedFd> {
         let pid = self.maker.take()?;
@@ -68,9 +71,9 @@ impl ComingNetwork {
         let mut status = 0;
         // SAFETY: `status` is a valid place for the kernel to write.
         while unsafe { libc::waitpid(pid, &raw mut status, 0) } == -1 && errno() == Errno::INTR {}
-        // SAFETY: it lives as long as `self`; the process that wrote to it is gone.
+        // SAFETY: `work` lives as long as `self`; the process that wrote to it has ended.
         let made = unsafe { &self.work.as_ref().made }.load(Ordering::Acquire);
-        // SAFETY: the other process opened it in the table that both share, and gave it away.
+        // SAFETY: the other process opened it in the table that both share, and gave up its ownership.
         (made != NOTHING).then(|| unsafe { OwnedFd::from_raw_fd(made) })
     }
 }
@@ -78,14 +81,15 @@ impl ComingNetwork {
 impl Drop for ComingNetwork {
     fn drop(&mut self) {
         drop(self.take());
-        // SAFETY: it is from a box, and the other process is gone.
+        // SAFETY: `work` comes from `Box::into_raw`, and the other process has ended.
         drop(unsafe { Box::from_raw(self.work.as_ptr()) });
     }
 }
 
-/// The other process.
+/// Runs as the other process.
 extern "C" fn make(work: *mut libc::c_void) -> libc::c_int {
-    // SAFETY: the caller's `work`, which is there until this process has ended; of both only this field is touched.
+    // SAFETY: `begin` passes its `work`, which lives until this process has ended; both processes touch only this
+    // field.
     let made = unsafe { &(*work.cast::<Work>()).made };
     if let Ok(network) = network() {
         made.store(network.into_raw_fd(), Ordering::Release);
@@ -94,7 +98,7 @@ extern "C" fn make(work: *mut libc::c_void) -> libc::c_int {
 }
 
 fn network() -> Result<OwnedFd, Errno> {
-    // SAFETY: a network namespace touches no descriptor table.
+    // SAFETY: a new network namespace does not touch the descriptor table.
     unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNET) }?;
     loopback_up()?;
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
@@ -107,7 +111,7 @@ mod tests {
 
     #[test]
     fn what_nobody_takes_goes() {
-        // Who may make none finds nothing there, which is no error yet.
+        // An unprivileged caller gets no namespace here; `begin` does not report that yet.
         let coming = ComingNetwork::begin().unwrap();
         let first = coming.take();
         assert!(coming.take().is_none());

@@ -16,9 +16,10 @@ use std::mem::MaybeUninit;
 /// Rows and columns, the owner, and whether line ends stay as they are.
 pub(crate) type How = ((u16, u16), u32, bool);
 
-/// Makes a pseudo-terminal in the container's own devpts, binds the slave to `/dev/console` and sends the master away.
+/// Makes a pseudo-terminal in the container's own devpts, binds the slave to `/dev/console` and sends the master to
+/// the parent.
 ///
-/// Everything goes by descriptors: a `/dev/console` or `/dev/pts` that an image prepared cannot redirect the bind
+/// Every access goes by descriptors: a `/dev/console` or `/dev/pts` that an image prepared cannot redirect the bind
 /// (CVE-2025-52565).
 pub(crate) fn open(how: How, registers: &mut Registers<'_>) -> Result<(), Errno> {
     let devpts = registers.devpts.as_ref().ok_or(Errno::NODEV)?;
@@ -33,14 +34,14 @@ pub(crate) fn open(how: How, registers: &mut Registers<'_>) -> Result<(), Errno>
     Ok(())
 }
 
-/// The same where a filter may forbid mounts: `/dev/console` becomes a link to the slave's name, where there is nothing
-/// of that name yet.
+/// Does the same if a filter may forbid mounts: `/dev/console` becomes a link to the slave's name, if nothing has
+/// that name yet.
 pub(crate) fn open_by_name(how: How, registers: &mut Registers<'_>) -> Result<(), Errno> {
     let devpts = registers.devpts.as_ref().ok_or(Errno::NODEV)?;
     let (master, slave) = make(devpts.as_fd(), c"ptmx", how)?;
     let name = Name::of(&master)?;
     match root::symlink(registers.root()?, name.text()?, c"dev/console", false) {
-        // A device of the host's, say.
+        // An existing entry, such as a device of the host, stays.
         Ok(()) | Err(Errno::EXIST) => {}
         Err(errno) => return Err(errno),
     }
@@ -49,7 +50,7 @@ pub(crate) fn open_by_name(how: How, registers: &mut Registers<'_>) -> Result<()
     Ok(())
 }
 
-/// `pts/0`.
+/// Name of the slave, `pts/0`.
 struct Name {
     bytes: [u8; 16],
     start: usize,
@@ -59,7 +60,7 @@ impl Name {
     fn of(master: &OwnedFd) -> Result<Self, Errno> {
         use rustix::fd::AsRawFd as _;
         let mut number: libc::c_uint = 0;
-        // SAFETY: TIOCGPTN writes one number.
+        // SAFETY: TIOCGPTN writes one unsigned int, to a variable that outlives the call.
         if unsafe { libc::ioctl(master.as_raw_fd(), libc::TIOCGPTN, &raw mut number) } == -1 {
             return Err(crate::birth::errno());
         }
@@ -88,7 +89,7 @@ impl Name {
     }
 }
 
-/// Makes a pseudo-terminal with the multiplexer of that name in the directory: its master and its slave.
+/// Makes a pseudo-terminal with the multiplexer `name` in `dir`; returns its master and its slave.
 pub(crate) fn make(
     dir: BorrowedFd<'_>,
     name: &CStr,
@@ -97,7 +98,8 @@ pub(crate) fn make(
     let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
     let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
     let master = root::openat2(dir, name, flags, Mode::empty(), resolve)?;
-    // Opened before it is known to be one, which at worst is another device of the container's: ptmx is 5:2.
+    // The file is opened before it is known to be a multiplexer (5:2); at worst it is another device of the
+    // container's.
     if rustix::fs::fstat(&master)?.st_rdev != rustix::fs::makedev(5, 2) {
         return Err(Errno::NOTTY);
     }
@@ -125,7 +127,7 @@ pub(crate) fn make(
     Ok((master, slave))
 }
 
-/// Makes `/dev/null` the standard input, or where the container has something else of that name a pipe that has ended.
+/// Makes `/dev/null` the standard input, or a pipe at its end if the container has another kind of file of that name.
 pub(crate) fn no_stdin() -> Result<(), Errno> {
     match own_null(OFlags::RDONLY) {
         Ok(null) => rustix::stdio::dup2_stdin(null),
@@ -133,8 +135,8 @@ pub(crate) fn no_stdin() -> Result<(), Errno> {
     }
 }
 
-/// Opens the container's null device. The image may have put a link there, which leads to the host by `/proc/self/fd`,
-/// or a FIFO, which would wait for the other end.
+/// Opens the container's null device. The image may have put a link there, which leads to the host by
+/// `/proc/self/fd`, or a FIFO, whose open would wait for a peer.
 fn own_null(access: OFlags) -> Result<OwnedFd, Errno> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let found = rustix::fs::open(c"/dev/null", flags, Mode::empty())?;
@@ -169,14 +171,14 @@ pub(crate) fn send(channel: BorrowedFd<'_>, kind: u8, fd: &OwnedFd) -> Result<()
     .map(drop)
 }
 
-/// Starts a session, so that no signal of the caller's terminal comes in and none of its input can be faked; takes the
-/// console as the terminal of the new session.
+/// Starts a session, so that no signal of the caller's terminal reaches the program and the program cannot fake input
+/// to it; makes the console the terminal of the new session.
 pub(crate) fn session(registers: &mut Registers<'_>) -> Result<(), Errno> {
     rustix::process::setsid()?;
     take(registers)
 }
 
-/// Takes the console, where there is one, as the terminal of the session.
+/// Makes the console, if there is one, the terminal of the session.
 pub(crate) fn take(registers: &mut Registers<'_>) -> Result<(), Errno> {
     let Some(terminal) = registers.terminal.take() else {
         return Ok(());
@@ -188,18 +190,18 @@ pub(crate) fn take(registers: &mut Registers<'_>) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Opens the null device of the root that is this process's for writing, at that number.
+/// Opens the null device of this process's root for writing, at the given number.
 pub(crate) fn put_null(number: i32) -> Result<(), Errno> {
     put(own_null(OFlags::WRONLY)?.as_fd(), number)
 }
 
-/// dup3(2) onto a number, without close-on-exec.
+/// Calls dup3(2) onto a number, without close-on-exec.
 pub(crate) fn put(fd: BorrowedFd<'_>, number: i32) -> Result<(), Errno> {
     use rustix::fd::AsRawFd as _;
     if fd.as_raw_fd() == number {
         return rustix::io::fcntl_setfd(fd, rustix::io::FdFlags::empty());
     }
-    // SAFETY: the numbers given are those of standard descriptors or passed-on ones, which nothing here owns.
+    // SAFETY: `number` is that of a standard or a passed-on descriptor, which no value in this process owns.
     match unsafe { libc::syscall(libc::SYS_dup3, fd.as_raw_fd(), number, 0) } {
         -1 => Err(crate::birth::errno()),
         _ => Ok(()),

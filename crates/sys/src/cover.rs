@@ -1,4 +1,4 @@
-//! Paths of the container that are hidden, or cannot be written.
+//! Paths of the container that are hidden or made read-only.
 
 use crate::Errno;
 use crate::attributes::{Change, set_attributes};
@@ -13,8 +13,8 @@ use rustix::mount::{
 };
 use std::ffi::CStr;
 
-/// Hides a path of the container: a directory behind an empty one, a file behind the container's own null device, which
-/// no other container has. The host's serves a container that has none.
+/// Hides a path of the container: a directory behind an empty one, a file behind the container's own null device,
+/// which no other container has. A container without one gets the host's.
 pub(crate) fn mask(path: &CStr, registers: &mut Registers<'_>) -> Result<(), Errno> {
     let place = match root::open(registers.root()?, path, false) {
         Err(Errno::NOENT | Errno::NOTDIR | Errno::ACCESS) => return Ok(()),
@@ -27,7 +27,8 @@ pub(crate) fn mask(path: &CStr, registers: &mut Registers<'_>) -> Result<(), Err
         &mut registers.null
     };
     let Some(cover) = cover else {
-        // Older kernels clone only what is attached, so the first one is made and the others are clones of it.
+        // Older kernels clone attached mounts only, so the first cover is attached itself and later ones are clones
+        // of it.
         let first = if is_dir { empty() } else { node::null_of_host() }?;
         attach(first.as_fd(), place.as_fd())?;
         *cover = Some(first);
@@ -49,7 +50,7 @@ fn empty() -> Result<OwnedFd, Errno> {
     fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, set)
 }
 
-/// Makes a path of the container read-only with all that is mounted below it.
+/// Makes a path of the container read-only together with everything mounted below it.
 pub(crate) fn read_only(path: &CStr, registers: &Registers<'_>) -> Result<(), Errno> {
     let place = match root::open(registers.root()?, path, false) {
         Err(Errno::NOENT | Errno::NOTDIR) => return Ok(()),

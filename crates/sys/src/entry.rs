@@ -1,4 +1,4 @@
-//! The beginning of the program.
+//! Entry point of the program, in place of the standard library's.
 
 use crate::child::best_effort;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -6,15 +6,16 @@ use rustix::fs::{Mode, OFlags};
 use std::io::Write as _;
 use std::process::ExitCode;
 
-/// Makes this function the program's first, in place of `fn main`; the binary says `#![no_main]`.
+/// Makes this function the program's entry point, in place of `fn main`; the binary has to say `#![no_main]`.
 ///
-/// The standard library's own beginning reads `/proc/self/maps` and prepares a second stack to say of an overflow of the
-/// first what it was: a fifth of the system calls of a short command.
+/// The standard library's entry point reads `/proc/self/maps` and prepares a second stack, only to report a stack
+/// overflow as such: that is a fifth of the system calls of a short command.
 #[macro_export]
 macro_rules! entry {
     ($run:path) => {
         const _: () = {
-            // SAFETY: the one symbol of that name, with C's signature; the C library calls it once, with one thread.
+            // SAFETY: the symbol `main` is defined once, with C's signature; the C library calls it once, with one
+            // thread.
             #[unsafe(no_mangle)]
             extern "C" fn main(_: i32, _: *const *const u8) -> i32 {
                 $crate::enter($run)
@@ -23,22 +24,23 @@ macro_rules! entry {
     };
 }
 
-/// What the standard library does of it that is needed: descriptors 0 to 2 are open, a pipe that nobody reads is an error
-/// and no end, and what was printed is written. Gives the exit status.
+/// Does the needed part of the standard library's start-up: descriptors 0 to 2 are open, a write to a closed pipe
+/// fails with EPIPE instead of killing the process, and buffered output is written. Returns the exit status.
 pub fn enter(run: fn() -> ExitCode) -> i32 {
     open_standard();
-    // SAFETY: to ignore a signal is no handler that could do something wrong.
+    // SAFETY: SIG_IGN installs no handler, so no code runs in a signal's context.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
     let code = run();
-    // Whoever was to read it may have gone.
+    // The reader of the output may have gone.
     best_effort(std::io::stdout().flush());
-    // The type tells nothing but whether two are the same.
+    // `ExitCode` does not give out its number; it can only be compared.
     (0..=u8::MAX)
         .find(|status| ExitCode::from(*status) == code)
         .map_or(1, i32::from)
 }
 
-/// What is opened later must not become somebody's standard output.
+/// Opens `/dev/null` in place of closed standard descriptors, so that a file opened later does not become standard
+/// output.
 fn open_standard() {
     let (stdin, stdout, stderr) = (
         rustix::stdio::stdin(),
@@ -50,7 +52,7 @@ fn open_standard() {
         return;
     }
     for _ in fds.iter().filter(|fd| fd.revents().contains(PollFlags::NVAL)) {
-        // The lowest number that is free.
+        // open(2) takes the lowest free number.
         if let Ok(null) = rustix::fs::open(c"/dev/null", OFlags::RDWR, Mode::empty()) {
             std::mem::forget(null);
         }

@@ -1,7 +1,7 @@
-//! What is done in namespaces that are not the caller's, by a process that exists for nothing else.
+//! Work in namespaces that are not the caller's, done by a process that exists for nothing else.
 //!
-//! A process that makes or joins a namespace is in it; the caller wants to stay where it is. So another one does it,
-//! opens what it made, and is gone before the caller goes on: [`aside`].
+//! A process that makes or joins a namespace is in it, but the caller has to stay where it is. So another process
+//! does the work, opens the result, and ends before the caller goes on: [`aside`].
 
 use crate::aside::aside;
 use crate::attributes::{Change, propagate, set_attributes};
@@ -21,7 +21,7 @@ use std::ffi::CStr;
 
 /// Makes a user namespace that maps one id to the caller's own, for an id-mapped mount.
 ///
-/// `inside` is the id that the map is for; the caller's effective ids are what it maps to.
+/// `inside` is the id in the namespace; it maps to the caller's effective ids.
 ///
 /// # Errors
 /// clone(2)'s, and write(2)'s on the maps.
@@ -35,8 +35,8 @@ pub fn user_namespace(inside: u32) -> Result<OwnedFd, Errno> {
     run(Errand::User(maps), libc::CLONE_NEWUSER)
 }
 
-/// Makes a network namespace with its loopback interface up. It belongs to the user namespace of the process of that
-/// pidfd, or to the caller's.
+/// Makes a network namespace with its loopback interface up. Its owner is the user namespace of the process of this
+/// pidfd, or else the caller's.
 ///
 /// # Errors
 /// setns(2)'s, and unshare(2)'s.
@@ -44,39 +44,39 @@ pub fn network_namespace(owner: Option<BorrowedFd<'_>>) -> Result<OwnedFd, Errno
     run(Errand::Network(owner), 0)
 }
 
-/// A part of a tree that this process may open and the container's may not.
+/// Tree that this process may open and the container's process may not.
 #[derive(Clone, Copy, Debug)]
 pub struct Tree<'a> {
-    /// Absolute.
+    /// Absolute path.
     pub path: &'a CStr,
-    /// The pidfd of a process in whose mount namespace the path is.
+    /// Pidfd of a process in whose mount namespace the path is.
     pub process: BorrowedFd<'a>,
-    /// Whether mounts below it come along.
+    /// True if mounts below it come along.
     pub recursive: bool,
-    /// The user namespace by whose maps owners are shown, and whether below as well.
+    /// User namespace by whose maps owners are shown, and whether they are below as well.
     pub idmap: Option<(BorrowedFd<'a>, bool)>,
     /// Whether the tree may come from the caller's own mounts.
     pub unlocked: Unlocked,
 }
 
-/// Whether a tree may come from the caller's own mount namespace, of which the other process's is a copy that the kernel has
-/// locked: in a user namespace of its own a copied mount keeps those that are mounted on it, and its options. The tree is then
-/// the same directory or file, and hears of new mounts without telling of any.
+/// Choice whether a tree may come from the caller's own mount namespace, of which the other process's is a copy that
+/// the kernel has locked: in a user namespace of its own, a copied mount keeps the mounts on top of it and its
+/// options. The tree is then the same directory or file; it receives new mounts without propagating any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unlocked {
-    /// It is the other process's.
+    /// Always the other process's tree.
     Never,
-    /// It is, unless the kernel refuses to take a mount apart from those on it.
+    /// The other process's, unless the kernel refuses to separate a mount from those on top of it.
     IfTied,
-    /// It is the caller's own.
+    /// Always the caller's own tree.
     Always,
 }
 
 /// Opens a tree as seen by a process in another mount namespace, with the caller's rights.
 ///
 /// # Errors
-/// setns(2)'s, open_tree(2)'s, and mount_setattr(2)'s for the map; `ESTALE` where the path leads elsewhere among the
-/// caller's own mounts.
+/// setns(2)'s, open_tree(2)'s, and mount_setattr(2)'s for the map; `ESTALE` if the path leads to another file among
+/// the caller's own mounts.
 pub fn tree(tree: &Tree<'_>) -> Result<OwnedFd, Errno> {
     match run(Errand::Tree(*tree), 0) {
         Err(Errno::INVAL) if tree.unlocked == Unlocked::IfTied && !tree.recursive => {
@@ -87,7 +87,7 @@ pub fn tree(tree: &Tree<'_>) -> Result<OwnedFd, Errno> {
     }
 }
 
-/// Makes a device node on a file system of its own: a mount of the node alone, attached nowhere.
+/// Makes a device node on a file system of its own; returns a detached mount of the node alone.
 ///
 /// # Errors
 /// fsopen(2)'s, fsmount(2)'s, mknod(2)'s, chown(2)'s and open_tree(2)'s.
@@ -107,8 +107,8 @@ pub fn device_mount(node: &DeviceNode) -> Result<OwnedFd, Errno> {
     open_tree(&dir, NAME, flags)
 }
 
-/// A copy of what a process in another mount namespace has mounted at a directory, attached nowhere. Links on the way are
-/// not followed: that process may have made them.
+/// Returns a detached copy of the mount that a process in another mount namespace has at a directory. Links on the
+/// way are not followed: that process may have made them.
 ///
 /// # Errors
 /// setns(2)'s, openat2(2)'s, and open_tree(2)'s.
@@ -124,8 +124,8 @@ pub fn socket_in(network: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
     run(Errand::Socket(network), 0)
 }
 
-/// Takes a mount away, and what is mounted on it; `false` where another one, or none, is on top at that place. Nobody
-/// else's mounts hear of it.
+/// Detaches the mount together with everything mounted on it; `false` if another mount, or none, is on top at that
+/// place. The detaching does not propagate to other mounts.
 ///
 /// # Errors
 /// setns(2)'s, and umount(2)'s.
@@ -133,23 +133,23 @@ pub fn take_away(mount: &LastingMount<'_>) -> Result<bool, Errno> {
     send(Errand::TakeAway(*mount), 0).map(|was_there| was_there == 1)
 }
 
-/// An overlay of a layer on another one of which nothing shows but contents of files.
+/// Overlay of a layer on another one that provides only contents of files.
 #[derive(Clone, Copy, Debug)]
 pub struct ContentOverlay<'a> {
-    /// The directory in which both are, absolute.
+    /// Directory that contains both layers; an absolute path.
     pub dir: &'a CStr,
-    /// The layer's name in it.
+    /// Name of the layer in that directory.
     pub layer: &'a CStr,
-    /// The other's.
+    /// Name of the layer with the contents.
     pub contents: &'a CStr,
-    /// The caller's.
+    /// Rights of the caller.
     pub rights: MountRights,
 }
 
-/// Mounts one, read-only and attached nowhere: to see what this kernel shows.
+/// Mounts such an overlay, read-only and detached, to find out what this kernel supports.
 ///
 /// # Errors
-/// clone(2)'s; chdir(2)'s, fsopen(2)'s, fsconfig(2)'s and fsmount(2)'s: `EINVAL` where the kernel cannot.
+/// clone(2)'s; chdir(2)'s, fsopen(2)'s, fsconfig(2)'s and fsmount(2)'s: `EINVAL` if the kernel lacks support.
 pub fn overlay(overlay: &ContentOverlay<'_>) -> Result<OwnedFd, Errno> {
     let flags = match overlay.rights {
         MountRights::Root => 0,
@@ -159,7 +159,7 @@ pub fn overlay(overlay: &ContentOverlay<'_>) -> Result<OwnedFd, Errno> {
     run(Errand::Overlay(*overlay), flags)
 }
 
-/// Where a caller may mount.
+/// Places where a caller may mount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MountRights {
     /// Everywhere: root of the machine.
@@ -170,8 +170,8 @@ pub enum MountRights {
     None,
 }
 
-/// A mount of this process's executable alone, attached nowhere, read-only, for a caller who may mount nothing: in a user
-/// namespace anybody may, and what was made there stays when the namespace has gone.
+/// Makes a detached, read-only mount of this process's executable alone, for a caller without the right to mount:
+/// every user may mount in a user namespace, and a mount made there stays when the namespace has gone.
 pub(crate) fn mount_of_own(path: &CStr) -> Result<OwnedFd, Errno> {
     run(Errand::Executable(path), libc::CLONE_NEWUSER | libc::CLONE_NEWNS)
 }
@@ -187,9 +187,9 @@ enum Errand<'a> {
     TakeAway(LastingMount<'a>),
 }
 
-/// For errands that bring a descriptor back.
+/// Runs an errand that brings a descriptor back.
 fn run(errand: Errand<'_>, flags: i32) -> Result<OwnedFd, Errno> {
-    // SAFETY: the other process opened it in the table that both share, and gave it away.
+    // SAFETY: the other process opened it in the table that both share, and gave up its ownership.
     send(errand, flags).map(|fd| unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
@@ -212,7 +212,7 @@ fn perform(errand: &Errand<'_>) -> Result<i32, Errno> {
             }
             unshare(libc::CLONE_NEWNET as u32)?;
             loopback_up()?;
-            // By thread: once in another user namespace, this process may not be looked into by its own kind.
+            // By thread: once in another user namespace, this process may not look into its own process directory.
             c"/proc/thread-self/ns/net"
         }
         Errand::Overlay(overlay) => return mount_overlay(overlay).map(IntoRawFd::into_raw_fd),
@@ -235,7 +235,7 @@ fn perform(errand: &Errand<'_>) -> Result<i32, Errno> {
 }
 
 fn mount_overlay(overlay: &ContentOverlay<'_>) -> Result<OwnedFd, Errno> {
-    // By names, and not by descriptors: these would lead to mounts of the namespace before.
+    // Names are used, because descriptors would lead to mounts of the previous namespace.
     rustix::process::chdir(overlay.dir)?;
     let context = fsopen(c"overlay", FsOpenFlags::FSOPEN_CLOEXEC)?;
     fsconfig_set_string(&context, c"lowerdir+", overlay.layer)?;
@@ -266,7 +266,7 @@ fn open(tree: &Tree<'_>) -> Result<OwnedFd, Errno> {
     let there = || rustix::thread::move_into_thread_name_spaces(tree.process, ThreadNameSpaceType::MOUNT);
     let opened = if tree.unlocked == Unlocked::Always {
         let opened = open_tree(CWD, tree.path, flags)?;
-        // Mounted in a namespace of lesser rights as it is, it would pass on what is mounted in there.
+        // Otherwise the tree, mounted in a namespace of lesser rights, would propagate new mounts from there.
         let slave = Attributes {
             propagation: Some((Propagation::Slave, true)),
             ..Attributes::NONE

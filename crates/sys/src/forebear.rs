@@ -1,26 +1,26 @@
-//! A process between the caller and the container's: it enters namespaces that the caller stays out of, and then clones.
+//! A process between the caller and the container's: it enters namespaces that the caller must not enter, then clones.
 //!
-//! Once inside a user namespace there is no way back, and a PID namespace is only for children. So a process that shares
-//! the caller's memory and descriptors goes there, clones the container's process as the caller's child (CLONE_PARENT),
-//! and is gone before the caller goes on.
+//! There is no way back out of a user namespace, and a PID namespace takes effect for children only. So a process
+//! that shares the caller's memory and descriptors enters them, clones the container's process as the caller's child
+//! (CLONE_PARENT), and ends before the caller goes on.
 
 use crate::Errno;
 use crate::aside::aside;
 use crate::birth::{Ancestry, CloneArgs, clone as clone3};
 use crate::join::set_namespaces;
 
-/// The most namespaces that are joined: one of each kind.
+/// Upper bound of joined namespaces: one of each kind.
 const KINDS: usize = 8;
 
-/// clone3(2) from inside the namespaces.
+/// Calls clone3(2) from inside the namespaces.
 pub(crate) fn clone(ancestry: &Ancestry<'_>, args: CloneArgs, newborn: &dyn Fn()) -> Result<u32, Errno> {
     let args = CloneArgs {
         flags: args.flags | libc::CLONE_PARENT as u64,
-        exit_signal: 0, // CLONE_PARENT takes that of the process between
+        exit_signal: 0, // CLONE_PARENT takes that signal from the process between
         ..args
     };
     let mut result = Err(Errno::CHILD);
-    // The container's process performs all its steps on a copy of it.
+    // The container's process performs all its operations on a copy of this stack.
     let mut stack = vec![0u128; 1 << 16];
     aside(&mut stack, 0, || {
         result = enter(ancestry).and_then(|()| clone3(&args, newborn));
@@ -28,8 +28,8 @@ pub(crate) fn clone(ancestry: &Ancestry<'_>, args: CloneArgs, newborn: &dyn Fn()
     result
 }
 
-/// What belongs to the caller's user namespace can only be entered from there, what belongs to the other one only from
-/// the other one.
+/// Joins the namespaces. A namespace of the caller's user namespace can be entered only before the user namespace is
+/// joined, and a namespace of the joined one only after that.
 fn enter(ancestry: &Ancestry<'_>) -> Result<(), Errno> {
     let mut waiting = [false; KINDS];
     for (namespace, waits) in ancestry.join.iter().zip(&mut waiting) {

@@ -1,4 +1,4 @@
-//! fork(2) for processes of this program's own that live beside it.
+//! fork(2) for processes of this program that live beside it.
 
 use crate::birth::errno;
 use crate::{Errno, child};
@@ -7,10 +7,10 @@ use rustix::fs::{Mode, OFlags};
 use rustix::process::{Pid, WaitOptions, waitpid};
 use std::time::{Duration, Instant};
 
-/// Makes a process that does this work and ends with that exit code; its parent reaps it.
+/// Makes a process that performs `work` and ends with the exit code that it returns; the parent reaps the process.
 ///
 /// # Errors
-/// fork(2)'s; `EBUSY` where this process has other threads, whose locks nobody would ever give back in the new one.
+/// fork(2)'s; `EBUSY` if this process has other threads, whose locks would stay locked in the new process.
 pub fn fork_worker(work: impl FnOnce() -> u8) -> Result<Pid, Errno> {
     alone()?;
     // SAFETY: this process has one thread, so its copy finds no lock held and no structure half changed; it runs on as
@@ -25,13 +25,13 @@ pub fn fork_worker(work: impl FnOnce() -> u8) -> Result<Pid, Errno> {
     }
 }
 
-/// How long threads have whose work is done: they are joined before the kernel has forgotten them.
+/// Time for threads whose work is done to go: they are joined before the kernel has forgotten them.
 const END_OF_THREADS: Duration = Duration::from_millis(500);
 
 /// Waits until this process has no other thread.
 fn alone() -> Result<(), Errno> {
     let begin = Instant::now();
-    // A directory that has no others in it but one for each thread.
+    // The directory's link count is 2 plus one for each thread.
     while rustix::fs::stat("/proc/self/task")?.st_nlink > 3 {
         if begin.elapsed() > END_OF_THREADS {
             return Err(Errno::BUSY);
@@ -41,11 +41,12 @@ fn alone() -> Result<(), Errno> {
     Ok(())
 }
 
-/// The same for a process that is to outlive this one: when this returns, it is the child of whoever adopts orphans. An init
-/// that is told of it waits for its end, as it does not for that of other processes' children.
+/// Does [`fork_worker`] for a process that outlives this one: when the function returns, the process that adopts
+/// orphans is its parent. An init that is told of an adopted process waits for its end, but not for that of other
+/// processes' children.
 ///
 /// # Errors
-/// As of [`fork_worker`].
+/// Those of [`fork_worker`].
 pub fn fork_orphan(work: impl FnOnce() -> u8) -> Result<(), Errno> {
     let between = fork_worker(move || match fork_worker(work) {
         Ok(_) => 0,
@@ -60,11 +61,11 @@ pub fn fork_orphan(work: impl FnOnce() -> u8) -> Result<(), Errno> {
     }
 }
 
-/// Makes a process that has nothing of this one's but the descriptor: a session of its own, `/dev/null` for its standard
-/// descriptors. Nobody waits for it, so the caller is to end soon.
+/// Makes a process that keeps nothing of this one but the descriptor: a session of its own, `/dev/null` for its
+/// standard descriptors. The caller does not reap it and should end soon.
 ///
 /// # Errors
-/// As of [`fork_worker`].
+/// Those of [`fork_worker`].
 pub fn fork_apart(fd: OwnedFd, work: fn(OwnedFd)) -> Result<(), Errno> {
     fork_worker(move || {
         if let Some(fd) = alone_with(fd) {
@@ -75,7 +76,7 @@ pub fn fork_apart(fd: OwnedFd, work: fn(OwnedFd)) -> Result<(), Errno> {
     .map(drop)
 }
 
-/// Child. The descriptor has another number then.
+/// Prepares the child. Returns the descriptor under its new number.
 fn alone_with(fd: OwnedFd) -> Option<OwnedFd> {
     const NUMBER: i32 = 3;
     rustix::process::setsid().ok()?;
@@ -85,14 +86,14 @@ fn alone_with(fd: OwnedFd) -> Option<OwnedFd> {
     rustix::stdio::dup2_stdout(&null).ok()?;
     rustix::stdio::dup2_stderr(&null).ok()?;
     let same = fd.as_raw_fd() == NUMBER;
-    // SAFETY: what has this number is owned by a value of the parent's that is never used nor dropped in here: the work
-    // that follows is a plain function, which captures nothing, and the process ends by _exit.
+    // SAFETY: the value that owns this number in the parent is never used nor dropped in here: the work that follows
+    // is a plain function, which captures nothing, and the process ends by _exit.
     let moved = same || unsafe { libc::dup3(fd.as_raw_fd(), NUMBER, libc::O_CLOEXEC) } == NUMBER;
-    // SAFETY: the same of all other numbers.
+    // SAFETY: the owners of all higher numbers are likewise never used nor dropped in this process.
     let closed = unsafe { libc::syscall(libc::SYS_close_range, NUMBER + 1, u32::MAX, 0) } == 0;
-    // They are closed already.
+    // Both are closed already.
     std::mem::forget((fd, null));
-    // SAFETY: it is open, and nothing else owns it.
+    // SAFETY: the descriptor is open, and nothing else owns it.
     (moved && closed).then(|| unsafe { OwnedFd::from_raw_fd(NUMBER) })
 }
 

@@ -1,8 +1,8 @@
-//! The file system that the container was given last, and that nobody else has made anything in.
+//! Latest new tmpfs of the container, in which no other process has created anything.
 //!
-//! A name in a tmpfs that is a moment old is either not there or was made by a step of this list. So there is nothing to
-//! look up, component by component, and no link to be wary of: what is wanted is made right there. Whatever is not that
-//! simple is left to [`crate::root`], which takes nothing for granted.
+//! A name in a tmpfs that is a moment old is either missing or was created by an operation of this list. So there is
+//! nothing to look up, component by component, and no link to be wary of: a file or mount point is created right
+//! there. Every case that is not that simple is left to [`crate::root`], which takes nothing for granted.
 
 use crate::child::Registers;
 use crate::mount::at_name;
@@ -15,7 +15,7 @@ use std::ffi::CStr;
 /// The longest path that is remembered, in bytes; `/sys/fs/cgroup` has 14.
 const LONGEST: usize = 64;
 
-/// A new tmpfs of the container's, and where it is.
+/// New tmpfs of the container, and its place.
 pub(crate) struct Fresh {
     path: [u8; LONGEST],
     length: usize,
@@ -23,7 +23,7 @@ pub(crate) struct Fresh {
 }
 
 impl Fresh {
-    /// Remembers it, unless what is made in it would not be the maker's.
+    /// Remembers a tmpfs, except one whose set-group-ID bit would give new files another group than their creator's.
     pub(crate) fn new(path: &CStr, dir: OwnedFd) -> Option<Self> {
         let path = relative(path.to_bytes());
         let mut own = [0; LONGEST];
@@ -36,7 +36,7 @@ impl Fresh {
         })
     }
 
-    /// What a path is called in it, where that is no further down.
+    /// Returns the name of a path in it, if the path is a direct entry.
     pub(crate) fn name<'p>(&self, path: &'p CStr) -> Option<&'p CStr> {
         let bytes = path.to_bytes_with_nul();
         let start = bytes.iter().take_while(|&&byte| byte == b'/').count();
@@ -54,7 +54,7 @@ fn relative(path: &[u8]) -> &[u8] {
     &path[start..]
 }
 
-/// Makes a place to mount at; `false` where it is another kind of place, or there already.
+/// Creates a mount point; `false` if it does not lie directly in the tmpfs, or exists already.
 pub(crate) fn make(path: &CStr, last: Last, registers: &Registers<'_>) -> Result<bool, Errno> {
     let Some((fresh, name)) = place(path, registers) else {
         return Ok(false);
@@ -70,13 +70,13 @@ pub(crate) fn make(path: &CStr, last: Last, registers: &Registers<'_>) -> Result
     }
 }
 
-/// Mounts at a place that [`make`] has made.
+/// Mounts at a place that [`make`] has created.
 pub(crate) fn attach(mount: BorrowedFd<'_>, path: &CStr, registers: &Registers<'_>) -> Result<(), Errno> {
     let (fresh, name) = place(path, registers).ok_or(Errno::BADF)?;
     at_name(mount, fresh, name)
 }
 
-/// As [`root::symlink`].
+/// Does what [`root::symlink`] does, by one call where possible.
 pub(crate) fn symlink(
     registers: &Registers<'_>,
     text: &CStr,
@@ -92,7 +92,7 @@ pub(crate) fn symlink(
     root::symlink(registers.root()?, text, path, replace)
 }
 
-/// The directory and the name that a path is, where it is right in it.
+/// Splits a path that lies directly in the tmpfs into the directory and the name.
 pub(crate) fn place<'r, 'p>(
     path: &'p CStr,
     registers: &'r Registers<'_>,

@@ -1,8 +1,10 @@
-//! A process between a command and the container that it starts, so that the command may leave before the container ends.
+//! A process between a command and the container that it starts, so that the command may end before the container
+//! does.
 //!
-//! The kernel ends a container with its parent (`PR_SET_PDEATHSIG`), tells nobody else how it ended, and gives no process
-//! another parent. A command in the foreground of a shell can only leave by ending, so another process has to be the parent:
-//! one that shares the command's memory, because a copy of that would cost five times as much.
+//! The kernel ends a container with its parent (`PR_SET_PDEATHSIG`), reports the exit status to the parent only, and
+//! gives no process another parent. A command in the foreground of a shell can only leave by ending, so another
+//! process has to be the parent: one that shares the command's memory, because a copy of that would cost five times
+//! as much.
 //!
 //! ```text
 //!   command                     guardian                          container's process
@@ -10,12 +12,13 @@
 //!   clone(VM, FILES) ────────►  dies with the command
 //!                               clone3 ────────────────────────►  performs its ops …
 //!          ◄──── 'B' pid ─────  has no descriptor any more but the line and a pidfd
-//!          ──── 'r' ─────────►  lives for whoever holds the line from now on, in a session of its own
+//!          ──── 'r' ─────────►  from now on it lives while the line is held, in a session of its own
 //!          ◄──── 'r' ─────────
 //!          ◄──── 'X' status ──  reaps it, and ends
 //! ```
-//! The container ends with each of the three that is killed: with the guardian because that is its parent, with the command
-//! before `r` because the guardian dies with it, and after `r` because the line is closed then.
+//! The container ends when any of the three is killed: when the guardian is, because that is its parent; when the
+//! command is, before `r`, because the guardian dies with the command; and after `r`, because the line is closed
+//! then.
 
 use crate::birth::{CloneArgs, clone as clone3, errno};
 use crate::child::exit;
@@ -25,24 +28,24 @@ use rustix::fd::{AsFd as _, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
 
-/// The stack of the guardian, a copy of which is the one on which the container's process performs all its steps. Pages that
-/// nobody touches take no memory.
+/// Bytes of the guardian's stack. The container's process performs all its operations on a copy of it. Unused pages
+/// take no memory.
 const STACK: usize = 1 << 20;
 
-/// Letter, whether a signal ended it, and its code or that signal.
+/// Length of a message: a letter, whether a signal ended the process, and its code or that signal.
 const END: usize = 6;
 
 /// How a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExitStatus {
-    /// By itself, with this code.
+    /// Ended by itself, with this code.
     Code(i32),
-    /// By this signal.
+    /// Ended by this signal.
     Signal(i32),
 }
 
 impl ExitStatus {
-    /// Of a child that has not been reaped yet: waits for its end.
+    /// Waits for the end of a child that has not been reaped yet.
     ///
     /// # Errors
     /// waitid(2)'s.
@@ -65,7 +68,7 @@ impl ExitStatus {
     const KILLED: Self = Self::Signal(libc::SIGKILL);
 }
 
-/// The parent of a container's first process, where that is not the caller.
+/// Parent of a container's first process, where the caller is not the parent.
 #[derive(Debug)]
 pub struct Guardian {
     pidfd: OwnedFd,
@@ -73,22 +76,22 @@ pub struct Guardian {
 }
 
 impl Guardian {
-    /// Lets the caller end without the container. From here on that lives as long as some process holds this value, or the
-    /// copy that fork(2) made of it.
+    /// Lets the caller end without the container. From here on the container lives as long as a process holds this
+    /// value, or the copy that fork(2) made of it.
     ///
     /// # Errors
     /// `EPIPE` and `ECHILD` when the guardian is gone, and the container with it; poll(2)'s, send(2)'s and recv(2)'s.
     pub fn release(&self) -> Result<(), Errno> {
         send(self.line.as_fd(), b"r")?;
-        // Its end, if that came first, is for `reap`.
+        // If the message about the end came first, it is left for `reap`.
         match hear(self.line.as_fd(), RecvFlags::PEEK)? {
             Word::Released => hear(self.line.as_fd(), RecvFlags::empty()).map(drop),
             _ => Ok(()),
         }
     }
 
-    /// Waits for the end of the container's process, and for the guardian's where that is a child of the caller. A guardian
-    /// that was killed took the process with it.
+    /// Waits for the end of the container's process, and for the guardian's if that is a child of the caller. A
+    /// guardian that was killed took the process with it.
     #[must_use]
     pub fn reap(&self) -> ExitStatus {
         let status = loop {
@@ -98,18 +101,18 @@ impl Guardian {
                 Ok(Word::Born(_) | Word::Released) => {}
             }
         };
-        // The process that has adopted the guardian reaps it otherwise.
+        // If the guardian is not a child of the caller, the process that adopted it reaps it.
         best_effort(ExitStatus::of(self.pidfd.as_fd()));
         status
     }
 }
 
-/// A message of the guardian.
+/// Message of the guardian.
 enum Word {
     Born(Result<u32, Errno>),
     Released,
     Ended(ExitStatus),
-    /// It is gone.
+    /// The guardian has ended.
     Nothing,
 }
 
@@ -127,7 +130,8 @@ fn hear(line: BorrowedFd<'_>, flags: RecvFlags) -> Result<Word, Errno> {
     })
 }
 
-/// Tells every listener. A guardian whose listeners cannot hear it ends, for they notice its end in any case.
+/// Sends a message to the listener. A guardian whose listener cannot hear it ends, since the listener notices its end
+/// in any case.
 fn say(line: BorrowedFd<'_>, letter: u8, mark: bool, number: i32) -> Result<(), Errno> {
     let mut bytes = [letter, mark.into(), 0, 0, 0, 0];
     bytes[2..].copy_from_slice(&number.to_ne_bytes());
@@ -138,7 +142,8 @@ fn send(line: BorrowedFd<'_>, bytes: &[u8]) -> Result<(), Errno> {
     rustix::io::retry_on_intr(|| rustix::net::send(line, bytes, SendFlags::NOSIGNAL)).map(drop)
 }
 
-/// The guardian's arguments. They lie on the caller's stack, so the guardian does not look at them after its first word.
+/// Arguments of the guardian. They lie on the caller's stack, so the guardian does not touch them after its first
+/// message.
 struct Work<'a> {
     args: &'a CloneArgs,
     newborn: &'a dyn Fn(),
@@ -146,7 +151,7 @@ struct Work<'a> {
     parent: Pid,
 }
 
-/// clone3(2) by a guardian. `args.pidfd` is a place of the caller's.
+/// Calls clone3(2) in a guardian. `args.pidfd` is a place of the caller's.
 ///
 /// # Errors
 /// clone3(2)'s; those of socketpair(2), mmap(2) and clone(2); `ECHILD` for a guardian that was killed.
@@ -167,10 +172,10 @@ pub(crate) fn bear(args: &CloneArgs, newborn: &dyn Fn()) -> Result<(u32, Guardia
     };
     let mut pidfd: libc::c_int = -1;
     let flags = libc::CLONE_VM | libc::CLONE_FILES | libc::CLONE_PIDFD | libc::SIGCHLD;
-    // SAFETY: the stack is mapped for nobody else, is never unmapped, and its top is page-aligned. `work` and what it refers
-    // to are there until the first word has come or the guardian has ended, and until then this thread waits, in calls that do
-    // without the C library; after its first word the guardian touches nothing but its own stack. It neither allocates nor
-    // locks.
+    // SAFETY: the stack is mapped for the guardian alone, is never unmapped, and its top is page-aligned. `work` and
+    // the values it refers to live until the first message has come or the guardian has ended, and until then this
+    // thread waits, in calls that do without the C library; after its first message the guardian touches nothing but
+    // its own stack. It neither allocates nor locks.
     let pid = unsafe {
         libc::clone(
             guard,
@@ -182,14 +187,14 @@ pub(crate) fn bear(args: &CloneArgs, newborn: &dyn Fn()) -> Result<(u32, Guardia
     };
     if pid == -1 {
         let errno = errno();
-        // SAFETY: nobody has used the mapping.
+        // SAFETY: no process was made, so nothing uses the mapping.
         best_effort(unsafe { rustix::mm::munmap(stack, STACK) });
         return Err(errno);
     }
-    // SAFETY: the kernel put a new descriptor of ours there, as CLONE_PIDFD says.
+    // SAFETY: the kernel has stored a new descriptor there, owned by this process, as CLONE_PIDFD says.
     let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
     let born = first_word(&line, &pidfd);
-    // Only now: the guardian had the same descriptors.
+    // It is closed only now, because the guardian shared the descriptors until its first message.
     drop(theirs);
     let guardian = Guardian { pidfd, line };
     match born {
@@ -201,7 +206,8 @@ pub(crate) fn bear(args: &CloneArgs, newborn: &dyn Fn()) -> Result<(u32, Guardia
     }
 }
 
-/// Waits for it as well as for the end of a guardian that has not come to it: this process holds the other end, too.
+/// Waits for the first message as well as for the end of a guardian that did not send one: no end of file tells of
+/// that, because this process holds the other end of the line, too.
 fn first_word(line: &OwnedFd, pidfd: &OwnedFd) -> Result<u32, Errno> {
     let mut fds = [
         PollFd::new(line, PollFlags::IN),
@@ -217,9 +223,9 @@ fn first_word(line: &OwnedFd, pidfd: &OwnedFd) -> Result<u32, Errno> {
     }
 }
 
-/// The guardian.
+/// Runs as the guardian.
 extern "C" fn guard(work: *mut libc::c_void) -> libc::c_int {
-    // SAFETY: the caller's `work`, which is there until the first word.
+    // SAFETY: `bear` passes its `work`, which lives until the first message.
     let work = unsafe { &*work.cast::<Work<'_>>() };
     let line = work.line;
     let begun = signal::block_all()
@@ -228,7 +234,7 @@ extern "C" fn guard(work: *mut libc::c_void) -> libc::c_int {
             parent if parent == Some(work.parent) => clone3(work.args, || (work.newborn)()),
             _ => Err(Errno::CHILD),
         });
-    // SAFETY: `line` is open in the table that both share, and neither process closes it before the first word.
+    // SAFETY: `line` is open in the table that both share, and neither process closes it before the first message.
     let shared = unsafe { BorrowedFd::borrow_raw(line) };
     let pid = match begun {
         Ok(pid) => pid,
@@ -237,38 +243,38 @@ extern "C" fn guard(work: *mut libc::c_void) -> libc::c_int {
             exit(0)
         }
     };
-    // SAFETY: clone3 has written a descriptor there, and the place is the caller's until the first word.
+    // SAFETY: clone3 has written a descriptor there, and the place is the caller's until the first message.
     let pidfd = unsafe { *(work.args.pidfd as *const i32) };
     if !has_only(line, pidfd) {
-        // It cannot be without the caller's descriptors: the container ends with this process.
+        // The guardian cannot get rid of the caller's descriptors: the container ends with this process.
         best_effort(say(shared, b'B', true, Errno::MFILE.raw_os_error()));
         exit(0)
     }
     if say(shared, b'B', false, pid.cast_signed()).is_err() {
         exit(0)
     }
-    // SAFETY: it is open in this process's own table, and nothing here closes it.
+    // SAFETY: `line` is open in this process's own table, and nothing here closes it.
     let line = unsafe { BorrowedFd::borrow_raw(line) };
-    // SAFETY: as above.
+    // SAFETY: `pidfd` is open in this process's own table, and nothing here closes it.
     let pidfd = unsafe { BorrowedFd::borrow_raw(pidfd) };
     watch(line, pidfd)
 }
 
-/// Leaves the shared table of descriptors, and keeps two of them.
+/// Leaves the shared table of descriptors and keeps two of them; `false` if that failed.
 fn has_only(one: i32, other: i32) -> bool {
     let (low, high) = (one.min(other).cast_unsigned(), one.max(other).cast_unsigned());
     let close = |first: u32, last: u32, flags: u32| {
-        // SAFETY: with CLOSE_RANGE_UNSHARE, which comes first, the table is this process's own, and nothing in this process
-        // uses the other descriptors any more.
+        // SAFETY: with CLOSE_RANGE_UNSHARE, which comes first, the table is this process's own, and nothing in this
+        // process uses the other descriptors any more.
         first > last || unsafe { libc::syscall(libc::SYS_close_range, first, last, flags) } == 0
     };
-    // A range that is empty would unshare nothing, so the one that never is comes first.
+    // An empty range would unshare nothing, so the range that is never empty comes first.
     close(high + 1, u32::MAX, libc::CLOSE_RANGE_UNSHARE)
         && close(low + 1, high - 1, 0)
         && (low == 0 || close(0, low - 1, 0))
 }
 
-/// Until the container's process has ended, and whoever holds the other end of the line knows how.
+/// Watches until the container's process has ended and the holder of the other end of the line knows how.
 fn watch(line: BorrowedFd<'_>, pidfd: BorrowedFd<'_>) -> ! {
     loop {
         let mut fds = [
@@ -292,8 +298,8 @@ fn watch(line: BorrowedFd<'_>, pidfd: BorrowedFd<'_>) -> ! {
         let mut letter = [0];
         match rustix::net::recv(line, &mut letter, RecvFlags::DONTWAIT) {
             Ok((_, 1)) => {
-                // A session of its own: a terminal that hangs up is nothing to it. It cannot fail in a process that leads no
-                // group.
+                // In a session of its own, the guardian does not notice a terminal that hangs up. setsid(2) cannot
+                // fail in a process that leads no group.
                 best_effort(rustix::process::setsid());
                 best_effort(crate::prctl::outlive_parent());
                 // A listener that waits for the answer notices the end instead.
@@ -302,7 +308,7 @@ fn watch(line: BorrowedFd<'_>, pidfd: BorrowedFd<'_>) -> ! {
                 }
             }
             Err(Errno::AGAIN | Errno::INTR) => {}
-            // Nobody watches the container any more.
+            // No process watches the container any more.
             Ok(_) | Err(_) => {
                 best_effort(pidfd_send_signal(pidfd, Signal::KILL));
                 best_effort(ExitStatus::of(pidfd));

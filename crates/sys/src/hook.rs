@@ -7,33 +7,34 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ffi::CString;
 
-/// A program that is run to its end before the next step.
+/// A program that runs to its end before the next operation.
 #[derive(Debug)]
 pub struct Hook {
-    /// What it is called in messages: `createContainer hook #0`.
+    /// Name in messages: `createContainer hook #0`.
     pub name: String,
     /// The executable.
     pub path: CString,
     /// argv and environment.
     pub program: Program,
-    /// Its standard input, read from the start: a file in memory, which the parent may fill before the gate ahead.
+    /// Standard input, read from the start: a file in memory, which the parent may fill before the gate ahead.
     pub input: OwnedFd,
-    /// Its standard output and error: a file in memory.
+    /// Standard output and error: a file in memory.
     pub output: OwnedFd,
     /// Seconds after which it is killed.
     pub timeout: Option<u32>,
-    /// Whether it begins in the container's root, which is not the root yet, and not where this process is.
+    /// True if it starts in the container's root, which is not the root yet; false if it starts where this process
+    /// is.
     pub at_root: bool,
 }
 
-/// What the two processes share until the exec.
+/// State that both processes share until the exec.
 struct Exchange<'a> {
     hook: &'a Hook,
     directory: Option<BorrowedFd<'a>>,
     failed: Option<Errno>,
 }
 
-/// Runs the hook; a status other than 0 is `ECANCELED` with the status and the start of what it wrote as text.
+/// Runs the hook. A status other than 0 is `ECANCELED`, with the status and the beginning of its output as text.
 pub(crate) fn run(hook: &Hook, registers: &mut Registers<'_>) -> Result<(), Errno> {
     rustix::fs::seek(&hook.input, rustix::fs::SeekFrom::Start(0))?;
     let mut exchange = Exchange {
@@ -49,8 +50,8 @@ pub(crate) fn run(hook: &Hook, registers: &mut Registers<'_>) -> Result<(), Errn
     let mut pidfd = -1;
     let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_PIDFD | libc::SIGCHLD;
     // SAFETY: CLONE_VFORK stops this process until the other has executed or exited, so the stack and `exchange`
-    // outlive it and nobody else uses them meanwhile; it starts at the top of the stack, which is 16-aligned as the ABI
-    // wants. `pidfd` is a valid place for the kernel to write.
+    // outlive it and nothing else uses them meanwhile; it starts at the top of the stack, which is 16-aligned as the
+    // ABI wants. `pidfd` is a valid place for the kernel to write.
     let pid = unsafe {
         libc::clone(
             other,
@@ -63,7 +64,7 @@ pub(crate) fn run(hook: &Hook, registers: &mut Registers<'_>) -> Result<(), Errn
     if pid == -1 {
         return Err(errno());
     }
-    // SAFETY: the kernel put a new descriptor of ours there, as CLONE_PIDFD says.
+    // SAFETY: the kernel has stored a new descriptor there, owned by this process, as CLONE_PIDFD says.
     let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
     let in_time = wait(&pidfd, hook.timeout);
     if !matches!(in_time, Ok(true)) {
@@ -81,15 +82,15 @@ pub(crate) fn run(hook: &Hook, registers: &mut Registers<'_>) -> Result<(), Errn
     }
 }
 
-/// The other process.
+/// Runs as the other process.
 extern "C" fn other(exchange: *mut libc::c_void) -> libc::c_int {
-    // SAFETY: the caller's `Exchange`, which nobody else touches until this process has executed or exited.
+    // SAFETY: `run` passes its `Exchange`, which nothing else touches until this process has executed or exited.
     let exchange = unsafe { &mut *exchange.cast::<Exchange<'_>>() };
     exchange.failed = Some(become_it(exchange.hook, exchange.directory));
     exit(127)
 }
 
-/// Comes back only with the reason why not.
+/// Becomes the hook's program; returns only on failure, with the reason.
 fn become_it(hook: &Hook, directory: Option<BorrowedFd<'_>>) -> Errno {
     if let Some(Err(errno)) = directory.map(rustix::process::fchdir) {
         return errno;
@@ -110,7 +111,7 @@ fn become_it(hook: &Hook, directory: Option<BorrowedFd<'_>>) -> Errno {
     errno()
 }
 
-/// Whether it ended in time.
+/// Waits for the end; `false` if the time ran out first.
 fn wait(pidfd: &OwnedFd, seconds: Option<u32>) -> Result<bool, Errno> {
     let limit = seconds.map(|seconds| Timespec {
         tv_sec: seconds.into(),
@@ -138,7 +139,7 @@ fn reap(pid: i32) -> Result<i32, Errno> {
     }
 }
 
-/// `exit status 3, output: …`
+/// Formats `exit status 3, output: …`.
 fn describe(status: i32, hook: &Hook, text: &mut Text) {
     let (words, number): (&[u8], i32) = if libc::WIFSIGNALED(status) {
         (b"signal ", libc::WTERMSIG(status))

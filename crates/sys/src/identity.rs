@@ -1,4 +1,4 @@
-//! Who a process is and what it may do; and becoming the program.
+//! Identity and rights of a process; and execve(2) of its program.
 
 use crate::birth::errno;
 use crate::child::{Registers, Text, best_effort};
@@ -11,7 +11,8 @@ use rustix::process::{Gid, Uid};
 use rustix::thread::{CapabilitySet, CapabilitySets};
 use std::ffi::CStr;
 
-/// Writes one's own maps: one id each. The kernel allows it without privilege once setgroups(2) is given up.
+/// Writes the maps of the process's own user namespace: one id each. The kernel allows that without privilege once
+/// setgroups(2) is given up.
 pub(crate) fn map_one_id(maps: IdMaps) -> Result<(), Errno> {
     put(c"/proc/self/setgroups", b"deny")?;
     let line = |(inside, outside): (u32, u32)| MapLine::new(inside, outside);
@@ -24,7 +25,7 @@ fn put(path: &CStr, bytes: &[u8]) -> Result<(), Errno> {
     rustix::io::write(file, bytes).map(drop)
 }
 
-/// `INSIDE OUTSIDE 1`, without allocation.
+/// Line of a map, `INSIDE OUTSIDE 1`, without allocation.
 pub(crate) struct MapLine {
     bytes: [u8; 24],
     start: usize,
@@ -60,32 +61,32 @@ impl MapLine {
     }
 }
 
-/// unshare(2), for the namespaces that the clone does not make.
+/// Calls unshare(2), for the namespaces that the clone does not make.
 pub(crate) fn unshare(flags: u32) -> Result<(), Errno> {
-    // SAFETY: `CLONE_FILES` and the like are never given; namespaces do not touch the descriptor table.
+    // SAFETY: `flags` are namespaces only, never `CLONE_FILES` or the like; they do not touch the descriptor table.
     match unsafe { libc::syscall(libc::SYS_unshare, flags) } {
         0 => Ok(()),
         _ => Err(errno()),
     }
 }
 
-/// Brings `lo` up, as every container expects it.
+/// Brings the interface `lo` up, as every container expects it.
 pub(crate) fn loopback_up() -> Result<(), Errno> {
     use rustix::net::{AddressFamily, SocketFlags, SocketType};
     let socket =
         rustix::net::socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
-    // SAFETY: an all-zero ifreq is a valid one.
+    // SAFETY: all-zero bytes are a valid ifreq.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     request.ifr_name[0] = b'l' as libc::c_char;
     request.ifr_name[1] = b'o' as libc::c_char;
     request.ifr_ifru.ifru_flags = (libc::IFF_UP | libc::IFF_RUNNING) as libc::c_short;
-    // SAFETY: SIOCSIFFLAGS takes an ifreq, and writes to none.
+    // SAFETY: SIOCSIFFLAGS reads an ifreq, which `request` is, and writes nothing.
     let request = unsafe { Setter::<{ libc::SIOCSIFFLAGS as u32 }, _>::new(request) };
-    // SAFETY: the same.
+    // SAFETY: `request` is a setter for SIOCSIFFLAGS with the type that it takes, as just built.
     unsafe { ioctl(socket, request) }
 }
 
-/// The file mode creation mask; no error.
+/// Sets the file mode creation mask; cannot fail.
 pub(crate) fn set_umask(mask: u32) -> Result<(), Errno> {
     rustix::process::umask(Mode::from_raw_mode(mask));
     Ok(())
@@ -97,7 +98,7 @@ pub(crate) fn set_ids(uid: u32, gid: u32) -> Result<(), Errno> {
     rustix::thread::set_keep_capabilities(true)?;
     rustix::thread::set_thread_res_gid(gid, gid, gid)?;
     rustix::thread::set_thread_res_uid(uid, uid, uid)?;
-    // Ids other than root's leave the effective set empty; what may be is still in the permitted one.
+    // Ids other than root's clear the effective set; the permitted set still has the capabilities.
     let sets = rustix::thread::capabilities(None)?;
     rustix::thread::set_capabilities(
         None,
@@ -109,7 +110,7 @@ pub(crate) fn set_ids(uid: u32, gid: u32) -> Result<(), Errno> {
     rustix::thread::set_keep_capabilities(false)
 }
 
-/// Takes on ids, capabilities and filter, in the one order that the kernel allows.
+/// Takes on ids, capabilities and filter, in the only order that the kernel allows.
 pub(crate) fn set(privilege: &Privilege, channel: BorrowedFd<'_>) -> Result<(), Errno> {
     if let Some(credentials) = &privilege.credentials {
         give_pipes(credentials.uid);
@@ -119,9 +120,10 @@ pub(crate) fn set(privilege: &Privilege, channel: BorrowedFd<'_>) -> Result<(), 
     }
     let load = || match &privilege.filter {
         Some((filter, flags)) => match seccomp::load(filter, *flags)? {
-            // From here on each call that it is for waits for somebody to take it: this must not be one of them.
+            // From here on each filtered call waits for the listener's owner to answer: sendmsg(2) must not be one of
+            // them.
             Some(listener) => crate::console::send(channel, b'S', &listener).map(|()| {
-                // Closing it is a call as well; exec does.
+                // Closing the listener is a system call as well; exec closes it.
                 std::mem::forget(listener);
             }),
             None => Ok(()),
@@ -146,9 +148,9 @@ pub(crate) fn set(privilege: &Privilege, channel: BorrowedFd<'_>) -> Result<(), 
     Ok(())
 }
 
-/// Pipes that are the program's standard streams become its user's, or it could not open `/dev/stdout`, as images do that
-/// log there. A pipe has no name in which the host would miss it; devices, terminals and files stay whose they are, since
-/// other runtimes' callers found their /dev/null given away.
+/// Gives pipes that are the program's standard streams to its user, who could not open `/dev/stdout` otherwise, as
+/// images do that log there. The host does not miss a pipe by its name; devices, terminals and files keep their
+/// owners, since callers of other runtimes found their /dev/null given away.
 fn give_pipes(uid: u32) {
     if uid == 0 {
         return;
@@ -159,7 +161,7 @@ fn give_pipes(uid: u32) {
         rustix::stdio::stdout(),
         rustix::stdio::stderr(),
     ] {
-        // Where it is not ours to give, the program has its descriptor all the same.
+        // If the pipe may not be given away, the program still has its descriptor.
         if rustix::fs::fstatfs(stream).is_ok_and(|of| of.f_type == PIPEFS) {
             best_effort(rustix::fs::fchown(stream, Some(uid), None));
         }
@@ -172,7 +174,7 @@ const PIPEFS: rustix::fs::FsWord = 0x5049_5045;
 pub(crate) fn limit_bounding(keep: u64) -> Result<(), Errno> {
     for capability in (0..CAPABILITIES).filter(|capability| keep & (1 << capability) == 0) {
         match prctl(libc::PR_CAPBSET_DROP, capability.into(), 0) {
-            Err(Errno::INVAL) => break, // past the last one that this kernel knows
+            Err(Errno::INVAL) => break, // past the last capability that this kernel knows
             other => other?,
         };
     }
@@ -181,7 +183,7 @@ pub(crate) fn limit_bounding(keep: u64) -> Result<(), Errno> {
 
 fn change_ids(credentials: &Credentials) -> Result<(), Errno> {
     if let Some(groups) = &credentials.groups {
-        // SAFETY: the kernel reads as many 32-bit ids as the length says.
+        // SAFETY: the kernel reads `groups.len()` 32-bit ids from the slice.
         let result = unsafe { libc::syscall(libc::SYS_setgroups, groups.len(), groups.as_ptr()) };
         if result != 0 {
             return Err(errno());
@@ -213,7 +215,7 @@ fn set_capabilities(sets: &Capabilities) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Becomes the program, the one that was brought where there is one; comes back only with the reason why it could not.
+/// Executes the program, the brought one if there is one; returns only on failure, with the reason.
 pub(crate) fn exec(exec: &Exec, registers: &mut Registers<'_>) -> Errno {
     let Registers { brought, text, .. } = registers;
     match brought {
@@ -229,7 +231,7 @@ pub(crate) fn exec(exec: &Exec, registers: &mut Registers<'_>) -> Errno {
     }
 }
 
-/// execve(2) over the candidates as execvp(3) does it.
+/// Calls execve(2) for the candidates as execvp(3) does.
 fn try_each<'a>(
     candidates: impl Iterator<Item = &'a CStr>,
     (argv, envp): (*const *const libc::c_char, *const *const libc::c_char),
@@ -244,7 +246,7 @@ fn try_each<'a>(
                     text.set(b"this is the container engine itself");
                     return Errno::ACCESS;
                 }
-                // As most places in a PATH.
+                // Most directories of a PATH do not have the program.
                 Err(Errno::NOENT) => continue,
                 Ok(false) | Err(_) => {}
             }
@@ -269,7 +271,7 @@ fn is_there(path: &CStr) -> bool {
     rustix::fs::statx(CWD, path, AtFlags::empty(), StatxFlags::TYPE).is_ok()
 }
 
-/// Whether a program is that file, or a chain of `#!` lines ends at it (the kernel follows at most five). An error where
+/// True if a program is that file, or a chain of `#!` lines ends at it (the kernel follows at most five). An error if
 /// the program itself cannot be opened.
 fn leads_to(path: &CStr, (device, inode): (u64, u64)) -> Result<bool, Errno> {
     let mut bytes = [0u8; 256];
@@ -302,7 +304,8 @@ fn leads_to(path: &CStr, (device, inode): (u64, u64)) -> Result<bool, Errno> {
 
 /// Reads the first bytes of a file that is held by O_PATH.
 fn read_start(held: &OwnedFd, bytes: &mut [u8]) -> Option<usize> {
-    // By its own number below /proc/self/fd: the procfs is the container's, and only this process is looked up in it.
+    // The path is the process's own number below /proc/self/fd: the procfs is the container's, and only this process
+    // is looked up in it.
     let mut path = *b"/proc/self/fd/\0\0\0\0\0\0\0\0\0\0\0\0";
     let line = MapLine::new(held.as_raw_fd() as u32, 0);
     let digits = line.text().split(|&byte| byte == b' ').next()?;
@@ -317,7 +320,7 @@ fn read_start(held: &OwnedFd, bytes: &mut [u8]) -> Option<usize> {
     rustix::io::read(&file, bytes).ok()
 }
 
-/// The interpreter of a `#!` line, at most 254 bytes of it.
+/// Returns the interpreter of a `#!` line, at most 254 bytes of it.
 fn shebang(bytes: &[u8]) -> Option<&[u8]> {
     let rest = bytes.strip_prefix(b"#!")?;
     let start = rest.iter().position(|byte| !matches!(byte, b' ' | b'\t'))?;
@@ -329,7 +332,8 @@ fn shebang(bytes: &[u8]) -> Option<&[u8]> {
     Some(&rest[..end.min(254)])
 }
 
-/// Says which interpreter an executable wants: that one is missing when the file is there and exec says ENOENT.
+/// Notes the interpreter of an executable as the error's text: the interpreter is missing if the file exists and exec
+/// fails with ENOENT.
 fn read_interpreter(path: &CStr, text: &mut Text) {
     let mut bytes = [0u8; 2048];
     let Ok(file) = rustix::fs::open(
@@ -346,8 +350,8 @@ fn read_interpreter(path: &CStr, text: &mut Text) {
     }
 }
 
-/// PT_INTERP of a little-endian 64-bit ELF file whose headers and interpreter are within these bytes, as they nearly
-/// always are.
+/// Returns PT_INTERP of a little-endian 64-bit ELF file whose headers and interpreter are within these bytes, as they
+/// nearly always are.
 fn elf_interpreter(bytes: &[u8]) -> Option<&[u8]> {
     let number = |at: usize, size: usize| -> Option<usize> {
         let mut value = [0u8; 8];

@@ -1,4 +1,4 @@
-//! Sleeping with little memory: what a process has that it does not need meanwhile goes back to the kernel.
+//! Sleep with little memory: a process gives the memory that it does not need meanwhile back to the kernel.
 
 use crate::Errno;
 use crate::child::best_effort;
@@ -6,16 +6,16 @@ use rustix::event::{PollFd, Timespec, poll};
 use rustix::mm::{Advice, madvise};
 use std::ffi::c_void;
 
-/// How much below the current place of the stack may be in use: the red zone, and frames of this file.
+/// Bytes below the current place of the stack that may be in use: the red zone, and frames of this file.
 const MARGIN: usize = 2 * 1024;
 
-/// The most that [`Footprint::sleep`] takes up in the program.
+/// Upper bound of the size of [`Footprint::sleep`] in the program, in bytes.
 const SLEEP_SIZE: usize = 1024;
 
-/// The most mappings of the program that are remembered; it has about four.
+/// Upper bound of the program's mappings that are remembered; it has about four.
 const MOST: usize = 8;
 
-/// Which of this process's memory the kernel can bring back from the program's file.
+/// Memory of this process that the kernel can bring back from the program's file.
 #[derive(Debug)]
 pub struct Footprint {
     program: [(usize, usize); MOST],
@@ -23,8 +23,8 @@ pub struct Footprint {
 }
 
 impl Footprint {
-    /// Looks at `/proc/self/smaps`. What it finds holds for as long as this process runs the same program; a process that
-    /// is forked has the same.
+    /// Reads `/proc/self/smaps`. The result holds for as long as this process runs the same program, and for a forked
+    /// process as well.
     #[must_use]
     pub fn new() -> Self {
         let maps = std::fs::read_to_string("/proc/self/smaps").unwrap_or_default();
@@ -34,8 +34,8 @@ impl Footprint {
         found
     }
 
-    /// What sleeps must be in memory. Where the program is mapped as a whole, the kernel brings 64 KiB along with each page
-    /// of it that it brings back; a mapping of other advice is one of its own, and nothing beyond it comes along.
+    /// Makes the code of `sleep` a mapping of its own. That code must stay in memory; in a larger mapping the kernel
+    /// would bring back 64 KiB along with each page, but it does not read ahead beyond a mapping with other advice.
     fn set_sleep_apart(&self) {
         let (address, page) = ((Self::sleep as *const ()).addr(), rustix::param::page_size());
         let (start, end) = (
@@ -44,13 +44,13 @@ impl Footprint {
         );
         let within = |(first, length): &(usize, usize)| *first <= start && end <= first + length;
         if self.program.iter().any(within) {
-            // SAFETY: the advice changes how much is read ahead, and nothing in memory.
+            // SAFETY: the advice changes only how far the kernel reads ahead, and no contents of memory.
             best_effort(unsafe { madvise(start as *mut c_void, end - start, Advice::Random) });
         }
     }
 
-    /// Mappings of the program that can neither be written nor have been, as what is relocated at the start has; and the
-    /// main thread's stack.
+    /// Finds mappings of the program that can neither be written nor have been, as relocated data has; and the main
+    /// thread's stack.
     fn parse(maps: &str, program: &str) -> Self {
         let mut found = Self {
             program: [(0, 0); MOST],
@@ -64,7 +64,7 @@ impl Footprint {
                 continue;
             };
             match first {
-                // The last of what is looked at, in the kernel's order: the mapping is found to be as in its file.
+                // `Swap:` is the last relevant line in the kernel's order: the mapping still equals its file.
                 "Swap:" if second == "0" => {
                     if let (Some(mapping), Some(place)) = (mapping.take(), found.program.get_mut(count)) {
                         *place = mapping;
@@ -90,39 +90,39 @@ impl Footprint {
         found
     }
 
-    /// Gives free memory of the heap back, and the part of the stack that no caller has in use.
+    /// Gives free memory of the heap back, and the part of the stack that is not in use.
     pub fn trim(&self) {
-        // SAFETY: malloc_trim only looks at what is free; it may be called at any time.
+        // SAFETY: malloc_trim only touches free memory; it may be called at any time.
         unsafe { libc::malloc_trim(0) };
         let here = std::ptr::from_ref(&self).addr();
         let (start, length) = self.stack;
         if start < here && here < start + length {
             let end = here.saturating_sub(MARGIN) & !(rustix::param::page_size() - 1);
             if start < end {
-                // SAFETY: of the stack that this runs on, only what lies far below this frame: a stack grows downwards, so
-                // nothing there is alive. What is used of it again begins as zeroes.
+                // SAFETY: the range is of the stack that this runs on, far below this frame: a stack grows downwards,
+                // so nothing there is alive. Pages that are used again begin as zeroes.
                 best_effort(unsafe { madvise(start as *mut c_void, end - start, Advice::LinuxDontNeed) });
             }
         }
     }
 
-    /// As poll(2), but while it sleeps it has next to nothing of its program in memory: the kernel brings back what runs
-    /// next, from its cache.
+    /// Calls poll(2) with next to nothing of the program in memory: the kernel brings back the code that runs next
+    /// from its cache.
     ///
     /// # Errors
     /// poll(2)'s.
     #[inline(never)]
     pub fn sleep(&self, fds: &mut [PollFd<'_>], timeout: Option<&Timespec>) -> Result<usize, Errno> {
         for (start, length) in self.program.iter().filter(|(_, length)| *length > 0) {
-            // SAFETY: a private mapping of a file that can neither be written nor was has what is in the file, also after its
-            // pages were given back.
+            // SAFETY: a private mapping of a file that neither can be written nor was has the file's bytes, also
+            // after its pages were given back.
             best_effort(unsafe { madvise(*start as *mut c_void, *length, Advice::LinuxDontNeed) });
         }
         poll(fds, timeout)
     }
 }
 
-/// `00200000-00300000` as a start and a length.
+/// Parses `00200000-00300000` as a start and a length.
 fn range(text: &str) -> Option<(usize, usize)> {
     let (start, end) = text.split_once('-')?;
     let number = |text| usize::from_str_radix(text, 16).ok();
@@ -177,7 +177,7 @@ Swap:                  0 kB
         assert_eq!(found.stack, (0x7ffc_0000_0000, 0x21000));
     }
 
-    /// What the kernel has in memory of mappings that are executed, KiB.
+    /// Returns how much memory the executable mappings of a process take, in KiB.
     fn code_of(pid: u32) -> u64 {
         let maps = std::fs::read_to_string(format!("/proc/{pid}/smaps")).unwrap();
         let mut is_code = false;
@@ -202,7 +202,7 @@ Swap:                  0 kB
             tv_sec: 0,
             tv_nsec: 200_000_000,
         };
-        // More than once: the thread that started this one is not asleep at first.
+        // More than once: the thread that started this one does not sleep at first.
         let footprint = Footprint::new();
         for _ in 0..100 {
             footprint.sleep(&mut [], Some(&timeout)).unwrap();

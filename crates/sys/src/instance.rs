@@ -1,13 +1,14 @@
-//! New instances of file systems: fsopen(2), fsconfig(2), fsmount(2), and overlay's layers as kernels of every age take them.
+//! New instances of file systems: fsopen(2), fsconfig(2), fsmount(2), and overlay's layers in every form that kernels
+//! take.
 //!
-//! | a path | takes it |
+//! | form of a path | kernels that take it |
 //! |---|---|
-//! | of more than 255 bytes, as a descriptor | Linux 6.13 |
-//! | the same, as `/proc/self/fd/N` | every kernel |
+//! | longer than 255 bytes, as a descriptor | Linux 6.13 |
+//! | longer than 255 bytes, as `/proc/self/fd/N` | every kernel |
 //! | layers one by one (`lowerdir+`) | Linux 6.7 |
-//! | the same, as `/proc/self/fd/N` with colons between them | every kernel, as many as fit into 255 bytes |
+//! | layers as `/proc/self/fd/N` with colons between them | every kernel, as many as fit into 255 bytes |
 //!
-//! The later way is tried where the earlier is refused.
+//! If the kernel refuses one way, the next is tried.
 
 use crate::child::Text;
 use crate::copy::descriptor_path;
@@ -23,13 +24,14 @@ use std::ffi::CStr;
 /// The longest value that fsconfig(2) takes, in bytes.
 const LONGEST: usize = 255;
 
-/// How many paths can be held open for one file system; more layers than fit into a value.
+/// Number of paths that can be held open for one file system; more layers than fit into a value.
 const HELD: usize = 24;
 
-/// The key of one layer.
+/// Parameter key of a single layer.
 const LAYER: &CStr = c"lowerdir+";
 
-/// Makes a new instance of a file system. `place_mode` is that of the directory it is for, where it was there before.
+/// Makes a new instance of a file system. `place_mode` is the mode of the directory it is for, if that existed
+/// before.
 pub(crate) fn new(
     fs: &CStr,
     parameters: &[Parameter],
@@ -52,12 +54,12 @@ pub(crate) fn new(
     fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, set)
 }
 
-/// How layers are handed over.
+/// Ways to pass layers to overlayfs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Layers {
-    /// One by one.
+    /// A parameter for each layer.
     Single,
-    /// In one value.
+    /// All layers in one value.
     Together,
 }
 
@@ -98,7 +100,7 @@ fn configured(
     Ok(context)
 }
 
-/// Paths that are named by descriptor, open until the file system has been made.
+/// Paths that are passed by descriptor; they stay open until the file system has been made.
 #[derive(Default)]
 struct Held {
     paths: [Option<OwnedFd>; HELD],
@@ -106,7 +108,7 @@ struct Held {
 }
 
 impl Held {
-    /// Opens a path; gives what it is called from now on, with a NUL.
+    /// Opens a path; returns the name that it has from now on, with a NUL.
     fn open(&mut self, path: &CStr) -> Result<[u8; 25], Errno> {
         let place = self.paths.get_mut(self.count).ok_or(Errno::NAMETOOLONG)?;
         let opened = openat(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
@@ -117,7 +119,7 @@ impl Held {
     }
 }
 
-/// All layers as one value.
+/// Passes all layers as one value.
 fn set_together(context: &OwnedFd, parameters: &[Parameter], held: &mut Held) -> Result<(), Errno> {
     let mut joined = [0u8; LONGEST + 1];
     let mut length = 0;
@@ -139,9 +141,8 @@ fn set_together(context: &OwnedFd, parameters: &[Parameter], held: &mut Held) ->
     fsconfig_set_string(context, c"lowerdir", joined)
 }
 
-/// Hands over a long path as a descriptor, or by a descriptor's name. Neither wants the backslashes that overlayfs wants
-/// before `:`, `,` and themselves, so they are taken out again; there are none where it takes one layer by itself
-/// (`lowerdir+`).
+/// Passes a long path as a descriptor, or by a descriptor's name. Neither takes the backslashes that overlayfs wants
+/// before `:`, `,` and `\`, so they are removed here; a single layer (`lowerdir+`) has none.
 fn set_long_path(context: &OwnedFd, key: &CStr, path: &CStr, held: &mut Held) -> Result<(), Errno> {
     let mut plain = [0u8; 4096];
     let mut length = 0;
@@ -170,7 +171,7 @@ fn set_long_path(context: &OwnedFd, key: &CStr, path: &CStr, held: &mut Held) ->
     }
 }
 
-/// A file system context says in words what it did not like, as `e overlay: …`.
+/// Reads the kernel's message about an error, which a file system context gives as `e overlay: …`.
 fn explain(context: &OwnedFd, text: &mut Text) {
     let mut bytes = [0u8; 256];
     if let Ok(length) = rustix::io::read(context, &mut bytes)
@@ -180,7 +181,7 @@ fn explain(context: &OwnedFd, text: &mut Text) {
     }
 }
 
-/// Permission bits as four octal digits and a NUL.
+/// Formats permission bits as four octal digits and a NUL.
 fn octal(mode: u32) -> [u8; 5] {
     let digit = |shift: u32| b'0' + (mode >> shift & 7) as u8;
     [digit(9), digit(6), digit(3), digit(0), 0]
@@ -208,7 +209,7 @@ mod tests {
         }
     }
 
-    /// As kernels before 6.7 need them.
+    /// Kernels before 6.7 need layers together.
     #[test]
     fn layers_together_are_what_they_are_one_by_one() {
         if !rustix::process::geteuid().is_root() {

@@ -9,19 +9,20 @@ use rustix::fs::{Mode, OFlags};
 /// Joins the namespaces of another process, all in one call, and takes its root.
 #[derive(Debug)]
 pub struct JoinProcess {
-    /// The pidfd of a process of the container.
+    /// Pidfd of a process of the container.
     pub pidfd: OwnedFd,
     /// `CLONE_NEW…` bits.
     pub namespaces: u32,
-    /// The root to take where it is not that of the mount namespace, which others have as well.
+    /// Root to take where it differs from the root of the mount namespace.
     pub root: Option<OwnedFd>,
 }
 
-/// Child: still the runtime's executable, in a place where others are at home.
+/// Joins the namespaces, as the child: it still runs the runtime's executable, but inside a container that belongs to
+/// other users.
 pub(crate) fn join(how: &JoinProcess, registers: &mut Registers<'_>) -> Result<(), Errno> {
     if how.namespaces & libc::CLONE_NEWPID as u32 == 0 {
-        // Nothing is between: who is at home there must neither trace it nor open its executable or descriptors
-        // (CVE-2016-9962, CVE-2019-5736).
+        // Without a new PID namespace in between, processes of the container must neither trace this one nor open its
+        // executable or descriptors (CVE-2016-9962, CVE-2019-5736).
         prctl::set_dumpable(false)?;
     }
     set_namespaces(how.pidfd.as_fd(), how.namespaces)?;
@@ -34,21 +35,21 @@ pub(crate) fn join(how: &JoinProcess, registers: &mut Registers<'_>) -> Result<(
     Ok(())
 }
 
-/// A namespace, and what it must be one of.
+/// Namespace, with the kind that it has to be.
 #[derive(Debug)]
 pub struct Namespace {
-    /// `CLONE_NEW…`, one bit. Never 0, by which the kernel would take the descriptor for whatever it is: a process that
-    /// joins the host's mounts instead of another's host name does everything that follows there.
+    /// Kind as one `CLONE_NEW…` bit. Never 0, with which setns(2) accepts any kind: a process that joined the host's
+    /// mounts in place of another's host name would do everything that follows there.
     pub kind: u32,
-    /// It, opened.
+    /// Descriptor of the namespace.
     pub fd: OwnedFd,
 }
 
 impl Namespace {
-    /// setns(2). The PID namespace goes for children, everything else for this thread.
+    /// Joins it by setns(2). A PID namespace takes effect for children, every other kind for this thread.
     ///
     /// # Errors
-    /// setns(2)'s: `EINVAL` where the descriptor is of another kind.
+    /// setns(2)'s: `EINVAL` if the descriptor is of another kind.
     pub fn join(&self) -> Result<(), Errno> {
         if self.kind == 0 {
             return Err(Errno::INVAL);
@@ -57,12 +58,12 @@ impl Namespace {
     }
 }
 
-/// What a descriptor is a namespace of: `CLONE_NEW…`, wherever it is bound (ioctl_nsfs(2)).
+/// Returns the kind of namespace that a descriptor is of, as `CLONE_NEW…`, wherever it is bound (ioctl_nsfs(2)).
 ///
 /// # Errors
-/// `EINVAL` where it is of no namespace.
+/// `EINVAL` if it is not a namespace.
 pub fn namespace_kind(fd: BorrowedFd<'_>) -> Result<u32, Errno> {
-    // Another file system's file might take that number for a request of its own.
+    // Another file system might understand that number as a request of its own.
     if rustix::fs::fstatfs(fd)?.f_type != NSFS {
         return Err(Errno::INVAL);
     }
@@ -77,20 +78,20 @@ const NSFS: rustix::fs::FsWord = 0x6e73_6673;
 /// `_IO(0xb7, 0x3)` of linux/nsfs.h.
 const NS_GET_NSTYPE: libc::Ioctl = 0xb703;
 
-/// setns(2) by pidfd, or by the descriptor of a namespace that is of the one kind given. The PID namespace goes for
-/// children, everything else for this thread.
+/// Calls setns(2) with a pidfd, or with the descriptor of a namespace of the one kind given. A PID namespace takes
+/// effect for children, every other kind for this thread.
 ///
 /// # Errors
 /// setns(2)'s.
 pub fn set_namespaces(fd: BorrowedFd<'_>, namespaces: u32) -> Result<(), Errno> {
-    // SAFETY: setns takes two numbers; no descriptor table or memory is shared with another thread of this process.
+    // SAFETY: setns takes two numbers; no other thread of this process shares the state that it changes.
     match unsafe { libc::syscall(libc::SYS_setns, fd.as_raw_fd(), namespaces) } {
         0 => Ok(()),
         _ => Err(errno()),
     }
 }
 
-/// Makes a pseudo-terminal in the container's devpts for a process that joined it, and sends the master away.
+/// Makes a pseudo-terminal in the container's devpts for a process that joined it, and sends the master to the parent.
 pub(crate) fn terminal(how: console::How, registers: &mut Registers<'_>) -> Result<(), Errno> {
     let found = root::open(registers.root()?, c"dev/pts", false)
         .and_then(|devpts| console::make(devpts.as_fd(), c"ptmx", how));
@@ -100,7 +101,7 @@ pub(crate) fn terminal(how: console::How, registers: &mut Registers<'_>) -> Resu
     };
     console::send(registers.channel, b'C', &master)?;
     registers.terminal = Some(slave);
-    // Only a convenience of ps and who: the root is not needed any more.
+    // The directory is a convenience for ps(1) and who(1) only: the root is not needed any more.
     best_effort(rustix::process::chdir(c"/"));
     Ok(())
 }

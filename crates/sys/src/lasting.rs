@@ -1,4 +1,4 @@
-//! Mounts in a namespace that is not the container's own: they outlive it until somebody takes them away.
+//! Mounts outside the container's own mount namespace: they outlive the container until [`take_away`] unmounts them.
 
 use crate::attributes::{Change, set_attributes};
 use crate::join::set_namespaces;
@@ -8,22 +8,22 @@ use rustix::fs::{AtFlags, Mode, OFlags, StatxFlags, statx};
 use rustix::mount::UnmountFlags;
 use std::ffi::CStr;
 
-/// A mount by its place and its number.
+/// A mount, named by its place and its number.
 #[derive(Clone, Copy, Debug)]
 pub struct LastingMount<'a> {
-    /// Where it was put; absolute.
+    /// Mount point; an absolute path.
     pub path: &'a CStr,
-    /// What [`mount_number`] said of it.
+    /// Number that [`mount_number`] returned for it.
     pub number: u64,
-    /// The mount namespace that the path is in; `None` for the caller's.
+    /// Mount namespace that the path is in; `None` for the caller's.
     pub namespace: Option<BorrowedFd<'a>>,
 }
 
-/// The kernel's number of a mount, attached or not. Since Linux 6.8 no other ever has the same; before, none at the same
-/// time.
+/// Returns the kernel's number of a mount, attached or not. Since Linux 6.8 the number is never used again; older
+/// kernels may give it to another mount after this one is gone.
 ///
 /// # Errors
-/// statx(2)'s; `ENOSYS` from a kernel that does not tell.
+/// statx(2)'s; `ENOSYS` from a kernel that does not report the number.
 pub fn mount_number(mount: BorrowedFd<'_>) -> Result<u64, Errno> {
     /// `STATX_MNT_ID_UNIQUE`, linux/stat.h.
     const UNIQUE: StatxFlags = StatxFlags::from_bits_retain(0x4000);
@@ -35,8 +35,9 @@ pub fn mount_number(mount: BorrowedFd<'_>) -> Result<u64, Errno> {
     Ok(found.stx_mnt_id)
 }
 
-/// Takes the mount away, and what is mounted on it; `false` where another one, or none, is on top at that place. For a
-/// process that ends after it: it goes to that place.
+/// Detaches the mount together with everything mounted on it; `false` if another mount, or none, is on top at that
+/// place. Changes the working directory and perhaps the mount namespace of the process, which should therefore end
+/// afterwards.
 pub(crate) fn take_away(mount: &LastingMount<'_>) -> Result<bool, Errno> {
     if let Some(namespace) = mount.namespace {
         set_namespaces(namespace, libc::CLONE_NEWNS as u32)?;
@@ -48,8 +49,8 @@ pub(crate) fn take_away(mount: &LastingMount<'_>) -> Result<bool, Errno> {
     if mount_number(top.as_fd())? != mount.number {
         return Ok(false);
     }
-    // Copies of the host's mounts may be among those below, and taking a shared copy apart would be an event for the
-    // host's own: it would lose what is mounted on them.
+    // Mounts below it may be copies of the host's. Detaching a shared copy would propagate to the host's own mount,
+    // which would lose everything mounted on it.
     let private = Change {
         propagation: Some(Propagation::Private),
         ..Change::NONE

@@ -1,16 +1,16 @@
-//! What tote asks of the kernel, and the one crate where `unsafe` is allowed.
+//! Calls of tote to the kernel: the one crate where `unsafe` is allowed.
 //!
-//! Two things live here. First the *birth* of a container: [`Op`] is one prepared step of becoming a container,
-//! [`birth`] clones a process that performs a list of them, one after the other, and reports the first that fails.
-//! Second the few calls that rustix lacks, each in a file named after its man page.
+//! Two things live here. First the *birth* of a container: [`Op`] is one prepared operation of becoming a container,
+//! and [`birth`] clones a process that performs a list of them in order and reports the first that fails. Second the
+//! few calls that rustix lacks, each in a file named after its man page.
 //!
 //! Invariants:
 //! - Between clone3(2) and execve(2) the child allocates nothing, takes no lock, formats no text, and cannot panic: all
 //!   memory that an [`Op`] touches was made before the clone. That is the whole argument for calling [`birth`] safe.
-//! - Paths inside a container's root are resolved by openat2(2) with `RESOLVE_IN_ROOT`; writes to procfs go to a mount
-//!   that nobody else can reach.
-//! - The crate decides nothing: no default, no policy, no knowledge of OCI. Errors are an errno and the call's place in
-//!   the list; whoever made the list knows the words.
+//! - Paths inside a container's root are resolved by openat2(2) with `RESOLVE_IN_ROOT`; writes to procfs go to a
+//!   mount that no other process can reach.
+//! - The crate decides nothing: no default, no policy, no knowledge of OCI. Errors are an errno and the call's place
+//!   in the list; the caller that made the list knows the words.
 
 mod aside;
 mod attributes;

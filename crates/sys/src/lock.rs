@@ -1,14 +1,14 @@
-//! Open file description locks, fcntl(2): as flock(2)'s they belong to the open file and go with its last descriptor, a
-//! forked child's included; and unlike flock(2)'s one can be asked for without taking it.
+//! Open file description locks, fcntl(2): like those of flock(2) they belong to the open file and go with its last
+//! descriptor, a forked child's included; unlike flock(2), fcntl(2) can also test for a lock without taking it.
 
 use crate::Errno;
 use crate::birth::errno;
 use rustix::fd::{AsRawFd, BorrowedFd};
 
-/// Locks a file for this description alone; `false` where somebody else has it and this is not to wait.
+/// Locks a file for this open file description alone; `false` if another one holds the lock and `wait` is not set.
 ///
 /// # Errors
-/// `EBADF` where the file is not open for writing, `ENOLCK` where the file system has no locks.
+/// `EBADF` if the file is not open for writing, `ENOLCK` if the file system has no locks.
 pub fn lock_file(file: BorrowedFd<'_>, wait: bool) -> Result<bool, Errno> {
     let command = if wait {
         libc::F_OFD_SETLKW
@@ -25,10 +25,10 @@ pub fn lock_file(file: BorrowedFd<'_>, wait: bool) -> Result<bool, Errno> {
     }
 }
 
-/// Whether somebody else has a file locked.
+/// True if another open file description holds a lock on the file.
 ///
 /// # Errors
-/// `EBADF`, and what the file system says.
+/// `EBADF`, and errors of the file system.
 pub fn is_locked(file: BorrowedFd<'_>) -> Result<bool, Errno> {
     control(file, libc::F_OFD_GETLK).map(|found| i32::from(found) != libc::F_UNLCK)
 }
@@ -36,7 +36,7 @@ pub fn is_locked(file: BorrowedFd<'_>) -> Result<bool, Errno> {
 fn control(file: BorrowedFd<'_>, command: i32) -> Result<i16, Errno> {
     // SAFETY: a C structure of numbers, for which all zeros is a value.
     let mut lock: libc::flock = unsafe { std::mem::zeroed() };
-    // The constants are small; the field is as narrow as the kernel has it.
+    // The constants are small; the field has the kernel's width.
     lock.l_type = libc::F_WRLCK as i16;
     lock.l_whence = libc::SEEK_SET as i16;
     // SAFETY: the kernel reads, and for F_OFD_GETLK writes, the one structure that lives until the call returns.

@@ -13,16 +13,17 @@ const CLEAR: libc::Ioctl = 0x4c01;
 const AUTOCLEAR: u32 = 4;
 const DIRECT_IO: u32 = 16;
 
-/// A device that a file was attached to. It goes when this is dropped and nothing on it is mounted any more.
+/// A device that a file was attached to. The kernel removes it once this is dropped and nothing on it is mounted any
+/// more.
 #[derive(Debug)]
 pub struct LoopDevice {
-    /// Its node.
+    /// Path of its node.
     pub path: PathBuf,
     _device: OwnedFd,
 }
 
-/// Attaches a file that is open for reading and writing to a free device, without a second cache of what is in it
-/// (direct I/O), and so that the device goes with its last user.
+/// Attaches a file that is open for reading and writing to a free device. Direct I/O avoids a second cache of the
+/// contents, and autoclear removes the device with its last user.
 ///
 /// # Errors
 /// open(2)'s of `/dev/loop-control` and of the device; those of the two ioctls.
@@ -30,7 +31,7 @@ pub fn attach_loop(file: BorrowedFd<'_>) -> Result<LoopDevice, Errno> {
     let flags = OFlags::RDWR | OFlags::CLOEXEC;
     let control = rustix::fs::open(c"/dev/loop-control", flags, Mode::empty())?;
     for _ in 0..64 {
-        // SAFETY: the call takes no argument.
+        // SAFETY: LOOP_CTL_GET_FREE takes no argument.
         let number = unsafe { libc::ioctl(control.as_raw_fd(), CTL_GET_FREE) };
         if number < 0 {
             return Err(errno());
@@ -44,19 +45,19 @@ pub fn attach_loop(file: BorrowedFd<'_>) -> Result<LoopDevice, Errno> {
                     _device: device,
                 });
             }
-            Err(Errno::BUSY) => {} // somebody else was quicker
+            Err(Errno::BUSY) => {} // another process was quicker
             Err(errno) => return Err(errno),
         }
     }
     Err(Errno::BUSY)
 }
 
-/// Lets go of the file that a device is attached to; at once, or when nothing on it is mounted any more.
+/// Detaches the file of a device, at once or when nothing on the device is mounted any more.
 ///
 /// # Errors
-/// `ENXIO` where it is attached to none.
+/// `ENXIO` if no file is attached.
 pub fn detach_loop(device: BorrowedFd<'_>) -> Result<(), Errno> {
-    // SAFETY: the call takes no argument.
+    // SAFETY: LOOP_CLR_FD takes no argument.
     match unsafe { libc::ioctl(device.as_raw_fd(), CLEAR, 0) } {
         0 => Ok(()),
         _ => Err(errno()),
@@ -85,7 +86,7 @@ fn configure(device: &OwnedFd, file: BorrowedFd<'_>) -> Result<(), Errno> {
     }
     let config = LoopConfig {
         fd: file.as_raw_fd() as u32,
-        // That of pages and of the file systems: a device of smaller blocks would do direct I/O in smaller parts.
+        // The size of pages and of the file systems' blocks: a smaller one would split direct I/O into smaller parts.
         block_size: 4096,
         info: LoopInfo64 {
             numbers: [0; 5],

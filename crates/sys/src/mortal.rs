@@ -1,12 +1,12 @@
-//! Programs that end with this process, and whose files have the usual modes.
+//! Child programs that end together with this process, and whose files get the usual modes.
 
 use crate::prctl::die_with_parent;
 use rustix::fs::Mode;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command};
 
-/// Starts a program that gets SIGKILL when the calling thread ends, and that makes files with the umask 022, whatever the
-/// caller's is.
+/// Starts a program that gets SIGKILL when the calling thread ends, and that creates files with the umask 022,
+/// whatever the caller's umask is.
 ///
 /// # Errors
 /// Those of fork(2) and execve(2).

@@ -20,8 +20,8 @@ pub(crate) fn mount(op: &MountOp, registers: &mut Registers<'_>) -> Result<(), E
     let (path, make, strict, over_proc) = match &op.target {
         Target::Root(path) => {
             let mount = make_mount(op, None, registers)?;
-            // What is told to those that it was copied from must not come from here, nor go on from here what is
-            // mounted on it; being put into a shared mount makes it shared.
+            // The mount must neither propagate to the mounts that it was copied from nor pass on mounts made on it;
+            // attaching it to a shared mount makes it shared, so its propagation is set twice.
             propagate(mount.as_fd(), &op.attributes)?;
             attach(mount.as_fd(), on_host(path)?.as_fd())?;
             propagate(mount.as_fd(), &op.attributes)?;
@@ -45,14 +45,15 @@ pub(crate) fn mount(op: &MountOp, registers: &mut Registers<'_>) -> Result<(), E
     } = &op.source
     {
         let (place, _) = place(path, strict, None, registers)?;
-        // Through an overlay that lies on the tree no file could share its content with a copy.
+        // The original is opened on the host: an overlay on top of the tree could not share a file's content with its
+        // copy.
         let original = root::open(on_host(tree)?.as_fd(), path, strict);
         let original = original.as_ref().unwrap_or(&place);
         let mount = beneath(own, *how, original.as_fd(), registers)?;
         change(mount.as_fd(), &op.attributes)?;
         return attach(mount.as_fd(), place.as_fd());
     }
-    // What is mounted elsewhere may be mounted over it.
+    // The new mount may cover the fresh file system.
     if registers
         .fresh
         .as_ref()
@@ -95,7 +96,7 @@ pub(crate) fn mount(op: &MountOp, registers: &mut Registers<'_>) -> Result<(), E
     Ok(())
 }
 
-/// Makes a new instance of a file system and puts it at a path inside.
+/// Makes a new instance of a file system and mounts it at a path inside the container.
 fn new_at(
     op: &MountOp,
     path: &CStr,
@@ -114,7 +115,7 @@ fn new_at(
     check_place(place.as_fd(), over_proc, registers)?;
     let place_mode = if was_there { Some(place.as_fd()) } else { None };
     let mount = make_mount(op, place_mode, registers)?;
-    // What was made for this mount has nothing to copy, and a mode that nobody asked for.
+    // A directory that was made for this mount has nothing to copy, and a mode that no user asked for.
     if was_there && op.quirk == Quirk::CopyUp {
         copy::copy_up(place.as_fd(), mount.as_fd())?;
     }
@@ -122,8 +123,8 @@ fn new_at(
     Ok(mount)
 }
 
-/// Copies what is at a place into the directory of the host that is about to cover it. Not through the mount, which may
-/// be read-only.
+/// Copies the contents of a place into the directory of the host that is about to cover it. The mount is not used for
+/// this, because it may be read-only.
 fn fill(source: &Source, place: BorrowedFd<'_>) -> Result<(), Errno> {
     let path = match source {
         Source::Clone(clone) => &clone.path,
@@ -141,7 +142,7 @@ fn on_host(path: &CStr) -> Result<OwnedFd, Errno> {
     rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
 }
 
-/// Where to mount, and whether it was there before.
+/// Returns the place to mount at, and whether it existed before.
 fn place(
     path: &CStr,
     strict: bool,
@@ -230,7 +231,7 @@ fn make_mount(
             change(mount.as_fd(), &op.attributes)?;
             Ok(mount)
         }
-        // It is made for a place, which only [`mount`] knows.
+        // A place is needed for the copy, and only [`mount`] knows it.
         Source::Beneath { copy: Some(_), .. } => Err(Errno::INVAL),
     }
 }
@@ -254,10 +255,10 @@ fn clone(source: &CloneSource, attributes: &Attributes, idmap: Option<&OwnedFd>)
     Ok(tree)
 }
 
-/// What a copy is called until it is whole, in the mount that the root covers.
+/// Name of a copy until it is complete, in the mount that the root covers.
 const FRESH: &CStr = c".fresh";
 
-/// A part of the mount that the root covers; where it is missing, a copy of the original.
+/// Returns a part of the mount that the root covers; a missing part is copied from the original first.
 fn beneath(
     path: &CStr,
     how: CopyMode,
@@ -276,7 +277,7 @@ fn beneath(
     clone_of(found.as_fd())
 }
 
-/// A detached mount of an open directory or file.
+/// Makes a detached mount of an open directory or file.
 fn clone_of(place: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
     let flags =
         OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_EMPTY_PATH;

@@ -7,10 +7,10 @@ use crate::{Errno, prctl};
 use rustix::fd::{FromRawFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 
-/// A new time namespace for what this process becomes.
+/// Makes a new time namespace for the program that this process executes.
 ///
-/// clone3(2) could make one as well, but its clocks are fixed as soon as a process is in it, and that child would be.
-/// After unshare(2) it is only exec, or a fork, that enters.
+/// clone3(2) could make one as well, but the clocks are fixed as soon as a process is inside, as the child would be.
+/// After unshare(2), only execve(2) or a fork enters the namespace.
 pub(crate) fn new_time(offsets: &[u8]) -> Result<(), Errno> {
     unshare(libc::CLONE_NEWTIME as u32)?;
     if offsets.is_empty() {
@@ -24,7 +24,8 @@ pub(crate) fn new_time(offsets: &[u8]) -> Result<(), Errno> {
     rustix::io::write(file, offsets).map(drop)
 }
 
-/// Gives this process mounts of its own: what it mounts from now on nobody else sees, and goes when it ends.
+/// Gives this process mounts of its own: no other process sees what it mounts from now on, and its mounts go when it
+/// ends.
 ///
 /// # Errors
 /// unshare(2)'s.
@@ -32,8 +33,8 @@ pub fn own_mounts() -> Result<(), Errno> {
     unshare(libc::CLONE_NEWNS as u32)
 }
 
-/// A user namespace without maps. Somebody outside must write them who is allowed to, so a process waits in it until
-/// they are; it ends when this is dropped.
+/// User namespace without maps. A process outside that has the right to do so must write them, so a process waits in
+/// the namespace until they are written; that process ends when this value is dropped.
 #[derive(Debug)]
 pub struct NewUserNamespace {
     pid: u32,
@@ -54,18 +55,18 @@ impl NewUserNamespace {
             ..CloneArgs::default()
         };
         let pid = clone(&args, stay)?;
-        // SAFETY: the kernel put a new descriptor of ours there, as CLONE_PIDFD says.
+        // SAFETY: the kernel has stored a new descriptor there, owned by this process, as CLONE_PIDFD says.
         let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
         Ok(Self { pid, pidfd })
     }
 
-    /// The process whose maps are to be written.
+    /// Returns the pid of the process whose maps are to be written.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.pid
     }
 
-    /// The namespace itself, which lives as long as the descriptor.
+    /// Opens the namespace itself, which lives as long as the descriptor.
     ///
     /// # Errors
     /// open(2)'s.
@@ -77,7 +78,7 @@ impl NewUserNamespace {
 
 impl Drop for NewUserNamespace {
     fn drop(&mut self) {
-        // A process that only waits cannot be gone already, and nobody else reaps it.
+        // The process only waits, so it is still there, and nothing else reaps it.
         best_effort(rustix::process::pidfd_send_signal(
             &self.pidfd,
             rustix::process::Signal::KILL,
@@ -111,13 +112,13 @@ fn map(pid: u32, uid_map: &str, gid_map: &str) -> Result<(), Errno> {
     Ok(())
 }
 
-/// The process that waits.
+/// Waits, as the process that holds the namespace open.
 fn stay() {
     if prctl::die_with_parent().is_err() {
         exit(1);
     }
     loop {
-        // SAFETY: pause has no requirement.
+        // SAFETY: pause takes no arguments and touches no memory.
         unsafe { libc::pause() };
     }
 }

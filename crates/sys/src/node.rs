@@ -1,4 +1,4 @@
-//! Device nodes: the container's own, and the host's where the kernel lets nobody make one.
+//! Device nodes: the container's own, and the host's if the kernel forbids making them.
 
 use crate::attributes::{Change, set_attributes};
 use crate::child::{Registers, Text};
@@ -10,8 +10,8 @@ use rustix::fs::{AtFlags, CWD, Dev, FileType, Gid, Mode, OFlags, Uid, makedev};
 use rustix::mount::{MountAttrFlags, OpenTreeFlags, open_tree};
 use std::ffi::CStr;
 
-/// Makes a node of the container's own, with that very mode and owner; one that is there stays. Where none may be made,
-/// the host's of the same path is bound.
+/// Makes a node of the container's own, with exactly this mode and owner; an existing one stays. If the kernel
+/// forbids it, the host's node of the same path is bound.
 pub(crate) fn make(node: &DeviceNode, registers: &mut Registers<'_>) -> Result<(), Errno> {
     let number = makedev(node.major, node.minor);
     if let Some((dir, name)) = fresh::place(&node.path, registers)
@@ -45,7 +45,8 @@ fn permissions(node: &DeviceNode) -> Mode {
     Mode::from_raw_mode(node.mode & 0o7777)
 }
 
-/// Makes it in a tmpfs that nobody else has made anything in, with one call but for the umask; whether that was possible.
+/// Makes it with one mknod(2), apart from umask(2), in a tmpfs that no other process has changed; `false` if that is
+/// impossible.
 fn made_at_once(dir: BorrowedFd<'_>, name: &CStr, node: &DeviceNode, number: Dev) -> Result<bool, Errno> {
     let own = (
         rustix::process::geteuid().as_raw(),
@@ -63,10 +64,10 @@ fn made_at_once(dir: BorrowedFd<'_>, name: &CStr, node: &DeviceNode, number: Dev
     }
 }
 
-/// Gives a node that was just made its mode and owner.
+/// Sets the mode and owner of a node that was just made.
 fn settle(dir: BorrowedFd<'_>, name: &CStr, node: &DeviceNode, number: Dev) -> Result<(), Errno> {
-    // The umask is why a chmod is needed. It goes by the descriptor of what was looked at: others may write to the
-    // directory, and put a link in the node's place.
+    // The umask makes a chmod necessary. It uses the descriptor that was checked: others may write to the directory,
+    // and replace the node by a link.
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let made = rustix::fs::openat(dir, name, flags, Mode::empty())?;
     let stat = check(made.as_fd(), node, number)?;
@@ -80,7 +81,7 @@ fn settle(dir: BorrowedFd<'_>, name: &CStr, node: &DeviceNode, number: Dev) -> R
     rustix::fs::chownat(&made, c"", Some(uid), Some(gid), AtFlags::EMPTY_PATH)
 }
 
-/// Whether this is the node that was meant, and not what somebody has put in its place.
+/// Checks that this is the intended node and not a replacement; `EXDEV` otherwise.
 fn check(made: BorrowedFd<'_>, node: &DeviceNode, number: Dev) -> Result<rustix::fs::Stat, Errno> {
     let stat = rustix::fs::fstat(made)?;
     let is_device = kind(node) != FileType::Fifo;
@@ -90,7 +91,7 @@ fn check(made: BorrowedFd<'_>, node: &DeviceNode, number: Dev) -> Result<rustix:
     Ok(stat)
 }
 
-/// Makes a node that is there one that can be opened. The null device is handed back, for the steps that hide files
+/// Makes an existing node usable on a `nodev` mount. Returns the null device, for the operations that hide files
 /// behind it.
 fn finish(
     dir: BorrowedFd<'_>,
@@ -113,7 +114,7 @@ fn finish(
     Ok(Some(null))
 }
 
-/// Mounts a node on itself, and takes `nodev` off that one mount: whatever else is made in the same file system stays dead.
+/// Mounts a node on itself, and clears `nodev` on that one mount: other nodes in the same file system stay dead.
 fn without_nodev(dir: BorrowedFd<'_>, name: &CStr, node: &DeviceNode, number: Dev) -> Result<OwnedFd, Errno> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
@@ -129,13 +130,13 @@ fn without_nodev(dir: BorrowedFd<'_>, name: &CStr, node: &DeviceNode, number: De
     Ok(mount)
 }
 
-/// What keeps a node of the host's from being changed: a device can be opened for writing through a read-only mount, and
-/// everything about its inode is refused there.
+/// Flags that protect a node of the host from changes: a device can be opened for writing through a read-only mount,
+/// but every change to its inode is refused there.
 const OF_HOST: MountAttrFlags = MountAttrFlags::MOUNT_ATTR_RDONLY
     .union(MountAttrFlags::MOUNT_ATTR_NOSUID)
     .union(MountAttrFlags::MOUNT_ATTR_NOEXEC);
 
-/// A mount of a node of the host's, attached nowhere.
+/// Makes a detached mount of a node of the host.
 pub(crate) fn of_host(path: &CStr) -> Result<OwnedFd, Errno> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
     let mount = open_tree(CWD, path, flags)?;
@@ -147,8 +148,8 @@ pub(crate) fn of_host(path: &CStr) -> Result<OwnedFd, Errno> {
     Ok(mount)
 }
 
-/// The host's null device, which no container can have swapped (CVE-2025-31133): it is opened before the root changes,
-/// and looked at.
+/// Returns the host's null device, which no container can have swapped (CVE-2025-31133): it is opened and checked
+/// before the root changes.
 pub(crate) fn null_of_host() -> Result<OwnedFd, Errno> {
     let null = of_host(c"/dev/null")?;
     let stat = rustix::fs::fstat(&null)?;

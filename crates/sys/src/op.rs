@@ -1,4 +1,4 @@
-//! The vocabulary of a container's birth: every step is one value, prepared before the clone.
+//! Operations of a container's birth: each is one value, prepared before the clone.
 
 use crate::hook::Hook;
 use crate::join::{JoinProcess, Namespace};
@@ -9,117 +9,119 @@ use rustix::fd::OwnedFd;
 use rustix::mount::MountAttrFlags;
 use std::ffi::CString;
 
-/// One prepared step of becoming a container.
+/// Prepared operation of becoming a container.
 ///
-/// The child performs the steps in order (see [`crate::birth`]). A path is either *on the host* (resolved in the
+/// The child performs the operations in order (see [`crate::birth`]). A path is either *on the host* (resolved in the
 /// child's copy of the caller's mount namespace) or *inside* (resolved in the container's root, which it cannot
-/// leave); the names of the fields say which.
+/// leave); each field's documentation says which.
 #[derive(Debug)]
 pub enum Op {
-    /// Waits until the parent lets the child go on, and takes what it hands over (see [`crate::Parcel`]); ends the
-    /// child when the parent is gone.
+    /// Waits until the parent lets the child go on, and takes the parcel that the parent hands over (see
+    /// [`crate::Parcel`]); ends the child when the parent is gone.
     Gate,
-    /// Tells the parent that what came before is done (see [`crate::Event::Knock`]): the next gate needs it to be.
+    /// Tells the parent that the operations before are done (see [`crate::Event::Knock`]): the parent needs that for
+    /// the next gate.
     Knock,
-    /// Writes its own user namespace's maps: one id each, which needs nobody's help.
+    /// Writes the maps of its own user namespace: one id each, which needs no privileged helper.
     MapOneId(IdMaps),
-    /// Joins a namespace, which must be of the kind that was meant.
+    /// Joins a namespace, whose kind is checked.
     Join(Namespace),
     /// Leaves namespaces for new ones (`CLONE_NEW…` bits).
     Unshare(u32),
-    /// Ends with the parent: PR_SET_PDEATHSIG, and a look whether the parent still is.
+    /// Ends the child with its parent: PR_SET_PDEATHSIG, and a check that the parent is still there.
     DieWithParent,
     /// Sets the propagation of every mount.
     Propagation(Propagation),
-    /// Sets the propagation of the one mount that holds a path of the host: what is put there shows nowhere else, and
-    /// pivot_root(2) wants it.
+    /// Sets the propagation of the one mount that holds a path of the host: mounts made there must not show
+    /// elsewhere, and pivot_root(2) demands it.
     HolderPropagation {
-        /// On the host.
+        /// Path on the host.
         path: CString,
-        /// What it becomes.
+        /// New propagation.
         propagation: Propagation,
     },
-    /// Sets the propagation of the root, which no other step may do: pivot_root(2) refuses a shared one.
+    /// Sets the propagation of the root to one that no other operation may set: pivot_root(2) refuses a shared root.
     RootPropagation {
-        /// What it becomes.
+        /// New propagation.
         propagation: Propagation,
-        /// Whether that goes for all mounts.
+        /// True if it applies to all mounts.
         recursive: bool,
     },
     /// Leaves the time namespace for a new one, and sets its clocks with these lines for `/proc/self/timens_offsets`.
-    /// Only what this process forks or executes from then on is in it, which is why the lines can still be written.
+    /// Only processes forked or programs executed from then on are in it, which is why the lines can still be
+    /// written.
     NewTime(Vec<u8>),
-    /// Takes ids of its user namespace, so that what it makes has an owner. Capabilities stay as they are.
+    /// Takes ids of its user namespace, so that the files it makes have an owner. Capabilities stay as they are.
     SetIds {
         /// User id.
         uid: u32,
         /// Group id.
         gid: u32,
     },
-    /// Takes a mount of the host's away from this mount namespace, or covers it where that is not allowed.
+    /// Detaches a mount of the host from this mount namespace, or covers it if that is not allowed.
     Unmount(CString),
     /// Copies a tree of the host; see [`TreeCopy`].
     CopyTree(Box<TreeCopy>),
-    /// Removes a directory of the host with what is below it; one that is not there needs no removing.
+    /// Removes a directory of the host and everything below it; a missing one is not an error.
     RemoveTree(CString),
     /// Mounts something.
     Mount(Box<MountOp>),
     /// Changes a mount of the container in place.
     Remount {
-        /// The mount point, inside.
+        /// Mount point, inside.
         path: CString,
-        /// What changes.
+        /// Change of its attributes.
         attributes: Attributes,
     },
-    /// Makes a directory and its parents inside, where they are missing.
+    /// Makes a directory inside, and its missing parents.
     MakeDir {
         /// Inside.
         path: CString,
-        /// Mode of what is made.
+        /// Mode of new directories.
         mode: u32,
     },
-    /// Makes a symbolic link inside; one that exists is left alone.
+    /// Makes a symbolic link inside.
     Symlink {
-        /// What it says.
+        /// Target of the link.
         text: CString,
-        /// Inside.
+        /// Path of the link, inside.
         path: CString,
-        /// Whether a file that is there gives way; otherwise it stays.
+        /// True if an existing file is replaced; otherwise it stays.
         replace: bool,
     },
-    /// Makes a device node inside; one that is there stays. Where the kernel lets nobody make one, the host's node of the
+    /// Makes a device node inside; an existing one stays. If the kernel forbids making nodes, the host's node of the
     /// same path is bound, on a read-only mount.
     Device(DeviceNode),
-    /// Writes a whole file inside, making it where it is missing.
+    /// Writes a whole file inside, creating it if it is missing.
     File {
-        /// Inside.
+        /// Path of the file, inside.
         path: CString,
-        /// Mode where it is made.
+        /// Mode of a new file.
         mode: u32,
-        /// The bytes.
+        /// Contents.
         content: Vec<u8>,
     },
-    /// Makes a path inside read as empty; a path that does not exist needs no mask.
+    /// Makes a path inside read as empty; a missing path is not an error.
     Mask(CString),
-    /// Makes a path inside, and all below it, read-only; a path that does not exist needs none.
+    /// Makes a path inside, and everything below it, read-only; a missing path is not an error.
     ReadOnly(CString),
     /// Writes below `/proc` of the container through the private mount of it.
     Proc {
-        /// Relative to `/proc`.
+        /// Path relative to `/proc`.
         path: CString,
-        /// The bytes.
+        /// Bytes to write.
         value: Vec<u8>,
-        /// Whether a failure is passed over (a limit that the host forbids).
+        /// True if a failure is ignored (a limit that the host forbids).
         optional: bool,
     },
-    /// Writes this to the process's own `oom_score_adj`, which is below what it has now: where the kernel refuses that, the
-    /// process keeps what it has.
+    /// Writes these bytes to the process's own `oom_score_adj`. They lower the value; if the kernel refuses that, the
+    /// process keeps its value.
     LowerOomScore(Vec<u8>),
     /// Brings the loopback interface up.
     LoopbackUp,
-    /// sethostname(2)
+    /// Calls sethostname(2).
     HostName(CString),
-    /// setdomainname(2)
+    /// Calls setdomainname(2).
     DomainName(CString),
     /// Makes a pseudo-terminal in the container's devpts, binds it to `/dev/console` and sends the master to the parent.
     Console {
@@ -127,94 +129,94 @@ pub enum Op {
         size: (u16, u16),
         /// Owner of the slave.
         owner: u32,
-        /// Whether line ends come out of the master as they are, and not with a carriage return.
+        /// True if line ends come out of the master unchanged, without a carriage return.
         plain: bool,
     },
-    /// Makes the container's root the root, and lets go of the host's tree.
+    /// Makes the container's root the root, and detaches the host's tree.
     Pivot,
     /// Moves the container's root over the host's. For hosts whose root pivot_root(2) cannot leave, an initramfs: the
-    /// host's tree stays below, out of sight and not out of reach of whoever may mount.
+    /// host's tree stays below, out of sight but within reach of every process that may mount.
     MoveRoot,
-    /// Makes the container's root the root of this process alone: the mount namespace is not its own.
+    /// Makes the container's root the root of this process alone, which shares its mount namespace with others.
     Chroot,
     /// Opens the root's `/dev/null` for standard input.
     NoStdin,
-    /// Opens the root's `/dev/null` for an output. The caller's would be the host's node, with its mode.
+    /// Opens the root's `/dev/null` for an output. The caller's `/dev/null` would be the host's node, with its mode.
     NoOutput {
-        /// 1 or 2.
+        /// Number of the descriptor, 1 or 2.
         number: i32,
     },
-    /// Puts this descriptor at that number.
+    /// Duplicates a descriptor onto a number.
     Stdio {
-        /// From.
+        /// Descriptor.
         fd: OwnedFd,
-        /// To.
+        /// Number that it gets.
         number: i32,
     },
-    /// setrlimit(2) by number.
+    /// Calls setrlimit(2) by number.
     Rlimit {
         /// `RLIMIT_…`
         resource: u32,
-        /// The value in force.
+        /// Value in force.
         soft: u64,
-        /// The ceiling.
+        /// Upper bound of that value.
         hard: u64,
     },
-    /// umask(2)
+    /// Calls umask(2).
     Umask(u32),
-    /// Lets no other process look into this one until it has become the program (CVE-2019-5736).
+    /// Forbids other processes to look into this one until it has become the program (CVE-2019-5736).
     Hide,
-    /// sched_setattr(2)
+    /// Calls sched_setattr(2).
     Scheduler(Box<SchedulerAttributes>),
-    /// ioprio_set(2) of the process: class and priority as one number.
+    /// Calls ioprio_set(2) for the process: class and priority as one number.
     IoPriority(i32),
-    /// personality(2)
+    /// Calls personality(2).
     Personality(u32),
-    /// set_mempolicy(2)
+    /// Calls set_mempolicy(2).
     MemoryPolicy(MemoryPolicy),
-    /// sched_setaffinity(2) to the processors of a bit mask; none means all that there are.
+    /// Calls sched_setaffinity(2) with a bit mask of processors; an empty mask means all processors.
     Affinity(Box<[u64]>),
-    /// Joins the session keyring of that name, keyctl(2), making it where there is none, and lets the container search it.
+    /// Joins or makes the session keyring of this name, keyctl(2), and lets the container search it.
     Keyring {
-        /// Its name.
+        /// Name of the keyring.
         name: CString,
         /// Permission bits that are added.
         permissions: u32,
-        /// Whether one that its user has no room for is done without ([`crate::Event::Without`]): the caller's stays.
+        /// True if the caller's keyring stays when the user has no room for another one ([`crate::Event::Without`]).
         optional: bool,
     },
-    /// Starts a session; takes the console, where there is one, as its terminal and as standard input and output.
+    /// Starts a session; makes the console, if there is one, its terminal and its standard input and output.
     Session,
-    /// Stays as PID 1 that forwards signals and reaps, and goes on in a child.
+    /// Stays as a PID 1 that forwards signals and reaps, and goes on in a child.
     Pid1(AsPid1),
-    /// Sets who the process is and what it may do; see [`Privilege`].
+    /// Sets the identity and rights of the process; see [`Privilege`].
     Privilege(Privilege),
     /// Changes to a directory inside; fails when that is not below the root.
     WorkingDir(CString),
     /// Marks every descriptor from this number on as close-on-exec.
     CloseFrom(u32),
-    /// Holds on to the host's procfs for what is written below `/proc/self` later: in the container's there is no `self` for a
+    /// Keeps the host's procfs open for later writes below `/proc/self`: the container's procfs has no `self` for a
     /// process of another PID namespace.
     HoldProc,
-    /// Goes on in a process that is born in the PID namespace which was joined, with nothing but this one's standard
-    /// descriptors, its terminal and those below a number; this one ends. The parent hears of it by
-    /// [`crate::Event::Descended`].
+    /// Goes on in a process that is born in the joined PID namespace, which keeps nothing but the standard
+    /// descriptors, the terminal and the descriptors below `first_closed`; this process ends. The parent learns of it
+    /// by [`crate::Event::Descended`].
     Descend {
-        /// The first descriptor that the program does not keep.
+        /// First descriptor that the program does not keep.
         first_closed: u32,
     },
-    /// Joins a process that exists; see [`JoinProcess`].
+    /// Joins an existing process; see [`JoinProcess`].
     JoinProcess(JoinProcess),
-    /// Makes a pseudo-terminal in the devpts of the container that was joined and sends the master to the parent.
+    /// Makes a pseudo-terminal in the devpts of the joined container and sends the master to the parent.
     Terminal {
         /// Rows and columns.
         size: (u16, u16),
         /// Owner of the slave.
         owner: u32,
-        /// Whether line ends come out of the master as they are, and not with a carriage return.
+        /// True if line ends come out of the master unchanged, without a carriage return.
         plain: bool,
     },
-    /// Tells the parent that all before is done.
+    /// Tells the parent that all operations before are done.
     Ready,
     /// Runs another program to its end; see [`Hook`].
     Hook(Box<Hook>),
@@ -222,13 +224,13 @@ pub enum Op {
     AwaitStart(AwaitStart),
     /// Limits the bounding set to these capabilities, ahead of [`Op::Privilege`].
     Bounding(u64),
-    /// Waits for whoever brings the program; see [`Park`].
+    /// Waits for a taker that brings the program; see [`Park`].
     Park(Park),
-    /// Becomes the program.
+    /// Executes the program.
     Exec(Box<Exec>),
 }
 
-/// The two maps that a process may write for itself.
+/// Both maps that a process may write for itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IdMaps {
     /// User id inside and outside.
@@ -240,35 +242,35 @@ pub struct IdMaps {
 /// Propagation of a mount, mount(2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Propagation {
-    /// Nothing comes in or goes out.
+    /// Mount events neither come in nor go out.
     Private,
-    /// Events come in.
+    /// Mount events come in.
     Slave,
-    /// Events come in and go out.
+    /// Mount events come in and go out.
     Shared,
-    /// Private, and no bind mount can be made of it.
+    /// Private, and the mount cannot be bind-mounted.
     Unbindable,
 }
 
-/// Something to mount, and where.
+/// Something to mount, and its place.
 #[derive(Debug)]
 pub struct MountOp {
-    /// What.
+    /// Source of the mount.
     pub source: Source,
-    /// Where.
+    /// Place of the mount.
     pub target: Target,
-    /// With which attributes.
+    /// Attributes of the mount.
     pub attributes: Attributes,
-    /// What is taken where the kernel does not let this namespace have a new instance.
+    /// Source in case the kernel does not let this namespace have a new instance.
     pub otherwise: Option<CloneSource>,
-    /// What else is done.
+    /// Special treatment.
     pub quirk: Quirk,
 }
 
 /// A device node to be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceNode {
-    /// Inside.
+    /// Path of the node, inside.
     pub path: CString,
     /// `S_IFCHR`, `S_IFBLK` or `S_IFIFO`, and the permission bits.
     pub mode: u32,
@@ -278,70 +280,70 @@ pub struct DeviceNode {
     pub minor: u32,
     /// Owner and group.
     pub owner: (u32, u32),
-    /// Whether the mount that it is made on is `nodev`: a mount of the node's own, without that, lets it be opened. One that
-    /// is there already must then be the same device.
+    /// True if the mount around it is `nodev`: the node then gets a mount of its own without that flag, so that it
+    /// can be opened. An existing node must in this case be the same device.
     pub on_nodev: bool,
 }
 
-/// What some mounts need beyond being made and put in their place.
+/// Special treatment of some mounts, beyond making and placing them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Quirk {
-    /// Nothing.
+    /// None.
     None,
-    /// What is there already is copied into it.
+    /// The existing contents of the place are copied into the mount.
     CopyUp,
-    /// It must be of a procfs: other things below `/proc` would be taken for the kernel's word.
+    /// The source must be a procfs: the container would take any other file system below `/proc` for the kernel's.
     OnlyProc,
 }
 
-/// Where something is mounted.
+/// Place of a mount.
 #[derive(Debug)]
 pub enum Target {
-    /// A directory on the host; what is mounted last this way is the container's root.
+    /// A directory on the host; the mount made last this way is the container's root.
     Root(CString),
-    /// A directory on the host that a later step builds upon.
+    /// A directory on the host that a later operation builds upon.
     Host(CString),
-    /// Inside the root.
+    /// A path inside the root.
     Inside {
-        /// Inside.
+        /// Path inside.
         path: CString,
-        /// What is made where nothing is.
+        /// Kind of mount point that is made if the path is missing.
         make: Make,
-        /// Whether a symbolic link on the way is an error rather than followed.
+        /// True if a symbolic link on the way is an error; otherwise links are followed.
         strict: bool,
-        /// Whether the place may be a file of a procfs, which otherwise is refused: the kernel's own switches must not
-        /// be replaced (CVE-2019-16884, CVE-2025-52881).
+        /// True if the place may be a file of a procfs, which is refused otherwise: the kernel's own switches must
+        /// not be replaced (CVE-2019-16884, CVE-2025-52881).
         over_proc: bool,
     },
 }
 
-/// What is made where a mount point is missing.
+/// Kind of mount point to make where one is missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Make {
-    /// Nothing: its absence is an error.
+    /// None: its absence is an error.
     Nothing,
     /// A directory.
     Dir,
     /// An empty file.
     File,
-    /// A directory or an empty file, as the source is one.
+    /// A directory or an empty file, like the source.
     LikeSource,
 }
 
 /// Mount attributes, mount_setattr(2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attributes {
-    /// What is set on the mount.
+    /// Flags that are set on the mount.
     pub set: MountAttrFlags,
-    /// What is cleared.
+    /// Flags that are cleared.
     pub clear: MountAttrFlags,
-    /// What is cleared unless a user namespace holds on to it.
+    /// Flags that are cleared unless the kernel has locked them for a user namespace.
     pub clear_unlocked: MountAttrFlags,
-    /// What is set on it and on every mount below.
+    /// Flags that are set on the mount and on every mount below.
     pub set_below: MountAttrFlags,
-    /// What is cleared on it and on every mount below.
+    /// Flags that are cleared on the mount and on every mount below.
     pub clear_below: MountAttrFlags,
-    /// The propagation, and whether it goes for the mounts below as well.
+    /// Propagation, and whether it applies to the mounts below as well.
     pub propagation: Option<(Propagation, bool)>,
 }
 
@@ -356,27 +358,27 @@ impl Attributes {
         propagation: None,
     };
 
-    /// These set, nothing cleared.
+    /// Sets these flags and clears none.
     #[must_use]
     pub const fn set(set: MountAttrFlags) -> Self {
         Self { set, ..Self::NONE }
     }
 }
 
-/// Who the process is and what it may do.
+/// Identity and rights of a process.
 ///
-/// Order is the kernel's: the bounding set needs CAP_SETPCAP, a filter without no_new_privs needs CAP_SYS_ADMIN, and
-/// the ids must change before the permitted set shrinks.
+/// The kernel imposes the order: the bounding set needs CAP_SETPCAP, a filter without no_new_privs needs
+/// CAP_SYS_ADMIN, and the ids must change before the permitted set shrinks.
 #[derive(Debug)]
 pub struct Privilege {
     /// Ids; `None` leaves them.
     pub credentials: Option<Credentials>,
     /// Capabilities; `None` leaves them.
     pub capabilities: Option<Capabilities>,
-    /// PR_SET_NO_NEW_PRIVS.
+    /// Whether PR_SET_NO_NEW_PRIVS is set.
     pub no_new_privs: bool,
-    /// The system call filter and its `SECCOMP_FILTER_FLAG_…`. With that of a listener among them, the listener goes to
-    /// the parent (see [`crate::Event::Seccomp`]).
+    /// System call filter and its `SECCOMP_FILTER_FLAG_…`. If they ask for a listener, it goes to the parent (see
+    /// [`crate::Event::Seccomp`]).
     pub filter: Option<Filter>,
 }
 
@@ -390,33 +392,33 @@ pub struct Credentials {
     pub uid: u32,
     /// Group id.
     pub gid: u32,
-    /// Supplementary group ids; `None` where setgroups(2) is denied.
+    /// Supplementary group ids; `None` if setgroups(2) is denied.
     pub groups: Option<Vec<u32>>,
 }
 
-/// The five sets as bit masks.
+/// Five capability sets as bit masks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Capabilities {
-    /// What stays in the bounding set.
+    /// Capabilities that stay in the bounding set.
     pub bounding: u64,
-    /// Effective.
+    /// Effective set.
     pub effective: u64,
-    /// Permitted.
+    /// Permitted set.
     pub permitted: u64,
-    /// Inheritable.
+    /// Inheritable set.
     pub inheritable: u64,
-    /// Ambient.
+    /// Ambient set.
     pub ambient: u64,
 }
 
-/// A program and what it is given.
+/// A program, its arguments and its environment.
 #[derive(Debug)]
 pub struct Exec {
     /// Absolute or relative paths, tried in order as execvp(3) does.
     pub candidates: Vec<CString>,
     /// argv and environment.
     pub program: Program,
-    /// Device and inode of an executable that must not be run: tote's own, which a container may not get hold of
+    /// Device and inode of an executable that must not be run: tote's own, which a container must not get hold of
     /// (CVE-2019-5736).
     pub never: Option<(u64, u64)>,
 }
@@ -440,7 +442,7 @@ impl Program {
                 .chain([std::ptr::null()])
                 .collect::<Box<[_]>>()
         };
-        // A CString's bytes are on the heap: moving the vectors into the value does not move them.
+        // The bytes of a CString are on the heap: moving the vectors into the value does not move them.
         Self {
             argv: pointers(&args),
             envp: pointers(&env),
@@ -449,13 +451,13 @@ impl Program {
         }
     }
 
-    /// The arguments.
+    /// Returns the arguments.
     #[must_use]
     pub fn args(&self) -> &[CString] {
         &self.args
     }
 
-    /// The environment.
+    /// Returns the environment.
     #[must_use]
     pub fn env(&self) -> &[CString] {
         &self.env

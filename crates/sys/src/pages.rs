@@ -1,4 +1,4 @@
-//! Anonymous memory that is given back to the kernel without being given up: mmap(2), madvise(2).
+//! Anonymous memory whose pages can be returned to the kernel while the mapping stays: mmap(2), madvise(2).
 
 use crate::Errno;
 use crate::child::best_effort;
@@ -7,7 +7,7 @@ use std::ffi::c_void;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
-/// Zeroed bytes of a mapping of their own: a page takes memory from its first write until [`Pages::discard`].
+/// Zeroed bytes in a mapping of their own: a page takes memory from its first write until [`Pages::discard`].
 #[derive(Debug)]
 pub struct Pages {
     start: NonNull<c_void>,
@@ -16,27 +16,27 @@ pub struct Pages {
 
 // SAFETY: the mapping belongs to this value alone, as a `Box<[u8]>`'s memory does.
 unsafe impl Send for Pages {}
-// SAFETY: as above; a shared reference only reads.
+// SAFETY: the mapping belongs to this value alone; a shared reference only reads it.
 unsafe impl Sync for Pages {}
 
 impl Pages {
-    /// Maps that many bytes, at least one.
+    /// Maps this many bytes, at least one.
     ///
     /// # Errors
     /// mmap(2)'s.
     pub fn new(length: usize) -> Result<Self, Errno> {
         let length = length.max(1);
         let protection = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: without an address of ours the kernel chooses one where nothing is mapped.
+        // SAFETY: with a null address the kernel chooses a place where nothing is mapped.
         let start = unsafe { mmap_anonymous(std::ptr::null_mut(), length, protection, MapFlags::PRIVATE) }?;
         let start = NonNull::new(start).ok_or(Errno::NOMEM)?;
         Ok(Self { start, length })
     }
 
-    /// Gives the memory back; every byte is 0 then.
+    /// Gives the memory back; every byte is 0 afterwards.
     pub fn discard(&mut self) {
-        // SAFETY: the whole of this mapping, which is private and anonymous, and which nobody else borrows now. A kernel
-        // that refuses leaves the bytes as they are, which are initialised as well.
+        // SAFETY: the range is the whole of this mapping, which is private, anonymous and borrowed exclusively. A
+        // kernel that refuses leaves the bytes as they are, which are initialised as well.
         best_effort(unsafe { madvise(self.start.as_ptr(), self.length, Advice::LinuxDontNeed) });
     }
 }
@@ -45,21 +45,22 @@ impl Deref for Pages {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: the mapping is as long, initialised by the kernel, and lives as long as `self`.
+        // SAFETY: the mapping is `length` bytes long, initialised by the kernel, and lives as long as `self`.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr().cast(), self.length) }
     }
 }
 
 impl DerefMut for Pages {
     fn deref_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as above, and `self` is borrowed exclusively.
+        // SAFETY: the mapping is `length` initialised bytes that live as long as `self`, which is borrowed
+        // exclusively.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr().cast(), self.length) }
     }
 }
 
 impl Drop for Pages {
     fn drop(&mut self) {
-        // SAFETY: the mapping is ours, and nothing borrows it any more.
+        // SAFETY: `new` made the mapping with this length, and nothing borrows it any more.
         best_effort(unsafe { munmap(self.start.as_ptr(), self.length) });
     }
 }

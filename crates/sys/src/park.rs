@@ -1,20 +1,20 @@
-//! A sandbox that is ready but for its program: its process waits before the last steps until somebody brings one.
+//! A sandbox that lacks only its program: its process waits before its last operations until a taker brings one.
 //!
 //! ```text
-//!   who takes it                      the parked process                 its keeper, which is its parent
+//!   taker                             the parked process                 its keeper, which is its parent
 //!   ------------                      ------------------                 -------------------------------
 //!   connect ───────────────────────►  accept
-//!   'P', descriptors, texts ───────►  from here on it is this one's
+//!   'P', descriptors, texts ───────►  from here on it belongs to this taker
 //!                                     'T' and the connection ──────────► (sleeps on)
 //!        ◄─ 'C' console, 'F' failure  … the last steps, execve ────────► sees the end of the channel, then the 'T'
 //!        ◄────────────────────────────────────────────── 'B' the program runs, 'X' it has ended
 //!   'S' a signal, 'N' a note ──────────────────────────────────────────►
 //! ```
-//! The kernel decides who gets it: the first connection that is accepted, and then nobody listens any more. A letter that
-//! nobody read resets its connection: so whoever comes second knows that his program was not run. A taker that dies closes
-//! the connection, which the keeper sees.
+//! The kernel decides which taker gets the sandbox: the first one whose connection is accepted, after which the
+//! process listens no more. An unread letter resets its connection, so the second taker knows that its program was
+//! not run. A taker that dies closes the connection, which the keeper sees.
 //!
-//! Nobody is woken before the program runs: on few processors whoever wakes up would take its time from that.
+//! No other process is woken before the program runs: on few processors it would take time from the program.
 
 use crate::birth;
 use crate::child::{Registers, best_effort};
@@ -30,45 +30,45 @@ use std::ffi::{CStr, CString};
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 
-/// The letter, which descriptors come along, whether a terminal is wanted; rows, columns; how many candidates,
-/// arguments and variables; how many bytes they are.
+/// Length of the head of a letter: its kind, which descriptors come along, whether a terminal is wanted; rows,
+/// columns; the numbers of candidates, arguments and variables; the length of the texts in bytes.
 const LETTER: usize = 24;
 
-/// The most bytes of texts: more than execve(2) takes.
+/// Upper bound of the texts in bytes: more than execve(2) takes.
 const MOST: usize = 8 << 20;
 
-/// How many of them go in one message.
+/// Bytes of texts in one message.
 const PIECE: usize = 64 * 1024;
 
-/// Where the texts of one message are put, and the arrays of a program with that many.
+/// Bytes of memory for the texts of one message, and for the arrays of a program of that size.
 const ROOM: usize = 2 * PIECE;
 
-/// Waits for whoever brings the program.
+/// Wait for a taker that brings the program.
 #[derive(Debug)]
 pub struct Park {
-    /// Bound and listening: [`crate::start_gate`].
+    /// Bound and listening socket, made by [`crate::start_gate`].
     pub listener: OwnedFd,
-    /// The first descriptor that the program does not keep. Of those from there on only what is still needed stays open
-    /// while it waits.
+    /// First descriptor that the program does not keep. From there on, only descriptors that are still needed stay
+    /// open while the process waits.
     pub first_closed: u32,
-    /// Who owns a terminal that it makes.
+    /// Owner of a terminal that the process makes.
     pub owner: u32,
 }
 
-/// What is brought to a parked sandbox.
+/// Letter of a taker to a parked sandbox.
 #[derive(Debug)]
 pub struct Letter<'a> {
     /// The program.
     pub exec: &'a Exec,
-    /// The directory to start in, made where it is missing; none leaves the one that is.
+    /// Directory to start in, made if it is missing; `None` keeps the current one.
     pub cwd: Option<&'a CStr>,
-    /// Standard input, output and error, where they are not what they are.
+    /// Standard input, output and error; `None` keeps the current one.
     pub stdio: [Option<BorrowedFd<'a>>; 3],
-    /// Rows and columns of a terminal in the place of all three; its master comes back.
+    /// Rows and columns of a terminal in the place of all three; its master is sent back.
     pub terminal: Option<(u16, u16)>,
 }
 
-/// A connection to a parked sandbox, and later to its keeper.
+/// Connection of a taker to a parked sandbox, and later to its keeper.
 #[derive(Debug)]
 pub struct Taking(OwnedFd);
 
@@ -76,8 +76,8 @@ impl Taking {
     /// Connects to the process that waits at this socket of the directory.
     ///
     /// # Errors
-    /// `ECONNREFUSED` where nobody waits there any more, `EAGAIN` where others are before this one, `EPERM` where the
-    /// socket is another user's.
+    /// `ECONNREFUSED` if no process waits there any more, `EAGAIN` if other takers are ahead, `EPERM` if the socket
+    /// belongs to another user.
     pub fn open(dir: BorrowedFd<'_>, name: &str) -> Result<Self, Errno> {
         let connection = socket(SocketType::SEQPACKET)?;
         rustix::io::ioctl_fionbio(&connection, true)?;
@@ -92,7 +92,7 @@ impl Taking {
     /// Brings the program.
     ///
     /// # Errors
-    /// sendmsg(2)'s: `EPIPE` where somebody else was first. `E2BIG` for more than the kernel takes.
+    /// sendmsg(2)'s: `EPIPE` if another taker was first. `E2BIG` for more than the kernel takes.
     pub fn bring(&self, letter: &Letter<'_>) -> Result<(), Errno> {
         let Exec {
             candidates, program, ..
@@ -139,7 +139,7 @@ impl Taking {
         Ok(())
     }
 
-    /// Lets the process end unused; [`Event::Ready`] comes where it heard that from this side.
+    /// Lets the process end unused; the answer [`Event::Ready`] confirms that it heard this.
     ///
     /// # Errors
     /// send(2)'s.
@@ -149,11 +149,11 @@ impl Taking {
         rustix::net::send(&self.0, &head, SendFlags::NOSIGNAL).map(drop)
     }
 
-    /// Waits for what comes next: what its last steps and its keeper say. [`Event::Unread`] says that nobody has read all
-    /// of the letter, or of what was sent since; [`Event::Exec`] is the end of the connection.
+    /// Waits for the next message of the last operations or of the keeper. [`Event::Unread`] means that the letter,
+    /// or what was sent since, was not read completely; [`Event::Exec`] is the end of the connection.
     ///
     /// # Errors
-    /// recvmsg(2)'s; `EPROTO` for a message of none of them.
+    /// recvmsg(2)'s; `EPROTO` for an unknown message.
     pub fn event(&self) -> Result<Event, Errno> {
         match birth::receive_once(self.0.as_fd()) {
             Err(Errno::CONNRESET) => Ok(Event::Unread),
@@ -172,7 +172,7 @@ impl Taking {
         rustix::net::send(&self.0, &[b'S', byte], SendFlags::NOSIGNAL).map(drop)
     }
 
-    /// Tells the keeper what is to be known of the container from now on.
+    /// Sends the keeper the container's new record.
     ///
     /// # Errors
     /// send(2)'s.
@@ -186,42 +186,43 @@ impl Taking {
     }
 }
 
-/// The keeper's end of the connection to whoever took the sandbox: what came with [`Event::Taken`].
+/// Keeper's end of the connection to the taker, which came with [`Event::Taken`].
 #[derive(Debug)]
 pub struct Taker(OwnedFd);
 
-/// What a taker wants.
+/// Request of a taker.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Wish {
-    /// That the program gets this signal.
+    /// Send this signal to the program.
     Signal(i32),
-    /// That this is known of the container, and whether that was all of it.
+    /// Store this piece of the container's record; the flag marks the last piece.
     Note(Vec<u8>, bool),
-    /// Nothing that is known here.
+    /// A request that is not known here.
     Unknown,
-    /// The end of the sandbox: there is no taker any more.
+    /// End the sandbox: the taker has gone.
     Gone,
 }
 
 impl Taker {
-    /// Waits on this connection.
+    /// Takes over the connection.
     #[must_use]
     pub fn new(connection: OwnedFd) -> Self {
         Self(connection)
     }
 
-    /// Whether it is another user who took it.
+    /// True if another user took the sandbox.
     #[must_use]
     pub fn is_foreign(&self) -> bool {
         peer_user(self.0.as_fd()) != Ok(rustix::process::geteuid().as_raw())
     }
 
-    /// Tells that the program runs.
+    /// Tells the taker that the program runs.
     pub fn began(&self) {
         self.say(b"B");
     }
 
-    /// Tells how it ended: a status or a signal, and how many processes were killed for want of memory.
+    /// Tells the taker how the program ended: a status or a signal, and how many processes were killed for want of
+    /// memory.
     pub fn ended(&self, status: i32, signaled: bool, ooms: u64) {
         let mut word = [0; birth::ENDED];
         (word[0], word[1]) = (b'X', signaled.into());
@@ -230,7 +231,8 @@ impl Taker {
         self.say(&word);
     }
 
-    /// Whoever is gone need not be told; and who does not listen does not hold the keeper up.
+    /// Sends without waiting: a taker that has gone needs no message, and one that does not listen must not hold up
+    /// the keeper.
     fn say(&self, word: &[u8]) {
         best_effort(rustix::net::send(
             &self.0,
@@ -239,7 +241,7 @@ impl Taker {
         ));
     }
 
-    /// Waits for the taker's next wish.
+    /// Waits for the taker's next request.
     ///
     /// # Errors
     /// recv(2)'s.
@@ -273,7 +275,7 @@ impl AsFd for Taking {
     }
 }
 
-/// The program that was brought. Its texts are in a mapping of their own, which is never unmapped.
+/// Program that a taker has brought. Its texts are in a mapping of their own, which is never unmapped.
 pub(crate) struct Brought {
     candidates: &'static [u8],
     pub(crate) argv: *const *const libc::c_char,
@@ -281,7 +283,7 @@ pub(crate) struct Brought {
 }
 
 impl Brought {
-    /// The paths to try, in order.
+    /// Returns the paths to try, in order.
     pub(crate) fn candidates(&self) -> impl Iterator<Item = &CStr> {
         self.candidates
             .split_inclusive(|byte| *byte == 0)
@@ -289,7 +291,8 @@ impl Brought {
     }
 }
 
-/// Child, ready but for its program, ids and capabilities, and its filter where that may forbid what is done here.
+/// Waits in the child, which lacks only its program, ids and capabilities, and its filter if that may forbid the
+/// calls made here.
 pub(crate) fn wait(how: &Park, registers: &mut Registers<'_>) -> Result<(), Errno> {
     best_effort(crate::prctl::set_dumpable(false));
     let kept = [
@@ -301,19 +304,19 @@ pub(crate) fn wait(how: &Park, registers: &mut Registers<'_>) -> Result<(), Errn
     close_others(how.first_closed, || kept.into_iter().flatten())?;
     crate::signal::die_of_signals();
     let room = room(ROOM)?;
-    // The listener has the credentials of whoever made it, as this user namespace shows them, too.
+    // The listener has the credentials of its maker as well, in terms of this user namespace.
     let own = peer_user(how.listener.as_fd())?;
     tell_ready(registers.channel)?;
     let connection = accept(&how.listener)?;
-    // SAFETY: closes the listener, whose owner is never dropped: this process ends by execve or _exit. From here on
-    // nobody else can take the sandbox.
+    // SAFETY: this closes the listener, whose owner is never dropped: this process ends by execve or _exit. From here
+    // on no other taker can take the sandbox.
     unsafe { rustix::io::close(how.listener.as_raw_fd()) };
     if own != peer_user(connection.as_fd())? {
         return Err(Errno::PERM);
     }
     let Received { head, fds, length } = receive(&connection, room)?;
     if head[0] != b'P' {
-        // Who has let go of its end does not want to know.
+        // A taker that has closed its end needs no message.
         best_effort(tell_ready(connection.as_fd()));
         crate::child::exit(0);
     }
@@ -325,7 +328,7 @@ pub(crate) fn wait(how: &Park, registers: &mut Registers<'_>) -> Result<(), Errn
     Ok(())
 }
 
-/// Standard descriptors, terminal and working directory.
+/// Sets up standard descriptors, terminal and working directory.
 fn settle(
     (head, owner): (&[u8; LETTER], u32),
     mut fds: [Option<OwnedFd>; 3],
@@ -349,14 +352,14 @@ fn settle(
     Ok(())
 }
 
-/// A letter, and how many bytes of its texts came with it.
+/// Head of a letter, its descriptors, and how many bytes of its texts came with it.
 struct Received {
     head: [u8; LETTER],
     fds: [Option<OwnedFd>; 3],
     length: usize,
 }
 
-/// The first message; its texts go to the beginning of `room`.
+/// Receives the first message; its texts go to the beginning of `room`.
 fn receive(connection: &OwnedFd, room: &mut [u8]) -> Result<Received, Errno> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
@@ -380,16 +383,17 @@ fn receive(connection: &OwnedFd, room: &mut [u8]) -> Result<Received, Errno> {
     Ok(Received { head, fds, length })
 }
 
-/// Zeroed memory that stays.
+/// Maps zeroed memory that is never unmapped.
 fn room(size: usize) -> Result<&'static mut [u8], Errno> {
     let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
     // SAFETY: a new anonymous mapping at an address of the kernel's choice touches no existing memory.
     let start = unsafe { rustix::mm::mmap_anonymous(std::ptr::null_mut(), size, protection, flags) }?;
-    // SAFETY: the mapping is that long, zeroed and never unmapped, and nothing else refers to it.
+    // SAFETY: the mapping is `size` bytes long, zeroed and never unmapped, and nothing else refers to it.
     Ok(unsafe { std::slice::from_raw_parts_mut(start.cast::<u8>(), size) })
 }
 
-/// The texts, of which `had` bytes are in `room` already: the directory, and the program with its arrays behind them.
+/// Receives the texts, of which `had` bytes are in `room` already; returns the directory, and the program with its
+/// arrays behind them.
 fn receive_texts(
     connection: &OwnedFd,
     head: &[u8; LETTER],
@@ -431,8 +435,8 @@ fn receive_texts(
     }
     let paths = &paths[..paths.len() - rest.len()];
     let behind = behind.as_mut_ptr().cast::<*const libc::c_char>();
-    // SAFETY: behind the texts, aligned, inside the mapping and zeroed, which is a valid array of null pointers; nothing
-    // else refers to it.
+    // SAFETY: the array lies behind the texts, aligned, inside the mapping and zeroed, which is a valid array of null
+    // pointers; nothing else refers to it.
     let pointers = unsafe { std::slice::from_raw_parts_mut(behind, args + env + 2) };
     let (argv, envp) = pointers.split_at_mut(args + 1);
     for place in argv.iter_mut().take(args).chain(envp.iter_mut().take(env)) {
@@ -446,9 +450,10 @@ fn receive_texts(
     Ok((cwd, brought))
 }
 
-/// Who is at the other end of a connection, as this user namespace shows it; of a socket that listens, who made it.
+/// Returns the user at the other end of a connection, in terms of this user namespace; for a listening socket, its
+/// maker.
 ///
-/// Not by rustix, which takes a process that this PID namespace does not show for an error.
+/// rustix is not used, because it takes a process that this PID namespace does not show for an error.
 fn peer_user(socket: BorrowedFd<'_>) -> Result<u32, Errno> {
     let mut peer = libc::ucred {
         pid: 0,
@@ -456,7 +461,7 @@ fn peer_user(socket: BorrowedFd<'_>) -> Result<u32, Errno> {
         gid: 0,
     };
     let mut length = size_of::<libc::ucred>() as libc::socklen_t;
-    // SAFETY: the kernel writes at most `length` bytes, which the structure has.
+    // SAFETY: the kernel writes at most `length` bytes, the size of the structure.
     let done = unsafe {
         libc::getsockopt(
             socket.as_raw_fd(),

@@ -7,7 +7,7 @@ use rustix::fd::{AsRawFd, BorrowedFd};
 /// Sends a signal to the process of a pidfd.
 ///
 /// # Errors
-/// `ESRCH` when it has ended, `EINVAL` for a number that is no signal.
+/// `ESRCH` when the process has ended, `EINVAL` for an invalid signal number.
 pub fn send_signal(pidfd: BorrowedFd<'_>, signo: i32) -> Result<(), Errno> {
     let no_details = std::ptr::null::<libc::siginfo_t>();
     // SAFETY: a null pointer for the details asks the kernel to fill them in; the rest are numbers.

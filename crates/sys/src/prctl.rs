@@ -1,12 +1,12 @@
-//! The few prctl(2) calls that are needed by number.
+//! prctl(2), for the options that are needed by number.
 
 use crate::Errno;
 use crate::birth::errno;
 
-/// The highest capability number looked at; more than any kernel has.
+/// Upper bound of the capability numbers that are asked about; more than any kernel has.
 pub(crate) const CAPABILITIES: u32 = 64;
 
-/// prctl(2) with plain numbers.
+/// Calls prctl(2) with plain numbers.
 pub(crate) fn prctl(option: i32, two: u64, three: u64) -> Result<i32, Errno> {
     // SAFETY: the options used in this crate take numbers only, no pointer.
     match unsafe { libc::prctl(option, two, three, 0u64, 0u64) } {
@@ -15,7 +15,7 @@ pub(crate) fn prctl(option: i32, two: u64, three: u64) -> Result<i32, Errno> {
     }
 }
 
-/// Asks for SIGKILL when the parent ends. Has to follow every change of ids, which clears it.
+/// Asks for SIGKILL when the parent ends. Every change of ids clears this setting, so the call has to come after it.
 ///
 /// # Errors
 /// prctl(2)'s.
@@ -23,7 +23,7 @@ pub fn die_with_parent() -> Result<(), Errno> {
     prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as u64, 0).map(drop)
 }
 
-/// Takes that back.
+/// Takes [`die_with_parent`] back.
 ///
 /// # Errors
 /// prctl(2)'s.
@@ -31,7 +31,7 @@ pub(crate) fn outlive_parent() -> Result<(), Errno> {
     prctl(libc::PR_SET_PDEATHSIG, 0, 0).map(drop)
 }
 
-/// Whether other processes may look into this one: `/proc/PID/exe`, `mem` and `fd`, ptrace(2), core dumps.
+/// Allows or forbids other processes to look into this one: `/proc/PID/exe`, `mem` and `fd`, ptrace(2), core dumps.
 ///
 /// # Errors
 /// prctl(2)'s.
@@ -39,7 +39,8 @@ pub fn set_dumpable(dumpable: bool) -> Result<(), Errno> {
     prctl(libc::PR_SET_DUMPABLE, dumpable.into(), 0).map(drop)
 }
 
-/// The caller's bounding set as a bit mask: what root lacks here, nothing below it can get.
+/// Returns the caller's bounding set as a bit mask: a capability that root lacks here cannot be had by any
+/// descendant.
 #[must_use]
 pub fn bounding_capabilities() -> u64 {
     let mut set = 0;
@@ -47,7 +48,7 @@ pub fn bounding_capabilities() -> u64 {
         match prctl(libc::PR_CAPBSET_READ, capability.into(), 0) {
             Ok(1) => set |= 1 << capability,
             Ok(_) => {}
-            Err(_) => break, // past the last one that this kernel knows
+            Err(_) => break, // past the last capability that this kernel knows
         }
     }
     set

@@ -1,9 +1,9 @@
-//! What an errno says to people.
+//! Texts for an errno.
 
 use crate::Errno;
 
-/// The words of strerror(3) as they read after a colon: `no such file or directory`. Callers of runtimes look for them
-/// in just this form.
+/// Returns the words of strerror(3) as they read after a colon: `no such file or directory`. Programs that call an
+/// OCI runtime look for exactly this form.
 #[must_use]
 pub fn reason(errno: Errno) -> String {
     let text = errno.to_string();

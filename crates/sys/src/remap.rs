@@ -1,9 +1,9 @@
-//! Another file as this process's executable, without executing anything.
+//! Exchange of this process's executable for another file with the same bytes, without execve(2).
 //!
-//! What `/proc/PID/exe` and `/proc/PID/map_files` lead to is what the process is mapped from. So each of its mappings is
-//! put anew, from the same bytes of the same inode as another mount shows it, and then prctl(2) lets the process's
-//! executable be that one. This costs a twentieth of executing it once more: no new memory map, no start of a program, no
-//! command line read twice.
+//! `/proc/PID/exe` and `/proc/PID/map_files` lead to the files that the process is mapped from. So each of its
+//! mappings is made again, from the same bytes of the same inode as another mount shows it, and then prctl(2) sets
+//! that as the process's executable. This costs a twentieth of an execve(2): no new memory map, no start of a
+//! program, and the command line is not parsed twice.
 
 use crate::Errno;
 use crate::birth::errno;
@@ -12,7 +12,7 @@ use rustix::fs::{Mode, OFlags};
 use std::ffi::CStr;
 use std::ops::Range;
 
-/// A part of the executable as this process has it in memory; in bytes, whole pages.
+/// Part of the executable as this process has it in memory; in bytes, whole pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Mapping {
     start: usize,
@@ -21,8 +21,9 @@ struct Mapping {
     offset: i64,
 }
 
-/// The executable as another mount shows it, for this process to run from. Neither this nor what it does allocates or
-/// locks, because a process that has just been cloned does it: the parent of such a process has no time to prepare it.
+/// Executable as another mount shows it, for this process to run from. Neither its construction nor
+/// [`Remap::perform`] allocates or locks, because a process that has just been cloned does both: its parent has no
+/// time to prepare it.
 #[derive(Debug)]
 pub(crate) struct Remap {
     file: OwnedFd,
@@ -30,18 +31,20 @@ pub(crate) struct Remap {
 }
 
 impl Remap {
+    /// Reads the program's headers.
+    ///
     /// # Errors
-    /// `ENOEXEC` where the kernel does not say where this program's headers are.
+    /// `ENOEXEC` if the kernel does not say where this program's headers are.
     pub(crate) fn new(file: OwnedFd) -> Result<Self, Errno> {
         let segments = Segments::of_program()?;
         Ok(Self { file, segments })
     }
 
-    /// Makes the file the one that this process runs from.
+    /// Makes this process run from the file.
     ///
     /// # Errors
-    /// `EPERM` without the right to do that; mmap(2)'s and prctl(2)'s. The process goes on from where it ran before
-    /// or from the file, which are the same bytes.
+    /// `EPERM` without the right to do that; mmap(2)'s and prctl(2)'s. The process goes on from its old mappings or
+    /// from the file, which have the same bytes.
     pub(crate) fn perform(&self) -> Result<(), Errno> {
         let mut written: Option<Range<usize>> = None;
         for (mapping, is_written) in self.segments.mapped() {
@@ -55,24 +58,26 @@ impl Remap {
             }
         }
         written.map_or(Ok(()), copy)?;
-        // Read-only again, as the C library has made it: what only the linker's relocations were written to.
+        // The part that only the linker's relocations were written to becomes read-only again, as the C library has
+        // made it.
         self.segments.relocated().map_or(Ok(()), protect)?;
         match set_executable(self.file.as_fd()) {
-            // Not root over the whole host, or one who lacks CAP_SYS_RESOURCE.
+            // The caller is not root of the whole host, or lacks CAP_SYS_RESOURCE.
             Err(Errno::PERM) => memory_map(&self.file)?.set(),
             other => other,
         }
     }
 }
 
-/// Twice as much as the kernel gives at once, which is more than a program without libraries has mappings for.
+/// Bytes of a buffer that is twice as large as one read of procfs, which is more than the mappings of a static
+/// program need.
 const LONGEST: usize = 8192;
 
-/// In one go: what a procfs gives piece by piece need not fit together.
+/// Reads a file in one call: parts that procfs returns one by one need not fit together.
 fn read<'a>(path: &CStr, buffer: &'a mut [u8]) -> Result<&'a [u8], Errno> {
     let file = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
     let length = rustix::io::read(file, &mut *buffer)?;
-    // What comes near that may not be all.
+    // A result of nearly this size may be incomplete.
     let most = buffer.len() / 2 - 512;
     buffer.get(..length).filter(|_| length <= most).ok_or(Errno::FBIG)
 }
@@ -81,17 +86,18 @@ fn set_executable(file: BorrowedFd<'_>) -> Result<(), Errno> {
     prctl(libc::PR_SET_MM_EXE_FILE, file.as_raw_fd() as libc::c_ulong, 0)
 }
 
-/// What this process's memory map is described by, with another executable.
+/// Describes this process's memory map, with another executable.
 fn memory_map(file: &OwnedFd) -> Result<MemoryMap, Errno> {
     let mut buffer = [0; LONGEST];
     let stat = read(c"/proc/self/stat", &mut buffer)?;
-    // SAFETY: sbrk(3) by nothing only says where the heap ends.
+    // SAFETY: sbrk(3) with 0 only returns where the heap ends.
     let brk = unsafe { libc::sbrk(0) };
     MemoryMap::new(stat, brk as u64, file.as_raw_fd() as u32).ok_or(Errno::INVAL)
 }
 
 fn prctl(what: libc::c_int, value: libc::c_ulong, size: usize) -> Result<(), Errno> {
-    // SAFETY: the value is a descriptor, or the address of a `struct prctl_mm_map` of that size which outlives the call.
+    // SAFETY: the value is a descriptor, or the address of a `struct prctl_mm_map` of that size which outlives the
+    // call.
     let result = unsafe {
         libc::prctl(
             libc::PR_SET_MM,
@@ -104,7 +110,7 @@ fn prctl(what: libc::c_int, value: libc::c_ulong, size: usize) -> Result<(), Err
     if result == 0 { Ok(()) } else { Err(errno()) }
 }
 
-/// linux/prctl.h
+/// Constant of linux/prctl.h.
 const PR_SET_MM_MAP: libc::c_int = 14;
 
 /// `struct prctl_mm_map`, linux/prctl.h.
@@ -125,11 +131,11 @@ struct MemoryMap {
 }
 
 impl MemoryMap {
-    /// Sets the executable by way of CAP_CHECKPOINT_RESTORE or CAP_SYS_ADMIN: all of the description has to be given, and
-    /// is what it was.
+    /// Sets the executable by way of CAP_CHECKPOINT_RESTORE or CAP_SYS_ADMIN: the kernel wants the whole description,
+    /// which is otherwise unchanged.
     fn set(&self) -> Result<(), Errno> {
         // The heap may have grown since.
-        // SAFETY: sbrk(3) by nothing only says where the heap ends.
+        // SAFETY: sbrk(3) with 0 only returns where the heap ends.
         let brk = unsafe { libc::sbrk(0) } as u64;
         let now = Self { brk, ..*self };
         prctl(
@@ -139,7 +145,7 @@ impl MemoryMap {
         )
     }
 
-    /// From `/proc/PID/stat`, proc_pid_stat(5); the name, its second field, may contain anything.
+    /// Reads `/proc/PID/stat`, proc_pid_stat(5); the name, its second field, may contain anything.
     fn new(stat: &[u8], brk: u64, exe_fd: u32) -> Option<Self> {
         let end = stat.windows(2).rposition(|pair| pair == b") ")?;
         let rest = std::str::from_utf8(stat.get(end + 2..)?).ok()?;
@@ -163,30 +169,31 @@ impl MemoryMap {
 #[derive(Debug)]
 struct Segments {
     headers: &'static [libc::Elf64_Phdr],
-    /// How far from where they say the segments are.
+    /// Distance of the segments from the addresses in the headers.
     moved: u64,
 }
 
 impl Segments {
     fn of_program() -> Result<Self, Errno> {
-        // SAFETY: the auxiliary vector is read, no more.
+        // SAFETY: getauxval only reads the auxiliary vector.
         let headers = unsafe { libc::getauxval(libc::AT_PHDR) };
-        // SAFETY: as above.
+        // SAFETY: getauxval only reads the auxiliary vector.
         let count = unsafe { libc::getauxval(libc::AT_PHNUM) };
         if headers == 0 || count > 64 {
             return Err(Errno::NOEXEC);
         }
-        // SAFETY: the kernel has put the address of as many program headers there, which are part of a mapping that stays.
+        // SAFETY: the kernel has put the address of `count` program headers there, in a mapping that stays.
         let headers =
             unsafe { std::slice::from_raw_parts(headers as *const libc::Elf64_Phdr, count as usize) };
-        // A program at a fixed address is where it says; another one is as far from there as its headers are.
+        // A program at a fixed address is where its headers say; any other is moved as far as its headers are.
         let table = headers.iter().find(|header| header.p_type == libc::PT_PHDR);
         let moved = table.map_or(0, |table| headers.as_ptr() as u64 - table.p_vaddr);
         Ok(Self { headers, moved })
     }
 
-    /// The mappings that execve(2) makes of the file, in their order in memory, and whether the program may have written
-    /// to each. What follows the file's bytes in a segment, the program's zeros, is a mapping of no file.
+    /// Returns the mappings that execve(2) makes of the file, in their order in memory, and whether the program may
+    /// have written to each. The rest of a segment after the file's bytes, the program's zeros, is not mapped from a
+    /// file.
     fn mapped(&self) -> impl Iterator<Item = (Mapping, bool)> {
         let page = rustix::param::page_size() as u64;
         let in_file = |header: &&libc::Elf64_Phdr| header.p_type == libc::PT_LOAD && header.p_filesz != 0;
@@ -206,7 +213,8 @@ impl Segments {
         })
     }
 
-    /// Whole pages that the C library writes to for the linker, and nobody after that.
+    /// Returns the whole pages that the C library writes relocations to at the start, and that nothing writes to
+    /// afterwards.
     fn relocated(&self) -> Option<Range<usize>> {
         let page = rustix::param::page_size() as u64;
         let header = self
@@ -219,12 +227,12 @@ impl Segments {
     }
 }
 
-/// Puts the same bytes of the file into the same place.
+/// Maps the same bytes of the file at the same place.
 fn map(mapping: Mapping, file: BorrowedFd<'_>) -> Result<(), Errno> {
     let length = mapping.end - mapping.start;
-    // SAFETY: these are mappings of the executable that nobody writes to, and the file has the same bytes at the same
-    // places as it is the same inode: whoever reads or runs them, this function included, finds what was there. The kernel
-    // replaces a mapping in one step, as seen from this process, which has one thread.
+    // SAFETY: these are mappings of the executable that nothing writes to, and the file has the same bytes at the
+    // same places as it is the same inode: code that reads or runs them, this function included, finds the bytes that
+    // were there. The kernel replaces a mapping in one step, as seen from this process, which has one thread.
     let place = unsafe {
         libc::mmap(
             mapping.start as *mut libc::c_void,
@@ -242,22 +250,22 @@ fn map(mapping: Mapping, file: BorrowedFd<'_>) -> Result<(), Errno> {
     }
 }
 
-/// Puts a copy, of no file, into the place of what has been written to. All of it can be read and written afterwards.
+/// Replaces memory that was written to by an anonymous copy, which can be read and written.
 fn copy(written: Range<usize>) -> Result<(), Errno> {
     let length = written.len();
     let both = libc::PROT_READ | libc::PROT_WRITE;
     let anonymous = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-    // SAFETY: a new mapping where the kernel likes touches no memory that is in use.
+    // SAFETY: a new mapping at an address of the kernel's choice touches no memory that is in use.
     let scratch = unsafe { libc::mmap(std::ptr::null_mut(), length, both, anonymous, -1, 0) };
     if scratch == libc::MAP_FAILED {
         return Err(errno());
     }
-    // SAFETY: both are `length` bytes long and readable, the second writable and new.
+    // SAFETY: both ranges are `length` bytes long and readable, the second one writable and new.
     unsafe { std::ptr::copy_nonoverlapping(written.start as *const u8, scratch.cast::<u8>(), length) };
     let place = written.start as *mut libc::c_void;
     let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
-    // SAFETY: what is replaced has just been copied, and nothing was written to it since: this process has one thread, and
-    // nothing that was called in between keeps a state of its own there.
+    // SAFETY: the replaced memory has just been copied, and nothing was written to it since: this process has one
+    // thread, and the functions called in between keep no state of their own there.
     if unsafe { libc::mremap(scratch, length, length, flags, place) } == libc::MAP_FAILED {
         return Err(errno());
     }
@@ -265,7 +273,8 @@ fn copy(written: Range<usize>) -> Result<(), Errno> {
 }
 
 fn protect(range: Range<usize>) -> Result<(), Errno> {
-    // SAFETY: part of what the linker has laid out to be made read-only at the program's start; nobody writes there.
+    // SAFETY: the range is the part that the linker has laid out to be made read-only at the program's start; nothing
+    // writes there.
     match unsafe { libc::mprotect(range.start as *mut libc::c_void, range.len(), libc::PROT_READ) } {
         0 => Ok(()),
         _ => Err(errno()),
@@ -288,7 +297,8 @@ mod tests {
         assert_eq!(MemoryMap::new(b"7 (a) R 1", 99, 3), None);
     }
 
-    /// The headers say of each mapping of this program's file what the kernel says, but for what was made read-only since.
+    /// The headers describe each mapping of this program's file as the kernel does, except for parts made read-only
+    /// since.
     #[test]
     fn the_mappings_are_those_of_maps() {
         let own = std::fs::read_link("/proc/self/exe").unwrap();

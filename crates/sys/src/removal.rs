@@ -1,4 +1,4 @@
-//! Removing a tree that others have written, by descriptors: nothing in it is followed.
+//! Removal of trees that others have written, by descriptors: no link in them is followed.
 
 use crate::Errno;
 use crate::copy::hexadecimal;
@@ -9,22 +9,23 @@ use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-/// How deep it goes at once. What is deeper is moved up: how deep a tree is, is its writer's choice.
+/// Depth to which the removal descends at once. A deeper directory is moved up first, because the writer of the tree
+/// chooses its depth.
 const DEPTH: u32 = 64;
 
-/// Removes a directory with what is below it; one that is not there needs no removing.
+/// Removes a directory and everything below it; a missing one is not an error.
 ///
-/// In place of [`std::fs::remove_dir_all`], which holds a descriptor for each level, wherever somebody else has made the
-/// directories: 20 000 levels are more than a process may have open. No link is followed.
+/// Use it in place of [`std::fs::remove_dir_all`] wherever another user has made the directories: that function holds
+/// a descriptor for each level, and 20 000 levels are more than a process may have open. No link is followed.
 ///
 /// # Errors
-/// Those of the system calls; what is left may have moved up within the directory.
+/// Those of the system calls; the remaining parts may have moved up within the directory.
 pub fn remove_tree(path: &Path) -> std::io::Result<()> {
     let path = CString::new(path.as_os_str().as_bytes())?;
     Ok(remove_tree_at(&path)?)
 }
 
-/// The same without an allocation, for a process between its birth and its program.
+/// Does [`remove_tree`] without an allocation, for a process between its birth and its program.
 pub(crate) fn remove_tree_at(path: &CStr) -> Result<(), Errno> {
     let top = match open_dir(CWD, path) {
         Err(Errno::NOENT) => return Ok(()),
@@ -34,7 +35,7 @@ pub(crate) fn remove_tree_at(path: &CStr) -> Result<(), Errno> {
     gone(rustix::fs::unlinkat(CWD, path, AtFlags::REMOVEDIR))
 }
 
-/// Another process may remove the same tree.
+/// Accepts a missing entry: another process may be removing the same tree.
 fn gone(result: Result<(), Errno>) -> Result<(), Errno> {
     match result {
         Err(Errno::NOENT) => Ok(()),
@@ -49,7 +50,7 @@ fn open_dir(dir: impl AsFd, name: &CStr) -> Result<OwnedFd, Errno> {
 
 fn empty(dir: BorrowedFd<'_>, top: BorrowedFd<'_>, depth: u32) -> Result<(), Errno> {
     let mut space = [MaybeUninit::uninit(); 4096];
-    // What is removed while a directory is read may hide others: until nothing is found.
+    // Removing entries while reading a directory may hide others, so it is read until it is empty.
     loop {
         let mut found = false;
         rustix::fs::seek(dir, SeekFrom::Start(0))?;
@@ -86,8 +87,8 @@ fn remove_one(dir: BorrowedFd<'_>, name: &CStr, top: BorrowedFd<'_>, depth: u32)
     gone(rustix::fs::unlinkat(dir, name, AtFlags::REMOVEDIR))
 }
 
-/// Moves a directory to the top, under the first number from this one on that is free: whoever made the tree may have
-/// given names there, too.
+/// Moves a directory to the top, under the first free number from this one on: the maker of the tree may have used
+/// such names there, too.
 fn move_up(dir: BorrowedFd<'_>, name: &CStr, top: BorrowedFd<'_>, mut number: u64) -> Result<(), Errno> {
     loop {
         let unique = hexadecimal(number);
@@ -136,7 +137,7 @@ mod tests {
     #[test]
     fn twenty_thousand_levels() {
         use rustix::fs::{CWD, Mode, OFlags, mkdirat, openat};
-        // Disks that discard what they free take minutes for so many.
+        // Disks that discard freed blocks take minutes for 20 000 directories.
         let temp = tempfile::tempdir_in("/dev/shm").unwrap();
         let tree = temp.path().join("tree");
         std::fs::create_dir(&tree).unwrap();

@@ -3,16 +3,16 @@
 use crate::Errno;
 use crate::birth::errno;
 
-/// A limit as the kernel has it; `u64::MAX` is none.
+/// Limit as the kernel has it; `u64::MAX` means no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit {
-    /// The value in force.
+    /// Value in force.
     pub soft: u64,
-    /// The ceiling.
+    /// Upper bound of that value.
     pub hard: u64,
 }
 
-/// The number of `nofile` and its kin; `RLIMIT_NOFILE` is understood too.
+/// Returns the number of the resource `nofile` and its kin; `RLIMIT_NOFILE` is understood too.
 #[must_use]
 pub fn resource_by_name(name: &str) -> Option<u32> {
     let lower = name.to_ascii_lowercase();
@@ -37,10 +37,10 @@ pub fn resource_by_name(name: &str) -> Option<u32> {
     })
 }
 
-/// This process's limit.
+/// Returns this process's limit.
 ///
 /// # Errors
-/// `EINVAL` for a number that is no resource.
+/// `EINVAL` for an unknown resource number.
 pub fn hard_limit(resource: u32) -> Result<Limit, Errno> {
     let mut limit = libc::rlimit64 {
         rlim_cur: 0,
@@ -63,7 +63,7 @@ pub(crate) fn set(resource: u32, soft: u64, hard: u64) -> Result<(), Errno> {
 }
 
 fn prlimit(resource: u32, new: *const libc::rlimit64, old: *mut libc::rlimit64) -> Result<(), Errno> {
-    // SAFETY: both pointers are null or point to a rlimit64 of the caller's.
+    // SAFETY: both pointers are null or point to a rlimit64 that the caller borrows for the call.
     match unsafe { libc::syscall(libc::SYS_prlimit64, 0, resource, new, old) } {
         0 => Ok(()),
         _ => Err(errno()),

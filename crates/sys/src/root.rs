@@ -1,5 +1,5 @@
-//! Paths inside the container's root: openat2(2) with `RESOLVE_IN_ROOT`, one component at a time where something has
-//! to be made. A symbolic link in an image leads to another place in that image, never out of it.
+//! Paths inside the container's root: openat2(2) with `RESOLVE_IN_ROOT`, one component at a time where components
+//! have to be made. A symbolic link in an image leads to another place in that image, never out of it.
 
 use crate::Errno;
 use crate::child::Registers;
@@ -12,7 +12,7 @@ const PATH: usize = 4096;
 /// NAME_MAX, and a NUL.
 const NAME: usize = 256;
 
-/// What the last component of a path is, where it is made.
+/// Kind of a path's last component, with the permission bits for making it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Last {
     Dir(u32),
@@ -28,8 +28,8 @@ fn in_root(strict: bool) -> ResolveFlags {
     }
 }
 
-/// openat2(2), tried again when the kernel could not be sure that nothing on the way was renamed or mounted meanwhile:
-/// it says EAGAIN then, whoever did that anywhere on the machine.
+/// Calls openat2(2), again while the kernel cannot be sure that nothing on the way was renamed or mounted meanwhile:
+/// it then fails with EAGAIN, wherever on the machine that happened.
 pub(crate) fn openat2(
     dir: impl AsFd + Copy,
     path: &CStr,
@@ -57,7 +57,7 @@ pub(crate) fn open(root: BorrowedFd<'_>, path: &CStr, strict: bool) -> Result<Ow
     )
 }
 
-/// Opens a path inside (O_PATH), making what is missing of it.
+/// Opens a path inside (O_PATH), making its missing components.
 pub(crate) fn open_or_make(
     root: BorrowedFd<'_>,
     path: &CStr,
@@ -70,11 +70,11 @@ pub(crate) fn open_or_make(
     }
 }
 
-/// The most symbolic links on the way, as the kernel's own limit.
+/// Most symbolic links on the way, as the kernel's own limit.
 const LINKS: usize = 40;
 
 /// Makes the missing components one by one. Each is looked up again from the root, so that a symbolic link among them
-/// is resolved as the container would; where one leads to nothing, what it leads to is made.
+/// is resolved as the container would; the target of a dangling link is made.
 pub(crate) fn make(root: BorrowedFd<'_>, path: &CStr, strict: bool, last: Last) -> Result<OwnedFd, Errno> {
     let mut walk = Walk {
         bytes: [0; PATH],
@@ -107,7 +107,8 @@ impl Walk {
         Ok(())
     }
 
-    /// Goes down, making what is missing. `None` when a link was in the way: the path then leads past it.
+    /// Goes down, making missing components. `None` when a link was in the way: the path then contains the link's
+    /// target.
     fn go(&mut self, root: BorrowedFd<'_>, strict: bool, last: Last) -> Result<Option<OwnedFd>, Errno> {
         let mut parent = open(root, c".", strict)?;
         let mut end = 0;
@@ -122,7 +123,8 @@ impl Walk {
                 return Ok(Some(parent));
             }
             let is_last = slashes(end, self.length, true) == self.length;
-            // The byte after a component is a slash or past the end: a NUL for as long as this one is looked at.
+            // The byte after a component is a slash or past the end; it becomes a NUL while this component is looked
+            // at.
             let after = std::mem::replace(&mut self.bytes[end], 0);
             let whole = terminated(&self.bytes[..=end])?;
             let name = terminated(&self.bytes[start..=end])?;
@@ -134,7 +136,7 @@ impl Walk {
                         _ => make_one(&parent, name, 0o755),
                     };
                     match made {
-                        // There, and yet not to be found: a symbolic link that leads to nothing.
+                        // The name exists and cannot be resolved: it is a dangling symbolic link.
                         Err(Errno::EXIST) if strict => return Err(Errno::LOOP),
                         Err(Errno::EXIST) => {
                             self.bytes[end] = after;
@@ -150,7 +152,7 @@ impl Walk {
         }
     }
 
-    /// Replaces a component by what the link of that name says.
+    /// Replaces a component by the target of the link of that name.
     fn follow(&mut self, parent: &OwnedFd, start: usize, end: usize) -> Result<(), Errno> {
         let mut name = [0u8; NAME];
         name.get_mut(..end - start)
@@ -211,13 +213,13 @@ fn split<'p, 'd>(path: &'p CStr, prefix: &'d mut [u8; PATH]) -> Result<(&'d CStr
     Ok((dir, terminated(name)?))
 }
 
-/// Moves what is in the root to its place there, making the directories on the way.
+/// Moves an entry of the root's top to its place in the root, making the directories on the way.
 pub(crate) fn rename(root: BorrowedFd<'_>, from: &CStr, to: &CStr) -> Result<(), Errno> {
     let (dir, name) = parent(root, to)?;
     rustix::fs::renameat(root, from, &dir, name)
 }
 
-/// Makes a symbolic link inside; what is there already stays, or a file gives way.
+/// Makes a symbolic link inside; an existing entry stays, or, with `replace`, is removed first.
 pub(crate) fn symlink(root: BorrowedFd<'_>, text: &CStr, path: &CStr, replace: bool) -> Result<(), Errno> {
     let (dir, name) = parent(root, path)?;
     match rustix::fs::symlinkat(text, &dir, name) {
@@ -230,7 +232,7 @@ pub(crate) fn symlink(root: BorrowedFd<'_>, text: &CStr, path: &CStr, replace: b
     }
 }
 
-/// Calls `act` with a path inside as the same path on the host.
+/// Calls `act` with the same path on the host.
 pub(crate) fn with_absolute<T>(path: &CStr, act: impl FnOnce(&CStr) -> Result<T, Errno>) -> Result<T, Errno> {
     let mut walk = Walk {
         bytes: [0; PATH],
@@ -241,11 +243,11 @@ pub(crate) fn with_absolute<T>(path: &CStr, act: impl FnOnce(&CStr) -> Result<T,
     act(terminated(&walk.bytes[..=walk.length])?)
 }
 
-/// Writes a whole file inside. Only a regular file is written: a FIFO or device of the image is an error, and so is a file
-/// of the kernel's (procfs and its kin).
+/// Writes a whole file inside. Only a regular file is written: a FIFO or device of the image is an error, and so is a
+/// file of a kernel file system (procfs and its kin).
 ///
-/// The file is the container's own, so it must not land in what is mounted somewhere in the container, which may be the
-/// host's: a symbolic link of the image that leads there gives way to the file.
+/// The file is the container's own, so it must not be written to a mount inside the container, which may be the
+/// host's: a symbolic link of the image that leads there is replaced by the file.
 pub(crate) fn write(root: BorrowedFd<'_>, path: &CStr, mode: u32, content: &[u8]) -> Result<(), Errno> {
     let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
     let own = in_root(false) | ResolveFlags::NO_XDEV;
@@ -271,7 +273,7 @@ pub(crate) fn write(root: BorrowedFd<'_>, path: &CStr, mode: u32, content: &[u8]
     write_all(file.as_fd(), content)
 }
 
-/// File systems whose files are the kernel's, of linux/magic.h: procfs, sysfs, cgroups of both versions, debugfs, tracefs,
+/// Magic numbers of kernel file systems, linux/magic.h: procfs, sysfs, cgroups of both versions, debugfs, tracefs,
 /// securityfs, bpf, configfs, efivarfs.
 const KERNELS: [rustix::fs::FsWord; 10] = [
     0x9fa0,
@@ -286,7 +288,7 @@ const KERNELS: [rustix::fs::FsWord; 10] = [
     0xde5e_81e4,
 ];
 
-/// Puts a new file in the place of a symbolic link; `None` where its directory is another mount's, or where it is no link.
+/// Replaces a symbolic link by a new file; `None` if its directory belongs to another mount, or if it is not a link.
 fn instead_of_link(root: BorrowedFd<'_>, path: &CStr, mode: u32) -> Result<Option<OwnedFd>, Errno> {
     let mut prefix = [0u8; PATH];
     let (dir, name) = split(path, &mut prefix)?;
@@ -312,7 +314,7 @@ pub(crate) fn hold_proc(registers: &mut Registers<'_>) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Writes below the container's procfs, in one write(2) as its files want it.
+/// Writes below the container's procfs, in one write(2) as its files require.
 pub(crate) fn write_proc(registers: &Registers<'_>, path: &CStr, value: &[u8]) -> Result<(), Errno> {
     let looked_up;
     let own = registers.own_proc.as_ref();
@@ -326,7 +328,7 @@ pub(crate) fn write_proc(registers: &Registers<'_>, path: &CStr, value: &[u8]) -
     let flags = OFlags::WRONLY | OFlags::CLOEXEC;
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS | ResolveFlags::NO_XDEV;
     let file = openat2(proc, path, flags, Mode::empty(), resolve)?;
-    // CVE-2025-52881: a write meant for procfs must land in procfs.
+    // A write to another file system is refused: a write meant for procfs must land in procfs (CVE-2025-52881).
     if rustix::fs::fstatfs(&file)?.f_type != rustix::fs::PROC_SUPER_MAGIC {
         return Err(Errno::XDEV);
     }
@@ -345,7 +347,8 @@ fn write_all(file: BorrowedFd<'_>, mut bytes: &[u8]) -> Result<(), Errno> {
     Ok(())
 }
 
-/// chdir(2), and a look whether that is inside: a descriptor of the host's left open could lead out (CVE-2024-21626).
+/// Changes directory and checks that the result is inside: a leaked descriptor of the host could lead out
+/// (CVE-2024-21626).
 pub(crate) fn working_dir(path: &CStr) -> Result<(), Errno> {
     rustix::process::chdir(path)?;
     let mut buffer = [0u8; PATH];

@@ -1,20 +1,20 @@
-//! What the kernel's schedulers are told about a process: processors, input and output, memory nodes; and the two other
-//! calls by which it is made somebody else's kind, personality(2) and keyctl(2). rustix lacks all of them.
+//! Settings of the kernel's schedulers for a process: processors, input and output, memory nodes; and two other calls
+//! that change how the kernel treats it, personality(2) and keyctl(2). rustix lacks all of them.
 
 use crate::Errno;
 use crate::birth::errno;
 use std::ffi::CStr;
 
-/// What sched_setattr(2) is given.
+/// Arguments of sched_setattr(2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SchedulerAttributes {
     /// `SCHED_…`
     pub policy: u32,
     /// `SCHED_FLAG_…`
     pub flags: u64,
-    /// -20 to 19, for the fair policies.
+    /// Nice value, -20 to 19, for the fair policies.
     pub nice: i32,
-    /// 1 to 99, for the real-time policies.
+    /// Priority, 1 to 99, for the real-time policies.
     pub priority: u32,
     /// Nanoseconds, for `SCHED_DEADLINE`.
     pub runtime: u64,
@@ -24,12 +24,12 @@ pub struct SchedulerAttributes {
     pub period: u64,
 }
 
-/// What set_mempolicy(2) is given.
+/// Arguments of set_mempolicy(2).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemoryPolicy {
-    /// `MPOL_…`, and `MPOL_F_…` with it.
+    /// `MPOL_…`, combined with `MPOL_F_…`.
     pub mode: i32,
-    /// The nodes as a bit mask.
+    /// Memory nodes as a bit mask.
     pub nodes: Box<[u64]>,
 }
 
@@ -74,9 +74,9 @@ pub(crate) fn set_scheduler(attributes: &SchedulerAttributes) -> Result<(), Errn
     done(unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attr, 0) })
 }
 
-/// Whether this thread runs under `SCHED_FIFO` or `SCHED_RR`.
+/// True if this thread runs under `SCHED_FIFO` or `SCHED_RR`.
 pub(crate) fn is_real_time() -> bool {
-    // SAFETY: a number only.
+    // SAFETY: the call takes one number and no pointer.
     let policy = unsafe { libc::syscall(libc::SYS_sched_getscheduler, 0) };
     // SCHED_RESET_ON_FORK may be among the bits.
     matches!(policy as i32 & 0xff, libc::SCHED_FIFO | libc::SCHED_RR)
@@ -98,24 +98,24 @@ pub(crate) fn leave_real_time() -> Result<(), Errno> {
 
 pub(crate) fn set_io_priority(priority: i32) -> Result<(), Errno> {
     const IOPRIO_WHO_PROCESS: i32 = 1;
-    // SAFETY: numbers only.
+    // SAFETY: the call takes three numbers and no pointer.
     done(unsafe { libc::syscall(libc::SYS_ioprio_set, IOPRIO_WHO_PROCESS, 0, priority) })
 }
 
 pub(crate) fn set_personality(personality: u32) -> Result<(), Errno> {
-    // SAFETY: numbers only.
+    // SAFETY: the call takes one number and no pointer.
     done(unsafe { libc::syscall(libc::SYS_personality, libc::c_ulong::from(personality)) })
 }
 
 pub(crate) fn set_memory_policy(policy: &MemoryPolicy) -> Result<(), Errno> {
-    // One more than there are bits: the kernel takes one off.
+    // The kernel subtracts one from the number of bits.
     let bits = policy.nodes.len() * 64 + 1;
     let (nodes, bits) = if policy.nodes.is_empty() {
         (std::ptr::null(), 0)
     } else {
         (policy.nodes.as_ptr(), bits)
     };
-    // SAFETY: the kernel reads as many bits as the last argument says, less one, or nothing from a null pointer.
+    // SAFETY: the kernel reads `bits` - 1 bits of `nodes`, which has that many, or nothing from a null pointer.
     done(unsafe {
         libc::syscall(
             libc::SYS_set_mempolicy,
@@ -126,22 +126,22 @@ pub(crate) fn set_memory_policy(policy: &MemoryPolicy) -> Result<(), Errno> {
     })
 }
 
-/// As many processors as any kernel is built for.
+/// Words of a mask for the most processors that any kernel is built for.
 const PROCESSORS: usize = 8192 / 64;
 
 pub(crate) fn set_affinity(mask: &[u64]) -> Result<(), Errno> {
     const ALL: [u64; PROCESSORS] = [u64::MAX; PROCESSORS];
     let mask = if mask.is_empty() { &ALL } else { mask };
-    // SAFETY: the kernel reads as many bytes as the mask has.
+    // SAFETY: the kernel reads at most `size_of_val(mask)` bytes of a slice that outlives the call.
     done(unsafe { libc::syscall(libc::SYS_sched_setaffinity, 0, size_of_val(mask), mask.as_ptr()) })
 }
 
-/// Joins a session keyring. A kernel without keyrings has none that could be shared by mistake.
+/// Joins a session keyring. Without keyrings in the kernel no keys could be shared by mistake, so that is not an error.
 pub(crate) fn join_keyring(name: &CStr, permissions: u32) -> Result<(), Errno> {
     const KEYCTL_JOIN_SESSION_KEYRING: i32 = 1;
     const KEYCTL_SETPERM: i32 = 5;
     const KEYCTL_DESCRIBE: i32 = 6;
-    // SAFETY: a number and a C string that outlives the call.
+    // SAFETY: the arguments are a number and a C string that outlives the call.
     let ring = unsafe { libc::syscall(libc::SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, name.as_ptr()) };
     if ring == -1 {
         return match errno() {
@@ -150,7 +150,7 @@ pub(crate) fn join_keyring(name: &CStr, permissions: u32) -> Result<(), Errno> {
         };
     }
     let mut text = [0u8; 256];
-    // SAFETY: the kernel writes at most as many bytes as it is told.
+    // SAFETY: the kernel writes at most `text.len()` bytes into `text`.
     done(unsafe {
         libc::syscall(
             libc::SYS_keyctl,
@@ -161,20 +161,20 @@ pub(crate) fn join_keyring(name: &CStr, permissions: u32) -> Result<(), Errno> {
         )
     })?;
     let (owner, now) = described(&text).ok_or(Errno::INVAL)?;
-    // Names of keyrings are everybody's: another user may have made one of this name, open to all, for the container's keys
-    // to be put into. Root may be the owner for a process that has just entered the user namespace, and has no id there yet:
-    // it is who the container's first process was when it made the keyring.
+    // Names of keyrings are shared by all users: another user may have made one of this name, open to all, to get at
+    // the container's keys. Root may be the owner for a process that has just entered the user namespace and has no
+    // id there yet: the container's first process was root when it made the keyring.
     if owner != 0 && owner != rustix::process::geteuid().as_raw() {
         return Err(Errno::ACCESS);
     }
     if now & permissions == permissions {
         return Ok(());
     }
-    // SAFETY: numbers only.
+    // SAFETY: the call takes three numbers and no pointer.
     done(unsafe { libc::syscall(libc::SYS_keyctl, KEYCTL_SETPERM, ring, now | permissions) })
 }
 
-/// The user and the permissions in `keyring;UID;GID;PERMISSIONS;NAME`, of which the last is hexadecimal.
+/// Reads the user and the permissions from `keyring;UID;GID;PERMISSIONS;NAME`; the permissions are hexadecimal.
 fn described(text: &[u8]) -> Option<(u32, u32)> {
     let mut fields = text
         .split(|&byte| byte == b';')

@@ -1,9 +1,10 @@
 //! The process's own executable, out of a container's reach (CVE-2019-5736).
 //!
-//! A process that enters a container shows its executable there as `/proc/PID/exe`. Who opens that gets the very file
-//! that root runs next. So the process runs from a mount of the same file that is read-only and attached nowhere, which
-//! nobody can change any more: from where it is, by `remap`, or by executing itself once more. Who may not mount
-//! has that mount made in a user namespace; and where there is none to be had, a sealed copy in memory has to do.
+//! A process that enters a container shows its executable there as `/proc/PID/exe`. A process that opens that gets
+//! the very file that root runs next. So tote runs from a mount of the same file that is read-only and attached
+//! nowhere, which no process can change: it moves there in place, by `remap`, or by executing itself once more. A
+//! caller without the right to mount has that mount made in a user namespace; without user namespaces a sealed copy
+//! in memory has to do.
 
 use crate::birth::errno;
 use crate::remap::Remap;
@@ -17,33 +18,33 @@ use std::sync::atomic::{AtomicI32, Ordering};
 
 const OWN: &CStr = c"/proc/self/exe";
 
-/// The mount that this process runs from, where [`seal`] has made one. Who closes the last descriptor of a mount that is
-/// attached nowhere waits for an RCU grace period, so that is put off until there is somebody else to wait for anyway.
+/// Mount that this process runs from, once [`seal`] has made one. Closing the last descriptor of a detached mount
+/// waits for an RCU grace period, so that is put off until the process waits for another one anyway.
 static MOUNT: AtomicI32 = AtomicI32::new(-1);
 
-/// Where descriptors begin that nobody else has.
+/// Lowest number for descriptors that must not collide with the caller's.
 const HIGH: i32 = 256;
 
-/// Lets go of what [`seal`] holds on to: for the time in which another process is at work.
+/// Closes the descriptor that [`seal`] keeps. Call it while another process is at work anyway.
 pub fn settle_seal() {
     let mount = MOUNT.swap(-1, Ordering::Relaxed);
     if mount >= 0 {
-        // SAFETY: it was an owned descriptor that was put there, and who swaps it out is the only one who has it.
+        // SAFETY: `open_seal` stored an owned descriptor there, and only one caller of `swap` gets it.
         drop(unsafe { OwnedFd::from_raw_fd(mount) });
     }
 }
 
-/// Whether nobody can change this process's executable by way of the process, neither its bytes nor its mode.
+/// True if no process can change this process's executable by way of the process, neither its bytes nor its mode.
 ///
-/// An executable on a file system that happens to be mounted read-only does not count: an administrator who mounts it
-/// writable for an update does so for processes that run from it, too.
+/// An executable on a file system that happens to be mounted read-only does not count: an administrator who makes it
+/// writable for an update does so for the processes that run from it, too.
 #[must_use]
 pub fn is_sealed() -> bool {
     is_apart() || in_sealed_memory()
 }
 
-/// Whether the executable is seen through a read-only mount of it alone, which is attached nowhere: nothing else calls a
-/// file `/`.
+/// True if the executable is seen through a read-only mount of it alone that is attached nowhere: only such a file
+/// has the path `/`.
 fn is_apart() -> bool {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     let read_only = rustix::fs::open(OWN, flags, Mode::empty())
@@ -59,8 +60,8 @@ fn in_sealed_memory() -> bool {
         .is_ok_and(|seals| seals.contains(SealFlags::WRITE))
 }
 
-/// Whether this user may change the program's file, which a container of theirs could then do as well: root, the file's
-/// owner, and those who may write to it.
+/// True if this user may change the program's file, which a container of theirs could then do as well: root, the
+/// file's owner, and users who may write to it.
 ///
 /// # Errors
 /// stat(2)'s.
@@ -75,27 +76,27 @@ pub fn may_change_executable() -> Result<bool, Errno> {
 /// Makes the mount that [`seal_in_place`] and [`Sealing`] need, and keeps it.
 ///
 /// # Errors
-/// open_tree(2)'s: `EPERM` for whoever may not mount.
+/// open_tree(2)'s: `EPERM` if the caller may not mount.
 pub fn open_seal() -> Result<(), Errno> {
     if MOUNT.load(Ordering::Relaxed) < 0 {
         let mount = mount_of_own()?;
-        // Not a number that the caller may have meant to hand on (`--preserve-fds`) and has left free.
+        // The number must not be one that the caller has left free to hand it on (`--preserve-fds`).
         let mount = rustix::io::fcntl_dupfd_cloexec(&mount, HIGH).unwrap_or(mount);
         MOUNT.store(mount.into_raw_fd(), Ordering::Relaxed);
     }
     Ok(())
 }
 
-/// A new process of this program's, sealed before its first step. Nobody may see it before: where others are in its PID
-/// namespace already, its parent has to be sealed.
+/// A new process of this program, sealed before its first operation. No other process may see it before: if its PID
+/// namespace has other processes already, its parent has to be sealed.
 #[derive(Debug)]
 pub struct Sealing(Remap);
 
 impl Sealing {
-    /// For a process that this one is about to clone.
+    /// Prepares the sealing of a process that this one is about to clone.
     ///
     /// # Errors
-    /// As of [`open_seal`], and open(2)'s.
+    /// Those of [`open_seal`], and open(2)'s.
     pub fn new() -> Result<Self, Errno> {
         open_seal()?;
         let name = format!("/proc/self/fd/{}", MOUNT.load(Ordering::Relaxed));
@@ -103,28 +104,28 @@ impl Sealing {
         Remap::new(file).map(Self)
     }
 
-    /// Child. Neither allocates nor locks.
+    /// Seals the child. Neither allocates nor locks.
     pub(crate) fn perform(&self) -> Result<(), Errno> {
         self.0.perform()
     }
 }
 
-/// Makes [`is_sealed`] true without another start of the program, which takes the rights of root. Not for a process that
-/// has more than one thread.
+/// Makes [`is_sealed`] true without another start of the program, which takes the rights of root. The process must
+/// have one thread only.
 ///
 /// # Errors
-/// As of [`Sealing::new`], and `EPERM`; the process goes on from where it was.
+/// Those of [`Sealing::new`], and `EPERM`; the process goes on from where it was.
 pub fn seal_in_place() -> Result<(), Errno> {
     Sealing::new()?.perform()
 }
 
-/// Makes [`is_sealed`] true. Where that takes another start of the program, with the same arguments and environment, this
-/// does not come back. Not for a process that has more than one thread.
+/// Makes [`is_sealed`] true. If that takes another start of the program, with the same arguments and environment,
+/// this call does not return. The process must have one thread only.
 ///
 /// # Errors
-/// Why neither could be done.
+/// Reason why neither way worked.
 pub fn seal() -> Result<(), Errno> {
-    // The second is true of a process that has been started anew for it.
+    // `is_sealed` is true already in a process that was started anew for this.
     if seal_in_place().is_ok() || is_sealed() {
         return Ok(());
     }
@@ -132,7 +133,7 @@ pub fn seal() -> Result<(), Errno> {
     Err(start_over(mount_of_own().or_else(elsewhere)))
 }
 
-/// Comes back only with the reason why it could not be.
+/// Executes the program again; returns only on failure, with the reason.
 fn start_over(mount: Result<OwnedFd, Errno>) -> Errno {
     let texts = |texts: &mut dyn Iterator<Item = std::ffi::OsString>| -> Option<Vec<CString>> {
         texts.map(|text| CString::new(text.into_vec()).ok()).collect()
@@ -152,13 +153,13 @@ fn start_over(mount: Result<OwnedFd, Errno>) -> Errno {
     }
 }
 
-/// A mount of the executable alone, attached nowhere, read-only.
+/// Makes a detached, read-only mount of the executable alone.
 fn mount_of_own() -> Result<OwnedFd, Errno> {
     read_only(OWN)
 }
 
-/// The same in a mount namespace that this process has just come into: the executable is of the one before, and only
-/// its path leads to it here.
+/// Does the same in a mount namespace that this process has just entered: the executable belongs to the previous one,
+/// and only its path leads to it here. `ENOENT` if the path leads to another file.
 pub(crate) fn mount_by_name(path: &CStr) -> Result<OwnedFd, Errno> {
     let tree = read_only(path)?;
     let (found, own) = (rustix::fs::fstat(&tree)?, rustix::fs::stat(OWN)?);
@@ -173,7 +174,7 @@ fn read_only(path: &CStr) -> Result<OwnedFd, Errno> {
     Ok(tree)
 }
 
-/// All of it in memory, which nothing can change any more.
+/// Copies the executable into memory and seals it against every change.
 fn copy_of_own() -> Result<OwnedFd, Errno> {
     let own = rustix::fs::open(OWN, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
     let copy = rustix::fs::memfd_create(c"tote", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
@@ -183,7 +184,7 @@ fn copy_of_own() -> Result<OwnedFd, Errno> {
         &copy,
         SealFlags::WRITE | SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL,
     )?;
-    // Once more by its name: a file that is open for writing cannot be executed.
+    // It is opened again by name, because a file that is open for writing cannot be executed.
     let name = format!("/proc/self/fd/{}", copy.as_raw_fd());
     rustix::fs::open(name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
 }

@@ -6,21 +6,21 @@ use rustix::fd::{FromRawFd, OwnedFd};
 
 const NEW_LISTENER: u32 = libc::SECCOMP_FILTER_FLAG_NEW_LISTENER as u32;
 
-/// One instruction of classic BPF, `struct sock_filter`.
+/// Instruction of classic BPF, `struct sock_filter`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SockFilter {
     /// Operation.
     pub code: u16,
-    /// How far to jump when true.
+    /// Number of instructions to skip if the condition is true.
     pub jt: u8,
-    /// How far to jump when false.
+    /// Number of instructions to skip if it is false.
     pub jf: u8,
     /// Operand.
     pub k: u32,
 }
 
-/// Loads a filter for this process and all it becomes; gives the listener where the flags ask for one.
+/// Loads a filter for this process and all that come from it; returns the listener if the flags ask for one.
 pub(crate) fn load(filter: &[SockFilter], flags: u32) -> Result<Option<OwnedFd>, Errno> {
     /// `struct sock_fprog`.
     #[repr(C)]
@@ -33,7 +33,8 @@ pub(crate) fn load(filter: &[SockFilter], flags: u32) -> Result<Option<OwnedFd>,
         length,
         filter: filter.as_ptr(),
     };
-    // SAFETY: `SockFilter` has the layout of `struct sock_filter`, and the kernel reads `length` of them.
+    // SAFETY: `SockFilter` has the layout of `struct sock_filter`, and the kernel reads `length` elements of the
+    // slice.
     let result = unsafe {
         libc::syscall(
             libc::SYS_seccomp,

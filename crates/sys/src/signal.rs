@@ -17,43 +17,43 @@ impl std::fmt::Debug for SignalSet {
 }
 
 impl SignalSet {
-    /// No signal.
+    /// Returns the set without any signal.
     #[must_use]
     pub fn empty() -> Self {
         // SAFETY: all-zero bytes are a valid sigset_t.
         let mut set = unsafe { std::mem::zeroed() };
-        // SAFETY: `set` is a sigset_t of ours.
+        // SAFETY: `set` is a local sigset_t that outlives the call.
         unsafe { libc::sigemptyset(&raw mut set) };
         Self(set)
     }
 
-    /// Every signal.
+    /// Returns the set of all signals.
     #[must_use]
     pub fn full() -> Self {
         let mut set = Self::empty();
-        // SAFETY: as above.
+        // SAFETY: `set.0` is a valid sigset_t that outlives the call.
         unsafe { libc::sigfillset(&raw mut set.0) };
         set
     }
 
-    /// With one more; a number that is no signal adds nothing.
+    /// Adds one signal; an invalid number adds nothing.
     #[must_use]
     pub fn with(mut self, signo: i32) -> Self {
-        // SAFETY: as above; a bad number only makes it return an error.
+        // SAFETY: `self.0` is a valid sigset_t; a bad number only makes the call return an error.
         unsafe { libc::sigaddset(&raw mut self.0, signo) };
         self
     }
 
-    /// Without one.
+    /// Removes one signal.
     #[must_use]
     pub fn without(mut self, signo: i32) -> Self {
-        // SAFETY: as above.
+        // SAFETY: `self.0` is a valid sigset_t; a bad number only makes the call return an error.
         unsafe { libc::sigdelset(&raw mut self.0, signo) };
         self
     }
 
-    /// Without SIGHUP where this process ignores it: `nohup tote run` asks that a terminal which goes away ends nothing, so
-    /// the container is not to hear of that either.
+    /// Removes SIGHUP if this process ignores it: `nohup tote run` asks that a terminal which goes away ends nothing,
+    /// so the container is not to get that signal either.
     #[must_use]
     pub fn without_ignored_hangup(self) -> Self {
         if is_ignored(libc::SIGHUP) {
@@ -64,7 +64,7 @@ impl SignalSet {
     }
 }
 
-/// A descriptor from which blocked signals are read, signalfd(2). They stay blocked after it is dropped.
+/// A descriptor from which blocked signals are read, signalfd(2). The signals stay blocked after it is dropped.
 #[derive(Debug)]
 pub struct SignalFd(OwnedFd);
 
@@ -78,12 +78,12 @@ impl SignalFd {
         // SAFETY: `signals` is a valid set; -1 asks for a new descriptor.
         match unsafe { libc::signalfd(-1, &raw const signals.0, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK) } {
             -1 => Err(errno()),
-            // SAFETY: a new descriptor that nothing else owns.
+            // SAFETY: signalfd returned a new descriptor that nothing else owns.
             fd => Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) })),
         }
     }
 
-    /// The next signal's number, if one is pending.
+    /// Returns the number of the next pending signal, if any.
     ///
     /// # Errors
     /// read(2)'s.
@@ -107,19 +107,19 @@ impl AsFd for SignalFd {
 }
 
 fn set_mask(how: i32, signals: &SignalSet) -> Result<(), Errno> {
-    // SAFETY: a valid set, and no place for the old one.
+    // SAFETY: the set is valid, and a null pointer asks for no old one.
     match unsafe { libc::sigprocmask(how, &raw const signals.0, std::ptr::null_mut()) } {
         0 => Ok(()),
         _ => Err(errno()),
     }
 }
 
-/// Gives a new program what it expects: nothing blocked, and no signal ignored. An ignored signal stays ignored across
-/// execve(2): SIGPIPE, which tote ignores itself, and whatever tote's caller did, as a shell does with SIGINT and SIGQUIT
-/// for a command that it starts with `&`.
+/// Restores the signal state that a new program expects: no signal blocked, and none ignored. An ignored signal stays
+/// ignored across execve(2): SIGPIPE, which tote itself ignores, and the signals that tote's caller ignored, as a
+/// shell ignores SIGINT and SIGQUIT for a command that it starts with `&`.
 pub(crate) fn reset() {
-    // The kernel's own struct, whose fields are as large as a pointer each: SIG_DFL, no flags, nothing masked. The C
-    // library would leave out the two signals that it keeps to itself.
+    // This is the kernel's own struct, whose fields have the size of a pointer each: SIG_DFL, no flags, an empty
+    // mask. The C library would leave out the two signals that it keeps to itself.
     let default = [0_usize; 4];
     for signo in 1..=LAST {
         // SAFETY: the kernel reads the struct and the size of its mask, and writes nothing; SIG_DFL is always a valid
@@ -137,47 +137,47 @@ pub(crate) fn reset() {
     unblock_all();
 }
 
-/// The last signal, and the size of the kernel's mask of all of them.
+/// Number of the last signal, and bytes in the kernel's signal mask.
 const LAST: usize = 64;
 const MASK_SIZE: usize = LAST / 8;
 
-/// Lets every signal come.
+/// Unblocks every signal.
 pub(crate) fn unblock_all() {
-    // With a valid set sigprocmask cannot fail.
+    // sigprocmask(2) cannot fail with a valid set.
     best_effort(set_mask(libc::SIG_SETMASK, &SignalSet::empty()));
 }
 
-/// Whether this process ignores a signal.
+/// True if this process ignores a signal.
 fn is_ignored(signo: i32) -> bool {
     // SAFETY: all-zero bytes are a valid sigaction.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-    // SAFETY: nothing is changed, and `action` is ours for the kernel to write to; a number that is no signal only makes
-    // it fail.
+    // SAFETY: the call changes nothing, and `action` is a local value for the kernel to write to; an invalid signal
+    // number only makes the call fail.
     let asked = unsafe { libc::sigaction(signo, std::ptr::null(), &raw mut action) };
     asked == 0 && action.sa_sigaction == libc::SIG_IGN
 }
 
-/// Lets the usual signals end this process although it is the first of its PID namespace, where the kernel drops what
-/// has no handler. Until execve(2), which takes handlers away.
+/// Lets the usual signals end this process although it is the first of its PID namespace, for which the kernel drops
+/// signals without a handler. This holds until execve(2), which resets handlers.
 pub(crate) fn die_of_signals() {
     extern "C" fn die(signo: i32) {
-        // SAFETY: _exit is async-signal-safe and does not come back.
+        // SAFETY: _exit is async-signal-safe and does not return.
         unsafe { libc::_exit(128 + signo) }
     }
     for signo in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM] {
-        // SAFETY: the handler does nothing but what a handler may; the signals are ones that can be caught.
+        // SAFETY: the handler calls only _exit, which is async-signal-safe; these signals can be caught.
         unsafe { libc::signal(signo, die as *const () as libc::sighandler_t) };
     }
 }
 
-/// The first signal that was noted; 0 before there is one.
+/// Number of the first noted signal; 0 before one has come.
 static NOTED: AtomicI32 = AtomicI32::new(0);
 
-/// From now on the first of these signals only is noted, see [`noted`], and nothing else happens; the same signal once
-/// more does what it does by default. Programs that are executed have the default from the start.
+/// Notes the first of these signals that comes from now on, see [`noted`], and does nothing else; the same signal
+/// once more has its default effect. Programs that this process executes have the default from the start.
 pub fn note(signals: &[i32]) {
     extern "C" fn remember(signo: i32) {
-        // An atomic, and signal(2), are what a handler may use.
+        // A handler may use an atomic, and signal(2).
         if NOTED.load(Ordering::Relaxed) == 0 {
             NOTED.store(signo, Ordering::Relaxed);
         }
@@ -185,30 +185,31 @@ pub fn note(signals: &[i32]) {
         unsafe { libc::signal(signo, libc::SIG_DFL) };
     }
     for signo in signals {
-        // SAFETY: the handler does nothing but what a handler may; a number that is no signal only makes it fail.
+        // SAFETY: the handler uses only an atomic and signal(2), which a handler may; an invalid number only makes
+        // the call fail.
         unsafe { libc::signal(*signo, remember as *const () as libc::sighandler_t) };
     }
 }
 
-/// The first signal that [`note`] was to note and that has come.
+/// Returns the first signal that has come since [`note`] was asked for it.
 pub fn noted() -> Option<i32> {
     Some(NOTED.load(Ordering::Relaxed)).filter(|signo| *signo != 0)
 }
 
-/// The first of these signals that is blocked and waits to be taken; it goes on waiting.
+/// Returns the first of these signals that is blocked and pending; it stays pending.
 #[must_use]
 pub fn pending_signal(signals: &[i32]) -> Option<i32> {
     let mut pending = SignalSet::empty();
-    // SAFETY: `pending` is a sigset_t of ours for the kernel to write to.
+    // SAFETY: `pending` is a local sigset_t for the kernel to write to.
     if unsafe { libc::sigpending(&raw mut pending.0) } != 0 {
         return None;
     }
-    // SAFETY: a valid set; a number that is no signal is in none.
+    // SAFETY: the set is valid; an invalid signal number is in no set.
     let waits = |signo: &i32| unsafe { libc::sigismember(&raw const pending.0, *signo) } == 1;
     signals.iter().copied().find(waits)
 }
 
-/// Blocks every signal that can be.
+/// Blocks every signal that can be blocked.
 pub(crate) fn block_all() -> Result<(), Errno> {
     set_mask(libc::SIG_SETMASK, &SignalSet::full())
 }
@@ -216,14 +217,14 @@ pub(crate) fn block_all() -> Result<(), Errno> {
 /// Waits for any blocked signal.
 pub(crate) fn wait_any() -> Option<i32> {
     let all = SignalSet::full();
-    // SAFETY: a valid set, and no place for the details.
+    // SAFETY: the set is valid, and a null pointer asks for no details.
     let signo = unsafe { libc::sigwaitinfo(&raw const all.0, std::ptr::null_mut()) };
     (signo > 0).then_some(signo)
 }
 
-/// kill(2); a process that is gone needs no signal.
+/// Calls kill(2); a process that has ended needs no signal.
 pub(crate) fn kill(pid: i32, signo: i32) {
-    // SAFETY: kill has no requirement on its numbers.
+    // SAFETY: kill takes two numbers, any of which are allowed.
     unsafe { libc::kill(pid, signo) };
 }
 
@@ -243,9 +244,9 @@ mod tests {
     fn the_first_signal_is_noted() {
         note(&[libc::SIGUSR1, libc::SIGUSR2]);
         assert_eq!(noted(), None);
-        // SAFETY: signals of this very thread, for which there are handlers.
+        // SAFETY: raise sends the signal to this very thread, where it has a handler.
         unsafe { libc::raise(libc::SIGUSR2) };
-        // SAFETY: as above.
+        // SAFETY: raise sends the signal to this very thread, where it has a handler.
         unsafe { libc::raise(libc::SIGUSR1) };
         assert_eq!(noted(), Some(libc::SIGUSR2));
     }

@@ -1,36 +1,37 @@
-//! What is mounted, of the vocabulary of a birth.
+//! Sources of mounts, as the operations of a birth name them.
 
 use crate::CopyMode;
 use rustix::fd::OwnedFd;
 use std::ffi::CString;
 
-/// What is mounted.
+/// Source of a mount.
 #[derive(Debug)]
 pub enum Source {
     /// A new instance of a file system.
     New {
-        /// As in `/proc/filesystems`.
+        /// Name as in `/proc/filesystems`.
         fs: CString,
-        /// Its parameters; the device is the parameter `source`.
+        /// Parameters of the file system; the device is the parameter `source`.
         parameters: Vec<Parameter>,
     },
     /// A part of the host's tree.
     Clone(CloneSource),
-    /// A copy of what another process has mounted there, in its own mount namespace. It is joined by this process, whose
-    /// user namespace must own it.
+    /// Copy of a mount in another process's mount namespace. The child joins that namespace to get it, so its user
+    /// namespace must own it.
     Of {
-        /// Its pidfd.
+        /// Pidfd of that process.
         process: OwnedFd,
-        /// In its root; links are not followed.
+        /// Path in that process's root; links are not followed.
         path: CString,
     },
-    /// The tree that came through the last gate; the text is where it is from.
+    /// Tree that came through the last gate; the text says where it is from.
     Handed(CString),
-    /// A directory or file in the mount that the root covers: what was [`crate::Target::Root`] before it.
+    /// Directory or file in the mount that the root covers, which was [`crate::Target::Root`] before.
     Beneath {
-        /// In that mount.
+        /// Path in that mount.
         path: CString,
-        /// Where it is missing, it is a copy of what this tree of the host has at the place; or else of the place.
+        /// Source of a copy that is made if `path` is missing: the same place in this tree of the host, or else the
+        /// place inside the container that is mounted on.
         copy: Option<(CString, CopyMode)>,
     },
 }
@@ -38,15 +39,15 @@ pub enum Source {
 /// A part of the host's tree.
 #[derive(Debug)]
 pub struct CloneSource {
-    /// On the host.
+    /// Path on the host.
     pub path: CString,
-    /// Whether mounts below it come along.
+    /// True if mounts below it come along.
     pub recursive: bool,
-    /// Whether owners are shown by the maps of the user namespace that came through the gate.
+    /// True if owners are shown by the maps of the user namespace that came through the gate.
     pub idmap: bool,
 }
 
-/// One parameter of a file system.
+/// Parameter of a file system.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parameter {
     /// The key.
@@ -62,9 +63,9 @@ pub enum Value {
     Flag,
     /// A text.
     Text(CString),
-    /// A path on the host, in the file system's own escaping. One longer than fsconfig(2) takes goes by descriptor.
+    /// A path on the host, in the file system's own escaping. A path too long for fsconfig(2) is passed by descriptor.
     Path(CString),
-    /// The permission bits of the directory that is mounted on, in octal; the parameter is left out where that had to
-    /// be made.
+    /// Permission bits, in octal, of the directory that the mount covers; the parameter is left out if that directory
+    /// had to be made.
     ModeOfPlace,
 }

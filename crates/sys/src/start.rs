@@ -1,9 +1,10 @@
-//! The gate between `create` and `start` of a container whose creator has gone meanwhile.
+//! Gate between `create` and `start` of a container whose creator may have ended meanwhile.
 //!
 //! The new process holds a listening socket that is bound in the container's state directory, and waits in accept(2).
-//! Whoever starts the container connects, and has a conversation with it: a failure up to and with execve(2) is told
-//! there. The kernel keeps the truth about it: a connection is refused once the process has gone on or has ended, and
-//! a socket of another type finds out without starting anything. Nothing has to be cleared after a crash but a name.
+//! The command that starts the container connects and has a conversation with it, in which failures up to and
+//! including execve(2) are reported. The kernel keeps the true state: a connection is refused once the process has
+//! gone on or has ended, and a connection attempt with another socket type finds out without starting anything. After
+//! a crash only a name remains to be removed.
 
 use crate::birth::{self, Event};
 use crate::child::{Registers, best_effort};
@@ -13,20 +14,20 @@ use rustix::fs::{Access, AtFlags, CWD, FileType, StatxFlags};
 use rustix::net::{AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType};
 use std::ffi::CStr;
 
-/// Waits for the command that starts the container.
+/// Wait for the command that starts the container.
 #[derive(Debug)]
 pub struct AwaitStart {
-    /// Bound and listening: [`start_gate`].
+    /// Bound and listening socket, made by [`start_gate`].
     pub listener: OwnedFd,
-    /// The first descriptor that the program does not keep. Of those from there on only what is still needed stays open
-    /// while it waits: a lock that is inherited would otherwise last as long.
+    /// First descriptor that the program does not keep. From there on, only descriptors that are still needed stay
+    /// open while the process waits: an inherited lock would otherwise last as long.
     pub first_closed: u32,
 }
 
-/// Makes the gate, a socket of that name in the directory.
+/// Makes the gate: a socket of this name in the directory.
 ///
 /// # Errors
-/// bind(2)'s; `EADDRINUSE` where the name exists.
+/// bind(2)'s; `EADDRINUSE` if the name exists.
 pub fn start_gate(dir: BorrowedFd<'_>, name: &str) -> Result<OwnedFd, Errno> {
     let listener = socket(SocketType::SEQPACKET)?;
     rustix::net::bind(&listener, &address(dir, name)?)?;
@@ -34,12 +35,13 @@ pub fn start_gate(dir: BorrowedFd<'_>, name: &str) -> Result<OwnedFd, Errno> {
     Ok(listener)
 }
 
-/// Whether a process waits behind the gate.
+/// True if a process waits behind the gate.
 ///
 /// # Errors
-/// connect(2)'s, where they do not answer the question.
+/// connect(2)'s, except those that answer the question.
 pub fn waits_for_start(dir: BorrowedFd<'_>, name: &str) -> Result<bool, Errno> {
-    // unix(7): EPROTOTYPE is said of a socket that is there and of another type, ECONNREFUSED when only its name is.
+    // unix(7): connect(2) fails with EPROTOTYPE for a live socket of another type, with ECONNREFUSED if only its name
+    // is left.
     match rustix::net::connect(socket(SocketType::DGRAM)?, &address(dir, name)?) {
         Err(Errno::PROTOTYPE) => Ok(true),
         Err(Errno::CONNREFUSED | Errno::NOENT) | Ok(()) => Ok(false),
@@ -55,18 +57,18 @@ impl Starting {
     /// Opens the gate.
     ///
     /// # Errors
-    /// `ECONNREFUSED` when nobody waits behind it.
+    /// `ECONNREFUSED` if no process waits behind it.
     pub fn open(dir: BorrowedFd<'_>, name: &str) -> Result<Self, Errno> {
         let socket = socket(SocketType::SEQPACKET)?;
         rustix::net::connect(&socket, &address(dir, name)?)?;
         Ok(Self(socket))
     }
 
-    /// Waits for what the process says: first [`Event::Ready`], then how its start went. [`Event::Exec`] without the
-    /// former is the end of a process that never heard.
+    /// Waits for the next message of the process: first [`Event::Ready`], then the outcome of its start.
+    /// [`Event::Exec`] without `Ready` before it is the end of a process that never noticed the connection.
     ///
     /// # Errors
-    /// As [`crate::Child::event`].
+    /// Those of [`crate::Child::event`].
     pub fn event(&self) -> Result<Event, Errno> {
         birth::receive(self.0.as_fd())
     }
@@ -76,16 +78,17 @@ pub(crate) fn socket(kind: SocketType) -> Result<OwnedFd, Errno> {
     rustix::net::socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)
 }
 
-/// By way of the descriptor: the directory's own path may be longer than the 107 bytes that an address takes.
+/// Makes the address by way of the descriptor: the directory's own path may be longer than the 107 bytes that an
+/// address takes.
 pub(crate) fn address(dir: BorrowedFd<'_>, name: &str) -> Result<SocketAddrUnix, Errno> {
     SocketAddrUnix::new(format!("/proc/self/fd/{}/{name}", dir.as_raw_fd()))
 }
 
-/// Child, about to become the program, with no more than that left to do.
+/// Waits in the child, which has nothing left to do but to become the program.
 ///
-/// A program that is not there is told now, where whoever creates the container still listens.
+/// A missing program is reported now, while the command that creates the container still listens.
 pub(crate) fn wait(how: &AwaitStart, rest: &[Op], registers: &mut Registers<'_>) -> Result<(), Errno> {
-    // From here on it may be looked at by others in the container, for as long as it takes.
+    // From here on processes in the container may look into this one, for as long as it waits.
     best_effort(crate::prctl::set_dumpable(false));
     let hooks = || {
         let hooks = rest.iter().filter_map(|op| match op {
@@ -96,17 +99,18 @@ pub(crate) fn wait(how: &AwaitStart, rest: &[Op], registers: &mut Registers<'_>)
         hooks.flatten().chain(own)
     };
     close_others(how.first_closed, hooks)?;
-    // With nothing of the host's open that a path of the image could lead through.
+    // The program is looked up when no descriptor of the host is open any more through which a path of the image
+    // could lead.
     if let Some(Op::Exec(exec)) = rest.last() {
         find_program(exec)?;
     }
     crate::signal::die_of_signals();
     tell_ready(registers.channel)?;
     let conversation = accept(&how.listener)?;
-    // SAFETY: closes the listener, whose owner is never dropped: this process ends by execve or _exit. From here on a
-    // second start is refused.
+    // SAFETY: this closes the listener, whose owner is never dropped: this process ends by execve or _exit. From here
+    // on a second start is refused.
     unsafe { rustix::io::close(how.listener.as_raw_fd()) };
-    // Who has let go of its end does not want to know.
+    // A starter that has closed its end needs no message.
     best_effort(tell_ready(conversation.as_fd()));
     registers.conversation = Some(conversation);
     Ok(())
@@ -122,7 +126,7 @@ pub(crate) fn accept(listener: &OwnedFd) -> Result<OwnedFd, Errno> {
     }
 }
 
-/// Closes what nothing needs any more: every descriptor from this one on but those.
+/// Closes every descriptor from `first` on, except those in `kept`.
 pub(crate) fn close_others<I: Iterator<Item = i32>>(first: u32, kept: impl Fn() -> I) -> Result<(), Errno> {
     let mut first = first;
     loop {
@@ -139,7 +143,7 @@ pub(crate) fn close_others<I: Iterator<Item = i32>>(first: u32, kept: impl Fn() 
             None => u32::MAX,
         };
         // SAFETY: owners of the closed descriptors are in the lists and registers of this process, which are never
-        // dropped, as it ends by execve or _exit; and no step after this one uses them.
+        // dropped, as it ends by execve or _exit; and no operation after this one uses them.
         if unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) } == -1 {
             return Err(birth::errno());
         }
@@ -155,7 +159,7 @@ pub(crate) fn tell_ready(channel: BorrowedFd<'_>) -> Result<(), Errno> {
     rustix::net::send(channel, b"R", SendFlags::NOSIGNAL).map(drop)
 }
 
-/// As execvp(3) would find it, without trying.
+/// Looks for the program as execvp(3) does, without executing it.
 fn find_program(exec: &Exec) -> Result<(), Errno> {
     let mut reason = Errno::NOENT;
     for candidate in &exec.candidates {

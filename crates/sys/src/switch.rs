@@ -1,4 +1,5 @@
-//! From the host's root to the container's, and what the host gets to see of it: pivot_root(2), chroot(2), propagation.
+//! Change from the host's root to the container's, and the mount events that the host may see: pivot_root(2),
+//! chroot(2), propagation.
 
 use crate::attributes::{Change, set_attributes};
 use crate::child::Registers;
@@ -30,7 +31,8 @@ pub(crate) fn set_propagation(
     spread(root.as_fd(), propagation, recursive)
 }
 
-/// Sets the propagation of the mount that holds a path: goes up from there until something is the root of a mount.
+/// Sets the propagation of the mount that holds a path: goes up from the path until a directory is the root of a
+/// mount.
 pub(crate) fn set_holder(path: &CStr, propagation: Propagation) -> Result<(), Errno> {
     set_mount_of(
         rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?,
@@ -39,7 +41,7 @@ pub(crate) fn set_holder(path: &CStr, propagation: Propagation) -> Result<(), Er
 }
 
 fn set_mount_of(mut dir: OwnedFd, propagation: Propagation) -> Result<(), Errno> {
-    // As many steps as a path can have components.
+    // Upper bound of the components of a path.
     for _ in 0..2048 {
         match spread(dir.as_fd(), propagation, false) {
             Err(Errno::INVAL) => {}
@@ -66,18 +68,18 @@ pub(crate) fn pivot(registers: &Registers<'_>) -> Result<(), Errno> {
         None
     };
     rustix::process::fchdir(registers.root()?)?;
-    // The old root ends up on top of the new one, where unmounting "." lets go of it: no directory is needed for it.
-    // (Opening "." would give the new one, which is below.)
+    // The old root ends up on top of the new one, where unmounting "." detaches it: it needs no directory of its own.
+    // (Opening "." would give the new root, which is below.)
     rustix::process::pivot_root(c".", c".")?;
     if let Some(old) = old {
-        // Letting go must not be an event that the host sees: it would lose its own mounts.
+        // The detaching must not propagate to the host, which would lose its own mounts.
         spread(old.as_fd(), Propagation::Slave, true)?;
     }
     rustix::mount::unmount(c".", UnmountFlags::DETACH)?;
     rustix::process::chdir(c"/")
 }
 
-/// Puts the container's root over the host's.
+/// Moves the container's root over the host's.
 pub(crate) fn move_root(registers: &Registers<'_>) -> Result<(), Errno> {
     let root = registers.root()?;
     let old = rustix::fs::open(c"/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
@@ -97,18 +99,18 @@ pub(crate) fn chroot(registers: &Registers<'_>) -> Result<(), Errno> {
     rustix::process::chdir(c"/")
 }
 
-/// Takes a mount of the host's away. One that this user namespace has no say in is covered instead; one that went with
-/// another is no matter.
+/// Detaches a mount of the host. A mount that this user namespace may not detach is covered instead; a mount that was
+/// detached together with its parent is not an error.
 pub(crate) fn unmount(path: &CStr) -> Result<(), Errno> {
     let place = match rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()) {
         Err(Errno::NOENT) => return Ok(()),
         other => other?,
     };
     match spread(place.as_fd(), Propagation::Slave, true) {
-        Err(Errno::INVAL) => return Ok(()), // no mount any more
+        Err(Errno::INVAL) => return Ok(()), // not a mount any more
         other => other?,
     }
-    // What a mount is taken away from is what tells the others.
+    // The propagation of the parent mount decides whether other namespaces see the event.
     set_mount_of(above(place.as_fd())?, Propagation::Slave)?;
     match rustix::mount::unmount(path, UnmountFlags::DETACH) {
         Err(Errno::INVAL | Errno::PERM) => {

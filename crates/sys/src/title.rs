@@ -1,13 +1,14 @@
-//! What `ps` shows of this process, and what it would show of the one that it was forked from.
+//! Text that `ps` shows for this process, in place of the one inherited by fork(2).
 
 use std::ffi::CStr;
 
 /// Puts a text in the place of this process's arguments, as far as there is room, and moves its environment to where
-/// `/proc/PID/environ` does not show it. Users of the host may read a process's arguments, and so may a container that
-/// the process enters: a process that lives as long as a container must not go on showing them what its command was told.
+/// `/proc/PID/environ` does not show it. Users of the host may read a process's arguments, and so may a container
+/// that the process enters: a process that lives as long as a container must not go on showing them the arguments of
+/// its command.
 ///
-/// From here on the arguments of this process read as empty. Its variables stay what they are. Not for a process that has
-/// more than one thread.
+/// From here on this process finds its own arguments empty; its environment variables keep their values. The process
+/// must have one thread only.
 pub fn set_title(title: &CStr) {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let Some([arguments, environment]) = places(&stat) else {
@@ -18,7 +19,7 @@ pub fn set_title(title: &CStr) {
             clippy::disallowed_methods,
             reason = "it moves the variable and does not change it"
         )]
-        // SAFETY: this process has one thread, so nobody reads the environment meanwhile.
+        // SAFETY: this process has one thread, so nothing reads the environment meanwhile.
         unsafe {
             std::env::set_var(name, value)
         };
@@ -27,10 +28,10 @@ pub fn set_title(title: &CStr) {
     overwrite(environment, b"");
 }
 
-/// Where the kernel has put arguments and environment: start and length.
+/// Start and length of the memory where the kernel has put arguments or environment.
 type Place = (usize, usize);
 
-/// Fields 48 to 51 of `/proc/PID/stat`; the second is a name in parentheses that may contain anything.
+/// Reads fields 48 to 51 of `/proc/PID/stat`; the second field is a name in parentheses that may contain anything.
 fn places(stat: &str) -> Option<[Place; 2]> {
     let (_, rest) = stat.rsplit_once(") ")?;
     let mut fields = rest.split_ascii_whitespace().skip(45).map(str::parse::<usize>);
@@ -41,11 +42,12 @@ fn places(stat: &str) -> Option<[Place; 2]> {
     Some([place()?, place()?])
 }
 
-/// The last byte stays zero, by which the kernel knows that the text ends there.
+/// Writes the text and fills the rest with zeros. The last byte stays zero: the kernel takes it as the end of the
+/// text.
 fn overwrite((start, length): Place, text: &[u8]) {
-    // SAFETY: the kernel has put the strings of argv and the environment there, in memory of this process's stack that it
-    // may write, and says where they end. Whoever has pointers to them finds strings that are shorter, all of them ended
-    // by a zero; this process has one thread, so nobody reads them meanwhile.
+    // SAFETY: the kernel has put the strings of argv and the environment there, in memory of this process's stack
+    // that it may write, and says where they end. Existing pointers to them lead to strings that are shorter, each of
+    // them ended by a zero; this process has one thread, so nothing reads them meanwhile.
     let place = unsafe { std::slice::from_raw_parts_mut(start as *mut u8, length) };
     place.fill(0);
     let shown = length.saturating_sub(1);

@@ -1,45 +1,45 @@
-//! What expressions evaluate to.
+//! Values of expressions.
 
 use serde_json::{Number, Value};
 use std::rc::Rc;
 
-/// A value; copying one is cheap.
+/// Value that is cheap to copy.
 #[derive(Clone, Debug)]
 pub(crate) enum Datum<'a> {
-    /// Part of what the template is rendered with.
+    /// Part of the value that the template is rendered with.
     Json(&'a Value),
     Text(Rc<str>),
     Number(Number),
     Bool(bool),
     List(Rc<[Datum<'a>]>),
     Nil,
-    /// A field that is not there, with its name.
+    /// Missing field, with its name.
     Missing(Rc<str>),
-    /// A pointer, map or list without a value: [`Datum::unset`].
+    /// Pointer, map or list without a value: [`Datum::unset`].
     Unset(Unset),
-    /// What a map has under a name that it lacks, and whatever is asked of that.
+    /// Value of a missing member of a map, and of every member of that.
     NoValue,
 }
 
-/// The type of a field that JSON leaves out or has as null, where Go would print an empty value of that type.
+/// Type of a field that JSON leaves out or has as null, where Go would print an empty value of that type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unset {
-    /// `<nil>`
+    /// Printed as `<nil>`.
     Pointer,
-    /// `map[]`; where it has a value, names that it lacks are no error but `<no value>`.
+    /// Printed as `map[]`; if it has a value, a missing member is not an error but `<no value>`.
     Map,
-    /// `[]`
+    /// Printed as `[]`.
     List,
-    /// Nothing.
+    /// Printed as nothing.
     Text,
-    /// `0`
+    /// Printed as `0`.
     Number,
-    /// `false`
+    /// Printed as `false`.
     Flag,
 }
 
 impl Unset {
-    /// As Go prints it.
+    /// Returns the text that Go prints.
     const fn printed(self) -> &'static str {
         match self {
             Self::Pointer => "<nil>",
@@ -53,7 +53,7 @@ impl Unset {
 }
 
 impl<'a> Datum<'a> {
-    /// As a constant of JSON where it is one, so that nobody has to look in two places.
+    /// Converts JSON; constants become variants of their own, so that no code has to check two forms.
     pub(crate) fn of(value: &'a Value) -> Self {
         match value {
             Value::Null => Self::Nil,
@@ -71,7 +71,7 @@ impl<'a> Datum<'a> {
         Self::Number(Number::from(number))
     }
 
-    /// The characters of a string.
+    /// Returns the characters of a string.
     pub(crate) fn as_text(&self) -> Option<&str> {
         match self {
             Self::Text(text) => Some(text),
@@ -80,7 +80,7 @@ impl<'a> Datum<'a> {
         }
     }
 
-    /// A field without a value.
+    /// Makes the value of a field without one.
     pub(crate) fn unset(unset: Unset) -> Self {
         match unset {
             Unset::Text => Self::text(""),
@@ -90,7 +90,7 @@ impl<'a> Datum<'a> {
         }
     }
 
-    /// Whether it is nil or absent.
+    /// True if it is nil or absent.
     pub(crate) fn is_nothing(&self) -> bool {
         matches!(
             self,
@@ -98,7 +98,7 @@ impl<'a> Datum<'a> {
         )
     }
 
-    /// What Go counts as true: whatever is not empty, zero or absent.
+    /// True if Go counts it as true: everything that is not empty, zero or absent.
     pub(crate) fn is_true(&self) -> bool {
         match self {
             Self::Bool(value) => *value,
@@ -108,7 +108,7 @@ impl<'a> Datum<'a> {
         }
     }
 
-    /// The bytes of a string, the items of a list or the members of an object; `None` for what has no length.
+    /// Returns the number of bytes of a string, items of a list or members of an object; `None` if it has no length.
     pub(crate) fn len(&self) -> Option<usize> {
         match self {
             Self::Text(text) => Some(text.len()),
@@ -121,7 +121,7 @@ impl<'a> Datum<'a> {
         }
     }
 
-    /// An item of a list.
+    /// Returns an item of a list.
     pub(crate) fn item(&self, index: usize) -> Option<Datum<'a>> {
         match self {
             Self::Json(Value::Array(items)) => items.get(index).map(Datum::of),
@@ -130,7 +130,7 @@ impl<'a> Datum<'a> {
         }
     }
 
-    /// Whether it is a list.
+    /// True if it is a list.
     pub(crate) fn is_list(&self) -> bool {
         matches!(
             self,
@@ -138,7 +138,7 @@ impl<'a> Datum<'a> {
         )
     }
 
-    /// What it is called in errors.
+    /// Returns its name in errors.
     pub(crate) fn kind(&self) -> &'static str {
         match self {
             Self::Json(Value::Object(_)) => "an object",
@@ -152,31 +152,32 @@ impl<'a> Datum<'a> {
     }
 }
 
-/// A text of limited length, by which also the time is limited that making it takes.
+/// Limit of the text's length, and so of the time that it takes to make the text.
 #[derive(Debug)]
 pub(crate) struct Budget {
     left: usize,
 }
 
-/// The budget is used up.
+/// Error: the budget is used up.
 #[derive(Debug)]
 pub(crate) struct Spent;
 
 impl Budget {
-    /// How much one rendering may do: a unit for each step, and for each byte that is made. A fraction of a second.
+    /// Units that one rendering may use: one for each step, and one for each byte of text. This takes a fraction of a
+    /// second.
     pub(crate) const WHOLE: usize = 1 << 24;
 
     pub(crate) fn new() -> Self {
         Self { left: Self::WHOLE }
     }
 
-    /// Takes units off.
+    /// Subtracts units.
     pub(crate) fn spend(&mut self, units: usize) -> Result<(), Spent> {
         self.left = self.left.checked_sub(units).ok_or(Spent)?;
         Ok(())
     }
 
-    /// Appends and pays for it.
+    /// Appends text and pays for it.
     pub(crate) fn push(&mut self, text: &mut String, more: &str) -> Result<(), Spent> {
         self.spend(more.len())?;
         text.push_str(more);
@@ -226,7 +227,7 @@ impl Budget {
                     self.push(text, name)?;
                     self.push(text, ":")?;
                     match member.as_object() {
-                        // In docker's maps what has nothing is Go's `struct{}`: `map[80/tcp:{}]`.
+                        // Empty objects in docker's maps are Go's `struct{}`: `map[80/tcp:{}]`.
                         Some(nothing) if nothing.is_empty() => self.push(text, "{}")?,
                         _ => self.print_json(text, member)?,
                     }
@@ -236,7 +237,7 @@ impl Budget {
         }
     }
 
-    /// A value as JSON, in one line.
+    /// Formats a value as JSON, in one line.
     pub(crate) fn json(&mut self, datum: &Datum) -> Result<String, Spent> {
         let text = match datum {
             Datum::Json(value) => value.to_string(),

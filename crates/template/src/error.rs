@@ -1,84 +1,84 @@
-//! What can be wrong with a template.
+//! Errors of templates.
 
 use thiserror::Error;
 
-/// Why a template is none, or cannot be carried out. Characters count from 1.
+/// Reason why a template is invalid, or cannot be carried out. Characters count from 1.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TemplateError {
-    /// The text is too long.
+    /// The template is too long.
     #[error("the template has more than {most} bytes")]
     Long {
-        /// The limit, in bytes.
+        /// Limit in bytes.
         most: usize,
     },
-    /// Actions or brackets in one another.
+    /// Actions or brackets are nested too deep.
     #[error("the template is nested deeper than {most}")]
     Deep {
-        /// The limit.
+        /// Limit of the depth.
         most: usize,
     },
-    /// `{{` without `}}`.
-    #[error("character {at} of the template: this {{{{ has no }}}}")]
+    /// An action begins with `{{` but has no `}}`.
+    #[error("character {at} of the template: {{{{ without }}}}")]
     Unclosed {
-        /// Where it begins.
+        /// Character where it begins.
         at: usize,
     },
-    /// A string or a comment without an end.
-    #[error("character {at} of the template: this {what} has no end")]
+    /// A string, comment or block has no end.
+    #[error("character {at} of the template: {what} without end")]
     Endless {
-        /// Where it begins.
+        /// Character where it begins.
         at: usize,
-        /// `string`, `comment`, `if` and so on.
+        /// Kind: `string`, `comment`, `if` and so on.
         what: &'static str,
     },
-    /// Something where it has no meaning.
+    /// A word is in a place where it has no meaning.
     #[error("character {at} of the template: {found} is not expected here")]
     Unexpected {
-        /// Where it is.
+        /// Character where it is.
         at: usize,
-        /// What it is.
+        /// Description of the word.
         found: String,
     },
-    /// There is no function of that name.
+    /// The function is not defined.
     #[error("character {at} of the template: function {name:?} is not defined")]
     NoFunction {
-        /// Where it is called.
+        /// Character where it is called.
         at: usize,
-        /// The name.
+        /// Name of the function.
         name: String,
     },
-    /// There is no variable of that name.
+    /// The variable is not defined.
     #[error("character {at} of the template: undefined variable {name:?}")]
     NoVariable {
-        /// Where it is used.
+        /// Character where it is used.
         at: usize,
-        /// The name, with `$`.
+        /// Name of the variable, with `$`.
         name: String,
     },
     /// The value has no such member.
     #[error("there is no field {key:?}")]
     NoField {
-        /// The name.
+        /// Name of the member.
         key: String,
     },
-    /// A member of what has none.
+    /// The value cannot have members.
     #[error("{kind} has no field {key:?}")]
     NotAnObject {
-        /// The name.
+        /// Name of the member.
         key: String,
-        /// What it was asked of.
+        /// Kind of the value.
         kind: &'static str,
     },
-    /// A function cannot do what it is asked.
+    /// A function cannot handle its arguments.
     #[error("{function}: {reason}")]
     Call {
-        /// The function.
+        /// Name of the function.
         function: &'static str,
-        /// Why not.
+        /// Reason.
         reason: String,
     },
-    /// All of it together took too long or made too much.
+    /// The whole rendering took too long or made too much text.
     #[error("the template takes too long or makes too much text")]
     Endlessly,
 }

@@ -1,21 +1,21 @@
-//! The word after `--format`.
+//! Value of `--format`.
 
 use crate::{Template, TemplateError};
 use serde_json::Value;
 
-/// How a list is printed.
+/// Format in which a list is printed.
 #[derive(Clone, Debug)]
 pub enum Format {
-    /// `json`: a line of JSON for each row.
+    /// Line of JSON for each row: `json`.
     Json,
-    /// `table`, with the columns of the command's own template where it has none, or `table TEMPLATE`.
+    /// Table: `table`, with the columns of the command's own template, or `table TEMPLATE`.
     Table(Option<Template>),
-    /// A line for each row.
+    /// Line of text for each row.
     Lines(Template),
 }
 
 impl Format {
-    /// Reads it. `\t` and `\n` stand for a tabulator and a line's end, as docker's users write them.
+    /// Parses the value. `\t` and `\n` stand for a tabulator and a line's end, as docker's users write them.
     ///
     /// # Errors
     /// [`TemplateError`].
@@ -36,10 +36,10 @@ impl Format {
 }
 
 impl Template {
-    /// The cells of a row of a table, between its tabulators.
+    /// Returns the cells of a row of a table, between its tabulators.
     ///
     /// # Errors
-    /// As [`render`](Self::render).
+    /// Those of [`render`](Self::render).
     pub fn cells(&self, row: &Value, methods: &Value) -> Result<Vec<String>, TemplateError> {
         let text = self.render_with(row, methods)?;
         Ok(text.split('\t').map(ToOwned::to_owned).collect())

@@ -1,4 +1,4 @@
-//! What can be called: Go's functions and docker's.
+//! Functions that templates can call: Go's and docker's.
 
 use crate::TemplateError;
 use crate::datum::{Budget, Datum};
@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::cmp::Ordering;
 use std::rc::Rc;
 
-/// A function.
+/// Function of templates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Function {
     And,
@@ -35,7 +35,7 @@ pub(crate) enum Function {
     Truncate,
 }
 
-/// Each with its name and how many arguments it may have.
+/// Functions with their names, and the least and the greatest number of arguments.
 const FUNCTIONS: &[(Function, &str, usize, usize)] = &[
     (Function::And, "and", 1, usize::MAX),
     (Function::Or, "or", 1, usize::MAX),
@@ -91,7 +91,7 @@ impl Function {
             return Err(self.error(format!("it needs {least} argument{plural}, not {count}")));
         }
         match self {
-            // All but the last were decided on before.
+            // The caller has decided on all arguments but the last.
             Self::And | Self::Or => Ok(arguments.last().cloned().unwrap_or(Datum::Nil)),
             Self::Not => Ok(Datum::Bool(!arguments[0].is_true())),
             Self::Eq | Self::Ne | Self::Lt | Self::Le | Self::Gt | Self::Ge => {
@@ -115,7 +115,7 @@ impl Function {
             Self::Json => Ok(Datum::text(&budget.json(&arguments[0])?)),
             Self::Split => {
                 let (text, by) = (self.text(&arguments[0])?, self.text(&arguments[1])?);
-                // A part costs more than its characters do.
+                // A part costs more memory than its characters do.
                 budget.spend(text.len() * 16)?;
                 let parts: Vec<Datum> = if by.is_empty() {
                     text.chars()
@@ -130,13 +130,13 @@ impl Function {
         }
     }
 
-    /// The functions that make a text.
+    /// Calls a function that makes a text.
     fn make_text(self, arguments: &[Datum], budget: &mut Budget) -> Result<String, TemplateError> {
         let mut text = String::new();
         match self {
             Self::Print | Self::Println => {
                 for (index, argument) in arguments.iter().enumerate() {
-                    // print puts a space only between what are no strings; Go's rule.
+                    // print puts a space only between two operands neither of which is a string; this is Go's rule.
                     let apart = |datum: &Datum| self == Self::Println || datum.as_text().is_none();
                     if index > 0 && apart(argument) && apart(&arguments[index - 1]) {
                         budget.push(&mut text, " ")?;
@@ -159,7 +159,7 @@ impl Function {
             }
             Self::Lower | Self::Upper | Self::Title => {
                 let from = self.text(&arguments[0])?;
-                // Some characters have three for their capital.
+                // Some characters become three when capitalised.
                 budget.spend(from.len() * 3)?;
                 text = match self {
                     Self::Lower => from.to_lowercase(),
@@ -224,7 +224,7 @@ impl Function {
         Ok(false)
     }
 
-    /// How two values are ordered; `None` where one of them is not there.
+    /// Compares two values; `None` if one of them is absent.
     fn order(self, one: &Datum, other: &Datum) -> Result<Option<Ordering>, TemplateError> {
         if let (Some(one), Some(other)) = (one.as_text(), other.as_text()) {
             return Ok(Some(one.cmp(other)));
@@ -241,7 +241,7 @@ impl Function {
         }
     }
 
-    /// One step of `index`. What an object lacks is empty where all that it has are strings, as labels are.
+    /// Takes one step of `index`. A missing member is an empty text if all members are strings, as labels are.
     fn index<'a>(self, of: &Datum<'a>, key: &Datum) -> Result<Datum<'a>, TemplateError> {
         if let Some(name) = key.as_text() {
             return match of {
@@ -294,7 +294,7 @@ impl Function {
     }
 }
 
-/// Each word with a capital.
+/// Capitalises each word.
 fn title(text: &str) -> String {
     let mut begins = true;
     let mut titled = String::with_capacity(text.len());

@@ -1,18 +1,19 @@
-//! Go's templates over JSON: what docker's users write after `--format`.
+//! Go's templates over JSON, which docker's users write after `--format`.
 //!
-//! [`Template`] is one of them, and [`Format`] the whole word: `json`, `table`, `table TEMPLATE` or a template.
+//! [`Template`] is a single template, and [`Format`] the whole value: `json`, `table`, `table TEMPLATE` or a
+//! template.
 //!
-//! What holds here:
+//! Invariants:
 //!
-//! - Pure: nothing is read, and nothing printed.
-//! - A template may be an enemy's: its length, its depth, and all that it makes and does are limited, so that it ends
-//!   within a fraction of a second whatever it says. No input makes it panic.
-//! - The words and what they do are Go's and docker's. Left out are `define`, `template` and `block`, which no single
-//!   line needs, and `call`, `html`, `js` and `urlquery`.
+//! - The crate is pure: it reads and prints nothing.
+//! - A template may be an enemy's: its length, its depth, its output and its work are limited, so that it ends within
+//!   a fraction of a second whatever it says. No input makes it panic.
+//! - Words and meanings are Go's and docker's. `define`, `template` and `block` are left out, because they are
+//!   useless in a single line, and so are `call`, `html`, `js` and `urlquery`.
 //!
-//! One thing differs, because JSON knows no types: a field that is not there is an error where it is printed, and
-//! counts as empty in conditions and in `json`; docker knows which of its fields may be missing, and whoever calls
-//! [`Template::render_typed`] says so.
+//! There is one difference, because JSON has no types: a missing field is an error where it is printed, and counts as
+//! empty in conditions and in `json`. docker knows which of its fields may be missing; a caller who knows them, too,
+//! names them to [`Template::render_typed`].
 
 mod datum;
 mod error;
@@ -30,20 +31,20 @@ pub use format::Format;
 
 use serde_json::Value;
 
-/// The longest template, in bytes.
+/// Longest template, in bytes.
 const LONGEST: usize = 1 << 14;
 
-/// A template that has been read.
+/// Parsed template.
 #[derive(Clone, Debug)]
 pub struct Template {
     nodes: Vec<syntax::Node>,
 }
 
 impl Template {
-    /// Reads a template.
+    /// Parses a template.
     ///
     /// # Errors
-    /// [`TemplateError`] where it is none, or longer or deeper than anybody means.
+    /// [`TemplateError`] for an invalid template, and for one that is too long or too deep.
     pub fn parse(text: &str) -> Result<Self, TemplateError> {
         if text.len() > LONGEST {
             return Err(TemplateError::Long { most: LONGEST });
@@ -52,29 +53,28 @@ impl Template {
         Ok(Self { nodes })
     }
 
-    /// The text for one value, which is `.` and `$`.
+    /// Renders the template for one value, which is `.` and `$`.
     ///
     /// # Errors
-    /// [`TemplateError`] where the value lacks what is to be printed, or is of another kind, or where the template takes
-    /// too long.
+    /// [`TemplateError`] if the value lacks a printed member, or is of another kind, or if the template takes too
+    /// long.
     pub fn render(&self, value: &Value) -> Result<String, TemplateError> {
         self.render_with(value, &Value::Null)
     }
 
-    /// The same, where `.` has methods with one argument, too: `{{.Label "key"}}` is the member `key` of the member
+    /// Renders with methods of `.` that take one argument: `{{.Label "key"}}` is the member `key` of the member
     /// `Label` of `methods`, or empty.
     ///
     /// # Errors
-    /// As [`render`](Self::render).
+    /// Those of [`render`](Self::render).
     pub fn render_with(&self, value: &Value, methods: &Value) -> Result<String, TemplateError> {
         render::render(&self.nodes, value, methods, &[])
     }
 
-    /// As [`render`](Self::render), where `fields` tells by their names what fields are of which a value may lack, wherever they
-    /// stand.
+    /// Renders with types: `fields` gives the types of fields that may be missing, by their names, at any depth.
     ///
     /// # Errors
-    /// As [`render`](Self::render).
+    /// Those of [`render`](Self::render).
     pub fn render_typed(&self, value: &Value, fields: &[(&str, Unset)]) -> Result<String, TemplateError> {
         render::render(&self.nodes, value, &Value::Null, fields)
     }

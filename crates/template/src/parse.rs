@@ -6,10 +6,10 @@ use crate::scan::{Piece, Token, Word, scan};
 use crate::syntax::{Branch, Command, Node, Operand, Pipeline, Term};
 use std::collections::VecDeque;
 
-/// How deep blocks and brackets may lie in one another: the recursion of reading and rendering.
+/// Deepest nesting of blocks and brackets, which bounds the recursion of parsing and rendering.
 const DEEPEST: usize = 50;
 
-/// Reads a template.
+/// Parses a template.
 pub(crate) fn parse(template: &str) -> Result<Vec<Node>, TemplateError> {
     let mut parser = Parser {
         pieces: scan(template)?.into(),
@@ -24,7 +24,7 @@ pub(crate) fn parse(template: &str) -> Result<Vec<Node>, TemplateError> {
     }
 }
 
-/// Where a block ends: `end` or `else`, with what follows it.
+/// End of a block: `end` or `else`, with the words after it.
 struct End {
     at: usize,
     keyword: &'static str,
@@ -33,7 +33,7 @@ struct End {
 
 struct Parser {
     pieces: VecDeque<Piece>,
-    /// The variables that there are at the moment.
+    /// Variables that are defined at this point.
     variables: Vec<String>,
     depth: usize,
     loops: usize,
@@ -55,7 +55,7 @@ impl Parser {
         Ok(())
     }
 
-    /// What is up to the `end` or `else` of this block, or up to the end of the text.
+    /// Parses the nodes up to the `end` or `else` of this block, or up to the end of the text.
     fn block(&mut self) -> Result<(Vec<Node>, Option<End>), TemplateError> {
         self.deeper()?;
         let mut nodes = Vec::new();
@@ -98,7 +98,7 @@ impl Parser {
         }
     }
 
-    /// `if`, `with` or `range`, up to its `end`.
+    /// Parses `if`, `with` or `range`, up to its `end`.
     fn branch(&mut self, at: usize, keyword: &'static str, on: Vec<Token>) -> Result<Node, TemplateError> {
         self.deeper()?;
         let variables = self.variables.len();
@@ -131,7 +131,8 @@ impl Parser {
         })
     }
 
-    /// What is after an `else`, and the `end` of all of it; `else if` is an `if` within the `else`, of the same `end`.
+    /// Parses the nodes after an `else`, and the `end` of all; `else if` is an `if` within the `else`, with the same
+    /// `end`.
     fn otherwise(
         &mut self,
         mut from: End,
@@ -166,7 +167,7 @@ impl Parser {
         }
     }
 
-    /// Commands between `|`, up to a closing bracket or the end.
+    /// Parses commands between `|`, up to a closing bracket or the end.
     fn pipeline(&mut self, at: usize, words: &mut Words) -> Result<Pipeline, TemplateError> {
         self.deeper()?;
         let (names, declares) = self.binding(words)?;
@@ -181,7 +182,7 @@ impl Parser {
             }
             commands.push(command);
         }
-        // A variable is there once its value is.
+        // A variable is defined only after its value.
         if declares {
             self.variables.extend(names.iter().cloned());
         }
@@ -193,7 +194,7 @@ impl Parser {
         })
     }
 
-    /// `$a := ` or `$a, $b := ` or `$a = `, where the pipeline begins with one.
+    /// Parses `$a := ` or `$a, $b := ` or `$a = `, if the pipeline begins with one.
     fn binding(&self, words: &mut Words) -> Result<(Vec<String>, bool), TemplateError> {
         let mut ahead = words.clone();
         let mut names = Vec::new();
@@ -244,7 +245,7 @@ impl Parser {
         Ok(Command { operands })
     }
 
-    /// A term and the fields right behind it.
+    /// Parses a term and the fields directly after it.
     fn operand(&mut self, token: Token, words: &mut Words) -> Result<Operand, TemplateError> {
         let at = token.at;
         let mut fields = Vec::new();

@@ -1,13 +1,13 @@
-//! `printf`.
+//! Function `printf`.
 
 use crate::TemplateError;
 use crate::datum::{Budget, Datum};
 use crate::function::Function;
 
-/// The widest column, in characters.
+/// Widest column, in characters.
 const WIDEST: usize = 1000;
 
-/// A verb with what stands between it and its `%`.
+/// Flags, width and precision between a verb and its `%`.
 #[derive(Default)]
 struct Verb {
     left: bool,
@@ -17,7 +17,8 @@ struct Verb {
     precision: Option<usize>,
 }
 
-/// Go's `fmt.Sprintf`, with the verbs that make sense for JSON: `%v %s %q %d %x %X %o %b %t %f %e %g %c %%`.
+/// Formats like Go's `fmt.Sprintf`, with the verbs that make sense for JSON: `%v %s %q %d %x %X %o %b %t %f %e %g %c
+/// %%`.
 pub(crate) fn printf(
     format: &str,
     arguments: &[Datum],
@@ -143,7 +144,7 @@ impl Verb {
     }
 }
 
-/// Go writes at least two digits of an exponent, and its sign.
+/// Formats with an exponent, of which Go writes the sign and at least two digits.
 fn exponential(number: f64, precision: usize) -> String {
     let text = format!("{number:.precision$e}");
     let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));

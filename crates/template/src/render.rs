@@ -32,7 +32,7 @@ impl From<Spent> for TemplateError {
     }
 }
 
-/// How a block ended.
+/// Way in which a block ended.
 #[derive(Clone, Copy, PartialEq)]
 enum Flow {
     Through,
@@ -41,7 +41,7 @@ enum Flow {
 }
 
 struct Render<'a> {
-    /// Innermost last.
+    /// Variables, the innermost last.
     variables: Vec<(String, Datum<'a>)>,
     methods: &'a Value,
     fields: &'a [(&'a str, Unset)],
@@ -80,7 +80,7 @@ impl<'a> Render<'a> {
                 Node::Break => Flow::Break,
                 Node::Continue => Flow::Continue,
             };
-            // What a condition sets lives as long as the block around it, which does no harm.
+            // A variable set in a condition lives as long as the block around it, which does no harm.
             if flow != Flow::Through {
                 break;
             }
@@ -158,7 +158,7 @@ impl<'a> Render<'a> {
         }
     }
 
-    /// The value of a pipeline, which is also that of its variable.
+    /// Returns the value of a pipeline, and assigns it to its variables.
     fn pipeline(&mut self, pipeline: &Pipeline, dot: &Datum<'a>) -> Result<Datum<'a>, TemplateError> {
         let value = self.value(pipeline, dot)?;
         for name in &pipeline.names {
@@ -216,7 +216,7 @@ impl<'a> Render<'a> {
         }
     }
 
-    /// Arguments are evaluated from left to right, those of `and` and `or` only as far as they matter.
+    /// Calls a function. Arguments are evaluated from left to right, those of `and` and `or` only as far as needed.
     fn call(
         &mut self,
         function: Function,
@@ -278,18 +278,18 @@ impl<'a> Render<'a> {
         Ok(value)
     }
 
-    /// What a field of that name is without a value, where that is known.
+    /// Returns the type of a field without a value, if it is known.
     fn unset(&self, field: &str) -> Option<Unset> {
         let known = self.fields.iter().find(|(name, _)| *name == field);
         known.map(|(_, unset)| *unset)
     }
 }
 
-/// A member of an object; [`Datum::Missing`] where it has none of that name.
+/// Returns a member of an object; [`Datum::Missing`] if it does not have that name.
 fn member<'a>(of: &Datum<'a>, key: &str) -> Result<Datum<'a>, TemplateError> {
     match of {
         Datum::Json(Value::Object(members)) => {
-            // Docker's types say `ID` where their JSON says `Id`, and its users either.
+            // docker's types call the field `ID` where the JSON has `Id`, and its users write either.
             let found = members
                 .get(key)
                 .or_else(|| members.get("Id").filter(|_| key == "ID"));

@@ -1,16 +1,16 @@
-//! A template as text and actions, and actions as words.
+//! Scanner: a template as text and actions, and actions as words.
 
 use crate::TemplateError;
 use serde_json::Number;
 
-/// A word of an action.
+/// Word of an action.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Word {
-    /// `.`
+    /// The dot, `.`.
     Dot,
-    /// `.Name`
+    /// A field, `.Name`.
     Field(String),
-    /// `$` or `$name`
+    /// A variable, `$` or `$name`.
     Variable(String),
     /// A keyword, a constant or a function.
     Name(String),
@@ -20,31 +20,31 @@ pub(crate) enum Word {
     Close,
     Pipe,
     Comma,
-    /// `:=`
+    /// The sign `:=`.
     Declare,
-    /// `=`
+    /// The sign `=`.
     Assign,
 }
 
-/// A word and where it is.
+/// Word and its place.
 #[derive(Clone, Debug)]
 pub(crate) struct Token {
-    /// The character, from 1.
+    /// Number of its first character, from 1.
     pub(crate) at: usize,
-    /// Whether nothing is between it and the word before it.
+    /// True if it follows the word before it directly.
     pub(crate) close: bool,
     pub(crate) word: Word,
 }
 
-/// A piece of a template.
+/// Piece of a template.
 #[derive(Debug)]
 pub(crate) enum Piece {
     Text(String),
-    /// The words of an action, and the character where it begins.
+    /// Words of an action, and the character where it begins.
     Action(usize, Vec<Token>),
 }
 
-/// Cuts a template into text and actions; comments are gone, and so is the space that `{{-` and `-}}` take away.
+/// Cuts a template into text and actions, without comments, and without the space that `{{-` and `-}}` remove.
 pub(crate) fn scan(template: &str) -> Result<Vec<Piece>, TemplateError> {
     let mut pieces = Vec::new();
     let mut trims = false;
@@ -67,7 +67,7 @@ pub(crate) fn scan(template: &str) -> Result<Vec<Piece>, TemplateError> {
     Ok(pieces)
 }
 
-/// `{{- ` takes away the space before it. A minus without a space after it belongs to a number.
+/// True for `{{- `, which removes the space before it. A minus without a space after it belongs to a number.
 fn takes_left(inside: &str) -> bool {
     inside.starts_with('-') && inside[1..].starts_with([' ', '\t', '\r', '\n'])
 }
@@ -85,12 +85,12 @@ fn push_text(pieces: &mut Vec<Piece>, text: &str, left: bool, right: bool) {
     }
 }
 
-/// The number of the character at a byte, from 1.
+/// Returns the number of the character at a byte, from 1.
 fn character(template: &str, byte: usize) -> usize {
     template[..byte].chars().count() + 1
 }
 
-/// The words from a place within an action up to its `}}`, of which the place is given; none for a comment.
+/// Returns the words from a place within an action up to its `}}`, and the place of that; `None` for a comment.
 fn action(template: &str, from: usize, at: usize) -> Result<(Option<Vec<Token>>, usize), TemplateError> {
     let begins = from + (template[from..].len() - template[from..].trim_start().len());
     if template[begins..].starts_with("/*") {
@@ -135,7 +135,7 @@ fn action(template: &str, from: usize, at: usize) -> Result<(Option<Vec<Token>>,
     }
 }
 
-/// The word that a text begins with, and its length in bytes.
+/// Returns the word that a text begins with, and its length in bytes.
 fn word(rest: &str, at: usize) -> Result<(Word, usize), TemplateError> {
     let unexpected = |found: &str| TemplateError::Unexpected {
         at,
@@ -192,7 +192,7 @@ fn number(text: &str) -> Option<Number> {
     }
 }
 
-/// A string in one of Go's three sorts of quotes; a character is its number.
+/// Parses a string in one of Go's three kinds of quotes; a character becomes its number.
 fn quoted(rest: &str, quote: char, at: usize) -> Result<(Word, usize), TemplateError> {
     let endless = TemplateError::Endless { at, what: "string" };
     if quote == '`' {
@@ -221,7 +221,7 @@ fn quoted(rest: &str, quote: char, at: usize) -> Result<(Word, usize), TemplateE
     Err(endless)
 }
 
-/// The character that an escape stands for, after the backslash.
+/// Decodes an escape after the backslash.
 fn escape(letters: &mut impl Iterator<Item = (usize, char)>) -> Option<char> {
     let digits = match letters.next()?.1 {
         'n' => return Some('\n'),

@@ -1,16 +1,16 @@
-//! A template as a tree.
+//! Templates as trees.
 
 use crate::function::Function;
 use serde_json::Number;
 
-/// A piece of a template.
+/// Piece of a template.
 #[derive(Clone, Debug)]
 pub(crate) enum Node {
-    /// Text as it is.
+    /// Text that is output unchanged.
     Text(String),
-    /// `{{PIPELINE}}`.
+    /// Action `{{PIPELINE}}`.
     Print(Pipeline),
-    /// `if` and `with`, each with its `else`.
+    /// Conditions `if` and `with`, each with its `else`.
     If(Branch),
     With(Branch),
     Range(Branch),
@@ -18,7 +18,7 @@ pub(crate) enum Node {
     Continue,
 }
 
-/// What `if`, `with` and `range` have in common.
+/// Parts that `if`, `with` and `range` have in common.
 #[derive(Clone, Debug)]
 pub(crate) struct Branch {
     pub(crate) on: Pipeline,
@@ -26,27 +26,27 @@ pub(crate) struct Branch {
     pub(crate) otherwise: Vec<Node>,
 }
 
-/// `$a, $b := COMMAND | COMMAND`.
+/// Pipeline `$a, $b := COMMAND | COMMAND`.
 #[derive(Clone, Debug)]
 pub(crate) struct Pipeline {
-    /// The variables that it sets, with `$`.
+    /// Variables that it sets, with `$`.
     pub(crate) names: Vec<String>,
-    /// Whether the variables are new (`:=`) or there (`=`).
+    /// True if the variables are new (`:=`), false if they exist (`=`).
     pub(crate) declares: bool,
-    /// The last of each is given to the next.
+    /// Commands; the result of each is the last argument of the next.
     pub(crate) commands: Vec<Command>,
 }
 
-/// An operand, or a function or method with its arguments.
+/// Operand, or a function or method with its arguments.
 #[derive(Clone, Debug)]
 pub(crate) struct Command {
     pub(crate) operands: Vec<Operand>,
 }
 
-/// A term and the members that are looked up in it: `$x.A.B`.
+/// Term and the members that are looked up in it: `$x.A.B`.
 #[derive(Clone, Debug)]
 pub(crate) struct Operand {
-    /// The character where it begins.
+    /// Character where it begins.
     pub(crate) at: usize,
     pub(crate) term: Term,
     pub(crate) fields: Vec<String>,

@@ -1,11 +1,11 @@
-//! Templates that nobody wrote: they end, and with a text or a short error.
+//! Random templates: each ends, with a text or a short error.
 #![allow(clippy::unwrap_used, reason = "a test that cannot be prepared has failed")]
 
 use proptest::prelude::*;
 use serde_json::json;
 use tote_template::Template;
 
-/// Longer than any error that is of use.
+/// Bound of an error's length, in bytes; longer ones are useless.
 const LONGEST_ERROR: usize = 20_000;
 
 fn fragment() -> impl Strategy<Value = String> {

@@ -1,4 +1,4 @@
-//! What templates mean, and what is refused.
+//! Results of templates, and refused ones.
 #![allow(clippy::unwrap_used, reason = "a test that cannot be prepared has failed")]
 
 use serde_json::{Value, json};
@@ -142,9 +142,9 @@ fn blocks() {
 #[test]
 fn what_is_refused() {
     for (template, expected) in [
-        ("{{.Name", "character 1 of the template: this {{ has no }}"),
-        ("a{{\"b}}", "character 4 of the template: this string has no end"),
-        ("{{/* a", "character 1 of the template: this comment has no end"),
+        ("{{.Name", "character 1 of the template: {{ without }}"),
+        ("a{{\"b}}", "character 4 of the template: string without end"),
+        ("{{/* a", "character 1 of the template: comment without end"),
         (
             "{{}}",
             "character 1 of the template: a missing value is not expected here",
@@ -158,7 +158,7 @@ fn what_is_refused() {
             "character 3 of the template: function \"foo\" is not defined",
         ),
         ("{{$x}}", "character 3 of the template: undefined variable \"$x\""),
-        ("{{if .Name}}a", "character 1 of the template: this if has no end"),
+        ("{{if .Name}}a", "character 1 of the template: if without end"),
         (
             "{{end}}",
             "character 1 of the template: {{end}} is not expected here",
@@ -171,10 +171,7 @@ fn what_is_refused() {
             "{{.Name)}}",
             "character 8 of the template: \")\" is not expected here",
         ),
-        (
-            "{{(.Name}}",
-            "character 3 of the template: this bracket has no end",
-        ),
+        ("{{(.Name}}", "character 3 of the template: bracket without end"),
         (
             "{{define \"a\"}}{{end}}",
             "character 3 of the template: function \"define\" is not defined",

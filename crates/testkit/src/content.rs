@@ -2,7 +2,7 @@ use serde_json::{Value, json};
 use sha2::Digest;
 use std::fmt::Write;
 
-/// `sha256:…` of some bytes.
+/// Returns the digest of some bytes, `sha256:…`.
 #[must_use]
 pub fn digest(bytes: &[u8]) -> String {
     let mut text = String::from("sha256:");
@@ -16,7 +16,7 @@ fn descriptor(media_type: &str, bytes: &[u8]) -> Value {
     json!({ "mediaType": media_type, "digest": digest(bytes), "size": bytes.len() })
 }
 
-/// An OCI manifest of a configuration and of layers with their media types.
+/// Makes an OCI manifest of a configuration and of layers with their media types.
 #[must_use]
 pub fn manifest(config: &[u8], layers: &[(&str, &[u8])]) -> Vec<u8> {
     let media_type = "application/vnd.oci.image.manifest.v1+json";
@@ -30,7 +30,7 @@ pub fn manifest(config: &[u8], layers: &[(&str, &[u8])]) -> Vec<u8> {
         .into_bytes()
 }
 
-/// An OCI index of manifests for architectures of Linux.
+/// Makes an OCI index of manifests for architectures of Linux.
 #[must_use]
 pub fn index(manifests: &[(&str, &[u8])]) -> Vec<u8> {
     let entry = |(architecture, bytes): &(&str, &[u8])| {

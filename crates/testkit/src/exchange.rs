@@ -2,39 +2,39 @@ use crate::stop::Stop;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 
-/// What a client sent.
+/// Request of a client.
 #[derive(Clone, Debug, Default)]
 pub struct Request {
-    /// `GET` and its like.
+    /// Method, such as `GET`.
     pub method: String,
-    /// The path without its query.
+    /// Path without the query.
     pub path: String,
-    /// What follows the question mark, undecoded but for `%XX`.
+    /// Query after the question mark, in which only `%XX` is decoded.
     pub query: String,
-    /// Names in lower case.
+    /// Headers, with names in lower case.
     pub headers: Vec<(String, String)>,
-    /// All of it.
+    /// Complete body.
     pub body: Vec<u8>,
-    /// How many requests with the same method and path came before.
+    /// Number of earlier requests with the same method and path.
     pub nth: usize,
 }
 
 impl Request {
-    /// The value of a header; its name in lower case.
+    /// Returns the value of a header; `name` is in lower case.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
         let found = self.headers.iter().find(|(key, _)| key == name);
         found.map(|(_, value)| value.as_str())
     }
 
-    /// The value of a parameter of the query.
+    /// Returns the value of a parameter of the query.
     #[must_use]
     pub fn parameter(&self, name: &str) -> Option<&str> {
         let mut parameters = self.query.split('&').filter_map(|pair| pair.split_once('='));
         parameters.find(|(key, _)| *key == name).map(|(_, value)| value)
     }
 
-    /// Reads one from a connection; `None` at its end.
+    /// Reads a request from a connection; `None` at its end.
     pub(crate) fn read(stream: &mut BufReader<TcpStream>) -> std::io::Result<Option<Self>> {
         let mut line = String::new();
         if stream.read_line(&mut line)? == 0 {
@@ -79,7 +79,7 @@ fn decoded(text: &str) -> String {
     String::from_utf8(bytes).expect("clients of tests speak UTF-8")
 }
 
-/// What a client gets.
+/// Reply to a client.
 #[derive(Clone, Debug)]
 pub struct Reply {
     status: u16,
@@ -91,7 +91,7 @@ pub struct Reply {
 }
 
 impl Reply {
-    /// An answer without a body.
+    /// Makes a reply without a body.
     #[must_use]
     pub fn status(status: u16) -> Self {
         Self {
@@ -104,42 +104,42 @@ impl Reply {
         }
     }
 
-    /// With a header.
+    /// Adds a header.
     #[must_use]
     pub fn header(mut self, name: &str, value: &str) -> Self {
         self.headers.push((name.to_owned(), value.to_owned()));
         self
     }
 
-    /// With a body.
+    /// Sets the body.
     #[must_use]
     pub fn body(mut self, body: impl Into<Vec<u8>>) -> Self {
         self.body = body.into();
         self
     }
 
-    /// With the connection closed after so many bytes of the body.
+    /// Closes the connection after this many bytes of the body.
     #[must_use]
     pub fn cut(mut self, bytes: usize) -> Self {
         self.cut = Some(bytes);
         self
     }
 
-    /// With the body in chunks, its length not told.
+    /// Sends the body in chunks, without its length.
     #[must_use]
     pub fn chunked(mut self) -> Self {
         self.chunked = true;
         self
     }
 
-    /// With a stop after so many bytes of a body that is not in chunks.
+    /// Stops after this many bytes of a body that is not in chunks.
     #[must_use]
     pub fn stop(mut self, bytes: usize, stop: Stop) -> Self {
         self.stop = Some((bytes, stop));
         self
     }
 
-    /// Whether the connection is good for another request.
+    /// Sends the reply. True if the connection can be used for another request.
     pub(crate) fn write(&self, stream: &mut TcpStream, is_head: bool) -> std::io::Result<bool> {
         let mut head = format!("HTTP/1.1 {} Status\r\n", self.status);
         for (name, value) in &self.headers {

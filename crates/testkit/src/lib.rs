@@ -1,8 +1,8 @@
-//! What tests of several crates need.
+//! Fixtures that tests of several crates need.
 //!
-//! [`FakeRegistry`] is a registry in a thread of the test's own process, which misbehaves as told and remembers what it
-//! was asked. It is no registry for anything but tests: it believes every client, keeps all in memory, and panics where
-//! a test is wrong.
+//! [`FakeRegistry`] is a registry in a thread of the test's own process, which misbehaves as told and remembers its
+//! requests. It is only good for tests: it believes every client, keeps everything in memory, and panics if a test is
+//! wrong.
 
 #![expect(
     clippy::expect_used,

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 
-/// Told of a request, and asked for a reply; `None` leaves it to the registry.
+/// Function that gets a request and may reply; `None` leaves the reply to the registry.
 type Hook = Box<dyn Fn(&Request) -> Option<Reply> + Send + Sync>;
 
 /// A registry on a port of the loopback interface, as long as the value lives.
@@ -22,12 +22,12 @@ pub struct FakeRegistry {
 struct State {
     own: String,
     stopped: AtomicBool,
-    /// By repository and digest.
+    /// Blobs by repository and digest.
     blobs: Mutex<HashMap<(String, String), Vec<u8>>>,
-    /// By repository and tag or digest.
+    /// Manifests by repository and tag or digest.
     manifests: Mutex<BTreeMap<(String, String), Stored>>,
     uploads: Mutex<HashMap<String, Vec<u8>>>,
-    /// Name and password, and the token that they get.
+    /// Credentials, and the token that a client gets for them.
     login: Mutex<Option<Login>>,
     hooks: Mutex<Vec<Hook>>,
     log: Mutex<Vec<Request>>,
@@ -38,10 +38,10 @@ type Stored = (String, Vec<u8>);
 
 #[derive(Clone)]
 struct Login {
-    /// The whole value of a header with name and password.
+    /// Whole value of the header with name and password.
     basic: String,
     token: String,
-    /// Whether anybody may read.
+    /// True if every client may read.
     public: bool,
 }
 
@@ -54,10 +54,10 @@ impl std::fmt::Debug for FakeRegistry {
 }
 
 impl FakeRegistry {
-    /// A registry with nothing in it, open to everybody.
+    /// Starts an empty registry that is open to all clients.
     ///
     /// # Panics
-    /// If there is no free port.
+    /// If no port is free.
     #[must_use]
     pub fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("the loopback interface has a free port");
@@ -73,7 +73,7 @@ impl FakeRegistry {
                     return;
                 }
                 let shared = Arc::clone(&shared);
-                // A client that goes away in the middle is what some tests are about.
+                // Some tests are about a client that goes away in the middle.
                 std::thread::spawn(move || shared.serve(stream).ok());
             }
         });
@@ -84,13 +84,13 @@ impl FakeRegistry {
         }
     }
 
-    /// `127.0.0.1:PORT`.
+    /// Returns `127.0.0.1:PORT`.
     #[must_use]
     pub fn host(&self) -> String {
         self.address.to_string()
     }
 
-    /// Adds a blob; its digest.
+    /// Adds a blob; returns its digest.
     pub fn blob(&self, repository: &str, bytes: &[u8]) -> String {
         let digest = digest(bytes);
         let key = (repository.to_owned(), digest.clone());
@@ -103,7 +103,7 @@ impl FakeRegistry {
         self.state.put_manifest(repository, tag, media_type(bytes), bytes)
     }
 
-    /// What is stored under a tag or a digest.
+    /// Returns the contents stored under a tag or a digest.
     #[must_use]
     pub fn stored(&self, repository: &str, name: &str) -> Option<Vec<u8>> {
         let key = (repository.to_owned(), name.to_owned());
@@ -113,7 +113,8 @@ impl FakeRegistry {
         manifest.or_else(|| lock(&self.state.blobs).get(&key).cloned())
     }
 
-    /// Demands a token from now on, which is given for the header `Basic …`; if `public`, to everybody for reading.
+    /// Demands a token from now on, which a client gets for the header `Basic …`; if `public`, every client gets one
+    /// for reading.
     pub fn demand_token(&self, basic: &str, token: &str, public: bool) {
         *lock(&self.state.login) = Some(Login {
             basic: basic.to_owned(),
@@ -122,18 +123,18 @@ impl FakeRegistry {
         });
     }
 
-    /// Lets a function answer requests before the registry does; of several the first that wants to.
+    /// Lets a function reply to requests before the registry does; the first hook with a reply wins.
     pub fn hook(&self, hook: impl Fn(&Request) -> Option<Reply> + Send + Sync + 'static) {
         lock(&self.state.hooks).push(Box::new(hook));
     }
 
-    /// All requests so far.
+    /// Returns all requests so far.
     #[must_use]
     pub fn log(&self) -> Vec<Request> {
         lock(&self.state.log).clone()
     }
 
-    /// How many requests there were of a method whose path contains a text.
+    /// Returns how many requests there were of a method whose path contains a text.
     #[must_use]
     pub fn count(&self, method: &str, part: &str) -> usize {
         let log = lock(&self.state.log);
@@ -146,7 +147,7 @@ impl FakeRegistry {
 impl Drop for FakeRegistry {
     fn drop(&mut self) {
         self.state.stopped.store(true, Ordering::SeqCst);
-        // Wakes the thread that waits for connections; if that fails, it ends with the process.
+        // A connection wakes the thread that waits for one; if it fails, the thread ends with the process.
         if TcpStream::connect(self.address).is_ok()
             && let Some(server) = self.server.take()
         {
@@ -157,7 +158,8 @@ impl Drop for FakeRegistry {
 
 impl State {
     fn serve(&self, stream: TcpStream) -> std::io::Result<()> {
-        // Head and body are written apart; without this the second waits for the client to acknowledge the first.
+        // Head and body are written separately; otherwise the second would wait until the client acknowledges the
+        // first.
         stream.set_nodelay(true)?;
         let mut writer = stream.try_clone()?;
         let mut reader = BufReader::new(stream);
@@ -320,7 +322,7 @@ impl State {
         }
     }
 
-    /// Two on each page.
+    /// Lists tags, two on each page.
     fn tags(&self, request: &Request, repository: &str, _: &str) -> Reply {
         let manifests = lock(&self.manifests);
         let last = request.parameter("last").unwrap_or_default();
@@ -344,7 +346,7 @@ fn not_found() -> Reply {
     Reply::status(404).body(r#"{"errors":[{"code":"UNKNOWN","message":"it is unknown here"}]}"#)
 }
 
-/// What a document says it is; docker's and OCI's both do.
+/// Returns the media type that a document declares, as docker's and OCI's do.
 fn media_type(bytes: &[u8]) -> &str {
     let text = std::str::from_utf8(bytes).unwrap_or_default();
     let after = text.split_once(r#""mediaType":"application/vnd.oci.image.index"#);

@@ -1,12 +1,12 @@
-//! Units of systemd: their syntax, read and written, and what becomes of a container, a volume or a file that describes
-//! one (podman's quadlets).
+//! Units of systemd: their syntax, read and written, and the units made for containers, volumes and files that
+//! describe one (podman's quadlets).
 //!
 //! - [`UnitFile`] is a file as sections of entries, with the lines that they came from.
-//! - [`quote`] and [`split`] are systemd's words: those of `ExecStart=`.
-//! - [`Service`] is a unit that runs something, [`Quadlet`] a file of which one is made.
+//! - [`quote`] and [`split`] handle systemd's words: those of `ExecStart=`.
+//! - [`Service`] is a unit that runs something, [`Quadlet`] a file from which one is made.
 //!
-//! What this crate is not: it knows no container and no file system. It reads nothing, starts nothing, and whatever a file
-//! says, it ends soon: with a unit, or with an error of one line that names the line.
+//! The crate knows neither containers nor file systems. It reads no file and starts no program, and for any text it
+//! soon returns a unit, or an error of one line that names the line.
 
 mod quadlet;
 mod service;

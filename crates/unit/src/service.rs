@@ -1,9 +1,9 @@
-//! Units that run containers which are known already: `tote generate systemd`.
+//! Units that run existing containers: `tote generate systemd`.
 
 use crate::syntax::UnitFile;
 use crate::words::quote_literal;
 
-/// What may stand behind `Restart=`.
+/// Values of `Restart=`.
 pub const RESTART_POLICIES: &[&str] = &[
     "no",
     "on-success",
@@ -14,49 +14,49 @@ pub const RESTART_POLICIES: &[&str] = &[
     "always",
 ];
 
-/// Longer than a container may take to stop; podman's, in seconds.
+/// Seconds added to the time that a container may take to stop; podman's value.
 const BESIDES: u64 = 60;
 
-/// What somebody wants of units.
+/// Options of units.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wishes {
-    /// `Restart=`; `on-failure` where nothing is said.
+    /// Value of `Restart=`; `on-failure` by default.
     pub restart: Option<String>,
-    /// `RestartSec=`
+    /// Value of `RestartSec=`.
     pub restart_seconds: Option<u32>,
-    /// `TimeoutStartSec=`
+    /// Value of `TimeoutStartSec=`.
     pub start_seconds: Option<u32>,
-    /// `Wants=` beside the usual ones.
+    /// Values of `Wants=` beside the usual ones.
     pub wants: Vec<String>,
-    /// `After=` beside the usual ones.
+    /// Values of `After=` beside the usual ones.
     pub after: Vec<String>,
-    /// `Requires=`
+    /// Values of `Requires=`.
     pub requires: Vec<String>,
-    /// `Environment=`
+    /// Values of `Environment=`.
     pub environment: Vec<String>,
 }
 
-/// A unit of `Type=notify`.
+/// Unit of `Type=notify`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Service {
-    /// Its name, without `.service`.
+    /// Name, without `.service`.
     pub name: String,
-    /// What must be mounted.
+    /// Path that must be mounted.
     pub mounts_for: String,
     /// Units that it ends with, and starts after.
     pub bound_to: Vec<String>,
     /// Units that it wants, and starts before.
     pub leads: Vec<String>,
-    /// Of a template: the word that has the instance in it, `web-%i`.
+    /// Word of a template that contains the instance, `web-%i`.
     pub instance: Option<String>,
-    /// `ExecStartPre=`, `ExecStart=`, `ExecStop=` and `ExecStopPost=`, as words; empty ones are left out.
+    /// Words of `ExecStartPre=`, `ExecStart=`, `ExecStop=` and `ExecStopPost=`; empty ones are left out.
     pub commands: [Vec<String>; 4],
-    /// How long the container may take to stop, in seconds.
+    /// Time that the container may take to stop, in seconds.
     pub stop_seconds: u64,
 }
 
 impl Service {
-    /// The text.
+    /// Formats the unit.
     #[must_use]
     pub fn text(&self, wishes: &Wishes) -> String {
         let mut unit = UnitFile::default();
@@ -117,15 +117,15 @@ impl Service {
         unit.add("Service", "NotifyAccess", "all");
         unit.add("Service", "Delegate", "yes");
         unit.add("Service", "KillMode", "mixed");
-        // What ends by the signal that it was asked to end by.
+        // A container that ends by SIGTERM was asked to end, so that counts as success.
         unit.add("Service", "SuccessExitStatus", "143");
         unit.add("Install", "WantedBy", "default.target");
         unit.to_string()
     }
 }
 
-/// How commands are given a container or pod by its name alone: where the container `db` is gone, `db` may be the
-/// beginning of another one's id, and `/db` is not.
+/// Returns the argument that names a container or pod by its name alone: if the container `db` has gone, `db` may be
+/// the beginning of another one's id, but `/db` is not.
 #[must_use]
 pub fn exact(name: &str) -> String {
     format!("/{name}")
@@ -133,7 +133,7 @@ pub fn exact(name: &str) -> String {
 
 fn line(words: &[String], instance: Option<&str>) -> String {
     let one = |word: &String| match instance {
-        // `/web-%i` is the container of that name.
+        // `/web-%i` is the container with that name.
         Some(instance) if instance == word.strip_prefix('/').unwrap_or(word) => word.clone(),
         _ => quote_literal(word),
     };

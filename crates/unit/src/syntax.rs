@@ -1,42 +1,42 @@
-//! systemd.syntax(7).
+//! Syntax of unit files: systemd.syntax(7).
 
 use std::fmt;
 
-/// A unit file: sections in order, those of one name possibly in several pieces.
+/// A unit file: sections in order; sections of one name may be in several pieces.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UnitFile {
-    /// Them.
+    /// Sections of the file.
     pub sections: Vec<Section>,
 }
 
-/// A section.
+/// Section of a unit file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Section {
-    /// What stands between the brackets.
+    /// Name between the brackets.
     pub name: String,
-    /// Where it begins, from 1 on; 0 where it was not read.
+    /// Line of its header, from 1 on; 0 if it was not read from a file.
     pub line: usize,
-    /// What it says.
+    /// Entries of the section.
     pub entries: Vec<Entry>,
 }
 
-/// `KEY=VALUE`.
+/// Entry `KEY=VALUE`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// The key.
+    /// Name of the key.
     pub key: String,
-    /// The value, continued lines joined by blanks.
+    /// Value, continued lines joined by blanks.
     pub value: String,
-    /// Where it begins.
+    /// Line where it begins.
     pub line: Line,
 }
 
-/// A place in a file, or in one of its drop-ins.
+/// Place in a file, or in one of its drop-ins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Line {
-    /// Which drop-in, from 1 on; 0 is the file itself.
+    /// Number of the drop-in, from 1 on; 0 is the file itself.
     pub file: usize,
-    /// Which line of it, from 1 on; 0 where it was not read.
+    /// Number of the line, from 1 on; 0 if it was not read from a file.
     pub number: usize,
 }
 
@@ -46,31 +46,31 @@ impl fmt::Display for Line {
     }
 }
 
-/// Why a text is no unit file.
+/// Reason why a text is not a unit file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SyntaxError {
-    /// More than anybody writes by hand.
+    /// The text is longer than any unit written by hand.
     #[error("longer than {LONGEST} bytes")]
     TooLong,
-    /// A byte that no unit may have.
+    /// The text has a byte that is invalid in units.
     #[error("line {0}: a control character")]
     Control(usize),
-    /// Brackets without end or without a name.
+    /// Brackets have no end or no name.
     #[error("line {0}: not a section: give [NAME]")]
     Section(usize),
-    /// An entry above every section.
+    /// An entry is above every section.
     #[error("line {0}: outside of every section")]
     Outside(usize),
-    /// Neither of both.
+    /// A line is neither a section nor an entry.
     #[error("line {0}: neither a [SECTION] nor KEY=VALUE")]
     Neither(usize),
 }
 
-/// In bytes.
+/// Most bytes of a unit file.
 const LONGEST: usize = 1 << 20;
 
 impl UnitFile {
-    /// Reads a unit file.
+    /// Parses a unit file.
     ///
     /// # Errors
     /// [`SyntaxError`] names the line.
@@ -126,20 +126,20 @@ impl UnitFile {
         Ok(())
     }
 
-    /// Every entry of the sections of that name.
+    /// Returns every entry of the sections of that name.
     pub fn entries<'a>(&'a self, section: &'a str) -> impl Iterator<Item = &'a Entry> {
         let sections = self.sections.iter().filter(move |one| one.name == section);
         sections.flat_map(|one| &one.entries)
     }
 
-    /// What a key has that takes one value: the last one; nothing where that is empty.
+    /// Returns the value of a key that takes one: the last one; `None` if that is empty.
     #[must_use]
     pub fn value<'a>(&'a self, section: &'a str, key: &'a str) -> Option<&'a Entry> {
         let last = self.entries(section).filter(|entry| entry.key == key).last();
         last.filter(|entry| !entry.value.is_empty())
     }
 
-    /// What a key has that takes several: an empty one takes back those before it.
+    /// Returns the values of a key that takes several: an empty one discards those before it.
     #[must_use]
     pub fn values<'a>(&'a self, section: &'a str, key: &'a str) -> Vec<&'a Entry> {
         let mut values = Vec::new();
@@ -153,7 +153,7 @@ impl UnitFile {
         values
     }
 
-    /// Adds to the section of that name, or a new one.
+    /// Adds an entry to the section of that name, or to a new section.
     pub fn add(&mut self, section: &str, key: &str, value: impl Into<String>) {
         let entry = Entry {
             key: key.to_owned(),
@@ -170,14 +170,14 @@ impl UnitFile {
         }
     }
 
-    /// Adds where nobody has said anything about the key.
+    /// Adds an entry if the section does not have the key.
     pub fn add_missing(&mut self, section: &str, key: &str, value: impl Into<String>) {
         if self.entries(section).all(|entry| entry.key != key) {
             self.add(section, key, value);
         }
     }
 
-    /// Adds what a drop-in says, which is the file of that number.
+    /// Adds the contents of a drop-in with that number.
     pub fn merge(&mut self, other: Self, file: usize) {
         for mut section in other.sections {
             for entry in &mut section.entries {
@@ -191,7 +191,7 @@ impl UnitFile {
     }
 }
 
-/// Nothing, or a comment.
+/// True for empty lines and comments.
 fn is_comment(line: &str) -> bool {
     line.is_empty() || is_note(line)
 }
@@ -206,7 +206,7 @@ impl fmt::Display for UnitFile {
             let apart = if place == 0 { "" } else { "\n" };
             writeln!(f, "{apart}[{}]", section.name)?;
             for Entry { key, value, .. } in &section.entries {
-                // A backslash at the end of a line continues it: here with an empty one.
+                // A backslash at the end of a line continues it: here with an empty line.
                 let end = if value.ends_with('\\') { "\\\n" } else { "" };
                 writeln!(f, "{key}={value}{end}")?;
             }

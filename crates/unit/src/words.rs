@@ -1,20 +1,20 @@
 //! Words as systemd takes them in `ExecStart=` and its like: systemd.service(5), COMMAND LINES.
 
-/// Why a value cannot be taken apart.
+/// Reason why a value cannot be split.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WordsError {
-    /// A quotation mark without another.
+    /// A quotation mark is not closed.
     #[error("a quotation mark is not closed")]
     Quote,
-    /// A backslash before something that it does not go with.
+    /// A backslash precedes a character that does not form an escape sequence with it.
     #[error("an unknown escape sequence")]
     Escape,
-    /// What no argument can hold.
+    /// The value has a NUL character, which no argument can hold.
     #[error("a NUL character")]
     Nul,
 }
 
-/// A word that is to come out with its specifiers (`%n`) and variables (`$A`) replaced.
+/// Quotes a word in which systemd still replaces specifiers (`%n`) and variables (`$A`).
 #[must_use]
 pub fn quote(word: &str) -> String {
     let special = |letter: char| letter.is_whitespace() || letter.is_control() || "\"'\\;".contains(letter);
@@ -38,13 +38,13 @@ pub fn quote(word: &str) -> String {
     text + "\""
 }
 
-/// A word that is to come out as it is.
+/// Quotes a word that systemd leaves unchanged.
 #[must_use]
 pub fn quote_literal(word: &str) -> String {
     quote(&word.replace('%', "%%").replace('$', "$$"))
 }
 
-/// Takes a value apart. Specifiers and variables stay as they are.
+/// Splits a value into words. Specifiers and variables stay unchanged.
 ///
 /// # Errors
 /// [`WordsError`].
@@ -82,7 +82,7 @@ pub fn split(text: &str) -> Result<Vec<String>, WordsError> {
         .collect()
 }
 
-/// What stands behind a backslash; gives what follows it.
+/// Decodes an escape sequence after its backslash; returns the text after it.
 fn escape<'a>(rest: &'a str, word: &mut Vec<u8>) -> Result<&'a str, WordsError> {
     let letter = rest.chars().next().ok_or(WordsError::Escape)?;
     let after = &rest[letter.len_utf8()..];
@@ -114,7 +114,7 @@ fn number<'a>(text: &'a str, length: usize, radix: u32, word: &mut Vec<u8>) -> R
     let value = u32::from_str_radix(digits, radix).map_err(|_| WordsError::Escape)?;
     match (length, u8::try_from(value)) {
         (_, Ok(0)) => return Err(WordsError::Escape),
-        // Bytes, which together may be a letter.
+        // These are bytes, several of which may form a letter.
         (2 | 3, Ok(byte)) => word.push(byte),
         _ => {
             let letter = char::from_u32(value).ok_or(WordsError::Escape)?;

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use tote_unit::{Kind, Quadlet, Surroundings, UnitFile, quote, split};
 
-/// Pieces that mean something.
+/// Pieces that have a meaning in quadlet files.
 const PIECES: [&str; 16] = [
     "[Container]\n",
     "[Volume]\n",

@@ -1,4 +1,4 @@
-//! Running one test, for no longer than its limit.
+//! Running a test with a time limit.
 
 use super::suite::{Suite, Verdict};
 use crate::program::program;
@@ -8,22 +8,22 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-/// Everything about a test but its name.
+/// Everything that running a test needs except its name.
 #[derive(Debug)]
 pub(super) struct Conditions<'a> {
     pub(super) suite: Suite,
     pub(super) checkout: &'a Path,
     pub(super) runtime: &'a Path,
-    /// For the files of the test.
+    /// Directory for the test's files.
     pub(super) directory: PathBuf,
     pub(super) limit: Duration,
 }
 
 impl Conditions<'_> {
-    /// Runs the test with its output in a file. What the test started and did not end is left running.
+    /// Runs the test with its output in a file. Processes that the test did not end are left running.
     ///
     /// # Errors
-    /// Where it is not the test that fails.
+    /// A failure outside of the test.
     pub(super) fn attempt(&self, test: &str, log: &Path) -> Result<Verdict> {
         let output = File::create_new(log).with_context(|| format!("create {}", log.display()))?;
         let errors = output
@@ -42,7 +42,7 @@ impl Conditions<'_> {
             .stderr(errors)
             .spawn()
             .with_context(|| format!("start {test}"))?;
-        // wait(2) of the standard library closes the pipe first, and a terminal that script(1) made with it.
+        // `wait` of the standard library would close the pipe first, and with it the terminal that script(1) made.
         let input = child.stdin.take();
         let status = child.wait().with_context(|| format!("wait for {test}"))?;
         drop(input);

@@ -5,24 +5,24 @@ use anyhow::{Context, Result, bail};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How long a test may take: the slowest of both suites takes a third of it on a busy machine.
+/// Default time limit of a test: the slowest one of both suites takes a third of it on a busy machine.
 const LIMIT: Duration = Duration::from_secs(90);
 
-/// What to run, on what, and what to compare it with. Paths are absolute.
+/// The suite, the runtime, and the list to compare with. Paths are absolute.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Options {
     pub(super) suite: Suite,
     pub(super) checkout: PathBuf,
-    /// The engine itself where none is named.
+    /// Runtime under test; `None` for the engine itself.
     pub(super) runtime: Option<PathBuf>,
     pub(super) passable: Option<PathBuf>,
-    /// Only tests whose name contains this.
+    /// Word that the names of tests must contain.
     pub(super) filter: Option<String>,
-    /// How long one test may take.
+    /// Time limit of a test.
     pub(super) limit: Duration,
-    /// Whether the runtime sees a v2 hierarchy beside those of v1: some refuse to run then.
+    /// True if the runtime sees a v2 hierarchy beside those of v1; some runtimes refuse to run then.
     pub(super) unified: bool,
-    /// Where the output of each test goes.
+    /// Directory for the output of each test.
     pub(super) logs: Option<PathBuf>,
 }
 
@@ -65,7 +65,7 @@ impl Options {
         Ok(options)
     }
 
-    /// The words that [`Self::parse`] makes these options of.
+    /// Returns the words that [`Self::parse`] turns into these options.
     pub(super) fn words(&self) -> Vec<String> {
         let mut words = vec![self.suite.name().to_owned()];
         let mut option = |name: &str, value: String| words.extend([name.to_owned(), value]);
@@ -89,7 +89,7 @@ impl Options {
     }
 }
 
-/// Tests run in directories of their own.
+/// Makes a path absolute, because tests run in directories of their own.
 fn absolute(path: &str) -> Result<PathBuf> {
     std::path::absolute(path).with_context(|| format!("path {path:?}"))
 }

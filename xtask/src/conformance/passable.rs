@@ -1,4 +1,4 @@
-//! A list of tests that some runtime passes, and what was lost and won against it.
+//! A list of tests that some runtime passes, and the comparison of a run with it.
 
 use anyhow::{Context, Result};
 use std::collections::BTreeSet;
@@ -8,12 +8,12 @@ use std::path::Path;
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Passable(BTreeSet<String>);
 
-/// How a run compares.
+/// Result of a comparison.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Difference {
-    /// On the list, and not passed.
+    /// Tests on the list that did not pass.
     pub(super) lost: Vec<String>,
-    /// Passed, and not on the list.
+    /// Tests that passed but are not on the list.
     pub(super) won: Vec<String>,
 }
 
@@ -23,14 +23,15 @@ impl Passable {
         Ok(Self::parse(&text))
     }
 
-    /// One name per line; an empty line and one that begins with `#` are none.
+    /// Parses a list of one name per line; empty lines and those that begin with `#` are ignored.
     fn parse(text: &str) -> Self {
         let names = text.lines().map(str::trim);
         let names = names.filter(|name| !name.is_empty() && !name.starts_with('#'));
         Self(names.map(str::to_owned).collect())
     }
 
-    /// Compares what passed, among the tests chosen by `wanted`. A test that the suite no longer has is lost.
+    /// Compares the passed tests with the list, among the tests chosen by `wanted`. A test that the suite no longer
+    /// has counts as lost.
     pub(super) fn compare(&self, passed: &BTreeSet<String>, wanted: impl Fn(&str) -> bool) -> Difference {
         let lost = self.0.difference(passed).filter(|name| wanted(name));
         Difference {

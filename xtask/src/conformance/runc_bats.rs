@@ -1,6 +1,7 @@
 //! runc's integration tests: bats files, in which each `@test` is a test.
 //!
-//! Each test has a bats of its own: it costs a fraction of a second, and what is left behind is known by its test.
+//! Each test is run by a bats of its own. This costs a fraction of a second, and shows which test left something
+//! behind.
 
 use super::suite::{Verdict, require, require_programs};
 use super::tap::Report;
@@ -8,7 +9,7 @@ use anyhow::{Context, Result};
 use std::path::Path;
 use std::process::Command;
 
-/// Where the files are.
+/// Directory of the files in the checkout.
 const FILES: &str = "tests/integration";
 
 pub(super) fn check(checkout: &Path) -> Result<()> {
@@ -27,7 +28,7 @@ pub(super) fn check(checkout: &Path) -> Result<()> {
     for name in built {
         require(&[&programs.join(name)], "it is built with go")?;
     }
-    // The names are those that the suite gives to what it would download.
+    // The suite would download these images; the names are the ones that it uses.
     let images = files.join("testdata");
     let arch = match std::env::consts::ARCH {
         "x86_64" => "amd64",
@@ -41,7 +42,7 @@ pub(super) fn check(checkout: &Path) -> Result<()> {
     Ok(())
 }
 
-/// `FILE: NAME`, without the extension.
+/// Lists the tests as `FILE: NAME`, without the file's extension.
 pub(super) fn tests(checkout: &Path) -> Result<Vec<String>> {
     let directory = checkout.join(FILES);
     let read = || format!("read {}", directory.display());
@@ -59,7 +60,7 @@ pub(super) fn tests(checkout: &Path) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// The names of `@test "NAME" {` lines.
+/// Finds the names in lines `@test "NAME" {`.
 fn declared(text: &str) -> impl Iterator<Item = &str> {
     text.lines().filter_map(|line| {
         let rest = line.strip_prefix("@test \"")?;
@@ -67,7 +68,8 @@ fn declared(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// script(1) gives bats a terminal; it keeps it for as long as its own standard input is open.
+/// Adds the words that run a test. script(1) gives bats a terminal, and keeps it while its own standard input is
+/// open.
 pub(super) fn complete(command: &mut Command, checkout: &Path, test: &str, runtime: &Path) {
     let (file, name) = test.split_once(": ").unwrap_or((test, ""));
     let line = format!(
@@ -89,7 +91,7 @@ pub(super) fn complete(command: &mut Command, checkout: &Path, test: &str, runti
         .env("RUNC", runtime);
 }
 
-/// An extended regular expression for a test of just this name. bats may keep blanks around it.
+/// Builds an extended regular expression that matches only this name. bats may keep blanks around it.
 fn exactly(name: &str) -> String {
     let mut expression = "^ *".to_owned();
     for character in name.chars() {
@@ -101,7 +103,7 @@ fn exactly(name: &str) -> String {
     expression + " *$"
 }
 
-/// One word of a shell's command line.
+/// Quotes a word for a shell's command line.
 fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
@@ -115,7 +117,7 @@ pub(super) fn judge(output: &str, exited_with_0: bool) -> Verdict {
     }
 }
 
-/// The last command that did not exit with 0 and the first line it printed, else what bats says.
+/// Finds the last command that did not exit with 0 and the first line it printed, else the message of bats.
 fn reason(output: &str) -> String {
     let lines: Vec<&str> = output
         .lines()

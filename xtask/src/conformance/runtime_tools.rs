@@ -1,4 +1,4 @@
-//! The programs of runtime-tools: each is one test, made of several results.
+//! The programs of runtime-tools: each is a test with several results.
 
 use super::suite::{Verdict, require};
 use super::tap::Report;
@@ -6,13 +6,13 @@ use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Below which the programs are, each in a directory of its name.
+/// Directory of the programs, each in a subdirectory of its name.
 const PROGRAMS: &str = "validation";
 
-/// How the programs begin what they have to say of an error, in JSON.
+/// Beginning of an error message of the programs, in JSON.
 const DIAGNOSTIC: &str = "\"error\": ";
 
-/// Among the programs, but a library.
+/// Subdirectory among the programs that is a library.
 const LIBRARY: &str = "util";
 
 pub(super) fn check(checkout: &Path) -> Result<()> {
@@ -41,7 +41,8 @@ pub(super) fn tests(checkout: &Path) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// The programs look for root file systems and `runtimetest` in their working directory.
+/// Adds the words that run a test. The programs look for root file systems and `runtimetest` in their working
+/// directory.
 pub(super) fn complete(command: &mut Command, checkout: &Path, test: &str, runtime: &Path) {
     command
         .arg(executable(checkout, test))
@@ -49,10 +50,10 @@ pub(super) fn complete(command: &mut Command, checkout: &Path, test: &str, runti
         .env("RUNTIME", runtime);
 }
 
-/// One result that is not ok makes the whole program fail, and so does one that is announced and missing.
+/// Judges a program: a result that is not ok makes it fail, and so does one that is announced but missing.
 ///
-/// Some programs have no results: those for hooks say by a diagnostic alone that something is wrong, those for what
-/// must be refused by their exit code alone.
+/// Some programs have no results: those for hooks report errors only by a diagnostic, those for refusals only by
+/// their exit code.
 pub(super) fn judge(output: &str, exited_with_0: bool) -> Verdict {
     let report = Report::parse(output);
     let results = report.results();
@@ -76,7 +77,8 @@ pub(super) fn judge(output: &str, exited_with_0: bool) -> Verdict {
     }
 }
 
-/// What the runtime wrote, as the first diagnostic quotes it or as the program passes it on; else the diagnostic.
+/// Finds the runtime's message, as the first diagnostic quotes it or as the program passes it on; else returns the
+/// diagnostic.
 fn said(output: &str) -> String {
     let after = |mark: &str| Some(output.split_once(mark)?.1.lines().next()?.trim_end_matches(','));
     let passed_on = || output.split_once(" the container\n")?.1.lines().next();

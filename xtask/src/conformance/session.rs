@@ -1,4 +1,4 @@
-//! All tests of a run, one after the other, and the account at the end.
+//! All tests of a run, one after the other, and the totals at the end.
 
 use super::attempt::Conditions;
 use super::options::Options;
@@ -11,14 +11,15 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// The parent group of many tests of runc's; no runtime has to remove it.
+/// Parent group of many of runc's tests, which no runtime has to remove.
 const SUITES_OWN: &[&str] = &["runc-cgroups-integration-test"];
 
-/// Runs the tests that the options choose. The last line is the totals.
+/// Runs the tests that the options choose. The last line of output has the totals.
 ///
-/// There have been runtimes that pivot the mount namespace they were called in: after that no test can run.
+/// The run stops if the mount namespace is damaged: some runtimes have pivoted the one they were called in, and
+/// then no test can run.
 ///
-/// The code is 0 where every passable test passed; without a list, where none failed.
+/// Returns exit code 0 if every test on the list passed; without a list, if no test failed.
 pub(super) fn run(options: &Options, scratch: &Path) -> Result<ExitCode> {
     let passable = options.passable.as_deref().map(Passable::read).transpose()?;
     let (Some(runtime), Some(logs)) = (&options.runtime, &options.logs) else {
@@ -109,12 +110,12 @@ fn list(what: &str, tests: &[String]) {
     }
 }
 
-/// A test's name as that of a file.
+/// Builds the name of a test's log file.
 fn file_name(test: &str) -> String {
     format!("{}.log", test.replace('%', "%25").replace('/', "%2F"))
 }
 
-/// Removes what tests left in their directory; its mounts are gone by now.
+/// Removes files that tests left in their directory; their mounts are gone already.
 fn empty(directory: &Path) -> Result<()> {
     let read = || format!("read {}", directory.display());
     for entry in std::fs::read_dir(directory).with_context(read)? {

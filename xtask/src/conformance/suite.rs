@@ -1,11 +1,11 @@
-//! The suites, and what both have in common.
+//! The suites, and their common interface.
 
 use super::{runc_bats, runtime_tools};
 use anyhow::{Result, bail};
 use std::path::Path;
 use std::process::Command;
 
-/// An outside suite.
+/// An external test suite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Suite {
     /// The programs below `validation/` of opencontainers/runtime-tools.
@@ -14,18 +14,18 @@ pub(super) enum Suite {
     RuncBats,
 }
 
-/// How a test ended.
+/// Result of a test.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Passed,
-    /// Why, in one line.
+    /// Failed, for this reason in a single line.
     Failed(String),
-    /// Why, in one line.
+    /// Skipped, for this reason in a single line.
     Skipped(String),
 }
 
 impl Suite {
-    /// For messages.
+    /// Names of the suites, for messages.
     pub(super) const NAMES: &'static str = "runtime-tools or runc-bats";
 
     pub(super) fn parse(name: &str) -> Result<Self> {
@@ -44,7 +44,8 @@ impl Suite {
     }
 
     /// # Errors
-    /// Where the checkout is not this suite, or what it builds or needs is missing; the error names it.
+    /// Checks that the checkout is this suite and is built, and that the needed programs exist; the error names the
+    /// first that is missing.
     pub(super) fn check(self, checkout: &Path) -> Result<()> {
         match self {
             Self::RuntimeTools => runtime_tools::check(checkout),
@@ -52,7 +53,7 @@ impl Suite {
         }
     }
 
-    /// The names of all tests, sorted; those that lists of passable tests use.
+    /// Lists the names of all tests, sorted, as lists of passable tests use them.
     pub(super) fn tests(self, checkout: &Path) -> Result<Vec<String>> {
         match self {
             Self::RuntimeTools => runtime_tools::tests(checkout),
@@ -60,7 +61,7 @@ impl Suite {
         }
     }
 
-    /// Adds to a command that runs what follows it: what runs one test on a runtime, and where.
+    /// Adds the words to a command that run a test on a runtime, and sets its directory and environment.
     pub(super) fn complete(self, command: &mut Command, checkout: &Path, test: &str, runtime: &Path) {
         match self {
             Self::RuntimeTools => runtime_tools::complete(command, checkout, test, runtime),
@@ -78,7 +79,8 @@ impl Suite {
 }
 
 /// # Errors
-/// Names the first of these programs that is not in `PATH`: a test that lacks one fails as if the runtime did.
+/// Requires programs in `PATH`, and names the first missing one: without it, a test would fail as if the runtime
+/// had failed.
 pub(super) fn require_programs(names: &[&str]) -> Result<()> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let missing = names.iter().find(|name| {
@@ -92,7 +94,7 @@ pub(super) fn require_programs(names: &[&str]) -> Result<()> {
 }
 
 /// # Errors
-/// Names the first of these paths that does not exist, and says `how` it comes to be.
+/// Requires paths, and names the first missing one; `how` tells how to make it.
 pub(super) fn require(paths: &[&Path], how: &str) -> Result<()> {
     match paths.iter().find(|path| !path.try_exists().unwrap_or(false)) {
         Some(missing) => bail!("{} is missing: {how}; see docs/conformance.md", missing.display()),

@@ -1,9 +1,9 @@
-//! The Test Anything Protocol, as far as the suites use it: results in the first column, whatever else around them.
+//! The Test Anything Protocol as the suites use it: results in the first column, other text around them.
 
-/// What a producer of TAP said.
+/// A report in TAP.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Report<'a> {
-    /// How many results were announced: `1..N`.
+    /// Number of announced results: `1..N`.
     pub(super) planned: Option<usize>,
     /// The words after `ok` and the number.
     pub(super) passed: Vec<&'a str>,
@@ -14,7 +14,7 @@ pub(super) struct Report<'a> {
 }
 
 impl<'a> Report<'a> {
-    /// Lines that are not TAP are comments; a terminal's carriage returns are taken off.
+    /// Parses a report. Lines that are not TAP are ignored, and a terminal's carriage returns are removed.
     pub(super) fn parse(text: &'a str) -> Self {
         let mut report = Self::default();
         for line in text.lines() {
@@ -33,7 +33,7 @@ impl<'a> Report<'a> {
         report
     }
 
-    /// Several reports may follow each other. `1..0 # skip reason` stands for a result.
+    /// Adds a plan. Several reports may follow each other. `1..0 # skip reason` counts as a result.
     fn plan(&mut self, plan: &'a str) {
         let number = plan.split(' ').next().unwrap_or(plan);
         let skipped = skip(plan);
@@ -45,13 +45,13 @@ impl<'a> Report<'a> {
         self.skipped.extend(skipped);
     }
 
-    /// How many results there are.
+    /// Returns the number of results.
     pub(super) fn results(&self) -> usize {
         self.passed.len() + self.failed.len() + self.skipped.len()
     }
 }
 
-/// What follows the verdict and the number.
+/// Returns the text after the verdict and the number.
 fn result<'a>(line: &'a str, verdict: &str) -> Option<&'a str> {
     let rest = line.strip_prefix(verdict)?;
     let rest = match rest.strip_prefix(' ') {
@@ -63,7 +63,7 @@ fn result<'a>(line: &'a str, verdict: &str) -> Option<&'a str> {
     Some(words.trim_start_matches([' ', '-']))
 }
 
-/// The reason of a `# SKIP` or `# skip` directive.
+/// Returns the reason of a `# SKIP` or `# skip` directive.
 fn skip(words: &str) -> Option<&str> {
     let directive = words.rsplit_once("# ")?.1;
     let (word, reason) = directive.split_once(' ').unwrap_or((directive, ""));

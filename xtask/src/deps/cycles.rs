@@ -1,7 +1,7 @@
-//! No import cycle of many files: who reads one file of it has to read them all.
+//! Import cycles of many files are refused: a reader of one file in such a cycle has to read them all.
 //!
-//! The crates that have a larger one since before this was checked stand in a block of ARCHITECTURE.md with its size. A
-//! row can only shrink: a crate whose cycle is smaller than its row fails as well.
+//! The crates that had a larger cycle before this check existed are listed in a block of ARCHITECTURE.md with its
+//! size. A row can only shrink: a crate whose cycle is smaller than its row fails as well.
 
 use super::modules::{Arrows, Module, Modules};
 use crate::architecture::{Cycle, PATH};
@@ -11,10 +11,10 @@ use anyhow::{Context as _, Result};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// The largest cycle that needs no row: a type, its error and what makes it may know one another.
+/// Largest cycle that needs no row: a type, its error and its constructor may know one another.
 const MOST_FILES: usize = 3;
 
-/// The names of so many files of a cycle are in its message.
+/// Maximum number of file names in a message about a cycle.
 const MOST_NAMES: usize = 12;
 
 /// Compares the cycles of all crates in `crates/` with the rows.
@@ -35,7 +35,7 @@ fn short_name(package: &Package) -> String {
     package.short_name().to_owned()
 }
 
-/// The Rust files below a directory: their paths in it, and their texts.
+/// Reads the Rust files below a directory: their paths in it, and their texts.
 fn sources(src: &Path) -> Result<Vec<(String, String)>> {
     let mut files = Vec::new();
     let mut directories = vec![src.to_owned()];
@@ -104,7 +104,7 @@ fn listed(cycle: &[Module]) -> String {
     format!("{}{more}", names.join(", "))
 }
 
-/// The largest set of modules each of which leads to all the others; empty where there is no cycle.
+/// Finds the largest set of modules in which each one leads to all others; empty without a cycle.
 fn largest(arrows: &Arrows) -> Vec<Module> {
     let mut rest: BTreeSet<&Module> = arrows.keys().collect();
     let back = reversed(arrows);
@@ -133,7 +133,7 @@ fn reversed(arrows: &Arrows) -> BTreeMap<&Module, Vec<&Module>> {
     back
 }
 
-/// A module and those that it leads to.
+/// Returns a module and all modules that it leads to.
 fn reached<'a>(first: &'a Module, next: impl Fn(&Module) -> Vec<&'a Module>) -> BTreeSet<&'a Module> {
     let mut seen = BTreeSet::from([first]);
     let mut open = vec![first];
@@ -147,7 +147,7 @@ fn reached<'a>(first: &'a Module, next: impl Fn(&Module) -> Vec<&'a Module>) -> 
 mod tests {
     use super::*;
 
-    /// Arrows from `ab`, `bc`: one letter for each module.
+    /// Builds arrows from `ab`, `bc`: one letter for each module.
     fn arrows(pairs: &[&str]) -> Arrows {
         let mut arrows = Arrows::new();
         for pair in pairs {

@@ -1,18 +1,18 @@
-//! The modules of one crate, a file each, and the arrows between them.
+//! The modules of a crate, one for each file, and the arrows between them.
 //!
-//! An arrow leads from the file that names something to the file that has it: a name that a module only passes on (`pub
-//! use`) is followed to its origin. Names of other crates are no arrows; neither are `mod` lines, nor what tests use.
+//! An arrow leads from the file that uses a name to the file that declares it: a name that a module only passes on
+//! (`pub use`) is followed to its origin. Names of other crates, `mod` lines and imports of tests are ignored.
 
 use super::tokens::{tokens, without_tests};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A module's path below the crate's root, which has none.
+/// Path of a module below the crate's root, which has the empty path.
 pub(crate) type Module = Vec<String>;
 
 /// Arrows between the modules of a crate.
 pub(crate) type Arrows = BTreeMap<Module, BTreeSet<Module>>;
 
-/// Modules that pass a name on to one another are followed this far.
+/// Maximum number of modules through which a name is followed.
 const MOST_HOPS: usize = 16;
 
 /// A name that a `use` brings into a module, and the path that it stands for.
@@ -25,16 +25,16 @@ struct Import {
 #[derive(Default)]
 struct Source {
     imports: BTreeMap<String, Import>,
-    /// Paths that end with `*`, without that.
+    /// Paths that end with `*`, without it.
     globs: Vec<Import>,
     /// Paths in the code itself.
     paths: BTreeSet<Vec<String>>,
     words: BTreeSet<String>,
-    /// Functions, types and the like that the file declares.
+    /// Names of functions, types and other items that the file declares.
     items: BTreeSet<String>,
 }
 
-/// The files of one crate.
+/// The files of a crate.
 pub(crate) struct Modules {
     sources: BTreeMap<Module, Source>,
 }
@@ -48,7 +48,7 @@ impl Modules {
         Self { sources }
     }
 
-    /// All arrows between files; a file without any is a key as well.
+    /// Returns all arrows between files; a file without arrows is a key as well.
     pub(crate) fn arrows(&self) -> Arrows {
         (self.sources.iter())
             .map(|(module, source)| {
@@ -61,7 +61,8 @@ impl Modules {
             .collect()
     }
 
-    /// The paths that a file uses: those in its code, and its imports but for what it only passes on.
+    /// Iterates over the paths that a file uses: those in its code, and its imports except those that it only
+    /// passes on.
     fn used<'a>(&'a self, module: &'a [String], source: &'a Source) -> impl Iterator<Item = &'a [String]> {
         let imports = (source.imports.iter())
             .filter(|(name, import)| !import.is_public || source.words.contains(*name))
@@ -81,7 +82,8 @@ impl Modules {
         self.sources.contains_key(&child).then_some(child)
     }
 
-    /// The file that declares what a path names; `None` for other crates and for paths that name a module alone.
+    /// Returns the file that declares the name at the end of a path; `None` for other crates and for paths that
+    /// name only a module.
     fn home_of(&self, from: &[String], path: &[String], hops: usize) -> Option<Module> {
         if hops > MOST_HOPS {
             return None;
@@ -105,13 +107,13 @@ impl Modules {
         None
     }
 
-    /// The module that a path names.
+    /// Returns the module that a path names.
     fn module_of(&self, from: &[String], path: &[String]) -> Option<Module> {
         let (at, rest) = self.beginning(from, path)?;
         rest.iter().try_fold(at, |at, name| self.child(&at, name))
     }
 
-    /// The module that a path begins at, and its other words; `None` where it leads to another crate.
+    /// Returns the module that a path begins at, and its other words; `None` if it leads to another crate.
     fn beginning<'p>(&self, from: &[String], path: &'p [String]) -> Option<(Module, &'p [String])> {
         let (first, behind) = path.split_first()?;
         match first.as_str() {
@@ -131,7 +133,7 @@ impl Modules {
     }
 }
 
-/// The module of a file; `None` for files of tests.
+/// Returns the module of a file; `None` for files of tests.
 fn module(path: &str) -> Option<Module> {
     let mut words: Module = (path.strip_suffix(".rs")?.split('/'))
         .map(str::to_owned)
@@ -154,7 +156,7 @@ impl Source {
         while let Some((first, behind)) = rest.split_first() {
             rest = behind;
             match *first {
-                // Not the `use<'a>` of a type.
+                // Skip the `use<'a>` of a type.
                 "use" if behind.first() != Some(&"<") => {
                     let end = behind.iter().position(|token| *token == ";");
                     let (tree, behind) = behind.split_at(end.unwrap_or(behind.len()));
@@ -163,7 +165,7 @@ impl Source {
                     rest = behind;
                 }
                 word if is_word(word) => {
-                    // A module often has the name of the function that it is there for.
+                    // Modules are left out, because a module often has the name of its main function.
                     if before != "mod" {
                         source.words.insert(word.to_owned());
                     }
@@ -182,7 +184,7 @@ impl Source {
         source
     }
 
-    /// Notes the path that begins with this word, if more words follow; returns what is behind it.
+    /// Records the path that begins with this word, if more words follow; returns the rest.
     fn path<'a, 'b>(&mut self, word: &str, mut rest: &'a [&'b str]) -> &'a [&'b str] {
         let mut path = vec![word.to_owned()];
         while let ["::", word, behind @ ..] = rest {
@@ -199,7 +201,7 @@ impl Source {
         rest
     }
 
-    /// Notes the names of a `use`, from `a::{b, c as d}`.
+    /// Records the names of a `use`, from `a::{b, c as d}`.
     fn import(&mut self, above: &[String], tree: &[&str], is_public: bool) {
         let mut path = above.to_vec();
         let mut rest = tree;
@@ -234,7 +236,7 @@ fn is_word(token: &str) -> bool {
     token.starts_with(|c: char| c.is_alphanumeric() || c == '_')
 }
 
-/// The parts between the commas of a list, those within further braces left whole.
+/// Splits a list at its commas, but not within further braces.
 fn parts<'a, 'b>(list: &'a [&'b str]) -> Vec<&'a [&'b str]> {
     let mut depth = 0_usize;
     list.split(|token| {
@@ -252,7 +254,7 @@ fn parts<'a, 'b>(list: &'a [&'b str]) -> Vec<&'a [&'b str]> {
 mod tests {
     use super::*;
 
-    /// The arrows as `a::b > c`, sorted.
+    /// Formats the arrows as `a::b > c`, sorted.
     fn arrows(files: &[(&str, &str)]) -> Vec<String> {
         let arrows = Modules::read(files.iter().copied()).arrows();
         let name = |module: &Module| module.join("::");

@@ -1,6 +1,7 @@
-//! Rust source as the words and signs that the compiler sees, without comments, texts and tests.
+//! Rust source as identifiers and signs, without comments, literals and tests.
 
-/// Splits source into identifiers, `::` and single signs. Each text becomes `"`; comments, characters and lifetimes vanish.
+/// Splits source into identifiers, `::` and single signs. Each string becomes `"`; comments, characters and
+/// lifetimes are removed.
 pub(crate) fn tokens(source: &str) -> Vec<&str> {
     let mut tokens = Vec::new();
     let mut rest = source;
@@ -12,7 +13,7 @@ pub(crate) fn tokens(source: &str) -> Vec<&str> {
     tokens
 }
 
-/// The first token of the text, if it has a meaning here, and the number of bytes that it takes.
+/// Returns the first token of the text, if it has a meaning here, and its length in bytes.
 fn next(rest: &str, first: char) -> (Option<&str>, usize) {
     let until = |end: &str| rest.find(end).map_or(rest.len(), |at| at + end.len());
     if rest.starts_with("//") {
@@ -45,7 +46,7 @@ fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// The length of `r"…"`, `r#"…"#` and the like of bytes, if the text begins with one.
+/// Returns the length of `r"…"`, `r#"…"#` and their byte forms, if the text begins with one.
 fn raw_text(rest: &str) -> Option<usize> {
     let body = rest.strip_prefix('b').unwrap_or(rest).strip_prefix('r')?;
     let hashes = body.len() - body.trim_start_matches('#').len();
@@ -55,7 +56,7 @@ fn raw_text(rest: &str) -> Option<usize> {
     Some(rest.len() - body.len() + at + end.len())
 }
 
-/// The length of a text with its quotes.
+/// Returns the length of a string with its quotes.
 fn text_length(rest: &str) -> usize {
     let mut is_escaped = false;
     for (at, c) in rest.char_indices().skip(1) {
@@ -69,7 +70,7 @@ fn text_length(rest: &str) -> usize {
     rest.len()
 }
 
-/// The length of a character with its quotes, or of the sign that begins a lifetime.
+/// Returns the length of a character with its quotes, or of the sign that begins a lifetime.
 fn character_length(rest: &str) -> usize {
     let mut chars = rest.char_indices().skip(1);
     match (chars.next(), chars.next()) {
@@ -83,7 +84,7 @@ fn character_length(rest: &str) -> usize {
     }
 }
 
-/// Leaves out each item with the attribute `#[cfg(test)]`: what tests import is no arrow.
+/// Leaves out each item with the attribute `#[cfg(test)]`, because imports of tests do not count.
 pub(crate) fn without_tests<'a>(tokens: &[&'a str]) -> Vec<&'a str> {
     const TEST: [&str; 7] = ["#", "[", "cfg", "(", "test", ")", "]"];
     let mut kept = Vec::new();
@@ -100,7 +101,7 @@ pub(crate) fn without_tests<'a>(tokens: &[&'a str]) -> Vec<&'a str> {
     kept
 }
 
-/// The tokens behind the item that they begin with: it ends with a `;` or a closed block, whichever comes first.
+/// Returns the tokens behind the first item, which ends with a `;` or a closed block, whichever comes first.
 fn behind_item<'a, 'b>(tokens: &'a [&'b str]) -> &'a [&'b str] {
     let mut depth = 0_usize;
     for (at, token) in tokens.iter().enumerate() {

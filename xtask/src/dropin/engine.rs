@@ -1,4 +1,4 @@
-//! The engines: what each needs, how it is started with a runtime, how it is talked to.
+//! The engines: the programs they need, how they are started with a runtime, and how cases call them.
 
 use super::image;
 use super::place::{Place, make, write};
@@ -11,13 +11,13 @@ use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The PATH of engines: where Debian puts them, and nothing that was put beside them.
+/// PATH of engines: Debian's directories only, without those for local programs.
 pub(super) const PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Engine {
     Podman,
-    /// podman of an ordinary user.
+    /// podman, run by an ordinary user.
     Rootless,
     Docker,
     Containerd,
@@ -47,7 +47,7 @@ impl Engine {
         }
     }
 
-    /// What has to be installed and is not.
+    /// Returns a needed program that is not installed.
     pub(super) fn missing(self) -> Option<&'static str> {
         let programs: &[_] = match self {
             Engine::Podman => &["podman", "conmon"],
@@ -75,13 +75,14 @@ impl Engine {
             Engine::Docker => [tables::DOCKERS_WORDS, tables::DOCKER],
             Engine::Containerd => [tables::CONTAINERD, &[]],
         };
-        // A user may have no cgroup: nothing would keep such a container from the machine's whole memory.
+        // An ordinary user may have no cgroup; then nothing would keep this container from the machine's whole
+        // memory.
         let is_safe = move |case: &&Case| self != Engine::Rootless || case.name != "out of memory";
         tables.into_iter().flatten().filter(is_safe)
     }
 
-    /// Writes its configuration, and returns the daemons to start, in this order, each with the script that succeeds
-    /// when it answers.
+    /// Writes the engine's configuration, and returns the daemons to start, in this order, each with a script that
+    /// succeeds once it answers.
     pub(super) fn daemons(
         self,
         place: &Place,
@@ -107,7 +108,7 @@ impl Engine {
         }
     }
 
-    /// Variables and functions that the cases use, before all of `tables::PRELUDE`.
+    /// Returns variables and functions for the cases, which precede `tables::PRELUDE`.
     pub(super) fn prelude(self, directory: &Path, runtime: &Path) -> Result<String> {
         let own = rootless::own_runtime(directory, runtime);
         let runtime = if self == Engine::Rootless { &own } else { runtime };
@@ -122,7 +123,7 @@ impl Engine {
         })
     }
 
-    /// Gives the image to the engine.
+    /// Returns the script that loads the image into the engine.
     pub(super) fn load(self) -> &'static str {
         match self {
             Engine::Podman | Engine::Rootless | Engine::Docker => {
@@ -132,7 +133,7 @@ impl Engine {
         }
     }
 
-    /// Removes what a case may have left, and fails where something is left then.
+    /// Returns the script that removes objects that a case may have left; it fails if some remain.
     pub(super) fn clean(self) -> &'static str {
         match self {
             Engine::Podman | Engine::Rootless => "E rm --all --force --time 0; E volume prune --force",
@@ -148,7 +149,7 @@ impl Engine {
         }
     }
 
-    /// The command that runs a program as the engine's user, to which timeout(1) and the rest are to be added.
+    /// Builds the command that runs a program as the engine's user; the caller adds the arguments of timeout(1).
     pub(super) fn timeout(self) -> Command {
         match self {
             Engine::Rootless => {
@@ -160,16 +161,16 @@ impl Engine {
         }
     }
 
-    /// Ends what the engine keeps without a daemon.
+    /// Returns the script that ends processes that the engine keeps without a daemon.
     pub(super) fn end(self) -> &'static str {
         match self {
-            // The process that holds the user namespace.
+            // This ends the process that holds the user namespace.
             Engine::Rootless => "E system migrate",
             _ => ":",
         }
     }
 
-    /// Environment of the engine's programs.
+    /// Returns the environment of the engine's programs.
     pub(super) fn environment(self, directory: &Path) -> Vec<(&'static str, String)> {
         match self {
             Engine::Podman => vec![containers_conf(directory)],
@@ -186,7 +187,7 @@ impl Engine {
     }
 }
 
-/// The limits are below those that podman would ask for: root may lack CAP_SYS_RESOURCE.
+/// Configuration of podman. The limits are below podman's defaults, because root may lack CAP_SYS_RESOURCE.
 const CONTAINERS_CONF: &str = r#"[containers]
 default_ulimits = ["nofile=20000:20000", "nproc=32768:32768"]
 log_driver = "k8s-file"
@@ -249,7 +250,7 @@ fn daemon(place: &Place, name: &str) -> Command {
     command
 }
 
-/// A program in [`PATH`].
+/// Finds a program in [`PATH`].
 pub(super) fn find(name: &str) -> Option<PathBuf> {
     PATH.split(':')
         .map(|directory| Path::new(directory).join(name))

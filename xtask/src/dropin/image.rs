@@ -1,4 +1,4 @@
-//! The image that everything runs in: busybox-static under all its names, as a tar archive and as an OCI archive.
+//! The image of all cases: busybox-static under all its names, as a tar archive and as an OCI archive.
 
 use super::place::{make as make_directory, write};
 use crate::program::{program, read, succeed};
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-/// What containerd calls the image.
+/// Name of the image in containerd.
 pub(super) const NAME: &str = "docker.io/library/busybox:dropin";
 
 const PASSWD: &str =
@@ -82,7 +82,7 @@ fn blob(layout: &Path, file: &Path, media: &str) -> Result<Value> {
     Ok(json!({"mediaType": media, "digest": format!("sha256:{digest}"), "size": size}))
 }
 
-/// As Go names it.
+/// Returns the architecture in Go's words.
 fn architecture() -> &'static str {
     match std::env::consts::ARCH {
         "x86_64" => "amd64",

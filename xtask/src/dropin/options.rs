@@ -4,20 +4,20 @@ use super::engine::Engine;
 use anyhow::{Context, Result, bail};
 use std::path::PathBuf;
 
-/// What to try under which engines, and what to compare it with. Paths are absolute.
+/// The runtimes to compare, the engines and the cases. Paths are absolute.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Options {
-    /// The engine itself where none is named.
+    /// Runtime under test; `None` for the engine itself.
     pub(super) runtime: Option<PathBuf>,
-    /// runc where none is named, nothing where there is no runc.
+    /// Reference; runc if none is named, `None` if runc is missing.
     pub(super) reference: Option<PathBuf>,
-    /// All where none is named.
+    /// Engine to use; `None` for all.
     pub(super) engine: Option<Engine>,
-    /// Only cases whose name contains this.
+    /// Word that the names of cases must contain.
     pub(super) filter: Option<String>,
-    /// Whether engines and runtimes see a v2 hierarchy beside those of v1: some refuse to run then.
+    /// True if engines and runtimes see a v2 hierarchy beside those of v1; some refuse to run then.
     pub(super) unified: bool,
-    /// Where the output of each case goes.
+    /// Directory for the output of each case.
     pub(super) logs: Option<PathBuf>,
 }
 
@@ -47,7 +47,7 @@ impl Options {
         Ok(options)
     }
 
-    /// The words that [`Self::parse`] makes these options of.
+    /// Returns the words that [`Self::parse`] turns into these options.
     pub(super) fn words(&self) -> Vec<String> {
         let mut words = Vec::new();
         let paths = [
@@ -71,7 +71,8 @@ impl Options {
     }
 }
 
-/// Engines run in directories of their own. A link stays one: a runtime may go by its name.
+/// Makes a path absolute, because engines run in directories of their own. Links are not resolved: a runtime may
+/// depend on its name.
 fn absolute(path: &str) -> Result<PathBuf> {
     std::path::absolute(path).with_context(|| format!("path {path:?}"))
 }

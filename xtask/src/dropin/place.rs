@@ -1,4 +1,4 @@
-//! The files of a run, all in memory: nothing is written to the host's file systems but the output of the cases.
+//! The files of a run, all in memory: only the output of the cases is written to the host's file systems.
 //!
 //! ```text
 //! SCRATCH/work/           a tmpfs of this mount namespace
@@ -16,7 +16,7 @@ use crate::enclosure::{mount, path};
 use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
 
-/// A profile that can be told from the engines' own.
+/// A seccomp profile whose effect differs from that of the engines' own.
 const NO_MKDIR: &str = r#"{"defaultAction": "SCMP_ACT_ALLOW", "syscalls": [
     {"names": ["mkdir", "mkdirat"], "action": "SCMP_ACT_ERRNO", "errnoRet": 28}]}"#;
 
@@ -26,12 +26,12 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// In an enclosure only.
+    /// Prepares the files; may only be called in an enclosure.
     pub(super) fn furnish(scratch: &Path, logs: &Path) -> Result<Self> {
         let work = scratch.join("work");
         make(&work)?;
         mount(&["-t", "tmpfs", "-o", "mode=755"], "tmpfs", path(&work)?)?;
-        // podman's locks; the first tmpfs is the host's.
+        // For podman's locks; the host's tmpfs must not be used.
         mount(&["-t", "tmpfs", "-o", "mode=1777"], "tmpfs", "/dev/shm")?;
         let place = Place { work };
         for name in [
@@ -46,7 +46,7 @@ impl Place {
         ] {
             make(&place.work.join(name))?;
         }
-        // The build directory may be below /var.
+        // Bound before /var is covered, because the build directory may be below it.
         mount(&["--bind"], path(logs)?, path(&place.work.join("logs"))?)?;
         for name in ["etc", "var"] {
             let upper = place.work.join(name);

@@ -1,6 +1,6 @@
-//! The ordinary user as whom podman runs without root.
+//! The ordinary user who runs podman without root.
 //!
-//! The user exists in the enclosure only, whose `/etc` is covered: with a range of subordinate ids, a home and an
+//! The user exists only in the enclosure, whose `/etc` is covered: with a range of subordinate ids, a home and an
 //! `$XDG_RUNTIME_DIR` of its own, and no right to any cgroup.
 
 use super::place::{Place, make};
@@ -12,15 +12,15 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const NAME: &str = "tote-dropin";
-/// The user's id and that of its group, below those that systemd gives away.
+/// Id of the user and of its group, below those that systemd assigns.
 const ID: &str = "60123";
-/// The first of the subordinate ids, and how many there are.
+/// First subordinate id, and their number.
 const RANGE: &str = "2000000:65536";
 
-/// Makes the user, and gives it the directory of the session and those that the cases write to.
+/// Creates the user, and gives it the directory of the session and those that the cases write to.
 ///
 /// # Errors
-/// Where a file cannot be written, or chown(1) fails.
+/// A file cannot be written, or chown(1) fails.
 pub(super) fn furnish(place: &Place, directory: &Path, runtime: &Path) -> Result<()> {
     let home = path(directory)?;
     append("/etc/passwd", &format!("{NAME}:x:{ID}:{ID}::{home}:/bin/sh\n"))?;
@@ -29,7 +29,7 @@ pub(super) fn furnish(place: &Place, directory: &Path, runtime: &Path) -> Result
         append(file, &format!("{NAME}:{RANGE}\n"))?;
     }
     make(&runtime_directory(directory))?;
-    // The build directory may be in a home that nobody else may enter.
+    // The build directory may be in a home that other users cannot enter.
     let own = own_runtime(directory, runtime);
     std::fs::copy(runtime, &own).with_context(|| format!("copy {}", runtime.display()))?;
     succeed(
@@ -40,17 +40,17 @@ pub(super) fn furnish(place: &Place, directory: &Path, runtime: &Path) -> Result
     succeed(program("chmod").arg("0700").arg(runtime_directory(directory)))
 }
 
-/// Where the user finds the runtime, by the name that it has.
+/// Returns the path of the user's copy of the runtime, which keeps the runtime's name.
 pub(super) fn own_runtime(directory: &Path, runtime: &Path) -> PathBuf {
     directory.join(runtime.file_name().unwrap_or_default())
 }
 
-/// `$XDG_RUNTIME_DIR`
+/// Returns the path of the user's `$XDG_RUNTIME_DIR`.
 pub(super) fn runtime_directory(directory: &Path) -> PathBuf {
     directory.join("xdg")
 }
 
-/// A command for the user, to which the program and its arguments are to be added.
+/// Builds a command run by the user; the caller adds the program and its arguments.
 pub(super) fn command() -> Command {
     let mut command = program("setpriv");
     command.args([
@@ -65,7 +65,7 @@ pub(super) fn command() -> Command {
     command
 }
 
-/// Adds lines that are not there yet: the reference has the same user.
+/// Appends lines that the file does not have yet: the reference's session uses the same user.
 fn append(file: &str, lines: &str) -> Result<()> {
     let known = std::fs::read_to_string(file).with_context(|| format!("read {file}"))?;
     let others: String = known

@@ -1,4 +1,4 @@
-//! One engine with one runtime, from its start to its end.
+//! A session of an engine with a runtime, from its start to its end.
 
 use super::engine::{Engine, PATH};
 use super::place::Place;
@@ -11,16 +11,16 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 
-/// How long a case may take, in seconds.
+/// Time limit of a case in seconds.
 const LIMIT: &str = "60";
 
-/// The exit code of a case that cannot run here.
+/// Exit code of a case that cannot run here.
 const SKIPPED: i32 = 77;
 
-/// Groups of the engines' own and of the cases, which nobody removes.
+/// Cgroups of the engines and of the cases, which the runtime does not have to remove.
 const ENGINES_OWN: &[&str] = &["docker", "libpod_parent", "conmon", "default", "parent"];
 
-/// A mount of docker's own.
+/// A mount that belongs to docker.
 const ENGINES_MOUNT: &str = "mount /run/docker/netns/default";
 
 #[derive(Debug)]
@@ -29,14 +29,14 @@ pub(super) struct Session<'a> {
     engine: Engine,
     directory: PathBuf,
     prelude: String,
-    /// Started in this order.
+    /// Daemons, in the order of their start.
     daemons: Vec<Child>,
     before: Before,
     logs: PathBuf,
 }
 
 impl<'a> Session<'a> {
-    /// Starts the engine and gives it its image.
+    /// Starts the engine and loads its image.
     pub(super) fn open(place: &'a Place, engine: Engine, runtime: &Path, side: usize) -> Result<Self> {
         let name = format!("{}-{}", engine.name(), ["runtime", "reference"][side]);
         let directory = place.work.join(&name);
@@ -73,7 +73,7 @@ impl<'a> Session<'a> {
         self.must(&format!("start {name}"), &format!("eventually {answers}"))
     }
 
-    /// Runs one case, and removes what it made.
+    /// Runs a case, and removes the objects that it made.
     pub(super) fn attempt(&self, case: &Case) -> Result<Verdict> {
         let status = self.script(case.name, case.script)?;
         let verdict = match status.code() {
@@ -87,11 +87,11 @@ impl<'a> Session<'a> {
         Ok(verdict)
     }
 
-    /// Ends the engine; what then remains is the runtime's.
+    /// Ends the engine; objects that remain then were left by the runtime.
     pub(super) fn close(mut self) -> Result<Verdict> {
         self.must("end", self.engine.end())?;
         while let Some(mut daemon) = self.daemons.pop() {
-            // One that has ended by itself is not reaped, so the number is still its own.
+            // A daemon that has ended by itself is not reaped, so the number is still its own.
             succeed(program("kill").arg(daemon.id().to_string()))?;
             let ended = daemon.wait().context("wait for a daemon")?;
             if ended.code().is_none() {
@@ -107,7 +107,7 @@ impl<'a> Session<'a> {
         })
     }
 
-    /// What the cases need.
+    /// Runs a script that the cases depend on.
     fn must(&self, name: &str, script: &str) -> Result<()> {
         if self.script(name, script)?.success() {
             return Ok(());

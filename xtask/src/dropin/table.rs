@@ -1,4 +1,4 @@
-//! What came of it: a table for people, and whether the runtime can take the reference's place.
+//! The results: a table for people, and whether the runtime can take the reference's place.
 
 use super::engine::Engine;
 use std::fmt;
@@ -7,9 +7,9 @@ use std::path::Path;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Passed,
-    /// Why.
+    /// Failed, for this reason.
     Failed(String),
-    /// What is missing here.
+    /// Skipped, because this is missing.
     Skipped(String),
 }
 
@@ -23,18 +23,18 @@ impl Verdict {
     }
 }
 
-/// One case under one engine.
+/// A case with one engine.
 #[derive(Debug)]
 struct Row {
     engine: Engine,
     case: String,
-    /// Of the runtime and of the reference.
+    /// Results of the runtime and of the reference.
     sides: [Option<Verdict>; 2],
 }
 
 #[derive(Debug)]
 pub(super) struct Table {
-    /// The names of the runtime and of the reference.
+    /// Names of the runtime and of the reference.
     names: Vec<String>,
     rows: Vec<Row>,
 }
@@ -78,7 +78,8 @@ impl Table {
         failed && (self.names.len() == 1 || row.sides[1] == Some(Verdict::Passed))
     }
 
-    /// Whether the runtime did all that the reference did; without one, all. Nothing tried proves nothing.
+    /// True if the runtime passed every case that the reference passed; without a reference, if it passed all. At
+    /// least one case must have passed.
     pub(super) fn is_sound(&self) -> bool {
         let passed = |row: &Row| row.sides[0] == Some(Verdict::Passed);
         self.rows.iter().any(passed) && !self.rows.iter().any(|row| self.lost(row))

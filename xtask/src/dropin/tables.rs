@@ -1,6 +1,7 @@
-//! What engines are asked for: scripts of sh(1), run with -e, that succeed where the runtime serves.
+//! The cases: scripts of sh(1), run with -e, that succeed if the runtime serves the engine.
 //!
-//! `E` is the engine, `C` and `B` what stand for it with containerd, `I` the image, `W` the directory with files for it. The container is called `box`.
+//! `E` is the engine, `C` and `B` are its equivalents for containerd, `I` is the image, `W` the directory with
+//! files for it. The container is called `box`.
 
 mod containerd;
 mod docker;
@@ -14,12 +15,12 @@ pub(super) struct Case {
     pub(super) script: &'static str,
 }
 
-/// A case by its name and script.
+/// Builds a case of its name and script.
 const fn case(name: &'static str, script: &'static str) -> Case {
     Case { name, script }
 }
 
-/// What the scripts have in common.
+/// Functions that all scripts share.
 pub(super) const PRELUDE: &str = r#"
 # A container that is removed when it ends; one in the background.
 R() { E run --rm --network none "$@"; }

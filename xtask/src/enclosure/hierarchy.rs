@@ -1,23 +1,23 @@
-//! The cgroup hierarchies of the host, and the one group in each below which a run stays.
+//! The cgroup hierarchies of the host, and the group in each one that a run stays in.
 //!
-//! Nothing is written outside of these groups: a process enters them, and the groups end when the run does.
+//! The run writes nothing outside of these groups: a process enters them, and they are removed when the run ends.
 
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 
-/// Where the hierarchies are mounted.
+/// Directory below which the hierarchies are mounted.
 pub(super) const ROOT: &str = "/sys/fs/cgroup";
 
-/// One mounted hierarchy.
+/// A mounted hierarchy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Hierarchy {
-    /// `cgroup` for v1, `cgroup2`.
+    /// File system type: `cgroup` for v1, or `cgroup2`.
     pub(super) kind: String,
-    /// Of the whole hierarchy or of what is visible of it.
+    /// Mount point of the hierarchy, or of the visible part of it.
     pub(super) mount: PathBuf,
-    /// Which group is at the mount point.
+    /// Path of the group at the mount point.
     root: String,
-    /// The controllers of v1, as given to mount(8); `name=systemd` for one without any.
+    /// Controllers of v1, as given to mount(8); `name=systemd` for a hierarchy without controllers.
     pub(super) controllers: String,
 }
 
@@ -26,7 +26,7 @@ impl Hierarchy {
         self.kind == "cgroup2"
     }
 
-    /// The group that /proc/self/cgroup names for this hierarchy, as a directory.
+    /// Returns the directory of the group that /proc/self/cgroup names for this hierarchy.
     fn own(&self, own: &str) -> Option<PathBuf> {
         let path = own.lines().find_map(|line| {
             let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
@@ -37,7 +37,7 @@ impl Hierarchy {
     }
 }
 
-/// The hierarchies below [`ROOT`] in proc_pid_mountinfo(5).
+/// Parses the hierarchies below [`ROOT`] out of proc_pid_mountinfo(5).
 fn parse(mountinfo: &str) -> Vec<Hierarchy> {
     let hierarchy = |line: &str| {
         let (left, right) = line.split_once(" - ")?;
@@ -60,7 +60,7 @@ fn parse(mountinfo: &str) -> Vec<Hierarchy> {
     mountinfo.lines().filter_map(hierarchy).collect()
 }
 
-/// `rw,cpu,cpuacct` → `cpu,cpuacct`.
+/// Extracts the controllers: `rw,cpu,cpuacct` → `cpu,cpuacct`.
 fn controllers(options: &str) -> String {
     const OTHERS: &[&str] = &[
         "rw",
@@ -76,7 +76,7 @@ fn controllers(options: &str) -> String {
 }
 
 /// # Errors
-/// Where there is none: no runtime would run.
+/// Lists the hierarchies; an error without any, because no runtime would run.
 pub(super) fn all() -> Result<Vec<Hierarchy>> {
     let path = "/proc/self/mountinfo";
     let hierarchies = parse(&std::fs::read_to_string(path).with_context(|| format!("read {path}"))?);
@@ -86,7 +86,8 @@ pub(super) fn all() -> Result<Vec<Hierarchy>> {
     Ok(hierarchies)
 }
 
-/// Where a group of this name is or would be, below our own in each hierarchy.
+/// Returns the paths of groups with this name below this process's own in each hierarchy, whether they exist or
+/// not.
 fn groups(name: &str) -> Result<Vec<PathBuf>> {
     let path = "/proc/self/cgroup";
     let own = std::fs::read_to_string(path).with_context(|| format!("read {path}"))?;
@@ -95,13 +96,13 @@ fn groups(name: &str) -> Result<Vec<PathBuf>> {
     Ok(groups.map(|group| group.join(name)).collect())
 }
 
-/// Makes the groups, without those that a killed run left behind.
+/// Creates the groups, after it has removed those that a killed run left behind.
 pub(super) fn make_groups(name: &str) -> Result<Vec<PathBuf>> {
     let groups = groups(name)?;
     remove_groups(&groups)?;
     for group in &groups {
         std::fs::create_dir(group).with_context(|| format!("create {}", group.display()))?;
-        // cpuset of v1 takes no process into a group without processors.
+        // cpuset of v1 accepts no process in a group without processors.
         for file in ["cpuset.cpus", "cpuset.mems"] {
             let path = group.join(file);
             if matches!(std::fs::read_to_string(&path), Ok(text) if text.trim().is_empty()) {
@@ -109,7 +110,8 @@ pub(super) fn make_groups(name: &str) -> Result<Vec<PathBuf>> {
                 std::fs::copy(&from, &path).with_context(|| format!("copy {}", from.display()))?;
             }
         }
-        // What a test may hand on of the real-time scheduler is what its surroundings have; others may have it all.
+        // A group can only hand on real-time runtime that it has itself. The copy may fail, because other groups may
+        // have all of it.
         let runtime = group.join("cpu.rt_runtime_us");
         if runtime.try_exists().unwrap_or(false) {
             _ = std::fs::copy(group.with_file_name("cpu.rt_runtime_us"), &runtime);
@@ -141,7 +143,7 @@ pub(super) fn remove_groups(groups: &[PathBuf]) -> Result<()> {
     Ok(())
 }
 
-/// The groups below a group, the deepest first. One that vanishes meanwhile is none.
+/// Lists the groups below a group, the deepest first. A group that vanishes meanwhile is left out.
 pub(super) fn below(group: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(group).into_iter().flatten().flatten() {

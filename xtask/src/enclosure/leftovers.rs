@@ -1,4 +1,4 @@
-//! What a test left behind: processes, cgroups, mounts. It is removed, so that the next test starts as this one did.
+//! Processes, cgroups and mounts that a test left behind. They are removed, so that all tests start alike.
 
 use super::hierarchy;
 use crate::program::program;
@@ -8,20 +8,20 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-/// How long a process may take to end that nobody waits for, and then one that was killed.
+/// Time for orphaned processes to end by themselves, and then for killed ones to end.
 const GRACE: Duration = Duration::from_millis(300);
 const DEATH: Duration = Duration::from_secs(10);
 
-/// What was there before the first test.
+/// Mounts and groups before the first test.
 #[derive(Debug)]
 pub(crate) struct Before {
     mounts: BTreeSet<String>,
-    /// Names of groups that are not the runtime's to remove.
+    /// Names of groups that the runtime does not have to remove.
     others: &'static [&'static str],
 }
 
 impl Before {
-    /// Groups that bear one of the names in `others` will be removed without a word.
+    /// Records the present state. Groups with a name in `others` will be removed without being reported.
     pub(crate) fn look(others: &'static [&'static str]) -> Result<Self> {
         Ok(Self {
             mounts: mounts()?,
@@ -29,7 +29,7 @@ impl Before {
         })
     }
 
-    /// Removes what is there now and was not before, and says what it was, one line each.
+    /// Removes new objects, and returns a line for each.
     pub(crate) fn restore(&self) -> Result<Vec<String>> {
         let mut left = Vec::new();
         let deadline = Instant::now() + GRACE;
@@ -56,7 +56,7 @@ impl Before {
     }
 }
 
-/// Kills all processes of our PID namespace but the first and ourselves.
+/// Kills all processes of this PID namespace except the first and this one.
 fn end_processes() -> Result<Vec<String>> {
     let mut left = BTreeSet::new();
     let deadline = Instant::now() + DEATH;
@@ -79,7 +79,7 @@ fn end_processes() -> Result<Vec<String>> {
     }
 }
 
-/// What is not our child cannot be waited for, only be looked at once more.
+/// Waits a little: a process that is not a child cannot be waited for, only be checked again.
 #[expect(
     clippy::disallowed_methods,
     reason = "the standard library has no pidfd, and nothing of the engine waits for this"
@@ -88,7 +88,7 @@ fn pause() {
     std::thread::sleep(Duration::from_millis(10));
 }
 
-/// The others in our PID namespace that did not end, by id and command.
+/// Lists the other running processes of this PID namespace, by id and command.
 fn processes() -> Result<Vec<(u32, String)>> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir("/proc").context("read /proc")?.flatten() {
@@ -96,7 +96,7 @@ fn processes() -> Result<Vec<(u32, String)>> {
             continue;
         };
         let Ok(stat) = std::fs::read_to_string(entry.path().join("stat")) else {
-            continue; // it ended meanwhile
+            continue; // The process ended meanwhile.
         };
         if let Some((name, state)) = name_and_state(&stat)
             && pid != 1
@@ -109,13 +109,13 @@ fn processes() -> Result<Vec<(u32, String)>> {
     Ok(found)
 }
 
-/// From proc_pid_stat(5); a command may contain blanks and parentheses.
+/// Parses proc_pid_stat(5); a command may contain blanks and parentheses.
 fn name_and_state(stat: &str) -> Option<(&str, char)> {
     let (left, right) = stat.rsplit_once(") ")?;
     Some((left.split_once(" (")?.1, right.chars().next()?))
 }
 
-/// All groups that were made below ours.
+/// Lists all groups that were created below this run's.
 fn groups() -> Vec<PathBuf> {
     let hierarchies = hierarchy::all().unwrap_or_default();
     let mut roots: Vec<PathBuf> = hierarchies.into_iter().map(|hierarchy| hierarchy.mount).collect();
@@ -124,7 +124,7 @@ fn groups() -> Vec<PathBuf> {
     roots.iter().flat_map(|root| hierarchy::below(root)).collect()
 }
 
-/// A group that is not frozen, or that vanishes meanwhile, needs no thawing.
+/// Thaws all groups. Failures are ignored: a group that is not frozen, or vanishes meanwhile, needs no thawing.
 fn thaw() {
     for group in groups() {
         for (file, value) in [("freezer.state", "THAWED"), ("cgroup.freeze", "0")] {
@@ -141,7 +141,7 @@ fn remove_groups(others: &[&str]) -> Result<BTreeSet<String>> {
     for group in groups() {
         let mut tries = 0;
         while let Err(error) = std::fs::remove_dir(&group) {
-            // The last process of a group may still be on its way out.
+            // The last process of a group may not have ended completely yet.
             if tries == 100 {
                 return Err(error).with_context(|| format!("remove {}", group.display()));
             }
@@ -156,7 +156,7 @@ fn remove_groups(others: &[&str]) -> Result<BTreeSet<String>> {
     Ok(left)
 }
 
-/// The same group has the same name in each hierarchy of v1.
+/// Returns a group's path without its hierarchy: a group has the same path in each hierarchy of v1.
 fn without_hierarchy(group: &Path) -> PathBuf {
     let below = group.strip_prefix(hierarchy::ROOT).unwrap_or(group);
     below.components().skip(1).collect()

@@ -1,11 +1,12 @@
-//! Files of a run: its lock, its directory.
+//! Files of a run: its lock and its directory.
 
 use anyhow::{Context, Result, bail};
 use std::fs::{DirBuilder, File, TryLockError};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
-/// Suites use the same container names in every run. Given back by the kernel however this process ends.
+/// Takes the lock, because suites use the same container names in every run. The kernel releases it however this
+/// process ends.
 pub(super) fn lock(scratch: &Path) -> Result<File> {
     let path = scratch.with_extension("lock");
     let file = File::options().append(true).create(true).open(&path);
@@ -28,7 +29,7 @@ pub(super) fn create(path: &Path, mode: u32) -> Result<()> {
         .with_context(|| format!("create {}", path.display()))
 }
 
-/// Removes a directory and what is in it, where it exists.
+/// Removes a directory with its content, if it exists.
 pub(super) fn remove_tree(path: &Path) -> Result<()> {
     match std::fs::remove_dir_all(path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {

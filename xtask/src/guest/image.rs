@@ -7,18 +7,18 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt as _, symlink};
 use std::path::Path;
 
-/// Its release, in which systemd is 252 and Linux 6.1: old enough to differ from what developers have.
+/// Debian's release, in which systemd is 252 and Linux 6.1: old enough to differ from developers' machines.
 const SUITE: &str = "bookworm";
 
-/// What the tests use, and what a machine needs to start.
+/// Packages that the tests use, and those that a machine needs to start.
 const PACKAGES: &str = "systemd,systemd-sysv,dbus,dbus-user-session,libpam-systemd,udev,kmod,linux-image-cloud-amd64,\
     busybox-static,util-linux,procps,iproute2,e2fsprogs,btrfs-progs,xfsprogs,erofs-utils,uidmap,strace,git,gcc,libc6-dev,\
     python3-minimal,perl,file";
 
-/// So large is the disk, of which a third is used.
+/// Size of the disk, of which a third is used.
 const SIZE: &str = "3G";
 
-/// Where the script is unpacked to, and what starts it.
+/// Unit that unpacks the script and starts it.
 const SERVICE: &str = "[Unit]
 Description=What is to be run
 After=multi-user.target systemd-logind.service
@@ -39,10 +39,10 @@ StandardError=inherit
 WantedBy=graphical.target
 ";
 
-/// Makes the disk, the kernel and its initial file system in a directory, where they are not there yet.
+/// Makes the disk, the kernel and its initial file system in a directory, unless they exist.
 ///
 /// # Errors
-/// Without root, or without a mirror of Debian's.
+/// The caller is not root, or no mirror of Debian's can be reached.
 pub(super) fn make(dir: &Path) -> Result<()> {
     let disk = dir.join("disk.raw");
     if disk.metadata().is_ok_and(|found| found.is_file()) {
@@ -93,7 +93,7 @@ pub(super) fn make(dir: &Path) -> Result<()> {
     fs::rename(&fresh, &disk).with_context(|| disk.display().to_string())
 }
 
-/// What is no package's: a name, a user whose systemd runs from the start, and the service.
+/// Adds files that are not in packages: a host name, a user whose systemd runs from the start, and the service.
 fn furnish(root: &Path) -> Result<()> {
     let write = |path: &str, text: &str| {
         let path = root.join(path);

@@ -1,20 +1,20 @@
-//! The linker's map: which piece of which file is at which address.
+//! The linker's map: the address of each piece of each input file.
 
-/// A piece of an input file as it is in the executable.
+/// A piece of an input file in the executable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Piece {
-    /// Its address.
+    /// Address of the piece.
     pub(super) start: u64,
-    /// In bytes.
+    /// Size in bytes.
     pub(super) size: u64,
-    /// The file, and in parentheses after it the member if it is an archive.
+    /// Path of the file, for an archive with the member in parentheses.
     pub(super) file: String,
-    /// The section of that file.
+    /// Name of the section in that file.
     pub(super) section: String,
 }
 
-/// The pieces of code, by address, of what `ld.lld -Map` writes: columns of numbers, and then names that are the further
-/// to the right the smaller is what they name.
+/// Parses the output of `ld.lld -Map`, and returns the pieces of code by address. The output has columns of
+/// numbers, and then names, which are indented by their level.
 pub(super) fn pieces(map: &str) -> Vec<Piece> {
     let mut of_code = false;
     let mut pieces = Vec::new();
@@ -38,7 +38,7 @@ pub(super) fn pieces(map: &str) -> Vec<Piece> {
     pieces
 }
 
-/// Address and size, and the rest of the line after `VMA LMA Size Align`.
+/// Parses address and size, and returns them with the text after `VMA LMA Size Align`.
 fn columns(line: &str) -> Option<([u64; 2], &str)> {
     let mut rest = line;
     let mut numbers = [0; 4];
@@ -50,7 +50,7 @@ fn columns(line: &str) -> Option<([u64; 2], &str)> {
     Some(([numbers[0], numbers[2]], rest))
 }
 
-/// `        FILE:(SECTION)`; what is deeper is a symbol.
+/// Parses `        FILE:(SECTION)`; a name that is indented further is a symbol.
 fn named(name: &str) -> Option<(&str, &str)> {
     let name = name
         .strip_prefix("        ")
@@ -58,7 +58,7 @@ fn named(name: &str) -> Option<(&str, &str)> {
     name.strip_suffix(')')?.rsplit_once(":(")
 }
 
-/// The piece at an address.
+/// Finds the piece at an address.
 pub(super) fn find(pieces: &[Piece], address: u64) -> Option<usize> {
     let after = pieces.partition_point(|piece| piece.start <= address);
     let at = after.checked_sub(1)?;

@@ -1,9 +1,9 @@
-//! From what was reached to what the linker is told.
+//! From the traced addresses to the linker's script.
 
 use super::map::{Piece, find};
 use std::collections::BTreeMap;
 
-/// What is written above the list.
+/// Comment at the top of the script.
 const HEAD: &str = "\
 /* What every start of a container goes through, in the order in which it does: written by `cargo xtask hot`.
  *
@@ -12,13 +12,14 @@ const HEAD: &str = "\
  */
 ";
 
-/// When a piece was first reached, by each of the commands.
+/// For each command that reached a piece, the position at which it did so first.
 #[derive(Clone, Debug, Default)]
 struct Use(BTreeMap<usize, usize>);
 
 impl Use {
-    /// First what only runs of bundles use, then what all commands use, then what only the others use, so that what each
-    /// command uses is in one place; in it the more often used, what the same commands use, and the earlier.
+    /// Returns the sort key. First come the pieces that only runs of bundles use, then those of all commands, then
+    /// those of the others only, so that each command's pieces are together. Within a group come first the ones of
+    /// more commands, then those of the same commands together, then by position.
     fn rank(&self, bundles: usize) -> (u8, std::cmp::Reverse<usize>, Vec<usize>, usize) {
         let (of_bundles, of_others) = (
             self.0.range(..bundles).next().is_some(),
@@ -35,7 +36,8 @@ impl Use {
     }
 }
 
-/// The linker's script: the pieces that hold the addresses. The first `bundles` traces are of `tote oci`.
+/// Builds the linker's script: the pieces that contain the addresses. The first `bundles` traces are those of `tote
+/// oci`.
 pub(super) fn script(pieces: &[Piece], traces: &[Vec<u64>], bundles: usize) -> String {
     let mut used: BTreeMap<usize, Use> = BTreeMap::new();
     for (command, trace) in traces.iter().enumerate() {
@@ -61,7 +63,7 @@ pub(super) fn script(pieces: &[Piece], traces: &[Vec<u64>], bundles: usize) -> S
         } else if piece.section.starts_with(".text.") {
             let pattern = pattern(&piece.section);
             if namesakes.get(&pattern).is_some_and(|count| *count > 1) {
-                // Until a version changes, the name with its hash is that of the one piece that is meant.
+                // The name with its hash selects exactly one piece, but only until a version changes.
                 first.push(format!("*({})", piece.section));
                 last.push(format!("*({pattern})"));
             } else {
@@ -79,14 +81,15 @@ fn written(first: &[String], last: &[String]) -> String {
     format!("{HEAD}SECTIONS {{\n  .text.hot : {{\n{lines}  }}\n}} INSERT BEFORE .text;\n")
 }
 
-/// `*libc.a:malloc.o` of `/usr/lib/libc.a(malloc.o)`: of C, whose functions share a section.
+/// Builds `*libc.a:malloc.o` of `/usr/lib/libc.a(malloc.o)`, for C, whose functions share a section.
 fn member(file: &str) -> Option<String> {
     let (archive, member) = file.strip_suffix(')')?.rsplit_once('(')?;
     let archive = archive.rsplit('/').next().filter(|name| name.ends_with(".a"))?;
     Some(format!("*{archive}:{member}"))
 }
 
-/// The name of a section as it is with another compiler and other versions: hashes may be any.
+/// Builds a pattern for the name of a section in which hashes are wildcards, because they change with the compiler
+/// and versions.
 fn pattern(section: &str) -> String {
     let mut pattern = String::new();
     let mut rest = section;
@@ -105,14 +108,14 @@ fn pattern(section: &str) -> String {
     pattern
 }
 
-/// What follows on the hash at the end of a name in the legacy scheme: `17h0123456789abcdefE`.
+/// Returns the text after the hash at the end of a name in the legacy scheme: `17h0123456789abcdefE`.
 fn after_hash(text: &str) -> Option<&str> {
     let (hash, after) = text.strip_prefix("17h")?.split_at_checked(16)?;
     let is_hash = hash.bytes().all(|byte| byte.is_ascii_hexdigit());
     after.strip_prefix('E').filter(|_| is_hash)
 }
 
-/// What follows on the number of a crate in the v0 scheme: `Cs4fqI2P2rA04_`.
+/// Returns the text after the number of a crate in the v0 scheme: `Cs4fqI2P2rA04_`.
 fn after_disambiguator(text: &str) -> Option<&str> {
     let (number, after) = text.strip_prefix("Cs")?.split_once('_')?;
     let is_number =

@@ -1,5 +1,5 @@
-//! What is run to see where it goes: the life of a container by `tote oci`; and `tote run`, without and with a pool, `exec`
-//! and `ps`.
+//! The traced commands: the life of a container by `tote oci`; and `tote run`, without and with a pool, `exec` and
+//! `ps`.
 
 use crate::program::{program, read};
 use anyhow::{Context, Result, bail};
@@ -8,23 +8,23 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// The program of all containers.
+/// Program of all containers.
 const BUSYBOX: &str = "/usr/bin/busybox";
 
-/// How long a container may take to end.
+/// Time limit for a container to end.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A bundle, and a state of its own.
+/// A bundle, with a state root of its own.
 pub(super) struct Scene {
     dir: PathBuf,
     tote: PathBuf,
     step: PathBuf,
-    /// How many traces there are.
+    /// Number of traces so far.
     traces: std::cell::Cell<u32>,
 }
 
 impl Scene {
-    /// Makes the bundle in that directory.
+    /// Creates the bundle in that directory.
     pub(super) fn set(dir: &Path, tote: PathBuf, step: PathBuf) -> Result<Self> {
         let scene = Self {
             dir: dir.to_owned(),
@@ -54,7 +54,8 @@ impl Scene {
         self.dir.join("bundle")
     }
 
-    /// Runs the commands. What each of them reached, in order, and how many of them, the first ones, are of `tote oci`.
+    /// Runs the commands. Returns the addresses that each of them reached, in order, and the number of the first
+    /// ones that belong to `tote oci`.
     pub(super) fn play(&self) -> Result<(Vec<Vec<u64>>, usize)> {
         self.clear();
         self.set_program(&["true"])?;
@@ -63,7 +64,7 @@ impl Scene {
         traces.extend(self.life().inspect_err(|_| self.clear())?);
         let bundles = traces.len();
         let run = ["run", "--rm", "host", "true"];
-        // The first makes what is kept for those after it.
+        // The first run makes files that later ones reuse.
         read(&mut self.engine(&run))?;
         traces.push(self.engine_trace(true, &run)?);
         let others = self.others();
@@ -72,7 +73,8 @@ impl Scene {
         Ok((traces, bundles))
     }
 
-    /// Removes what the scene makes, also what a killed one left. None of it may be there, so that no answer counts.
+    /// Removes the objects that the commands make, also those of a killed run. They may be missing, so errors are
+    /// ignored.
     fn clear(&self) {
         drop(self.plain(&["delete", "--force", "hot"]).output());
         for words in [["rm", "-f", "hot"], ["pool", "rm", "hot"]] {
@@ -80,10 +82,10 @@ impl Scene {
         }
     }
 
-    /// What is to be quick beside a run.
+    /// Traces further commands that should be fast.
     fn others(&self) -> Result<Vec<Vec<u64>>> {
         read(&mut self.engine(&["pool", "fill", "hot", "host", "--", "true"]))?;
-        // What fills the pool again is in no hurry.
+        // The process that refills the pool is not followed, because it need not be fast.
         let mut traces = vec![self.engine_trace(false, &["run", "--pool", "hot", "true"])?];
         read(&mut self.engine(&["run", "-d", "--name", "hot", "host", "sleep", "1000"]))?;
         traces.push(self.engine_trace(true, &["exec", "hot", "true"])?);
@@ -91,9 +93,9 @@ impl Scene {
         Ok(traces)
     }
 
-    /// From create to delete.
+    /// Traces a container's life from create to delete.
     fn life(&self) -> Result<Vec<Vec<u64>>> {
-        // Who follows the container's process here would have to stay with it.
+        // Not followed: a tracer of the container's process would have to stay with it.
         let mut traces = vec![self.oci(false, &["create", "--bundle", "bundle", "hot"])?];
         for words in [&["state", "hot"][..], &["start", "hot"]] {
             traces.push(self.oci(false, words)?);
@@ -117,7 +119,7 @@ impl Scene {
         let mut spec: Value = serde_json::from_str(&text).with_context(failed)?;
         spec["process"]["terminal"] = json!(false);
         spec["process"]["args"] = json!(args);
-        // As runc's own: what cannot be had is warned of.
+        // As in runc's default; a capability that the caller lacks only gives a warning.
         spec["process"]["capabilities"]["ambient"] = json!(["CAP_KILL"]);
         std::fs::write(&path, spec.to_string()).with_context(failed)
     }
@@ -153,14 +155,14 @@ impl Scene {
         })
     }
 
-    /// The addresses that a command reached, `follow`ed into the processes that it makes.
+    /// Returns the addresses that a command reached; with `follow` also in the processes that it makes.
     fn trace(&self, follow: bool, words: impl FnOnce(&mut Command) -> &mut Command) -> Result<Vec<u64>> {
         let out = self
             .dir
             .join(format!("trace.{}", self.traces.replace(self.traces.get() + 1)));
         let mut command = program(&self.step);
         command.args(follow.then_some("-f")).arg(&out).arg(&self.tote);
-        // A container's process keeps them.
+        // The container's process keeps the standard streams, so they must not be pipes.
         let null = || Stdio::null();
         let command = words(&mut command)
             .current_dir(&self.dir)

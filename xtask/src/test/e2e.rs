@@ -1,4 +1,4 @@
-//! The end-to-end tests: a runner of its own drives the release binary as its users do.
+//! The end-to-end tests: a separate runner drives the release binary as its users do.
 
 use super::{Tally, is_root, user};
 use crate::build::{ENGINE, development, release};
@@ -8,14 +8,14 @@ use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The package of the runner, and the name of its executable.
+/// Package of the runner, and the name of its executable.
 pub(super) const RUNNER: &str = "tote-e2e";
 
-/// A tote with fault points, where the runner looks for it: beside itself.
+/// Name of a tote with fault points, where the runner looks for it: beside itself.
 const MORTAL: &str = "tote-mortal";
 
 /// # Errors
-/// Where something does not compile, or the runner's user cannot be made.
+/// A package does not compile, or the runner's user cannot be created.
 pub(super) fn run(workspace: &Workspace, filter: Option<&str>) -> Result<Tally> {
     if workspace.package(RUNNER).is_none() {
         bail!("the workspace has no package {RUNNER} (crates/e2e): no end-to-end test can run");
@@ -43,7 +43,7 @@ fn beside(runner: &Path, mortal: &Path) -> Result<PathBuf> {
     Ok(place)
 }
 
-/// Runs the runner once; one that breaks off counts as a failed test.
+/// Runs the runner once; if it breaks off, that counts as a failed test.
 fn drive(command: &mut Command, who: &str) -> Tally {
     let mut closing = None;
     let status = tee(command, |line| closing = Tally::parse_e2e(line).or(closing));

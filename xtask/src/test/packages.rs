@@ -1,4 +1,4 @@
-//! The programs that the tests run beside the engine, and the Debian packages that have them.
+//! Programs that the tests run beside the engine, and the Debian packages that have them.
 
 use super::is_root;
 use crate::elf;
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 struct Need {
     program: &'static str,
     package: &'static str,
-    /// Only a static executable will do.
+    /// Required linkage; some tests need a static executable.
     linked: Linkage,
     why: &'static str,
 }
@@ -92,9 +92,9 @@ const NEEDS: &[Need] = &[
     need("useradd", "passwd", "makes the user without rights"),
 ];
 
-/// Installs what is missing where we are root on a Debian, and otherwise names it.
+/// Installs missing programs as root on a Debian, and otherwise names them.
 ///
-/// What cannot be installed is not an error here: the tests that need it are skipped or fail, and say so.
+/// A failed installation is not an error here: the tests that need the program are skipped or fail, and report it.
 pub(super) fn prepare() -> Result<()> {
     let missing = missing();
     if missing.is_empty() {
@@ -113,8 +113,8 @@ pub(super) fn prepare() -> Result<()> {
     Ok(())
 }
 
-/// Where Debian's packages put programs. Not `PATH`: what is found must also be there for another user, and for a
-/// container that is given the host's `/usr`.
+/// Directories of programs in Debian's packages. `PATH` is not used, because another user, and a container with the
+/// host's `/usr`, must find the programs too.
 const DIRECTORIES: &[&str] = &["/usr/bin", "/usr/sbin", "/bin", "/sbin"];
 
 fn missing() -> Vec<&'static Need> {
@@ -134,7 +134,7 @@ fn is_static(file: &Path) -> bool {
     std::fs::read(file).is_ok_and(|bytes| matches!(elf::interpreter(&bytes), Ok(None)))
 }
 
-/// Whether `/etc/os-release` is that of Debian or of a distribution made from it.
+/// True if `/etc/os-release` is that of Debian or of a distribution made from it.
 fn is_debian(os_release: &str) -> bool {
     os_release
         .lines()
@@ -144,7 +144,7 @@ fn is_debian(os_release: &str) -> bool {
         .any(|id| id == "debian" || id == "ubuntu")
 }
 
-/// Fetches the lists of packages only where those at hand do not do.
+/// Installs packages; fetches new lists of packages only if the present ones do not suffice.
 fn install(missing: &[&Need]) {
     let packages: Vec<_> = missing.iter().map(|need| need.package).collect();
     println!("installing Debian packages: {}", packages.join(" "));

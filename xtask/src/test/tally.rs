@@ -1,22 +1,22 @@
-//! Counting tests by what their runners print.
+//! Totals of tests, parsed from the output of their runners.
 
 use anyhow::{Result, bail};
 use std::fmt;
 use std::ops::AddAssign;
 
-/// How many tests ended how.
+/// Numbers of tests by result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
-    /// They did what they promise.
+    /// Number of tests that passed.
     pub(crate) passed: u64,
-    /// They did not, or their runner broke off.
+    /// Number of tests that failed, runners that broke off included.
     pub(crate) failed: u64,
-    /// They could not run here; the runner printed why.
+    /// Number of tests that could not run here; the runner printed the reasons.
     pub(crate) skipped: u64,
 }
 
 impl Tally {
-    /// What a runner counts for that ended without saying how its tests did.
+    /// Totals for a runner that ended without printing any.
     pub(super) fn broken() -> Self {
         Self {
             failed: 1,
@@ -24,7 +24,7 @@ impl Tally {
         }
     }
 
-    /// Reads libtest's `test result: ok. 5 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; …`.
+    /// Parses libtest's `test result: ok. 5 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; …`.
     pub(super) fn parse_libtest(line: &str) -> Option<Self> {
         let counts = line.strip_prefix("test result: ")?.split_once(". ")?.1;
         let mut counts = counts.split("; ");
@@ -35,7 +35,7 @@ impl Tally {
         })
     }
 
-    /// Reads the end-to-end runner's `e2e(root): 5 passed, 0 failed, 1 skipped`.
+    /// Parses the end-to-end runner's `e2e(root): 5 passed, 0 failed, 1 skipped`.
     pub(crate) fn parse_e2e(line: &str) -> Option<Self> {
         let counts = line.strip_prefix("e2e(")?.split_once("): ")?.1;
         let mut counts = counts.split(", ");
@@ -47,7 +47,7 @@ impl Tally {
     }
 
     /// # Errors
-    /// Where a test failed, and where there was none at all: a filter that fits nothing proves nothing.
+    /// Returns an error if a test failed, or if no test ran at all: a filter that matches nothing proves nothing.
     pub(crate) fn verdict(self) -> Result<()> {
         match self {
             Self {
@@ -62,7 +62,7 @@ impl Tally {
     }
 }
 
-/// `5 passed` → 5.
+/// Parses `5 passed` into 5.
 fn count(text: &str, what: &str) -> Option<u64> {
     let (number, word) = text.trim().split_once(' ')?;
     if word == what { number.parse().ok() } else { None }

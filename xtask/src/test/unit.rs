@@ -5,7 +5,7 @@ use crate::program::{cargo, tee};
 use anyhow::{Result, bail};
 
 /// # Errors
-/// Where something does not compile; failed tests are in the tally.
+/// A crate does not compile. Failed tests are in the totals.
 pub(super) fn run(filter: Option<&str>) -> Result<Tally> {
     let mut tally = Tally::default();
     let mut command = cargo();

@@ -1,4 +1,4 @@
-//! A user without rights, and a place in which it can run what was built.
+//! An unprivileged user, and a directory in which it can run the built binaries.
 
 use crate::program::{program, succeed};
 use anyhow::{Context, Result, bail};
@@ -8,28 +8,29 @@ use std::os::unix::fs::{DirBuilderExt, PermissionsExt, lchown};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The user's name; its group is called the same.
+/// Name of the user and of its group.
 pub(super) const NAME: &str = "tote-test";
 
-/// How many ids a rootless container can map: what distributions give to every user.
+/// Number of ids that a rootless container can map, as distributions give them to every user.
 const RANGE: u32 = 65_536;
 
-/// Below the first range ever given, other users may live.
+/// First id of a range; other users may have ids below.
 const FIRST: u32 = 200_000;
 
-/// What the runner reads from its environment.
+/// Variables of the environment that are passed to the runner.
 const PASSED: &[&str] = &["TOTE_TEST_REQUIRE", "TOTE_TEST_SLOW"];
 
-/// A directory that everyone can read, with the binaries, a home and a runtime directory of the user's own.
+/// A directory that every user can read, with the binaries, and a home and a runtime directory for the user.
 ///
-/// The build directory will not do: it may lie where only its owner can look. Removed when dropped.
+/// The build directory cannot be used, because only its owner may be able to read it. The directory is removed when
+/// this value is dropped.
 #[derive(Debug)]
 pub(super) struct Stage {
     root: PathBuf,
 }
 
 impl Stage {
-    /// Makes the user if need be, and the directory.
+    /// Creates the user if it is missing, and the directory.
     pub(super) fn prepare(binaries: &[&Path]) -> Result<Self> {
         let (uid, gid) = user()?;
         for file in ["/etc/subuid", "/etc/subgid"] {
@@ -53,12 +54,13 @@ impl Stage {
         Ok(stage)
     }
 
-    /// Where a binary was copied to.
+    /// Returns the path of a copied binary.
     pub(super) fn binary(&self, name: &str) -> PathBuf {
         self.root.join("bin").join(name)
     }
 
-    /// Runs one of the binaries as the user, in the user's home, with nothing of our environment but [`PASSED`].
+    /// Builds the command that runs a binary as the user, in the user's home, with only [`PASSED`] of this
+    /// environment.
     pub(super) fn command(&self, name: &str) -> Command {
         let mut command = program("setpriv");
         command
@@ -105,7 +107,7 @@ fn set_mode(path: &Path, mode: u32) -> Result<()> {
         .with_context(|| format!("chmod {}", path.display()))
 }
 
-/// The user's ids; a system user is made where there is none.
+/// Returns the user's ids; creates a system user if it is missing.
 fn user() -> Result<(u32, u32)> {
     let ids = || -> Result<_> {
         let passwd = std::fs::read_to_string("/etc/passwd").context("read /etc/passwd")?;
@@ -127,7 +129,7 @@ fn user() -> Result<(u32, u32)> {
     ids()?.with_context(|| format!("/etc/passwd has no {NAME} after useradd"))
 }
 
-/// The user and group id of a name in passwd(5).
+/// Finds the user and group id of a name in passwd(5).
 fn ids(passwd: &str, name: &str) -> Option<(u32, u32)> {
     passwd.lines().find_map(|line| {
         let mut fields = line.split(':');
@@ -139,7 +141,7 @@ fn ids(passwd: &str, name: &str) -> Option<(u32, u32)> {
     })
 }
 
-/// Adds a range to subuid(5) or subgid(5) where `useradd` gave none, as it does not to system users.
+/// Adds a range to subuid(5) or subgid(5) if `useradd` gave none, as for system users.
 fn give_range(path: &Path) -> Result<()> {
     let text = match std::fs::read_to_string(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
@@ -169,7 +171,7 @@ fn has_range(text: &str) -> bool {
     text.lines().any(|line| line.split(':').next() == Some(NAME))
 }
 
-/// The first id above all ranges given, and not below [`FIRST`].
+/// Finds the first id above all assigned ranges, and not below [`FIRST`].
 fn free_range(text: &str) -> Option<u32> {
     let end = |line: &str| -> Option<u32> {
         let mut fields = line.split(':').skip(1);
@@ -180,7 +182,7 @@ fn free_range(text: &str) -> Option<u32> {
     start.checked_add(RANGE).map(|_| start)
 }
 
-/// The first mount point strictly below or at a directory, from proc_pid_mountinfo(5).
+/// Finds the first mount point at or below a directory, from proc_pid_mountinfo(5).
 fn mount_below<'a>(mountinfo: &'a str, directory: &str) -> Option<&'a str> {
     mountinfo
         .lines()

@@ -1,12 +1,12 @@
-//! Functions that fit on a screen.
+//! Length of functions.
 
 use super::source::{Source, is_word};
 use crate::finding::Finding;
 
-/// Lines, from `fn` to the closing brace, above which a function is mentioned.
+/// Number of lines, from `fn` to the closing brace, above which a function is mentioned.
 const NOTED: usize = 60;
 
-/// Lines above which a function is refused.
+/// Number of lines above which a function is refused.
 const REFUSED: usize = 80;
 
 /// A function with a body.
@@ -24,7 +24,7 @@ pub(super) fn too_long(path: &str, source: &Source) -> Vec<Finding> {
     long.map(|function| finding(path, &function, REFUSED)).collect()
 }
 
-/// Those that are long, but not refused.
+/// Lists functions that are long, but not refused.
 pub(super) fn notes(path: &str, source: &Source) -> Vec<Finding> {
     let long = functions(&source.code)
         .into_iter()
@@ -41,7 +41,7 @@ fn finding(path: &str, function: &Function, limit: usize) -> Finding {
     )
 }
 
-/// Every function in a text without comments and literals, nested ones included.
+/// Finds every function in a text without comments and literals, nested ones included.
 fn functions(code: &str) -> Vec<Function> {
     let mut found = Vec::new();
     for (at, _) in code.match_indices("fn ") {
@@ -64,7 +64,7 @@ fn functions(code: &str) -> Vec<Function> {
     found
 }
 
-/// Up to the brace that closes the body; `None` for a declaration, which ends with a semicolon.
+/// Returns the length up to the brace that closes the body; `None` for a declaration, which ends with a semicolon.
 fn extent(rest: &str) -> Option<usize> {
     let (mut brackets, mut braces) = (0_usize, 0_usize);
     for (at, c) in rest.char_indices() {

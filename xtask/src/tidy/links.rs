@@ -2,7 +2,7 @@
 
 use crate::finding::Finding;
 
-/// Relative links of a Markdown text that lead nowhere; links into code spans and fenced blocks are no links.
+/// Finds relative links of a Markdown text that lead nowhere; text in code spans and fenced blocks is ignored.
 pub(super) fn broken(path: &str, text: &str, exists: &dyn Fn(&str) -> bool) -> Vec<Finding> {
     let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
     let mut findings = Vec::new();
@@ -26,12 +26,12 @@ pub(super) fn broken(path: &str, text: &str, exists: &dyn Fn(&str) -> bool) -> V
     findings
 }
 
-/// Neither another site, nor a place in the same document.
+/// True unless the target is on another site or in the same document.
 fn is_relative(target: &str) -> bool {
     !target.starts_with('#') && !target.starts_with("mailto:") && !target.contains("://")
 }
 
-/// Joins lexically; `None` where the path leaves the repository.
+/// Joins lexically; `None` if the path leaves the repository.
 fn resolve(folder: &str, target: &str) -> Option<String> {
     if target.starts_with('/') {
         return None;
@@ -49,12 +49,12 @@ fn resolve(folder: &str, target: &str) -> Option<String> {
     Some(parts.join("/"))
 }
 
-/// Every odd piece between backticks is code.
+/// Removes the code: every odd piece between backticks.
 fn without_code(line: &str) -> String {
     line.split('`').step_by(2).collect::<Vec<_>>().join("`")
 }
 
-/// The targets of `[text](target "title")` and `[label]: target`.
+/// Finds the targets of `[text](target "title")` and `[label]: target`.
 fn targets(line: &str) -> Vec<String> {
     let mut targets = Vec::new();
     for (at, mark) in line.match_indices("](") {

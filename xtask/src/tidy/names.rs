@@ -1,4 +1,4 @@
-//! Names that say what a thing is, not that it exists.
+//! Names of types and files must say what a thing is.
 
 use super::source::{Source, is_word};
 use crate::finding::Finding;
@@ -10,7 +10,7 @@ const BANNED: &[&str] = &[
 
 const KEYWORDS: &[&str] = &["struct", "enum", "union", "trait", "type", "mod"];
 
-/// Banned words in the path of a Rust file.
+/// Finds banned words in the path of a Rust file.
 pub(super) fn of_file(path: &str) -> Option<Finding> {
     let stem = path.strip_suffix(".rs")?;
     let word = stem.split(['/', '_', '-']).find_map(banned)?;
@@ -18,7 +18,7 @@ pub(super) fn of_file(path: &str) -> Option<Finding> {
     Some(Finding::new(path, 1, message))
 }
 
-/// Banned words in the names of types and modules defined in a text.
+/// Finds banned words in the names of types and modules that a text defines.
 pub(super) fn of_types(path: &str, source: &Source) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (line, text) in (1..).zip(source.code.lines()) {
@@ -44,7 +44,7 @@ fn banned(word: &str) -> Option<&'static str> {
         .find(|banned| banned.eq_ignore_ascii_case(word))
 }
 
-/// The words of `CamelCase`, `HTTPServer` and `snake_case`.
+/// Splits `CamelCase`, `HTTPServer` and `snake_case` into words.
 fn split(name: &str) -> Vec<&str> {
     let bytes = name.as_bytes();
     let mut words = Vec::new();

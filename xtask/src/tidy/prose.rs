@@ -1,9 +1,9 @@
-//! What people write: comments and documents.
+//! Rules for comments and documents.
 
 use super::source::is_word;
 use crate::finding::Finding;
 
-/// All rules for comments; lines are those of the file, and what is not a comment is blank.
+/// Applies all rules for comments. `comments` has the lines of the file, with everything but comments blank.
 pub(super) fn check(path: &str, comments: &str) -> Vec<Finding> {
     let mut findings = machine_paths(path, comments);
     for (line, text) in (1..).zip(comments.lines()) {
@@ -20,7 +20,7 @@ pub(super) fn check(path: &str, comments: &str) -> Vec<Finding> {
     findings
 }
 
-/// Paths that exist on the author's machine only.
+/// Finds paths that exist only on the author's machine.
 pub(super) fn machine_paths(path: &str, text: &str) -> Vec<Finding> {
     const ROOTS: &[&str] = &["/work/", "/root/", "/home/"];
     let mut findings = Vec::new();
@@ -36,7 +36,7 @@ pub(super) fn machine_paths(path: &str, text: &str) -> Vec<Finding> {
     findings
 }
 
-/// Whether an absolute path starts there, rather than a relative or longer one going on.
+/// True if an absolute path starts there, rather than a part of a relative or longer one.
 fn starts_path(text: &str, at: usize) -> bool {
     !text[..at]
         .chars()
@@ -58,7 +58,7 @@ pub(super) fn trailing_space(path: &str, text: &str) -> Vec<Finding> {
         .collect()
 }
 
-/// The word step with a number after it.
+/// True if the text has the word step with a number after it.
 fn is_numbered(text: &str) -> bool {
     let text = text.to_ascii_lowercase();
     text.match_indices("step").any(|(at, word)| {
@@ -68,7 +68,7 @@ fn is_numbered(text: &str) -> bool {
     })
 }
 
-/// A mark of unfinished work that names no issue.
+/// Finds a mark of unfinished work that names no issue.
 fn unfinished(text: &str) -> Option<&'static str> {
     const MARKS: &[&str] = &["TODO", "FIXME", "XXX"];
     let names_issue = text

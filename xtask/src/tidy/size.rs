@@ -1,14 +1,14 @@
-//! How long a file may be, and how short its introduction.
+//! Maximum length of files, and minimum length of a crate's introduction.
 
 use crate::finding::Finding;
 
-/// Lines of a file that someone should want to read.
+/// Maximum number of lines in a file.
 const FILE: usize = 500;
 
-/// Lines of `//!` that say what a crate is, what always holds in it, and what it is not.
+/// Minimum number of lines of `//!` that tell what a crate is, its invariants, and what it is not.
 const HEADER: usize = 3;
 
-/// Folders of pure tables and of generated text, which nobody reads from the top.
+/// Folders of pure tables and of generated text, which people do not read from top to bottom.
 const EXEMPT: &[&str] = &["tables", "snapshots"];
 
 /// Files that grow with time, not with complexity.
@@ -26,7 +26,7 @@ pub(super) fn too_long(path: &str, text: &str) -> Vec<Finding> {
     vec![Finding::new(path, FILE + 1, message)]
 }
 
-/// A crate's root file that does not begin by saying what the crate is.
+/// Finds a crate's root file that does not begin with an introduction.
 pub(super) fn short_header(path: &str, text: &str) -> Option<Finding> {
     let root = path.ends_with("src/lib.rs") || path.ends_with("src/main.rs");
     let header = text.lines().take_while(|line| line.starts_with("//!")).count();

@@ -1,10 +1,10 @@
-//! A Rust text split into what the compiler reads and what people read.
+//! A Rust text split into code and comments.
 
-/// The same text twice, with the same lines and columns: what belongs to the other half is blank, and so are the
-/// contents of string and character literals in both.
+/// A text twice, with its lines and columns unchanged: the other half is blank, and so are the contents of string
+/// and character literals in both.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Source {
-    /// Without comments and literals.
+    /// Code without comments and literals.
     pub(super) code: String,
     /// Only the comments, their `//` or `/*` included.
     pub(super) comments: String,
@@ -48,7 +48,7 @@ impl Source {
     }
 }
 
-/// What begins at that place, and how many characters it has.
+/// Returns the kind of text that begins at that place, and its length in characters.
 fn next(chars: &[char], at: usize) -> (Part, usize) {
     let rest = &chars[at..];
     let inside_word = at > 0 && is_word(chars[at - 1]);
@@ -74,7 +74,7 @@ fn find(rest: &[char], wanted: char) -> usize {
     rest.iter().position(|c| *c == wanted).unwrap_or(rest.len())
 }
 
-/// Block comments nest.
+/// Returns the length of a block comment; such comments nest.
 fn block_comment(rest: &[char]) -> usize {
     let mut depth = 0_usize;
     let mut at = 0;
@@ -101,7 +101,7 @@ fn quoted(rest: &[char], quote: char) -> usize {
     rest.len()
 }
 
-/// `r"…"` or `r#"…"#`; a raw identifier such as `r#type` is code.
+/// Returns the length of `r"…"` or `r#"…"#`; a raw identifier such as `r#type` is code.
 fn raw_string(rest: &[char]) -> (Part, usize) {
     let hashes = rest[1..].iter().take_while(|c| **c == '#').count();
     if rest.get(1 + hashes) != Some(&'"') {
@@ -117,9 +117,9 @@ fn raw_string(rest: &[char]) -> (Part, usize) {
     )
 }
 
-/// The comments of a text whose comments begin with `#`, at the same lines.
+/// Returns the comments of a text whose comments begin with `#`, at the same lines.
 ///
-/// A `#` within quotes is no comment; what a shell's here-document makes of it is not known here.
+/// A `#` within quotes does not begin a comment; here-documents of a shell are not recognised.
 pub(super) fn hash_comments(text: &str) -> String {
     let mut comments = String::new();
     for line in text.lines() {

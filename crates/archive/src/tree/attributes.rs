@@ -1,37 +1,37 @@
-//! Extended attributes: which of them travel, and how they are read and set.
+//! Extended attributes: which of them belong to a file itself, and how they are read and set.
 
 use rustix::fs::XattrFlags;
 use rustix::io::Errno;
 use std::os::fd::AsFd;
 
-/// The kernel lists no more than this (`XATTR_LIST_MAX`), and no value is larger (`XATTR_SIZE_MAX`).
+/// Maximum bytes: the kernel limits a list of names (`XATTR_LIST_MAX`) and a value (`XATTR_SIZE_MAX`) to this size.
 const MAX: usize = 64 << 10;
 
-/// Whether an attribute is the file's own, and not that of a file system or of a host.
+/// True if an attribute belongs to the file itself, and not to a file system or a host.
 ///
-/// Users' attributes and file capabilities are. Overlayfs's are not: an image that brought `overlay.redirect` or
-/// `overlay.metacopy` along would make the kernel show files that are not its own. Labels of security modules and
-/// `trusted.*` belong to the host. (POSIX ACLs have numbers of users in them that nobody translates.)
+/// Users' attributes and file capabilities belong to the file. Overlayfs's do not: an image with `overlay.redirect`
+/// or `overlay.metacopy` would make the kernel show other files. Labels of security modules and `trusted.*` belong
+/// to the host. POSIX ACLs are left out too, because they contain user ids that would have to be translated.
 pub(crate) fn travels(name: &[u8]) -> bool {
     name == b"security.capability" || name.starts_with(b"user.") && !name.starts_with(b"user.overlay.")
 }
 
-/// What an open file's attributes say.
+/// The relevant attributes of an open file.
 #[derive(Debug, Default)]
 pub(crate) struct Attributes {
-    /// Those that travel, sorted by name.
+    /// Attributes that belong to the file itself, sorted by name.
     pub(crate) own: Vec<(Vec<u8>, Vec<u8>)>,
     pub(crate) overlay: Overlay,
 }
 
-/// What overlayfs noted about a file or directory of an upper layer.
+/// Overlayfs's marks on a file or directory of an upper layer.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Overlay {
-    /// The directory hides the one below.
+    /// True if the directory hides the one below.
     pub(crate) opaque: bool,
-    /// The directory below has another name.
+    /// True if the directory below has another name.
     pub(crate) redirect: bool,
-    /// The content is in a layer below.
+    /// True if the content is in a layer below.
     pub(crate) metacopy: bool,
 }
 
@@ -49,7 +49,7 @@ pub(crate) fn read(fd: impl AsFd) -> Result<Attributes, Errno> {
             .strip_prefix(b"trusted.overlay.")
             .or(name.strip_prefix(b"user.overlay."));
         match noted {
-            // `x` says that some files below are whiteouts by attribute, which only nested overlays have.
+            // `x` means that some files below are whiteouts by attribute, which only nested overlays have.
             Some(b"opaque") => found.overlay.opaque = get(&fd, &name)?.as_deref() == Some(b"y"),
             Some(b"redirect") => found.overlay.redirect = true,
             Some(b"metacopy") => found.overlay.metacopy = true,
@@ -60,9 +60,9 @@ pub(crate) fn read(fd: impl AsFd) -> Result<Attributes, Errno> {
     Ok(found)
 }
 
-/// All names of an open file's attributes; none where the file system has no such thing.
+/// Lists all names of an open file's attributes; empty if the file system does not support attributes.
 fn list(fd: impl AsFd) -> Result<Vec<Vec<u8>>, Errno> {
-    // Most files have none, and the few of the others fit.
+    // Most files have no attributes, and those of the others usually fit into this buffer.
     let mut small = [0; 256];
     let mut large = Vec::new();
     let len = match rustix::fs::flistxattr(&fd, &mut small) {
@@ -85,7 +85,7 @@ fn list(fd: impl AsFd) -> Result<Vec<Vec<u8>>, Errno> {
         .collect())
 }
 
-/// The value of an open file's attribute, if it has that.
+/// Returns the value of an open file's attribute; `None` if the file does not have it.
 pub(crate) fn get(fd: impl AsFd, name: &[u8]) -> Result<Option<Vec<u8>>, Errno> {
     let mut value = vec![0; 256];
     loop {

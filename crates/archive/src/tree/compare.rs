@@ -1,4 +1,4 @@
-//! What a container has changed, read from a copy of its image's tree.
+//! A container's changes, read by comparing its tree, a copy of the image's, with the image's tree.
 
 use super::diff::{Difference, Status, deleted};
 use super::walk::{Walk, WalkError, walk};
@@ -11,12 +11,11 @@ use std::iter::Peekable;
 use std::os::fd::BorrowedFd;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 
-/// Reads what makes the tree `upper` another one than `lower`, of which it was a copy, in the order of [`EntryPath`] and
-/// without the root itself.
+/// Compares the tree `upper` with `lower`, of which it was a copy. Returns the differences in the order of
+/// [`EntryPath`], without the root itself.
 ///
-/// A file has changed if its content has: sizes and times are only looked at first, because programs set times back.
-/// Which names belong to one file is told of what changed, not of what stayed: two names for a file that is as it was are
-/// no difference.
+/// A file has changed if its content has. Size and time alone do not decide, because programs set times back. Hard
+/// links are reported among changed files only: two names for an unchanged file are not a difference.
 pub fn compare(lower: BorrowedFd<'_>, upper: BorrowedFd<'_>) -> Compare {
     Compare {
         lower: walk(lower).without_links().peekable(),
@@ -29,22 +28,22 @@ pub fn compare(lower: BorrowedFd<'_>, upper: BorrowedFd<'_>) -> Compare {
 
 const BUFFER: usize = 64 << 10;
 
-/// The iterator that [`compare`] makes.
+/// The iterator of [`compare`].
 #[derive(Debug)]
 pub struct Compare {
     lower: Peekable<Walk>,
     upper: Peekable<Walk>,
-    /// What was below this path is gone, and that was said.
+    /// Path whose removal was reported already; removals below it are not reported.
     covered: Option<EntryPath>,
-    /// The first names of changed files that have several, by device and inode number; `None` where that is nobody's
-    /// business.
+    /// First names of changed files that have several, by device and inode number; `None` if hard links are not
+    /// reported.
     links: Option<HashMap<(u64, u64), EntryPath>>,
     buffers: Box<[[u8; BUFFER]; 2]>,
 }
 
 type Found = (Entry, Option<File>);
 
-/// What comes next, and from which trees.
+/// The next entry, by the trees that have it.
 enum Next {
     Gone(Entry),
     New(Found),
@@ -52,7 +51,7 @@ enum Next {
 }
 
 impl Compare {
-    /// Tells each name of a changed file with its content, as if it were the only one.
+    /// Reports each name of a changed file with its content, as if it were the only one.
     #[must_use]
     pub fn without_links(self) -> Self {
         Self { links: None, ..self }
@@ -145,7 +144,7 @@ impl Compare {
         let mut offset = 0;
         loop {
             let count = one.read_at(left, offset)?;
-            // The rest of a file that has become shorter is not the same.
+            // A file that has become shorter is a changed file.
             match other.read_exact_at(&mut right[..count], offset) {
                 Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => return Ok(false),
                 read => read?,
@@ -160,7 +159,7 @@ impl Compare {
         }
     }
 
-    /// A new or changed entry, as another name of one that came before where it is that.
+    /// Builds the difference for a new or changed entry; further names of a file become hard links to its first.
     fn put(&mut self, status: Status, (mut entry, mut content): Found) -> Result<Difference, WalkError> {
         if let (Some(file), Some(links)) = (&content, &mut self.links) {
             let found = file.metadata().map_err(|source| WalkError::Content {

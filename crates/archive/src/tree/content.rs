@@ -1,4 +1,4 @@
-//! Where the content of a new file comes from: an archive, or another file.
+//! The source of a new file's content: an archive, or another file.
 
 use super::error::ExtractError;
 use crate::entry::Entry;
@@ -10,9 +10,9 @@ use std::fs::File;
 use std::io::Read;
 use std::os::fd::OwnedFd;
 
-/// Something that fills new files.
+/// A source of content for new files.
 pub(crate) trait Contents {
-    /// Fills the new, empty file of that entry; gives how many bytes it wrote, holes not counted.
+    /// Fills the new, empty file of an entry; returns the number of bytes written, holes not counted.
     fn fill(&mut self, file: &OwnedFd, entry: &Entry, size: u64) -> Result<u64, ExtractError>;
 }
 
@@ -32,24 +32,25 @@ impl<R: Read, F: Framing> Contents for Reader<R, F> {
     }
 }
 
-/// As much as is copied before it is told.
+/// Maximum bytes copied between two reports of progress.
 const PORTION: usize = 4 << 20;
 
-/// As much as is held where the kernel does not copy by itself.
+/// Size of the buffer in bytes where the kernel cannot copy by itself.
 const BUFFER: usize = 256 << 10;
 
-/// Another file, of which a new one becomes a copy: holes stay holes, and blocks are shared where the file system can.
+/// Another file, of which the new one becomes a copy. Holes are kept, and blocks are shared if the file system can.
 pub(crate) struct Original<'a> {
     pub(crate) file: Option<File>,
-    /// Is told how many bytes more are copied.
+    /// Callback for progress: the number of bytes copied since the last call.
     pub(crate) told: &'a mut dyn FnMut(u64),
-    /// Whether copy_file_range(2) is of use between the two file systems.
+    /// True while copy_file_range(2) works between the two file systems.
     pub(crate) by_kernel: &'a mut bool,
     pub(crate) buffer: &'a mut Vec<u8>,
 }
 
 impl Contents for Original<'_> {
-    /// A file that grows meanwhile is copied up to the size that it had, one that shrinks as far as it goes.
+    /// Copies the file. A file that grows meanwhile is copied up to its former size, one that shrinks up to its
+    /// end.
     fn fill(&mut self, file: &OwnedFd, entry: &Entry, size: u64) -> Result<u64, ExtractError> {
         let Some(from) = self.file.take() else {
             return Ok(0);
@@ -82,7 +83,7 @@ impl Contents for Original<'_> {
 }
 
 impl Original<'_> {
-    /// Copies what is there of a part; gives how many bytes that was.
+    /// Copies the available bytes of a part; returns their number.
     fn copy(
         &mut self,
         from: &File,
@@ -96,7 +97,8 @@ impl Original<'_> {
             let copied = if *self.by_kernel {
                 let (mut input, mut output) = (at, at);
                 match rustix::fs::copy_file_range(from, Some(&mut input), to, Some(&mut output), most) {
-                    // Files of the kernel's have no content before they are read.
+                    // copy_file_range(2) copies nothing from files of procfs and its kin, whose content is
+                    // generated when it is read.
                     Ok(0) | Err(_) => {
                         *self.by_kernel = false;
                         continue;
@@ -126,11 +128,11 @@ impl Original<'_> {
     }
 }
 
-/// Where the next data of a file with holes begins and ends; nothing where only a hole follows.
+/// Returns start and end of the next data in a file with holes; `None` if only a hole follows.
 fn next_data(file: &File, at: u64, size: u64) -> Result<Option<(u64, u64)>, Errno> {
     let start = match rustix::fs::seek(file, SeekFrom::Data(at)) {
         Err(Errno::NXIO) => return Ok(None),
-        // Not every file system knows.
+        // Not every file system supports SEEK_DATA.
         Err(Errno::INVAL) => return Ok(Some((at, size))),
         other => other?,
     };

@@ -1,4 +1,4 @@
-//! What a container has changed, read from the upper directory of its overlay.
+//! A container's changes, read from the upper directory of its overlay.
 
 use super::attributes::{self, Attributes};
 use super::dirs::{names, open_child};
@@ -12,39 +12,39 @@ use std::collections::VecDeque;
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// One difference between an image and a container made from it.
+/// A difference between an image and a container made from it.
 #[derive(Debug)]
 pub struct Difference {
-    /// What docker's `diff` calls it.
+    /// Status as in docker's `diff`.
     pub status: Status,
-    /// The same as a layer says it.
+    /// Change of a layer that makes this difference.
     pub change: Change,
-    /// A file's content.
+    /// Content, if the entry is a file.
     pub content: Option<File>,
-    /// A directory that is as it was but for its time: it is here for what is in it, and where nothing is, nothing has
-    /// changed. Known only where the tree below is.
+    /// True for a directory in which at most the time has changed. It is reported for the sake of changed entries
+    /// in it; without any, nothing has changed. Known only if the lower tree is given.
     pub passage: bool,
 }
 
-/// What has become of a path.
+/// Kind of the difference at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
-    /// It is new (`A`).
+    /// The entry is new (`A`).
     Added,
-    /// It was there and is another, or contains something that changed (`C`).
+    /// The entry was replaced or modified, or contains a change (`C`).
     Changed,
-    /// It is gone (`D`).
+    /// The entry was removed (`D`).
     Deleted,
 }
 
-/// Reads what the overlay's directory `upper` changes, in the order of [`EntryPath`], without the root itself.
+/// Reads the changes in the overlay's directory `upper`, in the order of [`EntryPath`], without the root itself.
 ///
-/// With the tree `lower` that the overlay has below, new and changed entries are told apart, and a directory that hides
-/// the one below is resolved into a whiteout for each name that is hidden. Without it everything is
+/// With the overlay's lower tree in `lower`, new entries are told apart from changed ones, and a directory that
+/// hides the one below is resolved into a whiteout for each hidden name. Without it every entry is
 /// [`Status::Changed`] or deleted, and such a directory is followed by [`Change::Opaque`].
 ///
-/// Works on overlays without `redirect_dir` and `metacopy`; others are an error, since what they hold is elsewhere.
-/// As with [`walk`](crate::walk), no link is followed, in neither tree.
+/// Overlays with `redirect_dir` or `metacopy` are refused, because their content is in other layers. As with
+/// [`walk`](crate::walk), no link is followed, in neither tree.
 pub fn diff(lower: Option<BorrowedFd<'_>>, upper: BorrowedFd<'_>) -> Diff {
     let start = || {
         let upper = reopened(upper)?;
@@ -59,7 +59,7 @@ pub fn diff(lower: Option<BorrowedFd<'_>>, upper: BorrowedFd<'_>) -> Diff {
     }
 }
 
-/// The iterator that [`diff`] makes.
+/// The iterator of [`diff`].
 #[derive(Debug)]
 pub struct Diff {
     start: Option<Result<(OwnedFd, Option<OwnedFd>), Errno>>,
@@ -73,9 +73,9 @@ pub struct Diff {
 #[derive(Debug)]
 struct Frame {
     upper: OwnedFd,
-    /// The same directory below, if there is one.
+    /// The lower tree's directory of the same path, if it exists.
     lower: Option<OwnedFd>,
-    /// Nothing of the lower one is to be seen.
+    /// True if the upper directory hides the lower one.
     hides: bool,
     path: EntryPath,
     names: std::vec::IntoIter<Name>,
@@ -84,7 +84,7 @@ struct Frame {
 #[derive(Debug)]
 struct Name {
     name: Vec<u8>,
-    /// Only the lower directory has it, and it is hidden.
+    /// True if only the lower directory has the name, and the upper one hides it.
     gone: bool,
 }
 
@@ -113,7 +113,7 @@ impl Diff {
             let Some(seen) = stat(&frame.upper, &name, &path)? else {
                 continue;
             };
-            // What cannot be looked at is not absent: its removal would be missing in the image.
+            // An error here must not count as absence: the removal would be missing in the image.
             let below = match &frame.lower {
                 Some(lower) => stat(lower, &name, &path)?,
                 None => None,

@@ -1,4 +1,4 @@
-//! One number for a whole tree.
+//! A single digest for a whole tree.
 
 use super::walk::{WalkError, walk};
 use crate::entry::{Entry, Kind};
@@ -7,9 +7,9 @@ use std::fs::File;
 use std::io::{Error, ErrorKind, Read};
 use std::os::fd::BorrowedFd;
 
-/// SHA-256 over a tree: all entries as [`walk`] has them, with all of their metadata, and all contents. Two trees have
-/// the same digest if nothing that an archive holds tells them apart. Not the digest of any archive, and not kept on
-/// disk: the encoding may change.
+/// Computes the SHA-256 of a tree: all entries as [`walk`] returns them, with all of their metadata and contents.
+/// Two trees have the same digest if nothing that an archive holds tells them apart. It differs from the digest of
+/// any archive, and must not be kept on disk, because the encoding may change.
 ///
 /// # Errors
 /// The tree cannot be read, or changes while it is read.
@@ -30,7 +30,8 @@ pub fn tree_digest(root: BorrowedFd<'_>) -> Result<[u8; 32], WalkError> {
     Ok(digest.finalize().into())
 }
 
-/// Every field with its length or of a fixed one, so that no two entries are encoded alike.
+/// Adds an entry to the digest. Every field has a fixed length or its length before it, so that no two entries are
+/// encoded alike.
 fn add_entry(digest: &mut Sha256, entry: &Entry) {
     let (flag, numbers, text) = match &entry.kind {
         Kind::File { size } => (b'0', [*size, 0], &[][..]),

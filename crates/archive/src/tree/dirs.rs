@@ -1,4 +1,4 @@
-//! The directories of a tree that is written to, by descriptors.
+//! Open directories of a tree that is written to.
 
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
@@ -6,26 +6,27 @@ use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 
-/// Descriptors kept open. Archives are sorted by directory, so few are enough; this is far below any limit.
+/// Number of descriptors kept open. Archives are sorted by directory, so a few suffice; this is far below any
+/// limit.
 const KEPT: usize = 128;
 
-/// A directory that entries are made in.
+/// A directory in which entries are created.
 #[derive(Debug)]
 pub(crate) struct Dir {
     pub(crate) fd: OwnedFd,
-    /// The group that new entries get instead of the process's: the directory is setgid.
+    /// Group of new entries, if the directory is setgid; `None` if they get the process's.
     pub(crate) group: Option<u32>,
 }
 
-/// Opens the directories of entries, each once.
+/// Cache of open directories.
 ///
-/// Links on the way are followed as inside of a chroot(2): openat2(2) ends no lookup outside of the root. What was opened
-/// stays right as long as nothing is replaced; then [`Dirs::forget`] must be called.
+/// Links on the way are followed as inside of a chroot(2): openat2(2) ends no lookup outside of the root. An open
+/// directory stays the right one until an entry is replaced; then [`Dirs::forget`] must be called.
 #[derive(Debug)]
 pub(crate) struct Dirs<'a> {
     root: BorrowedFd<'a>,
     open: HashMap<Box<[u8]>, Rc<Dir>>,
-    /// The last one asked for, which is the next one asked for.
+    /// The directory asked for last, which is usually the next one asked for.
     last: Option<(Box<[u8]>, Rc<Dir>)>,
 }
 
@@ -38,7 +39,7 @@ impl<'a> Dirs<'a> {
         }
     }
 
-    /// The directory at that path, as [`EntryPath::as_bytes`](crate::EntryPath::as_bytes) has it.
+    /// Returns the directory at that path, given as [`EntryPath::as_bytes`](crate::EntryPath::as_bytes).
     pub(crate) fn get(&mut self, path: &[u8]) -> Result<Rc<Dir>, Errno> {
         if let Some((last, dir)) = &self.last
             && **last == *path
@@ -60,7 +61,7 @@ impl<'a> Dirs<'a> {
         Ok(dir)
     }
 
-    /// Drops all descriptors: a directory or a link on the way to one may be another now.
+    /// Closes all descriptors, because a directory or a link on the way to one may have been replaced.
     pub(crate) fn forget(&mut self) {
         self.open.clear();
         self.last = None;
@@ -86,7 +87,7 @@ impl AsFd for Dir {
 
 /// Opens a directory below `root`, following links as if `root` were `/`.
 pub(crate) fn open_in_root(root: BorrowedFd<'_>, path: &[u8]) -> Result<OwnedFd, Errno> {
-    // The kernel asks for another try (EAGAIN) when somebody renames directories around a `..`.
+    // The kernel returns EAGAIN when another process renames directories while a `..` is resolved.
     const ATTEMPTS: usize = 64;
     let path = if path.is_empty() { b"." } else { path };
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -101,13 +102,13 @@ pub(crate) fn open_in_root(root: BorrowedFd<'_>, path: &[u8]) -> Result<OwnedFd,
     answer
 }
 
-/// Opens a directory's own entry as a directory, and nothing that it may link to.
+/// Opens an entry of a directory as a directory, without following a link.
 pub(crate) fn open_child(dir: impl AsFd, name: &[u8]) -> Result<OwnedFd, Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     rustix::fs::openat(dir, name, flags, Mode::empty())
 }
 
-/// The names in a directory, without `.` and `..`, sorted.
+/// Lists the names in a directory, without `.` and `..`, sorted.
 pub(crate) fn names(dir: impl AsFd) -> Result<Vec<Vec<u8>>, Errno> {
     let mut names = Vec::new();
     for entry in rustix::fs::Dir::read_from(dir)? {

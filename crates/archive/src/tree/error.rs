@@ -6,28 +6,28 @@ use crate::error::ReadError;
 use crate::path::EntryPath;
 use rustix::io::Errno;
 
-/// Why an archive does not become a directory. What was extracted before stays.
+/// Why an archive cannot be extracted. Entries made before the error stay.
 #[derive(Debug, thiserror::Error)]
 pub enum ExtractError {
-    /// The archive cannot be read, or asks for too much.
-    #[error("read the archive")]
+    /// The archive cannot be read, or exceeds its limits.
+    #[error("cannot read the archive")]
     Read(#[source] ReadError),
     /// The directory to extract to cannot be used.
-    #[error("open the directory to extract to")]
+    #[error("cannot open the directory to extract to")]
     Root(#[source] Errno),
-    /// An entry cannot be made.
-    #[error("make the {what} {path}")]
+    /// An entry cannot be created.
+    #[error("cannot make the {what} {path}")]
     Make {
-        /// What it is.
+        /// Kind of the entry.
         what: &'static str,
-        /// Where.
+        /// Path of the entry.
         path: EntryPath,
         /// The kernel's answer.
         #[source]
         source: Errno,
     },
-    /// A hard link's target is not there, or cannot be linked to.
-    #[error("link {path} to {target}")]
+    /// A hard link's target does not exist, or cannot be linked to.
+    #[error("cannot link {path} to {target}")]
     Link {
         /// The new name.
         path: EntryPath,
@@ -38,7 +38,7 @@ pub enum ExtractError {
         source: Errno,
     },
     /// A file's content cannot be written.
-    #[error("write {path}")]
+    #[error("cannot write {path}")]
     Write {
         /// The file.
         path: EntryPath,
@@ -46,8 +46,8 @@ pub enum ExtractError {
         #[source]
         source: Errno,
     },
-    /// The content of the file that is copied cannot be read.
-    #[error("read {path}")]
+    /// The content of the original file cannot be read.
+    #[error("cannot read {path}")]
     Original {
         /// The file.
         path: EntryPath,
@@ -55,45 +55,46 @@ pub enum ExtractError {
         #[source]
         source: Errno,
     },
-    /// An owner, a mode or a time cannot be set.
-    #[error("set the {what} of {path}")]
+    /// Owner, mode or times cannot be set.
+    #[error("cannot set the {what} of {path}")]
     Metadata {
-        /// Which.
+        /// Name of the property.
         what: &'static str,
-        /// Of what.
+        /// Path of the entry.
         path: EntryPath,
         /// The kernel's answer.
         #[source]
         source: Errno,
     },
     /// An extended attribute cannot be set.
-    #[error("set the attribute {name:?} of {path}")]
+    #[error("cannot set the attribute {name:?} of {path}")]
     Attribute {
-        /// Its name.
+        /// Name of the attribute.
         name: String,
-        /// Of what.
+        /// Path of the entry.
         path: EntryPath,
         /// The kernel's answer.
         #[source]
         source: Errno,
     },
-    /// What is in the way, or what a whiteout removes, cannot be removed.
-    #[error("remove {path}")]
+    /// An entry in the way, or one that a whiteout removes, cannot be removed.
+    #[error("cannot remove {path}")]
     Remove {
-        /// What.
+        /// Path of the entry.
         path: EntryPath,
         /// The kernel's answer.
         #[source]
         source: Errno,
     },
-    /// A directory would replace something else, or be replaced by it, and [`Overwrite::SameKind`](crate::Overwrite::SameKind) was asked for.
+    /// A directory would replace another kind of entry, or be replaced by one, and
+    /// [`Overwrite::SameKind`](crate::Overwrite::SameKind) was asked for.
     #[error("cannot overwrite {old} {path} with {new}")]
     Overwrite {
-        /// Where.
+        /// Path of the entry.
         path: EntryPath,
-        /// What is there.
+        /// Kind of the existing entry.
         old: &'static str,
-        /// What was to come.
+        /// Kind of the entry that would replace it.
         new: &'static str,
     },
 }

@@ -1,4 +1,4 @@
-//! An archive becomes a directory.
+//! Extraction of an archive into a directory.
 
 use super::content::Contents;
 use super::dirs::{Dir, Dirs, names, open_child, open_in_root};
@@ -18,34 +18,34 @@ use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 
-/// What an extraction has done.
+/// Statistics of an extraction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Extracted {
     /// Changes in the archive.
     pub changes: u64,
     /// Bytes written to files, without holes.
     pub bytes: u64,
-    /// Device nodes that were left out.
+    /// Number of device nodes left out.
     pub devices_skipped: u64,
-    /// Extended attributes that the file system does not hold, or the process may not set.
+    /// Number of extended attributes that the file system does not support, or the process may not set.
     pub attributes_skipped: u64,
 }
 
-/// Extracts everything that `reader` has to give into the directory `root`.
+/// Extracts everything that `reader` returns into the directory `root`.
 ///
 /// No archive reaches anything outside of `root`, whatever links it brings or finds there: names are created in
 /// directories that openat2(2) opened within the root, with flags that follow no link and open nothing that exists.
-/// Entries replace what has their name, and what they replace is unlinked, never written to. Directories get their
+/// Entries replace an existing entry of their name, which is unlinked, never written to. Directories get their
 /// times, and modes that would be in the way, at the end. Nothing is synced.
 ///
 /// # Errors
-/// See [`ExtractError`]. What was made until then stays.
+/// See [`ExtractError`]. Entries made before the error stay.
 pub fn extract<R: Read, F: Framing>(
     reader: &mut Reader<R, F>,
     root: BorrowedFd<'_>,
     options: &ExtractOptions,
 ) -> Result<Extracted, ExtractError> {
-    // The caller's may be one that only names the directory (`O_PATH`), which fchmod refuses.
+    // The caller's descriptor may be one with `O_PATH`, which fchmod refuses.
     let root = open_in_root(root, b"").map_err(ExtractError::Root)?;
     let mut extraction = Extraction::new(&root, options);
     while let Some(change) = reader.next_change().map_err(ExtractError::Read)? {
@@ -70,7 +70,7 @@ pub(crate) struct Extraction<'a> {
 }
 
 impl<'a> Extraction<'a> {
-    /// Into a directory that is open for reading.
+    /// Starts an extraction into a directory that is open for reading.
     pub(crate) fn new(root: &'a OwnedFd, options: &ExtractOptions) -> Self {
         Self {
             root: root.as_fd(),
@@ -83,7 +83,7 @@ impl<'a> Extraction<'a> {
         }
     }
 
-    /// One more change is on its way.
+    /// Counts a change.
     pub(crate) fn count(&mut self) {
         self.done.changes += 1;
     }
@@ -131,7 +131,8 @@ impl<'a> Extraction<'a> {
         }
     }
 
-    /// The directory that holds the path, made if need be: archives leave directories out.
+    /// Returns the directory that holds the path. Missing directories are created, because archives may leave them
+    /// out.
     pub(crate) fn parent(&mut self, path: &EntryPath, parent: &[u8]) -> Result<Rc<Dir>, ExtractError> {
         let failed = |source| ExtractError::Make {
             what: "directory of",
@@ -160,7 +161,7 @@ impl<'a> Extraction<'a> {
         self.dirs.get(parent).map_err(failed)
     }
 
-    /// A directory that the archive left out belongs to root, or to whom everything is given.
+    /// Sets the owner of a directory that the archive left out: root, or the fixed owner of all entries.
     fn implied(&self, dir: &Dir, name: &[u8]) -> Result<(), Errno> {
         let entry = Entry::new(EntryPath::root(), Kind::Directory);
         let Some((uid, gid)) = self.maker.owner_of(&entry, dir.group) else {
@@ -207,7 +208,8 @@ impl<'a> Extraction<'a> {
 
     fn directory(&mut self, dir: &Dir, name: &[u8], entry: &Entry) -> Result<(), ExtractError> {
         let wanted = entry.mode & 0o7777;
-        // As long as things are made in it, its owner must be able to; and below a setgid directory it is setgid.
+        // The owner must be able to create entries in it until the end; and in a setgid directory it becomes
+        // setgid.
         let at_once = self.maker.survives(wanted) && wanted & 0o300 == 0o300 && dir.group.is_none();
         let create = if at_once { wanted } else { 0o700 };
         match rustix::fs::mkdirat(dir, name, Mode::from_raw_mode(create)) {
@@ -230,7 +232,7 @@ impl<'a> Extraction<'a> {
         Ok(())
     }
 
-    /// Something else is there, which may be a whiteout that came earlier in the same layer.
+    /// Puts a directory in the place of another entry, which may be a whiteout from earlier in the same layer.
     fn directory_instead(&mut self, dir: &Dir, name: &[u8], entry: &Entry) -> Result<(), ExtractError> {
         let hides = match self.options.whiteouts {
             Whiteouts::Apply => None,
@@ -248,7 +250,7 @@ impl<'a> Extraction<'a> {
     }
 
     fn existing_directory(&mut self, fd: BorrowedFd<'_>, entry: &Entry) -> Result<(), ExtractError> {
-        // What it has now is not known, so everything is set.
+        // The present metadata are unknown, so everything is set.
         let owner = self.maker.wanted_owner(entry);
         let set = self.maker.own_and_attributes(fd, entry, owner);
         set.map_err(|failed| metadata(entry, failed))?;
@@ -269,7 +271,7 @@ impl<'a> Extraction<'a> {
         finished.map_err(|failed| metadata(entry, failed))
     }
 
-    /// The link has no metadata of its own: what the archive says of it is what it said of the file.
+    /// Makes a hard link. Its metadata are skipped: they are those of the file, which are set already.
     fn hard_link(
         &mut self,
         dir: &Dir,
@@ -282,13 +284,13 @@ impl<'a> Extraction<'a> {
             target: target.clone(),
             source,
         };
-        // To itself: making room for it would remove the target.
+        // A link to itself is refused, because making room for it would remove the target.
         let (target_parent, target_name) = target.split_last().ok_or_else(|| failed(Errno::PERM))?;
         if *target == entry.path {
             return Err(failed(Errno::NOENT));
         }
         let from = self.dirs.get(target_parent).map_err(failed)?;
-        // Without AT_SYMLINK_FOLLOW, a link to a symbolic link is one more name of it.
+        // Without AT_SYMLINK_FOLLOW, a link to a symbolic link becomes one more name of it.
         let link = || rustix::fs::linkat(&*from, target_name, dir, name, AtFlags::empty());
         match link() {
             Err(Errno::EXIST) => {
@@ -331,7 +333,7 @@ impl<'a> Extraction<'a> {
         finished.map_err(|failed| metadata(entry, failed))
     }
 
-    /// Makes what must not exist, and makes room for it if it does.
+    /// Creates an entry, and makes room for it if the name exists.
     fn make<T>(
         &mut self,
         dir: &Dir,
@@ -350,7 +352,7 @@ impl<'a> Extraction<'a> {
         answer.map_err(|source| made(what, entry, source))
     }
 
-    /// Makes room for an entry, if it may replace what is there.
+    /// Removes the existing entry of the name, if the new one may replace it.
     fn replace(&mut self, dir: &Dir, name: &[u8], entry: &Entry) -> Result<(), ExtractError> {
         if self.options.overwrite == Overwrite::SameKind {
             let stat = rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW);
@@ -377,7 +379,7 @@ impl<'a> Extraction<'a> {
         Ok(())
     }
 
-    /// Removes an entry with what is below, and what is remembered of it.
+    /// Removes an entry with everything below it, also from the caches.
     pub(crate) fn remove(
         &mut self,
         dir: impl AsFd,
@@ -385,7 +387,7 @@ impl<'a> Extraction<'a> {
         path: &EntryPath,
     ) -> Result<(), ExtractError> {
         let removed = remove_tree(dir, name);
-        // Even if not all of it went.
+        // The caches forget the entry even if its removal was incomplete.
         self.dirs.forget();
         self.fixups.forget(path);
         self.made.forget(path);
@@ -395,7 +397,7 @@ impl<'a> Extraction<'a> {
         })
     }
 
-    /// The directory's names, for whoever empties it.
+    /// Lists the names in a directory that is about to be emptied.
     pub(crate) fn listed(dir: &OwnedFd, path: &EntryPath) -> Result<Vec<Vec<u8>>, ExtractError> {
         names(dir).map_err(|source| ExtractError::Remove {
             path: path.clone(),

@@ -1,4 +1,5 @@
-//! What directories get at the end: times, which every new entry changes, and modes that would have been in the way.
+//! Metadata of directories that are set at the end: times, which every new entry changes, and modes that would be
+//! in the way.
 
 use super::dirs::{Dirs, open_child};
 use super::node::times;
@@ -14,23 +15,24 @@ use std::os::fd::BorrowedFd;
 pub(crate) struct Fixups(HashMap<EntryPath, (Timestamp, Option<Mode>)>);
 
 impl Fixups {
-    /// The last word on a directory.
+    /// Records the final metadata of a directory.
     pub(crate) fn note(&mut self, path: &EntryPath, mtime: Timestamp, mode: Option<Mode>) {
         self.0.insert(path.clone(), (mtime, mode));
     }
 
-    /// The entry, and everything below it, is gone.
+    /// Forgets a removed entry and everything below it.
     pub(crate) fn forget(&mut self, removed: &EntryPath) {
         self.0.retain(|path, _| !path.starts_with(removed));
     }
 
-    /// Sets everything, the innermost first: a directory that may not be searched any more hides those below.
+    /// Sets all recorded metadata, the innermost first: a directory without search permission hides those below.
     pub(crate) fn apply(self, root: BorrowedFd<'_>, dirs: &mut Dirs<'_>) -> Result<(), (EntryPath, Errno)> {
         let mut all: Vec<_> = self.0.into_iter().collect();
         all.sort_unstable_by(|(one, _), (other, _)| other.cmp(one));
         for (path, (mtime, mode)) in all {
             match set(root, dirs, &path, mtime, mode) {
-                // Replaced under another name that a link gave it: its replacement has been taken care of.
+                // The directory was replaced under another name that a link gave it; its replacement has its own
+                // record.
                 Ok(()) | Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {}
                 Err(errno) => return Err((path, errno)),
             }

@@ -1,4 +1,4 @@
-//! Directories as trees of entries: into them, out of them, and what changed between two.
+//! Directories as trees of entries: writing them, reading them, and differences between two.
 
 mod attributes;
 mod compare;

@@ -1,4 +1,4 @@
-//! A file that has a name only when it is whole.
+//! A file that gets its name only when it is complete.
 
 use super::content::{Contents as _, Original};
 use super::dirs::{Dir, open_in_root};
@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use std::fs::File;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 
-/// A file without a name (`O_TMPFILE`): whatever ends this process before [`Nameless::link`], there is nothing of it.
+/// A file without a name (`O_TMPFILE`): if the process ends before [`Nameless::link`], nothing of the file is left.
 #[derive(Debug)]
 pub struct Nameless {
     file: OwnedFd,
@@ -21,8 +21,8 @@ pub struct Nameless {
 }
 
 impl Nameless {
-    /// Begins the file of an entry in the file system of that directory, where it is to have a name there. Nothing where
-    /// the file system has no such files, nor for what is no regular file.
+    /// Creates the file of an entry in the file system of `dir`. `None` if the file system does not support
+    /// `O_TMPFILE`, or the entry is not a regular file.
     ///
     /// # Errors
     /// See [`ExtractError`].
@@ -53,7 +53,8 @@ impl Nameless {
         }))
     }
 
-    /// Makes it a copy of another; gives how many bytes that was. `told` hears how many bytes more are copied.
+    /// Fills the file with a copy of `from`; returns the number of bytes. `told` is called with the number of bytes
+    /// copied since its last call.
     ///
     /// # Errors
     /// See [`ExtractError`].
@@ -79,12 +80,12 @@ impl Nameless {
         Ok(bytes)
     }
 
-    /// Gives it a name in that directory. It may have several.
+    /// Gives the file a name in that directory. It may have several names.
     ///
     /// # Errors
-    /// linkat(2)'s: `EEXIST` where something has that name.
+    /// Those of linkat(2): `EEXIST` if the name exists.
     pub fn link(&self, dir: BorrowedFd<'_>, name: &[u8]) -> Result<(), Errno> {
-        // By the descriptor itself (AT_EMPTY_PATH) takes a capability of the machine's.
+        // Linking by the descriptor itself (AT_EMPTY_PATH) needs a capability in the initial user namespace.
         let itself = format!("/proc/self/fd/{}", self.file.as_raw_fd());
         rustix::fs::linkat(CWD, itself, dir, name, AtFlags::SYMLINK_FOLLOW)
     }

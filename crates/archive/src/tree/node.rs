@@ -1,4 +1,4 @@
-//! A new entry's owner, mode, times and attributes, in as few calls as will do.
+//! Owner, mode, times and attributes of a new entry, set in as few calls as possible.
 
 use super::attributes;
 use super::options::Owner;
@@ -7,19 +7,19 @@ use rustix::fs::{AtFlags, Gid, Mode, OFlags, Timespec, Timestamps, UTIME_OMIT, U
 use rustix::io::Errno;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-/// What a file that this process makes gets by itself, so that only the difference costs calls.
+/// Metadata that files of this process get when they are created, so that only differences cost calls.
 #[derive(Debug)]
 pub(crate) struct Maker {
     uid: u32,
     gid: u32,
-    /// Permission bits that do not survive creation.
+    /// Permission bits that are cleared at creation; `None` if unknown.
     umask: u32,
     owner: Owner,
-    /// Attributes that could not be set: the file system has none, or the process may not.
+    /// Number of attributes that could not be set: the file system does not support them, or the process may not.
     pub(crate) attributes_skipped: u64,
 }
 
-/// A call that failed, for the error that names it.
+/// The call that failed, so that an error can name it.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failed {
     #[error("owner")]
@@ -34,7 +34,7 @@ pub(crate) enum Failed {
 
 impl Maker {
     pub(crate) fn new(root: BorrowedFd<'_>, owner: Owner) -> Self {
-        // Where a default ACL rules, modes come out differently: then each is set.
+        // With a default ACL, modes come out differently, so each is set explicitly.
         let acl = attributes::get(root, b"system.posix_acl_default");
         let umask = if matches!(acl, Ok(None)) { umask() } else { None };
         Self {
@@ -46,10 +46,10 @@ impl Maker {
         }
     }
 
-    /// The mode to create an entry with, and the mode to set afterwards, if the first will not do.
+    /// Returns the mode to create an entry with, and the mode to set afterwards if they differ.
     pub(crate) fn modes(&self, entry: &Entry) -> (Mode, Option<Mode>) {
         let mode = entry.mode & 0o7777;
-        // Attributes need write permission at the time they are set.
+        // Setting attributes needs write permission.
         match self.survives(mode) && entry.xattrs.is_empty() {
             true => (Mode::from_raw_mode(mode), None),
             false => (
@@ -59,18 +59,18 @@ impl Maker {
         }
     }
 
-    /// Whether something created with that mode has it. Not setuid: that must not come before the owner.
+    /// True if an entry created with that mode has it. False with setuid, which must not be set before the owner.
     pub(crate) fn survives(&self, mode: u32) -> bool {
         mode & (0o7000 | self.umask) == 0
     }
 
-    /// Whom the entry must be given, if that is not the one who made it in a directory of that group.
+    /// Returns the owner that must be set, if the new entry in a directory of that group does not have it already.
     pub(crate) fn owner_of(&self, entry: &Entry, group: Option<u32>) -> Option<(u32, u32)> {
         let made = (self.uid, group.unwrap_or(self.gid));
         self.wanted_owner(entry).filter(|wanted| *wanted != made)
     }
 
-    /// Whom the entry must be given, if it is not left to whoever makes it.
+    /// Returns the owner that the entry must have; `None` if it is left to the process.
     pub(crate) fn wanted_owner(&self, entry: &Entry) -> Option<(u32, u32)> {
         match self.owner {
             Owner::Archive => Some((entry.uid, entry.gid)),
@@ -79,8 +79,8 @@ impl Maker {
         }
     }
 
-    /// Everything but content for a file that is open. The owner comes before mode and capabilities, which a change of
-    /// owner takes away.
+    /// Sets all metadata of an open file. The owner is set before mode and capabilities, which a change of owner
+    /// clears.
     pub(crate) fn finish(
         &mut self,
         fd: BorrowedFd<'_>,
@@ -104,7 +104,7 @@ impl Maker {
         rustix::fs::fchown(fd, Some(uid), Some(gid)).map_err(Failed::Owner)
     }
 
-    /// The same without mode and times, for a directory that entries are yet to be made in.
+    /// Sets owner and attributes, but not mode and times, of a directory in which entries are still to be created.
     pub(crate) fn own_and_attributes(
         &mut self,
         fd: BorrowedFd<'_>,
@@ -138,7 +138,7 @@ impl Maker {
         Ok(())
     }
 
-    /// Owner and times of something that cannot be opened: a link.
+    /// Sets owner and times of a symbolic link, which cannot be opened.
     pub(crate) fn finish_link(
         &self,
         dir: BorrowedFd<'_>,
@@ -155,7 +155,7 @@ impl Maker {
             .map_err(Failed::Times)
     }
 
-    /// The same and the mode of something that must not be opened, or blocks: a device or a FIFO.
+    /// Sets owner, mode and times of an entry that must not be opened or would block: a device or a FIFO.
     pub(crate) fn finish_special(
         &self,
         dir: BorrowedFd<'_>,
@@ -172,16 +172,16 @@ impl Maker {
     }
 }
 
-/// Changes the mode of what has that name, or of nothing if that is a link.
+/// Changes the mode of an entry without opening it. Symbolic links are never followed.
 fn chmod_unopened(dir: BorrowedFd<'_>, name: &[u8], mode: Mode) -> Result<(), Errno> {
-    // fchmodat follows links, and fchmod refuses such descriptors; their path in /proc leads to the very same inode.
+    // fchmodat follows links, and fchmod refuses O_PATH descriptors; the path in /proc leads to exactly this inode.
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let node: OwnedFd = rustix::fs::openat(dir, name, flags, Mode::empty())?;
     let path = format!("/proc/self/fd/{}", node.as_fd().as_raw_fd());
     rustix::fs::chmodat(rustix::fs::CWD, path, mode, AtFlags::empty())
 }
 
-/// chown(2) takes the highest number for "leave it".
+/// Converts ids for chown(2), which takes the highest number for "leave it".
 fn ids((uid, gid): (u32, u32)) -> Result<(Uid, Gid), Failed> {
     if uid == u32::MAX || gid == u32::MAX {
         return Err(Failed::Owner(Errno::INVAL));
@@ -202,7 +202,7 @@ pub(crate) fn times(mtime: Timestamp) -> Timestamps {
     }
 }
 
-/// The process's umask, which can be asked for only there: umask(2) changes it, for all threads.
+/// Reads the process's umask from /proc, because umask(2) would change it, for all threads.
 fn umask() -> Option<u32> {
     let status = std::fs::read_to_string("/proc/thread-self/status").ok()?;
     parse_umask(&status)

@@ -1,4 +1,4 @@
-//! A single thing as an entry.
+//! A single file or other object as an entry.
 
 use super::attributes;
 use super::walk::{WalkError, entry, failed};
@@ -8,8 +8,8 @@ use rustix::fs::{FileType, Mode, OFlags};
 use std::fs::File;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd};
 
-/// What a descriptor names, which may be one that only names it (`O_PATH`), as an entry of that path; files come open for
-/// reading. Nothing for a socket.
+/// Builds an entry with the given path from a descriptor, which may be opened with `O_PATH`. A regular file is
+/// returned open for reading. `None` for a socket.
 ///
 /// # Errors
 /// [`WalkError`].
@@ -18,7 +18,7 @@ pub fn entry_of(fd: BorrowedFd<'_>, path: EntryPath) -> Result<Option<(Entry, Op
     let (major, minor) = (rustix::fs::major(stat.st_rdev), rustix::fs::minor(stat.st_rdev));
     let kind = match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile | FileType::Directory => {
-            // The very same inode, whatever has its name by now.
+            // The path in /proc leads to exactly this inode, even if its name belongs to another by now.
             let itself = format!("/proc/self/fd/{}", fd.as_raw_fd());
             let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
             let open = rustix::fs::open(itself, flags, Mode::empty()).map_err(failed("open", &path))?;

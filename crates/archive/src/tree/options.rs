@@ -1,70 +1,74 @@
-//! How a stream becomes a directory.
+//! Options of an extraction.
 
-/// How [`extract`](crate::extract) treats what can be treated in several ways. The default is a layer's: owners as
-/// in the archive, whiteouts applied, everything replaced.
+/// Options of [`extract`](crate::extract). The default is that of a layer: owners as in the archive, whiteouts
+/// applied, everything replaced.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ExtractOptions {
-    /// Whom everything belongs to.
+    /// Owner of the extracted entries.
     pub owner: Owner,
-    /// What whiteouts do. Only a reader of layers returns them: see
+    /// Treatment of whiteouts. Only a reader of layers returns them: see
     /// [`Reader::without_whiteouts`](crate::Reader::without_whiteouts).
     pub whiteouts: Whiteouts,
-    /// What to do about device nodes.
+    /// Treatment of device nodes.
     pub devices: Devices,
-    /// What an entry may replace.
+    /// Entries that may be replaced.
     pub overwrite: Overwrite,
-    /// Leaves the root directory itself as it is, although the archive has an entry for it: docker's `ADD` and `cp`.
+    /// True if the root directory's own metadata stay, even if the archive has an entry for it: docker's `ADD` and
+    /// `cp`.
     pub keep_root: bool,
 }
 
-/// Whom extracted entries belong to.
+/// Owner of the extracted entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Owner {
-    /// Whom the archive says; that this is not permitted is an error.
+    /// The owner in the archive; it is an error if the process may not set it.
     #[default]
     Archive,
     /// This user and group (`ADD --chown`).
     Fixed {
-        /// User number.
+        /// User id.
         uid: u32,
-        /// Group number.
+        /// Group id.
         gid: u32,
     },
-    /// Whoever extracts.
+    /// The process's own user and group.
     Process,
 }
 
-/// What whiteouts do.
+/// Treatment of whiteouts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Whiteouts {
-    /// They remove what was in the directory before the extraction began.
+    /// Remove the entries that the directory had before the extraction began.
     #[default]
     Apply,
-    /// They become overlayfs's own, for a directory that will be a lower layer: character devices 0/0 and an attribute.
+    /// Create overlayfs's own whiteouts, for a directory that becomes a lower layer: character devices 0/0 and an
+    /// attribute.
     Overlay {
-        /// The attribute is `user.overlay.opaque` instead of `trusted.overlay.opaque`: for mounts in user namespaces.
+        /// True if the attribute is `user.overlay.opaque` instead of `trusted.overlay.opaque`: for mounts in user
+        /// namespaces.
         user_xattr: bool,
     },
 }
 
-/// What to do about device nodes.
+/// Treatment of device nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Devices {
-    /// Make them; that this is not permitted is an error.
+    /// Create them; it is an error if the process may not.
     #[default]
     Make,
-    /// Make those that are permitted, as docker does in user namespaces.
+    /// Create those that the process may create, as docker does in user namespaces.
     IfPermitted,
     /// Leave them out.
     Skip,
 }
 
-/// What an entry may replace.
+/// Entries that may be replaced.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Overwrite {
-    /// Everything, a directory with all that is in it as well. Directories are merged.
+    /// All entries; a directory is removed with everything in it. Two directories are merged.
     #[default]
     All,
-    /// A directory is replaced by nothing else, and nothing else by a directory: docker's `ADD` and `cp`.
+    /// Only entries of the same kind: a directory replaces nothing else, nor is it replaced: docker's `ADD` and
+    /// `cp`.
     SameKind,
 }

@@ -1,4 +1,4 @@
-//! A tree becomes part of another, without an archive in between.
+//! Copying a tree into another, without an archive in between.
 
 use super::content::Original;
 use super::error::ExtractError;
@@ -9,19 +9,19 @@ use crate::entry::Entry;
 use std::fs::File;
 use std::os::fd::BorrowedFd;
 
-/// Why a tree is not transferred. What was made before stays.
+/// Why a tree cannot be transferred. Entries made before the error stay.
 #[derive(Debug, thiserror::Error)]
 pub enum TransferError {
-    /// It cannot be read.
+    /// The tree cannot be read.
     #[error(transparent)]
     Walk(#[from] WalkError),
-    /// It cannot be made in its new place.
+    /// An entry cannot be created in the new place.
     #[error(transparent)]
     Make(#[from] ExtractError),
 }
 
-/// Makes entries in the directory `root`, with the contents of the files that come with them: what
-/// [`extract`](crate::extract) does with an archive, by the same rules. `told` hears how many bytes more are copied.
+/// Creates entries in the directory `root`, with the contents of the files that come with them, by the rules of
+/// [`extract`](crate::extract). `told` is called with the number of bytes copied since its last call.
 ///
 /// # Errors
 /// See [`TransferError`].
@@ -102,6 +102,6 @@ mod tests {
         let entries = walk(from.as_fd()).outside_of(to.as_fd()).unwrap();
         let options = ExtractOptions::default();
         let error = transfer(entries, to.as_fd(), &options, &mut |_| {}).unwrap_err();
-        assert_eq!(error.to_string(), "/sub/deep is what it is to be copied to");
+        assert_eq!(error.to_string(), "cannot copy /sub/deep into itself");
     }
 }

@@ -10,39 +10,39 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 
-/// Why a tree cannot be read. The walk ends with it.
+/// Why a tree cannot be read. The walk ends with such an error.
 #[derive(Debug, thiserror::Error)]
 pub enum WalkError {
     /// A call on an entry failed.
     #[error("{what} {path}")]
     Entry {
-        /// Which.
+        /// Name of the call.
         what: &'static str,
-        /// Of what.
+        /// Path of the entry.
         path: EntryPath,
         /// The kernel's answer.
         #[source]
         source: Errno,
     },
-    /// A file's content cannot be read, or is not of the size that it was.
-    #[error("read {path}")]
+    /// A file's content cannot be read, or its size has changed.
+    #[error("cannot read {path}")]
     Content {
         /// The file.
         path: EntryPath,
-        /// Why.
+        /// The cause.
         #[source]
         source: std::io::Error,
     },
-    /// A directory is to be copied into itself.
-    #[error("{0} is what it is to be copied to")]
+    /// A directory would be copied into itself.
+    #[error("cannot copy {0} into itself")]
     Itself(EntryPath),
-    /// More directories in one another than descriptors are meant for.
-    #[error("walk {path}: more than {limit} directories in one another", limit = DEPTH_MAX)]
+    /// Directories are nested deeper than the limit on descriptors.
+    #[error("cannot walk {path}: directories are nested deeper than {limit}", limit = DEPTH_MAX)]
     Depth {
-        /// The directory that is one too deep.
+        /// The directory below the limit.
         path: EntryPath,
     },
-    /// The upper directory of an overlay with features whose content is elsewhere.
+    /// The upper directory of an overlay has features that keep content elsewhere.
     #[error("{path} has the attribute overlay.{attribute}: its content is in another layer")]
     Elsewhere {
         /// The file or directory.
@@ -52,18 +52,19 @@ pub enum WalkError {
     },
 }
 
-/// Descriptors are held for so many directories; archives may not be deeper either.
+/// Maximum depth: each level holds a descriptor. Archives may not be deeper either.
 pub(crate) const DEPTH_MAX: usize = 512;
 
-/// Reads the tree below `root`: first the root itself, then its entries, sorted by name, each directory followed by what
-/// is in it. That is the order of [`EntryPath`].
+/// Reads the tree below `root`: first the root itself, then its entries, sorted by name, each directory followed by
+/// its content. This is the order of [`EntryPath`].
 ///
-/// No link is followed. Files come open for reading. A file with several names comes as a file the first time, and as
-/// [`Kind::Hardlink`] to that name afterwards. Sockets are left out, since no archive holds them, and so are attributes
-/// of overlayfs and of the host: only `user.*` and file capabilities are an entry's own. What vanishes meanwhile is
-/// left out as well.
+/// No link is followed. Files are returned open for reading. A file with several names is returned as a file the
+/// first time, and as [`Kind::Hardlink`] to that name afterwards. Sockets are left out, since archives cannot hold
+/// them, and so are attributes of overlayfs and of the host: only `user.*` and file capabilities belong to an
+/// entry. Entries that vanish meanwhile are left out as well.
 ///
-/// Symbolic links and special files are taken to have no attributes; Linux gives them none but labels.
+/// Symbolic links and special files are assumed to have no attributes; Linux gives them only labels of security
+/// modules.
 pub fn walk(root: BorrowedFd<'_>) -> Walk {
     Walk {
         start: Some(reopened(root)),
@@ -74,15 +75,15 @@ pub fn walk(root: BorrowedFd<'_>) -> Walk {
     }
 }
 
-/// The iterator that [`walk`] makes.
+/// The iterator of [`walk`].
 #[derive(Debug)]
 pub struct Walk {
     start: Option<Result<OwnedFd, Errno>>,
     frames: Vec<Frame>,
     links: Option<Links>,
-    /// Device and inode number of a directory that must not be met.
+    /// Device and inode number of a directory that the walk must not meet.
     foreign: Option<(u64, u64)>,
-    /// Whether what the kernel mounts for itself is told as empty directories.
+    /// True if file systems of the kernel's own are returned as empty directories.
     files_only: bool,
 }
 
@@ -94,11 +95,11 @@ struct Frame {
     names: std::vec::IntoIter<Vec<u8>>,
 }
 
-/// The first names of files that have several, by device and inode number.
+/// First names of files that have several, by device and inode number.
 #[derive(Debug, Default)]
 pub(crate) struct Links(HashMap<(u64, u64), EntryPath>);
 
-/// An entry, with what was opened to read it.
+/// An entry, with the descriptors that were opened to read it.
 pub(crate) struct Found {
     pub(crate) entry: Entry,
     pub(crate) overlay: attributes::Overlay,
@@ -112,25 +113,25 @@ pub(crate) enum Open {
 }
 
 impl Walk {
-    /// Tells every name as a file of its own: for trees whose files have several names because that saves space.
+    /// Returns every name as a file of its own: for trees whose hard links only save space.
     #[must_use]
     pub fn without_links(mut self) -> Self {
         self.links = None;
         self
     }
 
-    /// Tells procfs, sysfs and their kin, where they are mounted below the root, as empty directories: what is in them
-    /// is no file's content.
+    /// Returns procfs, sysfs and their kin, where they are mounted below the root, as empty directories: their
+    /// files have no stored content.
     #[must_use]
     pub fn files_only(mut self) -> Self {
         self.files_only = true;
         self
     }
 
-    /// Makes it an error to meet this directory below the root: what is read is written to it meanwhile.
+    /// Makes it an error to meet this directory below the root, because the result of the walk is written to it.
     ///
     /// # Errors
-    /// fstat(2)'s.
+    /// Those of fstat(2).
     pub fn outside_of(mut self, dir: BorrowedFd<'_>) -> Result<Self, Errno> {
         let stat = rustix::fs::fstat(dir)?;
         self.foreign = Some((stat.st_dev, stat.st_ino));
@@ -194,7 +195,8 @@ impl Iterator for Walk {
     }
 }
 
-/// Whether a directory is of a file system in which the kernel shows itself: by `*_MAGIC` of linux/magic.h and its kin.
+/// True if a directory is on a file system that the kernel generates, by the `*_MAGIC` numbers of linux/magic.h and
+/// its kin.
 fn is_kernels(dir: &OwnedFd) -> bool {
     const KERNELS: [rustix::fs::FsWord; 13] = [
         rustix::fs::PROC_SUPER_MAGIC,
@@ -214,13 +216,13 @@ fn is_kernels(dir: &OwnedFd) -> bool {
     rustix::fs::fstatfs(dir).is_ok_and(|found| KERNELS.contains(&found.f_type))
 }
 
-/// The caller's descriptor may be one that only names the directory (`O_PATH`).
+/// Opens the directory for reading; the caller's descriptor may be one with `O_PATH`.
 pub(crate) fn reopened(root: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
     open_child(root, b".")
 }
 
 pub(crate) fn child_path(parent: &EntryPath, name: &[u8]) -> Result<EntryPath, WalkError> {
-    // Only a broken file system has names that cannot be joined.
+    // Only a broken file system returns names that cannot be joined.
     parent.join(name).map_err(|_| WalkError::Entry {
         what: "list",
         path: parent.clone(),
@@ -228,7 +230,7 @@ pub(crate) fn child_path(parent: &EntryPath, name: &[u8]) -> Result<EntryPath, W
     })
 }
 
-/// What is there; nothing if it has vanished.
+/// Returns the metadata of an entry; `None` if it has vanished.
 pub(crate) fn stat(dir: impl AsFd, name: &[u8], path: &EntryPath) -> Result<Option<Stat>, WalkError> {
     match rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(stat) => Ok(Some(stat)),
@@ -268,7 +270,7 @@ pub(crate) fn entry(path: EntryPath, kind: Kind, stat: &Stat, xattrs: Vec<(Vec<u
     }
 }
 
-/// Reads an entry that was looked at already. Nothing for sockets, and for what has become something else since.
+/// Reads an entry with known metadata. `None` for sockets, and if another kind of entry has taken its place since.
 pub(crate) fn find(
     dir: BorrowedFd<'_>,
     name: &[u8],
@@ -315,8 +317,8 @@ pub(crate) fn find(
     }))
 }
 
-/// Opens a regular file, and nothing else: a container may have put a device in its place since it was looked at, and on the
-/// file system that keeps what a container writes, opening that acts: a watchdog starts, a tape winds back.
+/// Opens a regular file, and nothing else. A container may have put a device in its place since stat(2), and on the
+/// file system that holds the container's files, opening a device has effects: a watchdog starts, a tape rewinds.
 fn open_regular(dir: BorrowedFd<'_>, name: &[u8]) -> Result<Option<(OwnedFd, Stat)>, Errno> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let held = match rustix::fs::openat(dir, name, flags, Mode::empty()) {
@@ -327,7 +329,8 @@ fn open_regular(dir: BorrowedFd<'_>, name: &[u8]) -> Result<Option<(OwnedFd, Sta
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
         return Ok(None);
     }
-    // By the descriptor: the name may lead elsewhere by now. That procfs lacks it would be an error, not a file that is gone.
+    // Open by the descriptor, because the name may lead elsewhere by now. If procfs is missing, that is an error:
+    // it must not look like a missing file.
     let again = format!("/proc/self/fd/{}", held.as_raw_fd());
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = rustix::fs::open(again, flags, Mode::empty())?;
@@ -343,7 +346,7 @@ fn open_directory(dir: BorrowedFd<'_>, name: &[u8]) -> Result<Option<(OwnedFd, S
     Ok(Some((fd, stat)))
 }
 
-/// A file or a directory, with its attributes.
+/// Builds the entry of a file or a directory, with its attributes.
 fn opened(
     dir: BorrowedFd<'_>,
     name: &[u8],
@@ -381,7 +384,7 @@ mod tests {
     use std::mem::MaybeUninit;
     use std::os::fd::AsFd as _;
 
-    /// Looks at a file and reads what is under its name then, which is not the same any more. Gives whether that was opened.
+    /// Calls stat(2) on a file, exchanges it, and then calls `find`; returns whether that opened the new file.
     fn opens(exchange: impl FnOnce(&std::path::Path)) -> bool {
         let temp = tempfile::tempdir().unwrap();
         let file = temp.path().join("x");

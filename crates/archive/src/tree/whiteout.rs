@@ -1,4 +1,4 @@
-//! Whiteouts on extraction: applied to what was there, or turned into overlayfs's own.
+//! Whiteouts on extraction: applied to existing entries, or turned into overlayfs's own.
 
 use super::attributes;
 use super::dirs::{Dir, open_child};
@@ -11,8 +11,8 @@ use rustix::io::Errno;
 use std::collections::HashSet;
 use std::os::fd::{AsFd, OwnedFd};
 
-/// The paths that an extraction made, with the directories on the way to them. A whiteout concerns what was there before
-/// the layer, wherever in the layer it stands.
+/// The paths that an extraction made, with the directories on the way to them. A whiteout concerns only entries
+/// from before the layer, wherever in the layer it stands.
 #[derive(Debug, Default)]
 pub(crate) struct Made(HashSet<Box<[u8]>>);
 
@@ -31,7 +31,7 @@ impl Made {
         self.0.contains(path.as_bytes())
     }
 
-    /// The path, and everything below it, is gone.
+    /// Forgets a removed path and everything below it.
     pub(crate) fn forget(&mut self, removed: &EntryPath) {
         if !self.contains(removed) {
             return;
@@ -44,7 +44,7 @@ impl Made {
     }
 }
 
-/// Overlayfs's name for "this directory hides those below it".
+/// Returns the attribute by which overlayfs marks a directory that hides those below it.
 pub(crate) fn opaque_attribute(user_xattr: bool) -> &'static [u8] {
     if user_xattr {
         b"user.overlay.opaque"
@@ -53,15 +53,15 @@ pub(crate) fn opaque_attribute(user_xattr: bool) -> &'static [u8] {
     }
 }
 
-/// Whether overlayfs would take the entry for a whiteout.
+/// True if overlayfs would take the entry for a whiteout.
 pub(crate) fn is_whiteout_node(stat: &Stat) -> bool {
     FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice && stat.st_rdev == 0
 }
 
-/// Whether there is such an entry of that name.
+/// True if the directory has such a whiteout of that name.
 ///
 /// # Errors
-/// lstat(2)'s, but for ENOENT.
+/// Those of lstat(2), except ENOENT.
 pub(crate) fn is_whiteout(dir: &Dir, name: &[u8]) -> Result<bool, Errno> {
     match rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(stat) => Ok(is_whiteout_node(&stat)),
@@ -70,7 +70,7 @@ pub(crate) fn is_whiteout(dir: &Dir, name: &[u8]) -> Result<bool, Errno> {
     }
 }
 
-/// The directory of that name; nothing where something else has the name, or nothing.
+/// Opens the directory of that name; `None` if the name does not exist or is not a directory.
 fn directory(dir: impl AsFd, name: &[u8]) -> Result<Option<OwnedFd>, Errno> {
     match open_child(dir, name) {
         Ok(child) => Ok(Some(child)),
@@ -88,7 +88,7 @@ impl Extraction<'_> {
             Whiteouts::Apply => match self.dirs.get(parent) {
                 Ok(dir) if self.made.contains(path) => match directory(&*dir, name) {
                     Ok(Some(child)) => self.empty(&child, path),
-                    // A file of this layer: what was there before is gone already.
+                    // A file of this layer has the name: the entry from before is gone already.
                     Ok(None) => Ok(()),
                     Err(source) => Err(ExtractError::Remove {
                         path: path.clone(),
@@ -106,7 +106,7 @@ impl Extraction<'_> {
                 let dir = self.parent(path, parent)?;
                 match rustix::fs::mknodat(&*dir, name, FileType::CharacterDevice, Mode::empty(), 0) {
                     Ok(()) => Ok(()),
-                    // The layer has something of that name, so that is what it hides with.
+                    // The layer has an entry of that name, which itself hides those below.
                     Err(Errno::EXIST) => match directory(&*dir, name) {
                         Ok(Some(_)) => self.mark_opaque(&dir, name, path, user_xattr),
                         Ok(None) => Ok(()),
@@ -148,7 +148,7 @@ impl Extraction<'_> {
         }
     }
 
-    /// Removes what the directory had before the extraction began.
+    /// Removes the entries that the directory had before the extraction began.
     fn empty(&mut self, dir: &OwnedFd, path: &EntryPath) -> Result<(), ExtractError> {
         for name in Self::listed(dir, path)? {
             let child = path.join(&name).map_err(|_| ExtractError::Remove {

@@ -1,4 +1,4 @@
-//! What makes a tree another one than the one that it was copied from.
+//! Differences between a tree and its copy.
 
 use std::fs::{self, File};
 use std::os::fd::AsFd;
@@ -7,7 +7,8 @@ use std::path::Path;
 use std::process::Command;
 use tote_archive::{Change, Difference, Kind, Status, compare, diff};
 
-/// `A path`, `C path`, `D path`; a passage in parentheses, another name of a file with its first.
+/// Formats a difference as `A path`, `C path` or `D path`; in parentheses for a passage, with the first name for a
+/// hard link.
 fn shown(difference: &Difference) -> String {
     let letter = match difference.status {
         Status::Added => 'A',
@@ -70,7 +71,7 @@ fn only_what_changed() {
         ]
     );
 
-    // Content of the same size, and the time put back.
+    // Change the content but neither size nor time.
     let before = fs::metadata(upper.join("content")).unwrap();
     fs::write(upper.join("content"), "54321").unwrap();
     let file = File::options().write(true).open(upper.join("content")).unwrap();
@@ -105,7 +106,7 @@ fn only_what_changed() {
     );
 }
 
-/// Of an overlay's directories, too, it is told which only lead to something.
+/// `diff` of an overlay also marks directories that only lead to a change.
 #[test]
 fn passages_of_an_overlay() {
     let temp = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Archives that GNU tar made: read in every format, and made again byte for byte.
+//! Archives made by GNU tar: read in every format, and rebuilt byte for byte.
 
 use std::fs;
 use std::io::{self, Cursor, Read};
@@ -11,7 +11,7 @@ use tote_archive::{
     Rebuild, extract, tree_digest,
 };
 
-/// Every format that can hold what [`tree`] makes, and the options that ask GNU tar for it.
+/// Options of GNU tar for every format that can hold the files of [`tree`].
 const FORMATS: &[&[&str]] = &[
     &["--format=gnu"],
     &["--format=oldgnu"],
@@ -61,7 +61,7 @@ fn tree(root: &Path, long: bool) {
     }
 }
 
-/// More extents than the header of an old sparse file holds, and than one block after it does.
+/// More extents than fit into the header of an old sparse file and a block after it.
 static MANY: [(u64, usize); 60] = {
     let mut extents = [(0, 4096); 60];
     let mut at = 0;
@@ -103,7 +103,7 @@ fn archive(root: &Path, options: &[&str]) -> Option<Vec<u8>> {
     Some(output.stdout)
 }
 
-/// Everything in the archive, with contents, and its framing.
+/// Reads all entries of the archive, with contents, and its framing.
 fn read(bytes: &[u8]) -> (Vec<(Entry, Vec<u8>)>, Vec<u8>) {
     let mut reader = Reader::with_framing(bytes, Limits::default(), FramingWriter::new(Vec::new()));
     let mut entries = Vec::new();
@@ -232,7 +232,7 @@ fn what_is_cut_off_is_noticed() {
                 Err(error) => break Err(error),
             }
         };
-        // At the end of a member, and within the end blocks: as docker, without complaint.
+        // A truncated archive is accepted only at the end of a member and within the end blocks, as docker does.
         if end.is_ok() {
             assert!(len % 512 == 0, "{len}");
             clean += usize::from(changes < whole);
@@ -241,7 +241,7 @@ fn what_is_cut_off_is_noticed() {
     assert!(clean < whole, "{clean}");
 }
 
-/// Both make the same tree of the same archive.
+/// This crate and GNU tar extract the same tree from an archive.
 #[test]
 fn extracts_as_gnu_tar_does() {
     for (formats, long) in [(FORMATS, true), (OLD_FORMATS, false)] {

@@ -1,4 +1,4 @@
-//! Archives that want out of their directory, or more than their share.
+//! Archives that try to reach out of their directory, or exceed limits.
 
 use crate::tar::{Member, archive, directory, file, hard_link, pax, symlink, unpack};
 use std::error::Error;
@@ -7,7 +7,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use tote_archive::{ExtractOptions, Limits, Owner, Reader};
 
-/// A directory with a secret beside the one that is extracted to.
+/// A directory to extract to, with a secret beside it.
 struct Place {
     outside: tempfile::TempDir,
     root: PathBuf,
@@ -100,7 +100,7 @@ fn absolute_paths_are_within() {
 
 #[test]
 fn links_lead_to_places_within() {
-    // Through a link to a directory outside, by every kind of way there.
+    // Through a link to a directory outside, by every kind of entry.
     let outside = Place::new();
     let absolute = outside.outside.path().join("dir");
     let absolute = absolute.as_os_str().as_encoded_bytes();
@@ -121,7 +121,7 @@ fn links_lead_to_places_within() {
             directory("a/x"),
             file("a/x/y", ""),
         ];
-        // That a link leads nowhere is an error as well as a way to nowhere.
+        // Following a link that leads nowhere may fail or not; in both cases nothing outside may change.
         place.unpack(&chain);
         place.unpack(&[symlink("a", target), hard_link("hard", "a/secret")]);
         assert!(!place.outside.path().join("evil").try_exists().unwrap());
@@ -166,7 +166,7 @@ fn a_hard_link_to_a_link_is_that_link() {
 fn hard_links_lead_to_what_the_archive_made() {
     for target in ["secret", "nothing", "b", "/etc/passwd"] {
         let error = Place::new().unpack(&[hard_link("b", target)]).unwrap();
-        assert!(error.starts_with("link /b to /"), "{error}");
+        assert!(error.starts_with("cannot link /b to /"), "{error}");
     }
     assert!(
         Place::new()
@@ -206,7 +206,7 @@ fn a_directory_that_becomes_a_link_is_not_written_through() {
         directory("c/d").mode(0o7777),
         symlink("c", "/../dir"),
     ];
-    // `..` of the root is the root, so the link leads to `dir` within, which is not there.
+    // `..` of the root is the root, so the link leads to `dir` inside, which does not exist.
     let error = place.unpack(&members).unwrap();
     assert!(error.contains("/a/two"), "{error}");
     assert!(fs::symlink_metadata(place.root.join("a")).unwrap().is_symlink());
@@ -300,7 +300,7 @@ fn names_that_no_file_system_takes() {
         place
             .unpack(&[pax(&[("path", &name)]), file("a", "")])
             .unwrap()
-            .starts_with("make the file /nnn")
+            .starts_with("cannot make the file /nnn")
     );
     let path = [&b"d/"[..]; 600].concat();
     assert!(
@@ -464,6 +464,6 @@ fn modes_come_as_they_are_and_not_before_their_time() {
         [0, 0o6755, 0o1777, 0o2755, 0o755, 0o777]
     );
     assert_eq!(fs::metadata(place.root.join("setgid")).unwrap().mtime(), 100);
-    // So that whoever is not root can remove it.
+    // The directory must be removable for an unprivileged user.
     rustix::fs::chmod(place.root.join("closed"), rustix::fs::Mode::RWXU).unwrap();
 }

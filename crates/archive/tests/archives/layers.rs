@@ -1,4 +1,4 @@
-//! What layers do to the layers below, on extraction and on reading an overlay's upper directory.
+//! Changes of layers to the layers below, on extraction and on reading an overlay's upper directory.
 
 use crate::tar::{Member, directory, file, unpack};
 use crate::trees::{is_root, options};
@@ -73,7 +73,7 @@ const LOWER: [&str; 7] = [
     "kept",
 ];
 
-/// Whiteouts before and after what they must not remove.
+/// Builds a layer with whiteouts before and after entries that they must not remove.
 fn layer() -> Vec<Member> {
     vec![
         directory("a"),
@@ -182,7 +182,7 @@ fn a_diff_applied_to_the_lower_tree_is_the_merged_tree() {
     for name in ["lower", "copy"] {
         unpack(&lower, &at(name), &options()).unwrap();
     }
-    // As overlayfs leaves it: a/one removed, b replaced by a directory, c by a link, d/e by a directory.
+    // The state that overlayfs leaves: a/one removed, b replaced by a directory, c by a link, d/e by a directory.
     fs::create_dir_all(at("upper/a")).unwrap();
     fs::create_dir_all(at("upper/b/x")).unwrap();
     fs::create_dir_all(at("upper/d/e")).unwrap();

@@ -1,10 +1,10 @@
-//! Archives that are broken at random: an error is fine, a panic or an endless archive is not.
+//! Archives with random damage: an error is fine, a panic or an endless archive is not.
 
 use proptest::prelude::*;
 use std::io::Read;
 use tote_archive::{Limits, Reader, Segment};
 
-/// Reads everything in both ways, and returns the number of changes; the framing must cover the input.
+/// Reads an archive in both ways, and returns the number of changes; the framing must cover the input.
 fn read_all(bytes: &[u8]) -> u64 {
     let limits = Limits {
         file_size: 1 << 20,
@@ -39,7 +39,7 @@ fn read_all(bytes: &[u8]) -> u64 {
     changes
 }
 
-/// A header with a right checksum.
+/// Builds a header with a right checksum.
 fn header(name: &[u8], flag: u8, size: &[u8], magic: &[u8]) -> Vec<u8> {
     let mut block = vec![0_u8; 512];
     let mut put = |at: usize, bytes: &[u8]| block[at..at + bytes.len()].copy_from_slice(bytes);

@@ -1,4 +1,4 @@
-//! What is written reads back, here and by GNU tar.
+//! Archives of the writer, read back by the reader and by GNU tar.
 
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
@@ -52,7 +52,7 @@ prop_compose! {
         ],
     ) -> (Entry, Vec<u8>) {
         let xattrs = xattrs.into_iter().collect();
-        // Seconds before 1970 with a fraction are written as decimals, and i64::MIN has no such.
+        // Seconds before 1970 with a fraction are written as decimals, which cannot express i64::MIN.
         let mtime = Timestamp { secs: secs.max(i64::MIN + 1), nanos };
         let root = path.is_root();
         let kind = if root { Kind::Directory } else { kind };

@@ -1,9 +1,9 @@
-//! Archives made by hand, since the writer refuses to make such.
+//! Archives made by hand, for cases that the writer refuses to make.
 
 use std::fs::File;
 use tote_archive::{ExtractError, ExtractOptions, Extracted, Limits, Reader, extract};
 
-/// One member: a header with a right checksum, and data.
+/// A member: a header with a right checksum, and data.
 #[derive(Clone)]
 pub(crate) struct Member {
     name: Vec<u8>,
@@ -47,7 +47,7 @@ impl Member {
         self
     }
 
-    /// The size field as it is, whatever the data.
+    /// Sets the size field, independently of the data.
     pub(crate) fn size(mut self, field: &[u8]) -> Self {
         self.size = Some(field.to_vec());
         self
@@ -105,7 +105,7 @@ pub(crate) fn hard_link(name: impl AsRef<[u8]>, target: impl AsRef<[u8]>) -> Mem
     Member::new(name, b'1').link(target)
 }
 
-/// An extended header with these records.
+/// Builds an extended header with these records.
 pub(crate) fn pax(records: &[(&str, &[u8])]) -> Member {
     let mut member = Member::new("pax", b'x');
     for (key, value) in records {

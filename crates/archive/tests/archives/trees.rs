@@ -1,4 +1,4 @@
-//! Archives become trees, and trees archives, with everything that belongs to them.
+//! Trees made of archives, and archives made of trees, with all metadata.
 
 use crate::tar::{Member, directory, file, hard_link, pax, symlink, unpack};
 use rustix::fs::{Mode, XattrFlags};
@@ -20,7 +20,7 @@ pub(crate) fn is_root() -> bool {
     root
 }
 
-/// Everything that an archive can hold, as far as the process may make it.
+/// Members of every kind that the process may create.
 fn everything() -> Vec<Member> {
     let owner = if rustix::process::geteuid().is_root() {
         (1000, 2000)
@@ -272,7 +272,7 @@ fn owners_and_devices_are_a_matter_of_options() {
     assert_eq!([stat("a"), stat("a/b"), stat("s")], [(7, 8), (1, 2), (1, 2)]);
     let minus_one = [pax(&[("uid", b"4294967295")]), file("x", "")];
     let error = unpack(&minus_one, tree.path(), &options()).unwrap_err();
-    assert_eq!(error.to_string(), "set the owner of /x");
+    assert_eq!(error.to_string(), "cannot set the owner of /x");
 }
 
 #[test]

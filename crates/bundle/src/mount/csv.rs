@@ -1,7 +1,7 @@
 /// Why a text is not one line of comma-separated values.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CsvError {
-    /// A quote in the midst of a field.
+    /// A quote in the middle of a field.
     #[error("bare \" in field {0:?}: quote the whole field, as in \"src=/a,b\"")]
     BareQuote(String),
     /// A quoted field that does not end.
@@ -9,7 +9,7 @@ pub enum CsvError {
     Unterminated(String),
 }
 
-/// Splits one line at its commas; a field in double quotes may hold commas, and `""` for a quote.
+/// Splits a line at its commas. A field in double quotes may hold commas, and `""` stands for a quote in it.
 pub(super) fn split(line: &str) -> Result<Vec<String>, CsvError> {
     let mut fields = Vec::new();
     let mut rest = line;
@@ -34,7 +34,8 @@ pub(super) fn split(line: &str) -> Result<Vec<String>, CsvError> {
     }
 }
 
-/// The field whose opening quote is gone already, and what stands after the closing one.
+/// Reads a quoted field whose opening quote is consumed already; returns its value and the text after the closing
+/// quote.
 fn quoted_field(text: &str) -> Result<(String, &str), CsvError> {
     let mut field = String::new();
     let mut rest = text;

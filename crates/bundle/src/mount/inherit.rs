@@ -1,27 +1,27 @@
-//! `--volumes-from`: what another container has mounted.
+//! `--volumes-from`: mounts taken over from another container.
 
 use super::volume::{parse_destination, parse_volume_name};
 use super::{Bind, MountRequest, MountSource, Propagation, Recursion, Volume, VolumeError};
 use crate::path::clean_absolute;
 use std::str::FromStr;
 
-/// One `--volumes-from CONTAINER[:MODE]`.
+/// A value of `--volumes-from CONTAINER[:MODE]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VolumesFrom {
     /// The container, by name or id, as written.
     pub container: String,
-    /// Whether nothing of it can be written, whatever that container may do.
+    /// True if all inherited mounts are read-only here, even those that are writable in the other container.
     pub readonly: bool,
 }
 
 /// Why a text names no container to take volumes from; docker's words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum VolumesFromError {
-    /// No container.
+    /// The value is empty.
     #[error("volumes-from specification cannot be an empty string: give CONTAINER[:ro]")]
     Empty,
-    /// An unknown mode, or one that only a mount of one's own can have.
-    #[error("invalid mode: {0}: give ro, rw, z or Z; all else is as that container has it")]
+    /// An unknown mode, or one that only a container's own mount can have.
+    #[error("invalid mode: {0}: give ro, rw, z or Z; everything else is inherited")]
     Mode(String),
 }
 
@@ -52,8 +52,8 @@ impl FromStr for VolumesFrom {
 }
 
 impl MountRequest {
-    /// A bind or a volume with a name as one text, from which [`parse_inherited`] makes it again. `None` for memory, and for
-    /// a volume that nobody named.
+    /// Writes a bind mount or a named volume as one text, which [`parse_inherited`] reads back. `None` for a tmpfs
+    /// and for an anonymous volume.
     #[must_use]
     pub fn inherited(&self) -> Option<String> {
         let access = if self.readonly { "ro" } else { "rw" };
@@ -72,15 +72,16 @@ impl MountRequest {
             MountSource::Volume(volume) => (format!("volume {access} - -"), volume.name.as_deref()?),
             MountSource::Tmpfs(_) => return None,
         };
-        // Paths may have anything in them: the number says where the one ends.
+        // A path may contain any character, so the length says where the first one ends.
         Some(format!("{kind} {} {source}{}", source.len(), self.destination))
     }
 }
 
-/// Parses what [`MountRequest::inherited`] has written: of a container's record, not of a command line.
+/// Parses the text that [`MountRequest::inherited`] wrote. The text comes from a container's record, not from a
+/// command line.
 ///
 /// # Errors
-/// [`VolumeError`]
+/// [`VolumeError`].
 pub fn parse_inherited(text: &str) -> Result<MountRequest, VolumeError> {
     let format = || VolumeError::Format(text.to_owned());
     let parts: Vec<&str> = text.splitn(6, ' ').collect();
@@ -104,7 +105,8 @@ pub fn parse_inherited(text: &str) -> Result<MountRequest, VolumeError> {
         }),
         "volume" => MountSource::Volume(Volume {
             name: Some(parse_volume_name(source)?),
-            // docker's: it is as that container has it, whatever the image of this one has there.
+            // As docker does: the volume stays as the other container has it; this image's files are not copied
+            // into it.
             copy: false,
             ..Volume::default()
         }),

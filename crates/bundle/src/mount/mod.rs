@@ -1,4 +1,4 @@
-//! `--volume`, `--mount` and `--tmpfs`: what the user wants mounted.
+//! `--volume`, `--mount` and `--tmpfs`: the mounts that the user asks for.
 
 mod csv;
 mod inherit;
@@ -12,25 +12,25 @@ pub use option::{MountOptionError, parse_mount};
 pub use tmpfs::{TmpfsError, parse_tmpfs};
 pub use volume::{VolumeError, parse_volume};
 
-/// Something that the user, or the image, wants mounted in the container.
+/// A mount that the user or the image asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MountRequest {
-    /// Where: absolute and clean, never `/`.
+    /// Path in the container: absolute and clean, never `/`.
     pub destination: String,
-    /// What.
+    /// The source of the mount.
     pub source: MountSource,
-    /// Whether it cannot be written.
+    /// True if the mount is read-only.
     pub readonly: bool,
 }
 
-/// What is mounted.
+/// The source of a mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MountSource {
     /// A path of the host.
     Bind(Bind),
     /// A volume, whose directory the engine finds or makes.
     Volume(Volume),
-    /// An empty file system in memory, with the options of its mount, the defaults included.
+    /// An empty file system in memory; the mount's options, the defaults included.
     Tmpfs(Vec<String>),
 }
 
@@ -41,44 +41,44 @@ pub struct Bind {
     pub path: String,
     /// How mounts spread between the host and the container.
     pub propagation: Propagation,
-    /// What becomes of the mounts below.
+    /// How the mounts below the source are treated.
     pub recursion: Recursion,
-    /// Whether a path that does not exist is made as a directory, as `--volume` does.
+    /// True if a missing path is created as a directory, as `--volume` does.
     pub create: bool,
-    /// SELinux.
+    /// SELinux label of the files; `None` leaves it unchanged.
     pub relabel: Option<Relabel>,
 }
 
 /// A volume.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Volume {
-    /// `None` is one that lives as long as the container.
+    /// Name of the volume; `None` for an anonymous one, which lives as long as the container.
     pub name: Option<String>,
-    /// Whether a new volume starts with what the image has there.
+    /// True if a new volume starts with the files that the image has there.
     pub copy: bool,
-    /// SELinux.
+    /// SELinux label of the files; `None` leaves it unchanged.
     pub relabel: Option<Relabel>,
-    /// `volume-opt`, as `KEY=VALUE`: the options of a volume that is made with the container.
+    /// `volume-opt`, as `KEY=VALUE`: options for a volume that is created with the container.
     pub options: Vec<String>,
-    /// `volume-label`, as `KEY=VALUE`: the labels of a volume that is made with the container.
+    /// `volume-label`, as `KEY=VALUE`: labels of a volume that is created with the container.
     pub labels: Vec<String>,
 }
 
-/// mount_namespaces(7), for the whole tree where it begins with `R`.
+/// Propagation as in mount_namespaces(7); variants that begin with `R` apply to the whole tree of mounts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Propagation {
-    /// None.
+    /// Mounts do not spread.
     Private,
-    /// None, in the mounts below neither; docker's default.
+    /// Mounts do not spread, those below included; docker's default.
     #[default]
     Rprivate,
-    /// Both ways.
+    /// Mounts spread both ways.
     Shared,
-    /// Both ways.
+    /// Mounts spread both ways, in the whole tree.
     Rshared,
-    /// From the host.
+    /// Mounts spread from the host to the container.
     Slave,
-    /// From the host.
+    /// Mounts spread from the host to the container, in the whole tree.
     Rslave,
 }
 
@@ -95,7 +95,7 @@ impl Propagation {
         })
     }
 
-    /// The word of mount(8).
+    /// Returns the option's word in mount(8).
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -109,23 +109,23 @@ impl Propagation {
     }
 }
 
-/// What becomes of the mounts below the source of a bind mount.
+/// Treatment of the mounts below the source of a bind mount.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Recursion {
-    /// They come along, and are read-only with it.
+    /// Mounts below are included, and are read-only if the bind mount is.
     #[default]
     Enabled,
-    /// They stay behind.
+    /// Mounts below are left out.
     Disabled,
-    /// They come along, and stay writable in a read-only mount.
+    /// Mounts below are included, and stay writable in a read-only bind mount.
     Writable,
 }
 
-/// SELinux: who may use the files.
+/// SELinux relabelling: which containers may use the files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Relabel {
-    /// `z`: every container.
+    /// `z`: all containers.
     Shared,
-    /// `Z`: this one only.
+    /// `Z`: this container only.
     Private,
 }

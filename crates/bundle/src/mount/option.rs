@@ -9,35 +9,35 @@ use crate::value::parse_size;
 /// Why a text is not a `--mount`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MountOptionError {
-    /// Quotes.
+    /// The quotes are wrong.
     #[error(transparent)]
     Csv(#[from] CsvError),
-    /// Nothing at all.
+    /// The text is empty.
     #[error("value is empty: give type=bind|volume|tmpfs,source=SOURCE,target=DESTINATION")]
     Empty,
-    /// White space around a name or value.
+    /// A name or value has white space around it.
     #[error("invalid option '{0}': option should not have whitespace")]
     Whitespace(String),
-    /// A name that needs a value.
+    /// A name that needs a value has none.
     #[error("invalid field '{0}' must be a key=value pair")]
     NoValue(String),
-    /// A name that there is not.
+    /// The name is unknown.
     #[error(
         "unknown option '{0}': give type, source, target, readonly, bind-propagation, bind-recursive, bind-create-src, \
          volume-nocopy, volume-driver, volume-opt, volume-label, tmpfs-size or tmpfs-mode"
     )]
     Unknown(String),
-    /// A wrong value.
+    /// The value is wrong.
     #[error("invalid value for {key}: {value} (must be {expected})")]
     Value {
         /// The option.
         key: String,
         /// Its value.
         value: String,
-        /// What it may be.
+        /// The allowed values.
         expected: &'static str,
     },
-    /// An option for another type.
+    /// The option belongs to another type of mount.
     #[error("cannot mix '{prefix}-*' options with mount type '{kind}'")]
     Mixed {
         /// `bind`, `volume` or `tmpfs`.
@@ -45,7 +45,7 @@ pub enum MountOptionError {
         /// The type.
         kind: &'static str,
     },
-    /// Needed and not there, or there and not allowed.
+    /// A field is missing but needed, or given but not allowed.
     #[error("invalid mount config for type \"{kind}\": field {field} must {must}")]
     Field {
         /// The type.
@@ -55,7 +55,7 @@ pub enum MountOptionError {
         /// `not be empty` or its like.
         must: &'static str,
     },
-    /// Two options that only go together.
+    /// The option only goes together with `readonly`.
     #[error("option '{0}' requires 'readonly' to be specified in conjunction")]
     NeedsReadonly(&'static str),
     /// The destination or the volume's name.
@@ -84,7 +84,7 @@ impl Kind {
     }
 }
 
-/// The fields of a `--mount`, before it is known whether they go together.
+/// The fields of a `--mount`, before the check that they go together.
 #[derive(Default)]
 struct Fields {
     kind: Kind,
@@ -95,14 +95,14 @@ struct Fields {
     recursion: Option<Recursion>,
     create: Option<bool>,
     nocopy: Option<bool>,
-    /// Whether a volume's driver was named, of which there is one.
+    /// True if `volume-driver` was given; its only value is `local`.
     driver: bool,
     /// `volume-opt` and `volume-label`.
     options: Vec<String>,
     labels: Vec<String>,
     size: Option<u64>,
     mode: Option<u32>,
-    /// `bind-recursive=writable` or `readonly`: both mean something only for a read-only mount.
+    /// `bind-recursive=writable` or `readonly`: both have a meaning only for a read-only mount.
     needs_readonly: Option<&'static str>,
 }
 
@@ -183,7 +183,7 @@ impl Fields {
             }
             "source" | "src" => value.clone_into(&mut self.source),
             "target" | "dst" | "destination" => value.clone_into(&mut self.target),
-            // Of the macOS product; without effect on any Linux.
+            // An option of docker for macOS; it has no effect on Linux.
             "consistency" => {}
             "bind-propagation" => {
                 let propagation = Propagation::parse(&value.to_ascii_lowercase());
@@ -283,7 +283,7 @@ impl Fields {
     }
 
     fn tmpfs_options(&self) -> Result<Vec<String>, TmpfsError> {
-        // As docker: 0 is the kernel's own default for either.
+        // docker's rule: 0 selects the kernel's default.
         let size = self
             .size
             .filter(|size| *size != 0)

@@ -18,7 +18,7 @@ pub enum TmpfsError {
     Destination(#[from] VolumeError),
 }
 
-/// What docker puts before the user's options.
+/// docker's default options, which precede the user's.
 const DEFAULTS: [&str; 4] = ["noexec", "nosuid", "nodev", "rprivate"];
 
 /// Parses `--tmpfs`: `DESTINATION[:OPTIONS]`. Later options win over earlier ones and over docker's `noexec`, `nosuid`,
@@ -37,7 +37,7 @@ pub fn parse_tmpfs(text: &str) -> Result<MountRequest, TmpfsError> {
     })
 }
 
-/// The options of the mount, and whether it is read-only.
+/// Merges the defaults with the given options. Returns the options of the mount, and whether it is read-only.
 pub(super) fn merge<'a>(given: impl Iterator<Item = &'a str>) -> Result<(Vec<String>, bool), TmpfsError> {
     let mut options: Vec<(&str, &str)> = Vec::new();
     for option in DEFAULTS
@@ -56,7 +56,7 @@ pub(super) fn merge<'a>(given: impl Iterator<Item = &'a str>) -> Result<(Vec<Str
     ))
 }
 
-/// What an option decides: of two with the same key only the later one counts.
+/// Returns the key of an option: of two options with the same key only the later one counts.
 fn key(option: &str) -> Result<&str, TmpfsError> {
     let Some((key, value)) = option.split_once('=') else {
         return flag(option).ok_or_else(|| TmpfsError::Option(option.to_owned()));
@@ -79,7 +79,7 @@ fn key(option: &str) -> Result<&str, TmpfsError> {
     }
 }
 
-/// The flag that a word sets or clears, by one name for both.
+/// Maps a flag and its negation to one common name.
 fn flag(word: &str) -> Option<&'static str> {
     Some(match word {
         "ro" | "rw" => "ro",

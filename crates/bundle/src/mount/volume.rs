@@ -14,12 +14,12 @@ pub enum VolumeError {
          [r]private, [r]shared or [r]slave"
     )]
     Mode(String),
-    /// An option of podman's.
-    #[error("option {option} of podman's is not there: {advice}")]
+    /// The option exists only in podman.
+    #[error("podman's option {option} is not supported: {advice}")]
     Podman {
         /// The option.
         option: String,
-        /// What to do in its place.
+        /// Advice on an alternative.
         advice: &'static str,
     },
     /// A relative destination.
@@ -37,18 +37,18 @@ pub enum VolumeError {
          if you intended to pass a host directory, use absolute path"
     )]
     Name(String),
-    /// An option for volumes on a path of the host, or the other way round.
+    /// An option for volumes on a path of the host, or the reverse.
     #[error("option {option} is not for {source_kind}")]
     Mixed {
         /// The option.
         option: &'static str,
-        /// What it was given with.
+        /// The kind of source it was given with.
         source_kind: &'static str,
     },
 }
 
-/// Parses `--volume`: `[SOURCE:]DESTINATION[:OPTIONS]`. A source that is an absolute path is one of the host, any
-/// other is a volume's name; without a source, the volume belongs to the container alone.
+/// Parses `--volume`: `[SOURCE:]DESTINATION[:OPTIONS]`. An absolute path as the source is a path of the host, any
+/// other source is a volume's name. Without a source the volume is anonymous and belongs to the container alone.
 ///
 /// # Errors
 /// [`VolumeError`], worded as docker does.
@@ -76,7 +76,7 @@ pub fn parse_volume(text: &str) -> Result<MountRequest, VolumeError> {
     })
 }
 
-/// Why a third part is none.
+/// Explains why a third part is not a valid list of options.
 fn refused(mode: &str) -> VolumeError {
     for option in mode.split(',') {
         let advice = match option {
@@ -98,7 +98,7 @@ fn refused(mode: &str) -> VolumeError {
     VolumeError::Mode(mode.to_owned())
 }
 
-/// A destination: absolute, cleaned, not the root.
+/// Parses a destination: absolute, cleaned, not the root.
 pub(super) fn parse_destination(text: &str) -> Result<String, VolumeError> {
     match clean_absolute(text) {
         None => Err(VolumeError::Relative(text.to_owned())),
@@ -107,7 +107,7 @@ pub(super) fn parse_destination(text: &str) -> Result<String, VolumeError> {
     }
 }
 
-/// A volume's name: docker's rule, at least two characters, at most what a file's name may have.
+/// Checks a volume's name: docker's characters, at least two of them, at most the length of a file's name.
 pub(super) fn parse_volume_name(text: &str) -> Result<String, VolumeError> {
     if text.len() == 1 {
         Err(VolumeError::ShortName)
@@ -129,7 +129,7 @@ struct Mode {
 }
 
 impl Mode {
-    /// `None` for an unknown option and for two of the same kind.
+    /// Parses the options; `None` for an unknown option and for two of the same kind.
     fn parse(text: &str) -> Option<Self> {
         let mut mode = Self::default();
         if text.is_empty() {
@@ -141,7 +141,7 @@ impl Mode {
                 "z" => mode.relabel.replace(Relabel::Shared).is_some(),
                 "Z" => mode.relabel.replace(Relabel::Private).is_some(),
                 "nocopy" => mode.nocopy.replace(()).is_some(),
-                // Of the macOS product, and what is so anyway: accepted, without effect.
+                // Options of docker for macOS, and options that name the default: accepted, without effect.
                 "consistent" | "cached" | "delegated" | "copy" | "nodev" => {
                     mode.consistency.replace(()).is_some()
                 }
@@ -212,7 +212,7 @@ mod tests {
             ("db:/data", Some("db"), true, false),
             ("db:/data:nocopy,ro", Some("db"), false, true),
             ("db:/data:rw,cached", Some("db"), true, false),
-            // Not a mode, so a destination; relative ones are refused below.
+            // `/ro` is not an option but a destination; relative destinations are refused below.
             ("db:/ro", Some("db"), true, false),
         ] {
             let request = parse_volume(text).unwrap();
@@ -232,8 +232,8 @@ mod tests {
             ("/a:ro", "invalid volume specification"),
             ("/a:/b:ro:z", "invalid volume specification"),
             ("/a:/b:foo", "invalid mode: foo"),
-            ("/a:/b:U", "option U of podman's is not there: give the files"),
-            ("/a:/b:ro,noexec", "option noexec of podman's"),
+            ("/a:/b:U", "podman's option U is not supported: give the files"),
+            ("/a:/b:ro,noexec", "podman's option noexec"),
             ("/a:/b:ro,rw", "invalid mode: ro,rw"),
             ("/a:/b:shared,slave", "invalid mode"),
             ("/a:/b:ro,", "invalid mode"),

@@ -5,35 +5,36 @@ use std::collections::BTreeMap;
 use std::fmt;
 use tote_spec::{ConsoleSize, IdMapping};
 
-/// What [`crate::spec`] has to know of the host and of the container's preparation. The caller finds it out; nothing
-/// here is looked up.
+/// Facts about the host and the container's preparation that [`crate::spec`] needs. The caller collects them;
+/// nothing here is looked up.
 #[derive(Clone, Copy)]
 pub struct Context<'a> {
     /// The container's id.
     pub id: &'a ContainerId,
     /// The directory of its root file system, absolute or relative to the bundle.
     pub root: &'a str,
-    /// Who it runs as: [`crate::resolve_user`] of [`crate::user_of`].
+    /// The container's user: the result of [`crate::resolve_user`] for [`crate::user_of`].
     pub user: &'a ResolvedUser,
-    /// The ids of `--group-add`: [`crate::resolve_groups`].
+    /// The ids of `--group-add`: the result of [`crate::resolve_groups`].
     pub added_gids: &'a [u32],
     /// The caller's environment, for `--env NAME`.
     pub environment: &'a dyn Fn(&str) -> Option<String>,
-    /// Whether the caller lacks root: then there is no device cgroup.
+    /// True if the caller is not root. The container then has no device cgroup.
     pub rootless: bool,
-    /// The user namespace's user ids; empty where there is no user namespace.
+    /// The user namespace's user ids; empty without a user namespace.
     pub uid_mappings: &'a [IdMapping],
-    /// The user namespace's group ids.
+    /// The user namespace's group ids; empty without a user namespace.
     pub gid_mappings: &'a [IdMapping],
-    /// Whether setgroups(2) is allowed: not in a user namespace whose mapping an unprivileged process wrote itself.
+    /// True if setgroups(2) is allowed. The kernel forbids it in a user namespace whose mapping an unprivileged
+    /// process wrote.
     pub setgroups: bool,
-    /// The machine's own host name: what a container on the host's network, or in its UTS namespace, is called.
+    /// The machine's host name, which a container in the host's network or UTS namespace also has.
     pub machine_hostname: Option<&'a str>,
     /// The caller's terminal, used with `--tty`.
     pub terminal_size: Option<ConsoleSize>,
-    /// The cgroup, as the specification writes it.
+    /// Path of the cgroup, as the specification writes it.
     pub cgroups_path: Option<&'a str>,
-    /// Whether a cgroup can be made. Without one, limits that nobody asked for are left out.
+    /// True if a cgroup can be created. If not, the default limits are left out.
     pub has_cgroup: bool,
     /// The process of the container that `--pid container:ID` names.
     pub pid_peer: Option<u32>,
@@ -43,28 +44,29 @@ pub struct Context<'a> {
     pub network_peer: Option<u32>,
     /// The process of the container that `--uts container:ID` names.
     pub uts_peer: Option<u32>,
-    /// What the container is called whose network or UTS namespace it joins.
+    /// The host name of the container whose network or UTS namespace is joined.
     pub peer_hostname: Option<&'a str>,
-    /// The directory on the host with the other container's `/dev/shm`, for `--ipc container:ID`. Not one below
-    /// `/proc/PID/root`, which that container could change under our feet.
+    /// The directory on the host with the other container's `/dev/shm`, for `--ipc container:ID`. A path below
+    /// `/proc/PID/root` must not be given: the other container could change it between check and use.
     pub ipc_peer_shm: Option<&'a str>,
-    /// The host's directory of each volume, by destination: all that [`crate::volumes_of`] lists.
+    /// The host's directory of each volume, by destination; an entry for each one that [`crate::volumes_of`] lists.
     pub volumes: &'a BTreeMap<String, String>,
-    /// The nodes that each `--device` means; all of the host's where the container is privileged.
+    /// The nodes that each `--device` selects; all nodes of the host if the container is privileged.
     pub devices: &'a [HostDevice],
     /// The nodes of [`crate::BlockLimits::devices`].
     pub limited: &'a [HostDevice],
     /// The init's executable on the host, for `--init`.
     pub init: Option<&'a str>,
-    /// Paths masked beside docker's, such as each `/sys/devices/system/cpu/cpuN/thermal_throttle` that exists
-    /// (GHSA-6fw5-f8r9-fgfm).
+    /// Paths that are masked in addition to docker's, such as each `/sys/devices/system/cpu/cpuN/thermal_throttle`
+    /// that exists (GHSA-6fw5-f8r9-fgfm).
     pub masked_paths: &'a [String],
 }
 
 static NO_VOLUMES: BTreeMap<String, String> = BTreeMap::new();
 
 impl<'a> Context<'a> {
-    /// Root's container in a cgroup of its own, without user namespace, peers, volumes or devices.
+    /// Builds the context of a container of root's in a cgroup of its own, without user namespace, peers, volumes
+    /// or devices.
     #[must_use]
     pub fn new(
         id: &'a ContainerId,
@@ -113,7 +115,7 @@ impl<'a> Context<'a> {
     }
 }
 
-/// Without mappings there is no user namespace, and every id is itself.
+/// True if the mappings contain `id`. Empty mappings stand for no user namespace, in which every id is itself.
 fn is_mapped(mappings: &[IdMapping], id: u32) -> bool {
     mappings.is_empty()
         || mappings.iter().any(|mapping| {

@@ -4,14 +4,15 @@ use crate::options::RunOptions;
 use crate::path::is_within;
 use tote_spec::{Device, DeviceRule, DeviceType, Mount};
 
-/// A node of the host and where it goes.
+/// A node of the host with its place in the container.
 struct Placed<'a> {
     node: &'a HostDevice,
     destination: String,
     access: &'a str,
 }
 
-/// The nodes to make, or in a user namespace, where none can be made, the mounts that bring the host's.
+/// Lists the nodes to create. A user namespace cannot create nodes, so there the result is mounts of the host's
+/// nodes.
 pub(super) fn devices(
     options: &RunOptions,
     context: &Context<'_>,
@@ -27,8 +28,8 @@ pub(super) fn devices(
     })
 }
 
-/// docker's rules: nothing but the nodes that every container has, then what `--device` adds. Privileged is everything.
-/// Without root there is no device controller to take them.
+/// Lists the rules of the device cgroup, as docker does: the nodes that every container has, then those of
+/// `--device`; all devices if privileged. Empty for an unprivileged caller, which has no device controller.
 pub(super) fn rules(options: &RunOptions, context: &Context<'_>) -> Result<Vec<DeviceRule>, SpecError> {
     if context.rootless {
         return Ok(Vec::new());
@@ -49,7 +50,7 @@ pub(super) fn rules(options: &RunOptions, context: &Context<'_>) -> Result<Vec<D
         access: Some(access.to_owned()),
     };
     let mut rules = vec![everything(false)];
-    // Any node may be made, as runc and crun allow; without a rule of its own it cannot be opened.
+    // The container may create any node, as runc and crun allow; opening one still needs a rule of its own.
     rules.extend(["c", "b"].map(|kind| allowed(kind, None, None, "m")));
     rules.extend(DEFAULT_DEVICES.map(|(major, minor)| allowed("c", Some(major), minor, "rwm")));
     rules.extend(placed(options, context)?.iter().map(|device| {
@@ -69,7 +70,8 @@ pub(super) fn rules(options: &RunOptions, context: &Context<'_>) -> Result<Vec<D
     Ok(rules)
 }
 
-/// zero, null, urandom, random, tty, console: docker's; full, ptmx and the terminals of devpts: what runc adds to them.
+/// docker's list: zero, null, urandom, random, tty, console; and what runc adds: full, ptmx and the terminals of
+/// devpts.
 const DEFAULT_DEVICES: [(i64, Option<i64>); 9] = [
     (1, Some(5)),
     (1, Some(3)),
@@ -104,7 +106,7 @@ fn placed<'a>(options: &'a RunOptions, context: &Context<'a>) -> Result<Vec<Plac
     Ok(placed)
 }
 
-/// The node itself, or all those below a directory.
+/// Finds the node that a request names, or all nodes below the directory that it names.
 fn requested<'a>(request: &'a DeviceRequest, devices: &'a [HostDevice]) -> impl Iterator<Item = Placed<'a>> {
     devices
         .iter()
@@ -128,7 +130,8 @@ fn node(device: &Placed<'_>) -> Device {
     }
 }
 
-/// As podman mounts them, and read-only: the device can be written to all the same, and its inode stays the host's.
+/// Mounts a device node read-only, as podman does: the device stays writable, but the host's inode cannot be
+/// changed.
 fn bind(device: &Placed<'_>) -> Mount {
     Mount {
         destination: device.destination.clone(),

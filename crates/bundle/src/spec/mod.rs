@@ -1,4 +1,4 @@
-//! Options, image configuration and host facts together: the specification.
+//! Builds the specification out of options, image configuration and facts about the host.
 
 mod context;
 mod devices;
@@ -18,36 +18,36 @@ use crate::options::RunOptions;
 use std::collections::{BTreeMap, BTreeSet};
 use tote_spec::{Linux, Root, Spec, VERSION};
 
-/// Why options, image and host do not make a container.
+/// Why options, image and host cannot be turned into a specification.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SpecError {
-    /// Neither the user nor the image says what to run.
+    /// Neither the user nor the image names a program.
     #[error("no command specified: give one behind the image")]
     NoCommand,
-    /// The image's working directory.
+    /// The image's working directory is not absolute.
     #[error("the working directory '{0}' is invalid, it needs to be an absolute path")]
     Workdir(String),
-    /// Two things in one place.
+    /// Two mounts have one destination.
     #[error("duplicate mount point: {0}: give each destination once")]
     DuplicateMount(String),
-    /// A volume that nobody prepared.
+    /// The context has no directory for the volume.
     #[error("no directory was prepared for the volume at {0}")]
     Volume(String),
-    /// `--device` for what is not there.
+    /// `--device` names no device node.
     #[error("error gathering device information while adding custom device {0:?}: no device node is there")]
     Device(String),
-    /// `--hostname` without a UTS namespace.
+    /// `--hostname` without a UTS namespace of the container's own.
     #[error("conflicting options: --hostname and --uts host: the host's name would change")]
     Hostname,
-    /// `--domainname` without a UTS namespace.
+    /// `--domainname` without a UTS namespace of the container's own.
     #[error(
         "conflicting options: --domainname needs a host name of the container's own: leave it out, or --uts"
     )]
     Domainname,
-    /// `--expose` in another's network; docker's words.
+    /// `--expose` in another container's network; docker's words.
     #[error("conflicting options: port exposing and the container type network mode")]
     Exposed,
-    /// Lines for a file that is not to be; podman's words.
+    /// `--add-host` has lines for a file that `--no-hosts` leaves out; podman's words.
     #[error("--no-hosts and --add-host cannot be set together")]
     NoHosts,
     /// `--sysctl` for a namespace that is the host's.
@@ -60,28 +60,28 @@ pub enum SpecError {
         /// The option that shares the namespace.
         option: &'static str,
     },
-    /// Two wishes that exclude each other; docker's words.
+    /// `--no-healthcheck` together with options of a check; docker's words.
     #[error("--no-healthcheck conflicts with --health-* options")]
     Health,
-    /// Two ways to say how much processor time.
+    /// Two options that set the processor time.
     #[error(
         "conflicting options: --cpus and --cpu-period or --cpu-quota cannot both be set: give one of them"
     )]
     CpusAndPeriod,
-    /// Swap without memory.
+    /// `--memory-swap` without `--memory`.
     #[error("you should always set the memory limit when using --memory-swap: give --memory too")]
     SwapWithoutMemory,
-    /// Less swap than memory.
+    /// The total of memory and swap is below the memory limit.
     #[error(
         "minimum memoryswap limit should be larger than memory limit: --memory-swap counts memory and swap together"
     )]
     SwapBelowMemory,
-    /// More reserved than allowed.
+    /// The reservation is above the memory limit.
     #[error(
         "minimum memory limit can not be less than memory reservation limit: give --memory at least --memory-reservation"
     )]
     ReservationAboveMemory,
-    /// An id without a mapping.
+    /// An id that the user namespace does not map.
     #[error(
         "{kind} id {id} is not mapped in the container's user namespace: more ids need ranges in /etc/{file}"
     )]
@@ -96,13 +96,13 @@ pub enum SpecError {
     /// `--group-add` where setgroups(2) is forbidden.
     #[error("--group-add needs setgroups(2), which a user namespace without ranges in /etc/subgid forbids")]
     Setgroups,
-    /// What belongs to a network that is another container's; docker's words.
+    /// An option of a network namespace that belongs to another container; docker's words.
     #[error("conflicting options: {0} and the network mode")]
     NetworkConflict(&'static str),
-    /// `--network container:ID` without its process; docker's words.
+    /// The container of `--network container:ID` has no process; docker's words.
     #[error("cannot join network of a non running container: {0}")]
     NetworkPeer(String),
-    /// `container:ID` without its process.
+    /// The container of `container:ID` has no process.
     #[error("cannot join the {namespace} namespace of container {peer}: it is not running")]
     Peer {
         /// `pid`, `ipc` or `uts`.
@@ -110,12 +110,12 @@ pub enum SpecError {
         /// The container.
         peer: String,
     },
-    /// `--init` without an init.
+    /// `--init` without an init executable.
     #[error("--init needs the init executable, which was not found")]
     Init,
 }
 
-/// The user that the container's `--user` or image names, unresolved; empty is root.
+/// Returns the user that `--user` or else the image names, unresolved; empty is root.
 #[must_use]
 pub fn user_of<'a>(options: &'a RunOptions, image: &'a ImageConfig) -> &'a str {
     options
@@ -125,7 +125,7 @@ pub fn user_of<'a>(options: &'a RunOptions, image: &'a ImageConfig) -> &'a str {
         .unwrap_or(&image.user)
 }
 
-/// The labels of the image and, over them, the user's.
+/// Merges the labels: the user's win over the image's.
 #[must_use]
 pub fn labels_of(options: &RunOptions, image: &ImageConfig) -> BTreeMap<String, String> {
     let mut labels = image.labels.clone();
@@ -133,8 +133,9 @@ pub fn labels_of(options: &RunOptions, image: &ImageConfig) -> BTreeMap<String, 
     labels
 }
 
-/// Every volume that the container needs, with its destination: the user's, then those of the image at whose place the
-/// user mounts nothing. The caller prepares a directory for each and gives it in [`Context::volumes`].
+/// Lists every volume that the container needs, with its destination: those of the user, then those of the image
+/// except where the user mounts something. The caller prepares a directory for each and passes it in
+/// [`Context::volumes`].
 #[must_use]
 pub fn volumes_of(options: &RunOptions, image: &ImageConfig) -> Vec<(String, Volume)> {
     let requested = options.mounts.iter().filter_map(|request| match &request.source {
@@ -155,18 +156,18 @@ pub fn volumes_of(options: &RunOptions, image: &ImageConfig) -> Vec<(String, Vol
         .collect()
 }
 
-/// The whole specification of a container: docker's defaults, with what the user and the image say over them.
+/// Builds the whole specification of a container: docker's defaults, overridden by the image and the user.
 ///
-/// `linux.seccomp` is left out: [`RunOptions::seccomp`] says which filter the caller is to put there. Neither is the
-/// SELinux label computed, which needs the host's policy.
+/// The caller adds `linux.seccomp`; [`RunOptions::seccomp`] selects the filter. The SELinux label is not computed
+/// either, because it depends on the host's policy.
 ///
 /// # Errors
-/// [`SpecError`] for what contradicts itself, or is not in `context`.
+/// [`SpecError`] if options contradict each other, or `context` lacks what they need.
 pub fn spec(options: &RunOptions, image: &ImageConfig, context: &Context<'_>) -> Result<Spec, SpecError> {
     let hostname = namespaces::hostname(options, context)?;
     let (masked_paths, readonly_paths) = paths::system_paths(options, context);
     let namespaces = namespaces::namespaces(options, context)?;
-    // A user namespace that is joined brings its mappings with it.
+    // A joined user namespace already has its mappings.
     let new_user_namespace = namespaces
         .iter()
         .any(|namespace| namespace.kind == tote_spec::NamespaceType::User && namespace.path.is_none());
@@ -208,11 +209,11 @@ pub fn spec(options: &RunOptions, image: &ImageConfig, context: &Context<'_>) ->
     })
 }
 
-/// The user's kernel parameters over docker's two for a network namespace of its own.
+/// Merges the user's kernel parameters over docker's two defaults for a network namespace of the container's own.
 fn sysctls(options: &RunOptions, context: &Context<'_>) -> Result<BTreeMap<String, String>, SpecError> {
     let mut sysctls = BTreeMap::new();
     let host_network = options.network == NetworkMode::Host;
-    // In another's they are set, or not, as that one wanted it.
+    // In another container's network namespace, that container's options have decided these.
     if options.network.is_own() {
         sysctls.insert("net.ipv4.ip_unprivileged_port_start".to_owned(), "0".to_owned());
         // The kernel refuses groups that a user namespace does not map.
@@ -237,7 +238,7 @@ fn sysctls(options: &RunOptions, context: &Context<'_>) -> Result<BTreeMap<Strin
                 option,
             });
         }
-        // One parameter in both spellings must not be written twice.
+        // A parameter in both spellings must not be written twice.
         if dotted != *name {
             sysctls.remove(&dotted);
         }
@@ -246,7 +247,7 @@ fn sysctls(options: &RunOptions, context: &Context<'_>) -> Result<BTreeMap<Strin
     Ok(sysctls)
 }
 
-/// The first path that comes twice.
+/// Returns the first path that occurs twice.
 fn first_duplicate<'a>(paths: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let mut seen = BTreeSet::new();
     paths.into_iter().find(|path| !seen.insert(*path))

@@ -8,7 +8,7 @@ use crate::path::clean_absolute;
 use std::collections::BTreeSet;
 use tote_spec::Mount;
 
-/// Where the init is: in the container's own `/dev`, so that the root file system is not touched.
+/// Path of the init: in the container's own `/dev`, so that the root file system is not touched.
 pub(super) const INIT: &str = "/dev/tote-init";
 
 const DEFAULT_SHM_SIZE: u64 = 64 << 20;
@@ -23,7 +23,8 @@ fn mount(destination: &str, kind: &str, source: &str, options: &[&str]) -> Mount
     }
 }
 
-/// All mounts: docker's own where the user has nothing in their place, then the user's, the shallow ones first.
+/// Lists all mounts: docker's own unless the user mounts something in their place, then the user's. Parents come
+/// before their children.
 pub(super) fn mounts(
     options: &RunOptions,
     image: &ImageConfig,
@@ -60,8 +61,8 @@ pub(super) fn mounts(
     Ok(mounts)
 }
 
-/// The image's volumes at whose place the user mounts nothing, clean and each once. What is no path below the root
-/// cannot be a volume and is passed over, as docker does.
+/// Lists the image's volumes except where the user mounts something; clean, each once. docker's rule: an entry that
+/// is not an absolute path below the root is skipped.
 pub(super) fn image_volumes(options: &RunOptions, image: &ImageConfig) -> BTreeSet<String> {
     let taken = |path: &String| options.mounts.iter().any(|request| request.destination == *path);
     image
@@ -72,8 +73,8 @@ pub(super) fn image_volumes(options: &RunOptions, image: &ImageConfig) -> BTreeS
         .collect()
 }
 
-/// Whether a place is one of those that every container has for its own: an image that gets its files mounted there decides
-/// what the engine opens as a device.
+/// True if `path` is one of the runtime's own mounts or lies below one. An image must not have files mounted there:
+/// they would decide what the engine opens as a device.
 fn is_the_runtimes(path: &str) -> bool {
     ["/proc", "/sys", "/dev"].iter().any(|top| {
         path.strip_prefix(top)
@@ -94,7 +95,7 @@ fn default_mounts(options: &RunOptions, context: &Context<'_>) -> Vec<Mount> {
     mounts.push(cgroup(options));
     let quiet = ["nosuid", "noexec", "nodev"];
     let host_ipc = options.ipc == IpcMode::Host;
-    // The file system of message queues belongs to the IPC namespace, and mounting it to who owns that.
+    // The message queues' file system belongs to the IPC namespace; only the owner of that namespace can mount it.
     mounts.push(if host_ipc {
         mount(
             "/dev/mqueue",
@@ -135,7 +136,8 @@ fn default_mounts(options: &RunOptions, context: &Context<'_>) -> Vec<Mount> {
     mounts
 }
 
-/// A user namespace cannot mount the proc of a PID namespace that it does not own, so it gets the host's.
+/// Returns the mount of `/proc`. A user namespace cannot mount the proc of a PID namespace that it does not own, so
+/// it gets the host's.
 fn proc(options: &RunOptions, context: &Context<'_>) -> Mount {
     if context.has_user_namespace() && options.pid == PidMode::Host {
         mount("/proc", "bind", "/proc", &["rbind", "nosuid", "noexec", "nodev"])
@@ -154,7 +156,8 @@ fn devpts(context: &Context<'_>) -> Mount {
     devpts
 }
 
-/// As with proc: sysfs belongs to the network namespace.
+/// Returns the mount of `/sys`. As for `/proc`: sysfs belongs to the network namespace, which must be owned to
+/// mount it.
 fn sys(options: &RunOptions, context: &Context<'_>) -> Mount {
     let mut sys = if context.has_user_namespace() && options.network == NetworkMode::Host {
         mount(
@@ -245,7 +248,7 @@ fn bind_mount(
     bind
 }
 
-/// What the root's own propagation must be for that of the mounts below it to have an effect.
+/// Returns the propagation that the root mount needs, so that the propagation of the mounts below it has an effect.
 pub(super) fn root_propagation(options: &RunOptions) -> Option<String> {
     let spreads = |wanted: [Propagation; 2]| {
         options

@@ -6,14 +6,14 @@ use tote_spec::{Namespace, NamespaceType};
 
 /// The container's host name.
 pub(super) struct Hostname {
-    /// What the runtime is to set; nothing in the host's UTS namespace.
+    /// Name that the runtime sets; `None` in the host's UTS namespace.
     pub(super) set: Option<String>,
-    /// What `HOSTNAME` says.
+    /// Value of the variable `HOSTNAME`.
     pub(super) shown: String,
 }
 
-/// `--hostname`; else that of the machine or of the container whose network or UTS namespace it is in, as docker has it;
-/// else the short id.
+/// Chooses the host name, as docker does: `--hostname`; else the name of the machine or container whose network or
+/// UTS namespace is shared; else the short id.
 pub(super) fn hostname(options: &RunOptions, context: &Context<'_>) -> Result<Hostname, SpecError> {
     let own_uts = options.uts == UtsMode::Private;
     if options.host.hostname.is_some() {
@@ -43,7 +43,7 @@ pub(super) fn hostname(options: &RunOptions, context: &Context<'_>) -> Result<Ho
     })
 }
 
-/// `--domainname`, which is as much the UTS namespace's as the host name.
+/// Returns `--domainname`. Like the host name, it needs a UTS namespace of the container's own.
 pub(super) fn domainname(options: &RunOptions) -> Result<Option<String>, SpecError> {
     let name = &options.host.domainname;
     if !name.is_empty() && options.uts != UtsMode::Private {
@@ -52,7 +52,8 @@ pub(super) fn domainname(options: &RunOptions) -> Result<Option<String>, SpecErr
     Ok((!name.is_empty()).then(|| name.clone()))
 }
 
-/// docker's: what belongs to the network is said where that is made.
+/// Refuses options about names and ports in another container's network, as docker does: they belong to the
+/// container that made the network.
 fn check_network(options: &RunOptions) -> Result<(), SpecError> {
     if options.host.no_hosts && !options.host.added.is_empty() {
         return Err(SpecError::NoHosts);
@@ -72,7 +73,8 @@ fn check_network(options: &RunOptions) -> Result<(), SpecError> {
     Ok(())
 }
 
-/// Those that are the container's own, or another container's.
+/// Lists the namespaces that are the container's own or another container's; those shared with the host are left
+/// out.
 pub(super) fn namespaces(options: &RunOptions, context: &Context<'_>) -> Result<Vec<Namespace>, SpecError> {
     let own = |kind| Namespace { kind, path: None };
     let joined = |kind, pid: u32, file: &str| Namespace {
@@ -124,7 +126,8 @@ pub(super) fn namespaces(options: &RunOptions, context: &Context<'_>) -> Result<
         namespaces.push(own(NamespaceType::Cgroup));
     }
     if context.has_user_namespace() {
-        // A namespace can only be joined from the user namespace that owns it, so that one is shared as well.
+        // A namespace can only be joined from the user namespace that owns it, so the peer's user namespace is
+        // shared as well.
         namespaces.push(match peer {
             Some(pid) => joined(NamespaceType::User, pid, "user"),
             None => own(NamespaceType::User),

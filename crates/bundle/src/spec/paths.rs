@@ -2,7 +2,7 @@ use super::Context;
 use crate::options::RunOptions;
 use crate::path::glob;
 
-/// moby's, with those that its advisories GHSA-6fw5-f8r9-fgfm and GHSA-jq35-85cj-fj4p added.
+/// moby's list, with the paths that its advisories GHSA-6fw5-f8r9-fgfm and GHSA-jq35-85cj-fj4p added.
 const MASKED: [&str; 12] = [
     "/proc/acpi",
     "/proc/asound",
@@ -26,7 +26,7 @@ const READONLY: [&str; 5] = [
     "/proc/sysrq-trigger",
 ];
 
-/// The masked and the read-only paths.
+/// Computes the masked and the read-only paths.
 pub(super) fn system_paths(options: &RunOptions, context: &Context<'_>) -> (Vec<String>, Vec<String>) {
     let security = &options.security;
     if options.privileged {

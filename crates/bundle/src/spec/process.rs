@@ -8,7 +8,7 @@ use crate::path::clean_absolute;
 use std::collections::BTreeSet;
 use tote_spec::{Capabilities, Process, Rlimit, User};
 
-/// The container's first process.
+/// Builds the container's first process.
 pub(super) fn process(
     options: &RunOptions,
     image: &ImageConfig,
@@ -61,8 +61,8 @@ fn user(context: &Context<'_>, umask: Option<u32>) -> Result<User, SpecError> {
             Err(SpecError::Setgroups)
         };
     }
-    // The primary group comes first, so that no setgid(2) can shed it (CVE-2022-36109). A group of the image's own file
-    // that is not mapped cannot be had, and was not asked for.
+    // The primary group comes first, so that no setgid(2) can shed it (CVE-2022-36109). A group of the image's
+    // group(5) that is not mapped is dropped: the user did not ask for it.
     let member = context
         .user
         .additional_gids
@@ -78,7 +78,7 @@ fn user(context: &Context<'_>, umask: Option<u32>) -> Result<User, SpecError> {
     Ok(user)
 }
 
-/// Whether `--init` applies: only in a PID namespace of its own is there no init yet.
+/// True if `--init` applies: only a PID namespace of the container's own lacks an init.
 pub(super) fn has_init(options: &RunOptions) -> bool {
     options.init && options.pid == PidMode::Private
 }
@@ -106,7 +106,8 @@ fn working_directory(options: &RunOptions, image: &ImageConfig) -> Result<String
     }
 }
 
-/// The defaults, then the image, the files and `--env`, each over those before it; `HOME` where nobody set it.
+/// Merges the defaults, the image's variables, the files and `--env`, each over those before; sets `HOME` if none
+/// of them did.
 fn environment(
     options: &RunOptions,
     image: &ImageConfig,
@@ -135,9 +136,9 @@ fn environment(
     environment.into_vec()
 }
 
-/// Root holds all of the bounding set. Another user holds nothing but what `--cap-add` names, and that through the
-/// ambient set, as with podman: without it the kernel would take it away at exec. The inheritable set is empty but for
-/// that (CVE-2022-24769).
+/// Computes the capability sets. Root holds all of the bounding set. Another user holds only those of `--cap-add`,
+/// and needs them in the ambient set, as with podman: without it the kernel would take them away at exec. The
+/// inheritable set holds nothing else (CVE-2022-24769).
 fn capabilities(options: &RunOptions, uid: u32) -> Capabilities {
     let owned = |set: &[&str]| set.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
     let bounding = capability::tweak(&options.cap_add, &options.cap_drop, options.privileged);

@@ -4,13 +4,13 @@ use crate::limit::{BlockLimits, DeviceLimit};
 use crate::options::{RunOptions, Swap};
 use tote_spec::{BlockIo, Cpu, Memory, Pids, Resources, ThrottleDevice, WeightDevice};
 
-/// How many processes a container has at most where nobody says it; podman's: enough for every honest program, not for a
-/// fork bomb.
+/// Default limit on the number of a container's processes; podman's. No honest program needs more, and a fork bomb
+/// is stopped.
 pub const DEFAULT_PIDS: i64 = 2048;
-/// Microseconds.
+/// Length of a scheduler period, microseconds.
 const PERIOD: u64 = 100_000;
 
-/// What the cgroup limits; absent where there is nothing to limit.
+/// Builds the limits of the cgroup; `None` if nothing is limited.
 pub(super) fn resources(options: &RunOptions, context: &Context<'_>) -> Result<Option<Resources>, SpecError> {
     let default_pids = context.has_cgroup.then_some(DEFAULT_PIDS);
     let resources = Resources {
@@ -83,16 +83,16 @@ fn cpu(options: &RunOptions) -> Result<Option<Cpu>, SpecError> {
     };
     if options.nano_cpus != 0 {
         cpu.period = Some(PERIOD);
-        // Billionths of a processor times the period: a ten-thousandth as many microseconds.
+        // Billionths of a processor times the period in microseconds.
         cpu.quota = Some(signed(options.nano_cpus / (1_000_000_000 / PERIOD)));
     }
     Ok((cpu != Cpu::default()).then_some(cpu))
 }
 
-/// What the specification calls the limits of block devices, whose nodes are given; absent where there are none.
+/// Builds the specification's limits of block devices, whose nodes the caller gives; `None` without limits.
 ///
 /// # Errors
-/// [`SpecError::Device`] for one whose node is not among them.
+/// [`SpecError::Device`] for a device whose node is not among `nodes`.
 pub fn block_io(limits: &BlockLimits, nodes: &[HostDevice]) -> Result<Option<BlockIo>, SpecError> {
     let node = |path: &str| {
         let node = nodes.iter().find(|node| node.path == path);

@@ -4,10 +4,10 @@ pub enum CpusError {
     /// Not a decimal number.
     #[error("failed to parse {0:?} as a rational number: give processors as a decimal, such as 1.5")]
     Syntax(String),
-    /// More than nine digits behind the point.
+    /// More than nine digits after the point.
     #[error("value is too precise: at most nine digits may stand behind the point")]
     TooPrecise,
-    /// The kernel accounts in steps of a millisecond, so less than a hundredth cannot be had.
+    /// Less than a hundredth of a processor, which the kernel cannot account, or more than the maximum.
     #[error("range of CPUs is from 0.01 to 9000000000, or 0 for no limit")]
     Range,
 }
@@ -15,7 +15,7 @@ pub enum CpusError {
 const NANO: u64 = 1_000_000_000;
 const MOST: u64 = 9_000_000_000;
 
-/// Parses `--cpus`: a decimal number of processors, returned in billionths of one; 0 is no limit.
+/// Parses `--cpus`: a decimal number of processors. Returns billionths of a processor; 0 means no limit.
 ///
 /// # Errors
 /// [`CpusError`], worded as docker does.

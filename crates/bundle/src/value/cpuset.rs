@@ -3,13 +3,13 @@
 #[error("invalid list near {0:?}: give numbers and ranges, such as 0-3,7")]
 pub struct CpusetError(pub String);
 
-/// More than any kernel can be built for; a number above it is a slip of the pen.
+/// Maximum number: more than any kernel can be built for, so a number above it is a typing error.
 const MOST: u32 = 65_535;
 
 /// Checks a list in the kernel's own form (`0-3,7`) and returns it as written.
 ///
 /// # Errors
-/// [`CpusetError`] holds the part that is wrong.
+/// [`CpusetError`] holds the wrong part.
 pub fn parse_cpuset(text: &str) -> Result<String, CpusetError> {
     let number = |text: &str| -> Option<u32> {
         (text.bytes().all(|byte| byte.is_ascii_digit()))

@@ -5,7 +5,7 @@ use std::time::Duration;
 #[error("must be a number of seconds, such as 10 or 0.5")]
 pub struct DurationError;
 
-/// A century: no limit that anybody means is longer, and sums of two such times cannot overflow.
+/// A century: no realistic limit is longer, and the sum of two such times cannot overflow.
 const MOST: f64 = 100.0 * 365.0 * 86_400.0;
 
 /// Parses a number of seconds with an optional fraction.
@@ -23,12 +23,12 @@ pub fn parse_seconds(text: &str) -> Result<Duration, DurationError> {
     Duration::try_from_secs_f64(seconds).map_err(|_| DurationError)
 }
 
-/// Why a text is no time as Go writes them.
+/// Why a text is not a time in Go's syntax.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("time: invalid duration {0:?}: give a number with a unit, such as 30s, 1m30s or 500ms")]
 pub struct GoDurationError(String);
 
-/// Parses a time as Go writes them, `1h2m3.5s`, into nanoseconds. Only 0 may stand without a unit.
+/// Parses a time in Go's syntax, `1h2m3.5s`, into nanoseconds. Only 0 needs no unit.
 ///
 /// # Errors
 /// [`GoDurationError`] for another text, and for more than 292 years.
@@ -132,7 +132,7 @@ mod tests {
         fn milliseconds_read_back(milliseconds in 0u64..1_000_000_000) {
             let text = format!("{}.{:03}", milliseconds / 1000, milliseconds % 1000);
             let parsed = parse_seconds(&text).unwrap();
-            // A float holds the nanoseconds only nearly.
+            // A float holds the nanoseconds only approximately.
             prop_assert_eq!((parsed + Duration::from_micros(500)).as_millis(), u128::from(milliseconds));
         }
     }

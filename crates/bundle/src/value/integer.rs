@@ -24,7 +24,7 @@ pub fn parse_integer(text: &str, range: RangeInclusive<i64>) -> Result<i64, Inte
         })
 }
 
-/// One from 0 to `most`.
+/// Parses a whole number from 0 to `most`.
 pub(crate) fn parse_unsigned(text: &str, most: i64) -> Result<u64, IntegerError> {
     parse_integer(text, 0..=most).map(i64::unsigned_abs)
 }

@@ -10,7 +10,7 @@ pub enum PairError {
     /// No `=`.
     #[error("invalid annotation {0:?}: give NAME=VALUE")]
     NoValue(String),
-    /// A kernel parameter without a namespace of its own, or no `=`.
+    /// A kernel parameter that is not per namespace, or a text without `=`.
     #[error(
         "sysctl '{0}' is not allowed: give NAME=VALUE with net.*, fs.mqueue.* or one of kernel.msgmax, \
          kernel.msgmnb, kernel.msgmni, kernel.sem, kernel.shmall, kernel.shmmax, kernel.shmmni, kernel.shm_rmid_forced"
@@ -18,7 +18,7 @@ pub enum PairError {
     Sysctl(String),
 }
 
-/// Parses `--label`: a name without white space, `=`, any text; without `=` the value is empty.
+/// Parses `--label`: a name without white space, `=`, any text. Without `=` the value is empty.
 ///
 /// # Errors
 /// [`PairError`], worded as docker does.
@@ -56,15 +56,15 @@ const NAMESPACED: [&str; 8] = [
     "kernel.shm_rmid_forced",
 ];
 
-/// Parses `--sysctl`: `NAME=VALUE`, where the name must be one that a namespace has for itself. `/` may stand for `.`,
-/// as in sysctl(8), unless that would leave the tree of parameters.
+/// Parses `--sysctl`: `NAME=VALUE`, where the kernel keeps the parameter per namespace. `/` may stand for `.`, as
+/// in sysctl(8), unless that would leave the tree of parameters.
 ///
 /// # Errors
-/// [`PairError::Sysctl`] for one that would change the host.
+/// [`PairError::Sysctl`] for a parameter that would change the host.
 pub fn parse_sysctl(text: &str) -> Result<(String, String), PairError> {
     let error = || PairError::Sysctl(text.to_owned());
     let (name, value) = text.split_once('=').ok_or_else(error)?;
-    // `net.../../kernel/x` would pass the test for the prefix and then name another file.
+    // `net.../../kernel/x` would pass the check of the prefix and then name another file.
     if name.split(['.', '/']).any(str::is_empty) {
         return Err(error());
     }

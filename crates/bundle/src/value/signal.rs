@@ -10,23 +10,24 @@ pub struct Signal(u8);
 #[error("invalid signal: {0}: give a name such as TERM or SIGTERM, or a number from 1 to 64")]
 pub struct SignalError(pub String);
 
-/// In the order of their numbers, from 1.
+/// Names in the order of their numbers, from 1.
 const NAMES: [&str; 31] = [
     "HUP", "INT", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE", "KILL", "USR1", "SEGV", "USR2", "PIPE",
     "ALRM", "TERM", "STKFLT", "CHLD", "CONT", "STOP", "TSTP", "TTIN", "TTOU", "URG", "XCPU", "XFSZ",
     "VTALRM", "PROF", "WINCH", "IO", "PWR", "SYS",
 ];
-/// What the C libraries leave of the real-time signals: the kernel's own begin two earlier.
+/// Real-time signals as the C libraries number them: the kernel's range begins two earlier, and the libraries
+/// reserve those two.
 const RTMIN: u8 = 34;
 const RTMAX: u8 = 64;
 
 impl Signal {
-    /// SIGTERM, what `stop` sends where neither the image nor the user says otherwise.
+    /// SIGTERM, the default of `stop` if neither the image nor the user names another.
     pub const TERM: Self = Self(15);
     /// SIGKILL.
     pub const KILL: Self = Self(9);
 
-    /// The number, 1 to 64.
+    /// Returns the number, 1 to 64.
     #[must_use]
     pub const fn number(self) -> u8 {
         self.0

@@ -4,7 +4,7 @@ pub enum SizeError {
     /// No number, or a negative one.
     #[error("invalid size: '{0}': give bytes, or a number with k, m, g, t or p, such as 64m")]
     Number(String),
-    /// Letters that are no unit.
+    /// The letters are not a unit.
     #[error("invalid suffix: '{0}': give bytes, or a number with k, m, g, t or p, such as 64m")]
     Suffix(String),
     /// More than the kernel can count.
@@ -12,11 +12,11 @@ pub enum SizeError {
     Range(String),
 }
 
-/// Sizes end where the kernel's signed counters do.
+/// Maximum size: the kernel counts in signed integers.
 const MOST: u64 = i64::MAX as u64;
 
-/// Parses a size as docker's `go-units` does: a decimal number, then nothing or `b` for bytes, or `k`, `m`, `g`, `t`,
-/// `p` in powers of 1024, in either case and with an optional `b` or `ib`. At most `i64::MAX`.
+/// Parses a size as docker's `go-units` does, at most `i64::MAX`. A decimal number is followed by nothing or `b`
+/// for bytes, or by `k`, `m`, `g`, `t`, `p` in powers of 1024, in either case and with an optional `b` or `ib`.
 ///
 /// # Errors
 /// [`SizeError`], worded as docker does.
@@ -24,7 +24,7 @@ pub fn parse_size(text: &str) -> Result<u64, SizeError> {
     parse_in(text, 1024)
 }
 
-/// The same in powers of 1000, as docker reads the sizes of logs.
+/// Parses a size as [`parse_size`] does, but in powers of 1000, as docker reads the sizes of logs.
 ///
 /// # Errors
 /// [`SizeError`].
@@ -45,7 +45,7 @@ fn parse_in(text: &str, base: u64) -> Result<u64, SizeError> {
     };
     let unit = unit(suffix, base).ok_or_else(|| SizeError::Suffix(suffix.to_owned()))?;
     let range = || SizeError::Range(text.to_owned());
-    // A float would lose bytes above 2^53; whole numbers are multiplied as such.
+    // A float would lose bytes above 2^53, so whole numbers are multiplied as integers.
     if !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()) {
         let number: u64 = number.parse().map_err(|_| range())?;
         return number

@@ -11,7 +11,7 @@ pub enum Stream {
     Stderr,
 }
 
-/// Why a text names no stream.
+/// Why a text is not a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("valid streams are STDIN, STDOUT and STDERR")]
 pub struct StreamError;

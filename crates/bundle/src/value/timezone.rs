@@ -1,9 +1,9 @@
-/// Why a text names no time zone.
+/// Why a text is not a time zone.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown time zone {0:?}: give one such as Europe/Berlin, or local")]
 pub struct TimezoneError(String);
 
-/// Parses `--tz`: a path below /usr/share/zoneinfo that leads nowhere else, or `local`; none where it is empty.
+/// Parses `--tz`: a path that stays below /usr/share/zoneinfo, or `local`; `None` for an empty text.
 ///
 /// # Errors
 /// [`TimezoneError`] holds the text.

@@ -1,14 +1,14 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// One `--ulimit`: `nofile=1024:2048`.
+/// A value of `--ulimit`, such as `nofile=1024:2048`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ulimit {
-    /// The lower-case name, such as `nofile`; `RLIMIT_` and upper case make the kernel's.
+    /// The lower-case name, such as `nofile`; the kernel's has `RLIMIT_` before it and upper case.
     pub name: &'static str,
-    /// The value in force, in the unit of setrlimit(2); `u64::MAX` is no limit.
+    /// The value in force, in the unit of setrlimit(2); `u64::MAX` means no limit.
     pub soft: u64,
-    /// The ceiling; `u64::MAX` is no limit.
+    /// The ceiling; `u64::MAX` means no limit.
     pub hard: u64,
 }
 
@@ -21,18 +21,18 @@ pub enum UlimitError {
     /// A limit that setrlimit(2) does not have, or `as`, which docker refuses too.
     #[error("invalid ulimit type: {name}: give one of {}", TYPES.join(", "))]
     Type {
-        /// What was written.
+        /// The type as written.
         name: String,
     },
     /// Not a number.
     #[error("invalid ulimit value: {0:?}: give a whole number, or -1 for no limit")]
     Value(String),
-    /// Soft above hard.
+    /// The soft limit is above the hard one.
     #[error("ulimit soft limit must be less than or equal to hard limit: {soft} > {hard}")]
     Order {
-        /// As written; -1 is no limit.
+        /// The soft limit as written; -1 means no limit.
         soft: i64,
-        /// As written.
+        /// The hard limit as written; -1 means no limit.
         hard: i64,
     },
 }
@@ -56,7 +56,7 @@ const TYPES: [&str; 15] = [
 ];
 
 impl Ulimit {
-    /// The kernel's name, such as `RLIMIT_NOFILE`.
+    /// Returns the kernel's name, such as `RLIMIT_NOFILE`.
     #[must_use]
     pub fn kernel_name(&self) -> String {
         format!("RLIMIT_{}", self.name.to_ascii_uppercase())

@@ -1,4 +1,4 @@
-/// Why a text is no umask.
+/// Why a text is not a umask.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("invalid umask {0}: give an octal number up to 0777, such as 0027")]
 pub struct UmaskError(String);

@@ -1,4 +1,4 @@
-//! Words of docker's and podman's command lines that are not here, with what to do in their place.
+//! Words of docker's and podman's command lines that tote does not have, with advice what to do instead.
 
 use tote_options::Absent;
 
@@ -6,7 +6,7 @@ const fn absent(words: &'static [&'static str], advice: &'static str) -> Absent 
     Absent { words, advice }
 }
 
-/// Commands, and options that stand before a command.
+/// Commands of `tote` itself, and options before a command.
 pub(super) static OF_TOTE: &[Absent] = &[
     absent(
         &["compose", "up", "down"],

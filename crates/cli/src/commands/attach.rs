@@ -7,17 +7,17 @@ use tote_options::{Command, Example, ExitStatus, Group, Opt};
 pub(super) const DETACH_KEYS: Opt = Opt::value(
     "detach-keys",
     "KEYS",
-    "Leave the container alone when these keys are typed",
+    "Detach from the container when these keys are typed",
 )
 .default("ctrl-p,ctrl-q")
 .details(
-    "Single characters and `ctrl-` with a letter or one of `@[\\\\]^_`, separated by commas; empty for none.",
+    "Keys are single characters, or `ctrl-` and a letter or one of `@[\\\\]^_`, separated by commas. An empty text turns detaching off.",
 );
 
 /// `--sig-proxy`.
 pub(super) const SIG_PROXY: Opt = Opt::flag(
     "sig-proxy",
-    "Pass signals on to the container (the default; --sig-proxy=false does not)",
+    "Pass signals on to the container; --sig-proxy=false turns this off",
 );
 
 /// `tote attach`.
@@ -40,12 +40,12 @@ container waiting for ten seconds at most, and is cut off then.",
     }],
     positionals: &[CONTAINER],
     examples: &[Example {
-        about: "Look, and touch nothing",
+        about: "Watch the output without sending input",
         line: "tote attach --no-stdin --sig-proxy=false web",
     }],
     exit_status: &[
-        ExitStatus { status: "1", about: "The detach keys were typed, or one cannot attach to the container" },
-        ExitStatus { status: "N", about: "Otherwise the container's" },
+        ExitStatus { status: "1", about: "The detach keys were typed, or tote cannot attach to the container" },
+        ExitStatus { status: "N", about: "In all other cases the exit code of the container" },
     ],
     ..Command::new("attach", "Attach standard input, output and error to a running container")
 };
@@ -63,20 +63,20 @@ without a zone; parts from the end may be left out), or seconds since 1970.",
     options: &[&Group {
         title: "",
         options: &[
-            Opt::flag("follow", "Go on with what is added, through restarts, until the container has ended").short('f'),
-            Opt::value("since", "TIME", "Show what is not older"),
-            Opt::value("until", "TIME", "Show what is not newer"),
-            Opt::value("tail", "NUMBER", "Show so many lines from the end, or all").short('n').default("all"),
-            Opt::flag("timestamps", "Put the time before each line").short('t'),
+            Opt::flag("follow", "Follow the log, through restarts, until the container has ended").short('f'),
+            Opt::value("since", "TIME", "Show log lines since TIME"),
+            Opt::value("until", "TIME", "Show log lines until TIME"),
+            Opt::value("tail", "NUMBER", "Show this many lines from the end of the log, or all").short('n').default("all"),
+            Opt::flag("timestamps", "Show the time of each line").short('t'),
             LATEST,
-            Opt::flag("names", "Put names in front where several containers are given, not ids"),
-            Opt::flag("details", "Put before each line what `--log-opt labels` and `env` ask for"),
+            Opt::flag("names", "Prefix lines of several containers with their names instead of their ids"),
+            Opt::flag("details", "Prefix each line with the labels and variables that --log-opt labels and env name"),
         ],
     }],
     positionals: &[CONTAINERS],
     examples: &[
-        Example { about: "The last ten lines, and what follows", line: "tote logs -f -n 10 web" },
-        Example { about: "What happened in the last quarter of an hour", line: "tote logs --since 15m -t web" },
+        Example { about: "The last ten lines, and new ones as they come", line: "tote logs -f -n 10 web" },
+        Example { about: "Log lines of the last quarter of an hour", line: "tote logs --since 15m -t web" },
     ],
-    ..Command::new("logs", "Print what a container has written")
+    ..Command::new("logs", "Print the log of a container")
 };

@@ -1,4 +1,4 @@
-//! Commands that prepare images: what they are made of, and where their programs write.
+//! Commands that prepare images: making base images, and finding the directories that their programs write to.
 
 use super::process;
 use tote_options::{Command, Completes, Example, Group, Opt, Positional};
@@ -40,7 +40,7 @@ range of ids. The image's command is bash.",
     options: &[&Group {
         title: "",
         options: &[
-            Opt::list("packages", "NAME[,NAME...]", "Install these packages, too"),
+            Opt::list("packages", "NAME[,NAME...]", "Install these packages as well"),
             Opt::value(
                 "variant",
                 "VARIANT",
@@ -60,7 +60,7 @@ range of ids. The image's command is bash.",
             Opt::value(
                 "mirror",
                 "URL",
-                "Get packages from here; otherwise from where this machine's apt gets those of the suite",
+                "Use this package mirror; the default is the mirror that this machine's apt uses for the suite",
             ),
             Opt::value(
                 "tag",
@@ -68,7 +68,7 @@ range of ids. The image's command is bash.",
                 "Give the image this name (DISTRIBUTION:SUITE)",
             )
             .short('t'),
-            Opt::flag("quiet", "Do not show what mmdebstrap says").short('q'),
+            Opt::flag("quiet", "Do not show the output of mmdebstrap").short('q'),
         ],
     }],
     positionals: &[Positional {

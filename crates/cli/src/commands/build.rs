@@ -3,11 +3,11 @@
 use super::limits::{CPU_PERIOD, CPU_QUOTA, CPU_SHARES, CPUS, CPUSET_CPUS, CPUSET_MEMS};
 use tote_options::{Command, Completes, Example, Group, Opt, Positional, Section};
 
-/// How much containers of an image may write.
+/// `--disk-size`: limit on the bytes that containers of an image may write.
 pub(super) const DISK_SIZE: Opt = Opt::value(
     "disk-size",
     "SIZE",
-    "Let each container of the image write this much; b, k, m and g may follow the number",
+    "Limit the writable layer of each container of the image to this size; the units are b, k, m and g",
 )
 .details("\
 As `run --disk-size` does, where nobody says otherwise. It is the label `tote.disk-size`, which images that are made of this \
@@ -16,11 +16,11 @@ one have as well.");
 static RESULT: Group = Group {
     title: "",
     options: &[
-        Opt::value("file", "FILE", "The Dockerfile: PATH/Dockerfile where it is not given, - for standard input")
+        Opt::value("file", "FILE", "Path of the Dockerfile (default PATH/Dockerfile); - reads standard input")
             .short('f')
             .completes(Completes::File)
-            .details("Without it, PATH/dockerfile and PATH/Containerfile are taken where there is no PATH/Dockerfile."),
-        Opt::value("ignorefile", "FILE", "Leave out of the context what this file says, not .dockerignore")
+            .details("Without this option, PATH/dockerfile and PATH/Containerfile are tried if PATH/Dockerfile does not exist."),
+        Opt::value("ignorefile", "FILE", "Read the patterns of ignored files from this file instead of .dockerignore")
             .completes(Completes::File),
         Opt::list("tag", "NAME[:TAG]", "Give the image this name").short('t'),
         Opt::list("label", "KEY[=VALUE]", "Add a label to the image"),
@@ -30,8 +30,8 @@ static RESULT: Group = Group {
             "[manifest:]KEY=VALUE",
             "Add an annotation to the image's manifest, as push and save write it",
         )
-        .details("It is no part of the image's id: images that differ in annotations only are one image."),
-        Opt::list("output", "DIR | type=tar,dest=FILE", "Write the files of the result there as well, - for standard output")
+        .details("Annotations are not part of the image's id: images that differ only in annotations are one image."),
+        Opt::list("output", "DIR | type=tar,dest=FILE", "Also write the files of the result to this place; - is standard output")
             .short('o')
             .completes(Completes::File)
             .details("\
@@ -39,17 +39,17 @@ static RESULT: Group = Group {
 which keeps owners. `type=docker,dest=FILE` and `type=oci,dest=FILE` are the image, as `save` writes it; `type=docker` \
 alone and `type=image` are what there is anyway. `type=image,name=NAME` gives the image that name as well, and \
 `type=registry`, short for `type=image,push=true`, pushes it."),
-        Opt::value("provenance", "true | mode=max", "Attest how the image was made; false for nothing, which is the default")
+        Opt::value("provenance", "true | mode=max", "Attach an attestation of how the image was made (default false)")
             .details("\
 `mode=min`, which true is, names the base images, repositories and downloads with their digests. `mode=max` tells arguments, \
 the ids of secrets and the Dockerfile as well. `version=v1`, the default, and `version=v0.2` are forms of SLSA's provenance. The \
 image's names stand for an index then, which has the image and what is said about it."),
-        Opt::value("sbom", "true", "Attest which packages the image has, as a document of SPDX; false for nothing, which is the default")
+        Opt::value("sbom", "true", "Attach a list of the image's packages, as an SPDX document (default false)")
             .details("\
 Packages are those of dpkg and apk, and of Python and Node. No program of an image looks for them: `generator=` is refused."),
-        Opt::list("attest", "type=TYPE[,KEY=VALUE...]", "Attest as --provenance (type=provenance) or --sbom (type=sbom) does; these count more"),
-        Opt::flag("push", "Push the image under each of its names, as `push` does"),
-        Opt::flag("squash", "Make one layer of those that the last stage adds to its base"),
+        Opt::list("attest", "type=TYPE[,KEY=VALUE...]", "Attach an attestation, as --provenance or --sbom does; these options win over --attest"),
+        Opt::flag("push", "Push the image under each of its names, as `tote push` does"),
+        Opt::flag("squash", "Squash the layers that the last stage adds to its base into one"),
         Opt::flag("quiet", "Print only the image's id").short('q'),
         Opt::value("iidfile", "FILE", "Write the image's id to this file").completes(Completes::File),
         Opt::value("metadata-file", "FILE", "Write the image's digests and names to this file, as JSON")
@@ -57,11 +57,11 @@ Packages are those of dpkg and apk, and of Python and Node. No program of an ima
             .details("\
 `containerimage.config.digest` is the image's id; `containerimage.digest` is that of the manifest at the registry where the \
 image was pushed, and the image's id where it was not; `image.name` has the names."),
-        Opt::flag("check", "Build nothing, and say what is wrong or unwise in the Dockerfile; 1 if anything is"),
-        Opt::value("call", "WHAT", "What to do with the Dockerfile: build it, or check it as --check does")
+        Opt::flag("check", "Check the Dockerfile without building it; the exit code is 1 if there are findings"),
+        Opt::value("call", "WHAT", "Action for the Dockerfile: build, or check as --check does")
             .completes(Completes::Words(&["build", "check"]))
             .default("build"),
-        Opt::value("progress", "HOW", "How to show progress: plain lines, auto, which draws bars on a terminal, or quiet")
+        Opt::value("progress", "HOW", "Style of the progress output: plain for lines, auto for bars on a terminal, or quiet")
             .completes(Completes::Words(&["auto", "plain", "tty", "quiet"]))
             .default("auto"),
     ],
@@ -70,16 +70,16 @@ image was pushed, and the image's id where it was not; `image.name` has the name
 static STEPS: Group = Group {
     title: "Step",
     options: &[
-        Opt::value("target", "STAGE", "Build only this stage, and what it needs"),
+        Opt::value("target", "STAGE", "Build only this stage and the stages that it needs"),
         Opt::list(
             "build-arg",
             "NAME[=VALUE]",
-            "Set an ARG; without a value, to that of the environment",
+            "Set an ARG; without a value it comes from the environment",
         ),
         Opt::list(
             "build-context",
             "NAME=DIR | NAME=URL | NAME=docker-image://IMAGE | NAME=oci-layout://DIR[:TAG|@DIGEST]",
-            "Another context, or an image, for FROM, COPY --from and RUN --mount=from",
+            "Add a named context or an image for FROM, COPY --from and RUN --mount=from",
         )
         .details("\
 It comes before stages and images of that name, so that it can take their place. An image of an OCI layout is loaded from \
@@ -87,24 +87,24 @@ it; without TAG and DIGEST the layout must have one image only."),
         Opt::list(
             "secret",
             "id=NAME[,src=FILE|,env=VARIABLE]",
-            "What RUN --mount=type=secret may ask for",
+            "Expose a secret to RUN --mount=type=secret",
         ),
         Opt::list(
             "ssh",
             "default|ID[=SOCKET]",
-            "The agent that RUN --mount=type=ssh may ask for",
+            "Expose an SSH agent to RUN --mount=type=ssh",
         )
-        .details("Without a socket it is that of `SSH_AUTH_SOCK`."),
-        Opt::flag("no-cache", "Carry out every instruction again"),
+        .details("The default socket is that of `SSH_AUTH_SOCK`."),
+        Opt::flag("no-cache", "Do not use the build cache"),
         Opt::list(
             "no-cache-filter",
             "STAGE[,STAGE...]",
-            "Carry out every instruction of these stages again",
+            "Do not use the build cache for these stages",
         ),
         Opt::list(
             "cache-from",
             "IMAGE | type=local,src=DIR",
-            "Where to look for what an instruction made, if it is not here",
+            "Also read results of instructions from this cache",
         )
         .details("\
 `type=registry,ref=IMAGE`, which IMAGE alone is short for: what `--cache-to` left there, or an image that brings its cache. \
@@ -113,7 +113,7 @@ anything of the image, as the author of a base image can."),
         Opt::list(
             "cache-to",
             "IMAGE | type=local,dest=DIR | type=inline",
-            "Leave there what instructions made, for --cache-from",
+            "Write the results of instructions to this cache, for --cache-from",
         )
         .details("\
 `type=registry,ref=IMAGE` pushes it to this name; IMAGE alone is short for that; without a tag it gets \
@@ -123,7 +123,7 @@ a failure a warning."),
         Opt::list(
             "platform",
             "OS/ARCH[/VARIANT][,...]",
-            "Build for these machines; an image for each, under one name",
+            "Build one image for each of these platforms, under one name",
         )
         .details("\
 Base images are those for the platform, or for what `FROM --platform` says, for example `$BUILDPLATFORM`, this machine. \
@@ -133,7 +133,7 @@ A RUN of a foreign image needs an interpreter for it in `/proc/sys/fs/binfmt_mis
             "pull",
             "WHEN",
             "always",
-            "Pull base images: always, missing or never; missing where it is not given",
+            "Pull base images: always, missing or never (default missing)",
         )
         .completes(Completes::Words(&["always", "missing", "never"])),
         super::remote::AUTHFILE,
@@ -142,7 +142,7 @@ A RUN of a foreign image needs an interpreter for it in `/proc/sys/fs/binfmt_mis
     ],
 };
 
-/// What every RUN is given, by the names that the options of `run` have.
+/// Options for the container of every RUN, named as for `run`.
 pub(crate) const OF_CONTAINERS: [&str; 20] = [
     "isolation",
     "network",
@@ -175,17 +175,21 @@ static CONTAINERS: Group = Group {
         Opt::list(
             "add-host",
             "NAME:ADDRESS",
-            "Add this line to /etc/hosts while a RUN goes on",
+            "Add this line to /etc/hosts of each RUN",
         ),
         Opt::list("dns", "ADDRESS", "Resolve names with this server"),
         Opt::list(
             "volume",
             "SOURCE:TARGET[:OPTIONS]",
-            "Mount this directory of the host while a RUN goes on",
+            "Mount this directory of the host in each RUN",
         )
         .short('v'),
-        Opt::list("device", "PATH[:DIR][:rwm]", "Give RUN this device of the host")
-            .completes(Completes::File),
+        Opt::list(
+            "device",
+            "PATH[:DIR][:rwm]",
+            "Give each RUN this device of the host",
+        )
+        .completes(Completes::File),
         Opt::list("cap-add", "CAPABILITY", "Add this capability, or ALL").completes(Completes::Capabilities),
         Opt::list("cap-drop", "CAPABILITY", "Drop this capability, or ALL")
             .completes(Completes::Capabilities),
@@ -194,11 +198,7 @@ static CONTAINERS: Group = Group {
             "OPTION",
             "Change the confinement, such as no-new-privileges or seccomp=FILE",
         ),
-        Opt::value(
-            "shm-size",
-            "SIZE",
-            "The size of /dev/shm; 64m where it is not given",
-        ),
+        Opt::value("shm-size", "SIZE", "Size of /dev/shm (default 64m)"),
         Opt::list(
             "ulimit",
             "NAME=SOFT[:HARD]",
@@ -219,7 +219,7 @@ static CONTAINERS: Group = Group {
         Opt::value(
             "cgroup-parent",
             "PATH",
-            "Make the control group of each RUN below this one: a path, or a slice's name",
+            "Create the cgroup of each RUN below this one: a path, or the name of a slice",
         ),
     ],
 };
@@ -227,29 +227,38 @@ static CONTAINERS: Group = Group {
 static FOR_DOCKERS_SAKE: Group = Group {
     title: "Accepted",
     options: &[
-        Opt::flag("rm", "Accepted for docker's sake: nothing of a step stays"),
-        Opt::flag("force-rm", "Accepted for docker's sake: nothing of a step stays"),
-        Opt::flag("load", "Accepted for docker's sake: the image is always kept"),
+        Opt::flag(
+            "rm",
+            "Accepted for compatibility with docker: no container of a step is kept",
+        ),
+        Opt::flag(
+            "force-rm",
+            "Accepted for compatibility with docker: no container of a step is kept",
+        ),
+        Opt::flag(
+            "load",
+            "Accepted for compatibility with docker: the image is always stored",
+        ),
         Opt::flag(
             "compress",
-            "Accepted for docker's sake: the context is not sent anywhere",
+            "Accepted for compatibility with docker: the context is not sent anywhere",
         ),
         Opt::value(
             "builder",
             "NAME",
-            "Accepted for docker's sake: there is one builder",
+            "Accepted for compatibility with docker: there is only one builder",
         ),
         Opt::list(
             "allow",
             "ENTITLEMENT",
-            "Accepted for docker's sake: a RUN that asks for the host's network has it anyway",
+            "Accepted for compatibility with docker: the host's network needs no entitlement",
         ),
         super::remote::CONTENT_TRUST,
         super::isolation::TECHNOLOGY,
     ],
 };
 
-/// `tote __build-guard DIR`: clears up after a build that was killed.
+/// `tote __build-guard DIR`, which clears up after a build that was killed.
 pub(crate) static BUILD_GUARD: Command = Command {
     usage: "DIR",
     positionals: &[Positional {
@@ -259,7 +268,7 @@ pub(crate) static BUILD_GUARD: Command = Command {
         completes: Completes::Dir,
     }],
     hidden: true,
-    ..Command::new("__build-guard", "Clear up after a build that was killed")
+    ..Command::new("__build-guard", "Remove the leftovers of a build that was killed")
 };
 
 const OF_IMAGES: Command = Command {
@@ -278,9 +287,9 @@ Images that the build begins with are pulled where they are missing.",
     options: &[&RESULT, &STEPS, &CONTAINERS, &FOR_DOCKERS_SAKE],
     positionals: &[Positional { name: "PATH", required: true, many: false, completes: Completes::File }],
     examples: &[
-        Example { about: "The Dockerfile here", line: "tote build -t web ." },
-        Example { about: "A root file system, whose containers have disks of 20 GiB", line: "tote build -t web --disk-size 20g rootfs.tar" },
-        Example { about: "With a password that no layer holds", line: "tote build --secret id=npm,src=$HOME/.npmrc -t web ." },
+        Example { about: "The Dockerfile of the current directory", line: "tote build -t web ." },
+        Example { about: "An image from a root file system, whose containers have disks of 20 GiB", line: "tote build -t web --disk-size 20g rootfs.tar" },
+        Example { about: "A build with a password that no layer holds", line: "tote build --secret id=npm,src=$HOME/.npmrc -t web ." },
     ],
     ..Command::new("build", "Build an image from a Dockerfile")
 };
@@ -292,36 +301,36 @@ pub(crate) static IMAGE_BUILD: Command = OF_IMAGES;
 /// `tote builder build`.
 static BUILDER_BUILD: Command = OF_IMAGES;
 
-/// What prunings of the build cache have in common.
+/// Options that all commands for pruning the build cache share.
 pub(super) static PRUNING: Group = Group {
     title: "",
     options: &[
-        Opt::flag("all", "Also what images with a name are made of").short('a'),
-        Opt::flag("force", "Do not ask").short('f'),
+        Opt::flag("all", "Also remove cache entries that named images use").short('a'),
+        Opt::flag("force", "Do not ask for confirmation").short('f'),
         Opt::list(
             "filter",
             "until=DURATION",
-            "Only what was not used for so long, such as until=24h",
+            "Only remove entries that match, such as until=24h for those unused for a day",
         ),
     ],
 };
 
-/// How much of it may stay.
+/// Options that limit how much is kept.
 static KEEPING: Group = Group {
     title: "What stays",
     options: &[
         Opt::value(
             "max-used-space",
             "SIZE",
-            "Remove, what was not used for the longest time first, only until no more than this is left",
+            "Prune the least recently used entries until the cache is at most SIZE",
         ),
         Opt::value(
             "min-free-space",
             "SIZE",
-            "Remove only until so much is free on the disk",
+            "Prune only until this much of the disk is free",
         ),
-        Opt::value("reserved-space", "SIZE", "Keep so much in any case"),
-        Opt::value("keep-storage", "SIZE", "As --reserved-space, by its old name"),
+        Opt::value("reserved-space", "SIZE", "Keep at least this much of the cache"),
+        Opt::value("keep-storage", "SIZE", "Old name of --reserved-space"),
     ],
 };
 
@@ -333,7 +342,7 @@ Removes what only builds go on from: images of stages, results of instructions w
 of `RUN --mount=type=cache`, unless a build uses them just now. With `--all` the next build carries out every instruction \
 again, unless something is said of what stays: results of instructions take next to no room.",
     options: &[&PRUNING, &KEEPING],
-    ..Command::new("prune", "Remove what is kept for builds")
+    ..Command::new("prune", "Remove the build cache")
 };
 
 /// `tote builder`.
@@ -349,9 +358,9 @@ several builds (`buildx bake`) are not known here: give `build` each Dockerfile 
             commands: &[&BUILDER_BUILD, &BUILDER_PRUNE],
         },
         Section {
-            title: "Commands of docker's buildx",
+            title: "Commands of docker buildx",
             commands: super::builder::COMMANDS,
         },
     ],
-    ..Command::new("builder", "Build images, and look after what builds keep")
+    ..Command::new("builder", "Build images and manage the build cache")
 };

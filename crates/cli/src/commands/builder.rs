@@ -1,4 +1,4 @@
-//! The commands of docker's `buildx` beside `build` and `prune`, for the one builder that there is.
+//! The commands of docker's `buildx` other than `build` and `prune`, for the only builder.
 
 use super::remote::{AUTHFILE, CERT_DIR, TLS_VERIFY};
 use super::word;
@@ -13,30 +13,30 @@ static LS: Command = Command {
 
 static INSPECT: Command = Command {
     usage: "[OPTIONS] [NAME]",
-    details: "The platforms are those whose programs a RUN can execute: this machine's, and those with an interpreter in binfmt_misc.",
+    details: "A RUN can execute programs for this machine and for the platforms with an interpreter in binfmt_misc.",
     options: &[&Group {
         title: "",
         options: &[Opt::flag(
             "bootstrap",
-            "Accepted for docker's sake: there is nothing to start",
+            "Accepted for compatibility with docker: there is nothing to start",
         )],
     }],
     positionals: &[NAME],
-    ..Command::new("inspect", "Show what the builder is")
+    ..Command::new("inspect", "Show details of the builder")
 };
 
 static USE: Command = Command {
     usage: "[OPTIONS] NAME",
-    details: "There is one builder, `default`, which is used whatever NAME is.",
+    details: "There is one builder, `default`: every NAME stands for it.",
     options: &[&Group {
         title: "",
         options: &[
-            Opt::flag("default", "Accepted for docker's sake"),
-            Opt::flag("global", "Accepted for docker's sake"),
+            Opt::flag("default", "Accepted for compatibility with docker"),
+            Opt::flag("global", "Accepted for compatibility with docker"),
         ],
     }],
     positionals: &[word("NAME", true, false)],
-    ..Command::new("use", "Choose the builder, of which there is one")
+    ..Command::new("use", "Choose a builder; there is only one")
 };
 
 static CREATE: Command = Command {
@@ -47,49 +47,65 @@ go on with; `build --builder` takes any name.",
     options: &[&Group {
         title: "Accepted",
         options: &[
-            Opt::flag("append", "Accepted for docker's sake"),
-            Opt::flag("bootstrap", "Accepted for docker's sake"),
-            Opt::value("buildkitd-config", "FILE", "Accepted for docker's sake").completes(Completes::File),
-            Opt::value("buildkitd-flags", "FLAGS", "Accepted for docker's sake"),
-            Opt::value("driver", "DRIVER", "Accepted for docker's sake"),
-            Opt::list("driver-opt", "KEY=VALUE", "Accepted for docker's sake"),
-            Opt::value("name", "NAME", "Accepted for docker's sake"),
-            Opt::value("node", "NAME", "Accepted for docker's sake"),
-            Opt::list("platform", "PLATFORM", "Accepted for docker's sake"),
-            Opt::flag("use", "Accepted for docker's sake"),
+            Opt::flag("append", "Accepted for compatibility with docker"),
+            Opt::flag("bootstrap", "Accepted for compatibility with docker"),
+            Opt::value(
+                "buildkitd-config",
+                "FILE",
+                "Accepted for compatibility with docker",
+            )
+            .completes(Completes::File),
+            Opt::value(
+                "buildkitd-flags",
+                "FLAGS",
+                "Accepted for compatibility with docker",
+            ),
+            Opt::value("driver", "DRIVER", "Accepted for compatibility with docker"),
+            Opt::list(
+                "driver-opt",
+                "KEY=VALUE",
+                "Accepted for compatibility with docker",
+            ),
+            Opt::value("name", "NAME", "Accepted for compatibility with docker"),
+            Opt::value("node", "NAME", "Accepted for compatibility with docker"),
+            Opt::list("platform", "PLATFORM", "Accepted for compatibility with docker"),
+            Opt::flag("use", "Accepted for compatibility with docker"),
         ],
     }],
     positionals: &[word("ENDPOINT", false, false)],
-    ..Command::new("create", "Say that there is a builder")
+    ..Command::new("create", "Accept a new builder; there is only one")
 };
 
 static RM: Command = Command {
     usage: "[OPTIONS] [NAME...]",
-    details: "Removes nothing: there is one builder, and it is this program. `tote builder prune` removes what builds keep.",
+    details: "Removes nothing: the only builder is this program. `tote builder prune` removes the build cache.",
     options: &[&Group {
         title: "Accepted",
         options: &[
-            Opt::flag("all-inactive", "Accepted for docker's sake"),
-            Opt::flag("force", "Accepted for docker's sake").short('f'),
-            Opt::flag("keep-daemon", "Accepted for docker's sake"),
-            Opt::flag("keep-state", "Accepted for docker's sake"),
+            Opt::flag("all-inactive", "Accepted for compatibility with docker"),
+            Opt::flag("force", "Accepted for compatibility with docker").short('f'),
+            Opt::flag("keep-daemon", "Accepted for compatibility with docker"),
+            Opt::flag("keep-state", "Accepted for compatibility with docker"),
         ],
     }],
     positionals: &[word("NAME", false, true)],
-    ..Command::new("rm", "Say that the builder stays")
+    ..Command::new("rm", "Accept the removal of a builder; nothing is removed")
 };
 
 static DU: Command = Command {
     usage: "",
-    ..Command::new("du", "Show what is kept for builds")
+    ..Command::new("du", "Show the build cache")
 };
 
 static VERSION: Command = Command {
     usage: "",
-    ..Command::new("version", "Print the version of the builder, which is tote's")
+    ..Command::new(
+        "version",
+        "Print the version of the builder, which is that of tote",
+    )
 };
 
-/// How registries are spoken to.
+/// Options about the connection to registries.
 static REGISTRY: Group = Group {
     title: "Registry",
     options: &[AUTHFILE, CERT_DIR, TLS_VERIFY],
@@ -102,7 +118,7 @@ static TOOLS_INSPECT: Command = Command {
             title: "",
             options: &[
                 super::image::FORMAT,
-                Opt::flag("raw", "Print the document as it is"),
+                Opt::flag("raw", "Print the document unchanged"),
             ],
         },
         &REGISTRY,
@@ -120,7 +136,10 @@ one. Attestations are left out, because they are about another index.",
         &Group {
             title: "",
             options: &[
-                Opt::flag("append", "Add to what the names stand for at their registry"),
+                Opt::flag(
+                    "append",
+                    "Add to the indexes that the names have at their registry",
+                ),
                 Opt::flag("dry-run", "Print the index and push nothing"),
                 Opt::list("tag", "NAME[:TAG]", "Push the index to this name").short('t'),
             ],
@@ -129,7 +148,7 @@ one. Attestations are left out, because they are about another index.",
     ],
     positionals: &[word("SOURCE", true, true)],
     examples: &[Example {
-        about: "An index of what two machines have built",
+        about: "An index of images that two machines have built",
         line: "tote buildx imagetools create -t ghcr.io/me/app:1 ghcr.io/me/app:amd64 ghcr.io/me/app:arm64",
     }],
     ..Command::new("create", "Make an index of images at registries, and push it")
@@ -144,5 +163,5 @@ static IMAGETOOLS: Command = Command {
     ..Command::new("imagetools", "Work with indexes at registries")
 };
 
-/// The commands of `tote builder` that are about the builder itself, and about indexes.
+/// Commands of `tote builder` about the builder itself, and about indexes.
 pub(super) static COMMANDS: &[&Command] = &[&CREATE, &DU, &IMAGETOOLS, &INSPECT, &LS, &RM, &USE, &VERSION];

@@ -1,4 +1,4 @@
-//! Commands about what containers changed.
+//! Commands about changes that containers made.
 
 use super::{CONTAINER, LATEST};
 use tote_options::{Command, Completes, Example, Group, Opt, Positional};
@@ -15,14 +15,14 @@ Prints the id of the image.",
     options: &[&Group {
         title: "",
         options: &[
-            Opt::value("author", "AUTHOR", "Say who made the image").short('a'),
-            Opt::list("change", "INSTRUCTION", "Change the configuration by this instruction of a Dockerfile")
+            Opt::value("author", "AUTHOR", "Set the author of the image").short('a'),
+            Opt::list("change", "INSTRUCTION", "Apply this Dockerfile instruction to the image's configuration")
                 .short('c')
-                .details("CMD, ENTRYPOINT, ENV, EXPOSE, LABEL, ONBUILD, STOPSIGNAL, USER, VOLUME or WORKDIR."),
+                .details("Instructions are CMD, ENTRYPOINT, ENV, EXPOSE, LABEL, ONBUILD, STOPSIGNAL, USER, VOLUME and WORKDIR."),
             Opt::value("iidfile", "FILE", "Write the image's id to this file").completes(Completes::File),
-            Opt::value("message", "TEXT", "Note this in the history of the image").short('m'),
-            Opt::flag("pause", "Suspend the container meanwhile, if it runs (the default; --pause=false does not)").short('p'),
-            Opt::flag("quiet", "Accepted for podman's sake: only the id is printed anyway").short('q'),
+            Opt::value("message", "TEXT", "Set the comment in the image's history").short('m'),
+            Opt::flag("pause", "Pause a running container meanwhile; --pause=false turns this off").short('p'),
+            Opt::flag("quiet", "Accepted for compatibility with podman: only the id is printed in any case").short('q'),
         ],
     }],
     positionals: &[
@@ -30,10 +30,10 @@ Prints the id of the image.",
         Positional { name: "REPOSITORY", required: false, many: false, completes: Completes::Images },
     ],
     examples: &[Example {
-        about: "An image with one package more",
+        about: "An image with one more package",
         line: "tote run --name c debian:bookworm apt-get install -y git && tote commit -c 'CMD [\"git\"]' c debian-git",
     }],
-    ..Command::new("commit", "Make an image of a container")
+    ..Command::new("commit", "Create an image from a container")
 };
 
 /// `tote diff`.
@@ -46,7 +46,7 @@ Prints a line for each path: `A` if the container added it, `C` if it changed it
         options: &[LATEST],
     }],
     positionals: &[CONTAINER],
-    ..Command::new("diff", "Show what a container changed")
+    ..Command::new("diff", "Show the changes of a container's file system")
 };
 
 /// `tote export`.
@@ -56,14 +56,12 @@ pub(crate) static EXPORT: Command = Command {
 Writes the container's tree as a tar archive: its image with what it changed, without what was mounted.",
     options: &[&Group {
         title: "",
-        options: &[Opt::value(
-            "output",
-            "FILE",
-            "Write to this file; standard output where it is not given",
-        )
-        .short('o')
-        .completes(Completes::File)],
+        options: &[
+            Opt::value("output", "FILE", "Write to this file instead of standard output")
+                .short('o')
+                .completes(Completes::File),
+        ],
     }],
     positionals: &[CONTAINER],
-    ..Command::new("export", "Write the tree of a container as an archive")
+    ..Command::new("export", "Write the file system of a container as an archive")
 };

@@ -24,10 +24,10 @@ a directory or an archive, what was copied before an error stays.",
     options: &[&Group {
         title: "",
         options: &[
-            Opt::flag("archive", "Keep the numbers of users and groups").short('a'),
-            Opt::flag("follow-link", "Copy what SRC_PATH leads to where it is a link").short('L'),
-            Opt::flag("overwrite", "Let directories take the place of other files, and other files that of directories"),
-            Opt::flag("quiet", "Do not show progress, nor what was copied; it is only shown on a terminal").short('q'),
+            Opt::flag("archive", "Keep the user and group ids of the files").short('a'),
+            Opt::flag("follow-link", "Follow SRC_PATH if it is a symbolic link").short('L'),
+            Opt::flag("overwrite", "Let directories replace files, and files replace directories"),
+            Opt::flag("quiet", "Do not show progress and result, which are only shown on a terminal").short('q'),
         ],
     }],
     positionals: &[
@@ -35,9 +35,9 @@ a directory or an archive, what was copied before an error stays.",
         Positional { name: "DEST_PATH", required: true, many: false, completes: Completes::Places },
     ],
     examples: &[
-        Example { about: "A file into a container, by another name", line: "tote cp nginx.conf web:/etc/nginx/conf.d/site.conf" },
-        Example { about: "What is in a directory, out of it", line: "tote cp web:/var/log/. logs" },
-        Example { about: "As an archive", line: "tote cp web:/srv - | tar -tvf -" },
+        Example { about: "A file into a container, under another name", line: "tote cp nginx.conf web:/etc/nginx/conf.d/site.conf" },
+        Example { about: "The contents of a directory, out of a container", line: "tote cp web:/var/log/. logs" },
+        Example { about: "A directory as an archive", line: "tote cp web:/srv - | tar -tvf -" },
     ],
     ..Command::new("cp", "Copy files between a container and this machine")
 };

@@ -1,4 +1,4 @@
-//! Commands about containers that run: what happens in them, and what they use.
+//! Commands about running containers: executing programs in them, and showing their processes and usage.
 
 use super::{CONTAINER, CONTAINERS, LATEST, word};
 use tote_options::{Command, Completes, Example, ExitStatus, Group, Opt, Parsing, Positional, Section};
@@ -15,15 +15,15 @@ else in it ends with that.",
     options: &[&Group {
         title: "",
         options: &[
-            Opt::flag("detach", "Do not wait for the command; what it writes is dropped").short('d'),
-            Opt::value("detach-keys", "KEYS", "Leave the command alone when these keys are typed, `ctrl-p,ctrl-q`")
-                .details("Single characters, or `ctrl-` and a letter or one of `@[\\]^_`, with commas between. An empty text is no keys."),
-            Opt::list("env", "KEY[=VALUE]", "Set this environment variable; a KEY alone takes the value from here")
+            Opt::flag("detach", "Run the command in the background; its output is dropped").short('d'),
+            Opt::value("detach-keys", "KEYS", "Detach from the command when these keys are typed (default ctrl-p,ctrl-q)")
+                .details("Keys are single characters, or `ctrl-` and a letter or one of `@[\\]^_`, separated by commas. An empty text turns detaching off."),
+            Opt::list("env", "KEY[=VALUE]", "Set an environment variable; a KEY alone takes its value from the caller")
                 .short('e')
                 .completes(Completes::Environment),
-            Opt::list("env-file", "FILE", "Read environment variables from this file, one KEY[=VALUE] on each line")
+            Opt::list("env-file", "FILE", "Read environment variables from this file, one KEY[=VALUE] per line")
                 .completes(Completes::File),
-            Opt::flag("interactive", "Pass standard input on").short('i'),
+            Opt::flag("interactive", "Keep standard input open").short('i'),
             Opt::value("preserve-fds", "N", "Pass N more file descriptors into the container, from 3 on").default("0"),
             LATEST,
             Opt::flag("privileged", "Give the command all capabilities"),
@@ -43,14 +43,14 @@ else in it ends with that.",
         Example { about: "A copy of a database, made inside", line: "tote exec -u postgres db pg_dump shop > shop.sql" },
     ],
     exit_status: &[
-        ExitStatus { status: "1", about: "There is no such container, or it does not run" },
+        ExitStatus { status: "1", about: "The container does not exist or does not run" },
         ExitStatus { status: "125", about: "The command line is wrong" },
         ExitStatus { status: "126", about: "The command was found but could not be executed" },
         ExitStatus { status: "127", about: "The command was not found" },
         ExitStatus { status: "128+N", about: "Signal N ended the command" },
-        ExitStatus { status: "N", about: "Otherwise the command's own" },
+        ExitStatus { status: "N", about: "In all other cases the exit code of the command" },
     ],
-    ..Command::new("exec", "Run a command in a container that runs")
+    ..Command::new("exec", "Run a command in a running container")
 };
 
 /// `tote top`.
@@ -68,7 +68,7 @@ users as the machine does, the latter as the container does, but for those that 
     positionals: &[CONTAINER, word("COLUMN", false, true)],
     parsing: Parsing::StopAtFirstPositional,
     examples: &[Example {
-        about: "What each process may do",
+        about: "The capabilities of each process",
         line: "tote top web pid args capeff",
     }],
     ..Command::new("top", "Show the processes of a container")
@@ -86,17 +86,17 @@ then, nor does what has ended. In JSON and templates the field `Sums` names such
     options: &[&Group {
         title: "",
         options: &[
-            Opt::flag("all", "Show also containers that do not run").short('a'),
-            Opt::value("format", "FORMAT", "Print JSON, or what this Go template makes of each container")
+            Opt::flag("all", "Also show containers that do not run").short('a'),
+            Opt::value("format", "FORMAT", "Format each container as json, or by a Go template")
                 .completes(Completes::Words(&["json", "table"]))
                 .details("Fields are .BlockIO, .CPUPerc, .Container, .ID, .MemPerc, .MemUsage, .Name, .NetIO, .PIDs and .Sums."),
             LATEST,
-            Opt::flag("no-stream", "Show them once"),
-            Opt::flag("no-trunc", "Print whole ids"),
+            Opt::flag("no-stream", "Print the figures once and end"),
+            Opt::flag("no-trunc", "Do not shorten ids"),
         ],
     }],
     positionals: &[Positional { required: false, ..CONTAINERS }],
-    ..Command::new("stats", "Show what containers use")
+    ..Command::new("stats", "Show the resource usage of containers")
 };
 
 /// `tote healthcheck`.
@@ -106,7 +106,7 @@ pub(crate) static HEALTHCHECK: Command = Command {
         title: "Commands",
         commands: &[&CHECK],
     }],
-    ..Command::new("healthcheck", "See whether containers are well")
+    ..Command::new("healthcheck", "Check the health of containers")
 };
 
 static CHECK: Command = Command {
@@ -117,16 +117,16 @@ Makes the check that `--health-cmd` or the image describes, now, and adds the re
     exit_status: &[
         ExitStatus {
             status: "0",
-            about: "The container is well",
+            about: "The container is healthy",
         },
         ExitStatus {
             status: "1",
-            about: "It is not, it does not run, or there is none",
+            about: "The container is unhealthy, does not run or does not exist",
         },
         ExitStatus {
             status: "125",
-            about: "Nobody says how to check it",
+            about: "The container has no health check",
         },
     ],
-    ..Command::new("run", "Check a container now")
+    ..Command::new("run", "Run a container's health check now")
 };

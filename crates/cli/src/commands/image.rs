@@ -1,13 +1,13 @@
-//! Commands about images: each of docker's two names for them, `tote rmi` and `tote image rm`.
+//! Commands about images, under both of docker's names: `tote rmi` and `tote image rm`.
 
 use super::base::{BOOTSTRAP, TRACE};
 use tote_options::{Command, Completes, Example, Group, Opt, Positional, Section};
 
-/// For every list and description.
+/// `--format` of every list and description.
 pub(super) const FORMAT: Opt = Opt::value(
     "format",
     "FORMAT",
-    "Print as json, as a table, or as a Go template says",
+    "Format the output as json, as a table, or by a Go template",
 )
 .details(
     "`json`, `table`, `table TEMPLATE` or a template of Go's such as `{{.ID}}`. Functions: and or not eq ne lt le gt ge len \
@@ -20,18 +20,18 @@ const LIST: Command = Command {
     options: &[&Group {
         title: "",
         options: &[
-            Opt::flag("all", "Show also those that only builds go on from").short('a'),
+            Opt::flag("all", "Also show intermediate images of builds").short('a'),
             Opt::flag("digests", "Show the digests of manifests"),
-            Opt::list("filter", "KEY=VALUE", "Show only images to which this applies").short('f').details(
+            Opt::list("filter", "KEY=VALUE", "Show only images that match this filter").short('f').details(
                 "`dangling=true` or `false`, `label=KEY` or `label=KEY=VALUE`, `reference=PATTERN`, `before=IMAGE`, `since=IMAGE`, `until=TIME`.",
             ),
             FORMAT,
-            Opt::flag("no-trunc", "Print whole ids"),
+            Opt::flag("no-trunc", "Do not shorten ids"),
             super::look::NOHEADING.short('n'),
             Opt::flag("quiet", "Print only ids").short('q'),
             Opt::value("sort", "KEY", "Sort by this: created, id, repository, size or tag")
                 .completes(Completes::Words(&["created", "id", "repository", "size", "tag"])),
-            Opt::flag("tree", "Show each image once, with its platform and what it takes on disk"),
+            Opt::flag("tree", "Show each image once, with its platform and its size on disk"),
         ],
     }],
     positionals: &[Positional { name: "REPOSITORY", required: false, many: false, completes: Completes::Images }],
@@ -49,18 +49,18 @@ removed bit by bit by the commands that follow, or at once by `tote image prune`
             super::ALL,
             Opt::flag(
                 "force",
-                "Remove it with all its names, and although containers were made of it",
+                "Remove the image with all its names, even if containers use it",
             )
             .short('f'),
-            Opt::flag("ignore", "Pass over images that are not here").short('i'),
+            Opt::flag("ignore", "Ignore images that do not exist").short('i'),
             Opt::flag(
                 "no-prune",
-                "Accepted for docker's sake: images that it was built from are not its parents",
+                "Accepted for compatibility with docker: an image has no parents here",
             ),
             Opt::list(
                 "platform",
                 "OS/ARCH[/VARIANT]",
-                "Remove it only if it is for these machines",
+                "Remove the image only if it is for this platform",
             ),
         ],
     }],
@@ -84,16 +84,16 @@ layout, where FILE is a directory.",
             Opt::value(
                 "input",
                 "FILE",
-                "Read this file or directory; standard input where it is not given",
+                "Read this file or directory instead of standard input",
             )
             .short('i')
             .completes(Completes::File),
             super::remote::PLATFORM,
-            Opt::flag("quiet", "Without effect: there is no progress to be seen").short('q'),
+            Opt::flag("quiet", "Without effect: no progress is shown").short('q'),
         ],
     }],
     examples: &[Example {
-        about: "An image of docker's",
+        about: "An image that docker has saved",
         line: "docker save alpine | tote load",
     }],
     ..Command::new("load", "Load images from an archive")
@@ -115,7 +115,7 @@ const TAG: Command = Command {
             completes: Completes::Images,
         },
     ],
-    ..Command::new("tag", "Give an image one more name")
+    ..Command::new("tag", "Give an image another name")
 };
 
 const UNTAG: Command = Command {
@@ -136,7 +136,7 @@ Without names it takes all of them away. The image stays until it is removed by 
             completes: Completes::Images,
         },
     ],
-    ..Command::new("untag", "Take names away from an image")
+    ..Command::new("untag", "Remove names of an image")
 };
 
 const SAVE: Command = Command {
@@ -149,14 +149,14 @@ Layers come out as they came in, so that their digests stay what they were. In O
             Opt::value(
                 "output",
                 "FILE",
-                "Write to this file, or make this directory, and not to standard output",
+                "Write to this file, or create this directory, instead of standard output",
             )
             .short('o')
             .completes(Completes::File),
             Opt::value(
                 "format",
                 "FORMAT",
-                "The form: docker-archive, oci-archive or oci-dir",
+                "Format of the archive: docker-archive, oci-archive or oci-dir",
             )
             .default("docker-archive")
             .completes(Completes::Words(&["docker-archive", "oci-archive", "oci-dir"])),
@@ -180,16 +180,20 @@ const IMPORT: Command = Command {
             Opt::list(
                 "change",
                 "INSTRUCTION",
-                "Apply a line of a build file: CMD, ENV, EXPOSE, USER and others",
+                "Apply a Dockerfile instruction: CMD, ENV, EXPOSE, USER and others",
             )
             .short('c'),
             super::build::DISK_SIZE,
-            Opt::value("message", "TEXT", "Remember this in the image's history").short('m'),
-            Opt::flag("quiet", "Taken for podman's sake: only the id is printed anyway").short('q'),
+            Opt::value("message", "TEXT", "Set the comment in the image's history").short('m'),
+            Opt::flag(
+                "quiet",
+                "Accepted for compatibility with podman: only the id is printed in any case",
+            )
+            .short('q'),
             Opt::value(
                 "platform",
                 "OS/ARCH[/VARIANT]",
-                "Say that it is for these machines, not for this one",
+                "Set the platform of the image (default: this machine's)",
             ),
         ],
     }],
@@ -211,7 +215,7 @@ const IMPORT: Command = Command {
         about: "A root file system with a command",
         line: "tote import -c 'CMD [\"/bin/sh\"]' rootfs.tar.gz mine:1",
     }],
-    ..Command::new("import", "Make an image of an archive with a root file system")
+    ..Command::new("import", "Create an image from an archive of a root file system")
 };
 
 const HISTORY: Command = Command {
@@ -222,10 +226,10 @@ const HISTORY: Command = Command {
             FORMAT,
             Opt::flag(
                 "human",
-                "Print sizes and times for people: the default, unless it is `--human=false`",
+                "Print sizes and times for people; --human=false turns this off",
             )
             .short('H'),
-            Opt::flag("no-trunc", "Print whole commands"),
+            Opt::flag("no-trunc", "Do not shorten commands"),
             super::remote::OF_PLATFORM,
             Opt::flag("quiet", "Print only ids").short('q'),
         ],
@@ -262,7 +266,7 @@ static IMAGE_INSPECT: Command = Command {
         many: true,
         completes: Completes::Images,
     }],
-    ..Command::new("inspect", "Print what an image says of itself, as JSON")
+    ..Command::new("inspect", "Print the details of an image, as JSON")
 };
 
 static IMAGE_TREE: Command = Command {
@@ -274,7 +278,7 @@ below it.",
         title: "",
         options: &[Opt::flag(
             "whatrequires",
-            "Show the last layer, and all that lies on it in other images",
+            "Show the last layer and the layers of other images on top of it",
         )],
     }],
     positionals: &[Positional {
@@ -283,7 +287,10 @@ below it.",
         many: false,
         completes: Completes::Images,
     }],
-    ..Command::new("tree", "Show the layers of an image, and whose they are")
+    ..Command::new(
+        "tree",
+        "Show the layers of an image and the images that share them",
+    )
 };
 
 static IMAGE_EXISTS: Command = Command {
@@ -296,7 +303,7 @@ Prints nothing: the exit code is 0 where it is here, 1 where it is not, 125 wher
         many: false,
         completes: Completes::Images,
     }],
-    ..Command::new("exists", "Say whether an image is here")
+    ..Command::new("exists", "Tell by the exit code whether an image exists")
 };
 
 static IMAGE_PRUNE: Command = Command {
@@ -306,17 +313,14 @@ static IMAGE_PRUNE: Command = Command {
         options: &[
             Opt::flag(
                 "all",
-                "Remove every image that no container has, not only those without a name",
+                "Remove all images without containers, not only those without a name",
             )
             .short('a'),
-            Opt::flag("force", "Do not ask").short('f'),
+            Opt::flag("force", "Do not ask for confirmation").short('f'),
             PRUNE_FILTER,
         ],
     }],
-    ..Command::new(
-        "prune",
-        "Remove images that are not used, and every byte that nothing needs",
-    )
+    ..Command::new("prune", "Remove unused images and the files that no image needs")
 };
 
 /// `tote system`.
@@ -332,7 +336,7 @@ pub(crate) static SYSTEM: Command = Command {
         ],
     }],
     absent: super::absent::OF_SYSTEM,
-    ..Command::new("system", "Look at what tote keeps")
+    ..Command::new("system", "Show and prune what tote stores")
 };
 
 /// `tote system prune`, and `tote prune` for short.
@@ -347,25 +351,22 @@ was used last.",
         options: &[
             Opt::flag(
                 "all",
-                "Remove every image that no container has, and all that builds keep",
+                "Also remove named images without containers, and the whole build cache",
             )
             .short('a'),
-            Opt::flag("force", "Do not ask").short('f'),
-            Opt::flag(
-                "volumes",
-                "Remove also volumes that nobody named and no container has",
-            ),
+            Opt::flag("force", "Do not ask for confirmation").short('f'),
+            Opt::flag("volumes", "Also remove anonymous volumes without containers"),
             PRUNE_FILTER,
         ],
     }],
-    ..Command::new("prune", "Remove everything that is not used")
+    ..Command::new("prune", "Remove unused containers, images and build cache")
 };
 
-/// Which of what is not used is removed.
+/// `--filter` of prune commands: selects which unused objects are removed.
 const PRUNE_FILTER: Opt = Opt::list(
     "filter",
     "KEY=VALUE",
-    "Remove only what fits: until=TIMESTAMP, label=KEY[=VALUE], label!=KEY[=VALUE]",
+    "Remove only objects that match: until=TIMESTAMP, label=KEY[=VALUE], label!=KEY[=VALUE]",
 );
 
 static SYSTEM_DF: Command = Command {
@@ -374,12 +375,12 @@ static SYSTEM_DF: Command = Command {
         title: "",
         options: &[
             FORMAT,
-            Opt::flag("verbose", "Show each image, container and volume").short('v'),
+            Opt::flag("verbose", "Show every image, container and volume").short('v'),
         ],
     }],
     ..Command::new(
         "df",
-        "Show how much space images, containers and volumes take, and what sharing saves",
+        "Show the disk space of images, containers and volumes, and what sharing saves",
     )
 };
 
@@ -390,7 +391,7 @@ pub(crate) static STORE: Command = Command {
         title: "Commands",
         commands: &[&STORE_VERIFY],
     }],
-    ..Command::new("store", "Look after the store of images")
+    ..Command::new("store", "Check and repair the store of images")
 };
 
 static STORE_VERIFY: Command = Command {
@@ -401,14 +402,14 @@ images concerned. Most of what a power cut takes shows in the sizes.",
     options: &[&Group {
         title: "",
         options: &[
-            Opt::flag("full", "Read the contents, too"),
+            Opt::flag("full", "Also read the contents of all files"),
             Opt::flag(
                 "repair",
-                "Mend records and trees, fetch damaged layers from where their images came, and say what is lost",
+                "Repair records and trees, fetch damaged layers from their registry, and report what is lost",
             ),
         ],
     }],
-    ..Command::new("verify", "Check that what is stored is what was stored")
+    ..Command::new("verify", "Check the store for damage")
 };
 
 /// `tote images`.

@@ -1,8 +1,8 @@
-//! Options about what the container sees and what it may do.
+//! Options about the container's view of the system and its privileges.
 
 use tote_options::{Completes, Group, Opt};
 
-/// What is mounted where.
+/// Options about mounts.
 pub(crate) static FILESYSTEM: Group = Group {
     title: "File system",
     options: &[
@@ -15,18 +15,18 @@ pub(crate) static FILESYSTEM: Group = Group {
                  OPTIONS are separated by commas: `ro` or `rw`, and `private`, `slave` or `shared`, each also with an \
                  `r` in front for whole trees.",
             ),
-        Opt::list("mount", "MOUNT", "Mount as spelled out: type=bind,source=DIR,target=DIR,readonly").details(
+        Opt::list("mount", "MOUNT", "Mount by keys: type=bind,source=DIR,target=DIR,readonly").details(
             "`type` is `bind`, `volume` or `tmpfs`; `src` stands for `source`, `dst` for `target`, `ro` for `readonly`.",
         ),
-        Opt::list("volumes-from", "CONTAINER[:ro]", "Mount what that container has mounted, at the same places")
+        Opt::list("volumes-from", "CONTAINER[:ro]", "Mount the volumes and binds of that container, at the same places")
             .completes(Completes::Containers)
             .details(
-                "That is its binds and its volumes, also those that nobody named; they stay when that container is removed. With `:ro` none can be written. A mount of one's own at the same place comes before.",
+                "Anonymous volumes are included; they stay when that container is removed. `:ro` makes all of them read-only. A mount that this command names at the same place wins.",
             ),
         Opt::list("tmpfs", "DIR[:OPTIONS]", "Mount an empty file system in memory at this directory")
             .details("OPTIONS are those of tmpfs(5), such as `size=64m,mode=1777`."),
         Opt::flag("read-only", "Mount the container's root file system read-only"),
-        Opt::value("driver", "DRIVER", "Keep writes apart from the image by this storage driver")
+        Opt::value("driver", "DRIVER", "Storage driver for the writable layer")
             .env("TOTE_DRIVER")
             .completes(Completes::Words(&["overlay", "split", "reflink", "btrfs", "copy", "loop", "loop-xfs", "erofs"]))
             .details(
@@ -51,23 +51,27 @@ pub(crate) static FILESYSTEM: Group = Group {
 See `tote info` for those that this machine has. `/etc/tote/storage.json` and `~/.config/tote/storage.json` can name \
 another default.",
             ),
-        Opt::value("disk-size", "SIZE", "Let the container write this much; b, k, m and g may follow the number"),
-        Opt::list("storage-opt", "size=SIZE", "The same as --disk-size, in docker's words"),
-        Opt::value("tmpfs-size", "SIZE", "Let the container write this much where writes are in memory; 0 is no limit")
+        Opt::value("disk-size", "SIZE", "Limit the writable layer to this size; the units are b, k, m and g"),
+        Opt::list("storage-opt", "size=SIZE", "Same as --disk-size, in docker's words"),
+        Opt::value("tmpfs-size", "SIZE", "Limit a writable layer in memory to this size; 0 means no limit")
             .details("A quarter of the machine's memory where nothing is said. Writes are in memory with `--rm` under the overlay, split and erofs drivers, and in pools. `--disk-size` counts there \
 before it. Elsewhere it says nothing."),
-        Opt::list("writable", "DIR", "Let the container write to this path of the image under the split driver")
-            .details("It is copied when the container is made. Several are needed for several paths."),
-        Opt::value("shm-size", "SIZE", "Limit /dev/shm to this size; b, k, m and g may follow the number")
+        Opt::list("writable", "DIR", "Make this path of the image writable with the split driver")
+            .details("The path is copied when the container is created. Give the option once for each path."),
+        Opt::value("shm-size", "SIZE", "Limit /dev/shm to this size; the units are b, k, m and g")
             .default("64m"),
     ],
 };
 
-/// docker's choice, of which Linux has one.
-pub(super) const TECHNOLOGY: Opt =
-    Opt::value("isolation", "TECHNOLOGY", "Isolate by default").completes(Completes::Words(&["default"]));
+/// `--isolation` of docker's, which has a single value on Linux.
+pub(super) const TECHNOLOGY: Opt = Opt::value(
+    "isolation",
+    "TECHNOLOGY",
+    "Isolation technology; only default is supported",
+)
+.completes(Completes::Words(&["default"]));
 
-/// Privileges, given and taken.
+/// Options about privileges.
 pub(crate) static SECURITY: Group = Group {
     title: "Security",
     options: &[
@@ -75,8 +79,8 @@ pub(crate) static SECURITY: Group = Group {
         Opt::list("cap-drop", "CAPABILITY", "Drop this capability, or ALL")
             .completes(Completes::Capabilities)
             .details("`ALL` is applied first: `--cap-drop ALL --cap-add CHOWN` leaves one capability."),
-        Opt::flag("privileged", "Give every capability and device, and lift the confinement").details(
-            "The process can then do to the host whatever the user who started it can: never for code that is not trusted.",
+        Opt::flag("privileged", "Give all capabilities and devices, and disable the confinement").details(
+            "The process can then do to the host whatever the caller can: do not use it for untrusted code.",
         ),
         Opt::list("security-opt", "OPTION", "Change the confinement, such as no-new-privileges or seccomp=FILE")
             .completes(Completes::Words(&[
@@ -108,27 +112,27 @@ pub(crate) static SECURITY: Group = Group {
                  node's mode allows that user is allowed there, whatever is said here.",
             ),
         Opt::list("device-cgroup-rule", "RULE", "Allow these devices, such as 'c 189:* rmw'").details(
-            "What they are: `a`, `b` or `c`; their major and minor numbers, `*` for all; what is allowed: read, write, mknod.",
+            "A rule is a type (`a`, `b` or `c`), the major and minor numbers (`*` for all), and the access: read, write, mknod.",
         ),
         Opt::list("sysctl", "KEY=VALUE", "Set this kernel parameter of the container's namespaces"),
     ],
 };
 
-/// Namespaces that may be shared.
+/// Options about namespaces.
 pub(crate) static NAMESPACES: Group = Group {
     title: "Namespace",
     options: &[
-        Opt::value("pod", "POD", "Make it a member of this pod; new:NAME makes the pod as well")
+        Opt::value("pod", "POD", "Add the container to this pod; new:NAME creates the pod")
             .completes(Completes::Pods)
-            .details("It shares with the others what the pod says: see `tote pod create --help`."),
-        Opt::value("pod-id-file", "FILE", "Make it a member of the pod whose id is in this file")
+            .details("The pod decides which namespaces its members share: see `tote pod create --help`."),
+        Opt::value("pod-id-file", "FILE", "Add the container to the pod whose id is in this file")
             .completes(Completes::File),
-        Opt::value("pid", "MODE", "See processes of: private, host, container:NAME")
+        Opt::value("pid", "MODE", "PID namespace: private, host or container:NAME")
             .completes(Completes::Words(&["private", "host", "container:"])),
         Opt::value(
             "ipc",
             "MODE",
-            "Use System V IPC and /dev/shm of: private, none, host, container:NAME",
+            "IPC namespace and /dev/shm: private, none, host or container:NAME",
         )
         .completes(Completes::Words(&[
             "private",
@@ -137,12 +141,12 @@ pub(crate) static NAMESPACES: Group = Group {
             "host",
             "container:",
         ])),
-        Opt::value("uts", "MODE", "Use the host name of: private, host, container:NAME")
+        Opt::value("uts", "MODE", "UTS namespace, which has the host name: private, host or container:NAME")
             .completes(Completes::Words(&["private", "host", "container:"])),
         Opt::value(
             "userns",
             "MODE",
-            "Map user ids as: host, keep-id, remap, auto",
+            "User namespace: host, keep-id, remap or auto",
         )
         .completes(Completes::Words(&["host", "keep-id", "remap", "auto"]))
         .details(
@@ -157,9 +161,9 @@ By default root's containers have no user namespace, and root in another user's 
 `auto`
 : as `remap`",
         ),
-        Opt::value("cgroupns", "MODE", "See control groups of: private, host")
+        Opt::value("cgroupns", "MODE", "Cgroup namespace: private or host")
             .completes(Completes::Words(&["private", "host"])),
-        Opt::value("cgroups", "MODE", "Make a control group: enabled, disabled, no-conmon, split")
+        Opt::value("cgroups", "MODE", "Cgroup handling: enabled, disabled, no-conmon or split")
             .default("enabled")
             .completes(Completes::Words(&["enabled", "disabled", "no-conmon", "split"]))
             .details(
@@ -172,11 +176,11 @@ systemd with `Delegate=yes`
 `disabled`
 : none, and no limits",
             ),
-        Opt::value("cgroup-parent", "PATH", "Make the control group below this one: a path, or a slice's name"),
+        Opt::value("cgroup-parent", "PATH", "Create the cgroup below this one: a path, or the name of a slice"),
     ],
 };
 
-/// The network, and the names known in it.
+/// Options about the network, and about names in it.
 pub(crate) static NETWORK: Group = Group {
     title: "Network",
     options: &[
@@ -190,30 +194,34 @@ pub(crate) static NETWORK: Group = Group {
                  given, and `name=NETWORK,ip=ADDRESS,mac-address=ADDRESS` says what the container is to have there.",
             ),
         Opt::list("add-host", "NAME:ADDRESS", "Add this line to /etc/hosts"),
-        Opt::flag("no-hosts", "Leave /etc/hosts as the image has it"),
+        Opt::flag("no-hosts", "Keep the image's /etc/hosts"),
         Opt::list("dns", "ADDRESS", "Resolve names with this server"),
-        Opt::list("dns-search", "DOMAIN", "Look for names in this domain, too; . for in none")
+        Opt::list("dns-search", "DOMAIN", "Search domain for names; . for none")
             .details("What `--dns` and these two do not say is in /etc/resolv.conf as the host has it, on the host's network and in bridge \
                       and its like."),
         Opt::list("dns-option", "OPTION", "Give the resolver this option, such as ndots:2").aliases(&["dns-opt"]),
-        Opt::list("expose", "PORT[-PORT][/PROTOCOL]", "Note that the container listens on these ports")
-            .details("Nothing is published by it: `tote inspect` shows it."),
+        Opt::list("expose", "PORT[-PORT][/PROTOCOL]", "Document that the container listens on these ports")
+            .details("The port is not published; `tote inspect` shows it."),
     ],
 };
 
-/// Options of docker's for which there is one choice here.
+/// Options of docker's that have a single value in tote.
 pub(crate) static DOCKERS: Group = Group {
-    title: "Of docker's, with one choice",
+    title: "Compatibility",
     options: &[
         Opt::value(
             "runtime",
             "NAME",
-            "Run by this OCI runtime: tote itself, which runc and crun stand for",
+            "Accepted for compatibility: tote is always the runtime",
         )
         .completes(Completes::Words(&["tote", "runc", "crun"])),
         TECHNOLOGY,
-        Opt::value("volume-driver", "DRIVER", "Keep volumes by the driver local")
-            .completes(Completes::Words(&["local"])),
+        Opt::value(
+            "volume-driver",
+            "DRIVER",
+            "Volume driver; only local is supported",
+        )
+        .completes(Completes::Words(&["local"])),
         Opt::list(
             "link",
             "CONTAINER",
@@ -222,12 +230,12 @@ pub(crate) static DOCKERS: Group = Group {
         Opt::list(
             "gpus",
             "DEVICES",
-            "Refused: give the nodes of the devices with --device",
+            "Not supported: give the device nodes with --device",
         ),
         Opt::value(
             "kernel-memory",
             "SIZE",
-            "Taken without effect: Linux has no such limit any more",
+            "Accepted without effect: Linux no longer has this limit",
         ),
         super::remote::CONTENT_TRUST,
     ],

@@ -16,7 +16,7 @@ pub(crate) static INFO: Command = Command {
 Shows where containers are kept and what this machine offers: kernel, control groups, namespaces, security modules, \
 overlayfs. What is missing is listed with the reason.",
     options: &[&FORMAT],
-    ..Command::new("info", "Show what tote uses and what this machine offers")
+    ..Command::new("info", "Show tote's settings and the features of this machine")
 };
 
 /// `tote help`.
@@ -54,7 +54,7 @@ fish
     ..Command::new("completion", "Print the completion script for bash, zsh or fish")
 };
 
-/// `tote __complete`: what the completion scripts ask for.
+/// `tote __complete`, which the completion scripts call.
 pub(crate) static COMPLETE: Command = Command {
     usage: "KIND",
     positionals: &[Positional {
@@ -64,10 +64,10 @@ pub(crate) static COMPLETE: Command = Command {
         completes: Completes::None,
     }],
     hidden: true,
-    ..Command::new("__complete", "Print the names of that kind, one on each line")
+    ..Command::new("__complete", "Print the names of this kind, one per line")
 };
 
-/// `tote __man`: what the packaging asks for.
+/// `tote __man`, which the packaging calls.
 pub(crate) static MAN: Command = Command {
     usage: "DIR",
     positionals: &[Positional {

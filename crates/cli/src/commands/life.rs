@@ -1,22 +1,26 @@
-//! Commands about the life of containers.
+//! Commands that start, stop, change and remove containers.
 
 use super::attach::{DETACH_KEYS, SIG_PROXY};
 use super::{ALL as EVERY, ANY_CONTAINERS, CONTAINER as ONE, CONTAINERS, IS_THERE, LATEST, limits, word};
 use tote_options::{Command, Completes, Example, Group, Opt, Section};
 
-const ATTACH: Opt = Opt::list("attach", "STREAM", "Attach only this of stdin, stdout and stderr")
-    .short('a')
-    .completes(Completes::Words(&["stdin", "stdout", "stderr"]));
+const ATTACH: Opt = Opt::list(
+    "attach",
+    "STREAM",
+    "Attach only this stream: stdin, stdout or stderr",
+)
+.short('a')
+.completes(Completes::Words(&["stdin", "stdout", "stderr"]));
 
-/// The same of one that is not started yet.
+/// `--attach` for a container that is created but not started.
 pub(crate) static TO_ATTACH: Group = Group {
     title: "Attaching",
     options: &[
-        ATTACH.details("It is only noted, as docker does: `tote start -a` attaches what there is to see.")
+        ATTACH.details("The choice is only recorded, as by docker: `tote start -a` attaches all output.")
     ],
 };
 
-/// How whoever starts a container attaches to it.
+/// Options about attaching to a container at its start.
 pub(crate) static ATTACHING: Group = Group {
     title: "Attaching",
     options: &[
@@ -37,7 +41,7 @@ pub(crate) static ATTACHING: Group = Group {
     ],
 };
 
-/// What becomes of a container that has ended, and of what it said.
+/// Options about restarts and logs.
 pub(crate) static AFTER: Group = Group {
     title: "Restart and log",
     options: &[
@@ -46,13 +50,13 @@ pub(crate) static AFTER: Group = Group {
         Opt::value(
             "log-driver",
             "DRIVER",
-            "Keep what the container says with this driver: json-file, local, k8s-file or none",
+            "Log driver: json-file, local, k8s-file or none",
         )
         .default("json-file"),
         Opt::list(
             "log-opt",
             "KEY=VALUE",
-            "Keep it this way: max-size, max-file, labels, env, tag",
+            "Log option: max-size, max-file, labels, env or tag",
         )
         .details(
             "Applies to containers that have a log: all but those of `tote run --rm` without `-d`. Sizes are in powers of 1000. \
@@ -64,15 +68,15 @@ pub(crate) static AFTER: Group = Group {
 const RESTART: Opt = Opt::value(
     "restart",
     "POLICY",
-    "Start the container again when it ends: no, on-failure[:N], always or unless-stopped",
+    "Restart policy: no, on-failure[:N], always or unless-stopped",
 )
 .default("no")
-.details("The wait before it is 100 ms, and twice as long each time, up to a minute. A container that was stopped stays so.");
+.details("The delay before a restart is 100 ms, and doubles each time up to a minute. A container that was stopped stays stopped.");
 
 const SDNOTIFY: Opt = Opt::value(
     "sdnotify",
     "WHO",
-    "Let this tell the host's init that the container is ready: container, conmon, healthy or ignore",
+    "Sender of the ready notification to the host's init: container, conmon, healthy or ignore",
 )
 .completes(Completes::Words(&["container", "conmon", "healthy", "ignore"]))
 .details(
@@ -90,32 +94,25 @@ Counts where `NOTIFY_SOCKET` is set, as in a systemd unit of `Type=notify`. Sock
 : nothing",
 );
 
-const ALL: Opt = Opt::flag(
-    "all",
-    "Do so with all containers, or with all that fit the filters",
-);
+const ALL: Opt = Opt::flag("all", "Select all containers, or all that match the filters");
 
 const FILTER: Opt = Opt::list(
     "filter",
     "KEY=VALUE",
-    "Do so with all containers to which this applies",
+    "Select all containers that match this filter",
 )
 .short('f')
-.details("The keys are those of `tote ps`, such as `restart-policy=always` and `should-start-on-boot=true`.");
+.details("Filters are those of `tote ps`, and also `restart-policy=always` and `should-start-on-boot=true`.");
 
-const CIDFILE: Opt = Opt::list(
-    "cidfile",
-    "FILE",
-    "Do so with the container whose id is in this file",
-)
-.completes(Completes::File);
+const CIDFILE: Opt =
+    Opt::list("cidfile", "FILE", "Select the container whose id is in this file").completes(Completes::File);
 
-const IGNORE: Opt = Opt::flag("ignore", "Let pass what is not there").short('i');
+const IGNORE: Opt = Opt::flag("ignore", "Ignore containers that do not exist").short('i');
 
 /// `tote start`.
 pub(crate) static START: Command = Command {
     usage: "[OPTIONS] CONTAINER [CONTAINER...]",
-    details: "Prints the name of each as it was given. With `-a` it is attached to, and the exit status is the container's.",
+    details: "Prints each name as it was given. With `-a` tote attaches to the container and ends with its exit code.",
     options: &[&Group {
         title: "",
         options: &[
@@ -136,16 +133,16 @@ pub(crate) static START: Command = Command {
 pub(super) const TIME: Opt = Opt::value(
     "time",
     "SECONDS",
-    "Kill the container this long after the signal; -1 for never",
+    "Seconds from the signal to SIGKILL; -1 never kills",
 )
 .short('t')
 .aliases(&["timeout"])
-.details("Where it is not given: what `--stop-timeout` said when the container was created, or 10.");
+.details("The default is the container's `--stop-timeout`, or 10.");
 
 const SIGNAL: Opt = Opt::value(
     "signal",
     "SIGNAL",
-    "Send this signal in place of the container's stop signal",
+    "Send this signal instead of the container's stop signal",
 )
 .short('s')
 .completes(Completes::Signals);
@@ -155,7 +152,7 @@ static STOPPING: Group = Group {
     options: &[SIGNAL, TIME],
 };
 
-/// podman's ways to name containers.
+/// podman's options for naming containers.
 static WHICH: Group = Group {
     title: "Selection",
     options: &[EVERY, LATEST],
@@ -164,7 +161,7 @@ static WHICH: Group = Group {
 /// `tote stop`.
 pub(crate) static STOP: Command = Command {
     usage: "[OPTIONS] CONTAINER [CONTAINER...]",
-    details: "All are asked to end before the first is waited for. One that does not run is no error.",
+    details: "All containers get the signal before tote waits for the first. A container that does not run is not an error.",
     options: &[
         &STOPPING,
         &Group {
@@ -173,7 +170,7 @@ pub(crate) static STOP: Command = Command {
         },
     ],
     positionals: &[ANY_CONTAINERS],
-    ..Command::new("stop", "End containers: a signal, some time, then SIGKILL")
+    ..Command::new("stop", "Stop containers: send a signal, wait, then send SIGKILL")
 };
 
 /// `tote restart`.
@@ -204,30 +201,26 @@ pub(crate) static KILL: Command = Command {
 /// `tote rm`.
 pub(crate) static RM: Command = Command {
     usage: "[OPTIONS] CONTAINER [CONTAINER...]",
-    details: "All that run are killed before the first is waited for.",
+    details: "All running containers are killed before tote waits for the first.",
     options: &[&Group {
         title: "",
         options: &[
             Opt::flag("force", "Kill the containers that run").short('f'),
-            TIME.details("Only with `--force`, which kills at once where this is not given."),
+            TIME.details("Only with `--force`, which otherwise kills at once."),
             EVERY,
             Opt {
                 short: None,
                 ..LATEST
             },
-            Opt::flag("volumes", "Remove also their volumes that nobody named").short('v'),
+            Opt::flag("volumes", "Also remove the anonymous volumes of the containers").short('v'),
             CIDFILE,
             IGNORE,
-            Opt::flag(
-                "link",
-                "Refused for every container, as docker does: none has a link that could be removed",
-            )
-            .short('l'),
+            Opt::flag("link", "Not supported: containers have no links").short('l'),
         ],
     }],
     positionals: &[ANY_CONTAINERS],
     examples: &[Example {
-        about: "All of them",
+        about: "All containers",
         line: "tote rm -fa",
     }],
     ..Command::new("rm", "Remove containers")
@@ -236,7 +229,7 @@ pub(crate) static RM: Command = Command {
 /// `tote wait`.
 pub(crate) static WAIT: Command = Command {
     usage: "[OPTIONS] CONTAINER [CONTAINER...]",
-    details: "Waits for one after the other, and prints the exit code of each.",
+    details: "Waits for the containers in order and prints the exit code of each.",
     options: &[&Group {
         title: "",
         options: &[LATEST],
@@ -255,10 +248,10 @@ pub(crate) static RENAME: Command = Command {
 /// `tote pause`.
 pub(crate) static PAUSE: Command = Command {
     usage: "[OPTIONS] CONTAINER [CONTAINER...]",
-    details: "Uses the freezer of the container's cgroup, so it needs one.",
+    details: "Pausing uses the freezer of the container's cgroup, so the container needs one.",
     options: &[&WHICH],
     positionals: &[ANY_CONTAINERS],
-    ..Command::new("pause", "Stop all processes of containers where they are")
+    ..Command::new("pause", "Pause all processes of containers")
 };
 
 /// `tote unpause`.
@@ -266,7 +259,7 @@ pub(crate) static UNPAUSE: Command = Command {
     usage: "[OPTIONS] CONTAINER [CONTAINER...]",
     options: &[&WHICH],
     positionals: &[ANY_CONTAINERS],
-    ..Command::new("unpause", "Let paused containers go on")
+    ..Command::new("unpause", "Resume paused containers")
 };
 
 /// `tote update`.
@@ -292,11 +285,11 @@ static PRUNE: Command = Command {
     options: &[&Group {
         title: "",
         options: &[
-            Opt::flag("force", "Do not ask").short('f'),
+            Opt::flag("force", "Do not ask for confirmation").short('f'),
             Opt::list(
                 "filter",
                 "KEY=VALUE",
-                "Remove only what fits: until=TIMESTAMP, label=KEY[=VALUE], label!=KEY[=VALUE]",
+                "Remove only objects that match: until=TIMESTAMP, label=KEY[=VALUE], label!=KEY[=VALUE]",
             ),
         ],
     }],
@@ -310,15 +303,15 @@ static EXISTS: Command = Command {
         title: "",
         options: &[Opt::flag(
             "external",
-            "Taken for podman's sake: nothing else makes containers here",
+            "Accepted for compatibility with podman: all containers here are tote's",
         )],
     }],
     positionals: &[ONE],
     exit_status: IS_THERE,
-    ..Command::new("exists", "Say by the exit code whether a container is there")
+    ..Command::new("exists", "Tell by the exit code whether a container exists")
 };
 
-/// Every command of this file that is also one of the group's.
+/// Commands of this file that are also commands of the group `container`.
 pub(super) static COMMANDS: &[&Command] = &[
     &super::run::RUN,
     &super::run::CREATE,

@@ -1,19 +1,15 @@
-//! Options about what the container may use up.
+//! Options that limit a container's resources.
 
 use tote_options::{Group, Opt};
 
 /// `--cpus`.
-pub(super) const CPUS: Opt = Opt::value(
-    "cpus",
-    "NUMBER",
-    "Limit CPU time to that of this many CPUs, such as 1.5",
-);
+pub(super) const CPUS: Opt = Opt::value("cpus", "NUMBER", "Limit CPU time to this many CPUs, such as 1.5");
 
 /// `--cpu-shares`.
 pub(super) const CPU_SHARES: Opt = Opt::value(
     "cpu-shares",
     "WEIGHT",
-    "Weigh against other containers when CPUs are busy; 1024 is usual",
+    "Relative weight when CPUs are busy (usual: 1024)",
 )
 .short('c');
 
@@ -21,7 +17,7 @@ pub(super) const CPU_SHARES: Opt = Opt::value(
 pub(super) const CPU_PERIOD: Opt = Opt::value(
     "cpu-period",
     "MICROSECONDS",
-    "Count the quota over periods of this length, 1000 to 1000000",
+    "Length of the period for --cpu-quota, 1000 to 1000000",
 );
 
 /// `--cpu-quota`.
@@ -33,20 +29,20 @@ pub(super) const CPU_QUOTA: Opt = Opt::value(
 
 /// `--cpuset-cpus`.
 pub(super) const CPUSET_CPUS: Opt =
-    Opt::value("cpuset-cpus", "LIST", "Run on these CPUs only, such as 0-3,8");
+    Opt::value("cpuset-cpus", "LIST", "Run only on these CPUs, such as 0-3,8");
 
 /// `--cpuset-mems`.
 pub(super) const CPUSET_MEMS: Opt = Opt::value(
     "cpuset-mems",
     "LIST",
-    "Take memory from these NUMA nodes only, such as 0,1",
+    "Allocate memory only from these NUMA nodes, such as 0,1",
 );
 
 /// `--memory`.
 pub(super) const MEMORY: Opt = Opt::value(
     "memory",
     "SIZE",
-    "Limit memory; b, k, m and g may follow the number",
+    "Limit memory to this size; the units are b, k, m and g",
 )
 .short('m')
 .details(
@@ -71,7 +67,7 @@ pub(crate) static RESOURCES: Group = Group {
         Opt::value(
             "memory-reservation",
             "SIZE",
-            "Keep memory below this when the host runs short",
+            "Soft limit, enforced when the host is short of memory",
         ),
         CPUS,
         CPU_SHARES,
@@ -80,51 +76,51 @@ pub(crate) static RESOURCES: Group = Group {
         Opt::value(
             "cpu-rt-period",
             "MICROSECONDS",
-            "Count the time of real-time processes over periods of this length (v1)",
+            "Length of the period for --cpu-rt-runtime (cgroup v1)",
         ),
         Opt::value(
             "cpu-rt-runtime",
             "MICROSECONDS",
-            "Let real-time processes run this long in each period (v1)",
+            "CPU time of real-time processes in each period (cgroup v1)",
         ),
         CPUSET_CPUS,
         CPUSET_MEMS,
         Opt::value(
             "memory-swappiness",
             "NUMBER",
-            "Swap this eagerly, 0 to 100; -1 for what the kernel does anyway (v1)",
+            "Swappiness from 0 to 100; -1 keeps the kernel's default (cgroup v1)",
         ),
         Opt::flag(
             "oom-kill-disable",
-            "Let processes wait instead of killing them when memory is out (v1)",
+            "Pause processes instead of killing them when memory runs out (cgroup v1)",
         ),
         Opt::value(
             "blkio-weight",
             "WEIGHT",
-            "Weigh against other containers when disks are busy, 10 to 1000; 0 for the usual",
+            "Relative weight when disks are busy, 10 to 1000; 0 keeps the default",
         ),
-        Opt::list("blkio-weight-device", "DEVICE:WEIGHT", "The same for this disk"),
-        Opt::list("device-read-bps", "DEVICE:RATE", "Read at most so many bytes a second from this disk")
+        Opt::list("blkio-weight-device", "DEVICE:WEIGHT", "Relative weight for this disk"),
+        Opt::list("device-read-bps", "DEVICE:RATE", "Limit reads from this disk to RATE bytes per second")
             .details("kb, mb and gb may follow the number."),
-        Opt::list("device-write-bps", "DEVICE:RATE", "Write at most so many bytes a second to this disk"),
-        Opt::list("device-read-iops", "DEVICE:RATE", "Read at most so many times a second from this disk"),
-        Opt::list("device-write-iops", "DEVICE:RATE", "Write at most so many times a second to this disk"),
+        Opt::list("device-write-bps", "DEVICE:RATE", "Limit writes to this disk to RATE bytes per second"),
+        Opt::list("device-read-iops", "DEVICE:RATE", "Limit reads from this disk to RATE operations per second"),
+        Opt::list("device-write-iops", "DEVICE:RATE", "Limit writes to this disk to RATE operations per second"),
         Opt::value(
             "pids-limit",
             "NUMBER",
-            "Limit processes and threads; -1 for no limit",
+            "Limit the number of processes and threads; -1 means no limit",
         )
-        .details("Root's containers have 2048 where nothing is said."),
+        .details("The default for root's containers is 2048."),
         Opt::list(
             "ulimit",
             "NAME=SOFT[:HARD]",
             "Set this limit of setrlimit(2), such as nofile=1024:4096",
         )
-        .details("Only root can go beyond the hard limit of this process; for others it is lowered to that, with a warning."),
+        .details("Only root can exceed the hard limit of the calling process; other users get that limit, and a warning."),
         Opt::value(
             "oom-score-adj",
             "NUMBER",
-            "Be killed sooner (up to 1000) or later (-1000) when memory is out",
+            "Adjust the out-of-memory score: up to 1000 dies sooner, down to -1000 later",
         ),
     ],
 };

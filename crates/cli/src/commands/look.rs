@@ -1,4 +1,4 @@
-//! Commands that look at containers.
+//! Commands that show containers.
 
 use super::image::FORMAT;
 use super::{CONTAINER, CONTAINERS, LATEST, word};
@@ -13,8 +13,8 @@ Shows the containers that run, the newest first. With `table` templates there ar
     options: &[&Group {
         title: "",
         options: &[
-            Opt::flag("all", "Show also those that do not run").short('a'),
-            Opt::list("filter", "KEY=VALUE", "Show only containers to which this applies")
+            Opt::flag("all", "Also show containers that do not run").short('a'),
+            Opt::list("filter", "KEY=VALUE", "Show only containers that match this filter")
                 .short('f')
                 .details(
                     "\
@@ -24,20 +24,20 @@ and `since` (a container), `volume` (a name or a path), `network`, `expose` (`PO
 of labels all.",
                 ),
             FORMAT,
-            Opt::value("last", "N", "Show the newest N, whether they run or not").short('n'),
-            Opt::flag("latest", "Show the newest, whether it runs or not").short('l'),
-            Opt::flag("no-trunc", "Print whole ids and commands"),
+            Opt::value("last", "N", "Show the newest N containers in any state").short('n'),
+            Opt::flag("latest", "Show the newest container in any state").short('l'),
+            Opt::flag("no-trunc", "Do not shorten ids and commands"),
             NOHEADING,
             Opt::value("sort", "KEY", "Sort by this: command, created, id, image, names, runningfor, size or status")
                 .completes(Completes::Words(&["command", "created", "id", "image", "names", "runningfor", "size", "status"])),
-            Opt::flag("pod", "Show also the pods that they are members of").short('p'),
+            Opt::flag("pod", "Also show the pod of each container").short('p'),
             Opt::flag("quiet", "Print only ids").short('q'),
-            Opt::flag("size", "Show also what they wrote, and that with their image").short('s'),
+            Opt::flag("size", "Also show the size of the writable layer, and with the image").short('s'),
         ],
     }],
     examples: &[
-        Example { about: "Every container, with its process and its driver", line: "tote ps -a --format 'table {{.Names}}\\t{{.Pid}}\\t{{.Status}}\\t{{.Driver}}\\t{{.Rootfs}}\\t{{.IP}}'" },
-        Example { about: "Remove what has ended well", line: "tote rm $(tote ps -qf exited=0 -f status=exited)" },
+        Example { about: "All containers, with process id and driver", line: "tote ps -a --format 'table {{.Names}}\\t{{.Pid}}\\t{{.Status}}\\t{{.Driver}}\\t{{.Rootfs}}\\t{{.IP}}'" },
+        Example { about: "Remove containers that ended with exit code 0", line: "tote rm $(tote ps -qf exited=0 -f status=exited)" },
     ],
     ..Command::new("ps", "List containers")
 };
@@ -52,7 +52,7 @@ pub(crate) static CONTAINER_LS: Command = Command {
     ..LIST
 };
 
-/// podman's.
+/// `--noheading` of podman's.
 pub(super) const NOHEADING: Opt = Opt::flag("noheading", "Leave out the headings of the table");
 
 const OBJECT: Positional = Positional {
@@ -60,15 +60,15 @@ const OBJECT: Positional = Positional {
     ..CONTAINERS
 };
 
-/// `--format` of every command that describes things.
+/// `--format` of every command that prints descriptions.
 pub(super) const DESCRIPTION: Opt = Opt::value(
     "format",
     "FORMAT",
-    "Print a Go template for each, or json in one line",
+    "Format by a Go template, or json for one line per object",
 )
 .short('f')
 .completes(Completes::Words(&["json"]));
-const SIZES: Opt = Opt::flag("size", "Count also what a container wrote").short('s');
+const SIZES: Opt = Opt::flag("size", "Also count the size of a container's writable layer").short('s');
 
 /// `tote inspect`.
 pub(crate) static INSPECT: Command = Command {
@@ -83,7 +83,7 @@ Prints all that is known, as JSON in docker's fields. NAME is a container, or el
             Opt::value(
                 "type",
                 "TYPE",
-                "Look only for this: container, image, volume or pod",
+                "Search only objects of this type: container, image, volume or pod",
             )
             .short('t')
             .completes(Completes::Words(&["container", "image", "volume", "pod"])),
@@ -93,28 +93,25 @@ Prints all that is known, as JSON in docker's fields. NAME is a container, or el
     positionals: &[OBJECT],
     examples: &[
         Example {
-            about: "The process of a container",
+            about: "The process id of a container",
             line: "tote inspect -f '{{.State.Pid}}' web",
         },
         Example {
-            about: "Its mounts",
+            about: "The mounts of a container",
             line: "tote inspect -f '{{json .Mounts}}' web",
         },
     ],
     exit_status: &[
         ExitStatus {
             status: "0",
-            about: "Everything was found",
+            about: "All objects were found",
         },
         ExitStatus {
             status: "1",
-            about: "Something was not; the rest is printed all the same",
+            about: "An object was not found; the others are printed",
         },
     ],
-    ..Command::new(
-        "inspect",
-        "Print what is known of containers, images, volumes and pods",
-    )
+    ..Command::new("inspect", "Print details of containers, images, volumes and pods")
 };
 
 /// `tote container inspect`.
@@ -125,7 +122,7 @@ pub(crate) static CONTAINER_INSPECT: Command = Command {
         options: &[DESCRIPTION, SIZES, LATEST],
     }],
     positionals: &[CONTAINERS],
-    ..Command::new("inspect", "Print what is known of containers, as JSON")
+    ..Command::new("inspect", "Print details of containers, as JSON")
 };
 
 const STREAM: Command = Command {
@@ -138,22 +135,22 @@ A time is a duration before now (`10m`, `1h30m`), a date as RFC 3339 has it, or 
     options: &[&Group {
         title: "",
         options: &[
-            Opt::list("filter", "KEY=VALUE", "Show only events to which this applies").short('f').details(
+            Opt::list("filter", "KEY=VALUE", "Show only events that match this filter").short('f').details(
                 "`type` (container, image, volume, builder, pod), `event` (create, start, die, destroy, prune and so on), `container`, \
                  `image`, `volume`, `network`, `pod`, `label`, `scope`. Of several values for one key one must apply, of labels all.",
             ),
             Opt::value("format", "FORMAT", "Print json or a Go template for each event")
                 .completes(Completes::Words(&["json"]))
                 .details("The fields are `Type`, `Action`, `ID`, `From`, `Status`, `Time`, `TimeNano`, `Actor.ID` and `Actor.Attributes`."),
-            Opt::value("since", "TIME", "Show also what happened since then"),
+            Opt::value("since", "TIME", "Show events since TIME"),
             Opt::value("until", "TIME", "End then"),
         ],
     }],
     examples: &[Example {
-        about: "What ended badly today",
+        about: "Containers that failed today",
         line: "tote events --since 24h --until 0s -f event=die --format '{{.Actor.Attributes.name}} {{.Actor.Attributes.exitCode}}'",
     }],
-    ..Command::new("events", "Print what happens")
+    ..Command::new("events", "Print events as they happen")
 };
 
 /// `tote events`.
@@ -172,7 +169,7 @@ forward nothing: with `--network host` a container's ports are this machine's ow
         options: &[LATEST],
     }],
     positionals: &[CONTAINER, word("PORT", false, false)],
-    ..Command::new("port", "List the ports of a container that are published")
+    ..Command::new("port", "List the published ports of a container")
 };
 
 /// `tote ls`.
@@ -190,5 +187,5 @@ pub(crate) static INIT: Command = Command {
     details: "\
 Makes the directories below `--root` and says what is there. Nothing needs it: every command makes them when they are \
 missing. Doing it again changes nothing.",
-    ..Command::new("init", "Make the state root ready, and say what is there")
+    ..Command::new("init", "Prepare the state root and show what it holds")
 };

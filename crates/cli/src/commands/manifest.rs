@@ -23,11 +23,7 @@ static MEMBER: Group = Group {
     title: "Member",
     options: &[
         Opt::list("annotation", "KEY=VALUE", "Add an annotation to the entry"),
-        Opt::value(
-            "arch",
-            "ARCH",
-            "The architecture, in place of what the image says",
-        ),
+        Opt::value("arch", "ARCH", "Set the architecture, instead of the image's own"),
         Opt::value("os", "OS", "The operating system"),
         Opt::list("os-features", "FEATURE", "Features of the operating system"),
         Opt::value("os-version", "VERSION", "The version of the operating system"),
@@ -39,12 +35,12 @@ static MEMBER: Group = Group {
         Opt::list(
             "features",
             "FEATURE",
-            "Accepted for podman's sake: OCI's indexes have no such property",
+            "Accepted for compatibility with podman: OCI indexes have no such property",
         ),
     ],
 };
 
-/// How a registry is spoken to.
+/// Options about the connection to a registry.
 static REGISTRY: Group = Group {
     title: "Registry",
     options: &[
@@ -52,7 +48,7 @@ static REGISTRY: Group = Group {
         CERT_DIR,
         CREDS,
         TLS_VERIFY,
-        Opt::flag("insecure", "As --tls-verify=false, in docker's words"),
+        Opt::flag("insecure", "Same as --tls-verify=false, in docker's words"),
     ],
 };
 
@@ -61,7 +57,7 @@ static ADDING: Group = Group {
     title: "",
     options: &[Opt::flag(
         "all",
-        "Of a member that is an index itself, take all images, and not only that for this machine",
+        "Add all images of a member that is itself an index, not only the one for this machine",
     )],
 };
 
@@ -73,7 +69,7 @@ here.",
     options: &[
         &Group {
             title: "",
-            options: &[Opt::flag("amend", "Add to a list of that name, if there is one").short('a')],
+            options: &[Opt::flag("amend", "Add to the list if it exists").short('a')],
         },
         &ADDING,
         &MEMBER,
@@ -88,15 +84,15 @@ here.",
         },
     ],
     examples: &[Example {
-        about: "Of two images, and to a registry",
+        about: "A list of two images, pushed to a registry",
         line: "tote manifest create app:1 app:amd64 app:arm64 && tote manifest push app:1 ghcr.io/me/app:1",
     }],
-    ..Command::new("create", "Make a list of images")
+    ..Command::new("create", "Create a list of images")
 };
 
 static ADD: Command = Command {
     usage: "[OPTIONS] LIST IMAGE...",
-    details: "An image that the list has already is not added again; what is said of it replaces what was.",
+    details: "An image that the list already has is not added again; its entry is updated.",
     options: &[&ADDING, &MEMBER, &REGISTRY],
     positionals: &[LIST, Positional { many: true, ..IMAGE }],
     ..Command::new("add", "Put images into a list")
@@ -107,7 +103,7 @@ static ANNOTATE: Command = Command {
     details: "IMAGE is a name, an id, the reference that it was fetched by, or the digest of its manifest.",
     options: &[&MEMBER],
     positionals: &[LIST, IMAGE],
-    ..Command::new("annotate", "Say something else of an image in a list")
+    ..Command::new("annotate", "Change the entry of an image in a list")
 };
 
 static INSPECT: Command = Command {
@@ -118,7 +114,7 @@ never pushed is shown as `save` writes it: a push compresses layers, and gives t
     options: &[
         &Group {
             title: "",
-            options: &[Opt::flag("verbose", "Show each manifest as a whole").short('v')],
+            options: &[Opt::flag("verbose", "Show each manifest in full").short('v')],
         },
         &REGISTRY,
     ],
@@ -128,14 +124,17 @@ never pushed is shown as `save` writes it: a push compresses layers, and gives t
 
 static PUSH: Command = Command {
     usage: "[OPTIONS] LIST [DESTINATION]",
-    details: "The images go first, then the list of them. Without DESTINATION it goes where its name says.",
+    details: "The images are sent first, then the list. Without DESTINATION the name of the list is the destination.",
     options: &[
         &Group {
             title: "",
             options: &[
-                Opt::flag("all", "Accepted for podman's sake: all images are pushed"),
-                Opt::flag("purge", "Remove the list here afterwards").short('p'),
-                Opt::flag("rm", "As --purge"),
+                Opt::flag(
+                    "all",
+                    "Accepted for compatibility with podman: all images are pushed",
+                ),
+                Opt::flag("purge", "Remove the local list afterwards").short('p'),
+                Opt::flag("rm", "Same as --purge"),
                 Opt::flag("quiet", "Print only the digest").short('q'),
             ],
         },
@@ -148,22 +147,22 @@ static PUSH: Command = Command {
             ..word("DESTINATION", false, false)
         },
     ],
-    ..Command::new("push", "Send a list and its images to a registry")
+    ..Command::new("push", "Push a list and its images to a registry")
 };
 
 static REMOVE: Command = Command {
     usage: "LIST IMAGE",
     details: "IMAGE is a name, an id, the reference that it was fetched by, or the digest of its manifest.",
     positionals: &[LIST, IMAGE],
-    ..Command::new("remove", "Take an image out of a list")
+    ..Command::new("remove", "Remove an image from a list")
 };
 
 static RM: Command = Command {
     usage: "LIST...",
-    details: "Images that nothing else has go with it.",
+    details: "Images that nothing else uses are removed as well.",
     options: &[&Group {
         title: "",
-        options: &[Opt::flag("ignore", "Say nothing of lists that are not there").short('i')],
+        options: &[Opt::flag("ignore", "Ignore lists that do not exist").short('i')],
     }],
     positionals: &[LISTS],
     ..Command::new("rm", "Remove lists")
@@ -173,10 +172,7 @@ static EXISTS: Command = Command {
     usage: "LIST",
     positionals: &[LIST],
     exit_status: IS_THERE,
-    ..Command::new(
-        "exists",
-        "Tell by the exit status whether there is a list of that name",
-    )
+    ..Command::new("exists", "Tell by the exit code whether a list exists")
 };
 
 /// `tote manifest`.

@@ -1,5 +1,5 @@
-//! The command line as tables. Parsing, `--help`, the man pages and the completions all come from here, and the options
-//! that several commands have are in one place: [`process`], [`isolation`], [`limits`].
+//! The command line as tables. Parsing, `--help`, the man pages and the completions all use them. Options that
+//! several commands share are defined once: [`process`], [`isolation`], [`limits`].
 
 mod absent;
 mod attach;
@@ -31,7 +31,7 @@ mod volume;
 pub(crate) use oci::OCI;
 use tote_options::{Command, Completes, ExitStatus, Group, Opt, Positional, Section};
 
-/// The one container that a command is about.
+/// The single container that a command is about.
 const CONTAINER: Positional = Positional {
     name: "CONTAINER",
     required: true,
@@ -39,39 +39,39 @@ const CONTAINER: Positional = Positional {
     completes: Completes::Containers,
 };
 
-/// The containers that a command is about, one at least.
+/// The containers that a command is about, at least one.
 const CONTAINERS: Positional = Positional {
     many: true,
     ..CONTAINER
 };
 
-/// The exit status of a question.
+/// Exit statuses of the commands `exists`.
 const IS_THERE: &[ExitStatus] = &[
     ExitStatus {
         status: "0",
-        about: "It is there",
+        about: "The object exists",
     },
     ExitStatus {
         status: "1",
-        about: "It is not",
+        about: "The object does not exist",
     },
 ];
 
-/// The same, where options may name them.
+/// The containers that a command is about, which options may name instead.
 const ANY_CONTAINERS: Positional = Positional {
     required: false,
     ..CONTAINERS
 };
 
-/// podman's name for the container that was made last.
-const LATEST: Opt = Opt::flag("latest", "Do so with the newest container")
+/// podman's option for the container that was created last.
+const LATEST: Opt = Opt::flag("latest", "Select the newest container")
     .short('l')
     .names_first();
 
-/// podman's word for every container.
-const ALL: Opt = Opt::flag("all", "Do so with all that it fits").short('a');
+/// podman's option for all containers.
+const ALL: Opt = Opt::flag("all", "Select all containers that match").short('a');
 
-/// A positional that nothing is known about beforehand.
+/// Builds a positional word that completion cannot guess.
 const fn word(name: &'static str, required: bool, many: bool) -> Positional {
     Positional {
         name,
@@ -93,7 +93,7 @@ The command line is docker's, for what both can do. Options of `tote` itself com
     subcommands: &[
         Section { title: "Container commands", commands: life::COMMANDS },
         Section {
-            title: "Commands that look",
+            title: "Inspection commands",
             commands: &[&look::PS, &look::INSPECT, &look::EVENTS, &look::LS, &life::CONTAINER, &pod::COMMAND, &pool::POOL, &volume::VOLUME, &network::NETWORK],
         },
         Section {
@@ -110,8 +110,8 @@ The command line is docker's, for what both can do. Options of `tote` itself com
         },
     ],
     exit_status: &[
-        ExitStatus { status: "0", about: "The command did what it says" },
-        ExitStatus { status: "1", about: "It failed" },
+        ExitStatus { status: "0", about: "The command succeeded" },
+        ExitStatus { status: "1", about: "The command failed" },
         ExitStatus { status: "125", about: "The command line is wrong, or a container could not be run" },
     ],
     absent: absent::OF_TOTE,
@@ -121,10 +121,10 @@ The command line is docker's, for what both can do. Options of `tote` itself com
 static GLOBAL: Group = Group {
     title: "Global",
     options: &[
-        Opt::value("root", "DIR", "Keep containers and volumes below this directory")
+        Opt::value("root", "DIR", "Directory for containers, images and volumes")
             .env("TOTE_ROOT")
             .completes(Completes::Dir)
-            .details("Where it is not given: `/var/lib/tote` for root, `$XDG_DATA_HOME/tote` or `~/.local/share/tote` for others."),
+            .details("The default is `/var/lib/tote` for root, `$XDG_DATA_HOME/tote` or `~/.local/share/tote` for other users."),
         Opt::value("share-host", "HOW", "Share files of new images with the host's /usr: reflink, hardlink or never")
             .env("TOTE_SHARE_HOST")
             .completes(Completes::Words(&["reflink", "hardlink", "never"]))
@@ -138,7 +138,7 @@ file of the host in place changes the image; package managers do not, they repla
 `never`
 : nothing",
             ),
-        Opt::value("log-level", "LEVEL", "Taken for docker's and podman's sake, without effect").short('l'),
+        Opt::value("log-level", "LEVEL", "Accepted for compatibility with docker and podman, without effect").short('l'),
         Opt::halt("version", "Print the version").short('v'),
     ],
 };

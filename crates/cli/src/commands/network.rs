@@ -29,7 +29,7 @@ network, a bridge and rules of the packet filter, is there while a container is 
 
 static CREATE: Command = Command {
     usage: "[OPTIONS] NETWORK",
-    details: "Prints the id of the network. Nothing of the host's is changed before a container is in it.",
+    details: "Prints the id of the network. The host is not changed before a container joins.",
     options: &[&Group {
         title: "",
         options: &[
@@ -38,17 +38,28 @@ static CREATE: Command = Command {
                 .default("bridge")
                 .completes(Completes::Words(&["bridge"])),
             Opt::list("subnet", "SUBNET", "Use these addresses, such as 192.168.7.0/24")
-                .details("Where nothing is said, a subnet is chosen that no other network and no route of this machine has."),
+                .details("The default is a subnet that no other network and no route of this machine has."),
             Opt::list("gateway", "ADDRESS", "Give the host this address in the network")
-                .details("It is the first one of the subnet where nothing is said."),
-            Opt::list("ip-range", "SUBNET", "Give containers addresses of this part of the subnet"),
+                .details("The default is the first address of the subnet."),
+            Opt::list(
+                "ip-range",
+                "SUBNET",
+                "Give containers addresses of this part of the subnet",
+            ),
             Opt::flag("internal", "Let members reach each other and nobody else")
                 .details("The host reaches its members, and they do not begin connections to the host."),
-            Opt::flag("ipv6", "Refused: networks have IPv4 addresses only in this release"),
-            Opt::list("label", "KEY=VALUE", "Note this with the network"),
-            Opt::list("opt", "KEY=VALUE", "Give the driver this option: com.docker.network.driver.mtu=BYTES")
-                .short('o')
-                .details("Where nothing is said, packets are as long as those of the link that the default route leads out by."),
+            Opt::flag(
+                "ipv6",
+                "Refused: networks have IPv4 addresses only in this release",
+            ),
+            Opt::list("label", "KEY=VALUE", "Add a label to the network"),
+            Opt::list(
+                "opt",
+                "KEY=VALUE",
+                "Give the driver this option: com.docker.network.driver.mtu=BYTES",
+            )
+            .short('o')
+            .details("The default MTU is that of the link with the default route."),
         ],
     }],
     positionals: &[Positional {
@@ -75,12 +86,12 @@ static LS: Command = Command {
     options: &[&Group {
         title: "",
         options: &[
-            Opt::list("filter", "KEY=VALUE", "Show only networks to which this applies").short('f').details(
+            Opt::list("filter", "KEY=VALUE", "Show only networks that match this filter").short('f').details(
                 "`dangling=true` or `false` (no container names it), `driver`, `id`, `label=KEY` or `KEY=VALUE`, `name` (a \
                  pattern), `scope`, `type=custom` or `builtin`.",
             ),
             FORMAT,
-            Opt::flag("no-trunc", "Print whole ids"),
+            Opt::flag("no-trunc", "Do not shorten ids"),
             Opt::flag("quiet", "Print only ids").short('q'),
         ],
     }],
@@ -94,10 +105,10 @@ static INSPECT: Command = Command {
         options: &[DESCRIPTION],
     }],
     positionals: &[NETWORKS],
-    ..Command::new("inspect", "Print what is known of networks, as JSON")
+    ..Command::new("inspect", "Print details of networks, as JSON")
 };
 
-/// podman's.
+/// `tote network exists`, podman's.
 static EXISTS: Command = Command {
     usage: "NETWORK",
     positionals: &[Positional {
@@ -105,13 +116,13 @@ static EXISTS: Command = Command {
         ..NETWORKS
     }],
     exit_status: IS_THERE,
-    ..Command::new("exists", "Say by the exit code whether a network is there")
+    ..Command::new("exists", "Tell by the exit code whether a network exists")
 };
 
 static RM: Command = Command {
     aliases: &["remove"],
     usage: "[OPTIONS] NETWORK [NETWORK...]",
-    details: "A network that a running container is in is refused.",
+    details: "A network with running containers is refused.",
     options: &[&Group {
         title: "",
         options: &[Opt::flag("force", "Do not fail if a network does not exist").short('f')],
@@ -122,7 +133,7 @@ static RM: Command = Command {
 
 static PRUNE: Command = Command {
     usage: "[OPTIONS]",
-    details: "Removes the networks that no container names, whether it runs or not.",
+    details: "Removes the networks that no container uses, whether it runs or not.",
     options: &[&Group {
         title: "",
         options: &[
@@ -131,8 +142,8 @@ static PRUNE: Command = Command {
                 "KEY=VALUE",
                 "Remove only those to which this applies: label=",
             ),
-            Opt::flag("force", "Do not ask").short('f'),
+            Opt::flag("force", "Do not ask for confirmation").short('f'),
         ],
     }],
-    ..Command::new("prune", "Remove networks that no container names")
+    ..Command::new("prune", "Remove networks without containers")
 };

@@ -2,7 +2,7 @@
 
 use tote_options::{Command, Completes, Example, ExitStatus, Group, Opt, Parsing, Positional, Section};
 
-/// `tote oci`; also what a link named `tote-oci` runs.
+/// `tote oci`, which a link named `tote-oci` runs as well.
 pub(crate) static OCI: Command = Command {
     usage: "[OPTIONS] COMMAND [ARG...]",
     details: "\
@@ -23,12 +23,12 @@ An OCI runtime for docker, podman, containerd and Kubernetes, in place of runc o
         },
     ],
     exit_status: &[
-        ExitStatus { status: "0", about: "The command did what it says" },
-        ExitStatus { status: "1", about: "It failed" },
-        ExitStatus { status: "255", about: "Of `exec`: it failed before its process ran" },
-        ExitStatus { status: "N", about: "Of `run` and `exec`: the process's own, or 128 and the signal that ended it" },
+        ExitStatus { status: "0", about: "The command succeeded" },
+        ExitStatus { status: "1", about: "The command failed" },
+        ExitStatus { status: "255", about: "The command `exec` failed before its process ran" },
+        ExitStatus { status: "N", about: "Exit code of the process of `run` or `exec`, or 128 and the number of the signal that ended it" },
     ],
-    ..Command::new("oci", "Be an OCI runtime for other engines")
+    ..Command::new("oci", "Run as an OCI runtime for other engines")
 };
 
 static GLOBAL: Group = Group {
@@ -37,16 +37,20 @@ static GLOBAL: Group = Group {
         Opt::value("root", "DIR", "Keep the state of containers below this directory")
             .completes(Completes::Dir),
         Opt::value("log", "FILE", "Append errors and warnings to this file").completes(Completes::File),
-        Opt::value("log-format", "FORMAT", "Write the log as this: text, json")
+        Opt::value("log-format", "FORMAT", "Format of the log: text or json")
             .default("text")
             .completes(Completes::Words(&["text", "json"])),
         Opt::flag("debug", "Log more"),
         Opt::flag(
             "systemd-cgroup",
-            "Take cgroup paths as SLICE:PREFIX:NAME, on a host where systemd runs; it is not asked",
+            "Read cgroup paths as SLICE:PREFIX:NAME; systemd itself is not asked",
         ),
-        Opt::value("rootless", "WHETHER", "Accepted for runc's sake; it is found out"),
-        Opt::value("criu", "PATH", "Accepted for runc's sake"),
+        Opt::value(
+            "rootless",
+            "WHETHER",
+            "Accepted for compatibility with runc; tote detects it",
+        ),
+        Opt::value("criu", "PATH", "Accepted for compatibility with runc"),
         Opt::halt("version", "Print the version").short('v'),
     ],
 };
@@ -54,7 +58,7 @@ static GLOBAL: Group = Group {
 static BUNDLE: Opt = Opt::value(
     "bundle",
     "DIR",
-    "The bundle's directory, instead of the current one",
+    "Directory of the bundle (default: the current one)",
 )
 .short('b')
 .completes(Completes::Dir);
@@ -72,11 +76,15 @@ static PIDFD_SOCKET: Opt = Opt::value(
 .completes(Completes::File);
 static PID_FILE: Opt =
     Opt::value("pid-file", "FILE", "Write the process id to this file").completes(Completes::File);
-static PRESERVE_FDS: Opt =
-    Opt::value("preserve-fds", "N", "Pass on this many descriptors, from 3 on").default("0");
+static PRESERVE_FDS: Opt = Opt::value(
+    "preserve-fds",
+    "N",
+    "Pass this many file descriptors into the container, from 3 on",
+)
+.default("0");
 static NO_PIVOT: Opt = Opt::flag(
     "no-pivot",
-    "Put the root over the host's, where pivot_root(2) cannot work, as on a ramdisk",
+    "Move the root over the host's instead of pivot_root(2), as a ramdisk needs",
 );
 static NO_NEW_KEYRING: Opt = Opt::flag(
     "no-new-keyring",
@@ -107,13 +115,13 @@ static CREATE: Command = Command {
     usage: "[OPTIONS] ID",
     options: &[&CREATION],
     positionals: &[ID],
-    ..Command::new("create", "Make a container that waits for its start")
+    ..Command::new("create", "Create a container that waits for `start`")
 };
 
 static START: Command = Command {
     usage: "ID",
     positionals: &[ID],
-    ..Command::new("start", "Run the program of a container that was created")
+    ..Command::new("start", "Start the program of a created container")
 };
 
 static RUN: Command = Command {
@@ -122,11 +130,11 @@ static RUN: Command = Command {
         &Group {
             title: "",
             options: &[
-                Opt::flag("detach", "Leave the container alone once it runs").short('d'),
-                Opt::flag("keep", "Do not remove the container at its end"),
+                Opt::flag("detach", "Return as soon as the container runs").short('d'),
+                Opt::flag("keep", "Keep the container when it ends"),
                 Opt::flag(
                     "no-subreaper",
-                    "Accepted for runc's sake: this process never is one",
+                    "Accepted for compatibility with runc: this process never becomes a subreaper",
                 ),
             ],
         },
@@ -154,16 +162,16 @@ static EXEC: Command = Command {
             Opt::flag("tty", "Give the process a terminal of its own").short('t'),
             Opt::value("user", "UID[:GID]", "Run as this user and group").short('u'),
             Opt::list("additional-gids", "GID", "Add this group").short('g'),
-            Opt::value("process", "FILE", "Take everything from this process.json")
+            Opt::value("process", "FILE", "Read the whole process from this process.json")
                 .short('p')
                 .completes(Completes::File),
-            Opt::flag("detach", "Leave the process alone once it runs").short('d'),
+            Opt::flag("detach", "Return as soon as the process runs").short('d'),
             PID_FILE,
             Opt::value("process-label", "LABEL", "The SELinux label"),
             Opt::value("apparmor", "PROFILE", "The AppArmor profile"),
             Opt::flag(
                 "no-new-privs",
-                "Let no program that the process executes gain privileges",
+                "Set no_new_privs: no executed program gains privileges",
             ),
             Opt::list("cap", "CAPABILITY", "Add this capability")
                 .short('c')
@@ -172,9 +180,9 @@ static EXEC: Command = Command {
             Opt::list(
                 "cgroup",
                 "[CONTROLLER,...:]PATH",
-                "Put the process into this group below the container's",
+                "Put the process into this cgroup below the container's",
             ),
-            Opt::flag("ignore-paused", "Do not refuse a container that is paused"),
+            Opt::flag("ignore-paused", "Allow exec into a paused container"),
         ],
     }],
     positionals: &[
@@ -196,30 +204,38 @@ static EXEC: Command = Command {
     ..Command::new("exec", "Run another process in a container")
 };
 
-/// Flags of runc's `checkpoint` and `restore`: a caller who gives one is told that the command is not supported, and not that
-/// the flag is unknown.
+/// Flags of runc's `checkpoint` and `restore`. They are known only so that the error says that the command is not
+/// supported, and not that the flag is unknown.
 static CRIU: Group = Group {
     title: "",
     options: &[
-        Opt::value("image-path", "DIR", "Accepted for runc's sake"),
-        Opt::value("work-path", "DIR", "Accepted for runc's sake"),
-        Opt::value("parent-path", "DIR", "Accepted for runc's sake"),
-        Opt::flag("leave-running", "Accepted for runc's sake"),
-        Opt::flag("tcp-established", "Accepted for runc's sake"),
-        Opt::flag("tcp-skip-in-flight", "Accepted for runc's sake"),
-        Opt::flag("ext-unix-sk", "Accepted for runc's sake"),
-        Opt::flag("shell-job", "Accepted for runc's sake"),
-        Opt::flag("lazy-pages", "Accepted for runc's sake"),
-        Opt::value("status-fd", "FD", "Accepted for runc's sake"),
-        Opt::value("page-server", "ADDRESS", "Accepted for runc's sake"),
-        Opt::flag("file-locks", "Accepted for runc's sake"),
-        Opt::flag("pre-dump", "Accepted for runc's sake"),
-        Opt::value("manage-cgroups-mode", "MODE", "Accepted for runc's sake"),
-        Opt::value("empty-ns", "NAMESPACE", "Accepted for runc's sake"),
-        Opt::flag("auto-dedup", "Accepted for runc's sake"),
-        Opt::value("lsm-profile", "PROFILE", "Accepted for runc's sake"),
-        Opt::value("lsm-mount-context", "CONTEXT", "Accepted for runc's sake"),
-        Opt::flag("no-subreaper", "Accepted for runc's sake"),
+        Opt::value("image-path", "DIR", "Accepted for compatibility with runc"),
+        Opt::value("work-path", "DIR", "Accepted for compatibility with runc"),
+        Opt::value("parent-path", "DIR", "Accepted for compatibility with runc"),
+        Opt::flag("leave-running", "Accepted for compatibility with runc"),
+        Opt::flag("tcp-established", "Accepted for compatibility with runc"),
+        Opt::flag("tcp-skip-in-flight", "Accepted for compatibility with runc"),
+        Opt::flag("ext-unix-sk", "Accepted for compatibility with runc"),
+        Opt::flag("shell-job", "Accepted for compatibility with runc"),
+        Opt::flag("lazy-pages", "Accepted for compatibility with runc"),
+        Opt::value("status-fd", "FD", "Accepted for compatibility with runc"),
+        Opt::value("page-server", "ADDRESS", "Accepted for compatibility with runc"),
+        Opt::flag("file-locks", "Accepted for compatibility with runc"),
+        Opt::flag("pre-dump", "Accepted for compatibility with runc"),
+        Opt::value(
+            "manage-cgroups-mode",
+            "MODE",
+            "Accepted for compatibility with runc",
+        ),
+        Opt::value("empty-ns", "NAMESPACE", "Accepted for compatibility with runc"),
+        Opt::flag("auto-dedup", "Accepted for compatibility with runc"),
+        Opt::value("lsm-profile", "PROFILE", "Accepted for compatibility with runc"),
+        Opt::value(
+            "lsm-mount-context",
+            "CONTEXT",
+            "Accepted for compatibility with runc",
+        ),
+        Opt::flag("no-subreaper", "Accepted for compatibility with runc"),
     ],
 };
 
@@ -229,8 +245,8 @@ static RESTORED: Group = Group {
         BUNDLE,
         CONSOLE_SOCKET,
         PID_FILE,
-        Opt::flag("detach", "Accepted for runc's sake").short('d'),
-        Opt::flag("no-pivot", "Accepted for runc's sake"),
+        Opt::flag("detach", "Accepted for compatibility with runc").short('d'),
+        Opt::flag("no-pivot", "Accepted for compatibility with runc"),
     ],
 };
 
@@ -239,7 +255,10 @@ static CHECKPOINT: Command = Command {
     options: &[&CRIU],
     positionals: &[ID],
     hidden: true,
-    ..Command::new("checkpoint", "Known for runc's sake: not supported")
+    ..Command::new(
+        "checkpoint",
+        "Accepted for compatibility with runc: not supported",
+    )
 };
 
 static RESTORE: Command = Command {
@@ -247,7 +266,7 @@ static RESTORE: Command = Command {
     options: &[&CRIU, &RESTORED],
     positionals: &[ID],
     hidden: true,
-    ..Command::new("restore", "Known for runc's sake: not supported")
+    ..Command::new("restore", "Accepted for compatibility with runc: not supported")
 };
 
 static KILL: Command = Command {
@@ -277,7 +296,7 @@ static DELETE: Command = Command {
         title: "",
         options: &[Opt::flag(
             "force",
-            "End what still runs; an id that does not exist is no error",
+            "Kill a running container; an id that does not exist is not an error",
         )
         .short('f')],
     }],
@@ -288,13 +307,13 @@ static DELETE: Command = Command {
 static PAUSE: Command = Command {
     usage: "ID",
     positionals: &[ID],
-    ..Command::new("pause", "Suspend every process of a container")
+    ..Command::new("pause", "Pause every process of a container")
 };
 
 static RESUME: Command = Command {
     usage: "ID",
     positionals: &[ID],
-    ..Command::new("resume", "Let the processes of a paused container go on")
+    ..Command::new("resume", "Resume the processes of a paused container")
 };
 
 static STATE: Command = Command {
@@ -303,7 +322,7 @@ static STATE: Command = Command {
     ..Command::new("state", "Print the state of a container as JSON")
 };
 
-static FORMAT: Opt = Opt::value("format", "FORMAT", "Print as this: table, json")
+static FORMAT: Opt = Opt::value("format", "FORMAT", "Format of the output: table or json")
     .short('f')
     .default("table")
     .completes(Completes::Words(&["table", "json"]));
@@ -312,7 +331,7 @@ static LIST: Command = Command {
     usage: "[OPTIONS]",
     options: &[&Group {
         title: "",
-        options: &[FORMAT, Opt::flag("quiet", "Print ids only").short('q')],
+        options: &[FORMAT, Opt::flag("quiet", "Print only ids").short('q')],
     }],
     ..Command::new("list", "List the containers below the root")
 };
@@ -345,7 +364,7 @@ static EVENTS: Command = Command {
             Opt::value(
                 "interval",
                 "TIME",
-                "How often to print statistics, as in 500ms or 5s",
+                "Interval of the statistics, such as 500ms or 5s",
             )
             .default("5s"),
         ],
@@ -353,7 +372,7 @@ static EVENTS: Command = Command {
     positionals: &[ID],
     ..Command::new(
         "events",
-        "Print what a container uses, and when it ran out of memory",
+        "Print the resource usage of a container, and out-of-memory events",
     )
 };
 
@@ -365,14 +384,18 @@ static UPDATE: Command = Command {
             Opt::value(
                 "resources",
                 "FILE",
-                "Take all limits from this JSON file, or from standard input (-)",
+                "Read all limits from this JSON file; - is standard input",
             )
             .short('r')
             .completes(Completes::File),
             Opt::value("blkio-weight", "N", "Share of block input and output, 10 to 1000"),
             Opt::value("cpu-period", "MICROSECONDS", "The period of the processor quota"),
             Opt::value("cpu-quota", "MICROSECONDS", "Processor time in one period"),
-            Opt::value("cpu-burst", "MICROSECONDS", "Processor time that may be saved up"),
+            Opt::value(
+                "cpu-burst",
+                "MICROSECONDS",
+                "CPU time that may be saved up for a burst",
+            ),
             Opt::value("cpu-share", "N", "Share of the processors, 2 to 262144"),
             Opt::value(
                 "cpu-rt-period",
@@ -386,15 +409,23 @@ static UPDATE: Command = Command {
             ),
             Opt::value("cpuset-cpus", "LIST", "The processors, as in 0-2,7"),
             Opt::value("cpuset-mems", "LIST", "The memory nodes"),
-            Opt::value("cpu-idle", "0|1", "Whether it gets only what others leave"),
-            Opt::value("memory", "BYTES", "The memory limit; -1 is none"),
+            Opt::value(
+                "cpu-idle",
+                "0|1",
+                "Schedule the container as idle: it gets only unused CPU time",
+            ),
+            Opt::value("memory", "BYTES", "The memory limit; -1 means no limit"),
             Opt::value("memory-reservation", "BYTES", "The soft memory limit"),
-            Opt::value("memory-swap", "BYTES", "Memory and swap together; -1 is no limit"),
-            Opt::value("kernel-memory", "BYTES", "Accepted for runc's sake"),
+            Opt::value(
+                "memory-swap",
+                "BYTES",
+                "Memory and swap together; -1 means no limit",
+            ),
+            Opt::value("kernel-memory", "BYTES", "Accepted for compatibility with runc"),
             Opt::value("kernel-memory-tcp", "BYTES", "Memory for TCP buffers (cgroup v1)"),
-            Opt::value("pids-limit", "N", "The most processes; -1 is no limit"),
-            Opt::value("l3-cache-schema", "LINE", "Accepted for runc's sake"),
-            Opt::value("mem-bw-schema", "LINE", "Accepted for runc's sake"),
+            Opt::value("pids-limit", "N", "Limit of processes; -1 means no limit"),
+            Opt::value("l3-cache-schema", "LINE", "Accepted for compatibility with runc"),
+            Opt::value("mem-bw-schema", "LINE", "Accepted for compatibility with runc"),
         ],
     }],
     positionals: &[ID],
@@ -407,12 +438,12 @@ static SPEC: Command = Command {
         title: "",
         options: &[
             BUNDLE,
-            Opt::flag("rootless", "Make one that this user can run without privileges"),
+            Opt::flag("rootless", "Write a config.json for running without root"),
         ],
     }],
-    ..Command::new("spec", "Write a config.json to begin with")
+    ..Command::new("spec", "Write a template config.json")
 };
 
 static FEATURES: Command = Command {
-    ..Command::new("features", "Print what this runtime can do as JSON")
+    ..Command::new("features", "Print the features of this runtime as JSON")
 };

@@ -12,7 +12,7 @@ const POD: Positional = Positional {
     completes: Completes::Pods,
 };
 
-/// Any number, as options may name them.
+/// The pods that a command is about; optional, because options may name them.
 const PODS: Positional = Positional {
     required: false,
     many: true,
@@ -22,11 +22,11 @@ const PODS: Positional = Positional {
 const CGROUP_PARENT: Opt = Opt::value(
     "cgroup-parent",
     "PATH",
-    "Make the cgroup of the pod below this one",
+    "Create the cgroup of the pod below this one",
 )
-.details("Limits are those of all containers of the pod together, whose cgroups lie in that of the pod.");
+.details("Limits apply to all containers of the pod together: their cgroups are below that of the pod.");
 
-/// One, as `--latest` may name it.
+/// The single pod that a command is about; optional, because `--latest` may name it.
 const ONE: Positional = Positional {
     required: false,
     ..POD
@@ -34,7 +34,7 @@ const ONE: Positional = Positional {
 
 const ALL: Opt = Opt::flag("all", "All pods").short('a');
 const LATEST: Opt = Opt::flag("latest", "The pod that was created last").short('l');
-const IGNORE: Opt = Opt::flag("ignore", "Let pass what is not there").short('i');
+const IGNORE: Opt = Opt::flag("ignore", "Ignore containers that do not exist").short('i');
 const ID_FILE: Opt =
     Opt::list("pod-id-file", "FILE", "Read the id of a pod from this file").completes(Completes::File);
 
@@ -68,38 +68,38 @@ shared namespace is said here and not of members: the host name, lines of /etc/h
                 Opt::value(
                     "name",
                     "NAME",
-                    "Give the pod this name; it may also be given as the last word",
+                    "Name of the pod; the last argument may give it as well",
                 )
                 .short('n'),
-                Opt::flag("replace", "Remove the pod that has the name now, if there is one"),
+                Opt::flag("replace", "Remove an existing pod of this name first"),
                 Opt::list("label", "KEY[=VALUE]", "Put this label on the pod").short('l'),
                 Opt::list(
                     "label-file",
                     "FILE",
-                    "Put the labels on the pod that are in this file, one on each line",
+                    "Read labels of the pod from this file, one per line",
                 )
                 .completes(Completes::File),
                 Opt::value(
                     "exit-policy",
                     "POLICY",
-                    "When the last container has ended: continue, or stop with it",
+                    "Exit policy after the last container has ended: continue or stop",
                 )
                 .default("continue")
                 .completes(Completes::Words(&["continue", "stop"])),
                 Opt::value(
                     "share",
                     "NAMESPACES",
-                    "Share these: ipc, net, pid, uts or none, with commas",
+                    "Namespaces to share, separated by commas: ipc, net, pid, uts or none",
                 )
                 .default("ipc,net,uts")
                 .completes(Completes::Words(&["ipc", "net", "pid", "uts", "none"]))
-                .details("With `+` in front these are shared beside the usual ones: `+pid`."),
+                .details("A leading `+` adds to the default namespaces: `+pid`."),
                 Opt::flag(
                     "infra",
-                    "Make a container that keeps the namespaces (the default; --infra=false shares nothing)",
+                    "Create an infra container that keeps the namespaces; --infra=false shares nothing",
                 ),
-                Opt::value("infra-name", "NAME", "Give that container this name")
-                    .details("Where it is not given: the pod's short id and `-infra`."),
+                Opt::value("infra-name", "NAME", "Name of the infra container")
+                    .details("The default is the pod's short id and `-infra`."),
                 Opt::value(
                     "pod-id-file",
                     "FILE",
@@ -112,12 +112,12 @@ shared namespace is said here and not of members: the host name, lines of /etc/h
             title: "Namespace",
             options: &[
                 Opt::value("hostname", "NAME", "Set the host name of the members")
-                    .details("Where it is not given: the pod's name."),
-                Opt::value("pid", "MODE", "See processes of: private, host")
+                    .details("The default is the pod's name."),
+                Opt::value("pid", "MODE", "PID namespace: private or host")
                     .completes(Completes::Words(&["private", "host"])),
-                Opt::value("uts", "MODE", "Use the host name of: private, host")
+                Opt::value("uts", "MODE", "UTS namespace: private or host")
                     .completes(Completes::Words(&["private", "host"])),
-                Opt::value("userns", "MODE", "Map user ids as: host, keep-id")
+                Opt::value("userns", "MODE", "User namespace: host or keep-id")
                     .completes(Completes::Words(&["host", "keep-id"])),
                 Opt::list(
                     "sysctl",
@@ -127,7 +127,7 @@ shared namespace is said here and not of members: the host name, lines of /etc/h
                 Opt::value(
                     "shm-size",
                     "SIZE",
-                    "Limit the /dev/shm of the members to this size; b, k, m and g may follow the number",
+                    "Limit the /dev/shm of the members to this size; the units are b, k, m and g",
                 ),
             ],
         },
@@ -160,14 +160,14 @@ static EXISTS: Command = Command {
     exit_status: &[
         ExitStatus {
             status: "0",
-            about: "There is such a pod",
+            about: "The pod exists",
         },
         ExitStatus {
             status: "1",
-            about: "There is none",
+            about: "The pod does not exist",
         },
     ],
-    ..Command::new("exists", "Tell by the exit status whether there is such a pod")
+    ..Command::new("exists", "Tell by the exit code whether a pod exists")
 };
 
 static INSPECT: Command = Command {
@@ -177,7 +177,7 @@ static INSPECT: Command = Command {
         options: &[DESCRIPTION, LATEST],
     }],
     positionals: &[PODS],
-    ..Command::new("inspect", "Print what is known of pods, as JSON")
+    ..Command::new("inspect", "Print details of pods, as JSON")
 };
 
 static KILL: Command = Command {
@@ -209,14 +209,14 @@ static PAUSE: Command = Command {
     usage: "[OPTIONS] POD [POD...]",
     options: &[&SOME],
     positionals: &[PODS],
-    ..Command::new("pause", "Stop all processes of pods where they are")
+    ..Command::new("pause", "Pause all processes of pods")
 };
 
 static UNPAUSE: Command = Command {
     usage: "[OPTIONS] POD [POD...]",
     options: &[&SOME],
     positionals: &[PODS],
-    ..Command::new("unpause", "Let the processes of pods go on")
+    ..Command::new("unpause", "Resume the processes of pods")
 };
 
 static RESTART: Command = Command {
@@ -231,7 +231,7 @@ static PRUNE: Command = Command {
     details: "Removes the pods whose containers have all ended, with these containers.",
     options: &[&Group {
         title: "",
-        options: &[Opt::flag("force", "Do not ask").short('f')],
+        options: &[Opt::flag("force", "Do not ask for confirmation").short('f')],
     }],
     ..Command::new("prune", "Remove pods that have ended")
 };
@@ -244,20 +244,20 @@ several, the id of its container is in front of each line. The times of `--since
     options: &[&Group {
         title: "",
         options: &[
-            Opt::list("container", "CONTAINER", "Show only what this one has written")
+            Opt::list("container", "CONTAINER", "Show only the log of this container")
                 .short('c')
                 .completes(Completes::Containers),
-            Opt::flag("follow", "Go on with what is added, until all have ended").short('f'),
+            Opt::flag("follow", "Follow the logs until all containers have ended").short('f'),
             LATEST,
-            Opt::flag("names", "Print the containers' names in place of their ids").short('n'),
-            Opt::value("since", "TIME", "Show what is not older"),
-            Opt::value("tail", "NUMBER", "Show so many lines from the end of each log").default("-1"),
-            Opt::flag("timestamps", "Print the time of each line").short('t'),
-            Opt::value("until", "TIME", "Show what is not newer"),
+            Opt::flag("names", "Print names of containers instead of ids").short('n'),
+            Opt::value("since", "TIME", "Show log lines since TIME"),
+            Opt::value("tail", "NUMBER", "Show this many lines from the end of each log").default("-1"),
+            Opt::flag("timestamps", "Show the time of each line").short('t'),
+            Opt::value("until", "TIME", "Show log lines until TIME"),
         ],
     }],
     positionals: &[ONE],
-    ..Command::new("logs", "Print what the containers of a pod have written")
+    ..Command::new("logs", "Print the logs of a pod's containers")
 };
 
 static STATS: Command = Command {
@@ -272,24 +272,24 @@ Shows what the running containers of pods use, again and again; of all pods wher
             Opt::value(
                 "format",
                 "FORMAT",
-                "Print JSON, or what this Go template makes of each container",
+                "Format each container as json, or by a Go template",
             )
             .completes(Completes::Words(&["json", "table"]))
             .details(
                 "Fields are .Pod, .CID, .Name, .CPU, .MemUsage, .Mem, .NetIO, .BlockIO, .PIDS and .Sums.",
             ),
             LATEST,
-            Opt::flag("no-reset", "Print one table below the other, also on a terminal"),
-            Opt::flag("no-stream", "Show them once"),
+            Opt::flag("no-reset", "Do not clear the terminal between tables"),
+            Opt::flag("no-stream", "Print the figures once and end"),
         ],
     }],
     positionals: &[PODS],
-    ..Command::new("stats", "Show what the containers of pods use")
+    ..Command::new("stats", "Show the resource usage of pods")
 };
 
 static TOP: Command = Command {
     usage: "[OPTIONS] POD [PS OPTIONS|COLUMN...]",
-    details: "What is shown of each process is chosen as for `tote top`.",
+    details: "Columns are chosen as for `tote top`.",
     options: &[&Group {
         title: "",
         options: &[LATEST],
@@ -313,8 +313,8 @@ Fields of templates: `ID`, `Name`, `Status`, `Created`, `InfraID`, `NumberOfCont
         options: &[
             Opt::flag("ctr-ids", "Show the ids of the containers"),
             Opt::flag("ctr-names", "Show the names of the containers"),
-            Opt::flag("ctr-status", "Show how the containers are doing"),
-            Opt::list("filter", "KEY=VALUE", "Show only pods to which this applies")
+            Opt::flag("ctr-status", "Show the states of the containers"),
+            Opt::list("filter", "KEY=VALUE", "Show only pods that match this filter")
                 .short('f')
                 .details(
                     "`id`, `name` (a pattern), `label` (`KEY` or `KEY=VALUE`), `label!`, `status`, `ctr-ids`, `ctr-names`, \
@@ -322,17 +322,17 @@ Fields of templates: `ID`, `Name`, `Status`, `Created`, `InfraID`, `NumberOfCont
                 ),
             FORMAT,
             LATEST,
-            Opt::flag("no-trunc", "Print whole ids"),
+            Opt::flag("no-trunc", "Do not shorten ids"),
             Opt::flag("noheading", "Print no headings").short('n'),
             Opt::flag("ns", "Show which namespaces are shared"),
             Opt::flag("quiet", "Print only ids").short('q'),
-            Opt::value("sort", "FIELD", "Order by created, id, name, number or status")
+            Opt::value("sort", "FIELD", "Sort by created, id, name, number or status")
                 .default("created")
                 .completes(Completes::Words(&["created", "id", "name", "number", "status"])),
         ],
     }],
     examples: &[Example {
-        about: "The pods that do not run wholly",
+        about: "Pods with containers that do not run",
         line: "tote pod ps -f status=degraded --ctr-names --ctr-status",
     }],
     ..Command::new("ps", "List pods")
@@ -340,14 +340,14 @@ Fields of templates: `ID`, `Name`, `Status`, `Created`, `InfraID`, `NumberOfCont
 
 static RM: Command = Command {
     usage: "[OPTIONS] POD [POD...]",
-    details: "Removes pods with all their containers, and prints their ids. One with a container that runs is refused without `--force`.",
+    details: "Removes pods with all their containers, and prints their ids. A pod with a running container needs `--force`.",
     options: &[&Group {
         title: "",
         options: &[
             ALL,
             Opt::flag(
                 "force",
-                "Kill the containers that run, and let pass what is not there",
+                "Kill running containers, and ignore pods that do not exist",
             )
             .short('f'),
             IGNORE,
@@ -356,7 +356,7 @@ static RM: Command = Command {
             Opt::value(
                 "time",
                 "SECONDS",
-                "With --force, ask the containers to end, and kill them so long after; -1 for never",
+                "With --force, seconds from the stop signal to SIGKILL; -1 never kills",
             )
             .short('t'),
         ],
@@ -380,7 +380,7 @@ old namespaces, with a warning: `tote pod restart` brings all together.",
 
 static STOP: Command = Command {
     usage: "[OPTIONS] POD [POD...]",
-    details: "All containers of a pod are asked to end before the first is waited for; the infra container goes last.",
+    details: "All containers of a pod get the stop signal before tote waits for the first; the infra container ends last.",
     options: &[&Group {
         title: "",
         options: &[ALL, IGNORE, LATEST, life::TIME, ID_FILE],

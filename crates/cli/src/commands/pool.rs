@@ -78,11 +78,11 @@ go. Without it only the size changes. Prints how many sandboxes wait.",
             line: "tote pool fill py -n 8 -m 256m python:3 && tote run --pool py python3 -c 'print(1)'",
         },
         Example {
-            about: "Two of them will do",
+            about: "Change the size to two",
             line: "tote pool fill py -n 2",
         },
     ],
-    ..Command::new("fill", "Make a pool, or change it")
+    ..Command::new("fill", "Create or change a pool")
 };
 
 static LS: Command = Command {
@@ -102,13 +102,13 @@ static INSPECT: Command = Command {
         options: &[DESCRIPTION],
     }],
     positionals: &[POOLS],
-    ..Command::new("inspect", "Print what is known of pools, as JSON")
+    ..Command::new("inspect", "Print details of pools, as JSON")
 };
 
 static RM: Command = Command {
     aliases: &["remove"],
     usage: "[OPTIONS] POOL [POOL...]",
-    details: "Ends the sandboxes that wait. Those that were taken go on.",
+    details: "Waiting sandboxes end; running containers that were taken from the pool go on.",
     options: &[&Group {
         title: "",
         options: &[Opt::flag("force", "Do not fail if a pool does not exist").short('f')],

@@ -1,53 +1,50 @@
-//! Options about the container as a thing with a name and a life, and about the process in it.
+//! Options about a container's name and lifetime, and about the process in it.
 
 use tote_options::{Completes, Group, Opt};
 
-const HOSTNAME: Opt = Opt::value("hostname", "NAME", "Set the host name inside").short('h');
-const LABEL: Opt = Opt::list("label", "KEY[=VALUE]", "Put this label on the container").short('l');
+const HOSTNAME: Opt = Opt::value("hostname", "NAME", "Host name of the container").short('h');
+const LABEL: Opt = Opt::list("label", "KEY[=VALUE]", "Add a label to the container").short('l');
 const ANNOTATION: Opt = Opt::list(
     "annotation",
     "KEY=VALUE",
-    "Put this annotation into the container's config.json",
+    "Add an annotation to the container's config.json",
 );
 const STOP_SIGNAL: Opt = Opt::value(
     "stop-signal",
     "SIGNAL",
-    "Stop the container with this signal (the image's, or SIGTERM)",
+    "Signal to stop the container (default: the image's, or SIGTERM)",
 )
 .completes(Completes::Signals);
 const STOP_TIMEOUT: Opt = Opt::value(
     "stop-timeout",
     "SECONDS",
-    "Kill the container this long after the stop signal",
+    "Seconds from the stop signal to SIGKILL",
 )
 .default("10");
 
-/// What is known of a sandbox before anybody takes it.
+/// Options about identity that a waiting sandbox has before its first use.
 pub(crate) static OF_SANDBOX: Group = Group {
     title: "Identity",
     options: &[HOSTNAME, LABEL, ANNOTATION, STOP_SIGNAL, STOP_TIMEOUT],
 };
 
-/// What the container is called and what is written on it.
+/// Options about a container's name and labels.
 pub(crate) static IDENTITY: Group = Group {
     title: "Identity",
     options: &[
-        Opt::value("name", "NAME", "Give the container this name"),
-        Opt::flag(
-            "replace",
-            "Remove the container that has the name now, if there is one",
-        ),
+        Opt::value("name", "NAME", "Name of the container"),
+        Opt::flag("replace", "Remove an existing container of this name first"),
         HOSTNAME,
         Opt::value(
             "domainname",
             "DOMAIN",
-            "Set the domain name inside, of NIS and in /etc/hosts",
+            "NIS domain name of the container, also in /etc/hosts",
         ),
         LABEL,
         Opt::list(
             "label-file",
             "FILE",
-            "Read labels from this file, one KEY[=VALUE] on each line",
+            "Read labels from this file, one KEY[=VALUE] per line",
         )
         .completes(Completes::File)
         .details("Empty lines and lines that start with # are skipped. Labels set with `--label` win."),
@@ -61,7 +58,7 @@ pub(crate) static IDENTITY: Group = Group {
     ],
 };
 
-/// What runs, as whom, and with what at hand.
+/// Options about the process.
 pub(crate) static PROCESS: Group = Group {
     title: "Process",
     options: &[
@@ -82,7 +79,7 @@ pub(crate) static PROCESS: Group = Group {
     ],
 };
 
-/// The same but for where it reads and writes.
+/// Options about the process except for its input and output.
 pub(crate) static PROGRAM: Group = Group {
     title: "Process",
     options: &ABOUT_PROGRAM,
@@ -92,36 +89,36 @@ const ABOUT_PROGRAM: [Opt; 12] = [
     Opt::list(
         "env",
         "KEY[=VALUE]",
-        "Set this environment variable; a KEY alone takes the value from here",
+        "Set an environment variable; a KEY alone takes its value from the caller",
     )
     .short('e')
     .completes(Completes::Environment),
     Opt::list(
         "env-file",
         "FILE",
-        "Read environment variables from this file, one KEY[=VALUE] on each line",
+        "Read environment variables from this file, one KEY[=VALUE] per line",
     )
     .completes(Completes::File)
     .details("Empty lines and lines that start with # are skipped. Variables set with `--env` win."),
     Opt::flag(
         "env-host",
-        "Set all variables that are set here, below those of the image",
+        "Pass all variables of the caller; those of the image win",
     ),
     Opt::list(
         "unsetenv",
         "NAME",
-        "Leave out this variable, which the image sets or every container has",
+        "Remove a variable of the image or a default one",
     ),
     Opt::flag(
         "unsetenv-all",
-        "Leave out all variables but those that options set",
+        "Start with no variables except those that options set",
     ),
     Opt::value(
         "tz",
         "ZONE",
-        "Have the time of this zone, such as Europe/Berlin; local for that of this machine",
+        "Time zone, such as Europe/Berlin; local for that of this machine",
     ),
-    Opt::value("umask", "MODE", "Begin with this file mode creation mask").default("0022"),
+    Opt::value("umask", "MODE", "File mode creation mask of the command").default("0022"),
     Opt::value(
         "workdir",
         "DIR",
@@ -142,7 +139,7 @@ const ABOUT_PROGRAM: [Opt; 12] = [
     Opt::value(
         "entrypoint",
         "PROGRAM",
-        "Run this program in place of the image's entrypoint",
+        "Run this program instead of the image's entrypoint",
     )
     .details(
         "The words after IMAGE become its arguments. The image's own command is dropped with its entrypoint. \
@@ -151,11 +148,11 @@ const ABOUT_PROGRAM: [Opt; 12] = [
     ),
     Opt::flag(
         "init",
-        "Run a small init as process 1: it forwards signals and reaps what is left behind",
+        "Run a small init as process 1: it forwards signals and reaps zombies",
     ),
 ];
 
-/// How the container ends and what remains.
+/// Options about the end of the container.
 pub(crate) static LIFETIME: Group = Group {
     title: "Lifetime",
     options: &[
@@ -165,12 +162,12 @@ pub(crate) static LIFETIME: Group = Group {
         Opt::value(
             "timeout",
             "SECONDS",
-            "End the container after this time on the clock, with status 124",
+            "Limit of the running time; the exit code is then 124",
         ),
         Opt::value(
             "cpu-time",
             "SECONDS",
-            "End the container after this much time on the CPUs",
+            "Limit of the CPU time; the exit code is then 124",
         )
         .details(
             "What all of the container's processes used together counts. \
@@ -180,37 +177,37 @@ pub(crate) static LIFETIME: Group = Group {
     ],
 };
 
-/// How it is seen whether the container is well.
+/// Options about the health check.
 pub(crate) static HEALTH: Group = Group {
     title: "Health",
     options: &[
-        Opt::value("health-cmd", "COMMAND", "Check with this line of shell whether the container is well").details(
+        Opt::value("health-cmd", "COMMAND", "Shell command that checks the health of the container").details(
             "It runs in the container, as with `tote exec`, and is to end with 0. `none` is no check, not even the image's. \
              Checks are made by the process that watches a container, which one that is checked has also in the foreground with \
              `--rm`: it lives on when the command is killed.",
         ),
-        Opt::value("health-interval", "TIME", "Wait this long from one check to the next, `30s`")
+        Opt::value("health-interval", "TIME", "Time between two checks, such as `30s`")
             .details("30 seconds where neither this nor the image says otherwise."),
-        Opt::value("health-timeout", "TIME", "A check that takes longer has failed")
+        Opt::value("health-timeout", "TIME", "A check that takes longer than this fails")
             .details("30 seconds where neither this nor the image says otherwise."),
-        Opt::value("health-retries", "NUMBER", "So many failures one after another make the container unhealthy")
+        Opt::value("health-retries", "NUMBER", "Number of consecutive failures that make the container unhealthy")
             .details("3 where neither this nor the image says otherwise."),
-        Opt::value("health-start-period", "TIME", "Failures do not count so long after the start"),
-        Opt::value("health-start-interval", "TIME", "Wait this long between checks in the start period")
+        Opt::value("health-start-period", "TIME", "Time after the start in which failures do not count"),
+        Opt::value("health-start-interval", "TIME", "Time between two checks in the start period")
             .details("5 seconds where neither this nor the image says otherwise."),
-        Opt::value("health-on-failure", "ACTION", "Do this when the container has become unhealthy: none")
+        Opt::value("health-on-failure", "ACTION", "Action when the container becomes unhealthy; only none is supported")
             .completes(Completes::Words(&["none"])),
-        Opt::flag("no-healthcheck", "Do not make the checks that the image describes"),
+        Opt::flag("no-healthcheck", "Disable the health check of the image"),
     ],
 };
 
-/// How much is said.
+/// `--quiet`.
 pub(crate) static QUIET: Group = Group {
     title: "Output",
-    options: &[Opt::flag("quiet", "Do not show the progress of pulling the image").short('q')],
+    options: &[Opt::flag("quiet", "Do not show progress of the pull").short('q')],
 };
 
-/// What only tote and its like have.
+/// Options that docker does not have.
 pub(crate) static OWN: Group = Group {
     title: "Further",
     options: &[
@@ -220,19 +217,19 @@ pub(crate) static OWN: Group = Group {
             "Pass N more file descriptors into the container, from 3 on",
         )
         .default("0"),
-        Opt::flag("plan", "Print what would be done, step by step, and do nothing"),
+        Opt::flag("plan", "Print the planned operations and run nothing"),
         Opt::flag(
             "timings",
-            "Print the microseconds that each step took to standard error",
+            "Print the microseconds of each operation to standard error",
         ),
     ],
 };
 
-/// What is removed with the container.
+/// `--rmi`.
 pub(crate) static IMAGE_TOO: Group = Group {
     title: "Image",
     options: &[Opt::flag(
         "rmi",
-        "Remove the image as well when the container ends, unless another one has it; implies --rm",
+        "Also remove the image when the container ends, unless another container uses it; implies --rm",
     )],
 };

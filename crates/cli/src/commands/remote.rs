@@ -1,48 +1,47 @@
-//! Commands that speak with registries.
+//! Commands that connect to registries.
 
 use tote_options::{Command, Completes, Example, Group, Opt, Positional};
 
-pub(super) const TLS_VERIFY: Opt = Opt::flag("tls-verify", "Demand TLS and good certificates of registries").details(
+pub(super) const TLS_VERIFY: Opt = Opt::flag("tls-verify", "Require TLS and valid certificates").details(
     "Without it that is so, except where `registries.json` says otherwise, and for plain HTTP with this machine itself. \
      `--tls-verify=false` accepts any certificate, and plain HTTP.",
 );
 
-pub(super) const AUTHFILE: Opt =
-    Opt::value("authfile", "FILE", "Find names and passwords in this file alone")
-        .details("Without it that is `$REGISTRY_AUTH_FILE`, and else the files that podman and docker have.")
-        .completes(Completes::File);
+pub(super) const AUTHFILE: Opt = Opt::value("authfile", "FILE", "Read credentials only from this file")
+    .details("The default is `$REGISTRY_AUTH_FILE`, then the files of podman and docker.")
+    .completes(Completes::File);
 
 pub(super) const CERT_DIR: Opt = Opt::value(
     "cert-dir",
     "DIR",
-    "Trust the authorities in DIR/*.crt, and show DIR/*.cert with its *.key",
+    "Trust the authorities in DIR/*.crt, and authenticate with DIR/*.cert and its *.key",
 )
-.details("In place of the registry's own directory, such as `/etc/containers/certs.d/HOST:PORT`.")
+.details("The default is the registry's own directory, such as `/etc/containers/certs.d/HOST:PORT`.")
 .completes(Completes::Dir);
 
 pub(super) const CREDS: Opt = Opt::value(
     "creds",
     "NAME[:PASSWORD]",
-    "Be that user at the registry, this once; others on this machine can read it here",
+    "Credentials for this command only; other users see them in the process list",
 )
-.details("Where the password is missing it is asked for at the terminal.");
+.details("A missing password is asked for at the terminal.");
 
 pub(super) const CONTENT_TRUST: Opt = Opt::flag(
     "disable-content-trust",
-    "Without effect: what is pulled is checked against its digest, and no signatures are",
+    "Without effect: content is checked against its digest, signatures are not checked",
 );
 
 pub(super) const PLATFORM: Opt = Opt::value(
     "platform",
     "OS/ARCH[/VARIANT]",
-    "Take the image for these machines, not for this one",
+    "Platform of the image (default: this machine's)",
 );
 
-/// For what is here already: an image has one platform, an index several.
+/// `--platform` for an image or index in the store: an image has a single platform, an index several.
 pub(super) const OF_PLATFORM: Opt = Opt::value(
     "platform",
     "OS/ARCH[/VARIANT]",
-    "Take the image for these machines, of an index; fail unless there is one",
+    "Take the image for this platform from an index; fail if there is none",
 );
 
 const IMAGE: Positional = Positional {
@@ -52,17 +51,13 @@ const IMAGE: Positional = Positional {
     completes: Completes::Images,
 };
 
-/// What `run` does about images that are not here.
+/// Options of `run` about images that are not in the store.
 pub(super) static PULLING: Group = Group {
     title: "Pulling",
     options: &[
-        Opt::value(
-            "pull",
-            "WHEN",
-            "Pull the image: when it is missing, always, or never",
-        )
-        .default("missing")
-        .completes(Completes::Words(&["missing", "always", "never"])),
+        Opt::value("pull", "WHEN", "When to pull the image: missing, always or never")
+            .default("missing")
+            .completes(Completes::Words(&["missing", "always", "never"])),
         PLATFORM,
         AUTHFILE,
         CERT_DIR,
@@ -94,10 +89,10 @@ A name without a registry is one of docker.io's, or what `registries.json` says.
     }],
     positionals: &[IMAGE],
     examples: &[
-        Example { about: "The image for another architecture", line: "tote pull --platform linux/arm64 alpine" },
-        Example { about: "From a registry of one's own", line: "tote pull --tls-verify=false registry.lan:5000/app:2" },
+        Example { about: "An image for another architecture", line: "tote pull --platform linux/arm64 alpine" },
+        Example { about: "An image from a private registry", line: "tote pull --tls-verify=false registry.lan:5000/app:2" },
     ],
-    ..Command::new("pull", "Fetch an image from a registry")
+    ..Command::new("pull", "Pull an image from a registry")
 };
 
 /// `tote push`.
@@ -130,7 +125,7 @@ The name says where it goes; `tote tag` gives an image another one, and DESTINAT
         about: "An image under a new name",
         line: "tote tag app ghcr.io/me/app:1 && tote push ghcr.io/me/app:1",
     }],
-    ..Command::new("push", "Send an image to a registry")
+    ..Command::new("push", "Push an image to a registry")
 };
 
 /// `tote search`.
@@ -148,17 +143,17 @@ the names that contain TERM are printed; such a registry has neither description
             Opt::list(
                 "filter",
                 "KEY=VALUE",
-                "Print only what fits: stars=N, is-official=BOOL",
+                "Print only results that match: stars=N, is-official=BOOL",
             )
             .short('f')
-            .details("Also `is-automated=BOOL`, which nothing is any more at docker.io."),
+            .details("`is-automated=BOOL` is accepted too; docker.io has no automated images any more."),
             super::image::FORMAT,
-            Opt::value("limit", "N", "Most results, 1 to 100; of tags any number").default("25"),
+            Opt::value("limit", "N", "Limit of results, 1 to 100; any number for tags").default("25"),
             Opt::flag(
                 "list-tags",
-                "Print the tags of the repository of that name, which every registry can",
+                "Print the tags of a repository; every registry supports this",
             ),
-            Opt::flag("no-trunc", "Print whole descriptions"),
+            Opt::flag("no-trunc", "Do not shorten descriptions"),
             TLS_VERIFY,
         ],
     }],
@@ -170,7 +165,7 @@ the names that contain TERM are printed; such a registry has neither description
     }],
     examples: &[
         Example {
-            about: "Those that docker looks after",
+            about: "Docker official images",
             line: "tote search --filter is-official=true python",
         },
         Example {
@@ -178,7 +173,7 @@ the names that contain TERM are printed; such a registry has neither description
             line: "tote search --list-tags --limit 100 ghcr.io/me/app",
         },
     ],
-    ..Command::new("search", "Look for images at a registry")
+    ..Command::new("search", "Search for images at a registry")
 };
 
 const REGISTRY: Positional = Positional {
@@ -198,17 +193,20 @@ program that this file names. Those of podman are found, too. Without REGISTRY i
         title: "",
         options: &[
             Opt {
-                help: "Keep name and password in this file, which need not be there yet",
-                details: "Without it that is `$REGISTRY_AUTH_FILE`, and else docker's file.",
+                help: "Store the credentials in this file",
+                details: "The default is `$REGISTRY_AUTH_FILE`, then docker's file.",
                 ..AUTHFILE
             },
             CERT_DIR,
-            Opt::flag("get-login", "Only print the name that is known for the registry"),
+            Opt::flag(
+                "get-login",
+                "Print only the user name that is stored for the registry",
+            ),
             Opt::value("username", "NAME", "The name").short('u'),
             Opt::value(
                 "password",
                 "PASSWORD",
-                "The password; others on this machine can read it here",
+                "Password; other users see it in the process list",
             )
             .short('p'),
             Opt::flag("password-stdin", "Read the password from standard input"),
@@ -217,10 +215,10 @@ program that this file names. Those of podman are found, too. Without REGISTRY i
     }],
     positionals: &[REGISTRY],
     examples: &[Example {
-        about: "From a script",
+        about: "A login from a script",
         line: "tote login -u me --password-stdin ghcr.io < token",
     }],
-    ..Command::new("login", "Tell a registry's name and password, once")
+    ..Command::new("login", "Log in to a registry")
 };
 
 /// `tote logout`.
@@ -229,10 +227,10 @@ pub(crate) static LOGOUT: Command = Command {
     options: &[&Group {
         title: "",
         options: &[
-            Opt::flag("all", "Forget the names and passwords of all registries").short('a'),
+            Opt::flag("all", "Remove the credentials of all registries").short('a'),
             AUTHFILE,
         ],
     }],
     positionals: &[REGISTRY],
-    ..Command::new("logout", "Forget a registry's name and password")
+    ..Command::new("logout", "Log out from a registry")
 };

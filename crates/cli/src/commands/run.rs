@@ -1,4 +1,4 @@
-//! `tote run`.
+//! `tote run` and `tote create`.
 
 use super::{absent, isolation, life, limits, process, remote};
 use tote_options::{Command, Completes, Example, ExitStatus, Group, Opt, Parsing, Positional};
@@ -58,7 +58,7 @@ those where none is left. Nothing stays of it. What shapes a sandbox was said to
             about: "A directory as root file system, with limits",
             line: "tote run --memory 512m --cpus 1.5 --pids-limit 100 rootfs:/srv/web /bin/server",
         },
-        Example { about: "What would be done", line: "tote run --plan host true" },
+        Example { about: "The plan of a run", line: "tote run --plan host true" },
     ],
     exit_status: RUN_STATUS,
     absent: absent::OF_RUN,
@@ -102,12 +102,12 @@ static POOL: Group = Group {
     options: &[Opt::value(
         "pool",
         "POOL",
-        "Take a sandbox of this pool, which `tote pool fill` has made",
+        "Run in a sandbox of this pool, which `tote pool fill` has made",
     )
     .completes(Completes::Pools)],
 };
 
-/// With `--pool` there is no image.
+/// The positionals of `run`: with `--pool` the IMAGE is left out.
 static WHAT_OR_POOL: [Positional; 3] = [
     Positional {
         required: false,
@@ -138,7 +138,7 @@ const WHAT: [Positional; 3] = [
     },
 ];
 
-/// As docker's, and timeout(1)'s.
+/// Exit statuses, which are docker's, and timeout(1)'s for limits of time.
 static RUN_STATUS: &[ExitStatus] = &[
     ExitStatus {
         status: "124",
@@ -162,6 +162,6 @@ static RUN_STATUS: &[ExitStatus] = &[
     },
     ExitStatus {
         status: "N",
-        about: "Otherwise the command's own",
+        about: "In all other cases the exit code of the command",
     },
 ];

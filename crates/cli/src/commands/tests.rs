@@ -1,4 +1,5 @@
-//! The tables themselves: tidy, complete, and what people see of them. `UPDATE=1 cargo test` rewrites `snapshots/`.
+//! The tables themselves: whether they are consistent and complete, and the texts that users see. `UPDATE=1 cargo
+//! test` rewrites `snapshots/`.
 
 use super::TOTE;
 use std::ffi::{OsStr, OsString};
@@ -6,8 +7,8 @@ use tote_options::{Command, Completes, Shell, find, help, parse, table_faults};
 
 #[test]
 fn tables_are_tidy() {
-    // The names of an OCI runtime's options are given: two are tote's own as well, and one is a command's. The last value
-    // of a name counts, whichever of them it was given to.
+    // OCI runtimes need these option names, of which two are tote's own as well, and one is a command's. The last
+    // value of a name counts, whichever of them it was given to.
     let given = [
         "tote oci: --root",
         "tote oci: --version",
@@ -50,7 +51,7 @@ fn help_texts() {
     }
 }
 
-/// The forms that people know from docker, one line for each option of `run`.
+/// The forms that docker's users know, one line for each option of `run`.
 #[test]
 fn run_takes_dockers_options() {
     for (given, long, value) in [
@@ -133,7 +134,7 @@ fn run_takes(given: &str, long: &str, value: &str) {
     assert_eq!(parsed.positionals(), ["image", "ls", "-l"], "{given}");
 }
 
-/// Those that change one small thing each.
+/// Options that change a single detail each.
 #[test]
 fn run_takes_dockers_details() {
     for (given, long, value) in [
@@ -164,7 +165,7 @@ fn run_takes_dockers_details() {
     }
 }
 
-/// What people can type, without `tote`, down to the commands of groups; of `oci` only the group.
+/// Lists the commands as users type them, without `tote`, including those of groups; of `oci` only the group.
 fn typed() -> Vec<(String, &'static Command)> {
     let mut all: Vec<(String, &'static Command)> = Vec::new();
     for command in TOTE.children().filter(|command| !command.hidden) {
@@ -177,7 +178,7 @@ fn typed() -> Vec<(String, &'static Command)> {
     all
 }
 
-/// docs/commands.md is about every command, and about no other.
+/// docs/commands.md describes exactly the existing commands.
 #[test]
 fn the_page_of_commands_is_complete() {
     let page = include_str!("../../../../docs/commands.md");
@@ -188,7 +189,7 @@ fn the_page_of_commands_is_complete() {
             .filter(|line| line.starts_with("| "))
             .filter_map(|line| line.split('|').nth(2))
             .map(str::trim);
-        // Other tables are about options.
+        // Tables with another heading are about options.
         if column.next() == Some("tote") {
             cells.extend(column.filter(|cell| !cell.is_empty() && *cell != "none"));
         }
@@ -200,7 +201,7 @@ fn the_page_of_commands_is_complete() {
         .collect();
     let all = typed();
     for (name, _) in &all {
-        // What the group `container` has twice is on the page once.
+        // A command with and without the group `container` is on the page once.
         let short = name.strip_prefix("container ").unwrap_or(name);
         assert!(
             named.contains(&name.as_str()) || named.contains(&short),
@@ -215,8 +216,8 @@ fn the_page_of_commands_is_complete() {
     }
 }
 
-/// Every command has a manual page with its name, and is in the script of every shell; what takes a container, an image
-/// or a volume completes with those that are there.
+/// Every command has a manual page with its name, and is in the script of every shell. A command that takes a
+/// container, an image or a volume completes with existing ones.
 #[test]
 fn every_command_has_a_page_and_completions() {
     let scripts = [Shell::Bash, Shell::Zsh, Shell::Fish].map(|shell| (shell, shell.script(&TOTE)));

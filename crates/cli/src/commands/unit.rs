@@ -21,40 +21,40 @@ program runs.",
         &Group {
             title: "",
             options: &[
-                Opt::flag("new", "Let the unit make and remove the container"),
+                Opt::flag("new", "Let the unit create and remove the container"),
                 Opt::flag("name", "Name the unit after the container's name, not its id").short('n'),
                 Opt::flag("files", "Write to NAME.service in the current directory, and print the path").short('f'),
                 Opt::flag("template", "Make a template NAME@.service, with one container for each instance"),
                 Opt::flag("restart", "Print tote-restart.service, which starts containers when the machine starts")
                     .details(
-                        "That is those with `--restart always`, and those with `unless-stopped` that nobody has stopped.",
+                        "It starts containers with `--restart always`, and those with `unless-stopped` that were not stopped.",
                     ),
-                Opt::flag("no-header", "Leave out the comment at the top"),
-                Opt::value("format", "FORMAT", "Print json: an object of texts by unit")
+                Opt::flag("no-header", "Omit the comment at the top"),
+                Opt::value("format", "FORMAT", "Print json: an object with the text of each unit")
                     .completes(Completes::Words(&["json"])),
             ],
         },
         &Group {
             title: "Unit",
             options: &[
-                Opt::value("restart-policy", "POLICY", "Restart the unit so").default("on-failure").completes(
+                Opt::value("restart-policy", "POLICY", "Restart policy of the unit").default("on-failure").completes(
                     Completes::Words(&["no", "on-success", "on-failure", "on-abnormal", "on-watchdog", "on-abort", "always"]),
                 ),
-                Opt::value("restart-sec", "SECONDS", "Wait so long before a restart"),
-                Opt::value("start-timeout", "SECONDS", "A start that takes longer has failed"),
-                Opt::value("stop-timeout", "SECONDS", "Kill the container this long after the stop signal")
+                Opt::value("restart-sec", "SECONDS", "Delay before a restart"),
+                Opt::value("start-timeout", "SECONDS", "A start that takes longer than this fails"),
+                Opt::value("stop-timeout", "SECONDS", "Seconds from the stop signal to SIGKILL")
                     .short('t')
                     .aliases(&["time"])
-                    .details("Where it is not given: what `--stop-timeout` said when the container was created, or 10."),
-                Opt::list("wants", "UNIT", "Want this unit, beside network-online.target"),
-                Opt::list("after", "UNIT", "Start after this unit, beside network-online.target"),
+                    .details("The default is the container's `--stop-timeout`, or 10."),
+                Opt::list("wants", "UNIT", "Also want this unit, besides network-online.target"),
+                Opt::list("after", "UNIT", "Start after this unit, besides network-online.target"),
                 Opt::list("requires", "UNIT", "Require this unit"),
-                Opt::list("env", "KEY[=VALUE]", "Set this environment variable for tote; a KEY alone takes the value from here")
+                Opt::list("env", "KEY[=VALUE]", "Set an environment variable of tote; a KEY alone takes its value from the caller")
                     .short('e')
                     .completes(Completes::Environment),
-                Opt::value("container-prefix", "PREFIX", "Begin the names of containers' units so").default("container"),
-                Opt::value("pod-prefix", "PREFIX", "Begin the names of pods' units so").default("pod"),
-                Opt::value("separator", "TEXT", "Put this behind the prefix").default("-"),
+                Opt::value("container-prefix", "PREFIX", "Prefix of unit names for containers").default("container"),
+                Opt::value("pod-prefix", "PREFIX", "Prefix of unit names for pods").default("pod"),
+                Opt::value("separator", "TEXT", "Separator between prefix and name").default("-"),
             ],
         },
     ],
@@ -66,11 +66,11 @@ program runs.",
     }],
     examples: &[
         Example {
-            about: "A service that systemd starts with the machine",
+            about: "A service that systemd starts at boot",
             line: "tote generate systemd --new --name web > /etc/systemd/system/web.service && systemctl enable --now web",
         },
         Example {
-            about: "Containers with --restart always come back with the machine",
+            about: "Containers with --restart always start at boot",
             line: "tote generate systemd --restart > /etc/systemd/system/tote-restart.service && systemctl enable tote-restart",
         },
     ],
@@ -91,10 +91,10 @@ the directories of `QUADLET_UNIT_DIRS`. An error of one file does not keep the o
     options: &[&Group {
         title: "",
         options: &[
-            Opt::flag("dryrun", "Print the units, and write nothing").aliases(&["dry-run"]),
-            Opt::flag("user", "Make a user's units"),
-            Opt::list("unit-dir", "DIR", "Look for files here, and not in the usual places").completes(Completes::Dir),
-            Opt::flag("no-kmsg-log", "Accepted for the sake of podman's: nothing is logged to the kernel").short('n'),
+            Opt::flag("dryrun", "Print the units and write nothing").aliases(&["dry-run"]),
+            Opt::flag("user", "Create units of the user's systemd"),
+            Opt::list("unit-dir", "DIR", "Search this directory instead of the usual ones").completes(Completes::Dir),
+            Opt::flag("no-kmsg-log", "Accepted for compatibility with podman: nothing is logged to the kernel").short('n'),
         ],
     }],
     positionals: &[
@@ -113,16 +113,16 @@ the directories of `QUADLET_UNIT_DIRS`. An error of one file does not keep the o
             line: "ln -s $(command -v tote) /usr/lib/systemd/system-generators/tote-system-generator && systemctl daemon-reload",
         },
         Example {
-            about: "What would become of the files in this directory",
+            about: "The units of the files in this directory",
             line: "tote generate quadlet --dryrun --unit-dir .",
         },
     ],
-    ..Command::new("quadlet", "Make systemd units of files that describe containers")
+    ..Command::new("quadlet", "Create systemd units from quadlet files")
 };
 
 static SCRIPT: Group = Group {
     title: "",
-    options: &[Opt::flag("new", "Let each start make the container anew")],
+    options: &[Opt::flag("new", "Create the container again at each start")],
 };
 
 /// `tote generate runit`.
@@ -133,7 +133,7 @@ The container runs in the foreground of the script, and gets its signals. s6 and
     options: &[&SCRIPT],
     positionals: &[CONTAINER],
     examples: &[Example {
-        about: "A service of runit's",
+        about: "A runit service",
         line: "mkdir /etc/sv/web && tote generate runit --new web > /etc/sv/web/run && chmod +x /etc/sv/web/run",
     }],
     ..Command::new("runit", "Print a run script for runit, s6 and daemontools")
@@ -146,7 +146,7 @@ pub(crate) static OPENRC: Command = Command {
     options: &[&SCRIPT],
     positionals: &[CONTAINER],
     examples: &[Example {
-        about: "A service of OpenRC's",
+        about: "An OpenRC service",
         line: "tote generate openrc --new web > /etc/init.d/web && chmod +x /etc/init.d/web && rc-update add web",
     }],
     ..Command::new("openrc", "Print a service script for OpenRC")
@@ -159,5 +159,5 @@ pub(crate) static GENERATE: Command = Command {
         title: "Commands",
         commands: &[&SYSTEMD, &QUADLET, &RUNIT, &OPENRC],
     }],
-    ..Command::new("generate", "Make units for the host's init")
+    ..Command::new("generate", "Create units for the host's init")
 };

@@ -34,16 +34,20 @@ o=size=64m` is memory, which each container has for itself; `-o type=none -o dev
     options: &[&Group {
         title: "",
         options: &[
-            Opt::value("driver", "DRIVER", "Who keeps it: local")
+            Opt::value("driver", "DRIVER", "Volume driver; only local is supported")
                 .short('d')
                 .default("local")
                 .completes(Completes::Words(&["local"])),
-            Opt::list("label", "KEY=VALUE", "Note this with it"),
-            Opt::value("name", "NAME", "The same as VOLUME, as docker once had it"),
+            Opt::list("label", "KEY=VALUE", "Add a label to the volume"),
+            Opt::value(
+                "name",
+                "NAME",
+                "Name of the volume, as older versions of docker take it",
+            ),
             Opt::list(
                 "opt",
                 "KEY=VALUE",
-                "What is mounted: type=tmpfs or none, device=, o=",
+                "Mount option: type=tmpfs or none, device=, o=",
             )
             .short('o'),
         ],
@@ -58,10 +62,10 @@ o=size=64m` is memory, which each container has for itself; `-o type=none -o dev
         about: "A volume that several containers share",
         line: "tote volume create --label app=shop data && tote run --rm -v data:/data alpine ls /data",
     }],
-    ..Command::new("create", "Make a volume")
+    ..Command::new("create", "Create a volume")
 };
 
-/// podman's.
+/// `tote volume exists`, podman's.
 static EXISTS: Command = Command {
     usage: "VOLUME",
     positionals: &[Positional {
@@ -69,7 +73,7 @@ static EXISTS: Command = Command {
         ..VOLUMES
     }],
     exit_status: IS_THERE,
-    ..Command::new("exists", "Say by the exit code whether a volume is there")
+    ..Command::new("exists", "Tell by the exit code whether a volume exists")
 };
 
 static LS: Command = Command {
@@ -78,7 +82,7 @@ static LS: Command = Command {
     options: &[&Group {
         title: "",
         options: &[
-            Opt::list("filter", "KEY=VALUE", "Show only volumes to which this applies").short('f').details(
+            Opt::list("filter", "KEY=VALUE", "Show only volumes that match this filter").short('f').details(
                 "`dangling=true` or `false` (no container has it), `driver`, `label=KEY` or `KEY=VALUE`, `label!=`, `name` (a pattern).",
             ),
             FORMAT,
@@ -95,13 +99,13 @@ static INSPECT: Command = Command {
         options: &[DESCRIPTION],
     }],
     positionals: &[VOLUMES],
-    ..Command::new("inspect", "Print what is known of volumes, as JSON")
+    ..Command::new("inspect", "Print details of volumes, as JSON")
 };
 
 static RM: Command = Command {
     aliases: &["remove"],
     usage: "[OPTIONS] VOLUME [VOLUME...]",
-    details: "Removes volumes with all that is in them. One that a container has is refused.",
+    details: "Removes volumes with their contents. A volume that a container uses is refused.",
     options: &[&Group {
         title: "",
         options: &[Opt::flag("force", "Do not fail if a volume does not exist").short('f')],
@@ -112,18 +116,18 @@ static RM: Command = Command {
 
 static PRUNE: Command = Command {
     usage: "[OPTIONS]",
-    details: "Removes the volumes that no container has and that nobody named; with `--all` also those with a name.",
+    details: "Removes anonymous volumes without containers; with `--all` also those with a name.",
     options: &[&Group {
         title: "",
         options: &[
-            Opt::flag("all", "Remove also volumes with a name").short('a'),
+            Opt::flag("all", "Also remove volumes with a name").short('a'),
             Opt::list(
                 "filter",
                 "KEY=VALUE",
-                "Remove only those to which this applies: label=, label!=",
+                "Remove only volumes that match: label=, label!=",
             ),
-            Opt::flag("force", "Do not ask").short('f'),
+            Opt::flag("force", "Do not ask for confirmation").short('f'),
         ],
     }],
-    ..Command::new("prune", "Remove volumes that no container has")
+    ..Command::new("prune", "Remove volumes without containers")
 };

@@ -7,9 +7,9 @@ use std::process::ExitCode;
 use tote_engine::{BootstrapOptions, EngineError, HostInit, Image, RunOptions, RunRequest, Traced};
 use tote_options::Parsed;
 
-/// Options of tote itself.
+/// Options that tote handles itself; all others are the engine's.
 const OURS: [&str; 1] = ["root"];
-/// So many reasons are enough for one directory.
+/// Maximum number of reasons printed for a directory.
 const REASONS: usize = 5;
 
 pub(super) fn trace(parsed: &Parsed) -> Result<ExitCode, EngineError> {
@@ -29,7 +29,7 @@ pub(super) fn trace(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let image = Image::parse(&words.next().unwrap_or_default())?;
     options.command = words.collect();
     let home = home(parsed)?;
-    // It is thrown away: nobody starts it again.
+    // The container is thrown away and never started again, so its options need not be recorded.
     let request = RunRequest {
         image,
         options,

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use tote_engine::{EngineError, PruneBuilds, PruneRequest, Room};
 use tote_options::Parsed;
 
-/// What docker's options say of how much stays, by their new names and their old one.
+/// Parses docker's options for how much of the cache stays, by their new names and their old one.
 fn room(parsed: &Parsed) -> Result<Room, EngineError> {
     let size = |option| {
         let text = parsed.value(option);
@@ -59,7 +59,7 @@ fn objects(removed: &[String]) -> String {
     listed("Deleted build cache objects:", removed.iter())
 }
 
-/// docker's paragraph about one kind, where there is anything of it.
+/// Formats docker's paragraph about one kind of object; empty if there are no such objects.
 fn listed(title: &str, lines: impl Iterator<Item = impl std::fmt::Display>) -> String {
     let lines: String = lines.map(|line| format!("{line}\n")).collect();
     if lines.is_empty() {
@@ -103,7 +103,7 @@ pub(super) fn prune_all(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     Ok(code)
 }
 
-/// docker's warning, but for networks, of which there are none to remove.
+/// Builds docker's warning, without networks.
 fn warning(request: &PruneRequest) -> String {
     let mut what = vec!["all stopped containers"];
     if request.volumes {

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use tote_engine::{Digest, EngineError, ImageBranch, ImageRow, ImageSelection};
 use tote_options::Parsed;
 
-/// What docker does not have together with `--tree` either.
+/// Options that docker refuses together with `--tree`.
 const NOT_WITH_TREE: [&str; 4] = ["quiet", "no-trunc", "digests", "format"];
 
 pub(super) fn images(parsed: &Parsed) -> Result<ExitCode, EngineError> {
@@ -82,7 +82,7 @@ pub(super) fn images(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     Ok(listing.print(parsed))
 }
 
-/// podman's `--sort`; whether there is such a key.
+/// Sorts by podman's `--sort`; returns whether the key is known.
 fn sort(rows: &mut [ImageRow], key: &str) -> bool {
     match key {
         "created" => rows.sort_by(|a, b| b.created.cmp(&a.created)),
@@ -95,7 +95,7 @@ fn sort(rows: &mut [ImageRow], key: &str) -> bool {
     true
 }
 
-/// docker's tree: an image with all its names, and a line for each of its platforms.
+/// Formats docker's tree: an image with all its names, and a line for each of its platforms.
 fn tree(images: &[ImageBranch]) -> String {
     let mut lines = vec![["IMAGE", "ID", "DISK USAGE", "CONTENT SIZE", "USED"].map(str::to_owned)];
     for (index, image) in images.iter().enumerate() {
@@ -151,7 +151,7 @@ fn or_none(text: Option<String>) -> String {
     text.unwrap_or_else(|| "<none>".to_owned())
 }
 
-/// One image as docker's `--format json` has it.
+/// Formats an image with the fields of docker's `--format json`.
 fn line(row: &ImageRow, id: &str) -> serde_json::Value {
     let created = row.created.clone().unwrap_or_default();
     json!({

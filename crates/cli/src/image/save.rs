@@ -7,6 +7,7 @@ use std::fs::File;
 use std::io::Sink;
 use std::path::Path;
 use std::process::ExitCode;
+use tote_engine::ArchiveError;
 use tote_engine::{EngineError, ImportOptions, SaveTarget};
 use tote_options::Parsed;
 
@@ -36,8 +37,10 @@ pub(super) fn save(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     archive_to(parsed, |out| {
         let home = reading(parsed)?;
         match format.as_str() {
-            "oci-archive" => tote_engine::save(&home, &images, &platforms, SaveTarget::OciArchive(out)),
-            _ => tote_engine::save(&home, &images, &platforms, SaveTarget::DockerArchive(out)),
+            "oci-archive" => tote_engine::save(&home, &images, &platforms, SaveTarget::OciArchive(out))
+                .map_err(EngineError::from),
+            _ => tote_engine::save(&home, &images, &platforms, SaveTarget::DockerArchive(out))
+                .map_err(EngineError::from),
         }
     })
 }
@@ -67,7 +70,7 @@ pub(super) fn import(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let id = if source == "-" {
         tote_engine::import(&home, std::io::stdin(), &options)?
     } else {
-        let file = File::open(&source).map_err(|error| EngineError::LayoutFile {
+        let file = File::open(&source).map_err(|error| ArchiveError::LayoutFile {
             path: source.into(),
             source: error,
         })?;

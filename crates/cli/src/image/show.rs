@@ -1,4 +1,4 @@
-//! What images are made of, and what they take.
+//! `tote image inspect`, `history` and `system df`: the parts of images, and their sizes.
 
 use super::{platforms, words};
 use crate::listing::{Listing, describe, only_ids};
@@ -78,7 +78,7 @@ pub(super) fn history(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     Ok(listing.print(parsed))
 }
 
-/// RFC 3339 without parts of a second, as docker has it.
+/// Formats RFC 3339 without fractions of a second, as docker does.
 fn in_seconds(time: &str) -> String {
     let Some((seconds, rest)) = time.split_once('.') else {
         return time.to_owned();
@@ -152,7 +152,7 @@ pub(super) fn space(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     Ok(print(&text))
 }
 
-/// A table of what each image takes, with its headings.
+/// Formats a table of the images' sizes, with headings.
 fn lines_of_images(
     home: &tote_engine::Home,
     space: &tote_engine::Space,

@@ -1,4 +1,4 @@
-//! `tote image tree`: podman's.
+//! `tote image tree`, podman's.
 
 use super::words;
 use crate::text::size_with;
@@ -25,7 +25,7 @@ fn drawn(tree: &ImageTree) -> String {
         list(&tree.names),
         size_with(tree.size, 4)
     );
-    // What is before a row that hangs so deep, for each of the rows that it hangs below.
+    // Prefixes of a row, one for each of the rows that it hangs below.
     let mut before: Vec<&str> = Vec::new();
     for row in &tree.rows {
         before.truncate(row.depth);
@@ -50,7 +50,7 @@ fn line(row: &LayerRow) -> String {
     )
 }
 
-/// As Go prints a list.
+/// Formats a list as Go prints it.
 fn list(names: &[Reference]) -> String {
     let names: Vec<String> = names.iter().map(ToString::to_string).collect();
     format!("[{}]", names.join(" "))

@@ -20,7 +20,7 @@ pub(super) fn events(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let format = parsed.value("format").unwrap_or_default().to_string_lossy();
     let form = match format.trim() {
         "" => Form::Text,
-        // With the names that the fields have in JSON, as docker's.
+        // JSON uses docker's names of fields, which differ from those of templates.
         "json" | "{{json .}}" | "{{ json . }}" => Form::Json,
         text => match Template::parse(text) {
             Ok(template) => Form::Template(template),
@@ -50,13 +50,13 @@ pub(super) fn events(parsed: &Parsed) -> Result<ExitCode, EngineError> {
                 }
             },
         };
-        // Whoever reads may have seen enough.
+        // Stop if the output is closed: the reader may have seen enough.
         print(&format!("{line}\n")) == ExitCode::SUCCESS
     })?;
     Ok(code)
 }
 
-/// `2026-11-21T17:05:35.000000012Z container die ID (exitCode=0, image=alpine, name=web)`
+/// Formats an event as `2026-11-21T17:05:35.000000012Z container die ID (exitCode=0, image=alpine, name=web)`.
 fn text(event: &Event) -> String {
     let attributes = event
         .attributes
@@ -76,7 +76,7 @@ fn text(event: &Event) -> String {
     )
 }
 
-/// With all nine digits behind the point, so that lines stand below each other.
+/// Formats a time with nine digits after the point, so that lines are aligned.
 fn fixed(moment: &str) -> String {
     let (seconds, fraction) = moment
         .split_once('.')
@@ -88,7 +88,7 @@ fn from(event: &Event) -> &str {
     event.attributes.get("image").map_or("", String::as_str)
 }
 
-/// docker's message.
+/// Builds docker's JSON message of an event.
 fn message(event: &Event) -> Value {
     json!({
         "status": event.action,
@@ -103,7 +103,7 @@ fn message(event: &Event) -> Value {
     })
 }
 
-/// The same with the names that templates use.
+/// Builds the fields of an event, with the names that templates use.
 fn fields(event: &Event) -> Value {
     json!({
         "Status": event.action,

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use tote_engine::EngineError;
 use tote_options::Parsed;
 
-/// Containers, images, volumes and pods.
+/// Inspects containers, images, volumes and pods.
 pub(super) fn inspect(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let kind = parsed
         .value("type")
@@ -14,7 +14,7 @@ pub(super) fn inspect(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     each(parsed, kind.as_deref())
 }
 
-/// `tote container inspect`.
+/// Runs `tote container inspect`.
 pub(super) fn containers(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     each(parsed, Some("container"))
 }

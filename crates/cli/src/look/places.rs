@@ -1,4 +1,4 @@
-//! `tote ls` and `tote init`: where containers are on disk.
+//! `tote ls` and `tote init`: places of containers on disk.
 
 use crate::{VERSION, home, print, text};
 use std::process::ExitCode;
@@ -6,7 +6,7 @@ use tote_engine::container::{self, Entry};
 use tote_engine::{EngineError, Home, driver_of, status_word};
 use tote_options::Parsed;
 
-/// What a container writes to: the file of its disk, its tree, or the directory of its changes.
+/// Returns the path that a container writes to: the file of its disk, its tree, or the directory of its changes.
 pub(super) fn rootfs(home: &Home, entry: &Entry) -> String {
     let dir = home.container(&entry.container.id);
     let places = ["disk", "tree", "upper", "private"].map(|name| dir.join(name));

@@ -48,7 +48,7 @@ pub(super) fn ps(parsed: &Parsed) -> Result<ExitCode, EngineError> {
         Err(code) => return Ok(code),
     };
     let format = parsed.value("format").and_then(std::ffi::OsStr::to_str);
-    // docker counts where the size is shown.
+    // docker computes sizes only if they are shown.
     let sizes = parsed.flag("size") || format.is_some_and(|format| format.contains(".Size"));
     let home = home(parsed)?;
     if sizes {
@@ -84,7 +84,7 @@ pub(super) fn ps(parsed: &Parsed) -> Result<ExitCode, EngineError> {
         home: &home,
         whole,
         sizes,
-        // What costs a look at a file is only looked up where it may be shown.
+        // Fields that need a file to be examined are only computed if they may be shown.
         places: format
             .is_some_and(|format| format == "json" || format.contains("Rootfs") || format.contains("json")),
         shows: is_usual.then_some(columns.as_str()),
@@ -101,7 +101,8 @@ pub(super) fn ps(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     Ok(listing.print(parsed))
 }
 
-/// podman's `--sort`; whether there is such a key. The newest come first, as they do anyway.
+/// Sorts by podman's `--sort`; returns whether the key is known. `created` puts the newest first, the default
+/// order.
 fn sort(home: &Home, entries: &mut [Entry], key: &str) -> bool {
     match key {
         "created" | "runningfor" => entries.sort_by_key(|entry| std::cmp::Reverse(entry.container.created)),
@@ -116,7 +117,7 @@ fn sort(home: &Home, entries: &mut [Entry], key: &str) -> bool {
     true
 }
 
-/// `-l` and `-n`; docker takes -1 for all.
+/// Parses `-l` and `-n`; docker takes -1 for all.
 fn last(parsed: &Parsed) -> Result<Option<usize>, ExitCode> {
     if parsed.flag("latest") {
         return Ok(Some(1));
@@ -133,19 +134,20 @@ fn id(entry: &Entry, whole: bool) -> &str {
     if whole { id.as_str() } else { id.short() }
 }
 
-/// How rows are shown.
+/// Settings and context for showing rows.
 struct View<'a> {
     home: &'a Home,
     whole: bool,
     sizes: bool,
     places: bool,
-    /// The columns of the table, where that is all that is shown.
+    /// The columns of the default table, if nothing else is shown.
     shows: Option<&'a str>,
     now: u64,
 }
 
 impl View<'_> {
-    /// One container as docker's `--format json` has it, and what is tote's own; only what is shown.
+    /// Builds the row of a container with the fields of docker's `--format json` and tote's own; only those that
+    /// are shown.
     fn row(&self, entry: &Entry) -> Value {
         let shown = HEADINGS.iter().map(|(field, _)| *field);
         let shown = shown.filter(|field| self.shows.is_none_or(|columns| columns.contains(field)));
@@ -191,7 +193,7 @@ impl View<'_> {
                 .map_or_else(String::new, |id| pod::name_of(self.home, id))
                 .into(),
             "Ports" if state.runs() => ports(container).into(),
-            // IP: no network has one.
+            // IP stays empty.
             _ => "".into(),
         }
     }
@@ -206,7 +208,7 @@ impl View<'_> {
         self.now.saturating_sub(nanoseconds / 1_000_000_000)
     }
 
-    /// At most so many letters, the last of which says that there are more.
+    /// Cuts a text to `most` letters; the last letter of a cut text is an ellipsis.
     fn cut(&self, text: &str, most: usize) -> String {
         if self.whole || text.chars().count() <= most {
             return text.to_owned();
@@ -214,7 +216,7 @@ impl View<'_> {
         text.chars().take(most - 1).chain(['…']).collect()
     }
 
-    /// docker's words: `Up 5 minutes (healthy)`, `Exited (0) 2 hours ago`.
+    /// Formats the state in docker's words: `Up 5 minutes (healthy)`, `Exited (0) 2 hours ago`.
     fn status(&self, state: &State) -> String {
         let ended = || text::duration(self.age(state.finished_at));
         match state.status {
@@ -232,7 +234,7 @@ impl View<'_> {
             }
             Status::Restarting => format!("Restarting ({}) {} ago", state.exit_code, ended()),
             Status::Removing => "Removal In Progress".to_owned(),
-            // One that could not be watched to its end has no time of it.
+            // The time is unknown if the container was not watched to its end.
             Status::Exited if state.finished_at == 0 => format!("Exited ({})", state.exit_code),
             Status::Exited => format!("Exited ({}) {} ago", state.exit_code, ended()),
             Status::Dead if state.error.is_empty() => "Dead".to_owned(),
@@ -262,7 +264,8 @@ impl View<'_> {
     }
 }
 
-/// Exposed ports in docker's words: `53/udp, 80/tcp, 8000-8010/tcp`. Who is in another's network has none there.
+/// Formats exposed ports in docker's words: `53/udp, 80/tcp, 8000-8010/tcp`. A container in another's network has
+/// no ports of its own.
 fn ports(container: &Container) -> String {
     let network = network_of(container);
     if container.exposed.is_empty() || network == "host" || network.starts_with("container:") {
@@ -273,7 +276,7 @@ fn ports(container: &Container) -> String {
         .filter_map(|(number, protocol)| Some((number.parse().ok()?, protocol)))
         .collect();
     ports.sort_unstable();
-    // Of each protocol the range that may still grow.
+    // For each protocol, the range that may still grow.
     let (mut shown, mut open) = (Vec::new(), BTreeMap::<&str, (u16, u16)>::new());
     let range = |protocol: &str, (first, last): (u16, u16)| match first == last {
         true => format!("{first}/{protocol}"),
@@ -301,7 +304,7 @@ fn health_word(status: HealthStatus) -> &'static str {
     }
 }
 
-/// The image as it was asked for; ids are cut.
+/// Returns the image as it was given; ids are cut.
 fn image(container: &Container, whole: bool) -> String {
     match container.image.strip_prefix("sha256:") {
         Some(digits) if !whole && digits.len() > 12 => digits[..12].to_owned(),
@@ -309,7 +312,7 @@ fn image(container: &Container, whole: bool) -> String {
     }
 }
 
-/// The words in one line; docker quotes those with spaces.
+/// Joins the words in a single line; docker quotes those with spaces.
 fn command(words: &[String]) -> String {
     let words = words.iter().enumerate().map(|(index, word)| {
         if index > 0 && word.contains(' ') {

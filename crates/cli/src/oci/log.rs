@@ -1,4 +1,4 @@
-//! Where an OCI runtime's errors go: to standard error, and to the file that the caller reads them from.
+//! Log of an OCI runtime: errors go to standard error, and to the file that the caller reads.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
@@ -6,7 +6,7 @@ use tote_oci::best_effort;
 use tote_oci::{Level, LogFormat, line};
 use tote_options::Parsed;
 
-/// The log of one command.
+/// The log of a command.
 pub(crate) struct Log {
     file: Option<File>,
     format: LogFormat,
@@ -14,10 +14,11 @@ pub(crate) struct Log {
 }
 
 impl Log {
-    /// As the options say.
+    /// Opens the log that the options name.
     ///
     /// # Errors
-    /// One line: nobody has heard of the format, or the file cannot be opened. What the command has to say would be lost.
+    /// A single line: the format is unknown, or the file cannot be opened. The command must not run then, because
+    /// its messages would be lost.
     pub(crate) fn new(parsed: &Parsed) -> Result<Self, String> {
         let format = match parsed.value("log-format").and_then(|format| format.to_str()) {
             None | Some("text" | "") => LogFormat::Text,
@@ -37,7 +38,7 @@ impl Log {
         Ok(log)
     }
 
-    /// What the command failed for. It is on standard error in any case.
+    /// Logs the error of a command. It always goes to standard error too.
     pub(crate) fn error(&mut self, text: &str) {
         if self.file.is_some() {
             crate::say(&format!("{}\n", crate::one_line(text)));
@@ -45,7 +46,8 @@ impl Log {
         self.write(Level::Error, text);
     }
 
-    /// What kept a program from running after its start: a line for standard error, and a text for a file.
+    /// Logs why a program could not be executed after its start: a line for standard error, and a text for the log
+    /// file.
     pub(crate) fn error_of_program(&mut self, line: &str, text: &str) {
         crate::say(&format!("{}\n", crate::one_line(line)));
         if self.file.is_some() {
@@ -53,12 +55,12 @@ impl Log {
         }
     }
 
-    /// What the container has to do without.
+    /// Logs a warning about a feature that the container does not get.
     pub(crate) fn warn(&mut self, text: &str) {
         self.write(Level::Warning, text);
     }
 
-    /// Whatever it is.
+    /// Logs a text with the given level.
     pub(crate) fn say(&mut self, level: Level, text: &str) {
         match level {
             Level::Debug => self.debug(text),
@@ -67,7 +69,7 @@ impl Log {
         }
     }
 
-    /// What is of interest to who looks for a fault.
+    /// Logs a detail for debugging.
     pub(crate) fn debug(&mut self, text: &str) {
         if self.debug {
             self.write(Level::Debug, text);
@@ -76,7 +78,7 @@ impl Log {
 
     fn write(&mut self, level: Level, text: &str) {
         let line = line(self.format, level, text);
-        // A log on a full disk keeps no container from its work.
+        // A full disk must not stop a container, so failures to log are ignored.
         match &mut self.file {
             Some(file) => best_effort(file.write_all(line.as_bytes())),
             None => best_effort(std::io::stderr().write_all(line.as_bytes())),

@@ -5,7 +5,7 @@ use std::io::Read as _;
 use tote_oci::{OciError, UpdateOptions};
 use tote_options::Parsed;
 
-/// The longest text that is read as limits.
+/// Maximum size in bytes of a text with limits.
 const LONGEST: u64 = 1 << 20;
 
 pub(crate) fn options(parsed: &Parsed) -> Result<UpdateOptions, Failure> {
@@ -48,7 +48,7 @@ pub(crate) fn options(parsed: &Parsed) -> Result<UpdateOptions, Failure> {
     Ok(options)
 }
 
-/// A number of bytes, with one of docker's units where there is one.
+/// Parses a number of bytes, with an optional unit as docker's.
 fn bytes(text: &str) -> Result<i64, &'static str> {
     if let Ok(number) = text.parse() {
         return Ok(number);

@@ -92,7 +92,7 @@ pub(super) fn ps(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     }))
 }
 
-/// podman's: what is asked for of the containers takes the place of their number.
+/// Chooses the columns. As with podman, columns about containers replace their number.
 fn columns(parsed: &Parsed) -> String {
     let mut columns = vec![
         "{{.ID}}",
@@ -129,7 +129,7 @@ fn networks(entry: &PodEntry) -> Vec<String> {
         .collect()
 }
 
-/// How rows are shown.
+/// Settings and context for showing rows.
 struct View<'a> {
     home: &'a Home,
     whole: bool,
@@ -176,7 +176,7 @@ impl View<'_> {
     }
 }
 
-/// A pod as podman's `--format json` has it.
+/// Formats a pod with the fields of podman's `--format json`.
 fn report(home: &Home, entry: &PodEntry) -> Value {
     let members = entry.members.iter().map(|member| {
         json!({

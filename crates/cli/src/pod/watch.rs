@@ -1,4 +1,4 @@
-//! `tote pod logs`, `stats` and `top`: what the members say, use and do.
+//! `tote pod logs`, `stats` and `top`: output, usage and processes of the members.
 
 use super::{tell_all, wanted};
 use crate::attach::{Printer, logs_options};
@@ -12,7 +12,7 @@ use tote_engine::container::Entry;
 use tote_engine::{EngineError, Home, Usage, pod};
 use tote_options::Parsed;
 
-/// The pod that is meant, and the words behind it.
+/// Returns the pod that the command names, and the words after it.
 fn one(parsed: &Parsed, home: &Home) -> Result<(String, Vec<String>), EngineError> {
     let mut words = words(parsed).into_iter();
     if parsed.flag("latest") {
@@ -74,7 +74,7 @@ const HEADINGS: &[(&str, &str)] = &[
 
 pub(super) fn stats(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let home = home(parsed)?;
-    // Without a name all are meant, and which they are may change.
+    // Without names the command shows all pods, and their list may change meanwhile.
     let names = if words(parsed).is_empty() && !parsed.flag("latest") {
         Vec::new()
     } else {
@@ -99,7 +99,7 @@ fn listing(parsed: &Parsed, before: &[(String, Usage)], now: &[(String, Usage)])
     }
 }
 
-/// podman's names for docker's fields.
+/// Renames docker's fields to podman's.
 fn row(pod: &str, mut of: Value) -> Value {
     let mut named = serde_json::Map::new();
     named.insert("Pod".to_owned(), Value::from(pod.get(..12).unwrap_or(pod)));

@@ -5,10 +5,11 @@ use crate::{engine_error, print, say, warning};
 use std::io::{IsTerminal as _, Read as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use tote_engine::{Access, EngineError};
+use tote_engine::Access;
+use tote_engine::ImagesError;
 use tote_options::Parsed;
 
-/// More than any password or token has, in bytes.
+/// Maximum length of a password or token in bytes; real ones are shorter.
 const MOST: u64 = 64 << 10;
 
 pub(super) fn login(parsed: &Parsed) -> ExitCode {
@@ -74,11 +75,11 @@ pub(super) fn logout(parsed: &Parsed) -> ExitCode {
 }
 
 /// Prints what was done, or why not.
-fn told(done: Result<String, EngineError>) -> ExitCode {
+fn told(done: Result<String, ImagesError>) -> ExitCode {
     match done {
         Ok(text) => print(&text),
         Err(error) => {
-            engine_error(&error);
+            engine_error(&error.into());
             ExitCode::from(1)
         }
     }
@@ -92,7 +93,7 @@ fn registry(parsed: &Parsed) -> String {
     given.unwrap_or_else(|| "docker.io".to_owned())
 }
 
-/// A line of standard input.
+/// Asks a question and reads a line of standard input.
 fn ask(question: &str) -> Option<String> {
     say(question);
     let mut line = String::new();

@@ -1,4 +1,4 @@
-//! How far a pull or a push is: bars that move on a terminal, a line for each event elsewhere.
+//! Progress of a pull or a push: moving bars on a terminal, a line for each event elsewhere.
 
 use crate::text::size;
 use crate::{print, print_as_is, warning};
@@ -6,13 +6,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tote_engine::{Digest, LayerStep, PullEvent, PushEvent, PushStep};
 
-/// Bars are not drawn more often than that.
+/// Minimum time between two drawings of the bars.
 const REDRAW: Duration = Duration::from_millis(100);
 
-/// Cells of a bar.
+/// Number of cells of a bar.
 const BAR: u64 = 40;
 
-/// What was reported, and what of it is on the screen.
+/// The reported progress, and the part of it that is on the screen.
 pub(crate) struct Progress {
     quiet: bool,
     terminal: bool,
@@ -22,7 +22,7 @@ pub(crate) struct Progress {
 #[derive(Default)]
 struct State {
     rows: Vec<Row>,
-    /// Rows on the screen, which the next drawing goes over.
+    /// Number of rows on the screen, which the next drawing overwrites.
     drawn: usize,
     last: Option<Instant>,
 }
@@ -32,11 +32,11 @@ struct Row {
     cell: Cell,
 }
 
-/// What there is to say of a layer.
+/// Progress of a layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cell {
     Words(&'static str),
-    /// So many bytes of so many.
+    /// A word with the bytes done and the bytes in total.
     Moving(&'static str, u64, u64),
 }
 
@@ -49,7 +49,7 @@ impl Progress {
         }
     }
 
-    /// Takes note of what happens; called from any thread.
+    /// Records an event of a pull; may be called from any thread.
     pub(crate) fn event(&self, event: PullEvent<'_>) {
         match event {
             PullEvent::Warning(text) => warning(text),
@@ -70,7 +70,7 @@ impl Progress {
         }
     }
 
-    /// The same for a push.
+    /// Records an event of a push; may be called from any thread.
     pub(crate) fn push_event(&self, event: PushEvent<'_>) {
         match event {
             _ if self.quiet => {}
@@ -106,7 +106,7 @@ impl Progress {
         }
     }
 
-    /// Leaves the bars as they are; what is printed next comes below them.
+    /// Leaves the bars as they are; the next output comes below them.
     pub(crate) fn end(&self) {
         *self.state() = State::default();
     }
@@ -168,7 +168,7 @@ mod tests {
     #[test]
     fn a_push_shows_how_much_is_compressed() {
         let progress = Progress::new(false, true);
-        // Drawn a moment ago, so nothing is drawn here.
+        // The last drawing was a moment ago, so nothing is drawn here.
         progress.state().last = Some(Instant::now());
         let diff_id = format!("sha256:{}", "ab".repeat(32)).parse().unwrap();
         let step = PushStep::Compressed { done: 5, size: 10 };

@@ -73,7 +73,7 @@ fn repositories(request: &SearchRequest, whole: bool) -> Result<Listing, EngineE
     })
 }
 
-/// podman's.
+/// Lists tags, as podman does.
 fn tags(request: &SearchRequest) -> Result<Listing, EngineError> {
     let (name, tags) = tote_engine::list_tags(request)?;
     let rows = tags.into_iter().map(|tag| json!({ "Name": name, "Tag": tag }));

@@ -204,8 +204,8 @@ fn context(cx: &Context) -> Result<()> {
 /// What is no context, of the repository that [`context`] makes.
 fn refused(cx: &Context, server: &Daemon) -> Result<()> {
     for (rest, says) in [
-        ("app#main:link", "a link leads there"),
-        ("app#main:out/etc", "a link leads there"),
+        ("app#main:link", "the path has a symbolic link"),
+        ("app#main:out/etc", "the path has a symbolic link"),
         ("app#main:none", "no such directory"),
         ("app#none", "does not have that reference"),
         ("none", "not exported"),
@@ -478,6 +478,6 @@ fn address(cx: &Context) -> Result<()> {
         .input(b"FROM scratch\n")
         .output()?
         .exits(1)?
-        .has_err("it is no archive")?;
+        .has_err("it is not an archive")?;
     nothing_left(cx)
 }

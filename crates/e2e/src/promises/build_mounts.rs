@@ -129,7 +129,7 @@ fn agent(cx: &Context) -> Result<()> {
     let key = cx.file("key", "a key")?;
     build(cx, &["--ssh", &format!("default={key}")], rest)?
         .exits(1)?
-        .has_err("no socket")?
+        .has_err("not a socket")?
         .has_err("ssh-add")?;
     drop(listener);
     nothing_left(cx)

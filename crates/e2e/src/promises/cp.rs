@@ -355,7 +355,7 @@ fn between(cx: &Context) -> Result<()> {
     copies(cx, &["other:/home/new/sub/two", "web:/home"])?;
     copies(cx, &["web:/home/two", "web:/home/three"])?;
     ensure!(inside(cx, "cat /home/two /home/three")? == "two\ntwo");
-    cp(cx, &["web:/home", "web:/home/dir"])?.refuses(1, &["is what it is to be copied to"])?;
+    cp(cx, &["web:/home", "web:/home/dir"])?.refuses(1, &["into itself"])?;
     done(cx, &["rm", "other"])?;
     over(cx)
 }

@@ -249,7 +249,10 @@ fn refused(cx: &Context) -> Result<()> {
         (["--isolation", "hyperv"], "invalid isolation: hyperv"),
         (["--link", "db"], "--network container:NAME"),
         (["--volume-driver", "nfs"], "plugin not found"),
-        (["--storage-opt", "dm.basesize=1g"], "unknown option dm.basesize"),
+        (
+            ["--storage-opt", "dm.basesize=1g"],
+            "unknown storage option dm.basesize",
+        ),
     ] {
         cx.shell(&options, "true")?.refuses(125, &[options[0], naming])?;
     }

@@ -192,7 +192,7 @@ fn bad_limits(cx: &Context) -> Result<()> {
     refused(json!({ "memory": { "swappiness": 101 } }), "swappiness")?;
     refused(
         json!({ "devices": [{ "allow": true, "type": "x" }] }),
-        "none of a, b, c",
+        "not one of a, b, c",
     )
 }
 

@@ -373,7 +373,7 @@ fn slow_hook(cx: &Context) -> Result<()> {
             spec["hooks"] = json!({ point: hook });
         })?;
         let output = bundle.detached(&["run", "c"])?;
-        Bundle::refused(&output, 1, &[point, "its time was over"])?;
+        Bundle::refused(&output, 1, &[point, "its time limit"])?;
         bundle.nothing_left()?;
     }
     Ok(())

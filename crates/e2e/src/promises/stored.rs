@@ -316,7 +316,7 @@ fn templates(cx: &Context) -> Result<()> {
         .refuses(1, &["--format", "Nothing"])?;
     cx.tote(&["images", "--format", "{{.ID"])
         .output()?
-        .refuses(125, &["--format", "no }}"])?;
+        .refuses(125, &["--format", "{{ without }}"])?;
     Ok(())
 }
 
@@ -417,7 +417,7 @@ fn no_archive(cx: &Context) -> Result<()> {
     let archive = archive(cx, "mine")?;
     cx.tote(&["load", "-i", &archive])
         .output()?
-        .refuses(1, &["no archive of images", "manifest.json"])?;
+        .refuses(1, &["not an archive of images", "manifest.json"])?;
     cx.tote(&["load", "-i", "/nowhere"])
         .output()?
         .refuses(1, &["--input", "/nowhere"])?;

@@ -3,12 +3,12 @@
 use super::BuildFault;
 use super::named::{LAYOUT, split_layout};
 use super::worker::Building;
-use crate::image::LayoutDirectory;
 use crate::{EngineError, PullRequest, Wanted, WhenToPull};
 use std::collections::HashSet;
 use std::path::Path;
 use tote_build::Built;
 use tote_image::{Digest, Platform};
+use tote_images::LayoutDirectory;
 
 impl Building<'_> {
     /// The image of that name, pulled if need be; for one build, it stays the same.

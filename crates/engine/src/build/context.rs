@@ -191,7 +191,7 @@ fn opened(
         }
         BuildContext::Address(url) => {
             let dir = room(workspace)?;
-            let client = crate::remote::web_client(&request.access)?;
+            let client = tote_images::web_client(&request.access)?;
             let answer = client.download(url).map_err(|error| BuildFault::Download {
                 url: tote_build::redacted(url),
                 source: Box::new(error.into()),

@@ -6,7 +6,6 @@ use super::select::{Chosen, Item};
 use super::worker::Building;
 use super::workspace::make_dir;
 use crate::EngineError;
-use crate::remote::web_client;
 use rustix::fs::{Mode, OFlags};
 use std::fs::File;
 use std::io::{BufWriter, Read as _, Write as _};
@@ -14,6 +13,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 use tote_build::{CopyStep, Event};
 use tote_image::{Algorithm, Digest};
+use tote_images::web_client;
 use tote_registry::Hasher;
 
 /// How often it is told how much has come.

@@ -11,7 +11,7 @@ pub enum BuildFault {
     #[error("can't use stdin for both build context and dockerfile")]
     Stdin,
     /// The context.
-    #[error("read the build context {path}")]
+    #[error("cannot read the build context {path}")]
     Context {
         /// The directory, or `-`.
         path: PathBuf,
@@ -20,7 +20,7 @@ pub enum BuildFault {
         source: Error,
     },
     /// A file of the context.
-    #[error("read the build context")]
+    #[error("cannot read the build context")]
     ContextFile(#[source] tote_rootfs::ReadError),
     /// The Dockerfile.
     #[error("failed to read dockerfile {path}")]
@@ -44,13 +44,13 @@ pub enum BuildFault {
     #[error(transparent)]
     Glob(tote_build::GlobError),
     /// An archive.
-    #[error("extract the archive")]
+    #[error("cannot extract the archive")]
     Extract(#[source] tote_archive::ExtractError),
     /// A source that is not there; docker's wording.
     #[error("file not found in build context or excluded by .dockerignore: stat {0}: file does not exist")]
     NoSource(String),
     /// A source that cannot be read.
-    #[error("read {path:?}")]
+    #[error("cannot read {path:?}")]
     Source {
         /// In the context or the stage.
         path: String,
@@ -59,7 +59,7 @@ pub enum BuildFault {
         source: Error,
     },
     /// What cannot be written.
-    #[error("write {path:?}")]
+    #[error("cannot write {path:?}")]
     Place {
         /// In the image.
         path: String,
@@ -98,7 +98,7 @@ pub enum BuildFault {
     #[error("secret {0}: not found: give --secret id={0},src=FILE")]
     NoSecret(String),
     /// A secret that is no text.
-    #[error("secret {0}: it is not text, which a variable must be")]
+    #[error("cannot put secret {0} into a variable: it is not text")]
     SecretText(String),
     /// `--secret`.
     #[error("--secret {0}: it should be id=NAME,src=FILE or id=NAME,env=VARIABLE")]
@@ -141,10 +141,10 @@ pub enum BuildFault {
     #[error("--ssh {0}: it should be default or ID[=SOCKET]")]
     AgentOption(String),
     /// `--ssh` without a socket where the caller has no agent.
-    #[error("--ssh {0}: there is no agent, for SSH_AUTH_SOCK is not set: start one, or give ID=SOCKET")]
+    #[error("--ssh {0}: SSH_AUTH_SOCK is not set: start an SSH agent, or give ID=SOCKET")]
     NoOwnAgent(String),
     /// `--ssh` with a key in place of an agent's socket.
-    #[error("--ssh {0}: it is no socket, and keys are for agents to read")]
+    #[error("--ssh {0}: not a socket: tote forwards an agent and reads no key files")]
     AgentKey(PathBuf),
     /// An agent that was not given.
     #[error("no SSH agent {0:?} is forwarded: give --ssh {0}")]
@@ -174,7 +174,7 @@ pub enum BuildFault {
         actual: String,
     },
     /// A directory of a repository.
-    #[error("cannot use the repository {url}: it has no such directory, or a link leads there")]
+    #[error("cannot use the repository {url}: it has no such directory, or the path has a symbolic link")]
     Subdirectory {
         /// Its address, with the directory.
         url: String,
@@ -186,7 +186,7 @@ pub enum BuildFault {
     #[error(transparent)]
     Repository(#[from] tote_build::RepositoryError),
     /// An address of a named context with something else.
-    #[error("cannot use {0} as a build context: it is no archive")]
+    #[error("cannot use {0} as a build context: it is not an archive")]
     NoArchive(PathBuf),
     /// The records of package managers cannot be read.
     #[error("cannot list the packages of the image")]
@@ -203,7 +203,7 @@ pub enum BuildFault {
     #[error("--annotation {0}: it should be [manifest:]KEY=VALUE: only the image's manifest is annotated")]
     Annotation(String),
     /// A file that could not be fetched.
-    #[error("download {url}")]
+    #[error("cannot download {url}")]
     Download {
         /// Its address.
         url: String,
@@ -212,7 +212,7 @@ pub enum BuildFault {
         source: Box<EngineError>,
     },
     /// A file that is another one.
-    #[error("download {url}: the content hashes to {actual}, not to {expected}")]
+    #[error("cannot download {url}: the content hashes to {actual}, not to {expected}")]
     Checksum {
         /// Its address.
         url: String,
@@ -238,7 +238,7 @@ pub enum BuildFault {
         why: String,
     },
     /// A cache that cannot be written.
-    #[error("write the build cache to {to}")]
+    #[error("cannot write the build cache to {to}")]
     CacheExport {
         /// The place.
         to: String,
@@ -247,20 +247,20 @@ pub enum BuildFault {
         source: Box<EngineError>,
     },
     /// An image of somebody else's.
-    #[error("it is no build cache, and no image that was built with --cache-to type=inline")]
+    #[error("it is neither a build cache nor an image that was built with --cache-to type=inline")]
     NoCache,
     /// A cache that makes no sense.
-    #[error("read what the build cache holds")]
+    #[error("cannot read the records of the build cache")]
     CacheDocument(#[source] serde_json::Error),
     /// A cache of too many instructions.
-    #[error("what the build cache holds takes {0} bytes, more than {most}", most = tote_image::MAX_CONFIG_BYTES)]
+    #[error("the records of the build cache have {0} bytes, more than {most}", most = tote_image::MAX_CONFIG_BYTES)]
     CacheSize(usize),
     /// A cache of too many layers.
     #[error("the build cache has {0} layers, more than {most}", most = tote_image::MAX_LAYERS)]
     CacheLayers(usize),
     /// A cache that is too large for an annotation.
     #[error(
-        "what the build cache holds takes {0} bytes, too many for an image's manifest: use type=registry"
+        "the records of the build cache have {0} bytes, too many for an image's manifest: use type=registry"
     )]
     CacheInline(usize),
     /// `builder prune --filter`.

@@ -49,12 +49,13 @@ pub use room::Room;
 pub use secret::{SecretSource, parse_agent, parse_secret};
 pub use workspace::guard_build;
 
-use crate::image::sweep_a_little;
 use crate::{Caller, EngineError, Home, PushRequest};
 use platforms::Platforms;
 use tote_build::Warning;
 use tote_dockerfile::Dockerfile;
 use tote_image::Reference;
+use tote_images::ImagesError;
+use tote_images::sweep_a_little;
 use workspace::Workspace;
 
 /// Builds an image. The process must have one thread; it has other ids and mounts of its own afterwards.
@@ -63,7 +64,7 @@ use workspace::Workspace;
 /// [`EngineError`]; nothing of the build is left then but what the next one can go on from.
 pub fn build(home: Home, request: &BuildRequest, voice: Voice<'_>) -> Result<BuiltImage, EngineError> {
     let (names, began) = (request.names()?, tote_calendar::now());
-    let options = crate::image::store_options(&home)?;
+    let options = tote_images::store_options(&home)?;
     let home = enter(home)?;
     let store = tote_store::Store::open(&home.store(), options)?;
     let mut workspace = Workspace::make(&home, voice.guard)?;
@@ -166,7 +167,7 @@ impl BuildRequest {
 fn name(tag: &str) -> Result<Reference, EngineError> {
     let name = Reference::parse(tag)?;
     match name.digest() {
-        Some(_) => Err(EngineError::TagIsDigest(name.familiar())),
+        Some(_) => Err(ImagesError::TagIsDigest(name.familiar()).into()),
         None => Ok(name),
     }
 }
@@ -177,9 +178,9 @@ fn enter(home: Home) -> Result<Home, EngineError> {
     if home.caller != Caller::User {
         return Ok(home);
     }
-    crate::image::enter_ids(&home)?;
+    tote_images::enter_ids(&home)?;
     if !rustix::process::geteuid().is_root() {
-        crate::image::enter_one_id()?;
+        tote_images::enter_one_id()?;
     }
     tote_sys::own_mounts().map_err(|source| EngineError::Kernel {
         attempt: "make mounts of the build's own",

@@ -13,6 +13,7 @@ use tote_archive::{
     Change, Devices, Entry, EntryPath, ExtractOptions, Kind, Limits, Overwrite, Owner, Reader, WalkError,
     Writer, extract, walk,
 };
+use tote_images::ArchiveError;
 use tote_store::Tree;
 
 /// As much as is written at once.
@@ -113,9 +114,9 @@ impl BuildOutput {
             false => crate::save(home, &wanted, &[], SaveTarget::OciArchive(out)),
         };
         if path == Path::new("-") {
-            return save(&mut std::io::stdout().lock());
+            return Ok(save(&mut std::io::stdout().lock())?);
         }
-        WholeFile::output(path, |file| save(file))
+        Ok(WholeFile::output(path, |file| save(file))?)
     }
 
     /// Whether it is files of the result, and not the image.
@@ -153,7 +154,7 @@ pub(crate) struct Flat {
 }
 
 fn unpack(flat: &Flat, path: &Path) -> Result<(), EngineError> {
-    let failed = |attempt| crate::whole::failed(attempt, path);
+    let failed = |attempt| tote_images::failed_output(attempt, path);
     std::fs::create_dir_all(path).map_err(failed("make"))?;
     let target = super::view::open(path, OFlags::RDONLY);
     let target = target.map_err(|errno| failed("open")(errno.into()))?;
@@ -201,7 +202,7 @@ fn below(flat: &Flat) -> Result<impl Iterator<Item = Packed>, EngineError> {
     let root = flat.tree.view()?;
     let mut beside: Vec<Packed> = Vec::new();
     for (name, content) in &flat.beside {
-        let path = EntryPath::parse(name.as_bytes()).map_err(EngineError::SavePath)?;
+        let path = EntryPath::parse(name.as_bytes()).map_err(ArchiveError::SavePath)?;
         let size = content.len() as u64;
         let memory = rustix::fs::memfd_create(*name, MemfdFlags::CLOEXEC);
         let mut file = File::from(memory.map_err(kernel("keep a statement in memory"))?);
@@ -225,7 +226,7 @@ fn pack(flats: &[Flat], out: impl Write) -> Result<(), EngineError> {
         match &flat.dir {
             None => all.push(Box::new(entries)),
             Some(dir) => {
-                let dir = EntryPath::parse(dir.as_bytes()).map_err(EngineError::SavePath)?;
+                let dir = EntryPath::parse(dir.as_bytes()).map_err(ArchiveError::SavePath)?;
                 let mut root = Entry::new(dir.clone(), Kind::Directory);
                 root.mode = 0o755;
                 all.push(Box::new(std::iter::once(Ok((Change::Add(root), None)))));

@@ -8,12 +8,12 @@ use super::worker::Building;
 use super::workspace::Workspace;
 use super::{BuildRequest, Voice, context};
 use crate::EngineError;
-use crate::image::{entry_of, known_manifest, written};
 use std::collections::HashSet;
 use std::time::Duration;
 use tote_build::{Built, Event};
 use tote_dockerfile::Dockerfile;
 use tote_image::{Descriptor, Digest, Index, Platform, Reference};
+use tote_images::{entry_of, known_manifest, written};
 use tote_store::{Image, Ingest, Store, StoreError};
 
 /// The common parts of all builds of a request.

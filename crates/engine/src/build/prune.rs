@@ -2,14 +2,17 @@
 
 use super::workspace::lock_now;
 use super::{BuildFault, Room, cache};
-use crate::container::{Event, append, may_have_users};
-use crate::image::{delete, open_store};
+use crate::container::may_have_users;
 use crate::{EngineError, Home};
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 use tote_image::Digest;
+use tote_images::ImagesError;
+use tote_images::{delete, open_store};
+use tote_state::events::Event;
+use tote_state::events::append;
 use tote_store::{Patience, Store, StoreError};
 use tote_sys::best_effort;
 
@@ -147,8 +150,8 @@ fn remove_large(
                 match delete(store, &id) {
                     Ok(_) => pruned.removed.push(id.to_string()),
                     // Another command was faster.
-                    Err(EngineError::Store(StoreError::NoImage(_))) => {}
-                    Err(error) => return Err(error),
+                    Err(ImagesError::Store(StoreError::NoImage(_))) => {}
+                    Err(error) => return Err(error.into()),
                 }
                 best_effort(std::fs::remove_file(path));
             }
@@ -205,7 +208,7 @@ fn forget_notes(home: &Home, store: &Store) {
 
 /// The images that are there only for builds, and that no container has.
 fn nameless(home: &Home, store: &Store) -> Result<Vec<Digest>, EngineError> {
-    let names = crate::image::names_of_images(store)?;
+    let names = tote_images::names_of_images(store)?;
     let ids = store.images()?.into_iter().map(|image| image.id);
     Ok(ids
         .filter(|id| cache::is_kept(home, id))

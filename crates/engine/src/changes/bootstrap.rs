@@ -8,6 +8,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Stdio};
 use tote_image::{ContainerConfig, Digest, History, Reference};
+use tote_images::ImagesError;
 use tote_store::Limits;
 
 /// Where the program is, whatever the caller's path is.
@@ -46,7 +47,7 @@ pub fn bootstrap(home: &Home, options: &BootstrapOptions) -> Result<Digest, Engi
         .ok_or_else(|| BootstrapError::What(options.what.clone()))?;
     let name = Reference::parse(options.name.as_deref().unwrap_or(&options.what))?;
     if name.digest().is_some() {
-        return Err(EngineError::TagIsDigest(name.familiar()));
+        return Err(ImagesError::TagIsDigest(name.familiar()).into());
     }
     let words = words(suite, options)?;
     // It makes a user namespace of its own, before this process is in one.

@@ -9,7 +9,7 @@ pub enum BootstrapError {
     #[error("a base image of packages needs mmdebstrap, which is not installed")]
     NoProgram,
     /// It cannot be started or waited for.
-    #[error("run mmdebstrap")]
+    #[error("cannot run mmdebstrap")]
     Run(#[source] std::io::Error),
     /// It failed; it has said why.
     #[error("mmdebstrap failed ({0})")]

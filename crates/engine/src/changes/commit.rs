@@ -5,13 +5,14 @@ use super::differences::differences;
 use super::export::{pack_tree, refuse_host};
 use super::layer::{add_layer, pack_differences};
 use crate::container::State;
-use crate::image::{apply_change, or_nothing};
 use crate::{Caller, EngineError, Home, open_store};
 use rustix::fs::FlockOperation;
 use serde_json::Value;
 use tote_bundle::{ContainerId, DEFAULT_PATH, Image};
 use tote_cgroup::Cgroup;
 use tote_image::{ContainerConfig, Digest, History, ImageConfig, Platform, Reference};
+use tote_images::ImagesError;
+use tote_images::{apply_change, or_nothing};
 use tote_store::{Ingest, Layer, Store};
 use tote_sys::{Errno, best_effort};
 
@@ -50,7 +51,7 @@ pub fn commit(
 ) -> Result<Committed, EngineError> {
     let name = name.map(Reference::parse).transpose()?;
     if let Some(name) = name.as_ref().filter(|name| name.digest().is_some()) {
-        return Err(EngineError::TagIsDigest(name.familiar()));
+        return Err(ImagesError::TagIsDigest(name.familiar()).into());
     }
     let container = container::find(home, wanted)?;
     let store = open_store(home)?;
@@ -135,7 +136,7 @@ fn apply(config: &mut ContainerConfig, changes: &[String]) -> Result<(), EngineE
         config.cmd.clear();
     }
     for line in changes {
-        apply_change(line, config)?;
+        apply_change(line, config).map_err(ImagesError::Change)?;
     }
     Ok(())
 }

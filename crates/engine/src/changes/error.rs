@@ -12,10 +12,10 @@ pub enum ContainerError {
     #[error("multiple IDs found with provided prefix: {0}")]
     Ambiguous(String),
     /// A container with `--rm` has its writes in memory that only its processes see.
-    #[error("container {0} keeps what it writes in memory only, because it was started with --rm")]
+    #[error("container {0} was started with --rm and keeps its writes in memory only")]
     InMemory(String),
     /// The file system that a container has in a file.
-    #[error("{attempt} {path}")]
+    #[error("cannot {attempt} {path}")]
     Disk {
         /// What was tried.
         attempt: &'static str,
@@ -26,7 +26,7 @@ pub enum ContainerError {
         source: std::io::Error,
     },
     /// A command that was killed did not write down what its container was.
-    #[error("read what is known of container {id}")]
+    #[error("cannot read the record of container {id}")]
     Unknown {
         /// The container.
         id: String,
@@ -35,10 +35,10 @@ pub enum ContainerError {
         source: std::io::Error,
     },
     /// Its image is made of the machine's own files.
-    #[error("container {0} is one of the host image, whose files are this machine's own")]
+    #[error("container {0} runs the host image: its files are this machine's own")]
     OfHost(String),
     /// A directory of the container's.
-    #[error("open {path}")]
+    #[error("cannot open {path}")]
     Open {
         /// The directory.
         path: PathBuf,
@@ -47,7 +47,7 @@ pub enum ContainerError {
         source: std::io::Error,
     },
     /// The container's tree or its image's.
-    #[error("read what container {id} changed")]
+    #[error("cannot read the changes of container {id}")]
     Walk {
         /// The container.
         id: String,
@@ -56,7 +56,7 @@ pub enum ContainerError {
         source: tote_archive::WalkError,
     },
     /// The archive of it.
-    #[error("pack what container {id} changed")]
+    #[error("cannot pack the changes of container {id}")]
     Write {
         /// The container.
         id: String,
@@ -65,7 +65,7 @@ pub enum ContainerError {
         source: tote_archive::WriteError,
     },
     /// A file's content on its way.
-    #[error("pack {path}")]
+    #[error("cannot pack {path}")]
     Content {
         /// The file.
         path: String,
@@ -74,7 +74,7 @@ pub enum ContainerError {
         source: std::io::Error,
     },
     /// The pipe between the one who packs and the store.
-    #[error("make a pipe")]
+    #[error("cannot make a pipe")]
     Pipe(#[source] std::io::Error),
     /// The thread of the one who packs, or who reads a log.
     #[error("failed to start a thread")]

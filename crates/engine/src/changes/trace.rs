@@ -41,7 +41,9 @@ pub fn trace(
     let prepared = prepare(home, request, false, None)?;
     let id = prepared.container().id.clone();
     let finished = run(home, prepared, None, None, warn)?;
-    let found = enter_ids(home).and_then(|()| written(home, id.as_str()));
+    let found = enter_ids(home)
+        .map_err(EngineError::from)
+        .and_then(|()| written(home, id.as_str()));
     forget(home, &id);
     let (image, written) = found?;
     let (set, outside) = reduce(&written);

@@ -3,13 +3,14 @@
 use super::error::LifeError;
 use super::foreground::find_monitored;
 use super::state::State;
-use super::{Container, Entry, Event, events, fault, find, name};
+use super::{Container, Entry, fault, find, name};
 use crate::{EngineError, Home, device};
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use std::path::Path;
 use tote_bundle::{ContainerId, HostDevice, Name, RunOptions, SpecError};
 use tote_cgroup::{Cgroup, Policy};
 use tote_spec::{Cpu, Memory, Pids, Resources};
+use tote_state::events::append;
 use tote_sys::{Errno, best_effort};
 
 /// The right to replace one of a container's records: a lock on its directory, held for one change. The claim does not
@@ -87,9 +88,9 @@ pub fn rename(home: &Home, wanted: &str, to: &str) -> Result<(), EngineError> {
         best_effort(std::fs::remove_file(mark));
     }
     renamed?;
-    events::append(
+    append(
         home,
-        &[Event::of(&container, "rename").with("oldName", format!("/{before}"))],
+        &[container.event("rename").with("oldName", format!("/{before}"))],
     );
     Ok(())
 }
@@ -149,7 +150,7 @@ fn note_pause(home: &Home, entry: &Entry, paused: bool) -> Result<(), EngineErro
         })?;
     }
     let action = if paused { "pause" } else { "unpause" };
-    events::append(home, &[Event::of(&entry.container, action)]);
+    append(home, &[entry.container.event(action)]);
     Ok(())
 }
 
@@ -221,7 +222,7 @@ pub fn update(
         warnings.into_iter().for_each(|warning| warn(warning.to_string()));
     }
     container.write(home)?;
-    events::append(home, &[Event::of(&container, "update")]);
+    append(home, &[container.event("update")]);
     Ok(())
 }
 

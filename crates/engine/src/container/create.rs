@@ -4,11 +4,13 @@ use super::claim::Claim;
 use super::error::LifeError;
 use super::record::Container;
 use super::state::State;
-use super::{Event, events, fault, name};
+use super::{fault, name};
 use crate::{EngineError, Home, RunRequest, prepare};
 use std::collections::BTreeSet;
 use std::path::Path;
 use tote_bundle::{ContainerId, EnvEntry, Image, Name, RunOptions, SdNotify};
+use tote_state::events::append;
+use tote_state::record::now;
 use tote_sys::best_effort;
 
 /// Creates a container that can be started: directory, records, name, `--cidfile`. What can be checked without starting
@@ -45,7 +47,7 @@ pub(crate) fn store(home: &Home, container: &Container) -> Result<(), EngineErro
     fault::point("state-new");
     container.write(home)?;
     fault::point("recorded");
-    events::append(home, &[Event::of(container, "create")]);
+    append(home, &[container.event("create")]);
     Ok(())
 }
 
@@ -214,7 +216,7 @@ impl Recorded {
         Ok(Container {
             id: id.clone(),
             name: name.to_owned(),
-            created: super::now(),
+            created: now(),
             image: self.image,
             image_id: self.image_id,
             options: self.given,

@@ -84,10 +84,10 @@ pub enum LifeError {
     #[error("the container's monitor was killed before the program ran")]
     Unborn,
     /// The process that does what only the owners of an image's files can.
-    #[error("the process that sees to the image's files was killed")]
+    #[error("the process that prepares the image's files was killed")]
     Unanswered,
     /// The process that watches it.
-    #[error("{attempt} the container's monitor")]
+    #[error("cannot {attempt} the container's monitor")]
     Monitor {
         /// What was tried.
         attempt: &'static str,
@@ -99,7 +99,7 @@ pub enum LifeError {
     #[error(transparent)]
     Watch(#[from] tote_monitor::MonitorError),
     /// Its cgroup.
-    #[error("{attempt} container {name}")]
+    #[error("cannot {attempt} container {name}")]
     Cgroup {
         /// What was tried.
         attempt: &'static str,
@@ -138,9 +138,7 @@ pub enum LifeError {
     #[error("conflicting options: --restart and --rm")]
     RestartAndRm,
     /// One that goes with its end cannot be started again.
-    #[error(
-        "cannot restart container {0}: it was started with --rm, so nothing is left of it when it has ended"
-    )]
+    #[error("cannot restart container {0}: it was started with --rm and is removed when it ends")]
     RestartOfRm(String),
     /// Limits that cannot be as they were given to `update`.
     #[error(transparent)]

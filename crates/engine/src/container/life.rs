@@ -6,7 +6,7 @@ use super::error::LifeError;
 use super::launch::{Companion, Report, line};
 use super::limits::{Limits, Tasks};
 use super::state::{ProcessId, State, Status, keep_room};
-use super::{Container, Entry, Event, Health, change, erase, events, fault, find, remove, restart, stopped};
+use super::{Container, Entry, Health, change, erase, fault, find, remove, restart, stopped};
 use crate::health::HealthChecks;
 use crate::init::Notify;
 use crate::prepare::{Prepared, prepare_again};
@@ -19,6 +19,8 @@ use tote_cgroup::Cgroup;
 use tote_monitor::{Listener, LogFile, Monitor, PATIENCE, Settings};
 use tote_runtime::{Created, Creation, Witness};
 use tote_spec::Spec;
+use tote_state::events::append;
+use tote_state::record::now;
 use tote_sys::{Child, best_effort};
 
 /// The monitor's socket in the container's directory.
@@ -263,7 +265,7 @@ impl<'a> Watcher<'a> {
             beside: _beside,
             ..
         } = prepared;
-        super::put(&self.home.container(&self.id).join("config.json"), &spec)?;
+        tote_state::record::write(&self.home.container(&self.id).join("config.json"), &spec)?;
         State::note_groups(self.home, &self.id, entry.state.cgroup.as_deref())?;
         let (mut ends, ops) = Ends::new(&options)?;
         plan.insert_stdio(ops);
@@ -300,7 +302,7 @@ impl<'a> Watcher<'a> {
             ..running(&created, entry.state)
         };
         let created = self.recorded(&state, created)?;
-        events::append(self.home, &[Event::of(&entry.container, "start")]);
+        append(self.home, &[entry.container.event("start")]);
         fault::point("running");
         // Before the command that was started by the init has ended.
         if let Some(Err(warning)) = notify.as_ref().map(Notify::started) {
@@ -386,7 +388,7 @@ impl<'a> Watcher<'a> {
                 Ok(ended) => state.exit_code = if limits.over() { 124 } else { ended.exit.code() },
                 Err(error) => (state.exit_code, state.error) = (255, error.to_string()),
             }
-            (state.status, state.finished_at, state.paused) = (Status::Exited, super::now(), false);
+            (state.status, state.finished_at, state.paused) = (Status::Exited, now(), false);
             (state.process, state.monitor) = (None, None);
             state.cgroup = state.cgroup.take().filter(|_| self.leaves_cgroup);
             state.networks.clear();
@@ -401,11 +403,11 @@ impl<'a> Watcher<'a> {
             }
         }
         fault::point("state-ended");
-        let died = Event::of(container, "die").with("exitCode", state.exit_code);
+        let died = container.event("die").with("exitCode", state.exit_code);
         if state.oom_killed {
-            events::append(self.home, &[Event::of(container, "oom"), died]);
+            append(self.home, &[container.event("oom"), died]);
         } else {
-            events::append(self.home, &[died]);
+            append(self.home, &[died]);
         }
         state
     }
@@ -490,7 +492,7 @@ fn running(created: &Created, before: State) -> State {
         monitor: ProcessId::of(std::process::id()),
         boot: super::boot(),
         cgroup: created.cgroup.as_ref().map(Cgroup::record),
-        started_at: super::now(),
+        started_at: now(),
         ..before
     }
 }

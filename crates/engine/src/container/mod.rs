@@ -20,7 +20,6 @@ mod claim;
 mod create;
 mod ends;
 mod error;
-pub(crate) mod events;
 pub(crate) mod fault;
 mod find;
 pub(crate) mod foreground;
@@ -49,8 +48,6 @@ pub use claim::Claim;
 pub use create::create;
 pub use error::LifeError;
 pub(crate) use error::UNKEPT;
-pub use events::Event;
-pub(crate) use events::append;
 pub use fault::POINTS as FAULT_POINTS;
 pub use find::{Entry, LostRecord, find, list, names, open};
 pub(crate) use launch::start_alone;
@@ -64,6 +61,7 @@ pub use stop::{StopOptions, check_restart, kill, stop, wait};
 pub use stream_error::StreamError;
 pub use sweep::sweep;
 pub use tote_monitor::{Entry as LogEntry, Stream as LogStream, Streams};
+pub use tote_state::events::Event;
 
 pub(crate) use create::{Recorded, absolute_image, allot, discard, resolve, store, undo};
 pub(crate) use find::{image_users, list_whole, may_have_users};
@@ -74,28 +72,6 @@ pub(crate) use record::as_text;
 pub(crate) use remove::{erase, forget, prune, remove_members};
 pub(crate) use state::{boot, keep_room};
 pub(crate) use stopped::was_stopped;
-
-use crate::EngineError;
-use serde::Serialize;
-use std::path::Path;
-use tote_sys::best_effort;
-
-/// Now, as nanoseconds since 1970.
-pub(crate) fn now() -> u64 {
-    // Enough until the year 2554.
-    u64::try_from(tote_calendar::now().as_nanos()).unwrap_or(u64::MAX)
-}
-
-/// By a temporary name and rename(2): a reader sees the old text or the new one. Who calls it holds the claim.
-pub(crate) fn put(path: &Path, value: &impl Serialize) -> Result<(), EngineError> {
-    let fail = |source| EngineError::file("write", path)(source);
-    let text = serde_json::to_vec(value).map_err(|error| fail(error.into()))?;
-    let fresh = path.with_extension("new");
-    let put = tote_state::closed::write_new(&fresh, text).and_then(|()| std::fs::rename(&fresh, path));
-    // What has no room for its text has taken an inode all the same.
-    put.inspect_err(|_| best_effort(std::fs::remove_file(&fresh)))
-        .map_err(fail)
-}
 
 #[cfg(test)]
 mod tests {

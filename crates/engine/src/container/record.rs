@@ -4,6 +4,7 @@ use crate::{EngineError, Home};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use tote_bundle::{ContainerId, Image, RunOptions};
+use tote_state::events::Event;
 
 /// What was asked for: `containers/ID/container.json`. Nothing in it changes but by `rename` and `update`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -110,6 +111,14 @@ impl Container {
         }
     }
 
+    /// Something that happens to it now; docker's word for that.
+    #[must_use]
+    pub fn event(&self, action: &str) -> Event {
+        let mut event = Event::of("container", action, self.id.as_str());
+        event.attributes.clone_from(&self.labels);
+        event.with("name", &self.name).with("image", &self.image)
+    }
+
     /// The record of that id; `None` where there is none.
     pub(crate) fn read(home: &Home, id: &ContainerId) -> Result<Option<Self>, EngineError> {
         Ok(tote_state::record::read(&home.container(id).join(FILE))?)
@@ -141,7 +150,10 @@ impl Container {
     /// # Errors
     /// [`EngineError::State`].
     pub fn write(&self, home: &Home) -> Result<(), EngineError> {
-        super::put(&home.container(&self.id).join(FILE), self)
+        Ok(tote_state::record::write(
+            &home.container(&self.id).join(FILE),
+            self,
+        )?)
     }
 }
 

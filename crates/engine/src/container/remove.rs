@@ -6,13 +6,14 @@ use super::find::{REMOVING, seek};
 use super::launch::{mend_all, revive};
 use super::state::{State, Status};
 use super::stop::{Target, end_of};
-use super::{Container, Entry, Event, LostRecord, events, fault, find, list, name, sweep};
+use super::{Container, Entry, LostRecord, fault, find, list, name, sweep};
 use crate::{EngineError, Home};
 use std::fs::File;
 use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::time::Duration;
 use tote_bundle::{ContainerId, Name};
+use tote_state::events::append;
 use tote_state::locked::{is_full_disk, locked};
 use tote_state::record::{RecordError, is_there};
 use tote_sys::best_effort;
@@ -397,7 +398,7 @@ pub(crate) fn erase(
     claim.note_volumes(volumes.then_some(&going));
     crate::tree::remove(home, id)?;
     fault::point("emptied");
-    events::append(home, &[Event::of(container, "destroy")]);
+    append(home, &[container.event("destroy")]);
     let removed = crate::volume::remove_unused(home, &going);
     fault::point("volumes-left");
     if cleared && removed.is_ok() {

@@ -268,7 +268,7 @@ impl State {
     /// # Errors
     /// [`EngineError::State`].
     pub fn write(&self, home: &Home, id: &ContainerId) -> Result<(), EngineError> {
-        super::put(&home.container(id).join(FILE), self)
+        Ok(tote_state::record::write(&home.container(id).join(FILE), self)?)
     }
 }
 

@@ -3,7 +3,7 @@
 use super::claim::Claim;
 use super::error::LifeError;
 use super::state::{State, Status};
-use super::{Container, Entry, Event, events, find, foreground, life, stopped};
+use super::{Container, Entry, find, foreground, life, stopped};
 use crate::{EngineError, Home};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd as _, OwnedFd};
@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use tote_bundle::{ContainerId, Signal, StopTimeout};
 use tote_cgroup::Cgroup;
 use tote_monitor::{Connection, Report, Request, Streams};
+use tote_state::events::append;
 use tote_sys::{Errno, best_effort, send_signal};
 
 /// docker's, where nobody says otherwise.
@@ -171,7 +172,7 @@ fn let_go(home: &Home, id: &ContainerId) -> Result<(), EngineError> {
 fn settle(home: &Home, id: &ContainerId) -> Result<(), EngineError> {
     let_go(home, id)?;
     if let Some(entry) = super::open(home, id)? {
-        events::append(home, &[Event::of(&entry.container, "stop")]);
+        append(home, &[entry.container.event("stop")]);
     }
     Ok(())
 }
@@ -221,8 +222,8 @@ fn ask(home: &Home, wanted: &str, options: StopOptions) -> Result<Option<Target>
         Some(StopTimeout::After(limit)) => Instant::now().checked_add(limit),
         None => Some(Instant::now() + TIMEOUT),
     };
-    let killed = Event::of(&entry.container, "kill").with("signal", signal.number());
-    events::append(home, &[killed]);
+    let killed = entry.container.event("kill").with("signal", signal.number());
+    append(home, &[killed]);
     Ok(Some(target))
 }
 
@@ -280,9 +281,9 @@ pub fn kill(home: &Home, wanted: &str, signal: Signal) -> Result<(), EngineError
     if signal == Signal::KILL {
         target.thaw();
     }
-    events::append(
+    append(
         home,
-        &[Event::of(&entry.container, "kill").with("signal", signal.number())],
+        &[entry.container.event("kill").with("signal", signal.number())],
     );
     if signal == Signal::KILL && wait_for(&[&target.pidfd], Some(Instant::now() + KILLED)) == [true] {
         let_go(home, &entry.container.id)?;

@@ -41,17 +41,17 @@ pub enum StreamError {
     #[error(transparent)]
     Keys(DetachKeysError),
     /// The keys were typed.
-    #[error("read escape sequence")]
+    #[error("cannot read escape sequence")]
     Detached,
     /// The monitor's socket.
-    #[error("connect to the container's monitor")]
+    #[error("cannot connect to the container's monitor")]
     Connect {
         /// Why not.
         #[source]
         source: Errno,
     },
     /// The directory of its log.
-    #[error("open the container's directory")]
+    #[error("cannot open the container's directory")]
     Directory(#[source] Errno),
     /// The connection or the log.
     #[error(transparent)]

@@ -158,7 +158,7 @@ fn succeed<'a>(
     let claim = claim.ok_or_else(|| EngineError::NoContainer(container.id.to_string()))?;
     let dir = home.container(&container.id);
     tote_state::closed::directory(&dir).map_err(EngineError::file("make", &dir))?;
-    super::put(&dir.join("config.json"), spec)?;
+    tote_state::record::write(&dir.join("config.json"), spec)?;
     let state = State {
         monitor: ProcessId::of(std::process::id()),
         ..entry.state

@@ -2,13 +2,15 @@
 
 use super::claim::Claim;
 use super::find::REMOVING;
+use super::name;
 use super::record::Container;
 use super::remove::FORCED;
 use super::stamp::Stamp;
 use super::state::State;
-use super::{Event, events, name};
 use crate::{EngineError, Home};
 use tote_bundle::ContainerId;
+use tote_state::events::append;
+use tote_state::record::now;
 use tote_state::record::{RecordError, is_there};
 
 /// Brings into order what killed commands and monitors left: an unheld claim names each. Gives the ids that it mended.
@@ -71,15 +73,15 @@ pub(crate) fn mend(home: &Home, id: &ContainerId, claim: &Claim) -> bool {
     if state.correct(false, Stamp::of(home, id)) {
         let unwatched = !state.error.is_empty();
         if unwatched {
-            state.finished_at = super::now();
+            state.finished_at = now();
         }
         if state.write(home, id).is_err() {
             return false;
         }
         Stamp::forget_end(home, id);
         if unwatched {
-            let died = Event::of(&container, "die").with("exitCode", state.exit_code);
-            events::append(home, &[died]);
+            let died = container.event("die").with("exitCode", state.exit_code);
+            append(home, &[died]);
         }
         crate::pod::member_ended(home, &container);
         if container.rm {

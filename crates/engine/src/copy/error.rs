@@ -27,7 +27,7 @@ pub enum CopyError {
     #[error("invalid output path: directory {0:?} does not exist")]
     NoParent(String),
     /// A path that cannot be used.
-    #[error("{attempt} {path}")]
+    #[error("cannot {attempt} {path}")]
     Path {
         /// What was tried.
         attempt: &'static str,
@@ -38,7 +38,7 @@ pub enum CopyError {
         source: Errno,
     },
     /// A socket.
-    #[error("{0} is a socket, of which there are no copies")]
+    #[error("cannot copy {0}: it is a socket")]
     Socket(String),
     /// A directory where a file is.
     #[error("cannot copy directory: {0} is a file")]
@@ -63,14 +63,14 @@ pub enum CopyError {
     ReadOnlyMount,
     /// The driver split has no copy of it.
     #[error(
-        "{0} is part of the image, of which this container has no copy that could be written (--driver split)"
+        "cannot write {0}: it is part of the image, which is read-only for this container (--driver split)"
     )]
     Outside(String),
     /// A directory of the same name, or the other way round; docker's words.
     #[error("cannot overwrite directory {0:?} with non-directory")]
     FileOnDirectory(String),
     /// The root of a container.
-    #[error("open the root of container {id}")]
+    #[error("cannot open the root of container {id}")]
     Root {
         /// Its id.
         id: String,
@@ -79,7 +79,7 @@ pub enum CopyError {
         source: Errno,
     },
     /// Its user namespace.
-    #[error("enter the user namespace of container {id}")]
+    #[error("cannot enter the user namespace of container {id}")]
     Ids {
         /// Its id.
         id: String,
@@ -94,7 +94,7 @@ pub enum CopyError {
     #[error(transparent)]
     Name(#[from] tote_archive::PathError),
     /// On the way.
-    #[error("copy to {to}")]
+    #[error("cannot copy to {to}")]
     Transfer {
         /// Where to.
         to: String,
@@ -103,7 +103,7 @@ pub enum CopyError {
         source: TransferError,
     },
     /// One file on the way.
-    #[error("copy to {to}: {why}")]
+    #[error("cannot copy to {to}: {why}")]
     Single {
         /// Where to.
         to: String,
@@ -111,10 +111,10 @@ pub enum CopyError {
         why: String,
     },
     /// What comes from standard input.
-    #[error("read the archive")]
+    #[error("cannot read the archive")]
     Input(#[source] std::io::Error),
     /// The same.
-    #[error("extract the archive to {to}")]
+    #[error("cannot extract the archive to {to}")]
     Extract {
         /// Where to.
         to: String,
@@ -123,7 +123,7 @@ pub enum CopyError {
         source: ExtractError,
     },
     /// What goes to standard output.
-    #[error("read {from}")]
+    #[error("cannot read {from}")]
     Walk {
         /// Where from.
         from: String,
@@ -132,10 +132,10 @@ pub enum CopyError {
         source: WalkError,
     },
     /// The same.
-    #[error("write the archive")]
+    #[error("cannot write the archive")]
     Write(#[from] WriteError),
     /// The same.
-    #[error("write the archive")]
+    #[error("cannot write the archive")]
     Output(#[source] std::io::Error),
 }
 

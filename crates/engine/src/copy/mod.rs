@@ -14,7 +14,6 @@ mod visit;
 
 pub use error::CopyError;
 
-use crate::container::{Event, events};
 use crate::{EngineError, Home};
 use inside::Inside;
 use place::{Place, Wanted};
@@ -25,6 +24,7 @@ use std::ffi::OsString;
 use std::io::{Read, Write};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
+use tote_state::events::append;
 use tote_sys::Errno;
 use tree::Tree;
 
@@ -124,8 +124,8 @@ pub fn copy(
     for (end, action) in happened {
         if let Some((inside, wanted)) = end {
             let path = String::from_utf8_lossy(&wanted.path);
-            let event = Event::of(&inside.entry.container, action).with("path", path);
-            events::append(home, &[event]);
+            let event = inside.entry.container.event(action).with("path", path);
+            append(home, &[event]);
         }
     }
     Ok(copied)

@@ -33,10 +33,10 @@ pub enum ExecError {
     #[error(transparent)]
     User(#[from] tote_bundle::UserError),
     /// The container's passwd(5) or group(5).
-    #[error("look up the user in the container")]
+    #[error("cannot look up the user in the container")]
     UserFile(#[source] tote_rootfs::ReadError),
     /// The container's root.
-    #[error("open the root of container {id}")]
+    #[error("cannot open the root of container {id}")]
     Root {
         /// Its id.
         id: String,

@@ -11,7 +11,6 @@ pub(crate) use inside::Inside;
 pub(crate) use target::Target;
 
 use crate::apart::read_among_owners;
-use crate::container::{Event, events};
 use crate::{EngineError, Home, prepare};
 use rustix::fd::{AsFd as _, OwnedFd};
 use std::time::Instant;
@@ -23,6 +22,8 @@ use tote_runtime::{
 };
 use tote_sandbox::{Facts, Newcomer, Plan, Stdin};
 use tote_spec::{ConsoleSize, NamespaceType, Process, Spec};
+use tote_state::events::Event;
+use tote_state::events::append;
 use tote_state::process::set_title;
 use tote_sys::{Child, Op};
 
@@ -300,15 +301,15 @@ impl<'a> Happened<'a> {
         let command = options.command.join(" ");
         let happened = Self { home, target, id };
         let event = |action: &str| happened.event(&format!("{action}: {command}"));
-        events::append(home, &[event("exec_create"), event("exec_start")]);
+        append(home, &[event("exec_create"), event("exec_start")]);
         happened
     }
 
     fn event(&self, action: &str) -> Event {
-        Event::of(&self.target.entry.container, action).with("execID", &self.id)
+        self.target.entry.container.event(action).with("execID", &self.id)
     }
 
     fn end(&self, code: u8) {
-        events::append(self.home, &[self.event("exec_die").with("exitCode", code)]);
+        append(self.home, &[self.event("exec_die").with("exitCode", code)]);
     }
 }

@@ -6,13 +6,14 @@
 use super::schedule::Schedule;
 use super::{check, note};
 use crate::Home;
-use crate::container::{Entry, HealthResult, HealthStatus, now};
+use crate::container::{Entry, HealthResult, HealthStatus};
 use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use rustix::pipe::PipeFlags;
 use rustix::process::{WaitId, WaitIdOptions, waitid};
 use std::time::{Duration, Instant};
 use tote_image::Healthcheck;
 use tote_monitor::{Chores, Verdict};
+use tote_state::record::now;
 use tote_sys::{Errno, best_effort};
 
 /// As docker looks after a container: the next check begins an interval after the last has ended.

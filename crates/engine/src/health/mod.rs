@@ -7,12 +7,14 @@ mod schedule;
 
 pub(crate) use chore::HealthChecks;
 
-use crate::container::{Container, Entry, Event, Health, HealthResult, HealthStatus, change, events, now};
+use crate::container::{Container, Entry, Health, HealthResult, HealthStatus, change};
 use crate::exec::{Captured, ExecError, Target, capture};
 use crate::{EngineError, Home};
 use schedule::Schedule;
 use std::time::Duration;
 use tote_image::Healthcheck;
+use tote_state::events::append;
+use tote_state::record::now;
 
 /// The most that is kept of what a check says, in bytes; docker's.
 const LONGEST: usize = 4096;
@@ -138,7 +140,7 @@ pub(crate) fn note(
         .map_or(HealthStatus::Starting, |health| health.status);
     if changed {
         let action = format!("health_status: {}", status.as_str());
-        events::append(home, &[Event::of(container, &action)]);
+        append(home, &[container.event(&action)]);
     }
     Ok(status)
 }

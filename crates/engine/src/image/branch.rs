@@ -1,11 +1,10 @@
 //! Images as `images --tree` shows them: with their platforms, and with what they take.
 
-use super::index::{Found, platform_of};
 use super::list::{ImageSelection, images};
-use super::open::open_store;
 use crate::{EngineError, Home};
 use std::collections::HashMap;
 use tote_image::{Digest, Platform};
+use tote_images::{Found, open_store, platform_of};
 
 /// An image, with all names that were selected.
 #[derive(Clone, Debug)]

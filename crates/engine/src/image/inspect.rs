@@ -1,10 +1,9 @@
 //! What an image says of itself, in docker's words.
 
-use super::index::names_of_images;
-use super::open::{open_store, resolve};
 use crate::{EngineError, Home};
 use serde_json::{Value, json};
 use tote_image::{Digest, Platform, Reference};
+use tote_images::{names_of_images, open_store, resolve};
 use tote_store::Usage;
 
 /// A step in the making of an image.
@@ -32,7 +31,7 @@ pub struct Space {
 /// An image as `docker image inspect` shows it, where it is for the platforms that are asked for.
 ///
 /// # Errors
-/// [`EngineError::Store`], and [`EngineError::OtherPlatform`].
+/// [`EngineError::Store`], and [`ImagesError::OtherPlatform`].
 pub fn inspect_image(home: &Home, wanted: &str, platforms: &[Platform]) -> Result<Value, EngineError> {
     let store = open_store(home)?;
     let image = store.image(&resolve(&store, wanted, platforms)?)?;
@@ -71,7 +70,7 @@ pub fn inspect_image(home: &Home, wanted: &str, platforms: &[Platform]) -> Resul
 /// The steps of an image, the last one first, where it is for the platforms that are asked for.
 ///
 /// # Errors
-/// [`EngineError::Store`], and [`EngineError::OtherPlatform`].
+/// [`EngineError::Store`], and [`ImagesError::OtherPlatform`].
 pub fn history(
     home: &Home,
     wanted: &str,

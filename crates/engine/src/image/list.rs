@@ -1,10 +1,10 @@
 //! What images there are.
 
-use super::open::open_store;
 use crate::prune::PruneFilters;
 use crate::{EngineError, Home};
 use std::collections::{HashMap, HashSet};
 use tote_image::{Digest, ImageConfig, Raw, Reference};
+use tote_images::open_store;
 use tote_store::{Image, ImageIndex, ImageRecord, Store};
 
 /// Which images to list.

@@ -1,91 +1,17 @@
 //! Names of images, and the end of images.
 
-use super::events;
-use super::index::{orphans, replace, without};
-use super::open::{for_platforms, open_store, sweep_a_little};
 use crate::prune::PruneFilters;
 use crate::{EngineError, Home, container};
 use std::collections::HashSet;
 use tote_image::{Digest, Platform, Reference};
+use tote_images::ImagesError;
+use tote_images::{
+    RemovedImage, delete, events, for_platforms, open_store, orphans, replace, sweep_a_little, with_digests,
+    without,
+};
+use tote_state::events::Event;
+use tote_state::events::append;
 use tote_store::{Image, ImageIndex, Patience, Store, StoreError};
-
-/// What `rmi` did.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum RemovedImage {
-    /// A name is gone.
-    Untagged(Reference),
-    /// An image is gone, or a layer that nothing else had.
-    Deleted(Digest),
-}
-
-/// Gives an image one more name.
-///
-/// # Errors
-/// [`EngineError`].
-pub fn tag(home: &Home, image: &str, name: &str) -> Result<(), EngineError> {
-    let store = open_store(home)?;
-    let name = Reference::parse(name)?;
-    if name.digest().is_some() {
-        return Err(EngineError::TagIsDigest(name.familiar()));
-    }
-    let id = store.find(image)?;
-    // What is left of a killed one is found by its mark.
-    store.ingest_at_once()?.tag(&name, &id)?;
-    events::tagged(home, &store, &id, &name);
-    Ok(())
-}
-
-/// Takes names away from an image, all of them where none is given. The image stays.
-///
-/// # Errors
-/// [`EngineError::UnknownTag`] and [`EngineError::UntagDigest`], before anything is taken away; and those of the store.
-pub fn untag(home: &Home, image: &str, names: &[String]) -> Result<(), EngineError> {
-    let store = open_store(home)?;
-    let id = store.find(image)?;
-    let all = store.names()?.into_iter();
-    let mut own: Vec<Reference> = all.filter(|(_, of)| *of == id).map(|(name, _)| name).collect();
-    let mut wanted = Vec::new();
-    for text in names {
-        let name = Reference::parse(text)?.canonical();
-        if name.digest().is_some() {
-            return Err(EngineError::UntagDigest(name.familiar()));
-        }
-        if !own.contains(&name) {
-            return Err(EngineError::UnknownTag(name.familiar()));
-        }
-        wanted.push(name);
-    }
-    if names.is_empty() {
-        wanted.clone_from(&own);
-    }
-    let mut removed = Vec::new();
-    for name in wanted
-        .iter()
-        .filter(|name| own.contains(name))
-        .collect::<Vec<_>>()
-    {
-        for gone in with_digests(name, &own) {
-            if store.untag(gone)? {
-                removed.push(RemovedImage::Untagged(gone.clone()));
-            }
-        }
-        own.retain(|name| !removed.contains(&RemovedImage::Untagged(name.clone())));
-    }
-    events::removed(home, &id, &removed);
-    Ok(())
-}
-
-/// Whether an image of that name or id is here.
-///
-/// # Errors
-/// [`EngineError::Store`], of a text that names more than one for example.
-pub fn has_image(home: &Home, text: &str) -> Result<bool, EngineError> {
-    match open_store(home)?.find(text) {
-        Ok(_) => Ok(true),
-        Err(StoreError::NoImage(_)) => Ok(false),
-        Err(error) => Err(error.into()),
-    }
-}
 
 /// Removes names, and the images that lose their last one, where they are for all platforms that are asked for. `each` is
 /// told what happened with each argument; the bytes are removed after that, as far as it does not take long.
@@ -163,15 +89,6 @@ fn remove(
     Ok(removed)
 }
 
-/// A name that goes, and with the last tag of a repository the digests there, too: nobody gave the image these.
-fn with_digests<'a>(name: &'a Reference, names: &'a [Reference]) -> Vec<&'a Reference> {
-    let of_repository = |other: &&Reference| *other != name && other.name() == name.name();
-    let rest: Vec<&Reference> = names.iter().filter(of_repository).collect();
-    let is_last = rest.iter().all(|other| other.digest().is_some());
-    let rest = rest.into_iter().filter(|_| is_last);
-    [name].into_iter().chain(rest).collect()
-}
-
 /// The name of the index that has an image, if one has, or the index's id where it has no name.
 fn index_with(store: &Store, image: &Digest) -> Result<Option<String>, EngineError> {
     let Some(index) = store.indexes()?.into_iter().find(|index| index.has(image)) else {
@@ -213,25 +130,6 @@ fn remove_platforms(
         removed.extend(gone);
     }
     Ok(removed)
-}
-
-/// Removes an image with all its names; with an index also its images that nothing else has.
-pub(crate) fn delete(store: &Store, id: &Digest) -> Result<Vec<RemovedImage>, EngineError> {
-    // A damaged one goes, too, and cannot say what its images were.
-    let index = store.index(id).ok().flatten();
-    let orphans = index.map(|index| orphans(store, &index)).transpose()?;
-    let removed = store.remove_image(id)?;
-    let names = removed.names.into_iter().map(RemovedImage::Untagged);
-    let layers = removed.layers.into_iter().rev().map(RemovedImage::Deleted);
-    let mut all: Vec<RemovedImage> = names.chain([RemovedImage::Deleted(*id)]).chain(layers).collect();
-    for image in orphans.unwrap_or_default() {
-        match delete(store, &image) {
-            // Another command was faster.
-            Err(EngineError::Store(StoreError::NoImage(_))) => {}
-            removed => all.extend(removed?),
-        }
-    }
-    Ok(all)
 }
 
 /// What a pruning has removed.
@@ -292,14 +190,14 @@ pub fn prune_images(home: &Home, all: bool, filters: &[String]) -> Result<Pruned
                 pruned.removed.extend(removed);
             }
             // Another command was faster.
-            Err(EngineError::Store(StoreError::NoImage(_))) => {}
-            Err(error) => return Err(error),
+            Err(ImagesError::Store(StoreError::NoImage(_))) => {}
+            Err(error) => return Err(error.into()),
         }
     }
     forget_templates(home, &store);
     crate::build::forget_stale(home, &store);
     pruned.bytes = store.sweep(Patience::Endless)?.unwrap_or_default().bytes;
-    container::append(home, &[container::Event::pruned("image", pruned.bytes)]);
+    append(home, &[Event::pruned("image", pruned.bytes)]);
     Ok(pruned)
 }
 

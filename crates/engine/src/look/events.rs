@@ -12,7 +12,6 @@ use std::io::{BufRead as _, BufReader, ErrorKind, Seek as _, SeekFrom};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use tote_monitor::Time;
-
 /// Which events to tell.
 #[derive(Clone, Debug, Default)]
 pub struct EventSelection {
@@ -265,7 +264,7 @@ fn fits(event: &Event, key: &str, value: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::container::append;
+    use tote_state::events::append;
 
     fn event(action: &str, time: u64) -> Event {
         Event {

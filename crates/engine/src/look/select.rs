@@ -309,7 +309,7 @@ impl Ancestor {
         Ok(Self {
             given: given.to_owned(),
             name: Reference::parse(given).ok(),
-            heirs: match crate::image::find(&store, given, &[]) {
+            heirs: match tote_images::find(&store, given, &[]) {
                 Ok(found) => heirs(&store, &found.images())?,
                 Err(_) => Vec::new(),
             },

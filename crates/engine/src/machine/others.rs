@@ -2,6 +2,7 @@
 
 use super::MachineReport;
 use serde_json::{Value, json};
+use tote_state::record::now;
 
 /// The machine's operating system as /etc/os-release calls it.
 fn operating_system() -> String {
@@ -79,7 +80,7 @@ impl MachineReport {
             "Driver": self.driver,
             "DriverStatus": [],
             "DockerRootDir": self.root,
-            "SystemTime": crate::look::moment(crate::container::now()),
+            "SystemTime": crate::look::moment(now()),
         })
     }
 

@@ -2,12 +2,13 @@
 
 use super::NetworkFault;
 use super::record::{self, MTU, Network, is_name};
-use crate::container::{Event, append, now};
 use crate::{Caller, EngineError, Home};
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use tote_bundle::DEFAULT_NETWORK;
 use tote_network::Subnet;
+use tote_state::events::append;
+use tote_state::record::now;
 
 /// A network that somebody wants, in the words of the command line.
 #[derive(Clone, Debug, Default)]
@@ -69,7 +70,7 @@ pub fn create(home: &Home, request: &NetworkRequest) -> Result<String, EngineErr
         ..described(home, &request.name, subnet, (gateway, range))?
     };
     network.write(home)?;
-    append(home, &[Event::of_network("create", &network.name, &network.id)]);
+    append(home, &[network.event("create")]);
     Ok(network.id)
 }
 

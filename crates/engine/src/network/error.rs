@@ -19,7 +19,7 @@ pub enum NetworkFault {
     #[error("invalid network name {0:?}: only [a-zA-Z0-9][a-zA-Z0-9_.-] are allowed")]
     Name(String),
     /// Several networks whose ids begin so.
-    #[error("network {0} is ambiguous: several ids begin so")]
+    #[error("network {0} is ambiguous: the ids of several networks begin with it")]
     Ambiguous(String),
     /// docker's words.
     #[error("network {name} has active endpoints: {containers}")]

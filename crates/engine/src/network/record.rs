@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use tote_bundle::NetworkMode;
 use tote_network::{Leases, Subnet};
 use tote_state::closed;
+use tote_state::events::Event;
 use tote_state::locked::locked;
 use tote_state::record::names_in;
 
@@ -52,6 +53,12 @@ impl Network {
         self.options.get(MTU)?.parse().ok()
     }
 
+    /// Something that happens to it now; docker's word for that.
+    pub(super) fn event(&self, action: &str) -> Event {
+        let event = Event::of("network", action, &self.id);
+        event.with("name", &self.name).with("type", "bridge")
+    }
+
     /// The record of a network; `None` where no network has that name.
     pub(super) fn read(home: &Home, name: &str) -> Result<Option<Self>, EngineError> {
         Ok(tote_state::record::read(&dir(home, name).join(FILE))?)
@@ -62,7 +69,10 @@ impl Network {
         for path in [dir(home, &self.name), lease_dir(home, &self.name)] {
             made(&path)?;
         }
-        crate::container::put(&dir(home, &self.name).join(FILE), self)
+        Ok(tote_state::record::write(
+            &dir(home, &self.name).join(FILE),
+            self,
+        )?)
     }
 
     /// Removes what is written down. The caller holds the lock, and has seen that nobody has a lease.

@@ -3,9 +3,9 @@
 use super::NetworkFault;
 use super::look::{NetworkRow, NetworkSelection, members, networks};
 use super::record;
-use crate::container::{Event, append};
 use crate::{EngineError, Home};
 use tote_bundle::DEFAULT_NETWORK;
+use tote_state::events::append;
 
 /// Removes a network that no container is in; gives its name.
 ///
@@ -34,7 +34,7 @@ pub fn remove(home: &Home, wanted: &str) -> Result<String, EngineError> {
     }
     super::idle::take_down(home, &network.name)?;
     network.remove(home)?;
-    append(home, &[Event::of_network("destroy", &network.name, &network.id)]);
+    append(home, &[network.event("destroy")]);
     Ok(network.name)
 }
 

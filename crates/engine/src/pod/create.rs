@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 use std::io::{ErrorKind, Write as _};
 use std::path::PathBuf;
 use tote_bundle::{ContainerId, Image, Name, OptionError, RunOptions, ValueError};
+use tote_state::events::append;
+use tote_state::record::now;
 use tote_sys::best_effort;
 
 /// What somebody asks for.
@@ -167,7 +169,7 @@ fn finish(
     let mut pod = Pod {
         id: id.clone(),
         name: name.to_string(),
-        created: container::now(),
+        created: now(),
         hostname,
         labels: request.labels,
         share: shape.share,
@@ -187,7 +189,7 @@ fn finish(
         note_id(path, id)?;
     }
     pod.write(home)?;
-    container::append(home, &[pod.event("create")]);
+    append(home, &[pod.event("create")]);
     fault::point("pod-recorded");
     Ok(pod)
 }

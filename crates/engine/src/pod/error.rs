@@ -24,7 +24,7 @@ pub enum PodError {
     #[error("cannot set share({0}) namespaces without an infra container")]
     ShareWithoutInfra(String),
     /// What a pod does when its last container ends.
-    #[error("invalid pod exit policy: {0:?}: it is continue or stop")]
+    #[error("invalid pod exit policy: {0:?}: give continue or stop")]
     ExitPolicy(String),
     /// What only an infra container has.
     #[error("cannot set {0} without an infra container")]
@@ -62,7 +62,7 @@ pub enum PodError {
         state: &'static str,
     },
     /// What is asked of its processes.
-    #[error("pod {0} has no running containers: its processes can only be shown while one runs")]
+    #[error("pod {0} has no running containers, so it has no processes to show")]
     NotRunning(String),
     /// A container that is somebody else's.
     #[error("container {container} is not in pod {pod}")]

@@ -4,6 +4,7 @@ use super::{PodEntry, find, member};
 use crate::container::{self, Entry, Status, StopOptions};
 use crate::{EngineError, Home};
 use tote_bundle::Signal;
+use tote_state::events::append;
 
 /// How often members that were started meanwhile are looked for.
 const AGAIN: usize = 8;
@@ -35,7 +36,7 @@ pub fn start(home: &Home, wanted: &str, warn: &mut dyn FnMut(String)) -> Done {
     for member in found.others().filter(|member| !lives(member)) {
         errors.extend(container::start(home, &id(member), &crate::HostInit::default(), warn).err());
     }
-    container::append(home, &[found.pod.event("start")]);
+    append(home, &[found.pod.event("start")]);
     warn_of_strays(home, &found, warn);
     done(errors)
 }
@@ -77,7 +78,7 @@ pub fn stop(home: &Home, wanted: &str, options: StopOptions) -> Done {
             _ => break,
         }
     }
-    container::append(home, &[found.pod.event("stop")]);
+    append(home, &[found.pod.event("stop")]);
     done(errors)
 }
 
@@ -102,7 +103,7 @@ fn each(
     for member in members.filter(|member| member.state.runs() && fits(member)) {
         errors.extend(act(&id(member)).err());
     }
-    container::append(home, &[found.pod.event(action)]);
+    append(home, &[found.pod.event(action)]);
     done(errors)
 }
 

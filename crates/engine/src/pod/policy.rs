@@ -2,8 +2,9 @@
 
 use super::{Pod, find};
 use crate::Home;
-use crate::container::{self, Claim, Container, Entry, Status};
+use crate::container::{Claim, Container, Entry, Status};
 use rustix::process::{Signal, pidfd_send_signal};
+use tote_state::events::append;
 use tote_state::process;
 use tote_sys::best_effort;
 
@@ -37,6 +38,6 @@ pub(crate) fn member_ended(home: &Home, member: &Container) {
         .and_then(|infra| infra.state.process);
     if let Some(infra) = process.and_then(|process| process::open(process.pid, process.start_time)) {
         best_effort(pidfd_send_signal(infra, Signal::TERM));
-        container::append(home, &[pod.event("stop")]);
+        append(home, &[pod.event("stop")]);
     }
 }

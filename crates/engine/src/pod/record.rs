@@ -1,9 +1,10 @@
 //! What was asked for.
 
-use crate::{EngineError, Home, container};
+use crate::{EngineError, Home};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use tote_bundle::ContainerId;
+use tote_state::events::Event;
 
 /// What was asked for: `pods/ID/pod.json`. Nothing in it changes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -70,7 +71,7 @@ impl Pod {
 
     /// Writes it down: from here on there is a pod.
     pub(super) fn write(&self, home: &Home) -> Result<(), EngineError> {
-        container::put(&home.pod(&self.id).join(FILE), self)
+        Ok(tote_state::record::write(&home.pod(&self.id).join(FILE), self)?)
     }
 
     /// The id of the infra container.
@@ -93,15 +94,9 @@ impl Pod {
     }
 
     /// Something that happens to it now.
-    pub(super) fn event(&self, action: &str) -> container::Event {
-        let mut attributes = self.labels.clone();
-        attributes.insert("name".to_owned(), self.name.clone());
-        container::Event {
-            time: container::now(),
-            kind: "pod".to_owned(),
-            action: action.to_owned(),
-            id: self.id.to_string(),
-            attributes,
-        }
+    pub(super) fn event(&self, action: &str) -> Event {
+        let mut event = Event::of("pod", action, self.id.as_str());
+        event.attributes.clone_from(&self.labels);
+        event.with("name", &self.name)
     }
 }

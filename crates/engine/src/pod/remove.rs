@@ -8,6 +8,7 @@ use super::{Pod, PodError, PodStatus};
 use crate::container::{self, Entry, Status, StopOptions, fault, name};
 use crate::{EngineError, Home};
 use tote_bundle::{ContainerId, StopTimeout};
+use tote_state::events::append;
 use tote_state::locked::is_full_disk;
 use tote_state::record::{RecordError, is_there};
 use tote_sys::best_effort;
@@ -74,7 +75,7 @@ fn remove_pod(home: &Home, pod: &Pod, force: bool) -> Done {
         return Err(vec![error.into()]);
     }
     clear(home, &pod.id, force)?;
-    container::append(home, &[pod.event("remove")]);
+    append(home, &[pod.event("remove")]);
     Ok(())
 }
 

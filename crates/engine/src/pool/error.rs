@@ -15,16 +15,18 @@ pub enum PoolError {
     #[error("pool {0:?}: only [a-zA-Z0-9][a-zA-Z0-9_.-] are allowed in a name")]
     Name(String, #[source] NameError),
     /// A new pool without an image.
-    #[error("pool {0} does not exist yet: give the image that its sandboxes are made of")]
+    #[error("pool {0} does not exist yet: name the image for its sandboxes")]
     NoImage(String),
     /// Options of an existing pool without the image.
-    #[error("options of pool {0} are given without its image: give all of them together, as for a new pool")]
+    #[error(
+        "cannot change the options of pool {0} without its image: give the image and all options, as for a new pool"
+    )]
     OptionsAlone(String),
     /// More than can be meant.
-    #[error("a pool of {0} sandboxes: give at most {most}", most = MOST)]
+    #[error("cannot make a pool of {0} sandboxes: the most is {most}", most = MOST)]
     Size(u32),
     /// Something that a sandbox cannot be given any more.
-    #[error("--{0} belongs to the sandbox, which is made already: give it to tote pool fill")]
+    #[error("--{0} cannot be changed in a sandbox that exists already: give it to tote pool fill")]
     Shaping(String),
     /// Something that only a container with a monitor has.
     #[error(

@@ -14,6 +14,7 @@ use tote_bundle::{ContainerId, SeccompChoice};
 use tote_cgroup::Cgroup;
 use tote_runtime::{Created, Creation, Kept, Outcome, Witness};
 use tote_state::process::set_title;
+use tote_state::record::now;
 use tote_sys::{Footprint, Op, best_effort};
 
 /// What whoever takes a sandbox tells its keeper: what the container is from then on.
@@ -224,12 +225,12 @@ fn note_birth(
     if container.name.is_empty() {
         container.name = container::name::take_any(home, &container.id)?.to_string();
     }
-    container.created = container::now();
+    container.created = now();
     container.options.extend(note.given);
     container.labels.extend(note.labels);
     (container.command, container.path_and_args) = (note.command, note.path_and_args);
     let state = &mut entry.state;
-    (state.status, state.started_at) = (Status::Running, container::now());
+    (state.status, state.started_at) = (Status::Running, now());
     (state.process, state.monitor) = (ProcessId::of(pid), ProcessId::of(std::process::id()));
     (state.boot, state.cgroup) = (container::boot(), cgroup);
     inside.process.env = note.env;

@@ -1,7 +1,7 @@
 //! What a pool's sandboxes are made from.
 
 use super::error::PoolError;
-use crate::container::{self, Container};
+use crate::container::Container;
 use crate::{EngineError, Home};
 use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags, RawDir, SeekFrom};
@@ -56,7 +56,10 @@ impl Pool {
     /// Who calls it has the lock.
     pub(super) fn write(&self, home: &Home) -> Result<(), EngineError> {
         make_dir(self.sockets(home))?;
-        container::put(&home.pool(&self.name).join(FILE), self)
+        Ok(tote_state::record::write(
+            &home.pool(&self.name).join(FILE),
+            self,
+        )?)
     }
 
     /// The directory of the sockets.

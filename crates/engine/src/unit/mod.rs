@@ -21,10 +21,12 @@ pub enum UnitError {
     #[error("{0:?} is not a valid restart policy: give one of {words}", words = tote_unit::RESTART_POLICIES.join(", "))]
     Restart(String),
     /// One that leaves no record.
-    #[error("container {0} was started with --rm in the foreground: nobody can start it again")]
+    #[error(
+        "cannot make a unit for container {0}: it was started with --rm in the foreground and cannot be started again"
+    )]
     Unkept(String),
     /// A file or a directory.
-    #[error("{attempt} {path}")]
+    #[error("cannot {attempt} {path}")]
     File {
         /// What was tried.
         attempt: &'static str,
@@ -53,7 +55,7 @@ pub enum UnitError {
         source: tote_unit::QuadletError,
     },
     /// What podman knows and tote does not.
-    #[error("{0}: tote makes units of .container, .volume and .pod files")]
+    #[error("cannot make a unit from {0}: tote reads .container, .volume and .pod files")]
     Kind(PathBuf),
 }
 

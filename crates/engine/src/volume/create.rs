@@ -2,14 +2,17 @@
 
 use super::VolumeFault;
 use super::device::Device;
-use crate::container::{Event, append, fault, now, put};
+use crate::container::fault;
 use crate::{EngineError, Home};
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::os::unix::fs::DirBuilderExt as _;
 use tote_bundle::{ContainerId, Volume};
+use tote_state::events::Event;
+use tote_state::events::append;
 use tote_state::record::is_there;
+use tote_state::record::now;
 use tote_sys::best_effort;
 
 /// `volumes/NAME/volume.json`; a volume that `run -v` made has none.
@@ -132,7 +135,7 @@ fn make(home: &Home, name: &str, record: &Record) -> Result<bool, EngineError> {
     let begun = (0..ATTEMPTS).find_map(|_| begin().transpose());
     let made = begun.transpose().map_err(fail).and_then(|_locked| {
         fault::point("volume-made");
-        put(&fresh.join(FILE), record)?;
+        tote_state::record::write(&fresh.join(FILE), record)?;
         super::make(&fresh.join("_data"))?;
         std::fs::rename(&fresh, &path).map_err(fail)
     });

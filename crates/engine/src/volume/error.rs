@@ -7,12 +7,14 @@ pub enum VolumeFault {
     #[error("get {0}: no such volume")]
     Missing(String),
     /// A name that no volume can have.
+    // docker's words.
     #[error(
         "create {0}: {0:?} includes invalid characters for a local volume name: only [a-zA-Z0-9][a-zA-Z0-9_.-] are allowed"
     )]
     Name(String),
     /// Another driver.
-    #[error("create {name}: volume driver {driver:?} is not known: there is local")]
+    // docker's words.
+    #[error("create {name}: unknown volume driver {driver:?}: only local is supported")]
     Driver {
         /// The volume.
         name: String,
@@ -20,6 +22,7 @@ pub enum VolumeFault {
         driver: String,
     },
     /// An option of the driver.
+    // docker's words.
     #[error("create {name}: invalid option {option:?}: {why}")]
     Option {
         /// The volume.
@@ -30,6 +33,7 @@ pub enum VolumeFault {
         why: &'static str,
     },
     /// A container has it.
+    // docker's words.
     #[error("remove {name}: volume is in use - [{}]", .containers.join(", "))]
     InUse {
         /// The volume.
@@ -38,7 +42,8 @@ pub enum VolumeFault {
         containers: Vec<String>,
     },
     /// Somebody makes it, or a container that has it.
-    #[error("remove {0}: volume is in use - a command makes it now, or a container that has it")]
+    // docker's words.
+    #[error("remove {0}: volume is in use - another command is making it, or a container that uses it")]
     Held(String),
     /// Nobody knows whose it is.
     #[error("cannot remove the volume {name}; 'tote volume rm -f {name}' removes it with all its files")]

@@ -4,10 +4,12 @@ use super::VolumeFault;
 use super::create::{MAKING, announce, is_name};
 use super::hold::{Found, alone};
 use super::list::{Filter, VolumeRow, all, fit, given_to, is_anonymous};
-use crate::container::{Container, Event, append};
+use crate::container::Container;
 use crate::{EngineError, Home};
 use rustix::fs::{FlockOperation, flock};
 use std::collections::BTreeMap;
+use tote_state::events::Event;
+use tote_state::events::append;
 use tote_state::record::{RecordError, names_in};
 use tote_sys::best_effort;
 

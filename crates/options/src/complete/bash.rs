@@ -1,4 +1,4 @@
-//! The script for bash: one `case` holds the tables, a loop finds out where on the command line the cursor is.
+//! Script for bash: one `case` holds the tables, a loop finds out where on the command line the cursor is.
 
 use super::{single_quoted, spellings, written};
 use crate::table::{Command, Completes, Opt, Parsing, all_paths};
@@ -145,7 +145,7 @@ pub(super) fn script(root: &'static Command) -> String {
             let Some(action) = action(root, positional.completes) else {
                 continue;
             };
-            // There may be more of the last one only: its pattern comes after those of the others.
+            // Only the last positional may be repeated: its pattern comes after those of the others.
             let number = if positional.many {
                 "*".to_owned()
             } else {
@@ -170,7 +170,7 @@ fn push_case(cases: &mut String, patterns: impl Iterator<Item = String>, action:
     cases.push_str(&format!("    {}) {action} ;;\n", patterns.join(" | ")));
 }
 
-/// The shell command that completes such a value, where anything can.
+/// Returns the shell command that completes such a value, if it can be completed.
 fn action(root: &'static Command, completes: Completes) -> Option<String> {
     let program = root.name;
     let words = |words: Vec<&str>| format!("_{program}_words {}", single_quoted(&words.join(" "), "'\\''"));

@@ -1,5 +1,5 @@
-//! The script for fish: a function that finds out where on the command line the cursor is, and one `complete` for each
-//! option and command with that as its condition.
+//! Script for fish: a function finds out where on the command line the cursor is, and each option and command has a
+//! `complete` with that as its condition.
 
 use super::{single_quoted, spellings, written};
 use crate::table::{Command, Completes, Kind, Opt, Parsing, all_paths};
@@ -114,7 +114,7 @@ fn canonical(path: &[&'static Command]) -> String {
         .join(" ")
 }
 
-/// The `complete` lines of one command: its commands, its options, its positionals.
+/// Returns the `complete` lines of one command: its commands, its options, its positionals.
 fn complete(root: &'static Command, name: &str, command: &'static Command) -> String {
     let mut text = String::new();
     let mut line = |condition: &str, rest: &str| {
@@ -124,7 +124,7 @@ fn complete(root: &'static Command, name: &str, command: &'static Command) -> St
     for child in command.shown_children() {
         line("", &format!("-a {} -d {}", child.name, quoted(child.about)));
     }
-    // Where the command's own arguments begin, its options end.
+    // The command's options end where its own arguments begin.
     let before = if command.parsing == Parsing::StopAtFirstPositional {
         "0"
     } else {
@@ -146,7 +146,7 @@ fn complete(root: &'static Command, name: &str, command: &'static Command) -> St
     text
 }
 
-/// fish lists every name that it knows, so aliases stay unknown.
+/// Returns the rest of an option's line. fish lists every name that it knows, so aliases are left out.
 fn option(root: &'static Command, opt: &Opt) -> String {
     let letter = opt
         .short
@@ -161,7 +161,8 @@ fn option(root: &'static Command, opt: &Opt) -> String {
     format!("{letter}-l {} -d {}{value}", opt.long, quoted(opt.help))
 }
 
-/// The part of a `complete` line that names the candidates; `-F` is files, which `complete -c PROGRAM -f` turned off.
+/// Returns the part of a `complete` line that names the candidates; `-F` means files, which `complete -c PROGRAM -f`
+/// turned off.
 fn candidates(root: &'static Command, completes: Completes) -> Option<String> {
     let words = |words: Vec<&str>| Some(format!("-f -a {}", quoted(&words.join(" "))));
     match completes {
@@ -177,7 +178,7 @@ fn candidates(root: &'static Command, completes: Completes) -> Option<String> {
     }
 }
 
-/// fish keeps backslashes in single quotes unless they escape a quote or a backslash.
+/// Quotes text for fish, which keeps backslashes in single quotes unless they escape a quote or a backslash.
 fn quoted(text: &str) -> String {
     single_quoted(&text.replace('\\', "\\\\"), "\\'")
 }

@@ -1,5 +1,5 @@
-//! Completion scripts, made from the tables. What only the program knows at the time (names of containers and images)
-//! the scripts ask it for: `PROGRAM __complete containers` prints one name on each line.
+//! Completion scripts, made from the tables. Scripts ask the program for names that only it knows (of containers and
+//! images): `PROGRAM __complete containers` prints one name on each line.
 
 mod bash;
 mod fish;
@@ -7,7 +7,7 @@ mod zsh;
 
 use crate::table::{Command, Opt};
 
-/// A shell that scripts can be made for.
+/// Shell that scripts can be made for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shell {
     /// bash 4.4 or newer, with or without the bash-completion package.
@@ -19,10 +19,10 @@ pub enum Shell {
 }
 
 impl Shell {
-    /// The names that [`Shell::named`] takes.
+    /// Names that [`Shell::named`] takes.
     pub const NAMES: &'static [&'static str] = &["bash", "zsh", "fish"];
 
-    /// The shell of that name.
+    /// Returns the shell with that name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         match name {
@@ -33,7 +33,7 @@ impl Shell {
         }
     }
 
-    /// The completion script for the program whose table starts at `root`.
+    /// Returns the completion script for the program whose table starts at `root`.
     #[must_use]
     pub fn script(self, root: &'static Command) -> String {
         match self {
@@ -44,7 +44,7 @@ impl Shell {
     }
 }
 
-/// Every way to write a path, aliases included: `tote image ls`, `tote image list`.
+/// Returns every spelling of a path, aliases included: `tote image ls`, `tote image list`.
 fn spellings(path: &[&'static Command]) -> Vec<String> {
     let mut spelled = vec![String::new()];
     for command in path {
@@ -57,7 +57,7 @@ fn spellings(path: &[&'static Command]) -> Vec<String> {
     spelled
 }
 
-/// `--env` and `-e`: every way to write an option.
+/// Returns every spelling of an option: `--env` and `-e`.
 fn written(opt: &Opt) -> Vec<String> {
     let longs = std::iter::once(&opt.long)
         .chain(opt.aliases)
@@ -67,7 +67,7 @@ fn written(opt: &Opt) -> Vec<String> {
         .collect()
 }
 
-/// The text as one word of a shell, in single quotes. `escape` is what the shell writes for a quote inside.
+/// Quotes text as one word of a shell, in single quotes. `escape` is the shell's form of a quote inside.
 fn single_quoted(text: &str, escape: &str) -> String {
     format!("'{}'", text.replace('\'', escape))
 }

@@ -1,4 +1,4 @@
-//! The script for zsh: one function for each command, whose table `_arguments` reads.
+//! Script for zsh: one function for each command, whose table `_arguments` reads.
 
 use super::{single_quoted, spellings, written};
 use crate::table::{Command, Completes, Kind, Opt, Parsing, Positional, all_paths};
@@ -31,7 +31,7 @@ fi
 
 pub(super) fn script(root: &'static Command) -> String {
     let mut script = HEAD.to_owned();
-    // Commands come before the groups that call them; the root is last, as autoload wants it.
+    // Commands come before the groups that call them; the root is last, as autoload demands.
     for path in all_paths(root).into_iter().rev() {
         let Some(command) = path.last().copied() else {
             continue;
@@ -80,10 +80,10 @@ fn function(root: &'static Command, path: &[&'static Command], command: &'static
     text
 }
 
-/// How a quote is written within single quotes.
+/// Form of a quote within single quotes.
 const QUOTE: &str = "'\\''";
 
-/// The list of a group's commands, and the call of the function for the one that was typed.
+/// Lists a group's commands, and calls the function of the one that was typed.
 fn dispatch(path: &[&'static Command], command: &'static Command) -> String {
     let described =
         |child: &'static Command| single_quoted(&format!("{}:{}", child.name, child.about), QUOTE);
@@ -104,7 +104,7 @@ fn dispatch(path: &[&'static Command], command: &'static Command) -> String {
     text
 }
 
-/// The specifications of an option: one for each way to write it; aliases are known but not listed.
+/// Returns the specifications of an option: one for each spelling; aliases are known but not listed.
 fn option_specs(root: &'static Command, opt: &Opt) -> Vec<String> {
     let names = written(opt);
     let prefix = match opt.kind {
@@ -170,7 +170,7 @@ fn action(root: &'static Command, completes: Completes) -> String {
     }
 }
 
-/// Text inside a specification: brackets and colons would end it.
+/// Escapes text inside a specification, which brackets and colons would end.
 fn escaped(text: &str) -> String {
     let mut spec = String::with_capacity(text.len());
     for character in text.chars() {

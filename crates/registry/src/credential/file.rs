@@ -1,4 +1,5 @@
-//! Docker's `config.json` and podman's `auth.json`: the same format, of which only what concerns credentials is touched.
+//! Docker's `config.json` and podman's `auth.json`. Both have one format; only the parts about credentials are
+//! changed.
 
 use super::{Credential, CredentialError};
 use base64::Engine;
@@ -12,7 +13,7 @@ use tote_image::DEFAULT_REGISTRY;
 /// Docker's name for docker.io in these files.
 pub(super) const DOCKER_IO: &str = "https://index.docker.io/v1/";
 
-/// More than anybody's file has.
+/// Maximum size of a file in bytes; real ones are far smaller.
 const MOST_BYTES: u64 = 4 << 20;
 
 pub(super) struct AuthFile {
@@ -28,7 +29,7 @@ impl AuthFile {
         }
     }
 
-    /// `None` where there is no such file, or none that this user may see.
+    /// Reads the file; `None` if it does not exist, or this user may not read it.
     pub(super) fn read(path: &Path) -> Result<Option<Self>, CredentialError> {
         use std::io::ErrorKind::{NotADirectory, NotFound, PermissionDenied};
         let mut text = String::new();
@@ -57,7 +58,7 @@ impl AuthFile {
         })
     }
 
-    /// The credential program that is responsible for a registry: `NAME` of `docker-credential-NAME`.
+    /// Returns the credential program of a registry: `NAME` of `docker-credential-NAME`.
     pub(super) fn program(&self, registry: &str) -> Option<String> {
         let of_registry = self
             .root
@@ -71,7 +72,8 @@ impl AuthFile {
             .map(str::to_owned)
     }
 
-    /// Every program that is named, with the registry that it is for where it is not for all.
+    /// Lists every program that the file names, with the registry that it is for; `None` for the program of all
+    /// registries.
     pub(super) fn programs(&self) -> Vec<(String, Option<String>)> {
         let single = self.root.get("credHelpers").and_then(Value::as_object);
         let single = single.into_iter().flatten();
@@ -84,7 +86,7 @@ impl AuthFile {
             .collect()
     }
 
-    /// The entry for a repository: podman has entries of namespaces too, of which the longest counts.
+    /// Finds the entry for a repository. podman has entries for namespaces too; the longest match wins.
     pub(super) fn credential(
         &self,
         registry: &str,
@@ -168,7 +170,7 @@ impl AuthFile {
         entries[key] = entry;
     }
 
-    /// Whether there was an entry.
+    /// Removes the entry of a registry; returns whether there was one.
     pub(super) fn remove(&mut self, registry: &str) -> bool {
         let Some(entries) = self.root.get_mut("auths").and_then(Value::as_object_mut) else {
             return false;
@@ -178,7 +180,7 @@ impl AuthFile {
         entries.len() != before
     }
 
-    /// Removes all entries; whether there were any.
+    /// Removes all entries; returns whether there were any.
     pub(super) fn clear(&mut self) -> bool {
         match self.root.get_mut("auths").and_then(Value::as_object_mut) {
             Some(entries) if !entries.is_empty() => {
@@ -189,7 +191,8 @@ impl AuthFile {
         }
     }
 
-    /// Replaces the file at once, readable for its owner only. Where the path is a link, what it points to is replaced.
+    /// Replaces the file atomically, readable for its owner only. If the path is a symbolic link, its target is
+    /// replaced.
     pub(super) fn write(&self) -> Result<(), CredentialError> {
         self.replace().map_err(|source| CredentialError::Write {
             path: self.path.clone(),
@@ -219,14 +222,14 @@ impl AuthFile {
             .and_then(|mut file| file.write_all(&text))
             .and_then(|()| std::fs::rename(&new, &path));
         if written.is_err() {
-            // What is left of an attempt that failed; its error is the one to report.
+            // Remove the rest of the failed attempt; its own error is the one to report.
             std::fs::remove_file(&new).ok();
         }
         written
     }
 }
 
-/// The names that a registry has had in these files, best first.
+/// Returns the keys under which docker and podman have stored a registry, the preferred one first.
 fn keys(registry: &str) -> impl Iterator<Item = String> {
     let docker = (registry == DEFAULT_REGISTRY).then(|| DOCKER_IO.to_owned());
     docker.into_iter().chain([
@@ -237,7 +240,7 @@ fn keys(registry: &str) -> impl Iterator<Item = String> {
     ])
 }
 
-/// The registry that a key is about.
+/// Returns the registry that a key is about.
 fn host_of(key: &str) -> &str {
     let rest = key
         .strip_prefix("https://")

@@ -1,4 +1,4 @@
-//! Credential programs: `docker-credential-NAME get|store|erase|list`, which read a question from standard input.
+//! Credential programs: `docker-credential-NAME get|store|erase|list`, which read their input from standard input.
 //!
 //! <https://github.com/docker/docker-credential-helpers>
 
@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use tote_image::DEFAULT_REGISTRY;
 
-/// What a program says of a registry that it does not know.
+/// A program's answer about a registry that it does not know.
 const NOT_FOUND: &str = "credentials not found in native keychain";
 
 /// The name with which an identity token is stored.
@@ -35,7 +35,7 @@ pub(super) fn get(
             Credential::Password { username, password }
         })
     });
-    // The answer itself is not for an error message: there may be a secret in it.
+    // The error leaves out the answer, which may contain a secret.
     credential.map(Some).ok_or_else(|| CredentialError::Program {
         program: program(name),
         action: "get",
@@ -58,7 +58,7 @@ pub(super) fn store(
 }
 
 pub(super) fn erase(directories: &[PathBuf], name: &str, registry: &str) -> Result<bool, CredentialError> {
-    // Programs do not say whether there was something to erase.
+    // `erase` does not report whether there was an entry, so ask first.
     let known = matches!(ask(directories, name, "get", server(registry))?, Answer::Said(_));
     if known {
         ask(directories, name, "erase", server(registry))?;
@@ -66,7 +66,7 @@ pub(super) fn erase(directories: &[PathBuf], name: &str, registry: &str) -> Resu
     Ok(known)
 }
 
-/// Erases all that a program knows.
+/// Erases all credentials that a program has.
 pub(super) fn erase_all(directories: &[PathBuf], name: &str) -> Result<(), CredentialError> {
     let Answer::Said(answer) = ask(directories, name, "list", "")? else {
         return Ok(());
@@ -136,7 +136,7 @@ fn run(path: &PathBuf, action: &str, question: &str) -> std::io::Result<(bool, S
         .stdout(Stdio::piped())
         .spawn()?;
     if let Some(mut stdin) = child.stdin.take() {
-        // A program that answers without reading the question has closed the pipe.
+        // The pipe is closed if a program answers without reading its input.
         match stdin.write_all(question.as_bytes()) {
             Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => return Err(error),
             _ => {}

@@ -15,7 +15,7 @@ fn one(text: &str, registry: &str, repository: &str) -> Result<Option<Credential
 
 #[test]
 fn entries_of_files() {
-    // dTpw is u:p, bjpx is n:q.
+    // The base64 texts are: dTpw = u:p, bjpx = n:q.
     let file = r#"{"auths":{
         "https://index.docker.io/v1/":{"auth":"dTpw"}, "ghcr.io":{"auth":"dTpw"}, "ghcr.io/org":{"auth":"bjpx"},
         "https://old.example/v1/":{"auth":"bjpx"}, "id.example":{"auth":"bjpx","identitytoken":"T"},
@@ -160,7 +160,7 @@ fn a_link_stays_one() {
     assert!(std::fs::read_to_string(&target).unwrap().contains("ghcr.io"));
 }
 
-/// A credential program that keeps one answer in a file beside it.
+/// A credential program that keeps one credential in a file beside it.
 const PROGRAM: &str = r#"#!/bin/sh
 read -r question
 echo "$1 $question" >>"$0.log"
@@ -205,7 +205,7 @@ fn programs_are_asked() {
     assert_eq!(credentials.get("docker.io", "a").unwrap(), Some(token.clone()));
     assert!(credentials.erase("docker.io").unwrap());
     credentials.store("docker.io", &token).unwrap();
-    // One of the programs is not there, which keeps the other from nothing.
+    // One of the programs is missing; the other is still asked to erase.
     assert!(matches!(
         credentials.erase_all(),
         Err(CredentialError::NoProgram { .. })

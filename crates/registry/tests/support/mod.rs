@@ -1,4 +1,4 @@
-//! Clients that lose no time.
+//! Clients for tests, which hardly wait between attempts.
 
 use std::time::Duration;
 use tote_image::Reference;
@@ -12,7 +12,7 @@ use tote_testkit::FakeRegistry;
 )]
 pub(crate) const LAYER: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
 
-/// Nothing of this machine's, and hardly a wait.
+/// Options without this machine's credentials and certificates, and with hardly any wait between attempts.
 pub(crate) fn options() -> ClientOptions {
     ClientOptions {
         credentials: Credentials::default(),
@@ -26,12 +26,12 @@ pub(crate) fn options() -> ClientOptions {
     }
 }
 
-/// A client for registries in plain.
+/// Builds a client that is allowed plain HTTP.
 pub(crate) fn client() -> Client {
     Client::new(options())
 }
 
-/// The name of an image at a registry.
+/// Builds the name of an image at a registry.
 pub(crate) fn reference(registry: &FakeRegistry, name: &str) -> Reference {
     format!("{}/{name}", registry.host()).parse().unwrap()
 }

@@ -1,4 +1,4 @@
-//! The cache directory: building under a temporary name, publishing by rename, sweeping what nobody uses.
+//! The cache directory: building under a temporary name, publishing by rename, sweeping unused skeletons.
 
 use super::fingerprint::Host;
 use super::{HostImage, HostImageError, skeleton};
@@ -11,7 +11,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The layer inside a skeleton's directory.
+/// Name of the layer inside a skeleton's directory.
 pub(super) const LAYER: &str = "root";
 
 const READY: &[u8] = b"host-";
@@ -23,12 +23,12 @@ const DIRECTORY: OFlags = OFlags::RDONLY
     .union(OFlags::NOFOLLOW)
     .union(OFlags::CLOEXEC);
 
-/// Whether only the caller can have put files into the directory.
+/// True if only the caller can have put files into the directory.
 pub(super) fn is_ours(stat: &Stat) -> bool {
     stat.st_uid == rustix::process::geteuid().as_raw() && stat.st_mode & 0o022 == 0
 }
 
-/// Builds the skeleton for `host` and names it `home`. That another process was faster is no error.
+/// Builds the skeleton for `host` and renames it to `home`. If another process was faster, its skeleton is kept.
 pub(super) fn build(host: &Host, cache_dir: &Path, home: &Path) -> Result<(), HostImageError> {
     std::fs::DirBuilder::new()
         .recursive(true)
@@ -53,8 +53,8 @@ pub(super) fn build(host: &Host, cache_dir: &Path, home: &Path) -> Result<(), Ho
         .map_err(|errno| failing("make the directory", errno))?;
     rustix::fs::fchmod(&layer, mode).map_err(|errno| failing("set the mode of", errno))?;
     skeleton::fill(host, layer.as_fd(), &layer_path)?;
-    // After a power cut the name must not lead to files whose content never reached the disk: it would be found ready
-    // for ever.
+    // After a power cut the name must not lead to files whose content never reached the disk, because such a
+    // skeleton would be used forever.
     rustix::fs::syncfs(&layer).map_err(|errno| failing("write to disk", errno))?;
     match rustix::fs::rename(&unfinished.path, home) {
         Ok(()) | Err(Errno::EXIST | Errno::NOTEMPTY) => Ok(()),
@@ -66,7 +66,7 @@ pub(super) fn build(host: &Host, cache_dir: &Path, home: &Path) -> Result<(), Ho
     }
 }
 
-/// A temporary directory that only its builder touches. Dropping it removes it, unless it was renamed.
+/// A temporary directory that only its builder uses. Dropping it removes it, unless it was renamed.
 struct Unfinished {
     path: PathBuf,
     _lock: OwnedFd,
@@ -83,11 +83,11 @@ impl Unfinished {
             };
             match rustix::fs::mkdir(&path, Mode::RWXU) {
                 Ok(()) => {}
-                // A process of another pid namespace, or one long gone.
+                // The name was used by a process of another pid namespace, or by one that ended long ago.
                 Err(Errno::EXIST) => continue,
                 Err(errno) => return Err(failing(errno)),
             }
-            // Until the lock is ours a sweeper may take the directory for abandoned: then this is another round.
+            // Before we hold the lock, a sweeper may take the directory for abandoned; then try another name.
             match lock(&path) {
                 Ok(Some(lock)) => return Ok(Unfinished { path, _lock: lock }),
                 Ok(None) | Err(Errno::NOENT) => {}
@@ -99,12 +99,12 @@ impl Unfinished {
 
 impl Drop for Unfinished {
     fn drop(&mut self) {
-        // Left behind, it is swept by the next build.
+        // If this fails, the next build sweeps the directory.
         drop(std::fs::remove_dir_all(&self.path));
     }
 }
 
-/// A name that no other thread of this process gives; a process of another pid namespace may.
+/// Returns a name that is unique within this process; a process of another pid namespace may use the same.
 fn own_name(prefix: &str) -> String {
     static NEXT: AtomicU64 = AtomicU64::new(0);
 
@@ -112,7 +112,8 @@ fn own_name(prefix: &str) -> String {
     format!("{prefix}{}-{number}", rustix::process::getpid().as_raw_pid())
 }
 
-/// Takes the exclusive lock on the directory `path`; `None` when somebody holds one or the name leads elsewhere now.
+/// Takes the exclusive lock on the directory `path`; `None` if another process holds a lock on it, or the name
+/// leads elsewhere now.
 fn lock(path: &Path) -> Result<Option<OwnedFd>, Errno> {
     let dir = rustix::fs::open(path, DIRECTORY, Mode::empty())?;
     match rustix::fs::flock(&dir, FlockOperation::NonBlockingLockExclusive) {
@@ -124,7 +125,7 @@ fn lock(path: &Path) -> Result<Option<OwnedFd>, Errno> {
     Ok(((named.st_dev, named.st_ino) == (held.st_dev, held.st_ino)).then_some(dir))
 }
 
-/// Removes what crashed builders and sweepers left.
+/// Removes directories that crashed builders and sweepers left.
 ///
 /// # Errors
 ///
@@ -142,12 +143,12 @@ pub fn sweep_abandoned(cache_dir: &Path) -> Result<(), HostImageError> {
     Ok(())
 }
 
-/// Removes every skeleton below `cache_dir` that no [`HostImage`] of any process holds, except `keep`, and what
-/// crashed builders left. Returns what was removed.
+/// Removes every skeleton below `cache_dir` that no [`HostImage`] of any process holds, except `keep`, and
+/// directories that crashed builders left. Returns the removed paths.
 ///
 /// # Errors
 ///
-/// [`HostImageError::Sweep`]; what was removed until then stays removed.
+/// [`HostImageError::Sweep`]; skeletons removed before the error stay removed.
 pub fn sweep(cache_dir: &Path, keep: &HostImage) -> Result<Vec<PathBuf>, HostImageError> {
     sweep_abandoned(cache_dir)?;
     let mut swept = Vec::new();
@@ -159,7 +160,7 @@ pub fn sweep(cache_dir: &Path, keep: &HostImage) -> Result<Vec<PathBuf>, HostIma
         let Some(_unused) = lock_or_gone(&path.join(LAYER), &path)? else {
             continue;
         };
-        // Held until all of it is gone: who sweeps beside us would take the new name for abandoned.
+        // The lock is held until the removal is complete: another sweeper would take the new name for abandoned.
         let Some(_removing) = lock_or_gone(&path, &path)? else {
             continue;
         };
@@ -172,15 +173,15 @@ pub fn sweep(cache_dir: &Path, keep: &HostImage) -> Result<Vec<PathBuf>, HostIma
     Ok(swept)
 }
 
-/// Gives `path` a name that no other sweeper gives: one of them would remove what the other one just renamed. `None`
-/// when it is gone.
+/// Renames `path` to a name that no other sweeper uses: with equal names one of them would remove the directory
+/// that the other has just renamed. `None` if the path does not exist any more.
 fn throw_away(path: &Path, cache_dir: &Path) -> Result<Option<PathBuf>, HostImageError> {
     loop {
         let trash = cache_dir.join(own_name(SWEPT));
         match rustix::fs::rename(path, &trash) {
             Ok(()) => return Ok(Some(trash)),
             Err(Errno::NOENT) => return Ok(None),
-            // A process of another pid namespace.
+            // A process of another pid namespace uses the name.
             Err(Errno::EXIST | Errno::NOTEMPTY) => {}
             Err(errno) => {
                 return Err(HostImageError::Sweep {
@@ -192,7 +193,7 @@ fn throw_away(path: &Path, cache_dir: &Path) -> Result<Option<PathBuf>, HostImag
     }
 }
 
-/// The lock on `dir`, or `None` when it is in use or another sweeper was faster. `path` is named in errors.
+/// Returns the lock on `dir`, or `None` if it is in use or another sweeper was faster. `path` is named in errors.
 fn lock_or_gone(dir: &Path, path: &Path) -> Result<Option<OwnedFd>, HostImageError> {
     match lock(dir) {
         Ok(lock) => Ok(lock),

@@ -1,7 +1,7 @@
-//! Copying what everybody may read, and nothing else, from the host's `/etc`.
+//! Copies files of the host's `/etc` that every user may read, and no others.
 //!
-//! Subdirectories of `/etc` belong to all sorts of accounts, and root copies them: every step is taken relative to an
-//! open directory, never through a symbolic link, and what was opened is asked for its type and mode afterwards.
+//! Subdirectories of `/etc` may belong to other accounts, and root copies them. So every step is taken relative to
+//! an open directory, never through a symbolic link, and type and mode are checked on the opened file.
 
 use super::HostImageError;
 use super::etc;
@@ -13,11 +13,12 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 
-/// Deeper directories are left out.
+/// Maximum depth; deeper directories are left out.
 const MAX_DEPTH: usize = 12;
-/// Larger files are left out; certificate bundles and the linker's cache are below 1 MiB.
+/// Maximum size of a file in bytes; larger ones are left out. Certificate bundles and the linker's cache are below
+/// 1 MiB.
 const MAX_FILE: usize = 8 << 20;
-/// No more than this is copied in all.
+/// Maximum number of entries in all.
 const MAX_ENTRIES: usize = 20_000;
 
 const READ_DIR: OFlags = OFlags::RDONLY
@@ -30,7 +31,7 @@ const READ_FILE: OFlags = OFlags::RDONLY
     .union(OFlags::NOCTTY)
     .union(OFlags::CLOEXEC);
 
-/// The copying of parts of `/etc`, in progress.
+/// State of copying parts of `/etc`.
 pub(super) struct EtcCopy<'a> {
     etc: OwnedFd,
     target: &'a Target<'a>,
@@ -38,7 +39,7 @@ pub(super) struct EtcCopy<'a> {
 }
 
 impl<'a> EtcCopy<'a> {
-    /// `None` when not everybody can look into the host's `/etc`.
+    /// Opens the host's `/etc`; `None` if not every user may read it.
     pub(super) fn of_etc(root: &Path, target: &'a Target<'a>) -> Result<Option<Self>, HostImageError> {
         let path = root.join("etc");
         match rustix::fs::open(&path, READ_DIR, Mode::empty()) {
@@ -56,7 +57,7 @@ impl<'a> EtcCopy<'a> {
         }
     }
 
-    /// Copies everything that `patterns` name, see [`etc::COPIED`].
+    /// Copies all files that `patterns` name, see [`etc::COPIED`].
     pub(super) fn all(&mut self, patterns: &[&str]) -> Result<(), HostImageError> {
         let names = self.names(&self.etc, Path::new("etc"))?;
         for pattern in patterns {
@@ -75,7 +76,7 @@ impl<'a> EtcCopy<'a> {
         Ok(())
     }
 
-    /// Copies one path below `/etc`, making its parents.
+    /// Copies a path below `/etc`, creating its parents.
     fn one(&mut self, path: &Path) -> Result<(), HostImageError> {
         let Some(name) = path.file_name() else {
             return Ok(());
@@ -142,7 +143,7 @@ impl<'a> EtcCopy<'a> {
         }
     }
 
-    /// The names in a directory, without `.` and `..`.
+    /// Lists the names in a directory, without `.` and `..`.
     fn names(&self, dir: &OwnedFd, path: &Path) -> Result<Vec<OsString>, HostImageError> {
         let read = || -> Result<Vec<OsString>, Errno> {
             let mut names = Vec::new();
@@ -159,7 +160,8 @@ impl<'a> EtcCopy<'a> {
     }
 }
 
-/// The content and whether it is executable, of a regular file that is open to everybody and not too large.
+/// Reads a regular file that every user may read and that is not too large; returns its content and whether it is
+/// executable.
 fn read_public(dir: BorrowedFd<'_>, name: &Path) -> Option<(Vec<u8>, bool)> {
     let file = rustix::fs::openat(dir, name, READ_FILE, Mode::empty()).ok()?;
     let stat = rustix::fs::fstat(&file).ok()?;
@@ -174,7 +176,7 @@ fn is_readable(stat: &Stat) -> bool {
     stat.st_mode & 0o004 != 0
 }
 
-/// Whether everybody may list and enter it.
+/// True if every user may list and enter the directory.
 fn is_open_directory(dir: &OwnedFd) -> bool {
     rustix::fs::fstat(dir).is_ok_and(|stat| stat.st_mode & 0o005 == 0o005)
 }

@@ -1,8 +1,9 @@
-//! What `/etc` of the host image holds, as tables: what is written afresh, what is copied, and what never is.
+//! Tables about `/etc` of the host image: files that are written afresh, files that are copied, and files that
+//! never are.
 
 use std::path::Path;
 
-/// Written afresh, path and content, so that nothing of the host's people, names and networks gets in.
+/// Files that are written afresh, as path and content, so that the host's users, names and networks do not get in.
 pub(super) const WRITTEN: [(&str, &str); 5] = [
     ("etc/passwd", PASSWD),
     ("etc/group", GROUP),
@@ -18,15 +19,15 @@ pub(super) const LINKED: [(&str, &str); 3] = [
     ("var/lock", "/run/lock"),
 ];
 
-/// Copied from the host's `/etc` where present: what programs below `/usr` cannot do without. A trailing `*` stands for
-/// any end of the name. Settings in which administrators keep credentials (git, pip, npm, maven's `settings.xml`) are
-/// left out on purpose.
+/// Files that are copied from the host's `/etc` if they exist, because programs below `/usr` need them. A trailing
+/// `*` stands for any end of the name. Settings in which administrators keep credentials (git, pip, npm, maven's
+/// `settings.xml`) are left out on purpose.
 pub(super) const COPIED: [&str; 55] = [
     // The dynamic linker.
     "ld.so.cache",
     "ld.so.conf",
     "ld.so.conf.d",
-    // Certificates and cryptography, Debian's and Fedora's way.
+    // Certificates and cryptography, in Debian's and Fedora's places.
     "ca-certificates.conf",
     "crypto-policies",
     "pki/ca-trust",
@@ -39,7 +40,7 @@ pub(super) const COPIED: [&str; 55] = [
     "ssl/cert.pem",
     "ssl/certs",
     "ssl/openssl.cnf",
-    // Which distribution this is.
+    // The name of the distribution.
     "alpine-release",
     "arch-release",
     "debian_version",
@@ -62,7 +63,7 @@ pub(super) const COPIED: [&str; 55] = [
     "protocols",
     "rpc",
     "services",
-    // The programs' own parts that distributions keep here.
+    // Parts of programs that distributions keep in /etc.
     "R",
     "alternatives",
     "bash.bashrc",
@@ -85,7 +86,7 @@ pub(super) const COPIED: [&str; 55] = [
     "xml",
 ];
 
-/// Where certificates live: here, and only here, `.pem` is a matter of course.
+/// Directories of certificates: the only places where a `.pem` file is expected to be public.
 const CERTIFICATES: [&str; 5] = [
     "ssl/certs",
     "ssl/cert.pem",
@@ -94,8 +95,8 @@ const CERTIFICATES: [&str; 5] = [
     "pki/tls/cert.pem",
 ];
 
-/// Whether a path below `/etc` smells of a secret, whatever its mode says, or of the host's identity: Debian's
-/// `snakeoil` certificate is made out to the host's name.
+/// True if the name of a path below `/etc` suggests a secret, whatever its mode says, or the host's identity:
+/// Debian's `snakeoil` certificate contains the host's name.
 pub(super) fn is_denied(path: &Path) -> bool {
     let public = CERTIFICATES.iter().any(|place| path.starts_with(place));
     path.iter().any(|name| {
@@ -110,13 +111,13 @@ pub(super) fn is_denied(path: &Path) -> bool {
     })
 }
 
-/// Whether a file's content is (or has beside its certificate) a private key in PEM.
+/// True if a file contains a private key in PEM, possibly beside its certificate.
 pub(super) fn holds_private_key(content: &[u8]) -> bool {
     const MARK: &[u8] = b"PRIVATE KEY-----";
     content.windows(MARK.len()).any(|window| window == MARK)
 }
 
-/// Debian's static users (base-passwd), which images of every other distribution get along with as well.
+/// Debian's static users (base-passwd), which images of all other distributions work with as well.
 const PASSWD: &str = "\
 root:x:0:0:root:/root:/bin/sh
 daemon:x:1:1:daemon:/usr/sbin:/usr/sbin/nologin
@@ -176,7 +177,7 @@ users:x:100:
 nogroup:x:65534:
 ";
 
-/// The container's own name is added by whoever chooses it.
+/// hosts(5) without the container's own name, which the engine adds.
 const HOSTS: &str = "\
 127.0.0.1	localhost
 ::1	localhost ip6-localhost ip6-loopback
@@ -186,7 +187,8 @@ ff02::1	ip6-allnodes
 ff02::2	ip6-allrouters
 ";
 
-/// Files and DNS only: the host's directory services (sss, ldap, systemd) are daemons that the container cannot reach.
+/// Files and DNS only: the host's directory services (sss, ldap, systemd) are daemons that the container cannot
+/// reach.
 const NSSWITCH: &str = "\
 passwd:    files
 group:     files

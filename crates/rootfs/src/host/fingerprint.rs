@@ -1,17 +1,18 @@
-//! What the host looks like, as far as a skeleton depends on it: a dozen `lstat` calls on every start.
+//! A fingerprint of the host's files that a skeleton depends on: a dozen `lstat` calls on every start.
 
 use crate::rootfs::Bind;
 use rustix::fs::{FileType, Stat};
 use std::path::{Path, PathBuf};
 
-/// Changes whenever a skeleton built by this version would differ from one built before.
+/// Version of the skeleton's content; changed whenever this version would build another skeleton than an earlier
+/// one.
 const FORMAT: u64 = 1;
 
-/// The program directories of `/`: links into `usr` on a host with merged `/usr`, directories elsewhere.
+/// Program directories of `/`: links into `usr` on a host with merged `/usr`, directories elsewhere.
 const PROGRAM_DIRS: [&str; 6] = ["bin", "sbin", "lib", "lib64", "lib32", "libx32"];
 
-/// Stand for everything that is copied: installing or removing software touches at least one of them, and another
-/// `/usr` altogether is another inode of `/usr/bin`. (`os-release` is a link into `/usr` and never stale.)
+/// Paths that stand for all copied files: installing or removing software changes at least one of them, and
+/// exchanging `/usr` changes the inode of `/usr/bin`. (`os-release` is a link into `/usr` and never stale.)
 const INPUTS: [&str; 5] = [
     "usr/bin",
     "etc/alternatives",
@@ -20,21 +21,21 @@ const INPUTS: [&str; 5] = [
     "etc/ssl/certs",
 ];
 
-/// One look at the host.
+/// State of the host at one time.
 #[derive(Debug)]
 pub(super) struct Host {
-    /// `/`, or what plays its part in a test.
+    /// Path of the host's root: `/`, or a directory in tests.
     pub(super) root: PathBuf,
-    /// Equal as long as the skeleton need not be rebuilt.
+    /// Hash that stays equal as long as the skeleton need not be rebuilt.
     pub(super) fingerprint: u64,
-    /// Which of [`PROGRAM_DIRS`] are symbolic links.
+    /// Members of [`PROGRAM_DIRS`] that are symbolic links.
     pub(super) links: Vec<&'static str>,
-    /// Which of [`PROGRAM_DIRS`] are directories of their own.
+    /// Members of [`PROGRAM_DIRS`] that are directories of their own.
     pub(super) dirs: Vec<&'static str>,
 }
 
 impl Host {
-    /// Never fails: what cannot be seen cannot be copied either, and counts as absent.
+    /// Looks at the host. Files that cannot be seen count as absent, because they cannot be copied either.
     pub(super) fn look(root: &Path) -> Self {
         let mut hash = Fnv1a::new();
         hash.number(FORMAT);
@@ -62,7 +63,7 @@ impl Host {
         }
     }
 
-    /// What is bound on top of the skeleton.
+    /// Lists the bind mounts on top of the skeleton.
     pub(super) fn binds(&self) -> Vec<Bind> {
         std::iter::once("usr")
             .chain(self.dirs.iter().copied())
@@ -71,7 +72,7 @@ impl Host {
     }
 }
 
-/// FNV-1a, 64 bits: nobody gains by a collision, whoever can set these fields owns the host.
+/// A hash by FNV-1a, 64 bits. Collisions are no threat: a user who can set these fields owns the host.
 struct Fnv1a(u64);
 
 impl Fnv1a {

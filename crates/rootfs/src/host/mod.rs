@@ -6,14 +6,14 @@
 //! ```text
 //! CACHE/
 //! ├── host-0123456789abcdef/   0700: the layer's /tmp is 1777 and must not be reachable for others of the host
-//! │   ├── root/                0755: the layer; whoever uses it holds a shared flock on it
-//! │   └── private-paths        on first need, see HostImage::private_paths
+//! │   ├── root/                0755: the layer; its users hold a shared flock on it
+//! │   └── private-paths        written at first use, see HostImage::private_paths
 //! └── .building-PID-N/         a skeleton in the making; its builder holds an exclusive flock on it
 //! ```
 //!
-//! A finished skeleton gets its name by rename and never changes. Whoever removes one takes the exclusive lock on
-//! `root` and renames the whole away first, so a lock on `root` together with its name still leading to the same inode
-//! proves that it stays.
+//! A finished skeleton gets its name by rename and never changes. A process that removes one takes the exclusive
+//! lock on `root` and renames the whole directory first. So a process that holds a lock on `root`, and sees its
+//! name still lead to the same inode, knows that the skeleton stays.
 
 mod cache;
 mod copy;
@@ -35,10 +35,10 @@ use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-/// Why a host image could not be made ready, listed or removed.
+/// Why a host image cannot be prepared, listed or removed.
 #[derive(Debug, thiserror::Error)]
 pub enum HostImageError {
-    /// The cache directory itself.
+    /// The cache directory cannot be created.
     #[error("cannot make the cache directory {path}")]
     CreateCache {
         /// The cache directory.
@@ -47,7 +47,7 @@ pub enum HostImageError {
         #[source]
         source: std::io::Error,
     },
-    /// Opening or locking a finished skeleton.
+    /// A finished skeleton cannot be opened or locked.
     #[error("cannot open the host image {path}")]
     Open {
         /// The layer's directory.
@@ -56,32 +56,32 @@ pub enum HostImageError {
         #[source]
         source: Errno,
     },
-    /// Somebody else could have put files into it.
+    /// Another user could have put files into the skeleton.
     #[error(
-        "the host image below {path} is owned or writable by somebody else: remove it, or choose another cache directory"
+        "the host image below {path} is owned or writable by another user: remove it, or choose another cache directory"
     )]
     Untrusted {
         /// The directory with the foreign owner or the open mode.
         path: PathBuf,
     },
-    /// Building a skeleton.
+    /// Building a skeleton failed.
     #[error("cannot build the host image: cannot {attempt} {path}")]
     Build {
-        /// What was done to the path, as a verb.
+        /// The attempt on the path, as a verb.
         attempt: &'static str,
-        /// The file or directory it was done to.
+        /// The file or directory of the attempt.
         path: PathBuf,
         /// The kernel's answer.
         #[source]
         source: Errno,
     },
-    /// Built several times, and every time swept away before it could be locked.
-    #[error("the host image {path} vanishes as often as it is built: another process removes it")]
+    /// The skeleton was built several times, and each time swept away before it could be locked.
+    #[error("the host image {path} disappears each time it is built: another process removes it")]
     Vanishes {
         /// The layer's directory.
         path: PathBuf,
     },
-    /// Listing or removing.
+    /// Listing or removing failed.
     #[error("cannot sweep {path}")]
     Sweep {
         /// The directory being listed or removed.
@@ -90,7 +90,7 @@ pub enum HostImageError {
         #[source]
         source: std::io::Error,
     },
-    /// Walking the host's program directory for files that are not for everybody.
+    /// The walk of the host's program directory for files that are not public failed.
     #[error("cannot list the private files: cannot read {path}")]
     Walk {
         /// The directory that could not be read.
@@ -101,25 +101,26 @@ pub enum HostImageError {
     },
 }
 
-/// A skeleton that is ready, and held: while this value (or a copy of its descriptor in another process) lives,
+/// A finished skeleton, held by a lock: while this value (or a copy of its descriptor in another process) lives,
 /// [`sweep`] leaves it alone. Keep it as long as the container's root is mounted.
 ///
-/// The layer belongs to the user who prepared it. A container whose user namespace maps its root to somebody else
-/// needs the layer through an idmapped mount, and by [`HostImage::layer`], since its own user cannot walk to `lower`.
+/// The layer belongs to the user who prepared it. A container whose user namespace maps its root to another user
+/// needs the layer through an idmapped mount, and by [`HostImage::layer`], since its own user cannot walk to
+/// `lower`.
 #[derive(Debug)]
 pub struct HostImage {
     /// The read-only lower layer.
     pub lower: PathBuf,
-    /// What to bind on top: `usr`, and on a host without merged `/usr` also `bin`, `lib` and so on.
+    /// Bind mounts on top: `usr`, and on a host without merged `/usr` also `bin`, `lib` and so on.
     pub binds: Vec<Bind>,
     layer: OwnedFd,
 }
 
 impl HostImage {
-    /// Makes the host image ready below `cache_dir`, which is created where missing. A few microseconds when an
+    /// Prepares the host image below `cache_dir`, which is created if it is missing. Takes a few microseconds if an
     /// earlier call has built it and the host has not changed; otherwise some tens of milliseconds.
     ///
-    /// Any number of processes may call this at once for the same directory.
+    /// Several processes may call this at once for the same directory.
     ///
     /// # Errors
     ///
@@ -131,7 +132,7 @@ impl HostImage {
     fn prepare_from(host_root: &Path, cache_dir: &Path) -> Result<Self, HostImageError> {
         const ATTEMPTS: usize = 8;
 
-        // Mounting happens in another working directory.
+        // The mount happens in another working directory, so the path must be absolute.
         let cache_dir = &std::path::absolute(cache_dir).map_err(|source| HostImageError::CreateCache {
             path: cache_dir.to_owned(),
             source,
@@ -152,13 +153,13 @@ impl HostImage {
         Err(HostImageError::Vanishes { path: lower })
     }
 
-    /// The layer's directory as a descriptor, open for reading and close-on-exec. It carries the lock.
+    /// Returns the layer's directory as a descriptor, open for reading and close-on-exec. It carries the lock.
     #[must_use]
     pub fn layer(&self) -> BorrowedFd<'_> {
         self.layer.as_fd()
     }
 
-    /// The root that this image makes together with `upper`.
+    /// Describes the root of this image together with `upper`.
     #[must_use]
     pub fn rootfs(&self, upper: Upper) -> Rootfs {
         Rootfs {
@@ -169,18 +170,18 @@ impl HostImage {
         }
     }
 
-    /// [`private_paths`] of every bound directory, walked on the first call and remembered beside the layer: the
-    /// answer is as old as the skeleton. Far too slow for every start on the first call.
+    /// Returns [`private_paths`] of every bound directory. The first call walks them, which is far too slow for
+    /// every start, and stores the list beside the layer; so the answer is as old as the skeleton.
     ///
     /// # Errors
     ///
-    /// [`HostImageError::Walk`], or [`HostImageError::Build`] when the list cannot be written.
+    /// [`HostImageError::Walk`], or [`HostImageError::Build`] if the list cannot be written.
     pub fn private_paths(&self) -> Result<Vec<PathBuf>, HostImageError> {
         private::remembered(&self.lower, &self.binds)
     }
 }
 
-/// Opens and locks a finished layer; `None` when there is none (any more).
+/// Opens and locks a finished layer; `None` if it does not exist (any more).
 fn hold(lower: &Path) -> Result<Option<OwnedFd>, HostImageError> {
     let failed = |source| HostImageError::Open {
         path: lower.to_owned(),

@@ -1,6 +1,6 @@
-//! Which of the host's programs and libraries are not for everybody.
+//! The host's programs and libraries that not every user may read.
 //!
-//! Root in a container without an idmapped `/usr` is the host's root as far as file modes go, and would read them.
+//! For file modes, root in a container without an idmapped `/usr` is the host's root, and could read them.
 
 use super::HostImageError;
 use crate::rootfs::Bind;
@@ -13,10 +13,10 @@ use std::path::{Path, PathBuf};
 
 const LIST: &str = "private-paths";
 
-/// Lists what is below `usr` (on its file system) and cannot be read by everybody: files without `o+r`, directories
-/// without `o+rx`. Below such a directory nothing more is listed. Absolute where `usr` is, sorted.
+/// Lists paths below `usr` (on its file system) that not every user can read: files without `o+r`, directories
+/// without `o+rx`, and nothing below such a directory. The paths are sorted, and absolute if `usr` is.
 ///
-/// Some hundred milliseconds for a full-grown `/usr`.
+/// The walk takes some hundred milliseconds for a large `/usr`.
 ///
 /// # Errors
 ///
@@ -67,7 +67,7 @@ fn visit(dir: BorrowedFd<'_>, name: &OsStr, device: u64) -> Result<Visit, Errno>
         Err(Errno::NOENT) => return Ok(Visit::Pass),
         Err(errno) => return Err(errno),
     };
-    // Another file system does not show through a bind that is not recursive.
+    // Another file system does not show through a bind mount that is not recursive.
     if stat.st_dev != device {
         return Ok(Visit::Pass);
     }
@@ -80,8 +80,8 @@ fn visit(dir: BorrowedFd<'_>, name: &OsStr, device: u64) -> Result<Visit, Errno>
     })
 }
 
-/// [`private_paths`] of all `binds`, from the list beside `layer` or, the first time, by walking. Paths are separated
-/// by NUL in the list.
+/// Returns [`private_paths`] of all `binds`, from the list beside `layer` or, the first time, by walking. The list
+/// separates paths by NUL.
 pub(super) fn remembered(layer: &Path, binds: &[Bind]) -> Result<Vec<PathBuf>, HostImageError> {
     let list = layer.with_file_name(LIST);
     let failing = |attempt, path: &Path, error: &std::io::Error| HostImageError::Build {

@@ -1,4 +1,4 @@
-//! The tree of a skeleton: directories, links, the written part of `/etc` and the copied one.
+//! The tree of a skeleton: directories, links, and the written and copied parts of `/etc`.
 
 use super::HostImageError;
 use super::copy::EtcCopy;
@@ -70,14 +70,14 @@ pub(super) fn fill(host: &Host, layer: BorrowedFd<'_>, layer_path: &Path) -> Res
 /// The skeleton being filled.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Target<'a> {
-    /// Everything is made relative to it.
+    /// Directory to which all paths are relative.
     pub(super) dir: BorrowedFd<'a>,
-    /// Its name in errors.
+    /// Name of the directory in errors.
     pub(super) path: &'a Path,
 }
 
 impl Target<'_> {
-    /// Turns the outcome of `attempt` on `path` into the error that says so.
+    /// Converts the outcome of `attempt` on `path` into an error that names both.
     pub(super) fn failing<T>(
         &self,
         attempt: &'static str,
@@ -91,7 +91,7 @@ impl Target<'_> {
         })
     }
 
-    /// Makes a directory of exactly this mode, whatever the umask; one that exists stays as it is.
+    /// Creates a directory with exactly this mode, whatever the umask; an existing one is left unchanged.
     pub(super) fn directory(&self, path: impl AsRef<Path>, mode: u32) -> Result<(), HostImageError> {
         let path = path.as_ref();
         let mode = Mode::from_raw_mode(mode);
@@ -106,7 +106,7 @@ impl Target<'_> {
         }
     }
 
-    /// Makes a file that does not exist yet.
+    /// Creates a file that does not exist yet.
     pub(super) fn file(
         &self,
         path: impl AsRef<Path>,

@@ -1,4 +1,4 @@
-//! Host images of planted hosts, of this host, and of many callers at once.
+//! Host images of prepared hosts, of this host, and of many callers at once.
 
 #![expect(
     clippy::disallowed_methods,
@@ -15,7 +15,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use tempfile::TempDir;
 
-/// A host with merged `/usr`, a user alice, and her name in every place that must not be copied.
+/// Prepares a host with merged `/usr`, a user alice, and her name in every place that must not be copied.
 fn planted_host() -> TempDir {
     let host = tempfile::tempdir().unwrap();
     let at = |path: &str| host.path().join(path);
@@ -73,7 +73,7 @@ fn fifo(path: &Path) {
     rustix::fs::mknodat(rustix::fs::CWD, path, rustix::fs::FileType::Fifo, mode, 0).unwrap();
 }
 
-/// Every path below `dir`, relative to it.
+/// Lists every path below `dir`, relative to it.
 fn tree(dir: &Path) -> BTreeSet<PathBuf> {
     let mut found = BTreeSet::new();
     let mut pending = vec![dir.to_owned()];
@@ -157,7 +157,7 @@ fn the_skeleton_has_what_programs_need_and_nothing_of_the_hosts_people() {
     );
 }
 
-/// The whole point, on the machine that runs the tests.
+/// The main promise, checked on the machine that runs the tests.
 #[test]
 fn every_copied_file_of_this_host_can_be_read_by_everybody() {
     let cache = tempfile::tempdir().unwrap();
@@ -310,7 +310,7 @@ fn processes_preparing_at_once_agree() {
         .map(|entry| entry.unwrap().path())
         .collect();
     assert_eq!(entries.len(), 1, "{entries:?}");
-    // The processes' umask leaves no traces.
+    // The process's umask must not affect the modes.
     let mode = |path: &str| fs::metadata(entries[0].join(LAYER).join(path)).unwrap().mode() & 0o7777;
     assert_eq!(
         (mode(""), mode("tmp"), mode("etc"), mode("etc/passwd")),
@@ -378,7 +378,7 @@ fn preparing_and_sweeping_at_once_never_hands_out_a_dead_skeleton() {
         building.store(false, Ordering::Relaxed);
         assert!(ended.iter().all(Result::is_ok), "a builder failed");
     });
-    // Whatever two sweepers and three builders did to each other, the last one left nothing.
+    // The last sweep removes all that three builders and two sweepers left behind.
     sweep(cache.path(), &keep).unwrap();
     assert_eq!(fs::read_dir(cache.path()).unwrap().count(), 1);
 }

@@ -1,19 +1,19 @@
-//! As much of ELF as it takes to find the name of the dynamic linker (`PT_INTERP`), from bytes that may be anything.
+//! A parser for the part of ELF that names the dynamic linker (`PT_INTERP`), for untrusted bytes.
 
-/// The length of the largest file header.
+/// Length of the largest file header in bytes.
 pub(super) const HEADER: usize = 64;
 
-/// Linux refuses a larger program header table.
+/// Maximum size of the program header table in bytes; Linux refuses a larger one.
 const MAX_TABLE: usize = 65536;
 
 const PT_INTERP: u32 = 3;
 
-/// Where the program headers are, by the file header.
+/// Position of the program headers, from the file header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Table {
-    /// In the file, in bytes.
+    /// Offset in the file, in bytes.
     pub(super) offset: u64,
-    /// In bytes, not more than 64 KiB.
+    /// Length in bytes, at most 64 KiB.
     pub(super) length: usize,
     entry: usize,
     layout: Layout,
@@ -27,7 +27,7 @@ struct Layout {
 }
 
 impl Layout {
-    /// The unsigned number of `N` bytes (at most 8) at `at`.
+    /// Reads the unsigned number of `N` bytes (at most 8) at `at`.
     fn number<const N: usize>(self, bytes: &[u8], at: usize) -> Option<u64> {
         let field: [u8; N] = bytes.get(at..at.checked_add(N)?)?.try_into().ok()?;
         let join = |number: u64, byte: u8| number << 8 | u64::from(byte);
@@ -38,7 +38,7 @@ impl Layout {
         })
     }
 
-    /// An address or offset: 8 bytes at the first place in a 64-bit file, 4 at the second in a 32-bit one.
+    /// Reads an address or offset: 8 bytes at the first position in a 64-bit file, 4 at the second in a 32-bit one.
     fn word(self, bytes: &[u8], wide_at: usize, narrow_at: usize) -> Option<u64> {
         if self.wide {
             self.number::<8>(bytes, wide_at)
@@ -54,7 +54,7 @@ impl Layout {
     }
 }
 
-/// Reads a file header; `None` when it is none that Linux would execute.
+/// Parses a file header; `None` if Linux would not execute such a file.
 pub(super) fn program_headers(header: &[u8]) -> Option<Table> {
     let ident = header.strip_prefix(b"\x7fELF")?;
     let wide = match ident.first()? {
@@ -81,8 +81,8 @@ pub(super) fn program_headers(header: &[u8]) -> Option<Table> {
     })
 }
 
-/// Where the file says the interpreter's name stands: offset and length in bytes, both unchecked. `bytes` is the table,
-/// or as much of it as the file had.
+/// Returns the position of the interpreter's name in the file: offset and length in bytes, both unchecked. `bytes`
+/// is the table, or its beginning if the file is too short.
 pub(super) fn interp(table: Table, bytes: &[u8]) -> Option<(u64, u64)> {
     let layout = table.layout;
     bytes

@@ -1,4 +1,4 @@
-//! Who runs an executable: the dynamic linker it names, or the program of its `#!` line.
+//! The interpreter of an executable: its dynamic linker, or the program of its `#!` line.
 
 use super::{ReadError, elf, find, is_regular, open_regular};
 use rustix::io::Errno;
@@ -7,20 +7,20 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
-/// The kernel's `BINPRM_BUF_SIZE`: what it looks at to recognise a format. A longer `#!` line is cut off here.
+/// Bytes that the kernel reads to recognise a format (`BINPRM_BUF_SIZE`). A longer `#!` line is cut off here.
 const FIRST_BYTES: usize = 256;
-/// The kernel's `PATH_MAX`, the longest interpreter's name it takes, with its NUL.
+/// Maximum length of an interpreter's name with its NUL, the kernel's `PATH_MAX`.
 const MAX_NAME: u64 = 4096;
 
-/// The program that runs an executable, by the executable's own word.
+/// The program that runs an executable, as the executable itself names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interpreter {
-    /// As it is written in the executable.
+    /// Path as written in the executable.
     pub path: PathBuf,
-    /// Where it is written.
+    /// Part of the executable that names it.
     pub kind: InterpreterKind,
-    /// Whether the root has a regular file of that name. Without one, executing fails with `ENOENT`, which says
-    /// nothing of an interpreter.
+    /// True if the root has a regular file of that name. Without one, executing fails with `ENOENT`, which does not
+    /// mention the interpreter.
     pub present: bool,
 }
 
@@ -33,12 +33,12 @@ pub enum InterpreterKind {
     Script,
 }
 
-/// The interpreter of the executable `path` of `root`; `None` when it needs none, is no executable known here, or does
-/// not exist. An interpreter may need one itself: ask again with its path.
+/// Finds the interpreter of the executable `path` of `root`; `None` if it needs none, is not an executable of a
+/// known format, or does not exist. An interpreter may need one itself: call again with its path.
 ///
 /// # Errors
 ///
-/// [`ReadError`], except that there is no limit on the executable's size.
+/// [`ReadError`], except [`ReadError::TooLarge`]: an executable may have any size.
 pub fn interpreter_of(root: impl AsFd, path: impl AsRef<Path>) -> Result<Option<Interpreter>, ReadError> {
     let (root, path) = (root.as_fd(), path.as_ref());
     let Some(file) = open_regular(root, path)? else {
@@ -54,7 +54,7 @@ pub fn interpreter_of(root: impl AsFd, path: impl AsRef<Path>) -> Result<Option<
     let interpreter = PathBuf::from(OsString::from_vec(name));
     let present = match find(root, &interpreter) {
         Ok(found) => found.is_some_and(|(_, stat)| is_regular(&stat)),
-        // Names that lead nowhere: the executable made them up.
+        // The name comes from the executable, so one that leads nowhere only means a missing interpreter.
         Err(Errno::NAMETOOLONG | Errno::LOOP) => false,
         Err(source) => {
             return Err(ReadError::Open {
@@ -87,7 +87,7 @@ fn name_in(file: BorrowedFd<'_>) -> Result<Option<(Vec<u8>, InterpreterKind)>, E
     Ok((!name.is_empty()).then_some((name, InterpreterKind::Elf)))
 }
 
-/// The program of a `#!` line. As in the kernel, a line that is cut off inside the name does not count.
+/// Parses the program of a `#!` line. As in the kernel, a line that is cut off inside the name does not count.
 pub(super) fn script(first: &[u8]) -> Option<&[u8]> {
     let line = first.strip_prefix(b"#!")?;
     let start = line.iter().position(|byte| !matches!(byte, b' ' | b'\t'))?;
@@ -103,7 +103,7 @@ pub(super) fn script(first: &[u8]) -> Option<&[u8]> {
     (end > 0).then(|| &name[..end])
 }
 
-/// Up to `length` bytes from `offset`; fewer only at the end of the file.
+/// Reads up to `length` bytes from `offset`; fewer only at the end of the file.
 fn read_at(file: BorrowedFd<'_>, offset: u64, length: usize) -> Result<Vec<u8>, Errno> {
     let mut bytes = vec![0; length];
     let mut filled = 0;
@@ -117,7 +117,7 @@ fn read_at(file: BorrowedFd<'_>, offset: u64, length: usize) -> Result<Vec<u8>, 
         match rustix::io::retry_on_intr(|| rustix::io::pread(file, &mut bytes[filled..], at)) {
             Ok(0) => break,
             Ok(count) => filled += count,
-            // An offset beyond what the file system can hold is one beyond the end.
+            // An offset beyond the file system's limit is beyond the end.
             Err(Errno::INVAL | Errno::OVERFLOW) => break,
             Err(errno) => return Err(errno),
         }

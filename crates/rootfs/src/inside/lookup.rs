@@ -1,4 +1,4 @@
-//! Finding a program by name, as `execvp` would inside the root.
+//! Lookup of a program by name, as `execvp` would do inside the root.
 
 use super::{find, is_regular};
 use rustix::fs::FileType;
@@ -8,27 +8,27 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// Why a program was not found. A shell's exit status is 127 for the first two, 126 for the others.
+/// Why a program was not found. A shell's exit status is 127 for the first two variants, 126 for the others.
 #[derive(Debug, thiserror::Error)]
 pub enum LookupError {
-    /// There is no name.
+    /// The name is empty.
     #[error("cannot find a program without a name")]
     Empty,
-    /// Nothing of that name.
+    /// No file has the name.
     #[error("cannot find {} in the rootfs{}", name.display(), searched(path.as_deref()))]
     NotFound {
         /// The name that was asked for.
         name: OsString,
-        /// The `PATH` that was searched; `None` when the name has a `/`.
+        /// The `PATH` that was searched; `None` if the name has a `/`.
         path: Option<OsString>,
     },
-    /// There is one, without any execute bit.
+    /// The file has no execute bit.
     #[error("cannot execute {path} in the rootfs: it has no execute permission")]
     NotExecutable {
         /// The path inside the root.
         path: PathBuf,
     },
-    /// There is something else of that name.
+    /// The name leads to something other than a file.
     #[error("cannot execute {path} in the rootfs: it is {what}")]
     NotRegular {
         /// The path inside the root.
@@ -36,7 +36,7 @@ pub enum LookupError {
         /// "a directory" or "not a regular file".
         what: &'static str,
     },
-    /// The kernel would not walk there.
+    /// The kernel could not resolve the path.
     #[error("cannot look for {path} in the rootfs")]
     Walk {
         /// The path inside the root.
@@ -52,15 +52,16 @@ fn searched(path: Option<&OsStr>) -> String {
         .unwrap_or_default()
 }
 
-/// The absolute path, inside `root`, of the program `name`. A name with a `/` is taken from `cwd` (absolute, inside the
-/// root), any other is searched in the directories of `path`, the value of `PATH`; an empty one among them is `cwd`.
+/// Finds the absolute path, inside `root`, of the program `name`. A name with a `/` is relative to `cwd` (absolute,
+/// inside the root); any other is searched in the directories of `path`, the value of `PATH`, where an empty entry
+/// stands for `cwd`.
 ///
-/// The answer is what the root's files say before anything is mounted over them, and does not ask which user will
-/// execute it.
+/// The lookup sees the root's files before anything is mounted over them, and does not consider which user will
+/// execute the program.
 ///
 /// # Errors
 ///
-/// [`LookupError`]. When a directory of `path` has a file that cannot be executed and no later one has a better one,
+/// [`LookupError`]. If a directory of `path` has a file that cannot be executed, and no later one has one that can,
 /// that file is the error, as with `execvp`.
 pub fn lookup_executable(
     root: impl AsFd,
@@ -98,7 +99,7 @@ pub fn lookup_executable(
     }))
 }
 
-/// Whether the program exists; that it cannot be executed is the error.
+/// Returns whether the program exists; an existing file that cannot be executed is an error.
 fn probe(root: BorrowedFd<'_>, program: &Path) -> Result<bool, LookupError> {
     let path = || program.to_owned();
     let stat = match find(root, program) {

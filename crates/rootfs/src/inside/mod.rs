@@ -1,8 +1,8 @@
-//! Looking into a root: reading its files, finding its programs, asking for their interpreters.
+//! Access to a root from outside: reading its files, finding its programs and their interpreters.
 //!
-//! Whoever made the root is not trusted. Paths are resolved by the kernel as if the root were `/`
-//! (`RESOLVE_IN_ROOT`), so no symbolic link and no `..` leads out of it; what is found is looked at before it is opened,
-//! so that no FIFO blocks and no device notices; and everything read has a limit.
+//! The root is not trusted. The kernel resolves paths as if the root were `/` (`RESOLVE_IN_ROOT`), so no symbolic
+//! link and no `..` leads out of it. A file's type is checked before it is opened, so that no FIFO blocks and no
+//! device reacts. Every read has a limit.
 
 mod elf;
 mod interpreter;
@@ -22,7 +22,8 @@ use std::path::{Path, PathBuf};
 /// Why a file of a root could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// Walking to it: too many symbolic links, no permission, an old kernel (`openat2` needs 5.6).
+    /// The path cannot be resolved: too many symbolic links, no permission, or a kernel without `openat2` (before
+    /// 5.6).
     #[error("cannot open {path} in the rootfs")]
     Open {
         /// The path inside the root.
@@ -31,13 +32,13 @@ pub enum ReadError {
         #[source]
         source: Errno,
     },
-    /// A directory, FIFO, socket or device node.
+    /// The path leads to a directory, FIFO, socket or device node.
     #[error("cannot read {path} in the rootfs: it is not a regular file")]
     NotRegular {
         /// The path inside the root.
         path: PathBuf,
     },
-    /// Larger than the caller is ready for.
+    /// The file is larger than the caller's limit.
     #[error("cannot read {path} in the rootfs: it is larger than {limit} bytes")]
     TooLarge {
         /// The path inside the root.
@@ -45,7 +46,7 @@ pub enum ReadError {
         /// The limit in bytes.
         limit: usize,
     },
-    /// Reading the content.
+    /// The content cannot be read.
     #[error("cannot read {path} in the rootfs")]
     Read {
         /// The path inside the root.
@@ -57,7 +58,7 @@ pub enum ReadError {
 }
 
 impl ReadError {
-    /// Whether the kernel does not let this process look there.
+    /// True if this process lacks the permission to resolve the path.
     #[must_use]
     pub fn is_denied(&self) -> bool {
         matches!(
@@ -70,12 +71,12 @@ impl ReadError {
     }
 }
 
-/// The content of the regular file `path` of `root`, or `None` when there is none. Absolute and relative paths mean the
-/// same; symbolic links are followed inside the root.
+/// Reads the regular file `path` of `root`; `None` if it does not exist. Absolute and relative paths are treated
+/// alike; symbolic links are followed inside the root.
 ///
 /// # Errors
 ///
-/// [`ReadError`]; a file of more than `limit` bytes is one.
+/// [`ReadError`], also for a file of more than `limit` bytes.
 pub fn read_in_root(
     root: impl AsFd,
     path: impl AsRef<Path>,
@@ -84,8 +85,8 @@ pub fn read_in_root(
     read_content_in_root(root, path, limit, &|file| Ok(file))
 }
 
-/// The same of a root whose files may have their contents elsewhere: `content_of` opens what has the content of a file of
-/// this root.
+/// Does the same in a root whose files may have their contents elsewhere: `content_of` opens the file that has the content
+/// of a file of this root.
 ///
 /// # Errors
 ///
@@ -117,7 +118,7 @@ pub fn read_content_in_root(
     }
 }
 
-/// Reads to the end, or `None` when the end is beyond `limit` bytes.
+/// Reads to the end; `None` if the file has more than `limit` bytes.
 pub(crate) fn read_at_most(file: BorrowedFd<'_>, limit: usize) -> Result<Option<Vec<u8>>, Errno> {
     const STEP: usize = 64 << 10;
 
@@ -125,7 +126,7 @@ pub(crate) fn read_at_most(file: BorrowedFd<'_>, limit: usize) -> Result<Option<
     if size > limit {
         return Ok(None);
     }
-    // The size is a hint: files grow, and those of proc and sys say 0.
+    // The size is a hint: files grow, and those of proc and sys report 0.
     let mut content = vec![0; size.saturating_add(1)];
     let mut length = 0;
     loop {
@@ -144,9 +145,10 @@ pub(crate) fn read_at_most(file: BorrowedFd<'_>, limit: usize) -> Result<Option<
     Ok((length <= limit).then_some(content))
 }
 
-/// What `path` leads to in `root`, not opened: only good for looking at it. `None` when there is nothing.
+/// Resolves `path` in `root` without opening the file: the descriptor is only good for stat(2). `None` if it does
+/// not exist.
 fn find(root: BorrowedFd<'_>, path: &Path) -> Result<Option<(OwnedFd, Stat)>, Errno> {
-    // The kernel asks for another try (EAGAIN) when somebody renames directories around a `..`.
+    // The kernel returns EAGAIN when another process renames directories while a `..` is resolved.
     const ATTEMPTS: usize = 64;
 
     let flags = OFlags::PATH | OFlags::CLOEXEC;
@@ -172,8 +174,8 @@ fn is_regular(stat: &Stat) -> bool {
     FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
 }
 
-/// Opens a regular file for reading. Opening it a second time through `/proc` gives the very inode that was looked at;
-/// opening its path instead could meet a device node put there meanwhile.
+/// Opens a regular file for reading. The second open through `/proc` reaches exactly the inode that was checked; a
+/// second open by path could meet a device node that was put there meanwhile.
 fn open_regular(root: BorrowedFd<'_>, path: &Path) -> Result<Option<OwnedFd>, ReadError> {
     let failed = |source| ReadError::Open {
         path: path.to_owned(),

@@ -1,4 +1,4 @@
-//! Hostile roots, hostile executables.
+//! Hostile roots and hostile executables.
 
 #![expect(
     clippy::disallowed_methods,
@@ -53,7 +53,7 @@ fn symbolic_links_stay_inside_the_root() {
             "{path}"
         );
     }
-    // The host very likely has one; the root has none.
+    // The host most likely has such a file; the root does not.
     assert_eq!(read_in_root(&dir, "etc/passwd", 1000).unwrap(), None);
     assert_eq!(read_in_root(&dir, "etc/real/below", 1000).unwrap(), None);
 }
@@ -100,7 +100,7 @@ fn files_that_hide_their_size_are_read_to_the_limit() {
     ));
 }
 
-/// A 64-bit little-endian executable with a `PT_LOAD` and, after it, a `PT_INTERP`.
+/// Builds a 64-bit little-endian executable with a `PT_LOAD` and, after it, a `PT_INTERP`.
 fn elf64(interpreter: &[u8]) -> Vec<u8> {
     let mut file = vec![0; 64 + 2 * 56];
     file[..6].copy_from_slice(b"\x7fELF\x02\x01");
@@ -115,7 +115,7 @@ fn elf64(interpreter: &[u8]) -> Vec<u8> {
     file
 }
 
-/// A 32-bit big-endian one with only a `PT_INTERP`.
+/// Builds a 32-bit big-endian executable with only a `PT_INTERP`.
 fn elf32(interpreter: &[u8]) -> Vec<u8> {
     let mut file = vec![0; 52 + 32];
     file[..6].copy_from_slice(b"\x7fELF\x01\x02");
@@ -181,7 +181,7 @@ fn script_lines_are_read_as_the_kernel_reads_them() {
     }
 }
 
-/// Every truncation, every change of one byte to an extreme, and noise behind a valid magic number.
+/// Every truncation, every change of one byte to an extreme, and noise after a valid magic number.
 #[test]
 fn no_bytes_make_the_parser_panic() {
     fn parse(bytes: &[u8]) -> Option<(u64, u64)> {

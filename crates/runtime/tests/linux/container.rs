@@ -1,4 +1,4 @@
-//! A container from a spec, on the kernel that is here.
+//! A container from a spec, on the kernel of this machine.
 
 use rustix::fd::OwnedFd;
 use rustix::fs::{MemfdFlags, Mode, OFlags};
@@ -15,14 +15,14 @@ use tote_sys::Op;
 
 const BUSYBOX: &str = "/bin/busybox";
 
-/// A bundle with busybox as its root, and a spec to be changed.
+/// Bundle with busybox as its root, and a spec to be changed.
 pub(crate) struct Bundle {
     pub(crate) dir: tempfile::TempDir,
     pub(crate) spec: Value,
     pub(crate) no_pivot: bool,
 }
 
-/// Says why a test cannot be had here.
+/// Returns what a test lacks on this machine.
 pub(crate) fn missing() -> Option<&'static str> {
     if !rustix::process::geteuid().is_root() {
         return Some("root");
@@ -30,7 +30,7 @@ pub(crate) fn missing() -> Option<&'static str> {
     (!Path::new(BUSYBOX).try_exists().unwrap()).then_some("a static busybox")
 }
 
-/// Leaves the test when something that it needs is missing, and says so.
+/// Leaves the test when something that it needs is missing, and prints what.
 #[macro_export]
 macro_rules! needs {
     () => {
@@ -42,7 +42,7 @@ macro_rules! needs {
 }
 
 impl Bundle {
-    /// `script` is what its shell runs.
+    /// Makes a bundle whose shell runs `script`.
     pub(crate) fn new(script: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().join("rootfs");
@@ -59,7 +59,8 @@ impl Bundle {
             "process": {"args": ["sh", "-c", script], "cwd": "/", "env": ["PATH=/bin"],
                 "capabilities": {"bounding": CAPS, "permitted": CAPS, "effective": CAPS}},
             "mounts": [
-                // Not a copy: while one is written, a process that another test clones has it open, and it is busy.
+                // It is bound, not copied: while a copy is written, a process that another test clones has it open,
+                // and execve fails with ETXTBSY.
                 {"destination": "/bin/busybox", "source": BUSYBOX, "options": ["bind", "ro"]},
                 {"destination": "/proc", "type": "proc", "source": "proc"},
                 {"destination": "/dev", "type": "tmpfs", "source": "tmpfs", "options": ["nosuid", "strictatime", "mode=755"]},
@@ -79,20 +80,20 @@ impl Bundle {
         self.dir.path().join("rootfs")
     }
 
-    /// One more mount.
+    /// Adds a mount.
     pub(crate) fn mount(mut self, mount: Value) -> Self {
         self.spec["mounts"].as_array_mut().unwrap().push(mount);
         self
     }
 
-    /// One value changed, by its JSON pointer.
+    /// Changes one value, by its JSON pointer.
     pub(crate) fn with(mut self, pointer: &str, value: Value) -> Self {
         let (parent, key) = pointer.rsplit_once('/').unwrap();
         self.spec.pointer_mut(parent).unwrap()[key] = value;
         self
     }
 
-    /// A user namespace of 65536 ids, which own the root.
+    /// Adds a user namespace of 65536 ids, which own the root.
     pub(crate) fn in_user_namespace(mut self) -> Self {
         self.namespace(json!({"type": "user"}));
         let maps = json!([{"containerID": 0, "hostID": 100_000, "size": 65536}]);
@@ -121,7 +122,7 @@ impl Bundle {
         all(&self.root());
     }
 
-    /// The plan of it.
+    /// Plans the bundle.
     pub(crate) fn plan(&self) -> Result<Plan, String> {
         let spec = Spec::parse(&self.spec.to_string()).map_err(|error| error.to_string())?;
         let mountinfo = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
@@ -175,7 +176,7 @@ impl Bundle {
         tote_sandbox::plan(&request, Root::Bind(self.root()), joins).map_err(|error| error.to_string())
     }
 
-    /// Runs it; gives what it said, or why it could not be run.
+    /// Runs it; returns its output, or the reason why it could not be run.
     pub(crate) fn run(&self) -> Result<String, String> {
         seal();
         let mut plan = self.plan()?;
@@ -267,14 +268,14 @@ const APPLETS: [&str; 22] = [
     "readlink", "sh", "sleep", "stat", "taskset", "touch", "true", "uname", "unshare",
 ];
 
-/// Seals this program once, for all tests in it. Each would do it by itself otherwise, with a descriptor that all of them
-/// share, and could not in a mount namespace in which this program's file is not mounted.
+/// Seals this program once, for all tests in it. Otherwise each test would seal it, with a descriptor that all of
+/// them share, and could not in a mount namespace in which this program's file is not mounted.
 fn seal() {
     static SEALED: std::sync::Once = std::sync::Once::new();
     SEALED.call_once(|| tote_runtime::seal_in_place().unwrap());
 }
 
-/// Runs in a mount namespace of its own, all of whose mounts have that propagation.
+/// Runs a test in a mount namespace of its own, all of whose mounts have that propagation.
 #[expect(
     deprecated,
     reason = "what makes it unsafe is shared descriptor tables, which this flag does not touch"

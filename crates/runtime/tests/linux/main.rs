@@ -1,6 +1,6 @@
-//! The Linux part of the specification, on a real kernel: what a container sees when its spec says so.
+//! The Linux part of the specification, on a real kernel: the effects of a spec as its container sees them.
 //!
-//! These need root, and say so where they have not got it.
+//! The tests need root, and say so if they lack it.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

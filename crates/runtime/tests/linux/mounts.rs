@@ -50,7 +50,7 @@ fn recursive_attributes_and_plain_ones() {
 }
 
 impl Bundle {
-    /// A bind of a path inside, which the host sees below the root.
+    /// Adds a bind of a path inside, which the host sees below the root.
     fn with_bind(self, source: &str, destination: &str, options: &serde_json::Value) -> Self {
         let source = format!("{}{source}", self.root().display());
         self.mount(json!({"destination": destination, "source": source, "options": options}))
@@ -129,12 +129,12 @@ fn links_lead_nowhere_else() {
     assert!(error.contains("symbolic links"), "{error}");
 }
 
-/// What is made in a new tmpfs is made in it directly, but not once something else lies on it.
+/// Files in a new tmpfs are created in it directly, but not once another mount covers it.
 #[test]
 fn a_new_tmpfs_that_is_covered_gets_nothing_more() {
     needs!();
     let tmpfs = |at: &str| json!({"destination": at, "type": "tmpfs", "source": "x"});
-    // Every bundle has one at /dev before these.
+    // Every bundle has a tmpfs at /dev before these.
     let seen = Bundle::new("ls -d /dev/[bc] /mnt/*; mount | awk '$3 ~ \"^/mnt\" { print $3 }'")
         .mount(tmpfs("/dev/b"))
         .mount(tmpfs("/dev"))

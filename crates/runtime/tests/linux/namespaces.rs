@@ -1,4 +1,4 @@
-//! Namespaces: made, joined, and in which order.
+//! Namespaces: made, joined, and their order.
 
 use crate::container::Bundle;
 use crate::needs;
@@ -89,7 +89,7 @@ fn joined_without_a_user_namespace() {
 #[test]
 fn of_another_kind_than_meant() {
     needs!();
-    // Taken for what it is, the second would have the host's mounts changed.
+    // If the second were accepted as a mount namespace, the host's mounts would be changed.
     let network = tote_sys::network_namespace(None).unwrap();
     let user = tote_sys::user_namespace_of("0 100000 65536", "0 100000 65536").unwrap();
     for fd in [&network, &user] {
@@ -134,7 +134,7 @@ fn network_devices() {
         .in_user_namespace()
         .with("/linux/netDevices", json!({"totetest0": {"name": "inside0"}}));
     let said = bundle.run();
-    // With its peer, unless it has gone with the namespace.
+    // The peer goes with it, unless it has gone with the namespace.
     ip("link del totetest1");
     assert_eq!(said.as_deref(), Ok(",UP,\ninet 10.99.7.1/24\n"));
 }

@@ -95,7 +95,7 @@ fn capabilities_as_the_spec_has_them() {
         (warned(0, &sets), warned(5, &sets)),
         (vec!["CAP_KILL".to_owned()], vec!["CAP_KILL".to_owned()])
     );
-    // Engines that let nothing be inherited list what root may all the same.
+    // Engines that make nothing inheritable still list root's capabilities.
     let mut nothing = sets.clone();
     nothing["inheritable"] = json!([]);
     let both = vec!["CAP_CHOWN".to_owned(), "CAP_KILL".to_owned()];
@@ -143,7 +143,7 @@ fn the_listener_of_a_filter() {
             panic!("no listener");
         };
         assert!(matches!(child.event().unwrap(), Event::Exec));
-        // Nobody answers: the call fails when the last listener is gone.
+        // No process answers: the call fails when the last listener is gone.
         drop(listener);
         let status = rustix::process::waitid(
             rustix::process::WaitId::PidFd(rustix::fd::AsFd::as_fd(&child.pidfd)),

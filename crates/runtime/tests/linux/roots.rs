@@ -60,7 +60,8 @@ fn a_host_that_shares_its_mounts_and_no_pivot_root() {
         ] {
             let mut bundle = Bundle::new(PROPAGATION).with("/linux/rootfsPropagation", asked.clone());
             bundle.no_pivot = true;
-            // Not of the mount that it is going to cover.
+            // On a mount of its own, the bundle does not get its propagation from the mount that it is going to
+            // cover.
             rustix::mount::mount_bind(bundle.root(), bundle.root()).unwrap();
             let before = std::fs::read_to_string("/proc/thread-self/mountinfo").unwrap();
             let said = bundle.run();
@@ -148,7 +149,7 @@ fn without_pivot_root() {
 #[test]
 fn without_a_mount_namespace() {
     needs!();
-    // In one of the test's own, for the mounts stay behind.
+    // The test has a mount namespace of its own, because the mounts stay behind.
     in_mount_namespace(MountPropagationFlags::PRIVATE, || {
         let mut bundle = Bundle::new("ls /; readlink /proc/self/ns/mnt");
         let list = bundle.spec["linux"]["namespaces"].as_array_mut().unwrap();

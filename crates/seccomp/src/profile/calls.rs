@@ -1,9 +1,10 @@
-//! The calls of the default profile, by subject. Not in any list, and so forbidden: what reaches the whole kernel or
-//! machine (kexec, swap, quotas of others, io_uring, keyrings, userfaultfd, ...), whatever the capabilities.
+//! Calls of the default profile, by subject. Calls that reach the whole kernel or machine (kexec, swap, quotas of
+//! others, io_uring, keyrings, userfaultfd, ...) are in none of the lists, and so forbidden whatever the
+//! capabilities.
 
 use crate::capability::CapSet;
 
-/// Allowed to everyone.
+/// Calls that are allowed to every container.
 pub(super) const ALWAYS: &[&str] = &[
     IDENTITY,
     PROCESS,
@@ -77,7 +78,7 @@ const DIRECTORIES: &str = "
     rename renameat renameat2 rmdir symlink symlinkat unlink unlinkat
 ";
 
-/// What is known about a file or a file system.
+/// Attributes of files and file systems.
 const ATTRIBUTES: &str = "
     access chmod chown chown32 faccessat faccessat2 fchmod fchmodat fchmodat2 fchown fchown32 fchownat
     fgetxattr flistxattr fremovexattr fsetxattr fstat fstat64 fstatat64 fstatfs fstatfs64 futimesat getxattr
@@ -99,12 +100,12 @@ const WATCHING: &str = "
     fanotify_mark inotify_add_watch inotify_init inotify_init1 inotify_rm_watch
 ";
 
-/// The old asynchronous input and output; io_uring passes by whatever filters a call, so it is left out.
+/// Old asynchronous input and output; io_uring is left out, because it bypasses every filter of calls.
 const ASYNC: &str = "
     io_cancel io_destroy io_getevents io_pgetevents io_pgetevents_time64 io_setup io_submit
 ";
 
-/// All but socket(2), which depends on the family.
+/// Socket calls except socket(2), which depends on the family.
 const SOCKETS: &str = "
     accept accept4 bind connect getpeername getsockname getsockopt listen recv recvfrom recvmmsg
     recvmmsg_time64 recvmsg send sendmmsg sendmsg sendto setsockopt shutdown socketcall socketpair
@@ -120,7 +121,7 @@ const QUEUES: &str = "
     mq_unlink
 ";
 
-/// Clocks are read here; adjtimex and its kin check CAP_SYS_TIME when asked to change one.
+/// Clocks; adjtimex and its kin check CAP_SYS_TIME when asked to change one.
 const TIME: &str = "
     adjtimex alarm clock_adjtime clock_adjtime64 clock_getres clock_getres_time64 clock_gettime
     clock_gettime64 clock_nanosleep clock_nanosleep_time64 getitimer gettimeofday nanosleep setitimer time
@@ -128,7 +129,7 @@ const TIME: &str = "
     timerfd_create timerfd_gettime timerfd_gettime64 timerfd_settime timerfd_settime64 times
 ";
 
-/// Harmless since Linux 4.8: before, a tracer could change a call after the filter had seen it.
+/// Calls that are harmless since Linux 4.8: before, a tracer could change a call after the filter had seen it.
 const TRACING: &str = "
     process_vm_readv process_vm_writev ptrace uretprobe
 ";
@@ -151,7 +152,7 @@ pub(super) const ARM: &str = "
     arm_fadvise64_64 arm_sync_file_range breakpoint cacheflush set_tls sync_file_range2
 ";
 
-/// Allowed to whoever has the capability.
+/// Calls that are allowed with a capability.
 pub(super) const MIGHT: &[(CapSet, &str)] = &[
     (CapSet::BPF, "bpf"),
     (CapSet::DAC_READ_SEARCH, "open_by_handle_at"),

@@ -1,4 +1,4 @@
-//! The profile of a container that was given none.
+//! Profile of a container that was given none.
 
 mod calls;
 
@@ -8,17 +8,17 @@ use crate::instruction::{ENOSYS, EPERM};
 use calls::{ALWAYS, ARM, MIGHT, X86};
 use tote_spec::{Action, Arg, Operator, Seccomp, SyscallRule};
 
-/// clone(2)'s flags that make a namespace: cgroup, mount, UTS, IPC, user, PID and network. The time namespace's bit is
-/// part of the exit signal there.
+/// Flags of clone(2) that make a namespace: cgroup, mount, UTS, IPC, user, PID and network. The time namespace's bit
+/// is part of the exit signal there.
 const CLONE_NAMESPACES: u64 = 0x7e02_0000;
 
-/// The low word: what is left of an argument that the call takes as an `int`.
+/// Mask of the low word: the part of an argument that remains if the call takes it as an `int`.
 const INT: u64 = 0xffff_ffff;
 
-/// The default profile, with the same effect as docker's: <https://docs.docker.com/engine/security/seccomp/>.
+/// Returns the default profile, with the same effect as docker's: <https://docs.docker.com/engine/security/seccomp/>.
 ///
-/// Calls that a container needs are allowed, some of them only with the capability that makes them useful; others fail
-/// with EPERM, and with ENOSYS those newer than the newest one named ([`compile`](crate::compile)).
+/// Calls that a container needs are allowed, some of them only with the capability that makes them useful; others
+/// fail with EPERM, and those newer than the newest named one with ENOSYS ([`compile`](crate::compile)).
 #[must_use]
 pub fn default_profile(capabilities: CapSet, arch: Arch) -> Seccomp {
     let mut syscalls = vec![allow(ALWAYS)];
@@ -37,7 +37,7 @@ pub fn default_profile(capabilities: CapSet, arch: Arch) -> Seccomp {
             ..allow(&["clone3"])
         });
     }
-    // PER_LINUX, PER_LINUX32, UNAME26 with either, and the question which one holds.
+    // The values are PER_LINUX, PER_LINUX32, UNAME26 with either, and the query for the present one.
     syscalls.push(allow_if("personality", INT & !0x2_0008, 0));
     syscalls.push(allow_if("personality", INT, INT));
     syscalls.extend(
@@ -61,11 +61,11 @@ pub fn default_profile(capabilities: CapSet, arch: Arch) -> Seccomp {
 
 /// Address families 0 to 63 but AF_ALG (38) and AF_VSOCK (40), as masks and values; the kernel knows 46.
 ///
-/// Masks, because the family is an `int`: 38 with a bit set above the low word is more than 40 to a comparison of the
-/// whole argument, and still AF_ALG to the kernel. On i386 socketcall(2) makes sockets too, and its arguments are out
-/// of a filter's sight.
+/// Masks are used because the family is an `int`: 38 with a bit set above the low word is more than 40 to a
+/// comparison of the whole argument, and still AF_ALG to the kernel. On i386 socketcall(2) makes sockets too, and its
+/// arguments are out of a filter's sight.
 const SOCKET_FAMILIES: &[(u64, u64)] = &[
-    (INT & !0x1f, 0), // 0 to 31, and in it those in daily use
+    (INT & !0x1f, 0), // 0 to 31, which include the families in daily use
     (INT & !0x0f, 48),
     (INT & !0x03, 32),
     (INT & !0x01, 36),
@@ -75,7 +75,7 @@ const SOCKET_FAMILIES: &[(u64, u64)] = &[
     (INT & !0x03, 44),
 ];
 
-/// The capabilities that make a difference to the default profile.
+/// Returns the capabilities that make a difference to the default profile.
 pub(crate) fn relevant(capabilities: CapSet) -> CapSet {
     let all = MIGHT
         .iter()
@@ -83,7 +83,7 @@ pub(crate) fn relevant(capabilities: CapSet) -> CapSet {
     capabilities.intersection(all)
 }
 
-/// An architecture and those whose programs its kernel runs beside its own.
+/// Returns an architecture and those whose programs its kernel runs beside its own.
 fn architectures(arch: Arch) -> &'static [Arch] {
     match arch {
         Arch::X86_64 | Arch::X32 => &[Arch::X86_64, Arch::X86, Arch::X32],
@@ -107,7 +107,7 @@ fn allow(lists: &[&str]) -> SyscallRule {
     }
 }
 
-/// Allows the call where its first argument, under the mask, is the value.
+/// Allows the call if its first argument, under the mask, equals the value.
 fn allow_if(name: &str, mask: u64, value: u64) -> SyscallRule {
     let arg = Arg {
         index: 0,

@@ -260,7 +260,7 @@ fn newest_calls_fall_back() {
     assert_eq!(answer(&arm, Arch::Aarch64, "mount", [0; 6]), EPERM);
 }
 
-/// Every number there is, on every architecture, with arguments that matter somewhere.
+/// The test covers every existing number, on every architecture, with arguments that matter to some call.
 #[test]
 fn the_program_is_the_profile() {
     for native in [Arch::X86_64, Arch::Aarch64] {
@@ -286,7 +286,8 @@ fn the_program_is_the_profile() {
     }
 }
 
-/// The promise of a short way: how many instructions a call costs, over all calls of the native architecture.
+/// The test keeps the promise of short paths: it counts the instructions of a call, over all calls of the native
+/// architecture.
 #[test]
 fn ways_are_short() {
     let program = docker_on(Arch::X86_64);

@@ -2,7 +2,7 @@
 
 use crate::instruction::{AND, Instruction, JUMP, LOAD, RETURN};
 
-/// A system call as a filter sees it.
+/// System call as a filter sees it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Call {
     pub(super) arch: u32,
@@ -11,7 +11,7 @@ pub(super) struct Call {
 }
 
 impl Call {
-    /// The word at an offset of `struct seccomp_data`.
+    /// Returns the word at an offset of `struct seccomp_data`.
     fn word(&self, offset: u32) -> u32 {
         match offset {
             0 => self.number,
@@ -29,7 +29,7 @@ impl Call {
     }
 }
 
-/// The program's answer and the number of instructions it took.
+/// Returns the program's answer and the number of executed instructions.
 pub(super) fn run(program: &[Instruction], call: &Call) -> (u32, usize) {
     let mut accumulator = 0;
     let mut at = 0;
@@ -52,7 +52,7 @@ pub(super) fn run(program: &[Instruction], call: &Call) -> (u32, usize) {
     unreachable!("a program ends: it only goes forwards")
 }
 
-/// The checks of `bpf_check_classic` and `seccomp_check_filter` that concern the instructions used here.
+/// Makes the checks of `bpf_check_classic` and `seccomp_check_filter` that concern the instructions used here.
 pub(super) fn check(program: &[Instruction]) {
     assert!(
         !program.is_empty() && program.len() <= crate::MAX_INSTRUCTIONS,

@@ -2,7 +2,7 @@ use super::{answer, arg, profile, program, rule};
 use crate::{Arch, Error, MAX_INSTRUCTIONS, compile};
 use tote_spec::{Action, Operator, Seccomp, SyscallRule};
 
-/// As many rules for one call as wanted, each with its own errno.
+/// Makes a profile with many rules for one call, each with its own errno.
 fn long(rules: u32) -> Seccomp {
     let mut wanted = profile(Action::Allow);
     wanted.syscalls = (0..rules)
@@ -53,7 +53,7 @@ fn what_the_kernel_would_refuse_is_an_error() {
     assert_eq!(compile(&long(100_000), Arch::X86_64), Err(Error::TooLong));
 }
 
-/// A hundred million conditions, were each name looked at for itself.
+/// If each name were compiled by itself, this would be a hundred million conditions.
 #[test]
 fn repeated_names_cost_nothing() {
     let mut wanted = profile(Action::Allow);
@@ -110,7 +110,7 @@ fn what_does_not_exist_is_an_error() {
                 call: "mkdir".into(),
                 index: 6,
             },
-            r#"rule for "mkdir": argument 6 does not exist: 0 to 5 do"#,
+            r#"rule for "mkdir": argument 6 does not exist: give 0 to 5"#,
         ),
         (
             |wanted| {
@@ -128,11 +128,11 @@ fn what_does_not_exist_is_an_error() {
         assert_eq!(error, expected);
         assert_eq!(
             error.to_string(),
-            format!("compile the seccomp profile: {message}")
+            format!("cannot compile the seccomp profile: {message}")
         );
     }
     assert_eq!(
         Error::TooLong.to_string(),
-        "compile the seccomp profile: it needs more than 4096 instructions"
+        "cannot compile the seccomp profile: it needs more than 4096 instructions"
     );
 }

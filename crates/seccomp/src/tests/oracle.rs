@@ -1,4 +1,4 @@
-//! What a profile means, read off it call by call, with none of the compiler's parts but the table of numbers.
+//! Meaning of a profile, computed call by call, without any of the compiler's parts but the table of numbers.
 
 use super::interpreter::Call;
 use crate::Arch;
@@ -8,7 +8,7 @@ const KILL: u32 = 0;
 const ENOSYS: u32 = 0x0005_0026;
 const X32: u32 = 0x4000_0000;
 
-/// What the filter of the profile has to answer.
+/// Returns the answer that the profile's filter must give.
 pub(super) fn evaluate(profile: &Seccomp, native: Arch, call: &Call) -> u32 {
     let default = value(profile.default_action, profile.default_errno_ret);
     let is_x32 = call.arch == Arch::X86_64.audit() && call.number >= X32;

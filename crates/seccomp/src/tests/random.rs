@@ -1,4 +1,4 @@
-//! Random profiles: the program and the oracle agree about every call worth asking for.
+//! Random profiles: the program and the oracle agree about every relevant call.
 
 use super::interpreter::{Call, check, run};
 use super::oracle::evaluate;
@@ -8,7 +8,7 @@ use proptest::prelude::{Just, Strategy, any, prop_oneof};
 use proptest::{collection::vec, option, proptest, sample::select};
 use tote_spec::{Action, Arg, Operator, Seccomp, SyscallRule};
 
-/// Neighbours and strangers; the last one has no number anywhere.
+/// Calls with neighbouring and with distant numbers; the last name has no number anywhere.
 const NAMES: &[&str] = &[
     "accept",
     "bind",
@@ -50,7 +50,7 @@ const NAMES: &[&str] = &[
 
 const ARCHES: &[Arch] = &[Arch::X86_64, Arch::X32, Arch::X86, Arch::Aarch64, Arch::Arm];
 
-/// Few words, so that conditions hold now and then.
+/// Words are few, so that conditions hold now and then.
 fn word() -> impl Strategy<Value = u64> {
     prop_oneof![
         8 => (select(&[0_u64, 1, 2, 0x8000_0000, 0xffff_ffff][..]), select(&[0_u64, 1, 2, 0xffff_ffff][..]))
@@ -117,7 +117,7 @@ fn any_profile() -> impl Strategy<Value = Seccomp> {
     )
 }
 
-/// Every number that some name has, those beside it, and the ends of the space.
+/// Returns every number of these names, their neighbours, and the ends of the space.
 fn numbers(arch: Arch) -> Vec<u32> {
     let mut numbers: Vec<u32> = NAMES
         .iter()

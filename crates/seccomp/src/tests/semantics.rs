@@ -20,7 +20,7 @@ fn every_action_has_its_value() {
         (Action::Trace, None, 0x7ff0_0001),
         (Action::Trace, Some(0xffff), 0x7ff0_ffff),
         (Action::Log, None, 0x7ffc_0000),
-        (Action::Allow, Some(7), 0x7fff_0000), // an errno means nothing to it
+        (Action::Allow, Some(7), 0x7fff_0000), // an errno has no effect on this action
     ] {
         let mut wanted = profile(if action == Action::Allow {
             Action::Errno
@@ -58,7 +58,7 @@ fn the_default_action_has_its_own_errno() {
     assert_eq!(answer(&program, Arch::X86_64, "chmod", [0; 6]), EPERM);
 }
 
-/// Values on both sides of every word's edge; the comparison in Rust is the judge.
+/// The values lie on both sides of every word's edge; the comparison in Rust is the reference.
 #[test]
 fn comparisons_are_those_of_64_bits() {
     let values = [
@@ -109,7 +109,7 @@ fn masks_cover_both_words() {
         (0xff_0000_00ff, 0x12_0000_0034, 0xab12_1111_1135, false),
         (u64::MAX, 5, 5, true),
         (u64::MAX, 5, 5 | 1 << 32, false),
-        (0xf0, 0x3f, 0x30, true), // what the mask hides of the value does not count
+        (0xf0, 0x3f, 0x30, true), // bits of the value that the mask hides do not count
         (0, 0, 77, true),
         (0, 1, 77, true),
     ] {
@@ -141,7 +141,7 @@ fn arguments_of_narrow_architectures_have_one_word() {
         &[arg(0, Operator::Equal, 0xffff_ffff_0000_0007)],
     ));
     let program = program(&wanted);
-    // Left in the upper half by a 64-bit process that uses int 0x80.
+    // A 64-bit process that uses int 0x80 can leave this in the upper half.
     let junk = 0xdead_0000_0000_0000;
     assert_eq!(
         answer(&program, Arch::X86, "mkdir", [40 | junk, 0, 0, 0, 0, 0]),
@@ -262,7 +262,7 @@ fn architectures_not_listed_end_the_thread() {
     assert_eq!(answer(&alone, Arch::X32, "read", [0; 6]), KILL);
     assert_eq!(answer_number(&alone, Arch::X86_64, 0x3fff_ffff, [0; 6]), ALLOW);
     assert_eq!(answer_number(&alone, Arch::X86_64, 0xffff_fffe, [0; 6]), KILL);
-    // A tracer makes -1 of a call that it cancels.
+    // A tracer that cancels a call sets its number to -1.
     assert_eq!(answer_number(&alone, Arch::X86_64, 0xffff_ffff, [0; 6]), ALLOW);
 
     wanted.architectures = [

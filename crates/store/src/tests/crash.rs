@@ -1,4 +1,4 @@
-//! A store that dies at any step is a store that works.
+//! The store works after dying at any step.
 
 use super::{Tar, add_image, listing, options, store};
 use crate::fault::dying_after;
@@ -23,7 +23,7 @@ pub(super) fn name() -> Reference {
     Reference::parse("example").unwrap()
 }
 
-/// Everything that adds.
+/// Adds an image with all steps of an addition.
 fn add(store: &Store) -> Result<Image, StoreError> {
     let [below, above] = layers();
     let image = add_image(store, &[&below, &above])?;
@@ -32,7 +32,7 @@ fn add(store: &Store) -> Result<Image, StoreError> {
     Ok(image)
 }
 
-/// Everything that removes.
+/// Removes an image and sweeps.
 pub(super) fn remove(store: &Store, image: &Image) -> Result<(), StoreError> {
     match store.remove_image(&image.id) {
         Ok(_) | Err(StoreError::NoImage(_)) => {}
@@ -41,7 +41,7 @@ pub(super) fn remove(store: &Store, image: &Image) -> Result<(), StoreError> {
     store.sweep(Patience::Endless).map(|_| ())
 }
 
-/// Files and directories of the whole store but for its fixed ones.
+/// Lists files and directories of the whole store except its fixed ones.
 pub(super) fn left(store: &Store) -> Vec<String> {
     let mut left = listing(store.root.path());
     left.retain(|line| {
@@ -66,7 +66,7 @@ fn killed_while_adding() {
         }
         drop(store);
         let store = Store::open(&dir.path().join("store"), options()).unwrap();
-        // A sweep in between takes nothing that would be missed; every other time there is none.
+        // A sweep in between must not remove anything that is needed; every other run has one.
         if steps % 2 == 0 {
             store.sweep(Patience::Endless).unwrap();
         }
@@ -113,7 +113,7 @@ fn killed_while_removing() {
     assert!(steps > 10, "{steps}");
 }
 
-/// What a power cut does: files whose content never reached the disk are empty.
+/// Simulates a power cut: files whose content never reached the disk are empty.
 fn cut_power(store: &mut Store, which: &str) {
     store.boot = "another boot".to_owned();
     for shard in store.objects.dir.names().unwrap() {
@@ -148,7 +148,7 @@ fn a_power_cut_is_noticed() {
         matches!(error, StoreError::Lost { count, .. } if count > 2),
         "{error}"
     );
-    // To get the image once more mends everything.
+    // Adding the image once more repairs everything.
     let image = add(&store).unwrap();
     assert_eq!(listing(store.tree(&image).unwrap().path()), expected);
     assert!(store.verify(Depth::Contents).unwrap().is_whole());

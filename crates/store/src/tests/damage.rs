@@ -1,4 +1,4 @@
-//! What a power cut leaves of each kind of file, and what becomes of it.
+//! Damage by a power cut to each kind of file, and its repair.
 
 use super::crash::{layers, left, name, remove};
 use super::{Tar, add_layer, config, digest, listing, options, store};
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 use tote_image::{Descriptor, Manifest, media_type};
 
-/// What a cut makes of a file.
+/// A kind of damage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cut {
     Empty,
@@ -16,7 +16,7 @@ enum Cut {
     Zeros,
     Garbage,
     Missing,
-    /// Without a journal a name may lead to what has taken the inode since.
+    /// The name leads to another inode, as may happen without a journal.
     Directory,
     Link,
 }
@@ -44,7 +44,7 @@ impl Cut {
                 _ => {}
             };
         }
-        // In place: the inode, its mode and its time are what they were.
+        // Damage in place: the inode, its mode and its time stay the same.
         let meta = path.metadata().unwrap();
         let mut content = fs::read(path).unwrap();
         match self {
@@ -60,10 +60,10 @@ impl Cut {
     }
 }
 
-/// Where something is of an image in a store.
+/// Function that returns the path of a file of an image in a store.
 type Place = fn(&Store, &Image) -> PathBuf;
 
-/// A kind of file, with one of it; and whether `verify` has nothing to say about it, because nothing is lost with it.
+/// Name and path of a kind of file; true if `verify` ignores its damage, because nothing is lost with it.
 type Kind = (&'static str, Place, bool);
 
 const KINDS: [Kind; 15] = [
@@ -155,7 +155,7 @@ fn object_of(store: &Store, image: &Image, content: &[u8]) -> PathBuf {
     store.objects.dir.path().join(found.key.name(0))
 }
 
-/// The archives: a second copy of an object, an empty directory and a symbolic link are among them.
+/// Returns archives that contain a second copy of an object, an empty directory and a symbolic link, among others.
 fn archives() -> [Vec<u8>; 2] {
     let [below, _] = layers();
     let above = Tar::default()
@@ -165,7 +165,7 @@ fn archives() -> [Vec<u8>; 2] {
     [below, above.end()]
 }
 
-/// A store with an image, written in a boot that is over.
+/// Makes a store with an image, written in an earlier boot.
 fn written() -> (TempDir, Store, Image, Vec<String>) {
     let (dir, store) = store();
     let image = add(&store).unwrap();
@@ -197,7 +197,7 @@ fn add(store: &Store) -> Result<Image, StoreError> {
     Ok(image)
 }
 
-/// Each damage of the table in a store of its own, after which the machine has started again.
+/// Applies each damage of the table to a store of its own, as if the machine had restarted after it.
 fn each_damage(mut look: impl FnMut(&str, Store, &Image, &[String], bool)) {
     for (kind, path, is_harmless) in KINDS {
         for cut in CUTS {
@@ -208,7 +208,7 @@ fn each_damage(mut look: impl FnMut(&str, Store, &Image, &[String], bool)) {
                 continue;
             }
             cut.make(&path);
-            // The name is there, and means nothing that is to be known; or it is not, and nothing is left to tell of it.
+            // `verify` cannot notice a lease with other content, nor a missing name or manifest.
             let is_silent = is_harmless
                 || kind == "lease" && ![Cut::Missing, Cut::Directory, Cut::Link].contains(&cut)
                 || cut == Cut::Missing && ["name", "manifest.json"].contains(&kind);
@@ -304,7 +304,7 @@ fn what_is_no_directory_any_more_is_made_again_and_removed() {
         for cut in [Cut::Empty, Cut::Link] {
             for mended in [true, false] {
                 let (_dir, store, image, expected) = written();
-                // Without the slash at its end it is the link itself.
+                // Without the slash at its end the path is that of the link itself.
                 let path: PathBuf = path(&store, &image).components().collect();
                 Cut::Link.make(&path);
                 if cut == Cut::Empty {
@@ -390,7 +390,7 @@ fn what_somebody_has_changed_is_mended() {
             let file = fs::File::open(&object).unwrap();
             file.set_modified(std::time::SystemTime::now()).unwrap();
         }
-        // The layer is there as far as it is known, and still its content is compared.
+        // The layer is recorded as right, but its content is compared all the same.
         store
             .ingest()
             .unwrap()
@@ -398,7 +398,7 @@ fn what_somebody_has_changed_is_mended() {
             .unwrap();
         let again = store.tree(&image).unwrap();
         assert_eq!(listing(again.path()), expected);
-        // The one that is in use stays as long as it is.
+        // A tree that is in use stays until it is released.
         store.sweep(Patience::Endless).unwrap();
         assert_eq!(store.trash.names().unwrap().len(), 1);
         drop(tree);

@@ -44,7 +44,7 @@ fn an_image_that_cannot_be_read_is_not_left_out() {
     let config = config.join("config.json");
     let aside = config.with_extension("aside");
     std::fs::rename(&config, &aside).unwrap();
-    // open(2) of a socket fails, as that of a file may with EMFILE or EIO.
+    // open(2) of a socket fails, as that of a file may fail with EMFILE or EIO.
     rustix::fs::mknodat(CWD, &config, FileType::Socket, Mode::RUSR, 0).unwrap();
     assert!(matches!(store.images(), Err(StoreError::Io { .. })));
     std::fs::remove_file(&config).unwrap();
@@ -87,7 +87,7 @@ fn a_configuration_is_what_its_digest_says() {
     let dir = store.images.enter(&image.id.hex()).unwrap();
     dir.write("config.json", b"{}").unwrap();
     assert!(matches!(store.image(&image.id), Err(StoreError::Damaged { .. })));
-    // The same image once more mends it.
+    // Adding the same image once more repairs it.
     add_image(&store, &[&Tar::default().file("a", b"1").end()]).unwrap();
     assert_eq!(store.image(&image.id).unwrap().id, image.id);
 }

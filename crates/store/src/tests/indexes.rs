@@ -3,7 +3,7 @@ use crate::{Broken, Depth, Image, ImageIndex, Patience, Store, StoreError};
 use tote_image::media_type::{OCI_CONFIG, OCI_MANIFEST};
 use tote_image::{Descriptor, Digest, Index, Manifest, Platform, Reference};
 
-/// An image of one file for that architecture.
+/// Adds an image of one file for that architecture.
 fn image_for(store: &Store, architecture: &str) -> Image {
     let layer = Tar::default().file("a", architecture.as_bytes()).end();
     let ingest = store.ingest().unwrap();
@@ -25,7 +25,7 @@ fn platform(text: &str) -> Platform {
     text.parse().unwrap()
 }
 
-/// An index of two images that no machine runs both of, and an attestation.
+/// Adds an index with an attestation and two images, of which each machine runs at most one.
 fn index(store: &Store) -> (ImageIndex, Image, Image) {
     let (one, two) = (image_for(store, "riscv64"), image_for(store, "s390x"));
     let blobs = [b"{}".to_vec(), br#"{"subject":[]}"#.to_vec()];
@@ -51,7 +51,7 @@ fn a_name_of_an_index_means_the_image_of_a_platform() {
     assert_eq!(store.ingest().unwrap().tag(&name, &index.id).unwrap(), None);
     assert_eq!(store.find("a:1").unwrap(), index.id);
     assert_eq!(store.find(&index.id.hex()[..20]).unwrap(), index.id);
-    // Of two that do not run here it is the first.
+    // Neither image runs here, so the first is selected.
     for text in ["a:1", &index.id.to_string()] {
         assert_eq!(store.resolve(text).unwrap(), one.id);
     }
@@ -66,7 +66,7 @@ fn a_name_of_an_index_means_the_image_of_a_platform() {
     assert_eq!(indexes[0].images().collect::<Vec<_>>(), [one.id, two.id]);
     let (manifest, blobs) = store.documents_of(&index.id, &index.index.manifests[2]).unwrap();
     assert_eq!(manifest.value().layers.len() + 1, blobs.len());
-    // The image of the same name again.
+    // The name is given to an image again.
     assert_eq!(
         store.ingest().unwrap().tag(&name, &one.id).unwrap(),
         Some(index.id)
@@ -127,7 +127,7 @@ fn an_index_with_a_lost_image_or_document_is_not_whole() {
     assert_eq!(broken(&store), []);
     store.remove_image(&one.id).unwrap();
     assert_eq!(broken(&store), [Broken::Index(index.id, Vec::new())]);
-    // What comes again is whole.
+    // An image that is added again is complete.
     image_for(&store, "riscv64");
     assert_eq!(broken(&store), []);
 }

@@ -33,7 +33,7 @@ fn what_is_there_is_not_written_again() {
     let (_dir, store) = store();
     let first = add_layer(&store, &sample()).unwrap();
     assert_eq!(first.sizes.written, first.sizes.size);
-    // The same files in another archive.
+    // Another archive with the same files.
     let mut other = sample();
     other.extend_from_slice(b"!");
     let second = add_layer(&store, &other).unwrap();
@@ -107,7 +107,7 @@ fn many_at_once() {
                 for number in 0..50u8 {
                     tar = tar.file(&format!("f{number}"), &[number; 5000]);
                 }
-                // Equal files in different layers.
+                // The same file is in different layers.
                 add_layer(&store, &tar.file("own", &[thread]).end()).unwrap();
             });
         }

@@ -1,4 +1,4 @@
-//! What the crate promises, on real directories.
+//! Promises of the crate, tested on real directories.
 
 mod crash;
 mod damage;
@@ -14,10 +14,10 @@ use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
 use tote_image::Digest;
 
-/// Seconds that all files of the tests have as their modification time.
+/// Modification time of all files in the tests, in seconds.
 const TIME: u64 = 1_700_000_000;
 
-/// A tar archive in the making.
+/// A tar archive under construction.
 #[derive(Clone, Default)]
 struct Tar(Vec<u8>);
 
@@ -73,7 +73,7 @@ fn digest(bytes: &[u8]) -> Digest {
     Digest::sha256(Sha256::digest(bytes).into())
 }
 
-/// As this process can have it.
+/// Options that this process can use.
 fn options() -> StoreOptions {
     let owners = if rustix::process::geteuid().is_root() {
         Owners::Image
@@ -116,7 +116,7 @@ fn add_image(store: &Store, layers: &[&[u8]]) -> Result<Image, StoreError> {
     ingest.image(&config(layers), None)
 }
 
-/// Every path below a directory with what can be seen of it, contents and numbers of inodes' names apart.
+/// Lists every path below a directory with its metadata and content, but without inode numbers.
 fn listing(root: &std::path::Path) -> Vec<String> {
     use std::os::unix::fs::MetadataExt as _;
     let mut lines = Vec::new();

@@ -4,7 +4,8 @@ use crate::{Depth, ShareHost, Store};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 
-/// A directory that stands for the host's root, with files of that mode, and a store beside it that links them.
+/// Makes a directory that stands for the host's root, with files of that mode, and a store beside it that links
+/// them.
 fn with_host(files: &[(&str, u32, &[u8])]) -> Option<(tempfile::TempDir, Store)> {
     if !rustix::process::geteuid().is_root() {
         println!("skipped: needs root, for only root may link files of others");
@@ -68,7 +69,7 @@ fn a_file_of_the_host_is_the_object() {
         assert_eq!(inode(&tree.path().join(name)) == inode(&host), shared, "{name}");
     }
     assert!(store.verify(Depth::Contents).unwrap().is_whole());
-    // What nothing can rule out is found.
+    // A change to the host's file cannot be prevented, but it is found.
     std::fs::write(dir.path().join("host/usr/lib/small"), vec![9; 10_000]).unwrap();
     assert_eq!(store.verify(Depth::Contents).unwrap().damaged.len(), 1);
 }
@@ -95,7 +96,7 @@ fn reflinks_are_tried_and_given_up() {
     store.objects.host = HostFiles::below(&host, ShareHost::Reflink, device);
     let image = add_image(&store, &[&Tar::default().file("usr/a", &[1; 10_000]).end()]).unwrap();
     let tree = store.tree(&image).unwrap();
-    // Shared or not, it is another inode with the right content.
+    // With or without shared blocks, the file is another inode with the right content.
     assert_eq!(std::fs::read(tree.path().join("usr/a")).unwrap(), vec![1; 10_000]);
     assert_ne!(inode(&tree.path().join("usr/a")), inode(&host.join("usr/a")));
     assert!(store.verify(Depth::Contents).unwrap().is_whole());

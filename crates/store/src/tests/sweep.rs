@@ -61,7 +61,7 @@ fn what_the_killed_leave_is_garbage() {
         !store.has_marks() && !store.has_garbage(),
         "what ends is no garbage"
     );
-    // As by a process of which only that is left.
+    // As if a killed process had left only this mark.
     drop(store.root.create_numbered(crate::dir::ADDING).unwrap());
     let swept = store.sweep(Patience::Until(Instant::now())).unwrap().unwrap();
     assert!(!swept.finished && store.has_garbage() && !store.has_marks());
@@ -118,7 +118,7 @@ fn a_sweep_without_time_leaves_the_rest() {
 #[test]
 fn sizes() {
     let (_dir, store) = store();
-    // Whole blocks, so that they take what they are long.
+    // Contents of whole blocks, so that their length is the space they take.
     let base = Tar::default().file("base", &[1; 4096]).end();
     let one = Tar::default().file("one", &[2; 4096]).end();
     // A file that the other image has in another layer.
@@ -134,7 +134,7 @@ fn sizes() {
     assert_eq!((part.size, part.shared, part.unique), (12288, 8192, 4096));
 }
 
-/// Whether somebody waits for a lock on the file of this number.
+/// True if a process waits for a lock on the file of this inode number.
 fn is_waited_for(inode: u64) -> bool {
     let locks = std::fs::read_to_string("/proc/locks").unwrap();
     let of_file = format!(":{inode} ");
@@ -147,7 +147,7 @@ fn is_waited_for(inode: u64) -> bool {
 fn an_image_that_is_removed_meanwhile_is_not_lost() {
     let (_dir, store) = store();
     let image = add_image(&store, &[&Tar::default().file("a", b"1").end()]).unwrap();
-    // As in the midst of a sweep after that image's removal: its object is gone already.
+    // Simulate a sweep after that image's removal: its object is gone already.
     let sweep = Lock::exclusive(&store.root, STORE).unwrap();
     let inode = rustix::fs::fstat(&sweep.file).unwrap().st_ino;
     let shard = store.objects.dir.names().unwrap().remove(0);

@@ -162,7 +162,7 @@ fn what_no_tree_can_be() {
     let deep = "d/".repeat(40);
     let mut many = Tar::default();
     let mut path = String::new();
-    // Each link leads deeper, so that paths grow beyond what a header can hold.
+    // Each link leads deeper, so that paths exceed the length of a header's field.
     for level in 0..20 {
         many = many
             .dir(&format!("{path}{deep}"))
@@ -239,7 +239,8 @@ fn more_names_than_a_file_system_takes() {
     println!("skipped: needs a file system with a limit of links below 70000, as ext4");
 }
 
-/// A store whose trees have inodes of their own, where this process, the kernel and the file system can have them.
+/// Makes a store whose trees have inodes of their own, if this process, the kernel and the file system support
+/// them.
 fn with_inodes() -> (tempfile::TempDir, Store) {
     let rights = if rustix::process::geteuid().is_root() {
         MountRights::Root
@@ -283,7 +284,7 @@ fn every_file_of_an_image_has_an_inode_of_its_own() {
     );
     assert_eq!(at("set-id").mode(), 0o104_755);
     assert!(at("l").is_symlink());
-    // Two contents: an empty file has none.
+    // There are two contents: the empty file needs none.
     assert_eq!(own.contents.read_dir().unwrap().count(), 2);
     assert_eq!(std::fs::read(own.contents.join("0")).unwrap(), b"same");
     assert_eq!(store.damage_of_tree(&image).unwrap(), None);
@@ -382,12 +383,12 @@ fn a_tree_in_use_stays_as_it_is_when_it_is_looked_through() {
         return;
     };
     let before = [&own.tree, &own.contents].map(|path| inode(path));
-    // An object was replaced: every tree is looked through before its next use, in the same boot.
+    // After an object was replaced, every tree is checked before its next use, in the same boot.
     store.objects.replaced.store(true, Ordering::Relaxed);
     let again = store.tree(&image).unwrap();
     assert_eq!(again.own_inodes(), Some(own));
     assert_eq!([&own.tree, &own.contents].map(|path| inode(path)), before);
-    // Damaged, it makes way for another one, and what is in use stays in the trash.
+    // A damaged tree is replaced by another one, and stays in the trash while it is in use.
     std::fs::remove_file(own.contents.join("0")).unwrap();
     store.objects.replaced.store(true, Ordering::Relaxed);
     let new = store.tree(&image).unwrap();

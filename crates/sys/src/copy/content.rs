@@ -1,10 +1,10 @@
-//! What is in a file.
+//! Contents of files.
 
 use crate::Errno;
 use rustix::fd::BorrowedFd;
 use rustix::fs::{SeekFrom, Stat};
 
-/// Copies contents; remembers what the file systems cannot do.
+/// Copier of contents that remembers which calls the file systems do not support.
 pub(super) struct Content {
     reflink: bool,
 }
@@ -24,7 +24,7 @@ impl Content {
             match rustix::fs::ioctl_ficlone(to, from) {
                 Ok(()) => return Ok(()),
                 Err(Errno::OPNOTSUPP | Errno::XDEV | Errno::NOTTY | Errno::NOSYS) => self.reflink = false,
-                Err(_) => {} // this file alone: swapped, encrypted, of another kind of checksum
+                Err(_) => {} // this file alone: swapped, encrypted, or with other checksums
             }
         }
         let has_holes = stat.st_blocks.saturating_mul(512) < stat.st_size;
@@ -36,7 +36,7 @@ impl Content {
     }
 }
 
-/// Copies the parts that are data; the rest stays a hole.
+/// Copies the extents that hold data; the rest stays a hole.
 fn copy_data(from: BorrowedFd<'_>, to: BorrowedFd<'_>, size: u64) -> Result<(), Errno> {
     rustix::fs::ftruncate(to, size)?;
     let mut at = 0;
@@ -54,7 +54,8 @@ fn copy_data(from: BorrowedFd<'_>, to: BorrowedFd<'_>, size: u64) -> Result<(), 
     Ok(())
 }
 
-/// Not copy_file_range(2), which shares where it can: a deep copy is what was asked for.
+/// Sends `length` bytes. copy_file_range(2) is not used, because it shares extents where it can and the caller asked
+/// for a deep copy.
 fn send(from: BorrowedFd<'_>, to: BorrowedFd<'_>, mut length: u64) -> Result<(), Errno> {
     while length > 0 {
         let portion = usize::try_from(length).unwrap_or(usize::MAX).min(1 << 20);

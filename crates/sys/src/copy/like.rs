@@ -1,11 +1,11 @@
-//! What a file is like beside its content: owner, mode, extended attributes, times.
+//! Metadata of files: owner, mode, extended attributes, times.
 
 use crate::Errno;
 use rustix::fd::BorrowedFd;
 use rustix::fs::{AtFlags, FileType, Gid, Mode, Stat, Timespec, Timestamps, Uid, XattrFlags};
 use std::ffi::CStr;
 
-/// Attributes that are not the file's own: overlayfs's, and labels that a policy gives.
+/// Prefixes of attributes that are not the file's own: overlayfs's, and labels set by a policy.
 const NOT_COPIED: [&[u8]; 3] = [b"trusted.overlay.", b"user.overlay.", b"security.selinux"];
 
 /// Room for names and a value; `XATTR_LIST_MAX` and `XATTR_SIZE_MAX` are 64 KiB both, but no file system of interest
@@ -24,8 +24,9 @@ impl Buffers {
     }
 }
 
-/// Gives a copy the attributes of what it is a copy of. Owner first, for that clears set-id bits and capabilities; times
-/// last. Without `source` extended attributes are left: links and nodes have none of their own.
+/// Gives a copy the metadata of its original. The owner comes first, because a change of owner clears set-id bits and
+/// capabilities; the times come last. Without `source` extended attributes are skipped: links and nodes have none of
+/// their own.
 pub(super) fn like(
     copy: BorrowedFd<'_>,
     source: Option<BorrowedFd<'_>>,
@@ -34,7 +35,8 @@ pub(super) fn like(
 ) -> Result<(), Errno> {
     let (uid, gid) = (Uid::from_raw(stat.st_uid), Gid::from_raw(stat.st_gid));
     match rustix::fs::chownat(copy, c"", Some(uid), Some(gid), AtFlags::EMPTY_PATH) {
-        // An owner that this user namespace does not have, or may not give: the copy is its maker's.
+        // An owner that this user namespace does not map, or that the process may not set: the copy keeps its
+        // creator's.
         Err(Errno::INVAL | Errno::PERM | Errno::OVERFLOW) | Ok(()) => {}
         Err(errno) => return Err(errno),
     }
@@ -61,7 +63,8 @@ fn time(seconds: impl Into<i64>, nanoseconds: u64) -> Timespec {
     }
 }
 
-/// fchmod(2) does not take a descriptor that is only a path, but the path to it.
+/// Changes the mode of a node held by O_PATH: fchmod(2) does not take such a descriptor, but chmod(2) takes its path
+/// in procfs.
 pub(crate) fn chmod_node(node: BorrowedFd<'_>, mode: Mode) -> Result<(), Errno> {
     let path = super::descriptor_path(node);
     let path = CStr::from_bytes_until_nul(&path).map_err(|_| Errno::INVAL)?;
@@ -79,12 +82,12 @@ fn attributes(from: BorrowedFd<'_>, to: BorrowedFd<'_>, buffers: &mut Buffers) -
         }
         let name = CStr::from_bytes_with_nul(name).map_err(|_| Errno::INVAL)?;
         let length = match rustix::fs::fgetxattr(from, name, &mut buffers.value[..]) {
-            // Gone meanwhile, or not for this user to read.
+            // The attribute was removed meanwhile, or this user may not read it.
             Err(Errno::NODATA | Errno::PERM | Errno::OPNOTSUPP) => continue,
             other => other?,
         };
         match rustix::fs::fsetxattr(to, name, &buffers.value[..length], XattrFlags::empty()) {
-            // A kind that the file system, or the user namespace, does not have.
+            // The file system, or the user namespace, does not support this kind of attribute.
             Err(Errno::OPNOTSUPP | Errno::PERM) | Ok(()) => {}
             Err(errno) => return Err(errno),
         }

@@ -1,8 +1,8 @@
-//! Copies of trees: what `tmpcopyup` asks for, and what a container gets that writes into a copy of its image.
+//! Copies of trees: for `tmpcopyup`, and for a container that writes into a copy of its image.
 //!
-//! The tree is somebody else's: nothing of it is followed or opened but directories and regular files, and its depth is
-//! limited. Owners, modes, times, extended attributes, holes and, where asked, hard links are those of the original;
-//! sockets, whose servers are gone, and what is mounted in it are left out.
+//! The tree belongs to a stranger: the copy follows no link in it, opens nothing but directories and regular files,
+//! and limits the depth. Owners, modes, times, extended attributes, holes and, on request, hard links are kept;
+//! sockets, whose servers are gone, and mounts in the tree are left out.
 
 mod content;
 mod like;
@@ -16,53 +16,53 @@ use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawDir, Stat};
 use std::ffi::{CStr, CString};
 use std::mem::MaybeUninit;
 
-/// How deep a copy goes. A level takes about 9 KiB of the stack and a few descriptors.
+/// Levels that a copy descends. A level takes about 9 KiB of the stack and a few descriptors.
 const DEPTH: u32 = 128;
 
-/// Where the copies of files with several names wait for the other names.
+/// Directory in which copies of files with several names wait for the other names.
 const LINKS: &CStr = c".tote-links";
 
-/// A tree to copy, and where to.
+/// A tree to copy, and its destination.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TreeCopy {
-    /// The original, a directory on the host.
+    /// Original, a directory on the host.
     pub from: CString,
-    /// What it is called until it is whole, on the host; nothing is there.
+    /// Name on the host until the copy is complete; it does not exist before.
     pub fresh: CString,
-    /// What it is called then, in the same directory.
+    /// Final name, in the same directory.
     pub to: CString,
-    /// How.
+    /// Options of the copy.
     pub how: CopyMode,
-    /// The only names that are names of one file in the copy, sorted; `None` as the original has it.
+    /// The only names that share one file in the copy, sorted; `None` keeps the links of the original.
     pub links: Option<Vec<LinkedName>>,
 }
 
-/// A name of a file that has several in the copy.
+/// Name of a file that has several in the copy.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LinkedName {
-    /// The inode number of the original's directory that it is in.
+    /// Inode number of the original's directory that contains it.
     pub directory: u64,
-    /// The name there.
+    /// Name in that directory.
     pub name: CString,
-    /// The same for all names of that file, and for no other.
+    /// Number of the file: equal for all its names, different for other files.
     pub file: u64,
 }
 
-/// How files are copied.
+/// Options of a copy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CopyMode {
-    /// Content is shared until one side writes, where the file system can (`FICLONE`).
+    /// True if contents are shared until one side writes, on file systems with `FICLONE`.
     pub reflink: bool,
-    /// Names of one file are names of one file in the copy.
+    /// True if hard links stay hard links in the copy.
     pub hard_links: bool,
 }
 
-/// Copies what is below a directory, which may be held by O_PATH, and the directory's own attributes.
+/// Copies the contents of a directory, which may be held by O_PATH, and the directory's own attributes.
 pub(crate) fn copy_up(from: BorrowedFd<'_>, to: BorrowedFd<'_>) -> Result<(), Errno> {
     copy_below(from, to, CopyMode::default())
 }
 
-/// Copies a tree, and gives it its name when it is whole.
+/// Copies a tree, and gives the copy its final name when it is complete.
 pub(crate) fn copy_tree(copy: &TreeCopy) -> Result<(), Errno> {
     let from = open_dir(CWD, &copy.from, OFlags::empty())?;
     rustix::fs::mkdirat(CWD, copy.fresh.as_c_str(), Mode::RWXU)?;
@@ -71,7 +71,7 @@ pub(crate) fn copy_tree(copy: &TreeCopy) -> Result<(), Errno> {
     rustix::fs::renameat(CWD, copy.fresh.as_c_str(), CWD, copy.to.as_c_str())
 }
 
-/// Copies a directory or a regular file of an image to a name that is not there yet. `from` may be held by O_PATH.
+/// Copies a directory or a regular file of an image to a name that does not exist yet. `from` may be held by O_PATH.
 pub(crate) fn copy_to(
     from: BorrowedFd<'_>,
     dir: BorrowedFd<'_>,
@@ -95,8 +95,8 @@ pub(crate) fn copy_to(
     }
 }
 
-/// Copies what is below a directory, and the directory's own attributes, to one that is there and empty. Both may be held
-/// by O_PATH.
+/// Copies the contents of a directory, and the directory's own attributes, into an existing empty directory. Both may
+/// be held by O_PATH.
 ///
 /// # Errors
 /// Those of the calls on the way; `ELOOP` for a tree that is too deep.
@@ -104,10 +104,10 @@ pub fn copy_below(from: BorrowedFd<'_>, to: BorrowedFd<'_>, how: CopyMode) -> Re
     copy_linked(from, to, how, None)
 }
 
-/// As [`copy_below`]; with `links`, which are sorted, only these are names of one file in the copy.
+/// Does [`copy_below`]; with `links`, which are sorted, only these names share a file in the copy.
 ///
 /// # Errors
-/// As for [`copy_below`].
+/// Those of [`copy_below`].
 pub fn copy_linked(
     from: BorrowedFd<'_>,
     to: BorrowedFd<'_>,
@@ -139,14 +139,14 @@ fn create(dir: BorrowedFd<'_>, name: &CStr) -> Result<OwnedFd, Errno> {
     rustix::fs::openat(dir, name, flags, Mode::RUSR | Mode::WUSR)
 }
 
-/// Opens for reading what is held by O_PATH: a regular file of the image, found before.
+/// Opens a descriptor held by O_PATH for reading: a regular file of the image, found before.
 fn reopen(file: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
     let path = descriptor_path(file);
     let path = CStr::from_bytes_until_nul(&path).map_err(|_| Errno::INVAL)?;
     rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
 }
 
-/// The path in procfs of an open descriptor, with a NUL.
+/// Returns the path in procfs of an open descriptor, with a NUL.
 pub(crate) fn descriptor_path(fd: BorrowedFd<'_>) -> [u8; 25] {
     let mut path = *b"/proc/self/fd/\0\0\0\0\0\0\0\0\0\0\0";
     let mut digits = [0u8; 10];
@@ -165,12 +165,12 @@ pub(crate) fn descriptor_path(fd: BorrowedFd<'_>) -> [u8; 25] {
 }
 
 struct Copier<'a> {
-    /// What is on another device is mounted there.
+    /// Device of the original; entries on another device are mounts.
     device: u64,
-    /// The copy itself, should it lie in what is copied.
+    /// Device and inode of the copy itself, in case it lies inside the original.
     never: (u64, u64),
     links: Option<OwnedFd>,
-    /// The only names of files that have several, where the original has more of them.
+    /// The only names that share files in the copy, if the original has more of them.
     only: Option<&'a [LinkedName]>,
     content: Content,
     buffers: Buffers,
@@ -188,7 +188,7 @@ impl Copier<'_> {
         }
     }
 
-    /// `number` is the inode number of `from`.
+    /// Copies a directory's entries. `number` is the inode number of `from`.
     fn dir(
         &mut self,
         from: BorrowedFd<'_>,
@@ -237,7 +237,7 @@ impl Copier<'_> {
         }
     }
 
-    /// The number of a file that has several names in the copy.
+    /// Returns the number of a file that has several names in the copy.
     fn shared(&self, directory: u64, name: &CStr, stat: &Stat) -> Option<u64> {
         if stat.st_nlink < 2 || self.links.is_none() {
             return None;
@@ -250,7 +250,8 @@ impl Copier<'_> {
         at.ok().and_then(|at| only.get(at)).map(|link| link.file)
     }
 
-    /// A file that may have come by already under another name. Its copy lies among the links, under its number.
+    /// Copies a file that may have been copied already under another name. Its copy lies in the directory of links,
+    /// under its number.
     fn linked(
         &mut self,
         from: BorrowedFd<'_>,
@@ -268,7 +269,7 @@ impl Copier<'_> {
             Err(Errno::NOENT) => {
                 self.file(from, name, links.as_fd(), number, stat)
                     .and_then(|()| match link() {
-                        // Not made at all: a device node in a user namespace.
+                        // The file was left out: a device node in a user namespace.
                         Err(Errno::NOENT) => Ok(()),
                         other => other,
                     })
@@ -305,7 +306,7 @@ impl Copier<'_> {
             }
             FileType::Socket => return Ok(()),
             _ => match rustix::fs::mknodat(to, copy, kind, Mode::RUSR, stat.st_rdev) {
-                // A user namespace has no device nodes, nor have they an effect there.
+                // Device nodes cannot be made in a user namespace, and would have no effect there.
                 Err(Errno::PERM) if kind != FileType::Fifo => return Ok(()),
                 other => other?,
             },
@@ -324,7 +325,7 @@ impl Copier<'_> {
             return Ok(());
         };
         let mut space = [MaybeUninit::uninit(); 4096];
-        // What is removed while a directory is read may hide others: until nothing is found.
+        // Removing entries while reading a directory may hide others, so it is read until it is empty.
         loop {
             let mut found = false;
             rustix::fs::seek(&links, rustix::fs::SeekFrom::Start(0))?;
@@ -343,7 +344,7 @@ impl Copier<'_> {
     }
 }
 
-/// A number as sixteen digits and a NUL.
+/// Formats a number as sixteen digits and a NUL.
 pub(crate) fn hexadecimal(number: u64) -> [u8; 17] {
     let mut text = [0; 17];
     for (shift, place) in (0..16).rev().zip(&mut text) {

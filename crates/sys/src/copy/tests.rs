@@ -98,7 +98,7 @@ fn numbers_as_text() {
     assert!(path.starts_with(expected.as_bytes()) && path[expected.len()] == 0);
 }
 
-/// A store makes one file of equal ones; in the copy they are as many as in the image.
+/// A store keeps equal files as one; in the copy they are as many files as in the image.
 #[test]
 fn only_the_links_that_are_named_are_kept() {
     let temp = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! `.container` files.
+//! Services of `.container` files.
 
 use super::keys::{CONTAINER, How};
 use super::{Quadlet, QuadletError, Surroundings, line, truth, words, wrong};
@@ -7,7 +7,7 @@ use crate::syntax::{Entry, UnitFile};
 
 const SECTION: &str = "Container";
 
-/// Adds what runs it.
+/// Adds the commands that run the container.
 pub(super) fn complete(
     quadlet: &Quadlet,
     around: &Surroundings<'_>,
@@ -31,7 +31,7 @@ pub(super) fn complete(
     run.push(format!("--cgroups={cgroups}"));
     let kind = file.value("Service", "Type");
     match kind.map(|entry| entry.value.as_str()) {
-        // It is over when the command is.
+        // The service is over when the command is.
         Some("oneshot") => run.push("--sdnotify=ignore".to_owned()),
         None | Some("notify") => {
             run.push(format!("--sdnotify={}", notify(last("Notify"))?));
@@ -66,7 +66,7 @@ pub(super) fn complete(
         run.extend(words(entry)?);
     }
     unit.add("Service", "ExecStart", line(&run));
-    // By its own stop signal, and within its own time.
+    // The container is stopped by its own stop signal, and within its own time.
     let exact = exact(&name);
     unit.add("Service", "ExecStop", line(&with(&["stop", "--ignore", &exact])));
     unit.add(
@@ -96,7 +96,7 @@ fn notify(entry: Option<&Entry>) -> Result<&'static str, QuadletError> {
     }
 }
 
-/// One of both.
+/// Returns the value of `Image` or `Rootfs`; exactly one of them must be given.
 fn image(file: &UnitFile) -> Result<String, QuadletError> {
     match (file.value(SECTION, "Image"), file.value(SECTION, "Rootfs")) {
         (Some(_), Some(entry)) => Err(wrong(entry, "there is an Image as well")),
@@ -109,7 +109,7 @@ fn image(file: &UnitFile) -> Result<String, QuadletError> {
     }
 }
 
-/// What is an option's value as it stands.
+/// Adds options whose values are those of keys, unchanged.
 pub(super) fn plain(
     file: &UnitFile,
     section: &str,
@@ -143,7 +143,7 @@ pub(super) fn plain(
     Ok(())
 }
 
-/// What is not just that.
+/// Adds options whose values need a conversion.
 fn options(quadlet: &Quadlet, run: &mut Vec<String>) -> Result<(), QuadletError> {
     let file = &quadlet.file;
     plain(file, SECTION, CONTAINER, run)?;
@@ -151,7 +151,7 @@ fn options(quadlet: &Quadlet, run: &mut Vec<String>) -> Result<(), QuadletError>
     for entry in file.values(SECTION, "AddDevice") {
         for word in words(entry)? {
             match word.strip_prefix('-') {
-                // Whether it is there is known only when the container starts.
+                // The presence of a device is known only when the container starts.
                 Some(_) => return Err(wrong(entry, "a device cannot be left out where it is missing")),
                 None => add("device", word),
             }
@@ -194,7 +194,7 @@ fn user(file: &UnitFile, run: &mut Vec<String>) -> Result<(), QuadletError> {
     Ok(())
 }
 
-/// A container begins and ends with its pod.
+/// Ties a container's start and end to those of its pod.
 fn pod(around: &Surroundings<'_>, entry: &Entry, unit: &mut UnitFile) -> Result<String, QuadletError> {
     let Some(file) = entry.value.strip_suffix(".pod") else {
         return Err(wrong(entry, "not the name of a .pod file"));
@@ -212,7 +212,7 @@ fn pod(around: &Surroundings<'_>, entry: &Entry, unit: &mut UnitFile) -> Result<
     Ok(name.clone())
 }
 
-/// `SOURCE:DIR[:OPTIONS]`: the source may be a file of the same kind, or relative to this one.
+/// Converts `SOURCE:DIR[:OPTIONS]`: the source may be a `.volume` file, or relative to this file.
 fn volume(
     quadlet: &Quadlet,
     around: &Surroundings<'_>,
@@ -225,7 +225,7 @@ fn volume(
     }
 }
 
-/// The same in `source=` of `Mount=`.
+/// Converts `source=` of `Mount=` in the same way.
 fn mount(
     quadlet: &Quadlet,
     around: &Surroundings<'_>,
@@ -271,7 +271,7 @@ fn source(
     Ok(name.clone())
 }
 
-/// Specifiers stand for absolute paths.
+/// Makes a path absolute, unless it begins with a specifier, which stands for an absolute path.
 fn absolute(quadlet: &Quadlet, path: &str) -> String {
     if path.starts_with(['/', '%']) {
         return path.to_owned();

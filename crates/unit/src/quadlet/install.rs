@@ -1,18 +1,18 @@
-//! `[Install]`: what `systemctl enable` would make, which cannot be asked to for units that are generated.
+//! Links of `[Install]`, which `systemctl enable` would make: it does not do so for generated units.
 
 use super::{QuadletError, words, wrong};
 use crate::syntax::UnitFile;
 
-/// A symbolic link.
+/// Symbolic link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Installed {
-    /// Where, below the directory of the units.
+    /// Path of the link, below the directory of the units.
     pub path: String,
-    /// What it says.
+    /// Target of the link.
     pub target: String,
 }
 
-/// The links that a unit of this name is to have.
+/// Returns the links for a unit of this name.
 pub(super) fn links(file: &UnitFile, unit: &str) -> Result<Vec<Installed>, QuadletError> {
     let mut links = Vec::new();
     for entry in file.values("Install", "Alias") {
@@ -27,7 +27,7 @@ pub(super) fn links(file: &UnitFile, unit: &str) -> Result<Vec<Installed>, Quadl
         }
     }
     let default = file.value("Install", "DefaultInstance");
-    // A template is started by its instances alone.
+    // A template is started through its instances only.
     let wanted = match (unit.split_once("@."), default) {
         (Some((name, ending)), Some(instance)) => {
             if instance.value.contains('/') {

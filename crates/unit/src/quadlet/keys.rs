@@ -1,4 +1,4 @@
-//! Which keys there are, and which of them are an option's.
+//! Known keys, and the options that they become.
 
 use super::{Kind, Quadlet, QuadletError};
 
@@ -15,22 +15,22 @@ pub(super) const ORDER: [&str; 9] = [
     "After",
 ];
 
-/// How a key becomes an option.
+/// Conversion of a key into an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum How {
-    /// The last value, as it is.
+    /// Last value, unchanged.
     Last,
-    /// Each value, as it is.
+    /// Each value, unchanged.
     Each,
     /// Each word of each value.
     Words,
-    /// A flag.
+    /// Flag without a value.
     Flag,
-    /// Something of its own.
+    /// Conversion by code of its own.
     Own,
 }
 
-/// Keys of `[Container]`, with the option of `run` for those that are just that; podman's names.
+/// Keys of `[Container]`, with the option of `run` for those that become just that; podman's names.
 pub(super) const CONTAINER: &[(&str, &str, How)] = &[
     ("AddCapability", "cap-add", How::Words),
     ("AddDevice", "device", How::Own),
@@ -103,7 +103,7 @@ pub(super) const POD: &[(&str, &str, How)] = &[
 /// Keys of `[Quadlet]`.
 const QUADLET: &[&str] = &["DefaultDependencies"];
 
-/// Refuses what nobody would heed.
+/// Refuses keys that would have no effect.
 pub(super) fn check(quadlet: &Quadlet) -> Result<(), QuadletError> {
     let section = quadlet.kind.section();
     let refuse = |section: &'static str, known: &dyn Fn(&str) -> bool| {

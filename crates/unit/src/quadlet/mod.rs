@@ -1,4 +1,5 @@
-//! Files that describe a container, a volume or a pod, in the syntax of podman's quadlets, and the services that they become.
+//! Files that describe a container, a volume or a pod, in the syntax of podman's quadlets, and the services made from
+//! them.
 
 mod container;
 mod install;
@@ -12,19 +13,19 @@ use crate::syntax::{Entry, Line, UnitFile};
 use crate::words::{WordsError, quote, split};
 use std::collections::BTreeMap;
 
-/// What a file describes; its name says it.
+/// Kind of object that a file describes; the file's ending tells it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// `.container`
+    /// `.container` files.
     Container,
-    /// `.volume`
+    /// `.volume` files.
     Volume,
-    /// `.pod`
+    /// `.pod` files.
     Pod,
 }
 
 impl Kind {
-    /// Of a file's name: what it describes, and the name without the ending; nothing where it is no such file.
+    /// Splits a quadlet file name into kind and stem; `None` for other files.
     #[must_use]
     pub fn of(file_name: &str) -> Option<(Self, &str)> {
         let (name, ending) = file_name.rsplit_once('.')?;
@@ -37,7 +38,7 @@ impl Kind {
         (!name.is_empty()).then_some((kind, name))
     }
 
-    /// Endings that podman knows and tote has nothing for.
+    /// True for endings that podman knows and tote does not support.
     #[must_use]
     pub fn is_unknown(file_name: &str) -> bool {
         let ending = file_name.rsplit_once('.').map(|(_, ending)| ending);
@@ -52,7 +53,7 @@ impl Kind {
         }
     }
 
-    /// The unit of a name, without `.service`.
+    /// Returns the unit for a name, without `.service`.
     fn service(self, name: &str) -> String {
         match self {
             Self::Container => name.to_owned(),
@@ -62,7 +63,7 @@ impl Kind {
     }
 }
 
-/// A template's instance stays behind its mark.
+/// Appends to a name, before the instance of a template.
 fn behind(name: &str, what: &str) -> String {
     match name.split_once('@') {
         Some((name, instance)) => format!("{name}{what}@{instance}"),
@@ -70,98 +71,98 @@ fn behind(name: &str, what: &str) -> String {
     }
 }
 
-/// A file with its drop-ins, read.
+/// Contents of a file and its drop-ins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Quadlet {
-    /// What it describes.
+    /// Kind of object.
     pub kind: Kind,
-    /// Its name without the ending.
+    /// File name without the ending.
     pub name: String,
-    /// Where it is, as an absolute path: relative paths in it start there.
+    /// Absolute path of the file; relative paths in it start in its directory.
     pub path: String,
-    /// What it says.
+    /// Contents of the file.
     pub file: UnitFile,
 }
 
-/// What a file cannot know.
+/// Facts that a file does not contain.
 #[derive(Clone, Debug, Default)]
 pub struct Surroundings<'a> {
-    /// The program's path.
+    /// Path of the program.
     pub program: &'a str,
-    /// Where state is kept, for units of the machine's.
+    /// Directory of the state, for units of the system.
     pub mounts_for: Option<&'a str>,
-    /// Whether they are a user's units.
+    /// True if they are a user's units.
     pub user: bool,
-    /// Names of volumes, by the names of the `.volume` files there are.
+    /// Names of volumes, by the stems of the existing `.volume` files.
     pub volumes: BTreeMap<String, String>,
-    /// Names of pods, by the names of the `.pod` files there are.
+    /// Names of pods, by the stems of the existing `.pod` files.
     pub pods: BTreeMap<String, String>,
-    /// The services of their members, by the same.
+    /// Services of the pods' members, by the same stems.
     pub members: BTreeMap<String, Vec<String>>,
 }
 
-/// A service.
+/// Service made from a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Made {
-    /// `NAME.service`
+    /// File name, `NAME.service`.
     pub name: String,
-    /// Its text.
+    /// Contents of the unit.
     pub text: String,
-    /// The links that `[Install]` asks for.
+    /// Links that `[Install]` asks for.
     pub links: Vec<Installed>,
 }
 
-/// Why nothing can be made of a file.
+/// Reason why no service can be made from a file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum QuadletError {
-    /// A key that its section does not have.
+    /// The section does not have this key.
     #[error("line {line}: unsupported key {key:?} in [{section}]")]
     Key {
-        /// Where.
+        /// Line of the key.
         line: Line,
-        /// What stands there.
+        /// Name of the key.
         key: String,
-        /// In which section.
+        /// Name of the section.
         section: &'static str,
     },
-    /// The section itself, or a key that it must have.
-    #[error("there is no {0}")]
+    /// The section itself, or a required key, is missing.
+    #[error("missing {0}")]
     Missing(&'static str),
-    /// A key's value.
+    /// The value of a key is invalid.
     #[error("line {line}: {key}: {why}")]
     Value {
-        /// Where.
+        /// Line of the key.
         line: Line,
-        /// The key.
+        /// Name of the key.
         key: String,
-        /// What is wrong with it.
+        /// Description of the fault.
         why: &'static str,
     },
-    /// A value that is made of words.
+    /// A value cannot be split into words.
     #[error("line {line}: {key}")]
     Words {
-        /// Where.
+        /// Line of the key.
         line: Line,
-        /// The key.
+        /// Name of the key.
         key: String,
-        /// What is wrong with them.
+        /// Cause.
         #[source]
         source: WordsError,
     },
-    /// A file that is referred to.
-    #[error("line {line}: {key}: there is no file {file}")]
+    /// A referenced file does not exist.
+    #[error("line {line}: {key}: file {file} not found")]
     Unknown {
-        /// Where.
+        /// Line of the key.
         line: Line,
-        /// The key.
+        /// Name of the key.
         key: String,
-        /// What is missing.
+        /// Name of the missing file.
         file: String,
     },
 }
 
 impl QuadletError {
-    /// Which drop-in it is about, from 1 on; 0 is the file itself.
+    /// Returns which drop-in the error is about, from 1 on; 0 is the file itself.
     #[must_use]
     pub fn file(&self) -> usize {
         match self {
@@ -175,7 +176,7 @@ impl QuadletError {
 }
 
 impl Quadlet {
-    /// The service that it becomes.
+    /// Makes the service.
     ///
     /// # Errors
     /// [`QuadletError`] names the line.
@@ -203,19 +204,19 @@ impl Quadlet {
         })
     }
 
-    /// `NAME.service`
+    /// Returns the name of the service, `NAME.service`.
     #[must_use]
     pub fn service_name(&self) -> String {
         format!("{}.service", self.kind.service(&self.name))
     }
 
-    /// The name of the `.pod` file that a container is a member of.
+    /// Returns the stem of the `.pod` file that a container is a member of.
     #[must_use]
     pub fn pod(&self) -> Option<&str> {
         self.file.value("Container", "Pod")?.value.strip_suffix(".pod")
     }
 
-    /// What the container or the volume is called where nobody says otherwise.
+    /// Returns the default name of the container, volume or pod.
     fn default_name(&self) -> String {
         if self.name.contains('@') {
             "systemd-%p_%i".to_owned()
@@ -224,7 +225,7 @@ impl Quadlet {
         }
     }
 
-    /// What it is called, for those that refer to it.
+    /// Returns the name of the object, for files that refer to it.
     #[must_use]
     pub fn object_name(&self) -> String {
         let given = match self.kind {
@@ -235,7 +236,8 @@ impl Quadlet {
         given.map_or_else(|| self.default_name(), |entry| entry.value.clone())
     }
 
-    /// The sections that are systemd's, with units in place of files; its own under a name that systemd passes over.
+    /// Returns systemd's own sections, with units in place of files; the object's section gets a name that systemd
+    /// ignores.
     fn passed_on(&self, around: &Surroundings<'_>) -> Result<UnitFile, QuadletError> {
         let mut unit = self.file.clone();
         unit.sections.retain(|section| section.name != "Quadlet");
@@ -260,7 +262,7 @@ impl Quadlet {
         unit.add("Unit", "SourcePath", &*self.path);
         let online = self.file.value("Quadlet", "DefaultDependencies");
         let online = online.map(truth).transpose()?.unwrap_or(true);
-        // A user's units cannot wait for those of the machine.
+        // A user's units cannot wait for those of the system.
         if online && !around.user {
             unit.add("Unit", "Wants", "network-online.target");
             unit.add("Unit", "After", "network-online.target");
@@ -272,7 +274,7 @@ impl Quadlet {
     }
 }
 
-/// The words of a value.
+/// Splits a value into words.
 fn words(entry: &Entry) -> Result<Vec<String>, QuadletError> {
     split(&entry.value).map_err(|source| QuadletError::Words {
         line: entry.line,
@@ -281,7 +283,7 @@ fn words(entry: &Entry) -> Result<Vec<String>, QuadletError> {
     })
 }
 
-/// systemd's words for yes and no.
+/// Parses systemd's words for yes and no.
 fn truth(entry: &Entry) -> Result<bool, QuadletError> {
     match entry.value.to_ascii_lowercase().as_str() {
         "1" | "yes" | "y" | "true" | "t" | "on" => Ok(true),
@@ -298,7 +300,7 @@ fn wrong(entry: &Entry, why: &'static str) -> QuadletError {
     }
 }
 
-/// Words as one line of `ExecStart=`, with specifiers left to systemd.
+/// Formats words as one line of `ExecStart=`, with specifiers left to systemd.
 fn line(words: &[String]) -> String {
     words.iter().map(|word| quote(word)).collect::<Vec<_>>().join(" ")
 }

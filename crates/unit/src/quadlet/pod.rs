@@ -1,4 +1,4 @@
-//! `.pod` files.
+//! Services of `.pod` files.
 
 use super::container::plain;
 use super::keys::POD;
@@ -8,7 +8,7 @@ use crate::syntax::UnitFile;
 
 const SECTION: &str = "Pod";
 
-/// Adds what makes it, and watches the container that keeps its namespaces.
+/// Adds the command that makes the pod, and the watch over the container that keeps its namespaces.
 pub(super) fn complete(
     quadlet: &Quadlet,
     around: &Surroundings<'_>,

@@ -165,8 +165,8 @@ fn templates() {
 #[test]
 fn what_is_refused() {
     for (text, words) in [
-        ("[Unit]\n", "there is no [Container] section"),
-        ("[Container]\n", "there is no Image"),
+        ("[Unit]\n", "missing [Container] section"),
+        ("[Container]\n", "missing Image"),
         (
             "[Container]\nImage=i\nPublishPort=80\n",
             "line 3: unsupported key \"PublishPort\" in [Container]",
@@ -182,7 +182,7 @@ fn what_is_refused() {
         ("[Container]\nImage=i\nExec='\n", "line 3: Exec"),
         (
             "[Container]\nImage=i\nVolume=no.volume:/a\n",
-            "line 3: Volume: there is no file no.volume",
+            "line 3: Volume: file no.volume not found",
         ),
         (
             "[Container]\nImage=i\nNetwork=a.network\n",

@@ -1,11 +1,11 @@
-//! `.volume` files.
+//! Services of `.volume` files.
 
 use super::{Quadlet, QuadletError, Surroundings, line, words};
 use crate::syntax::UnitFile;
 
 const SECTION: &str = "Volume";
 
-/// Adds what makes it.
+/// Adds the command that makes the volume.
 pub(super) fn complete(
     quadlet: &Quadlet,
     around: &Surroundings<'_>,

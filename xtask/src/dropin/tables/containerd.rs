@@ -1,4 +1,4 @@
-//! What containerd is asked for, by ctr(8): it has neither default limits nor networks, and its own words.
+//! Cases for containerd, called by ctr(8): it has neither default limits nor networks, and words of its own.
 
 use super::{Case, case};
 

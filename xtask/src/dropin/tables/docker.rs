@@ -1,8 +1,8 @@
-//! What docker and podman are asked for, in the words that they share.
+//! Cases for docker and podman, in their common words.
 
 use super::{Case, case};
 
-/// Both.
+/// Cases for both.
 pub(in super::super) const DOCKERS_WORDS: &[Case] = &[
     case("run", "is hello R $I echo hello"),
     case("exit code 0", "code 0 R $I true"),
@@ -153,7 +153,7 @@ out' eval 'E logs box 2>&1 | sort'"),
     case("inspect: process id", "D $I sleep 1000; pid=$(state Pid); grep -q sleep /proc/$pid/comm"),
 ];
 
-/// podman only.
+/// Cases for podman only.
 pub(in super::super) const PODMAN: &[Case] = &[
     case(
         "health",
@@ -170,7 +170,7 @@ pub(in super::super) const PODMAN: &[Case] = &[
     ),
 ];
 
-/// podman of an ordinary user.
+/// Cases for podman run by an ordinary user.
 pub(in super::super) const PODMAN_OF_A_USER: &[Case] = &[
     case(
         "health",
@@ -199,7 +199,7 @@ pub(in super::super) const PODMAN_OF_A_USER: &[Case] = &[
     ),
 ];
 
-/// docker only.
+/// Cases for docker only.
 pub(in super::super) const DOCKER: &[Case] = &[
     case(
         "health",

@@ -5,6 +5,7 @@ use crate::build::BuildFault;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use tote_image::{Descriptor, Digest, ImageConfig, MAX_CONFIG_BYTES, Manifest};
+use tote_images::ArchiveError;
 
 /// What the configuration of a cache's manifest is.
 pub(super) const MEDIA_TYPE: &str = "application/vnd.tote.build.cache.v1+json";
@@ -26,7 +27,7 @@ pub(super) struct Document {
 
 impl Document {
     pub(super) fn to_json(&self) -> Result<Vec<u8>, EngineError> {
-        let json = serde_json::to_vec(self).map_err(EngineError::SaveDocument)?;
+        let json = serde_json::to_vec(self).map_err(ArchiveError::SaveDocument)?;
         if json.len() > MAX_CONFIG_BYTES {
             return Err(BuildFault::CacheSize(json.len()).into());
         }
@@ -52,10 +53,11 @@ impl Document {
             None => return Err(BuildFault::NoCache.into()),
         };
         if document.layers.len() != manifest.layers.len() {
-            return Err(EngineError::LayerCount {
+            return Err(ArchiveError::LayerCount {
                 config: document.layers.len(),
                 archive: manifest.layers.len(),
-            });
+            }
+            .into());
         }
         let layers = document
             .layers

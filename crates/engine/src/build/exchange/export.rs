@@ -3,13 +3,13 @@
 use super::document::{ANNOTATION, Document, MAX_ANNOTATION, MEDIA_TYPE};
 use super::option::{CachePlace, CacheTo};
 use crate::build::BuildFault;
-use crate::image::LayoutDirectory;
-use crate::remote::{Compressed, for_each, push_layers, registry_client};
 use crate::{Access, EngineError, Home, PullEvent, PushEvent, PushReport, PushStep};
 use std::collections::{BTreeMap, HashSet};
 use std::io::{Cursor, Read};
 use std::sync::atomic::AtomicBool;
 use tote_image::{Descriptor, Digest, ImageConfig, MAX_LAYERS, Manifest};
+use tote_images::LayoutDirectory;
+use tote_images::{Compressed, for_each, push_layers, registry_client};
 use tote_store::{Ingest, Store, sha256};
 
 /// What a build met, made or found, for those who want to go on from it.
@@ -73,7 +73,7 @@ impl Exports {
             });
             match written {
                 Err(error) if to.may_fail => {
-                    (exporter.report)(PullEvent::Warning(&crate::remote::in_a_line(&error)));
+                    (exporter.report)(PullEvent::Warning(&tote_images::in_a_line(&error)));
                 }
                 written => written?,
             }
@@ -140,7 +140,7 @@ impl Exports {
                 })?;
                 let manifest = Manifest::oci(config, layers);
                 layout.put_document(&json)?;
-                layout.put_manifest(tag, &manifest)
+                Ok(layout.put_manifest(tag, &manifest)?)
             }
             CachePlace::Registry(name) => {
                 let (client, name) = registry_client(name, exporter.access)?;

@@ -3,11 +3,11 @@
 use super::document::Document;
 use super::option::CacheFrom;
 use crate::build::BuildFault;
-use crate::image::LayoutDirectory;
-use crate::remote::{Fetch, registry_client};
 use crate::{Access, EngineError, PullEvent};
 use std::collections::BTreeMap;
 use tote_image::{Descriptor, Digest, ImageConfig, MAX_CONFIG_BYTES, Platform, Read as _, Reference};
+use tote_images::LayoutDirectory;
+use tote_images::{Fetch, registry_client};
 use tote_registry::Client;
 use tote_store::{Ingest, Store, sha256};
 
@@ -85,7 +85,7 @@ impl Source {
             Self::Open(open) => open.called.clone(),
             Self::Useless => return,
         };
-        let why = crate::remote::in_a_line(error);
+        let why = tote_images::in_a_line(error);
         (asker.report)(PullEvent::Warning(&format!(
             "the cache of {called} is not used: {why}"
         )));
@@ -98,7 +98,7 @@ fn open(asker: &Asker<'_>, from: &CacheFrom) -> Result<Open, EngineError> {
         CacheFrom::Local { src, tag } => {
             let layout = LayoutDirectory::new(src);
             let manifest = layout.manifest(tag, &asker.platform)?;
-            let config = |blob: &Descriptor| layout.blob(blob, MAX_CONFIG_BYTES);
+            let config = |blob: &Descriptor| Ok(layout.blob(blob, MAX_CONFIG_BYTES)?);
             let (document, layers) = Document::of(&manifest, config)?;
             Ok(Open {
                 called: from.to_string(),
@@ -190,9 +190,9 @@ impl Open {
 
     fn fetch(&self, asker: &Asker<'_>, layers: &[(Digest, Descriptor)]) -> Result<(), EngineError> {
         match &self.place {
-            Place::Layout(layout) => layers
+            Place::Layout(layout) => Ok(layers
                 .iter()
-                .try_for_each(|(diff_id, blob)| layout.fetch(asker.ingest, blob, diff_id)),
+                .try_for_each(|(diff_id, blob)| layout.fetch(asker.ingest, blob, diff_id))?),
             Place::Registry(client, name) => {
                 let fetch = Fetch {
                     client,
@@ -201,7 +201,7 @@ impl Open {
                     reference: name,
                     report: asker.report,
                 };
-                fetch.layers(layers).map(drop)
+                Ok(fetch.layers(layers).map(drop)?)
             }
             Place::Store => Ok(()),
         }

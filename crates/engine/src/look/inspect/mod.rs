@@ -111,7 +111,7 @@ pub(crate) fn image_config(home: &Home, entry: &Entry) -> ImageConfig {
     };
     let image = open();
     image.map_or_else(ImageConfig::default, |image| {
-        crate::image::runtime_config(&image.config.value().config)
+        tote_images::runtime_config(&image.config.value().config)
     })
 }
 

@@ -1,0 +1,167 @@
+//! One pass over an archive of images.
+//!
+//! What the archive holds is said by files that may come last, and standard input cannot be read twice. So every file
+//! is taken for what it looks like as it comes: documents are kept in memory, archives go into the store as layers. What
+//! turns out to belong to no image is swept away later.
+
+use crate::ArchiveError;
+use crate::ImagesError;
+use std::collections::HashMap;
+use std::io::{Cursor, Read};
+use tote_archive::{Change, Decoder, Expansion, Kind, Reader};
+use tote_image::{Digest, MAX_CONFIG_BYTES};
+use tote_store::{Ingest, Limits, StoreError};
+
+/// The most of all documents together, in bytes.
+const DOCUMENTS: usize = 64 << 20;
+/// How many symbolic links lead to a layer at most.
+const LINKS: usize = 10;
+
+/// What an archive held.
+#[derive(Debug, Default)]
+pub(crate) struct Contents {
+    documents: HashMap<Vec<u8>, Vec<u8>>,
+    layers: HashMap<Vec<u8>, Result<Digest, StoreError>>,
+    links: HashMap<Vec<u8>, Vec<u8>>,
+}
+
+impl Contents {
+    /// Reads an archive, compressed or not, to its end.
+    pub(crate) fn read(ingest: &Ingest<'_>, input: impl Read + Send) -> Result<Self, ImagesError> {
+        let input = Decoder::new(input, Expansion::default()).map_err(ArchiveError::ImageInput)?;
+        let mut reader = Reader::new(input, Limits::default()).without_whiteouts();
+        let mut contents = Self::default();
+        let mut room = DOCUMENTS;
+        while let Some(change) = reader.next_change().map_err(ArchiveError::ImageArchive)? {
+            let Change::Add(entry) = change else { continue };
+            let name = entry.path.as_bytes().to_vec();
+            match entry.kind {
+                Kind::File { size } => contents.file(ingest, name, size, &mut reader, &mut room)?,
+                Kind::Hardlink { target } => {
+                    contents.links.insert(name, target.as_bytes().to_vec());
+                }
+                Kind::Symlink { target } => {
+                    contents
+                        .links
+                        .extend(beside(&name, &target).map(|target| (name, target)));
+                }
+                _ => {}
+            }
+        }
+        Ok(contents)
+    }
+
+    fn file(
+        &mut self,
+        ingest: &Ingest<'_>,
+        name: Vec<u8>,
+        size: u64,
+        mut input: impl Read + Send,
+        room: &mut usize,
+    ) -> Result<(), ImagesError> {
+        let mut start = Vec::new();
+        input
+            .by_ref()
+            .take(512)
+            .read_to_end(&mut start)
+            .map_err(ArchiveError::ImageInput)?;
+        let first = start.iter().find(|byte| !byte.is_ascii_whitespace());
+        let limit = MAX_CONFIG_BYTES.min(*room);
+        if matches!(first, Some(b'{' | b'[')) && size <= limit as u64 {
+            input
+                .take(limit as u64)
+                .read_to_end(&mut start)
+                .map_err(ArchiveError::ImageInput)?;
+            *room -= start.len().min(*room);
+            self.documents.insert(name, start);
+            return Ok(());
+        }
+        // Shorter than a header: a marker such as VERSION.
+        if start.len() < 512 && tote_archive::Compression::sniff(&start) == tote_archive::Compression::None {
+            return Ok(());
+        }
+        let input = Decoder::new(Cursor::new(start).chain(input), Expansion::default());
+        let layer = ingest.add_layer(input.map_err(ArchiveError::ImageInput)?, Limits::default());
+        match layer {
+            // The store's own troubles concern everything; what is wrong with a file only those who need it.
+            Err(error @ (StoreError::Layer { .. } | StoreError::Content { .. })) => {
+                self.layers.insert(name, Err(error));
+            }
+            layer => {
+                self.layers.insert(name, Ok(layer?.diff_id));
+            }
+        }
+        Ok(())
+    }
+
+    /// The file that a name means, behind links.
+    fn target<'a>(&'a self, name: &'a [u8]) -> &'a [u8] {
+        let mut name = name;
+        for _ in 0..LINKS {
+            match self.links.get(name) {
+                Some(target) => name = target,
+                None => break,
+            }
+        }
+        name
+    }
+
+    /// A document of the archive.
+    pub(crate) fn document(&self, name: &str) -> Option<&[u8]> {
+        self.documents
+            .get(self.target(name.as_bytes()))
+            .map(Vec::as_slice)
+    }
+
+    /// The digest of the layer that was in that file.
+    pub(crate) fn layer(&mut self, name: &str) -> Result<Digest, ImagesError> {
+        let name = self.target(name.as_bytes()).to_vec();
+        match self.layers.get(&name) {
+            Some(Ok(digest)) => Ok(*digest),
+            Some(Err(_)) => match self.layers.remove(&name) {
+                Some(Err(error)) => Err(ArchiveError::LayerFile {
+                    file: String::from_utf8_lossy(&name).into_owned(),
+                    source: Box::new(error),
+                }
+                .into()),
+                _ => Err(ArchiveError::ArchiveLacks(String::from_utf8_lossy(&name).into_owned()).into()),
+            },
+            None => Err(ArchiveError::ArchiveLacks(String::from_utf8_lossy(&name).into_owned()).into()),
+        }
+    }
+}
+
+/// The path that a link in an archive means; nothing if it leads out of it.
+fn beside(link: &[u8], target: &[u8]) -> Option<Vec<u8>> {
+    let mut parts: Vec<&[u8]> = link.split(|byte| *byte == b'/').collect();
+    parts.pop();
+    if target.starts_with(b"/") {
+        parts.clear();
+    }
+    for part in target.split(|byte| *byte == b'/') {
+        match part {
+            b"" | b"." => {}
+            b".." => {
+                parts.pop()?;
+            }
+            part => parts.push(part),
+        }
+    }
+    Some(parts.join(&b'/'))
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn links_between_layers() {
+        for (link, target, expected) in [
+            ("a/layer.tar", "../b/layer.tar", Some("b/layer.tar")),
+            ("a/layer.tar", "./c//d", Some("a/c/d")),
+            ("a", "/b/c", Some("b/c")),
+            ("a/b", "../../c", None),
+        ] {
+            let found = super::beside(link.as_bytes(), target.as_bytes());
+            assert_eq!(found.as_deref(), expected.map(str::as_bytes), "{link} {target}");
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! `--change`: a line of a build file that concerns an image's configuration.
+
+use tote_image::ContainerConfig;
+
+/// Why a line changes nothing.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ChangeError {
+    /// Not one of those that there are.
+    #[error(
+        "--change {0:?}: CMD, ENTRYPOINT, ENV, EXPOSE, LABEL, ONBUILD, STOPSIGNAL, USER, VOLUME and WORKDIR can be changed"
+    )]
+    Unknown(String),
+    /// An instruction that lacks what it needs.
+    #[error("--change {0:?}: {1}")]
+    Malformed(String, &'static str),
+}
+
+/// Makes the change that a line says.
+pub fn apply(line: &str, config: &mut ContainerConfig) -> Result<(), ChangeError> {
+    let malformed = |why| ChangeError::Malformed(line.to_owned(), why);
+    let (instruction, rest) = line
+        .trim()
+        .split_once(char::is_whitespace)
+        .unwrap_or((line.trim(), ""));
+    let rest = rest.trim();
+    if rest.is_empty() {
+        return Err(malformed("an instruction and what it is to be are needed"));
+    }
+    match instruction.to_ascii_uppercase().as_str() {
+        "CMD" => config.cmd = command(rest),
+        "ENTRYPOINT" => config.entrypoint = command(rest),
+        "ENV" => {
+            for (name, value) in pairs(rest).ok_or_else(|| malformed("NAME=VALUE is needed"))? {
+                config
+                    .env
+                    .retain(|variable| variable.split('=').next() != Some(&name));
+                config.env.push(format!("{name}={value}"));
+            }
+        }
+        "LABEL" => config
+            .labels
+            .extend(pairs(rest).ok_or_else(|| malformed("KEY=VALUE is needed"))?),
+        "EXPOSE" => {
+            for port in rest.split_whitespace() {
+                let protocol = if port.contains('/') { "" } else { "/tcp" };
+                config.exposed_ports.insert(format!("{port}{protocol}"));
+            }
+        }
+        "VOLUME" => config.volumes.extend(list(rest).unwrap_or_else(|| words(rest))),
+        "ONBUILD" => config.on_build.push(rest.to_owned()),
+        "STOPSIGNAL" => rest.clone_into(&mut config.stop_signal),
+        "USER" => rest.clone_into(&mut config.user),
+        "WORKDIR" => {
+            config.working_dir = if rest.starts_with('/') {
+                rest.to_owned()
+            } else {
+                format!("{}/{rest}", config.working_dir.trim_end_matches('/'))
+            };
+        }
+        _ => return Err(ChangeError::Unknown(line.to_owned())),
+    }
+    Ok(())
+}
+
+/// A list in JSON, or else a line for the shell.
+fn command(text: &str) -> Vec<String> {
+    list(text).unwrap_or_else(|| ["/bin/sh", "-c", text].map(ToOwned::to_owned).to_vec())
+}
+
+fn list(text: &str) -> Option<Vec<String>> {
+    serde_json::from_str(text).ok()
+}
+
+/// `A=b C="d e"`, or the older `A b`.
+fn pairs(text: &str) -> Option<Vec<(String, String)>> {
+    let (first, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
+    if !first.contains('=') {
+        return (!rest.is_empty()).then(|| vec![(first.to_owned(), rest.trim().to_owned())]);
+    }
+    words(text)
+        .into_iter()
+        .map(|word| {
+            word.split_once('=')
+                .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        })
+        .collect()
+}
+
+/// Words, parted by spaces that are neither quoted nor behind a backslash.
+fn words(text: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let mut quote = None;
+    let mut letters = text.chars();
+    while let Some(letter) = letters.next() {
+        let current = words.len() - 1;
+        match letter {
+            '\\' => words[current].extend(letters.next()),
+            '"' | '\'' if quote.is_none() => quote = Some(letter),
+            letter if quote == Some(letter) => quote = None,
+            letter if quote.is_none() && letter.is_whitespace() => words.push(String::new()),
+            letter => words[current].push(letter),
+        }
+    }
+    words.retain(|word| !word.is_empty());
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changes() {
+        let mut config = ContainerConfig {
+            env: vec!["A=old".to_owned()],
+            ..ContainerConfig::default()
+        };
+        for line in [
+            r#"CMD ["a", "b c"]"#,
+            "entrypoint echo $HOME",
+            r#"ENV A=b C="d e" E=f\ g"#,
+            "ENV H i  j",
+            "EXPOSE 80 53/udp",
+            "LABEL x=y",
+            "VOLUME /a /b",
+            r#"VOLUME ["/c d"]"#,
+            "USER www:www",
+            "WORKDIR /srv",
+            "WORKDIR data",
+            "STOPSIGNAL SIGQUIT",
+        ] {
+            apply(line, &mut config).unwrap();
+        }
+        assert_eq!(config.cmd, ["a", "b c"]);
+        assert_eq!(config.entrypoint, ["/bin/sh", "-c", "echo $HOME"]);
+        assert_eq!(config.env, ["A=b", "C=d e", "E=f g", "H=i  j"]);
+        assert_eq!(
+            config.exposed_ports.iter().collect::<Vec<_>>(),
+            ["53/udp", "80/tcp"]
+        );
+        assert_eq!(config.volumes.iter().collect::<Vec<_>>(), ["/a", "/b", "/c d"]);
+        assert_eq!(
+            (config.user.as_str(), config.working_dir.as_str()),
+            ("www:www", "/srv/data")
+        );
+        assert_eq!(config.labels["x"], "y");
+    }
+
+    #[test]
+    fn no_changes() {
+        for line in ["", "CMD", "ENV", "ENV A", "RUN true", "FROM x"] {
+            assert!(apply(line, &mut ContainerConfig::default()).is_err(), "{line}");
+        }
+    }
+}

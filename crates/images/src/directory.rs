@@ -1,0 +1,233 @@
+//! A directory with an OCI layout, which is somebody's.
+
+use crate::ArchiveError;
+use crate::ImagesError;
+use crate::layout::{DEPTH, Files, manifest, one, verified};
+use crate::save::Sink as _;
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use tote_archive::{Decoder, Expansion};
+use tote_image::layout::{INDEX, LAYOUT, Layout, REF_NAME, blob, name};
+use tote_image::{
+    Descriptor, Digest, Index, MAX_MANIFEST_BYTES, Manifest, Platform, Read as _, Reference, media_type,
+};
+use tote_registry::Hasher;
+use tote_store::{Ingest, Limits, Slot, Store, sha256};
+
+/// As much of a blob as is read at once.
+const BUFFER: usize = 128 << 10;
+
+/// A directory that somebody gave.
+#[derive(Debug)]
+pub struct LayoutDirectory(PathBuf);
+
+impl LayoutDirectory {
+    /// The layout at that path, which need not be there yet.
+    #[must_use]
+    pub fn new(path: &Path) -> Self {
+        Self(path.to_owned())
+    }
+
+    /// Makes it, if it is not there.
+    pub fn make(&self) -> Result<(), ImagesError> {
+        self.sink().make("blobs/sha256")
+    }
+
+    /// The image of that tag, or the only one.
+    pub fn manifest(&self, tag: &str, platform: &Platform) -> Result<Manifest, ImagesError> {
+        let index = self.index()?;
+        let mut entries = index.manifests.iter();
+        let entry = match index.manifests.as_slice() {
+            [only] => Some(only),
+            _ => entries.find(|entry| is_called(entry, tag)),
+        };
+        let entry = entry.ok_or_else(|| ArchiveError::ArchiveLacks(format!("an image tagged {tag}")))?;
+        manifest(self, entry, platform, DEPTH)
+    }
+
+    /// Brings an image into the store: that of `:TAG` or `@DIGEST`, or the only one if neither is given. It gets no name.
+    ///
+    /// # Errors
+    /// [`ImagesError`]: there is no such image, or it is for another platform.
+    pub fn load(
+        mut self,
+        store: &Store,
+        ingest: &Ingest<'_>,
+        image: &str,
+        asked: Option<&Platform>,
+    ) -> Result<Digest, ImagesError> {
+        let entries = self.index()?.manifests;
+        let is_wanted = |entry: &&Descriptor| match (image.strip_prefix(':'), image.strip_prefix('@')) {
+            (Some(tag), _) => is_called(entry, tag),
+            (_, Some(digest)) => entry.digest.to_string() == digest,
+            _ => entries.len() == 1,
+        };
+        let entry = entries.iter().find(is_wanted);
+        let wanted = match image {
+            "" => "one image only: give its tag, oci-layout://DIR:TAG".to_owned(),
+            image => format!("an image {image}"),
+        };
+        let entry = entry.ok_or(ArchiveError::ArchiveLacks(wanted))?;
+        Ok(one(store, ingest, &mut self, entry, (asked, Vec::new()))?.id)
+    }
+
+    fn index(&self) -> Result<Index, ImagesError> {
+        Index::read(&self.document(INDEX, MAX_MANIFEST_BYTES)?).map_err(ImagesError::ImageDocument)
+    }
+
+    /// A blob that is what its name says.
+    pub fn blob(&self, blob: &Descriptor, limit: usize) -> Result<Vec<u8>, ImagesError> {
+        verified(self, blob, limit)
+    }
+
+    /// Whether a blob is there, and whole.
+    pub fn has(&self, descriptor: &Descriptor) -> bool {
+        let Ok(mut file) = self.open(&blob(&descriptor.digest)) else {
+            return false;
+        };
+        let mut hashed = || -> std::io::Result<Option<Digest>> {
+            let found = file.metadata()?;
+            if !found.is_file() || found.len() != descriptor.size {
+                return Ok(None);
+            }
+            let mut hasher = Hasher::new(descriptor.digest.algorithm());
+            let mut buffer = vec![0; BUFFER];
+            loop {
+                match file.read(&mut buffer)? {
+                    0 => return Ok(Some(hasher.finish())),
+                    length => hasher.update(&buffer[..length]),
+                }
+            }
+        };
+        hashed().is_ok_and(|digest| digest == Some(descriptor.digest))
+    }
+
+    /// Writes a blob, under the name of the digest that its descriptor says.
+    ///
+    /// # Errors
+    /// [`ArchiveError::Save`].
+    pub fn put_blob(&self, descriptor: &Descriptor, content: impl Read) -> Result<(), ImagesError> {
+        self.sink()
+            .put(&blob(&descriptor.digest), descriptor.size, content)
+    }
+
+    /// Writes a document, under the name of its digest.
+    ///
+    /// # Errors
+    /// [`ArchiveError::Save`].
+    pub fn put_document(&self, bytes: &[u8]) -> Result<(), ImagesError> {
+        self.sink().document(&blob(&sha256(bytes)), bytes)
+    }
+
+    /// Gives a manifest, whose blobs are there, that tag; what had it before has none then.
+    pub fn put_manifest(&self, tag: &str, manifest: &Manifest) -> Result<(), ImagesError> {
+        let json = manifest.to_json();
+        self.put_document(&json)?;
+        // Others may write here with other tags.
+        let _lock = self.lock();
+        let mut entries = match self.index() {
+            Ok(index) => index.manifests,
+            Err(ImagesError::Archive(ArchiveError::LayoutFile { source, .. }))
+                if source.kind() == std::io::ErrorKind::NotFound =>
+            {
+                Vec::new()
+            }
+            Err(error) => return Err(error),
+        };
+        entries.retain(|entry| name(entry) != Some(tag));
+        let mut entry = Descriptor::new(media_type::OCI_MANIFEST, sha256(&json), json.len() as u64);
+        entry.annotations.insert(REF_NAME.to_owned(), tag.to_owned());
+        entries.push(entry);
+        let layout = serde_json::to_vec(&Layout::default()).map_err(ArchiveError::SaveDocument)?;
+        self.sink().document(LAYOUT, &layout)?;
+        // Last: until then it is as it was.
+        self.sink().document(INDEX, &Index::oci(entries).to_json())
+    }
+
+    /// Some file systems of the network lock no directories, and a build that writes alone needs no lock.
+    fn lock(&self) -> Option<File> {
+        let dir = File::open(&self.0).ok()?;
+        dir.lock().ok().map(|()| dir)
+    }
+
+    fn sink(&self) -> crate::save::Directory {
+        crate::save::Directory(self.0.clone())
+    }
+
+    fn open(&self, name: &str) -> Result<File, ImagesError> {
+        let path = self.0.join(name);
+        let mut options = File::options();
+        // What is no file, a pipe perhaps, must not keep us waiting.
+        options
+            .read(true)
+            .custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed());
+        Ok(options
+            .open(&path)
+            .map_err(|source| ArchiveError::LayoutFile { path, source })?)
+    }
+
+    /// Brings a layer into the store; `expected` is its digest when it is not compressed.
+    pub fn fetch(
+        &self,
+        ingest: &Ingest<'_>,
+        descriptor: &Descriptor,
+        expected: &Digest,
+    ) -> Result<(), ImagesError> {
+        if let Slot::Vacant(vacancy) = ingest.layer(expected)? {
+            let file = self.open(&blob(&descriptor.digest))?;
+            let input = Decoder::new(file, Expansion::default()).map_err(ArchiveError::ImageInput)?;
+            ingest.fill(vacancy, input, Limits::default())?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether an entry has that tag, alone or as that of a whole name.
+fn is_called(entry: &Descriptor, tag: &str) -> bool {
+    let tagged = |name: &str| Reference::parse(name).is_ok_and(|name| name.tag() == Some(tag));
+    // A bare tag is no name, which would be of the tag that is the default.
+    name(entry).is_some_and(|name| name == tag || name.contains(['/', ':']) && tagged(name))
+}
+
+impl Files for LayoutDirectory {
+    fn document(&self, name: &str, limit: usize) -> Result<Vec<u8>, ImagesError> {
+        let mut bytes = Vec::new();
+        let read = self.open(name)?.take(limit as u64 + 1).read_to_end(&mut bytes);
+        read.map_err(|source| ArchiveError::LayoutFile {
+            path: self.0.join(name),
+            source,
+        })?;
+        Ok(bytes)
+    }
+
+    fn layer(
+        &mut self,
+        ingest: &Ingest<'_>,
+        descriptor: &Descriptor,
+        expected: &Digest,
+    ) -> Result<Digest, ImagesError> {
+        self.fetch(ingest, descriptor, expected).map(|()| *expected)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tags() {
+        let mut entry = Descriptor::new("", Digest::sha256([0; 32]), 0);
+        assert!(!is_called(&entry, "latest"));
+        for (name, tag, expected) in [
+            ("v1", "v1", true),
+            ("v1", "latest", false),
+            ("docker.io/library/a:v1", "v1", true),
+            ("docker.io/library/a:v1", "latest", false),
+        ] {
+            entry.annotations.insert(REF_NAME.to_owned(), name.to_owned());
+            assert_eq!(is_called(&entry, tag), expected, "{name} {tag}");
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! `import`: a root file system in an archive becomes an image.
+
+use crate::ArchiveError;
+use crate::change;
+use crate::open::{open_store, or_nothing, sweep_a_little};
+use crate::{Home, ImagesError};
+use std::io::Read;
+use tote_archive::{Decoder, Expansion};
+use tote_image::{Digest, History, ImageConfig, Platform, Reference};
+use tote_store::{Limits, Store};
+
+/// What an imported image is to be.
+#[derive(Clone, Debug, Default)]
+pub struct ImportOptions {
+    /// Its name.
+    pub name: Option<String>,
+    /// Lines of a build file: `CMD ["sh"]`, `ENV A=b`.
+    pub changes: Vec<String>,
+    /// What it runs on; this machine, where nothing is said.
+    pub platform: Option<Platform>,
+    /// A remark for its history.
+    pub message: Option<String>,
+}
+
+/// Makes an image of an archive, compressed or not, that has a root file system.
+///
+/// # Errors
+/// [`ImagesError`].
+pub fn import(home: &Home, input: impl Read + Send, options: &ImportOptions) -> Result<Digest, ImagesError> {
+    let name = options.name.as_deref().map(Reference::parse).transpose()?;
+    let platform = options.platform.clone().unwrap_or_else(Platform::host);
+    let mut config = ImageConfig {
+        created: Some(tote_calendar::in_seconds(tote_calendar::now())),
+        architecture: platform.architecture,
+        os: platform.os,
+        variant: platform.variant,
+        ..ImageConfig::default()
+    };
+    for line in &options.changes {
+        change::apply(line, &mut config.config)?;
+    }
+    let store = open_store(home)?;
+    let id = or_nothing(
+        &store,
+        add(&store, input, (name.as_ref(), options.message.as_ref()), config),
+    )?;
+    crate::events::passed(home, &store, "import", &[id]);
+    sweep_a_little(&store);
+    Ok(id)
+}
+
+fn add(
+    store: &Store,
+    input: impl Read + Send,
+    (name, message): (Option<&Reference>, Option<&String>),
+    mut config: ImageConfig,
+) -> Result<Digest, ImagesError> {
+    let ingest = store.ingest_at_once()?;
+    let input = Decoder::new(input, Expansion::default()).map_err(ArchiveError::ImageInput)?;
+    let layer = ingest.add_layer(input, Limits::default())?;
+    config.rootfs.diff_ids.push(layer.diff_id);
+    config.history.push(History {
+        created: config.created.clone(),
+        comment: message.cloned().unwrap_or_else(|| "imported".to_owned()),
+        ..History::default()
+    });
+    let image = ingest.image(&config.to_json(), None)?;
+    store.make_tree(&image)?;
+    if let Some(name) = name {
+        ingest.tag(name, &image.id)?;
+    }
+    Ok(image.id)
+}

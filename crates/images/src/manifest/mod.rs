@@ -1,0 +1,351 @@
+//! Lists of images for several platforms, made by hand: docker's and podman's `manifest`. A list is an index of the store
+//! under a name, and its members are images of the store: those at registries are fetched first.
+
+mod error;
+mod show;
+mod tools;
+
+pub use error::ManifestError;
+pub use show::{InspectedManifest, inspect_manifest};
+pub use tools::{MadeIndex, ToolsRequest, create_at_registry};
+
+use crate::index::ASKED;
+use crate::remote::pull_members;
+use crate::{Access, Home, ImagesError, PullEvent, PullRequest};
+use crate::{Found, delete, entry_of, find, open_store, or_nothing, replace, sweep_a_little, without};
+use std::collections::BTreeMap;
+use tote_image::{Descriptor, Digest, Index, Platform, Reference};
+use tote_store::{Image, ImageIndex, Ingest, Store, StoreError};
+
+/// How podman calls what is at a registry.
+const DOCKER: &str = "docker://";
+
+/// The description of a member of a list.
+#[derive(Clone, Debug, Default)]
+pub struct MemberOptions {
+    /// `--os`
+    pub os: Option<String>,
+    /// `--arch`
+    pub architecture: Option<String>,
+    /// `--variant`
+    pub variant: Option<String>,
+    /// `--os-version`
+    pub os_version: Option<String>,
+    /// `--os-features`
+    pub os_features: Vec<String>,
+    /// `--annotation`, each as `KEY=VALUE`.
+    pub annotations: Vec<String>,
+}
+
+impl MemberOptions {
+    fn apply(&self, entry: &mut Descriptor) -> Result<(), ImagesError> {
+        let mut platform = entry.platform.clone().unwrap_or_default();
+        let or = |given: &Option<String>, known: String| given.clone().unwrap_or(known);
+        // A variant is one of its architecture.
+        let variant = match (&self.architecture, &self.variant) {
+            (Some(_), None) => String::new(),
+            (_, given) => or(given, platform.variant),
+        };
+        let os_version = or(&self.os_version, platform.os_version);
+        let (os, architecture) = (
+            or(&self.os, platform.os),
+            or(&self.architecture, platform.architecture),
+        );
+        let os_features = match self.os_features.as_slice() {
+            [] => platform.os_features,
+            given => given.to_vec(),
+        };
+        platform = Platform {
+            os_version,
+            os_features,
+            ..Platform::of(&os, &architecture, &variant)
+        };
+        entry.platform = Some(platform);
+        for text in &self.annotations {
+            let pair = text.split_once('=').filter(|(key, _)| !key.is_empty());
+            let (key, value) = pair.ok_or_else(|| ManifestError::Annotation(text.clone()))?;
+            entry.annotations.insert(key.to_owned(), value.to_owned());
+        }
+        Ok(())
+    }
+}
+
+/// A request to make a list or to add to it.
+#[derive(Clone, Debug, Default)]
+pub struct ListRequest {
+    /// The list's name.
+    pub list: String,
+    /// Images: of the store by name or id, or of registries as `docker://REFERENCE` or by names that are not here.
+    pub members: Vec<String>,
+    /// Whether of an index all images are meant, and not only this machine's.
+    pub all: bool,
+    /// The description of the members.
+    pub options: MemberOptions,
+    /// How registries are spoken to.
+    pub access: Access,
+}
+
+/// The listener to the progress of a pull.
+type Report<'a> = &'a (dyn Fn(PullEvent<'_>) + Sync);
+
+/// Makes a list of images; with `amend` one that is there gets them as well. Its id. The process must be in the right
+/// namespace: [`crate::enter_ids`].
+///
+/// # Errors
+/// [`ManifestError`], and those of the store and of a pull.
+pub fn create_manifest(
+    home: &Home,
+    request: &ListRequest,
+    amend: bool,
+    report: Report<'_>,
+) -> Result<Digest, ImagesError> {
+    let store = open_store(home)?;
+    let name = list_name(&request.list)?;
+    let former = match list(&store, &request.list) {
+        Ok(index) if amend => Some(index),
+        Ok(_) => return Err(ManifestError::Exists(request.list.clone()).into()),
+        Err(ImagesError::Store(StoreError::NoImage(_))) => None,
+        Err(error) => return Err(error),
+    };
+    let added = or_nothing(&store, members(&store, request, report))?;
+    let ingest = store.ingest_at_once()?;
+    let id = match former {
+        Some(former) => with_members(&store, &ingest, &former, added)?,
+        None => {
+            let id = ingest.index(&Index::oci(added), &[])?.id;
+            ingest.tag(&name, &id)?;
+            id
+        }
+    };
+    drop(ingest);
+    sweep_a_little(&store);
+    Ok(id)
+}
+
+/// Puts images into a list that is there. Its id, which is another one then.
+///
+/// # Errors
+/// As [`create_manifest`].
+pub fn add_to_manifest(
+    home: &Home,
+    request: &ListRequest,
+    report: Report<'_>,
+) -> Result<Digest, ImagesError> {
+    let store = open_store(home)?;
+    list(&store, &request.list)?;
+    let added = or_nothing(&store, members(&store, request, report))?;
+    let ingest = store.ingest_at_once()?;
+    // Once more: a pull takes its time.
+    let former = list(&store, &request.list)?;
+    with_members(&store, &ingest, &former, added)
+}
+
+/// Says something else of a member of a list. The list's id.
+///
+/// # Errors
+/// [`ManifestError`] and [`ImagesError::Store`].
+pub fn annotate_manifest(
+    home: &Home,
+    list_name: &str,
+    member: &str,
+    options: &MemberOptions,
+) -> Result<Digest, ImagesError> {
+    let store = open_store(home)?;
+    let former = list(&store, list_name)?;
+    let image = member_of(&store, &former, list_name, member)?;
+    let mut index = former.index.clone();
+    for entry in index.manifests.iter_mut().filter(|entry| entry.digest == image) {
+        options.apply(entry)?;
+    }
+    let ingest = store.ingest_at_once()?;
+    Ok(replace(&store, &ingest, &former, index)?.id)
+}
+
+/// Takes a member out of a list. The list's id. An image that has no name stays without one.
+///
+/// # Errors
+/// [`ManifestError`] and [`ImagesError::Store`].
+pub fn remove_from_manifest(home: &Home, list_name: &str, member: &str) -> Result<Digest, ImagesError> {
+    let store = open_store(home)?;
+    let former = list(&store, list_name)?;
+    let image = member_of(&store, &former, list_name, member)?;
+    let ingest = store.ingest_at_once()?;
+    let left = without(&former, &[image]);
+    Ok(replace(&store, &ingest, &former, left)?.id)
+}
+
+/// Removes a list with its name, and the images of it that nothing else has.
+///
+/// # Errors
+/// [`ManifestError::NoList`] and [`ImagesError::Store`].
+pub fn remove_manifest(home: &Home, list_name: &str) -> Result<Vec<crate::RemovedImage>, ImagesError> {
+    let store = open_store(home)?;
+    let index = list(&store, list_name)?;
+    let removed = delete(&store, &index.id);
+    sweep_a_little(&store);
+    removed
+}
+
+/// Whether there is a list of that name.
+///
+/// # Errors
+/// [`ImagesError::Store`].
+pub fn has_manifest(home: &Home, list_name: &str) -> Result<bool, ImagesError> {
+    match list(&open_store(home)?, list_name) {
+        Ok(_) => Ok(true),
+        Err(ImagesError::Manifest(_) | ImagesError::Store(StoreError::NoImage(_))) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+fn list_name(text: &str) -> Result<Reference, ImagesError> {
+    let name = Reference::parse(text)?;
+    match name.digest() {
+        Some(_) => Err(ImagesError::TagIsDigest(name.familiar())),
+        None => Ok(name),
+    }
+}
+
+fn list(store: &Store, text: &str) -> Result<ImageIndex, ImagesError> {
+    match find(store, text, &[])? {
+        Found::Index(index) => Ok(*index),
+        Found::Image(_) => Err(ManifestError::NoList(text.to_owned()).into()),
+    }
+}
+
+/// The entries of what somebody wants in a list.
+fn members(store: &Store, request: &ListRequest, report: Report<'_>) -> Result<Vec<Descriptor>, ImagesError> {
+    let mut entries = Vec::new();
+    for member in &request.members {
+        for image in images(store, request, member, report)? {
+            let mut entry = entry_of(&image);
+            let asked = member.strip_prefix(DOCKER).unwrap_or(member);
+            if let Ok(asked) = Reference::parse(asked) {
+                entry.annotations = BTreeMap::from([(ASKED.to_owned(), asked.to_string())]);
+            }
+            request.options.apply(&mut entry)?;
+            entries.push(entry);
+        }
+    }
+    Ok(entries)
+}
+
+/// The images that a member means: here where there is one of that name, and else at a registry.
+fn images(
+    store: &Store,
+    request: &ListRequest,
+    member: &str,
+    report: Report<'_>,
+) -> Result<Vec<Image>, ImagesError> {
+    let remote = member.strip_prefix(DOCKER);
+    let here = match remote {
+        Some(_) => None,
+        None => match find(store, member, &[]) {
+            Err(ImagesError::Store(StoreError::NoImage(_))) => None,
+            found => Some(found?),
+        },
+    };
+    let Some(found) = here else {
+        let pull = PullRequest {
+            image: remote.unwrap_or(member).to_owned(),
+            platform: None,
+            beside: true,
+            access: request.access.clone(),
+        };
+        return pull_members(store, &pull, request.all, report);
+    };
+    let ids = match found {
+        Found::Index(index) if !request.all => index.usual().into_iter().collect(),
+        found => found.images(),
+    };
+    let images = ids.iter().map(|id| Ok(store.image(id)?));
+    images.collect()
+}
+
+/// A list with more members; one of the same image takes the place of the other.
+fn with_members(
+    store: &Store,
+    ingest: &Ingest<'_>,
+    former: &ImageIndex,
+    added: Vec<Descriptor>,
+) -> Result<Digest, ImagesError> {
+    let mut index = former.index.clone();
+    for entry in added {
+        match index
+            .manifests
+            .iter_mut()
+            .find(|known| known.digest == entry.digest)
+        {
+            Some(known) => *known = entry,
+            None => index.manifests.push(entry),
+        }
+    }
+    Ok(replace(store, ingest, former, index)?.id)
+}
+
+/// The image of a list that somebody means: by a name or an id of the store, by the reference that it was asked for by, or by
+/// the digest of its manifest.
+fn member_of(store: &Store, index: &ImageIndex, list: &str, text: &str) -> Result<Digest, ImagesError> {
+    let text = text.strip_prefix(DOCKER).unwrap_or(text);
+    if let Ok(found) = store.resolve(text)
+        && index.has(&found)
+    {
+        return Ok(found);
+    }
+    let asked = Reference::parse(text).ok().map(|name| name.to_string());
+    let by_reference = index
+        .entries()
+        .find(|entry| asked.is_some() && entry.annotations.get(ASKED) == asked.as_ref());
+    if let Some(entry) = by_reference {
+        return Ok(entry.digest);
+    }
+    let digest = text.rsplit('@').next().unwrap_or_default().parse::<Digest>().ok();
+    for image in index.images() {
+        let (manifest, _) = crate::known_manifest(store, &store.image(&image)?)?;
+        if Some(manifest.digest) == digest {
+            return Ok(image);
+        }
+    }
+    Err(ManifestError::NoMember {
+        member: text.to_owned(),
+        list: list.to_owned(),
+    }
+    .into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tote_image::media_type::OCI_CONFIG;
+
+    #[test]
+    fn what_is_said_of_a_member() {
+        let mut entry = Descriptor::new(OCI_CONFIG, Digest::sha256([1; 32]), 1);
+        entry.platform = Some("linux/arm/v7".parse().unwrap());
+        let said = |text: &str| Some(text.to_owned());
+        let options = MemberOptions {
+            variant: said("v6"),
+            annotations: vec!["a=b=c".to_owned()],
+            ..MemberOptions::default()
+        };
+        options.apply(&mut entry).unwrap();
+        assert_eq!(entry.platform.as_ref().unwrap().to_string(), "linux/arm/v6");
+        assert_eq!(entry.annotations["a"], "b=c");
+        let options = MemberOptions {
+            architecture: said("arm64"),
+            os_version: said("1"),
+            ..MemberOptions::default()
+        };
+        options.apply(&mut entry).unwrap();
+        let platform = entry.platform.clone().unwrap();
+        assert_eq!(
+            (platform.to_string().as_str(), platform.os_version.as_str()),
+            ("linux/arm64", "1")
+        );
+        let wrong = MemberOptions {
+            annotations: vec!["=b".to_owned()],
+            ..MemberOptions::default()
+        };
+        assert!(wrong.apply(&mut entry).is_err());
+    }
+}

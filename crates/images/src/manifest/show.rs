@@ -1,0 +1,124 @@
+//! The contents of a list, here or at a registry.
+
+use crate::remote::registry_client;
+use crate::{Access, Home, ImagesError};
+use crate::{Found, find, known_manifest, open_store, written};
+use serde_json::{Value, json};
+use std::collections::HashMap;
+use tote_image::{Descriptor, Digest, Document, Reference, media_type};
+use tote_store::{ImageIndex, Store, StoreError};
+
+/// A manifest or an index, as it is.
+#[derive(Clone, Debug)]
+pub struct InspectedManifest {
+    /// The list's name.
+    pub name: Reference,
+    /// The list's digest.
+    pub digest: Digest,
+    /// The list's media type, by its own words.
+    pub media_type: String,
+    /// The document.
+    pub json: Vec<u8>,
+    /// With `verbose` docker's longer form: a value for each manifest.
+    pub verbose: Option<Value>,
+}
+
+/// Looks at a list of this machine, as `push` would send it as far as that is known, or at a manifest or an index at a
+/// registry.
+///
+/// # Errors
+/// [`ImagesError`]: there is none, or the registry does not answer.
+pub fn inspect_manifest(
+    home: &Home,
+    text: &str,
+    access: &Access,
+    verbose: bool,
+) -> Result<InspectedManifest, ImagesError> {
+    let remote = text.strip_prefix("docker://");
+    if remote.is_none() {
+        let store = open_store(home)?;
+        match find(&store, text, &[]) {
+            Ok(Found::Index(index)) => return inspect_here(&store, &index, text, verbose),
+            Ok(Found::Image(_)) | Err(ImagesError::Store(StoreError::NoImage(_))) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let (client, name) = registry_client(remote.unwrap_or(text), access)?;
+    let fetched = client.manifest(&name)?;
+    let own = Descriptor::new(&fetched.media_type, fetched.digest, fetched.raw.len() as u64);
+    let manifest = |entry: &Descriptor| {
+        if entry.digest == own.digest {
+            return Ok(fetched.raw.clone());
+        }
+        Ok(client.manifest(&name.with_digest(entry.digest))?.raw)
+    };
+    Ok(InspectedManifest {
+        verbose: if verbose {
+            Some(at_length(&name, &fetched.document, &own, manifest)?)
+        } else {
+            None
+        },
+        digest: fetched.digest,
+        media_type: fetched.media_type.clone(),
+        json: fetched.raw.clone(),
+        name: name.clone(),
+    })
+}
+
+fn inspect_here(
+    store: &Store,
+    index: &ImageIndex,
+    text: &str,
+    verbose: bool,
+) -> Result<InspectedManifest, ImagesError> {
+    let mut documents = HashMap::new();
+    let written = written(store, index, |image| {
+        let (descriptor, json) = known_manifest(store, image)?;
+        documents.insert(descriptor.digest, json);
+        Ok(descriptor)
+    })?;
+    documents.extend(
+        written
+            .remarks
+            .into_iter()
+            .map(|remark| (remark.entry.digest, remark.manifest)),
+    );
+    let name = Reference::parse(text)?;
+    let document = Document::read(&written.json, None).map_err(ImagesError::ImageDocument)?;
+    let manifest = |entry: &Descriptor| Ok(documents.get(&entry.digest).cloned().unwrap_or_default());
+    let own = &written.descriptor;
+    let verbose = verbose.then(|| at_length(&name, &document, own, manifest));
+    Ok(InspectedManifest {
+        verbose: verbose.transpose()?,
+        digest: own.digest,
+        media_type: own.media_type.clone(),
+        json: written.json,
+        name,
+    })
+}
+
+/// docker's `--verbose`: each manifest with its descriptor; of an index a list of them.
+fn at_length(
+    name: &Reference,
+    document: &Document,
+    own: &Descriptor,
+    mut manifest: impl FnMut(&Descriptor) -> Result<Vec<u8>, ImagesError>,
+) -> Result<Value, ImagesError> {
+    let mut one = |called: String, entry: &Descriptor| -> Result<Value, ImagesError> {
+        let key = match entry.media_type.as_str() {
+            media_type::DOCKER_MANIFEST => "SchemaV2Manifest",
+            _ => "OCIManifest",
+        };
+        let json = manifest(entry)?;
+        let json: Value = serde_json::from_slice(&json).unwrap_or_default();
+        Ok(json!({ "Ref": called, "Descriptor": entry, key: json }))
+    };
+    match document {
+        Document::Manifest(_) => one(name.to_string(), own),
+        Document::Index(index) => {
+            let entries = index.manifests.iter();
+            let values = entries.map(|entry| one(format!("{name}@{}", entry.digest), entry));
+            Ok(Value::Array(values.collect::<Result<_, _>>()?))
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! The ids to which the files of images belong, and how a process gets the right to give files to them.
+
+use crate::{Caller, Home, ImagesError, subid};
+use rustix::fd::AsFd as _;
+use rustix::thread::{ThreadNameSpaceType, move_into_thread_name_spaces};
+use std::path::Path;
+use tote_runtime::Maps;
+
+/// The maps of a user's containers, where the user has ranges of ids and the programs that give them out: the user's
+/// own ids are those inside.
+pub fn ranges(own_uid: u32, own_gid: u32) -> Option<Maps> {
+    let (uid, gid) = (
+        rustix::process::geteuid().as_raw(),
+        rustix::process::getegid().as_raw(),
+    );
+    let name = login_name(uid);
+    let uid_ranges = subid::parse(&read_or_empty("/etc/subuid"), &name, uid);
+    let gid_ranges = subid::parse(&read_or_empty("/etc/subgid"), &name, uid);
+    if uid_ranges.is_empty() || gid_ranges.is_empty() || !helpers_exist() {
+        return None;
+    }
+    Some(Maps {
+        uid: subid::map(own_uid, uid, &uid_ranges),
+        gid: subid::map(own_gid, gid, &gid_ranges),
+        privileged: false,
+    })
+}
+
+/// Whether this process may give files to everyone whom images name, or nobody but the caller is given any:
+/// [`enter_ids`] would change nothing.
+pub fn has_ids(home: &Home) -> bool {
+    home.caller != Caller::User || rustix::process::geteuid().is_root() || ranges(0, 0).is_none()
+}
+
+/// Makes this process one that may have files of every id of the caller's ranges, as containers do: for root it is that
+/// already, and a user without ranges has one id. Everything that the process does after that, it does as root of a user
+/// namespace of its own. It must have one thread.
+///
+/// # Errors
+/// [`ImagesError::Run`] of newuidmap(1), and [`ImagesError::Kernel`].
+pub fn enter_ids(home: &Home) -> Result<(), ImagesError> {
+    let Some(maps) = (home.caller == Caller::User).then(|| ranges(0, 0)).flatten() else {
+        return Ok(());
+    };
+    let namespace = tote_runtime::user_namespace(&maps)?;
+    move_into_thread_name_spaces(namespace.as_fd(), ThreadNameSpaceType::USER).map_err(|source| {
+        ImagesError::Kernel {
+            attempt: "enter a user namespace for the image's owners",
+            source,
+        }
+    })
+}
+
+/// Makes this process root of a user namespace with one id, the caller's.
+///
+/// # Errors
+/// [`ImagesError::Kernel`].
+pub fn enter_one_id() -> Result<(), ImagesError> {
+    let failed = |source| ImagesError::Kernel {
+        attempt: "enter a user namespace",
+        source,
+    };
+    let namespace = tote_sys::user_namespace(0).map_err(failed)?;
+    move_into_thread_name_spaces(namespace.as_fd(), ThreadNameSpaceType::USER).map_err(failed)
+}
+
+fn read_or_empty(path: &str) -> String {
+    std::fs::read_to_string(path).unwrap_or_default()
+}
+
+fn login_name(uid: u32) -> String {
+    let passwd = read_or_empty("/etc/passwd");
+    let uid = uid.to_string();
+    passwd
+        .lines()
+        .find_map(|line| {
+            let mut fields = line.split(':');
+            let name = fields.next()?;
+            (fields.nth(1)? == uid).then(|| name.to_owned())
+        })
+        .unwrap_or_default()
+}
+
+fn is_file(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|found| found.is_file())
+}
+
+fn helpers_exist() -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    ["newuidmap", "newgidmap"]
+        .iter()
+        .all(|name| std::env::split_paths(&path).any(|dir| is_file(&dir.join(name))))
+}

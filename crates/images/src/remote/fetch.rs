@@ -1,0 +1,106 @@
+//! Layers on their way into the store, several at a time.
+
+use super::crew;
+use super::pull::{LayerStep, PullEvent};
+use crate::ArchiveError;
+use crate::ImagesError;
+use std::io::{self, Read};
+use std::sync::atomic::{AtomicBool, Ordering};
+use tote_archive::{Decoder, Expansion};
+use tote_image::{Descriptor, Digest, Reference};
+use tote_registry::{Blob, Client};
+use tote_store::{Ingest, Limits, Slot, Store};
+
+/// What several threads need to bring the layers of one image.
+pub struct Fetch<'a> {
+    /// The connection to the registry.
+    pub client: &'a Client,
+    /// The store that the layers are for.
+    pub store: &'a Store,
+    /// What brings them into it.
+    pub ingest: &'a Ingest<'a>,
+    /// The image at the registry.
+    pub reference: &'a Reference,
+    /// Told of each layer's progress.
+    pub report: &'a (dyn Fn(PullEvent<'_>) + Sync),
+}
+
+impl std::fmt::Debug for Fetch<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Fetch")
+            .field("reference", self.reference)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Fetch<'_> {
+    /// Brings those layers that are not there. Says whether every blob is now known to be what its digest says, those of
+    /// layers that were there included.
+    pub fn layers(&self, layers: &[(Digest, Descriptor)]) -> Result<bool, ImagesError> {
+        let verified = crew::for_each(layers, |(diff_id, blob), stop| self.layer(diff_id, blob, stop))?;
+        Ok(verified.into_iter().all(|verified| verified))
+    }
+
+    fn layer(&self, diff_id: &Digest, blob: &Descriptor, stop: &AtomicBool) -> Result<bool, ImagesError> {
+        let tell = |step| (self.report)(PullEvent::Layer { blob, step });
+        tell(LayerStep::Waiting);
+        let vacancy = match self.ingest.layer(diff_id)? {
+            Slot::Present(_) => {
+                tell(LayerStep::Exists);
+                let blobs = self.store.blobs(diff_id)?;
+                return Ok(blobs.iter().any(|known| known.digest == blob.digest));
+            }
+            Slot::Vacant(vacancy) => vacancy,
+        };
+        let mut stream = Stream {
+            blob: self.client.blob(self.reference, blob)?,
+            received: 0,
+            failed: None,
+            stop,
+            tell: &tell,
+        };
+        let filled = Decoder::new(&mut stream, Expansion::default())
+            .map_err(|error| ImagesError::from(ArchiveError::ImageInput(error)))
+            .and_then(|mut decoder| {
+                self.ingest.fill(vacancy, &mut decoder, Limits::default())?;
+                Ok(decoder.drain().map_err(ArchiveError::ImageInput)?)
+            });
+        // The registry's error is the cause of whatever the reader of the stream says.
+        match (stream.failed, filled) {
+            (Some(error), _) => Err(error.into()),
+            (None, filled) => filled,
+        }?;
+        self.ingest.note_blob(diff_id, blob)?;
+        tell(LayerStep::Done);
+        Ok(true)
+    }
+}
+
+/// A blob that reports how far it is, and ends when somebody else failed.
+struct Stream<'a> {
+    blob: Blob<'a>,
+    received: u64,
+    failed: Option<tote_registry::Error>,
+    stop: &'a AtomicBool,
+    tell: &'a (dyn Fn(LayerStep) + Sync),
+}
+
+impl Read for Stream<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.stop.load(Ordering::Relaxed) {
+            return Err(io::Error::other("another layer failed"));
+        }
+        match self.blob.next(buffer) {
+            Ok(length) => {
+                self.received += length as u64;
+                (self.tell)(LayerStep::Fetching(self.received));
+                Ok(length)
+            }
+            Err(error) => {
+                let text = error.to_string();
+                self.failed = Some(error);
+                Err(io::Error::other(text))
+            }
+        }
+    }
+}
