@@ -33,6 +33,8 @@ pub struct PrunedSystem {
     pub container_bytes: u64,
     /// Volumes.
     pub volumes: PrunedVolumes,
+    /// Names of networks.
+    pub networks: Vec<String>,
     /// Names and images.
     pub images: Pruned,
     /// What builds kept.
@@ -68,7 +70,7 @@ pub fn check_prune(request: &PruneRequest) -> Result<(), EngineError> {
     Ok(())
 }
 
-/// Removes containers that do not run, then volumes, images and what builds keep, as far as it is wanted. The process must
+/// Removes containers that do not run, then volumes, networks, images and what builds keep, as far as it is wanted. The process must
 /// be in the right namespace: [`crate::enter_ids`].
 ///
 /// # Errors
@@ -88,6 +90,7 @@ pub fn prune_system(home: &Home, request: &PruneRequest) -> Result<PrunedSystem,
     if request.volumes {
         pruned.volumes = prune_volumes(home, false, &request.filters)?;
     }
+    pruned.networks = crate::network::prune(home, &request.filters)?;
     pruned.images = prune_images(home, request.all, &request.filters)?;
     if request.all {
         pruned.errors.extend(crate::rootfs::forget_skeletons(home).err());

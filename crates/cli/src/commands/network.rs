@@ -149,7 +149,7 @@ static PRUNE: Command = Command {
             Opt::list(
                 "filter",
                 "KEY=VALUE",
-                "Remove only those to which this applies: label=",
+                "Remove only networks that match: until=, label=, label!=",
             ),
             Opt::flag("force", "Do not ask for confirmation").short('f'),
         ],
