@@ -46,7 +46,7 @@ removed bit by bit by the commands that follow, or at once by `tote image prune`
     options: &[&Group {
         title: "",
         options: &[
-            super::ALL,
+            super::repeated::ALL,
             Opt::flag(
                 "force",
                 "Remove the image with all its names, even if containers use it",

@@ -1,9 +1,10 @@
 //! `tote builder prune` and `tote system prune`.
 
-use super::removal;
 use crate::ask::agreed;
+use crate::home::home;
+use crate::tell::{engine_error, print};
+use crate::text::removal;
 use crate::text::size;
-use crate::{engine_error, home, print};
 use std::process::ExitCode;
 use tote_engine::{EngineError, PruneBuilds, PruneRequest, Room};
 use tote_options::Parsed;
@@ -72,7 +73,7 @@ pub(super) fn prune_all(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let request = PruneRequest {
         all: parsed.flag("all"),
         volumes: parsed.flag("volumes"),
-        filters: super::filters(parsed),
+        filters: crate::image::given::filters(parsed),
     };
     tote_engine::check_prune(&request)?;
     if !agreed(parsed, &warning(&request)) {
