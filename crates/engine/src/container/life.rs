@@ -404,11 +404,8 @@ impl<'a> Watcher<'a> {
         }
         fault::point("state-ended");
         let died = container.event("die").with("exitCode", state.exit_code);
-        if state.oom_killed {
-            append(self.home, &[container.event("oom"), died]);
-        } else {
-            append(self.home, &[died]);
-        }
+        let oom = state.oom_killed.then(|| container.event("oom"));
+        append(self.home, &oom.into_iter().chain([died]).collect::<Vec<_>>());
         state
     }
 
