@@ -22,7 +22,7 @@ pub(crate) enum Progress {
     Waits,
     /// A whole message has come.
     Message(Vec<u8>),
-    /// The connection has ended, or its bytes are invalid.
+    /// The connection is over, or its peer breaks the protocol.
     Gone,
 }
 

@@ -2,7 +2,7 @@
 
 use std::net::Ipv4Addr;
 
-/// Length in bytes of `struct dns_header`, with which every message begins.
+/// Length of the header of every message, in bytes.
 const HEADER: usize = 12;
 /// A record's part between its name and its data, with the pointer that stands for the name.
 const RECORD: usize = 12;
@@ -81,10 +81,10 @@ pub(crate) enum Answer {
     Name(String),
 }
 
-/// The reason why a message cannot be answered as a question.
+/// The reason why a message is not taken for a question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum NoQuestion {
-    /// The message gets no answer: it is not a question, or too short to be answered.
+    /// The message gets no answer: it is a response, or too short to be answered.
     Silence,
     /// The whole answer.
     Refused(Vec<u8>),
@@ -137,7 +137,7 @@ impl Question {
         let mut octets = [0; 4];
         for octet in octets.iter_mut().rev() {
             let part = parts.next()?;
-            // 010 cannot be a number of an address.
+            // Numbers of addresses have no zeros in front.
             let is_number = part == "0" || !part.starts_with('0');
             *octet = part.parse().ok().filter(|_| is_number)?;
         }

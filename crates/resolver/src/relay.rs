@@ -60,7 +60,7 @@ pub(crate) struct Relay {
     failure: Option<Vec<u8>>,
 }
 
-/// State of a question after a step.
+/// State of a question after its server was heard.
 #[derive(Debug)]
 pub(crate) enum Fate {
     /// The server has time.
@@ -75,7 +75,7 @@ impl Relay {
     /// Asks the first server that can be asked.
     ///
     /// # Errors
-    /// The answer to a question that no server takes.
+    /// The answer to the client, where no server can be asked.
     pub(crate) fn begin(
         client: Client,
         (question, query): (Question, &[u8]),
@@ -103,7 +103,7 @@ impl Relay {
     /// Asks the next server that can be asked.
     ///
     /// # Errors
-    /// The answer to a question that no server takes any more.
+    /// The answer to the client, where no server is left.
     pub(crate) fn go_on(&mut self, network: BorrowedFd<'_>) -> Result<(), Vec<u8>> {
         while let Some(server) = self.servers.pop() {
             if let Ok(asked) = ask(server, self.client.transport(), &self.query, network) {
@@ -131,14 +131,14 @@ impl Relay {
         }
     }
 
-    /// Does what can be done now. Messages that do not answer the question are ignored.
+    /// Hears the server, without waiting. Messages that do not answer the question are dropped.
     pub(crate) fn advance(&mut self) -> Fate {
         let answer = match &mut self.line {
             Line::Udp(socket) => {
                 let mut message = vec![0; LONGEST];
                 let mut tries = 0..AT_ONCE;
                 loop {
-                    // A sender of many messages that answer nothing is heard again after the other questions.
+                    // A server that floods this socket is heard again after the other sockets.
                     if tries.next().is_none() {
                         return Fate::Waits;
                     }
@@ -151,7 +151,7 @@ impl Relay {
                         }
                         Err(Errno::INTR) => {}
                         Err(Errno::AGAIN) => return Fate::Waits,
-                        // No server listens there.
+                        // The server does not listen.
                         Err(_) => return Fate::Fails,
                     }
                 }

@@ -25,7 +25,7 @@ const LONGEST: usize = 4096;
 /// How long a client may leave a connection unused, or take to read an answer.
 const IDLE: Duration = Duration::from_secs(10);
 
-/// Keys of events of epoll(7): one of these, a question, or a connection.
+/// Numbers by which epoll(7) tells the sockets apart: one of these, a question, or a connection.
 const UDP: u64 = 0;
 const TCP: u64 = 1;
 const TIMER: u64 = 2;
@@ -34,7 +34,7 @@ const CONNECTIONS: u64 = 0x1000;
 
 /// The names as they are at the moment of a question, and the servers for all others.
 pub trait Names: std::fmt::Debug {
-    /// The addresses of a name, in an order that is for the client; `None` if the name does not exist. The name is in lower
+    /// The addresses of a name, in an order that is for the client; `None` if the name is unknown. The name is in lower
     /// case, its labels are of letters, digits, `-` and `_`, and it has no dot at its end.
     fn addresses(&self, name: &str) -> Option<Vec<Ipv4Addr>>;
 

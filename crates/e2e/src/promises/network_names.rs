@@ -297,7 +297,7 @@ tote network connect lab web
 tote network disconnect more web
 tote exec asker sh -c "$ASK" - web
 tote exec web sh -c 'ls /sys/class/net; ip route | grep -o "default via [^ ]*"'
-tote inspect -f '{{range $name, $_ := .NetworkSettings.Networks}}{{$name}} {{end}}' web
+tote inspect -f '{{range $name, $_ := .NetworkSettings.Networks}}{{$name}},{{end}}' web
 ls "$STATE/networks/more/leases" | wc -l
 tote restart -t 0 web >/dev/null
 tote exec web sh -c 'ls /sys/class/net; ip -o -4 addr show eth0 | grep -o "192.168.79.10/24"'
@@ -319,7 +319,7 @@ eth0
 eth2
 lo
 default via 192.168.77.1
-inner lab
+inner,lab,
 1
 eth0
 eth1
