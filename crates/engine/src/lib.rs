@@ -77,7 +77,7 @@ pub use image::{
 pub use init::HostInit;
 pub use look::{
     ContainerSize, EventSelection, LookError, MountPoint, Selection, UNSET_FIELDS, container_size, driver_of,
-    events, inspect_object, moment, mounts, network_of, networks_of, ports, select, status_word,
+    events, inspect_object, moment, mounts, network_of, networks_of, ports, published, select, status_word,
 };
 pub use machine::{MachineReport, dockers_version, look as look_at_machine};
 pub use manifest::{
@@ -86,7 +86,7 @@ pub use manifest::{
     remove_from_manifest, remove_manifest,
 };
 pub use network::{
-    NetworkFault, NetworkRequest, NetworkRow, NetworkSelection, create as create_network,
+    NetworkFault, NetworkRequest, NetworkRow, NetworkSelection, PortRecord, create as create_network,
     exists as has_network, inspect as inspect_network, names as network_names, networks,
     prune as prune_networks, remove as remove_network,
 };

@@ -11,17 +11,22 @@
 //! The crate decides neither names nor places: the engine knows which networks there are, and where their records are.
 
 mod bridge;
+mod conntrack;
 mod device;
 mod filter;
 mod forwarding;
 mod lease;
 mod link;
 mod netlink;
+mod published;
 mod rule;
 mod subnet;
+mod transport;
 
 pub use bridge::{Bridge, NetworkError, Uplink, bring_up, routes_in_the_way, take_down};
 pub use device::{DeviceError, move_devices};
 pub use lease::{LeaseError, Leases};
 pub use link::{ContainerLink, LinkError, Mac, connect, disconnect};
+pub use published::{PublishedPort, allow_loopback, publish, published, withdraw};
 pub use subnet::{Subnet, SubnetError};
+pub use transport::{Transport, is_free};

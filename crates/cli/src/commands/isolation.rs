@@ -197,7 +197,16 @@ pub(crate) static NETWORK: Group = Group {
                       and its like."),
         Opt::list("dns-option", "OPTION", "Give the resolver this option, such as ndots:2").aliases(&["dns-opt"]),
         Opt::list("expose", "PORT[-PORT][/PROTOCOL]", "Note that the container listens on these ports")
-            .details("Nothing is published by it: `tote inspect` shows it."),
+            .details("Nothing is published by it but with `--publish-all`: `tote inspect` shows it."),
+        Opt::list("publish", "[[ADDRESS:][PORT]:]PORT[/PROTOCOL]", "Let this port of the machine lead to one of the container's")
+            .short('p')
+            .details(
+                "Without a port of the machine's a free one is taken, which `tote port` tells, and without an address it is reached \
+                 at each IPv4 address of the machine, 127.0.0.1 included. Ranges are possible, `8000-8010:8000-8010`; of several ports \
+                 for one of the container's the first free one is taken. The protocol is tcp, udp or sctp. Without `--network` the \
+                 container is in `bridge`.",
+            ),
+        Opt::flag("publish-all", "Let a free port of the machine lead to each exposed port").short('P'),
     ],
 };
 

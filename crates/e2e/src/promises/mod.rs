@@ -78,6 +78,8 @@ mod pods_limits;
 mod pods_watched;
 mod pool;
 mod pool_safety;
+mod ports;
+mod ports_kept;
 mod power_cuts;
 mod prepared;
 mod printed;
@@ -202,6 +204,8 @@ pub(crate) const ALL: &[&[Test]] = &[
     printed::TESTS,
     volume_commands::TESTS,
     networks::TESTS,
+    ports::TESTS,
+    ports_kept::TESTS,
     pool::TESTS,
     pool_safety::TESTS,
     oci_lifecycle::TESTS,

@@ -8,7 +8,7 @@ use crate::output::Output;
 use crate::promise::{Test, test};
 use anyhow::{Result, ensure};
 
-const NEEDS: &[Need] = &[
+pub(super) const NEEDS: &[Need] = &[
     Need::Root,
     Need::Program("unshare"),
     Need::Program("nsenter"),
@@ -100,7 +100,7 @@ fn on_machine(cx: &Context, script: &str) -> Result<Output> {
 }
 
 /// Runs a script that is to print these lines.
-fn prints(cx: &Context, script: &str, lines: &str) -> Result<()> {
+pub(super) fn prints(cx: &Context, script: &str, lines: &str) -> Result<()> {
     on_machine(cx, script)?.exits(0)?.prints(lines)?;
     cx.nothing_left()
 }

@@ -2,12 +2,13 @@
 
 use super::NetworkFault;
 use super::create::default_network;
+use super::publish::{self, PortRecord};
 use super::record::{self, Network};
 use crate::container::link_text;
 use crate::{Caller, EngineError, Home};
 use serde::{Deserialize, Serialize};
 use std::net::Ipv4Addr;
-use tote_bundle::{ContainerId, DEFAULT_NETWORK, NetworkAttachment, RunOptions};
+use tote_bundle::{ContainerId, DEFAULT_NETWORK, ImageConfig, NetworkAttachment, NetworkMode, RunOptions};
 use tote_network::{Bridge, ContainerLink, Mac};
 use tote_state::closed;
 use tote_state::record::names_in;
@@ -30,6 +31,9 @@ pub struct Endpoint {
     pub gateway: Option<Ipv4Addr>,
     /// The hardware address of the container's link.
     pub mac: String,
+    /// The ports of the host that lead to the container's, where they do by this network.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ports: Vec<PortRecord>,
 }
 
 /// A container that is in its networks, but for the links, which come with its network namespace.
@@ -37,6 +41,10 @@ pub struct Endpoint {
 pub(crate) struct Joined {
     pub(crate) endpoints: Vec<Endpoint>,
     pub(crate) links: Vec<ContainerLink>,
+    /// The bridge of each endpoint.
+    pub(super) bridges: Vec<String>,
+    /// Whether rules of a network had to be made.
+    fresh: bool,
     pub(crate) warnings: Vec<String>,
 }
 
@@ -47,14 +55,20 @@ pub(crate) struct Joined {
 pub(crate) fn join(
     home: &Home,
     id: &ContainerId,
-    options: &RunOptions,
+    (options, config): (&RunOptions, &ImageConfig),
     dry: bool,
 ) -> Result<Joined, EngineError> {
     let attachments = options.network.attachments();
     let mut joined = Joined::default();
+    if options.network == NetworkMode::Host && !options.published.is_empty() {
+        joined.warnings.push(DISCARDED.to_owned());
+    }
     let Some(first) = attachments.first() else {
         return Ok(joined);
     };
+    if home.caller == Caller::User && (options.publish_all || !options.published.is_empty()) {
+        return Err(NetworkFault::UnprivilegedPorts.into());
+    }
     if home.caller == Caller::User {
         return Err(NetworkFault::Unprivileged(first.network.clone()).into());
     }
@@ -66,8 +80,13 @@ pub(crate) fn join(
         check(attachment)?;
         connect(home, id, attachment, &mut joined)?;
     }
+    let lost = joined.fresh;
+    publish::publish(home, id, (options, config), &mut joined, lost)?;
     Ok(joined)
 }
+
+/// docker's words.
+const DISCARDED: &str = "published ports are discarded when using host network mode";
 
 /// Refuses what this release does not have.
 fn check(attachment: &NetworkAttachment) -> Result<(), NetworkFault> {
@@ -108,6 +127,7 @@ fn connect(
         source,
     })?;
     joined.warnings.extend(up.warning);
+    joined.fresh |= up.fresh;
     let place = joined.links.len();
     let is_first_way_out = joined.links.iter().all(|link| link.gateway.is_none());
     let mac = attachment.mac.map_or_else(|| Mac::of(address), Mac);
@@ -129,8 +149,10 @@ fn connect(
         prefix: network.subnet.prefix(),
         gateway: Some(network.gateway).filter(|_| !network.internal),
         mac: mac.to_string(),
+        ports: Vec::new(),
     });
     joined.links.push(link);
+    joined.bridges.push(bridge_name);
     Ok(())
 }
 
@@ -182,6 +204,9 @@ pub(crate) fn leave(
     }
     let links: Vec<_> = endpoints.iter().map(|endpoint| endpoint.link.clone()).collect();
     let _lock = record::lock(home)?;
+    if endpoints.iter().any(|endpoint| !endpoint.ports.is_empty()) {
+        publish::withdraw(id)?;
+    }
     tote_network::disconnect(&links).map_err(|source| EngineError::Kernel {
         attempt: "take the container's links off their bridges",
         source,
@@ -214,6 +239,7 @@ pub(crate) fn forget(home: &Home, id: &ContainerId) -> Result<(), EngineError> {
         if !all.iter().any(|(_, other)| *other == holder) {
             continue;
         }
+        publish::withdraw(id)?;
         // Its links are called by its id; there are no more than it has leases.
         let links: Vec<_> = (0..MOST).map(|place| outside(id, place)).collect();
         tote_network::disconnect(&links).map_err(|source| EngineError::Kernel {

@@ -8,7 +8,9 @@ mod create;
 mod error;
 mod idle;
 mod join;
+mod listener;
 mod look;
+mod publish;
 mod record;
 mod remove;
 
@@ -17,5 +19,7 @@ pub use error::NetworkFault;
 pub(crate) use idle::{linger, settle, sweep};
 pub(crate) use join::{Endpoint, forget, join, leave};
 pub use look::{NetworkRow, NetworkSelection, exists, inspect, names, networks};
+pub use publish::PortRecord;
+pub(crate) use publish::{choose, ports_of};
 pub(crate) use record::UP;
 pub use remove::{prune, remove};
