@@ -13,6 +13,7 @@ use crate::name::NameError;
 use crate::namespace::ModeError;
 use crate::network::NetworkModeError;
 use crate::port::PortError;
+use crate::publish::PublishError;
 use crate::refused::RefusedError;
 use crate::security::SecurityError;
 use crate::value::{
@@ -114,6 +115,9 @@ pub enum ValueError {
     Disk(#[from] DiskError),
     #[error(transparent)]
     Port(#[from] PortError),
+    /// `--publish`.
+    #[error(transparent)]
+    Publish(#[from] PublishError),
     #[error(transparent)]
     Refused(#[from] RefusedError),
     #[error(transparent)]

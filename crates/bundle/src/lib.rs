@@ -32,6 +32,7 @@ mod network;
 mod options;
 mod path;
 mod port;
+mod publish;
 mod refused;
 mod security;
 mod spec;
@@ -60,6 +61,7 @@ pub use namespace::{CgroupnsMode, CgroupsMode, IpcMode, ModeError, PidMode, User
 pub use network::{DEFAULT_NETWORK, NetworkAttachment, NetworkMode, NetworkModeError};
 pub use options::{RunOptions, StopTimeout, Swap};
 pub use port::{PortError, parse_expose};
+pub use publish::{PortBinding, PublishError, parse_publish};
 pub use refused::RefusedError;
 pub use security::{SeccompChoice, SecurityError, SecurityOptions};
 pub use spec::{

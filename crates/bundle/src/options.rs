@@ -13,6 +13,7 @@ use crate::namespace::{CgroupnsMode, CgroupsMode, IpcMode, PidMode, UsernsMode, 
 use crate::network::NetworkMode;
 use crate::path::clean_absolute;
 use crate::port::parse_expose;
+use crate::publish::{PortBinding, parse_publish};
 use crate::refused::{self, RefusedError};
 use crate::security::{SeccompChoice, SecurityOptions};
 use crate::value::{
@@ -133,6 +134,10 @@ pub struct RunOptions {
     pub host: HostOptions,
     /// `--expose`, each port as `80/tcp`.
     pub exposed: Vec<String>,
+    /// `--publish`
+    pub published: Vec<PortBinding>,
+    /// `--publish-all`: as if each exposed port were published at a free one.
+    pub publish_all: bool,
     /// `--umask` of the first process; `None` is 022.
     pub umask: Option<u32>,
     /// `--tz`: a name below /usr/share/zoneinfo, or `local`; the caller reads the file.
@@ -256,6 +261,8 @@ impl RunOptions {
                 });
             }
             "expose" => self.exposed.extend(parse_expose(value)?),
+            "publish" => self.published.extend(parse_publish(value)?),
+            "publish-all" => self.publish_all = parse_boolean(value)?,
             "umask" => self.umask = Some(parse_umask(value)?),
             "tz" => self.timezone = parse_timezone(value)?,
             "label" => self.labels.extend([parse_label(value)?]),

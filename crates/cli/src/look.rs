@@ -3,6 +3,7 @@
 mod events;
 mod inspect;
 mod places;
+mod ports;
 mod ps;
 
 pub(crate) use ps::joined;

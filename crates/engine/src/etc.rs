@@ -205,6 +205,7 @@ mod tests {
             gateway: Some(Ipv4Addr::new(10, 210, 0, 1)),
             mac: String::new(),
             aliases: Vec::new(),
+            ports: Vec::new(),
         };
         let text = hosts(Some("box"), &of(&[("add-host", "out:host-gateway")]), &[endpoint]);
         assert!(text.ends_with("\n10.210.3.4\tbox\n10.210.0.1\tout\n"), "{text}");

@@ -74,14 +74,14 @@ pub use image::{
 pub use init::HostInit;
 pub use look::{
     ContainerSize, EventSelection, LookError, MountPoint, Selection, UNSET_FIELDS, container_size, driver_of,
-    events, inspect_object, moment, mounts, network_of, networks_of, ports, select, status_word,
+    events, inspect_object, moment, mounts, network_of, networks_of, ports, published, select, status_word,
 };
 pub use machine::{MachineReport, dockers_version, look as look_at_machine};
 pub use network::{
-    ConnectRequest, NetworkFault, NetworkRequest, NetworkRow, NetworkSelection, connect as connect_network,
-    create as create_network, disconnect as disconnect_network, exists as has_network,
-    inspect as inspect_network, names as network_names, networks, prune as prune_networks,
-    remove as remove_network,
+    ConnectRequest, NetworkFault, NetworkRequest, NetworkRow, NetworkSelection, PortRecord,
+    connect as connect_network, create as create_network, disconnect as disconnect_network,
+    exists as has_network, inspect as inspect_network, names as network_names, networks,
+    prune as prune_networks, remove as remove_network,
 };
 pub use pool::{
     FillRequest, Filled, Pool, PoolError, PoolRow, PoolRun, fill as fill_pool, names as pool_names, pools,

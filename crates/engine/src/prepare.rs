@@ -245,6 +245,7 @@ pub(crate) fn examine(
     let source = Source::open(home, &image)?;
     let config = source.config();
     storage::choose_driver(home, &config, &mut options, &mut given)?;
+    crate::network::choose(&mut options, &mut given)?;
     let ids = ids(&options, &config, &image, &source, home)?;
     let environment = |name: &str| std::env::var(name).ok();
     let (peers, joined) = Peers::find(home, &options)?;
@@ -299,6 +300,7 @@ fn build(
     volume::inherit(home, (&mut options, &mut given), !dry)?;
     let config = source.config();
     storage::choose_driver(home, &config, &mut options, &mut given)?;
+    crate::network::choose(&mut options, &mut given)?;
     let making = Making {
         home,
         id,
@@ -420,7 +422,7 @@ impl Making<'_> {
         let ids = ids(options, &self.config, self.image, source, home)?;
         let (peers, options) = Peers::find(home, options)?;
         let (options, asked) = (options.as_ref(), (options.as_ref(), &peers));
-        let joined = crate::network::join(home, (id, self.name), options, dry)?;
+        let joined = crate::network::join(home, (id, self.name), (options, &self.config), dry)?;
         let volumes = volume::prepare(home, id, (options, &self.config), dry)?;
         let mut spec = spec::make(home, id, asked, &self.config, &ids, self.environment, &volumes)?;
         let comes = self.purpose == Purpose::Now && tote_sandbox::network_may_come(&spec);

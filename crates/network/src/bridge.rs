@@ -4,10 +4,11 @@ use crate::filter::{self, Chain, Hook};
 use crate::link::{self, BridgeLink, LinkError, LinkState, Route};
 use crate::netlink::Socket;
 use crate::rule::Expression::{
-    Accept, Drop, Established, From, Ipv4, Masquerade, NotEstablished, NotIpv4, NotSource, NotTo,
-    NotToPrefix, NotTranslated, Source, To,
+    Accept, Destination, Drop, Established, From, Ipv4, Masquerade, NotEstablished, NotIpv4, NotSource,
+    NotTo, NotToPrefix, NotTranslated, Source, To, Translated,
 };
-use crate::{Subnet, forwarding};
+use crate::subnet::LOOPBACK;
+use crate::{Subnet, forwarding, published};
 use std::net::Ipv4Addr;
 use std::path::Path;
 use tote_sys::Errno;
@@ -56,6 +57,9 @@ pub enum NetworkError {
         #[source]
         source: std::io::Error,
     },
+    /// The setting by which the host's own programs reach containers by its loopback addresses.
+    #[error("failed to let packets of the loopback device pass to a bridge, in /proc/sys/net/ipv4/conf")]
+    Loopback(#[source] std::io::Error),
 }
 
 /// A network that is to be up.
@@ -80,6 +84,8 @@ pub struct Uplink {
     pub bridge: u32,
     /// The longest packet, in bytes.
     pub mtu: u32,
+    /// Whether its rules are new: others of the table may have been lost with the former ones.
+    pub fresh: bool,
     /// A line about connections that somebody else's rules end.
     pub warning: Option<String>,
 }
@@ -101,6 +107,7 @@ pub fn bring_up(bridge: &Bridge<'_>, note: &Path) -> Result<Uplink, NetworkError
             return Ok(Uplink {
                 bridge: state.index,
                 mtu: state.mtu,
+                fresh: false,
                 warning: None,
             });
         }
@@ -149,6 +156,7 @@ pub fn bring_up(bridge: &Bridge<'_>, note: &Path) -> Result<Uplink, NetworkError
     Ok(Uplink {
         bridge: index,
         mtu,
+        fresh: true,
         warning,
     })
 }
@@ -161,13 +169,14 @@ pub fn bring_up(bridge: &Bridge<'_>, note: &Path) -> Result<Uplink, NetworkError
 pub fn take_down(name: &str, note: &Path) -> Result<(), NetworkError> {
     let socket = Socket::new().map_err(NetworkError::Look)?;
     link::remove_link(&socket, name)?;
-    let hooks = [Hook::Input, Hook::Forward, Hook::Postrouting];
+    let hooks = [Hook::Raw, Hook::Input, Hook::Forward, Hook::Postrouting];
     let names = hooks.map(|hook| chain_name(name, hook));
     let remove = |source| NetworkError::Filter {
         attempt: "remove rules from",
         source,
     };
-    if filter::remove(&names, GUARD).map_err(remove)? {
+    let [coming, own] = published::CHAINS;
+    if filter::remove(&names, &[GUARD, coming, own], published::without).map_err(remove)? {
         let put_back = |source| NetworkError::Forwarding {
             attempt: "put back",
             source,
@@ -193,11 +202,15 @@ fn chain_name(bridge: &str, hook: Hook) -> String {
         Hook::Input => "input",
         Hook::Forward => "forward",
         Hook::Postrouting => "postrouting",
+        Hook::Raw => "raw",
+        Hook::Prerouting => "prerouting",
+        Hook::Output => "output",
     };
     format!("{bridge}-{hook}")
 }
 
-/// The rules of one network. A connection begins inside or not at all; the chain of each network sees to its own bridge, so
+/// The rules of one network. A connection begins inside, or somebody has translated its destination on purpose, as it
+/// happens for published ports; the chain of each network sees to its own bridge, so
 /// that two networks are apart without knowing of each other.
 fn chains(bridge: &Bridge<'_>) -> Vec<Chain> {
     let name = || bridge.name.to_owned();
@@ -229,12 +242,27 @@ fn chains(bridge: &Bridge<'_>) -> Vec<Chain> {
                 // A source that is none of the network's would leave the host without being translated.
                 vec![From(name()), Ipv4, NotSource(bridge.subnet), Drop],
                 vec![To(name()), Established, Accept],
+                vec![To(name()), Translated, Accept],
                 vec![To(name()), Drop],
             ],
         ),
         chain(
             Hook::Postrouting,
-            vec![vec![Ipv4, Source(bridge.subnet), NotTo(name()), Masquerade]],
+            vec![
+                vec![Ipv4, Source(bridge.subnet), NotTo(name()), Masquerade],
+                // A member that comes to another by a port of the host: the answer has to pass the host again.
+                vec![To(name()), Ipv4, Source(bridge.subnet), Translated, Masquerade],
+                // The host's own programs, by a loopback address that means somebody else in the container.
+                vec![To(name()), Ipv4, Source(LOOPBACK), Masquerade],
+            ],
+        ),
+        // What published ports need of a bridge (`allow_loopback`) is not for those on it.
+        chain(
+            Hook::Raw,
+            vec![
+                vec![From(name()), Ipv4, Destination(LOOPBACK), Drop],
+                vec![From(name()), Ipv4, Source(LOOPBACK), Drop],
+            ],
         ),
     ]
 }
@@ -261,8 +289,8 @@ fn guard(links: &[String]) -> Chain {
 fn blocked(bridge: &str, chain: &str) -> String {
     format!(
         "this machine's firewall (chain {chain}) drops what it does not know, so containers of {bridge} may reach nothing \
-         outside: let them pass with 'nft insert rule {chain} iifname {bridge} accept' and 'nft insert rule {chain} oifname \
-         {bridge} ct state established,related accept'"
+         outside, and nobody their ports: let them pass with 'nft insert rule {chain} iifname {bridge} accept' and 'nft insert rule {chain} oifname \
+         {bridge} accept'"
     )
 }
 
@@ -382,6 +410,6 @@ mod tests {
                 .collect::<Vec<_>>()
         };
         assert_eq!(hooks(true), [Hook::Forward, Hook::Input]);
-        assert_eq!(hooks(false), [Hook::Forward, Hook::Postrouting]);
+        assert_eq!(hooks(false), [Hook::Forward, Hook::Postrouting, Hook::Raw]);
     }
 }

@@ -5,7 +5,7 @@ use crate::netlink::{Attribute, Message, NLM_F_CREATE, Request, Socket};
 use crate::rule::{self, Expression, big};
 use tote_sys::Errno;
 
-const SUBSYSTEM: u16 = 10 << 8;
+pub(crate) const SUBSYSTEM: u16 = 10 << 8;
 pub(crate) const NFT_MSG_NEWTABLE: u16 = SUBSYSTEM;
 const NFT_MSG_DELTABLE: u16 = SUBSYSTEM | 2;
 pub(crate) const NFT_MSG_NEWCHAIN: u16 = SUBSYSTEM | 3;
@@ -30,12 +30,12 @@ pub(crate) const NFTA_RULE_TABLE: u16 = 1;
 pub(crate) const NFTA_RULE_CHAIN: u16 = 2;
 pub(crate) const NFTA_RULE_EXPRESSIONS: u16 = 4;
 const NFPROTO_UNSPEC: u8 = 0;
-const NFPROTO_INET: u8 = 1;
+pub(crate) const NFPROTO_INET: u8 = 1;
 pub(crate) const NFPROTO_IPV4: u8 = 2;
 const NF_DROP: u32 = 0;
 const NF_ACCEPT: u32 = 1;
 /// Of `struct nfgenmsg`.
-const HEADER: usize = 4;
+pub(crate) const HEADER: usize = 4;
 
 /// The table's name.
 pub(crate) const TABLE: &str = "tote";
@@ -49,20 +49,30 @@ pub(crate) enum Hook {
     Forward,
     /// Packets that leave the host, where addresses are translated.
     Postrouting,
+    /// Packets that have just come in, before anything else looks at them.
+    Raw,
+    /// Packets that have come in, where destinations are translated.
+    Prerouting,
+    /// Packets of the host's own programs, where destinations are translated.
+    Output,
 }
 
 impl Hook {
     const fn number(self) -> u32 {
         match self {
+            Self::Raw | Self::Prerouting => 0,
             Self::Input => 1,
             Self::Forward => 2,
+            Self::Output => 3,
             Self::Postrouting => 4,
         }
     }
 
-    /// The usual priorities of filters and of source translation.
-    const fn priority(self) -> u32 {
+    /// The usual priorities of filters and of translation.
+    const fn priority(self) -> i32 {
         match self {
+            Self::Raw => -300,
+            Self::Prerouting | Self::Output => -100,
             Self::Input | Self::Forward => 0,
             Self::Postrouting => 100,
         }
@@ -70,8 +80,8 @@ impl Hook {
 
     const fn kind(self) -> &'static str {
         match self {
-            Self::Input | Self::Forward => "filter",
-            Self::Postrouting => "nat",
+            Self::Raw | Self::Input | Self::Forward => "filter",
+            Self::Prerouting | Self::Output | Self::Postrouting => "nat",
         }
     }
 }
@@ -91,10 +101,15 @@ pub(crate) const fn header(family: u8) -> [u8; HEADER] {
 
 /// Makes the table and these chains, in one transaction; chains that are there get these rules in place of theirs.
 pub(crate) fn put(chains: &[Chain]) -> Result<(), Errno> {
-    let mut requests = Vec::new();
+    put_with(Vec::new(), chains)
+}
+
+/// Like [`put`]; these requests are carried out between the table's and those of the chains.
+pub(crate) fn put_with(before: Vec<Request>, chains: &[Chain]) -> Result<(), Errno> {
     let mut table = Request::new(NFT_MSG_NEWTABLE, &header(NFPROTO_INET)).flags(NLM_F_CREATE);
     table.name(NFTA_TABLE_NAME, TABLE);
-    requests.push(table);
+    let mut requests = vec![table];
+    requests.extend(before);
     for chain in chains {
         requests.push(new_chain(chain));
         let mut empty = Request::new(NFT_MSG_DELRULE, &header(NFPROTO_INET));
@@ -119,21 +134,28 @@ fn new_chain(chain: &Chain) -> Request {
     request.name(NFTA_CHAIN_NAME, &chain.name);
     request.nest(NFTA_CHAIN_HOOK, &[], |hook| {
         big(hook, NFTA_HOOK_HOOKNUM, chain.hook.number());
-        big(hook, NFTA_HOOK_PRIORITY, chain.hook.priority());
+        hook.attribute(NFTA_HOOK_PRIORITY, &chain.hook.priority().to_be_bytes());
     });
     big(&mut request, NFTA_CHAIN_POLICY, NF_ACCEPT);
     request.name(NFTA_CHAIN_TYPE, chain.hook.kind());
     request
 }
 
-/// Removes these chains of the table, those that are there, in one transaction; where no chain but `last` would be left,
-/// that and the table go as well. Gives whether the table is gone.
-pub(crate) fn remove(names: &[String], last: &str) -> Result<bool, Errno> {
+/// Removes these chains of the table, those that are there, in one transaction; where no chain but those of `last` would be
+/// left, they, what else they need (`rest`, by the name of the chain that needs it) and the table go as well. Gives whether
+/// the table is gone.
+pub(crate) fn remove(
+    names: &[String],
+    last: &[&str],
+    rest: impl Fn(&str) -> Option<Request>,
+) -> Result<bool, Errno> {
     let chains = chains(&Socket::of_filter()?)?;
     let is_own = |chain: &&Found| chain.table == TABLE && chain.family == NFPROTO_INET;
     let own: Vec<_> = chains.iter().filter(is_own).collect();
     let goes = |chain: &&&Found| names.contains(&chain.name);
-    let all_go = own.iter().all(|chain| goes(&chain) || chain.name == last);
+    let all_go = own
+        .iter()
+        .all(|chain| goes(&chain) || last.contains(&&*chain.name));
     let mut requests: Vec<_> = own
         .iter()
         .filter(|chain| all_go || goes(chain))
@@ -145,6 +167,7 @@ pub(crate) fn remove(names: &[String], last: &str) -> Result<bool, Errno> {
         })
         .collect();
     if all_go {
+        requests.extend(own.iter().filter_map(|chain| rest(&chain.name)));
         let mut request = Request::new(NFT_MSG_DELTABLE, &header(NFPROTO_INET)).flags(NLM_F_NONREC);
         request.name(NFTA_TABLE_NAME, TABLE);
         requests.push(request);
@@ -175,7 +198,7 @@ pub(crate) fn has(name: &str) -> Result<bool, Errno> {
 }
 
 /// Sends messages as one transaction: all of them take effect, or none.
-fn transaction(requests: Vec<Request>) -> Result<(), Errno> {
+pub(crate) fn transaction(requests: Vec<Request>) -> Result<(), Errno> {
     transaction_by(&Socket::of_filter()?, requests)
 }
 

@@ -29,6 +29,17 @@ pub(crate) fn allow_own(link: &str) -> Result<()> {
     }
 }
 
+/// Lets addresses of the loopback device be the source of what leaves by this link, and the destination of the answers: it
+/// goes with the link.
+pub(crate) fn allow_loopback(link: &str) -> Result<()> {
+    let path = setting(link).with_file_name("route_localnet");
+    if is_on(&path)? {
+        Ok(())
+    } else {
+        std::fs::write(path, "1")
+    }
+}
+
 /// Which of these links are noted in the file `note`, or would be by [`allow`]: they let no packets pass of themselves.
 pub(crate) fn to_allow(links: &[String], note: &Path) -> Result<Vec<String>> {
     let mut noted = noted(note)?;

@@ -12,20 +12,25 @@
 
 mod bridge;
 mod called;
+mod conntrack;
 mod device;
 mod filter;
 mod forwarding;
 mod lease;
 mod link;
 mod netlink;
+mod published;
 mod redirect;
 mod rule;
 mod subnet;
+mod transport;
 
 pub use bridge::{Bridge, NetworkError, Uplink, bring_up, routes_in_the_way, take_down};
 pub use called::CalledNames;
 pub use device::{DeviceError, move_devices};
 pub use lease::{LeaseError, Leases};
 pub use link::{ContainerLink, LinkError, Mac, connect, disconnect, lead_out, remove};
+pub use published::{PublishedPort, allow_loopback, publish, published, withdraw};
 pub use redirect::{RESOLVER, resolver_sockets};
 pub use subnet::{Subnet, SubnetError};
+pub use transport::{Transport, is_free};

@@ -27,21 +27,45 @@ const NFTA_BITWISE_MASK: u16 = 4;
 const NFTA_BITWISE_XOR: u16 = 5;
 pub(crate) const NFTA_IMMEDIATE_DREG: u16 = 1;
 pub(crate) const NFTA_IMMEDIATE_DATA: u16 = 2;
+const NFTA_FIB_DREG: u16 = 1;
+const NFTA_FIB_RESULT: u16 = 2;
+const NFTA_FIB_FLAGS: u16 = 3;
+const NFTA_LOOKUP_SET: u16 = 1;
+const NFTA_LOOKUP_SREG: u16 = 2;
+const NFTA_LOOKUP_DREG: u16 = 3;
+const NFTA_NAT_TYPE: u16 = 1;
+const NFTA_NAT_FAMILY: u16 = 2;
+const NFTA_NAT_REG_ADDR_MIN: u16 = 3;
+const NFTA_NAT_REG_PROTO_MIN: u16 = 5;
 pub(crate) const NFTA_DATA_VALUE: u16 = 1;
 const NFTA_DATA_VERDICT: u16 = 2;
 const NFTA_VERDICT_CODE: u16 = 1;
 const NFT_REG_VERDICT: u32 = 0;
 pub(crate) const NFT_REG_1: u32 = 1;
+/// The second register of 16 bytes, whose parts of 4 bytes begin with number 12.
+const NFT_REG_2: u32 = 2;
+const NFT_REG32_00: u32 = 8;
+const NFT_REG32_04: u32 = 12;
 const NFT_META_IIFNAME: u32 = 6;
 const NFT_META_OIFNAME: u32 = 7;
 const NFT_META_NFPROTO: u32 = 15;
+const NFT_META_L4PROTO: u32 = 16;
 const NFT_CT_STATE: u32 = 0;
 const NFT_CT_STATUS: u32 = 2;
 pub(crate) const NFT_CMP_EQ: u32 = 0;
 const NFT_CMP_NEQ: u32 = 1;
 pub(crate) const NFT_PAYLOAD_NETWORK_HEADER: u32 = 1;
+const NFT_PAYLOAD_TRANSPORT_HEADER: u32 = 2;
+const NFT_FIB_RESULT_ADDRTYPE: u32 = 3;
+const NFTA_FIB_F_DADDR: u32 = 2;
+const NFT_NAT_DNAT: u32 = 1;
+const RTN_LOCAL: u32 = 2;
 /// Where an IPv4 header has the source.
 const SADDR_OFFSET: u32 = 12;
+/// Where an IPv4 header has the destination.
+const DADDR_OFFSET: u32 = 16;
+/// Where the headers of TCP, UDP and SCTP have the destination's port.
+const DPORT_OFFSET: u32 = 2;
 /// Connections that are established, or related to one that is.
 const ESTABLISHED: u32 = 2 | 4;
 /// Connections whose destination was translated.
@@ -69,12 +93,25 @@ pub(crate) enum Expression {
     Source(Subnet),
     /// The source is not in this network. [`Expression::Ipv4`] comes before.
     NotSource(Subnet),
+    /// The destination is in this network. [`Expression::Ipv4`] comes before.
+    Destination(Subnet),
+    /// The destination is an address of the host's own.
+    OwnDestination,
     /// The packet is part of a connection that is established, or related to one.
     Established,
     /// The packet begins something new.
     NotEstablished,
     /// Nobody has translated the destination.
     NotTranslated,
+    /// Somebody has translated the destination.
+    Translated,
+    /// The destination is a key of this map and becomes its value. [`Expression::Ipv4`] comes before.
+    ToPublished {
+        /// The name of the map: from a protocol, an address and a port to an address and a port.
+        map: &'static str,
+        /// Whether the key lacks the address.
+        any_address: bool,
+    },
     /// The packet goes on to the next chain.
     Accept,
     /// The packet is gone.
@@ -120,12 +157,20 @@ impl Expression {
                 compare(list, NFT_CMP_NEQ, &[NFPROTO_IPV4]);
             }
             Self::Source(subnet) => {
-                source(list, *subnet);
+                address(list, SADDR_OFFSET, *subnet);
                 compare(list, NFT_CMP_EQ, &subnet.address().octets());
             }
             Self::NotSource(subnet) => {
-                source(list, *subnet);
+                address(list, SADDR_OFFSET, *subnet);
                 compare(list, NFT_CMP_NEQ, &subnet.address().octets());
+            }
+            Self::Destination(subnet) => {
+                address(list, DADDR_OFFSET, *subnet);
+                compare(list, NFT_CMP_EQ, &subnet.address().octets());
+            }
+            Self::OwnDestination => {
+                kind_of_destination(list);
+                compare(list, NFT_CMP_EQ, &RTN_LOCAL.to_ne_bytes());
             }
             Self::Established => {
                 connection(list, NFT_CT_STATE, ESTABLISHED);
@@ -139,6 +184,11 @@ impl Expression {
                 connection(list, NFT_CT_STATUS, TRANSLATED);
                 compare(list, NFT_CMP_EQ, &[0; 4]);
             }
+            Self::Translated => {
+                connection(list, NFT_CT_STATUS, TRANSLATED);
+                compare(list, NFT_CMP_NEQ, &[0; 4]);
+            }
+            Self::ToPublished { map, any_address } => published(list, map, *any_address),
             Self::Accept => verdict(list, 1),
             Self::Drop => verdict(list, 0),
             Self::Masquerade => expression(list, "masq", |_| {}),
@@ -159,8 +209,12 @@ pub(crate) fn big(request: &mut Request, kind: u16, number: u32) {
 }
 
 pub(crate) fn meta(list: &mut Request, key: u32) {
+    meta_to(list, NFT_REG_1, key);
+}
+
+fn meta_to(list: &mut Request, register: u32, key: u32) {
     expression(list, "meta", |data| {
-        big(data, NFTA_META_DREG, NFT_REG_1);
+        big(data, NFTA_META_DREG, register);
         big(data, NFTA_META_KEY, key);
     });
 }
@@ -197,14 +251,50 @@ fn connection(list: &mut Request, key: u32, bits: u32) {
     masked(list, bits.to_ne_bytes());
 }
 
-fn source(list: &mut Request, subnet: Subnet) {
+fn payload(list: &mut Request, register: u32, (base, offset, length): (u32, u32, u32)) {
     expression(list, "payload", |data| {
-        big(data, NFTA_PAYLOAD_DREG, NFT_REG_1);
-        big(data, NFTA_PAYLOAD_BASE, NFT_PAYLOAD_NETWORK_HEADER);
-        big(data, NFTA_PAYLOAD_OFFSET, SADDR_OFFSET);
-        big(data, NFTA_PAYLOAD_LEN, 4);
+        big(data, NFTA_PAYLOAD_DREG, register);
+        big(data, NFTA_PAYLOAD_BASE, base);
+        big(data, NFTA_PAYLOAD_OFFSET, offset);
+        big(data, NFTA_PAYLOAD_LEN, length);
     });
+}
+
+/// Loads the part of an address that names the network.
+fn address(list: &mut Request, offset: u32, subnet: Subnet) {
+    payload(list, NFT_REG_1, (NFT_PAYLOAD_NETWORK_HEADER, offset, 4));
     masked(list, subnet.mask().to_be_bytes());
+}
+
+fn kind_of_destination(list: &mut Request) {
+    expression(list, "fib", |data| {
+        big(data, NFTA_FIB_DREG, NFT_REG_1);
+        big(data, NFTA_FIB_RESULT, NFT_FIB_RESULT_ADDRTYPE);
+        big(data, NFTA_FIB_FLAGS, NFTA_FIB_F_DADDR);
+    });
+}
+
+/// Loads protocol, address and port into registers that follow one another, looks them up, and translates the destination to
+/// what the map has for them; a packet whose key the map lacks ends the rule.
+fn published(list: &mut Request, map: &str, any_address: bool) {
+    meta_to(list, NFT_REG32_00, NFT_META_L4PROTO);
+    let mut next = NFT_REG32_00 + 1;
+    if !any_address {
+        payload(list, next, (NFT_PAYLOAD_NETWORK_HEADER, DADDR_OFFSET, 4));
+        next += 1;
+    }
+    payload(list, next, (NFT_PAYLOAD_TRANSPORT_HEADER, DPORT_OFFSET, 2));
+    expression(list, "lookup", |data| {
+        data.name(NFTA_LOOKUP_SET, map);
+        big(data, NFTA_LOOKUP_SREG, NFT_REG32_00);
+        big(data, NFTA_LOOKUP_DREG, NFT_REG_2);
+    });
+    expression(list, "nat", |data| {
+        big(data, NFTA_NAT_TYPE, NFT_NAT_DNAT);
+        big(data, NFTA_NAT_FAMILY, u32::from(NFPROTO_IPV4));
+        big(data, NFTA_NAT_REG_ADDR_MIN, NFT_REG32_04);
+        big(data, NFTA_NAT_REG_PROTO_MIN, NFT_REG32_04 + 1);
+    });
 }
 
 fn verdict(list: &mut Request, code: u32) {

@@ -13,6 +13,12 @@ pub struct Subnet {
     prefix: u8,
 }
 
+/// The addresses of every host's loopback device.
+pub(crate) const LOOPBACK: Subnet = Subnet {
+    address: Ipv4Addr::new(127, 0, 0, 0),
+    prefix: 8,
+};
+
 /// Why a text is not a [`Subnet`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SubnetError {

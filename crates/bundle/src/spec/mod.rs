@@ -44,6 +44,9 @@ pub enum SpecError {
         "conflicting options: --domainname needs a host name of the container's own: leave it out, or --uts"
     )]
     Domainname,
+    /// `--publish` in another's network; docker's words.
+    #[error("conflicting options: port publishing and the container type network mode")]
+    Published,
     /// `--expose` in another container's network; docker's words.
     #[error("conflicting options: port exposing and the container type network mode")]
     Exposed,

@@ -67,6 +67,9 @@ fn check_network(options: &RunOptions) -> Result<(), SpecError> {
     if !options.host.added.is_empty() {
         return Err(SpecError::NetworkConflict("custom host-to-IP mapping"));
     }
+    if !options.published.is_empty() || options.publish_all {
+        return Err(SpecError::Published);
+    }
     if !options.exposed.is_empty() {
         return Err(SpecError::Exposed);
     }

@@ -57,14 +57,12 @@ pub(super) static OF_TOTE: &[Absent] = &[
     ),
 ];
 
-const PORTS: &str = "ports are not published yet: this machine reaches a container's ports by its address in a network, and with --network host \
-     they are this machine's own.";
+const PORTS: &str = "a pod publishes no ports in this release: publish them with a container that is no member, 'tote run -p 8080:80'.";
 const ADDRESSES: &str = "this release takes an address and a hardware address with the network, --network name=NETWORK,ip=ADDRESS,mac-address=ADDRESS, \
      and has no IPv6 addresses.";
 
 /// Options of `run` and `create`.
 pub(super) static OF_RUN: &[Absent] = &[
-    absent(&["--publish", "-p", "--publish-all", "-P"], PORTS),
     absent(&["--ip", "--ip6", "--link-local-ip", "--mac-address"], ADDRESSES),
     absent(
         &["--uidmap", "--gidmap", "--subuidname", "--subgidname"],

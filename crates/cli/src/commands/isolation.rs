@@ -205,7 +205,16 @@ pub(crate) static NETWORK: Group = Group {
                       and its like."),
         Opt::list("dns-option", "OPTION", "Give the resolver this option, such as ndots:2").aliases(&["dns-opt"]),
         Opt::list("expose", "PORT[-PORT][/PROTOCOL]", "Document that the container listens on these ports")
-            .details("The port is not published; `tote inspect` shows it."),
+            .details("The port is published only with `--publish-all`; `tote inspect` shows it."),
+        Opt::list("publish", "[[ADDRESS:][PORT]:]PORT[/PROTOCOL]", "Publish a port of the container at this port of the host")
+            .short('p')
+            .details(
+                "Without a port of the machine's a free one is taken, which `tote port` tells, and without an address it is reached \
+                 at each IPv4 address of the machine, 127.0.0.1 included. Ranges are possible, `8000-8010:8000-8010`; of several ports \
+                 for one of the container's the first free one is taken. The protocol is tcp, udp or sctp. Without `--network` the \
+                 container is in `bridge`.",
+            ),
+        Opt::flag("publish-all", "Publish every exposed port at a free port of the host").short('P'),
     ],
 };
 

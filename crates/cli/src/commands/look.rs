@@ -162,8 +162,8 @@ pub(crate) static SYSTEM_EVENTS: Command = STREAM;
 pub(crate) static PORT: Command = Command {
     usage: "[OPTIONS] CONTAINER [PORT[/PROTOCOL]]",
     details: "\
-Prints a line for each port of a container that this machine forwards to it. Networks are none and host so far, which \
-forward nothing: with `--network host` a container's ports are this machine's own.",
+Prints a line for each port of a container that a port of this machine leads to, and with `PORT` only the machine's address and \
+port. A container that does not run has none, and with `--network host` a container's ports are this machine's own.",
     options: &[&Group {
         title: "",
         options: &[LATEST],

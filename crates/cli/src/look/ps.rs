@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use tote_engine::container::{Container, Entry, HealthStatus, State, Status};
 use tote_engine::pod;
 use tote_engine::{
-    EngineError, Home, Selection, container_size, driver_of, mounts, network_of, networks_of, status_word,
+    EngineError, Home, Selection, container_size, driver_of, mounts, networks_of, status_word,
 };
 use tote_options::Parsed;
 
@@ -194,7 +194,7 @@ impl View<'_> {
                 .as_deref()
                 .map_or_else(String::new, |id| pod::name_of(self.home, id))
                 .into(),
-            "Ports" if state.runs() => ports(container).into(),
+            "Ports" if state.runs() => super::ports::shown(entry).into(),
             // IP stays empty.
             _ => "".into(),
         }
@@ -266,38 +266,6 @@ impl View<'_> {
     }
 }
 
-/// Formats exposed ports in docker's words: `53/udp, 80/tcp, 8000-8010/tcp`. A container in another's network has
-/// no ports of its own.
-fn ports(container: &Container) -> String {
-    let network = network_of(container);
-    if container.exposed.is_empty() || network == "host" || network.starts_with("container:") {
-        return String::new();
-    }
-    let parts = container.exposed.iter().filter_map(|port| port.split_once('/'));
-    let mut ports: Vec<(u16, &str)> = parts
-        .filter_map(|(number, protocol)| Some((number.parse().ok()?, protocol)))
-        .collect();
-    ports.sort_unstable();
-    // For each protocol, the range that may still grow.
-    let (mut shown, mut open) = (Vec::new(), BTreeMap::<&str, (u16, u16)>::new());
-    let range = |protocol: &str, (first, last): (u16, u16)| match first == last {
-        true => format!("{first}/{protocol}"),
-        false => format!("{first}-{last}/{protocol}"),
-    };
-    for (port, protocol) in ports {
-        let before = open.get(protocol).copied();
-        match before {
-            Some((first, last)) if last + 1 == port => open.insert(protocol, (first, port)),
-            before => {
-                shown.extend(before.map(|before| range(protocol, before)));
-                open.insert(protocol, (port, port))
-            }
-        };
-    }
-    shown.extend(open.into_iter().map(|(protocol, ports)| range(protocol, ports)));
-    shown.join(", ")
-}
-
 fn health_word(status: HealthStatus) -> &'static str {
     match status {
         HealthStatus::Starting => "starting",
@@ -344,19 +312,6 @@ mod tests {
             places: false,
             now: 10_000,
         }
-    }
-
-    #[test]
-    fn exposed_ports() {
-        let container = |options: &str| {
-            let text = format!(
-                r#"{{"id":"{}","image":"host","options":{options},"exposed":["10/udp","443/tcp","80/tcp","81/tcp","82/tcp","9/udp","9/tcp"]}}"#,
-                "5".repeat(64)
-            );
-            serde_json::from_str::<Container>(&text).unwrap()
-        };
-        assert_eq!(ports(&container("[]")), "9/tcp, 80-82/tcp, 443/tcp, 9-10/udp");
-        assert_eq!(ports(&container(r#"[["network","host"]]"#)), "");
     }
 
     #[test]

@@ -27,10 +27,9 @@ pub(super) const TESTS: &[Test] = &[
 
 fn options(cx: &Context) -> Result<()> {
     let image = cx.image();
-    let table: [(&[&str], &str); 8] = [
-        (&["-p", "8080:80"], "--network host"),
-        (&["-itP"], "--network host"),
-        (&["--publish=80"], "--network host"),
+    let table: [(&[&str], &str); 7] = [
+        (&["-p", "[::1]:8080:80"], "IPv4 addresses only"),
+        (&["--network", "none", "-p", "80"], "--network none"),
         (&["--ip", "10.0.0.2"], "name=NETWORK,ip=ADDRESS"),
         (&["--mac-address", "a"], "name=NETWORK,ip=ADDRESS"),
         (&["--network-alias", "a"], "nor aliases"),

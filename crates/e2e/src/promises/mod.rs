@@ -79,6 +79,8 @@ mod pods_limits;
 mod pods_watched;
 mod pool;
 mod pool_safety;
+mod ports;
+mod ports_kept;
 mod power_cuts;
 mod prepared;
 mod printed;
@@ -204,6 +206,8 @@ pub(crate) const ALL: &[&[Test]] = &[
     volume_commands::TESTS,
     network_names::TESTS,
     networks::TESTS,
+    ports::TESTS,
+    ports_kept::TESTS,
     pool::TESTS,
     pool_safety::TESTS,
     oci_lifecycle::TESTS,

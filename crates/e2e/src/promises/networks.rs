@@ -106,7 +106,7 @@ pub(super) fn on_machine_of(cx: &Context, kinds: &[&str], script: &str) -> Resul
 }
 
 /// Runs a script that is to print these lines.
-fn prints(cx: &Context, script: &str, lines: &str) -> Result<()> {
+pub(super) fn prints(cx: &Context, script: &str, lines: &str) -> Result<()> {
     on_machine(cx, script)?.exits(0)?.prints(lines)?;
     cx.nothing_left()
 }

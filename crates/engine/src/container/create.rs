@@ -237,9 +237,10 @@ impl Recorded {
 }
 
 fn exposed(options: &RunOptions, config: &tote_bundle::ImageConfig) -> Vec<String> {
-    let ports = options.exposed.iter().chain(&config.exposed_ports);
-    let ports: BTreeSet<&String> = ports.collect();
-    ports.into_iter().cloned().collect()
+    let ports = options.exposed.iter().chain(&config.exposed_ports).cloned();
+    let published = options.published.iter().map(|binding| binding.private());
+    let ports: BTreeSet<String> = ports.chain(published).collect();
+    ports.into_iter().collect()
 }
 
 #[cfg(test)]

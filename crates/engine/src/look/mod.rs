@@ -16,7 +16,7 @@ pub use error::LookError;
 pub use events::{EventSelection, events};
 pub use inspect::{UNSET_FIELDS, moment};
 pub(crate) use inspect::{asked_config, image_config, inspect_container};
-pub use object::{inspect_object, ports};
+pub use object::{inspect_object, ports, published};
 pub(crate) use pattern::Pattern;
 pub use select::{MountPoint, Selection, driver_of, mounts, network_of, networks_of, select, status_word};
 pub(crate) use size::tree_size;

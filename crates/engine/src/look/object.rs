@@ -1,7 +1,8 @@
 //! Whatever has a name.
 
 use super::LookError;
-use crate::container::find;
+use crate::container::{Entry, find};
+use crate::network::PortRecord;
 use crate::{ContainerError, EngineError, Home, VolumeFault};
 use serde_json::Value;
 use tote_store::StoreError;
@@ -52,21 +53,39 @@ fn is_missing(error: &EngineError) -> bool {
 /// The ports of a container that are published, a line each; with `port` only where that one leads.
 ///
 /// # Errors
-/// [`LookError::NoPort`] where that one is not published; none is as yet: the networks are none and host, and neither
-/// forwards.
+/// [`LookError::NoPort`] where that one is not published, and [`LookError::Port`] where it is none.
 pub fn ports(home: &Home, wanted: &str, port: Option<&str>) -> Result<Vec<String>, EngineError> {
-    let container = find(home, wanted)?.container;
+    let entry = find(home, wanted)?;
+    let mut published: Vec<_> = published(&entry).collect();
+    published.sort_by_key(|port| (port.container, port.protocol.clone(), port.host));
     let Some(port) = port else {
-        return Ok(Vec::new());
+        let lines = published
+            .iter()
+            .map(|port| format!("{} -> {}", port.private(), port.host));
+        return Ok(lines.collect());
     };
     let (number, protocol) = port.split_once('/').unwrap_or((port, "tcp"));
-    let is_port = number.parse::<u16>().is_ok_and(|number| number > 0);
-    if !is_port || !matches!(protocol, "tcp" | "udp" | "sctp") {
+    let number = number.parse::<u16>().ok().filter(|number| *number > 0);
+    let Some(number) = number.filter(|_| matches!(protocol, "tcp" | "udp" | "sctp")) else {
         return Err(LookError::Port(port.to_owned()).into());
+    };
+    let is_wanted = |port: &&&PortRecord| port.container == number && port.protocol == protocol;
+    let lines: Vec<_> = published
+        .iter()
+        .filter(is_wanted)
+        .map(|port| port.host.to_string())
+        .collect();
+    if !lines.is_empty() {
+        return Ok(lines);
     }
     Err(LookError::NoPort {
-        container: container.display().to_owned(),
+        container: entry.container.display().to_owned(),
         port: format!("{number}/{protocol}"),
     }
     .into())
+}
+
+/// The ports of a container that are published now.
+pub fn published(entry: &Entry) -> impl Iterator<Item = &PortRecord> {
+    crate::network::ports_of(&entry.state.networks)
 }

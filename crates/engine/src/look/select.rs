@@ -63,9 +63,10 @@ enum Filter {
     Since(u64),
     Volume(String),
     Network(String),
-    /// Ports as `80/tcp`; none is published yet.
+    /// Ports as `80/tcp`.
     Expose(Vec<String>),
-    Publish,
+    /// Ports of the host, written in the same way.
+    Publish(Vec<String>),
     /// Whether it is a task of a swarm, which none is.
     Task(bool),
     Pod(String),
@@ -121,7 +122,7 @@ fn parse(home: &Home, key: &str, value: &str) -> Result<Option<(&'static str, Fi
         "network" => Some(("network", Filter::Network(value.to_owned()))),
         "expose" => ports(value).map(|ports| ("expose", Filter::Expose(ports))),
         "is-task" => value.parse().ok().map(|is| ("is-task", Filter::Task(is))),
-        "publish" => ports(value).map(|_| ("publish", Filter::Publish)),
+        "publish" => ports(value).map(|ports| ("publish", Filter::Publish(ports))),
         "pod" => Some(("pod", Filter::Pod(crate::pod::id_of(home, value)))),
         "restart-policy" => Some(("restart-policy", Filter::Policy(value.to_owned()))),
         "should-start-on-boot" => {
@@ -175,7 +176,10 @@ impl Filter {
             Self::Volume(volume) => has_mount(container, volume),
             Self::Network(network) => networks_of(container).contains(network),
             Self::Expose(ports) => container.exposed.iter().any(|port| ports.contains(port)),
-            Self::Publish => false,
+            Self::Publish(ports) => crate::network::ports_of(&entry.state.networks).any(|port| {
+                let public = format!("{}/{}", port.host.port(), port.protocol);
+                ports.contains(&public)
+            }),
             Self::Task(is) => !is,
             Self::Pod(pod) => container
                 .pod

@@ -1,8 +1,9 @@
 //! The end of a network in a container.
 
 use serde::{Deserialize, Serialize};
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddrV4};
 use tote_bundle::DEFAULT_NETWORK;
+use tote_network::{PublishedPort, Transport};
 
 /// A container's end in a network, as its record has it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,6 +26,9 @@ pub struct Endpoint {
     /// What the container is called there, beside its own names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub aliases: Vec<String>,
+    /// The ports of the host that lead to the container's, where they do by this network.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ports: Vec<PortRecord>,
 }
 
 impl Endpoint {
@@ -32,4 +36,44 @@ impl Endpoint {
     pub(super) fn is_named(&self) -> bool {
         self.network != DEFAULT_NETWORK
     }
+}
+
+/// A published port, as a container's record has it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PortRecord {
+    /// `tcp`, `udp` or `sctp`.
+    pub protocol: String,
+    /// The address and port of the host; 0.0.0.0 is each of its addresses.
+    pub host: SocketAddrV4,
+    /// The container's port.
+    pub container: u16,
+}
+
+impl PortRecord {
+    /// The container's port as docker writes it: `80/tcp`.
+    #[must_use]
+    pub fn private(&self) -> String {
+        format!("{}/{}", self.container, self.protocol)
+    }
+
+    pub(super) fn of(port: &PublishedPort) -> Self {
+        Self {
+            protocol: port.transport.as_str().to_owned(),
+            host: port.host,
+            container: port.container.port(),
+        }
+    }
+
+    pub(super) fn published(&self, address: Ipv4Addr) -> Option<PublishedPort> {
+        Some(PublishedPort {
+            transport: Transport::named(&self.protocol)?,
+            host: self.host,
+            container: SocketAddrV4::new(address, self.container),
+        })
+    }
+}
+
+/// The published ports of a container, of its ends in networks.
+pub(crate) fn ports_of(networks: &[Endpoint]) -> impl Iterator<Item = &PortRecord> {
+    networks.iter().flat_map(|endpoint| &endpoint.ports)
 }

@@ -1,7 +1,8 @@
 //! Why something cannot be done with a network.
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddrV4};
 use tote_network::{LeaseError, NetworkError, Subnet, SubnetError};
+use tote_sys::Errno;
 
 /// Why something cannot be done with a network.
 #[derive(Debug, thiserror::Error)]
@@ -168,6 +169,50 @@ pub enum NetworkFault {
         #[source]
         source: NetworkError,
     },
+    /// `--publish` with `--network none`.
+    #[error("cannot publish ports: a container with --network none has no address that they could lead to")]
+    PublishedNowhere,
+    /// `--publish` where every network is internal.
+    #[error("cannot publish ports: the container's networks are internal, and a port needs one that is not")]
+    PublishedWithin,
+    /// `--publish` of users other than root.
+    #[error(
+        "cannot publish ports: only root has networks in this release, and with --network host a container's ports are this \
+         machine's own"
+    )]
+    UnprivilegedPorts,
+    /// A port of the host's that somebody has.
+    #[error("cannot publish {host}: port {}/{protocol} is already used by {holder}", host.port())]
+    PortTaken {
+        /// The address and port.
+        host: SocketAddrV4,
+        /// `tcp` or its like.
+        protocol: &'static str,
+        /// A container or a process, in words.
+        holder: String,
+    },
+    /// A range of the host's ports of which none is free.
+    #[error("cannot publish a port: none of {first}-{last}/{protocol} is free")]
+    NoPort {
+        /// The first port.
+        first: u16,
+        /// The last port.
+        last: u16,
+        /// `tcp` or its like.
+        protocol: &'static str,
+    },
+    /// An address that is none of the host's.
+    #[error("cannot publish a port at {address}: this machine has no such address")]
+    NoSuchHost {
+        /// The address.
+        address: Ipv4Addr,
+        /// The kernel's reason.
+        #[source]
+        source: Errno,
+    },
+    /// The rules that make published ports.
+    #[error("cannot change which ports are published")]
+    Publish(#[source] NetworkError),
     /// The host's routes.
     #[error("cannot look for a free subnet")]
     Look(#[source] NetworkError),

@@ -5,11 +5,12 @@ use super::create::default_network;
 use super::endpoint::Endpoint;
 use super::error::fault_of;
 use super::names;
+use super::publish;
 use super::record::{self, Network};
 use crate::container::{State, link_text};
 use crate::{Caller, EngineError, Home};
 use std::net::Ipv4Addr;
-use tote_bundle::{ContainerId, DEFAULT_NETWORK, NetworkAttachment, RunOptions};
+use tote_bundle::{ContainerId, DEFAULT_NETWORK, ImageConfig, NetworkAttachment, NetworkMode, RunOptions};
 use tote_network::{Bridge, ContainerLink, Mac};
 use tote_state::closed;
 use tote_state::record::names_in;
@@ -19,6 +20,10 @@ use tote_state::record::names_in;
 pub(crate) struct Joined {
     pub(crate) endpoints: Vec<Endpoint>,
     pub(crate) links: Vec<ContainerLink>,
+    /// The bridge of each endpoint.
+    pub(super) bridges: Vec<String>,
+    /// Whether rules of a network had to be made.
+    fresh: bool,
     pub(crate) warnings: Vec<String>,
 }
 
@@ -29,15 +34,21 @@ pub(crate) struct Joined {
 pub(crate) fn join(
     home: &Home,
     (id, name): (&ContainerId, &str),
-    options: &RunOptions,
+    (options, config): (&RunOptions, &ImageConfig),
     dry: bool,
 ) -> Result<Joined, EngineError> {
     let attachments = options.network.attachments();
     names::check_aliases(options)?;
     let mut joined = Joined::default();
+    if options.network == NetworkMode::Host && !options.published.is_empty() {
+        joined.warnings.push(DISCARDED.to_owned());
+    }
     let Some(first) = attachments.first() else {
         return Ok(joined);
     };
+    if home.caller == Caller::User && (options.publish_all || !options.published.is_empty()) {
+        return Err(NetworkFault::UnprivilegedPorts.into());
+    }
     if home.caller == Caller::User {
         return Err(NetworkFault::Unprivileged(first.network.clone()).into());
     }
@@ -55,8 +66,14 @@ pub(crate) fn join(
         first.aliases.extend(options.network_aliases.iter().cloned());
     }
     write_names(home, (id, name), options, &joined.endpoints)?;
+    let lost = joined.fresh;
+    let ends = (&mut *joined.endpoints, &*joined.bridges);
+    publish::publish(home, id, (options, config), ends, lost)?;
     Ok(joined)
 }
+
+/// docker's words.
+const DISCARDED: &str = "published ports are discarded when using host network mode";
 
 /// Refuses what this release does not have.
 pub(super) fn check(attachment: &NetworkAttachment) -> Result<(), NetworkFault> {
@@ -97,6 +114,7 @@ pub(super) fn connect(
         source,
     })?;
     joined.warnings.extend(up.warning);
+    joined.fresh |= up.fresh;
     let mac = attachment.mac.map_or_else(|| Mac::of(address), Mac);
     let link = ContainerLink {
         outside: outside(id, place),
@@ -117,8 +135,10 @@ pub(super) fn connect(
         gateway: Some(network.gateway).filter(|_| !network.internal),
         mac: mac.to_string(),
         aliases: attachment.aliases.clone(),
+        ports: Vec::new(),
     });
     joined.links.push(link);
+    joined.bridges.push(bridge_name);
     Ok(())
 }
 
@@ -210,6 +230,9 @@ pub(crate) fn leave(
 fn part(home: &Home, id: &ContainerId, endpoints: &[Endpoint]) -> Result<Vec<String>, EngineError> {
     let mut idle = Vec::new();
     let links: Vec<_> = endpoints.iter().map(|endpoint| endpoint.link.clone()).collect();
+    if endpoints.iter().any(|endpoint| !endpoint.ports.is_empty()) {
+        publish::withdraw(id)?;
+    }
     tote_network::disconnect(&links).map_err(|source| EngineError::Kernel {
         attempt: "take the container's links off their bridges",
         source,
@@ -262,6 +285,7 @@ pub(crate) fn forget(home: &Home, id: &ContainerId) -> Result<(), EngineError> {
         if !all.iter().any(|(_, other)| *other == holder) {
             continue;
         }
+        publish::withdraw(id)?;
         // Its links are called by its id; there are no more than it has leases.
         let links: Vec<_> = (0..MOST).map(|place| outside(id, place)).collect();
         tote_network::disconnect(&links).map_err(|source| EngineError::Kernel {

@@ -65,6 +65,7 @@ pub(super) const CONTAINER: &[(&str, &str, How)] = &[
     ("PidsLimit", "pids-limit", How::Last),
     ("Pod", "pod", How::Own),
     ("PodmanArgs", "", How::Own),
+    ("PublishPort", "publish", How::Each),
     ("Pull", "pull", How::Last),
     ("ReadOnly", "read-only", How::Flag),
     ("Rootfs", "", How::Own),

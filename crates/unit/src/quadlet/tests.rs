@@ -168,8 +168,8 @@ fn what_is_refused() {
         ("[Unit]\n", "missing [Container] section"),
         ("[Container]\n", "missing Image"),
         (
-            "[Container]\nImage=i\nPublishPort=80\n",
-            "line 3: unsupported key \"PublishPort\" in [Container]",
+            "[Container]\nImage=i\nGIDMap=80\n",
+            "line 3: unsupported key \"GIDMap\" in [Container]",
         ),
         (
             "[Container]\nImage=i\nRootfs=/a\n",

@@ -4,7 +4,9 @@ use super::Subject;
 use crate::look::select::network_of;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
-use tote_bundle::{DeviceLimit, EnvEntry, StopTimeout, Stream, Swap, Ulimit, health_of};
+use tote_bundle::{
+    DeviceLimit, EnvEntry, PortBinding, RunOptions, StopTimeout, Stream, Swap, Ulimit, health_of,
+};
 
 impl Subject<'_> {
     /// Every value of an option, as it was given.
@@ -75,7 +77,8 @@ impl Subject<'_> {
         let Some(fields) = config.as_object_mut() else {
             return config;
         };
-        let exposed = [options.exposed.as_slice(), &image.exposed_ports].concat();
+        let published = options.published.iter().map(PortBinding::private).collect();
+        let exposed = [options.exposed.clone(), image.exposed_ports.clone(), published].concat();
         if !exposed.is_empty() {
             fields.insert("ExposedPorts".to_owned(), set(&exposed).into());
         }
@@ -164,7 +167,7 @@ impl Subject<'_> {
             "ContainerIDFile": options.cidfile.clone().unwrap_or_default(),
             "LogConfig": { "Type": mode("log-driver", "json-file"), "Config": log_options },
             "NetworkMode": network_of(&self.entry.container),
-            "PortBindings": {},
+            "PortBindings": bindings(options),
             "RestartPolicy": {
                 "Name": if policy.is_empty() { "no" } else { policy },
                 "MaximumRetryCount": count,
@@ -188,7 +191,7 @@ impl Subject<'_> {
             "OomScoreAdj": options.oom_score_adj.unwrap_or(0),
             "PidMode": mode("pid", ""),
             "Privileged": options.privileged,
-            "PublishAllPorts": false,
+            "PublishAllPorts": options.publish_all,
             "ReadonlyRootfs": options.read_only,
             "SecurityOpt": self.list("security-opt"),
             "Tmpfs": self.tmpfs(),
@@ -293,4 +296,23 @@ fn or_null(words: Vec<String>) -> Value {
 /// docker's -1 for no limit.
 fn signed(limit: u64) -> i64 {
     i64::try_from(limit).unwrap_or(-1)
+}
+
+/// What `--publish` says of the host's side, by the container's ports.
+fn bindings(options: &RunOptions) -> Map<String, Value> {
+    let mut bindings = Map::new();
+    for binding in &options.published {
+        let host = match binding.host {
+            None => String::new(),
+            Some((first, last)) if first == last => first.to_string(),
+            Some((first, last)) => format!("{first}-{last}"),
+        };
+        let address = binding.address.map(|address| address.to_string());
+        let one = json!({ "HostIp": address.unwrap_or_default(), "HostPort": host });
+        let all = bindings.entry(binding.private()).or_insert_with(|| json!([]));
+        all.as_array_mut()
+            .into_iter()
+            .for_each(|all| all.push(one.clone()));
+    }
+    bindings
 }

@@ -206,7 +206,7 @@ fn networks(entry: &Entry) -> Value {
         "Bridge": "",
         "SandboxID": "",
         "SandboxKey": sandbox,
-        "Ports": {},
+        "Ports": ports(entry),
         "Gateway": default["Gateway"],
         "IPAddress": default["IPAddress"],
         "IPPrefixLen": default["IPPrefixLen"],
@@ -216,6 +216,25 @@ fn networks(entry: &Entry) -> Value {
         "MacAddress": default["MacAddress"],
         "Networks": networks,
     })
+}
+
+/// Exposed ports of a container that runs in a network, each with the host's that lead there.
+fn ports(entry: &Entry) -> Map<String, Value> {
+    let mut ports = Map::new();
+    if entry.state.networks.is_empty() {
+        return ports;
+    }
+    let exposed = entry.container.exposed.iter();
+    ports.extend(exposed.map(|port| (port.clone(), Value::Null)));
+    for port in crate::network::ports_of(&entry.state.networks) {
+        let one = json!({ "HostIp": port.host.ip().to_string(), "HostPort": port.host.port().to_string() });
+        let all = ports.entry(port.private()).or_insert(Value::Null);
+        match all {
+            Value::Array(all) => all.push(one),
+            none => *none = json!([one]),
+        }
+    }
+    ports
 }
 
 /// docker's description of a container's end in a network; of one that does not run it is nearly empty.

@@ -1,0 +1,233 @@
+//! `--publish`: ports of a container that the host's ports lead to.
+
+use std::net::Ipv4Addr;
+
+/// Why a text publishes no port; docker's words, and what to do.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PublishError {
+    /// No port of the container.
+    #[error("no port specified: {0}: give [[ADDRESS:][PORT]:]PORT[/PROTOCOL]")]
+    NoPort(String),
+    /// Neither a number nor a range.
+    #[error("invalid {side}Port: {text}: give a port from 1 to 65535, or two as in 8000-8010")]
+    Port {
+        /// `container` or `host`.
+        side: &'static str,
+        /// The text.
+        text: String,
+    },
+    /// Ranges that do not fit each other.
+    #[error("invalid ranges specified for container and host Ports: {container} and {host}")]
+    Ranges {
+        /// The container's.
+        container: String,
+        /// The host's.
+        host: String,
+    },
+    /// A protocol without ports.
+    #[error("invalid proto: {0}: give tcp, udp or sctp")]
+    Protocol(String),
+    /// An invalid address.
+    #[error("invalid IP address: {0}")]
+    Address(String),
+    /// An address of IPv6.
+    #[error("cannot publish a port at {0}: ports are published at IPv4 addresses only in this release")]
+    Ipv6(String),
+    /// A part of the long form; docker's words.
+    #[error("invalid publish opts format (should be name=value but got '{0}')")]
+    Field(String),
+}
+
+/// A port of a container that one of the host's is to lead to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PortBinding {
+    /// The host's address as it was given; `None` is each of them.
+    pub address: Option<Ipv4Addr>,
+    /// The host's ports of which one is taken, the first and the last; `None` is any that is free.
+    pub host: Option<(u16, u16)>,
+    /// The container's port.
+    pub container: u16,
+    /// `tcp`, `udp` or `sctp`.
+    pub protocol: &'static str,
+}
+
+impl PortBinding {
+    /// The container's port as docker writes it: `80/tcp`.
+    #[must_use]
+    pub fn private(&self) -> String {
+        format!("{}/{}", self.container, self.protocol)
+    }
+}
+
+/// Parses `--publish [[ADDRESS:][PORT[-PORT]]:]PORT[-PORT][/PROTOCOL]`, or docker's long form
+/// `published=PORT,target=PORT,protocol=PROTOCOL`.
+///
+/// # Errors
+/// [`PublishError`] holds the text.
+pub fn parse_publish(text: &str) -> Result<Vec<PortBinding>, PublishError> {
+    if text.contains('=') {
+        return parse_publish(&short_form(text)?);
+    }
+    let (ports, protocol) = text.split_once('/').unwrap_or((text, "tcp"));
+    let protocol = match protocol.to_ascii_lowercase().as_str() {
+        "" | "tcp" => "tcp",
+        "udp" => "udp",
+        "sctp" => "sctp",
+        _ => return Err(PublishError::Protocol(protocol.to_owned())),
+    };
+    let (before, container) = ports.rsplit_once(':').unwrap_or(("", ports));
+    if container.is_empty() {
+        return Err(PublishError::NoPort(text.to_owned()));
+    }
+    let (address, host) = match before.rsplit_once(':') {
+        Some((address, host)) => (parse_address(address)?, host),
+        None => (None, before),
+    };
+    let (first, last) = range("container", container)?;
+    let count = last - first;
+    let host_range = match host {
+        "" | "0" => None,
+        _ => Some(range("host", host)?),
+    };
+    // docker's: several ports of the host for one of the container are a choice.
+    let fits = host_range.is_none_or(|(low, high)| high - low == count || count == 0);
+    if !fits {
+        return Err(PublishError::Ranges {
+            container: container.to_owned(),
+            host: host.to_owned(),
+        });
+    }
+    let one = |port: u16| PortBinding {
+        address,
+        host: host_range.map(|(low, high)| match count {
+            0 => (low, high),
+            _ => (low + (port - first), low + (port - first)),
+        }),
+        container: port,
+        protocol,
+    };
+    Ok((first..=last).map(one).collect())
+}
+
+/// The long form in the short one's words.
+fn short_form(text: &str) -> Result<String, PublishError> {
+    let (mut published, mut target, mut protocol) = ("", "", "tcp");
+    for field in text.split(',') {
+        let wrong = || PublishError::Field(field.to_owned());
+        match field.split_once('=').ok_or_else(wrong)? {
+            ("published", value) => published = value,
+            ("target", value) => target = value,
+            ("protocol", value) => protocol = value,
+            _ => return Err(wrong()),
+        }
+    }
+    if [published, target, protocol]
+        .iter()
+        .any(|value| value.contains('='))
+    {
+        return Err(PublishError::Field(text.to_owned()));
+    }
+    Ok(format!("{published}:{target}/{protocol}"))
+}
+
+/// The host's address; one of IPv6 is refused in whatever brackets.
+fn parse_address(text: &str) -> Result<Option<Ipv4Addr>, PublishError> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    if text.contains([':', '[']) {
+        return Err(PublishError::Ipv6(text.to_owned()));
+    }
+    let address = text.parse();
+    address
+        .map(Some)
+        .map_err(|_| PublishError::Address(text.to_owned()))
+}
+
+fn range(side: &'static str, text: &str) -> Result<(u16, u16), PublishError> {
+    let wrong = || PublishError::Port {
+        side,
+        text: text.to_owned(),
+    };
+    let number = |text: &str| {
+        let digits = text.bytes().all(|byte| byte.is_ascii_digit());
+        let port: Option<u16> = text.parse().ok().filter(|port| digits && *port > 0);
+        port.ok_or_else(wrong)
+    };
+    let (first, last) = match text.split_once('-') {
+        Some((first, last)) => (number(first)?, number(last)?),
+        None => (number(text)?, number(text)?),
+    };
+    if first > last {
+        return Err(wrong());
+    }
+    Ok((first, last))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `ADDRESS HOST CONTAINER/PROTOCOL`, where `*` is any.
+    fn parsed(text: &str) -> Result<Vec<String>, PublishError> {
+        let show = |binding: &PortBinding| {
+            let address = binding
+                .address
+                .map_or("*".to_owned(), |address| address.to_string());
+            let host = match binding.host {
+                None => "*".to_owned(),
+                Some((first, last)) if first == last => first.to_string(),
+                Some((first, last)) => format!("{first}-{last}"),
+            };
+            format!("{address} {host} {}", binding.private())
+        };
+        parse_publish(text).map(|all| all.iter().map(show).collect())
+    }
+
+    #[test]
+    fn ports_addresses_and_ranges() {
+        for (text, expected) in [
+            ("80", &["* * 80/tcp"][..]),
+            ("8080:80", &["* 8080 80/tcp"]),
+            ("8080:80/UDP", &["* 8080 80/udp"]),
+            (":80", &["* * 80/tcp"]),
+            ("0:80", &["* * 80/tcp"]),
+            ("127.0.0.1:8080:80", &["127.0.0.1 8080 80/tcp"]),
+            ("127.0.0.1::80/sctp", &["127.0.0.1 * 80/sctp"]),
+            ("0.0.0.0:80:80", &["0.0.0.0 80 80/tcp"]),
+            ("80-81", &["* * 80/tcp", "* * 81/tcp"]),
+            ("8000-8001:80-81", &["* 8000 80/tcp", "* 8001 81/tcp"]),
+            ("8000-8010:80", &["* 8000-8010 80/tcp"]),
+            ("published=8080,target=80,protocol=udp", &["* 8080 80/udp"]),
+            ("target=80", &["* * 80/tcp"]),
+        ] {
+            assert_eq!(parsed(text).unwrap(), expected, "{text}");
+        }
+        assert_eq!(parse_publish("1-65535:1-65535").unwrap().len(), 65535);
+    }
+
+    #[test]
+    fn other_texts_are_refused() {
+        for (text, words) in [
+            ("", "no port specified"),
+            ("8080:", "no port specified"),
+            ("127.0.0.1:8080:", "no port specified"),
+            ("0", "invalid containerPort: 0"),
+            ("65536", "invalid containerPort: 65536"),
+            ("80x:80", "invalid hostPort: 80x"),
+            ("82-80:80", "invalid hostPort: 82-80"),
+            ("+80:80", "invalid hostPort: +80"),
+            ("8000-8002:80-81", "invalid ranges specified"),
+            ("80/ip", "invalid proto: ip"),
+            ("localhost:80:80", "invalid IP address: localhost"),
+            ("[::1]:80:80", "IPv4 addresses only"),
+            ("::1:80:80", "IPv4 addresses only"),
+            ("target=80,color=red", "invalid publish opts"),
+            ("target=80,published", "invalid publish opts"),
+            ("target=8=0", "invalid publish opts"),
+        ] {
+            let error = parse_publish(text).unwrap_err().to_string();
+            assert!(error.contains(words), "{text:?}: {error}");
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! Published ports: who reaches them, and whose address the container sees. Each test has a machine of its own, see
+//! [`super::networks`].
+
+use super::networks::{NEEDS, prints};
+use crate::context::Context;
+use crate::promise::{Test, test};
+use anyhow::Result;
+
+pub(super) const TESTS: &[Test] = &[
+    test(
+        "ports::a_port_is_reached_from_everywhere_and_sees_the_client",
+        NEEDS,
+        everywhere,
+    ),
+    test("ports::containers_reach_a_port_of_the_host", NEEDS, hairpin),
+    test(
+        "ports::a_port_of_one_address_is_reached_by_no_other",
+        NEEDS,
+        one_address,
+    ),
+    test("ports::the_loopback_device_stays_the_hosts", NEEDS, own_loopback),
+    test("ports::udp_is_published_as_well", NEEDS, datagrams),
+    test("ports::ranges_and_free_ports_are_published", NEEDS, ranges),
+    test("ports::exposed_ports_are_published_on_demand", NEEDS, exposed),
+];
+
+/// Functions beside those of the machine. Containers answer each connection to their port 80 with the client's address, as
+/// their table of connections has it.
+pub(super) const WORDS: &str = r#"
+SAY='set -- $(cat /proc/net/tcp /proc/net/tcp6 | awk "\$4 ~ /01|08/ && \$2 ~ /:0050\$/ { sub(/:.*/, \"\", \$3); print substr(\$3, length(\$3) - 7) }" | sed "s/../& /g")
+printf "%d.%d.%d.%d\n" 0x$4 0x$3 0x$2 0x$1'
+# A container that answers at port 80, by its name and what else it is to have.
+serve() {
+    name=$1; shift
+    tote run -d --name $name "$@" "$IMAGE" busybox nc -ll -p 80 -e sh -c "$SAY" >/dev/null
+    listens $name
+}
+listens() { while ! cat /proc/$(tote inspect -f '{{.State.Pid}}' $1)/net/tcp* | grep -q ':0050 0*:0000 0A'; do sleep 0.02; done; }
+ask() { busybox nc -w 3 "$@" </dev/null 2>/dev/null || echo refused; }
+# A program of the machine that listens at port 7000 of an address.
+listen() {
+    perl -MIO::Socket::INET -e '$s = IO::Socket::INET->new(Listen => 9, LocalAddr => $ARGV[0], LocalPort => 7000, ReuseAddr => 1) or die;
+while ($c = $s->accept) { print $c "secret\n"; close $c }' $1 >/dev/null 2>&1 & listener=$!
+    teller="$teller $listener"
+    while ! grep -q ':1B58 00000000:0000 0A' /proc/net/tcp; do sleep 0.02; done
+}
+"#;
+
+/// Runs a script that is to print these lines.
+pub(super) fn shows(cx: &Context, script: &str, lines: &str) -> Result<()> {
+    prints(cx, &format!("{WORDS}{script}"), lines)
+}
+
+fn everywhere(cx: &Context) -> Result<()> {
+    let script = r#"
+look > "$FILE.before"
+tote run -d -p 8080:80 --name late "$IMAGE" sleep 300 >/dev/null
+# Nobody listens yet.
+ask 127.0.0.1 8080
+tote rm -f late >/dev/null
+serve web -p 8080:80
+in_server busybox nc -w 3 198.51.100.2 8080 </dev/null
+gateway=$(tote inspect -f '{{.NetworkSettings.Gateway}}' web)
+[ "$(ask 127.0.0.1 8080)" = $gateway ] && echo loopback
+[ "$(ask 127.8.9.10 8080)" = $gateway ] && echo loopback
+ask 198.51.100.2 8080
+[ "$(ask $gateway 8080)" = $gateway ] && echo gateway
+# But not its own address from outside, published or not.
+in_server ip route add 10.0.0.0/8 via 198.51.100.2
+in_server busybox nc -w 1 $(tote inspect -f '{{.NetworkSettings.IPAddress}}' web) 80 </dev/null 2>/dev/null || echo closed
+tote port web
+tote port web 80
+tote port web 81 2>&1 || echo $?
+tote ps --format '{{.Ports}}'
+tote inspect -f '{{json .NetworkSettings.Ports}} {{json .HostConfig.PortBindings}} {{json .Config.ExposedPorts}}' web
+tote inspect -f '{{.HostConfig.NetworkMode}}' web
+tote ps -q -f publish=8080 | wc -l
+tote stop -t 0 web >/dev/null
+tote port web
+ask 127.0.0.1 8080
+tote start web >/dev/null
+tote port web
+tote rm -f web >/dev/null
+down
+look > "$FILE.after"
+cmp "$FILE.before" "$FILE.after"
+"#;
+    let lines = r#"refused
+198.51.100.9
+loopback
+loopback
+198.51.100.2
+gateway
+closed
+80/tcp -> 0.0.0.0:8080
+0.0.0.0:8080
+tote: No public port '81/tcp' published for web
+1
+0.0.0.0:8080->80/tcp
+{"80/tcp":[{"HostIp":"0.0.0.0","HostPort":"8080"}]} {"80/tcp":[{"HostIp":"","HostPort":"8080"}]} {"80/tcp":{}}
+bridge
+1
+refused
+80/tcp -> 0.0.0.0:8080
+"#;
+    shows(cx, script, lines)
+}
+
+fn hairpin(cx: &Context) -> Result<()> {
+    let script = r#"
+tote network create --subnet 192.168.77.0/24 one >/dev/null
+tote network create --subnet 192.168.78.0/24 two >/dev/null
+tote network create --subnet 192.168.79.0/24 --internal in >/dev/null
+serve web --network one -p 8080:80
+for network in one two in; do
+    tote run --rm --network $network "$IMAGE" sh -c 'busybox nc -w 1 198.51.100.2 8080 </dev/null 2>/dev/null || echo refused'
+done
+# A member of the network sees its neighbour's own address.
+tote run --rm --network name=one,ip=192.168.77.77 "$IMAGE" busybox nc -w 3 \
+    $(tote inspect -f '{{.NetworkSettings.Networks.one.IPAddress}}' web) 80 </dev/null
+"#;
+    let lines = "192.168.77.1\n192.168.77.1\nrefused\n192.168.77.77\n";
+    shows(cx, script, lines)
+}
+
+fn one_address(cx: &Context) -> Result<()> {
+    let script = r#"
+serve inside -p 127.0.0.1:8080:80
+ask 127.0.0.1 8080 | wc -l
+ask 198.51.100.2 8080
+in_server busybox nc -w 1 198.51.100.2 8080 </dev/null 2>/dev/null || echo refused
+serve outside -p 198.51.100.2:8080:80
+in_server busybox nc -w 3 198.51.100.2 8080 </dev/null
+tote run --rm -p 192.0.2.77:80:80 "$IMAGE" true 2>&1 || echo $?
+tote port inside; tote port outside
+"#;
+    let lines = "\
+1
+refused
+refused
+198.51.100.9
+tote: cannot publish a port at 192.0.2.77: this machine has no such address: Cannot assign requested address (os error 99)
+125
+80/tcp -> 127.0.0.1:8080
+80/tcp -> 198.51.100.2:8080
+";
+    shows(cx, script, lines)
+}
+
+/// A neighbour, and a container that may send whatever it likes, send to 127.0.0.1 of the machine: neither a program that
+/// listens there nor a port that is published there answers.
+fn own_loopback(cx: &Context) -> Result<()> {
+    let script = r#"
+listen 127.0.0.1
+serve web -p 127.0.0.1:8080:80
+cat /proc/sys/net/ipv4/conf/tote-*/route_localnet /proc/sys/net/ipv4/conf/up0/route_localnet
+ask 127.0.0.1 7000
+attack='ip addr del 127.0.0.1/8 dev lo; echo 1 > /proc/sys/net/ipv4/conf/all/route_localnet
+ip route add 127.0.0.1 via GATEWAY dev LINK src OWN
+for port in 7000 8080; do busybox nc -w 1 127.0.0.1 $port </dev/null 2>/dev/null || echo refused; done'
+in_server sh -c "$(echo "$attack" | sed 's/GATEWAY/198.51.100.2/; s/LINK/s0/; s/OWN/198.51.100.9/')"
+tote run -d --name enemy --network name=bridge,ip=10.210.7.7 "$IMAGE" sleep 300 >/dev/null
+enemy=$(tote inspect -f '{{.State.Pid}}' enemy)
+gateway=$(tote inspect -f '{{.NetworkSettings.Gateway}}' enemy)
+nsenter -t $enemy -n sh -c "$(echo "$attack" | sed "s/GATEWAY/$gateway/; s/LINK/eth0/; s/OWN/10.210.7.7/")"
+"#;
+    let lines = "1\n0\nsecret\nrefused\nrefused\nrefused\nrefused\n";
+    shows(cx, script, lines)
+}
+
+fn datagrams(cx: &Context) -> Result<()> {
+    let script = r#"
+tote run -d --name echo -p 5353:53/udp "$IMAGE" sleep 300 >/dev/null
+answer() {
+    inside=$(tote inspect -f '{{.State.Pid}}' $1)
+    nsenter -t $inside -n perl -MIO::Socket::INET -e '$s = IO::Socket::INET->new(Proto => "udp", LocalPort => 53) or die;
+while ($s->recv($got, 99)) { chomp $got; $s->send("$got " . $s->peerhost . "\n") }' >/dev/null 2>&1 & answerer=$!
+    teller="$teller $answerer"
+    while ! grep -q ':0035 00000000:0000 07' /proc/$inside/net/udp; do sleep 0.02; done
+}
+answer echo
+send() { perl -MIO::Socket::INET -e '$s = IO::Socket::INET->new(Proto => "udp", PeerAddr => $ARGV[0]) or die;
+$s->send("hello\n"); $SIG{ALRM} = sub { print "nothing\n"; exit }; alarm 3; $s->recv($got, 99); print $got' $1; }
+in_server perl -MIO::Socket::INET -e '$s = IO::Socket::INET->new(Proto => "udp", PeerAddr => "198.51.100.2:5353") or die;
+$s->send("hello\n"); $s->recv($got, 99); print $got'
+send 198.51.100.2:5353
+send 127.0.0.1:5353 | cut -d" " -f1
+tote port echo
+tote port echo 53 2>&1 || echo $?
+tote port echo 53/udp
+kill $answerer; teller=${teller% *}
+"#;
+    let lines = "\
+hello 198.51.100.9
+hello 198.51.100.2
+hello
+53/udp -> 0.0.0.0:5353
+tote: No public port '53/tcp' published for echo
+1
+0.0.0.0:5353
+";
+    shows(cx, script, lines)
+}
+
+fn ranges(cx: &Context) -> Result<()> {
+    let script = r#"
+serve web -p 8000-8002:79-81
+ask 127.0.0.1 8001 | wc -l
+tote port web
+tote ps --format '{{.Ports}}'
+# Of several ports for one the first free one is taken.
+serve next -p 8001-8005:80
+tote port next
+serve any -p 80
+port=$(tote port any 80); port=${port#0.0.0.0:}
+[ $port -ge 32768 ] && [ $port -le 60999 ] && echo between
+ask 127.0.0.1 $port | wc -l
+tote restart -t 0 any >/dev/null
+[ $(tote port any 80) = 0.0.0.0:$port ] && echo the same
+tote run --rm -p 8000-8001:81 "$IMAGE" true 2>&1 || echo $?
+tote run --rm -p 1-4:80-81 "$IMAGE" true 2>&1 | grep -c 'invalid ranges specified'
+"#;
+    let lines = "\
+1
+79/tcp -> 0.0.0.0:8000
+80/tcp -> 0.0.0.0:8001
+81/tcp -> 0.0.0.0:8002
+0.0.0.0:8000->79/tcp, 0.0.0.0:8001->80/tcp, 0.0.0.0:8002->81/tcp
+80/tcp -> 0.0.0.0:8003
+between
+1
+the same
+tote: cannot publish a port: none of 8000-8001/tcp is free
+125
+1
+";
+    shows(cx, script, lines)
+}
+
+fn exposed(cx: &Context) -> Result<()> {
+    let script = r#"
+serve web -P --expose 80 --expose 53/udp -p 8443:443
+tote port web | sed 's/:[3-6][0-9]*$/:any/'
+tote inspect -f '{{.HostConfig.PublishAllPorts}} {{json .Config.ExposedPorts}}' web
+port=$(tote port web 80); ask 127.0.0.1 ${port#0.0.0.0:} | wc -l
+serve plain --network bridge --expose 80
+tote inspect -f '{{json .NetworkSettings.Ports}}' plain
+"#;
+    let lines = r#"53/udp -> 0.0.0.0:any
+80/tcp -> 0.0.0.0:any
+443/tcp -> 0.0.0.0:8443
+true {"443/tcp":{},"53/udp":{},"80/tcp":{}}
+1
+{"80/tcp":null}
+"#;
+    shows(cx, script, lines)
+}

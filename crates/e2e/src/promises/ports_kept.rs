@@ -1,0 +1,152 @@
+//! Published ports: nobody gets one that somebody has, and none outlives its container.
+
+use super::networks::NEEDS;
+use super::ports::shows;
+use crate::context::Context;
+use crate::need::Need;
+use crate::promise::{Test, test};
+use anyhow::{Result, ensure};
+
+pub(super) const TESTS: &[Test] = &[
+    test("ports::whoever_has_a_port_is_named", NEEDS, conflict),
+    test("ports::no_two_containers_get_one_free_port", NEEDS, together),
+    test("ports::a_killed_monitor_leaves_no_port_behind", NEEDS, killed),
+    test(
+        "ports::flushed_ports_come_back_with_the_next_container",
+        NEEDS,
+        flushed,
+    ),
+    test("ports::two_state_roots_share_the_machine", NEEDS, two_roots),
+    test("ports::networks_that_cannot_publish_refuse_it", NEEDS, refused),
+    test(
+        "ports::others_than_root_are_told_so",
+        &[Need::Unprivileged],
+        unprivileged,
+    ),
+];
+
+fn conflict(cx: &Context) -> Result<()> {
+    let script = r#"
+try() { tote run --rm "$@" "$IMAGE" true 2>&1 || echo $?; }
+serve web -p 8080:80
+try -p 8080:80
+try -p 127.0.0.1:8080:81
+try -p 9000:1 -p 9000:2
+try -p 8080:80/udp && echo another protocol
+listen 127.0.0.1
+try -p 7000:80 | sed "s/process $listener /process PID /"
+tote create --name other -p 8080:80 "$IMAGE" true >/dev/null
+tote start other 2>&1 | grep -c 'already used by container web'
+tote rm -f web >/dev/null
+tote start -a other && echo free again
+"#;
+    let lines = "\
+tote: cannot publish 0.0.0.0:8080: port 8080/tcp is already used by container web
+125
+tote: cannot publish 127.0.0.1:8080: port 8080/tcp is already used by container web
+125
+tote: cannot publish 0.0.0.0:9000: port 9000/tcp is already used by this container itself, which asks for it twice
+125
+another protocol
+tote: cannot publish 0.0.0.0:7000: port 7000/tcp is already used by process PID (perl) of this machine
+125
+1
+free again
+";
+    shows(cx, script, lines)
+}
+
+fn together(cx: &Context) -> Result<()> {
+    let script = r#"
+# Few to choose from, so that they meet.
+echo '40000 40024' > /proc/sys/net/ipv4/ip_local_port_range
+for n in $(seq 20); do tote run -d -p 80 --name c$n "$IMAGE" sleep 300 >/dev/null & started="${started:-} $!"; done
+for one in $started; do wait $one; done
+for n in $(seq 20); do tote port c$n 80; done | sort -u | wc -l
+nft list map inet tote ports-any | grep -c comment
+tote rm -f c1 c2 c3 >/dev/null
+nft list map inet tote ports-any | grep -o 'comment "[0-9a-f]*"' | sort -u | wc -l
+"#;
+    shows(cx, script, "20\n20\n17\n")
+}
+
+fn killed(cx: &Context) -> Result<()> {
+    let script = r#"
+look > "$FILE.before"
+tote run -d --rm -p 8080:80 --name a "$IMAGE" sleep 300 >/dev/null
+kill -9 $(tote inspect -f '{{.State.Pid}}' a | xargs -I{} awk '/^PPid/ { print $2 }' /proc/{}/status)
+while tote ps -q | grep -q .; do sleep 0.02; done
+# The next command that runs something brings into order what was left.
+tote run --rm "$IMAGE" true
+down
+look > "$FILE.after"
+cmp "$FILE.before" "$FILE.after"
+serve b -p 8080:80
+ask 127.0.0.1 8080 | wc -l
+"#;
+    shows(cx, script, "1\n")
+}
+
+fn flushed(cx: &Context) -> Result<()> {
+    let script = r#"
+serve web -p 8080:80
+nft flush ruleset
+ask 127.0.0.1 8080
+tote run --rm --network bridge "$IMAGE" true
+ask 127.0.0.1 8080 | wc -l
+tote run --rm -p 8080:80 "$IMAGE" true 2>&1 | grep -c 'used by container web'
+nft flush ruleset
+tote rm -f web && echo gone
+"#;
+    shows(cx, script, "refused\n1\n1\nweb\ngone\n")
+}
+
+fn two_roots(cx: &Context) -> Result<()> {
+    let script = r#"
+other() { "$TOTE" --root "$STATE/second" "$@"; }
+serve web -p 8080:80
+other run -d --name their -p 80 --network bridge "$IMAGE" sleep 300 >/dev/null
+other run --rm -p 8080:80 "$IMAGE" true 2>&1 | grep -c 'port 8080/tcp is already used by container [0-9a-f]* of another state root'
+tote rm -f web >/dev/null
+other port their 80 | wc -l
+other rm -f their >/dev/null
+while nft list table inet tote >/dev/null 2>&1; do sleep 0.02; done
+rm -r "$STATE/second"
+"#;
+    shows(cx, script, "1\n1\n")
+}
+
+fn refused(cx: &Context) -> Result<()> {
+    let script = r#"
+try() { tote run --rm "$@" "$IMAGE" echo ran 2>&1 || echo $?; }
+tote network create --internal in >/dev/null
+serve web --network bridge
+try --network none -p 8080:80
+try --network in -p 8080:80
+try --network container:web -p 8080:80
+try --network host -p 8080:80
+try -p '[::1]:8080:80' | grep -c 'IPv4 addresses only'
+"#;
+    let lines = "\
+tote: cannot publish ports: a container with --network none has no address that they could lead to
+125
+tote: cannot publish ports: the container's networks are internal, and a port needs one that is not
+125
+tote: conflicting options: port publishing and the container type network mode
+125
+tote: warning: published ports are discarded when using host network mode
+ran
+1
+";
+    shows(cx, script, lines)
+}
+
+fn unprivileged(cx: &Context) -> Result<()> {
+    let image = cx.image();
+    let out = cx
+        .tote(&["run", "--rm", "-p", "8080:80", &image, "true"])
+        .output()?;
+    let is_refused = out.err().contains("cannot publish ports: only root has networks");
+    ensure!(out.code == 125 && is_refused, "{}", out.transcript());
+    cx.nothing_left()
+}

@@ -1,0 +1,284 @@
+//! Published ports: which of the host's ports lead to a container.
+
+use super::endpoint::{Endpoint, PortRecord};
+use super::{NetworkFault, listener};
+use crate::container;
+use crate::{EngineError, Home};
+use std::collections::BTreeSet;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use tote_bundle::{
+    ContainerId, DEFAULT_NETWORK, ImageConfig, NetworkMode, PortBinding, RunOptions, parse_expose,
+};
+use tote_network::{NetworkError, PublishedPort, Transport};
+use tote_sys::Errno;
+
+/// The ports where Linux looks for free ones, unless its settings say others.
+const EPHEMERAL: (u16, u16) = (32768, 60999);
+
+/// How often other free ports are looked for, where a command of another state root was faster.
+const ATTEMPTS: u32 = 8;
+
+/// Chooses the network of a container whose ports are published, where none is asked for. It becomes one of the options that
+/// were given, so that a later start has the same.
+///
+/// # Errors
+/// [`NetworkFault::PublishedNowhere`].
+pub(crate) fn choose(options: &mut RunOptions, given: &mut Vec<(String, String)>) -> Result<(), EngineError> {
+    let is_asked = !options.published.is_empty() || options.publish_all;
+    if !is_asked || options.network != NetworkMode::None {
+        return Ok(());
+    }
+    if given.iter().any(|(option, _)| option == "network") {
+        return Err(NetworkFault::PublishedNowhere.into());
+    }
+    options.set("network", DEFAULT_NETWORK)?;
+    given.push(("network".to_owned(), DEFAULT_NETWORK.to_owned()));
+    Ok(())
+}
+
+/// Publishes what a container is to have published, at the network that leads out. The caller holds the lock, and the
+/// container's networks are up, by the bridges of that order; with `lost`, the ports of other containers may have been lost with somebody's rules.
+///
+/// # Errors
+/// [`NetworkFault`]; nothing of the container's is published then, or [`withdraw`] finds it.
+pub(super) fn publish(
+    home: &Home,
+    id: &ContainerId,
+    (options, config): (&RunOptions, &ImageConfig),
+    (endpoints, bridges): (&mut [Endpoint], &[String]),
+    lost: bool,
+) -> Result<(), EngineError> {
+    let bindings = bindings(options, config)?;
+    if bindings.is_empty() && !lost {
+        return Ok(());
+    }
+    let mut taken = tote_network::published().map_err(NetworkFault::Publish)?;
+    if taken.is_none() {
+        let former = former(home)?;
+        if bindings.is_empty() && former.is_empty() {
+            return Ok(());
+        }
+        put(&former, true)?;
+        taken = Some(former);
+    }
+    if bindings.is_empty() {
+        return Ok(());
+    }
+    if taken.iter().flatten().any(|(_, holder)| holder == id.as_str()) {
+        // A start that was killed has left them.
+        withdraw(id)?;
+        taken
+            .iter_mut()
+            .for_each(|all| all.retain(|(_, holder)| holder != id.as_str()));
+    }
+    let ways_out = endpoints.iter_mut().zip(bridges);
+    let way_out = ways_out
+        .into_iter()
+        .find(|(endpoint, _)| endpoint.gateway.is_some());
+    let Some((endpoint, bridge)) = way_out else {
+        return Err(NetworkFault::PublishedWithin.into());
+    };
+    tote_network::allow_loopback(bridge).map_err(NetworkFault::Publish)?;
+    let mut choice = Choice {
+        home,
+        id,
+        taken: taken.unwrap_or_default(),
+        range: ephemeral(),
+        shift: 0,
+    };
+    loop {
+        let ports = choice.all(&bindings, endpoint.address)?;
+        let held: Vec<_> = ports.iter().map(|port| (*port, id.to_string())).collect();
+        match put(&held, false) {
+            Ok(()) => {
+                endpoint.ports = ports.iter().map(PortRecord::of).collect();
+                return Ok(());
+            }
+            // A command of another state root.
+            Err(error) if is_taken(&error) && choice.shift < ATTEMPTS => {
+                choice.shift += 1;
+                withdraw(id)?;
+                choice.taken = tote_network::published()
+                    .map_err(NetworkFault::Publish)?
+                    .unwrap_or_default();
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// Takes back what is published for a container, whatever its record says. The caller holds the lock.
+///
+/// # Errors
+/// [`NetworkFault::Publish`].
+pub(super) fn withdraw(id: &ContainerId) -> Result<(), NetworkFault> {
+    tote_network::withdraw(&own(id)?).map_err(NetworkFault::Publish)
+}
+
+fn own(id: &ContainerId) -> Result<Vec<PublishedPort>, NetworkFault> {
+    let all = tote_network::published().map_err(NetworkFault::Publish)?;
+    let own = all
+        .into_iter()
+        .flatten()
+        .filter(|(_, holder)| holder == id.as_str());
+    Ok(own.map(|(port, _)| port).collect())
+}
+
+/// What the options publish, the exposed ports with `--publish-all` behind the others.
+fn bindings(options: &RunOptions, config: &ImageConfig) -> Result<Vec<PortBinding>, EngineError> {
+    let mut bindings = options.published.clone();
+    if options.publish_all {
+        let mut exposed = BTreeSet::new();
+        for text in config.exposed_ports.iter().chain(&options.exposed) {
+            // What an image says in vain, it says in vain.
+            exposed.extend(parse_expose(text).unwrap_or_default());
+        }
+        exposed.retain(|port| !options.published.iter().any(|binding| binding.private() == *port));
+        for port in exposed {
+            bindings.extend(tote_bundle::parse_publish(&port).unwrap_or_default());
+        }
+    }
+    Ok(bindings)
+}
+
+/// What records say was published for the containers that run.
+fn former(home: &Home) -> Result<Vec<(PublishedPort, String)>, EngineError> {
+    let mut former = Vec::new();
+    for entry in container::list(home)? {
+        for endpoint in &entry.state.networks {
+            let ports = endpoint.ports.iter();
+            let ports = ports.filter_map(|port| port.published(endpoint.address));
+            former.extend(ports.map(|port| (port, entry.container.id.to_string())));
+        }
+    }
+    Ok(former)
+}
+
+fn put(ports: &[(PublishedPort, String)], anew: bool) -> Result<(), NetworkFault> {
+    let ports: Vec<_> = ports
+        .iter()
+        .map(|(port, holder)| (*port, holder.as_str()))
+        .collect();
+    tote_network::publish(&ports, anew).map_err(NetworkFault::Publish)
+}
+
+fn is_taken(error: &NetworkFault) -> bool {
+    let NetworkFault::Publish(NetworkError::Filter { source, .. }) = error else {
+        return false;
+    };
+    *source == Errno::EXIST
+}
+
+/// The ports that the kernel gives to programs which ask for any.
+fn ephemeral() -> (u16, u16) {
+    let text = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
+    let mut numbers = text.split_ascii_whitespace().map(str::parse::<u16>);
+    match (numbers.next(), numbers.next()) {
+        (Some(Ok(first)), Some(Ok(last))) if 0 < first && first <= last => (first, last),
+        _ => EPHEMERAL,
+    }
+}
+
+/// The choice of the host's ports for one container.
+struct Choice<'a> {
+    home: &'a Home,
+    id: &'a ContainerId,
+    /// Every published port with its holder.
+    taken: Vec<(PublishedPort, String)>,
+    range: (u16, u16),
+    /// How often a choice was in vain.
+    shift: u32,
+}
+
+impl Choice<'_> {
+    fn all(&self, bindings: &[PortBinding], address: Ipv4Addr) -> Result<Vec<PublishedPort>, EngineError> {
+        let mut chosen: Vec<PublishedPort> = Vec::new();
+        // Ports that somebody names come before those that may be any.
+        let (named, any): (Vec<_>, Vec<_>) = bindings.iter().partition(|binding| binding.host.is_some());
+        for binding in named.into_iter().chain(any) {
+            let Some(transport) = Transport::named(binding.protocol) else {
+                continue;
+            };
+            let host = self.one(binding, transport, &chosen)?;
+            chosen.push(PublishedPort {
+                transport,
+                host,
+                container: SocketAddrV4::new(address, binding.container),
+            });
+        }
+        Ok(chosen)
+    }
+
+    /// The host's address and port for a binding: the one that is named, or of several the first that is free.
+    fn one(
+        &self,
+        binding: &PortBinding,
+        transport: Transport,
+        chosen: &[PublishedPort],
+    ) -> Result<SocketAddrV4, EngineError> {
+        let address = binding.address.unwrap_or(Ipv4Addr::UNSPECIFIED);
+        let (first, last) = binding.host.unwrap_or(self.range);
+        let count = u32::from(last - first) + 1;
+        let start = if binding.host.is_some() {
+            0
+        } else {
+            self.start(binding)
+        };
+        for place in (0..count).map(|place| (start + place) % count) {
+            let port = first + u16::try_from(place).unwrap_or_default();
+            let host = SocketAddrV4::new(address, port);
+            let is_chosen = chosen.iter().any(|other| other.overlaps(transport, host));
+            let holder = self
+                .taken
+                .iter()
+                .find(|(other, _)| other.overlaps(transport, host));
+            if !is_chosen && holder.is_none() && self.is_free(transport, host)? {
+                return Ok(host);
+            }
+            if count == 1 {
+                let holder = match holder {
+                    _ if is_chosen => "this container itself, which asks for it twice".to_owned(),
+                    Some((_, id)) => self.name(id),
+                    None => listener::holder(transport, port),
+                };
+                return Err(NetworkFault::PortTaken {
+                    host,
+                    protocol: transport.as_str(),
+                    holder,
+                }
+                .into());
+            }
+        }
+        let protocol = transport.as_str();
+        Err(NetworkFault::NoPort {
+            first,
+            last,
+            protocol,
+        }
+        .into())
+    }
+
+    fn is_free(&self, transport: Transport, host: SocketAddrV4) -> Result<bool, NetworkFault> {
+        let free = tote_network::is_free(transport, host);
+        free.map_err(|source| NetworkFault::NoSuchHost {
+            address: *host.ip(),
+            source,
+        })
+    }
+
+    /// Where the search begins follows from the container, so that it finds its former port again where that is free.
+    fn start(&self, binding: &PortBinding) -> u32 {
+        let seed = format!("{} {} {}", self.id, binding.private(), self.shift);
+        seed.bytes().fold(0x811c_9dc5, |hash: u32, byte| {
+            (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
+        })
+    }
+
+    /// A container in words, by its id.
+    fn name(&self, id: &str) -> String {
+        match container::find(self.home, id) {
+            Ok(entry) => format!("container {}", entry.container.display()),
+            Err(_) => format!("container {} of another state root", id.get(..12).unwrap_or(id)),
+        }
+    }
+}

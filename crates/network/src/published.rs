@@ -1,0 +1,387 @@
+//! Published ports: maps of the packet filter from addresses and ports of the host to those of containers.
+//!
+//! The kernel's maps are what counts. An element is made by a transaction that fails where there is one with that key, so that
+//! no two containers have one port, not even those of two state roots, and it names its container, by which it is found again.
+
+use crate::bridge::NetworkError;
+use crate::filter::{self, Chain, HEADER, Hook, NFPROTO_INET, SUBSYSTEM, TABLE, header};
+use crate::netlink::{Attribute, Message, NLM_F_CREATE, NLM_F_EXCL, Request, Socket};
+use crate::rule::Expression::{Accept, Destination, Ipv4, OwnDestination, ToPublished};
+use crate::rule::{NFTA_DATA_VALUE, big};
+use crate::subnet::LOOPBACK;
+use crate::transport::Transport;
+use crate::{conntrack, forwarding};
+use std::net::{Ipv4Addr, SocketAddrV4};
+use tote_sys::Errno;
+
+const NFT_MSG_NEWSET: u16 = SUBSYSTEM | 9;
+const NFT_MSG_DELSET: u16 = SUBSYSTEM | 11;
+const NFT_MSG_NEWSETELEM: u16 = SUBSYSTEM | 12;
+const NFT_MSG_GETSETELEM: u16 = SUBSYSTEM | 13;
+const NFT_MSG_DELSETELEM: u16 = SUBSYSTEM | 14;
+const NFTA_SET_TABLE: u16 = 1;
+const NFTA_SET_NAME: u16 = 2;
+const NFTA_SET_FLAGS: u16 = 3;
+const NFTA_SET_KEY_TYPE: u16 = 4;
+const NFTA_SET_KEY_LEN: u16 = 5;
+const NFTA_SET_DATA_TYPE: u16 = 6;
+const NFTA_SET_DATA_LEN: u16 = 7;
+const NFTA_SET_ID: u16 = 10;
+const NFT_SET_MAP: u32 = 8;
+const NFTA_SET_ELEM_LIST_TABLE: u16 = 1;
+const NFTA_SET_ELEM_LIST_SET: u16 = 2;
+const NFTA_SET_ELEM_LIST_ELEMENTS: u16 = 3;
+const NFTA_LIST_ELEM: u16 = 1;
+const NFTA_SET_ELEM_KEY: u16 = 1;
+const NFTA_SET_ELEM_DATA: u16 = 2;
+const NFTA_SET_ELEM_USERDATA: u16 = 6;
+/// The kind of user data that nft(8) shows as a comment.
+const COMMENT: u8 = 0;
+/// Numbers by which nft(8) knows how to print keys and values: a protocol, an address, a port.
+const PROTOCOL_TYPE: u32 = 12;
+const ADDRESS_TYPE: u32 = 7;
+const PORT_TYPE: u32 = 13;
+/// The bits of such a number where several are put together.
+const TYPE_BITS: u32 = 6;
+const DATA_LEN: usize = 8;
+
+/// A map; each has a chain whose end is its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Map {
+    /// From a protocol, an address of the host's and a port.
+    One,
+    /// From a protocol and a port, whichever address of the host's it is.
+    Any,
+}
+
+impl Map {
+    const BOTH: [Self; 2] = [Self::One, Self::Any];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::One => "ports",
+            Self::Any => "ports-any",
+        }
+    }
+
+    const fn chain(self) -> &'static str {
+        match self {
+            Self::One => COMING,
+            Self::Any => OWN,
+        }
+    }
+
+    const fn key_types(self) -> &'static [u32] {
+        match self {
+            Self::One => &[PROTOCOL_TYPE, ADDRESS_TYPE, PORT_TYPE],
+            Self::Any => &[PROTOCOL_TYPE, PORT_TYPE],
+        }
+    }
+}
+
+/// The chain that asks them about packets that come in.
+const COMING: &str = "ports-prerouting";
+/// The chain that asks them about packets of the host's own programs.
+const OWN: &str = "ports-output";
+/// Chains that stay until no network is up.
+pub(crate) const CHAINS: [&str; 2] = [COMING, OWN];
+/// How many elements go into one message to the kernel, so that it fits into a socket's buffer.
+const AT_ONCE: usize = 1000;
+
+/// A port of the host that leads to one of a container.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PublishedPort {
+    /// The protocol.
+    pub transport: Transport,
+    /// The address and port of the host; 0.0.0.0 is each of its addresses.
+    pub host: SocketAddrV4,
+    /// The container's address and port.
+    pub container: SocketAddrV4,
+}
+
+impl PublishedPort {
+    /// Whether a packet to one of them may be one to the other.
+    #[must_use]
+    pub fn overlaps(&self, transport: Transport, host: SocketAddrV4) -> bool {
+        let (one, other) = (*self.host.ip(), *host.ip());
+        let meets = one == other || one.is_unspecified() || other.is_unspecified();
+        self.transport == transport && self.host.port() == host.port() && meets
+    }
+
+    fn map(&self) -> Map {
+        if self.host.ip().is_unspecified() {
+            Map::Any
+        } else {
+            Map::One
+        }
+    }
+
+    /// Parts of four bytes each.
+    fn key(&self) -> Vec<u8> {
+        let mut key = vec![self.transport.number(), 0, 0, 0];
+        if self.map() == Map::One {
+            key.extend(self.host.ip().octets());
+        }
+        key.extend(self.host.port().to_be_bytes());
+        key.extend([0, 0]);
+        key
+    }
+
+    fn data(&self) -> [u8; DATA_LEN] {
+        let mut data = [0; DATA_LEN];
+        data[..4].copy_from_slice(&self.container.ip().octets());
+        data[4..6].copy_from_slice(&self.container.port().to_be_bytes());
+        data
+    }
+
+    /// Reads what [`PublishedPort::key`] and [`PublishedPort::data`] write.
+    fn read(key: &[u8], data: &[u8]) -> Option<Self> {
+        let host = match *key {
+            [_, _, _, _, a, b, c, d, high, low, _, _] => [a, b, c, d, high, low],
+            [_, _, _, _, high, low, _, _] => [0, 0, 0, 0, high, low],
+            _ => return None,
+        };
+        Some(Self {
+            transport: Transport::of_number(*key.first()?)?,
+            host: socket_address(&host)?,
+            container: socket_address(data.get(..6)?)?,
+        })
+    }
+}
+
+fn socket_address(bytes: &[u8]) -> Option<SocketAddrV4> {
+    let [a, b, c, d, high, low] = *bytes else {
+        return None;
+    };
+    let port = u16::from_be_bytes([high, low]);
+    Some(SocketAddrV4::new(Ipv4Addr::new(a, b, c, d), port))
+}
+
+/// Every published port of this network namespace, with the name of its holder; `None` where the packet filter has no such maps,
+/// because nothing was published yet or somebody has flushed its rules.
+///
+/// # Errors
+/// [`NetworkError::Filter`].
+pub fn published() -> Result<Option<Vec<(PublishedPort, String)>>, NetworkError> {
+    let mut all = Vec::new();
+    for map in Map::BOTH {
+        let mut request = Request::new(NFT_MSG_GETSETELEM, &header(NFPROTO_INET));
+        request.name(NFTA_SET_ELEM_LIST_TABLE, TABLE);
+        request.name(NFTA_SET_ELEM_LIST_SET, map.name());
+        match Socket::of_filter().and_then(|socket| socket.ask(request, true)) {
+            Ok(messages) => all.extend(messages.iter().flat_map(elements)),
+            Err(Errno::NOENT) => return Ok(None),
+            Err(source) => {
+                let attempt = "read published ports from";
+                return Err(NetworkError::Filter { attempt, source });
+            }
+        }
+    }
+    Ok(Some(all))
+}
+
+/// Publishes ports, each for the holder beside it. With `anew` the maps and their chains are made, too; the network
+/// of each container is up.
+///
+/// # Errors
+/// [`NetworkError::Filter`], with [`Errno::EXIST`] where one of them is published already: then none of them is, or, of more
+/// than a thousand, some are.
+pub fn publish(ports: &[(PublishedPort, &str)], anew: bool) -> Result<(), NetworkError> {
+    let publish = |source| NetworkError::Filter {
+        attempt: "publish ports by",
+        source,
+    };
+    if anew {
+        filter::put_with(Map::BOTH.map(new_map).to_vec(), &chains()).map_err(publish)?;
+    }
+    for some in ports.chunks(AT_ONCE) {
+        let requests = some.iter().map(|(port, holder)| {
+            element(NFT_MSG_NEWSETELEM, port, Some(holder)).flags(NLM_F_CREATE | NLM_F_EXCL)
+        });
+        filter::transaction(requests.collect()).map_err(publish)?;
+        let some: Vec<_> = some.iter().map(|(port, _)| *port).collect();
+        conntrack::forget_host(&some);
+    }
+    Ok(())
+}
+
+/// Publishes these ports no more. Those that are not published need nothing.
+///
+/// # Errors
+/// [`NetworkError::Filter`].
+pub fn withdraw(ports: &[PublishedPort]) -> Result<(), NetworkError> {
+    let withdraw = |source| NetworkError::Filter {
+        attempt: "take published ports from",
+        source,
+    };
+    let removal = |port: &PublishedPort| element(NFT_MSG_DELSETELEM, port, None);
+    for some in ports.chunks(AT_ONCE) {
+        match filter::transaction(some.iter().map(removal).collect()) {
+            // One of them is gone already, perhaps with all of the map.
+            Err(Errno::NOENT) => {
+                some.iter()
+                    .try_for_each(|port| match filter::transaction(vec![removal(port)]) {
+                        Ok(()) | Err(Errno::NOENT) => Ok(()),
+                        Err(errno) => Err(withdraw(errno)),
+                    })?
+            }
+            other => other.map_err(withdraw)?,
+        }
+        conntrack::forget_container(some);
+    }
+    Ok(())
+}
+
+/// Lets the host's own programs reach containers of this bridge by addresses of its loopback device. The rules of the network
+/// see to it that nobody on the bridge can send to those addresses.
+///
+/// # Errors
+/// [`NetworkError::Loopback`].
+pub fn allow_loopback(bridge: &str) -> Result<(), NetworkError> {
+    forwarding::allow_loopback(bridge).map_err(NetworkError::Loopback)
+}
+
+/// The map that has to go with a chain of [`CHAINS`].
+pub(crate) fn without(chain: &str) -> Option<Request> {
+    let map = Map::BOTH.into_iter().find(|map| map.chain() == chain)?;
+    let mut request = Request::new(NFT_MSG_DELSET, &header(NFPROTO_INET));
+    request.name(NFTA_SET_TABLE, TABLE);
+    request.name(NFTA_SET_NAME, map.name());
+    Some(request)
+}
+
+fn new_map(map: Map) -> Request {
+    let mut request = Request::new(NFT_MSG_NEWSET, &header(NFPROTO_INET)).flags(NLM_F_CREATE);
+    request.name(NFTA_SET_TABLE, TABLE);
+    request.name(NFTA_SET_NAME, map.name());
+    big(&mut request, NFTA_SET_FLAGS, NFT_SET_MAP);
+    let together = |types: &[u32]| types.iter().fold(0, |all, one| all << TYPE_BITS | one);
+    let length = |length: usize| u32::try_from(length).unwrap_or(u32::MAX);
+    big(&mut request, NFTA_SET_KEY_TYPE, together(map.key_types()));
+    big(&mut request, NFTA_SET_KEY_LEN, length(4 * map.key_types().len()));
+    big(
+        &mut request,
+        NFTA_SET_DATA_TYPE,
+        together(&[ADDRESS_TYPE, PORT_TYPE]),
+    );
+    big(&mut request, NFTA_SET_DATA_LEN, length(DATA_LEN));
+    // A number by which a transaction may name it; ours names it by its name.
+    big(&mut request, NFTA_SET_ID, if map == Map::One { 1 } else { 2 });
+    request
+}
+
+/// A port that is bound to one address comes before those that are bound to all.
+fn chains() -> [Chain; 2] {
+    let rules = || {
+        Map::BOTH.map(|map| {
+            let (map, any_address) = (map.name(), map == Map::Any);
+            vec![Ipv4, OwnDestination, ToPublished { map, any_address }]
+        })
+    };
+    // A packet for the loopback device that comes from elsewhere is a lie, which the kernel finds out after this chain.
+    let foreign = vec![Ipv4, Destination(LOOPBACK), Accept];
+    [
+        Chain {
+            name: COMING.to_owned(),
+            hook: Hook::Prerouting,
+            rules: [foreign].into_iter().chain(rules()).collect(),
+        },
+        Chain {
+            name: OWN.to_owned(),
+            hook: Hook::Output,
+            rules: rules().to_vec(),
+        },
+    ]
+}
+
+/// A request about one element; with a holder it has a value as well.
+fn element(kind: u16, port: &PublishedPort, holder: Option<&str>) -> Request {
+    let mut request = Request::new(kind, &header(NFPROTO_INET));
+    request.name(NFTA_SET_ELEM_LIST_TABLE, TABLE);
+    request.name(NFTA_SET_ELEM_LIST_SET, port.map().name());
+    request.nest(NFTA_SET_ELEM_LIST_ELEMENTS, &[], |list| {
+        list.nest(NFTA_LIST_ELEM, &[], |element| {
+            element.nest(NFTA_SET_ELEM_KEY, &[], |key| {
+                key.attribute(NFTA_DATA_VALUE, &port.key())
+            });
+            if let Some(holder) = holder {
+                element.nest(NFTA_SET_ELEM_DATA, &[], |data| {
+                    data.attribute(NFTA_DATA_VALUE, &port.data())
+                });
+                element.attribute(NFTA_SET_ELEM_USERDATA, &comment(holder));
+            }
+        });
+    });
+    request
+}
+
+/// A text as nft(8) keeps comments: a kind, a length, and the text with a zero byte.
+fn comment(text: &str) -> Vec<u8> {
+    let length = u8::try_from(text.len() + 1).unwrap_or(u8::MAX);
+    [&[COMMENT, length], text.as_bytes(), &[0]].concat()
+}
+
+/// The elements in an NFT_MSG_NEWSETELEM; others than ours are left out.
+fn elements(message: &Message) -> Vec<(PublishedPort, String)> {
+    let rest = message.body.get(HEADER..).unwrap_or_default();
+    let lists = Attribute::all(rest).filter(|attribute| attribute.kind == NFTA_SET_ELEM_LIST_ELEMENTS);
+    let elements = lists.flat_map(|list| Attribute::all(list.value));
+    elements
+        .filter_map(|element| read_element(element.value))
+        .collect()
+}
+
+fn read_element(bytes: &[u8]) -> Option<(PublishedPort, String)> {
+    let (mut key, mut data, mut holder) = (None, None, String::new());
+    for attribute in Attribute::all(bytes) {
+        let value = || Attribute::all(attribute.value).next().map(|value| value.value);
+        match (attribute.kind, attribute.value) {
+            (NFTA_SET_ELEM_KEY, _) => key = value(),
+            (NFTA_SET_ELEM_DATA, _) => data = value(),
+            (NFTA_SET_ELEM_USERDATA, [COMMENT, _, text @ ..]) => holder = crate::link::text(text),
+            _ => {}
+        }
+    }
+    Some((PublishedPort::read(key?, data?)?, holder))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::netlink::messages;
+
+    fn port(transport: Transport, host: &str) -> PublishedPort {
+        PublishedPort {
+            transport,
+            host: host.parse().unwrap(),
+            container: "10.210.0.2:80".parse().unwrap(),
+        }
+    }
+
+    #[test]
+    fn an_element_reads_back_as_it_was_written() {
+        for host in ["127.0.0.1:5353", "0.0.0.0:80"] {
+            let port = port(Transport::Udp, host);
+            let bytes = element(NFT_MSG_NEWSETELEM, &port, Some("web")).finish(0);
+            assert_eq!(elements(&messages(&bytes)[0]), [(port, "web".to_owned())]);
+        }
+        let hostile = [0xff; 40];
+        for length in 0..hostile.len() {
+            assert_eq!(read_element(&hostile[..length]), None);
+        }
+    }
+
+    #[test]
+    fn ports_overlap_where_an_address_does() {
+        let overlaps = |one: &str, other: &str| {
+            port(Transport::Tcp, one).overlaps(Transport::Tcp, other.parse().unwrap())
+        };
+        assert!(overlaps("0.0.0.0:80", "127.0.0.1:80"));
+        assert!(overlaps("127.0.0.1:80", "0.0.0.0:80"));
+        assert!(overlaps("127.0.0.1:80", "127.0.0.1:80"));
+        assert!(!overlaps("127.0.0.1:80", "127.0.0.2:80"));
+        assert!(!overlaps("127.0.0.1:80", "127.0.0.1:81"));
+        let udp = port(Transport::Udp, "0.0.0.0:80");
+        assert!(!udp.overlaps(Transport::Tcp, udp.host));
+    }
+}

@@ -1,0 +1,105 @@
+//! Protocols that have ports, and whether a port of the host's is free.
+
+use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto, sockopt};
+use std::net::SocketAddrV4;
+use tote_sys::Errno;
+
+/// A protocol that has ports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Transport {
+    /// TCP.
+    Tcp,
+    /// UDP.
+    Udp,
+    /// SCTP.
+    Sctp,
+}
+
+impl Transport {
+    /// Every one of them.
+    pub const ALL: [Self; 3] = [Self::Tcp, Self::Udp, Self::Sctp];
+
+    /// `tcp` and its like.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Tcp => "tcp",
+            Self::Udp => "udp",
+            Self::Sctp => "sctp",
+        }
+    }
+
+    /// The protocol of that name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|one| one.as_str() == name)
+    }
+
+    /// The number in an IP header.
+    pub(crate) const fn number(self) -> u8 {
+        match self {
+            Self::Tcp => 6,
+            Self::Udp => 17,
+            Self::Sctp => 132,
+        }
+    }
+
+    pub(crate) fn of_number(number: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|one| one.number() == number)
+    }
+}
+
+/// Asks the kernel whether a program of the host could have this port now: `false` where one has it. Nothing keeps the port.
+///
+/// # Errors
+/// [`Errno::ADDRNOTAVAIL`] where the host has no such address. Other failures say nothing of the port, and count as `true`:
+/// a kernel without SCTP, or a caller without rights over low ports.
+pub fn is_free(transport: Transport, address: SocketAddrV4) -> Result<bool, Errno> {
+    let (kind, protocol) = match transport {
+        Transport::Tcp => (SocketType::STREAM, ipproto::TCP),
+        Transport::Udp => (SocketType::DGRAM, ipproto::UDP),
+        Transport::Sctp => (SocketType::STREAM, ipproto::SCTP),
+    };
+    let bound = rustix::net::socket_with(AddressFamily::INET, kind, SocketFlags::CLOEXEC, Some(protocol))
+        .and_then(|socket| {
+            if transport == Transport::Tcp {
+                // Connections that have ended do not count, only a socket that listens.
+                sockopt::set_socket_reuseaddr(&socket, true)?;
+            }
+            rustix::net::bind(&socket, &address)
+        });
+    match bound {
+        Err(Errno::ADDRINUSE) => Ok(false),
+        Err(Errno::ADDRNOTAVAIL) => Err(Errno::ADDRNOTAVAIL),
+        Ok(()) | Err(_) => Ok(true),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
+
+    fn v4(address: SocketAddr) -> SocketAddrV4 {
+        match address {
+            SocketAddr::V4(address) => address,
+            SocketAddr::V6(_) => panic!("an address of IPv4"),
+        }
+    }
+
+    #[test]
+    fn a_port_is_free_unless_somebody_listens() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = v4(listener.local_addr().unwrap());
+        let any = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, address.port());
+        assert_eq!(is_free(Transport::Tcp, address), Ok(false));
+        assert_eq!(is_free(Transport::Tcp, any), Ok(false));
+        drop(listener);
+        assert_eq!(is_free(Transport::Tcp, address), Ok(true));
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let address = v4(socket.local_addr().unwrap());
+        assert_eq!(is_free(Transport::Udp, address), Ok(false));
+        let foreign = "192.0.2.77:80".parse().unwrap();
+        assert_eq!(is_free(Transport::Tcp, foreign), Err(Errno::ADDRNOTAVAIL));
+    }
+}
