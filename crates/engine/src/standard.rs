@@ -1,7 +1,7 @@
 //! Where a container's standard descriptors lead.
 
 use crate::EngineError;
-use tote_bundle::RunOptions;
+use tote_bundle::{RunOptions, Stream};
 use tote_runtime::{Stdio, StdioMode};
 use tote_sandbox::Stdin;
 
@@ -19,6 +19,8 @@ pub(crate) fn stdio(options: &RunOptions) -> Result<(Stdio, Vec<tote_sys::Op>), 
         interactive: options.interactive,
         terminal: options.tty,
         passes_files: false,
+        attached: [Stream::Stdin, Stream::Stdout, Stream::Stderr]
+            .map(|stream| options.attach.is_empty() || options.attach.contains(&stream)),
     };
     Stdio::new(mode).map_err(|source| EngineError::Kernel {
         attempt: "make pipes for the container's output",

@@ -61,7 +61,7 @@ fn add(
     config.rootfs.diff_ids.push(layer.diff_id);
     config.history.push(History {
         created: config.created.clone(),
-        comment: message.cloned().unwrap_or_else(|| "imported".to_owned()),
+        comment: message.cloned().unwrap_or_else(|| "Imported from -".to_owned()),
         ..History::default()
     });
     let image = ingest.image(&config.to_json(), None)?;

@@ -335,6 +335,7 @@ impl<'a> Cradle<'a> {
             interactive: true,
             terminal: self.terminal(),
             passes_files: true,
+            attached: [true; 3],
         };
         let (stdio, ops) = Stdio::new(mode).map_err(OciError::kernel("make pipes for the container"))?;
         plan::relay_line_ends(&mut self.expected.plan);

@@ -95,6 +95,7 @@ pub fn exec(store: &Store, id: &Id, options: &ExecOptions, say: Say<'_>) -> Resu
             interactive: true,
             terminal,
             passes_files: true,
+            attached: [true; 3],
         };
         let (stdio, ops) = Stdio::new(mode).map_err(OciError::kernel("make pipes for the process"))?;
         planned.insert_stdio(ops);

@@ -22,6 +22,8 @@ pub struct StdioMode {
     pub terminal: bool,
     /// True if files and devices are passed unchanged, as callers of an OCI runtime expect.
     pub passes_files: bool,
+    /// Which of the three are the caller's (`--attach`); for the others the container opens its own `/dev/null`.
+    pub attached: [bool; 3],
 }
 
 /// Caller's ends of the pipes and terminals between it and the container.
@@ -94,7 +96,10 @@ impl Stdio {
         if mode.terminal {
             return Ok((stdio, ops));
         }
-        if mode.interactive {
+        let [attaches_input, attaches_output, attaches_errors] = mode.attached;
+        if mode.interactive && !attaches_input {
+            ops.push(Op::NoStdin);
+        } else if mode.interactive {
             let end = End::Borrowed(0);
             match mode.route(&end)?.0 {
                 Route::Pass => {}
@@ -111,7 +116,11 @@ impl Stdio {
             }
         }
         let mut before: Option<Stat> = None;
-        for number in [1, 2] {
+        for (number, is_attached) in [(1, attaches_output), (2, attaches_errors)] {
+            if !is_attached {
+                ops.push(Op::NoOutput { number });
+                continue;
+            }
             let end = End::Borrowed(number);
             match mode.route(&end)? {
                 (Route::Pass, _) => {}

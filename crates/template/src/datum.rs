@@ -1,6 +1,6 @@
 //! Values of expressions.
 
-use serde_json::{Number, Value};
+use serde_json::{Map, Number, Value};
 use std::rc::Rc;
 
 /// Value that is cheap to copy.
@@ -221,6 +221,9 @@ impl Budget {
                 self.push(text, "]")
             }
             Value::Object(members) => {
+                if let Some(structure) = structure(members) {
+                    return self.print_structure(text, structure, members);
+                }
                 self.push(text, "map[")?;
                 for (index, (name, member)) in members.iter().enumerate() {
                     self.push(text, if index > 0 { " " } else { "" })?;
@@ -235,6 +238,23 @@ impl Budget {
                 self.push(text, "]")
             }
         }
+    }
+
+    /// Appends values without their names, in the order in which docker declares them: `{always 0}`.
+    fn print_structure(
+        &mut self,
+        text: &mut String,
+        structure: &[&str],
+        members: &Map<String, Value>,
+    ) -> Result<(), Spent> {
+        self.push(text, "{")?;
+        for (index, name) in structure.iter().enumerate() {
+            self.push(text, if index > 0 { " " } else { "" })?;
+            if let Some(member) = members.get(*name) {
+                self.print_json(text, member)?;
+            }
+        }
+        self.push(text, "}")
     }
 
     /// Formats a value as JSON, in one line.
@@ -253,4 +273,31 @@ impl Budget {
         self.spend(text.len())?;
         Ok(text)
     }
+}
+
+/// docker's structures of `inspect` that users print whole: their fields in the order of docker's declarations. Texts that
+/// have nothing are left out of JSON, so that a mount may have fewer.
+const STRUCTURES: [&[&str]; 3] = [
+    &["Name", "MaximumRetryCount"],
+    &["Type", "Config"],
+    &[
+        "Type",
+        "Name",
+        "Source",
+        "Destination",
+        "Driver",
+        "Mode",
+        "RW",
+        "Propagation",
+    ],
+];
+
+/// The structure that an object is one of: it has the last field, and none that the structure lacks.
+fn structure(members: &Map<String, Value>) -> Option<&'static [&'static str]> {
+    let is_one = |fields: &&&[&str]| {
+        fields.last().is_some_and(|last| members.contains_key(*last))
+            && members.keys().all(|name| fields.contains(&name.as_str()))
+            && (members.len() > 1)
+    };
+    STRUCTURES.iter().find(is_one).copied()
 }

@@ -18,7 +18,9 @@ fn rendered(template: &str) -> Result<String, TemplateError> {
         "Binds": null,
         "Labels": { "a": "b" },
         "Mounts": [{ "Type": "bind" }, { "Type": "volume", "Name": "v" }],
+        "Mount": { "Type": "bind", "Source": "/s", "Destination": "/d", "Mode": "", "RW": true, "Propagation": "rprivate" },
         "Other": null,
+        "Policy": { "MaximumRetryCount": 3, "Name": "on-failure" },
         "Ports": { "80/tcp": {} },
     });
     Template::parse(template)?.render_typed(&value, FIELDS)
@@ -31,6 +33,8 @@ fn each_prints_as_its_type() {
         ("{{.Networks}}", "map[]"),
         ("{{.Binds}}", "[]"),
         ("{{.Ports}}", "map[80/tcp:{}]"),
+        ("{{.Policy}}", "{on-failure 3}"),
+        ("{{.Mount}}", "{bind  /s /d   true rprivate}"),
         ("[{{.Name}}]", "[]"),
         ("{{.Count}}", "0"),
         ("{{.On}}", "false"),

@@ -91,6 +91,9 @@ fn image(cx: &Context) -> Result<()> {
     .output()?
     .exits(0)?;
     cx.tote(&["import", &archive, "base:1"]).output()?.exits(0)?;
+    cx.tote(&["history", "--format", "{{.Comment}}", "base:1"])
+        .output()?
+        .prints("Imported from -\n")?;
     Ok(())
 }
 

@@ -178,6 +178,7 @@ fn attendance(
         interactive: options.interactive,
         terminal: options.tty,
         passes_files: false,
+        attached: [true; 3],
     };
     let (stdio, ops) = Stdio::new(mode).map_err(failed)?;
     plan.insert_stdio(ops);
