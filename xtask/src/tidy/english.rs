@@ -8,9 +8,7 @@ const EARLIER: &[&str] = &[
     "crates/e2e/",
     "crates/engine/",
     "crates/network/",
-    "crates/images/",
     "crates/store/",
-    "faults/",
 ];
 
 /// First words of a doc comment that name nothing: pronouns, and question words without a question.
