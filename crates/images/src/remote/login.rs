@@ -5,8 +5,7 @@ use std::path::PathBuf;
 use tote_registry::Credential;
 use tote_sys::best_effort;
 
-/// Checks a name and a password with a registry, and stores them. Returns the path of the file that names the places
-/// of credentials; the file need not exist.
+/// Checks a name and a password with a registry, and stores them. Returns the path of the credentials file.
 ///
 /// # Errors
 /// [`ImagesError::Registry`].
