@@ -91,6 +91,8 @@ pub struct RunOptions {
     pub cgroupns: CgroupnsMode,
     /// `--network`; a loopback device only if not given.
     pub network: NetworkMode,
+    /// `--network-alias`: names of the container in the first of its networks.
+    pub network_aliases: Vec<String>,
     /// `--pod`: name or id of the pod that the container joins; `new:NAME` creates the pod.
     pub pod: Option<String>,
     /// True if the container only keeps a pod's namespaces; not an option of the command line.
@@ -304,6 +306,7 @@ impl RunOptions {
             "cgroups" => self.cgroups = value.parse()?,
             "cgroup-parent" => value.clone_into(&mut self.cgroup_parent),
             "network" => self.network.add(value)?,
+            "network-alias" => self.network_aliases.push(not_empty(value)?),
             "pod" => self.pod = Some(not_empty(value)?),
             "infra" => self.infra = parse_boolean(value)?,
             _ => return Ok(false),

@@ -7,7 +7,8 @@ use crate::{engine_error, home, print, print_made};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
-use tote_engine::{EngineError, NetworkFault, NetworkRequest, NetworkRow, NetworkSelection};
+use std::str::FromStr;
+use tote_engine::{ConnectRequest, EngineError, NetworkFault, NetworkRequest, NetworkRow, NetworkSelection};
 use tote_options::Parsed;
 
 /// Number of an id's digits that lists show.
@@ -21,6 +22,8 @@ pub(crate) fn dispatch(parsed: &Parsed) -> ExitCode {
         "exists" => exists(parsed),
         "rm" => remove(parsed),
         "prune" => prune(parsed),
+        "connect" => connect(parsed),
+        "disconnect" => disconnect(parsed),
         _ => return print(&tote_options::help(parsed.path(), crate::width())),
     };
     done.unwrap_or_else(|error| {
@@ -139,6 +142,43 @@ fn remove(parsed: &Parsed) -> Result<ExitCode, EngineError> {
             removed => removed.map(|name| format!("{name}\n")),
         }
     }))
+}
+
+fn connect(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+    let mut words = words(parsed).into_iter();
+    let request = ConnectRequest {
+        network: words.next().unwrap_or_default(),
+        container: words.next().unwrap_or_default(),
+        ip: address(parsed, "ip")?,
+        ip6: address(parsed, "ip6")?,
+        aliases: values(parsed, "alias"),
+    };
+    tote_engine::connect_network(&home(parsed)?, &request)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The address that an option has.
+fn address<T: FromStr>(parsed: &Parsed, option: &str) -> Result<Option<T>, EngineError> {
+    let Some(text) = values(parsed, option).pop() else {
+        return Ok(None);
+    };
+    let address = text.parse();
+    address
+        .map(Some)
+        .map_err(|_| EngineError::Usage(format!("invalid IP address: {text}")))
+}
+
+fn disconnect(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+    let words = words(parsed);
+    let [network, container] = &words[..] else {
+        return Ok(ExitCode::FAILURE);
+    };
+    match tote_engine::disconnect_network(&home(parsed)?, network, container) {
+        Err(EngineError::Network(NetworkFault::NotConnected { .. })) if parsed.flag("force") => {
+            Ok(ExitCode::SUCCESS)
+        }
+        done => done.map(|()| ExitCode::SUCCESS),
+    }
 }
 
 fn prune(parsed: &Parsed) -> Result<ExitCode, EngineError> {

@@ -16,8 +16,17 @@ use tote_engine::{EngineError, Home, Signal};
 use tote_options::Parsed;
 
 /// Options of `pod create` that apply to the infra container.
-const OF_INFRA: [&str; 9] = [
-    "hostname", "pid", "uts", "userns", "sysctl", "network", "add-host", "dns", "shm-size",
+const OF_INFRA: [&str; 10] = [
+    "hostname",
+    "pid",
+    "uts",
+    "userns",
+    "sysctl",
+    "network",
+    "network-alias",
+    "add-host",
+    "dns",
+    "shm-size",
 ];
 
 /// Options of `pod create` that apply to the pod's cgroup.

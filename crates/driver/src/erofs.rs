@@ -35,6 +35,11 @@ pub(crate) fn prepare(image: &Path, request: &Request<'_>) -> Result<Prepared, P
     }))
 }
 
+/// Whether the image is in a file already, as far as that is known without opening it.
+pub(crate) fn has_template(image: &Path, request: &Request<'_>) -> Result<bool, PrepareError> {
+    Ok(request.key.is_some() && crate::prepare::is_there(&template::path(image, request, ".erofs")?)?)
+}
+
 fn make(image: &Path, file: &Path, request: &Request<'_>) -> Result<(), PrepareError> {
     make_dir(request.container)?;
     let fresh = request.container.join("image.fresh");

@@ -35,7 +35,7 @@ mod template;
 pub use driver::{Driver, DriverError};
 pub use error::PrepareError;
 pub use foreign::{MapLine, OwnFiles};
-pub use prepare::{Beside, Limit, MountPoint, Prepared, Request, copies_tree, prepare};
+pub use prepare::{Beside, Limit, MountPoint, Prepared, Request, copies_tree, prepare, reads_contents};
 pub use probe::{Probe, probe};
 pub use remove::{RemoveError, remove, remove_rest};
 pub use split::DEFAULT_WRITABLE;

@@ -14,7 +14,7 @@ use tote_sys::{Errno, LoopDevice};
 pub struct Request<'a> {
     /// Layers of the image, the topmost first; all drivers except overlay take a single layer.
     pub layers: &'a [PathBuf],
-    /// Tree that overlay, loop and loop-xfs show in place of the layers.
+    /// The tree that overlay, loop, loop-xfs and split show in their place.
     pub own_inodes: Option<&'a OwnInodes>,
     /// Sorted names of files that have several names in the image; `None` if the tree has the image's hard links. A
     /// store that merges equal files to save space makes more hard links than the image has. Needed if
@@ -164,6 +164,19 @@ pub fn copies_tree(driver: Driver, request: &Request<'_>) -> Result<bool, Prepar
         (Driver::Copy | Driver::Reflink, _) => is_missing(),
         (Driver::Btrfs, [tree]) => Ok(is_missing()? && !btrfs::has_template(tree, request)?),
         _ => Ok(false),
+    }
+}
+
+/// Whether a driver that does not mount the layers themselves is going to read what their files contain, or has the container
+/// read it.
+///
+/// # Errors
+/// [`PrepareError::State`]: it cannot be looked whether it was done before.
+pub fn reads_contents(driver: Driver, request: &Request<'_>) -> Result<bool, PrepareError> {
+    match (driver, request.layers) {
+        (Driver::Split, _) => Ok(!request.dry),
+        (Driver::Erofs, [tree]) => Ok(!request.dry && !erofs::has_template(tree, request)?),
+        _ => copies_tree(driver, request),
     }
 }
 

@@ -26,7 +26,7 @@ pub const DEFAULT_WRITABLE: [&str; 8] = [
 const PRIVATE: &str = "private";
 
 pub(crate) fn prepare(image: &Path, request: &Request<'_>) -> Result<Prepared, PrepareError> {
-    let tree = look::tree(image)?;
+    let tree = look::tree(names(image, request))?;
     let Survey { writable, stubs } = match request.survey {
         Some(survey) => survey.clone(),
         None => survey(&tree, request)?,
@@ -56,6 +56,11 @@ pub(crate) fn prepare(image: &Path, request: &Request<'_>) -> Result<Prepared, P
         stubs,
         reflink: shares,
     })))
+}
+
+/// Directory with the names of the image's files; its files may be empty, so it is only for names.
+pub(crate) fn names<'a>(image: &'a Path, request: &Request<'a>) -> &'a Path {
+    request.own_inodes.map_or(image, |own| &own.tree)
 }
 
 /// Examines the image: the paths that a container can write to, and the mount points that the image lacks.

@@ -28,7 +28,7 @@ impl Survey {
         let Some(image) = request.layers.first() else {
             return Ok(Self::default());
         };
-        split::survey(&look::tree(image)?, request)
+        split::survey(&look::tree(split::names(image, request))?, request)
     }
 
     /// Writes the text for [`Self::parse`]: a line for each path, ended by a NUL, which no path contains.

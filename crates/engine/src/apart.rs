@@ -5,7 +5,6 @@
 
 use crate::container::{LifeError, failure_line, listen_failure};
 use crate::{EngineError, Home};
-use rustix::fd::BorrowedFd;
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{WaitOptions, waitpid};
 use std::fs::File;
@@ -21,18 +20,17 @@ const FAILED: u8 = 1;
 /// The most of a passwd or group file that is read, in bytes.
 const LIMIT: usize = 1 << 20;
 
-/// The content of a regular file below a root, if there is one: through directories, too, that their owner, another of
-/// the caller's ids, has closed. What is wrong otherwise says `failed`.
+/// What `read` gives, which is asked with the most bytes that it may read of a file below a root: through directories, too,
+/// that their owner, another of the caller's ids, has closed. What is wrong otherwise says `failed`.
 pub(crate) fn read_among_owners(
     home: &Home,
-    root: BorrowedFd<'_>,
-    path: &str,
+    read: impl Fn(usize) -> Result<Option<Vec<u8>>, ReadError>,
     failed: impl Fn(ReadError) -> EngineError,
 ) -> Result<Option<Vec<u8>>, EngineError> {
-    match tote_rootfs::read_in_root(root, path, LIMIT) {
+    match read(LIMIT) {
         Err(error) if error.is_denied() && !has_ids(home) => {
             let answer = among_owners(home, || {
-                let content = tote_rootfs::read_in_root(root, path, LIMIT).map_err(&failed)?;
+                let content = read(LIMIT).map_err(&failed)?;
                 Ok(content.map_or_else(Vec::new, |content| [vec![DONE], content].concat()))
             })?;
             Ok(answer.split_first().map(|(_, content)| content.to_vec()))

@@ -48,10 +48,49 @@ pub(crate) fn resolv_conf(options: &RunOptions) -> Option<String> {
         NetworkMode::None | NetworkMode::Container(_) => None,
     };
     let asked = &options.host;
+    if crate::network::has_names(options) {
+        return Some(own(asked, &read("/etc/resolv.conf").unwrap_or_default()));
+    }
     if asked.dns.is_empty() && asked.dns_search.is_empty() && asked.dns_options.is_empty() {
         return hosts;
     }
     Some(resolver(asked, hosts.as_deref().unwrap_or_default()))
+}
+
+/// The resolv.conf of a container with a resolver of its own, as docker has it: `--dns` are servers that the resolver asks.
+fn own(asked: &HostOptions, hosts: &str) -> String {
+    let asked = HostOptions {
+        dns: vec![tote_network::RESOLVER.into()],
+        ..asked.clone()
+    };
+    let text = resolver(&asked, hosts);
+    let is_options = |line: &&str| line.split_whitespace().next() == Some("options");
+    let mut words = text.lines().filter(is_options).flat_map(str::split_whitespace);
+    if words.any(|word| word.starts_with("ndots:")) {
+        return text;
+    }
+    // Names of containers have no dot.
+    let mut given = false;
+    let mut lines: Vec<_> = text.lines().map(str::to_owned).collect();
+    for line in lines.iter_mut().filter(|line| is_options(&line.as_str())) {
+        if !std::mem::replace(&mut given, true) {
+            line.push_str(" ndots:0");
+        }
+    }
+    if !given {
+        lines.push("options ndots:0".to_owned());
+    }
+    lines.join("\n") + "\n"
+}
+
+/// The servers of a resolv.conf(5), in order. One whose address needs a link's name is left out.
+pub(crate) fn servers(text: &str) -> impl Iterator<Item = IpAddr> {
+    let server = |line: &str| {
+        let mut words = line.split_whitespace();
+        let is_server = words.next() == Some("nameserver");
+        words.next().filter(|_| is_server)?.parse().ok()
+    };
+    text.lines().filter_map(server)
 }
 
 /// The host's resolv.conf without servers on the host's loopback device, which nobody else reaches. In place of
@@ -165,9 +204,32 @@ mod tests {
             prefix: 16,
             gateway: Some(Ipv4Addr::new(10, 210, 0, 1)),
             mac: String::new(),
+            aliases: Vec::new(),
         };
         let text = hosts(Some("box"), &of(&[("add-host", "out:host-gateway")]), &[endpoint]);
         assert!(text.ends_with("\n10.210.3.4\tbox\n10.210.0.1\tout\n"), "{text}");
+    }
+
+    #[test]
+    fn a_resolver_of_its_own_comes_before_all_servers() {
+        let hosts = "nameserver 9.9.9.9\nsearch lan\noptions edns0 trust-ad\n";
+        let text = own(&of(&[("dns", "1.1.1.1")]), hosts);
+        assert_eq!(
+            text,
+            "nameserver 127.0.0.11\nsearch lan\noptions edns0 trust-ad ndots:0\n"
+        );
+        let text = own(&of(&[("dns-option", "ndots:2"), ("dns-search", ".")]), hosts);
+        assert_eq!(
+            text,
+            "options ndots:2\nnameserver 127.0.0.11\n"
+                .split_inclusive('\n')
+                .rev()
+                .collect::<String>()
+        );
+        assert_eq!(own(&of(&[]), ""), "nameserver 127.0.0.11\noptions ndots:0\n");
+        let all = "nameserver 127.0.0.53\n#nameserver 1.1.1.1\nnameserver fe80::1%eth0\nnameserver ::1 x\n";
+        let found: Vec<_> = servers(all).map(|address| address.to_string()).collect();
+        assert_eq!(found, ["127.0.0.53", "::1"]);
     }
 
     #[test]

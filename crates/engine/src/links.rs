@@ -5,7 +5,8 @@ use rustix::fs::{Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use std::collections::HashMap;
 use std::ffi::CString;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::path::Path;
 use tote_archive::EntryPath;
 use tote_image::Digest;
 use tote_rootfs::LinkedName;
@@ -15,11 +16,11 @@ use tote_rootfs::LinkedName;
 ///
 /// # Errors
 /// [`EngineError`]: what the store knows of the image cannot be read.
-pub(crate) fn of_image(
-    home: &Home,
-    id: &Digest,
-    tree: BorrowedFd<'_>,
-) -> Result<Vec<LinkedName>, EngineError> {
+pub(crate) fn of_image(home: &Home, id: &Digest, tree: &Path) -> Result<Vec<LinkedName>, EngineError> {
+    let tree = open(tree).map_err(|source| EngineError::Kernel {
+        attempt: "open the image's files",
+        source,
+    })?;
     let store = tote_images::open_store(home)?;
     let links = store.hard_links(&store.image(id)?)?;
     let (mut files, mut directories) = (HashMap::new(), HashMap::new());
@@ -31,7 +32,7 @@ pub(crate) fn of_image(
         let directory = match directories.get(&parent) {
             Some(known) => *known,
             None => {
-                let found = inode(tree, &parent).ok();
+                let found = inode(tree.as_fd(), &parent).ok();
                 directories.insert(parent, found);
                 found
             }
@@ -50,6 +51,11 @@ pub(crate) fn of_image(
     }
     names.sort();
     Ok(names)
+}
+
+fn open(tree: &Path) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    rustix::fs::open(tree, flags, Mode::empty())
 }
 
 fn inode(tree: BorrowedFd<'_>, path: &EntryPath) -> Result<u64, Errno> {

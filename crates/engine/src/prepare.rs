@@ -211,6 +211,7 @@ fn plan_again(home: &Home, container: Container, init: HostInit) -> Result<Prepa
     let making = Making {
         home,
         id: &container.id,
+        name: &container.name,
         image: &image,
         config: source.config(),
         environment: &|_| None,
@@ -300,6 +301,7 @@ fn build(
     let making = Making {
         home,
         id,
+        name,
         image: &image,
         config,
         environment: &|name| std::env::var(name).ok(),
@@ -330,6 +332,7 @@ fn build(
 struct Making<'a> {
     home: &'a Home,
     id: &'a ContainerId,
+    name: &'a str,
     image: &'a Image,
     config: ImageConfig,
     /// Variables of whoever asks.
@@ -416,7 +419,7 @@ impl Making<'_> {
         let ids = ids(options, &self.config, self.image, source, home)?;
         let (peers, options) = Peers::find(home, options)?;
         let (options, asked) = (options.as_ref(), (options.as_ref(), &peers));
-        let joined = crate::network::join(home, id, options, dry)?;
+        let joined = crate::network::join(home, (id, self.name), options, dry)?;
         let volumes = volume::prepare(home, id, (options, &self.config), dry)?;
         let mut spec = spec::make(home, id, asked, &self.config, &ids, self.environment, &volumes)?;
         let comes = self.purpose == Purpose::Now && tote_sandbox::network_may_come(&spec);

@@ -2,11 +2,12 @@
 
 use crate::apart::{among_owners, read_among_owners};
 use crate::{EngineError, Home};
-use rustix::fd::{AsFd, BorrowedFd};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use tote_bundle::{Image, ImageConfig};
 use tote_image::Digest;
-use tote_rootfs::{Directory, HostImage, OwnInodes, Rootfs, Upper};
+use tote_rootfs::{Directory, HostImage, OwnInodes, Rootfs, Upper, read_content_in_root, read_in_root};
 use tote_store::{Image as Stocked, Store, Tree};
 use tote_sys::{MountRights, best_effort};
 
@@ -30,7 +31,7 @@ pub(crate) struct BuildTree {
     pub(crate) upper: PathBuf,
     pub(crate) work: PathBuf,
     /// The layers as one directory.
-    pub(crate) view: rustix::fd::OwnedFd,
+    pub(crate) view: OwnedFd,
     /// A directory with files that lose their names once they are mounted.
     pub(crate) secrets: PathBuf,
 }
@@ -63,6 +64,8 @@ pub(crate) struct Stored {
     config: ImageConfig,
     /// As long as it is held, the directory stays.
     tree: Tree,
+    /// What it looks like with the contents of its files, once somebody has asked.
+    view: OnceLock<OwnedFd>,
 }
 
 impl Stored {
@@ -70,9 +73,43 @@ impl Stored {
         &self.id
     }
 
-    /// The directory with its files.
-    pub(crate) fn tree(&self) -> BorrowedFd<'_> {
-        self.tree.as_fd()
+    /// The directory with its files, for whoever reads them.
+    fn view(&self) -> Result<BorrowedFd<'_>, EngineError> {
+        let view = match self.view.get() {
+            Some(view) => view,
+            None => {
+                let view = self.tree.view()?;
+                self.view.get_or_init(|| view)
+            }
+        };
+        Ok(view.as_fd())
+    }
+
+    /// Where [`Stored::links`] makes that directory.
+    pub(crate) fn links_path(&self) -> PathBuf {
+        self.tree.links_path()
+    }
+
+    /// A directory with its files as they are on disk, for whoever copies them there: links to what the store has. Made when
+    /// it is first asked for.
+    ///
+    /// # Errors
+    /// [`EngineError`].
+    pub(crate) fn links(&self, home: &Home) -> Result<PathBuf, EngineError> {
+        let path = self.tree.links_path();
+        if tote_state::record::is_there(&path)? {
+            return Ok(path);
+        }
+        if tote_images::has_ids(home) {
+            let store = tote_images::open_store(home)?;
+            return Ok(store.links(&store.image(&self.id)?, &self.tree)?);
+        }
+        among_owners(home, || {
+            let store = tote_images::open_store(home)?;
+            store.links(&store.image(&self.id)?, &self.tree)?;
+            Ok(Vec::new())
+        })?;
+        Ok(path)
     }
 
     fn open(home: &Home, name: &str) -> Result<Self, EngineError> {
@@ -91,6 +128,7 @@ impl Stored {
             id: image.id,
             config: tote_images::runtime_config(&image.config.value().config),
             tree,
+            view: OnceLock::new(),
         })
     }
 
@@ -176,17 +214,30 @@ impl Source {
     /// The content of a regular file of the image, if there is one: through directories, too, that their owner, another
     /// of the caller's ids, has closed.
     pub(crate) fn read(&self, home: &Home, path: &str) -> Result<Option<Vec<u8>>, EngineError> {
-        read_among_owners(home, self.dir(), path, EngineError::UserFile)
+        let read = |limit| match self {
+            Self::Host(image) => read_in_root(image.layer(), path, limit),
+            Self::Directory(directory) => read_in_root(directory, path, limit),
+            // Without a mount: this is on the way of each start.
+            Self::Stored(stored) => {
+                let content_of = |file| stored.tree.content_of(file);
+                read_content_in_root(&stored.tree, path, limit, &content_of)
+            }
+            Self::Build(tree) => read_in_root(&tree.view, path, limit),
+        };
+        read_among_owners(home, read, EngineError::UserFile)
     }
 
     /// Where files of the image are read before it is mounted.
-    pub(crate) fn dir(&self) -> BorrowedFd<'_> {
-        match self {
+    ///
+    /// # Errors
+    /// [`EngineError::Store`]: an image of the store cannot be shown as one directory.
+    pub(crate) fn dir(&self) -> Result<BorrowedFd<'_>, EngineError> {
+        Ok(match self {
             Self::Host(image) => image.layer(),
             Self::Directory(directory) => directory.as_fd(),
-            Self::Stored(stored) => stored.tree.as_fd(),
+            Self::Stored(stored) => stored.view()?,
             Self::Build(tree) => tree.view.as_fd(),
-        }
+        })
     }
 
     /// The layers, and what is mounted on them.

@@ -4,6 +4,7 @@ use crate::container::foreground::FrontDoor;
 use crate::container::succession::{self, Estate};
 use crate::container::{self, Attaching, Claim, Entry, ProcessId, State, Status, fault};
 use crate::exec::Inside;
+use crate::network::{Answers, FrontAnswers};
 use crate::prepare::Prepared;
 use crate::rootfs::Source;
 use crate::standard::stdio;
@@ -87,7 +88,8 @@ pub fn run(
     let follow = options.tty && rustix::termios::isatty(rustix::stdio::stdin());
     let raw = (follow && options.interactive).then(RawMode::enter).transpose()?;
     let how = how.filter(|_| raw.is_some() && !is_kept && notify.is_none() && may_be_left(plan));
-    let (left_door, connection) = (RefCell::new(None), RefCell::new(None));
+    let (left_door, left_answers) = (RefCell::new(None), RefCell::new(None));
+    let connection = RefCell::new(None);
     let mut leave = |left: &mut Option<Left>, why: Leave| {
         let estate = || Estate {
             entry: entry.borrow().clone(),
@@ -96,10 +98,11 @@ pub fn run(
             init: &prepared.init,
             claim: claim.take(),
             door: left_door.take(),
+            answers: left_answers.take(),
         };
         connection.replace(succession::hand_over(home, &id, (left, why), estate)?);
         // Whoever has asked sees the connection closed when the monitor has closed its own.
-        left_door.take();
+        (left_door.take(), left_answers.take());
         Ok(())
     };
     let mut leaves_cgroup = false;
@@ -113,7 +116,9 @@ pub fn run(
     let mut front_door = FrontDoor::new(home, &id, &left_door);
     let notify = notify.as_mut().map(|notify| notify as &mut dyn Aside);
     let door = (!is_kept).then_some(&mut front_door as &mut dyn Aside);
-    let asides = notify.into_iter().chain(door).collect();
+    let answers = Answers::of(home, &id, &options.host.dns, &entry.borrow().state.networks);
+    let mut answers = FrontAnswers::new(answers, &left_answers);
+    let asides = notify.into_iter().chain(door).chain(answers.aside()).collect();
     let begun = (prepared.cgroup.as_ref(), prepared.network.as_ref());
     let keys = how.map(Attaching::keys).transpose()?;
     let ends = (stdio, follow, asides);
@@ -227,7 +232,12 @@ fn put_away(home: &Home, entry: Entry, result: Option<&Ended>, (claim, leaves_cg
         kept,
         ..
     } = entry;
-    let left = crate::network::leave(home, &container.id, &state.networks);
+    let leave = if kept {
+        crate::network::leave_recorded
+    } else {
+        crate::network::leave
+    };
+    let left = leave(home, &container.id, &state.networks);
     let leaves_cgroup = leaves_cgroup || left.is_err();
     if !kept || result.is_none() {
         container::discard(home, &container.id, &container.name, (claim, leaves_cgroup));
@@ -273,6 +283,8 @@ fn note_birth(
     }
     if entry.container.name.is_empty() {
         entry.container.name = container::name::take_any(home, &entry.container.id)?.to_string();
+        let (id, name) = (&entry.container.id, &*entry.container.name);
+        crate::network::call(home, (id, name), options, &entry.state.networks)?;
     }
     let inside = Inside::of(spec, options.seccomp() == SeccompChoice::Default);
     claim.note(entry, &inside)

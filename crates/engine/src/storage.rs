@@ -3,16 +3,16 @@
 use crate::apart::among_owners;
 use crate::container::LifeError;
 use crate::prepare::Prepared;
-use crate::rootfs::Source;
+use crate::rootfs::{Source, Stored};
 use crate::user::Ids;
 use crate::{Caller, EngineError, Home};
 use std::path::{Path, PathBuf};
 use tote_bundle::{ContainerId, DISK_SIZE_LABEL, ImageConfig, RunOptions};
 use tote_driver::{Beside, Driver, Limit, MapLine, MountPoint, OwnFiles, Request, Survey};
 use tote_images::has_ids;
-use tote_rootfs::Storage;
+use tote_rootfs::{Rootfs, Storage};
 use tote_sandbox::{IdMapping, Root};
-use tote_spec::Spec;
+use tote_spec::{NamespaceType, Spec};
 use tote_store::Store;
 
 /// What a container's storage depends on.
@@ -110,19 +110,7 @@ pub(crate) fn root(
 ) -> Result<(Root, Beside), EngineError> {
     let rootfs = source.rootfs();
     if let Source::Build(_) = source {
-        // What a killed build leaves is not used again.
-        let (lowers, own_inodes, upper) = (rootfs.lowers, rootfs.own_inodes, rootfs.upper);
-        let root = Root::Stored {
-            storage: Storage::Overlay {
-                lowers,
-                own_inodes,
-                upper,
-                volatile: true,
-            },
-            binds: Vec::new(),
-            private: false,
-        };
-        return Ok((root, Beside::default()));
+        return Ok((of_build(rootfs), Beside::default()));
     }
     let driver = driver(wanted.options)?;
     // Only split asks.
@@ -162,12 +150,16 @@ pub(crate) fn root(
         own_files,
         survey: None,
     };
-    let links;
-    if let Source::Stored(stored) = source
-        && tote_driver::copies_tree(driver, &request)?
-    {
-        links = crate::links::of_image(home, stored.id(), stored.tree())?;
-        request.image_links = Some(&links);
+    let (layers, links);
+    if let Source::Stored(stored) = source {
+        if let Some(path) = ordinary_files(home, stored, driver, (&request, wanted))? {
+            layers = [path];
+            request.layers = &layers;
+        }
+        if let ([tree], true) = (request.layers, tote_driver::copies_tree(driver, &request)?) {
+            links = crate::links::of_image(home, stored.id(), tree)?;
+            request.image_links = Some(&links);
+        }
     }
     let prepared = prepare(home, driver, &request)?;
     // Root of the machine could read of the host what only root may; a user cannot.
@@ -178,6 +170,48 @@ pub(crate) fn root(
         private,
     };
     Ok((root, prepared.beside))
+}
+
+/// The root of a step of a build.
+fn of_build(rootfs: Rootfs) -> Root {
+    Root::Stored {
+        storage: Storage::Overlay {
+            lowers: rootfs.lowers,
+            own_inodes: rootfs.own_inodes,
+            upper: rootfs.upper,
+            // Leftovers of a killed build are never used again.
+            volatile: true,
+        },
+        binds: Vec::new(),
+        private: false,
+    }
+}
+
+/// The image as files that have their contents, where a driver does not mount it in the way that finds these elsewhere; `None`
+/// where it does, or need not look.
+fn ordinary_files(
+    home: &Home,
+    stored: &Stored,
+    driver: Driver,
+    (request, wanted): (&Request<'_>, &Wanted<'_>),
+) -> Result<Option<PathBuf>, EngineError> {
+    let Some(own) = request.own_inodes else {
+        return Ok(None);
+    };
+    // As the plan of a container's root has it: elsewhere the files would be zeros.
+    let has_namespace = wanted.spec.namespace(NamespaceType::User).is_some();
+    let is_shown = own.user_namespace == (has_namespace || home.caller != Caller::Root);
+    let mounts = matches!(driver, Driver::Overlay | Driver::Loop | Driver::LoopXfs);
+    if mounts && is_shown {
+        return Ok(None);
+    }
+    if wanted.dry {
+        return Ok(Some(stored.links_path()));
+    }
+    if mounts || tote_driver::reads_contents(driver, request)? {
+        return stored.links(home).map(Some);
+    }
+    Ok(None)
 }
 
 /// What the driver makes. Where the owner of a directory of the image, another of the caller's ids, has closed it, a

@@ -103,8 +103,8 @@ pub trait Chores {
     }
 
     /// Returns descriptors for whose readability it wants to be called.
-    fn waits_for(&self) -> [Option<BorrowedFd<'_>>; 2] {
-        [None; 2]
+    fn waits_for(&self) -> [Option<BorrowedFd<'_>>; 3] {
+        [None; 3]
     }
 
     /// Called when the time has come or a descriptor is readable.

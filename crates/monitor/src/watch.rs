@@ -159,19 +159,20 @@ impl<'m, 'a> Watch<'m, 'a> {
         let due = own.into_iter().chain([clients.deadline(now)]).flatten().min();
         let running = self.running.as_ref();
         let output = |number: usize| running.and_then(|running| running.outputs[number].as_ref());
-        let [chore, other_chore] = chores.waits_for();
+        let [first_chore, second_chore, third_chore] = chores.waits_for();
         let wanted = [
             (Some(signals.as_fd()), PollFlags::IN),
             (running.map(|running| running.pidfd), PollFlags::IN),
-            (chore, PollFlags::IN),
-            (other_chore, PollFlags::IN),
+            (first_chore, PollFlags::IN),
+            (second_chore, PollFlags::IN),
+            (third_chore, PollFlags::IN),
             (clients.listener(now), PollFlags::IN),
             (running.and_then(|running| running.input.wanted()), PollFlags::OUT),
             (output(0).and_then(Output::wanted), PollFlags::IN),
             (output(1).and_then(Output::wanted), PollFlags::IN),
         ];
         // Unused places are not passed to poll(2); the values in them have no meaning.
-        let mut fds: [_; 8 + MOST_CLIENTS] =
+        let mut fds: [_; 9 + MOST_CLIENTS] =
             std::array::from_fn(|_| PollFd::from_borrowed_fd(signals.as_fd(), PollFlags::empty()));
         let room = running.is_some_and(|running| running.input.has_room());
         let fixed = wanted
@@ -198,15 +199,24 @@ impl<'m, 'a> Watch<'m, 'a> {
             let said = if waited { said.next() } else { None };
             said.unwrap_or(PollFlags::empty())
         };
-        let [signal, ended, chore, other_chore, listener, input, stdout, stderr] =
-            wanted.map(|(fd, _)| !next(fd.is_some()).is_empty());
+        let [
+            signal,
+            ended,
+            first_chore,
+            second_chore,
+            third_chore,
+            listener,
+            input,
+            stdout,
+            stderr,
+        ] = wanted.map(|(fd, _)| !next(fd.is_some()).is_empty());
         for (waited, heard) in clients.poll_fds(room).zip(&mut self.heard) {
             *heard = next(waited.is_some());
         }
         Ok(Ready {
             signal,
             ended,
-            chore: chore || other_chore,
+            chore: first_chore || second_chore || third_chore,
             listener,
             input,
             outputs: [stdout, stderr],

@@ -6,32 +6,32 @@ use crate::rule::{self, Expression, big};
 use tote_sys::Errno;
 
 const SUBSYSTEM: u16 = 10 << 8;
-const NFT_MSG_NEWTABLE: u16 = SUBSYSTEM;
+pub(crate) const NFT_MSG_NEWTABLE: u16 = SUBSYSTEM;
 const NFT_MSG_DELTABLE: u16 = SUBSYSTEM | 2;
-const NFT_MSG_NEWCHAIN: u16 = SUBSYSTEM | 3;
+pub(crate) const NFT_MSG_NEWCHAIN: u16 = SUBSYSTEM | 3;
 const NFT_MSG_GETCHAIN: u16 = SUBSYSTEM | 4;
 const NFT_MSG_DELCHAIN: u16 = SUBSYSTEM | 5;
-const NFT_MSG_NEWRULE: u16 = SUBSYSTEM | 6;
+pub(crate) const NFT_MSG_NEWRULE: u16 = SUBSYSTEM | 6;
 const NFT_MSG_DELRULE: u16 = SUBSYSTEM | 8;
 const NFNL_MSG_BATCH_BEGIN: u16 = 16;
 const NFNL_MSG_BATCH_END: u16 = 17;
-const NLM_F_APPEND: u16 = 0x800;
+pub(crate) const NLM_F_APPEND: u16 = 0x800;
 /// The kernel refuses to delete a table that is not empty.
 const NLM_F_NONREC: u16 = 0x100;
-const NFTA_TABLE_NAME: u16 = 1;
-const NFTA_CHAIN_TABLE: u16 = 1;
-const NFTA_CHAIN_NAME: u16 = 3;
-const NFTA_CHAIN_HOOK: u16 = 4;
+pub(crate) const NFTA_TABLE_NAME: u16 = 1;
+pub(crate) const NFTA_CHAIN_TABLE: u16 = 1;
+pub(crate) const NFTA_CHAIN_NAME: u16 = 3;
+pub(crate) const NFTA_CHAIN_HOOK: u16 = 4;
 const NFTA_CHAIN_POLICY: u16 = 5;
-const NFTA_CHAIN_TYPE: u16 = 7;
-const NFTA_HOOK_HOOKNUM: u16 = 1;
-const NFTA_HOOK_PRIORITY: u16 = 2;
-const NFTA_RULE_TABLE: u16 = 1;
-const NFTA_RULE_CHAIN: u16 = 2;
-const NFTA_RULE_EXPRESSIONS: u16 = 4;
+pub(crate) const NFTA_CHAIN_TYPE: u16 = 7;
+pub(crate) const NFTA_HOOK_HOOKNUM: u16 = 1;
+pub(crate) const NFTA_HOOK_PRIORITY: u16 = 2;
+pub(crate) const NFTA_RULE_TABLE: u16 = 1;
+pub(crate) const NFTA_RULE_CHAIN: u16 = 2;
+pub(crate) const NFTA_RULE_EXPRESSIONS: u16 = 4;
 const NFPROTO_UNSPEC: u8 = 0;
 const NFPROTO_INET: u8 = 1;
-const NFPROTO_IPV4: u8 = 2;
+pub(crate) const NFPROTO_IPV4: u8 = 2;
 const NF_DROP: u32 = 0;
 const NF_ACCEPT: u32 = 1;
 /// Of `struct nfgenmsg`.
@@ -85,7 +85,7 @@ pub(crate) struct Chain {
 }
 
 /// `struct nfgenmsg`, of the family of both IPv4 and IPv6.
-const fn header(family: u8) -> [u8; HEADER] {
+pub(crate) const fn header(family: u8) -> [u8; HEADER] {
     [family, 0, 0, 0]
 }
 
@@ -176,6 +176,11 @@ pub(crate) fn has(name: &str) -> Result<bool, Errno> {
 
 /// Sends messages as one transaction: all of them take effect, or none.
 fn transaction(requests: Vec<Request>) -> Result<(), Errno> {
+    transaction_by(&Socket::of_filter()?, requests)
+}
+
+/// The same in the network namespace that the socket belongs to.
+pub(crate) fn transaction_by(socket: &Socket, requests: Vec<Request>) -> Result<(), Errno> {
     let mut bounds = header(NFPROTO_UNSPEC);
     // The subsystem, in the network's order of bytes.
     bounds[2..].copy_from_slice(&(SUBSYSTEM >> 8).to_be_bytes());
@@ -183,7 +188,7 @@ fn transaction(requests: Vec<Request>) -> Result<(), Errno> {
     let mut batch = vec![Request::new(NFNL_MSG_BATCH_BEGIN, &bounds)];
     batch.extend(requests);
     batch.push(Request::new(NFNL_MSG_BATCH_END, &bounds));
-    let refused = Socket::of_filter()?.batch_until(batch, last)?;
+    let refused = socket.batch_until(batch, last)?;
     refused.first().map_or(Ok(()), |(_, errno)| Err(*errno))
 }
 

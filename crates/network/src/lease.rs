@@ -44,6 +44,16 @@ pub enum LeaseError {
     },
 }
 
+/// The failure of an attempt at a file.
+pub(crate) fn failed(attempt: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> LeaseError {
+    let path = path.to_owned();
+    move |source| LeaseError::File {
+        attempt,
+        path,
+        source,
+    }
+}
+
 /// The leases of one network: a directory.
 #[derive(Clone, Debug)]
 pub struct Leases {
@@ -55,15 +65,6 @@ impl Leases {
     #[must_use]
     pub fn new(dir: PathBuf) -> Self {
         Self { dir }
-    }
-
-    fn failed(attempt: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> LeaseError {
-        let path = path.to_owned();
-        move |source| LeaseError::File {
-            attempt,
-            path,
-            source,
-        }
     }
 
     /// Gives a container an address of `range` that nobody has. A container begins to look at a place that follows from its
@@ -121,7 +122,7 @@ impl Leases {
         match rustix::fs::symlink(container, &path) {
             Ok(()) => Ok(true),
             Err(Errno::EXIST) => Ok(false),
-            Err(errno) => Err(Self::failed("make", &path)(errno.into())),
+            Err(errno) => Err(failed("make", &path)(errno.into())),
         }
     }
 
@@ -130,7 +131,7 @@ impl Leases {
     /// # Errors
     /// [`LeaseError::File`].
     pub fn all(&self) -> Result<Vec<(Ipv4Addr, String)>, LeaseError> {
-        let fail = || Self::failed("list", &self.dir);
+        let fail = || failed("list", &self.dir);
         let entries = match std::fs::read_dir(&self.dir) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
             entries => entries.map_err(fail())?,
@@ -144,7 +145,7 @@ impl Leases {
             match std::fs::read_link(entry.path()) {
                 Ok(container) => all.push((address, container.to_string_lossy().into_owned())),
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
-                Err(error) => return Err(Self::failed("read", &entry.path())(error)),
+                Err(error) => return Err(failed("read", &entry.path())(error)),
             }
         }
         Ok(all)
@@ -163,7 +164,7 @@ impl Leases {
             let path = self.dir.join(address.to_string());
             match std::fs::remove_file(&path) {
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
-                removed => removed.map_err(Self::failed("remove", &path))?,
+                removed => removed.map_err(failed("remove", &path))?,
             }
         }
         Ok(others.len())

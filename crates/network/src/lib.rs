@@ -1,4 +1,4 @@
-//! Networks of containers: the links, the addresses, the rules of the packet filter, and the leases of addresses.
+//! Networks of containers: the links, the addresses, the rules of the packet filter, and the leases of addresses and their names.
 //!
 //! Invariants:
 //! - The kernel is asked by netlink(7) and by its files of settings; no program is executed.
@@ -11,17 +11,21 @@
 //! The crate decides neither names nor places: the engine knows which networks there are, and where their records are.
 
 mod bridge;
+mod called;
 mod device;
 mod filter;
 mod forwarding;
 mod lease;
 mod link;
 mod netlink;
+mod redirect;
 mod rule;
 mod subnet;
 
 pub use bridge::{Bridge, NetworkError, Uplink, bring_up, routes_in_the_way, take_down};
+pub use called::CalledNames;
 pub use device::{DeviceError, move_devices};
 pub use lease::{LeaseError, Leases};
-pub use link::{ContainerLink, LinkError, Mac, connect, disconnect};
+pub use link::{ContainerLink, LinkError, Mac, connect, disconnect, lead_out, remove};
+pub use redirect::{RESOLVER, resolver_sockets};
 pub use subnet::{Subnet, SubnetError};

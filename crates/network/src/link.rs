@@ -149,6 +149,25 @@ pub fn disconnect(outside: &[String]) -> Result<(), Errno> {
     refusals(Socket::new()?.batch(requests.collect()), Errno::NODEV)
 }
 
+/// Removes a link of a container by the name of its end on the host's side; one that is gone needs nothing.
+///
+/// # Errors
+/// [`LinkError`].
+pub fn remove(outside: &str) -> Result<(), LinkError> {
+    let here = Socket::new().map_err(failed("open a routing socket"))?;
+    remove_link(&here, outside)
+}
+
+/// Makes `gateway` the way out of a network namespace that has none.
+///
+/// # Errors
+/// [`LinkError`].
+pub fn lead_out(gateway: Ipv4Addr, network: BorrowedFd<'_>) -> Result<(), LinkError> {
+    let set = || failed(format!("lead the container out by {gateway}"));
+    let there = Socket::inside(network).map_err(set())?;
+    refusals(there.batch(vec![default_route(gateway)]), Errno::EXIST).map_err(set())
+}
+
 /// The pair itself: the host's end is up and a port of the bridge from the first moment, the other one is born in the
 /// container's network namespace.
 fn pair(pair: &ContainerLink, network: BorrowedFd<'_>) -> Request {

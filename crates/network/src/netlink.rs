@@ -149,7 +149,16 @@ impl Socket {
 
     /// A routing socket of another network namespace.
     pub(crate) fn inside(network: BorrowedFd<'_>) -> Result<Self, Errno> {
-        tote_sys::socket_in(network).map(Self)
+        // No protocol is the first one, NETLINK_ROUTE.
+        let kind = (AddressFamily::NETLINK, SocketType::RAW, None);
+        tote_sys::socket_in(network, kind).map(Self)
+    }
+
+    /// A socket for the packet filter of another network namespace.
+    pub(crate) fn of_filter_inside(network: BorrowedFd<'_>) -> Result<Self, Errno> {
+        let protocol = Some(rustix::net::netlink::NETFILTER);
+        let kind = (AddressFamily::NETLINK, SocketType::RAW, protocol);
+        tote_sys::socket_in(network, kind).map(Self)
     }
 
     /// Asks for something to be done.

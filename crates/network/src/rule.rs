@@ -16,30 +16,30 @@ const NFTA_CT_KEY: u16 = 2;
 const NFTA_CMP_SREG: u16 = 1;
 const NFTA_CMP_OP: u16 = 2;
 const NFTA_CMP_DATA: u16 = 3;
-const NFTA_PAYLOAD_DREG: u16 = 1;
-const NFTA_PAYLOAD_BASE: u16 = 2;
-const NFTA_PAYLOAD_OFFSET: u16 = 3;
-const NFTA_PAYLOAD_LEN: u16 = 4;
+pub(crate) const NFTA_PAYLOAD_DREG: u16 = 1;
+pub(crate) const NFTA_PAYLOAD_BASE: u16 = 2;
+pub(crate) const NFTA_PAYLOAD_OFFSET: u16 = 3;
+pub(crate) const NFTA_PAYLOAD_LEN: u16 = 4;
 const NFTA_BITWISE_SREG: u16 = 1;
 const NFTA_BITWISE_DREG: u16 = 2;
 const NFTA_BITWISE_LEN: u16 = 3;
 const NFTA_BITWISE_MASK: u16 = 4;
 const NFTA_BITWISE_XOR: u16 = 5;
-const NFTA_IMMEDIATE_DREG: u16 = 1;
-const NFTA_IMMEDIATE_DATA: u16 = 2;
-const NFTA_DATA_VALUE: u16 = 1;
+pub(crate) const NFTA_IMMEDIATE_DREG: u16 = 1;
+pub(crate) const NFTA_IMMEDIATE_DATA: u16 = 2;
+pub(crate) const NFTA_DATA_VALUE: u16 = 1;
 const NFTA_DATA_VERDICT: u16 = 2;
 const NFTA_VERDICT_CODE: u16 = 1;
 const NFT_REG_VERDICT: u32 = 0;
-const NFT_REG_1: u32 = 1;
+pub(crate) const NFT_REG_1: u32 = 1;
 const NFT_META_IIFNAME: u32 = 6;
 const NFT_META_OIFNAME: u32 = 7;
 const NFT_META_NFPROTO: u32 = 15;
 const NFT_CT_STATE: u32 = 0;
 const NFT_CT_STATUS: u32 = 2;
-const NFT_CMP_EQ: u32 = 0;
+pub(crate) const NFT_CMP_EQ: u32 = 0;
 const NFT_CMP_NEQ: u32 = 1;
-const NFT_PAYLOAD_NETWORK_HEADER: u32 = 1;
+pub(crate) const NFT_PAYLOAD_NETWORK_HEADER: u32 = 1;
 /// Where an IPv4 header has the source.
 const SADDR_OFFSET: u32 = 12;
 /// Connections that are established, or related to one that is.
@@ -146,7 +146,7 @@ impl Expression {
     }
 }
 
-fn expression(list: &mut Request, name: &str, fill: impl FnOnce(&mut Request)) {
+pub(crate) fn expression(list: &mut Request, name: &str, fill: impl FnOnce(&mut Request)) {
     list.nest(NFTA_LIST_ELEM, &[], |element| {
         element.name(NFTA_EXPR_NAME, name);
         element.nest(NFTA_EXPR_DATA, &[], fill);
@@ -158,14 +158,14 @@ pub(crate) fn big(request: &mut Request, kind: u16, number: u32) {
     request.attribute(kind, &number.to_be_bytes());
 }
 
-fn meta(list: &mut Request, key: u32) {
+pub(crate) fn meta(list: &mut Request, key: u32) {
     expression(list, "meta", |data| {
         big(data, NFTA_META_DREG, NFT_REG_1);
         big(data, NFTA_META_KEY, key);
     });
 }
 
-fn compare(list: &mut Request, operator: u32, value: &[u8]) {
+pub(crate) fn compare(list: &mut Request, operator: u32, value: &[u8]) {
     expression(list, "cmp", |data| {
         big(data, NFTA_CMP_SREG, NFT_REG_1);
         big(data, NFTA_CMP_OP, operator);

@@ -295,6 +295,7 @@ impl<'a> Cradle<'a> {
             Witness {
                 record: &mut note,
                 root: &mut note_root,
+                network: &mut |_| Ok(()),
                 hooks: &mut run_hooks,
                 console: &mut console,
                 listener: &mut listener,

@@ -33,6 +33,8 @@ pub struct Witness<'a> {
     /// Records the mount that is about to become the container's root, in a mount namespace that outlives the
     /// container.
     pub root: &'a mut dyn FnMut(BorrowedFd<'_>) -> Result<(), Refusal>,
+    /// Takes the container's network namespace, when its links exist.
+    pub network: &'a mut dyn FnMut(BorrowedFd<'_>) -> Result<(), Refusal>,
     /// Runs the hooks on the runtime's side, when the container's mounts and namespaces exist.
     pub hooks: &'a mut dyn FnMut() -> Result<(), Refusal>,
     /// Takes the master of the console.
@@ -194,6 +196,9 @@ impl Midwife<'_, '_> {
             }
             if let (Errand::Root(_), Some(tree)) = (errand, &made.tree) {
                 (self.witness.root)(tree.as_fd()).map_err(RuntimeError::Refused)?;
+            }
+            if let (Errand::Network, Some(network)) = (errand, &made.network) {
+                (self.witness.network)(network.as_fd()).map_err(RuntimeError::Refused)?;
             }
         }
         Ok(made)

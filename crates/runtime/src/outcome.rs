@@ -8,6 +8,14 @@ use tote_sys::Child;
 
 /// Something else to look after while a container runs.
 pub trait Aside: std::fmt::Debug {
+    /// Called when the container's network namespace and its links exist, before the program runs.
+    ///
+    /// # Errors
+    /// A warning for people.
+    fn network(&mut self, _network: BorrowedFd<'_>) -> Result<(), String> {
+        Ok(())
+    }
+
     /// Called when the container's program runs.
     ///
     /// # Errors
@@ -29,6 +37,16 @@ pub trait Aside: std::fmt::Debug {
 
     /// Called when a monitor is impossible: the asking command is told.
     fn refuse(&mut self) {}
+}
+
+/// Tells everyone of the container's network namespace, and passes on their warnings.
+pub(crate) fn tell_network(
+    asides: &mut [&mut dyn Aside],
+    network: BorrowedFd<'_>,
+    warn: &mut dyn FnMut(String),
+) {
+    let told = asides.iter_mut().map(|aside| aside.network(network));
+    told.filter_map(Result::err).for_each(warn);
 }
 
 /// Reason why a command no longer watches its container.

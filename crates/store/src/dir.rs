@@ -5,6 +5,7 @@
 //! end of a name is never followed.
 
 use crate::StoreError;
+use crate::error::is_gone;
 use crate::fault::step;
 use crate::removal::remove_any;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -55,6 +56,16 @@ impl Dir {
             fd,
             path: self.path.join(name),
         })
+    }
+
+    /// The same to look into alone, also where its owner, another of a user's ids, has closed it: a container's root may look
+    /// into it all the same.
+    pub(crate) fn enter_closed(&self, name: &str) -> Result<OwnedFd, Errno> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        match rustix::fs::openat(&self.fd, name, flags, Mode::empty()) {
+            Err(Errno::ACCESS) => rustix::fs::openat(&self.fd, name, flags | OFlags::PATH, Mode::empty()),
+            opened => opened,
+        }
     }
 
     /// Opens a subdirectory, and creates it if it is missing.
@@ -297,11 +308,6 @@ pub(crate) fn unlink_at(dir: impl AsFd, name: &[u8], flags: AtFlags) -> Result<(
 
 /// Number of transactions of a full file system to wait for.
 const TRANSACTIONS: usize = 4;
-
-/// True if a file or a directory does not exist, or part of its path is another kind of entry.
-pub(crate) fn is_gone(errno: Errno) -> bool {
-    matches!(errno, Errno::NOENT | Errno::NOTDIR | Errno::LOOP)
-}
 
 /// True if the file system has no room for another file or byte.
 pub(crate) fn is_full(errno: Errno) -> bool {

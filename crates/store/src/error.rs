@@ -147,11 +147,16 @@ impl StoreError {
     /// True if another kind of entry is in the place of a directory.
     pub(crate) fn is_no_directory(&self) -> bool {
         self.errno()
-            .is_some_and(|errno| errno != Errno::NOENT && crate::dir::is_gone(errno))
+            .is_some_and(|errno| errno != Errno::NOENT && is_gone(errno))
     }
 }
 
 /// Returns the name of a layer for messages.
 fn called(layer: Option<&Digest>) -> String {
     layer.map_or_else(|| "the layer".to_owned(), |layer| format!("layer {layer}"))
+}
+
+/// True if a file or a directory does not exist, or part of its path is another kind of entry.
+pub(crate) fn is_gone(errno: Errno) -> bool {
+    matches!(errno, Errno::NOENT | Errno::NOTDIR | Errno::LOOP)
 }

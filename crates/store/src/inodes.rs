@@ -11,13 +11,13 @@
 //! take a block for each file.
 
 use crate::StoreError;
-use crate::dir::Dir;
+use crate::dir::{Dir, write_all};
 use crate::fault::step;
 use crate::key::{Attributes, Key, Owners};
 use crate::model::{Model, Node};
 use crate::objects::Objects;
 use crate::tree::{self, Files, LinkedFiles};
-use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags, Stat, XattrFlags};
 use rustix::io::Errno;
 use std::collections::HashMap;
@@ -27,7 +27,7 @@ use std::path::Path;
 use tote_archive::EntryPath;
 use tote_sys::{ContentOverlay, MountRights};
 
-/// Names of the directory of empty files, and of that of their contents, beside the tree of links.
+/// The directory of empty files, and that of what they contain.
 pub(crate) const INODES: &str = "inodes";
 pub(crate) const CONTENTS: &str = "contents";
 
@@ -125,30 +125,35 @@ impl Files for EmptyFiles<'_> {
 
 impl EmptyFiles<'_> {
     fn describe(&self, file: &OwnedFd, key: &Key, size: u64) -> Result<(), Errno> {
-        let Some(name) = self.numbers.name(key) else {
-            return Ok(());
-        };
-        step()?;
-        rustix::fs::ftruncate(file, size)?;
-        let redirect = format!("/{name}");
-        rustix::fs::fsetxattr(file, self.names.redirect, redirect.as_bytes(), XattrFlags::CREATE)?;
-        rustix::fs::fsetxattr(file, self.names.metacopy, &[], XattrFlags::CREATE)
+        match self.numbers.name(key) {
+            Some(name) => lead_to(file, &name, size, self.names),
+            None => Ok(()),
+        }
     }
 }
 
-/// Makes the directory of contents beside a tree that has none.
+/// Gives an empty file the size of its content, and overlayfs's attributes that say which one that is.
+fn lead_to(file: &OwnedFd, content: &str, size: u64, names: Names) -> Result<(), Errno> {
+    step()?;
+    rustix::fs::ftruncate(file, size)?;
+    let redirect = format!("/{content}");
+    rustix::fs::fsetxattr(file, names.redirect, redirect.as_bytes(), XattrFlags::CREATE)?;
+    rustix::fs::fsetxattr(file, names.metacopy, &[], XattrFlags::CREATE)
+}
+
+/// Makes the directory of contents in a tree that has none.
 pub(crate) fn link_contents(objects: &Objects, model: &Model, tree: &Dir) -> Result<(), StoreError> {
     Numbers::of(model).link(objects, model, &make_dir(tree, CONTENTS)?)
 }
 
-/// Makes the directory of empty files beside a tree that has none. Returns false if the file system does not
-/// support their attributes, or this user may not set them.
+/// Makes the directory of empty files in a tree that has none, and gives the number of device nodes that could not be made.
+/// `None` where the file system does not keep the attributes of the files, or does not let this user set them.
 pub(crate) fn make_files(
     (objects, owners): (&Objects, Owners),
     model: &Model,
     tree: &Dir,
     rights: MountRights,
-) -> Result<bool, StoreError> {
+) -> Result<Option<u64>, StoreError> {
     let inodes = make_dir(tree, INODES)?;
     let mut files = EmptyFiles {
         objects,
@@ -156,19 +161,37 @@ pub(crate) fn make_files(
         names: Names::of(rights),
     };
     match tree::make((objects, owners), model, &inodes, &mut files) {
-        Ok(_) => Ok(true),
-        Err(error) if matches!(error.errno(), Some(Errno::OPNOTSUPP | Errno::PERM)) => Ok(false),
+        Ok(left_out) => Ok(Some(left_out)),
+        Err(error) if matches!(error.errno(), Some(Errno::OPNOTSUPP | Errno::PERM)) => Ok(None),
         Err(error) => Err(error),
     }
 }
 
-/// Keeps both directories if the kernel shows the empty files with their contents, else removes them. Returns
-/// whether they were kept.
-pub(crate) fn keep(made: bool, model: &Model, tree: &Dir, rights: MountRights) -> Result<bool, StoreError> {
-    if made && show(model, tree, rights) {
-        return Ok(true);
-    }
-    forget(tree).map(|()| false)
+/// Whether the file system and the kernel, asked with one file, can have a tree with inodes of its own. A kernel that is too
+/// old for this refuses to mount or to open the file.
+pub(crate) fn can_be_shown(tree: &Dir, rights: MountRights) -> Result<bool, StoreError> {
+    const PROBE: &str = "probe";
+    let shown = || {
+        let probe = make_dir(tree, PROBE)?;
+        let (inodes, contents) = (make_dir(&probe, INODES)?, make_dir(&probe, CONTENTS)?);
+        let content = contents
+            .create("0", 0o600)
+            .map_err(contents.failed("make", "0"))?;
+        write_all(&content, b"x").map_err(contents.failed("write", "0"))?;
+        let file = inodes
+            .create("file", 0o600)
+            .map_err(inodes.failed("make", "file"))?;
+        let described = lead_to(&file, "0", 1, Names::of(rights));
+        described.map_err(inodes.failed("describe", "file"))?;
+        let mounted = mount(probe.path(), rights);
+        Ok(mounted.is_ok_and(|mounted| beginning(mounted.as_fd(), b"file").is_ok_and(|read| read == b"x")))
+    };
+    let shown = match shown() {
+        Err(error) if matches!(StoreError::errno(&error), Some(Errno::OPNOTSUPP | Errno::PERM)) => Ok(false),
+        shown => shown,
+    };
+    tree.remove_tree(PROBE)?;
+    shown
 }
 
 fn make_dir(tree: &Dir, name: &str) -> Result<Dir, StoreError> {
@@ -182,7 +205,7 @@ pub(crate) fn are_there(tree: &Dir) -> bool {
 }
 
 /// Removes both directories.
-fn forget(tree: &Dir) -> Result<(), StoreError> {
+pub(crate) fn forget(tree: &Dir) -> Result<(), StoreError> {
     tree.remove_tree(INODES)?;
     tree.remove_tree(CONTENTS)
 }
@@ -195,21 +218,37 @@ pub(crate) fn show(model: &Model, tree: &Dir, rights: MountRights) -> bool {
     let Some((path, _)) = paths.find(|(_, inode)| matches!(inode.node, Node::File { size: 1.., .. })) else {
         return true;
     };
-    let c_string = |text: &[u8]| CString::new(text).ok();
-    let mount = || {
-        let overlay = ContentOverlay {
-            dir: &c_string(tree.path().as_os_str().as_bytes())?,
-            layer: &c_string(INODES.as_bytes())?,
-            contents: &c_string(CONTENTS.as_bytes())?,
-            rights,
-        };
-        tote_sys::overlay(&overlay).ok()
-    };
-    mount().is_some_and(|mounted| {
+    mount(tree.path(), rights).is_ok_and(|mounted| {
         let shown = beginning(mounted.as_fd(), path.as_bytes());
         let content = format!("{CONTENTS}/0");
         shown.is_ok() && shown == beginning(tree.as_fd(), content.as_bytes())
     })
+}
+
+/// Mounts both directories of a tree as one, read-only and attached nowhere.
+pub(crate) fn mount(tree: &Path, rights: MountRights) -> Result<OwnedFd, Errno> {
+    let c_string = |text: &[u8]| CString::new(text).map_err(|_| Errno::INVAL);
+    tote_sys::overlay(&ContentOverlay {
+        dir: &c_string(tree.as_os_str().as_bytes())?,
+        layer: &c_string(INODES.as_bytes())?,
+        contents: &c_string(CONTENTS.as_bytes())?,
+        rights,
+    })
+}
+
+/// The name in `contents/` of what an empty file contains, for whom the file is open; `None` of one that contains nothing.
+pub(crate) fn content_name(file: impl AsFd, rights: MountRights) -> Result<Option<String>, Errno> {
+    let mut value = [0; 32];
+    let length = match rustix::fs::fgetxattr(file, Names::of(rights).redirect, &mut value[..]) {
+        Err(Errno::NODATA) => return Ok(None),
+        length => length?,
+    };
+    let name = value[..length].strip_prefix(b"/").unwrap_or_default();
+    let is_number = !name.is_empty() && name.iter().all(u8::is_ascii_digit);
+    match str::from_utf8(name) {
+        Ok(name) if is_number => Ok(Some(name.to_owned())),
+        _ => Err(Errno::IO),
+    }
 }
 
 /// Reads the beginning of a file.
@@ -233,22 +272,22 @@ pub(crate) fn damaged(
         return Ok(Some(EntryPath::root()));
     }
     let (contents, inodes) = (tree.enter(CONTENTS)?, tree.enter(INODES)?);
-    let (numbers, names) = (Numbers::of(model), Names::of(rights));
+    let numbers = Numbers::of(model);
     let redirect = |name: &[u8]| {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = rustix::fs::openat(&inodes, name, flags, Mode::empty())?;
-        let mut value = [0; 32];
-        let length = rustix::fs::fgetxattr(file, names.redirect, &mut value[..])?;
-        Ok::<_, Errno>(value[..length].to_vec())
+        content_name(file, rights)
     };
-    let leads = |name: &[u8], key: &Key, _: &Stat| {
+    let leads = |name: &[u8], key: &Key, file: &Stat| {
         let Some(number) = numbers.name(key) else {
             return true;
         };
-        let is_there = contents
-            .stat(&number)
-            .is_ok_and(|stat| tree::is_object(objects, key, &stat, contents.as_fd(), number.as_bytes()));
-        is_there && redirect(name).is_ok_and(|value| value == format!("/{number}").as_bytes())
+        let is_there = contents.stat(&number).is_ok_and(|stat| {
+            let is_like = |file: &Stat| (file.st_mode, file.st_size, file.st_mtime);
+            is_like(&stat) == is_like(file)
+                && tree::is_object(objects, key, &stat, contents.as_fd(), number.as_bytes())
+        });
+        is_there && redirect(name).is_ok_and(|name| name.is_some_and(|name| name == number))
     };
     Ok(tree::damaged(model, inodes.as_fd(), &leads))
 }

@@ -1,12 +1,30 @@
 //! Names of objects: hashes of a file's content and of everything else that its inode holds.
 
+use rustix::fd::OwnedFd;
 use sha2::{Digest as _, Sha256};
 use std::fmt::Write as _;
+use std::io::Read as _;
 use tote_archive::{Entry, Kind, Timestamp};
 use tote_sys::best_effort;
 
 /// Hash of a file's content.
 pub(crate) type ContentHash = [u8; 32];
+
+/// Hashes the content of a file.
+///
+/// # Errors
+/// Those of read(2).
+pub(crate) fn content_hash(file: OwnedFd) -> std::io::Result<ContentHash> {
+    let mut file = std::fs::File::from(file);
+    let mut hash = Sha256::new();
+    let mut buffer = vec![0; 256 << 10];
+    loop {
+        match file.read(&mut buffer)? {
+            0 => return Ok(hash.finalize().into()),
+            read => hash.update(&buffer[..read]),
+        }
+    }
+}
 
 /// Ownership of the files on disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

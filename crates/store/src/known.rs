@@ -12,7 +12,8 @@
 
 use crate::StoreError;
 use crate::crew;
-use crate::dir::{Dir, is_gone};
+use crate::dir::Dir;
+use crate::error::is_gone;
 use crate::image::Image;
 use crate::ingest::Layer;
 use crate::key::Key;
@@ -126,7 +127,7 @@ impl Store {
         if u64::try_from(stat.st_size) != Ok(size) {
             return Ok(false);
         }
-        let content = crate::verify::content(file).map_err(|source| StoreError::Io {
+        let content = crate::key::content_hash(file).map_err(|source| StoreError::Io {
             attempt: "read",
             path: dir.path().join(name),
             source,

@@ -15,7 +15,8 @@
 //! unless it is complete, and it has the digests of the other two files.
 
 use crate::StoreError;
-use crate::dir::{Dir, is_gone, write_all};
+use crate::dir::{Dir, write_all};
+use crate::error::is_gone;
 use crate::key::Key;
 use crate::objects::Objects;
 use rustix::fd::OwnedFd;
@@ -236,7 +237,7 @@ pub(crate) fn check_framing(dir: &Dir) -> Result<(), StoreError> {
     let Some(written) = record(dir)?.framing else {
         return Ok(());
     };
-    let content = crate::verify::content(file).map_err(|source| match source.kind() {
+    let content = crate::key::content_hash(file).map_err(|source| match source.kind() {
         std::io::ErrorKind::IsADirectory => damaged("it is no file"),
         _ => StoreError::Io {
             attempt: "read",

@@ -11,8 +11,8 @@
 //! ├── images/DIGEST/        config.json, manifest.json: as received; image.json,
 //! │                         and writable.json if a command was traced; or index.json: images for several platforms
 //! ├── names/NAME            a name, and the id of its image or index
-//! ├── trees/CHAIN/          images as directories: hard links to the objects
-//! └── trash/                removed entries that still take space
+//! ├── trees/CHAIN/          images as directories, of hard links to the objects or of empty files that lead to these
+//! └── trash/                what is no more, but still takes space
 //! ```
 //!
 //! Invariants:
@@ -47,6 +47,7 @@ mod intake;
 mod key;
 mod known;
 mod layer;
+mod leased;
 mod links;
 mod lock;
 mod model;
@@ -71,10 +72,11 @@ pub use index::ImageIndex;
 pub use ingest::{Ingest, Layer, Slot, Vacancy};
 pub use key::Owners;
 pub use layer::{LayerArchive, LayerSizes};
+pub use leased::{OwnInodes, Tree};
 pub use share::ShareHost;
 pub use store::{Store, StoreOptions, sha256};
 pub use sweep::{Patience, Removed, Swept};
 pub use tote_archive::Limits;
-pub use trees::{OwnInodes, Tree, TreeMade};
+pub use trees::TreeMade;
 pub use usage::{ImageUsage, Usage};
 pub use verify::{Broken, Damage, Depth, Verified};

@@ -212,6 +212,12 @@ impl Store {
         ] {
             remove_unfinished(dir)?;
         }
+        for name in self.trees.names()? {
+            // A tree may get its links to objects later than the rest.
+            if let Ok(tree) = self.trees.enter(&name) {
+                remove_unfinished(&tree)?;
+            }
+        }
         let mut finished = self.sweep_records(patience, &mut swept)?;
         // For the same reason, an endless sweep now empties the trash once more. A short sweep leaves the copies of
         // the trees that it has just put there to the next one.

@@ -2,63 +2,45 @@
 //!
 //! ```text
 //! trees/CHAIN/
-//! ├── lease       the id of the boot in which the tree was last known to be complete, and a `+` if the
-//! │               two below `root/` exist; the tree's users hold a shared lock on it
-//! ├── root/       the image, of links to objects
+//! ├── lease       the id of the boot in which the tree was last known to be whole, and a `+` where
+//! │               `inodes/` and `contents/` are there; whoever uses the tree has it locked
 //! ├── inodes/     the image, of empty files with inodes of their own, for overlayfs
-//! └── contents/   the contents of these files
+//! ├── contents/   what these files contain
+//! └── root/       the image, of links to objects: where the two others cannot be had, or once somebody
+//!                 has asked for it
 //! ```
 
 use crate::StoreError;
 use crate::crew;
-use crate::dir::{Dir, is_gone, write_all};
+use crate::dir::{Dir, write_all};
+use crate::error::is_gone;
 use crate::image::Image;
 use crate::inodes;
+use crate::leased::{OwnInodes, ROOT, Tree};
 use crate::lock::Lock;
 use crate::model::{Model, Node};
 use crate::objects::is_unchanged;
 use crate::store::{LOCK, Store, sha256_hex};
 use crate::tree::{self, LinkedFiles};
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{FlockOperation, Mode, OFlags};
+use rustix::fd::AsFd as _;
+use rustix::fs::{FlockOperation, Mode};
 use rustix::io::Errno;
 use std::collections::HashSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tote_archive::EntryPath;
 use tote_image::Digest;
-use tote_sys::{MountRights, best_effort};
+use tote_sys::best_effort;
 
 pub(crate) const LEASE: &str = "lease";
-const ROOT: &str = "root";
 
-/// An image as a read-only directory, which exists as long as this value is held.
-#[derive(Debug)]
-pub struct Tree {
-    path: PathBuf,
-    dir: OwnedFd,
-    lease: Lock,
-    own_inodes: Option<OwnInodes>,
-}
-
-/// A tree for overlayfs, with inodes of its own for every file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OwnInodes {
-    /// The tree of empty files.
-    pub tree: PathBuf,
-    /// The directory of their contents.
-    pub contents: PathBuf,
-    /// Rights with which it must be mounted. With others its files would read as zeros.
-    pub rights: MountRights,
-}
-
-/// Part of making a tree; the two parts take about equally long.
+/// A part of a tree for overlayfs.
 #[derive(Clone, Copy, Debug)]
 enum Part {
     /// Empty files with inodes of their own.
     Inodes,
-    /// Links to objects: the tree that is read by name, and the contents of the empty files.
-    Links,
+    /// Links to the objects that these contain.
+    Contents,
 }
 
 /// State of a tree that its lease calls complete.
@@ -67,33 +49,7 @@ struct Whole {
     own_inodes: bool,
 }
 
-impl Tree {
-    /// Returns the path of the tree. It must not be written to: its files belong to other images, too.
-    #[must_use]
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// Returns the tree that overlayfs should show instead, if the kernel and the file system support it.
-    #[must_use]
-    pub fn own_inodes(&self) -> Option<&OwnInodes> {
-        self.own_inodes.as_ref()
-    }
-
-    /// Returns the digest of its layers together, in hexadecimal.
-    #[must_use]
-    pub fn chain(&self) -> Option<&str> {
-        self.path.parent()?.file_name()?.to_str()
-    }
-}
-
-impl AsFd for Tree {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.dir.as_fd()
-    }
-}
-
-/// Work that was done to provide a tree.
+/// What was done to have a tree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TreeMade {
     /// Number of device nodes that could not be made.
@@ -207,29 +163,23 @@ impl Store {
 
     /// Opens the tree of a lease; `None` if its directory was lost or removed.
     fn leased(&self, chain: &str, lease: Lock, whole: Whole) -> Result<Option<Tree>, StoreError> {
-        let name = format!("{chain}/{ROOT}");
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let opened = match rustix::fs::openat(&self.trees, &*name, flags, Mode::empty()) {
-            // The directory's owner, another of the user's ids, has closed it; a container's root can still use it.
-            Err(Errno::ACCESS) => {
-                rustix::fs::openat(&self.trees, &*name, flags | OFlags::PATH, Mode::empty())
-            }
-            other => other,
+        let rights = self.overlays.filter(|_| whole.own_inodes);
+        let dir = self.trees.path().join(chain);
+        let own_inodes = rights.map(|rights| OwnInodes::of(&dir, rights));
+        let names = if own_inodes.is_some() {
+            inodes::INODES
+        } else {
+            ROOT
         };
-        match opened {
+        let name = format!("{chain}/{names}");
+        match self.trees.enter_closed(&name) {
             Err(errno) if is_gone(errno) => Ok(None),
             opened => Ok(Some(Tree {
-                dir: opened.map_err(self.trees.failed("open", &name))?,
-                path: self.trees.path().join(name),
-                lease,
-                own_inodes: self
-                    .overlays
-                    .filter(|_| whole.own_inodes)
-                    .map(|rights| OwnInodes {
-                        tree: self.trees.path().join(chain).join(inodes::INODES),
-                        contents: self.trees.path().join(chain).join(inodes::CONTENTS),
-                        rights,
-                    }),
+                names: opened.map_err(self.trees.failed("open", &name))?,
+                path: dir.join(names),
+                dir,
+                _lease: lease,
+                own_inodes,
             })),
         }
     }
@@ -248,51 +198,45 @@ impl Store {
             }
             return Ok(tree);
         }
-        let Some(tree) = self.leased(chain, lease, Whole { own_inodes: false })? else {
-            self.discard(&self.trees, chain)?;
-            return Ok(None);
-        };
         self.check_layers(image)?;
         let model = self.model(image)?;
-        if self.damaged_links(&model, &tree.dir).is_some() {
-            self.discard(&self.trees, chain)?;
-            return Ok(None);
-        }
-        let Some(whole) = self.look_through_inodes(&self.trees.enter(chain)?, &model)? else {
+        let Some(whole) = self.look_through(&self.trees.enter(chain)?, image, &model)? else {
             self.discard(&self.trees, chain)?;
             return Ok(None);
         };
-        let emptied = rustix::fs::ftruncate(&tree.lease.file, 0);
-        let written = emptied.and_then(|()| write_all(&tree.lease.file, self.words_of(whole).as_bytes()));
+        let emptied = rustix::fs::ftruncate(&lease.file, 0);
+        let written = emptied.and_then(|()| write_all(&lease.file, self.words_of(whole).as_bytes()));
         written.map_err(self.trees.failed("write", LEASE))?;
-        self.leased(chain, tree.lease, whole)
+        self.leased(chain, lease, whole)
     }
 
-    /// Checks the inodes and contents of a tree, or makes them if they do not exist yet; `None` if they are
-    /// damaged.
-    fn look_through_inodes(&self, dir: &Dir, model: &Model) -> Result<Option<Whole>, StoreError> {
-        match self.overlays {
-            Some(rights) if inodes::are_there(dir) => {
-                let damaged = inodes::damaged(&self.objects, model, dir, rights)?;
-                // Another kernel may not show them.
-                let own_inodes = damaged.is_none() && inodes::show(model, dir, rights);
-                Ok(damaged.is_none().then_some(Whole { own_inodes }))
-            }
-            _ => self.make_inodes(dir, model).map(Some),
+    /// Looks at all that is in a tree, and makes what it lacks for its containers; `None` where something is damaged.
+    fn look_through(&self, dir: &Dir, image: &Image, model: &Model) -> Result<Option<Whole>, StoreError> {
+        let has_links = dir.is_there(ROOT)?;
+        if has_links && self.damaged_links(model, dir).is_some() {
+            return Ok(None);
         }
-    }
-
-    fn make_inodes(&self, dir: &Dir, model: &Model) -> Result<Whole, StoreError> {
-        let Some(rights) = self.overlays else {
-            return Ok(Whole { own_inodes: false });
+        let own_inodes = match self.overlays {
+            Some(rights) if inodes::are_there(dir) => {
+                if inodes::damaged(&self.objects, model, dir, rights)?.is_some() {
+                    return Ok(None);
+                }
+                // Another kernel may not show them.
+                inodes::show(model, dir, rights)
+            }
+            _ if !has_links => return Ok(None),
+            _ => self.make_own_inodes(dir, image, model)?.is_some(),
         };
-        inodes::link_contents(&self.objects, model, dir)?;
-        let made = inodes::make_files((&self.objects, self.owners), model, dir, rights)?;
-        let own_inodes = inodes::keep(made, model, dir, rights)?;
-        Ok(Whole { own_inodes })
+        if !own_inodes && !has_links {
+            self.link_all(dir, image, model)?;
+        }
+        Ok(Some(Whole { own_inodes }))
     }
 
-    fn damaged_links(&self, model: &Model, root: &OwnedFd) -> Option<EntryPath> {
+    fn damaged_links(&self, model: &Model, dir: &Dir) -> Option<EntryPath> {
+        let Ok(root) = dir.enter_closed(ROOT) else {
+            return Some(EntryPath::root());
+        };
         tree::damaged(model, root.as_fd(), &|name, key, stat| {
             tree::is_object(&self.objects, key, stat, root.as_fd(), name)
         })
@@ -301,18 +245,22 @@ impl Store {
     /// Returns the damaged part of the tree of an image whose layers are complete: a path in it, or its lease.
     pub(crate) fn damage_of_tree(&self, image: &Image) -> Result<Option<String>, StoreError> {
         let chain = self.tree_name(image)?;
-        let Some(lease) = self.lease(&chain)? else {
+        let Some(_lease) = self.lease(&chain)? else {
             return Ok(Some("lease is gone".to_owned()));
         };
-        let whole = self.known(&lease)?.unwrap_or(Whole { own_inodes: false });
-        let Some(tree) = self.leased(&chain, lease, whole)? else {
-            return Ok(Some("root is gone".to_owned()));
-        };
+        let dir = self.trees.enter(&chain)?;
+        let has_links = dir.is_there(ROOT)?;
+        let rights = self.overlays.filter(|_| inodes::are_there(&dir));
+        if !has_links && rights.is_none() {
+            return Ok(Some("its files are gone".to_owned()));
+        }
         let model = self.model(image)?;
-        let mut damaged = self.damaged_links(&model, &tree.dir);
-        if let (None, Some(own)) = (&damaged, &tree.own_inodes) {
-            let dir = self.trees.enter(&chain)?;
-            damaged = inodes::damaged(&self.objects, &model, &dir, own.rights)?;
+        let mut damaged = None;
+        if has_links {
+            damaged = self.damaged_links(&model, &dir);
+        }
+        if let (None, Some(rights)) = (&damaged, rights) {
+            damaged = inodes::damaged(&self.objects, &model, &dir, rights)?;
         }
         Ok(damaged.map(|path| format!("{path} is not as it was made")))
     }
@@ -336,40 +284,86 @@ impl Store {
 
     fn fill_tree(&self, dir: &Dir, image: &Image, model: &Model) -> Result<TreeMade, StoreError> {
         let lease = dir.create(LEASE, 0o600).map_err(dir.failed("make", LEASE))?;
-        dir.make(ROOT, 0o700).map_err(dir.failed("make", ROOT))?;
-        let root = dir.enter(ROOT)?;
+        let (own_inodes, left_out) = match self.make_own_inodes(dir, image, model)? {
+            Some(left_out) => (true, left_out),
+            None => (false, self.link_all(dir, image, model)?),
+        };
+        let words = self.words_of(Whole { own_inodes });
+        write_all(&lease, words.as_bytes()).map_err(dir.failed("write", LEASE))?;
+        Ok(TreeMade { left_out })
+    }
+
+    /// Makes `inodes/` and `contents/`, and gives the number of device nodes that could not be made. `None` where the kernel or
+    /// the file system cannot have such a tree.
+    fn make_own_inodes(&self, dir: &Dir, image: &Image, model: &Model) -> Result<Option<u64>, StoreError> {
+        let Some(rights) = self.overlays else {
+            return Ok(None);
+        };
+        if !inodes::can_be_shown(dir, rights)? {
+            return Ok(None);
+        }
         let (left_out, made) = (AtomicU64::new(0), AtomicBool::new(false));
-        crew::for_each(&[Part::Inodes, Part::Links], |part| {
-            match (part, self.overlays) {
-                (Part::Inodes, None) => {}
-                (Part::Inodes, Some(rights)) => {
+        crew::for_each(&[Part::Inodes, Part::Contents], |part| {
+            match part {
+                Part::Inodes => {
                     let objects = (&self.objects, self.owners);
-                    made.store(
-                        inodes::make_files(objects, model, dir, rights)?,
-                        Ordering::Relaxed,
-                    );
-                }
-                (Part::Links, overlays) => {
-                    self.check_objects(image, model)?;
-                    let mut files = LinkedFiles::new(&self.objects);
-                    let made = tree::make((&self.objects, self.owners), model, &root, &mut files)?;
-                    left_out.store(made, Ordering::Relaxed);
-                    if overlays.is_some() {
-                        inodes::link_contents(&self.objects, model, dir)?;
+                    if let Some(count) = inodes::make_files(objects, model, dir, rights)? {
+                        left_out.store(count, Ordering::Relaxed);
+                        made.store(true, Ordering::Relaxed);
                     }
+                }
+                Part::Contents => {
+                    self.check_objects(image, model)?;
+                    inodes::link_contents(&self.objects, model, dir)?;
                 }
             }
             Ok::<_, StoreError>(())
         })?;
-        let own_inodes = match self.overlays {
-            Some(rights) => inodes::keep(made.into_inner(), model, dir, rights)?,
-            None => false,
-        };
-        let whole = Whole { own_inodes };
-        write_all(&lease, self.words_of(whole).as_bytes()).map_err(dir.failed("write", LEASE))?;
-        Ok(TreeMade {
-            left_out: left_out.into_inner(),
-        })
+        if made.into_inner() {
+            return Ok(Some(left_out.into_inner()));
+        }
+        inodes::forget(dir).map(|()| None)
+    }
+
+    /// Makes `root/` in the directory of a tree, and gives the number of device nodes that could not be made. It has its name
+    /// when it is whole.
+    fn link_all(&self, dir: &Dir, image: &Image, model: &Model) -> Result<u64, StoreError> {
+        self.check_objects(image, model)?;
+        let (root, unfinished) = dir.make_unfinished()?;
+        let mut files = LinkedFiles::new(&self.objects);
+        let made = tree::make((&self.objects, self.owners), model, &root, &mut files).and_then(|left_out| {
+            let named = dir.rename(&unfinished, dir, ROOT);
+            named.map_err(dir.failed("make", ROOT)).map(|()| left_out)
+        });
+        if made.is_err() {
+            best_effort(dir.remove_tree(&unfinished));
+        }
+        made
+    }
+
+    /// The image of a tree as ordinary files, which are links to objects: made now if nobody has asked for them before. They
+    /// have the link counts and inode numbers of the store.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn links(&self, image: &Image, tree: &Tree) -> Result<PathBuf, StoreError> {
+        let path = tree.links_path();
+        let chain = self.tree_name(image)?;
+        let name = format!("{chain}/{ROOT}");
+        if self.trees.is_there(&name)? {
+            return Ok(path);
+        }
+        // Marked: the next command clears what this one leaves if it is killed.
+        let _ingest = self.ingest_at_once()?;
+        let lock_name = format!("{LOCK}{chain}");
+        let lock = Lock::exclusive(&self.trees, &lock_name)?;
+        if !self.trees.is_there(&name)? {
+            self.check_layers(image)?;
+            let dir = self.trees.enter(&chain)?;
+            self.link_all(&dir, image, &self.model(image)?)?;
+        }
+        best_effort(lock.remove(&self.trees, &lock_name));
+        Ok(path)
     }
 
     /// Checks that all objects exist and have their sizes; otherwise removes the layers that they came with.

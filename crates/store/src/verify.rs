@@ -1,19 +1,17 @@
 //! Verification that the stored content is still what was stored.
 
 use crate::StoreError;
-use crate::dir::is_gone;
+use crate::error::is_gone;
 use crate::image::Image;
 use crate::ingest::Ingest;
-use crate::key::{Attributes, ContentHash, Key, Owners, is_kept};
+use crate::key::{Attributes, Key, Owners, content_hash, is_kept};
 use crate::layer;
 use crate::store::{Store, sha256_hex};
 use rustix::fd::OwnedFd;
 use rustix::fs::{FileType, Stat};
 use rustix::io::Errno;
-use sha2::{Digest as _, Sha256};
 use std::collections::hash_map::Entry as Slot;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::io::Read as _;
 use tote_archive::Timestamp;
 use tote_image::{Digest, Reference};
 
@@ -249,7 +247,7 @@ impl Store {
         }
         let file = dir.open_file(&name).map_err(dir.failed("open", &name))?;
         let attributes = attributes(&file, &stat, self.owners);
-        match content(file) {
+        match content_hash(file) {
             Ok(content) => Ok(Key::new(content, &attributes) == *key),
             Err(error) if Errno::from_io_error(&error) == Some(Errno::IO) => Ok(false),
             Err(source) => Err(StoreError::Io {
@@ -309,19 +307,6 @@ impl Store {
             }
         }
         Ok(())
-    }
-}
-
-/// Hashes the content of a file.
-pub(crate) fn content(file: OwnedFd) -> std::io::Result<ContentHash> {
-    let mut file = std::fs::File::from(file);
-    let mut hash = Sha256::new();
-    let mut buffer = vec![0; 256 << 10];
-    loop {
-        match file.read(&mut buffer)? {
-            0 => return Ok(hash.finalize().into()),
-            read => hash.update(&buffer[..read]),
-        }
     }
 }
 

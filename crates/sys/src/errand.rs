@@ -15,7 +15,7 @@ use rustix::mount::{
     FsMountFlags, FsOpenFlags, MountAttrFlags, OpenTreeFlags, fsconfig_create, fsconfig_set_flag,
     fsconfig_set_string, fsmount, fsopen, open_tree,
 };
-use rustix::net::{AddressFamily, SocketFlags, SocketType};
+use rustix::net::{AddressFamily, Protocol, SocketFlags, SocketType};
 use rustix::thread::ThreadNameSpaceType;
 use std::ffi::CStr;
 
@@ -116,12 +116,15 @@ pub(crate) fn mount_of(process: BorrowedFd<'_>, path: &CStr) -> Result<OwnedFd, 
     run(Errand::MountOf(process, path), 0)
 }
 
-/// Opens a routing socket in a network namespace, rtnetlink(7).
+/// The family, type and protocol of a socket.
+pub type SocketKind = (AddressFamily, SocketType, Option<Protocol>);
+
+/// Opens a socket in a network namespace, which it belongs to wherever it is used.
 ///
 /// # Errors
 /// setns(2)'s, and socket(2)'s.
-pub fn socket_in(network: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
-    run(Errand::Socket(network), 0)
+pub fn socket_in(network: BorrowedFd<'_>, kind: SocketKind) -> Result<OwnedFd, Errno> {
+    run(Errand::Socket(network, kind), 0)
 }
 
 /// Detaches the mount together with everything mounted on it; `false` if another mount, or none, is on top at that
@@ -183,7 +186,7 @@ enum Errand<'a> {
     Network(Option<BorrowedFd<'a>>),
     Tree(Tree<'a>),
     MountOf(BorrowedFd<'a>, &'a CStr),
-    Socket(BorrowedFd<'a>),
+    Socket(BorrowedFd<'a>, SocketKind),
     TakeAway(LastingMount<'a>),
 }
 
@@ -220,14 +223,9 @@ fn perform(errand: &Errand<'_>) -> Result<i32, Errno> {
         Errand::Tree(tree) => return open(tree).map(IntoRawFd::into_raw_fd),
         Errand::MountOf(process, path) => return other(*process, path).map(IntoRawFd::into_raw_fd),
         Errand::TakeAway(mount) => return lasting::take_away(mount).map(i32::from),
-        Errand::Socket(network) => {
+        Errand::Socket(network, (family, kind, protocol)) => {
             set_namespaces(*network, libc::CLONE_NEWNET as u32)?;
-            let socket = rustix::net::socket_with(
-                AddressFamily::NETLINK,
-                SocketType::RAW,
-                SocketFlags::CLOEXEC,
-                None, // NETLINK_ROUTE
-            );
+            let socket = rustix::net::socket_with(*family, *kind, SocketFlags::CLOEXEC, *protocol);
             return socket.map(IntoRawFd::into_raw_fd);
         }
     };

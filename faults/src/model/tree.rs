@@ -115,7 +115,10 @@ fn is_content(path: &str) -> bool {
     let parts: Vec<_> = path.split('/').collect();
     matches!(
         parts[..],
-        ["store", "trees", _, "root"] | ["host", _, "root"] | ["containers", _, "work"] | ["build", "hashes"]
+        ["store", "trees", _, "root" | "inodes" | "contents"]
+            | ["host", _, "root"]
+            | ["containers", _, "work"]
+            | ["build", "hashes"]
     )
 }
 

@@ -60,22 +60,12 @@ pub(super) static OF_TOTE: &[Absent] = &[
 const PORTS: &str = "ports are not published yet: this machine reaches a container's ports by its address in a network, and with --network host \
      they are this machine's own.";
 const ADDRESSES: &str = "this release takes an address and a hardware address with the network, --network name=NETWORK,ip=ADDRESS,mac-address=ADDRESS, \
-     and has neither IPv6 addresses nor aliases.";
+     and has no IPv6 addresses.";
 
 /// Options of `run` and `create`.
 pub(super) static OF_RUN: &[Absent] = &[
     absent(&["--publish", "-p", "--publish-all", "-P"], PORTS),
-    absent(
-        &[
-            "--ip",
-            "--ip6",
-            "--link-local-ip",
-            "--mac-address",
-            "--network-alias",
-            "--net-alias",
-        ],
-        ADDRESSES,
-    ),
+    absent(&["--ip", "--ip6", "--link-local-ip", "--mac-address"], ADDRESSES),
     absent(
         &["--uidmap", "--gidmap", "--subuidname", "--subgidname"],
         "ids are mapped as --userns says: keep-id for the same id inside as outside.",
@@ -105,7 +95,7 @@ pub(super) static OF_RUN: &[Absent] = &[
 /// Options of `pod create`.
 pub(super) static OF_POD: &[Absent] = &[
     absent(&["--publish", "-p"], PORTS),
-    absent(&["--ip", "--ip6", "--mac-address", "--network-alias"], ADDRESSES),
+    absent(&["--ip", "--ip6", "--mac-address"], ADDRESSES),
 ];
 
 /// Commands of `volume`.
@@ -125,16 +115,10 @@ pub(super) static OF_VOLUME: &[Absent] = &[
 ];
 
 /// Commands of `network`.
-pub(super) static OF_NETWORK: &[Absent] = &[
-    absent(
-        &["connect", "disconnect"],
-        "a container's networks are those of its --network options in this release: create it anew with others.",
-    ),
-    absent(
-        &["reload", "update"],
-        "rules that somebody has flushed are made again when the next container comes into the network.",
-    ),
-];
+pub(super) static OF_NETWORK: &[Absent] = &[absent(
+    &["reload", "update"],
+    "rules that somebody has flushed are made again when the next container comes into the network.",
+)];
 
 /// Commands of `container`.
 pub(super) static OF_CONTAINER: &[Absent] = &[

@@ -191,11 +191,15 @@ pub(crate) static NETWORK: Group = Group {
             .details(
                 "`none` is a network namespace with a loopback device and nothing else, `container:NAME` that of another \
                  container, which must run. `bridge` and networks made by `tote network create` need root; several may be \
-                 given, and `name=NETWORK,ip=ADDRESS,mac-address=ADDRESS` says what the container is to have there.",
+                 given, and `name=NETWORK,ip=ADDRESS,mac-address=ADDRESS,alias=NAME` says what the container is to have there.",
             ),
+        Opt::list("network-alias", "NAME", "Let members of the network find the container by this name, too")
+            .aliases(&["net-alias"])
+            .details("Of several networks it is the first. The network bridge has no names."),
         Opt::list("add-host", "NAME:ADDRESS", "Add this line to /etc/hosts"),
         Opt::flag("no-hosts", "Keep the image's /etc/hosts"),
-        Opt::list("dns", "ADDRESS", "Resolve names with this server"),
+        Opt::list("dns", "ADDRESS", "Resolve names with this server")
+            .details("In a network that a user has made, the container's resolver asks it for all names that are no containers'."),
         Opt::list("dns-search", "DOMAIN", "Search domain for names; . for none")
             .details("What `--dns` and these two do not say is in /etc/resolv.conf as the host has it, on the host's network and in bridge \
                       and its like."),

@@ -21,7 +21,16 @@ container into it. Networks need root in this release. The network bridge is the
 network, a bridge and rules of the packet filter, is there while a container is in it.",
     subcommands: &[Section {
         title: "Commands",
-        commands: &[&CREATE, &LS, &INSPECT, &EXISTS, &RM, &PRUNE],
+        commands: &[
+            &CREATE,
+            &LS,
+            &INSPECT,
+            &EXISTS,
+            &RM,
+            &PRUNE,
+            &CONNECT,
+            &DISCONNECT,
+        ],
     }],
     absent: super::absent::OF_NETWORK,
     ..Command::new("network", "Work with networks")
@@ -146,4 +155,53 @@ static PRUNE: Command = Command {
         ],
     }],
     ..Command::new("prune", "Remove networks without containers")
+};
+
+/// The network and the container that is to come into it or to leave it.
+const PAIR: &[Positional] = &[
+    Positional {
+        many: false,
+        ..NETWORKS
+    },
+    Positional {
+        name: "CONTAINER",
+        required: true,
+        many: false,
+        completes: Completes::Containers,
+    },
+];
+
+static CONNECT: Command = Command {
+    usage: "[OPTIONS] NETWORK CONTAINER",
+    details: "\
+A container that runs gets a link at once, and one that does not run at its next start. A container that was started without a network \
+of a user's finds names from its next start on.",
+    options: &[&Group {
+        title: "",
+        options: &[
+            Opt::list(
+                "alias",
+                "NAME",
+                "Let members of the network find the container by this name, too",
+            ),
+            Opt::value("ip", "ADDRESS", "Give the container this address"),
+            Opt::value(
+                "ip6",
+                "ADDRESS",
+                "Refused: networks have IPv4 addresses only in this release",
+            ),
+        ],
+    }],
+    positionals: PAIR,
+    ..Command::new("connect", "Connect a container with a network")
+};
+
+static DISCONNECT: Command = Command {
+    usage: "[OPTIONS] NETWORK CONTAINER",
+    options: &[&Group {
+        title: "",
+        options: &[Opt::flag("force", "Do not fail if the container is not in the network").short('f')],
+    }],
+    positionals: PAIR,
+    ..Command::new("disconnect", "Disconnect a container from a network")
 };

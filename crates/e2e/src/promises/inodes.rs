@@ -28,6 +28,21 @@ pub(super) const TESTS: &[Test] = &[
         privileges,
     ),
     test("inodes::damage_is_found_and_mended", &[KERNEL], damage),
+    test(
+        "inodes::an_image_is_read_without_a_second_tree",
+        &[KERNEL],
+        without_links,
+    ),
+    test(
+        "inodes::a_tree_of_links_is_made_for_whoever_needs_one",
+        &[KERNEL],
+        with_links,
+    ),
+    test(
+        "inodes::a_tree_that_an_older_build_made_is_used",
+        &[KERNEL],
+        of_older_builds,
+    ),
 ];
 
 /// Lists options of containers whose image is below an overlayfs.
@@ -195,5 +210,150 @@ fn damage(cx: &Context) -> Result<()> {
     cx.tote(&["store", "verify"]).output()?.exits(0)?;
     cx.tote(&["run", "--rm", "i", "cat", "/own"]).output()?.exits(0)?;
     ensure!(contents(cx)?.join("0").exists(), "made anew");
+    Ok(())
+}
+
+/// The directories that a store may have beside `inodes/`: trees of links to objects.
+fn trees_of_links(cx: &Context) -> Result<Vec<PathBuf>> {
+    let trees = fs::read_dir(cx.root().join("store/trees"))?;
+    let links = trees.map(|tree| Ok(tree?.path().join("root")));
+    let links = links.collect::<Result<Vec<_>>>()?.into_iter();
+    Ok(links.filter(|path| path.exists()).collect())
+}
+
+/// A group file of 0600 that only an image's owner reads, and a user whose name is looked up in the image.
+fn image_with_users(cx: &Context) -> Result<()> {
+    let (dir, _) = cx.own_rootfs("users")?;
+    fs::create_dir_all(dir.join("etc"))?;
+    fs::write(
+        dir.join("etc/passwd"),
+        "root:x:0:0::/:/bin/sh\nsomebody:x:0:5::/:/bin/sh\n",
+    )?;
+    fs::write(dir.join("etc/group"), "five:x:5:\n")?;
+    fs::write(dir.join("etc/stays"), "stays\n")?;
+    let archive = super::stored::pack(cx, &dir, "users")?;
+    cx.tote(&["import", &archive, "i"]).output()?.exits(0)?;
+    Ok(())
+}
+
+fn without_links(cx: &Context) -> Result<()> {
+    image_with_users(cx)?;
+    cx.run(&["-u", "somebody", "i", "id", "-u"])?.prints("0\n")?;
+    let write = "echo new > /etc/new; echo x >> /etc/stays";
+    cx.tote(&["run", "--name", "c", "i", "sh", "-c", write])
+        .output()?
+        .exits(0)?;
+    cx.tote(&["diff", "c"])
+        .output()?
+        .prints("C /etc\nA /etc/new\nC /etc/stays\n")?;
+    let exported = cx.path("exported.tar")?;
+    cx.tote(&["export", "-o", &exported, "c"]).output()?.exits(0)?;
+    let seen = |name: &str| {
+        let words = ["tar", "-xOf", &exported, name];
+        crate::invocation::Invocation::new(words).output()
+    };
+    seen("etc/group")?.prints("five:x:5:\n")?;
+    seen("etc/stays")?.prints("stays\nx\n")?;
+    cx.tote(&["cp", "c:/etc/passwd", &cx.path("copied")?])
+        .output()?
+        .exits(0)?;
+    ensure!(fs::read_to_string(cx.path("copied")?)?.contains("somebody"));
+    cx.tote(&["commit", "c", "more"]).output()?.exits(0)?;
+    cx.run(&["more", "cat", "/etc/stays", "/etc/group"])?
+        .prints("stays\nx\nfive:x:5:\n")?;
+    let context = cx.directory("context")?;
+    let dockerfile = "FROM i AS one\nRUN echo y >> /etc/stays\nFROM i\nCOPY --from=one --chown=somebody:five /etc/stays \
+                      /etc/copy\nCOPY --from=one /etc/group /etc/of-the-base\nWORKDIR /made\n";
+    fs::write(PathBuf::from(&context).join("Dockerfile"), dockerfile)?;
+    cx.tote(&["build", "-q", "-t", "built", &context])
+        .output()?
+        .exits(0)?;
+    let look = "cat /etc/copy /etc/of-the-base; stat -c %g /etc/copy";
+    cx.run(&["built", "sh", "-c", look])?
+        .prints("stays\ny\nfive:x:5:\n5\n")?;
+    let out = cx.path("files.tar")?;
+    let output = format!("type=tar,dest={out}");
+    cx.tote(&["build", "-q", "--squash", "-o", &output, &context])
+        .output()?
+        .exits(0)?;
+    let words = ["tar", "-xOf", &out, "etc/copy"];
+    crate::invocation::Invocation::new(words)
+        .output()?
+        .prints("stays\ny\n")?;
+    let made = trees_of_links(cx)?;
+    ensure!(made.is_empty(), "somebody has made {made:?}");
+    cx.tote(&["rm", "c"]).output()?.exits(0)?;
+    Ok(())
+}
+
+fn with_links(cx: &Context) -> Result<()> {
+    image_with_users(cx)?;
+    let drivers: &[&str] = &["split", "copy", "reflink"];
+    for driver in drivers {
+        // Twice: it is made, and it is found.
+        for _ in 0..2 {
+            let words = ["--driver", driver, "i", "cat", "/etc/stays"];
+            cx.run(&words)?.exits(0)?.prints("stays\n")?;
+        }
+        cx.tote(&[
+            "run",
+            "--driver",
+            driver,
+            "--name",
+            "c",
+            "i",
+            "sh",
+            "-c",
+            "echo x >> /tmp/f",
+        ])
+        .output()?
+        .exits(0)?;
+        cx.tote(&["diff", "c"]).output()?.has_out("A /tmp/f\n")?;
+        cx.tote(&["rm", "c"]).output()?.exits(0)?;
+        ensure!(trees_of_links(cx)?.len() == 1, "{driver} needs one");
+        cx.tote(&["store", "verify", "--full"]).output()?.exits(0)?;
+    }
+    let context = cx.directory("context")?;
+    let dockerfile = "FROM i\nRUN --mount=type=bind,from=i,source=/etc,target=/mnt cat /mnt/stays > /seen\n";
+    fs::write(PathBuf::from(&context).join("Dockerfile"), dockerfile)?;
+    cx.tote(&["build", "-q", "-t", "built", &context])
+        .output()?
+        .exits(0)?;
+    cx.run(&["built", "cat", "/seen"])?.prints("stays\n")?;
+    cx.tote(&["rmi", "built", "i"]).output()?.exits(0)?;
+    cx.tote(&["image", "prune", "-af"]).output()?.exits(0)?;
+    ensure!(fs::read_dir(cx.root().join("store/trees"))?.next().is_none());
+    Ok(())
+}
+
+/// Until November 2026 every tree had links to objects beside the rest.
+fn of_older_builds(cx: &Context) -> Result<()> {
+    image_with_users(cx)?;
+    cx.run(&["--driver", "copy", "i", "true"])?.exits(0)?;
+    let links = trees_of_links(cx)?;
+    ensure!(links.len() == 1, "one tree: {links:?}");
+    cx.run(&["i", "stat", "-c", "%h", "/etc/stays"])?.prints("1\n")?;
+    // As after another boot: both are looked through, and stay.
+    let lease = links[0].with_file_name("lease");
+    fs::write(&lease, "another boot+")?;
+    cx.run(&["i", "cat", "/etc/stays"])?.prints("stays\n")?;
+    ensure!(trees_of_links(cx)? == links);
+    // A tree of a build without inodes, on a kernel that shows them: it gets them.
+    for name in ["inodes", "contents"] {
+        fs::rename(lease.with_file_name(name), cx.path(name)?)?;
+    }
+    fs::write(&lease, "another boot")?;
+    cx.run(&["i", "stat", "-c", "%h", "/etc/stays"])?.prints("1\n")?;
+    ensure!(trees_of_links(cx)? == links);
+    cx.tote(&["store", "verify", "--full"]).output()?.exits(0)?;
+    // And what has neither is made anew.
+    fs::rename(&links[0], cx.path("links")?)?;
+    fs::rename(lease.with_file_name("inodes"), cx.path("inodes-again")?)?;
+    fs::write(&lease, "another boot+")?;
+    cx.run(&["i", "cat", "/etc/stays"])?.prints("stays\n")?;
+    ensure!(trees_of_links(cx)?.is_empty());
+    for name in ["inodes", "contents", "links", "inodes-again"] {
+        fs::remove_dir_all(cx.path(name)?)?;
+    }
     Ok(())
 }

@@ -62,6 +62,7 @@ mod look;
 mod manifests;
 mod names;
 mod neighbours;
+mod network_names;
 mod networks;
 mod oci_cgroup;
 mod oci_engines;
@@ -201,6 +202,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     inspect::TESTS,
     printed::TESTS,
     volume_commands::TESTS,
+    network_names::TESTS,
     networks::TESTS,
     pool::TESTS,
     pool_safety::TESTS,

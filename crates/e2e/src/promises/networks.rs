@@ -8,7 +8,7 @@ use crate::output::Output;
 use crate::promise::{Test, test};
 use anyhow::{Result, ensure};
 
-const NEEDS: &[Need] = &[
+pub(super) const NEEDS: &[Need] = &[
     Need::Root,
     Need::Program("unshare"),
     Need::Program("nsenter"),
@@ -90,8 +90,14 @@ up
 
 /// Runs a script on such a machine.
 fn on_machine(cx: &Context, script: &str) -> Result<Output> {
+    on_machine_of(cx, &["--net"], script)
+}
+
+/// Runs a script on such a machine in namespaces of these kinds.
+pub(super) fn on_machine_of(cx: &Context, kinds: &[&str], script: &str) -> Result<Output> {
     let whole = format!("{MACHINE}{script}\ntote rm -fa >/dev/null\ndown\n");
-    Invocation::new(["unshare", "--net", "sh", "-c", &whole])
+    let words = [&["unshare"], kinds, &["sh", "-c", &whole]].concat();
+    Invocation::new(words)
         .env("TOTE", cx.binary())
         .env("STATE", cx.root())
         .env("IMAGE", cx.image())
@@ -283,6 +289,7 @@ tote network prune -f
 tote network ls -q --filter type=custom | wc -l
 tote run --rm --network nosuch "$IMAGE" true 2>&1 || echo $?
 tote run --rm --network name=bridge,alias=www "$IMAGE" true 2>&1 || echo $?
+tote run --rm --network-alias www "$IMAGE" true 2>&1 || echo $?
 "#;
     let lines = "\
 bridge bridge local
@@ -316,7 +323,9 @@ web
 0
 tote: network nosuch not found
 125
-tote: cannot give a container the alias www: names are not resolved on networks in this release
+tote: network-scoped alias is supported only for containers in user defined networks
+125
+tote: network-scoped alias is supported only for containers in user defined networks
 125
 ";
     prints(cx, script, lines)
@@ -326,13 +335,13 @@ fn told(cx: &Context) -> Result<()> {
     let script = r#"
 tote network create --subnet 192.168.77.0/24 web >/dev/null
 tote run --rm -h box --add-host out:host-gateway --network name=web,ip=192.168.77.10,mac-address=02:00:00:00:00:07 "$IMAGE" sh -c '
-grep -E "box|out$" /etc/hosts; hostname; cat /sys/class/net/eth0/address; grep -c "^nameserver 127\." /etc/resolv.conf' || true
+grep -E "box|out$" /etc/hosts; hostname; cat /sys/class/net/eth0/address; grep "^nameserver" /etc/resolv.conf' 
 tote run -d --network web --name a "$IMAGE" sleep 300 >/dev/null
 tote inspect -f '{{with .NetworkSettings.Networks.web}}{{.Gateway}} {{.IPPrefixLen}}{{end}} {{.HostConfig.NetworkMode}}' a
 tote run -d --network name=web,mac-address=02:00:00:00:00:08 --name b "$IMAGE" sleep 300 >/dev/null
 tote network inspect -f '{{range .Containers}}{{if eq .Name "b"}}{{.MacAddress}}{{end}}{{end}}' web
 "#;
-    let lines = "192.168.77.10\tbox\n192.168.77.1\tout\nbox\n02:00:00:00:00:07\n0\n192.168.77.1 24 web\n02:00:00:00:00:08\n";
+    let lines = "192.168.77.10\tbox\n192.168.77.1\tout\nbox\n02:00:00:00:00:07\nnameserver 127.0.0.11\n192.168.77.1 24 web\n02:00:00:00:00:08\n";
     prints(cx, script, lines)
 }
 

@@ -1,7 +1,7 @@
 //! Damage to the store by a power cut or by hand: it is found, never run, repaired by loading the image again, and
 //! can be removed. Also a full disk, which is emptied by removing images.
 
-use super::stored::image;
+use super::stored::{content_of, image, names_of};
 use crate::context::Context;
 use crate::invocation::Invocation;
 use crate::need::Need;
@@ -79,8 +79,8 @@ fn scramble(path: &Path) -> Result<()> {
 fn mended(cx: &Context) -> Result<()> {
     let (_, archive) = saved(cx)?;
     for (dir, file, says) in [
-        ("trees", "root/own", "damaged: "),
-        ("trees", "root/bin/sh", "damaged: tree "),
+        ("trees", "own", "damaged: "),
+        ("trees", "bin/sh", "damaged: tree "),
         ("trees", "lease", "damaged: tree "),
         ("layers", "framing", "framing: "),
         ("layers", "contents", "contents: "),
@@ -90,10 +90,15 @@ fn mended(cx: &Context) -> Result<()> {
         ("names", "", "damaged: name mine:latest"),
     ] {
         start_again(cx)?;
-        let path = only(cx, dir)?.join(file);
+        let found = only(cx, dir)?;
+        let path = match (dir, file) {
+            ("trees", "own") => content_of(&found, file)?,
+            ("trees", "bin/sh") => names_of(&found).join(file),
+            _ => found.join(file),
+        };
         match dir {
-            // The damaged file is empty; a link, or the lease, is gone.
-            "trees" if file != "root/own" => fs::remove_file(&path)?,
+            // The damaged file is empty; a name, or the lease, is gone.
+            "trees" if file != "own" => fs::remove_file(&path)?,
             "names" => fs::write(only(cx, dir)?, "")?,
             _ => fs::write(&path, "")?,
         }
@@ -117,7 +122,7 @@ fn mended(cx: &Context) -> Result<()> {
 fn other_bytes(cx: &Context) -> Result<()> {
     let (_, archive) = saved(cx)?;
     start_again(cx)?;
-    scramble(&only(cx, "trees")?.join("root/own"))?;
+    scramble(&content_of(&only(cx, "trees")?, "own")?)?;
     let refused = cx.run(&["--pull", "never", "mine", "cat", "/own"])?;
     refused.refuses(125, &["layers of the image", "lost or damaged"])?;
     cx.tote(&["load", "-qi", &archive]).output()?.exits(0)?;
@@ -154,7 +159,7 @@ fn removed(cx: &Context) -> Result<()> {
 
 fn changed(cx: &Context) -> Result<()> {
     let (_, archive) = saved(cx)?;
-    let own = only(cx, "trees")?.join("root/own");
+    let own = content_of(&only(cx, "trees")?, "own")?;
     fs::write(&own, "evil")?;
     cx.run(&["mine", "cat", "/own"])?.prints("evil")?;
     cx.tote(&["load", "-qi", &archive]).output()?.exits(0)?;

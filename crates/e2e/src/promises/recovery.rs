@@ -1,6 +1,7 @@
 //! Lost parts of the store are restored: from the registry, or from the remaining parts.
 
 use super::registry::{forget, layer, publish};
+use super::stored::content_of;
 use crate::context::Context;
 use crate::need::Need;
 use crate::promise::{Test, test};
@@ -28,7 +29,7 @@ fn the_tree(cx: &Context) -> Result<PathBuf> {
 
 /// Empties a file of the image, as a power cut does.
 fn damage(cx: &Context) -> Result<()> {
-    let busybox = the_tree(cx)?.join("root/bin/busybox");
+    let busybox = content_of(&the_tree(cx)?, "bin/busybox")?;
     let file = fs::OpenOptions::new().write(true).open(busybox)?;
     file.set_len(0)?;
     Ok(())
@@ -81,7 +82,7 @@ fn tree_again(cx: &Context) -> Result<()> {
         .exits(0)?
         .prints("registry\n")?;
     ensure!(
-        tree.join("root/bin/busybox").exists(),
+        content_of(&tree, "bin/busybox")?.exists(),
         "the tree is not there again"
     );
     fs::remove_dir_all(cx.path("lost")?)?;

@@ -77,12 +77,36 @@ fn store(cx: &Context) -> PathBuf {
     cx.root().join("store")
 }
 
-/// Returns the directory that containers of the only image see.
+/// Returns the directory of the only image's tree, which has the directories that containers see.
 fn only_tree(cx: &Context) -> Result<PathBuf> {
     let mut trees = fs::read_dir(store(cx).join("trees"))?;
-    let tree = trees.next().context("there is a tree")??.path().join("root");
+    let tree = trees.next().context("there is a tree")??.path();
     ensure!(trees.next().is_none(), "there is one tree");
     Ok(tree)
+}
+
+/// The directory of an image's names, in a directory of the store's `trees/`.
+pub(super) fn names_of(tree: &Path) -> PathBuf {
+    let inodes = tree.join("inodes");
+    if inodes.exists() {
+        inodes
+    } else {
+        tree.join("root")
+    }
+}
+
+/// The file on disk that has the content of a file of an image, given a directory of the store's `trees/`: it is elsewhere
+/// where files have inodes of their own.
+pub(super) fn content_of(tree: &Path, path: &str) -> Result<PathBuf> {
+    let file = names_of(tree).join(path);
+    for name in ["trusted.overlay.redirect", "user.overlay.redirect"] {
+        let mut value = [0; 32];
+        if let Ok(length) = rustix::fs::lgetxattr(&file, name, &mut value[..]) {
+            let number = str::from_utf8(&value[..length])?.trim_start_matches('/');
+            return Ok(tree.join("contents").join(number));
+        }
+    }
+    Ok(file)
 }
 
 fn import_and_run(cx: &Context) -> Result<()> {
@@ -194,7 +218,7 @@ fn once(cx: &Context) -> Result<()> {
     image(cx, "two", &[])?;
     let mut inodes = Vec::new();
     for entry in fs::read_dir(store(cx).join("trees"))? {
-        let busybox = entry?.path().join("root/bin/busybox");
+        let busybox = content_of(&entry?.path(), "bin/busybox")?;
         inodes.push(fs::metadata(busybox)?.ino());
     }
     ensure!(
@@ -341,7 +365,7 @@ fn damage(cx: &Context) -> Result<()> {
     image(cx, "mine", &[])?;
     let saved = cx.path("saved.tar")?;
     says(cx, &["save", "-o", &saved, "mine"])?;
-    let busybox = only_tree(cx)?.join("bin/busybox");
+    let busybox = content_of(&only_tree(cx)?, "bin/busybox")?;
     let content = fs::read(&busybox)?;
     let time = busybox.metadata()?.modified()?;
     fs::write(&busybox, vec![0; content.len()])?;

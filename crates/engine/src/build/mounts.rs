@@ -207,7 +207,10 @@ impl Building<'_> {
         let root = match from {
             Origin::Context | Origin::Named(_) => &self.files.given(from)?.root,
             Origin::Layers(layers) => {
-                view = super::view::open(self.flat(layers)?.path(), OFlags::RDONLY).map_err(found)?;
+                // It is mounted by its path.
+                let tree = self.flat(layers)?;
+                let links = self.store.links(&Self::bare(layers)?, &tree)?;
+                view = super::view::open(&links, OFlags::RDONLY).map_err(found)?;
                 &view
             }
         };

@@ -199,8 +199,7 @@ type Packed = Result<(Change, Option<File>), WalkError>;
 /// Everything below the root of an image's tree, and what lies beside it.
 fn below(flat: &Flat) -> Result<impl Iterator<Item = Packed>, EngineError> {
     let kernel = |attempt| move |source| EngineError::Kernel { attempt, source };
-    let root = super::view::open(flat.tree.path(), OFlags::RDONLY);
-    let root = root.map_err(kernel("open the image's files"))?;
+    let root = flat.tree.view()?;
     let mut beside: Vec<Packed> = Vec::new();
     for (name, content) in &flat.beside {
         let path = EntryPath::parse(name.as_bytes()).map_err(ArchiveError::SavePath)?;

@@ -4,7 +4,6 @@ use super::layer::pack;
 use super::worker::Building;
 use crate::EngineError;
 use crate::changes::{Passages, add_layer};
-use rustix::fs::OFlags;
 use std::collections::HashMap;
 use std::fs::File;
 use std::os::fd::AsFd as _;
@@ -22,14 +21,8 @@ struct Links {
 impl Building<'_> {
     /// The layer that does to the first `below` layers what those above do to them; `None` if that is nothing.
     pub(crate) fn merged(&mut self, layers: &[Digest], below: usize) -> Result<Option<Digest>, EngineError> {
-        let open = |path: &std::path::Path| {
-            super::view::open(path, OFlags::RDONLY).map_err(|source| EngineError::Kernel {
-                attempt: "open the image's files",
-                source,
-            })
-        };
         let (lower, upper) = (self.flat(&layers[..below])?, self.flat(layers)?);
-        let (lower, upper) = (open(lower.path())?, open(upper.path())?);
+        let (lower, upper) = (lower.view()?, upper.view()?);
         // The store has equal files once, which does not make them one file of the image's.
         let all = compare(lower.as_fd(), upper.as_fd()).without_links();
         let mut merged = Passages::new(all).peekable();

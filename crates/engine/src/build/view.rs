@@ -47,13 +47,13 @@ impl Lowers {
         })
     }
 
-    /// The directories, the topmost first.
+    /// The directories, the topmost first. The lowest may have empty files; see [`Lowers::own_inodes`].
     pub(crate) fn paths(&self) -> Vec<PathBuf> {
         let tree = [self.tree.path().to_owned()];
         self.uppers.iter().cloned().chain(tree).collect()
     }
 
-    /// The tree that a container is shown in place of the lowest directory.
+    /// What the lowest directory is, if overlayfs has to find the contents of its files.
     pub(crate) fn own_inodes(&self) -> Option<OwnInodes> {
         crate::rootfs::own_inodes(&self.tree)
     }
@@ -61,8 +61,8 @@ impl Lowers {
     /// All of it as one directory that cannot be written to.
     pub(crate) fn view(&self, in_user_namespace: bool) -> Result<OwnedFd, EngineError> {
         match self.paths().as_slice() {
-            [only] => open(only, OFlags::RDONLY).map_err(kernel),
-            paths => mount(paths, None, in_user_namespace).map_err(kernel),
+            [_] => Ok(self.tree.view()?),
+            paths => self.mount(paths, None, in_user_namespace).map_err(kernel),
         }
     }
 
@@ -72,7 +72,18 @@ impl Lowers {
         scratch: &Scratch,
         in_user_namespace: bool,
     ) -> Result<OwnedFd, EngineError> {
-        mount(&self.paths(), Some(scratch), in_user_namespace).map_err(kernel)
+        self.mount(&self.paths(), Some(scratch), in_user_namespace)
+            .map_err(kernel)
+    }
+
+    fn mount(
+        &self,
+        paths: &[PathBuf],
+        scratch: Option<&Scratch>,
+        in_user_namespace: bool,
+    ) -> Result<OwnedFd, Errno> {
+        let contents = self.tree.own_inodes().map(|own| own.contents.as_path());
+        mount((paths, contents), scratch, in_user_namespace)
     }
 }
 
@@ -88,7 +99,12 @@ pub(crate) fn open(path: &Path, access: OFlags) -> Result<OwnedFd, Errno> {
     rustix::fs::open(path, flags, Mode::empty())
 }
 
-fn mount(lowers: &[PathBuf], scratch: Option<&Scratch>, in_user_namespace: bool) -> Result<OwnedFd, Errno> {
+/// Mounts directories, and the one that has the contents of files of the lowest, if these are elsewhere.
+fn mount(
+    (lowers, contents): (&[PathBuf], Option<&Path>),
+    scratch: Option<&Scratch>,
+    in_user_namespace: bool,
+) -> Result<OwnedFd, Errno> {
     // Descriptors, because fsconfig(2) takes no long paths.
     let mut held = Vec::new();
     let mut by_descriptor = |path: &Path| {
@@ -102,6 +118,9 @@ fn mount(lowers: &[PathBuf], scratch: Option<&Scratch>, in_user_namespace: bool)
         .map(|path| by_descriptor(path))
         .collect::<Result<Vec<_>, _>>()?;
     let mut options = OverlayOptions::new(lowers).user_namespace(in_user_namespace);
+    if let Some(contents) = contents {
+        options = options.contents(by_descriptor(contents)?);
+    }
     if let Some(scratch) = scratch {
         let (upper, work) = (by_descriptor(&scratch.upper)?, by_descriptor(&scratch.work)?);
         options = options.upper(upper, work).volatile(true);

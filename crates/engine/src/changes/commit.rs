@@ -176,9 +176,10 @@ fn layer(home: &Home, ingest: &Ingest<'_>, container: &Container) -> Result<Opti
     let source = container.source(home)?;
     refuse_host(container, &source)?;
     if source.image_id().is_none() {
-        return add_layer(ingest, |out| pack_tree(container, &source, None, out)).map(Some);
+        let image = source.dir()?;
+        return add_layer(ingest, |out| pack_tree(container, image, None, out)).map(Some);
     }
-    let mut changes = differences(container, source.dir())?.peekable();
+    let mut changes = differences(container, source.dir()?)?.peekable();
     if changes.peek().is_none() {
         return Ok(None);
     }

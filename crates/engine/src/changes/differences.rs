@@ -32,7 +32,7 @@ pub struct Changed {
 pub fn changes(home: &Home, wanted: &str, each: &mut dyn FnMut(Changed)) -> Result<(), EngineError> {
     let container = container::find(home, wanted)?;
     let source = container.source(home)?;
-    for found in differences(&container, source.dir())? {
+    for found in differences(&container, source.dir()?)? {
         let found = found.map_err(|source| walk_failed(&container, source))?;
         each(Changed {
             status: found.status,
@@ -47,7 +47,7 @@ pub(crate) fn written(home: &Home, wanted: &str) -> Option<u64> {
     let container = container::find(home, wanted).ok()?;
     let source = container.source(home).ok()?;
     let mut bytes = 0;
-    for found in differences(&container, source.dir()).ok()? {
+    for found in differences(&container, source.dir().ok()?).ok()? {
         if let Change::Add(entry) = found.ok()?.change
             && let Kind::File { size } = entry.kind
         {

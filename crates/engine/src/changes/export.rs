@@ -8,6 +8,7 @@ use super::merged::{Links, Merged};
 use crate::rootfs::Source;
 use crate::{EngineError, Home, open_store};
 use std::io::Write;
+use std::os::fd::BorrowedFd;
 use tote_archive::Change;
 use tote_bundle::Image;
 
@@ -21,7 +22,7 @@ pub fn export(home: &Home, wanted: &str, out: impl Write) -> Result<(), EngineEr
     let source = container.source(home)?;
     refuse_host(&container, &source)?;
     let links = links(home, &container)?;
-    Ok(pack_tree(&container, &source, links, out)?)
+    Ok(pack_tree(&container, source.dir()?, links, out)?)
 }
 
 /// A tree of the host image would have to have this machine's programs in it.
@@ -42,16 +43,16 @@ pub(crate) fn links(home: &Home, container: &Container) -> Result<Option<Links>,
     Ok(Some(store.hard_links(&image)?))
 }
 
-/// Packs a container's whole tree.
+/// Packs a container's whole tree, that of its image given.
 pub(crate) fn pack_tree(
     container: &Container,
-    source: &Source,
+    image: BorrowedFd<'_>,
     links: Option<Links>,
     out: impl Write,
 ) -> Result<(), ContainerError> {
-    let changes = differences(container, source.dir())?;
+    let changes = differences(container, image)?;
     let mut pack = Pack::new(container, out);
-    for found in Merged::new(source.dir(), changes, links) {
+    for found in Merged::new(image, changes, links) {
         let (entry, content) = found.map_err(|source| walk_failed(container, source))?;
         pack.add(&Change::Add(entry), content)?;
     }

@@ -74,7 +74,7 @@ fn written(home: &Home, id: &str) -> Result<(Option<String>, Vec<Written>), Engi
     let container = container::find(home, id)?;
     let source = container.source(home)?;
     let mut written = Vec::new();
-    for found in differences(&container, source.dir())? {
+    for found in differences(&container, source.dir()?)? {
         let found: Difference = found.map_err(|source| walk_failed(&container, source))?;
         if !found.passage {
             written.push(Written {

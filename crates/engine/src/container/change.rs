@@ -88,6 +88,8 @@ pub fn rename(home: &Home, wanted: &str, to: &str) -> Result<(), EngineError> {
         best_effort(std::fs::remove_file(mark));
     }
     renamed?;
+    let (options, state) = (container.run_options()?, State::read(home, id)?);
+    crate::network::call(home, (id, to.as_str()), &options, &state.networks)?;
     append(
         home,
         &[container.event("rename").with("oldName", format!("/{before}"))],

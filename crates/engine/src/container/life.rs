@@ -1,5 +1,6 @@
 //! The life of a container in its monitor: from its first start to the end that is not followed by another.
 
+use super::born::{Running, note_failure, running};
 use super::claim::Claim;
 use super::ends::Ends;
 use super::error::LifeError;
@@ -9,19 +10,19 @@ use super::state::{ProcessId, State, Status, keep_room};
 use super::{Container, Entry, Health, change, erase, fault, find, remove, restart, stopped};
 use crate::health::HealthChecks;
 use crate::init::Notify;
+use crate::network::Answers;
 use crate::prepare::{Prepared, prepare_again};
 use crate::{EngineError, Home, HostInit};
 use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use std::time::{Duration, Instant};
 use tote_bundle::{ContainerId, RestartPolicy, RunOptions, StopTimeout};
-use tote_cgroup::Cgroup;
 use tote_monitor::{Listener, LogFile, Monitor, PATIENCE, Settings};
 use tote_runtime::{Created, Creation, Witness};
 use tote_spec::Spec;
 use tote_state::events::append;
 use tote_state::record::now;
-use tote_sys::{Child, best_effort};
+use tote_sys::best_effort;
 
 /// The monitor's socket in the container's directory.
 pub(super) const SOCKET: &str = "socket";
@@ -60,18 +61,6 @@ pub(super) fn settle(container: &Container) {
     tote_state::process::settle(&format!("tote monitor {}", container.display()));
     let name = std::ffi::CString::new(format!("tote {}", container.display())).unwrap_or_default();
     best_effort(rustix::thread::set_name(&name));
-}
-
-/// A container that was born.
-pub(super) struct Running {
-    pub(super) child: Child,
-    pub(super) cgroup: Option<Cgroup>,
-    pub(super) ends: Ends,
-    pub(super) state: State,
-    pub(super) limits: Limits,
-    pub(super) notify: Option<Notify>,
-    /// As long as it is held, the image stays.
-    pub(super) _source: Option<crate::rootfs::Source>,
 }
 
 pub(super) struct Watcher<'a> {
@@ -270,6 +259,9 @@ impl<'a> Watcher<'a> {
         let (mut ends, ops) = Ends::new(&options)?;
         plan.insert_stdio(ops);
         let mut console = None;
+        let (dns, endpoints) = (&options.host.dns, &entry.state.networks);
+        let mut answers = Answers::of(self.home, &self.id, dns, endpoints);
+        let mut unnamed = None;
         let creation = Creation {
             plan: &plan,
             cgroup: cgroup.as_ref(),
@@ -280,6 +272,10 @@ impl<'a> Watcher<'a> {
             creation,
             Witness {
                 record: &mut |_, _| Ok(()),
+                network: &mut |network| {
+                    unnamed = answers.as_mut().and_then(|answers| answers.open(network).err());
+                    Ok(())
+                },
                 hooks: &mut || Ok(()),
                 root: &mut |_| Ok(()),
                 console: &mut |master| {
@@ -292,6 +288,7 @@ impl<'a> Watcher<'a> {
             },
         )?;
         fault::point("born");
+        unnamed.iter().for_each(|warning| report.warn(warning));
         ends.console = console;
         // A restart passes on what the init gave once more.
         let goes_on = options.restart != RestartPolicy::No;
@@ -310,6 +307,7 @@ impl<'a> Watcher<'a> {
         }
         Ok(Running {
             notify,
+            answers,
             limits: Limits::new(&options, created.cgroup.as_ref()),
             child: created.child,
             cgroup: created.cgroup,
@@ -339,6 +337,7 @@ impl<'a> Watcher<'a> {
             mut state,
             mut limits,
             mut notify,
+            mut answers,
             _source,
         } = running;
         let Ends {
@@ -365,6 +364,7 @@ impl<'a> Watcher<'a> {
             limits: &mut limits,
             health: HealthChecks::of(self.home, &entry),
             notify: notify.as_mut(),
+            answers: answers.as_mut(),
         };
         let ended = self.monitor.watch(watched, &mut tasks);
         drop(tasks);
@@ -439,7 +439,7 @@ impl<'a> Watcher<'a> {
 
     /// Takes the container out of its networks.
     fn leave_networks(&mut self, endpoints: &[crate::network::Endpoint]) {
-        match crate::network::leave(self.home, &self.id, endpoints) {
+        match crate::network::leave_recorded(self.home, &self.id, endpoints) {
             Ok(idle) => self.idle_networks.extend(idle),
             Err(_) => self.leaves_rest = true,
         }
@@ -453,27 +453,6 @@ fn end(home: &Home, id: &ContainerId, claim: Claim) {
     fault::point("released");
 }
 
-/// Writes down why it could not be started.
-fn note_failure(home: &Home, container: &Container, state: State, error: &EngineError) -> State {
-    let state = State {
-        // docker leaves it as it was; one that has run before has ended.
-        status: if state.finished_at == 0 {
-            Status::Created
-        } else {
-            Status::Exited
-        },
-        exit_code: i32::from(error.exit_code()),
-        error: line(error),
-        process: None,
-        monitor: None,
-        cgroup: None,
-        networks: Vec::new(),
-        ..state
-    };
-    best_effort(state.write(home, &container.id));
-    state
-}
-
 /// Connects to a container's monitor.
 pub(crate) fn connect(home: &Home, id: &ContainerId) -> Result<OwnedFd, tote_sys::Errno> {
     tote_monitor::connect(open_dir(&home.container(id))?.as_fd(), SOCKET)
@@ -482,17 +461,4 @@ pub(crate) fn connect(home: &Home, id: &ContainerId) -> Result<OwnedFd, tote_sys
 pub(super) fn open_dir(path: &std::path::Path) -> Result<OwnedFd, tote_sys::Errno> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     rustix::fs::open(path, flags, Mode::empty())
-}
-
-/// The state of a container whose program runs from now on.
-fn running(created: &Created, before: State) -> State {
-    State {
-        status: Status::Running,
-        process: ProcessId::of(created.child.pid),
-        monitor: ProcessId::of(std::process::id()),
-        boot: super::boot(),
-        cgroup: created.cgroup.as_ref().map(Cgroup::record),
-        started_at: now(),
-        ..before
-    }
 }

@@ -2,6 +2,7 @@
 
 use crate::health::HealthChecks;
 use crate::init::Notify;
+use crate::network::Answers;
 use rustix::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 use tote_bundle::RunOptions;
@@ -49,6 +50,7 @@ pub(super) struct Tasks<'a> {
     pub(super) limits: &'a mut Limits,
     pub(super) health: Option<HealthChecks<'a>>,
     pub(super) notify: Option<&'a mut Notify>,
+    pub(super) answers: Option<&'a mut Answers>,
 }
 
 impl Chores for Tasks<'_> {
@@ -57,12 +59,20 @@ impl Chores for Tasks<'_> {
         [self.limits.due(), check].into_iter().flatten().min()
     }
 
-    fn waits_for(&self) -> [Option<BorrowedFd<'_>>; 2] {
+    fn waits_for(&self) -> [Option<BorrowedFd<'_>>; 3] {
         let result = self.health.as_ref().and_then(HealthChecks::result);
-        [result, self.notify.as_ref().and_then(|notify| notify.from())]
+        let notify = self.notify.as_ref().and_then(|notify| notify.from());
+        [
+            result,
+            notify,
+            self.answers.as_ref().and_then(|answers| answers.from()),
+        ]
     }
 
     fn perform(&mut self, now: Instant) -> Verdict {
+        if let Some(answers) = &mut self.answers {
+            answers.answer();
+        }
         if let Some(health) = &mut self.health {
             health.perform(now);
         }

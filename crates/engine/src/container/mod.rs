@@ -15,6 +15,7 @@
 
 mod attach;
 mod attached;
+mod born;
 pub(crate) mod change;
 mod claim;
 mod create;

@@ -5,11 +5,13 @@
 
 use super::attach::{Stay, stay};
 use super::attached::Attaching;
+use super::born::Running;
 use super::ends::Ends;
 use super::launch::{self, Companion, Report};
-use super::life::{self, Running, Watcher};
+use super::life::{self, Watcher};
 use super::limits::Limits;
 use super::{Claim, Container, Entry, LifeError, ProcessId, State, fault};
+use crate::network::Answers;
 use crate::{EngineError, Finished, Home, HostInit};
 use rustix::fd::OwnedFd;
 use std::fs::File;
@@ -27,6 +29,7 @@ pub(crate) struct Estate<'a> {
     pub(crate) init: &'a HostInit,
     pub(crate) claim: Option<Claim>,
     pub(crate) door: Option<Door>,
+    pub(crate) answers: Option<Answers>,
 }
 
 /// Forks a monitor and lets go of the container. Gives a connection to that monitor where the caller stays.
@@ -153,6 +156,7 @@ fn succeed<'a>(
         init,
         claim,
         door,
+        answers,
     } = estate;
     let container = entry.container;
     let claim = claim.ok_or_else(|| EngineError::NoContainer(container.id.to_string()))?;
@@ -187,6 +191,7 @@ fn succeed<'a>(
         },
         state,
         notify: None,
+        answers,
         _source: None,
     };
     Ok((watcher, (container, running), claim))

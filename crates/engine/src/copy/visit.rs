@@ -66,6 +66,7 @@ impl Visit {
         };
         let witness = Witness {
             record: &mut |_, _| Ok(()),
+            network: &mut |_| Ok(()),
             hooks: &mut || Ok(()),
             root: &mut |_| Ok(()),
             console: &mut |_| Ok(()),

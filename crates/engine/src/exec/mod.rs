@@ -266,7 +266,8 @@ fn users(home: &Home, target: &Target, options: &ExecOptions) -> Result<Option<U
     let root = target.root()?;
     let read = |path| {
         let failed = |error| ExecError::UserFile(error).into();
-        let bytes = read_among_owners(home, root.as_fd(), path, failed)?;
+        let read = |limit| tote_rootfs::read_in_root(root.as_fd(), path, limit);
+        let bytes = read_among_owners(home, read, failed)?;
         Ok::<_, EngineError>(String::from_utf8_lossy(&bytes.unwrap_or_default()).into_owned())
     };
     let (passwd, group) = (read("etc/passwd")?, read("etc/group")?);

@@ -130,8 +130,8 @@ impl Chores for HealthChecks<'_> {
         self.running.is_none().then_some(self.next)
     }
 
-    fn waits_for(&self) -> [Option<BorrowedFd<'_>>; 2] {
-        [self.result(), None]
+    fn waits_for(&self) -> [Option<BorrowedFd<'_>>; 3] {
+        [self.result(), None, None]
     }
 
     fn perform(&mut self, now: Instant) -> Verdict {

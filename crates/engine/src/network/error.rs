@@ -44,9 +44,51 @@ pub enum NetworkFault {
         /// The attempt.
         attempt: &'static str,
     },
-    /// Names on networks.
-    #[error("cannot give a container the alias {0}: names are not resolved on networks in this release")]
+    /// A name that nobody could ask for.
+    #[error(
+        "cannot give a container the alias {0:?}: a name has letters, digits, '-' and '_', and single dots between them"
+    )]
     Alias(String),
+    /// docker's words.
+    #[error("network-scoped alias is supported only for containers in user defined networks")]
+    AliasElsewhere,
+    /// docker's words.
+    #[error("endpoint with name {container} already exists in network {network}")]
+    Connected {
+        /// The container's name.
+        container: String,
+        /// The network.
+        network: String,
+    },
+    /// docker's words.
+    #[error("container {container} is not connected to network {network}")]
+    NotConnected {
+        /// The container's id.
+        container: String,
+        /// The network.
+        network: String,
+    },
+    /// docker's words.
+    #[error("container cannot be disconnected from host network or connected to host network")]
+    Host,
+    /// docker's words.
+    #[error(
+        "container cannot be connected to multiple networks with one of the networks in private (none) mode"
+    )]
+    Private,
+    /// docker's words.
+    #[error(
+        "container sharing network namespace with another container or host cannot be connected to any other network"
+    )]
+    Shared,
+    /// A link of a container that runs.
+    #[error("cannot change the container's link to network {0}")]
+    Link(String, #[source] tote_network::LinkError),
+    /// More names than one record holds.
+    #[error(
+        "cannot give a container so many aliases in network {0}: all of them together have 4000 letters at most"
+    )]
+    TooManyAliases(String),
     /// A pool's sandboxes are made before anybody knows of their networks.
     #[error("cannot use a network in a pool in this release: its sandboxes take --network none and host")]
     Pool,

@@ -3,7 +3,8 @@
 use super::NetworkFault;
 use super::create::default_network;
 use super::record::{self, Network};
-use crate::container::link_text;
+use super::{fault_of, names};
+use crate::container::{State, link_text};
 use crate::{Caller, EngineError, Home};
 use serde::{Deserialize, Serialize};
 use std::net::Ipv4Addr;
@@ -30,6 +31,16 @@ pub struct Endpoint {
     pub gateway: Option<Ipv4Addr>,
     /// The hardware address of the container's link.
     pub mac: String,
+    /// What the container is called there, beside its own names.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub aliases: Vec<String>,
+}
+
+impl Endpoint {
+    /// Whether the network has names, as those have that users make.
+    pub(super) fn is_named(&self) -> bool {
+        self.network != DEFAULT_NETWORK
+    }
 }
 
 /// A container that is in its networks, but for the links, which come with its network namespace.
@@ -46,11 +57,12 @@ pub(crate) struct Joined {
 /// [`NetworkFault`]; what has been given is taken back by [`forget`].
 pub(crate) fn join(
     home: &Home,
-    id: &ContainerId,
+    (id, name): (&ContainerId, &str),
     options: &RunOptions,
     dry: bool,
 ) -> Result<Joined, EngineError> {
     let attachments = options.network.attachments();
+    names::check_aliases(options)?;
     let mut joined = Joined::default();
     let Some(first) = attachments.first() else {
         return Ok(joined);
@@ -64,16 +76,19 @@ pub(crate) fn join(
     let _lock = record::lock(home)?;
     for attachment in attachments {
         check(attachment)?;
-        connect(home, id, attachment, &mut joined)?;
+        let way_out = joined.links.iter().any(|link| link.gateway.is_some());
+        let place = joined.links.len();
+        connect(home, id, attachment, (place, way_out), &mut joined)?;
     }
+    if let Some(first) = joined.endpoints.first_mut() {
+        first.aliases.extend(options.network_aliases.iter().cloned());
+    }
+    names::put(home, (id, name), options, &joined.endpoints)?;
     Ok(joined)
 }
 
 /// Refuses what this release does not have.
-fn check(attachment: &NetworkAttachment) -> Result<(), NetworkFault> {
-    if let Some(alias) = attachment.aliases.first() {
-        return Err(NetworkFault::Alias(alias.clone()));
-    }
+pub(super) fn check(attachment: &NetworkAttachment) -> Result<(), NetworkFault> {
     if attachment.ip6.is_some() {
         let attempt = "give a container an IPv6 address";
         return Err(NetworkFault::Ipv6 { attempt });
@@ -81,10 +96,13 @@ fn check(attachment: &NetworkAttachment) -> Result<(), NetworkFault> {
     Ok(())
 }
 
-fn connect(
+/// Gives a container its address in one network, and brings that up. `place` is the number of its link, and `way_out` says
+/// whether another one leads out already. The caller holds the lock.
+pub(super) fn connect(
     home: &Home,
     id: &ContainerId,
     attachment: &NetworkAttachment,
+    (place, way_out): (usize, bool),
     joined: &mut Joined,
 ) -> Result<(), EngineError> {
     let network = match attachment.network.as_str() {
@@ -108,8 +126,6 @@ fn connect(
         source,
     })?;
     joined.warnings.extend(up.warning);
-    let place = joined.links.len();
-    let is_first_way_out = joined.links.iter().all(|link| link.gateway.is_none());
     let mac = attachment.mac.map_or_else(|| Mac::of(address), Mac);
     let link = ContainerLink {
         outside: outside(id, place),
@@ -119,7 +135,7 @@ fn connect(
         mtu: up.mtu,
         address,
         subnet: network.subnet,
-        gateway: Some(network.gateway).filter(|_| is_first_way_out && !network.internal),
+        gateway: Some(network.gateway).filter(|_| !way_out && !network.internal),
     };
     joined.endpoints.push(Endpoint {
         network: name(),
@@ -129,6 +145,7 @@ fn connect(
         prefix: network.subnet.prefix(),
         gateway: Some(network.gateway).filter(|_| !network.internal),
         mac: mac.to_string(),
+        aliases: attachment.aliases.clone(),
     });
     joined.links.push(link);
     Ok(())
@@ -176,12 +193,17 @@ pub(crate) fn leave(
     id: &ContainerId,
     endpoints: &[Endpoint],
 ) -> Result<Vec<String>, EngineError> {
-    let mut idle = Vec::new();
     if endpoints.is_empty() {
-        return Ok(idle);
+        return Ok(Vec::new());
     }
-    let links: Vec<_> = endpoints.iter().map(|endpoint| endpoint.link.clone()).collect();
     let _lock = record::lock(home)?;
+    part(home, id, endpoints)
+}
+
+/// The same for a caller who holds the lock.
+fn part(home: &Home, id: &ContainerId, endpoints: &[Endpoint]) -> Result<Vec<String>, EngineError> {
+    let mut idle = Vec::new();
+    let links: Vec<_> = endpoints.iter().map(|endpoint| endpoint.link.clone()).collect();
     tote_network::disconnect(&links).map_err(|source| EngineError::Kernel {
         attempt: "take the container's links off their bridges",
         source,
@@ -191,7 +213,27 @@ pub(crate) fn leave(
             idle.push(endpoint.network.clone());
         }
     }
+    names::take_all(home, id);
     Ok(idle)
+}
+
+/// Takes a container with records out of its networks: those that its state names now, because it may have been connected with
+/// others since it was born with `endpoints`.
+///
+/// # Errors
+/// As of [`leave`].
+pub(crate) fn leave_recorded(
+    home: &Home,
+    id: &ContainerId,
+    endpoints: &[Endpoint],
+) -> Result<Vec<String>, EngineError> {
+    let recorded = || State::read(home, id).map(|state| state.networks);
+    if endpoints.is_empty() && recorded().is_ok_and(|networks| networks.is_empty()) {
+        return Ok(Vec::new());
+    }
+    let _lock = record::lock(home)?;
+    let now = recorded().unwrap_or_else(|_| endpoints.to_vec());
+    part(home, id, if now.is_empty() { endpoints } else { &now })
 }
 
 /// Takes a container out of its networks whose endpoints no record has, because its engine was killed before it wrote one. Networks
@@ -210,7 +252,7 @@ pub(crate) fn forget(home: &Home, id: &ContainerId) -> Result<(), EngineError> {
     let lock = record::lock(home)?;
     for name in names {
         let all = record::leases(home, &name).all();
-        let all = all.map_err(|source| failed(&name, source))?;
+        let all = all.map_err(|source| fault_of(&name, source))?;
         if !all.iter().any(|(_, other)| *other == holder) {
             continue;
         }
@@ -224,22 +266,19 @@ pub(crate) fn forget(home: &Home, id: &ContainerId) -> Result<(), EngineError> {
             idle.push(name);
         }
     }
+    names::take_all(home, id);
     drop(lock);
     super::settle(home, &idle)
 }
 
 /// The most networks that a killed container is looked for in.
-const MOST: usize = 16;
+pub(super) const MOST: usize = 16;
 
-/// Gives how many other leases the network has.
-fn release(home: &Home, id: &ContainerId, network: &str) -> Result<usize, EngineError> {
+/// Takes a container's names and addresses in a network back. Gives how many other leases the network has.
+pub(super) fn release(home: &Home, id: &ContainerId, network: &str) -> Result<usize, EngineError> {
+    names::take(home, id, network)?;
     let released = record::leases(home, network).release(&link_text(id));
-    released.map_err(|source| failed(network, source))
-}
-
-fn failed(network: &str, source: tote_network::LeaseError) -> EngineError {
-    let network = network.to_owned();
-    NetworkFault::Lease { network, source }.into()
+    released.map_err(|source| fault_of(network, source))
 }
 
 #[cfg(test)]

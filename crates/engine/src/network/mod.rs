@@ -4,18 +4,31 @@
 //! the last one takes it down, and a file in `live/` says that it is up, so that the next command takes down what a killed
 //! one has left. All of it happens under one lock, which nobody holds for longer than that.
 
+mod answers;
+mod connect;
 mod create;
 mod error;
 mod idle;
 mod join;
 mod look;
+mod names;
 mod record;
 mod remove;
 
+pub(crate) use answers::{Answers, FrontAnswers};
+pub use connect::{ConnectRequest, connect, disconnect};
 pub use create::{NetworkRequest, create};
 pub use error::NetworkFault;
 pub(crate) use idle::{linger, settle, sweep};
-pub(crate) use join::{Endpoint, forget, join, leave};
+pub(crate) use join::{Endpoint, forget, join, leave, leave_recorded};
 pub use look::{NetworkRow, NetworkSelection, exists, inspect, names, networks};
+pub(crate) use names::{call, has_names};
 pub(crate) use record::UP;
 pub use remove::{prune, remove};
+
+use crate::EngineError;
+
+fn fault_of(network: &str, source: tote_network::LeaseError) -> EngineError {
+    let network = network.to_owned();
+    NetworkFault::Lease { network, source }.into()
+}

@@ -97,7 +97,7 @@ pub(super) fn leases(home: &Home, name: &str) -> Leases {
     Leases::new(lease_dir(home, name))
 }
 
-fn dir(home: &Home, name: &str) -> PathBuf {
+pub(super) fn dir(home: &Home, name: &str) -> PathBuf {
     home.networks().join(name)
 }
 

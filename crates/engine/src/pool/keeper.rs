@@ -124,6 +124,7 @@ impl<'a> Keeper<'a> {
             creation,
             Witness {
                 record: &mut |_, _| Ok(()),
+                network: &mut |_| Ok(()),
                 hooks: &mut || Ok(()),
                 root: &mut |_| Ok(()),
                 console: &mut |_| Ok(()),

@@ -82,10 +82,29 @@ pub fn read_in_root(
     path: impl AsRef<Path>,
     limit: usize,
 ) -> Result<Option<Vec<u8>>, ReadError> {
+    read_content_in_root(root, path, limit, &|file| Ok(file))
+}
+
+/// Reads a file as [`read_in_root`] does, in a root whose files may have their contents elsewhere: `content_of` opens the
+/// content of a file of this root.
+///
+/// # Errors
+///
+/// [`ReadError`].
+pub fn read_content_in_root(
+    root: impl AsFd,
+    path: impl AsRef<Path>,
+    limit: usize,
+    content_of: &dyn Fn(OwnedFd) -> Result<OwnedFd, Errno>,
+) -> Result<Option<Vec<u8>>, ReadError> {
     let path = path.as_ref();
     let Some(file) = open_regular(root.as_fd(), path)? else {
         return Ok(None);
     };
+    let file = content_of(file).map_err(|source| ReadError::Open {
+        path: path.to_owned(),
+        source,
+    })?;
     match read_at_most(file.as_fd(), limit) {
         Ok(Some(content)) => Ok(Some(content)),
         Ok(None) => Err(ReadError::TooLarge {

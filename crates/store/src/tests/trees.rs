@@ -1,5 +1,6 @@
 use super::{TIME, Tar, add_image, listing, options, store};
 use crate::{Store, StoreOptions};
+use rustix::fs::{Mode, OFlags};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -290,6 +291,81 @@ fn every_file_of_an_image_has_an_inode_of_its_own() {
         std::fs::rename(path.with_extension("gone"), &path).unwrap();
     }
     assert_eq!(store.damage_of_tree(&image).unwrap(), None);
+}
+
+#[test]
+fn a_tree_with_inodes_of_its_own_gets_links_to_objects_when_somebody_asks_for_them() {
+    let (_dir, store) = with_inodes();
+    let layer = Tar::default()
+        .file("d/a", b"same")
+        .file("b", b"same")
+        .file("empty", b"")
+        .end();
+    let image = add_image(&store, &[&layer]).unwrap();
+    let tree = store.tree(&image).unwrap();
+    if tree.own_inodes().is_none() {
+        println!("skipped: needs Linux 6.16, and extended attributes of overlayfs");
+        return;
+    }
+    assert!(!tree.links_path().exists(), "nobody has asked");
+    let content = |name: &str| {
+        let file = std::fs::File::open(tree.path().join(name)).unwrap();
+        let content = std::fs::File::from(tree.content_of(file.into()).unwrap());
+        std::io::read_to_string(content).unwrap()
+    };
+    assert_eq!((content("d/a").as_str(), content("empty").as_str()), ("same", ""));
+    let view = tree.view().unwrap();
+    let seen = rustix::fs::openat(&view, "d/a", OFlags::RDONLY, Mode::empty()).unwrap();
+    assert_eq!(
+        std::io::read_to_string(std::fs::File::from(seen)).unwrap(),
+        "same"
+    );
+    // What a killed command was making goes with the next sweep.
+    let left = tree.path().with_file_name(".new-1-1");
+    std::fs::create_dir(&left).unwrap();
+    store.sweep(crate::Patience::Endless).unwrap();
+    assert!(!left.exists());
+    for _ in 0..2 {
+        let links = store.links(&image, &tree).unwrap();
+        assert_eq!(std::fs::read(links.join("d/a")).unwrap(), b"same");
+        assert_ne!(inode(&links.join("d/a")), inode(&links.join("b")));
+    }
+    assert_eq!(store.damage_of_tree(&image).unwrap(), None);
+    // Damaged, they make the whole tree anew, without them.
+    std::fs::remove_file(tree.links_path().join("b")).unwrap();
+    assert!(store.damage_of_tree(&image).unwrap().is_some());
+    store.objects.replaced.store(true, Ordering::Relaxed);
+    let new = store.tree(&image).unwrap();
+    assert!(new.own_inodes().is_some() && !new.links_path().exists());
+    assert_eq!(store.damage_of_tree(&image).unwrap(), None);
+}
+
+#[test]
+fn a_tree_of_an_older_build_is_used_as_it_is() {
+    let (dir, store) = with_inodes();
+    let image = add_image(&store, &[&Tar::default().file("a", b"first").end()]).unwrap();
+    let tree = store.tree(&image).unwrap();
+    if tree.own_inodes().is_none() {
+        println!("skipped: needs Linux 6.16, and extended attributes of overlayfs");
+        return;
+    }
+    // Builds until November 2026 made these with each tree.
+    store.links(&image, &tree).unwrap();
+    let before = inode(tree.path());
+    drop(tree);
+    for boot in ["this", "another"] {
+        if boot == "another" {
+            store.objects.replaced.store(true, Ordering::Relaxed);
+        }
+        let tree = store.tree(&image).unwrap();
+        assert_eq!(inode(tree.path()), before, "in {boot} boot");
+        assert!(tree.links_path().exists());
+    }
+    // A store of a kernel that shows no such trees has the links.
+    drop(store);
+    let store = Store::open(&dir.path().join("store"), options()).unwrap();
+    let tree = store.tree(&image).unwrap();
+    assert!(tree.own_inodes().is_none() && tree.path() == tree.links_path());
 }
 
 #[test]

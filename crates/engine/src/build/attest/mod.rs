@@ -14,7 +14,6 @@ use super::BuildContext;
 use super::worker::Building;
 use crate::EngineError;
 use provenance::{Instruction, Provenance};
-use rustix::fs::OFlags;
 use statement::{Predicate, package_of};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -48,11 +47,7 @@ impl Attested {
         let now = tote_calendar::now();
         if request.attestations.sbom {
             let tree = building.flat(image.layers())?;
-            let root = super::view::open(tree.path(), OFlags::RDONLY);
-            let root = root.map_err(|source| EngineError::Kernel {
-                attempt: "open the image's files",
-                source,
-            })?;
+            let root = tree.view()?;
             let name = names
                 .first()
                 .map_or_else(|| image.id.to_string(), Reference::familiar);

@@ -1,0 +1,61 @@
+//! A container that was born: what its monitor holds of it, and what its record says. Also what it says of one that was not.
+
+use super::Container;
+use super::ends::Ends;
+use super::launch::line;
+use super::limits::Limits;
+use super::state::{ProcessId, State, Status};
+use crate::init::Notify;
+use crate::network::Answers;
+use crate::{EngineError, Home};
+use tote_cgroup::Cgroup;
+use tote_runtime::Created;
+use tote_state::record::now;
+use tote_sys::{Child, best_effort};
+
+/// A container that was born.
+pub(super) struct Running {
+    pub(super) child: Child,
+    pub(super) cgroup: Option<Cgroup>,
+    pub(super) ends: Ends,
+    pub(super) state: State,
+    pub(super) limits: Limits,
+    pub(super) notify: Option<Notify>,
+    pub(super) answers: Option<Answers>,
+    /// As long as it is held, the image stays.
+    pub(super) _source: Option<crate::rootfs::Source>,
+}
+
+/// Writes down why it could not be started.
+pub(super) fn note_failure(home: &Home, container: &Container, state: State, error: &EngineError) -> State {
+    let state = State {
+        // docker leaves it as it was; one that has run before has ended.
+        status: if state.finished_at == 0 {
+            Status::Created
+        } else {
+            Status::Exited
+        },
+        exit_code: i32::from(error.exit_code()),
+        error: line(error),
+        process: None,
+        monitor: None,
+        cgroup: None,
+        networks: Vec::new(),
+        ..state
+    };
+    best_effort(state.write(home, &container.id));
+    state
+}
+
+/// The state of a container whose program runs from now on.
+pub(super) fn running(created: &Created, before: State) -> State {
+    State {
+        status: Status::Running,
+        process: ProcessId::of(created.child.pid),
+        monitor: ProcessId::of(std::process::id()),
+        boot: super::boot(),
+        cgroup: created.cgroup.as_ref().map(Cgroup::record),
+        started_at: now(),
+        ..before
+    }
+}

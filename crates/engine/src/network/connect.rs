@@ -1,0 +1,278 @@
+//! Containers come into a network and leave it while they are there, whether they run or not.
+//!
+//! A container's record says in which networks its next start puts it, and its state in which it is now. Both are changed under
+//! the container's lock; links, leases and names under that of all networks, which whoever ends a container takes as well.
+
+use super::join::{self, Endpoint, Joined};
+use super::record::{self, Network};
+use super::{NetworkFault, names};
+use crate::container::change::Change;
+use crate::container::foreground::find_monitored;
+use crate::container::{Container, Entry, LifeError, State};
+use crate::{Caller, EngineError, Home};
+use rustix::fd::{AsFd as _, OwnedFd};
+use rustix::fs::{Mode, OFlags};
+use std::net::{Ipv4Addr, Ipv6Addr};
+use tote_bundle::{ContainerId, DEFAULT_NETWORK, NetworkAttachment, NetworkMode, RunOptions};
+use tote_state::events::append;
+
+/// What a container is to have in a network that it is connected with.
+#[derive(Clone, Debug, Default)]
+pub struct ConnectRequest {
+    /// The network's name, or the beginning of its id.
+    pub network: String,
+    /// The container's name, or the beginning of its id.
+    pub container: String,
+    /// `--ip`
+    pub ip: Option<Ipv4Addr>,
+    /// `--ip6`
+    pub ip6: Option<Ipv6Addr>,
+    /// `--alias`
+    pub aliases: Vec<String>,
+}
+
+/// Connects a container with a network, at once where it runs, and at each of its starts from now on.
+///
+/// # Errors
+/// [`NetworkFault`] in docker's words, and [`EngineError::State`]; the container is as it was then.
+pub fn connect(home: &Home, request: &ConnectRequest) -> Result<(), EngineError> {
+    let network = found(home, &request.network)?;
+    let entry = kept(home, &request.container, "connect")?;
+    let id = &entry.container.id.clone();
+    let _change = Change::begin(home, id)?;
+    let mut container = Container::read(home, id)?.unwrap_or(entry.container);
+    let mut state = State::read(home, id)?;
+    let options = container.run_options()?;
+    check(&container, &options)?;
+    if position(home, &options, &network).is_some()
+        || state.networks.iter().any(|one| one.network_id == network.id)
+    {
+        return Err(NetworkFault::Connected {
+            container: container.display().to_owned(),
+            network: network.name,
+        }
+        .into());
+    }
+    let attachment = NetworkAttachment {
+        network: network.name.clone(),
+        aliases: request.aliases.clone(),
+        ip: request.ip,
+        ip6: request.ip6,
+        mac: None,
+    };
+    join::check(&attachment)?;
+    names::check_names(&attachment)?;
+    let text = words(&attachment);
+    container.options.push(("network".to_owned(), text));
+    if state.runs() {
+        plug(home, (&container, &mut state), &attachment)?;
+    } else if let Some(address) = attachment.ip.filter(|address| !network.subnet.contains(*address)) {
+        return Err(NetworkFault::NoSuchAddress(address).into());
+    }
+    container.write(home)?;
+    tell(home, "connect", &network, id);
+    Ok(())
+}
+
+/// Disconnects a container from a network, at once where it runs, and for all its starts from now on.
+///
+/// # Errors
+/// [`NetworkFault`] in docker's words, and [`EngineError::State`].
+pub fn disconnect(home: &Home, network: &str, container: &str) -> Result<(), EngineError> {
+    let network = found(home, network)?;
+    let entry = kept(home, container, "disconnect")?;
+    let id = &entry.container.id.clone();
+    let change = Change::begin(home, id)?;
+    let mut container = Container::read(home, id)?.unwrap_or(entry.container);
+    let mut state = State::read(home, id)?;
+    let options = container.run_options()?;
+    let place = position(home, &options, &network);
+    let is_in = state.networks.iter().any(|one| one.network_id == network.id);
+    if place.is_none() && !is_in {
+        return Err(NetworkFault::NotConnected {
+            container: id.to_string(),
+            network: network.name,
+        }
+        .into());
+    }
+    if let Some(place) = place {
+        forget_option(&mut container, place);
+        container.write(home)?;
+    }
+    if is_in {
+        unplug(home, id, &mut state, &network)?;
+    }
+    drop(change);
+    tell(home, "disconnect", &network, id);
+    super::settle(home, &[network.name])
+}
+
+fn tell(home: &Home, action: &str, network: &Network, id: &ContainerId) {
+    let event = network.event(action);
+    append(home, &[event.with("container", id)]);
+}
+
+/// The network; the default one is there for everybody.
+fn found(home: &Home, wanted: &str) -> Result<Network, EngineError> {
+    match wanted {
+        _ if home.caller == Caller::User => Err(NetworkFault::Unprivileged(wanted.to_owned()).into()),
+        "host" => Err(NetworkFault::Host.into()),
+        "none" => Err(NetworkFault::Private.into()),
+        DEFAULT_NETWORK | "default" => {
+            let _lock = record::lock(home)?;
+            super::create::default_network(home)
+        }
+        wanted => record::find(home, wanted),
+    }
+}
+
+/// The container, which has records to be changed.
+fn kept(home: &Home, wanted: &str, action: &'static str) -> Result<Entry, EngineError> {
+    let entry = find_monitored(home, wanted)?;
+    if !entry.kept {
+        return Err(LifeError::Unkept(entry.container.display().to_owned(), action).into());
+    }
+    Ok(entry)
+}
+
+/// Whether the container's network is its own; docker's words where it is not.
+fn check(container: &Container, options: &RunOptions) -> Result<(), NetworkFault> {
+    match &options.network {
+        NetworkMode::Networks(_) => Ok(()),
+        NetworkMode::None if container.option("network").is_none() => Ok(()),
+        NetworkMode::None => Err(NetworkFault::Private),
+        NetworkMode::Host | NetworkMode::Container(_) => Err(NetworkFault::Shared),
+    }
+}
+
+/// The place of a network among those that the container's options name, by whatever they name it.
+fn position(home: &Home, options: &RunOptions, network: &Network) -> Option<usize> {
+    let mut attachments = options.network.attachments().iter();
+    attachments.position(|one| {
+        one.network == network.name
+            || matches!(record::find(home, &one.network), Ok(other) if other.id == network.id)
+    })
+}
+
+/// The long form of an attachment.
+fn words(attachment: &NetworkAttachment) -> String {
+    let mut text = format!("name={}", attachment.network);
+    for alias in &attachment.aliases {
+        text += &format!(",alias={alias}");
+    }
+    if let Some(address) = attachment.ip {
+        text += &format!(",ip={address}");
+    }
+    text
+}
+
+/// Takes the attachment at that place out of the container's options; with the first one go the aliases that are its.
+fn forget_option(container: &mut Container, place: usize) {
+    let mut seen = 0;
+    container.options.retain(|(name, value)| match name.as_str() {
+        "network" if matches!(value.parse(), Ok(NetworkMode::Networks(_))) => {
+            seen += 1;
+            seen - 1 != place
+        }
+        "network-alias" => place != 0,
+        _ => true,
+    });
+}
+
+/// The network namespace of a running container; `None` where it has just ended.
+fn namespace(state: &State) -> Option<OwnedFd> {
+    let process = state.process?;
+    let path = format!("/proc/{}/ns/net", process.pid);
+    let network = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
+    // Another process may have got the number meanwhile.
+    process.exists().then_some(network)
+}
+
+/// Puts a running container into a network. Whoever ends it waits for the same lock and then looks into the same record.
+fn plug(
+    home: &Home,
+    (container, state): (&Container, &mut State),
+    attachment: &NetworkAttachment,
+) -> Result<(), EngineError> {
+    let id = &container.id;
+    let _lock = record::lock(home)?;
+    let Some(network) = namespace(state) else {
+        // Its next start finds the network in its options.
+        return Ok(());
+    };
+    let has_way_out = state.networks.iter().any(|one| one.gateway.is_some());
+    let place = free_place(&state.networks);
+    let mut joined = Joined::default();
+    let plugged = join::connect(home, id, attachment, (place, has_way_out), &mut joined)
+        .and_then(|()| {
+            let options = container.run_options()?;
+            names::put(home, (id, &container.name), &options, &joined.endpoints)
+        })
+        .and_then(|()| {
+            tote_network::connect(&joined.links, network.as_fd())
+                .map_err(|source| NetworkFault::Link(attachment.network.clone(), source).into())
+        })
+        .and_then(|()| {
+            state.networks.extend(joined.endpoints.iter().cloned());
+            state.write(home, id)
+        });
+    if plugged.is_err() {
+        for endpoint in &joined.endpoints {
+            state.networks.retain(|one| one.network != endpoint.network);
+            tote_sys::best_effort(tote_network::remove(&endpoint.link));
+            tote_sys::best_effort(join::release(home, id, &endpoint.network));
+        }
+    }
+    plugged
+}
+
+/// The first number that no link of a container has: the last digit of the name of its other end.
+fn free_place(endpoints: &[Endpoint]) -> usize {
+    let is_free = |place: &usize| {
+        !endpoints
+            .iter()
+            .any(|one| one.link.ends_with(&format!("{place:x}")))
+    };
+    (0..join::MOST).find(is_free).unwrap_or(endpoints.len())
+}
+
+/// Takes a running container out of a network.
+fn unplug(home: &Home, id: &ContainerId, state: &mut State, network: &Network) -> Result<(), EngineError> {
+    let _lock = record::lock(home)?;
+    let failed = |source| NetworkFault::Link(network.name.clone(), source);
+    let first_way_out = |all: &[Endpoint]| all.iter().find_map(|one| one.gateway);
+    let before = first_way_out(&state.networks);
+    let (gone, left): (Vec<_>, Vec<_>) = state
+        .networks
+        .drain(..)
+        .partition(|one| one.network_id == network.id);
+    state.networks = left;
+    for endpoint in &gone {
+        tote_network::remove(&endpoint.link).map_err(failed)?;
+        join::release(home, id, &endpoint.network)?;
+    }
+    // Where the way out led through the network, another one takes its place.
+    if let (Some(gateway), Some(inside)) = (first_way_out(&state.networks), namespace(state))
+        && before != Some(gateway)
+    {
+        tote_network::lead_out(gateway, inside.as_fd()).map_err(failed)?;
+    }
+    state.write(home, id)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attachments_read_back() {
+        let attachment = NetworkAttachment {
+            network: "lab".to_owned(),
+            aliases: vec!["a".to_owned(), "b.c".to_owned()],
+            ip: Some(Ipv4Addr::new(10, 1, 2, 3)),
+            ..NetworkAttachment::default()
+        };
+        let read: NetworkMode = words(&attachment).parse().unwrap();
+        assert_eq!(read.attachments(), [attachment]);
+    }
+}
