@@ -47,13 +47,13 @@ impl Lowers {
         })
     }
 
-    /// The directories, the topmost first. The lowest may have empty files; see [`Lowers::own_inodes`].
+    /// Lists the directories, the topmost first. The lowest may have empty files; see [`Lowers::own_inodes`].
     pub(crate) fn paths(&self) -> Vec<PathBuf> {
         let tree = [self.tree.path().to_owned()];
         self.uppers.iter().cloned().chain(tree).collect()
     }
 
-    /// What the lowest directory is, if overlayfs has to find the contents of its files.
+    /// Form of the lowest directory, if overlayfs has to find the contents of its files.
     pub(crate) fn own_inodes(&self) -> Option<OwnInodes> {
         crate::rootfs::own_inodes(&self.tree)
     }

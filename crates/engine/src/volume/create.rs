@@ -1,4 +1,4 @@
-//! Volumes come to be, and what is written down of them.
+//! Creation of volumes, and their records.
 
 use super::VolumeFault;
 use super::device::Device;
@@ -15,40 +15,40 @@ use tote_state::record::is_there;
 use tote_state::record::now;
 use tote_sys::best_effort;
 
-/// `volumes/NAME/volume.json`; a volume that `run -v` made has none.
+/// Record of a volume: `volumes/NAME/volume.json`. A volume that `run -v` made has none.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct Record {
-    /// When it was made: nanoseconds since 1970.
+    /// Time of creation: nanoseconds since 1970.
     pub(super) created: u64,
-    /// `--label`.
+    /// Labels of `--label`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) labels: BTreeMap<String, String>,
-    /// `--opt`, by their names.
+    /// Values of `--opt`, by their names.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) options: BTreeMap<String, String>,
-    /// The container that it was made for, where nobody named it.
+    /// Container for which an anonymous volume was made.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) container: Option<String>,
 }
 
 impl Record {
-    /// What is written down of a volume; `None` where nothing is.
+    /// Reads the record of a volume; `None` if it has none.
     pub(super) fn read(home: &Home, name: &str) -> Result<Option<Self>, EngineError> {
         Ok(tote_state::record::read(&home.volumes().join(name).join(FILE))?)
     }
 }
 
-/// The record in a volume's directory.
+/// Name of the record in a volume's directory.
 const FILE: &str = "volume.json";
 
-/// docker's label for a volume that nobody named.
+/// Label of docker for an anonymous volume.
 pub(super) const ANONYMOUS: &str = "com.docker.volume.anonymous";
 
-/// Makes a volume, or finds the one that has the name; gives its name, which is random where none is given.
+/// Makes a volume, or finds the existing one. Returns its name, which is random if none is given.
 ///
 /// # Errors
-/// [`VolumeFault`] for a name or an option that cannot be, and [`EngineError::State`].
+/// [`VolumeFault`] for an invalid name or option, and [`EngineError::State`].
 pub fn create(
     home: &Home,
     name: Option<&str>,
@@ -86,8 +86,8 @@ pub fn create(
     Ok(name)
 }
 
-/// Makes the volume that `--mount` describes with `volume-opt` or `volume-label`. One that is there stays as it is, and one
-/// that nobody describes needs no record.
+/// Makes the volume that `--mount` describes with `volume-opt` or `volume-label`. An existing one stays unchanged,
+/// and one without a description needs no record.
 pub(super) fn when_missing(home: &Home, name: &str, volume: &Volume) -> Result<(), EngineError> {
     if volume.options.is_empty() && volume.labels.is_empty() || is_there(&home.volumes().join(name))? {
         return Ok(());
@@ -96,7 +96,7 @@ pub(super) fn when_missing(home: &Home, name: &str, volume: &Volume) -> Result<(
     create(home, Some(name), "local", &volume.options, labels).map(drop)
 }
 
-/// Writes down a volume that a container gets without a name.
+/// Records an anonymous volume of a container.
 pub(super) fn note_anonymous(home: &Home, id: &ContainerId, destination: &str) -> Result<(), EngineError> {
     let name = super::anonymous_name(id, destination);
     let record = Record {
@@ -110,8 +110,8 @@ pub(super) fn note_anonymous(home: &Home, id: &ContainerId, destination: &str) -
     Ok(())
 }
 
-/// Makes a volume with its record. Gives whether it is new. It has its name when it is whole; until then it is locked, and
-/// what a killed command has left is not.
+/// Makes a volume with its record. Returns true if it is new. It gets its name when it is complete; until then it is
+/// locked, while the remains of a killed command are not.
 fn make(home: &Home, name: &str, record: &Record) -> Result<bool, EngineError> {
     let path = home.volumes().join(name);
     if let Some(_held) = super::hold::hold(&path)? {
@@ -128,7 +128,7 @@ fn make(home: &Home, name: &str, record: &Record) -> Result<bool, EngineError> {
         builder.create(&fresh)?;
         let dir = std::fs::File::open(&fresh)?;
         flock(&dir, FlockOperation::LockExclusive)?;
-        // Between the two a sweep may have taken it for a leftover.
+        // A sweep may have removed the directory as a leftover before the lock was held.
         let is_there = fresh.symlink_metadata().is_ok();
         Ok(is_there.then_some(dir))
     };
@@ -143,19 +143,19 @@ fn make(home: &Home, name: &str, record: &Record) -> Result<bool, EngineError> {
         best_effort(std::fs::remove_dir_all(&fresh));
     }
     match made {
-        // Somebody else was faster.
+        // Another command was faster.
         Err(_) if is_there(&path)? => Ok(false),
         made => made.map(|()| true),
     }
 }
 
-/// How often a directory is made anew that a sweep has taken.
+/// Number of attempts to make a directory that a sweep removes.
 const ATTEMPTS: u32 = 8;
 
-/// How a directory in the making is called, before an id of its own.
+/// Prefix of the name of a directory in the making, before a random id.
 pub(super) const MAKING: &str = ".making-";
 
-/// docker's rule for names; it also keeps what is being removed, `.NAME`, out of sight.
+/// True for a valid name by docker's rule, which also hides volumes in removal, `.NAME`.
 pub(super) fn is_name(name: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-');
     name.len() <= 255
@@ -163,7 +163,7 @@ pub(super) fn is_name(name: &str) -> bool {
         && name.starts_with(|first: char| first.is_ascii_alphanumeric())
 }
 
-/// Tells `events`.
+/// Appends to the log of `events`.
 pub(super) fn announce(home: &Home, action: &str, names: &[String]) {
     let time = now();
     let events: Vec<Event> = names
