@@ -1,4 +1,4 @@
-//! Changing a container while it is there: `rename`, `update`, `pause`, `unpause`.
+//! Changes of an existing container: `rename`, `update`, `pause`, `unpause`.
 
 use super::error::LifeError;
 use super::foreground::find_monitored;
@@ -13,8 +13,8 @@ use tote_spec::{Cpu, Memory, Pids, Resources};
 use tote_state::events::append;
 use tote_sys::{Errno, best_effort};
 
-/// The right to replace one of a container's records: a lock on its directory, held for one change. The claim does not
-/// serve here, because a monitor holds it for as long as the container runs.
+/// Right to replace one of a container's records: a lock on its directory, held for one change. The claim is
+/// unsuitable, because a monitor holds it as long as the container runs.
 pub(crate) struct Change(#[expect(dead_code, reason = "held, not used")] rustix::fd::OwnedFd);
 
 impl Change {
@@ -23,7 +23,7 @@ impl Change {
         Self::lock(&path, FlockOperation::LockExclusive).map_err(EngineError::file("lock", path))
     }
 
-    /// The same at once; `None` where somebody else has it, or where it cannot be had.
+    /// Tries to get that right at once; `None` if another process has it, or after an error.
     pub(super) fn attempt(home: &Home, id: &ContainerId) -> Option<Self> {
         Self::lock(&home.container(id), FlockOperation::NonBlockingLockExclusive).ok()
     }
@@ -36,7 +36,7 @@ impl Change {
     }
 }
 
-/// Changes what is written of a container's state.
+/// Changes the record of a container's state.
 pub(crate) fn state(
     home: &Home,
     id: &ContainerId,
@@ -49,7 +49,7 @@ pub(crate) fn state(
     Ok(state)
 }
 
-/// Gives a container another name.
+/// Renames a container.
 ///
 /// # Errors
 /// [`EngineError::NameTaken`], [`LifeError::SameName`].
@@ -69,7 +69,7 @@ pub fn rename(home: &Home, wanted: &str, to: &str) -> Result<(), EngineError> {
     kept(&entry, "rename")?;
     let _change = Change::begin(home, id)?;
     let mut container = Container::read(home, id)?.unwrap_or_else(|| entry.container.clone());
-    // Whoever finds it and the lock free ends what this has begun.
+    // A later command that finds the mark, and the lock free, completes the renaming.
     let mark = name::renaming(home, id);
     std::fs::write(&mark, "").map_err(EngineError::file("make", &mark))?;
     let taken = name::take(home, &to, id);
@@ -83,7 +83,7 @@ pub fn rename(home: &Home, wanted: &str, to: &str) -> Result<(), EngineError> {
         Err(_) if is_taken => name::release(home, to.as_str(), id),
         Err(_) => true,
     };
-    // Where a name stays, the next sweep finds the mark and takes it away.
+    // If a name stays, the next sweep finds the mark and removes the name.
     if released {
         best_effort(std::fs::remove_file(mark));
     }
@@ -97,7 +97,7 @@ pub fn rename(home: &Home, wanted: &str, to: &str) -> Result<(), EngineError> {
     Ok(())
 }
 
-/// Only what has records can have them changed.
+/// Refuses a change of a container without records.
 fn kept(entry: &Entry, action: &'static str) -> Result<(), LifeError> {
     if entry.kept {
         return Ok(());
@@ -105,7 +105,7 @@ fn kept(entry: &Entry, action: &'static str) -> Result<(), LifeError> {
     Err(LifeError::Unkept(entry.container.display().to_owned(), action))
 }
 
-/// Stops all processes of a container where they are.
+/// Suspends all processes of a container.
 ///
 /// # Errors
 /// [`LifeError`].
@@ -125,7 +125,7 @@ pub fn pause(home: &Home, wanted: &str) -> Result<(), EngineError> {
     note_pause(home, &entry, true)
 }
 
-/// Lets them go on.
+/// Resumes all processes of a container.
 ///
 /// # Errors
 /// [`LifeError`].
@@ -156,7 +156,7 @@ fn note_pause(home: &Home, entry: &Entry, paused: bool) -> Result<(), EngineErro
     Ok(())
 }
 
-/// The cgroup of a container that runs.
+/// Opens the cgroup of a running container.
 fn group(entry: &Entry, action: &'static str) -> Result<Cgroup, LifeError> {
     let name = entry.container.display().to_owned();
     if !entry.state.runs() {
@@ -178,11 +178,11 @@ fn group(entry: &Entry, action: &'static str) -> Result<Cgroup, LifeError> {
     }
 }
 
-/// Changes limits and the restart policy, of a container that runs also in force. The options are pairs as in
+/// Changes limits and the restart policy, with immediate effect for a running container. The options are pairs as in
 /// [`Container::options`].
 ///
 /// # Errors
-/// [`EngineError`]; then nothing is changed.
+/// [`EngineError`]; the container is unchanged then.
 pub fn update(
     home: &Home,
     wanted: &str,
@@ -202,7 +202,7 @@ pub fn update(
         .options
         .retain(|(name, _)| !given.iter().any(|(new, _)| new == name));
     container.options.extend(given.iter().cloned());
-    // Limits that contradict each other are refused as they would be at the start.
+    // Contradictory limits are refused as at the start.
     let all = container.run_options()?;
     if container.rm && all.restart != tote_bundle::RestartPolicy::No {
         return Err(LifeError::RestartAndRm.into());
@@ -228,7 +228,7 @@ pub fn update(
     Ok(())
 }
 
-/// What of the limits is to be set anew: those that were given, as all of them say.
+/// Computes the resources to change: the given ones, with values from all options.
 ///
 /// # Errors
 /// [`SpecError`] for a device that is not among `limited`.
