@@ -1,4 +1,4 @@
-//! A container that was born: what its monitor holds of it, and what its record says. Also what it says of one that was not.
+//! Start of a container: the facts that its monitor keeps, and its state after the start or after a failed one.
 
 use super::Container;
 use super::ends::Ends;
