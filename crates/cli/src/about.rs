@@ -1,9 +1,13 @@
 //! `tote version` and `tote info`.
 
-use crate::{VERSION, engine_error, home, print};
+use crate::home::home;
+use crate::tell::{engine_error, print};
 use serde_json::{Value, json};
 use std::process::ExitCode;
 use tote_options::Parsed;
+
+/// The version of this program.
+pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 pub(crate) fn version(parsed: &Parsed) -> ExitCode {
     let own = json!({ "version": VERSION, "oci": tote_engine::OCI_VERSION, "arch": std::env::consts::ARCH });
@@ -16,7 +20,9 @@ pub(crate) fn info(parsed: &Parsed) -> ExitCode {
             let report = tote_engine::look_at_machine(&home);
             match serde_json::to_value(&report) {
                 Ok(value) => show(parsed, &value, || report.as_docker_has_it(VERSION)),
-                Err(error) => crate::failure(&format!("print the machine's description: {error}"), None, 1),
+                Err(error) => {
+                    crate::tell::failure(&format!("print the machine's description: {error}"), None, 1)
+                }
             }
         }
         Err(error) => engine_error(&error),

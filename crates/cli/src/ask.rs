@@ -1,6 +1,6 @@
 //! Questions before something is removed.
 
-use crate::print;
+use crate::tell::print;
 use tote_options::Parsed;
 
 /// True if `--force` is given or the user agrees. A missing answer counts as no.

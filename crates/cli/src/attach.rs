@@ -1,6 +1,7 @@
 //! `tote attach` and `tote logs`.
 
-use crate::{engine_error, home};
+use crate::home::home;
+use crate::tell::engine_error;
 use std::io::{BufWriter, Stderr, Stdout, Write as _, stderr, stdout};
 use std::process::ExitCode;
 use tote_engine::container::{self, LogEntry, LogStream, LogsOptions, Streams};
@@ -23,7 +24,7 @@ fn attach(home: &Home, name: &str, parsed: &Parsed) -> Result<ExitCode, EngineEr
         stdout: true,
         stderr: true,
     };
-    let finished = container::attach(home, name, &crate::life::attaching(parsed, streams))?;
+    let finished = container::attach(home, name, &crate::life::given::attaching(parsed, streams))?;
     Ok(crate::run::finished(finished))
 }
 

@@ -1,10 +1,11 @@
 //! `tote build`.
 
 use crate::commands::build as commands;
-use crate::image::note_image;
+use crate::home::home;
+use crate::image::given::note_image;
 use crate::remote::progress::Progress;
+use crate::tell::{engine_error, print, print_made, warning};
 use crate::text::size;
-use crate::{engine_error, home, print, print_made, warning};
 use std::collections::BTreeMap;
 use std::io::IsTerminal as _;
 use std::os::unix::process::CommandExt as _;
@@ -39,7 +40,7 @@ impl From<EngineError> for Failed {
 pub(crate) fn build(parsed: &Parsed) -> ExitCode {
     match run(parsed) {
         Ok(code) => code,
-        Err(Failed::Usage(error)) => crate::usage_error(&error),
+        Err(Failed::Usage(error)) => crate::tell::usage_error(&error),
         Err(Failed::Engine(error)) => {
             engine_error(&error);
             ExitCode::from(error.interrupted().unwrap_or(1))
@@ -156,7 +157,7 @@ fn check(parsed: &Parsed, request: &BuildRequest) -> Result<ExitCode, Failed> {
             "Dockerfile:{}\n{rule}\n{:>4} | >>> {}\n{rule}\n",
             warning.line,
             warning.line,
-            crate::one_line(line.unwrap_or_default())
+            crate::tell::one_line(line.unwrap_or_default())
         );
     }
     let (said, code) = match checked.warnings.len() {
@@ -303,7 +304,7 @@ fn request(parsed: &Parsed) -> Result<BuildRequest, Failed> {
         agents,
         run: containers(parsed)?,
         pull,
-        access: crate::remote::access(parsed),
+        access: crate::remote::access::access(parsed),
         attestations: attestations(parsed)?,
         push: parsed.flag("push"),
         outputs,
@@ -412,7 +413,7 @@ fn containers(parsed: &Parsed) -> Result<RunOptions, Failed> {
 fn tell(event: &BuildEvent<'_>, quiet: bool, beside: bool) {
     let print = |text: &str| {
         if beside {
-            crate::say(text);
+            crate::tell::say(text);
         } else {
             print(text);
         }
@@ -427,7 +428,10 @@ fn tell(event: &BuildEvent<'_>, quiet: bool, beside: bool) {
         _ if quiet => {}
         BuildEvent::Platform(platform) => print(&format!("Platform {platform}\n")),
         BuildEvent::Step { number, total, text } => {
-            print(&format!("Step {number}/{total} : {}\n", crate::one_line(text)));
+            print(&format!(
+                "Step {number}/{total} : {}\n",
+                crate::tell::one_line(text)
+            ));
         }
         // The next line overwrites this one.
         BuildEvent::Download {
@@ -437,9 +441,9 @@ fn tell(event: &BuildEvent<'_>, quiet: bool, beside: bool) {
         } => {
             if std::io::stderr().is_terminal() {
                 let of = length.map_or(String::new(), |length| format!("/{}", size(length)));
-                crate::say(&format!(
+                crate::tell::say(&format!(
                     "\r\x1b[K{}: {}{of}\r",
-                    crate::one_line(url),
+                    crate::tell::one_line(url),
                     size(*received)
                 ));
             }

@@ -1,12 +1,14 @@
 //! `tote buildx …`, except `build` and `prune`: docker's commands about builders, of which tote has a single one,
 //! and about indexes at registries.
 
-use crate::image::words;
+use crate::about::VERSION;
+use crate::home::home;
 use crate::listing::render;
 use crate::manifest::with_progress;
-use crate::remote::access;
+use crate::remote::access::access;
+use crate::tell::{engine_error, failure, print, say};
 use crate::text::size;
-use crate::{VERSION, engine_error, failure, home, print, say};
+use crate::words::words;
 use serde_json::{Value, json};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -39,7 +41,7 @@ pub(crate) fn dispatch(parsed: &Parsed) -> ExitCode {
         }
         (false, "du") => space(parsed),
         (false, "version") => Ok(print(&format!("tote {VERSION}\n"))),
-        _ => return print(&tote_options::help(parsed.path(), crate::width())),
+        _ => return print(&tote_options::help(parsed.path(), crate::tell::width())),
     };
     done.unwrap_or_else(|error| {
         engine_error(&error);

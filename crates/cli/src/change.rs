@@ -1,8 +1,8 @@
 //! `tote commit`, `tote diff` and `tote export`.
 
-use crate::image::note_image;
+use crate::image::given::note_image;
 use crate::output::{archive_to, reading};
-use crate::{print, print_made, refusal, warning};
+use crate::tell::{print, print_made, refusal, warning};
 use std::process::ExitCode;
 use tote_engine::{CommitOptions, EngineError, Status};
 use tote_options::Parsed;

@@ -1,6 +1,7 @@
 //! `tote __complete KIND`: names of existing objects for the completion scripts.
 
-use crate::{home, print};
+use crate::home::home;
+use crate::tell::print;
 use std::process::ExitCode;
 use tote_options::Parsed;
 

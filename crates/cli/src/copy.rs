@@ -1,7 +1,8 @@
 //! `tote cp`.
 
+use crate::home::home;
+use crate::tell::{engine_error, failure, say, warning};
 use crate::text::size;
-use crate::{engine_error, failure, home, say, warning};
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -54,7 +55,7 @@ pub(crate) fn copy(parsed: &Parsed) -> ExitCode {
                 say(&format!(
                     "Successfully copied {} to {}\n",
                     size(copied.bytes),
-                    crate::one_line(&to)
+                    crate::tell::one_line(&to)
                 ));
             }
             ExitCode::SUCCESS

@@ -1,6 +1,7 @@
 //! `tote exec` and `tote top`.
 
-use crate::{engine_error, home, print, say, warning};
+use crate::home::home;
+use crate::tell::{engine_error, print, say, warning};
 use std::process::ExitCode;
 use tote_engine::{EngineError, ExecOptions, Executed, Processes};
 use tote_options::Parsed;

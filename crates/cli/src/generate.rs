@@ -1,7 +1,8 @@
 //! `tote __man DIR`: writes every man page, from the same tables as the help.
 
+use crate::about::VERSION;
 use crate::commands::TOTE;
-use crate::{VERSION, failure};
+use crate::tell::failure;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tote_options::{Command, Parsed};

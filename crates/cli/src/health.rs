@@ -1,6 +1,7 @@
 //! `tote healthcheck run`.
 
-use crate::{engine_error, home, print};
+use crate::home::home;
+use crate::tell::{engine_error, print};
 use std::process::ExitCode;
 use tote_options::Parsed;
 

@@ -2,16 +2,23 @@
 
 mod base;
 pub(crate) mod builder;
+pub(crate) mod given;
 mod list;
 mod save;
 mod show;
 mod tree;
 
-use crate::{engine_error, failure, home, print, say, warning};
+use crate::home::home;
+use crate::image::given::filters;
+use crate::image::given::platform;
+use crate::image::given::platforms;
+use crate::tell::{engine_error, failure, print, say, warning};
+use crate::text::removal;
+use crate::words::words;
 use std::io::IsTerminal as _;
 use std::path::Path;
 use std::process::ExitCode;
-use tote_engine::{Digest, EngineError, LoadSource, Loaded, Platform, RemovedImage, WholeFile};
+use tote_engine::{EngineError, LoadSource, Loaded, RemovedImage};
 use tote_options::Parsed;
 
 /// Runs the parsed command, such as `rmi` or `image rm`.
@@ -36,7 +43,7 @@ pub(crate) fn dispatch(parsed: &Parsed) -> ExitCode {
         "df" => show::space(parsed),
         "verify" => show::verify(parsed),
         "pull" | "push" => return crate::remote::dispatch(parsed),
-        _ => return print(&tote_options::help(parsed.path(), crate::width())),
+        _ => return print(&tote_options::help(parsed.path(), crate::tell::width())),
     };
     done.unwrap_or_else(|error| {
         let code = engine_error(&error);
@@ -48,36 +55,6 @@ pub(crate) fn dispatch(parsed: &Parsed) -> ExitCode {
         }
         ExitCode::from(1)
     })
-}
-
-/// Returns the words that are not options.
-pub(crate) fn words(parsed: &Parsed) -> Vec<String> {
-    parsed
-        .positionals()
-        .iter()
-        .map(|word| word.to_string_lossy().into_owned())
-        .collect()
-}
-
-/// Writes an image's id to the file of `--iidfile`.
-pub(crate) fn note_image(parsed: &Parsed, id: &Digest) -> Result<(), EngineError> {
-    let Some(path) = parsed.value("iidfile") else {
-        return Ok(());
-    };
-    Ok(WholeFile::put("iidfile", path.as_ref(), &id.to_string())?)
-}
-
-/// Parses `--platform`.
-pub(crate) fn platform(parsed: &Parsed) -> Result<Option<Platform>, EngineError> {
-    let text = parsed.value("platform");
-    Ok(text.map(|text| text.to_string_lossy().parse()).transpose()?)
-}
-
-/// Parses `--platform`, where it selects platforms that an image in the store must have.
-pub(crate) fn platforms(parsed: &Parsed) -> Result<Vec<Platform>, EngineError> {
-    let texts = parsed.all("platform");
-    let platforms = texts.map(|text| text.to_string_lossy().parse());
-    Ok(platforms.collect::<Result<_, _>>()?)
 }
 
 fn load(parsed: &Parsed) -> Result<ExitCode, EngineError> {
@@ -163,7 +140,7 @@ fn remove(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     if words(parsed).is_empty() != parsed.flag("all") {
         return Ok(match parsed.flag("all") {
             true => failure("give either images or --all", Some("see 'tote rmi --help'"), 125),
-            false => crate::usage_error(&parsed.too_few_words(1)),
+            false => crate::tell::usage_error(&parsed.too_few_words(1)),
         });
     }
     let home = home(parsed)?;
@@ -193,11 +170,6 @@ fn remove(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     Ok(code)
 }
 
-fn filters(parsed: &Parsed) -> Vec<String> {
-    let given = parsed.all("filter");
-    given.map(|text| text.to_string_lossy().into_owned()).collect()
-}
-
 fn prune(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let all = parsed.flag("all");
     let which = if all {
@@ -225,11 +197,4 @@ fn prune(parsed: &Parsed) -> Result<ExitCode, EngineError> {
         "{text}Total reclaimed space: {}\n",
         crate::text::size(pruned.bytes)
     )))
-}
-
-pub(crate) fn removal(removed: &RemovedImage) -> String {
-    match removed {
-        RemovedImage::Untagged(name) => format!("Untagged: {}\n", name.familiar()),
-        RemovedImage::Deleted(digest) => format!("Deleted: {digest}\n"),
-    }
 }

@@ -1,10 +1,15 @@
 //! Commands that start, stop, change and remove containers: `start`, `stop`, `rm` and so on.
 
-use crate::{engine_error, failure, home, print, refusal, usage_error, warning};
+pub(crate) mod given;
+
+use crate::home::home;
+use crate::life::given::attaching;
+use crate::life::given::parse_signal;
+use crate::life::given::stop_timeout;
+use crate::tell::{engine_error, failure, print, refusal, usage_error, warning};
 use std::process::ExitCode;
-use std::time::Duration;
-use tote_engine::container::{self, Attaching, State, StopOptions, Streams};
-use tote_engine::{EngineError, Home, HostInit, Selection, Signal, StopTimeout};
+use tote_engine::container::{self, State, StopOptions, Streams};
+use tote_engine::{EngineError, Home, HostInit, Selection, Signal};
 use tote_options::Parsed;
 
 pub(crate) fn dispatch(parsed: &Parsed) -> ExitCode {
@@ -173,17 +178,6 @@ fn pass_over_missing(wanted: &mut Vec<String>, results: &mut Vec<Result<(), Engi
     results.retain(|_| kept.next() == Some(&true));
 }
 
-/// Builds the settings for attaching from the options, with docker's defaults.
-pub(crate) fn attaching(parsed: &Parsed, streams: Streams) -> Attaching {
-    Attaching {
-        streams,
-        detach_keys: parsed
-            .value("detach-keys")
-            .map(|keys| keys.to_string_lossy().into_owned()),
-        sig_proxy: parsed.value("sig-proxy").is_none_or(|value| value == "true"),
-    }
-}
-
 fn start(home: &Home, parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let wanted = chosen(home, parsed)?;
     let (attach, interactive) = (parsed.flag("attach"), parsed.flag("interactive"));
@@ -220,23 +214,6 @@ fn stop_options(parsed: &Parsed) -> Result<StopOptions, EngineError> {
         .transpose()?;
     let timeout = stop_timeout(parsed)?;
     Ok(StopOptions { signal, timeout })
-}
-
-/// Parses `--time`.
-pub(crate) fn stop_timeout(parsed: &Parsed) -> Result<Option<StopTimeout>, EngineError> {
-    let seconds: Option<i64> = match parsed.number("time") {
-        Ok(seconds) => seconds,
-        Err(error) => return Err(EngineError::Usage(error.to_string())),
-    };
-    Ok(seconds.map(|seconds| match u64::try_from(seconds) {
-        Ok(seconds) => StopTimeout::After(Duration::from_secs(seconds)),
-        Err(_) => StopTimeout::Never,
-    }))
-}
-
-pub(crate) fn parse_signal(text: &str) -> Result<Signal, EngineError> {
-    text.parse()
-        .map_err(|error: tote_engine::SignalError| EngineError::Usage(error.to_string()))
 }
 
 fn stop(home: &Home, parsed: &Parsed) -> Result<ExitCode, EngineError> {

@@ -1,7 +1,8 @@
 //! Output of lists and descriptions by `--format`: tables, JSON, or a Go template for each row.
 
-use crate::look::words;
-use crate::{engine_error, failure, print, text};
+use crate::tell::{engine_error, failure, print};
+use crate::text;
+use crate::words::words;
 use serde_json::Value;
 use std::process::ExitCode;
 use tote_engine::EngineError;

@@ -7,7 +7,9 @@ mod ps;
 
 pub(crate) use ps::joined;
 
-use crate::{engine_error, home, print};
+use crate::home::home;
+use crate::tell::{engine_error, print};
+use crate::words::words;
 use std::process::ExitCode;
 use tote_engine::EngineError;
 use tote_options::Parsed;
@@ -33,16 +35,4 @@ fn port(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     Ok(print(
         &lines.iter().map(|line| format!("{line}\n")).collect::<String>(),
     ))
-}
-
-/// Returns the words that are not options.
-pub(crate) fn words(parsed: &Parsed) -> Vec<String> {
-    let words = parsed.positionals().iter();
-    words.map(|word| word.to_string_lossy().into_owned()).collect()
-}
-
-/// Returns every value of an option that may be given several times.
-pub(crate) fn values(parsed: &Parsed, option: &str) -> Vec<String> {
-    let values = parsed.all(option);
-    values.map(|value| value.to_string_lossy().into_owned()).collect()
 }

@@ -1,9 +1,12 @@
 //! `tote manifest …`.
 
-use crate::image::{removal, words};
+use crate::home::home;
 use crate::listing::each_named;
-use crate::remote::{Progress, access_with_creds, pushed_image};
-use crate::{engine_error, home, print, print_made};
+use crate::remote::access::access_with_creds;
+use crate::remote::{Progress, pushed_image};
+use crate::tell::{engine_error, print, print_made};
+use crate::text::removal;
+use crate::words::words;
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -24,7 +27,7 @@ pub(crate) fn dispatch(parsed: &Parsed) -> ExitCode {
         "push" => push(parsed),
         "remove" => take_out(parsed),
         "rm" => return remove(parsed),
-        _ => return print(&tote_options::help(parsed.path(), crate::width())),
+        _ => return print(&tote_options::help(parsed.path(), crate::tell::width())),
     };
     done.unwrap_or_else(|error| {
         engine_error(&error);

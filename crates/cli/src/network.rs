@@ -1,9 +1,12 @@
 //! `tote network …`.
 
 use crate::ask::agreed;
+use crate::home::home;
 use crate::listing::{Listing, describe_each, each_named, only_ids};
-use crate::look::{joined, values, words};
-use crate::{engine_error, home, print, print_made};
+use crate::look::joined;
+use crate::tell::{engine_error, print, print_made};
+use crate::words::values;
+use crate::words::words;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -24,7 +27,7 @@ pub(crate) fn dispatch(parsed: &Parsed) -> ExitCode {
         "prune" => prune(parsed),
         "connect" => connect(parsed),
         "disconnect" => disconnect(parsed),
-        _ => return print(&tote_options::help(parsed.path(), crate::width())),
+        _ => return print(&tote_options::help(parsed.path(), crate::tell::width())),
     };
     done.unwrap_or_else(|error| {
         let code = engine_error(&error);

@@ -3,7 +3,8 @@
 mod log;
 mod update;
 
-use crate::{VERSION, chain, print};
+use crate::about::VERSION;
+use crate::tell::{chain, print};
 use log::Log;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -44,7 +45,7 @@ pub(crate) fn is_called_so(program: &OsStr) -> bool {
 pub(crate) fn dispatch(parsed: &Parsed) -> ExitCode {
     let mut log = match Log::new(parsed) {
         Ok(log) => log,
-        Err(text) => return crate::failure(&text, None, 1),
+        Err(text) => return crate::tell::failure(&text, None, 1),
     };
     let name = parsed.command().name;
     if parsed.flag("version") {
@@ -96,7 +97,7 @@ pub(crate) fn usage_error(error: &UsageError) -> ExitCode {
         Fault::UnknownCommand { name, .. } => format!("No help topic for '{name}'"),
         fault => fault.to_string(),
     };
-    crate::failure(&text, Some(&error.hint()), 1)
+    crate::tell::failure(&text, Some(&error.hint()), 1)
 }
 
 /// Builds the text of `--help`. The name comes first, as in runc's, because scripts recognise a runtime by that.
@@ -114,7 +115,7 @@ pub(crate) fn help(path: &[&'static Command]) -> String {
         }
         _ => format!("{own}, in place of runc - Open Container Initiative runtime"),
     };
-    let text = tote_options::help(path, crate::width());
+    let text = tote_options::help(path, crate::tell::width());
     format!("NAME:\n   {name}\n\n{text}")
 }
 

@@ -1,6 +1,7 @@
 //! Archives written to a file or to standard output.
 
-use crate::{failure, home};
+use crate::home::home;
+use crate::tell::failure;
 use std::io::{BufWriter, ErrorKind, IsTerminal as _, Write};
 use std::path::Path;
 use std::process::ExitCode;

@@ -4,10 +4,13 @@ mod ps;
 mod watch;
 
 use crate::ask::agreed;
-use crate::life::{parse_signal, stop_timeout};
+use crate::home::home;
+use crate::life::given::parse_signal;
+use crate::life::given::stop_timeout;
 use crate::listing::describe;
-use crate::look::{values, words};
-use crate::{engine_error, home, print, print_made, warning};
+use crate::tell::{engine_error, print, print_made, warning};
+use crate::words::values;
+use crate::words::words;
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 use tote_engine::container::StopOptions;
@@ -54,7 +57,7 @@ pub(crate) fn dispatch(parsed: &Parsed) -> ExitCode {
         "stats" => watch::stats(parsed),
         "top" => watch::top(parsed),
         "restart" | "kill" | "pause" | "unpause" => change(parsed),
-        _ => return print(&tote_options::help(parsed.path(), crate::width())),
+        _ => return print(&tote_options::help(parsed.path(), crate::tell::width())),
     };
     done.unwrap_or_else(|error| engine_error(&error))
 }

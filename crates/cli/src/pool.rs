@@ -1,8 +1,9 @@
 //! `tote pool …`, and `tote run --pool`.
 
+use crate::home::home;
 use crate::listing::{Listing, describe, each_named, only_ids};
-use crate::look::words;
-use crate::{chain, engine_error, failure, home, print, warning};
+use crate::tell::{chain, engine_error, failure, print, warning};
+use crate::words::words;
 use serde_json::{Value, json};
 use std::process::ExitCode;
 use tote_engine::{EngineError, FillRequest, Home, HostInit, Image, PoolRow, PoolRun, Timings};
@@ -14,7 +15,7 @@ pub(crate) fn dispatch(parsed: &Parsed) -> ExitCode {
         "ls" => list(parsed),
         "inspect" => inspect(parsed),
         "rm" => remove(parsed),
-        _ => return print(&tote_options::help(parsed.path(), crate::width())),
+        _ => return print(&tote_options::help(parsed.path(), crate::tell::width())),
     };
     done.unwrap_or_else(|error| engine_error(&error))
 }
@@ -22,14 +23,16 @@ pub(crate) fn dispatch(parsed: &Parsed) -> ExitCode {
 fn fill(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let size = match parsed.number::<u32>("size") {
         Ok(size) => size,
-        Err(error) => return Ok(crate::usage_error(&error)),
+        Err(error) => return Ok(crate::tell::usage_error(&error)),
     };
     let home = home(parsed)?;
     let mut words = words(parsed).into_iter();
     let name = words.next().unwrap_or_default();
     let mut image = words.next().map(|image| Image::parse(&image)).transpose()?;
     if let Some(Image::Stored(name)) = &image {
-        image = Some(Image::Stored(crate::remote::present(parsed, &home, name)?));
+        image = Some(Image::Stored(crate::remote::present::present(
+            parsed, &home, name,
+        )?));
     }
     let mut given = crate::run::given(parsed);
     given.retain(|(option, _)| option != "size");

@@ -1,20 +1,20 @@
 //! `tote pull`, `push`, `login`, `logout` and `search`, and how `run` gets an image that is not in the store.
 
+pub(crate) mod access;
 mod login;
+pub(crate) mod present;
 pub(crate) mod progress;
 mod search;
 
-use crate::{engine_error, failure, home, print, say, warning};
+use crate::home::home;
+use crate::remote::access::access_with_creds;
+use crate::remote::access::name;
+use crate::tell::{engine_error, print, warning};
 pub(crate) use progress::Progress;
-use std::ffi::OsString;
 use std::io::IsTerminal as _;
-use std::os::fd::AsFd as _;
-use std::path::PathBuf;
-use std::process::{Command, ExitCode, Stdio};
+use std::process::ExitCode;
 use std::sync::Arc;
-use tote_engine::{
-    Access, EngineError, Home, PullRequest, Pulled, PushReport, PushRequest, PushedImage, Wanted, WhenToPull,
-};
+use tote_engine::{EngineError, PullRequest, Pulled, PushReport, PushRequest, PushedImage};
 use tote_options::Parsed;
 
 pub(crate) fn dispatch(parsed: &Parsed) -> ExitCode {
@@ -34,40 +34,11 @@ pub(crate) fn dispatch(parsed: &Parsed) -> ExitCode {
     }
 }
 
-/// Parses the options about the connection to registries.
-pub(crate) fn access(parsed: &Parsed) -> Access {
-    Access {
-        tls_verify: parsed.value("tls-verify").map(|_| parsed.flag("tls-verify")),
-        authfile: parsed.value("authfile").map(PathBuf::from),
-        cert_dir: parsed.value("cert-dir").map(PathBuf::from),
-        creds: None,
-    }
-}
-
-/// Parses the same options with `--creds`, a name and a password for this command only.
-pub(crate) fn access_with_creds(parsed: &Parsed) -> Result<Access, EngineError> {
-    let creds = parsed.value("creds").map(|given| {
-        let ask = || tote_engine::ask_secret("Password: ");
-        tote_engine::parse_creds(&given.to_string_lossy(), ask)
-    });
-    Ok(Access {
-        creds: creds.transpose()?,
-        ..access(parsed)
-    })
-}
-
-fn name(parsed: &Parsed) -> String {
-    let first = parsed.positionals().first();
-    first
-        .map(|word| word.to_string_lossy().into_owned())
-        .unwrap_or_default()
-}
-
 fn pull(parsed: &Parsed) -> Result<(), EngineError> {
     let quiet = parsed.flag("quiet");
     let request = PullRequest {
         image: name(parsed),
-        platform: crate::image::platform(parsed)?,
+        platform: crate::image::given::platform(parsed)?,
         beside: false,
         access: access_with_creds(parsed)?,
     };
@@ -119,7 +90,7 @@ fn push(parsed: &Parsed) -> Result<(), EngineError> {
             .positionals()
             .get(1)
             .map(|word| word.to_string_lossy().into_owned()),
-        platforms: crate::image::platforms(parsed)?,
+        platforms: crate::image::given::platforms(parsed)?,
         access: access_with_creds(parsed)?,
     };
     let home = home(parsed)?;
@@ -151,79 +122,4 @@ pub(crate) fn pushed_image(pushed: &PushedImage, quiet: bool) {
             pushed.digest, pushed.size
         ));
     }
-}
-
-/// Makes sure that the image of a `run` is in the store, and returns its name there.
-///
-/// A process of its own pulls the image: memory that TLS and four threads leave behind would be copied at the
-/// container's birth, and an unprivileged pull changes its user namespace, which cannot be undone.
-pub(crate) fn present(parsed: &Parsed, home: &Home, image: &str) -> Result<String, EngineError> {
-    let when = match parsed.value("pull") {
-        None => WhenToPull::Missing,
-        Some(when) => when.to_string_lossy().parse()?,
-    };
-    let platform = crate::image::platform(parsed)?;
-    match tote_engine::wanted(home, image, when, platform.as_ref())? {
-        Wanted::Here(name) => Ok(name),
-        Wanted::ToPull { name, is_missing } => {
-            if is_missing && !parsed.flag("quiet") {
-                say(&format!("Unable to find image '{image}' locally\n"));
-            }
-            pull_apart(parsed, home, &name)?;
-            Ok(name)
-        }
-    }
-}
-
-fn pull_apart(parsed: &Parsed, home: &Home, name: &str) -> Result<(), EngineError> {
-    let mut words = vec![OsString::from("pull")];
-    for option in ["platform", "tls-verify", "authfile", "cert-dir", "quiet"] {
-        if let Some(value) = parsed.value(option) {
-            let mut word = OsString::from(format!("--{option}="));
-            word.push(value);
-            words.push(word);
-        }
-    }
-    if apart(parsed, home, &words, name)? {
-        return Ok(());
-    }
-    Err(EngineError::NotPulled(name.to_owned()))
-}
-
-/// Runs a command of this program on an image in a process of its own. Returns whether it succeeded.
-fn apart(parsed: &Parsed, home: &Home, words: &[OsString], image: &str) -> Result<bool, EngineError> {
-    let failed = |attempt| {
-        move |source| EngineError::PullProcess {
-            attempt,
-            image: image.to_owned(),
-            source,
-        }
-    };
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "it is this very program, by the kernel's own link to it, before there is a container"
-    )]
-    let mut command = Command::new("/proc/self/exe");
-    command.arg("--root").arg(home.root());
-    if let Some(how) = parsed.value("share-host") {
-        command.arg("--share-host").arg(how);
-    }
-    // Standard output belongs to the container.
-    let output = std::io::stderr()
-        .as_fd()
-        .try_clone_to_owned()
-        .map_err(failed("start"))?;
-    let status = command
-        .args(words)
-        .arg(image)
-        .stdin(Stdio::null())
-        .stdout(output)
-        .status()
-        .map_err(failed("start"))?;
-    Ok(status.success())
-}
-
-/// Reports an error of the command line that the tables cannot express.
-fn usage(text: &str, hint: &str) -> ExitCode {
-    failure(text, Some(hint), 1)
 }

@@ -1,6 +1,7 @@
 //! `tote run` and `tote create`.
 
-use crate::{engine_error, failure, home, print, print_made, say, warning};
+use crate::home::home;
+use crate::tell::{engine_error, failure, print, print_made, say, warning};
 use std::process::ExitCode;
 use tote_engine::ImagesError;
 use tote_engine::container::{self, Streams};
@@ -47,7 +48,7 @@ pub(crate) fn run(parsed: &Parsed) -> ExitCode {
         return code;
     }
     if parsed.positionals().is_empty() {
-        return crate::usage_error(&parsed.too_few_words(1));
+        return crate::tell::usage_error(&parsed.too_few_words(1));
     }
     if parsed.flag("detach") && parsed.value("attach").is_some() {
         // docker's words.
@@ -88,13 +89,13 @@ fn remove_image(parsed: &Parsed, home: &Home) {
     }
     let told = |done: Result<_, EngineError>| match done {
         Ok(_) | Err(EngineError::ImageInUse { .. }) => {}
-        Err(error) => warning(&crate::chain(&error)),
+        Err(error) => warning(&crate::tell::chain(&error)),
     };
     let removed = tote_engine::enter_ids(home)
         .map_err(EngineError::from)
         .and_then(|()| tote_engine::remove_images(home, &[name], &[], false, &mut |done| told(done)));
     if let Err(error) = removed {
-        warning(&crate::chain(&error));
+        warning(&crate::tell::chain(&error));
     }
 }
 
@@ -103,7 +104,7 @@ fn begin(parsed: &Parsed, home: &Home, prepared: Prepared, timings: &mut Option<
     let mut warn = |text: String| warning(&text);
     let id = prepared.container().id.clone();
     let result = if !prepared.is_kept() {
-        let how = crate::life::attaching(parsed, streams(parsed));
+        let how = crate::life::given::attaching(parsed, streams(parsed));
         tote_engine::run(home, prepared, Some(&how), timings.as_mut(), &mut warn)
     } else if parsed.flag("detach") {
         let started = container::run_detached(home, prepared, &mut warn);
@@ -112,7 +113,7 @@ fn begin(parsed: &Parsed, home: &Home, prepared: Prepared, timings: &mut Option<
             Err(error) => engine_error(&error),
         };
     } else {
-        let how = crate::life::attaching(parsed, streams(parsed));
+        let how = crate::life::given::attaching(parsed, streams(parsed));
         container::run_attached(home, prepared, &how, &mut warn)
     };
     match result {
@@ -157,7 +158,7 @@ pub(crate) fn create(parsed: &Parsed) -> ExitCode {
     let (home, request) = match requested(parsed, &mut None) {
         Ok(requested) => requested,
         Err(error) if error.is_missing_image() || matches!(error, EngineError::NotPulled(_)) => {
-            return crate::refusal(&error);
+            return crate::tell::refusal(&error);
         }
         Err(error) => return engine_error(&error),
     };
@@ -165,12 +166,12 @@ pub(crate) fn create(parsed: &Parsed) -> ExitCode {
         Ok(container) => print_made(container.id.as_str(), "the container is"),
         // docker's codes: 125 for mistakes of the command line, 1 for errors of its daemon.
         Err(error @ (EngineError::Option(_) | EngineError::Usage(_))) => engine_error(&error),
-        Err(error) => crate::refusal(&error),
+        Err(error) => crate::tell::refusal(&error),
     }
 }
 
 fn prepare(parsed: &Parsed, timings: &mut Option<Timings>) -> Result<(Home, Prepared), EngineError> {
-    crate::life::attaching(parsed, streams(parsed)).check()?;
+    crate::life::given::attaching(parsed, streams(parsed)).check()?;
     let (home, request) = requested(parsed, timings)?;
     let prepared = tote_engine::prepare(&home, request, parsed.flag("plan"), timings.as_mut())?;
     Ok((home, prepared))
@@ -184,7 +185,7 @@ fn requested(parsed: &Parsed, timings: &mut Option<Timings>) -> Result<(Home, Ru
         container::remove_named(&home, name)?;
     }
     if let Image::Stored(name) = &request.image {
-        request.image = Image::Stored(crate::remote::present(parsed, &home, name)?);
+        request.image = Image::Stored(crate::remote::present::present(parsed, &home, name)?);
     }
     if let Some(timings) = timings {
         timings.mark("parent: read the command line");

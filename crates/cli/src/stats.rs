@@ -1,7 +1,9 @@
 //! `tote stats`.
 
+use crate::home::home;
 use crate::listing::Listing;
-use crate::{engine_error, home, print_as_is, text, visible};
+use crate::tell::{engine_error, print_as_is, visible};
+use crate::text;
 use serde_json::{Map, Value};
 use std::io::IsTerminal as _;
 use std::process::ExitCode;

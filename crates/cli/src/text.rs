@@ -1,6 +1,7 @@
 //! Formats of sizes, times and tables for people.
 
 use tote_calendar::Civil;
+use tote_engine::RemovedImage;
 
 /// Formats a number of bytes with three digits and powers of 1000, as docker does: `5.58MB`.
 pub(crate) fn size(bytes: u64) -> String {
@@ -77,7 +78,7 @@ pub(crate) fn duration(seconds: u64) -> String {
 /// Formats rows in columns with three spaces between them, as docker does. Control characters become spaces,
 /// because a cell is a single line.
 pub(crate) fn table(rows: &[Vec<String>]) -> String {
-    let clean = |row: &Vec<String>| row.iter().map(|cell| crate::one_line(cell)).collect();
+    let clean = |row: &Vec<String>| row.iter().map(|cell| crate::tell::one_line(cell)).collect();
     let rows: Vec<Vec<String>> = rows.iter().map(clean).collect();
     let mut widths: Vec<usize> = Vec::new();
     for row in &rows {
@@ -96,6 +97,13 @@ pub(crate) fn table(rows: &[Vec<String>]) -> String {
         text.push('\n');
     }
     text
+}
+
+pub(crate) fn removal(removed: &RemovedImage) -> String {
+    match removed {
+        RemovedImage::Untagged(name) => format!("Untagged: {}\n", name.familiar()),
+        RemovedImage::Deleted(digest) => format!("Deleted: {digest}\n"),
+    }
 }
 
 #[cfg(test)]

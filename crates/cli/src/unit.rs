@@ -1,6 +1,8 @@
 //! `tote generate`: units for the host's init.
 
-use crate::{VERSION, engine_error, failure, home, print};
+use crate::about::VERSION;
+use crate::home::home;
+use crate::tell::{engine_error, failure, print};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -24,7 +26,7 @@ pub(crate) fn dispatch(parsed: &Parsed) -> ExitCode {
         "quadlet" => quadlet(parsed),
         "runit" => script(parsed, ScriptInit::Runit),
         "openrc" => script(parsed, ScriptInit::OpenRc),
-        _ => print(&tote_options::help(parsed.path(), crate::width())),
+        _ => print(&tote_options::help(parsed.path(), crate::tell::width())),
     }
 }
 

@@ -3,9 +3,9 @@
 //! Written there they would be the host's: `-v /etc:/etc` would give the host another name. So such a file is written
 //! into the container's directory and bound over its place, as docker does it.
 
+use crate::files::Files;
 use crate::network::Endpoint;
 use crate::peer::Peers;
-use crate::spec::Files;
 use crate::user::{Ids, root_outside};
 use crate::{EngineError, Home};
 use rustix::fs::{Mode, Uid};

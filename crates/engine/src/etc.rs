@@ -219,13 +219,7 @@ mod tests {
             "nameserver 127.0.0.11\nsearch lan\noptions edns0 trust-ad ndots:0\n"
         );
         let text = own(&of(&[("dns-option", "ndots:2"), ("dns-search", ".")]), hosts);
-        assert_eq!(
-            text,
-            "options ndots:2\nnameserver 127.0.0.11\n"
-                .split_inclusive('\n')
-                .rev()
-                .collect::<String>()
-        );
+        assert_eq!(text, "nameserver 127.0.0.11\noptions ndots:2\n");
         assert_eq!(own(&of(&[]), ""), "nameserver 127.0.0.11\noptions ndots:0\n");
         let all = "nameserver 127.0.0.53\n#nameserver 1.1.1.1\nnameserver fe80::1%eth0\nnameserver ::1 x\n";
         let found: Vec<_> = servers(all).map(|address| address.to_string()).collect();

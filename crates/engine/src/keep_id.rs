@@ -3,7 +3,7 @@
 //! Without them programs that look their user up refuse to work: ssh and git do, and a shell says that it has no name.
 
 use crate::Home;
-use crate::spec::Files;
+use crate::files::Files;
 use std::io::ErrorKind;
 use std::path::Path;
 use tote_bundle::{ContainerId, ImageConfig, RunOptions};

@@ -16,6 +16,7 @@ use tote_bundle::{ContainerId, Image, ImageConfig, RestartPolicy, RunOptions, Sp
 use tote_runtime::Timings;
 use tote_sandbox::{Facts, Lifetime, Plan, Request, Switch};
 use tote_spec::Spec;
+use tote_state::new_id;
 use tote_sys::best_effort;
 
 /// What somebody asks for.
@@ -484,14 +485,4 @@ impl Making<'_> {
             volumes: volumes.hold,
         })
     }
-}
-
-pub(crate) fn new_id() -> Result<ContainerId, EngineError> {
-    let mut bytes = [0; 32];
-    let failed = |source| EngineError::Kernel {
-        attempt: "make an id",
-        source,
-    };
-    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty()).map_err(failed)?;
-    Ok(ContainerId::from_bytes(bytes))
 }

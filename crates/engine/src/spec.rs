@@ -1,5 +1,6 @@
 //! Options and the host's facts become the OCI spec.
 
+use crate::files::Files;
 use crate::network::Endpoint;
 use crate::peer::Peers;
 use crate::user::{Ids, spec_mappings};
@@ -8,7 +9,7 @@ use crate::{Caller, EngineError, Home, device};
 use std::path::Path;
 use tote_bundle::{ContainerId, Context, ImageConfig, IpcMode, RunOptions, spec};
 use tote_sandbox::IdMapping;
-use tote_spec::{ConsoleSize, NamespaceType, Process, Rlimit, Spec};
+use tote_spec::{ConsoleSize, Process, Rlimit, Spec};
 use tote_sys::Limit;
 
 /// The spec of a container with these volumes.
@@ -157,12 +158,6 @@ fn has(path: &Path) -> bool {
     rustix::fs::access(path, rustix::fs::Access::EXISTS) != Err(rustix::io::Errno::NOENT)
 }
 
-/// Whether the container joins another's user namespace.
-pub(crate) fn joins_user_namespace(spec: &Spec) -> bool {
-    spec.namespace(NamespaceType::User)
-        .is_some_and(|namespace| namespace.path.is_some())
-}
-
 /// The limit of open files, as config.json names it.
 const NOFILE: &str = "RLIMIT_NOFILE";
 
@@ -180,9 +175,6 @@ const TTY: u32 = 5;
 
 /// The mode of a file that everybody reads.
 const PLAIN: u32 = 0o644;
-
-/// Files: where they are, with what mode, and what is in them.
-pub(crate) type Files = Vec<(&'static str, u32, Vec<u8>)>;
 
 /// Files that are the container's own, where it has no mount of its own there.
 ///

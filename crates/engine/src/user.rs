@@ -2,7 +2,6 @@
 
 use crate::keep_id::{CallerLines, HostUser};
 use crate::rootfs::Source;
-use crate::spec::joins_user_namespace;
 use crate::{Caller, EngineError, Home};
 use tote_bundle::{
     Image, ImageConfig, ResolvedUser, RunOptions, UsernsMode, resolve_groups, resolve_user, user_of,
@@ -127,6 +126,12 @@ fn mapping(
         None if one_is_enough => Ok((own, None)),
         None => Err(EngineError::NoRanges(user.uid.to_string())),
     }
+}
+
+/// Whether the container joins another's user namespace.
+pub(crate) fn joins_user_namespace(spec: &Spec) -> bool {
+    spec.namespace(tote_spec::NamespaceType::User)
+        .is_some_and(|namespace| namespace.path.is_some())
 }
 
 /// Whether setgroups(2) is allowed in the user namespace that the container joins, or else in this process's own.

@@ -287,8 +287,7 @@ impl<'a> Cradle<'a> {
                 (id, &record, Status::Creating),
             )?)
         };
-        // The new process begins as a copy of this one, and waits in the container, where other processes may look at
-        // it.
+        // The new process begins as a copy of this one, and processes of the container may look at it.
         tote_sys::set_title(c"tote oci create");
         let created = tote_runtime::create(
             self.expected.creation(),

@@ -15,14 +15,14 @@ pub(crate) struct Framed {
     longest: usize,
 }
 
-/// What has become of a connection.
+/// State of a connection after a read.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
     /// Nothing more can be done now.
     Waits,
     /// A whole message has come.
     Message(Vec<u8>),
-    /// It is over, or says what cannot be.
+    /// The connection is over, or its peer breaks the protocol.
     Gone,
 }
 

@@ -1,6 +1,6 @@
 //! The resolver of a container: it answers for names of containers, and passes all other questions on to servers.
 //!
-//! [`Resolver`] is no process and no thread. It has one descriptor, which the process that watches the container puts into
+//! [`Resolver`] is neither a process nor a thread. It has one descriptor, which the process that watches the container puts into
 //! its own poll(2), and does what can be done at once when that descriptor becomes readable.
 //!
 //! Invariants:

@@ -2,7 +2,7 @@
 
 use std::net::Ipv4Addr;
 
-/// Of `struct dns_header`, as every message begins.
+/// Length of the header of every message, in bytes.
 const HEADER: usize = 12;
 /// A record's part between its name and its data, with the pointer that stands for the name.
 const RECORD: usize = 12;
@@ -43,7 +43,7 @@ pub(crate) enum Refusal {
     Malformed = 1,
     /// No server has answered.
     Failed = 2,
-    /// Nobody is called so.
+    /// The name does not exist.
     NoSuchName = 3,
     /// The operation is another one than a question.
     NotImplemented = 4,
@@ -81,10 +81,10 @@ pub(crate) enum Answer {
     Name(String),
 }
 
-/// The reason why a message is no question.
+/// The reason why a message is not taken for a question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum NoQuestion {
-    /// It gets no answer: it is none, or too short to be answered.
+    /// The message gets no answer: it is a response, or too short to be answered.
     Silence,
     /// The whole answer.
     Refused(Vec<u8>),
@@ -137,7 +137,7 @@ impl Question {
         let mut octets = [0; 4];
         for octet in octets.iter_mut().rev() {
             let part = parts.next()?;
-            // 010 is no number of an address.
+            // Numbers of addresses have no zeros in front.
             let is_number = part == "0" || !part.starts_with('0');
             *octet = part.parse().ok().filter(|_| is_number)?;
         }

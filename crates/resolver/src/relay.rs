@@ -1,4 +1,4 @@
-//! One question on its way to a server, and to the next one where that does not answer.
+//! A question on its way to a server, and to the next one where that does not answer.
 
 use crate::Server;
 use crate::framed::{Framed, Progress};
@@ -60,7 +60,7 @@ pub(crate) struct Relay {
     failure: Option<Vec<u8>>,
 }
 
-/// What has become of a question.
+/// State of a question after its server was heard.
 #[derive(Debug)]
 pub(crate) enum Fate {
     /// The server has time.
@@ -75,7 +75,7 @@ impl Relay {
     /// Asks the first server that can be asked.
     ///
     /// # Errors
-    /// The answer to a question that nobody takes.
+    /// The answer to the client, where no server can be asked.
     pub(crate) fn begin(
         client: Client,
         (question, query): (Question, &[u8]),
@@ -103,7 +103,7 @@ impl Relay {
     /// Asks the next server that can be asked.
     ///
     /// # Errors
-    /// The answer to a question that nobody takes any more.
+    /// The answer to the client, where no server is left.
     pub(crate) fn go_on(&mut self, network: BorrowedFd<'_>) -> Result<(), Vec<u8>> {
         while let Some(server) = self.servers.pop() {
             if let Ok(asked) = ask(server, self.client.transport(), &self.query, network) {
@@ -123,7 +123,7 @@ impl Relay {
         }
     }
 
-    /// What to wait for.
+    /// The events to wait for.
     pub(crate) fn interest(&self) -> EventFlags {
         match &self.line {
             Line::Tcp(framed) if framed.has_more() => EventFlags::IN | EventFlags::OUT,
@@ -131,14 +131,14 @@ impl Relay {
         }
     }
 
-    /// Does what can be done now. What is no answer to the question is not listened to.
+    /// Hears the server, without waiting. Messages that do not answer the question are dropped.
     pub(crate) fn advance(&mut self) -> Fate {
         let answer = match &mut self.line {
             Line::Udp(socket) => {
                 let mut message = vec![0; LONGEST];
                 let mut tries = 0..AT_ONCE;
                 loop {
-                    // Who sends so much that is no answer is heard again when others had their turn.
+                    // A server that floods this socket is heard again after the other sockets.
                     if tries.next().is_none() {
                         return Fate::Waits;
                     }
@@ -151,7 +151,7 @@ impl Relay {
                         }
                         Err(Errno::INTR) => {}
                         Err(Errno::AGAIN) => return Fate::Waits,
-                        // Nobody listens there.
+                        // The server does not listen.
                         Err(_) => return Fate::Fails,
                     }
                 }

@@ -18,14 +18,14 @@ use tote_sys::{Errno, best_effort};
 const MOST_RELAYS: usize = 128;
 /// The most connections of clients; one more is closed.
 const MOST_CONNECTIONS: usize = 16;
-/// The most datagrams that are taken at a time: who watches the container has more to do.
+/// The most datagrams that are taken at a time: the process that watches the container has more to do.
 const AT_ONCE: usize = 64;
 /// The longest question.
 const LONGEST: usize = 4096;
 /// How long a client may leave a connection unused, or take to read an answer.
 const IDLE: Duration = Duration::from_secs(10);
 
-/// What epoll(7) tells of: one of these, a question, or a connection.
+/// Numbers by which epoll(7) tells the sockets apart: one of these, a question, or a connection.
 const UDP: u64 = 0;
 const TCP: u64 = 1;
 const TIMER: u64 = 2;
@@ -34,14 +34,14 @@ const CONNECTIONS: u64 = 0x1000;
 
 /// The names as they are at the moment of a question, and the servers for all others.
 pub trait Names: std::fmt::Debug {
-    /// The addresses of a name, in an order that is for the client; `None` where nobody is called so. The name is in lower
+    /// The addresses of a name, in an order that is for the client; `None` if the name is unknown. The name is in lower
     /// case, its labels are of letters, digits, `-` and `_`, and it has no dot at its end.
     fn addresses(&self, name: &str) -> Option<Vec<Ipv4Addr>>;
 
     /// The name of an address, with the same letters.
     fn name(&self, address: Ipv4Addr) -> Option<String>;
 
-    /// The servers that are asked for all that is not known here, in this order; `None` where nobody is to be asked.
+    /// The servers that are asked for all that is not known here, in this order; `None` if no server may be asked.
     fn servers(&self) -> Option<Vec<Server>>;
 }
 

@@ -72,6 +72,9 @@ pub enum StateError {
     /// The kernel did not say whether a process still exists.
     #[error("cannot look at the container's process")]
     Process(#[source] Errno),
+    /// The kernel gives no random bytes.
+    #[error("cannot make an id")]
+    Id(#[source] Errno),
 }
 
 impl StateError {

@@ -12,6 +12,7 @@ pub mod config;
 mod error;
 pub mod events;
 mod home;
+mod id;
 pub mod locked;
 pub mod process;
 pub mod record;
@@ -19,3 +20,4 @@ pub mod short;
 
 pub use error::StateError;
 pub use home::{Caller, Home};
+pub use id::new_id;

@@ -30,8 +30,10 @@ pub(crate) fn remove_any(dir: &Dir, name: &str) -> Result<(), Errno> {
 fn remove_parts(dir: &Dir, name: &str) -> Result<(), Errno> {
     let mut parts = vec![name.as_bytes().to_owned()];
     let mut taken = 0;
-    // Split from the top until there are enough parts. A part that is opened here stays in the list, so that its
-    // remaining files, and the directory itself, are removed in its turn.
+    // A directory without subdirectories can have most of the files: one thread removes them while others do the rest.
+    let mut flat = Vec::new();
+    // Split from the top until there are enough parts. The remaining files of a part that is opened here, and the
+    // directory itself, are removed last.
     while parts.len() < PARTS && taken < parts.len() {
         let below = match open_dir(dir, &parts[taken]) {
             Ok(below) => below,
@@ -41,6 +43,7 @@ fn remove_parts(dir: &Dir, name: &str) -> Result<(), Errno> {
             }
             Err(errno) => return Err(errno),
         };
+        let before = parts.len();
         for entry in rustix::fs::Dir::read_from(&below)? {
             let entry = entry?;
             let file = entry.file_name().to_bytes();
@@ -48,12 +51,14 @@ fn remove_parts(dir: &Dir, name: &str) -> Result<(), Errno> {
                 parts.push([&parts[taken], b"/".as_slice(), file].concat());
             }
         }
+        if parts.len() == before {
+            flat.push(parts[taken].clone());
+        }
         taken += 1;
     }
+    flat.extend_from_slice(&parts[taken..]);
     // No other process changes the content of the trash, so the paths stay valid.
-    crew::for_each(&parts[taken..], |part| {
-        remove_at(dir, part, Patience::Endless).map(drop)
-    })?;
+    crew::for_each(&flat, |part| remove_at(dir, part, Patience::Endless).map(drop))?;
     remove_at(dir, name.as_bytes(), Patience::Endless).map(drop)
 }
 

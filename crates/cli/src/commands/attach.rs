@@ -1,6 +1,6 @@
 //! `tote attach` and `tote logs`.
 
-use super::{CONTAINER, CONTAINERS, LATEST};
+use super::repeated::{CONTAINER, CONTAINERS, LATEST};
 use tote_options::{Command, Example, ExitStatus, Group, Opt};
 
 /// `--detach-keys`.

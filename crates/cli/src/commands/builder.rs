@@ -1,7 +1,7 @@
 //! The commands of docker's `buildx` other than `build` and `prune`, for the only builder.
 
 use super::remote::{AUTHFILE, CERT_DIR, TLS_VERIFY};
-use super::word;
+use super::repeated::word;
 use tote_options::{Command, Completes, Example, Group, Opt, Positional, Section};
 
 const NAME: Positional = word("NAME", false, false);

@@ -1,6 +1,6 @@
 //! Commands about changes that containers made.
 
-use super::{CONTAINER, LATEST};
+use super::repeated::{CONTAINER, LATEST};
 use tote_options::{Command, Completes, Example, Group, Opt, Positional};
 
 /// `tote commit`.

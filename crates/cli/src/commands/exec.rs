@@ -1,6 +1,6 @@
 //! Commands about running containers: executing programs in them, and showing their processes and usage.
 
-use super::{CONTAINER, CONTAINERS, LATEST, word};
+use super::repeated::{CONTAINER, CONTAINERS, LATEST, word};
 use tote_options::{Command, Completes, Example, ExitStatus, Group, Opt, Parsing, Positional, Section};
 
 /// `tote exec`.

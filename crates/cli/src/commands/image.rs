@@ -46,7 +46,7 @@ removed bit by bit by the commands that follow, or at once by `tote image prune`
     options: &[&Group {
         title: "",
         options: &[
-            super::ALL,
+            super::repeated::ALL,
             Opt::flag(
                 "force",
                 "Remove the image with all its names, even if containers use it",
@@ -343,9 +343,8 @@ pub(crate) static SYSTEM: Command = Command {
 pub(crate) static SYSTEM_PRUNE: Command = Command {
     usage: "[OPTIONS]",
     details: "\
-Does what `tote container prune`, `tote image prune` and `tote builder prune` do, with `--volumes` also what \
-`tote volume prune` does. There are no networks to remove. What builds keep has no labels, and its age is the time since it \
-was used last.",
+Does the work of `tote container prune`, `tote network prune`, `tote image prune` and `tote builder prune`, with `--volumes` \
+also that of `tote volume prune`. The build cache has no labels, and its age is the time since it was used last.",
     options: &[&Group {
         title: "",
         options: &[
@@ -359,7 +358,10 @@ was used last.",
             PRUNE_FILTER,
         ],
     }],
-    ..Command::new("prune", "Remove unused containers, images and build cache")
+    ..Command::new(
+        "prune",
+        "Remove unused containers, networks, images and build cache",
+    )
 };
 
 /// `--filter` of prune commands: selects which unused objects are removed.

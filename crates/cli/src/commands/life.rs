@@ -1,7 +1,9 @@
 //! Commands that start, stop, change and remove containers.
 
 use super::attach::{DETACH_KEYS, SIG_PROXY};
-use super::{ALL as EVERY, ANY_CONTAINERS, CONTAINER as ONE, CONTAINERS, IS_THERE, LATEST, limits, word};
+use super::limits;
+use super::repeated::{ALL as EVERY, CONTAINER as ONE};
+use super::repeated::{ANY_CONTAINERS, CONTAINERS, IS_THERE, LATEST, word};
 use tote_options::{Command, Completes, Example, Group, Opt, Section};
 
 const ATTACH: Opt = Opt::list(

@@ -1,7 +1,7 @@
 //! Commands that show containers.
 
 use super::image::FORMAT;
-use super::{CONTAINER, CONTAINERS, LATEST, word};
+use super::repeated::{CONTAINER, CONTAINERS, LATEST, word};
 use tote_options::{Command, Completes, Example, ExitStatus, Group, Opt, Positional};
 
 const LIST: Command = Command {

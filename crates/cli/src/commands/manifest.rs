@@ -1,7 +1,7 @@
 //! `tote manifest …`: images for several platforms under one name.
 
 use super::remote::{AUTHFILE, CERT_DIR, CREDS, TLS_VERIFY};
-use super::{IS_THERE, word};
+use super::repeated::{IS_THERE, word};
 use tote_options::{Command, Completes, Example, Group, Opt, Positional, Section};
 
 const LIST: Positional = Positional {

@@ -22,6 +22,7 @@ mod pod;
 mod pool;
 mod process;
 mod remote;
+mod repeated;
 mod run;
 #[cfg(test)]
 mod tests;
@@ -29,57 +30,7 @@ mod unit;
 mod volume;
 
 pub(crate) use oci::OCI;
-use tote_options::{Command, Completes, ExitStatus, Group, Opt, Positional, Section};
-
-/// The single container that a command is about.
-const CONTAINER: Positional = Positional {
-    name: "CONTAINER",
-    required: true,
-    many: false,
-    completes: Completes::Containers,
-};
-
-/// The containers that a command is about, at least one.
-const CONTAINERS: Positional = Positional {
-    many: true,
-    ..CONTAINER
-};
-
-/// Exit statuses of the commands `exists`.
-const IS_THERE: &[ExitStatus] = &[
-    ExitStatus {
-        status: "0",
-        about: "The object exists",
-    },
-    ExitStatus {
-        status: "1",
-        about: "The object does not exist",
-    },
-];
-
-/// The containers that a command is about, which options may name instead.
-const ANY_CONTAINERS: Positional = Positional {
-    required: false,
-    ..CONTAINERS
-};
-
-/// podman's option for the container that was created last.
-const LATEST: Opt = Opt::flag("latest", "Select the newest container")
-    .short('l')
-    .names_first();
-
-/// podman's option for all containers.
-const ALL: Opt = Opt::flag("all", "Select all containers that match").short('a');
-
-/// Builds a positional word that completion cannot guess.
-const fn word(name: &'static str, required: bool, many: bool) -> Positional {
-    Positional {
-        name,
-        required,
-        many,
-        completes: Completes::None,
-    }
-}
+use tote_options::{Command, Completes, ExitStatus, Group, Opt, Section};
 
 /// `tote` itself: the root of the tables.
 pub(crate) static TOTE: Command = Command {

@@ -1,8 +1,8 @@
 //! `tote network …`.
 
-use super::IS_THERE;
 use super::image::FORMAT;
 use super::look::DESCRIPTION;
+use super::repeated::IS_THERE;
 use tote_options::{Command, Completes, Example, Group, Opt, Positional, Section};
 
 const NETWORKS: Positional = Positional {
@@ -149,7 +149,7 @@ static PRUNE: Command = Command {
             Opt::list(
                 "filter",
                 "KEY=VALUE",
-                "Remove only those to which this applies: label=",
+                "Remove only networks that match: until=, label=, label!=",
             ),
             Opt::flag("force", "Do not ask for confirmation").short('f'),
         ],

@@ -2,7 +2,8 @@
 
 use super::image::FORMAT;
 use super::look::DESCRIPTION;
-use super::{isolation, life, limits, word};
+use super::repeated::word;
+use super::{isolation, life, limits};
 use tote_options::{Command, Completes, Example, ExitStatus, Group, Opt, Parsing, Positional, Section};
 
 const POD: Positional = Positional {

@@ -1,6 +1,6 @@
 //! `tote generate`: units for the host's init.
 
-use super::{CONTAINER, word};
+use super::repeated::{CONTAINER, word};
 use tote_options::{Command, Completes, Example, Group, Opt, Positional, Section};
 
 /// `tote generate systemd`.

@@ -1,8 +1,9 @@
 //! `tote image trace` and `tote image bootstrap`.
 
-use super::words;
+use crate::home::home;
 use crate::run::absolute_source;
-use crate::{failure, home, print, print_made, say, warning};
+use crate::tell::{failure, print, print_made, say, warning};
+use crate::words::words;
 use std::process::ExitCode;
 use tote_engine::{BootstrapOptions, EngineError, HostInit, Image, RunOptions, RunRequest, Traced};
 use tote_options::Parsed;

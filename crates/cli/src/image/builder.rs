@@ -1,9 +1,10 @@
 //! `tote builder prune` and `tote system prune`.
 
-use super::removal;
 use crate::ask::agreed;
+use crate::home::home;
+use crate::tell::{engine_error, print};
+use crate::text::removal;
 use crate::text::size;
-use crate::{engine_error, home, print};
 use std::process::ExitCode;
 use tote_engine::{EngineError, PruneBuilds, PruneRequest, Room};
 use tote_options::Parsed;
@@ -72,7 +73,7 @@ pub(super) fn prune_all(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let request = PruneRequest {
         all: parsed.flag("all"),
         volumes: parsed.flag("volumes"),
-        filters: super::filters(parsed),
+        filters: crate::image::given::filters(parsed),
     };
     tote_engine::check_prune(&request)?;
     if !agreed(parsed, &warning(&request)) {
@@ -88,6 +89,7 @@ pub(super) fn prune_all(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let text = [
         listed("Deleted Containers:", pruned.containers.iter()),
         listed("Deleted Volumes:", pruned.volumes.removed.iter()),
+        listed("Deleted Networks:", pruned.networks.iter()),
         listed("Deleted Images:", images),
         objects(&pruned.builds.removed),
     ];
@@ -103,9 +105,12 @@ pub(super) fn prune_all(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     Ok(code)
 }
 
-/// Builds docker's warning, without networks.
+/// Builds docker's warning.
 fn warning(request: &PruneRequest) -> String {
-    let mut what = vec!["all stopped containers"];
+    let mut what = vec![
+        "all stopped containers",
+        "all networks not used by at least one container",
+    ];
     if request.volumes {
         what.push("all anonymous volumes not used by at least one container");
     }
@@ -142,7 +147,7 @@ mod tests {
         let mut request = PruneRequest::default();
         assert_eq!(
             warning(&request),
-            "This will remove:\n  - all stopped containers\n  - all dangling images\n  - unused build cache\n"
+            "This will remove:\n  - all stopped containers\n  - all networks not used by at least one container\n  - all dangling images\n  - unused build cache\n"
         );
         (request.all, request.volumes) = (true, true);
         request.filters = vec!["label=b".to_owned(), "label!=a".to_owned()];

@@ -1,7 +1,9 @@
 //! `tote images`.
 
+use crate::home::home;
 use crate::listing::{Listing, only_ids};
-use crate::{failure, home, print, text};
+use crate::tell::{failure, print};
+use crate::text;
 use serde_json::json;
 use std::process::ExitCode;
 use tote_engine::{Digest, EngineError, ImageBranch, ImageRow, ImageSelection};
@@ -12,7 +14,7 @@ const NOT_WITH_TREE: [&str; 4] = ["quiet", "no-trunc", "digests", "format"];
 
 pub(super) fn images(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let selection = ImageSelection {
-        reference: super::words(parsed).pop(),
+        reference: crate::words::words(parsed).pop(),
         filters: parsed
             .all("filter")
             .map(|filter| filter.to_string_lossy().into_owned())

@@ -1,8 +1,10 @@
 //! `tote save` and `tote import`.
 
-use super::{platform, platforms, words};
+use crate::image::given::platform;
+use crate::image::given::platforms;
 use crate::output::{archive_to, reading};
-use crate::{failure, print_made};
+use crate::tell::{failure, print_made};
+use crate::words::words;
 use std::fs::File;
 use std::io::Sink;
 use std::path::Path;
@@ -55,7 +57,7 @@ pub(super) fn import(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     };
     let label = match parsed.converted("disk-size", tote_engine::disk_size_label) {
         Ok(label) => label.map(|(key, size)| format!("LABEL {key}={size}")),
-        Err(error) => return Ok(crate::usage_error(&error)),
+        Err(error) => return Ok(crate::tell::usage_error(&error)),
     };
     let changes = parsed
         .all("change")

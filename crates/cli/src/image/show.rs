@@ -1,10 +1,12 @@
 //! `tote image inspect`, `history` and `system df`: the parts of images, and their sizes.
 
-use super::{platforms, words};
+use crate::home::home;
+use crate::image::given::platforms;
 use crate::listing::{Listing, describe, only_ids};
 use crate::remote::Progress;
+use crate::tell::{engine_error, failure, print};
 use crate::text::{ago, size, table};
-use crate::{engine_error, failure, home, print};
+use crate::words::words;
 use serde_json::json;
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
@@ -47,7 +49,7 @@ pub(super) fn history(parsed: &Parsed) -> Result<ExitCode, EngineError> {
         return Ok(print(&lines.collect::<String>()));
     }
     let lines = ids.zip(&rows).map(|(id, step)| {
-        let mut by = crate::one_line(&step.created_by);
+        let mut by = crate::tell::one_line(&step.created_by);
         if !whole && by.chars().count() > 45 {
             by = by.chars().take(44).chain(['…']).collect();
         }
@@ -59,7 +61,7 @@ pub(super) fn history(parsed: &Parsed) -> Result<ExitCode, EngineError> {
             "CreatedSince": if is_human { ago(created) } else { at.clone() },
             "CreatedBy": by,
             "Size": if is_human { size(step.size) } else { step.size.to_string() },
-            "Comment": crate::one_line(&step.comment),
+            "Comment": crate::tell::one_line(&step.comment),
         })
     });
     let listing = Listing {

@@ -1,8 +1,9 @@
 //! `tote image tree`, podman's.
 
-use super::words;
+use crate::home::home;
+use crate::tell::print;
 use crate::text::size_with;
-use crate::{home, print};
+use crate::words::words;
 use std::process::ExitCode;
 use tote_engine::{EngineError, ImageTree, LayerRow, Reference};
 use tote_options::Parsed;

@@ -1,8 +1,9 @@
 //! `tote events`.
 
-use super::values;
+use crate::home::home;
 use crate::listing::refused;
-use crate::{home, print};
+use crate::tell::print;
+use crate::words::values;
 use serde_json::{Value, json};
 use std::process::ExitCode;
 use tote_engine::container::Event;
@@ -72,7 +73,7 @@ fn text(event: &Event) -> String {
     format!(
         "{} {}",
         fixed(&tote_engine::moment(event.time)),
-        crate::one_line(&line)
+        crate::tell::one_line(&line)
     )
 }
 

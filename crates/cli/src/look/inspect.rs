@@ -1,6 +1,6 @@
 //! `tote inspect`.
 
-use crate::home;
+use crate::home::home;
 use crate::listing::describe_each;
 use std::process::ExitCode;
 use tote_engine::EngineError;

@@ -1,6 +1,9 @@
 //! `tote ls` and `tote init`: places of containers on disk.
 
-use crate::{VERSION, home, print, text};
+use crate::about::VERSION;
+use crate::home::home;
+use crate::tell::print;
+use crate::text;
 use std::process::ExitCode;
 use tote_engine::container::{self, Entry};
 use tote_engine::{EngineError, Home, driver_of, status_word};

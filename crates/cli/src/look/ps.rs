@@ -1,8 +1,10 @@
 //! `tote ps`.
 
+use crate::home::home;
 use crate::listing::{Listing, only_ids};
-use crate::look::values;
-use crate::{failure, home, print, text};
+use crate::tell::{failure, print};
+use crate::text;
+use crate::words::values;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::process::ExitCode;

@@ -1,8 +1,11 @@
 //! `tote pod ps`.
 
+use crate::home::home;
 use crate::listing::{Listing, only_ids};
-use crate::look::{joined, values};
-use crate::{failure, home, print, text};
+use crate::look::joined;
+use crate::tell::{failure, print};
+use crate::text;
+use crate::words::values;
 use serde_json::{Value, json};
 use std::process::ExitCode;
 use tote_engine::container::Entry;

@@ -2,10 +2,11 @@
 
 use super::{tell_all, wanted};
 use crate::attach::{Printer, logs_options};
-use crate::home;
+use crate::home::home;
 use crate::listing::Listing;
-use crate::look::{values, words};
 use crate::stats;
+use crate::words::values;
+use crate::words::words;
 use serde_json::Value;
 use std::process::ExitCode;
 use tote_engine::container::Entry;

@@ -1,7 +1,8 @@
 //! `tote login` and `tote logout`.
 
-use super::{access, usage};
-use crate::{engine_error, print, say, warning};
+use crate::remote::access::access;
+use crate::remote::access::usage;
+use crate::tell::{engine_error, print, say, warning};
 use std::io::{IsTerminal as _, Read as _};
 use std::path::PathBuf;
 use std::process::ExitCode;

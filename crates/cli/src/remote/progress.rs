@@ -1,7 +1,7 @@
 //! Progress of a pull or a push: moving bars on a terminal, a line for each event elsewhere.
 
+use crate::tell::{print, print_as_is, warning};
 use crate::text::size;
-use crate::{print, print_as_is, warning};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tote_engine::{Digest, LayerStep, PullEvent, PushEvent, PushStep};

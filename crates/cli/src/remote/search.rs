@@ -1,8 +1,8 @@
 //! `tote search`.
 
-use super::access_with_creds;
 use crate::listing::Listing;
-use crate::{engine_error, usage_error};
+use crate::remote::access::access_with_creds;
+use crate::tell::{engine_error, usage_error};
 use serde_json::json;
 use std::process::ExitCode;
 use tote_engine::{EngineError, SearchRequest};
@@ -37,7 +37,7 @@ fn request(parsed: &Parsed, limit: Option<usize>) -> Result<SearchRequest, Engin
         .all("filter")
         .map(|text| text.to_string_lossy().into_owned());
     Ok(SearchRequest {
-        term: super::name(parsed),
+        term: crate::remote::access::name(parsed),
         limit,
         filters: filters.collect(),
         access: access_with_creds(parsed)?,

@@ -171,7 +171,7 @@ fn asked_inside(cx: &Context) -> Result<()> {
 tote run --rm --network lab --dns 198.51.100.9 "$IMAGE" sh -c "$ASK; grep nameserver /etc/resolv.conf" - example.org
 # A server of the container's own, and one that would ask itself.
 tote run --rm --network lab --dns 127.0.0.1 "$IMAGE" sh -c 'perl -MIO::Socket::INET -e "\$s = IO::Socket::INET->new(Proto => q(udp), LocalAddr => q(127.0.0.1), LocalPort => 53) or die; close STDOUT;
-\$s->recv(\$m, 4096); print STDERR qq(heard\n); exit" 2>&1 >/dev/null & 
+\$s->recv(\$m, 4096); print STDERR qq(heard\n); exit" 2>&1 >/dev/null &
 while ! grep -q "0100007F:0035" /proc/net/udp; do sleep 0.02; done
 busybox timeout 1 getent ahostsv4 example.org; wait'
 tote run --rm --network lab --dns 127.0.0.11 "$IMAGE" getent ahostsv4 example.org || echo nobody
@@ -297,7 +297,7 @@ tote network connect lab web
 tote network disconnect more web
 tote exec asker sh -c "$ASK" - web
 tote exec web sh -c 'ls /sys/class/net; ip route | grep -o "default via [^ ]*"'
-tote inspect -f '{{range $name, $_ := .NetworkSettings.Networks}}{{$name}} {{end}}' web
+tote inspect -f '{{range $name, $_ := .NetworkSettings.Networks}}{{$name}},{{end}}' web
 ls "$STATE/networks/more/leases" | wc -l
 tote restart -t 0 web >/dev/null
 tote exec web sh -c 'ls /sys/class/net; ip -o -4 addr show eth0 | grep -o "192.168.79.10/24"'
@@ -319,7 +319,7 @@ eth0
 eth2
 lo
 default via 192.168.77.1
-inner lab 
+inner,lab,
 1
 eth0
 eth1

@@ -335,7 +335,7 @@ fn told(cx: &Context) -> Result<()> {
     let script = r#"
 tote network create --subnet 192.168.77.0/24 web >/dev/null
 tote run --rm -h box --add-host out:host-gateway --network name=web,ip=192.168.77.10,mac-address=02:00:00:00:00:07 "$IMAGE" sh -c '
-grep -E "box|out$" /etc/hosts; hostname; cat /sys/class/net/eth0/address; grep "^nameserver" /etc/resolv.conf' 
+grep -E "box|out$" /etc/hosts; hostname; cat /sys/class/net/eth0/address; grep "^nameserver" /etc/resolv.conf'
 tote run -d --network web --name a "$IMAGE" sleep 300 >/dev/null
 tote inspect -f '{{with .NetworkSettings.Networks.web}}{{.Gateway}} {{.IPPrefixLen}}{{end}} {{.HostConfig.NetworkMode}}' a
 tote run -d --network name=web,mac-address=02:00:00:00:00:08 --name b "$IMAGE" sleep 300 >/dev/null

@@ -43,7 +43,7 @@ fn everything(cx: &Context) -> Result<()> {
         .input(b"n\n")
         .output()?;
     asked.exits(0)?.prints(
-        "WARNING! This will remove:\n  - all stopped containers\n  - all anonymous volumes not used by at least one \
+        "WARNING! This will remove:\n  - all stopped containers\n  - all networks not used by at least one container\n  - all anonymous volumes not used by at least one \
          container\n  - all dangling images\n  - unused build cache\n\nAre you sure you want to continue? [y/N] ",
     )?;
     ensure!(done(cx, &["ps", "-aq"])?.lines().count() == 2, "nobody said yes");

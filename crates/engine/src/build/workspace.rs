@@ -6,6 +6,7 @@ use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::Child;
+use tote_state::new_id;
 use tote_sys::best_effort;
 
 /// Prefix of the name of a directory that is not yet locked.
@@ -36,7 +37,7 @@ impl Workspace {
         }
         let all = builds.join("work");
         sweep(&all);
-        let id = crate::prepare::new_id()?;
+        let id = new_id()?;
         let path = all.join(id.short());
         let nameless = all.join(format!("{NAMELESS}{}", id.short()));
         let lock = take(&nameless, &path)?;

@@ -2,7 +2,6 @@
 
 use super::attached::Attaching;
 use super::foreground::find_monitored;
-use super::life;
 use super::state::Status;
 use super::stream_error::StreamError;
 use crate::{EngineError, Finished, Home};
@@ -62,7 +61,7 @@ pub fn attach(home: &Home, wanted: &str, how: &Attaching) -> Result<Finished, En
 pub(super) fn connect(home: &Home, id: &ContainerId) -> Result<OwnedFd, Errno> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let dir = rustix::fs::open(home.container(id), flags, Mode::empty())?;
-    tote_monitor::connect(dir.as_fd(), life::SOCKET)
+    tote_monitor::connect(dir.as_fd(), super::socket::SOCKET)
 }
 
 /// End of an attachment.
@@ -121,7 +120,7 @@ fn lost(home: &Home, id: &ContainerId) -> (i32, Option<String>) {
     let text = |text: &str| Some(text.to_owned());
     let state = match super::open(home, id) {
         Ok(entry) => entry.map(|entry| entry.state),
-        Err(error) => return (1, Some(super::launch::line(&error))),
+        Err(error) => return (1, Some(super::failure::line(&error))),
     };
     match state {
         Some(state) if matches!(state.status, Status::Running | Status::Restarting) => (

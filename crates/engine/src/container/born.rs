@@ -2,7 +2,7 @@
 
 use super::Container;
 use super::ends::Ends;
-use super::launch::line;
+use super::failure::line;
 use super::limits::Limits;
 use super::state::{ProcessId, State, Status};
 use crate::init::Notify;

@@ -2,52 +2,16 @@
 
 use super::error::LifeError;
 use super::foreground::find_monitored;
+use super::record_lock::Change;
+use super::record_lock::change_state;
 use super::state::State;
 use super::{Container, Entry, fault, find, name};
 use crate::{EngineError, Home, device};
-use rustix::fs::{FlockOperation, Mode, OFlags};
-use std::path::Path;
-use tote_bundle::{ContainerId, HostDevice, Name, RunOptions, SpecError};
+use tote_bundle::{Name, RunOptions};
 use tote_cgroup::{Cgroup, Policy};
-use tote_spec::{Cpu, Memory, Pids, Resources};
+use tote_spec::Resources;
 use tote_state::events::append;
-use tote_sys::{Errno, best_effort};
-
-/// Right to replace one of a container's records: a lock on its directory, held for one change. The claim is
-/// unsuitable, because a monitor holds it as long as the container runs.
-pub(crate) struct Change(#[expect(dead_code, reason = "held, not used")] rustix::fd::OwnedFd);
-
-impl Change {
-    pub(crate) fn begin(home: &Home, id: &ContainerId) -> Result<Self, EngineError> {
-        let path = home.container(id);
-        Self::lock(&path, FlockOperation::LockExclusive).map_err(EngineError::file("lock", path))
-    }
-
-    /// Tries to get that right at once; `None` if another process has it, or after an error.
-    pub(super) fn attempt(home: &Home, id: &ContainerId) -> Option<Self> {
-        Self::lock(&home.container(id), FlockOperation::NonBlockingLockExclusive).ok()
-    }
-
-    fn lock(path: &Path, how: FlockOperation) -> Result<Self, Errno> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let dir = rustix::fs::open(path, flags, Mode::empty())?;
-        rustix::fs::flock(&dir, how)?;
-        Ok(Self(dir))
-    }
-}
-
-/// Changes the record of a container's state.
-pub(crate) fn state(
-    home: &Home,
-    id: &ContainerId,
-    change: impl FnOnce(&mut State),
-) -> Result<State, EngineError> {
-    let _change = Change::begin(home, id)?;
-    let mut state = State::read(home, id)?;
-    change(&mut state);
-    state.write(home, id)?;
-    Ok(state)
-}
+use tote_sys::best_effort;
 
 /// Renames a container.
 ///
@@ -147,7 +111,7 @@ pub fn unpause(home: &Home, wanted: &str) -> Result<(), EngineError> {
 
 fn note_pause(home: &Home, entry: &Entry, paused: bool) -> Result<(), EngineError> {
     if entry.kept {
-        state(home, &entry.container.id, |state| {
+        change_state(home, &entry.container.id, |state| {
             state.paused = paused && state.runs()
         })?;
     }
@@ -211,7 +175,7 @@ pub fn update(
         crate::given::check_cpus(&all)?;
     }
     tote_bundle::check_limits(&all).map_err(LifeError::Limits)?;
-    let resources = resources(&all, given, &device::limited(&all)?)?;
+    let resources = crate::resources::resources(&all, given, &device::limited(&all)?)?;
     if entry.state.runs() && resources != Resources::default() {
         let cgroup = group(&entry, "update")?;
         let warnings = cgroup
@@ -227,74 +191,3 @@ pub fn update(
     append(home, &[container.event("update")]);
     Ok(())
 }
-
-/// Computes the resources to change: the given ones, with values from all options.
-///
-/// # Errors
-/// [`SpecError`] for a device that is not among `limited`.
-pub(crate) fn resources(
-    all: &RunOptions,
-    given: &[(String, String)],
-    limited: &[HostDevice],
-) -> Result<Resources, SpecError> {
-    let has = |names: &[&str]| given.iter().any(|(name, _)| names.contains(&name.as_str()));
-    let signed = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
-    let limit = |bytes: u64| if bytes == 0 { -1 } else { signed(bytes) };
-    let budget = all.cpu_budget;
-    let memory = Memory {
-        limit: has(&["memory", "memory-swap"]).then(|| limit(all.memory)),
-        swap: has(&["memory", "memory-swap"]).then(|| match all.memory_swap {
-            tote_bundle::Swap::Total(total) => signed(total),
-            tote_bundle::Swap::AsMemory if all.memory != 0 => signed(all.memory.saturating_mul(2)),
-            _ => -1,
-        }),
-        reservation: has(&["memory-reservation"]).then(|| limit(all.memory_reservation)),
-        swappiness: all.memory_swappiness.filter(|_| has(&["memory-swappiness"])),
-        disable_oom_killer: has(&["oom-kill-disable"]).then_some(all.oom_kill_disable),
-        ..Memory::default()
-    };
-    let quota = match (has(&["cpus"]), has(&["cpu-quota"])) {
-        (true, _) if all.nano_cpus == 0 => Some(-1),
-        (true, _) => Some(signed(all.nano_cpus / 10_000)),
-        (false, true) => Some(if budget.quota == 0 { -1 } else { budget.quota }),
-        (false, false) => None,
-    };
-    let period = match (has(&["cpus"]), has(&["cpu-period"])) {
-        (true, _) => Some(100_000),
-        (false, true) if budget.period != 0 => Some(budget.period),
-        _ => None,
-    };
-    let cpu = Cpu {
-        shares: has(&["cpu-shares"]).then_some(all.cpu_shares),
-        quota,
-        period,
-        realtime_runtime: has(&["cpu-rt-runtime"]).then_some(budget.realtime_runtime),
-        realtime_period: has(&["cpu-rt-period"]).then_some(budget.realtime_period),
-        cpus: all.cpuset_cpus.clone().filter(|_| has(&["cpuset-cpus"])),
-        mems: all.cpuset_mems.clone().filter(|_| has(&["cpuset-mems"])),
-        ..Cpu::default()
-    };
-    let block = match has(&OF_BLOCK_DEVICES) {
-        true => tote_bundle::block_io(&all.block, limited)?,
-        false => None,
-    };
-    let pids = has(&["pids-limit"]).then(|| Pids {
-        limit: Some(all.pids_limit.filter(|limit| *limit > 0).unwrap_or(-1)),
-    });
-    Ok(Resources {
-        memory: (memory != Memory::default()).then_some(memory),
-        cpu: (cpu != Cpu::default()).then_some(cpu),
-        pids,
-        block_io: block,
-        ..Resources::default()
-    })
-}
-
-const OF_BLOCK_DEVICES: [&str; 6] = [
-    "blkio-weight",
-    "blkio-weight-device",
-    "device-read-bps",
-    "device-write-bps",
-    "device-read-iops",
-    "device-write-iops",
-];

@@ -1,7 +1,7 @@
 //! Files of `live/`: claims of processes that change or watch a container.
 
+use super::entry::Entry;
 use super::error::LifeError;
-use super::find::Entry;
 use super::state::{State, Status};
 use crate::exec::Inside;
 use crate::{EngineError, Home};

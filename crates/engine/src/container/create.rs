@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use tote_bundle::{ContainerId, EnvEntry, Image, Name, RunOptions, SdNotify};
 use tote_state::events::append;
+use tote_state::new_id;
 use tote_state::record::now;
 use tote_sys::best_effort;
 
@@ -57,9 +58,9 @@ pub(crate) fn allot(
     given: Option<&Name>,
     any: bool,
 ) -> Result<(ContainerId, Claim, String), EngineError> {
-    let id = prepare::new_id()?;
-    // No other process knows the id; but a sweep may have seen the file before it was locked, and
-    // releases it in a moment.
+    let id = new_id()?;
+    // No other process knows the id; but a sweep may have seen the file before it was locked, and releases it in a
+    // moment.
     let claim = Claim::wait(home, &id)?;
     fault::point("claimed");
     let name = match given {

@@ -1,32 +1,17 @@
 //! Lookup of containers.
 
 use super::claim::Claim;
+use super::entry::{Entry, LostRecord, REMOVING};
 use super::error::LifeError;
 use super::record::{self, Container};
 use super::state::{State, Status};
 use crate::changes::ContainerError;
 use crate::{EngineError, Home};
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use tote_bundle::{ContainerId, Name};
 use tote_image::Digest;
 use tote_state::record::{RecordError, is_there, names_in};
-
-/// Container with its state.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Entry {
-    /// Record of the container.
-    pub container: Container,
-    /// State of the container at the moment of the lookup.
-    pub state: State,
-    /// True if it has a directory. A container of `run --rm` in the foreground has none: it cannot be started again.
-    #[serde(skip)]
-    pub kept: bool,
-    /// Unreadable record, if any: the container is [`Status::Dead`] then, and `state.error` has the reason.
-    #[serde(skip)]
-    pub lost: Option<LostRecord>,
-}
 
 impl LifeError {
     /// Builds the error for a container with an unreadable record.
@@ -38,17 +23,8 @@ impl LifeError {
     }
 }
 
-/// Unreadable record of an existing container.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LostRecord {
-    /// File `container.json`: only the container's id is known.
-    Container,
-    /// File `state.json`: the container's configuration is known, but not its state.
-    State,
-}
-
-/// Finds a container by id, name, or unique prefix of an id; in docker's order, and as there
-/// `/NAME` is only taken as a name.
+/// Finds a container by id, name, or unique prefix of an id; in docker's order, and as there `/NAME` is only taken as
+/// a name.
 ///
 /// # Errors
 /// [`ContainerError::NoContainer`] and [`ContainerError::Ambiguous`], in docker's words; [`LifeError::Lost`] for a
@@ -86,8 +62,8 @@ pub(super) fn seek(home: &Home, wanted: &str) -> Result<Entry, EngineError> {
     }
 }
 
-/// True if the container has the name that leads to it: during a renaming, and after a killed one,
-/// two names lead to it.
+/// True if the container has the name that leads to it: during a renaming, and after a killed one, two names lead to
+/// it.
 pub(super) fn is_called(entry: &Entry, name: &str) -> bool {
     let own = entry.container.name.as_str();
     own.is_empty() || own == name
@@ -98,7 +74,7 @@ pub(crate) fn named(home: &Home, name: &str) -> Result<Option<ContainerId>, Engi
     if name.parse::<Name>().is_err() {
         return Ok(None);
     }
-    super::name::read(&home.names().join(name))
+    super::link::read(&home.names().join(name))
 }
 
 /// Lists all containers, the newest first, including those with unreadable records, see [`Entry::lost`].
@@ -114,8 +90,8 @@ pub fn list(home: &Home) -> Result<Vec<Entry>, EngineError> {
     Ok(entries)
 }
 
-/// Lists all containers for a decision on unneeded objects: an unreadable record is an error,
-/// because its needs are unknown.
+/// Lists all containers for a decision on unneeded objects: an unreadable record is an error, because its needs are
+/// unknown.
 ///
 /// # Errors
 /// Those of [`list`], and [`LifeError::Lost`].
@@ -149,8 +125,8 @@ pub(super) fn ids(home: &Home) -> Result<BTreeSet<ContainerId>, EngineError> {
     Ok(ids)
 }
 
-/// Opens the container of an id; `None` if it does not exist yet or any longer. A container with
-/// unreadable records is dead.
+/// Opens the container of an id; `None` if it does not exist yet or any longer. A container with unreadable records
+/// is dead.
 ///
 /// # Errors
 /// [`EngineError::State`] if its existence cannot be determined.
@@ -191,7 +167,7 @@ fn lost(id: &ContainerId, error: &EngineError) -> Entry {
 fn dead(error: &EngineError) -> State {
     State {
         status: Status::Dead,
-        error: super::launch::line(error),
+        error: super::failure::line(error),
         ..State::default()
     }
 }
@@ -211,9 +187,6 @@ fn unrecorded(home: &Home, id: &ContainerId) -> Result<Option<Entry>, EngineErro
     }
     Ok(Some(lost(id, &RecordError::Missing { path }.into())))
 }
-
-/// Name of the mark of a container whose removal has begun.
-pub(crate) const REMOVING: &str = "removing";
 
 /// Content of a container's file in `live/`.
 enum Noted {

@@ -1,7 +1,7 @@
 //! Socket of a container in the foreground: for commands that wait for its end, and for those that
 //! need it to have a monitor.
 
-use super::life::{SOCKET, open_dir};
+use super::socket::{SOCKET, open_dir};
 use super::{Entry, find};
 use crate::{EngineError, Home};
 use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};

@@ -2,6 +2,8 @@
 
 use super::claim::Claim;
 use super::error::LifeError;
+use super::failure::failure_line;
+use super::failure::listen_failure;
 use super::life;
 use super::stamp::Stamp;
 use super::state::{State, Status};
@@ -16,8 +18,8 @@ use tote_monitor::Streams;
 use tote_state::record::RecordError;
 use tote_sys::best_effort;
 
-/// Connection that the monitor inherits, with its streams: no output is lost between the start and
-/// an attachment then.
+/// Connection that the monitor inherits, with its streams: no output is lost between the start and an attachment
+/// then.
 pub(crate) type Companion = (OwnedFd, Streams);
 
 /// Starts a prepared container under its own monitor. The container runs when this returns.
@@ -240,40 +242,6 @@ impl Report {
             best_effort(pipe.write_all(&[&[letter][..], &length, text].concat()));
         }
     }
-}
-
-/// Formats an error for another process: docker's exit code, the line, and behind a zero the hint.
-pub(crate) fn failure_line(error: &EngineError) -> Vec<u8> {
-    let mut text = vec![error.exit_code()];
-    text.extend(line(error).bytes());
-    text.push(0);
-    text.extend(error.hint().unwrap_or_default().bytes());
-    text
-}
-
-/// Parses such an error.
-pub(crate) fn listen_failure(text: &[u8]) -> LifeError {
-    let Some((code, rest)) = text.split_first() else {
-        return LifeError::Unborn;
-    };
-    let text = String::from_utf8_lossy(rest);
-    let (text, hint) = text.split_once('\0').unwrap_or((&text, ""));
-    LifeError::Launch {
-        text: text.to_owned(),
-        hint: Some(hint.to_owned()).filter(|hint| !hint.is_empty()),
-        code: *code,
-    }
-}
-
-/// Joins an error and its causes, as the command line does.
-pub(crate) fn line(error: &EngineError) -> String {
-    let mut text = error.to_string();
-    let mut cause = std::error::Error::source(error);
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
 }
 
 /// Receives the monitor's reports, up to the start.

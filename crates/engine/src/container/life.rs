@@ -4,16 +4,19 @@ use super::born::{Running, note_failure, running};
 use super::claim::Claim;
 use super::ends::Ends;
 use super::error::LifeError;
-use super::launch::{Companion, Report, line};
+use super::failure::line;
+use super::launch::{Companion, Report};
 use super::limits::{Limits, Tasks};
+use super::socket::SOCKET;
 use super::state::{ProcessId, State, Status, keep_room};
-use super::{Container, Entry, Health, change, erase, fault, find, remove, restart, stopped};
+use super::{Container, Entry, Health, erase, fault, remove, restart, stopped};
+use crate::container::record_lock::change_state;
 use crate::health::HealthChecks;
 use crate::init::Notify;
 use crate::network::Answers;
 use crate::prepare::{Prepared, prepare_again};
 use crate::{EngineError, Home, HostInit};
-use rustix::fd::{AsFd as _, OwnedFd};
+use rustix::fd::AsFd as _;
 use rustix::fs::{Mode, OFlags};
 use std::time::{Duration, Instant};
 use tote_bundle::{ContainerId, RestartPolicy, RunOptions, StopTimeout};
@@ -23,9 +26,6 @@ use tote_spec::Spec;
 use tote_state::events::append;
 use tote_state::record::now;
 use tote_sys::best_effort;
-
-/// Name of the monitor's socket in the container's directory.
-pub(super) const SOCKET: &str = "socket";
 
 /// Default stop timeout, docker's.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
@@ -141,7 +141,7 @@ impl<'a> Watcher<'a> {
                     report.started();
                     fault::point("told");
                     keep_room(self.home, &self.id);
-                    let mark = self.home.container(&self.id).join(find::REMOVING);
+                    let mark = self.home.container(&self.id).join(super::entry::REMOVING);
                     if mark.try_exists().unwrap_or(false) {
                         // The removing command looked before the container was recorded as running.
                         best_effort(tote_sys::send_signal(running.child.pidfd.as_fd(), 9));
@@ -395,7 +395,7 @@ impl<'a> Watcher<'a> {
             state.oom_killed = oom_killed;
         };
         // Other processes record health and pauses; without the file, the facts known here suffice.
-        match change::state(self.home, &self.id, note) {
+        match change_state(self.home, &self.id, note) {
             Ok(written) => state = written,
             Err(_) => {
                 note(&mut state);
@@ -403,18 +403,24 @@ impl<'a> Watcher<'a> {
             }
         }
         fault::point("state-ended");
+        self.announce_end(container, &state);
+        state
+    }
+
+    /// Appends the events of the end of the container.
+    fn announce_end(&self, container: &Container, state: &State) {
         let died = container.event("die").with("exitCode", state.exit_code);
         if state.oom_killed {
             append(self.home, &[container.event("oom"), died]);
         } else {
             append(self.home, &[died]);
         }
-        state
     }
 
     /// Ends the monitor: waiting clients are told when the final state is reached.
     pub(super) fn over(&mut self, claim: Claim, container: &Container, state: &State, text: &str) {
-        let marked = tote_state::record::is_there(&self.home.container(&self.id).join(find::REMOVING));
+        let marked =
+            tote_state::record::is_there(&self.home.container(&self.id).join(super::entry::REMOVING));
         if container.rm {
             // If the volumes to remove cannot be determined, the claim is dropped, and a sweep continues.
             if let Ok(volumes) = remove::takes_volumes(self.home, &self.id) {
@@ -452,14 +458,4 @@ fn end(home: &Home, id: &ContainerId, claim: Claim) {
     best_effort(std::fs::remove_file(home.container(id).join(SOCKET)));
     claim.release();
     fault::point("released");
-}
-
-/// Connects to a container's monitor.
-pub(crate) fn connect(home: &Home, id: &ContainerId) -> Result<OwnedFd, tote_sys::Errno> {
-    tote_monitor::connect(open_dir(&home.container(id))?.as_fd(), SOCKET)
-}
-
-pub(super) fn open_dir(path: &std::path::Path) -> Result<OwnedFd, tote_sys::Errno> {
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    rustix::fs::open(path, flags, Mode::empty())
 }

@@ -1,8 +1,9 @@
 //! Removal of containers.
 
 use super::claim::{Claim, RemovalPatience, VOLUMES};
+use super::entry::REMOVING;
 use super::error::LifeError;
-use super::find::{REMOVING, seek};
+use super::find::seek;
 use super::launch::{mend_all, revive};
 use super::state::{State, Status};
 use super::stop::{Target, end_of};

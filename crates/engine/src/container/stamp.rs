@@ -5,7 +5,7 @@
 //! file in its directory, and the times of that file hold the facts that would be lost on a full disk: the
 //! container's end, and whether a user has stopped it.
 
-use super::change::Change;
+use super::record_lock::Change;
 use crate::{EngineError, Home};
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_NOW};
 use std::fs::OpenOptions;

@@ -3,7 +3,7 @@
 use super::claim::Claim;
 use super::error::LifeError;
 use super::state::{State, Status};
-use super::{Container, Entry, find, foreground, life, stopped};
+use super::{Container, Entry, find, foreground, stopped};
 use crate::{EngineError, Home};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd as _, OwnedFd};
@@ -65,7 +65,7 @@ impl Target {
 
     /// Opens the listening monitor of a container with an unreadable state: the container ends with it.
     pub(super) fn of_monitor(home: &Home, id: &ContainerId) -> Option<Self> {
-        let connection = life::connect(home, id).ok()?;
+        let connection = super::socket::connect(home, id).ok()?;
         let monitor = rustix::net::sockopt::socket_peercred(&connection).ok()?.pid;
         Some(Self {
             id: id.clone(),
@@ -309,7 +309,7 @@ pub fn wait(home: &Home, wanted: &str) -> Result<i32, EngineError> {
         return Ok(entry.state.exit_code);
     }
     let connected = if entry.kept {
-        life::connect(home, id).ok()
+        super::socket::connect(home, id).ok()
     } else {
         reach_foreground(home, &entry)
     };
@@ -426,8 +426,12 @@ mod tests {
         };
         state.write(&home, &id).unwrap();
         let entry = super::super::open(&home, &id).unwrap().unwrap();
-        let live = life::open_dir(&home.live()).unwrap();
-        let path = format!("/proc/self/fd/{}/{id}.{}", live.as_raw_fd(), life::SOCKET);
+        let live = super::super::socket::open_dir(&home.live()).unwrap();
+        let path = format!(
+            "/proc/self/fd/{}/{id}.{}",
+            live.as_raw_fd(),
+            super::super::socket::SOCKET
+        );
         let command = socket(AddressFamily::UNIX, SocketType::SEQPACKET, None).unwrap();
         bind(&command, &SocketAddrUnix::new(path).unwrap()).unwrap();
         assert_eq!(foreground::connect(&home, &id).err(), Some(Errno::CONNREFUSED));

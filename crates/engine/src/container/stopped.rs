@@ -1,6 +1,6 @@
 //! Mark of a container that should end, for its restart policy: a file in its directory, until the next start.
 
-use super::find::REMOVING;
+use super::entry::REMOVING;
 use super::stamp::Stamp;
 use super::state::State;
 use crate::{EngineError, Home};

@@ -68,7 +68,7 @@ pub(crate) fn hand_over<'a>(
     forked.map_err(kernel)?;
     if let Err(error) = launch::listen(&mut File::from(reader), &mut |_| {}) {
         forget_records(home, id);
-        return Err(failed(launch::line(&error)));
+        return Err(failed(super::failure::line(&error)));
     }
     if let Some(guardian) = left.as_ref().and_then(|left| left.child.guardian.as_ref()) {
         // A guardian that is gone has taken the container with it, and the monitor notices.
@@ -206,7 +206,7 @@ fn forget_records(home: &Home, id: &ContainerId) {
         "container.json",
         "state.json",
         "config.json",
-        life::SOCKET,
+        super::socket::SOCKET,
         "log.json",
         "ctr.log",
     ] {

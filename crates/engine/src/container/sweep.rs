@@ -1,7 +1,7 @@
 //! Sweep of the remains of killed commands and killed monitors.
 
 use super::claim::Claim;
-use super::find::REMOVING;
+use super::entry::REMOVING;
 use super::name;
 use super::record::Container;
 use super::remove::FORCED;

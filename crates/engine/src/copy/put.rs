@@ -7,7 +7,6 @@ use super::tree::{Spot, Tree};
 use super::{Copied, CopyRequest};
 use crate::EngineError;
 use crate::container::fault;
-use crate::prepare::new_id;
 use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::fs::{AtFlags, FileType, Stat};
 use std::fs::File;
@@ -16,6 +15,7 @@ use tote_archive::{
     Decoder, Devices, Entry, EntryPath, Expansion, ExtractOptions, Extracted, Kind, Limits, Nameless,
     Overwrite, Owner, Reader, WalkError, Writer, entry_of, extract, transfer, walk,
 };
+use tote_state::new_id;
 use tote_sys::{Errno, best_effort};
 
 /// Size of the write buffer, in bytes.

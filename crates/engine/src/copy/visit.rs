@@ -153,7 +153,7 @@ fn plan(
         attach_point: &home.attach_point(),
         files: &files,
         fill: &volume::to_fill(options, config, &spec)?,
-        id_mapping: if spec::joins_user_namespace(&spec) {
+        id_mapping: if crate::user::joins_user_namespace(&spec) {
             IdMapping::None
         } else {
             ids.mapping

@@ -11,7 +11,7 @@ pub(crate) use inside::Inside;
 pub(crate) use target::Target;
 
 use crate::apart::read_among_owners;
-use crate::{EngineError, Home, prepare};
+use crate::{EngineError, Home};
 use rustix::fd::{AsFd as _, OwnedFd};
 use std::time::Instant;
 use tote_bundle::{ExecContext, ExecOptions, ResolvedUser, exec_process, resolve_user};
@@ -24,6 +24,7 @@ use tote_sandbox::{Facts, Newcomer, Plan, Stdin};
 use tote_spec::{ConsoleSize, NamespaceType, Process, Spec};
 use tote_state::events::Event;
 use tote_state::events::append;
+use tote_state::new_id;
 use tote_state::process::set_title;
 use tote_sys::{Child, Op};
 
@@ -297,7 +298,7 @@ struct Happened<'a> {
 
 impl<'a> Happened<'a> {
     fn begin(home: &'a Home, target: &'a Target, options: &ExecOptions) -> Self {
-        let id = prepare::new_id().map(|id| id.to_string()).unwrap_or_default();
+        let id = new_id().map(|id| id.to_string()).unwrap_or_default();
         let command = options.command.join(" ");
         let happened = Self { home, target, id };
         let event = |action: &str| happened.event(&format!("{action}: {command}"));

@@ -7,7 +7,8 @@ mod schedule;
 
 pub(crate) use chore::HealthChecks;
 
-use crate::container::{Container, Entry, Health, HealthResult, HealthStatus, change};
+use crate::container::record_lock::change_state;
+use crate::container::{Container, Entry, Health, HealthResult, HealthStatus};
 use crate::exec::{Captured, ExecError, Target, capture};
 use crate::{EngineError, Home};
 use schedule::Schedule;
@@ -129,7 +130,7 @@ pub(crate) fn note(
     };
     let age = Duration::from_nanos(result.start.saturating_sub(started_at));
     let mut changed = false;
-    let state = change::state(home, &container.id, |state| {
+    let state = change_state(home, &container.id, |state| {
         if state.runs() && state.started_at == started_at {
             let health = state.health.get_or_insert_with(Health::default);
             changed = Schedule::of(check).take(health, age, result);

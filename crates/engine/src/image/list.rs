@@ -1,6 +1,6 @@
 //! What images there are.
 
-use crate::prune::PruneFilters;
+use crate::prune::filters::PruneFilters;
 use crate::{EngineError, Home};
 use std::collections::{HashMap, HashSet};
 use tote_image::{Digest, ImageConfig, Raw, Reference};
@@ -142,12 +142,12 @@ pub fn image_names(home: &Home) -> Result<Vec<String>, EngineError> {
     Ok(all)
 }
 
-/// How many images there are.
-///
-/// # Errors
-/// [`EngineError::Store`].
-pub(crate) fn count_images(home: &Home) -> Result<usize, EngineError> {
-    Ok(open_store(home)?.images()?.len())
+/// One that does not say when it was made is older than anything.
+pub(super) fn fits(filters: &PruneFilters, image: &Image) -> bool {
+    let config = image.config.value();
+    let created = config.created.as_deref();
+    let created = created.and_then(tote_calendar::seconds_of).unwrap_or(0);
+    filters.fit(i128::from(created) * 1_000_000_000, &config.config.labels)
 }
 
 fn rows_of(image: &Image, names: &[Reference]) -> Vec<ImageRow> {
@@ -243,7 +243,7 @@ impl Filter {
             }
             Self::Before(time) => created(image) < *time,
             Self::Since(time) => created(image) > *time,
-            Self::Until(filters) => super::remove::fits(filters, image),
+            Self::Until(filters) => fits(filters, image),
         }
     }
 }

@@ -7,6 +7,5 @@ mod remove;
 
 pub use branch::{ImageBranch, PlatformBranch, image_branches};
 pub use inspect::{HistoryRow, Space, history, inspect_image, space};
-pub(crate) use list::count_images;
 pub use list::{ImageRow, ImageSelection, image_names, images};
 pub use remove::{Pruned, prune_images, remove_images};

@@ -1,6 +1,7 @@
 //! Names of images, and the end of images.
 
-use crate::prune::PruneFilters;
+use super::list::fits;
+use crate::prune::filters::PruneFilters;
 use crate::{EngineError, Home, container};
 use std::collections::HashSet;
 use tote_image::{Digest, Platform, Reference};
@@ -11,7 +12,7 @@ use tote_images::{
 };
 use tote_state::events::Event;
 use tote_state::events::append;
-use tote_store::{Image, ImageIndex, Patience, Store, StoreError};
+use tote_store::{ImageIndex, Patience, Store, StoreError};
 
 /// Removes names, and the images that lose their last one, where they are for all platforms that are asked for. `each` is
 /// told what happened with each argument; the bytes are removed after that, as far as it does not take long.
@@ -209,14 +210,6 @@ fn have_users(home: &Home, images: &[Digest]) -> Result<bool, EngineError> {
         }
     }
     Ok(false)
-}
-
-/// One that does not say when it was made is older than anything.
-pub(super) fn fits(filters: &PruneFilters, image: &Image) -> bool {
-    let config = image.config.value();
-    let created = config.created.as_deref();
-    let created = created.and_then(tote_calendar::seconds_of).unwrap_or(0);
-    filters.fit(i128::from(created) * 1_000_000_000, &config.config.labels)
 }
 
 /// What drivers have made of images goes with these.

@@ -1,7 +1,7 @@
 //! What happened, and what happens: `tote events`.
 
 use super::LookError;
-use super::select::{has_label, label};
+use super::label::{has_label, label};
 use crate::container::Event;
 use crate::{EngineError, Home};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};

@@ -6,6 +6,7 @@
 mod error;
 mod events;
 mod inspect;
+pub(crate) mod label;
 mod object;
 mod pattern;
 mod select;
@@ -18,6 +19,5 @@ pub(crate) use inspect::{asked_config, image_config, inspect_container};
 pub use object::{inspect_object, ports};
 pub(crate) use pattern::Pattern;
 pub use select::{MountPoint, Selection, driver_of, mounts, network_of, networks_of, select, status_word};
-pub(crate) use select::{has_label, label};
 pub(crate) use size::tree_size;
 pub use size::{ContainerSize, of_container as container_size};

@@ -3,8 +3,9 @@
 use super::LookError;
 use super::pattern::Pattern;
 use crate::container::{self, Container, Entry, HealthStatus, State, Status};
+use crate::look::label::has_label;
+use crate::look::label::label;
 use crate::{EngineError, Home};
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use tote_bundle::{MountSource, NetworkMode, RestartPolicy, RunOptions};
 use tote_image::{Digest, Reference};
@@ -129,20 +130,6 @@ fn parse(home: &Home, key: &str, value: &str) -> Result<Option<(&'static str, Fi
         }
         _ => None,
     })
-}
-
-/// `KEY` or `KEY=VALUE`.
-pub(crate) fn label(text: &str) -> (String, Option<String>) {
-    match text.split_once('=') {
-        Some((key, value)) => (key.to_owned(), Some(value.to_owned())),
-        None => (text.to_owned(), None),
-    }
-}
-
-/// Whether labels have that one.
-pub(crate) fn has_label(labels: &BTreeMap<String, String>, key: &str, value: Option<&str>) -> bool {
-    let found = labels.get(key);
-    found.is_some_and(|found| value.is_none_or(|value| found == value))
 }
 
 fn status(word: &str) -> Option<Status> {

@@ -39,27 +39,6 @@ pub struct MachineReport {
     pub drivers: BTreeMap<&'static str, String>,
 }
 
-/// How many processors are online; 1 where the machine does not say.
-pub(crate) fn processors() -> u64 {
-    counted_processors().unwrap_or(1)
-}
-
-/// The same, or nothing.
-pub(crate) fn counted_processors() -> Option<u64> {
-    count(&std::fs::read_to_string("/sys/devices/system/cpu/online").ok()?)
-}
-
-/// How many there are in a list such as `0-3,7`.
-fn count(list: &str) -> Option<u64> {
-    let mut count = 0_u64;
-    for range in list.trim().split(',') {
-        let (first, last) = range.split_once('-').unwrap_or((range, range));
-        let (first, last): (u64, u64) = (first.parse().ok()?, last.parse().ok()?);
-        count = count.checked_add(last.checked_sub(first)?.checked_add(1)?)?;
-    }
-    Some(count)
-}
-
 /// Looks at the machine.
 #[must_use]
 pub fn look(home: &Home) -> MachineReport {
@@ -85,7 +64,7 @@ pub fn look(home: &Home) -> MachineReport {
         paused,
         stopped: total - running - paused,
         // A store that cannot be read has none to show; other commands say why.
-        images: crate::image::count_images(home).unwrap_or(0),
+        images: count_images(home),
         root: home.root().to_owned(),
         rootless: home.caller == Caller::User,
         kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
@@ -151,20 +130,8 @@ fn answer(present: bool, reason: &str) -> String {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn processors_are_counted() {
-        for (list, expected) in [
-            ("0-3,7\n", Some(5)),
-            ("0\n", Some(1)),
-            ("", None),
-            ("3-1", None),
-            ("0-18446744073709551615", None),
-        ] {
-            assert_eq!(count(list), expected, "{list:?}");
-        }
-    }
+/// How many images the store has; none where nobody can say.
+fn count_images(home: &Home) -> usize {
+    let images = tote_images::open_store(home).map(|store| store.images());
+    images.map_or(0, |images| images.map_or(0, |images| images.len()))
 }

@@ -1,6 +1,6 @@
 //! The answers to a container's questions for names, given by the process that watches it.
 
-use super::join::Endpoint;
+use super::endpoint::Endpoint;
 use super::names::{self, called, networks_of};
 use super::record::Network;
 use crate::Home;

@@ -3,11 +3,12 @@
 //! A container's record says in which networks its next start puts it, and its state in which it is now. Both are changed under
 //! the container's lock; links, leases and names under that of all networks, which whoever ends a container takes as well.
 
-use super::join::{self, Endpoint, Joined};
+use super::endpoint::Endpoint;
+use super::join::{self, Joined};
 use super::record::{self, Network};
 use super::{NetworkFault, names};
-use crate::container::change::Change;
 use crate::container::foreground::find_monitored;
+use crate::container::record_lock::Change;
 use crate::container::{Container, Entry, LifeError, State};
 use crate::{Caller, EngineError, Home};
 use rustix::fd::{AsFd as _, OwnedFd};
@@ -206,7 +207,7 @@ fn plug(
     let plugged = join::connect(home, id, attachment, (place, has_way_out), &mut joined)
         .and_then(|()| {
             let options = container.run_options()?;
-            names::put(home, (id, &container.name), &options, &joined.endpoints)
+            join::write_names(home, (id, &container.name), &options, &joined.endpoints)
         })
         .and_then(|()| {
             tote_network::connect(&joined.links, network.as_fd())

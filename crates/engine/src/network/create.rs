@@ -8,6 +8,7 @@ use std::net::Ipv4Addr;
 use tote_bundle::DEFAULT_NETWORK;
 use tote_network::Subnet;
 use tote_state::events::append;
+use tote_state::new_id;
 use tote_state::record::now;
 
 /// A network that somebody wants, in the words of the command line.
@@ -134,7 +135,7 @@ pub(super) fn described(
     }
     Ok(Network {
         name: name.to_owned(),
-        id: crate::prepare::new_id()?.to_string(),
+        id: new_id()?.to_string(),
         created: now(),
         subnet,
         gateway,

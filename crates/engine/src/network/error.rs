@@ -183,3 +183,9 @@ impl NetworkFault {
         matches!(self, Self::NotFound(_))
     }
 }
+
+/// The fault of a lease, or of a name, in that network.
+pub(super) fn fault_of(network: &str, source: LeaseError) -> crate::EngineError {
+    let network = network.to_owned();
+    NetworkFault::Lease { network, source }.into()
+}

@@ -2,46 +2,17 @@
 
 use super::NetworkFault;
 use super::create::default_network;
+use super::endpoint::Endpoint;
+use super::error::fault_of;
+use super::names;
 use super::record::{self, Network};
-use super::{fault_of, names};
 use crate::container::{State, link_text};
 use crate::{Caller, EngineError, Home};
-use serde::{Deserialize, Serialize};
 use std::net::Ipv4Addr;
 use tote_bundle::{ContainerId, DEFAULT_NETWORK, NetworkAttachment, RunOptions};
 use tote_network::{Bridge, ContainerLink, Mac};
 use tote_state::closed;
 use tote_state::record::names_in;
-
-/// A container's end in a network, as its record has it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Endpoint {
-    /// The network's name.
-    pub network: String,
-    /// The network's id.
-    pub network_id: String,
-    /// The link on the host's side.
-    pub link: String,
-    /// The container's address.
-    pub address: Ipv4Addr,
-    /// The length of the network's prefix, in bits.
-    pub prefix: u8,
-    /// The host's address in the network; `None` of an internal one, which leads nowhere.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub gateway: Option<Ipv4Addr>,
-    /// The hardware address of the container's link.
-    pub mac: String,
-    /// What the container is called there, beside its own names.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub aliases: Vec<String>,
-}
-
-impl Endpoint {
-    /// Whether the network has names, as those have that users make.
-    pub(super) fn is_named(&self) -> bool {
-        self.network != DEFAULT_NETWORK
-    }
-}
 
 /// A container that is in its networks, but for the links, which come with its network namespace.
 #[derive(Debug, Default)]
@@ -83,7 +54,7 @@ pub(crate) fn join(
     if let Some(first) = joined.endpoints.first_mut() {
         first.aliases.extend(options.network_aliases.iter().cloned());
     }
-    names::put(home, (id, name), options, &joined.endpoints)?;
+    write_names(home, (id, name), options, &joined.endpoints)?;
     Ok(joined)
 }
 
@@ -183,6 +154,41 @@ fn lease(
     })
 }
 
+/// Writes down the names of a container in its networks, after it has got another name.
+///
+/// # Errors
+/// [`EngineError::State`] and [`NetworkFault`].
+pub(crate) fn call(
+    home: &Home,
+    of: (&ContainerId, &str),
+    options: &RunOptions,
+    endpoints: &[Endpoint],
+) -> Result<(), EngineError> {
+    if !names::are_named(endpoints) {
+        return Ok(());
+    }
+    let _lock = record::lock(home)?;
+    write_names(home, of, options, endpoints)
+}
+
+/// The same for a caller with the lock.
+pub(super) fn write_names(
+    home: &Home,
+    (id, name): (&ContainerId, &str),
+    options: &RunOptions,
+    endpoints: &[Endpoint],
+) -> Result<(), EngineError> {
+    let pod = options.pod.as_deref().filter(|_| options.infra);
+    let pod = pod.map(|pod| crate::pod::name_of(home, pod));
+    let called = names::Called {
+        id,
+        name,
+        pod: pod.as_deref(),
+        holder: &link_text(id),
+    };
+    names::put(home, &called, options, endpoints)
+}
+
 /// Takes a container out of its networks: nobody reaches the addresses any more, then they are free. Gives the networks
 /// that have no container left.
 ///
@@ -276,7 +282,7 @@ pub(super) const MOST: usize = 16;
 
 /// Takes a container's names and addresses in a network back. Gives how many other leases the network has.
 pub(super) fn release(home: &Home, id: &ContainerId, network: &str) -> Result<usize, EngineError> {
-    names::take(home, id, network)?;
+    names::take(home, (id, &link_text(id)), network)?;
     let released = record::leases(home, network).release(&link_text(id));
     released.map_err(|source| fault_of(network, source))
 }

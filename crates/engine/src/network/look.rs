@@ -3,7 +3,8 @@
 use super::NetworkFault;
 use super::record::{self, Network};
 use crate::container::{self, link_text};
-use crate::look::{Pattern, has_label, label, moment};
+use crate::look::label::{has_label, label};
+use crate::look::{Pattern, moment};
 use crate::{EngineError, Home};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;

@@ -7,6 +7,7 @@
 mod answers;
 mod connect;
 mod create;
+mod endpoint;
 mod error;
 mod idle;
 mod join;
@@ -18,17 +19,11 @@ mod remove;
 pub(crate) use answers::{Answers, FrontAnswers};
 pub use connect::{ConnectRequest, connect, disconnect};
 pub use create::{NetworkRequest, create};
+pub(crate) use endpoint::Endpoint;
 pub use error::NetworkFault;
 pub(crate) use idle::{linger, settle, sweep};
-pub(crate) use join::{Endpoint, forget, join, leave, leave_recorded};
+pub(crate) use join::{call, forget, join, leave, leave_recorded};
 pub use look::{NetworkRow, NetworkSelection, exists, inspect, names, networks};
-pub(crate) use names::{call, has_names};
+pub(crate) use names::has_names;
 pub(crate) use record::UP;
 pub use remove::{prune, remove};
-
-use crate::EngineError;
-
-fn fault_of(network: &str, source: tote_network::LeaseError) -> EngineError {
-    let network = network.to_owned();
-    NetworkFault::Lease { network, source }.into()
-}

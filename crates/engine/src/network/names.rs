@@ -4,10 +4,9 @@
 //! watches a container knows at each question in which networks the container is; the names themselves are beside the
 //! leases of a network.
 
-use super::join::Endpoint;
+use super::endpoint::Endpoint;
+use super::error::{NetworkFault, fault_of};
 use super::record;
-use super::{NetworkFault, fault_of};
-use crate::container::link_text;
 use crate::{EngineError, Home};
 use std::io::ErrorKind;
 use std::path::PathBuf;
@@ -93,19 +92,28 @@ fn names(
     all
 }
 
-/// Writes down what a container is called in its networks. The caller holds the lock.
+/// The container whose names are written down.
+pub(super) struct Called<'a> {
+    pub(super) id: &'a ContainerId,
+    /// The name of its own.
+    pub(super) name: &'a str,
+    /// The name of the pod that it keeps.
+    pub(super) pod: Option<&'a str>,
+    /// The text of its leases.
+    pub(super) holder: &'a str,
+}
+
+/// Writes down the names of a container in its networks. The caller holds the lock.
 pub(super) fn put(
     home: &Home,
-    (id, name): (&ContainerId, &str),
+    of: &Called<'_>,
     options: &RunOptions,
     endpoints: &[Endpoint],
 ) -> Result<(), EngineError> {
     if !are_named(endpoints) {
         return Ok(());
     }
-    let pod = options.pod.as_deref().filter(|_| options.infra);
-    let pod = pod.map(|pod| crate::pod::name_of(home, pod));
-    let members = members(home, id);
+    let members = members(home, of.id);
     for dir in [home.networks().join(MEMBERS), members.clone()] {
         closed::directory(&dir).map_err(EngineError::file("make", dir))?;
     }
@@ -120,39 +128,25 @@ pub(super) fn put(
         if !endpoint.is_named() {
             continue;
         }
-        let all = names((id, name), options, (pod.as_deref(), &endpoint.aliases));
+        let all = names((of.id, of.name), options, (of.pod, &endpoint.aliases));
         if !CalledNames::fit(&all) {
             return Err(NetworkFault::TooManyAliases(endpoint.network.clone()).into());
         }
-        let put = called(home, &endpoint.network).put(endpoint.address, &all, &link_text(id));
+        let put = called(home, &endpoint.network).put(endpoint.address, &all, of.holder);
         put.map_err(|source| fault_of(&endpoint.network, source))?;
     }
     Ok(())
 }
 
-/// Writes down what a container is called in its networks, now that it has another name.
-///
-/// # Errors
-/// [`EngineError::State`] and [`NetworkFault`].
-pub(crate) fn call(
-    home: &Home,
-    of: (&ContainerId, &str),
-    options: &RunOptions,
-    endpoints: &[Endpoint],
-) -> Result<(), EngineError> {
-    if !are_named(endpoints) {
-        return Ok(());
-    }
-    let _lock = record::lock(home)?;
-    put(home, of, options, endpoints)
-}
-
 /// Takes a container's names in a network away, before its addresses there. The caller holds the lock.
-pub(super) fn take(home: &Home, id: &ContainerId, network: &str) -> Result<(), EngineError> {
+pub(super) fn take(
+    home: &Home,
+    (id, holder): (&ContainerId, &str),
+    network: &str,
+) -> Result<(), EngineError> {
     let failed = |source| fault_of(network, source);
-    let holder = link_text(id);
     let leases = record::leases(home, network).all().map_err(failed)?;
-    for (address, _) in leases.iter().filter(|(_, other)| *other == holder) {
+    for (address, _) in leases.iter().filter(|(_, other)| other == holder) {
         called(home, network).remove(*address).map_err(failed)?;
     }
     let link = members(home, id).join(network);
@@ -171,7 +165,7 @@ pub(super) fn take_all(home: &Home, id: &ContainerId) {
 const MEMBERS: &str = ".members";
 
 fn members(home: &Home, id: &ContainerId) -> PathBuf {
-    home.networks().join(MEMBERS).join(link_text(id))
+    home.networks().join(MEMBERS).join(id.as_str())
 }
 
 /// The names in the network of that name.

@@ -1,8 +1,9 @@
 //! Removal of networks: by name, and of all that no container has.
 
 use super::NetworkFault;
-use super::look::{NetworkRow, NetworkSelection, members, networks};
+use super::look::members;
 use super::record;
+use crate::prune::filters::PruneFilters;
 use crate::{EngineError, Home};
 use tote_bundle::DEFAULT_NETWORK;
 use tote_state::events::append;
@@ -38,25 +39,27 @@ pub fn remove(home: &Home, wanted: &str) -> Result<String, EngineError> {
     Ok(network.name)
 }
 
-/// Removes the networks that no container has, and that fit; gives their names.
+/// Removes the networks without containers that match the filters, which are those of the other prune commands. Returns
+/// their names.
 ///
 /// # Errors
-/// [`EngineError`]: the networks cannot be listed.
+/// [`EngineError::PruneFilter`]; [`EngineError`] if the networks cannot be listed.
 pub fn prune(home: &Home, filters: &[String]) -> Result<Vec<String>, EngineError> {
-    let selection = NetworkSelection {
-        filters: filters.to_vec(),
-    };
+    let filters = PruneFilters::parse(filters)?;
     let used = super::look::used(home)?;
     let mut removed = Vec::new();
-    for NetworkRow { name, id, .. } in networks(home, &selection)? {
-        let is_own = !matches!(name.as_str(), DEFAULT_NETWORK | "none" | "host");
-        if !is_own || used.iter().any(|other| *other == name || id.starts_with(other)) {
+    for network in record::all(home)? {
+        let is_used = network.name == DEFAULT_NETWORK
+            || used
+                .iter()
+                .any(|other| *other == network.name || network.id.starts_with(other));
+        if is_used || !filters.fit(i128::from(network.created), &network.labels) {
             continue;
         }
-        match remove(home, &name) {
+        match remove(home, &network.name) {
             Ok(name) => removed.push(name),
-            // Somebody has just come into it.
-            Err(EngineError::Network(NetworkFault::Used { .. })) => {}
+            // A container has joined it in the meantime, or another command has removed it.
+            Err(EngineError::Network(NetworkFault::Used { .. } | NetworkFault::NotFound(_))) => {}
             Err(error) => return Err(error),
         }
     }

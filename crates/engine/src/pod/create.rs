@@ -3,12 +3,13 @@
 use super::lock::Guard;
 use super::{Pod, PodError, group, remove};
 use crate::container::{self, fault, name};
-use crate::{EngineError, Home, RunRequest, prepare};
+use crate::{EngineError, Home, RunRequest};
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Write as _};
 use std::path::PathBuf;
 use tote_bundle::{ContainerId, Image, Name, OptionError, RunOptions, ValueError};
 use tote_state::events::append;
+use tote_state::new_id;
 use tote_state::record::now;
 use tote_sys::best_effort;
 
@@ -129,7 +130,7 @@ fn check_no_infra(request: &PodRequest) -> Result<(), EngineError> {
 /// Makes an id and its directory, and locks it.
 fn begin(home: &Home) -> Result<(ContainerId, Guard), EngineError> {
     loop {
-        let id = prepare::new_id()?;
+        let id = new_id()?;
         for path in [home.pods(), home.pod(&id)] {
             tote_state::closed::directory(&path).map_err(EngineError::file("make", path))?;
         }

@@ -4,7 +4,8 @@
 //! at any point leaves nothing that cannot be found.
 
 use super::Pod;
-use crate::container::{change, fault};
+use crate::container::fault;
+use crate::resources::resources;
 use crate::{EngineError, Home, cgroup};
 use std::io::ErrorKind;
 use tote_bundle::{ContainerId, RunOptions};
@@ -39,7 +40,7 @@ pub(super) fn make(home: &Home, pod: &Pod, warn: &mut dyn FnMut(String)) -> Resu
         return Ok(());
     }
     let options = options(&pod.limits)?;
-    let resources = change::resources(&options, &pod.limits, &[])?;
+    let resources = resources(&options, &pod.limits, &[])?;
     let plan = cgroup::plan_pod(&pod.id, &options.cgroup_parent, &resources)?;
     note(home, &pod.id, &plan.record())?;
     let (group, warnings) = Cgroup::create(&plan).map_err(RuntimeError::Cgroup)?;

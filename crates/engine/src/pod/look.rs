@@ -2,7 +2,8 @@
 
 use super::{Pod, PodEntry, PodError, group, list};
 use crate::container::{Entry, Status};
-use crate::look::{Pattern, has_label, label, moment, network_of};
+use crate::look::label::{has_label, label};
+use crate::look::{Pattern, moment, network_of};
 use crate::{EngineError, Home};
 use serde_json::{Map, Value, json};
 

@@ -7,7 +7,7 @@ use super::lock::Lock;
 use super::record::{Pool, make_dir, parse_name};
 use super::remove::{drain, drain_all_but, sweep, sweep_sockets};
 use crate::container::{self, Container, Report, fault};
-use crate::prepare::{Prepared, Purpose, new_id, prepare_from};
+use crate::prepare::{Prepared, Purpose, prepare_from};
 use crate::rootfs::Source;
 use crate::{EngineError, Home, HostInit, RunRequest};
 use rustix::fd::OwnedFd;
@@ -17,6 +17,7 @@ use std::io::{Read as _, Write as _};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 use tote_bundle::{Image, Name, RunOptions};
+use tote_state::new_id;
 use tote_sys::{Footprint, best_effort};
 
 /// Limit of the checks whether a pool is full.

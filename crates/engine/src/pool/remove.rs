@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use tote_bundle::ContainerId;
 use tote_state::StateError;
 use tote_state::locked::is_full_disk;
+use tote_state::new_id;
 use tote_state::record::{is_there, names_in};
 use tote_sys::{Errno, Event, Taking, best_effort};
 
@@ -52,9 +53,7 @@ pub fn remove(home: &Home, name: &str, force: bool) -> Result<(), EngineError> {
 /// Renames the directory of a pool and removes it. The caller has the lock.
 fn set_aside(home: &Home, name: &str, dir: PathBuf) -> Result<(), EngineError> {
     // A command that fills a pool of this name from here on has a new directory and a new lock.
-    let gone = home
-        .pools()
-        .join(format!(".{name}.{}", crate::prepare::new_id()?.short()));
+    let gone = home.pools().join(format!(".{name}.{}", new_id()?.short()));
     let renamed = std::fs::rename(&dir, &gone);
     let gone = match renamed {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
@@ -138,15 +137,15 @@ pub(super) fn drain_all_but(home: &Home, pool: &Path, kept: Option<&str>) -> Res
                 path.join(id.as_str()),
             )(ErrorKind::ResourceBusy));
         }
-        // The taker of a sandbox may still be there; its keeper removes the socket, and the
-        // directory is removed next time.
+        // The taker of a sandbox may still be there; its keeper removes the socket, and the directory is removed next
+        // time.
         best_effort(std::fs::remove_dir(&path));
     }
     Ok(())
 }
 
-/// Removes the sockets of sandboxes whose keepers were killed. The caller has the lock, so no
-/// sandbox is in the making.
+/// Removes the sockets of sandboxes whose keepers were killed. The caller has the lock, so no sandbox is in the
+/// making.
 pub(super) fn sweep_sockets(dir: &Path) {
     let Ok(sockets) = open_dir(dir) else { return };
     for id in sockets_in(sockets.as_fd()).unwrap_or_default() {

@@ -2,48 +2,17 @@
 
 use super::VolumeFault;
 use super::device::Device;
+use super::record::{ANONYMOUS, FILE, MAKING, VolumeRecord, announce, is_name};
 use crate::container::fault;
 use crate::{EngineError, Home};
 use rustix::fs::{FlockOperation, flock};
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::os::unix::fs::DirBuilderExt as _;
 use tote_bundle::{ContainerId, Volume};
-use tote_state::events::Event;
-use tote_state::events::append;
+use tote_state::new_id;
 use tote_state::record::is_there;
 use tote_state::record::now;
 use tote_sys::best_effort;
-
-/// Record of a volume: `volumes/NAME/volume.json`. A volume that `run -v` made has none.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub(super) struct Record {
-    /// Time of creation: nanoseconds since 1970.
-    pub(super) created: u64,
-    /// Labels of `--label`.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub(super) labels: BTreeMap<String, String>,
-    /// Values of `--opt`, by their names.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub(super) options: BTreeMap<String, String>,
-    /// Container for which an anonymous volume was made.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) container: Option<String>,
-}
-
-impl Record {
-    /// Reads the record of a volume; `None` if it has none.
-    pub(super) fn read(home: &Home, name: &str) -> Result<Option<Self>, EngineError> {
-        Ok(tote_state::record::read(&home.volumes().join(name).join(FILE))?)
-    }
-}
-
-/// Name of the record in a volume's directory.
-const FILE: &str = "volume.json";
-
-/// Label of docker for an anonymous volume.
-pub(super) const ANONYMOUS: &str = "com.docker.volume.anonymous";
 
 /// Makes a volume, or finds the existing one. Returns its name, which is random if none is given.
 ///
@@ -60,7 +29,7 @@ pub fn create(
         Some(name) => name.to_owned(),
         None => {
             labels.insert(ANONYMOUS.to_owned(), String::new());
-            crate::prepare::new_id()?.to_string()
+            new_id()?.to_string()
         }
     };
     // docker refuses a single letter.
@@ -74,7 +43,7 @@ pub fn create(
     let options = super::device::options_of(options);
     Device::parse(&name, &options)?;
     super::remove::sweep(home);
-    let record = Record {
+    let record = VolumeRecord {
         created: now(),
         labels,
         options,
@@ -99,11 +68,11 @@ pub(super) fn when_missing(home: &Home, name: &str, volume: &Volume) -> Result<(
 /// Records an anonymous volume of a container.
 pub(super) fn note_anonymous(home: &Home, id: &ContainerId, destination: &str) -> Result<(), EngineError> {
     let name = super::anonymous_name(id, destination);
-    let record = Record {
+    let record = VolumeRecord {
         created: now(),
         labels: BTreeMap::from([(ANONYMOUS.to_owned(), String::new())]),
         container: Some(id.to_string()),
-        ..Record::default()
+        ..VolumeRecord::default()
     };
     make(home, &name, &record)?;
     announce(home, "create", &[name]);
@@ -112,16 +81,14 @@ pub(super) fn note_anonymous(home: &Home, id: &ContainerId, destination: &str) -
 
 /// Makes a volume with its record. Returns true if it is new. It gets its name when it is complete; until then it is
 /// locked, while the remains of a killed command are not.
-fn make(home: &Home, name: &str, record: &Record) -> Result<bool, EngineError> {
+fn make(home: &Home, name: &str, record: &VolumeRecord) -> Result<bool, EngineError> {
     let path = home.volumes().join(name);
     if let Some(_held) = super::hold::hold(&path)? {
         super::make(&path.join("_data"))?;
         return Ok(false);
     }
     let fail = |source| EngineError::file("make", &path)(source);
-    let fresh = home
-        .volumes()
-        .join(format!("{MAKING}{}", crate::prepare::new_id()?));
+    let fresh = home.volumes().join(format!("{MAKING}{}", new_id()?));
     let mut builder = std::fs::DirBuilder::new();
     builder.mode(0o700);
     let begin = || {
@@ -151,30 +118,3 @@ fn make(home: &Home, name: &str, record: &Record) -> Result<bool, EngineError> {
 
 /// Number of attempts to make a directory that a sweep removes.
 const ATTEMPTS: u32 = 8;
-
-/// Prefix of the name of a directory in the making, before a random id.
-pub(super) const MAKING: &str = ".making-";
-
-/// True for a valid name by docker's rule, which also hides volumes in removal, `.NAME`.
-pub(super) fn is_name(name: &str) -> bool {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-');
-    name.len() <= 255
-        && name.bytes().all(plain)
-        && name.starts_with(|first: char| first.is_ascii_alphanumeric())
-}
-
-/// Appends to the log of `events`.
-pub(super) fn announce(home: &Home, action: &str, names: &[String]) {
-    let time = now();
-    let events: Vec<Event> = names
-        .iter()
-        .map(|name| Event {
-            time,
-            kind: "volume".to_owned(),
-            action: action.to_owned(),
-            id: name.clone(),
-            attributes: BTreeMap::from([("driver".to_owned(), "local".to_owned())]),
-        })
-        .collect();
-    append(home, &events);
-}

@@ -1,7 +1,7 @@
 //! `volume create --opt type= --opt device= --opt o=`: mounts in place of a volume's own directory.
 
 use super::VolumeFault;
-use super::create::Record;
+use super::record::VolumeRecord;
 use crate::EngineError;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -34,8 +34,8 @@ pub(super) fn options_of(given: &[String]) -> BTreeMap<String, String> {
 }
 
 impl Device {
-    /// Parses the device that these options describe; `None` without options, since such a volume
-    /// has its own directory.
+    /// Parses the device that these options describe; `None` without options, since such a volume has its own
+    /// directory.
     ///
     /// # Errors
     /// [`VolumeFault::Option`].
@@ -110,7 +110,7 @@ impl Device {
     ///
     /// # Errors
     /// [`EngineError::Volume`] for options that another version of tote accepted.
-    pub(super) fn of(name: &str, record: Option<&Record>) -> Result<Option<Self>, EngineError> {
+    pub(super) fn of(name: &str, record: Option<&VolumeRecord>) -> Result<Option<Self>, EngineError> {
         match record {
             Some(record) => Ok(Self::parse(name, &record.options)?),
             None => Ok(None),

@@ -1,9 +1,10 @@
 //! Lists of volumes.
 
 use super::VolumeFault;
-use super::create::{ANONYMOUS, Record, is_name};
+use super::record::{ANONYMOUS, VolumeRecord, is_name};
 use crate::container::{self, Container, Entry};
-use crate::look::{Pattern, has_label, label, moment, tree_size};
+use crate::look::label::{has_label, label};
+use crate::look::{Pattern, moment, tree_size};
 use crate::{EngineError, Home};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -106,7 +107,7 @@ pub(super) fn all(home: &Home) -> Result<Vec<(VolumeRow, Option<EngineError>)>, 
     let users = VolumeUsers::of(container::list_whole(home)?, pools);
     let names = all_names(home)?.into_iter();
     let rows = names.map(|name| {
-        let (record, lost) = match Record::read(home, &name) {
+        let (record, lost) = match VolumeRecord::read(home, &name) {
             Ok(record) => (record, None),
             Err(error) => (None, Some(error)),
         };
@@ -121,17 +122,17 @@ fn all_readable(home: &Home) -> Result<Vec<VolumeRow>, EngineError> {
     let users = VolumeUsers::of(container::list(home)?, pools);
     let names = all_names(home)?.into_iter();
     let rows = names.map(|name| {
-        let record = Record::read(home, &name).ok().flatten();
+        let record = VolumeRecord::read(home, &name).ok().flatten();
         row(home, name, record, &users)
     });
     Ok(rows.collect())
 }
 
-fn row(home: &Home, name: String, record: Option<Record>, users: &VolumeUsers) -> VolumeRow {
+fn row(home: &Home, name: String, record: Option<VolumeRecord>, users: &VolumeUsers) -> VolumeRow {
     let mountpoint = home.volumes().join(&name).join("_data");
-    let record = record.unwrap_or_else(|| Record {
+    let record = record.unwrap_or_else(|| VolumeRecord {
         created: made(home, &name),
-        ..Record::default()
+        ..VolumeRecord::default()
     });
     let mut containers = users.by_volume.get(&name).cloned().unwrap_or_default();
     containers.extend(record.container.filter(|owner| users.containers.contains(owner)));
@@ -170,7 +171,7 @@ pub(super) fn is_anonymous(home: &Home, name: &str) -> Result<bool, EngineError>
 /// Returns the container for which a volume was made. A volume with a damaged record, or one of a
 /// newer tote, has no owner.
 fn owner(home: &Home, name: &str) -> Result<Option<String>, EngineError> {
-    match Record::read(home, name) {
+    match VolumeRecord::read(home, name) {
         Err(EngineError::Record(RecordError::Damaged { .. } | RecordError::Newer { .. })) => Ok(None),
         record => Ok(record?.and_then(|record| record.container)),
     }
@@ -214,7 +215,7 @@ pub fn inspect(home: &Home, name: &str) -> Result<Value, EngineError> {
     if !is_name(name) || !is_there(&home.volumes().join(name))? {
         return Err(VolumeFault::Missing(name.to_owned()).into());
     }
-    let record = Record::read(home, name)?;
+    let record = VolumeRecord::read(home, name)?;
     let options = record.as_ref().map(|record| &record.options);
     let options = options
         .filter(|options| !options.is_empty())

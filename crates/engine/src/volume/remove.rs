@@ -1,9 +1,9 @@
 //! Removal of volumes.
 
 use super::VolumeFault;
-use super::create::{MAKING, announce, is_name};
 use super::hold::{Found, alone};
 use super::list::{Filter, VolumeRow, all, fit, given_to, is_anonymous};
+use super::record::{MAKING, announce, is_name};
 use crate::container::Container;
 use crate::{EngineError, Home};
 use rustix::fs::{FlockOperation, flock};

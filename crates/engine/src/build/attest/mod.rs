@@ -21,6 +21,7 @@ use tote_bundle::NetworkMode;
 use tote_dockerfile::{Command, Dockerfile, Network};
 use tote_image::media_type::OCI_CONFIG;
 use tote_image::{ATTESTATION, Descriptor, Digest, Platform, REFERENCE_DIGEST, REFERENCE_TYPE, Reference};
+use tote_state::new_id;
 use tote_store::Image;
 
 /// Statements about an image, and the files that hold them.
@@ -134,7 +135,7 @@ fn provenance_of(
         platform: Platform::host().to_string(),
         dockerfile: files.dockerfile.clone(),
         instructions: instructions(file),
-        invocation: crate::prepare::new_id()?.to_string(),
+        invocation: new_id()?.to_string(),
         times,
         has_network: request.run.network == NetworkMode::Host
             || commands().any(|instruction| is_on_host(&instruction.command)),

@@ -1,0 +1,143 @@
+//! Words to the caller: results on standard output, errors and warnings on standard error.
+
+use std::process::ExitCode;
+use tote_engine::EngineError;
+use tote_options::{Fault, UsageError};
+
+/// Prints to standard output. An image, a container or a registry may have written parts of the text: on a
+/// terminal, control characters are shown as `\u{1b}`; other outputs get them unchanged.
+pub(crate) fn print(text: &str) -> ExitCode {
+    use std::io::IsTerminal as _;
+    if text.contains(steers) && std::io::stdout().is_terminal() {
+        print_as_is(&visible(text))
+    } else {
+        print_as_is(text)
+    }
+}
+
+/// Prints a text with its control characters. If the reader has gone, the command fails silently; every other
+/// failure is reported.
+pub(crate) fn print_as_is(text: &str) -> ExitCode {
+    match emit(text) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => ExitCode::FAILURE,
+        Err(error) => failure(&format!("cannot write to standard output: {error}"), None, 1),
+    }
+}
+
+/// Prints the name of a newly made object on a line of its own. If that fails, standard error gets the name: `is`
+/// is the sentence that the name ends, such as `the container runs as`.
+pub(crate) fn print_made(name: &str, is: &str) -> ExitCode {
+    match emit(&format!("{name}\n")) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => failure(
+            &format!("cannot write to standard output: {error}; {is} {name}"),
+            None,
+            1,
+        ),
+    }
+}
+
+fn emit(text: &str) -> std::io::Result<()> {
+    use std::io::Write as _;
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    out.flush()
+}
+
+fn steers(letter: char) -> bool {
+    letter.is_control() && !matches!(letter, '\n' | '\t')
+}
+
+/// Escapes control characters, which could control the terminal.
+pub(crate) fn visible(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for letter in text.chars() {
+        if steers(letter) {
+            shown.extend(letter.escape_default());
+        } else {
+            shown.push(letter);
+        }
+    }
+    shown
+}
+
+pub(crate) fn usage_error(error: &UsageError) -> ExitCode {
+    // docker's client has these two codes: 125 for options, 1 for all other errors that it finds itself.
+    let code = match error.fault() {
+        Fault::Positionals { .. } | Fault::UnknownCommand { .. } => 1,
+        _ => 125,
+    };
+    failure(&error.to_string(), Some(&error.hint()), code)
+}
+
+/// Reports an error of a command other than `run`. With docker the daemon finds these errors, and the client then
+/// ends with 1.
+pub(crate) fn refusal(error: &EngineError) -> ExitCode {
+    if error.exit_code() != 125 {
+        return engine_error(error);
+    }
+    engine_error(error);
+    ExitCode::FAILURE
+}
+
+pub(crate) fn engine_error(error: &EngineError) -> ExitCode {
+    // The process that pulled has reported the reason.
+    if matches!(error, EngineError::NotPulled(_)) {
+        return ExitCode::from(error.exit_code());
+    }
+    failure(&chain(error), error.hint().as_deref(), error.exit_code())
+}
+
+/// Reports a failure in a single line, with a hint on a second line if there is one.
+pub(crate) fn failure(text: &str, hint: Option<&str>, code: u8) -> ExitCode {
+    let hint = hint.map(|hint| format!("  hint: {hint}\n")).unwrap_or_default();
+    say(&format!("tote: {}\n{hint}", one_line(text)));
+    ExitCode::from(code)
+}
+
+pub(crate) fn warning(text: &str) {
+    say(&format!("tote: warning: {}\n", one_line(text)));
+}
+
+/// Writes to standard error; a failure is ignored, because it could not be reported.
+pub(crate) fn say(text: &str) {
+    use std::io::Write as _;
+    drop(std::io::stderr().write_all(text.as_bytes()));
+}
+
+/// Replaces control characters by spaces: parts of the text may come from an image or a file, and must not control
+/// the terminal.
+pub(crate) fn one_line(text: &str) -> String {
+    text.chars()
+        .map(|letter| if letter.is_control() { ' ' } else { letter })
+        .collect()
+}
+
+/// Joins an error and its causes into a single text.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}
+
+/// Returns the width of the help: the terminal's, within limits.
+pub(crate) fn width() -> usize {
+    tote_engine::terminal_size().map_or(100, |(_, columns)| usize::from(columns).clamp(60, 140))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn control_characters_do_not_reach_the_terminal() {
+        assert_eq!(one_line("a\nb\x1b[31mc"), "a b [31mc");
+        let shown = "a\tb\\u{1b}]0;t\\u{7}\\u{9b}\\r\né\n";
+        assert_eq!(visible("a\tb\x1b]0;t\x07\u{9b}\r\né\n"), shown);
+    }
+}
