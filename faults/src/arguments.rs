@@ -1,4 +1,4 @@
-//! The command line.
+//! Parser of the command line.
 
 use crate::step::{CARELESS, HOLD, HOLD_TERMINAL, Means, USUAL, errno_of};
 use anyhow::{Context, Result, ensure};
@@ -38,32 +38,32 @@ Otherwise:
   --tote PATH          the tote to try; xtask gives the one that it has built
 ";
 
-/// What to do.
+/// Action that the command line asks for.
 #[derive(Clone, Debug)]
 pub(crate) enum Action {
     Step(Options),
-    /// The words after `cuts`, which has a command line of its own.
+    /// Words after `cuts`, which has a command line of its own.
     Cuts(Vec<OsString>),
-    /// The same of `stress`.
+    /// Words after `stress`, which has a command line of its own.
     Stress(Vec<OsString>),
-    /// To stop, and then to become this command, in the terminal of that name if there is one.
+    /// Command that this process becomes after it has stopped itself, and the path of the command's terminal, if any.
     Hold(Option<PathBuf>, Vec<OsString>),
-    /// To replace this file as one should not.
+    /// File to replace without care for a power cut or a kill; the stepper proves itself on it.
     Careless(PathBuf),
     Help,
 }
 
-/// Which points are tried.
+/// Selection of the points to try.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Choice {
     All,
     Every(usize),
     Sample(usize),
-    /// Process and call.
+    /// Numbers of a process and of its call, both from 1.
     One(usize, usize),
 }
 
-/// How the stepper works.
+/// Options of the stepper.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
     pub(crate) tote: Option<PathBuf>,
@@ -79,10 +79,10 @@ pub(crate) struct Options {
     pub(crate) verbose: bool,
 }
 
-/// Reads the arguments after the program's name.
+/// Parses the arguments after the program's name.
 ///
 /// # Errors
-/// Where they mean nothing.
+/// Fails on unknown options, missing values, and a half of `--process` and `--call`.
 pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Action> {
     let mut args = args.into_iter().peekable();
     if args.peek().is_some_and(|word| word == HOLD) {

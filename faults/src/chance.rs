@@ -1,6 +1,6 @@
-//! Numbers that look random and come again with the same seed: splitmix64.
+//! Pseudorandom numbers that repeat with the same seed: splitmix64.
 
-/// A source of numbers.
+/// Source of pseudorandom numbers.
 #[derive(Clone, Debug)]
 pub(crate) struct Chance(u64);
 
@@ -17,7 +17,7 @@ impl Chance {
         z ^ (z >> 31)
     }
 
-    /// A number below `limit`; 0 where that is 0.
+    /// Draws a number below `limit`; 0 if `limit` is 0.
     pub(crate) fn below(&mut self, limit: u64) -> u64 {
         self.next() % limit.max(1)
     }

@@ -1,13 +1,13 @@
 //! Power cuts: pictures of a disk while commands run.
 //!
-//! The disk is a file, and the file is on a file system that can share blocks (XFS, in memory): FICLONE(2) makes a picture
-//! of it in one step, with exactly what had been written to the "disk" at that moment. Nothing is frozen or flushed for it,
-//! as nothing is before a power cut. A picture is then mended as a boot would mend it (e2fsck, the journal's replay), mounted
-//! where the original was, and looked at by commands that see another boot id.
+//! The disk is a file on a file system that can share blocks (XFS, in memory): FICLONE(2) takes a picture of it in
+//! one step, with exactly the bytes that had been written to the "disk" at that moment. Nothing is frozen or flushed
+//! for the picture, as before a real power cut. The picture is then repaired as a boot would repair it (e2fsck, the
+//! journal's replay), mounted where the original was, and examined by commands that see another boot id.
 //!
-//! In every picture must hold:
-//! - What was there when the disk was last synced is there, with its bytes.
-//! - No command hangs, and none runs an image with other bytes than the image has. A refusal is right.
+//! Every picture must pass these checks:
+//! - Everything that was there at the last sync of the disk is there, with its bytes.
+//! - No command hangs, and none runs an image with wrong bytes. A refusal is right.
 //! - The same archive can be loaded again, and then everything is as it was.
 //! - Everything can be removed, and then nothing is left.
 
@@ -40,11 +40,11 @@ Options:
   --tote PATH          the tote to try
 ";
 
-/// A file system, and how it is made and mounted.
+/// File system, with its mkfs command and its mount options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Kind {
     name: &'static str,
-    /// The program that makes it.
+    /// Program that makes the file system, and its arguments.
     make: &'static [&'static str],
     options: &'static str,
     is_ext4: bool,
@@ -96,10 +96,11 @@ const KINDS: [Kind; 6] = [
     },
 ];
 
-/// Nothing is written in the background but by the commands.
+/// The options of mkfs forbid lazy initialisation, so that only the commands write, and not the
+/// kernel in the background.
 const EXT4: &[&str] = &["mkfs.ext4", "-q", "-E", "lazy_itable_init=0,lazy_journal_init=0"];
 
-/// What goes on while pictures are taken.
+/// Workload while pictures are taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Experiment {
     #[default]
@@ -120,10 +121,10 @@ struct Options {
     keep: Option<PathBuf>,
 }
 
-/// Tries what the words after `cuts` say. Gives whether nothing was found.
+/// Runs the experiment that the words after `cuts` describe. Returns true if nothing was found.
 ///
 /// # Errors
-/// Nothing could be tried.
+/// Fails if nothing could be tried.
 pub(crate) fn run(words: &[OsString]) -> Result<bool> {
     if words.iter().any(|word| word == "--help" || word == "-h") {
         print!("{USAGE}");
@@ -144,10 +145,11 @@ pub(crate) fn run(words: &[OsString]) -> Result<bool> {
     Ok(whole)
 }
 
-/// The last word of the process that has mounts of its own.
+/// Marker word at the end of the command line of the process with its own mounts.
 const INSIDE: &str = "--inside";
 
-/// Mounts, loop devices with them, go with the last process that sees them.
+/// Runs this program again in a mount namespace of its own: its mounts, and their loop devices, go
+/// with its last process.
 fn among_own_mounts(words: &[OsString]) -> Result<bool> {
     let own = std::env::current_exe()?;
     let mut command = Command::new("unshare");
@@ -215,7 +217,7 @@ fn parse(words: &[OsString]) -> Result<Options> {
 /// Runs a program of the machine to its end.
 ///
 /// # Errors
-/// It does not say 0.
+/// Fails if the program cannot be run or its exit code is not 0.
 fn program<'a>(words: impl IntoIterator<Item = &'a str>) -> Result<()> {
     let words: Vec<&str> = words.into_iter().collect();
     let output = output(&words)?;
@@ -226,7 +228,7 @@ fn program<'a>(words: impl IntoIterator<Item = &'a str>) -> Result<()> {
     Ok(())
 }
 
-/// The same, whatever it says.
+/// Runs a program of the machine to its end, and accepts any exit code.
 fn attempt(words: &[&str]) -> Result<ExitStatus> {
     Ok(output(words)?.status)
 }
@@ -239,7 +241,7 @@ fn output(words: &[&str]) -> Result<std::process::Output> {
         .with_context(|| format!("execute {name}"))
 }
 
-/// A path as a word of a command line.
+/// Returns a path as a word of a command line; empty if the path is not UTF-8.
 fn word(path: &Path) -> &str {
     path.to_str().unwrap_or_default()
 }

@@ -1,12 +1,14 @@
-//! `faults`: lets commands of the engine die, or their system calls fail, and looks whether anything is lost or left.
+//! `faults`: kills commands of the engine, or fails their system calls, and checks that nothing is
+//! lost or left behind.
 //!
-//! Three machines share one crate. The stepper ([`step`]) kills, or fails with an errno, the Nth system call of the Wth process
-//! of a command. After each fault everything below the state root must be reachable, and whatever was committed must still be
-//! there ([`model`]). The second takes pictures of a disk while commands run ([`cuts`]), and looks at each picture by
-//! commands and by a list of its own. The third gives many commands at once ([`stress`]), all of which must succeed.
+//! Three machines share one crate. The stepper ([`step`]) kills the Wth process of a command at its Nth system call,
+//! or fails that call with an errno. After each fault everything below the state root must be reachable, and all
+//! committed state must still be there ([`model`]). The second takes pictures of a disk while commands run
+//! ([`cuts`]), and checks each picture with commands and with a list of its own. The third starts many commands at
+//! once ([`stress`]), all of which must succeed.
 //!
-//! It is not part of the engine, which never depends on it, and it drives the built binary as a user would. What is
-//! promised to users is tested in `crates/e2e`; this crate looks for what nobody thought of.
+//! This crate is not part of the engine, which never depends on it, and it drives the built binary as a user would.
+//! `crates/e2e` tests the promises to users; this crate looks for failures that no author foresaw.
 
 #![expect(
     clippy::disallowed_methods,
@@ -36,7 +38,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
-/// 0: nothing found. 1: findings. 2: nothing could be tried.
+/// Exits with 0 if nothing was found, 1 after findings, 2 if nothing could be tried.
 fn main() -> ExitCode {
     let result = arguments::parse(std::env::args_os().skip(1)).and_then(|action| match action {
         Action::Help => {
@@ -59,13 +61,13 @@ fn main() -> ExitCode {
     }
 }
 
-/// Stops until somebody has seized this process, and becomes the command then.
+/// Stops this process until a tracer has seized it, then executes the command.
 fn hold(terminal: Option<&Path>, words: &[OsString]) -> Result<bool> {
     let (program, arguments) = words.split_first().context("no program is given")?;
     let mut command = Command::new(program);
     command.args(arguments);
     if let Some(path) = terminal {
-        // The first terminal that the leader of a session opens is the session's.
+        // The first terminal that a session's leader opens becomes the terminal of the session.
         nix::unistd::setsid().context("begin a session")?;
         let terminal = File::options().read(true).write(true).open(path);
         let terminal = terminal.with_context(|| format!("open {}", path.display()))?;

@@ -1,8 +1,8 @@
-//! The model of the state root: everything present must be reachable, and what was committed must be there.
+//! Model of the state root: every present entry must be reachable, and committed state must be there.
 //!
-//! [`Tree`] is what a state root has at one moment, [`strangers`] names what nothing in it explains, and
-//! [`difference`] compares two moments. The rules are those of docs/state.md. All but [`Tree::read`] and
-//! [`locked`] is pure, so that the rules are tested without an engine.
+//! [`Tree`] holds the entries of a state root at one moment, [`strangers`] names the entries that nothing explains,
+//! and [`difference`] compares two moments. The rules are those of docs/state.md. All functions except [`Tree::read`]
+//! and [`locked`] are pure, so that the rules are tested without an engine.
 
 mod containers;
 mod images;
@@ -12,17 +12,17 @@ pub(crate) use tree::{Tree, difference, locked};
 
 use std::collections::BTreeSet;
 
-/// What a state root is looked at with.
+/// Snapshot of a state root.
 #[derive(Debug)]
 pub(crate) struct View<'a> {
     pub(crate) tree: &'a Tree,
-    /// The names in `live/` that somebody has locked.
+    /// Names in `live/` that another process has locked.
     pub(crate) locked: &'a BTreeSet<String>,
 }
 
-/// Everything below a state root that nothing explains, one line each: the path, and why it should not be there.
+/// Lists the entries of a state root that nothing explains, one line each: the path, and why it should not be there.
 ///
-/// Looked at while a command works, its own temporary files are among it.
+/// While a command works, the list includes that command's temporary files.
 pub(crate) fn strangers(view: &View<'_>) -> Vec<String> {
     let mut found = Vec::new();
     for name in view.tree.children("") {
@@ -48,7 +48,7 @@ fn all(view: &View<'_>, dir: &str, why: &str, found: &mut Vec<String>) {
     found.extend(view.tree.children(dir).map(|name| format!("{dir}/{name}: {why}")));
 }
 
-/// Whether it is the id of a container, a pod or an image: 64 hexadecimal digits.
+/// True for the id of a container, a pod or an image: 64 hexadecimal digits.
 fn is_id(name: &str) -> bool {
     name.len() == 64 && name.bytes().all(|byte| byte.is_ascii_hexdigit())
 }

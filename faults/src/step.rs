@@ -1,8 +1,8 @@
-//! The stepper: kills, or fails with an errno, the Nth system call of the Wth process of a command.
+//! Stepper: kills the Wth process of a command at its Nth system call, or fails that call with an errno.
 //!
-//! A scenario's command is traced once without a fault, which tells its calls; then each chosen point is tried in a state
-//! root that is as before, since every point ends with taking away what the command makes. Whatever is found costs the state
-//! root, and the next point gets a new one.
+//! A scenario's command is first traced without a fault, which records its calls. Each chosen point is then tried in
+//! an unchanged state root, because every point ends with the removal of everything that the command makes. A finding
+//! costs the state root, and the next point gets a new one.
 
 mod call;
 mod enclosure;
@@ -37,13 +37,13 @@ use std::time::{Duration, Instant};
 use tracer::{Deed, Fault};
 pub(crate) use waiting::Waiting;
 
-/// After so many state roots with findings a scenario is broken off.
+/// Number of points with findings after which a scenario is broken off.
 const ENOUGH: usize = 200;
 
-/// Tries the points that the options choose. Returns whether nothing was found.
+/// Tries the points that the options choose. Returns true if nothing was found.
 ///
 /// # Errors
-/// Where nothing could be tried.
+/// Fails if nothing could be tried.
 pub(crate) fn run(options: &Options) -> Result<bool> {
     if options.list {
         for scenario in SCENARIOS {
@@ -75,7 +75,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     };
     let mut rows = Vec::new();
     for (at, scenario) in chosen.iter().enumerate() {
-        // What is left of the time is shared among what is left to try.
+        // The remaining time is shared equally among the remaining scenarios.
         let share = deadline.map(|end| {
             let left = end.saturating_duration_since(Instant::now());
             Instant::now() + left / u32::try_from(chosen.len() - at).unwrap_or(1)
@@ -100,7 +100,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     Ok(report.is_clean())
 }
 
-/// What this machine lacks; nothing where everything can be tried.
+/// Names the first thing that this machine lacks; `None` if everything can be tried.
 fn lack() -> Option<&'static str> {
     let busybox = ["/bin/busybox", "/usr/bin/busybox"]
         .iter()
@@ -138,7 +138,7 @@ struct Machine<'a> {
 }
 
 impl<'a> Machine<'a> {
-    /// Tries one scenario for as long as there is time.
+    /// Tries one scenario until its points or the time are used up.
     fn play(&mut self, scenario: &Scenario, deadline: Option<Instant>) -> Row {
         let mut row = Row {
             scenario: scenario.name.to_owned(),
@@ -157,7 +157,7 @@ impl<'a> Machine<'a> {
         let points = match self.options.choice {
             Choice::One(process, call) => self.single(process, call),
             choice => {
-                // Recorded twice: what a command does for the first time it may not do again.
+                // The command is recorded twice, because its first run can do work that later runs do not repeat.
                 trial::record(&stage, self.tote, scenario, limit)?;
                 let calls = trial::record(&stage, self.tote, scenario, limit)?;
                 row.processes = calls.len();
@@ -216,7 +216,7 @@ impl<'a> Machine<'a> {
         Ok(())
     }
 
-    /// The points of one call that was named.
+    /// Returns the points of one named call.
     fn single(&self, process: usize, call: usize) -> Vec<Point> {
         let deeds = self.options.means.iter().map(|means| match *means {
             Means::Kill => Deed::Kill,
@@ -241,7 +241,7 @@ impl<'a> Machine<'a> {
             .context("prepare a state root")
     }
 
-    /// One line for each scenario, and on a terminal one that changes meanwhile.
+    /// Prints one line for each scenario; on a terminal the line of the present scenario is updated.
     fn progress(&self, row: &Row, done: bool) {
         use std::io::IsTerminal as _;
         let line = format!(

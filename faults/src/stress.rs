@@ -1,5 +1,5 @@
-//! Many commands at once: builds, runs and kills beside one another, again and again. Each must succeed, and nothing may be
-//! left of any of them.
+//! Many commands at once: rounds of concurrent builds, runs and kills. Each command must succeed, and none may leave
+//! anything behind.
 
 use crate::step::{Enclosure, Stage, Waiting};
 use anyhow::{Context, Result, bail};
@@ -22,7 +22,7 @@ succeed, and when all that they have made is removed, the state root must be as 
   --tote PATH      the tote to try; xtask gives the one that it has built
 ";
 
-/// With so many failures enough is known.
+/// Number of failures after which the run stops early.
 const ENOUGH: usize = 50;
 
 struct Options {
@@ -32,10 +32,10 @@ struct Options {
     limit: Duration,
 }
 
-/// Returns whether nothing failed.
+/// Runs the rounds. Returns true if nothing failed.
 ///
 /// # Errors
-/// Where nothing could be tried.
+/// Fails if nothing could be tried.
 pub(crate) fn run(words: &[OsString]) -> Result<bool> {
     let Some(options) = parse(words)? else {
         print!("{USAGE}");
@@ -63,7 +63,7 @@ pub(crate) fn run(words: &[OsString]) -> Result<bool> {
         }
     }
     let (commands, failures) = (stress.commands, stress.failures);
-    // Of a user's files some belong to others of the user's ids, which only the engine can remove.
+    // Some of a rootless user's files belong to the user's subordinate ids, and only the engine can remove those.
     for words in [
         &["pod", "rm", "-af"][..],
         &["rm", "-af"],
@@ -71,7 +71,7 @@ pub(crate) fn run(words: &[OsString]) -> Result<bool> {
     ] {
         stress.stage.tote(words)?;
     }
-    // It ends what is left before its cgroups go.
+    // The stage ends the remaining processes; it must do so before its cgroups are removed.
     drop(stress);
     let seconds = began.elapsed().as_secs();
     println!("{rounds} rounds, {commands} commands, {failures} failures, {seconds} s");
@@ -99,7 +99,7 @@ fn parse(words: &[OsString]) -> Result<Option<Options>> {
     }))
 }
 
-/// A command of many, and what it must print.
+/// Command, and the output that it must print, if that is fixed.
 struct Order {
     words: Vec<String>,
     says: Option<String>,
@@ -176,7 +176,8 @@ impl Stress<'_> {
         Ok(())
     }
 
-    /// A build's files. Every third is built alike by all, so that they meet in the cache.
+    /// Writes the context of a build. Every third build has the same words as the others of its round, so that they
+    /// meet in the cache.
     fn context(&self, round: usize, number: usize) -> Result<String> {
         let word = word_of(round, number);
         let dir = self.stage.file(&format!("context-{number}"));
@@ -188,7 +189,7 @@ impl Stress<'_> {
         Ok(dir.to_string_lossy().into_owned())
     }
 
-    /// Starts all of them, and waits for their ends.
+    /// Starts all commands of `orders`, and waits for their ends.
     fn at_once(&mut self, round: usize, orders: &[Order]) -> Result<()> {
         let mut started = Vec::new();
         for (number, order) in orders.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! What is data: names of system calls, and the commands that are tried.
+//! Tables: the names of system calls, and the commands to try.
 
 pub(crate) mod calls;
 pub(crate) mod scenarios;

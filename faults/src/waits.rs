@@ -1,14 +1,14 @@
-//! Where processes wait: what a command that does not end is asked before it is killed.
+//! Places where processes wait, recorded for a hung command before it is killed.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-/// More lines of a kernel's stack say nothing new.
+/// Number of lines of a kernel stack that are shown; deeper ones say nothing new.
 const STACK: usize = 8;
 
-/// A line for each process that descends from this one, itself included: its command line, its state, the system call that it
-/// is in, and where the kernel has put it to sleep; then the locks that somebody waits for.
+/// Describes a process and each of its descendants in one line: command line, state, current system call, and the
+/// kernel function in which it sleeps. Lines for the locks that processes wait for follow.
 pub(crate) fn below(pid: u32) -> String {
     let mut children: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
@@ -48,14 +48,14 @@ fn place_of(pid: u32) -> String {
     )
 }
 
-/// State and parent, from the text of `/proc/PID/stat`.
+/// Parses state and parent from the text of `/proc/PID/stat`.
 fn state_of(stat: &str) -> Option<(char, u32)> {
     let mut fields = stat.rsplit(')').next()?.split_whitespace();
     let state = fields.next()?.chars().next()?;
     Some((state, fields.next()?.parse().ok()?))
 }
 
-/// The text of a file, or none where it cannot be read: a process may end at any moment.
+/// Returns the text of a file, or an empty one if the file cannot be read: a process may end at any moment.
 fn text(path: &Path) -> String {
     fs::read(path).map_or_else(
         |_| String::new(),
@@ -74,7 +74,7 @@ mod tests {
         let mut command = Command::new("cat");
         let command = command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
-        // It answers once it has become cat.
+        // The child answers once it has become cat.
         child.stdin.as_mut().unwrap().write_all(b"x").unwrap();
         child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
         let told = below(std::process::id());

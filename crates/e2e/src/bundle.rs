@@ -1,4 +1,4 @@
-//! A bundle and a root of its own for `tote oci`, and that command on it.
+//! Bundles with roots of their own, and `tote oci` on them.
 
 use crate::cgroup;
 use crate::context::Context;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A bundle whose program is not chosen yet.
+/// Bundle whose program is not chosen yet.
 #[derive(Debug)]
 pub(crate) struct Bundle<'a> {
     cx: &'a Context,
@@ -44,7 +44,8 @@ impl<'a> Bundle<'a> {
         Ok(bundle)
     }
 
-    /// The name of its cgroup: other tests have containers of the same id at the same time.
+    /// Returns the name of the container's cgroup, which is unique: other tests have containers of
+    /// the same id at the same time.
     pub(crate) fn group(&self) -> String {
         let test = self
             .cx
@@ -63,7 +64,7 @@ impl<'a> Bundle<'a> {
         fs::write(&path, spec.to_string()).context("write config.json")
     }
 
-    /// Gives the container a user namespace, in which 65536 ids from 0 on are those from this one on outside.
+    /// Gives the container a user namespace, in which the 65536 ids from 0 map to those from `outside` on the host.
     pub(crate) fn maps_ids(&self, outside: u32) -> Result<()> {
         self.change(|spec| {
             let map = serde_json::json!([{"containerID": 0, "hostID": outside, "size": 65536}]);
@@ -75,22 +76,22 @@ impl<'a> Bundle<'a> {
         })
     }
 
-    /// Its `config.json`.
+    /// Returns the path of `config.json`.
     pub(crate) fn config(&self) -> PathBuf {
         self.dir.join("config.json")
     }
 
-    /// Its root.
+    /// Returns the path of the root.
     pub(crate) fn rootfs(&self) -> PathBuf {
         self.dir.join("rootfs")
     }
 
-    /// `tote oci --root STATE WORDS…`, in the bundle's directory.
+    /// Builds `tote oci --root STATE WORDS…`, to run in the bundle's directory.
     pub(crate) fn oci(&self, words: &[&str]) -> Invocation {
         self.oci_of(self.cx.binary(), words)
     }
 
-    /// The same with another copy of the binary.
+    /// Builds the command with another copy of the binary.
     pub(crate) fn oci_of(&self, binary: &Path, words: &[&str]) -> Invocation {
         let start = [
             binary.as_os_str(),
@@ -101,7 +102,8 @@ impl<'a> Bundle<'a> {
         Invocation::new(start.into_iter().chain(words.iter().map(AsRef::as_ref))).within(&self.dir)
     }
 
-    /// The same to its end, with the streams of a container that goes on in files: pipes would not end before it does.
+    /// Runs a command that leaves a container behind. The streams are files, because pipes would stay open until the
+    /// container ends.
     pub(crate) fn detached(&self, words: &[&str]) -> Result<Output> {
         let script = r#"exec "$@" < /dev/null > out 2> err"#;
         let mut output = self.oci(words).under(&["sh", "-c", script, "sh"]).output()?;
@@ -109,19 +111,19 @@ impl<'a> Bundle<'a> {
         Ok(output)
     }
 
-    /// What a container that was started that way has written.
+    /// Reads the output of a container that [`Bundle::detached`] started.
     pub(crate) fn written(&self) -> Result<String> {
         fs::read_to_string(self.dir.join("out")).context("read the container's output")
     }
 
-    /// What `state` says.
+    /// Returns the output of `state`.
     pub(crate) fn state(&self, id: &str) -> Result<Value> {
         let output = self.oci(&["state", id]).output()?;
         output.exits(0)?;
         serde_json::from_slice(&output.stdout).context("state is no JSON")
     }
 
-    /// The container has this status.
+    /// Checks the status of a container.
     pub(crate) fn is(&self, id: &str, status: &str) -> Result<()> {
         let seen = self.state(id)?;
         ensure!(
@@ -131,13 +133,13 @@ impl<'a> Bundle<'a> {
         Ok(())
     }
 
-    /// The first process of a container.
+    /// Returns the first process of a container.
     pub(crate) fn pid(&self, id: &str) -> Result<i32> {
         let pid = self.state(id)?["pid"].as_i64().context("state has no pid")?;
         Ok(pid.try_into()?)
     }
 
-    /// No container, and no directory of one, is left.
+    /// Checks that no container and no directory of one is left.
     pub(crate) fn nothing_left(&self) -> Result<()> {
         let left: Vec<_> = match fs::read_dir(&self.state) {
             Ok(entries) => entries.collect::<Result<_, _>>()?,
@@ -147,7 +149,7 @@ impl<'a> Bundle<'a> {
         Ok(())
     }
 
-    /// A command failed for that reason, in one line as runc's log has it; warnings may come before it.
+    /// Checks that a command failed for that reason, in one line in the form of runc's log; warnings may precede it.
     pub(crate) fn refused(output: &Output, code: i32, naming: &[&str]) -> Result<()> {
         output.exits(code)?;
         let text = output.err();

@@ -1,20 +1,20 @@
-//! The host's view of cgroups: which controllers are mounted where, and what a container's cgroup says.
+//! Cgroups as the host sees them: mounted controllers, and the values in a container's cgroup.
 
 use anyhow::{Context as _, Result, anyhow};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Where cgroup hierarchies are mounted.
+/// Mount point of the cgroup hierarchies.
 const ROOT: &str = "/sys/fs/cgroup";
 
-/// The mount point of the version 1 hierarchy with this controller (`name=systemd` works too).
+/// Returns the mount point of the version 1 hierarchy with this controller (`name=systemd` works too).
 pub(crate) fn v1_mount(controller: &str) -> Option<PathBuf> {
     mount("cgroup", |options| {
         options.split(',').any(|option| option == controller)
     })
 }
 
-/// The mount point of the version 2 hierarchy.
+/// Returns the mount point of the version 2 hierarchy.
 fn v2_mount() -> Option<PathBuf> {
     mount("cgroup2", |_| true)
 }
@@ -30,8 +30,8 @@ fn mount(kind: &str, wanted: impl Fn(&str) -> bool) -> Option<PathBuf> {
     })
 }
 
-/// The cgroup of a process in the hierarchy of a controller, from the text of `/proc/PID/cgroup`; an empty controller
-/// is version 2.
+/// Parses the cgroup of a process in the hierarchy of a controller from the text of `/proc/PID/cgroup`; an empty
+/// controller means version 2.
 fn path_in(text: &str, controller: &str) -> Option<String> {
     text.lines().find_map(|line| {
         let mut fields = line.splitn(3, ':').skip(1);
@@ -42,18 +42,18 @@ fn path_in(text: &str, controller: &str) -> Option<String> {
     })
 }
 
-/// The version 2 cgroup of this process, where the hierarchy is mounted.
+/// Returns the version 2 cgroup of this process, if that hierarchy is mounted.
 fn own_v2() -> Option<PathBuf> {
     let text = fs::read_to_string("/proc/self/cgroup").ok()?;
     Some(v2_mount()?.join(path_in(&text, "")?))
 }
 
-/// Whether a controller exists in either version.
+/// True if a controller exists in either version.
 pub(crate) fn has_controller(name: &str) -> bool {
     v1_mount(name).is_some() || own_v2().is_some_and(|dir| offers(&dir, name))
 }
 
-/// Whether version 2 is there with any controller at all.
+/// True if the version 2 hierarchy has any controller.
 pub(crate) fn v2_has_controllers() -> bool {
     let listed = v2_mount().and_then(|mount| fs::read_to_string(mount.join("cgroup.controllers")).ok());
     listed.is_some_and(|listed| !listed.trim().is_empty())
@@ -64,7 +64,7 @@ fn offers(dir: &Path, controller: &str) -> bool {
     listed.split_whitespace().any(|name| name == controller)
 }
 
-/// Whether this user may make version 2 cgroups below its own, or below its parent, that limit this controller.
+/// True if this user may make version 2 cgroups below its own, or below its parent, that limit this controller.
 pub(crate) fn delegated(controller: &str) -> bool {
     let writable = |dir: &Path| rustix::fs::access(dir, rustix::fs::Access::WRITE_OK).is_ok();
     own_v2().is_some_and(|own| {
@@ -77,7 +77,7 @@ pub(crate) fn delegated(controller: &str) -> bool {
     })
 }
 
-/// The directory of the cgroup that limits a controller for a process, as the host sees it.
+/// Returns the directory of the cgroup that limits a controller for a process, as the host sees it.
 pub(crate) fn directory(pid: i32, controller: &str) -> Result<PathBuf> {
     let file = format!("/proc/{pid}/cgroup");
     let text = fs::read_to_string(&file).with_context(|| format!("read {file}"))?;
@@ -91,7 +91,7 @@ pub(crate) fn directory(pid: i32, controller: &str) -> Result<PathBuf> {
         .ok_or_else(|| anyhow!("process {pid} has no cgroup for {controller}:\n{text}"))
 }
 
-/// What a limit's file says for a process: `v1` and `v2` are the file's names in the two versions.
+/// Reads a limit of a process: `v1` and `v2` are the file's names in the two versions.
 pub(crate) fn limit(pid: i32, controller: &str, v1: &str, v2: &str) -> Result<String> {
     let name = if v1_mount(controller).is_some() { v1 } else { v2 };
     let file = directory(pid, controller)?.join(name);
@@ -99,7 +99,7 @@ pub(crate) fn limit(pid: i32, controller: &str, v1: &str, v2: &str) -> Result<St
     Ok(text.trim().to_owned())
 }
 
-/// All cgroup directories of a process, in every mounted hierarchy, the roots left out.
+/// Lists all cgroup directories of a process, in every mounted hierarchy, without the roots.
 pub(crate) fn directories(pid: i32) -> Result<Vec<PathBuf>> {
     let file = format!("/proc/{pid}/cgroup");
     let text = fs::read_to_string(&file).with_context(|| format!("read {file}"))?;
@@ -117,7 +117,7 @@ pub(crate) fn directories(pid: i32) -> Result<Vec<PathBuf>> {
     Ok(dirs.collect())
 }
 
-/// Every cgroup directory on the machine that holds no process, itself or below, sorted.
+/// Lists every cgroup directory on the machine without processes in it or below it, sorted.
 pub(crate) fn unpopulated() -> Vec<PathBuf> {
     let mut found = Vec::new();
     collect_unpopulated(Path::new(ROOT), &mut found);
@@ -125,7 +125,7 @@ pub(crate) fn unpopulated() -> Vec<PathBuf> {
     found
 }
 
-/// Adds the unpopulated directories below `dir`; says whether any process was seen.
+/// Adds the unpopulated directories below `dir`. Returns true if any process was seen.
 fn collect_unpopulated(dir: &Path, found: &mut Vec<PathBuf>) -> bool {
     let mut populated =
         fs::read_to_string(dir.join("cgroup.procs")).is_ok_and(|procs| !procs.trim().is_empty());

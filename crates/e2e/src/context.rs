@@ -1,4 +1,4 @@
-//! What a test is given: the binary, a state root and a scratch directory of its own, and images made for it.
+//! Environment of a test: the binary, a state root and a scratch directory of its own, and images made for it.
 
 use crate::fixture;
 use crate::invocation::Invocation;
@@ -9,20 +9,20 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Names the directory in which the runner has put the fixtures.
+/// Name of the variable with the directory of the runner's fixtures.
 pub(crate) const RUN_DIRECTORY: &str = "TOTE_E2E_RUN_DIRECTORY";
 
-/// A variable that every tote process is started with and no container may see.
+/// Variable in the environment of every tote process, which no container may see.
 pub(crate) const SECRET: (&str, &str) = ("TOTE_E2E_SECRET", "a-secret-of-the-host");
 
-/// One test's surroundings.
+/// Environment of one test.
 #[derive(Debug)]
 pub(crate) struct Context {
     tote: PathBuf,
     fixtures: PathBuf,
     scratch: PathBuf,
     root: PathBuf,
-    /// The process whose mounts tote sees; ours where there is none.
+    /// Process whose mounts tote sees; `None` for those of this process.
     mounts: Option<i32>,
 }
 
@@ -42,7 +42,7 @@ impl Context {
         })
     }
 
-    /// The same test with its state root in this directory of the mounts of another process.
+    /// Copies the environment, with the state root in this directory of the mounts of another process.
     pub(crate) fn in_mounts_of(&self, pid: i32, root: &str) -> Self {
         Self {
             tote: self.tote.clone(),
@@ -53,17 +53,17 @@ impl Context {
         }
     }
 
-    /// The binary under test.
+    /// Returns the binary under test.
     pub(crate) fn binary(&self) -> &Path {
         &self.tote
     }
 
-    /// A directory for this test alone.
+    /// Returns a directory for this test alone.
     pub(crate) fn scratch(&self) -> &Path {
         &self.scratch
     }
 
-    /// The state root of this test, by a path of ours.
+    /// Returns the state root, by a path that this process can use.
     pub(crate) fn root(&self) -> PathBuf {
         match self.mounts {
             None => self.root.clone(),
@@ -71,17 +71,17 @@ impl Context {
         }
     }
 
-    /// The image that most tests run: busybox and a few files in `/etc`, never to be changed.
+    /// Names the image that most tests run: busybox and a few files in `/etc`. Tests must not change it.
     pub(crate) fn image(&self) -> String {
         format!("rootfs:{}", self.shared_rootfs().display())
     }
 
-    /// The directory behind [`Context::image`].
+    /// Returns the directory behind [`Context::image`].
     pub(crate) fn shared_rootfs(&self) -> PathBuf {
         self.fixtures.join(fixture::ROOTFS)
     }
 
-    /// A copy of the image for this test to spoil: its directory and its name.
+    /// Copies the image, so that this test can change it. Returns the copy's directory and name.
     pub(crate) fn own_rootfs(&self, name: &str) -> Result<(PathBuf, String)> {
         let copy = self.scratch.join(name);
         fixture::copy(&self.shared_rootfs(), &copy)?;
@@ -89,21 +89,21 @@ impl Context {
         Ok((copy, image))
     }
 
-    /// A new directory in the scratch directory, and its path as text.
+    /// Makes a directory in the scratch directory, and returns its path as text.
     pub(crate) fn directory(&self, name: &str) -> Result<String> {
         let path = self.scratch.join(name);
         fs::create_dir_all(&path).with_context(|| format!("create {}", path.display()))?;
         self.path(name)
     }
 
-    /// A new file in the scratch directory, and its path as text.
+    /// Makes a file in the scratch directory, and returns its path as text.
     pub(crate) fn file(&self, name: &str, content: &str) -> Result<String> {
         let path = self.scratch.join(name);
         fs::write(&path, content).with_context(|| format!("write {}", path.display()))?;
         self.path(name)
     }
 
-    /// The path of something in the scratch directory, as text.
+    /// Returns a path in the scratch directory, as text.
     pub(crate) fn path(&self, name: &str) -> Result<String> {
         let path = self.scratch.join(name);
         Ok(path
@@ -112,12 +112,12 @@ impl Context {
             .to_owned())
     }
 
-    /// `tote --root ROOT WORDS…`
+    /// Builds `tote --root ROOT WORDS…`.
     pub(crate) fn tote(&self, words: &[&str]) -> Invocation {
         self.other_tote(&self.tote, words)
     }
 
-    /// The same with another copy of the binary.
+    /// Builds `tote --root ROOT WORDS…` with another copy of the binary.
     pub(crate) fn other_tote(&self, binary: &Path, words: &[&str]) -> Invocation {
         let start = [binary.as_os_str(), "--root".as_ref(), self.root.as_os_str()];
         let tote = Invocation::new(start.into_iter().chain(words.iter().map(AsRef::as_ref)))
@@ -126,7 +126,7 @@ impl Context {
         self.among_mounts(tote)
     }
 
-    /// A command that sees the mounts that tote sees.
+    /// Runs a command among the mounts that tote sees.
     pub(crate) fn among_mounts(&self, command: Invocation) -> Invocation {
         match self.mounts {
             None => command,
@@ -134,29 +134,29 @@ impl Context {
         }
     }
 
-    /// `tote --root ROOT run --rm WORDS…`, not yet started.
+    /// Builds `tote --root ROOT run --rm WORDS…`, without starting it.
     pub(crate) fn run_command(&self, words: &[&str]) -> Invocation {
         self.tote(&[&["run", "--rm"], words].concat())
     }
 
-    /// `tote --root ROOT run --rm WORDS…`, to its end.
+    /// Runs `tote --root ROOT run --rm WORDS…` to its end.
     pub(crate) fn run(&self, words: &[&str]) -> Result<Output> {
         self.run_command(words).output()
     }
 
-    /// `run --rm OPTIONS IMAGE sh -c SCRIPT`, to its end.
+    /// Runs `run --rm OPTIONS IMAGE sh -c SCRIPT` to its end.
     pub(crate) fn shell(&self, options: &[&str], script: &str) -> Result<Output> {
         self.run(&[options, &[&self.image(), "sh", "-c", script]].concat())
     }
 
-    /// The ids of what the state root knows: containers being run (`live`) and those that stay (`containers`).
+    /// Lists the ids in the state root: running containers (`live`) and kept ones (`containers`).
     pub(crate) fn containers(&self) -> Result<Vec<String>> {
         let mut ids = BTreeSet::new();
         for dir in ["live", "containers"].map(|name| self.root().join(name)) {
             if dir.exists() {
                 for entry in fs::read_dir(&dir).with_context(|| format!("list {}", dir.display()))? {
                     let name = entry?.file_name().to_string_lossy().into_owned();
-                    // Where those who wait for one in the foreground are told of its end.
+                    // The socket notifies commands that wait for the end of a container in the foreground.
                     ids.insert(name.strip_suffix(".socket").unwrap_or(&name).to_owned());
                 }
             }
@@ -164,7 +164,7 @@ impl Context {
         Ok(ids.into_iter().collect())
     }
 
-    /// No container is left in the state root, and the shared image is as it was made.
+    /// Checks that no container is left in the state root, and that the shared image is unchanged.
     pub(crate) fn nothing_left(&self) -> Result<()> {
         let left = self.containers()?;
         ensure!(left.is_empty(), "left in the state root: {}", left.join(", "));

@@ -1,4 +1,4 @@
-//! A running command and the three ends we hold of it. One poll loop moves all bytes; every wait has a deadline.
+//! Running command and our ends of its three streams. One poll loop moves all bytes; every wait has a deadline.
 
 use crate::output::{Output, RUNNING};
 use crate::processes::{readable, timespec};
@@ -9,29 +9,29 @@ use rustix::process::{Pid, Signal, WaitOptions, waitpid};
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-/// How long a single wait may take; shorter than a test's limit, so that the test still tells what it waited for.
+/// Returns the limit of a single wait; it is shorter than a test's limit, so that the test still reports the wait.
 pub(crate) fn patience() -> Duration {
     scaled(Duration::from_secs(20))
 }
 
-/// How long output may still come after the process has ended.
+/// Time in which output may still come after the process has ended.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// A variable that says how often the usual limits everything may take, for machines that are emulated.
+/// Variable with a factor for all time limits, for machines that are emulated.
 pub(crate) const SLOW: &str = "TOTE_TEST_SLOW";
 
-/// What [`SLOW`] says.
+/// Returns the factor of [`SLOW`], by default 1.
 pub(crate) fn slowness() -> u32 {
     let factor = std::env::var(SLOW).ok();
     factor.and_then(|factor| factor.parse().ok()).unwrap_or(1)
 }
 
-/// A time limit on this machine.
+/// Scales a time limit to this machine.
 pub(crate) fn scaled(limit: Duration) -> Duration {
     limit * slowness()
 }
 
-/// The ends that we hold: `None` once closed.
+/// Our ends of the streams; `None` once closed.
 #[derive(Debug, Default)]
 pub(crate) struct Ends {
     pub(crate) input: Option<OwnedFd>,
@@ -39,7 +39,7 @@ pub(crate) struct Ends {
     pub(crate) errors: Option<OwnedFd>,
 }
 
-/// A command that was started.
+/// Command that was started.
 #[derive(Debug)]
 pub(crate) struct Running {
     command: String,
@@ -49,16 +49,16 @@ pub(crate) struct Running {
     pending: Vec<u8>,
     stdout: Vec<u8>,
     stderr: Vec<u8>,
-    /// How much of `stdout` earlier calls of [`Running::expect`] have consumed.
+    /// Length of the part of `stdout` that earlier calls of [`Running::expect`] have consumed.
     consumed: usize,
-    /// The process has ended, though it may not have been reaped yet.
+    /// True if the process has ended, though it may not have been reaped yet.
     ended: bool,
     code: Option<i32>,
     close_input_when_sent: bool,
 }
 
 impl Running {
-    /// Takes over a process that was just started, whose ends do not block.
+    /// Takes over a process that was just started, and makes our ends non-blocking.
     pub(crate) fn new(command: String, pid: i32, ends: Ends) -> Result<Self> {
         for fd in [&ends.input, &ends.output, &ends.errors].into_iter().flatten() {
             let flags = rustix::fs::fcntl_getfl(fd)?;
@@ -79,38 +79,39 @@ impl Running {
         })
     }
 
-    /// The process's id.
+    /// Returns the process's id.
     pub(crate) fn pid(&self) -> i32 {
         self.pid.as_raw_pid()
     }
 
-    /// What it has written to standard output (or its terminal) so far.
+    /// Returns the bytes that the command has written to standard output (or its terminal) so far.
     pub(crate) fn so_far(&self) -> String {
         String::from_utf8_lossy(&self.stdout).into_owned()
     }
 
-    /// Queues bytes for its standard input (or its terminal).
+    /// Queues bytes for the command's standard input (or its terminal).
     pub(crate) fn send(&mut self, bytes: &[u8]) {
         self.pending.extend_from_slice(bytes);
     }
 
-    /// Closes its standard input once all that was queued has been taken.
+    /// Closes the command's standard input once all queued bytes have been taken.
     pub(crate) fn close_input(&mut self) {
         self.close_input_when_sent = true;
     }
 
-    /// Stops reading its standard output, which is then a broken pipe.
+    /// Stops reading the command's standard output, which is then a broken pipe.
     pub(crate) fn close_output(&mut self) {
         self.ends.output = None;
     }
 
-    /// Sends it a signal.
+    /// Sends the command a signal.
     pub(crate) fn signal(&self, signal: Signal) -> Result<()> {
         rustix::process::pidfd_send_signal(&self.pidfd, signal)
             .with_context(|| format!("send {signal:?} to {}", self.command))
     }
 
-    /// Waits until its standard output contains `text` after what was expected before; returns what came up to there.
+    /// Waits until standard output contains `text` after the text that was expected before. Returns
+    /// the bytes up to there.
     pub(crate) fn expect(&mut self, text: &str) -> Result<String> {
         let mut deadline = Instant::now() + patience();
         loop {
@@ -137,7 +138,7 @@ impl Running {
         }
     }
 
-    /// Waits until the process has ended, its outputs possibly still open; returns the exit code.
+    /// Waits until the process has ended, its outputs possibly still open. Returns the exit code.
     pub(crate) fn wait(&mut self) -> Result<i32> {
         let deadline = Instant::now() + patience();
         while !self.ended {
@@ -170,7 +171,7 @@ impl Running {
         Ok(output)
     }
 
-    /// What has been seen until now.
+    /// Returns the output so far.
     fn seen(&self) -> Output {
         Output {
             command: self.command.clone(),
@@ -194,15 +195,15 @@ impl Running {
         Ok(code)
     }
 
-    /// Waits for one thing to happen and moves the bytes that can be moved; `false` when the deadline has passed.
+    /// Waits for one event and moves the bytes that can be moved. Returns false if the deadline has passed.
     fn step(&mut self, deadline: Instant) -> Result<bool> {
         self.write()?;
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return Ok(false);
         }
-        // Standard input is watched only while there is something to write, and the process only while it lives:
-        // both would otherwise be ready at once, for ever.
+        // Standard input is watched only while bytes are queued, and the process only while it lives: otherwise both
+        // would always be ready.
         let input = self.ends.input.as_ref().filter(|_| !self.pending.is_empty());
         let process = Some(&self.pidfd).filter(|_| !self.ended);
         let outputs = [self.ends.output.as_ref(), self.ends.errors.as_ref(), process];
@@ -228,7 +229,7 @@ impl Running {
             match rustix::io::write(input, &self.pending) {
                 Ok(count) => drop(self.pending.drain(..count)),
                 Err(Errno::AGAIN) => return Ok(()),
-                // Nobody reads any more: what the command makes of it is seen in its output.
+                // The command no longer reads its input; its output shows the consequences.
                 Err(Errno::PIPE | Errno::IO) => self.pending.clear(),
                 Err(error) => return Err(error).context("write to standard input"),
             }
@@ -244,14 +245,14 @@ impl Drop for Running {
     fn drop(&mut self) {
         if self.code.is_none() {
             crate::context::note(&format!("dropped while it ran:\n{}", self.seen().transcript()));
-            // Its descendants are ended by the runner.
+            // The runner ends the command's descendants.
             rustix::process::pidfd_send_signal(&self.pidfd, Signal::KILL).ok();
             self.reap().ok();
         }
     }
 }
 
-/// Reads what there is; the end of the stream, which for a terminal is EIO, closes it.
+/// Reads the available bytes; the end of the stream, which for a terminal is EIO, closes it.
 fn drain(end: &mut Option<OwnedFd>, seen: &mut Vec<u8>) -> Result<()> {
     let mut buffer = vec![0; 64 * 1024];
     while let Some(fd) = end {

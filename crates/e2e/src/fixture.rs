@@ -1,4 +1,5 @@
-//! What all tests of a run share: a root file system of one static busybox, and a small static C program in it.
+//! Fixtures that all tests of a run share: a root file system of one static busybox, and a small
+//! static C program in it.
 
 use crate::need;
 use crate::tree;
@@ -8,12 +9,12 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 use std::process::Command;
 
-/// The directory of the shared root file system, in the run's directory.
+/// Directory of the shared root file system, in the run's directory.
 pub(crate) const ROOTFS: &str = "rootfs";
-/// The file that holds its [`tree::listing`] as made.
+/// File that holds the [`tree::listing`] of the unchanged root file system.
 pub(crate) const LISTING: &str = "rootfs.listing";
 
-/// The programs that tests use; few, for the tree is copied and compared often.
+/// Programs that tests use; only a few, because the tree is copied and compared often.
 const APPLETS: &str =
     "awk cat chmod chown cp dd df echo env false grep head hostname id kill ln ls mkdir mknod mount mv
 nproc ps pwd readlink rm rmdir sed sh sleep sort stat stty tail test touch true tty umount uname wc";
@@ -68,7 +69,7 @@ pub(crate) fn make(run: &Path) -> Result<()> {
 fn install_busybox(bin: &Path) -> Result<()> {
     let busybox = need::program("busybox").context("the tests need a static busybox")?;
     let content = fs::read(&busybox)?;
-    // A dynamic one names its loader, which the root file system does not have.
+    // A dynamic busybox names its loader, which the root file system does not have.
     let dynamic = content
         .windows(7)
         .take(4096)
@@ -99,7 +100,7 @@ fn compile_probe(run: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Copies a tree as it is.
+/// Copies a tree with all its attributes.
 pub(crate) fn copy(from: &Path, to: &Path) -> Result<()> {
     let copied = Command::new("cp")
         .arg("-a")

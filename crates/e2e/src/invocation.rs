@@ -1,4 +1,4 @@
-//! One command line, before it runs: tote's, or another program's that ends in tote's.
+//! Command line before it runs: tote's, or another program's that ends in tote's.
 
 use crate::exchange::{Ends, Running};
 use crate::output::Output;
@@ -9,7 +9,7 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// A command to be started; its environment is exactly what is put there.
+/// Command to be started; its environment has only the given variables.
 #[derive(Debug)]
 pub(crate) struct Invocation {
     words: Vec<OsString>,
@@ -19,7 +19,7 @@ pub(crate) struct Invocation {
 }
 
 impl Invocation {
-    /// The command made of these words, the first being the program.
+    /// Makes a command of these words, the first being the program.
     pub(crate) fn new(words: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Self {
         let words = words.into_iter().map(|word| word.as_ref().to_owned()).collect();
         Self {
@@ -71,17 +71,17 @@ impl Invocation {
         running.finish()
     }
 
-    /// Starts it with pipes on all three ends.
+    /// Starts the command with pipes for all three streams.
     pub(crate) fn spawn(self) -> Result<Running> {
         self.start(Stdio::piped())
     }
 
-    /// Starts it with this for its standard input.
+    /// Starts the command with this standard input.
     pub(crate) fn spawn_with(self, input: impl Into<OwnedFd>) -> Result<Running> {
         self.start(Stdio::from(input.into()))
     }
 
-    /// Starts it as the leader of a session on a new terminal of this size, with all three ends there.
+    /// Starts the command as the leader of a session on a new terminal of this size, which has all three streams.
     pub(crate) fn spawn_in_terminal(self, rows: u16, columns: u16) -> Result<(Running, Terminal)> {
         let terminal = Terminal::open(rows, columns)?;
         let this = std::env::current_exe().context("find this program")?;

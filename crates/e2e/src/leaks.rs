@@ -1,7 +1,7 @@
-//! The host before and after: what a run of tests must not leave.
+//! State of the host before and after a run, to find leaks.
 //!
-//! Processes are not compared here: the runner sees every one that its tests leave (see [`crate::runner`]), and with no
-//! process left a namespace lives on only where it is mounted, which the mounts show.
+//! Processes are not compared here: the runner sees every process that its tests leave (see [`crate::runner`]), and
+//! without processes a namespace persists only if it is mounted, which the mounts show.
 
 use crate::cgroup;
 use crate::need;
@@ -10,12 +10,12 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// Everything compared, one line each.
+/// Compared entries of the host, one line each.
 #[derive(Debug)]
 pub(crate) struct Host(BTreeSet<String>);
 
 impl Host {
-    /// Looks at the host now.
+    /// Reads the state of the host.
     pub(crate) fn now() -> Self {
         let mut seen = BTreeSet::new();
         seen.extend(mounts(
@@ -33,13 +33,13 @@ impl Host {
         Self(seen)
     }
 
-    /// What is there now and was not before.
+    /// Lists the entries that are new since `before`.
     pub(crate) fn leaked_since(&self, before: &Self) -> Vec<String> {
         self.0.difference(&before.0).cloned().collect()
     }
 }
 
-/// Mount points, without the ids, which say nothing between two looks.
+/// Lists mount points, without the ids, which differ between two looks.
 fn mounts(mountinfo: &str) -> impl Iterator<Item = String> {
     mountinfo.lines().filter_map(|line| {
         let (left, right) = line.split_once(" - ")?;
@@ -60,7 +60,7 @@ fn loop_devices() -> impl Iterator<Item = String> {
     })
 }
 
-/// The lines of a firewall's listing, the counters cut off; nothing where there is no such program.
+/// Lists a firewall's rules without counters; none if the program is missing.
 fn rules(program: &str, args: &[&str]) -> Vec<String> {
     let Some(path) = need::program(program) else {
         return Vec::new();

@@ -1,7 +1,7 @@
-//! `tote-e2e`: what tote promises its users, tested on the built binary.
+//! `tote-e2e`: tests of tote's promises to its users, on the built binary.
 //!
-//! Run once as root and once as an ordinary user; whoever starts it is whom it tests. One file in [`promises`] holds
-//! one group of promises; [`suite`] is the table of them all.
+//! Each run tests tote as the user who starts it: once as root and once as an ordinary user. Each file in
+//! [`promises`] holds one group of promises; [`suite`] is the table of them all.
 //!
 //! Invariants:
 //! - each test runs in a process of its own with a state root of its own, and has a time limit; when it ends, nothing
@@ -54,14 +54,14 @@ usage: tote-e2e --tote PATH [--list] [--root-only-names] [--jobs N] [FILTER]
 TOTE_TEST_REQUIRE=all, or a list such as userns,program:gcc,cgroup-v1: a test that is skipped for one of these fails.
 TOTE_TEST_SLOW=N, for an emulated machine: every time limit is N times as long.";
 
-/// What the command line asks for.
+/// Parsed command line.
 #[derive(Debug)]
 struct Request {
     tote: Option<PathBuf>,
     list: bool,
     root_only_names: bool,
     jobs: usize,
-    /// One test, to be run in this very process: how the runner starts each.
+    /// Name of one test to run in this very process, as the runner starts each.
     exact: Option<String>,
     filter: String,
 }

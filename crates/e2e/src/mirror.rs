@@ -1,13 +1,13 @@
-//! Whether packages can be had: the host's apt knows from where, and through which proxy.
+//! Availability of packages: the configuration of the host's apt names the mirror, and the proxy.
 
 use std::net::{TcpStream, ToSocketAddrs as _};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// As long as a host may take to accept a connection.
+/// Limit of the time in which a host has to accept a connection.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Whether the first mirror in apt's lists takes connections, or the proxy through which apt asks it.
+/// True if the first mirror in apt's lists accepts connections, or the proxy through which apt reaches it.
 pub(crate) fn answers() -> bool {
     let Some(mirror) = mirror(&lists()) else {
         return false;
@@ -28,7 +28,7 @@ pub(crate) fn answers() -> bool {
         .any(|address| TcpStream::connect_timeout(&address, PATIENCE).is_ok())
 }
 
-/// All of apt's lists, one after the other.
+/// Reads all of apt's lists, one after the other.
 fn lists() -> String {
     let dir = std::fs::read_dir("/etc/apt/sources.list.d")
         .into_iter()
@@ -41,7 +41,7 @@ fn lists() -> String {
     texts.collect::<Vec<_>>().join("\n")
 }
 
-/// The part of an address that a connection needs.
+/// Part of an address that a connection needs.
 #[derive(Debug, PartialEq, Eq)]
 struct Address {
     scheme: String,
@@ -50,7 +50,7 @@ struct Address {
 }
 
 impl Address {
-    /// `http://[USER@]HOST[:PORT][/…]`, the scheme being plain HTTP where there is none.
+    /// Parses `http://[USER@]HOST[:PORT][/…]`; the default scheme is plain HTTP.
     fn parse(text: &str) -> Option<Self> {
         let (scheme, rest) = text.split_once("://").unwrap_or(("http", text));
         let authority = rest.split(['/', '?', '#']).next()?;
@@ -69,7 +69,7 @@ impl Address {
     }
 }
 
-/// The first mirror that is reached by HTTP.
+/// Finds the first mirror with a URL of HTTP or HTTPS.
 fn mirror(lists: &str) -> Option<Address> {
     let lines = lists.lines().filter(|line| !line.trim_start().starts_with('#'));
     let mut words = lines.flat_map(str::split_whitespace);
@@ -77,7 +77,7 @@ fn mirror(lists: &str) -> Option<Address> {
     Address::parse(found?)
 }
 
-/// apt's rules: what is said of the host, then what is said of the scheme, then the environment.
+/// Finds the proxy by apt's rules: the setting for the host, then that for the scheme, then the environment.
 fn proxy(mirror: &Address, config: &str, variable: Option<String>) -> Option<String> {
     let said = |name: &str| {
         let mut lines = config.lines().filter_map(|line| line.split_once(' '));

@@ -1,12 +1,12 @@
-//! What a test needs of the machine: declared in the table, probed here, never decided inside a test.
+//! Needs of a test: declared in the table, probed here, never decided inside a test.
 
 use crate::cgroup;
 use std::fmt;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-/// Where programs are looked for: the search path that a container gets by default, so that what is found here is what
-/// the container finds in the host's own files.
+/// Search path of programs. A container gets the same path by default, so programs that are found here are also found
+/// in a container of the host's files.
 const SEARCH_PATH: [&str; 6] = [
     "/usr/local/sbin",
     "/usr/local/bin",
@@ -16,50 +16,50 @@ const SEARCH_PATH: [&str; 6] = [
     "/bin",
 ];
 
-/// One thing that a test needs.
+/// Requirement of a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Need {
-    /// The run is root's.
+    /// Run by root.
     Root,
-    /// The run is an ordinary user's.
+    /// Run by an ordinary user.
     Unprivileged,
-    /// `newuidmap` and a range for this user in `/etc/subuid`.
+    /// Presence of `newuidmap`, and a range for this user in `/etc/subuid`.
     SubIds,
     /// More than one user id inside: root has them, another user needs [`Need::SubIds`].
     ManyIds,
-    /// A cgroup that limits this controller can be made: root on v1 or v2, or a delegated v2 cgroup.
+    /// Right to make a cgroup that limits this controller: root on v1 or v2, or a delegated v2 cgroup.
     Controller(&'static str),
-    /// A mounted version 1 hierarchy with this controller.
+    /// Mounted version 1 hierarchy with this controller.
     CgroupV1(&'static str),
-    /// A mounted version 2 hierarchy that has a controller.
+    /// Mounted version 2 hierarchy with any controller.
     CgroupV2Controllers,
-    /// A version 2 cgroup below which this user may make others that limit memory.
+    /// Version 2 cgroup below which this user may make others that limit memory.
     CgroupV2Delegated,
-    /// There is no such cgroup.
+    /// Absence of [`Need::CgroupV2Delegated`].
     NoDelegation,
-    /// A program on the search path.
+    /// Program on the search path.
     Program(&'static str),
-    /// A user namespace can have a binfmt_misc of its own.
+    /// Support for binfmt_misc in user namespaces.
     OwnInterpreters,
-    /// The first mirror of the host's apt answers, or its proxy.
+    /// Answer of the first mirror of the host's apt, or of its proxy.
     PackageMirror,
-    /// The kernel has at least this version.
+    /// Kernel of at least this version.
     Kernel(u32, u32),
-    /// A user namespace can be made (root needs none).
+    /// Right to make a user namespace (root needs none).
     Userns,
-    /// `/usr/local/etc` belongs to root, and all may read it.
+    /// Directory `/usr/local/etc` that belongs to root and is readable for all.
     LocalOfRoot,
-    /// A tote with fault points beside this program; `cargo xtask test` puts one there.
+    /// Build of tote with fault points beside this program; `cargo xtask test` puts one there.
     FaultPoints,
 }
 
-/// Where a tote is that dies where tests want it to.
+/// Returns the path of a tote that tests can kill at fault points.
 pub(crate) fn mortal() -> Option<PathBuf> {
     Some(std::env::current_exe().ok()?.with_file_name("tote-mortal"))
 }
 
 impl Need {
-    /// Whether this machine and this user meet the need.
+    /// True if this machine and this user meet the need.
     pub(crate) fn met(self) -> bool {
         match self {
             Self::Root => is_root(),
@@ -86,9 +86,10 @@ impl Need {
         }
     }
 
-    /// Whether `required` (the value of `TOTE_TEST_REQUIRE`) demands this need.
+    /// True if `required` (the value of `TOTE_TEST_REQUIRE`) demands this need.
     ///
-    /// `all` demands whatever a machine can offer, not who the run belongs to: no run is both root's and a user's.
+    /// `all` demands everything that a machine can offer, but not the identity of the user: no run is both root's and
+    /// an ordinary user's.
     pub(crate) fn required_by(self, required: &str) -> bool {
         let name = self.to_string();
         let identity = matches!(self, Self::Root | Self::Unprivileged | Self::NoDelegation);
@@ -127,12 +128,12 @@ impl fmt::Display for Need {
     }
 }
 
-/// Whether this run is root's.
+/// True if this run is root's.
 pub(crate) fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// Whether limits can be raised and processes be exempt from the out-of-memory killer: CAP_SYS_RESOURCE.
+/// True if limits can be raised and processes be exempt from the out-of-memory killer: CAP_SYS_RESOURCE.
 pub(crate) fn may_raise_limits() -> bool {
     const SYS_RESOURCE: u64 = 1 << 24;
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -142,7 +143,7 @@ pub(crate) fn may_raise_limits() -> bool {
         .is_some_and(|set| set & SYS_RESOURCE != 0)
 }
 
-/// Where a program is on the default search path.
+/// Finds a program on the default search path.
 pub(crate) fn program(name: &str) -> Option<PathBuf> {
     SEARCH_PATH
         .iter()
@@ -161,7 +162,7 @@ fn has_sub_ids() -> bool {
             .all(|file| has_range(&read(file), uid, &passwd))
 }
 
-/// Whether a subuid(5) file gives this user a range; it may name the user by number or by name.
+/// True if a subuid(5) file gives this user a range; it may name the user by number or by name.
 fn has_range(subids: &str, uid: u32, passwd: &str) -> bool {
     let uid = uid.to_string();
     let name = passwd.lines().find_map(|line| {

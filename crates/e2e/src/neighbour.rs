@@ -1,4 +1,4 @@
-//! What another user of the machine reaches of a state root.
+//! Access of another user of the machine to state roots.
 
 use crate::invocation::Invocation;
 use crate::need;
@@ -9,26 +9,26 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Ids that own nothing and that no range of ids has.
+/// Id that owns nothing and is in no range of ids.
 pub(crate) const NEIGHBOUR: u32 = 65534;
 
-/// How deep below a run's directory state roots are looked for: `TEST/state`, and one that a test has put deeper.
+/// Depth of the search for state roots below a run's directory: `TEST/state`, and one that a test has put deeper.
 const DEPTH: usize = 3;
 
 /// Options of setpriv(1) for [`NEIGHBOUR`].
 const IDENTITY: [&str; 4] = ["--reuid=65534", "--regid=65534", "--clear-groups", "--"];
 
-/// A command of another user's, which root starts.
+/// Builds a command that root runs as the other user.
 pub(crate) fn neighbour(words: &[&str]) -> Invocation {
     Invocation::new(words).under(&[&["setpriv"], &IDENTITY[..]].concat())
 }
 
-/// Those of these paths that another user may open, search or merely see.
+/// Lists those of these paths that another user may open, search or merely see.
 pub(crate) fn reached(paths: &[PathBuf]) -> Result<Vec<String>> {
     let script = r#"while IFS= read -r path; do
         if [ -e "$path" ] || [ -r "$path" ] || [ -x "$path" ]; then echo "$path"; fi
     done"#;
-    // A file: a pipe might fill up while the other one does.
+    // The list is a file, because a pipe might fill up while the other one is not read.
     let mut list = tempfile::tempfile()?;
     for path in paths {
         ensure!(path.symlink_metadata().is_ok(), "{} is not there", path.display());
@@ -51,8 +51,8 @@ pub(crate) fn reached(paths: &[PathBuf]) -> Result<Vec<String>> {
     Ok(found.lines().map(str::to_owned).collect())
 }
 
-/// What is open to others of the state roots that the tests of a run have used. Whoever reaches anything below a state
-/// root reaches what lies directly in it, so that is all that has to be looked at.
+/// Lists the entries of the state roots of a run that are open to other users. A user who reaches an entry deep below
+/// a state root also reaches one directly in it, so only these are checked.
 pub(crate) fn open_state_roots(run: &Path) -> Result<Vec<String>> {
     let mut roots = Vec::new();
     find(run, DEPTH, &mut roots);

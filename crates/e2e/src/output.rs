@@ -1,37 +1,37 @@
-//! What a finished command said, and the checks that tests make on it. A failed check tells the whole of what was seen.
+//! Output of a finished command, and the checks that tests make on it. A failed check shows the whole transcript.
 
 use anyhow::{Result, ensure};
 use std::fmt::Write as _;
 
-/// How much of a stream is shown when a check fails.
+/// Length of the part of a stream that a failed check shows, in bytes.
 const SHOWN: usize = 4000;
 
-/// In place of an exit code while the command runs.
+/// Value in place of an exit code while the command runs.
 pub(crate) const RUNNING: i32 = i32::MIN;
 
-/// The end of one command.
+/// Result of a command.
 #[derive(Debug)]
 pub(crate) struct Output {
-    /// The command line, for messages.
+    /// Command line, for messages.
     pub(crate) command: String,
-    /// The exit code; a command that a signal ended has the signal's number, negated.
+    /// Exit code; for a command that a signal ended, the signal's number, negated.
     pub(crate) code: i32,
     pub(crate) stdout: Vec<u8>,
     pub(crate) stderr: Vec<u8>,
 }
 
 impl Output {
-    /// Standard output as text.
+    /// Returns standard output as text.
     pub(crate) fn out(&self) -> String {
         String::from_utf8_lossy(&self.stdout).into_owned()
     }
 
-    /// Standard error as text.
+    /// Returns standard error as text.
     pub(crate) fn err(&self) -> String {
         String::from_utf8_lossy(&self.stderr).into_owned()
     }
 
-    /// Everything seen, for people.
+    /// Formats the result for people.
     pub(crate) fn transcript(&self) -> String {
         let end = if self.code == RUNNING {
             "still running".to_owned()
@@ -52,18 +52,18 @@ impl Output {
         text
     }
 
-    /// Points at the transcript, which was printed when the command ended.
+    /// Refers to the transcript, which was printed when the command ended.
     fn above(&self) -> String {
         format!("exit {} of this, shown above: {}", self.code, self.command)
     }
 
-    /// It ended with this exit code.
+    /// Checks the exit code.
     pub(crate) fn exits(&self, code: i32) -> Result<&Self> {
         ensure!(self.code == code, "expected exit {code}, saw {}", self.above());
         Ok(self)
     }
 
-    /// It ended with 0, and its standard output is this text exactly.
+    /// Checks that the command ended with 0, and that its standard output is exactly this text.
     pub(crate) fn prints(&self, text: &str) -> Result<&Self> {
         self.exits(0)?;
         ensure!(
@@ -74,7 +74,7 @@ impl Output {
         Ok(self)
     }
 
-    /// It ended with this exit code, and said nothing.
+    /// Checks that the command ended with this exit code, without any output.
     pub(crate) fn prints_nothing(&self, code: i32) -> Result<()> {
         self.exits(code)?.quietly()?;
         ensure!(
@@ -85,7 +85,7 @@ impl Output {
         Ok(())
     }
 
-    /// Its standard error is empty.
+    /// Checks that standard error is empty.
     pub(crate) fn quietly(&self) -> Result<&Self> {
         ensure!(
             self.stderr.is_empty(),
@@ -95,7 +95,7 @@ impl Output {
         Ok(self)
     }
 
-    /// Its standard output contains this text.
+    /// Checks that standard output contains this text.
     pub(crate) fn has_out(&self, text: &str) -> Result<&Self> {
         ensure!(
             self.out().contains(text),
@@ -105,21 +105,21 @@ impl Output {
         Ok(self)
     }
 
-    /// Its standard error contains this text, in capitals or not.
+    /// Checks that standard error contains this text, ignoring case.
     pub(crate) fn has_err(&self, text: &str) -> Result<&Self> {
         let found = self.err().to_lowercase().contains(&text.to_lowercase());
         ensure!(found, "expected {text:?} in stderr, saw {}", self.above());
         Ok(self)
     }
 
-    /// It did not end with 0.
+    /// Checks that the command did not end with 0.
     pub(crate) fn fails(&self) -> Result<&Self> {
         ensure!(self.code != 0, "expected a failure, saw {}", self.above());
         Ok(self)
     }
 
-    /// It failed as tote fails: this exit code, nothing on standard output, and on standard error one line that starts
-    /// with `tote: ` and contains each of `naming`; a second line may only be a hint.
+    /// Checks that the command failed as tote fails: this exit code, nothing on standard output, and on standard
+    /// error one line that starts with `tote: ` and contains each of `naming`; a second line may only be a hint.
     pub(crate) fn refuses(&self, code: i32, naming: &[&str]) -> Result<&Self> {
         self.exits(code)?;
         let text = self.err();
@@ -150,7 +150,7 @@ impl Output {
         Ok(self)
     }
 
-    /// It worked, with exactly one line of warning from tote, which contains `naming`.
+    /// Checks that the command succeeded with exactly one line of warning from tote, which contains `naming`.
     pub(crate) fn warns_once(&self, naming: &str) -> Result<&Self> {
         self.exits(0)?;
         let text = self.err();

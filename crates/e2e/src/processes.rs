@@ -1,4 +1,4 @@
-//! Processes as `/proc` shows them: who descends from whom, and how a tree of them is ended.
+//! Processes in `/proc`: their descent, and the end of a tree of them.
 
 use anyhow::{Context as _, Result, ensure};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -7,26 +7,26 @@ use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-/// One process.
+/// Process as `/proc` shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Process {
     pub(crate) pid: i32,
     pub(crate) parent: i32,
     pub(crate) name: String,
-    /// The letter of proc_pid_status(5): `Z` is a zombie.
+    /// State letter of proc_pid_status(5): `Z` is a zombie.
     pub(crate) state: char,
-    /// Its ids from our PID namespace inwards; more than one means that it lives in another one.
+    /// Ids from our PID namespace inwards; more than one if the process lives in another namespace.
     pub(crate) ids: Vec<i32>,
 }
 
 impl Process {
-    /// Whether it is PID 1 of a namespace other than ours.
+    /// True for PID 1 of a namespace other than ours.
     fn is_init_of_another(&self) -> bool {
         self.ids.len() > 1 && self.ids.last() == Some(&1)
     }
 }
 
-/// Reads the text of `/proc/PID/status`.
+/// Parses the text of `/proc/PID/status`.
 fn parse(text: &str) -> Option<Process> {
     let field = |name: &str| {
         text.lines()
@@ -46,7 +46,7 @@ fn parse(text: &str) -> Option<Process> {
     })
 }
 
-/// All processes that can be seen; those that end meanwhile are left out.
+/// Lists all visible processes; those that end meanwhile are left out.
 pub(crate) fn all() -> Vec<Process> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     entries
@@ -64,7 +64,7 @@ pub(crate) fn all() -> Vec<Process> {
         .collect()
 }
 
-/// The living descendants of a process, parents before children.
+/// Lists the living descendants of a process, parents before children.
 pub(crate) fn descendants(of: i32) -> Vec<Process> {
     descend(&all(), of)
         .into_iter()
@@ -87,7 +87,7 @@ fn descend(all: &[Process], of: i32) -> Vec<Process> {
     found
 }
 
-/// The host's id of the container's PID 1, for the tote process that runs it.
+/// Finds the host's id of the container's PID 1, for the tote process that runs it.
 pub(crate) fn container_init(tote: i32) -> Result<i32> {
     let tree = descendants(tote);
     let init = tree.iter().find(|process| process.is_init_of_another());
@@ -96,7 +96,7 @@ pub(crate) fn container_init(tote: i32) -> Result<i32> {
         .pid)
 }
 
-/// A handle on a process that exists now.
+/// Opens a handle on a process that exists now.
 pub(crate) fn pidfd(pid: i32) -> Result<OwnedFd> {
     let pid = Pid::from_raw(pid).context("process id 0")?;
     rustix::process::pidfd_open(pid, PidfdFlags::empty()).with_context(|| format!("open process {pid:?}"))
@@ -108,12 +108,12 @@ pub(crate) fn wait_end(pidfd: &OwnedFd, what: &str, limit: Duration) -> Result<(
     Ok(())
 }
 
-/// Whether a descriptor becomes readable within the limit.
+/// Waits until a descriptor becomes readable. Returns false after the limit.
 pub(crate) fn readable(fd: impl AsFd, limit: Duration) -> Result<bool> {
     Ok(first_readable(&[fd], limit)?.is_some())
 }
 
-/// The index of the first descriptor that is readable, waiting for one no longer than the limit.
+/// Waits for the first readable descriptor, no longer than the limit, and returns its index.
 pub(crate) fn first_readable(fds: &[impl AsFd], limit: Duration) -> Result<Option<usize>> {
     let deadline = Instant::now() + limit;
     loop {
@@ -127,7 +127,7 @@ pub(crate) fn first_readable(fds: &[impl AsFd], limit: Duration) -> Result<Optio
     }
 }
 
-/// A duration as poll takes it.
+/// Converts a duration for poll(2).
 pub(crate) fn timespec(left: Duration) -> Timespec {
     Timespec {
         tv_sec: left.as_secs().try_into().unwrap_or(i64::MAX),
@@ -135,7 +135,7 @@ pub(crate) fn timespec(left: Duration) -> Timespec {
     }
 }
 
-/// The most KiB that a process that still runs has had in memory at once.
+/// Returns the peak memory of a running process in KiB.
 pub(crate) fn peak_memory(pid: i32) -> Result<u64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -143,16 +143,16 @@ pub(crate) fn peak_memory(pid: i32) -> Result<u64> {
     Ok(number.context("no peak in /proc/PID/status")?.parse()?)
 }
 
-/// Kills a process, if it is still there.
+/// Kills a process, if it still exists.
 pub(crate) fn kill(pid: i32, signal: Signal) {
     if let Some(pid) = Pid::from_raw(pid) {
-        // It may have ended since it was seen: that is what was wanted.
+        // The process may have ended meanwhile, which is the wanted result.
         rustix::process::kill_process(pid, signal).ok();
     }
 }
 
-/// Kills everything below a process, which must be a subreaper, until nothing living is left or the limit has passed;
-/// returns what was found.
+/// Kills everything below a process, which must be a subreaper, until no living process is left or the limit has
+/// passed. Returns the processes that it found.
 pub(crate) fn kill_descendants(of: i32, limit: Duration) -> Vec<Process> {
     let deadline = Instant::now() + limit;
     let mut killed: Vec<Process> = Vec::new();

@@ -1,30 +1,30 @@
-//! A row of a table of tests.
+//! Row of a table of tests.
 
 use crate::context::Context;
 use crate::need::Need;
 use anyhow::Result;
 
-/// One promise.
+/// Test of one promise.
 #[derive(Debug)]
 pub(crate) struct Test {
-    /// `group::what_is_promised`, unique.
+    /// Unique name, `group::what_is_promised`.
     pub(crate) name: &'static str,
-    /// What the machine must offer besides [`Need::Userns`], which every test needs.
+    /// Needs of the test besides [`Need::Userns`], which every test has.
     pub(crate) needs: &'static [Need],
-    /// The test itself: an error says what was seen.
+    /// Function of the test: an error describes what was seen.
     pub(crate) run: fn(&Context) -> Result<()>,
-    /// How often the usual limits it may take.
+    /// Factor of the usual time limits.
     pub(crate) slow: u32,
 }
 
 impl Test {
-    /// With limits so often the usual, for what others do most of.
+    /// Multiplies the time limits, for tests that do much more than others.
     pub(crate) const fn slow(mut self, times: u32) -> Self {
         self.slow = times;
         self
     }
 
-    /// The first thing missing here for this test, if any.
+    /// Returns the first need that is not met, if any.
     pub(crate) fn missing(&self) -> Option<Need> {
         self.needs
             .iter()
@@ -34,7 +34,7 @@ impl Test {
     }
 }
 
-/// One row of a group's table.
+/// Makes a row of a group's table.
 pub(crate) const fn test(
     name: &'static str,
     needs: &'static [Need],

@@ -27,17 +27,17 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long one test may take.
+/// Returns the time limit of a test.
 fn limit(test: &Test) -> Duration {
     scaled(Duration::from_secs(30)) * test.slow
 }
 
-/// How long the processes of a test that has ended may take to end, before they count as left behind.
+/// Returns the time in which processes of an ended test may still end, before they count as left behind.
 fn grace() -> Duration {
     scaled(Duration::from_secs(1))
 }
 
-/// A test that runs.
+/// Test that runs.
 #[derive(Debug)]
 struct Active {
     test: &'static Test,
@@ -48,7 +48,7 @@ struct Active {
     timed_out: bool,
 }
 
-/// The run's counts.
+/// Counts of the run.
 #[derive(Debug, Default)]
 struct Tally {
     passed: usize,
@@ -56,8 +56,8 @@ struct Tally {
     skipped: usize,
 }
 
-/// Removes the run's directory. Images that a user built have files of other ids of the user's range, which only root of
-/// a namespace with that range may remove.
+/// Removes the run's directory. Images that a user built have files of other ids of the user's range, which only root
+/// of a namespace with that range may remove.
 fn remove(directory: PathBuf) -> Result<()> {
     match fs::remove_dir_all(&directory) {
         Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied && !need::is_root() => {}
@@ -82,7 +82,7 @@ pub(crate) fn run(tote: &Path, filter: &str, jobs: usize) -> Result<ExitCode> {
         .prefix("tote-e2e-")
         .tempdir()
         .context("make the run's directory")?;
-    // A container's user must be able to reach what is mounted from here.
+    // A container's user must be able to reach mounts from this directory.
     fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755))?;
     fixture::make(directory.path()).context("make the fixtures")?;
 
@@ -118,7 +118,7 @@ pub(crate) fn run(tote: &Path, filter: &str, jobs: usize) -> Result<ExitCode> {
     })
 }
 
-/// Once all tests are over: whatever they made, no other user may reach it.
+/// Checks, once all tests are over, that other users cannot reach the state roots.
 fn tell_open_state_roots(run: &Path, tally: &mut Tally) -> Result<()> {
     let open = neighbour::open_state_roots(run)?;
     if !open.is_empty() {
@@ -131,7 +131,7 @@ fn tell_open_state_roots(run: &Path, tally: &mut Tally) -> Result<()> {
     Ok(())
 }
 
-/// The tests that can run here, last first; the others are told and counted.
+/// Chooses the tests that can run here, last first; the others are reported and counted.
 fn choose(filter: &str, tally: &mut Tally) -> Vec<&'static Test> {
     let required = std::env::var("TOTE_TEST_REQUIRE").unwrap_or_default();
     let mut runnable = Vec::new();
@@ -180,7 +180,7 @@ fn run_all(
             end(late.pid);
         }
         while let Some((pid, status)) = reap()? {
-            // What is not a test is an orphan that a test left, or one that ended with it.
+            // A pid without a test belongs to an orphan of a test.
             if let Some(at) = active.iter().position(|test| test.pid == pid.as_raw_pid()) {
                 let ended = active.swap_remove(at);
                 let left = left_behind(&active);
@@ -240,14 +240,14 @@ fn reap() -> Result<Option<(Pid, WaitStatus)>> {
     }
 }
 
-/// Ends a test with all that it started: it is stopped first, so that it starts nothing more.
+/// Ends a test with all its processes: SIGSTOP first, so that it starts no more.
 fn end(pid: i32) {
     processes::kill(pid, Signal::STOP);
     processes::kill_descendants(pid, grace());
     processes::kill(pid, Signal::KILL);
 }
 
-/// Ends what tests that are over have left to the runner, and returns what did not end by itself.
+/// Ends the processes that finished tests have left to the runner. Returns those that did not end by themselves.
 fn left_behind(active: &[Active]) -> Vec<Process> {
     let orphans = || -> Vec<Process> {
         let all = processes::descendants(rustix::process::getpid().as_raw_pid());

@@ -1,4 +1,4 @@
-//! The table of all tests, and how one of them is run in this process.
+//! Table of all tests, and the run of one of them in this process.
 
 use crate::context::Context;
 use crate::need::Need;
@@ -8,12 +8,12 @@ use anyhow::{Context as _, Result};
 use std::path::Path;
 use std::process::ExitCode;
 
-/// All tests in the order in which they run.
+/// Lists all tests in the order in which they run.
 pub(crate) fn tests() -> impl Iterator<Item = &'static Test> {
     promises::ALL.iter().copied().flatten()
 }
 
-/// Prints the names of the tests; with `root_only` those alone that an unprivileged run skips.
+/// Prints the names of the tests; with `root_only` only those that an unprivileged run skips.
 pub(crate) fn list(root_only: bool, filter: &str) {
     for test in tests().filter(|test| test.name.contains(filter)) {
         if !root_only {
@@ -25,9 +25,9 @@ pub(crate) fn list(root_only: bool, filter: &str) {
     }
 }
 
-/// Runs one test in this process: success, or the reason on standard output below the transcript of its commands.
+/// Runs one test in this process. On failure the reason is on standard output, below the transcript of its commands.
 ///
-/// The process becomes a subreaper: whatever a test leaves behind stays its descendant. It dies with the runner.
+/// The process becomes a subreaper, so that processes of the test stay its descendants. It dies with the runner.
 pub(crate) fn run_one(tote: &Path, name: &str) -> Result<ExitCode> {
     let test = tests()
         .find(|test| test.name == name)

@@ -1,5 +1,6 @@
-//! What whoever starts this program leaves to it, which would become every test's: ignored signals, as under nohup(1) or behind
-//! an `&` in a script, and a file mode creation mask. Closed standard streams are `/dev/null` by the time `main` runs.
+//! Reset of inherited process attributes that would affect every test: ignored signals, as under nohup(1) or behind
+//! an `&` in a script, and the file mode creation mask. Closed standard streams are `/dev/null` by the time `main`
+//! runs.
 
 use anyhow::{Context as _, Error, Result, bail};
 use rustix::fs::Mode;
@@ -7,13 +8,14 @@ use rustix::process::{Signal, umask};
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
-/// Set where the signals have been reset.
+/// Variable that is set once the signals have been reset.
 const RESET: &str = "TOTE_E2E_SIGNALS_RESET";
 
 /// Signals 1 to 31.
 const STANDARD: u64 = (1 << 31) - 1;
 
-/// Goes on with the usual mask and with no signal ignored. Returns only when that needs no other process image.
+/// Sets the usual mask and the default actions of signals. If a signal is ignored, this executes the program again,
+/// and returns only on failure.
 pub(crate) fn reset() -> Result<()> {
     umask(Mode::from_raw_mode(0o022));
     let status = std::fs::read_to_string("/proc/self/status").context("read the ignored signals")?;
@@ -35,8 +37,9 @@ pub(crate) fn reset() -> Result<()> {
     Err(Error::new(error).context("reset the ignored signals with env(1)"))
 }
 
-/// The set of ignored signals by /proc/PID/status, but for that of a closed pipe, which a program in Rust ignores itself, and
-/// its children do not; and but for those above 31: glibc's posix_spawn(3) ignores two of its own there, which nobody resets.
+/// Parses the set of ignored signals of /proc/PID/status. SIGPIPE is left out, because a Rust program ignores it
+/// itself but its children do not; so are signals above 31, because glibc's posix_spawn(3) ignores two of its own
+/// there, which no program resets.
 fn ignored(status: &str) -> Result<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let set =

@@ -1,4 +1,4 @@
-//! The outer terminal of a test: a pseudo-terminal whose both ends are in the test's hands.
+//! Outer terminal of a test: a pseudo-terminal whose both ends the test holds.
 
 use anyhow::{Context as _, Error, Result, ensure};
 use rustix::fs::{Mode, OFlags};
@@ -8,11 +8,11 @@ use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
-/// The first argument that makes this program a session's leader which becomes another program.
+/// First argument that makes this program the leader of a session, which then becomes another program.
 pub(crate) const LEAD_SESSION: &str = "--lead-session";
 
-/// Makes this process the leader of a session whose terminal is on standard input, and becomes the program that the
-/// words name. Returns only when that fails.
+/// Makes this process the leader of a session whose terminal is on standard input, and executes the program that the
+/// words name. Returns only on failure.
 pub(crate) fn lead_session(words: impl Iterator<Item = String>) -> Error {
     let words: Vec<String> = words.collect();
     let Some((program, args)) = words.split_first() else {
@@ -25,7 +25,7 @@ pub(crate) fn lead_session(words: impl Iterator<Item = String>) -> Error {
     }
 }
 
-/// A pseudo-terminal.
+/// Pseudo-terminal.
 #[derive(Debug)]
 pub(crate) struct Terminal {
     ours: OwnedFd,
@@ -33,7 +33,7 @@ pub(crate) struct Terminal {
 }
 
 impl Terminal {
-    /// Opens a new one of this size.
+    /// Opens a new terminal of this size.
     pub(crate) fn open(rows: u16, columns: u16) -> Result<Self> {
         let ours =
             openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).context("open a pty")?;
@@ -48,7 +48,7 @@ impl Terminal {
         Ok(terminal)
     }
 
-    /// Changes its size, as the user does who drags a window.
+    /// Changes the size, as a user who drags a window does.
     pub(crate) fn resize(&self, rows: u16, columns: u16) -> Result<()> {
         let size = Winsize {
             ws_row: rows,
@@ -59,13 +59,13 @@ impl Terminal {
         tcsetwinsize(&self.ours, size).context("resize the terminal")
     }
 
-    /// Its modes, as text to compare.
+    /// Formats the modes as text to compare.
     pub(crate) fn modes(&self) -> Result<String> {
         let modes: Termios = tcgetattr(&self.theirs).context("read the terminal's modes")?;
         Ok(format!("{modes:?}"))
     }
 
-    /// Fails unless it is raw: the program in front passes keys on as they are typed.
+    /// Fails unless the terminal is raw, which means that the program in front passes keys on as they are typed.
     pub(crate) fn is_raw(&self) -> Result<()> {
         let modes = tcgetattr(&self.theirs).context("read the terminal's modes")?;
         let cooked = LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG;
@@ -77,12 +77,12 @@ impl Terminal {
         Ok(())
     }
 
-    /// Another descriptor of the end that shows what is typed and printed.
+    /// Duplicates the end that shows typed and printed text.
     pub(crate) fn our_end(&self) -> Result<OwnedFd> {
         Ok(self.ours.try_clone()?)
     }
 
-    /// Another descriptor of the end that programs hold.
+    /// Duplicates the end that programs hold.
     pub(crate) fn other_end(&self) -> Result<OwnedFd> {
         Ok(self.theirs.try_clone()?)
     }

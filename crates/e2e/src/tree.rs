@@ -1,4 +1,4 @@
-//! A directory tree as text, to prove that nothing in it changed.
+//! Directory tree as text, to prove that nothing in it changed.
 
 use anyhow::{Context as _, Result, bail};
 use std::collections::hash_map::DefaultHasher;
@@ -7,7 +7,8 @@ use std::hash::{Hash as _, Hasher as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-/// One line per file below `dir`: path, type and mode, owner, size, time of change, and a digest of what it holds.
+/// Lists the files below `dir`, one line each: path, type and mode, owner, size, modification time, and a digest of
+/// the content.
 pub(crate) fn listing(dir: &Path) -> Result<String> {
     let mut lines = Vec::new();
     collect(dir, dir, &mut lines)?;
@@ -41,7 +42,7 @@ pub(crate) fn unchanged(dir: &Path, before: &str) -> Result<()> {
     )
 }
 
-/// A digest of a file's content.
+/// Returns a digest of a file's content.
 pub(crate) fn digest(path: &Path) -> Result<u64> {
     let content = fs::read(path).with_context(|| format!("read {}", path.display()))?;
     let mut hasher = DefaultHasher::new();

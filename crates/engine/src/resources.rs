@@ -3,7 +3,7 @@
 use tote_bundle::{HostDevice, RunOptions, SpecError};
 use tote_spec::{Cpu, Memory, Pids, Resources};
 
-/// What of the limits is to be set anew: those that were given, as all of them say.
+/// Computes the resources to change: the given ones, with values from all options.
 ///
 /// # Errors
 /// [`SpecError`] for a device that is not among `limited`.

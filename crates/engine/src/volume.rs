@@ -43,11 +43,11 @@ fn source(path: &Path, create: bool) -> Result<(), EngineError> {
     }
 }
 
-/// Makes a directory that every user of a container may list, whatever the umask is; one that is there will do.
+/// Makes a directory that every user of a container may list, whatever the umask is; an existing one is accepted.
 fn make(path: &Path) -> Result<(), EngineError> {
     match std::fs::metadata(path) {
         Ok(found) if found.is_dir() => return Ok(()),
-        // One that is there keeps its mode.
+        // An existing directory keeps its mode.
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(failed(path)(error)),
         _ => {}
     }
@@ -73,7 +73,7 @@ fn failed(path: &Path) -> impl FnOnce(std::io::Error) -> EngineError {
     }
 }
 
-/// Where a volume's files are; one without a name is found from its container and its destination.
+/// Returns the directory of a volume's files; that of an anonymous one is derived from its container and destination.
 pub(crate) fn directory(
     home: &Home,
     id: &ContainerId,
@@ -91,7 +91,7 @@ pub(crate) fn directory(
     }
 }
 
-/// The name of a volume that nobody named: always the same for that container and destination.
+/// Returns the name of an anonymous volume: always the same for that container and destination.
 pub(crate) fn anonymous_name(id: &ContainerId, destination: &str) -> String {
     tote_store::sha256(format!("{id} {destination}").as_bytes()).hex()
 }

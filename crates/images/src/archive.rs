@@ -1,8 +1,8 @@
-//! One pass over an archive of images.
+//! Reader of an archive of images, in a single pass.
 //!
-//! What the archive holds is said by files that may come last, and standard input cannot be read twice. So every file
-//! is taken for what it looks like as it comes: documents are kept in memory, archives go into the store as layers. What
-//! turns out to belong to no image is swept away later.
+//! The files that describe an archive may come last, and standard input cannot be read twice. So the reader
+//! classifies each file as it comes: documents stay in memory, archives go into the store as layers. A sweep removes
+//! layers that turn out to belong to no image.
 
 use crate::ArchiveError;
 use crate::ImagesError;
@@ -12,12 +12,12 @@ use tote_archive::{Change, Decoder, Expansion, Kind, Reader};
 use tote_image::{Digest, MAX_CONFIG_BYTES};
 use tote_store::{Ingest, Limits, StoreError};
 
-/// The most of all documents together, in bytes.
+/// Limit of all documents together, in bytes.
 const DOCUMENTS: usize = 64 << 20;
-/// How many symbolic links lead to a layer at most.
+/// Limit of symbolic links on the way to a layer.
 const LINKS: usize = 10;
 
-/// What an archive held.
+/// Content of an archive of images.
 #[derive(Debug, Default)]
 pub(crate) struct Contents {
     documents: HashMap<Vec<u8>, Vec<u8>>,
@@ -76,14 +76,15 @@ impl Contents {
             self.documents.insert(name, start);
             return Ok(());
         }
-        // Shorter than a header: a marker such as VERSION.
+        // A file shorter than a header is a marker such as VERSION.
         if start.len() < 512 && tote_archive::Compression::sniff(&start) == tote_archive::Compression::None {
             return Ok(());
         }
         let input = Decoder::new(Cursor::new(start).chain(input), Expansion::default());
         let layer = ingest.add_layer(input.map_err(ArchiveError::ImageInput)?, Limits::default());
         match layer {
-            // The store's own troubles concern everything; what is wrong with a file only those who need it.
+            // An error of the store itself concerns the whole archive; a damaged file concerns only
+            // the images that need it.
             Err(error @ (StoreError::Layer { .. } | StoreError::Content { .. })) => {
                 self.layers.insert(name, Err(error));
             }
@@ -94,7 +95,7 @@ impl Contents {
         Ok(())
     }
 
-    /// The file that a name means, behind links.
+    /// Resolves links in the archive to the name of a file.
     fn target<'a>(&'a self, name: &'a [u8]) -> &'a [u8] {
         let mut name = name;
         for _ in 0..LINKS {
@@ -106,14 +107,14 @@ impl Contents {
         name
     }
 
-    /// A document of the archive.
+    /// Returns a document of the archive.
     pub(crate) fn document(&self, name: &str) -> Option<&[u8]> {
         self.documents
             .get(self.target(name.as_bytes()))
             .map(Vec::as_slice)
     }
 
-    /// The digest of the layer that was in that file.
+    /// Returns the digest of the layer that was in the file `name`.
     pub(crate) fn layer(&mut self, name: &str) -> Result<Digest, ImagesError> {
         let name = self.target(name.as_bytes()).to_vec();
         match self.layers.get(&name) {
@@ -131,7 +132,7 @@ impl Contents {
     }
 }
 
-/// The path that a link in an archive means; nothing if it leads out of it.
+/// Resolves a link in an archive; `None` if it leads out of the archive.
 fn beside(link: &[u8], target: &[u8]) -> Option<Vec<u8>> {
     let mut parts: Vec<&[u8]> = link.split(|byte| *byte == b'/').collect();
     parts.pop();

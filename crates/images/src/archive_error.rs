@@ -1,66 +1,66 @@
-//! Why an archive of images, or a layout, cannot be read or written.
+//! Errors of archives of images and of layouts.
 
 use std::path::PathBuf;
 
-/// Why images cannot be read out of an archive or a layout, or written into one.
+/// Error of reading images from an archive or a layout, or of writing them there.
 #[derive(Debug, thiserror::Error)]
 pub enum ArchiveError {
-    /// An archive of images cannot be read.
+    /// Failed read of an archive of images.
     #[error("cannot read the archive of images")]
     ImageInput(#[source] std::io::Error),
-    /// An archive of images is none.
+    /// File that is not a valid archive of images.
     #[error("cannot read the archive of images")]
     ImageArchive(#[source] tote_archive::ReadError),
-    /// An archive with neither of the files that would say what is in it.
+    /// Archive without the files that would describe its content.
     #[error("not an archive of images: it has neither manifest.json (docker) nor index.json (OCI)")]
     NoImageArchive,
-    /// An archive that is not complete.
+    /// Incomplete archive.
     #[error("the archive of images lacks {0}")]
     ArchiveLacks(String),
-    /// A configuration of other layers than the archive has.
+    /// Configuration with another number of layers than the archive.
     #[error("the image's configuration names {config} layers, the archive has {archive}")]
     LayerCount {
-        /// In the configuration.
+        /// Number in the configuration.
         config: usize,
-        /// In the archive.
+        /// Number in the archive.
         archive: usize,
     },
-    /// A file of an archive that should be a layer.
+    /// File of an archive that should be a layer, but cannot be read as one.
     #[error("{file} of the archive")]
     LayerFile {
-        /// Its name.
+        /// Name of the file.
         file: String,
-        /// What is wrong with it.
+        /// Reason of the failure.
         #[source]
         source: Box<tote_store::StoreError>,
     },
-    /// A file of a layout.
+    /// Unreadable file of a layout.
     #[error("cannot read {path}")]
     LayoutFile {
-        /// Its path.
+        /// Path of the file.
         path: PathBuf,
-        /// Why not.
+        /// Reason of the failure.
         #[source]
         source: std::io::Error,
     },
-    /// A file of a layout that is not what its name says.
+    /// File of a layout whose content does not match the digest in its name.
     #[error("{0} is not what its digest says: it was damaged or forged")]
     WrongBlob(String),
-    /// An archive cannot be written.
+    /// Failed write of an archive.
     #[error("cannot write the archive of images")]
     SaveArchive(#[source] tote_archive::WriteError),
-    /// A document cannot be written.
+    /// Failed serialisation of a document.
     #[error("cannot write a document of the archive of images")]
     SaveDocument(#[source] serde_json::Error),
-    /// A name that no archive can have.
+    /// Name that no archive can hold.
     #[error("cannot write the archive of images")]
     SavePath(#[source] tote_archive::PathError),
-    /// A file of an archive or a layout cannot be written.
+    /// Failed write of a file of an archive or a layout.
     #[error("cannot save {name}")]
     Save {
-        /// In the archive, or its path.
+        /// Name in the archive, or path.
         name: String,
-        /// Why not.
+        /// Reason of the failure.
         #[source]
         source: std::io::Error,
     },

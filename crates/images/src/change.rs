@@ -2,20 +2,20 @@
 
 use tote_image::ContainerConfig;
 
-/// Why a line changes nothing.
+/// Reason why a line of `--change` is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ChangeError {
-    /// Not one of those that there are.
+    /// Unknown instruction.
     #[error(
         "--change {0:?}: CMD, ENTRYPOINT, ENV, EXPOSE, LABEL, ONBUILD, STOPSIGNAL, USER, VOLUME and WORKDIR can be changed"
     )]
     Unknown(String),
-    /// An instruction that lacks what it needs.
+    /// Instruction with missing or invalid arguments.
     #[error("--change {0:?}: {1}")]
     Malformed(String, &'static str),
 }
 
-/// Makes the change that a line says.
+/// Applies a line to a configuration.
 pub fn apply(line: &str, config: &mut ContainerConfig) -> Result<(), ChangeError> {
     let malformed = |why| ChangeError::Malformed(line.to_owned(), why);
     let (instruction, rest) = line
@@ -62,7 +62,7 @@ pub fn apply(line: &str, config: &mut ContainerConfig) -> Result<(), ChangeError
     Ok(())
 }
 
-/// A list in JSON, or else a line for the shell.
+/// Parses a list in JSON; any other text becomes a command line of the shell.
 fn command(text: &str) -> Vec<String> {
     list(text).unwrap_or_else(|| ["/bin/sh", "-c", text].map(ToOwned::to_owned).to_vec())
 }
@@ -71,7 +71,7 @@ fn list(text: &str) -> Option<Vec<String>> {
     serde_json::from_str(text).ok()
 }
 
-/// `A=b C="d e"`, or the older `A b`.
+/// Parses `A=b C="d e"`, or the older `A b`.
 fn pairs(text: &str) -> Option<Vec<(String, String)>> {
     let (first, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
     if !first.contains('=') {
@@ -86,7 +86,7 @@ fn pairs(text: &str) -> Option<Vec<(String, String)>> {
         .collect()
 }
 
-/// Words, parted by spaces that are neither quoted nor behind a backslash.
+/// Splits a text at spaces that are neither quoted nor behind a backslash.
 fn words(text: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut quote = None;

@@ -1,7 +1,8 @@
 use tote_bundle::{DEFAULT_PATH, ImageConfig};
 use tote_image::ContainerConfig;
 
-/// The part of an image's configuration that decides how a container runs. An image without a `PATH` has the usual one.
+/// Extracts the part of an image's configuration that decides how a container runs. An image without a `PATH` gets
+/// the usual one.
 pub fn runtime_config(config: &ContainerConfig) -> ImageConfig {
     let mut env = config.env.clone();
     if !env.iter().any(|variable| variable.starts_with("PATH=")) {
@@ -24,7 +25,8 @@ pub fn runtime_config(config: &ContainerConfig) -> ImageConfig {
     }
 }
 
-/// What is negative in it stands for nothing. A line is given to the image's own shell, where it has one.
+/// Converts a health check. Negative numbers count as unset. A `CMD-SHELL` line goes to the image's
+/// own shell, if it names one.
 fn healthcheck(check: &tote_image::Healthcheck, shell: &[String]) -> tote_bundle::Healthcheck {
     let mut test = check.test.clone();
     if let [kind, line] = &test[..]

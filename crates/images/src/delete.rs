@@ -1,22 +1,23 @@
-//! The end of images in the store.
+//! Removal of images from the store.
 
 use crate::ImagesError;
 use crate::index::orphans;
 use tote_image::{Digest, Reference};
 use tote_store::{Store, StoreError};
 
-/// What `rmi` did.
+/// Result of a removal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RemovedImage {
-    /// A name is gone.
+    /// Name that was removed.
     Untagged(Reference),
-    /// An image is gone, or a layer that nothing else had.
+    /// Image that was removed, or layer that no other image had.
     Deleted(Digest),
 }
 
-/// Removes an image with all its names; with an index also its images that nothing else has.
+/// Removes an image with all its names. The removal of an index includes its images, except those
+/// that are also used elsewhere.
 pub fn delete(store: &Store, id: &Digest) -> Result<Vec<RemovedImage>, ImagesError> {
-    // A damaged one goes, too, and cannot say what its images were.
+    // A damaged index is removed as well, although its images are unknown.
     let index = store.index(id).ok().flatten();
     let orphans = index.map(|index| orphans(store, &index)).transpose()?;
     let removed = store.remove_image(id)?;
@@ -25,7 +26,7 @@ pub fn delete(store: &Store, id: &Digest) -> Result<Vec<RemovedImage>, ImagesErr
     let mut all: Vec<RemovedImage> = names.chain([RemovedImage::Deleted(*id)]).chain(layers).collect();
     for image in orphans.unwrap_or_default() {
         match delete(store, &image) {
-            // Another command was faster.
+            // Another command has removed the image meanwhile.
             Err(ImagesError::Store(StoreError::NoImage(_))) => {}
             removed => all.extend(removed?),
         }

@@ -1,4 +1,4 @@
-//! A directory with an OCI layout, which is somebody's.
+//! Directory with an OCI layout, which belongs to the user.
 
 use crate::ArchiveError;
 use crate::ImagesError;
@@ -16,26 +16,26 @@ use tote_image::{
 use tote_registry::Hasher;
 use tote_store::{Ingest, Limits, Slot, Store, sha256};
 
-/// As much of a blob as is read at once.
+/// Size of the read buffer, in bytes.
 const BUFFER: usize = 128 << 10;
 
-/// A directory that somebody gave.
+/// Layout in a directory that the user names.
 #[derive(Debug)]
 pub struct LayoutDirectory(PathBuf);
 
 impl LayoutDirectory {
-    /// The layout at that path, which need not be there yet.
+    /// Names the layout at that path, which need not exist yet.
     #[must_use]
     pub fn new(path: &Path) -> Self {
         Self(path.to_owned())
     }
 
-    /// Makes it, if it is not there.
+    /// Creates the layout if it does not exist.
     pub fn make(&self) -> Result<(), ImagesError> {
         self.sink().make("blobs/sha256")
     }
 
-    /// The image of that tag, or the only one.
+    /// Returns the manifest with that tag, or the only one.
     pub fn manifest(&self, tag: &str, platform: &Platform) -> Result<Manifest, ImagesError> {
         let index = self.index()?;
         let mut entries = index.manifests.iter();
@@ -47,10 +47,11 @@ impl LayoutDirectory {
         manifest(self, entry, platform, DEPTH)
     }
 
-    /// Brings an image into the store: that of `:TAG` or `@DIGEST`, or the only one if neither is given. It gets no name.
+    /// Loads an image into the store: the one of `:TAG` or `@DIGEST`, or the only one if neither is given. The image
+    /// gets no name.
     ///
     /// # Errors
-    /// [`ImagesError`]: there is no such image, or it is for another platform.
+    /// [`ImagesError`]: the image does not exist, or is for another platform.
     pub fn load(
         mut self,
         store: &Store,
@@ -77,12 +78,12 @@ impl LayoutDirectory {
         Index::read(&self.document(INDEX, MAX_MANIFEST_BYTES)?).map_err(ImagesError::ImageDocument)
     }
 
-    /// A blob that is what its name says.
+    /// Reads a blob and checks its digest.
     pub fn blob(&self, blob: &Descriptor, limit: usize) -> Result<Vec<u8>, ImagesError> {
         verified(self, blob, limit)
     }
 
-    /// Whether a blob is there, and whole.
+    /// True if a blob exists and is undamaged.
     pub fn has(&self, descriptor: &Descriptor) -> bool {
         let Ok(mut file) = self.open(&blob(&descriptor.digest)) else {
             return false;
@@ -104,7 +105,7 @@ impl LayoutDirectory {
         hashed().is_ok_and(|digest| digest == Some(descriptor.digest))
     }
 
-    /// Writes a blob, under the name of the digest that its descriptor says.
+    /// Writes a blob under the digest of its descriptor.
     ///
     /// # Errors
     /// [`ArchiveError::Save`].
@@ -113,7 +114,7 @@ impl LayoutDirectory {
             .put(&blob(&descriptor.digest), descriptor.size, content)
     }
 
-    /// Writes a document, under the name of its digest.
+    /// Writes a document under its digest.
     ///
     /// # Errors
     /// [`ArchiveError::Save`].
@@ -121,11 +122,11 @@ impl LayoutDirectory {
         self.sink().document(&blob(&sha256(bytes)), bytes)
     }
 
-    /// Gives a manifest, whose blobs are there, that tag; what had it before has none then.
+    /// Tags a manifest, whose blobs must exist; the previous manifest of the tag loses it.
     pub fn put_manifest(&self, tag: &str, manifest: &Manifest) -> Result<(), ImagesError> {
         let json = manifest.to_json();
         self.put_document(&json)?;
-        // Others may write here with other tags.
+        // Other processes may write other tags here.
         let _lock = self.lock();
         let mut entries = match self.index() {
             Ok(index) => index.manifests,
@@ -142,11 +143,12 @@ impl LayoutDirectory {
         entries.push(entry);
         let layout = serde_json::to_vec(&Layout::default()).map_err(ArchiveError::SaveDocument)?;
         self.sink().document(LAYOUT, &layout)?;
-        // Last: until then it is as it was.
+        // The index comes last: until then readers see the previous state.
         self.sink().document(INDEX, &Index::oci(entries).to_json())
     }
 
-    /// Some file systems of the network lock no directories, and a build that writes alone needs no lock.
+    /// Locks the layout against other writers. `None` on network file systems that cannot lock directories; a build
+    /// that writes alone needs no lock.
     fn lock(&self) -> Option<File> {
         let dir = File::open(&self.0).ok()?;
         dir.lock().ok().map(|()| dir)
@@ -159,7 +161,7 @@ impl LayoutDirectory {
     fn open(&self, name: &str) -> Result<File, ImagesError> {
         let path = self.0.join(name);
         let mut options = File::options();
-        // What is no file, a pipe perhaps, must not keep us waiting.
+        // O_NONBLOCK: opening a pipe in the place of a file must not block.
         options
             .read(true)
             .custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed());
@@ -168,7 +170,7 @@ impl LayoutDirectory {
             .map_err(|source| ArchiveError::LayoutFile { path, source })?)
     }
 
-    /// Brings a layer into the store; `expected` is its digest when it is not compressed.
+    /// Loads a layer into the store; `expected` is the digest of its uncompressed archive.
     pub fn fetch(
         &self,
         ingest: &Ingest<'_>,
@@ -184,10 +186,10 @@ impl LayoutDirectory {
     }
 }
 
-/// Whether an entry has that tag, alone or as that of a whole name.
+/// True if an entry has that tag, alone or within a whole name.
 fn is_called(entry: &Descriptor, tag: &str) -> bool {
     let tagged = |name: &str| Reference::parse(name).is_ok_and(|name| name.tag() == Some(tag));
-    // A bare tag is no name, which would be of the tag that is the default.
+    // A bare tag cannot be parsed as a name: it would become a repository with the default tag.
     name(entry).is_some_and(|name| name == tag || name.contains(['/', ':']) && tagged(name))
 }
 

@@ -1,4 +1,4 @@
-//! Why something cannot be done with images.
+//! Errors of the work with images.
 
 use crate::archive_error::ArchiveError;
 use crate::change::ChangeError;
@@ -8,88 +8,88 @@ use std::path::PathBuf;
 use tote_state::StateError;
 use tote_sys::Errno;
 
-/// Why something cannot be done with images.
+/// Error of the work with images.
 #[derive(Debug, thiserror::Error)]
 pub enum ImagesError {
-    /// The state root or a file in it.
+    /// Error of the state root or of a file in it.
     #[error(transparent)]
     State(#[from] StateError),
-    /// The store.
+    /// Error of the store.
     #[error(transparent)]
     Store(#[from] tote_store::StoreError),
-    /// A registry.
+    /// Error of a registry.
     #[error(transparent)]
     Registry(#[from] tote_registry::Error),
-    /// An archive or a layout.
+    /// Error of an archive or a layout.
     #[error(transparent)]
     Archive(#[from] ArchiveError),
-    /// A transfer, or what is asked of a registry.
+    /// Error of a transfer, or of a request to a registry.
     #[error(transparent)]
     Remote(#[from] RemoteError),
-    /// A list of images for several platforms.
+    /// Error of a list of images for several platforms.
     #[error(transparent)]
     Manifest(#[from] ManifestError),
-    /// A name that no image can have.
+    /// Invalid name of an image.
     #[error(transparent)]
     Reference(#[from] tote_image::ReferenceError),
-    /// An image's name with a digest, where only a tag will do.
+    /// Image name with a digest in the place of a tag.
     #[error("refusing to create a tag with a digest reference: {0}")]
     TagIsDigest(String),
-    /// The same of a name that is to be taken away; podman's wording.
+    /// Image name with a digest where `untag` needs a tag; podman's wording.
     #[error("{0}: untag by digest not supported")]
     UntagDigest(String),
-    /// A name that an image does not have; podman's wording.
+    /// Name that the image does not have; podman's wording.
     #[error("{0}: tag not known")]
     UnknownTag(String),
-    /// A document of an image.
+    /// Invalid document of an image.
     #[error(transparent)]
     ImageDocument(tote_image::DocumentError),
-    /// An image for other machines.
+    /// Image for other platforms than the requested one.
     #[error(transparent)]
     NoPlatform(tote_image::NoPlatform),
-    /// An image that is here, but for other machines than those that were asked for; docker's wording.
+    /// Image that is present, but for other platforms than those requested; docker's wording.
     #[error("image with reference {image} was found but does not provide the specified platform ({wanted})")]
     OtherPlatform {
-        /// The image, as docker names it.
+        /// Image, as docker names it.
         image: String,
-        /// What was asked for.
+        /// Requested platform.
         wanted: Box<tote_image::Platform>,
     },
-    /// A platform that is none.
+    /// Invalid platform.
     #[error(transparent)]
     Platform(#[from] tote_image::PlatformError),
-    /// A line of `--change`.
+    /// Refused line of `--change`.
     #[error(transparent)]
     Change(#[from] ChangeError),
-    /// A file that an option names.
+    /// Failed access to a file that an option names.
     #[error("--{option}: {attempt} {path}")]
     File {
-        /// The option.
+        /// Name of the option.
         option: &'static str,
-        /// What was tried.
+        /// Attempted action.
         attempt: &'static str,
-        /// On what.
+        /// Path of the file.
         path: PathBuf,
-        /// Why not.
+        /// Reason of the failure.
         #[source]
         source: std::io::Error,
     },
-    /// The namespace of the owners of an image's files.
+    /// Error of the namespace for the owners of an image's files.
     #[error(transparent)]
     Owners(#[from] tote_runtime::RuntimeError),
-    /// Something of the kernel's.
+    /// Failed system call.
     #[error("cannot {attempt}")]
     Kernel {
-        /// What was tried.
+        /// Attempted action.
         attempt: &'static str,
-        /// Why not.
+        /// Reason of the failure.
         #[source]
         source: Errno,
     },
 }
 
 impl ImagesError {
-    /// What to do about it, where something helps, and where the crates below this one do not say it themselves.
+    /// Suggests a remedy, for errors that have one and whose own crate does not suggest it.
     #[must_use]
     pub fn hint(&self) -> Option<&'static str> {
         match self {

@@ -1,4 +1,4 @@
-//! What happens to images, for `tote events`: docker's words and ids.
+//! Events of images for `tote events`, with docker's words and ids.
 
 use crate::Home;
 use crate::delete::RemovedImage;
@@ -7,12 +7,12 @@ use tote_state::events::Event;
 use tote_state::events::append;
 use tote_store::Store;
 
-/// Something that happens to an image now: `name` is what it is called, its id where it has no name.
+/// Makes an event of an image that happens now. `name` is the image's name, or its id if it has none.
 fn event(action: &str, id: &str, name: &str) -> Event {
     Event::of("image", action, id).with("name", name)
 }
 
-/// The same with the labels of the image, which must be there.
+/// Makes an event with the labels of the image, which must exist.
 fn labelled(store: &Store, action: &str, id: &Digest, name: &str) -> Event {
     let mut event = event(action, &id.to_string(), name);
     if let Ok(image) = store.image(id) {
@@ -26,24 +26,24 @@ fn labelled(store: &Store, action: &str, id: &Digest, name: &str) -> Event {
     event
 }
 
-/// It has come with an archive, or gone into one.
+/// Records that images were loaded from an archive, or saved into one.
 pub fn passed(home: &Home, store: &Store, action: &str, ids: &[Digest]) {
     let told = ids.iter().map(|id| labelled(store, action, id, &id.to_string()));
     append(home, &told.collect::<Vec<_>>());
 }
 
-/// It has one more name.
+/// Records a new name of an image.
 pub fn tagged(home: &Home, store: &Store, id: &Digest, name: &Reference) {
     append(home, &[labelled(store, "tag", id, &name.familiar())]);
 }
 
-/// Names and images are gone.
+/// Records the removal of names and images.
 pub fn removed(home: &Home, id: &Digest, removed: &[RemovedImage]) {
     let mut told = Vec::new();
     for removed in removed {
         match removed {
             RemovedImage::Untagged(name) => told.push(event("untag", &id.to_string(), &name.familiar())),
-            // Layers are no images.
+            // Layers have no events.
             RemovedImage::Deleted(gone) if gone == id => {
                 told.push(event("delete", &id.to_string(), &id.to_string()));
             }
@@ -53,17 +53,17 @@ pub fn removed(home: &Home, id: &Digest, removed: &[RemovedImage]) {
     append(home, &told);
 }
 
-/// It has come from a registry.
+/// Records a pull of an image.
 pub fn pulled(home: &Home, name: &Reference) {
     append(home, &[event("pull", &name.familiar(), &repository(name))]);
 }
 
-/// It is in a registry.
+/// Records a push of an image.
 pub fn pushed(home: &Home, name: &Reference) {
     append(home, &[event("push", &name.familiar(), &repository(name))]);
 }
 
-/// Without the tag, as docker has it.
+/// Strips the tag and the digest, as docker does.
 fn repository(name: &Reference) -> String {
     let familiar = name.familiar();
     let end = familiar.rfind('/').map_or(0, |slash| slash + 1);

@@ -1,4 +1,4 @@
-//! `import`: a root file system in an archive becomes an image.
+//! `import`: makes an image of an archive with a root file system.
 
 use crate::ArchiveError;
 use crate::change;
@@ -9,20 +9,20 @@ use tote_archive::{Decoder, Expansion};
 use tote_image::{Digest, History, ImageConfig, Platform, Reference};
 use tote_store::{Limits, Store};
 
-/// What an imported image is to be.
+/// Options of an import.
 #[derive(Clone, Debug, Default)]
 pub struct ImportOptions {
-    /// Its name.
+    /// Name of the image.
     pub name: Option<String>,
-    /// Lines of a build file: `CMD ["sh"]`, `ENV A=b`.
+    /// Instructions of a build file, one line each: `CMD ["sh"]`, `ENV A=b`.
     pub changes: Vec<String>,
-    /// What it runs on; this machine, where nothing is said.
+    /// Platform of the image; that of this machine by default.
     pub platform: Option<Platform>,
-    /// A remark for its history.
+    /// Comment for the image's history.
     pub message: Option<String>,
 }
 
-/// Makes an image of an archive, compressed or not, that has a root file system.
+/// Makes an image of an archive, compressed or not, with a root file system.
 ///
 /// # Errors
 /// [`ImagesError`].

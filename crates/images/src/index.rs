@@ -1,4 +1,4 @@
-//! Indexes: what a name of several platforms' images means, and how such an index is written for others.
+//! Indexes: names of images for several platforms, and their form at registries and in archives.
 
 use crate::ImagesError;
 use crate::remark::Remark;
@@ -7,20 +7,20 @@ use tote_image::media_type::OCI_CONFIG;
 use tote_image::{Descriptor, Digest, Index, Platform, REFERENCE_DIGEST, Reference};
 use tote_store::{Image, ImageIndex, Ingest, Store, StoreError, sha256};
 
-/// The annotation of an entry, in the store only, that says by which reference its image was asked for.
+/// Annotation of an entry, in the store only, with the reference by which its image was requested.
 pub(crate) const ASKED: &str = "tote.asked-for";
 
-/// An image or an index, as a name or an id stands for it.
+/// Image or index to which a name or an id refers.
 #[derive(Clone, Debug)]
 pub enum Found {
-    /// An image, by its id.
+    /// Image, by its id.
     Image(Digest),
-    /// Images for several platforms.
+    /// Index of images for several platforms.
     Index(Box<ImageIndex>),
 }
 
 impl Found {
-    /// Looks which of the two an id stands for.
+    /// Finds out which of the two an id refers to.
     pub fn of(store: &Store, id: &Digest) -> Result<Self, ImagesError> {
         Ok(match store.index(id)? {
             Some(index) => Self::Index(Box::new(index)),
@@ -28,7 +28,7 @@ impl Found {
         })
     }
 
-    /// The id of the image or of the index.
+    /// Returns the id of the image or of the index.
     #[must_use]
     pub fn id(&self) -> Digest {
         match self {
@@ -37,7 +37,7 @@ impl Found {
         }
     }
 
-    /// The images of it.
+    /// Lists the images: one, or all of the index.
     pub fn images(&self) -> Vec<Digest> {
         match self {
             Self::Image(id) => vec![*id],
@@ -45,8 +45,8 @@ impl Found {
         }
     }
 
-    /// What is left of it where only these platforms are asked for: of an index the image for the one that is, or an index of
-    /// those that are. `None` where it lacks one.
+    /// Restricts this to the given platforms: an index becomes its image for a single platform, or an index of the
+    /// images for several. The inner error is the first platform that is lacking.
     pub fn for_platforms(
         self,
         store: &Store,
@@ -81,13 +81,13 @@ impl Found {
     }
 }
 
-/// The platform that an image says it is for.
+/// Returns the platform in an image's configuration.
 pub fn platform_of(image: &Image) -> Platform {
     let config = image.config.value();
     Platform::of(&config.os, &config.architecture, &config.variant)
 }
 
-/// The entry of an index of the store for an image of the store.
+/// Makes the entry of an index of the store for an image of the store.
 pub fn entry_of(image: &Image) -> Descriptor {
     let size = image.config.bytes().len() as u64;
     Descriptor {
@@ -96,7 +96,7 @@ pub fn entry_of(image: &Image) -> Descriptor {
     }
 }
 
-/// All names with the images that they stand for: those of an index once for each of its images.
+/// Lists all names with their images; the name of an index comes once for each of its images.
 ///
 /// # Errors
 /// [`ImagesError::Store`].
@@ -116,7 +116,7 @@ pub fn names_of_images(store: &Store) -> Result<Vec<(Reference, Digest)>, Images
     Ok(names)
 }
 
-/// The images that go with an index: those that have no name of their own, and that no other index has.
+/// Lists the images that are removed with an index: those without a name of their own and in no other index.
 ///
 /// # Errors
 /// [`ImagesError::Store`].
@@ -136,11 +136,11 @@ pub fn orphans(store: &Store, index: &ImageIndex) -> Result<Vec<Digest>, ImagesE
     Ok(orphans)
 }
 
-/// Puts another index in the place of one: it gets all names, and the former one is no more. Images that only that one had
+/// Replaces an index: the new one gets all names, and the former one is removed. Images that only the former one had
 /// stay, without a name.
 ///
 /// # Errors
-/// [`ImagesError::Store`]; each name stands for the one or the other index then.
+/// [`ImagesError::Store`]; each name then refers to the one or the other index.
 pub fn replace(
     store: &Store,
     ingest: &Ingest<'_>,
@@ -160,21 +160,21 @@ pub fn replace(
         return Ok(index);
     }
     for (name, id) in store.names()? {
-        // A digest is that of the former one at a registry.
+        // A name with a digest refers to the former index at a registry.
         if id == former.id && name.digest().is_none() {
             ingest.tag(&name, &index.id)?;
         }
     }
     match store.remove_image(&former.id) {
-        // Another command was faster.
+        // Another command has removed the former index meanwhile.
         Err(StoreError::NoImage(_)) => {}
         removed => drop(removed?),
     }
     Ok(index)
 }
 
-/// An image beside what an id stands for already: an index of both, in which it takes the place of an image for the same
-/// platform. The image alone where there is nothing for another platform.
+/// Adds an image to the image or index of an id: makes an index of all, in which the new image replaces one for the
+/// same platform. Without images for other platforms, the result is the new image alone.
 ///
 /// # Errors
 /// [`ImagesError::Store`].
@@ -187,7 +187,7 @@ pub fn beside(
     let added = entry_of(image);
     let mut entries = Vec::new();
     for id in Found::of(store, former)?.images() {
-        // One that is lost is not kept.
+        // A lost image is left out.
         let Ok(other) = store.image(&id) else { continue };
         let entry = entry_of(&other);
         if entry.platform != added.platform {
@@ -198,12 +198,12 @@ pub fn beside(
         return Ok(image.id);
     }
     entries.push(added);
-    // Whatever came first: in the order of their platforms it is one index.
+    // Sorted by platform, the same images make the same index in whatever order they came.
     entries.sort_by(|one, other| one.platform.cmp(&other.platform));
     Ok(ingest.index(&Index::oci(entries), &[])?.id)
 }
 
-/// An index without some of its images, and without the remarks on these.
+/// Returns an index without some of its images, and without the remarks on these.
 pub fn without(index: &ImageIndex, images: &[Digest]) -> Index {
     let mut left = index.index.clone();
     left.manifests.retain(|entry| {
@@ -217,26 +217,27 @@ pub fn without(index: &ImageIndex, images: &[Digest]) -> Index {
     left
 }
 
-/// The digest of the image that an entry is a remark on, as the entry's annotation says.
+/// Returns the digest of the image that a remark is about, from the annotation of its entry.
 fn image_of(remark: &Descriptor) -> Option<Digest> {
     remark.annotations.get(REFERENCE_DIGEST)?.parse().ok()
 }
 
-/// An index in the form that registries and archives have.
+/// Index in the form for registries and archives.
 #[derive(Clone, Debug)]
 pub struct WrittenIndex {
-    /// The descriptor of the document.
+    /// Descriptor of the document.
     pub descriptor: Descriptor,
-    /// The document.
+    /// Text of the document.
     pub json: Vec<u8>,
-    /// The index's entries beside images.
+    /// Remarks of the index, which are its entries beside images.
     pub remarks: Vec<Remark>,
 }
 
-/// Writes an index of the store for others. `manifest` is asked for the descriptor of each image's manifest.
+/// Converts an index of the store for registries and archives. `manifest` returns the descriptor of
+/// each image's manifest.
 ///
 /// # Errors
-/// [`ImagesError::Store`], and what `manifest` says.
+/// [`ImagesError::Store`], and errors of `manifest`.
 pub fn written(
     store: &Store,
     index: &ImageIndex,
@@ -277,7 +278,8 @@ pub fn written(
     })
 }
 
-/// Makes an index of images of the store, and of remarks on them, which name them by the digests that `manifests` has.
+/// Makes an index of images of the store, and of remarks on them, which refer to the images by their digests in
+/// `manifests`.
 ///
 /// # Errors
 /// [`ImagesError::Store`].

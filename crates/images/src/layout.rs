@@ -1,4 +1,4 @@
-//! OCI layouts, as a directory and in an archive.
+//! OCI layouts in a directory and in an archive.
 
 use crate::ArchiveError;
 use crate::ImagesError;
@@ -17,15 +17,15 @@ use tote_image::{
 };
 use tote_store::{Ingest, Store};
 
-/// How deep an index may name further indexes.
+/// Limit of nested indexes.
 pub(super) const DEPTH: usize = 4;
 
-/// Where a layout's files are.
+/// Source of a layout's files.
 pub(super) trait Files {
-    /// A document, which is what its name says.
+    /// Reads a document; the caller checks its digest.
     fn document(&self, name: &str, limit: usize) -> Result<Vec<u8>, ImagesError>;
 
-    /// Brings a layer into the store. `expected` is what the configuration says about it.
+    /// Loads a layer into the store. `expected` is its digest in the configuration.
     fn layer(
         &mut self,
         ingest: &Ingest<'_>,
@@ -43,7 +43,7 @@ pub(crate) fn from_archive(
     all(store, ingest, contents, asked)
 }
 
-/// Whether an archive says of a layout in it that it has an index: docker's own manifest beside it has one platform only.
+/// True if a layout in an archive has an index: docker's own manifest beside the layout covers one platform only.
 pub(super) fn has_index(contents: &Contents) -> bool {
     let Some(Ok(index)) = contents.document(INDEX).map(Index::read) else {
         return false;
@@ -70,7 +70,7 @@ fn all(
     let index = Index::read(&index).map_err(ImagesError::ImageDocument)?;
     let mut loaded: Vec<Loaded> = Vec::new();
     for entry in &index.manifests {
-        // A bare tag, which is all that some programs write, names no image.
+        // Some programs write a bare tag only, which cannot name an image.
         let named = name(entry).filter(|name| name.contains(['/', ':']));
         let names: Vec<Reference> = named.map(Reference::parse).transpose()?.into_iter().collect();
         if asked.is_none()
@@ -84,8 +84,8 @@ fn all(
     Ok(loaded)
 }
 
-/// The index that an entry leads to, with each of its images whose documents are there: whoever saved it may have left out
-/// some. `None` where there is one image at most, and no remark on it.
+/// Loads the index of an entry, with each of its images whose documents are present: the program that saved it may
+/// have left out some. `None` if at most one image and no remark on it is present.
 fn several(
     store: &Store,
     ingest: &Ingest<'_>,
@@ -105,7 +105,7 @@ fn several(
     let is_here = |entry: &&Descriptor| files.document(&blob(&entry.digest), MAX_MANIFEST_BYTES).is_ok();
     let here = index.manifests.iter().filter(is_here).cloned();
     let (mut remarks, images): (Vec<Descriptor>, Vec<Descriptor>) = here.partition(is_remark);
-    // One whose documents were left out is not there.
+    // A remark whose documents were left out is skipped.
     let read = |entry: &Descriptor| -> Result<Remark, ImagesError> {
         let manifest = verified(files, entry, MAX_MANIFEST_BYTES)?;
         Remark::read(entry, manifest, |blob| verified(files, blob, MAX_CONFIG_BYTES))
@@ -139,7 +139,7 @@ fn several(
     }))
 }
 
-/// The image of an entry of the index, for that platform or else for this machine. It gets these names.
+/// Loads the image of an entry for that platform, by default this machine's, and gives it these names.
 pub(super) fn one(
     store: &Store,
     ingest: &Ingest<'_>,
@@ -170,7 +170,7 @@ pub(super) fn one(
     }
     Ok(image)
 }
-/// The manifest that an entry of an index leads to, on that platform.
+/// Finds the manifest for that platform behind an entry of an index.
 pub(super) fn manifest(
     files: &impl Files,
     entry: &Descriptor,
@@ -204,7 +204,7 @@ pub(super) fn verified(
 
 impl Files for Contents {
     fn document(&self, name: &str, _: usize) -> Result<Vec<u8>, ImagesError> {
-        // As large as was allowed when it came.
+        // The limit was applied when the archive was read.
         let bytes = Self::document(self, name).map(<[u8]>::to_vec);
         Ok(bytes.ok_or_else(|| ArchiveError::ArchiveLacks(name.to_owned()))?)
     }

@@ -1,12 +1,13 @@
-//! Images: from archives and registries into the store and out of it, their names, lists of them, and who owns their files.
+//! Images: transfers between archives, registries and the store, names and lists of images, and the
+//! owners of their files.
 //!
 //! Invariants:
-//! - Whatever adds images does it as root of the ids that own their files ([`enter_ids`]), in a process with one thread.
-//! - An image has come wholly, or not at all; where there is no room for all of it, nothing of it stays.
-//! - A file that is written for somebody has its name only when it is whole ([`WholeFile`]).
+//! - A process that adds images runs as root of the ids that own their files ([`enter_ids`]), with a single thread.
+//! - An image is added completely or not at all; if there is no room for all of it, no part of it stays.
+//! - A file that is written for the user gets its name only when it is complete ([`WholeFile`]).
 //!
-//! It knows no container: whether an image is in use, and so may go, the crate above it decides. How things are kept is the
-//! store's business, how registries are spoken to the registry client's.
+//! This crate knows no containers: the crate above decides whether an image is in use and may be removed. The store
+//! decides how images are kept, and the registry client speaks the protocols of registries.
 
 mod archive;
 mod archive_error;

@@ -1,4 +1,4 @@
-//! `load`: images out of an archive of docker's or OCI's, or out of an OCI layout.
+//! `load`: images from an archive of docker or OCI, or from an OCI layout.
 
 use crate::ArchiveError;
 use crate::archive::Contents;
@@ -12,33 +12,33 @@ use tote_image::layout::INDEX;
 use tote_image::{Digest, ImageConfig, NoPlatform, Platform, Raw, Read as _, Reference};
 use tote_store::{Ingest, Store};
 
-/// An image that was loaded.
+/// Image that was loaded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loaded {
-    /// Its id.
+    /// Id of the image.
     pub id: Digest,
-    /// The names that it has now.
+    /// Names that the image has now.
     pub names: Vec<Reference>,
-    /// Images that had one of these names until now.
+    /// Images that had one of these names before.
     pub renamed: Vec<(Reference, Digest)>,
-    /// Device nodes in it that could not be made.
+    /// Number of device nodes in the image that could not be made.
     pub left_out: u64,
 }
 
-/// Where images come from.
+/// Source of images.
 #[derive(Debug)]
 pub enum LoadSource<'a, R> {
-    /// An archive: docker's or OCI's, compressed or not.
+    /// Archive of docker or OCI, compressed or not.
     Archive(R),
-    /// A directory with an OCI layout.
+    /// Directory with an OCI layout.
     Layout(&'a Path),
 }
 
-/// Loads all images of an archive or a layout, of each the one for `platform`, or else for this machine. The process must
-/// be in the right namespace: [`crate::enter_ids`].
+/// Loads all images of an archive or a layout, each for `platform` or by default for this machine. The process must
+/// be in the namespace of [`crate::enter_ids`].
 ///
 /// # Errors
-/// [`ImagesError`]. Images that came before the one that fails stay.
+/// [`ImagesError`]. Images that were loaded before the failure stay.
 pub fn load<R: Read + Send>(
     home: &Home,
     source: LoadSource<'_, R>,
@@ -108,7 +108,7 @@ fn from_docker(
     Ok(loaded)
 }
 
-/// Whether an image is one for the platform that was asked for, if one was.
+/// Checks that an image is for the requested platform, if there is one.
 pub(super) fn check_platform(asked: Option<&Platform>, config: &ImageConfig) -> Result<(), ImagesError> {
     let own = Platform::of(&config.os, &config.architecture, &config.variant);
     match asked {
@@ -120,7 +120,7 @@ pub(super) fn check_platform(asked: Option<&Platform>, config: &ImageConfig) -> 
     }
 }
 
-/// Adds an image whose layers have come, and gives it its names.
+/// Adds an image whose layers are in the store, and gives it its names.
 pub(crate) fn add(
     store: &Store,
     ingest: &Ingest<'_>,

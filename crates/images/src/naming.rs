@@ -1,4 +1,4 @@
-//! Names of images: given, taken away, looked for.
+//! Names of images: adding, removing, looking up.
 
 use crate::delete::RemovedImage;
 use crate::open::open_store;
@@ -6,7 +6,7 @@ use crate::{Home, ImagesError, events};
 use tote_image::Reference;
 use tote_store::StoreError;
 
-/// Gives an image one more name.
+/// Adds a name to an image.
 ///
 /// # Errors
 /// [`ImagesError`].
@@ -17,16 +17,16 @@ pub fn tag(home: &Home, image: &str, name: &str) -> Result<(), ImagesError> {
         return Err(ImagesError::TagIsDigest(name.familiar()));
     }
     let id = store.find(image)?;
-    // What is left of a killed one is found by its mark.
+    // A sweep finds the mark of a process that was killed here.
     store.ingest_at_once()?.tag(&name, &id)?;
     events::tagged(home, &store, &id, &name);
     Ok(())
 }
 
-/// Takes names away from an image, all of them where none is given. The image stays.
+/// Removes names from an image, by default all of them. The image stays.
 ///
 /// # Errors
-/// [`ImagesError::UnknownTag`] and [`ImagesError::UntagDigest`], before anything is taken away; and those of the store.
+/// [`ImagesError::UnknownTag`] and [`ImagesError::UntagDigest`], before any name is removed; and errors of the store.
 pub fn untag(home: &Home, image: &str, names: &[String]) -> Result<(), ImagesError> {
     let store = open_store(home)?;
     let id = store.find(image)?;
@@ -63,10 +63,10 @@ pub fn untag(home: &Home, image: &str, names: &[String]) -> Result<(), ImagesErr
     Ok(())
 }
 
-/// Whether an image of that name or id is here.
+/// Asks whether an image of that name or id is here.
 ///
 /// # Errors
-/// [`ImagesError::Store`], of a text that names more than one for example.
+/// [`ImagesError::Store`], for example for an ambiguous id.
 pub fn has_image(home: &Home, text: &str) -> Result<bool, ImagesError> {
     match open_store(home)?.find(text) {
         Ok(_) => Ok(true),
@@ -75,7 +75,8 @@ pub fn has_image(home: &Home, text: &str) -> Result<bool, ImagesError> {
     }
 }
 
-/// A name that goes, and with the last tag of a repository the digests there, too: nobody gave the image these.
+/// Lists the names to remove with a name: with the last tag of a repository its digests go too, because no user gave
+/// the image these.
 pub fn with_digests<'a>(name: &'a Reference, names: &'a [Reference]) -> Vec<&'a Reference> {
     let of_repository = |other: &&Reference| *other != name && other.name() == name.name();
     let rest: Vec<&Reference> = names.iter().filter(of_repository).collect();

@@ -1,4 +1,4 @@
-//! The store of a state root, and the ids that its files have.
+//! Access to the store of a state root, and the owners of its files.
 
 use crate::index::Found;
 use crate::{Caller, Home, ImagesError};
@@ -8,16 +8,16 @@ use tote_image::{Digest, Platform, Reference};
 use tote_store::{Owners, Patience, Store, StoreOptions};
 use tote_sys::{Errno, MountRights, best_effort};
 
-/// How long a command goes on sweeping after it has said what it did.
+/// Time limit of the sweep after a command's output.
 const SWEEP: Duration = Duration::from_millis(20);
 
-/// The same where there is what a killed one has left: it may be much, and it is not often.
+/// Time limit of the sweep after a process was killed: it may have left much, but that is rare.
 const SWEEP_AFTER_DEATH: Duration = Duration::from_secs(1);
 
-/// How long it is tried to make room again.
+/// Time limit of the attempts to free room.
 const ROOM: Duration = Duration::from_secs(60);
 
-/// Opens the store. What adds images or removes them calls [`enter_ids`] first.
+/// Opens the store. A process that adds or removes images calls [`enter_ids`] first.
 ///
 /// # Errors
 /// [`ImagesError::Store`].
@@ -25,9 +25,9 @@ pub fn open_store(home: &Home) -> Result<Store, ImagesError> {
     Ok(Store::open(&home.store(), store_options(home)?)?)
 }
 
-/// How the store behaves for its owner.
+/// Returns the options of the store for the state root's owner.
 pub fn store_options(home: &Home) -> Result<StoreOptions, ImagesError> {
-    // Who has entered the namespace of its ranges is root there.
+    // A process that has entered the namespace of its ranges is root there.
     let is_alone = home.caller == Caller::User
         && !rustix::process::geteuid().is_root()
         && crate::owners::ranges(0, 0).is_none();
@@ -37,13 +37,13 @@ pub fn store_options(home: &Home) -> Result<StoreOptions, ImagesError> {
         overlays: match home.caller {
             Caller::Root => Some(MountRights::Root),
             Caller::User if is_alone => Some(MountRights::None),
-            // Whether containers are in the namespace of a nested root or in others: all of these read `user.*`.
+            // `user.*` attributes are readable for containers in the namespace of a nested root and in others alike.
             Caller::User | Caller::NestedRoot => Some(MountRights::NamespaceRoot),
         },
     })
 }
 
-/// Sees to it that an image is there as a directory. What makes it calls [`enter_ids`] first.
+/// Ensures that the image's directory exists. A process that makes it calls [`enter_ids`] first.
 ///
 /// # Errors
 /// [`ImagesError::Store`].
@@ -53,8 +53,8 @@ pub fn make_tree(home: &Home, name: &str) -> Result<(), ImagesError> {
     Ok(())
 }
 
-/// The id of the image of a name, or of an id: of an index the one for the platform that is asked for, or else for this
-/// machine. Where platforms are asked for, it must be for all of them, or the index have an image for each.
+/// Finds the id of an image by a name or an id. An index gives its image for the first requested platform, by default
+/// this machine's. An image must be for all requested platforms; an index must have an image for each.
 ///
 /// # Errors
 /// [`ImagesError::Store`], and [`ImagesError::OtherPlatform`].
@@ -70,8 +70,8 @@ pub fn resolve(store: &Store, text: &str, platforms: &[Platform]) -> Result<Dige
     image.ok_or_else(|| other_platform(store, text, first))
 }
 
-/// What a name or an id stands for. Where platforms are asked for, only what is for them: of an index the image for the one
-/// platform that is, or else an index of those.
+/// Finds the image or index of a name or an id, restricted to the requested platforms: an index becomes its image for
+/// a single platform, or an index of the images for several.
 ///
 /// # Errors
 /// As [`resolve`].
@@ -79,7 +79,7 @@ pub fn find(store: &Store, text: &str, platforms: &[Platform]) -> Result<Found, 
     for_platforms(store, &store.find(text)?, text, platforms)
 }
 
-/// The same of an id; `text` is what it is called in an error.
+/// Restricts an id to the requested platforms, like [`find`]; `text` is its name in an error.
 ///
 /// # Errors
 /// As [`resolve`].
@@ -103,13 +103,13 @@ fn other_platform(store: &Store, text: &str, wanted: &Platform) -> ImagesError {
     }
 }
 
-/// What came of adding something. Where there was no room for all of it, nothing of it stays: it would keep the room from
-/// whatever else could have it.
+/// Passes on the result of an addition. If the addition failed for lack of room, a sweep removes its parts, which
+/// would otherwise occupy that room.
 pub fn or_nothing<T, E: Error + 'static>(store: &Store, added: Result<T, E>) -> Result<T, E> {
     if let Err(error) = &added
         && is_for_want_of_room(error)
     {
-        // Not where somebody else is adding something, who may be about to use it.
+        // The sweep does nothing while another process adds an image, which may use these parts.
         best_effort(store.sweep(Patience::Until(Instant::now() + ROOM)));
     }
     added
@@ -131,8 +131,7 @@ fn is_for_want_of_room(error: &(dyn Error + 'static)) -> bool {
     false
 }
 
-/// Sweeps for a moment, after a command has said what it did. Nothing waits for it and nothing depends on it; what is
-/// left the next command sweeps.
+/// Sweeps for a moment after a command's output. No caller depends on it; the next command sweeps the rest.
 pub fn sweep_a_little(store: &Store) {
     let patience = if store.has_marks() {
         SWEEP_AFTER_DEATH
@@ -141,6 +140,6 @@ pub fn sweep_a_little(store: &Store) {
     } else {
         return;
     };
-    // It is tried again when there is something to say about it.
+    // A later sweep tries again and reports the error when it matters.
     drop(store.sweep(Patience::Until(Instant::now() + patience)));
 }

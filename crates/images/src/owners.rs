@@ -1,4 +1,4 @@
-//! The ids to which the files of images belong, and how a process gets the right to give files to them.
+//! Ids that own the files of images, and the right of a process to give files to them.
 
 use crate::{Caller, Home, ImagesError, subid};
 use rustix::fd::AsFd as _;
@@ -6,8 +6,8 @@ use rustix::thread::{ThreadNameSpaceType, move_into_thread_name_spaces};
 use std::path::Path;
 use tote_runtime::Maps;
 
-/// The maps of a user's containers, where the user has ranges of ids and the programs that give them out: the user's
-/// own ids are those inside.
+/// Returns the id maps of a user's containers; `None` unless the user has ranges of ids and the programs that assign
+/// them exist. The user's own ids map to `own_uid` and `own_gid` inside.
 pub fn ranges(own_uid: u32, own_gid: u32) -> Option<Maps> {
     let (uid, gid) = (
         rustix::process::geteuid().as_raw(),
@@ -26,18 +26,18 @@ pub fn ranges(own_uid: u32, own_gid: u32) -> Option<Maps> {
     })
 }
 
-/// Whether this process may give files to everyone whom images name, or nobody but the caller is given any:
-/// [`enter_ids`] would change nothing.
+/// True if [`enter_ids`] would change nothing: this process may give files to all owners that images name, or the
+/// files all belong to the caller.
 pub fn has_ids(home: &Home) -> bool {
     home.caller != Caller::User || rustix::process::geteuid().is_root() || ranges(0, 0).is_none()
 }
 
-/// Makes this process one that may have files of every id of the caller's ranges, as containers do: for root it is that
-/// already, and a user without ranges has one id. Everything that the process does after that, it does as root of a user
-/// namespace of its own. It must have one thread.
+/// Gives this process the right to files of every id of the caller's ranges, as containers have it. Root has it
+/// already, and a user without ranges has one id. Afterwards the process is root of a user namespace of its own. The
+/// process must have one thread.
 ///
 /// # Errors
-/// [`ImagesError::Run`] of newuidmap(1), and [`ImagesError::Kernel`].
+/// [`ImagesError::Owners`] of newuidmap(1), and [`ImagesError::Kernel`].
 pub fn enter_ids(home: &Home) -> Result<(), ImagesError> {
     let Some(maps) = (home.caller == Caller::User).then(|| ranges(0, 0)).flatten() else {
         return Ok(());
@@ -51,7 +51,7 @@ pub fn enter_ids(home: &Home) -> Result<(), ImagesError> {
     })
 }
 
-/// Makes this process root of a user namespace with one id, the caller's.
+/// Moves this process into a user namespace with a single id, the caller's, as its root.
 ///
 /// # Errors
 /// [`ImagesError::Kernel`].

@@ -1,9 +1,10 @@
-//! Attestations in indexes: remarks on images, which name the image that they are about by a digest.
+//! Attestations in indexes: remarks on images, which refer to their image by a digest.
 //!
-//! At a registry and in an archive that is the digest of the image's manifest, which depends on how layers are compressed
-//! there. The store names it by the image's id. So the digest is exchanged whenever an index passes between the two: in the
-//! annotation of the entry, in the subjects of the statements, and wherever a document names one of these by its digest. All
-//! digests are equally long, so nothing else of a document changes, and what has come goes out again byte for byte.
+//! At a registry and in an archive that is the digest of the image's manifest, which depends on the compression of
+//! the layers there. The store uses the image's id instead. So the digest is exchanged whenever an index passes
+//! between the two: in the annotation of the entry, in the subjects of the statements, and wherever a document refers
+//! to one of these by its digest. All digests are equally long, so nothing else of a document changes, and a remark
+//! goes out byte for byte as it came.
 
 use crate::ImagesError;
 use std::collections::HashMap;
@@ -11,25 +12,25 @@ use tote_image::media_type::{DOCKER_LIST, OCI_INDEX};
 use tote_image::{ATTESTATION, Descriptor, Digest, Manifest, REFERENCE_DIGEST, REFERENCE_TYPE, Raw};
 use tote_store::{Store, sha256};
 
-/// A manifest in an index that is no image, with everything that it names.
+/// Manifest in an index that is not an image's, with all its blobs.
 #[derive(Clone, Debug)]
 pub struct Remark {
-    /// The entry of the index.
+    /// Entry of the index.
     pub entry: Descriptor,
-    /// The document that the entry leads to.
+    /// Document of the entry.
     pub manifest: Vec<u8>,
-    /// The blobs that the manifest names, its configuration first.
+    /// Blobs of the manifest, its configuration first.
     pub blobs: Vec<Blob>,
 }
 
-/// A blob of a remark, whole.
+/// Complete blob of a remark.
 #[derive(Clone, Debug)]
 pub struct Blob {
     pub descriptor: Descriptor,
     pub bytes: Vec<u8>,
 }
 
-/// Whether an entry of an index is a remark of docker's builder or for no platform, and so no image.
+/// True for an entry of an index that is an attestation of docker's builder, or for no platform, and so not an image.
 pub fn is_remark(entry: &Descriptor) -> bool {
     let says = |key: &str, value: &str| entry.annotations.get(key).is_some_and(|said| said == value);
     let is_index = matches!(entry.media_type.as_str(), OCI_INDEX | DOCKER_LIST);
@@ -38,10 +39,10 @@ pub fn is_remark(entry: &Descriptor) -> bool {
 }
 
 impl Remark {
-    /// A remark from its documents; `blob` is asked for each blob of its manifest.
+    /// Builds a remark from its documents; `blob` reads each blob of its manifest.
     ///
     /// # Errors
-    /// [`ImagesError::ImageDocument`] where the manifest is none, and what `blob` says.
+    /// [`ImagesError::ImageDocument`] for an invalid manifest, and errors of `blob`.
     pub fn read(
         entry: &Descriptor,
         manifest: Vec<u8>,
@@ -63,20 +64,20 @@ impl Remark {
         })
     }
 
-    /// One that an index of the store has.
+    /// Reads a remark of an index of the store.
     pub fn of_store(store: &Store, index: &Digest, entry: &Descriptor) -> Result<Self, ImagesError> {
         let manifest = store.document(index, &entry.digest)?;
         Self::read(entry, manifest, |blob| Ok(store.document(index, &blob.digest)?))
     }
 
-    /// Its documents, for the store.
+    /// Lists the remark's documents, for the store.
     pub fn documents(&self) -> impl Iterator<Item = Vec<u8>> {
         let blobs = self.blobs.iter().map(|blob| blob.bytes.clone());
         [self.manifest.clone()].into_iter().chain(blobs)
     }
 
-    /// The same remark where the image that it is about is called otherwise: by what `names` has for its digest. A remark
-    /// on an image that `names` lacks stays as it is.
+    /// Replaces the digest of the remark's image by the one in `names`. A remark on an image that
+    /// `names` lacks stays as it is.
     pub fn renamed(mut self, names: &HashMap<Digest, Digest>) -> Self {
         let about = self.entry.annotations.get(REFERENCE_DIGEST);
         let about = about.and_then(|digest| digest.parse::<Digest>().ok());
@@ -106,11 +107,11 @@ impl Remark {
         self
     }
 
-    /// The same remark with the type and size of the image's manifest in its `subject`, by which registries list what is
-    /// said about an image. A remark without a subject, and one whose subject says so already, stay byte for byte.
+    /// Puts the type and size of the image's manifest into the remark's `subject`, by which registries list the
+    /// remarks on an image. A remark without a subject, or with a right one, stays byte for byte.
     ///
     /// # Errors
-    /// [`ImagesError::ImageDocument`] where the remark's manifest is none.
+    /// [`ImagesError::ImageDocument`] if the remark's manifest is invalid.
     pub fn about(mut self, image: &Descriptor) -> Result<Self, ImagesError> {
         let manifest = Raw::<Manifest>::read(self.manifest).map_err(ImagesError::ImageDocument)?;
         let subject = manifest.value().subject.as_ref();
@@ -130,7 +131,7 @@ impl Remark {
     }
 }
 
-/// Writes one digest in place of the other.
+/// Replaces one digest by another.
 fn exchange(document: &mut Vec<u8>, from: &Digest, to: &Digest) {
     if from != to
         && let Ok(text) = std::str::from_utf8(document)
@@ -176,7 +177,7 @@ mod tests {
             text.contains(&ours.hex()) && !text.contains(&theirs.hex()),
             "{text}"
         );
-        // What is kept can be read again: each document is what its name says.
+        // The kept remark can be read again: the digest of each document matches.
         let again = Remark::read(&kept.entry, kept.manifest.clone(), |blob| {
             let found = kept.documents().find(|document| sha256(document) == blob.digest);
             Ok(found.unwrap())
@@ -187,7 +188,7 @@ mod tests {
         assert_eq!(gone.blobs[1].bytes, came.blobs[1].bytes);
         let as_it_came = Descriptor::new(OCI_MANIFEST, theirs, 7);
         assert_eq!(gone.clone().about(&as_it_came).unwrap().manifest, came.manifest);
-        // The image has gone out with a manifest of another size.
+        // The image was sent with a manifest of another size.
         let grown = Descriptor::new(OCI_MANIFEST, theirs, 70);
         let gone = gone.about(&grown).unwrap();
         let manifest = Manifest::read(&gone.manifest).unwrap();
@@ -196,7 +197,7 @@ mod tests {
             (gone.entry.digest, gone.entry.size),
             (sha256(&gone.manifest), gone.manifest.len() as u64)
         );
-        // Nobody knows the image.
+        // The image is unknown.
         assert_eq!(came.clone().renamed(&HashMap::new()).entry, entry);
     }
 }

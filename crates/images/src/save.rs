@@ -1,4 +1,4 @@
-//! `save`: images as an archive of docker's or OCI's, or as an OCI layout.
+//! `save`: images as an archive of docker or OCI, or as an OCI layout.
 
 use crate::ArchiveError;
 use crate::index::{Found, written};
@@ -13,18 +13,18 @@ use tote_image::layout::{INDEX, LAYOUT, Layout, REF_NAME, blob};
 use tote_image::{Descriptor, Digest, Index, Manifest, Platform, Reference, media_type};
 use tote_store::{Image, ImageIndex, Store, sha256};
 
-/// In which form images are saved, and where to.
+/// Form and destination of saved images.
 #[derive(Debug)]
 pub enum SaveTarget<'a, W> {
-    /// As `docker save` does.
+    /// Archive in the form of `docker save`.
     DockerArchive(W),
-    /// An OCI layout in an archive.
+    /// OCI layout in an archive.
     OciArchive(W),
-    /// An OCI layout in a directory, which is made.
+    /// OCI layout in a directory, which is made.
     OciDir(&'a Path),
 }
 
-/// Saves images under the names that they are asked for by, where they are for the platforms that are asked for.
+/// Saves images under the given names, restricted to the given platforms.
 ///
 /// # Errors
 /// [`ImagesError`].
@@ -64,7 +64,8 @@ pub fn save<W: Write>(
         }
         SaveTarget::OciDir(path) => {
             let mut dir = Directory(path.to_owned());
-            // It is written last: without it there is no layout, but what a save left that did not end.
+            // The index is written last: without it the directory is not a layout, but the rest of
+            // an unfinished save.
             let index = path.join(INDEX);
             if tote_state::record::is_there(&index)? {
                 return Err(ArchiveError::Save {
@@ -82,7 +83,7 @@ pub fn save<W: Write>(
     Ok(())
 }
 
-/// Where files are put.
+/// Destination of files.
 pub(super) trait Sink {
     fn put(&mut self, name: &str, size: u64, content: impl Read) -> Result<(), ImagesError>;
 
@@ -145,13 +146,14 @@ impl Sink for Directory {
     }
 }
 
-/// An image or an index, with the names that it is saved under.
+/// Image or index, with the names that it is saved under.
 struct Saved {
     found: Found,
     names: Vec<Reference>,
 }
 
-/// docker's form: where there is an index, OCI's layout with a manifest of docker's beside it, as docker writes it.
+/// Writes docker's form. If there is an index, this is OCI's layout with docker's manifest beside
+/// it, as docker writes it.
 fn docker(store: &Store, images: &[Saved], sink: &mut impl Sink) -> Result<(), ImagesError> {
     let has_index = images.iter().any(|saved| matches!(saved.found, Found::Index(_)));
     if has_index {
@@ -203,8 +205,8 @@ fn put_layer(store: &Store, diff_id: &Digest, name: &str, sink: &mut impl Sink) 
     Ok(size)
 }
 
-/// The manifest with which an image is saved: of its layers as they are, not compressed. What compresses them again would
-/// give them other digests each time.
+/// Builds the manifest for saving an image. It names the uncompressed layers, because compression would give them
+/// other digests each time.
 pub(super) fn saved_manifest(store: &Store, image: &Image) -> Result<Vec<u8>, ImagesError> {
     let mut layers = Vec::new();
     for diff_id in image.layers() {
@@ -219,7 +221,7 @@ pub(super) fn saved_manifest(store: &Store, image: &Image) -> Result<Vec<u8>, Im
     Ok(manifest.to_json())
 }
 
-/// The blobs of a layout, each written once.
+/// Writer of a layout's blobs, which writes each blob once.
 struct Blobs<'a, S> {
     store: &'a Store,
     sink: &'a mut S,
@@ -235,7 +237,7 @@ impl<S: Sink> Blobs<'_, S> {
         Ok(())
     }
 
-    /// An image's; the descriptor of its manifest.
+    /// Writes the blobs of an image. Returns the descriptor of its manifest.
     fn image(&mut self, image: &Image) -> Result<Descriptor, ImagesError> {
         self.document(image.config.bytes())?;
         for diff_id in image.layers() {
@@ -249,7 +251,7 @@ impl<S: Sink> Blobs<'_, S> {
         Ok(Descriptor::new(media_type::OCI_MANIFEST, digest, size))
     }
 
-    /// An index's, with those of its images; its descriptor.
+    /// Writes the blobs of an index and of its images. Returns the descriptor of the index.
     fn index(&mut self, index: &ImageIndex) -> Result<Descriptor, ImagesError> {
         let store = self.store;
         let written = written(store, index, |image| self.image(image))?;
@@ -289,8 +291,8 @@ fn oci(store: &Store, images: &[Saved], sink: &mut impl Sink) -> Result<(), Imag
     sink.document(INDEX, &Index::oci(entries).to_json())
 }
 
-/// The descriptor of an image's manifest as far as the store knows one: that with which the image came or was pushed, or
-/// else the one that `save` writes.
+/// Returns the known manifest of an image with its descriptor: the one with which the image came or was pushed,
+/// otherwise the one that `save` writes.
 pub fn known_manifest(store: &Store, image: &Image) -> Result<(Descriptor, Vec<u8>), ImagesError> {
     let known = store.manifest(&image.id)?;
     let known = known.filter(|manifest| manifest.value().layers.len() == image.layers().len());

@@ -1,11 +1,11 @@
-//! Ranges of ids that an unprivileged user may give out, subuid(5) and subgid(5).
+//! Ranges of ids that an unprivileged user may assign, subuid(5) and subgid(5).
 
 use tote_runtime::MapLine;
 
-/// A range: first id and how many.
+/// Range: first id and count.
 pub(crate) type Range = (u32, u32);
 
-/// The ranges of a user, given by name or by number.
+/// Parses the ranges of a user, whom the file gives by name or by number.
 pub(crate) fn parse(text: &str, name: &str, uid: u32) -> Vec<Range> {
     let uid = uid.to_string();
     text.lines()
@@ -22,7 +22,7 @@ pub(crate) fn parse(text: &str, name: &str, uid: u32) -> Vec<Range> {
         .collect()
 }
 
-/// The lines of a map: the user at `own`, the ranges on the other ids from 0 on.
+/// Builds the lines of a map: the user at `own`, the ranges on the other ids from 0.
 pub(crate) fn map(own: u32, outside: u32, ranges: &[Range]) -> Vec<MapLine> {
     let mut lines = Vec::with_capacity(ranges.len() + 2);
     let mut inside = 0u32;

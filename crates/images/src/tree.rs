@@ -1,4 +1,4 @@
-//! Which layers an image is made of, and what else is made of them.
+//! Layers of an image, and other images that share them.
 
 use crate::index::names_of_images;
 use crate::open::open_store;
@@ -7,35 +7,35 @@ use std::collections::{BTreeMap, BTreeSet};
 use tote_image::{ChainId, Digest, Reference};
 use tote_store::{Image, Store, sha256};
 
-/// An image as a tree of layers.
+/// Image as a tree of layers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImageTree {
-    /// The image.
+    /// Id of the image.
     pub id: Digest,
-    /// Its names with tags.
+    /// Names with tags.
     pub names: Vec<Reference>,
-    /// Bytes of the files of all its layers.
+    /// Size of the files in all layers, in bytes.
     pub size: u64,
-    /// Its layers, the lowest first, or with `above` its last one and what lies on that.
+    /// Layers of the image, the lowest first, or with `above` its last one and all layers on top of it.
     pub rows: Vec<LayerRow>,
 }
 
-/// A layer in its place in a tree.
+/// Layer in its place in a tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LayerRow {
-    /// How many rows it hangs below; 0 for those that hang on the image.
+    /// Depth in the tree; 0 for rows that hang on the image itself.
     pub depth: usize,
-    /// Whether no other follows that hangs where it does.
+    /// True if this is the last row below its parent.
     pub is_last: bool,
-    /// It with all layers below it.
+    /// Chain id: the layer with all layers below it.
     pub id: Digest,
-    /// Bytes of its files; 0 where it is lost.
+    /// Size of the files in bytes; 0 for a lost layer.
     pub size: u64,
-    /// Names of the images that end with it.
+    /// Names of the images whose last layer this is.
     pub top_of: Vec<Reference>,
 }
 
-/// The tree of an image: its own layers, or with `above` its last one and everything that lies on that.
+/// Builds the tree of an image: its own layers, or with `above` its last one and all layers on top of it.
 ///
 /// # Errors
 /// [`ImagesError::Store`].
@@ -68,7 +68,7 @@ pub fn image_tree(home: &Home, wanted: &str, above: bool) -> Result<ImageTree, I
     })
 }
 
-/// All layers of the store, by the ids that they have with those below.
+/// All layers of the store, by chain ids.
 #[derive(Default)]
 struct Known {
     layers: BTreeMap<Digest, Digest>,
@@ -119,7 +119,7 @@ impl Known {
         let mut open = vec![(top, 0, true)];
         while let Some((id, depth, is_last)) = open.pop() {
             rows.push(self.row(id, depth, is_last));
-            // The last is taken up first.
+            // The stack takes its last row first, so the order is reversed here.
             let above = self.above.get(&id).into_iter().flatten().rev().enumerate();
             open.extend(above.map(|(index, id)| (*id, depth + 1, index == 0)));
         }

@@ -1,4 +1,4 @@
-//! A file that has its name only when it is whole: whatever ends its writer before, there is nothing of it.
+//! Files that get their names only when they are complete: an interrupted writer leaves nothing.
 
 use crate::ImagesError;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
@@ -9,29 +9,29 @@ use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// As much as is written at once.
+/// Size of the write buffer, in bytes.
 const BUFFER: usize = 256 << 10;
 
-/// A file that is being written. Without [`WholeFile::finish`] there will be none, and what had its name before stays.
+/// File that is being written. Without [`WholeFile::finish`] no new file appears, and an existing one stays.
 #[derive(Debug)]
 pub struct WholeFile {
     out: BufWriter<File>,
-    /// The name that it is to have; `None` where it is written in place: a device, a pipe, a directory that takes no
-    /// nameless file.
+    /// Final name; `None` if the file is written in place: a device, a pipe, or a directory that
+    /// supports no nameless files.
     name: Option<PathBuf>,
 }
 
 impl WholeFile {
-    /// Begins the file of that name, which the caller has chosen. A link at its end is followed if the caller or root has
-    /// made it. A file of the caller's that is there keeps its permissions.
+    /// Begins a file whose name the user has chosen. A symbolic link at its end is followed if the caller or root has
+    /// made it. An existing file of the caller keeps its permissions.
     ///
     /// # Errors
-    /// open(2)'s; permission denied for a link of somebody else's.
+    /// Errors of open(2); permission denied for a link of another user.
     pub fn create(path: &Path) -> Result<Self, Error> {
         Self::create_with(path, 0o666)
     }
 
-    /// The same, with these permissions, less the umask, where there is no such file yet.
+    /// Begins a file; a new one gets these permissions, less the umask.
     fn create_with(path: &Path, mode: u32) -> Result<Self, Error> {
         let mode = Mode::from_raw_mode(mode);
         let Followed { path: found, is_open } = follow(path)?;
@@ -57,7 +57,7 @@ impl WholeFile {
             Some(before) if is_open || !before.is_file() => in_place()?,
             _ => match nameless(&found, mode) {
                 Ok(file) => (file, Some(found.clone())),
-                // The file may be ours where its directory is not; others know no nameless files.
+                // The caller may write the file but not its directory, or the file system supports no nameless files.
                 Err(Errno::ACCESS | Errno::ROFS | Errno::OPNOTSUPP | Errno::ISDIR | Errno::PERM) => {
                     in_place()?
                 }
@@ -65,7 +65,7 @@ impl WholeFile {
             },
         };
         if let (Some(before), Some(_)) = (&before, &name) {
-            // Neither the permissions nor the set-user-ID bit that somebody else has prepared for it.
+            // Permissions and the set-user-ID bit of another user's file are not taken over.
             if before.uid() == rustix::process::geteuid().as_raw() {
                 file.set_permissions(PermissionsExt::from_mode(before.permissions().mode() & 0o777))?;
             }
@@ -74,10 +74,10 @@ impl WholeFile {
         Ok(Self { out, name })
     }
 
-    /// The same with what `write` writes, for the option `--output`.
+    /// Writes the file of the option `--output` with `write`.
     ///
     /// # Errors
-    /// What `write` says, and [`ImagesError::File`].
+    /// Errors of `write`, and [`ImagesError::File`].
     pub fn output<E: From<ImagesError>>(
         path: &Path,
         write: impl FnOnce(&mut Self) -> Result<(), E>,
@@ -85,10 +85,11 @@ impl WholeFile {
         Self::whole(Self::create(path), path, write)
     }
 
-    /// The same of an archive of an image or a container, which may hold secrets: as docker's, a new file is the caller's alone.
+    /// Writes an archive of an image or a container with `write`. It may hold secrets, so a new file is readable for
+    /// the caller alone, as docker's.
     ///
     /// # Errors
-    /// As [`WholeFile::output`].
+    /// Those of [`WholeFile::output`].
     pub fn secret_output<E: From<ImagesError>>(
         path: &Path,
         write: impl FnOnce(&mut Self) -> Result<(), E>,
@@ -123,10 +124,10 @@ impl WholeFile {
         })
     }
 
-    /// Gives it its name.
+    /// Gives the file its name.
     ///
     /// # Errors
-    /// write(2)'s, linkat(2)'s and renameat(2)'s.
+    /// Errors of write(2), linkat(2) and renameat(2).
     pub fn finish(mut self) -> Result<(), Error> {
         self.out.flush()?;
         let Some(name) = &self.name else { return Ok(()) };
@@ -136,14 +137,14 @@ impl WholeFile {
             Err(Errno::EXIST) => {}
             linked => return Ok(linked?),
         }
-        // linkat(2) replaces nothing.
+        // Since linkat(2) replaces nothing, the file gets a temporary name first.
         let fresh = beside(name);
         link(&fresh)?;
         std::fs::rename(&fresh, name).inspect_err(|_| drop(std::fs::remove_file(&fresh)))
     }
 }
 
-/// The error of an attempt on the file of the option `--output`.
+/// Builds the error of an attempt on the file of the option `--output`.
 pub fn failed_output(attempt: &'static str, path: &Path) -> impl Fn(Error) -> ImagesError + Copy {
     move |source| ImagesError::File {
         option: "output",
@@ -153,17 +154,17 @@ pub fn failed_output(attempt: &'static str, path: &Path) -> impl Fn(Error) -> Im
     }
 }
 
-/// What a path leads to.
+/// Target of a path.
 #[derive(Debug)]
 struct Followed {
     path: PathBuf,
-    /// Whether it is a link of procfs to a file that a process has open, such as `/dev/stdout`.
+    /// True for a link of procfs to an open file of a process, such as `/dev/stdout`.
     is_open: bool,
 }
 
-/// Follows links at the end of a path. One that another user has made is refused wherever it is, as the kernel does by
-/// `fs.protected_symlinks` in directories like `/tmp`: what root writes to a directory of that user's would end anywhere.
-/// docker replaced links in former versions, and refuses all of them today.
+/// Follows links at the end of a path. A link that another user has made is refused in every directory, as the kernel
+/// does with `fs.protected_symlinks` in directories like `/tmp`: otherwise that user could redirect the writes of
+/// root. Former versions of docker replaced links; docker refuses all of them today.
 fn follow(path: &Path) -> Result<Followed, Error> {
     const LONGEST: usize = 40;
     let mut path = path.to_owned();

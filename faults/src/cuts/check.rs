@@ -1,4 +1,4 @@
-//! What must hold after a power cut.
+//! Checks of a picture after a power cut.
 
 use super::commands::{Commands, Outcome};
 use super::sample::{Sample, ran};
@@ -8,18 +8,18 @@ use crate::model::Tree;
 use anyhow::Result;
 use std::fmt::{Display, Formatter};
 
-/// Something that may not be.
+/// Violation of a promise.
 #[derive(Clone, Debug)]
 pub(super) enum Finding {
-    /// What was on the disk before is not there any more.
+    /// State of before the last sync that is gone.
     Lost(String),
-    /// A command has run with, or shown, other bytes, and said nothing.
+    /// Command that ran with or showed wrong bytes, and reported no error.
     Wrong(String),
-    /// A command that does not end.
+    /// Command that did not end.
     Hung(String),
-    /// A command that has to succeed after a power cut has not.
+    /// Failure of a command that must succeed after a power cut.
     Failed(String),
-    /// What is there when everything was removed.
+    /// Entry that remains after everything was removed.
     Left(String),
 }
 
@@ -41,9 +41,9 @@ pub(super) struct Check<'a> {
     samples: &'a [Sample],
     draw: u64,
     pub(super) findings: Vec<Finding>,
-    /// Runs of damaged images that were refused.
+    /// Number of runs of damaged images that were refused.
     pub(super) refused: usize,
-    /// Whether `store verify` has found something.
+    /// True if `store verify` has found damage.
     pub(super) damaged: bool,
 }
 
@@ -59,10 +59,10 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// Looks at everything, and removes everything.
+    /// Checks everything, then removes everything.
     ///
     /// # Errors
-    /// The commands cannot be given at all.
+    /// Fails if the commands cannot be executed at all.
     pub(super) fn all(&mut self, before: Option<&Before>) -> Result<()> {
         if !self.commands.root().exists() {
             // The picture is older than the state root.
@@ -113,7 +113,7 @@ impl<'a> Check<'a> {
         Ok(outcome.out)
     }
 
-    /// Damage may be found; anything else is none of its answers.
+    /// Runs `store verify`: code 1 reports damage, which is allowed; any other failure is a finding.
     fn verified(&mut self, words: &[&str]) -> Result<()> {
         let outcome = self.give(words)?;
         match outcome.code {
@@ -124,7 +124,7 @@ impl<'a> Check<'a> {
         Ok(())
     }
 
-    /// What was synced is as it was.
+    /// Checks that everything from before the last sync is unchanged.
     fn kept(&mut self, before: &Before) -> Result<()> {
         if !before.base.list.is_empty() {
             let base = Sample {
@@ -153,8 +153,8 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// Images run with what they have, or not at all. As long as a container is there of which nobody knows what it needs,
-    /// no image is removed.
+    /// Checks that each image runs with its right files or is refused. Dead containers are removed first: while the
+    /// needs of one are unknown, no image can be removed.
     fn ran(&mut self) -> Result<()> {
         for dead in self
             .succeeds(&["ps", "-aq", "--no-trunc", "-f", "status=dead"])?
@@ -171,7 +171,7 @@ impl<'a> Check<'a> {
             let outcome = self.give(&ran(name, "cat /made"))?;
             self.right(&outcome, name.trim_start_matches(MADE));
             if outcome.code != 0 {
-                // Nobody has an archive of it.
+                // No archive of this image exists to load again.
                 self.succeeds(&["rmi", "-f", name])?;
             }
         }
@@ -186,7 +186,7 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// Containers begin again, or say why not.
+    /// Starts containers; a start may be refused, but it must not hang.
     fn started(&mut self) -> Result<()> {
         let listed = self.succeeds(&["ps", "-aq", "--no-trunc"])?;
         for id in listed.lines().take(4) {
@@ -195,7 +195,7 @@ impl<'a> Check<'a> {
         Ok(())
     }
 
-    /// The same archives can be had once more, and everything is as it was.
+    /// Loads all archives again, and checks that every image is complete.
     fn reloaded(&mut self) -> Result<()> {
         for sample in self.samples {
             self.succeeds(&sample.words())?;
@@ -233,8 +233,8 @@ impl<'a> Check<'a> {
     }
 }
 
-/// What is below a state root in which nothing is: files that tote keeps for good are not counted, nor the directories that
-/// they and others would be in. Of a directory that should not be there, what is in it is not told again.
+/// Lists the entries of a state root that should be empty. Files that tote keeps for good are left out, and so are
+/// the directories that hold entries. Entries below a listed directory are not listed themselves.
 fn left(tree: &Tree) -> Vec<String> {
     let mut left: Vec<String> = Vec::new();
     for path in tree.paths() {
@@ -250,7 +250,7 @@ fn left(tree: &Tree) -> Vec<String> {
     left
 }
 
-/// What a state root has in which nothing is.
+/// Entries of an empty state root.
 const STAYS: [&str; 26] = [
     "build",
     "build/cache",
@@ -280,7 +280,7 @@ const STAYS: [&str; 26] = [
     "build/mounts",
 ];
 
-/// `store/objects/ab`.
+/// True for a directory such as `store/objects/ab`.
 fn is_shard(below: &str) -> bool {
     below
         .strip_prefix("store/objects/")

@@ -1,4 +1,4 @@
-//! Commands of the engine, as a user gives them.
+//! Commands of the engine, given as a user gives them.
 
 use anyhow::{Context as _, Result};
 use std::path::{Path, PathBuf};
@@ -6,33 +6,33 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-/// After so many seconds a command hangs.
+/// Number of seconds after which a command counts as hung.
 const LIMIT: u64 = 90;
 
-/// A way to give commands: which engine, on which state root, in which boot.
+/// Engine, state root and boot of the commands.
 #[derive(Clone, Debug)]
 pub(super) struct Commands {
     tote: PathBuf,
     root: PathBuf,
-    /// A file with the id of the boot that commands see, if it is not this one.
+    /// File with the boot id that commands see; `None` for the real one.
     boot: Option<PathBuf>,
 }
 
-/// What came of a command.
+/// Result of a command.
 #[derive(Clone, Debug)]
 pub(super) struct Outcome {
     pub(super) line: String,
     pub(super) code: i32,
     pub(super) out: String,
     pub(super) err: String,
-    /// Whether timeout(1) had to end it.
+    /// True if timeout(1) had to end the command.
     pub(super) hung: bool,
-    /// Where it waited shortly before that; empty for a command that took less time.
+    /// Places where the command waited shortly before its end; empty for a command that took less time.
     waits: String,
 }
 
 impl Outcome {
-    /// For a report: what was given, and what came back.
+    /// Formats the command and its output for a report.
     pub(super) fn told(&self) -> String {
         let said = self.err.lines().chain(self.out.lines()).take(6);
         let said: Vec<&str> = said.collect();
@@ -54,7 +54,7 @@ impl Commands {
         }
     }
 
-    /// The same after the machine was started again.
+    /// Returns the same commands as of another boot of the machine.
     pub(super) fn after_boot(&self, boot: &Path) -> Self {
         Self {
             boot: Some(boot.to_owned()),
@@ -106,7 +106,7 @@ impl Commands {
         })
     }
 
-    /// The same for a command that has to succeed. Gives its output.
+    /// Runs a command that has to succeed, and returns its output.
     pub(super) fn done(&self, words: &[&str]) -> Result<String> {
         let outcome = self.give(words)?;
         anyhow::ensure!(outcome.code == 0, "{}", outcome.told());

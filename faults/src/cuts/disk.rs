@@ -1,4 +1,4 @@
-//! The disk: a file, and pictures of it.
+//! Disk in a file, and pictures of it.
 
 use super::{Kind, attempt, program, word};
 use anyhow::{Result, ensure};
@@ -6,17 +6,17 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// As large as XFS and what the commands make need.
+/// Size of the disk in bytes: enough for XFS and for the files of the commands.
 const SIZE: u64 = 1 << 30;
 
-/// Where everything is: a file system in memory that can share blocks.
+/// Mounted place of all disks: a file system in memory that can share blocks.
 #[derive(Debug)]
 pub(super) struct Scratch {
     dir: PathBuf,
 }
 
 impl Scratch {
-    /// Mounts it. The mounts go with the namespace; the directory is empty then.
+    /// Mounts the place. The mounts go with the namespace; the directory is empty then.
     pub(super) fn new() -> Result<Self> {
         let dir = std::env::temp_dir().join(format!("faults-cuts-{}", std::process::id()));
         fs::create_dir(&dir)?;
@@ -43,7 +43,7 @@ impl Scratch {
         self.dir.join(name)
     }
 
-    /// A new disk with an empty file system.
+    /// Makes a new disk with an empty file system.
     pub(super) fn disk(&self, kind: Kind) -> Result<Disk> {
         let file = self.dir.join("disks/disk");
         drop(fs::remove_file(&file));
@@ -66,7 +66,7 @@ impl Drop for Scratch {
     }
 }
 
-/// A disk, or a picture of one.
+/// Disk, or a picture of one.
 #[derive(Clone, Debug)]
 pub(super) struct Disk {
     kind: Kind,
@@ -81,13 +81,13 @@ impl Disk {
 
     pub(super) fn mount(&self) -> Result<()> {
         if self.kind.name.starts_with("btrfs") {
-            // All pictures have the same id, and the kernel remembers devices by it.
+            // All pictures have the same id, and the kernel remembers devices by id.
             drop(attempt(&["btrfs", "device", "scan", "--forget"]));
         }
         program(["mount", "-o", self.kind.options, word(&self.file), word(&self.at)])
     }
 
-    /// What has just ended may take a moment to let go.
+    /// Unmounts the disk. A process that has just ended may hold the mount for a moment, so this retries for 60 s.
     pub(super) fn unmount(&self) -> Result<()> {
         let until = Instant::now() + Duration::from_secs(60);
         while !attempt(&["umount", word(&self.at)])?.success() {
@@ -105,14 +105,14 @@ impl Disk {
         program(["sync", "-f", word(&self.at)])
     }
 
-    /// The disk as it is at this moment, of which the file system knows nothing.
+    /// Takes a picture of the disk at this moment; its file system does not notice.
     pub(super) fn picture(&self, name: &str) -> Result<Self> {
         let file = self.file.with_file_name(name);
         program(["cp", "--reflink=always", word(&self.file), word(&file)])?;
         Ok(Self { file, ..self.clone() })
     }
 
-    /// What a boot does before it mounts.
+    /// Repairs the disk as a boot does before it mounts.
     pub(super) fn mend(&self) -> Result<()> {
         if self.kind.is_ext4 {
             let status = attempt(&["e2fsck", "-fy", word(&self.file)])?;
@@ -121,7 +121,7 @@ impl Disk {
         Ok(())
     }
 
-    /// Leaves it for somebody to look at, as it was before anything was done to it.
+    /// Copies the disk for a later look by a person.
     pub(super) fn keep(&self, as_name: &Path) -> Result<()> {
         program(["cp", "--sparse=always", word(&self.file), word(as_name)])
     }

@@ -1,4 +1,4 @@
-//! Images that are loaded, and what is in them.
+//! Images to load, and their content.
 
 use super::commands::Commands;
 use super::{program, word};
@@ -9,23 +9,23 @@ use std::io::Write as _;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-/// An image and the archive that it comes from.
+/// Image and its archive.
 #[derive(Clone, Debug)]
 pub(super) struct Sample {
-    /// Its name.
+    /// Name of the image.
     pub(super) image: String,
     pub(super) archive: PathBuf,
-    /// Whether `import` takes the archive, and not `load`.
+    /// True if `import` takes the archive, false for `load`.
     pub(super) imported: bool,
-    /// What [`LIST`] says in it.
+    /// Output of [`LIST`] in the image; empty for an image without a shell.
     pub(super) list: String,
 }
 
-/// Everything in an image, with all bytes. What is mounted over its files is not the image's.
+/// Script that lists every file of an image with a hash of its bytes. Files that the engine mounts over are left out.
 pub(super) const LIST: &str = "cd / && find . -xdev -type f ! -path './etc/host*' ! -path ./etc/resolv.conf | sort | \
     xargs sha256sum && find . -xdev '(' -type l -o -type d ')' | sort | xargs stat -c '%N %F %a'";
 
-/// Programs of busybox that the images have.
+/// Programs of busybox in the images.
 const APPLETS: [&str; 9] = [
     "sh",
     "find",
@@ -38,11 +38,11 @@ const APPLETS: [&str; 9] = [
     "sleep",
 ];
 
-/// The largest of the files of our own images.
+/// Size of the largest file of our own images, in bytes.
 const LARGE: usize = 2 << 20;
 
 impl Sample {
-    /// Brings the image into the store.
+    /// Returns the command that loads the image into the store.
     pub(super) fn words(&self) -> Vec<&str> {
         let archive = word(&self.archive);
         if self.imported {
@@ -52,13 +52,13 @@ impl Sample {
         }
     }
 
-    /// Lists what is in it, which has to be right where it succeeds.
+    /// Returns the command that lists the image's content; its output must be right if it succeeds.
     pub(super) fn listing(&self) -> Vec<&str> {
         ran(&self.image, LIST).to_vec()
     }
 }
 
-/// Runs a script in an image that is here.
+/// Returns the command that runs a script in a present image.
 pub(super) fn ran<'a>(image: &'a str, script: &'a str) -> [&'a str; 10] {
     [
         "run",
@@ -74,11 +74,11 @@ pub(super) fn ran<'a>(image: &'a str, script: &'a str) -> [&'a str; 10] {
     ]
 }
 
-/// The images to try: two of our own that share files, one as an archive of files and one as an image's, and those
-/// that were given.
+/// Makes the images to try: two of our own that share files, one as an archive of files and one as an archive of an
+/// image, then the images of the given archives.
 ///
 /// # Errors
-/// Programs are missing, busybox-static among them.
+/// Fails if a program is missing, for example busybox-static.
 pub(super) fn make(dir: &Path, tote: &Path, archives: &[PathBuf]) -> Result<Vec<Sample>> {
     fs::create_dir(dir)?;
     let root = dir.join("root");
@@ -95,7 +95,7 @@ pub(super) fn make(dir: &Path, tote: &Path, archives: &[PathBuf]) -> Result<Vec<
         imported: true,
         list: String::new(),
     }];
-    // Another image with the same files, and one more.
+    // The second image has the same files, and one more.
     fs::write(root.join("other"), "one more")?;
     commands.done(&["import", word(&tar("other.tar")?), "sample:loaded"])?;
     let saved = dir.join("saved.tar");
@@ -119,7 +119,7 @@ pub(super) fn make(dir: &Path, tote: &Path, archives: &[PathBuf]) -> Result<Vec<
     for sample in &mut samples {
         commands.done(&sample.words())?;
         let listed = commands.give(&sample.listing())?;
-        // An image without a shell is looked at by `store verify` alone.
+        // An image without a shell is checked by `store verify` alone.
         sample.list = if listed.code == 0 {
             listed.out
         } else {
@@ -153,7 +153,7 @@ fn fill(root: &Path) -> Result<()> {
     chance.fill(&mut large);
     fs::write(root.join("data/large"), &large)?;
     for number in 1..=4_u8 {
-        // Each ends in more zeros than the one before; the last one has nothing else.
+        // Each file ends in more zeros than the one before; the last one has nothing else.
         let mut file = File::create_new(root.join(format!("data/zeros{number}")))?;
         large[LARGE - usize::from(number) * LARGE / 4..].fill(0);
         large[0] = if number == 4 { 0 } else { number };

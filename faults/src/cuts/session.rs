@@ -1,4 +1,4 @@
-//! One disk after another: what was there before, what goes on, pictures, and what came of each.
+//! Session of disks: durable state, a workload, pictures, and the check of each picture.
 
 use super::check::{Check, Finding};
 use super::commands::Commands;
@@ -12,14 +12,13 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// Pictures of one disk.
+/// Number of pictures of one disk.
 const PICTURES: usize = 10;
 
-/// What is on a disk before the commands begin, and durable.
+/// Durable state of a disk before the commands begin.
 #[derive(Clone, Debug)]
 pub(super) struct Before {
-    /// The image [`BASE`] is this one; a container and a volume are called [`KEPT`], a pod
-    /// [`KEPT_POD`].
+    /// Image that is tagged [`BASE`]. A container and a volume are named [`KEPT`], a pod [`KEPT_POD`].
     pub(super) base: Sample,
 }
 
@@ -27,7 +26,7 @@ pub(super) const BASE: &str = "base:1";
 pub(super) const KEPT: &str = "kept";
 pub(super) const KEPT_POD: &str = "kept-pod";
 
-/// What was counted on all pictures of a file system.
+/// Totals of all pictures of a file system.
 #[derive(Clone, Debug, Default)]
 struct Sum {
     pictures: usize,
@@ -45,10 +44,10 @@ struct Session<'a> {
     sum: Sum,
 }
 
-/// Takes as many pictures of one file system as were asked for. Gives whether nothing was found.
+/// Takes the requested number of pictures of one file system. Returns true if nothing was found.
 ///
 /// # Errors
-/// Nothing could be tried.
+/// Fails if nothing could be tried.
 pub(super) fn run(kind: Kind, options: &Options) -> Result<bool> {
     let scratch = Scratch::new()?;
     let samples = sample::make(&scratch.path("samples"), &options.tote, &options.archives)?;
@@ -74,7 +73,7 @@ pub(super) fn run(kind: Kind, options: &Options) -> Result<bool> {
 }
 
 impl Session<'_> {
-    /// Many commands at once, pictures at any moment.
+    /// Runs many commands at once, and takes pictures at random moments.
     fn mixed(&mut self, round: u64) -> Result<()> {
         let mut chance = Chance::new(self.options.seed.wrapping_mul(1000) + round);
         let disk = self.scratch.disk(self.kind)?;
@@ -86,7 +85,7 @@ impl Session<'_> {
         };
         commands.done(&["images"])?;
         disk.sync()?;
-        // Where a container that stays ends, the kernel syncs the file system of its upper directory.
+        // When a container that stays ends, the kernel syncs the file system of its upper directory.
         let stays = round % 4 < 2;
         let workload = Workload::begin(
             &commands,
@@ -110,7 +109,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// One command, then nothing, and pictures so and so many seconds later.
+    /// Runs one command for each image, then nothing, and takes pictures at the given numbers of seconds after that.
     fn quiet(&mut self) -> Result<()> {
         let disk = self.scratch.disk(self.kind)?;
         disk.mount()?;
@@ -135,7 +134,7 @@ impl Session<'_> {
         disk.unmount()?;
         disk.remove()?;
         for (number, picture) in (0..).zip(pictures) {
-            // Every other one is looked at only after another archive with the same files has come.
+            // Every other picture is examined only after another archive with the same files was loaded.
             self.look(picture, None, if holey { 2 } else { number })?;
         }
         Ok(())
@@ -165,7 +164,7 @@ impl Session<'_> {
         Ok(Before { base: base.clone() })
     }
 
-    /// Looks at a picture, in an order that `draw` decides.
+    /// Checks a picture, in an order that `draw` decides.
     fn look(&mut self, picture: Disk, before: Option<&Before>, draw: u64) -> Result<()> {
         let number = self.sum.pictures;
         self.sum.pictures += 1;
@@ -181,7 +180,7 @@ impl Session<'_> {
         self.sum.refused += check.refused;
         self.sum.damaged += usize::from(check.damaged);
         picture.unmount()?;
-        // After the first few, more of the same help nobody.
+        // More than the first few findings of one picture add nothing.
         for finding in check.findings.iter().take(12) {
             println!("{} picture {number}: {finding}", self.kind.name);
         }

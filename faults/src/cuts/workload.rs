@@ -1,4 +1,4 @@
-//! Commands that go on while pictures are taken.
+//! Commands that run while pictures are taken.
 
 use super::commands::Commands;
 use super::sample::{Sample, ran};
@@ -11,10 +11,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-/// How many commands go on at once.
+/// Number of commands that run at once.
 const WORKERS: u64 = 2;
 
-/// The names of images that commands make begin so; the file `/made` of each says the rest of the name.
+/// Prefix of the names of images that commands make; the file `/made` of each holds the rest of its name.
 pub(super) const MADE: &str = "made:";
 
 pub(super) struct Workload {
@@ -34,7 +34,7 @@ struct Worker {
 }
 
 impl Workload {
-    /// Lets commands go on. `stays` says whether containers run that stay when they have ended.
+    /// Starts the workers. `stays` is true if some containers remain after their end.
     pub(super) fn begin(
         commands: &Commands,
         samples: &[Sample],
@@ -70,7 +70,7 @@ impl Workload {
         })
     }
 
-    /// Waits for the commands, and ends what they have started.
+    /// Waits for the commands, then removes everything that they have started.
     pub(super) fn end(self) -> Result<()> {
         self.over.store(true, Ordering::Relaxed);
         for worker in self.workers {
@@ -89,7 +89,7 @@ impl Workload {
 }
 
 impl Worker {
-    /// One thing that somebody may do. What fails because another worker has taken the image away is no matter.
+    /// Runs one random command of a user. A command may fail because another worker has removed the image.
     fn step(&mut self) -> Result<()> {
         let which = usize::try_from(self.chance.below(self.samples.len() as u64))?;
         let sample = self.samples[which].clone();
@@ -101,7 +101,7 @@ impl Worker {
             4 | 5 => self.give(&["rmi", "-f", image]),
             6 | 7 => self.give(&ran(image, "cat /etc/hostname")),
             8 | 9 => self.give(&["create", "--network", "none", image, "sh"]),
-            // Others have no shell to look at them.
+            // An image without a list has no shell, so its copies could not be checked.
             10 if !sample.list.is_empty() => self.made(image),
             11 if !sample.list.is_empty() => self.built(image),
             12 => {
@@ -151,7 +151,7 @@ impl Worker {
             18 if self.stays => {
                 self.give(&["run", "--network", "none", image, "sh", "-c", "echo own > /own"])
             }
-            // It syncs, and so spoils the experiment.
+            // This command syncs the disk and so hides errors; it is rare.
             19 if self.chance.below(12) == 0 => self.give(&["image", "prune", "-f"]),
             _ => self.give(&sample.words()),
         }
@@ -168,7 +168,7 @@ impl Worker {
         format!("{MADE}{}-{}", self.number, self.made % 4)
     }
 
-    /// An image of a container. The container need not run for that.
+    /// Makes an image of a container that has not run.
     fn made(&mut self, image: &str) -> Result<()> {
         let name = self.next_made();
         let container = format!("committed{}", self.number);
@@ -189,7 +189,7 @@ impl Worker {
         self.give(&["build", "-q", "--pull=false", "-t", &name, word(&self.build)])
     }
 
-    /// Removes a few of the containers that were made, but not what was there before.
+    /// Removes a few containers of this workload, but none of the durable ones.
     fn removed(&mut self) -> Result<()> {
         let filter = [
             "ps",

@@ -1,9 +1,9 @@
-//! Claims, names, containers, pods, pools and volumes.
+//! Rules for claims, names, containers, pods, pools and volumes.
 
 use super::{View, is_id};
 use serde_json::Value;
 
-/// `live/`: a file is somebody's claim; without a lock it is a leftover.
+/// `live/`: each file is the claim of a process that has locked it; without a lock it is a leftover.
 pub(super) fn claims(view: &View<'_>, found: &mut Vec<String>) {
     for name in view.tree.children("live") {
         let why = match name.split_once('.') {
@@ -19,7 +19,7 @@ pub(super) fn claims(view: &View<'_>, found: &mut Vec<String>) {
     }
 }
 
-/// `names/`: each leads to a container or a pod that calls itself so.
+/// `names/`: each name leads to a container or a pod whose record has the same name.
 pub(super) fn names(view: &View<'_>, found: &mut Vec<String>) {
     for name in view.tree.children("names") {
         let path = format!("names/{name}");
@@ -37,7 +37,7 @@ pub(super) fn names(view: &View<'_>, found: &mut Vec<String>) {
     }
 }
 
-/// The name in the record of a container or a pod; nothing where there is none.
+/// Returns the name in the record of a container or a pod; `None` if the record cannot be read.
 fn name_in(view: &View<'_>, kind: &str, id: &str) -> Option<String> {
     let record = if kind == "pods" {
         "pod.json"
@@ -73,8 +73,8 @@ pub(super) fn containers(view: &View<'_>, found: &mut Vec<String>) {
     }
 }
 
-/// Files of a container that nobody watches. What was killed leaves `socket`, a disk and records
-/// to be; they go with the next start, rename or update.
+/// True for files that an unwatched container may have. A killed process leaves `socket`, a disk and unfinished
+/// records; they go with the next start, rename or update.
 fn belongs(file: &str) -> bool {
     const FILES: &[&str] = &[
         "container.json",
@@ -118,7 +118,7 @@ pub(super) fn pods(view: &View<'_>, found: &mut Vec<String>) {
     }
 }
 
-/// `pools/`: a pool has a record, and each socket in it a keeper.
+/// `pools/`: each pool has a record, and each socket in it belongs to a running keeper.
 pub(super) fn pools(view: &View<'_>, found: &mut Vec<String>) {
     for name in view.tree.children("pools") {
         let path = format!("pools/{name}");
@@ -140,7 +140,7 @@ pub(super) fn pools(view: &View<'_>, found: &mut Vec<String>) {
     }
 }
 
-/// `volumes/`: none is half made or half removed, and what nobody named says whose it is.
+/// `volumes/`: no volume is half made or half removed, and an anonymous volume names its container.
 pub(super) fn volumes(view: &View<'_>, found: &mut Vec<String>) {
     for name in view.tree.children("volumes") {
         let path = format!("volumes/{name}");
@@ -156,7 +156,7 @@ pub(super) fn volumes(view: &View<'_>, found: &mut Vec<String>) {
             .as_ref()
             .and_then(|record| record.get("container")?.as_str());
         match owner {
-            // `rm` without `-v` leaves it to `volume prune`.
+            // `rm` without `-v` leaves the volume to `volume prune`.
             Some(_) => {}
             None if is_id(name) => found.push(format!(
                 "{path}: nobody named it, and it does not say whose it is"
@@ -166,7 +166,7 @@ pub(super) fn volumes(view: &View<'_>, found: &mut Vec<String>) {
     }
 }
 
-/// `host/`: skeletons, and none in the making.
+/// `host/`: holds complete skeletons only.
 pub(super) fn skeletons(view: &View<'_>, found: &mut Vec<String>) {
     for name in view
         .tree
@@ -177,7 +177,7 @@ pub(super) fn skeletons(view: &View<'_>, found: &mut Vec<String>) {
     }
 }
 
-/// The id that a link of `names/` has as its text: 32 bytes in base 64, as of URLs and without padding.
+/// Decodes the text of a link in `names/`: an id of 32 bytes in URL-safe base 64 without padding.
 fn id_of(text: &str) -> Option<String> {
     let mut bits = 0u32;
     let mut count = 0;

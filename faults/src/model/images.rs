@@ -1,13 +1,13 @@
-//! The store of images, and what builds keep.
+//! Rules for the image store and the directory of builds.
 
 use super::{View, all};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// `store/`: names lead to images, images have their layers, and nothing is in the making.
+/// `store/`: names lead to images, images have their layers, and no unfinished entry remains.
 ///
-/// Objects and trees are not looked at: which of them are needed is for `tote store verify`, and that nothing is left
-/// once an image is removed shows the comparison with an earlier moment.
+/// Objects and trees are left out: `tote store verify` knows which of them are needed, and the comparison with an
+/// earlier moment shows whether any remain after the removal of an image.
 pub(super) fn store(view: &View<'_>, found: &mut Vec<String>) {
     for name in view.tree.children("store") {
         if name.starts_with(".adding-") || name.starts_with(".new-") {
@@ -30,7 +30,7 @@ pub(super) fn store(view: &View<'_>, found: &mut Vec<String>) {
     {
         let index = view.tree.text(&format!("store/images/{id}/index.json"));
         if let Some(images) = images_of(index) {
-            // Its images have their layers themselves.
+            // The layers belong to the images of the index, which are checked themselves.
             for image in images
                 .iter()
                 .filter(|image| !view.tree.has(&format!("store/images/{image}/config.json")))
@@ -87,7 +87,7 @@ fn names(view: &View<'_>, found: &mut Vec<String>) {
     }
 }
 
-/// The images that an index has, without their algorithm.
+/// Lists the images in an index, without the `sha256:` prefix.
 fn images_of(index: &str) -> Option<Vec<String>> {
     let index: Value = serde_json::from_str(index).ok()?;
     let entries = index.get("manifests")?.as_array()?.iter();
@@ -100,7 +100,7 @@ fn images_of(index: &str) -> Option<Vec<String>> {
         .collect()
 }
 
-/// The layers that an image's configuration names, without their algorithm.
+/// Lists the layers that an image's configuration names, without the `sha256:` prefix.
 fn layers_of(config: &str) -> Option<Vec<String>> {
     let config: Value = serde_json::from_str(config).ok()?;
     let ids = config.get("rootfs")?.get("diff_ids")?.as_array()?.iter();
@@ -108,7 +108,7 @@ fn layers_of(config: &str) -> Option<Vec<String>> {
         .collect()
 }
 
-/// `build/`: nobody works there, and what is kept is an image.
+/// `build/`: no build works there, and every kept entry is an image.
 pub(super) fn builds(view: &View<'_>, found: &mut Vec<String>) {
     all(view, "build/work", "no build works there any more", found);
     for id in view.tree.children("build/kept") {

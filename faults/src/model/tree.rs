@@ -1,4 +1,4 @@
-//! What a state root has at one moment.
+//! Entries of a state root at one moment.
 
 use anyhow::{Context, Result};
 use nix::fcntl::{FcntlArg, fcntl};
@@ -10,7 +10,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// Files up to this size, in bytes, are read.
+/// Largest file whose content is read, in bytes.
 const SMALL: u64 = 64 << 10;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -21,24 +21,24 @@ pub(crate) enum Kind {
     Other,
 }
 
-/// One file or directory.
+/// File, directory or link in a state root.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) kind: Kind,
-    /// Of a small file its content, of a link its target; empty for all others.
+    /// Content of a small file or target of a link; empty for everything else.
     pub(crate) text: String,
-    /// A hash of content, size and mode.
+    /// Hash of kind, mode, and the content of a small file or the size of a larger one.
     pub(crate) digest: u64,
 }
 
-/// Paths relative to the state root, and what is there. What images and skeletons are made of is left out: that is for
-/// `tote store verify --full`.
+/// Entries of a state root by relative path. The content of images and skeletons is left out: `tote store verify
+/// --full` checks it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tree(BTreeMap<String, Entry>);
 
 impl Tree {
     /// # Errors
-    /// Where something there cannot be read. That a file is gone by the time it is looked at is no error.
+    /// Fails if an entry cannot be read. An entry that disappears between listing and reading is skipped.
     pub(crate) fn read(root: &Path) -> Result<Self> {
         let mut tree = Self::default();
         tree.walk(root, "")?;
@@ -58,17 +58,17 @@ impl Tree {
         self.0.contains_key(path)
     }
 
-    /// The content of a small file, or a link's target; empty where there is none.
+    /// Returns the content of a small file or the target of a link; empty if the entry is missing or has neither.
     pub(crate) fn text(&self, path: &str) -> &str {
         self.get(path).map_or("", |entry| &entry.text)
     }
 
-    /// All paths, a directory before what is in it.
+    /// Lists all paths, each directory before its entries.
     pub(crate) fn paths(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(String::as_str)
     }
 
-    /// The names in a directory; that of the state root is empty.
+    /// Lists the names in a directory; `""` is the state root.
     pub(crate) fn children<'a>(&'a self, dir: &str) -> impl Iterator<Item = &'a str> {
         let prefix = if dir.is_empty() {
             String::new()
@@ -110,7 +110,7 @@ impl Tree {
     }
 }
 
-/// Directories into which nobody looks here.
+/// True for directories whose content the model leaves out.
 fn is_content(path: &str) -> bool {
     let parts: Vec<_> = path.split('/').collect();
     matches!(
@@ -160,10 +160,10 @@ fn present<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     }
 }
 
-/// The names in `live/` on which somebody else has a lock of fcntl(2).
+/// Lists the names in `live/` on which another process has a lock of fcntl(2).
 ///
 /// # Errors
-/// Where a file there cannot be opened or asked.
+/// Fails if a file there cannot be opened or its lock cannot be queried.
 pub(crate) fn locked(root: &Path) -> Result<BTreeSet<String>> {
     let live = root.join("live");
     let mut names = BTreeSet::new();
@@ -197,7 +197,7 @@ pub(crate) fn locked(root: &Path) -> Result<BTreeSet<String>> {
     Ok(names)
 }
 
-/// What a later moment has more, less or otherwise than an earlier one, one line each.
+/// Lists the entries that are new, changed or gone at the later moment, one line each.
 pub(crate) fn difference(before: &Tree, after: &Tree) -> Vec<String> {
     let mut found = Vec::new();
     for (path, entry) in &after.0 {
@@ -216,7 +216,8 @@ pub(crate) fn difference(before: &Tree, after: &Tree) -> Vec<String> {
     found
 }
 
-/// What may change without anything being lost or left: notes, marks of use, and the directories that hold the rest.
+/// True for entries that may change although nothing is lost or left: notes, marks of use, and the directories that
+/// hold the other entries.
 fn comes_and_goes(path: &str) -> bool {
     let parts: Vec<_> = path.split('/').collect();
     match parts[..] {
@@ -226,7 +227,7 @@ fn comes_and_goes(path: &str) -> bool {
         }
         ["store", "trees", _, "lease"] | ["store", "layers", _, "known"] => true,
         ["pools", _, "lock" | "queue"] | ["containers", _, "copying"] => true,
-        // The engine's own files in `/etc` are written anew with each start and each visit.
+        // The engine rewrites its own files in `/etc` at each start and at each visit.
         [
             "containers",
             _,

@@ -1,4 +1,4 @@
-//! A system call of a traced process: its name, what it is about, and whether it writes state.
+//! System calls of a traced process: name, object, and whether the call writes state.
 
 use crate::tables::calls::CALLS;
 use anyhow::Result;
@@ -7,25 +7,25 @@ use nix::unistd::Pid;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 
-/// Longer paths are cut off.
+/// Longest path that is read, in bytes; longer paths are cut off.
 const PATH: usize = 256;
 
-/// One call, as it was entered.
+/// System call at its entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Call {
     pub(crate) name: &'static str,
-    /// The path that it names, or the file behind its first descriptor; empty for what has neither.
+    /// Path argument, or the file behind the first descriptor; empty for calls that have neither.
     pub(crate) object: String,
-    /// Whether it may change what is on disk, a cgroup, a mount or a process.
+    /// True if the call may change a disk, a cgroup, a mount or a process.
     pub(crate) writes: bool,
 }
 
-/// `op` of PTRACE_GET_SYSCALL_INFO at the entry of a call.
+/// True for the `op` of PTRACE_GET_SYSCALL_INFO at the entry of a call.
 pub(super) fn is_entry(op: u8) -> bool {
     op == 1
 }
 
-/// The name of a call by its number on x86_64.
+/// Returns the name of a call by its number on x86_64.
 pub(super) fn name_of(number: u64) -> &'static str {
     match CALLS.binary_search_by_key(&number, |&(number, _)| number) {
         Ok(at) => CALLS[at].1,
@@ -33,7 +33,7 @@ pub(super) fn name_of(number: u64) -> &'static str {
     }
 }
 
-/// Where a call has its path: the argument's position, counted from 0.
+/// Returns the position of the path among the call's arguments, counted from 0.
 fn path_argument(name: &str) -> Option<usize> {
     Some(match name {
         "open" | "stat" | "lstat" | "access" | "mkdir" | "rmdir" | "unlink" | "rename" | "readlink"
@@ -48,7 +48,7 @@ fn path_argument(name: &str) -> Option<usize> {
     })
 }
 
-/// Calls whose first argument is the descriptor that they are about.
+/// True for calls whose first argument is the descriptor that they work on.
 fn has_descriptor(name: &str) -> bool {
     matches!(
         name,
@@ -147,7 +147,7 @@ impl Call {
     /// Reads the call that a stopped process is entering.
     ///
     /// # Errors
-    /// None where the process was killed meanwhile: the call is then `unknown`.
+    /// Never fails today: if the process was killed meanwhile, the call is `unknown`.
     pub(super) fn read(pid: Pid) -> Result<Self> {
         let Ok(registers) = ptrace::getregs(pid) else {
             return Ok(Self {
@@ -165,7 +165,7 @@ impl Call {
                 .unwrap_or_default(),
             None => String::new(),
         };
-        // O_WRONLY, O_RDWR and O_CREAT
+        // Flags O_WRONLY, O_RDWR and O_CREAT.
         let opens_to_write = |flags: u64| flags & 0o103 != 0;
         let writes = changes(name)
             || match name {
@@ -178,7 +178,7 @@ impl Call {
     }
 }
 
-/// The text that ends with NUL in another process's memory.
+/// Reads a NUL-terminated text from another process's memory.
 fn text_at(pid: Pid, address: u64) -> String {
     let mut bytes = [0; PATH];
     let read = File::open(format!("/proc/{pid}/mem")).and_then(|memory| memory.read_at(&mut bytes, address));

@@ -1,13 +1,13 @@
-//! Cgroups of the stepper's own: what the engine makes below them is known to be of the commands that are tried.
+//! Cgroups of the stepper: every cgroup below them was made by the commands under test.
 
 use anyhow::{Context, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The stepper's cgroups, one for each hierarchy in which it may make one. They go with this value.
+/// Cgroups of the stepper, one for each hierarchy in which it may make one. Drop removes them.
 #[derive(Debug)]
 pub(crate) struct Enclosure {
-    /// Where the process was, and where it is.
+    /// Previous cgroup and own cgroup of this process, for each hierarchy.
     moved: Vec<(PathBuf, PathBuf)>,
 }
 
@@ -15,7 +15,7 @@ impl Enclosure {
     /// Moves this process into new cgroups.
     ///
     /// # Errors
-    /// Where the hierarchies cannot be found. One that cannot be written is left out.
+    /// Fails if the hierarchies cannot be found. A hierarchy in which no cgroup can be made is left out.
     pub(crate) fn enter() -> Result<Self> {
         let own = fs::read_to_string("/proc/self/cgroup").context("read /proc/self/cgroup")?;
         let mounts = fs::read_to_string("/proc/self/mounts").context("read /proc/self/mounts")?;
@@ -27,7 +27,7 @@ impl Enclosure {
             }
             for file in ["cpuset.cpus", "cpuset.mems"] {
                 if let Ok(text) = fs::read_to_string(dir.join(file)) {
-                    // Of version 2 there may be none; without them a cpuset of version 1 takes no process.
+                    // Version 2 may lack these files; in version 1 a cpuset without their values takes no process.
                     drop(fs::write(group.join(file), text));
                 }
             }
@@ -40,7 +40,7 @@ impl Enclosure {
         Ok(Self { moved })
     }
 
-    /// The cgroups of containers that are there, by hierarchy.
+    /// Lists the cgroups of containers that exist, sorted by path.
     pub(crate) fn containers(&self) -> Vec<PathBuf> {
         let mut found = Vec::new();
         for (_, group) in &self.moved {
@@ -50,7 +50,7 @@ impl Enclosure {
         found
     }
 
-    /// Removes what commands have left.
+    /// Removes the cgroups that commands have left.
     pub(crate) fn clear(&self) {
         for (_, group) in &self.moved {
             remove_below(group);
@@ -68,7 +68,7 @@ impl Drop for Enclosure {
     }
 }
 
-/// Whether a directory is that of a container: `tote-ID`.
+/// Collects the directories of containers, which are named `tote-ID`.
 fn walk(dir: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
@@ -89,7 +89,7 @@ fn remove_below(dir: &Path) {
     }
 }
 
-/// The directories of a process's cgroups, from the texts of `/proc/PID/cgroup` and `/proc/PID/mounts`.
+/// Finds the directories of a process's cgroups in the texts of `/proc/PID/cgroup` and `/proc/PID/mounts`.
 fn directories(own: &str, mounts: &str) -> Vec<PathBuf> {
     let mount_of = |controllers: &str| {
         mounts.lines().find_map(|line| {

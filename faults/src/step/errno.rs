@@ -1,8 +1,8 @@
-//! Which errors system calls are given, and which calls may fail so in life.
+//! Errors for system calls, and the calls that can fail with them in practice.
 
 use nix::errno::Errno;
 
-/// Those that are tried where nobody names one.
+/// Errors that are tried if the command line names none.
 pub(crate) const USUAL: &[Errno] = &[
     Errno::EMFILE,
     Errno::EIO,
@@ -58,7 +58,7 @@ const OPENING: &[&str] = &[
     "open_tree",
 ];
 
-/// Calls that look at files and change nothing.
+/// Calls that read from files and change nothing.
 const LOOKING: &[&str] = &[
     "read",
     "pread64",
@@ -106,7 +106,7 @@ const GROWING: &[&str] = &[
     "lsetxattr",
 ];
 
-/// Calls that take from a disk, or change what needs no room there.
+/// Calls that remove from a disk, or change it without a need for room.
 const SHRINKING: &[&str] = &[
     "unlink",
     "unlinkat",
@@ -143,7 +143,7 @@ const MAKING: &[&str] = &[
     "umount2",
 ];
 
-/// Calls that wait.
+/// Calls that can block.
 const WAITING: &[&str] = &[
     "read",
     "write",
@@ -166,9 +166,9 @@ const WAITING: &[&str] = &[
     "clock_nanosleep",
 ];
 
-/// Whether a call of this name may fail with this error in life.
+/// True if a call of this name can fail with this error in practice.
 ///
-/// Errors that are not among [`USUAL`] fit wherever files or processes are touched.
+/// Errors outside [`USUAL`] fit every call that touches files or processes.
 pub(crate) fn is_plausible(errno: Errno, call: &str) -> bool {
     let among = |lists: &[&[&str]]| lists.iter().any(|list| list.contains(&call));
     match errno {
@@ -181,12 +181,12 @@ pub(crate) fn is_plausible(errno: Errno, call: &str) -> bool {
     }
 }
 
-/// The error of this name, such as `EMFILE`.
+/// Finds an error by its name, such as `EMFILE`.
 pub(crate) fn parse(name: &str) -> Option<Errno> {
     KNOWN.iter().copied().find(|errno| shown(*errno) == name)
 }
 
-/// The name of an error.
+/// Returns the name of an error.
 pub(crate) fn shown(errno: Errno) -> String {
     format!("{errno:?}")
 }

@@ -1,4 +1,4 @@
-//! A command that loses what it was given: where the stepper does not find that, what it says of others means nothing.
+//! Command with a planted fault: a stepper that does not find it cannot be trusted about other commands.
 
 use super::scenario::Front;
 use super::tracer::{self, Deed, Fault, Plan};
@@ -9,24 +9,24 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-/// The word by which this program calls itself to be careless.
+/// First word of this program's command line when it plays the careless command.
 pub(crate) const CARELESS: &str = "--careless";
 
-/// Replaces a file by removing it first, and takes any failure to write the new one for success.
+/// Replaces a file carelessly: removes it first, and ignores any failure to write the new one.
 ///
 /// # Errors
-/// Where the file cannot be removed.
+/// Fails if the file cannot be removed.
 pub(crate) fn careless(path: &Path) -> Result<()> {
     fs::remove_file(path).context("remove the old file")?;
     drop(fs::write(path, "precious"));
     Ok(())
 }
 
-/// Tries the careless command, in an empty directory: a kill after its removal must lose the file, and so must a write that
-/// fails without a word. Nothing may happen where nothing is done.
+/// Tries the careless command in an empty directory: a kill after its removal must lose the file, and so must a
+/// failed write that is not reported. A run without a fault must keep the file.
 ///
 /// # Errors
-/// Where the stepper finds neither.
+/// Fails if the stepper misses one of the faults.
 pub(crate) fn is_found(waiting: &Waiting, place: &Path) -> Result<()> {
     fs::create_dir_all(place).with_context(|| format!("make {}", place.display()))?;
     let file = place.join("file");

@@ -1,4 +1,4 @@
-//! Which calls are tried: all, every one of so many, or a sample that prefers calls that write.
+//! Selection of calls to try: all, every nth, or a sample that prefers calls that write.
 
 use super::call::Call;
 use super::errno::is_plausible;
@@ -6,11 +6,11 @@ use super::tracer::{Deed, Fault};
 use crate::chance::Chance;
 use nix::errno::Errno;
 
-/// What is done to the calls of a command.
+/// Kind of fault to inject into the calls of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Means {
     Kill,
-    /// Only calls that may fail so are tried, unless `any`.
+    /// Error for calls that can fail with it in practice, or for all calls if `any`.
     Fail {
         errno: Errno,
         always: bool,
@@ -19,7 +19,7 @@ pub(crate) enum Means {
 }
 
 impl Point {
-    /// A point that somebody has named.
+    /// Makes the point of a fault that the command line names.
     pub(crate) fn at(fault: Fault) -> Self {
         Self { fault, weight: 1 }
     }
@@ -44,17 +44,18 @@ impl Means {
     }
 }
 
-/// A fault, and how much more often than others it is worth a try.
+/// Fault, and its weight in a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Point {
     pub(crate) fault: Fault,
     weight: u64,
 }
 
-/// How many times as often a call that writes is chosen, or the one after it, at whose entry the writing is done.
+/// Weight of a call that writes, relative to other calls. For a kill the next call has it too, because the write is
+/// complete at its entry.
 const WRITES: u64 = 8;
 
-/// Every point of a command at which these means fit, in the order of processes and calls.
+/// Lists the points of a command for these kinds of faults, in the order of processes and calls.
 pub(crate) fn all(calls: &[Vec<Call>], means: &[Means]) -> Vec<Point> {
     let mut points = Vec::new();
     for &means in means {
@@ -82,12 +83,12 @@ pub(crate) fn all(calls: &[Vec<Call>], means: &[Means]) -> Vec<Point> {
     points
 }
 
-/// Every `n`th of the points, beginning with the first one.
+/// Keeps every `n`th point, from the first one.
 pub(crate) fn every(points: Vec<Point>, n: usize) -> Vec<Point> {
     points.into_iter().step_by(n.max(1)).collect()
 }
 
-/// As many of the points, none twice, in the order in which they are drawn.
+/// Draws `count` different points, in the order in which they are drawn.
 pub(crate) fn sample(mut points: Vec<Point>, count: usize, chance: &mut Chance) -> Vec<Point> {
     let mut drawn = Vec::new();
     let mut total: u64 = points.iter().map(|point| point.weight).sum();

@@ -1,4 +1,4 @@
-//! Processes, mounts and loop devices of the commands that are tried.
+//! Processes, mounts and loop devices of the commands under test.
 
 use anyhow::{Context, Result};
 use nix::unistd::Pid;
@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-/// All descendants of this process with the letters of their states. As their subreaper it is the parent of whoever has
-/// lost another one.
+/// Lists all descendants of this process with the letters of their states. This process is their subreaper, so
+/// orphans are among its children.
 ///
 /// # Errors
-/// Where `/proc` cannot be listed.
+/// Fails if `/proc` cannot be listed.
 pub(crate) fn below_us() -> Result<BTreeMap<Pid, char>> {
     let mut all = Vec::new();
     for entry in fs::read_dir("/proc").context("list /proc")?.flatten() {
@@ -38,14 +38,14 @@ pub(crate) fn below_us() -> Result<BTreeMap<Pid, char>> {
     Ok(found)
 }
 
-/// State and parent, from the text of `/proc/PID/stat`.
+/// Parses state and parent from the text of `/proc/PID/stat`.
 fn parse(stat: &str) -> Option<(char, i32)> {
     let mut fields = stat.rsplit(')').next()?.split_whitespace();
     let state = fields.next()?.chars().next()?;
     Some((state, fields.next()?.parse().ok()?))
 }
 
-/// Number and command line of a process.
+/// Describes a process by its number, command line and state.
 pub(crate) fn name(pid: Pid) -> String {
     let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let words = String::from_utf8_lossy(&words).replace('\0', " ");
@@ -59,10 +59,10 @@ pub(crate) fn name(pid: Pid) -> String {
     )
 }
 
-/// Mounts and loop devices that are about something below this directory.
+/// Lists mounts and loop devices that refer to paths below this directory.
 ///
 /// # Errors
-/// Where they cannot be looked at.
+/// Fails if `/proc/self/mountinfo` cannot be read.
 pub(crate) fn mounts_and_loops(place: &Path) -> Result<Vec<String>> {
     let place = place.to_string_lossy();
     let mounts = fs::read_to_string("/proc/self/mountinfo").context("read /proc/self/mountinfo")?;

@@ -1,4 +1,4 @@
-//! What was tried and found, for people and for programs.
+//! Report of trials and findings, for people and for programs.
 
 use super::call::Call;
 use super::errno::shown;
@@ -6,43 +6,43 @@ use super::tracer::{Deed, Fault};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// A finding, as often as it came.
+/// Finding, with the number of points that showed it.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Finding {
-    /// Without what differs from run to run: ids and numbers of processes.
+    /// Text without parts that differ from run to run: ids and numbers of processes.
     what: String,
-    /// The command line that shows it again, of the first time.
+    /// Command line that repeats the first of its points.
     again: String,
-    /// The call that was the last one, or failed, of the first time.
+    /// Killed or failed call of the first of its points.
     call: String,
-    /// What the command said, the first time.
+    /// Standard error of the command at the first of its points.
     said: String,
     times: usize,
 }
 
-/// What one scenario came to.
+/// Result of one scenario.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Row {
     pub(crate) scenario: String,
-    /// Processes and calls of the command.
+    /// Number of processes of the command; the next field has the number of their calls.
     pub(crate) processes: usize,
     pub(crate) calls: usize,
-    /// Points that were tried; those whose call did not come this time included.
+    /// Number of points that were tried, including those whose call did not come this time.
     pub(crate) points: usize,
-    /// Processes that were killed.
+    /// Number of processes that were killed.
     pub(crate) killed: usize,
-    /// Calls that failed.
+    /// Number of calls that failed.
     pub(crate) failed: usize,
-    /// Points whose call did not come.
+    /// Number of points whose call did not come.
     pub(crate) missed: usize,
-    /// Points with findings.
+    /// Number of points with findings.
     pub(crate) faulty: usize,
     pub(crate) findings: BTreeMap<String, Finding>,
-    /// Why nothing more of it could be tried.
+    /// Reason why the rest of the scenario could not be tried.
     pub(crate) broken: Option<String>,
 }
 
-/// All of a run.
+/// Report of a whole run.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Report {
     pub(crate) seed: u64,
@@ -51,7 +51,7 @@ pub(crate) struct Report {
 }
 
 impl Row {
-    /// Counts one point. Returns what was found for the first time.
+    /// Counts one point. Returns the findings that are new.
     pub(crate) fn note(
         &mut self,
         mut fault: Fault,
@@ -96,7 +96,7 @@ impl Row {
     }
 }
 
-/// The command line that tries one point.
+/// Returns the command line that tries one point.
 pub(crate) fn again(scenario: &str, fault: Fault) -> String {
     let place = format!(
         "cargo xtask faults {scenario} --process {} --call {}",
@@ -111,7 +111,7 @@ pub(crate) fn again(scenario: &str, fault: Fault) -> String {
     }
 }
 
-/// A text without what differs from run to run: long hexadecimal words become `ID`, other numbers `N`.
+/// Masks the parts of a text that differ from run to run: long hexadecimal words become `ID`, other numbers `N`.
 fn masked(text: &str) -> String {
     let mut out = String::new();
     let mut word = String::new();
@@ -138,14 +138,14 @@ fn masked(text: &str) -> String {
 }
 
 impl Report {
-    /// Whether nothing was found, and everything could be tried.
+    /// True if nothing was found, and everything could be tried.
     pub(crate) fn is_clean(&self) -> bool {
         self.rows
             .iter()
             .all(|row| row.faulty == 0 && row.broken.is_none())
     }
 
-    /// A table, the findings, and the totals in the last line.
+    /// Formats a table, the findings, and the totals in the last line.
     pub(crate) fn table(&self) -> String {
         let mut text = format!(
             "{:<18} {:>9} {:>6} {:>7} {:>7} {:>7} {:>7} {:>7}\n",

@@ -1,21 +1,21 @@
-//! What is tried: a command, what is there before it, and what must hold after it.
+//! Scenarios: a command, the state before it, and the facts after it.
 
-/// A command that prepares or ends a scenario.
+/// Action that prepares or ends a scenario.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Act {
-    /// Words of tote.
+    /// Run of tote with these words.
     Tote(&'static [&'static str]),
-    /// The monitor of the container of this name is killed, and its container with it, as when the machine is started
-    /// again: nobody watches it, and its claim is free.
+    /// Kill of the monitor of the container with this name, and of the container, as when the machine is restarted:
+    /// the container is unwatched, and its claim is free.
     KillMonitor(&'static str),
-    /// Nothing at this path of the scratch directory.
+    /// Removal of this path from the scratch directory.
     Remove(&'static str),
 }
 
-/// Something that is true once the command has done its work.
+/// Fact that is true once the command has succeeded.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Fact {
-    /// There is a container of this name, in this state.
+    /// Container of this name, in this state.
     Container(&'static str, &'static str),
     NoContainer(&'static str),
     Volume(&'static str),
@@ -26,49 +26,49 @@ pub(crate) enum Fact {
     NoPod(&'static str),
     Pool(&'static str),
     NoPool(&'static str),
-    /// A file of the scratch directory is there and not empty.
+    /// Nonempty file of the scratch directory.
     File(&'static str),
-    /// Standard output has this in it.
+    /// Text within standard output.
     Says(&'static str),
 }
 
-/// The files at the command's standard streams.
+/// Files at the command's standard streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Front {
-    /// Nothing to read, and a file for each of the two to write.
+    /// Empty standard input, and one file each for standard output and standard error.
     Files,
-    /// A terminal for all three.
+    /// Terminal for all three.
     Terminal,
-    /// A terminal, and somebody types these keys once the container has said something.
+    /// Terminal into which these keys are typed once the container has printed something.
     Leaves(&'static str),
-    /// A terminal that is closed once the container has said something.
+    /// Terminal that is closed once the container has printed something.
     HangsUp,
 }
 
-/// One command.
+/// Scenario of one command.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Scenario {
     pub(crate) name: &'static str,
-    /// Whether the container that has ended, and what else nobody uses, is left out of the state root.
+    /// True if the state root has no ended container and no other unused thing.
     pub(crate) bare: bool,
     pub(crate) before: &'static [Act],
-    /// The words of tote whose calls are counted.
+    /// Words of tote whose calls are counted.
     pub(crate) command: &'static [&'static str],
     pub(crate) front: Front,
-    /// Whether processes of it go on when it has ended.
+    /// True if processes of the command remain after its end.
     pub(crate) lingers: bool,
-    /// Whether it fails also when nothing is done to it.
+    /// True if the command fails even without a fault.
     pub(crate) refused: bool,
     pub(crate) done: &'static [Fact],
-    /// Containers that are there afterwards with their file `/mark`, whatever happens to the command.
+    /// Containers that must exist afterwards with their file `/mark`, whatever happens to the command.
     pub(crate) keeps: &'static [&'static str],
-    /// The one command of each kind that clears what a killed one leaves.
+    /// Commands, one of each kind, that clear the remains of a killed one.
     pub(crate) sweep: &'static [Act],
-    /// What takes away all that the command makes when it succeeds.
+    /// Actions that remove everything that the command makes when it succeeds.
     pub(crate) undo: &'static [Act],
 }
 
-/// What most scenarios are like.
+/// Defaults of most scenarios.
 pub(crate) const PLAIN: Scenario = Scenario {
     name: "",
     bare: false,

@@ -1,4 +1,4 @@
-//! Where a scenario plays: a state root with things in it that must stay, and what the host has of it.
+//! Stage of a scenario: a state root with durable state that must stay, and its traces on the host.
 
 use super::enclosure::Enclosure;
 use super::processes;
@@ -15,22 +15,22 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long a command may take that nothing is done to.
+/// Time limit of a command without a fault.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// How long something may still be about to end before it counts as left.
+/// Time for which a leftover may still be about to go.
 const SETTLING: Duration = Duration::from_secs(6);
 
-/// A command that has ended.
+/// Result of a command that has ended.
 #[derive(Clone, Debug)]
 pub(crate) struct Ended {
-    /// None where it hung and was killed.
+    /// Exit code; `None` if the command hung and was killed.
     pub(crate) code: Option<i32>,
     pub(crate) out: String,
     pub(crate) err: String,
 }
 
-/// What is there before a scenario's first point, and must be there after each.
+/// State before a scenario's first point, which must be the same after each.
 #[derive(Debug)]
 struct Baseline {
     tree: Tree,
@@ -39,7 +39,7 @@ struct Baseline {
     listed: String,
 }
 
-/// One state root. It goes, with all that runs in it, with this value.
+/// State root of a scenario. Drop ends its processes and removes it.
 #[derive(Debug)]
 pub(crate) struct Stage<'a> {
     tote: PathBuf,
@@ -50,11 +50,11 @@ pub(crate) struct Stage<'a> {
 }
 
 impl<'a> Stage<'a> {
-    /// Makes a state root below `place`, an empty directory, with things that must stay: a container that runs and one
-    /// that has ended, each with a file of its own, a volume with a file in use, an image, and a pod.
+    /// Makes a state root below `place`, an empty directory, with durable state: a running container and an ended
+    /// one, each with a file of its own, a volume with a file in use, an image, and a pod.
     ///
     /// # Errors
-    /// Where one of these cannot be made.
+    /// Fails if one of these cannot be made.
     pub(crate) fn make(
         tote: &Path,
         place: &Path,
@@ -113,22 +113,22 @@ impl<'a> Stage<'a> {
         Ok(stage)
     }
 
-    /// The state root.
+    /// Returns the path of the state root.
     pub(crate) fn root(&self) -> PathBuf {
         self.place.join("state")
     }
 
-    /// Where the traced command's output goes.
+    /// Returns the directory of the traced command's output.
     pub(crate) fn scratch(&self) -> &Path {
         &self.place
     }
 
-    /// A file of the scratch directory that commands see.
+    /// Returns the path of a file in the scratch directory that commands see.
     pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.place.join("dir").join(name)
     }
 
-    /// Archives, a context of a build, and a file to copy.
+    /// Writes archives, a build context, and a file to copy.
     fn write_inputs(&self) -> Result<()> {
         let dir = self.file("");
         let busybox = ["/bin/busybox", "/usr/bin/busybox"]
@@ -167,7 +167,7 @@ impl<'a> Stage<'a> {
         .context("write a context")
     }
 
-    /// The words of a command, with what stands for the scratch directory replaced, behind the global options.
+    /// Builds a command line: the global options, then `words` with `{dir}` replaced by the scratch directory.
     pub(crate) fn words(&self, words: &[&str]) -> Vec<String> {
         let dir = self.place.join("dir");
         let dir = dir.to_string_lossy();
@@ -179,7 +179,7 @@ impl<'a> Stage<'a> {
     /// Runs a command of tote to its end.
     ///
     /// # Errors
-    /// Where it cannot be started.
+    /// Fails if the command cannot be started.
     pub(crate) fn tote(&self, words: &[&str]) -> Result<Ended> {
         let pid = self.start(words, "own")?;
         let code = self.waiting.end(pid, LIMIT)?;
@@ -196,10 +196,10 @@ impl<'a> Stage<'a> {
         })
     }
 
-    /// Starts a command of tote whose output is called so.
+    /// Starts a command of tote; `name` is the stem of its output files.
     ///
     /// # Errors
-    /// Where it cannot be started.
+    /// Fails if the command cannot be started.
     pub(crate) fn start(&self, words: &[&str], name: &str) -> Result<Pid> {
         let [out, err] = self.output_of(name);
         let child = Command::new(&self.tote)
@@ -212,10 +212,10 @@ impl<'a> Stage<'a> {
         Ok(Pid::from_raw(i32::try_from(child.id()).context("a process id")?))
     }
 
-    /// The standard output and the standard error of the command whose output has that name.
+    /// Reads the standard output and the standard error of the command with this stem.
     ///
     /// # Errors
-    /// Where it cannot be read.
+    /// Fails if they cannot be read.
     pub(crate) fn output(&self, name: &str) -> Result<(String, String)> {
         let read = |path: &Path| {
             let bytes = fs::read(path).with_context(|| format!("read {}", path.display()))?;
@@ -229,10 +229,10 @@ impl<'a> Stage<'a> {
         ["out", "err"].map(|end| self.place.join(format!("{name}.{end}")))
     }
 
-    /// Does what prepares or ends a scenario.
+    /// Carries out an action that prepares or ends a scenario.
     ///
     /// # Errors
-    /// Where it fails.
+    /// Fails if the action fails.
     pub(crate) fn act(&self, act: Act) -> Result<()> {
         match act {
             Act::Tote(words) => {
@@ -270,10 +270,10 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// Waits until no process is about to end: all that are there stay for a moment, and none is a zombie.
+    /// Waits until no process is about to end: the same processes are there at two looks, and none is a zombie.
     ///
     /// # Errors
-    /// Where processes cannot be looked at.
+    /// Fails if the processes cannot be listed.
     pub(crate) fn settle(&self) -> Result<()> {
         let start = Instant::now();
         let mut before = None;
@@ -301,10 +301,10 @@ impl<'a> Stage<'a> {
         })
     }
 
-    /// What nothing explains at this moment, in the state root and among cgroups.
+    /// Lists entries of the state root and cgroups that nothing explains at this moment.
     ///
     /// # Errors
-    /// Where it cannot be looked at.
+    /// Fails if the state root cannot be read.
     pub(crate) fn strangers(&self) -> Result<Vec<String>> {
         self.patiently(|| {
             let locked = model::locked(&self.root())?;
@@ -323,10 +323,10 @@ impl<'a> Stage<'a> {
         })
     }
 
-    /// What differs from the moment before the first point.
+    /// Lists the differences from the moment before the first point.
     ///
     /// # Errors
-    /// Where it cannot be looked at.
+    /// Fails if the state cannot be examined.
     pub(crate) fn changes(&self) -> Result<Vec<String>> {
         let Some(before) = &self.baseline else {
             bail!("there is no earlier moment");
@@ -351,7 +351,7 @@ impl<'a> Stage<'a> {
         })
     }
 
-    /// Looks again for a while, as long as something is found: it may be about to end.
+    /// Repeats a check for a while as long as it has findings, because leftovers may be about to go.
     fn patiently(&self, look: impl Fn() -> Result<Vec<String>>) -> Result<Vec<String>> {
         let start = Instant::now();
         loop {

@@ -1,4 +1,4 @@
-//! A terminal for a command that is tried in one: it shows what the command writes, and somebody may answer.
+//! Terminal for a command under test: it records the command's output, and can type an answer.
 
 use super::scenario::Front;
 use anyhow::{Context, Result};
@@ -8,25 +8,25 @@ use nix::pty::{PtyMaster, grantpt, posix_openpt, ptsname_r, unlockpt};
 use nix::unistd::{read, write};
 use std::path::PathBuf;
 
-/// The line that the container prints when it is ready for the answer.
+/// Line that the container prints when it is ready for the answer.
 const SAID: &str = "said";
 
-/// A pseudo-terminal whose other end is the command's.
+/// Pseudo-terminal whose other end belongs to the command.
 #[derive(Debug)]
 pub(super) struct Terminal {
-    /// Nothing once it is hung up.
+    /// Master end; `None` after the hang-up.
     ours: Option<PtyMaster>,
-    /// The bytes that have been written to the terminal.
+    /// Bytes that the command has written to the terminal, as text.
     pub(super) shown: String,
-    /// The user's action once the container has said something; `None` after it.
+    /// Answer that follows the container's first output; `None` after it.
     answer: Option<Front>,
 }
 
 impl Terminal {
-    /// Opens a new one, and names the command's end of it; nothing where the command is not tried in one.
+    /// Opens a new terminal and returns the path of the command's end; `None` if the command is tried without one.
     ///
     /// # Errors
-    /// There is none to be had.
+    /// Fails if no terminal can be opened.
     pub(super) fn open(front: Front) -> Result<Option<(Self, PathBuf)>> {
         if front == Front::Files {
             return Ok(None);
@@ -45,10 +45,10 @@ impl Terminal {
         Ok(Some((terminal, PathBuf::from(name))))
     }
 
-    /// Takes what has been written to it so far, and answers once.
+    /// Reads the output so far, and answers once.
     ///
     /// # Errors
-    /// The terminal can be neither read nor written.
+    /// Fails if the terminal can be neither read nor written.
     pub(super) fn look(&mut self) -> Result<()> {
         let Some(ours) = &self.ours else {
             return Ok(());
@@ -59,7 +59,7 @@ impl Terminal {
                 Ok(0) => break,
                 Ok(count) => self.shown += &String::from_utf8_lossy(&bytes[..count]),
                 Err(Errno::EINTR) => {}
-                // Nobody has the other end open.
+                // No process has the other end open.
                 Err(Errno::EAGAIN | Errno::EIO) => break,
                 Err(errno) => return Err(errno).context("read a terminal"),
             }

@@ -1,7 +1,8 @@
-//! One command under ptrace(2): its system calls are counted, and one of them is its last, or fails.
+//! Tracer of one command by ptrace(2): counts its system calls, and makes one of them the last, or fail.
 //!
-//! The command is seized, not attached to, so that no SIGSTOP is left behind in a process that is let go. All its children
-//! are followed until they execute another program: what a container's own program calls is not the engine's.
+//! The tracer seizes the command instead of attaching to it, so that no SIGSTOP stays behind in a process that is let
+//! go. It follows all children until they execute another program, because calls of a container's own program are not
+//! the engine's.
 
 use super::call::{Call, is_entry, name_of};
 use super::scenario::Front;
@@ -20,84 +21,85 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// The word by which this program calls itself to be seized before it becomes the command.
+/// First word of this program's command line when it waits to be seized before it becomes the command.
 pub(crate) const HOLD: &str = "--hold";
 
-/// Like the word before, for a command in a terminal whose path is the next word.
+/// Like [`HOLD`], for a command in a terminal whose path is the next word.
 pub(crate) const HOLD_TERMINAL: &str = "--hold-terminal";
 
-/// How long nothing may happen until processes that all sleep count as those that stay.
+/// Time without events after which sleeping processes count as those that stay.
 const QUIET: Duration = Duration::from_millis(4);
 
-/// What happens to a system call.
+/// Fault of a system call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Deed {
-    /// The process is killed at its entry.
+    /// Kill of the process at the call's entry.
     Kill,
-    /// It is not carried out, and its result is this error.
+    /// Error result of the call, which is not carried out.
     Fail {
         errno: Errno,
-        /// Whether every later call of this name in this process fails as well.
+        /// True if every later call of this name in this process fails as well.
         always: bool,
     },
 }
 
-/// Where and what.
+/// Fault and its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
-    /// Which process, counted from 1 in the order in which they appear; 1 is the command itself.
+    /// Ordinal of the process, from 1 in the order of appearance; 1 is the command itself.
     pub(crate) process: usize,
-    /// Which of its calls, counted from 1 with the first one after it became the command.
+    /// Number of the process's call, from 1 for the first call after it became the command.
     pub(crate) call: usize,
-    /// What the call is called. Where a call more or less comes before it this time, the next one of this name is meant.
+    /// Name of the call. If the number of earlier calls differs this time, the next call of this name is meant.
     pub(crate) name: Option<&'static str>,
     pub(crate) deed: Deed,
 }
 
-/// How a run is traced.
+/// Options of a traced run.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
-    /// Without one, all calls of all processes are recorded.
+    /// Fault to inject; without one, all calls of all processes are recorded.
     pub(crate) fault: Option<Fault>,
-    /// The files at its standard streams.
+    /// Files at the command's standard streams.
     pub(crate) front: Front,
-    /// What of the command stays when it has ended is let go as soon as all of it sleeps. Otherwise its end is awaited.
+    /// True if the command leaves processes behind, which are let go as soon as all of them sleep. Otherwise the
+    /// tracer waits for their ends.
     pub(crate) lingers: bool,
-    /// After this time it hangs, and everything of it is killed.
+    /// Time after which the command counts as hung, and all its processes are killed.
     pub(crate) limit: Duration,
-    /// Where standard output and standard error go without a terminal: `out` and `err` in this directory.
+    /// Directory of the files `out` and `err` for standard output and standard error without a terminal.
     pub(crate) scratch: PathBuf,
 }
 
-/// How a command ended.
+/// End of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     Code(i32),
     Killed(Signal),
-    /// It had not ended when its time was over.
+    /// End by the tracer, after the time limit.
     Hung,
 }
 
-/// What became of a traced command.
+/// Outcome of a traced command.
 #[derive(Clone, Debug)]
 pub(crate) struct Outcome {
     pub(crate) end: End,
     pub(crate) out: String,
     pub(crate) err: String,
-    /// The call that was the last one or failed, and its number; none where the command had no such call this time.
+    /// Killed or failed call, and its number; `None` if the command made no such call this time.
     pub(crate) hit: Option<(usize, Call)>,
-    /// Of each process its calls, where they were recorded.
+    /// Calls of each process, if they were recorded.
     pub(crate) calls: Vec<Vec<Call>>,
 }
 
-/// A process that is followed.
+/// Process that is followed.
 #[derive(Debug)]
 struct Tracee {
     ordinal: usize,
     calls: usize,
-    /// Whether it is the command by now; the first process is not until it has executed it.
+    /// True once the process is the command; the first process becomes it by execve(2).
     begun: bool,
-    /// The result that the call it is in will have.
+    /// Error that the current call will return.
     pending: Option<Errno>,
 }
 
@@ -106,20 +108,20 @@ struct Tracer<'a> {
     /// Device and inode of the program whose processes are followed.
     program: (u64, u64),
     tracees: BTreeMap<Pid, Tracee>,
-    /// All that were ever followed.
+    /// All processes that were ever followed.
     known: BTreeSet<Pid>,
     seen: usize,
     hit: Option<(usize, Call)>,
     calls: Vec<Vec<Call>>,
-    /// Where everything waited when the time was over.
+    /// Places where the processes waited when the time was over.
     waits: String,
     terminal: Option<Terminal>,
 }
 
-/// Runs `program` with these arguments to its end, and lets go of what stays.
+/// Runs `program` with these arguments to its end, and lets go of processes that stay.
 ///
 /// # Errors
-/// Where it cannot be started or traced.
+/// Fails if the program cannot be started or traced.
 pub(crate) fn run(waiting: &Waiting, program: &Path, arguments: &[String], plan: &Plan) -> Result<Outcome> {
     let file = fs::metadata(program).with_context(|| format!("look at {}", program.display()))?;
     let out = plan.scratch.join("out");
@@ -180,7 +182,7 @@ pub(crate) fn run(waiting: &Waiting, program: &Path, arguments: &[String], plan:
     })
 }
 
-/// A new empty file in the place of an old one: what stayed of an earlier command may still write to that.
+/// Makes a new empty file in the place of an old one, to which processes of an earlier command may still write.
 pub(super) fn fresh(path: &Path) -> Result<File> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -235,7 +237,7 @@ impl Tracer<'_> {
     }
 
     fn adopt(&mut self, pid: Pid) {
-        // A child may have ended, or been let go, before its parent says that it has made it.
+        // A child may have ended, or been let go, before its parent reports its creation.
         if !self.known.insert(pid) {
             return;
         }
@@ -250,7 +252,7 @@ impl Tracer<'_> {
         self.tracees.insert(pid, tracee);
     }
 
-    /// A process has stopped: looks why, and lets it go on.
+    /// Finds out why a process has stopped, and resumes it.
     fn stopped(&mut self, status: WaitStatus) -> Result<()> {
         match status {
             WaitStatus::PtraceSyscall(pid) => self.call(pid),
@@ -288,7 +290,7 @@ impl Tracer<'_> {
         self.go_on(pid, None)
     }
 
-    /// Entry to, or exit from, a system call.
+    /// Handles entry to, or exit from, a system call.
     fn call(&mut self, pid: Pid) -> Result<()> {
         let Ok(info) = ptrace::syscall_info(pid) else {
             return Ok(()); // killed meanwhile
@@ -339,7 +341,7 @@ impl Tracer<'_> {
         self.go_on(pid, None)
     }
 
-    /// Lets a stopped process go on: to its next call if its calls matter, otherwise as fast as it can.
+    /// Resumes a stopped process: to its next call if its calls matter, otherwise at full speed.
     fn go_on(&self, pid: Pid, signal: Option<Signal>) -> Result<()> {
         let Some(tracee) = self.tracees.get(&pid) else {
             return gone(ptrace::cont(pid, signal));
@@ -365,7 +367,7 @@ impl Tracer<'_> {
         })
     }
 
-    /// Detaches from everything that is still there, which goes on as if nobody had looked.
+    /// Detaches from all remaining processes, which go on as if untraced.
     fn let_go(&mut self, waiting: &Waiting) -> Result<()> {
         for pid in self.tracees.keys() {
             gone(ptrace::interrupt(*pid))?;
@@ -404,7 +406,7 @@ impl Tracer<'_> {
     }
 }
 
-/// Turns the call that a process is entering into none.
+/// Cancels the call that a process is entering.
 fn skip(pid: Pid) -> Result<()> {
     let Ok(mut registers) = ptrace::getregs(pid) else {
         return Ok(());
@@ -422,7 +424,7 @@ fn answer(pid: Pid, errno: Errno) -> Result<()> {
     gone(ptrace::setregs(pid, registers))
 }
 
-/// A tracee may be killed by others at any moment: that it is gone is no error of ours.
+/// Accepts ESRCH: a tracee may be killed by others at any moment.
 fn gone(result: nix::Result<()>) -> Result<()> {
     match result {
         Ok(()) | Err(Errno::ESRCH) => Ok(()),

@@ -1,4 +1,4 @@
-//! One point: the scenario's command with one fault, and what is the case after it.
+//! Trial of one point: the scenario's command with one fault, and the checks after it.
 
 use super::call::Call;
 use super::scenario::{Act, Fact, Scenario};
@@ -8,22 +8,22 @@ use anyhow::Result;
 use std::path::Path;
 use std::time::Duration;
 
-/// What became of one point.
+/// Outcome of one point.
 #[derive(Clone, Debug)]
 pub(crate) struct Trial {
-    /// The call that was the process's last, or failed, and its number; none where the command had no such call this
-    /// time.
+    /// Call that was the process's last, or failed, and its number; `None` if the command made no
+    /// such call this time.
     pub(crate) hit: Option<(usize, Call)>,
-    /// What is lost, left or wrong, one line each.
+    /// Lost, left or wrong state, one line each.
     pub(crate) findings: Vec<String>,
-    /// What the command said.
+    /// Standard error of the command.
     pub(crate) said: String,
 }
 
-/// The calls of the command when nothing is done to it.
+/// Records the calls of the command without a fault.
 ///
 /// # Errors
-/// Where something is found even so: the scenario, the model or the engine are wrong then.
+/// Fails if even this run has findings: the scenario, the model or the engine is wrong then.
 pub(crate) fn record(
     stage: &Stage<'_>,
     tote: &Path,
@@ -42,10 +42,10 @@ pub(crate) fn record(
     Ok(outcome.calls)
 }
 
-/// Does one fault, and looks.
+/// Injects one fault, and checks the state afterwards.
 ///
 /// # Errors
-/// Where the stage cannot be looked at.
+/// Fails if the stage cannot be examined.
 pub(crate) fn attempt(
     stage: &Stage<'_>,
     tote: &Path,
@@ -87,7 +87,7 @@ fn run(
     }
     let mut strangers = stage.strangers()?;
     if strangers.iter().any(|stranger| stranger.starts_with("store/")) {
-        // What is left of the store's is for the command of images, whatever command was tried.
+        // Image commands clean up the store, so the check gives one a chance, whatever command was tried.
         stage.act(Act::Tote(&["image", "prune", "-f"]))?;
         strangers = stage.strangers()?;
     }
@@ -113,7 +113,7 @@ fn run(
     Ok((outcome, trial))
 }
 
-/// Whether the command has said what is true.
+/// Checks that the command's answer is true.
 fn judge(
     stage: &Stage<'_>,
     scenario: &Scenario,
@@ -136,7 +136,7 @@ fn judge(
                 }
             }
         }
-        // Nobody can say that nothing can be said.
+        // The failed call was a write to standard error, so the command cannot report anything.
         End::Code(_)
             if outcome
                 .hit
@@ -156,7 +156,7 @@ fn judge(
     Ok(())
 }
 
-/// Why a fact is none; nothing where it is true.
+/// Explains why a fact is not true; `None` if it is true.
 fn is_wrong(stage: &Stage<'_>, fact: Fact, outcome: &Outcome) -> Result<Option<String>> {
     let listed = |words: &[&str], line: &str| -> Result<bool> {
         Ok(stage.tote(words)?.out.lines().any(|listed| listed == line))
@@ -197,7 +197,7 @@ fn is_wrong(stage: &Stage<'_>, fact: Fact, outcome: &Outcome) -> Result<Option<S
     })
 }
 
-/// A container that must be there, whatever happened, with the file that it was given.
+/// Checks a container that must survive every fault, and its file.
 fn kept(stage: &Stage<'_>, name: &str, findings: &mut Vec<String>) -> Result<()> {
     let asked = stage.tote(&["inspect", "--format", "{{.Id}}", name])?;
     let mark = stage

@@ -1,4 +1,4 @@
-//! Waiting for children, traced or not, with a limit of time and without asking again and again.
+//! Waits for children, traced or not, with a time limit and without polling.
 
 use anyhow::{Context, Result, bail};
 use nix::errno::Errno;
@@ -10,10 +10,11 @@ use nix::unistd::Pid;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-/// No step of waiting counts for longer: this program was stopped meanwhile, with what it waits for, or got no processor.
+/// Longest time that one step of waiting counts. A longer step means that this program was stopped together with its
+/// children, or got no processor.
 const STEP: Duration = Duration::from_secs(1);
 
-/// A limit of time, as far as this program itself could look whether it is over.
+/// Time limit that counts only the time in which this program itself could check it.
 #[derive(Debug)]
 pub(super) struct TimeLimit {
     left: Duration,
@@ -28,7 +29,8 @@ impl TimeLimit {
         }
     }
 
-    /// Is asked at least once in each [`STEP`].
+    /// Counts the time since the last call, at most [`STEP`], and returns true if the limit is used up. Callers ask
+    /// at least once in each [`STEP`].
     pub(super) fn is_over(&mut self) -> bool {
         self.left = self.left.saturating_sub(self.looked.elapsed().min(STEP));
         self.looked = Instant::now();
@@ -36,13 +38,13 @@ impl TimeLimit {
     }
 }
 
-/// SIGCHLD as a descriptor. There is one for the program, made before its first child.
+/// Descriptor of SIGCHLD. The program makes one, before its first child.
 #[derive(Debug)]
 pub(crate) struct Waiting(SignalFd);
 
 impl Waiting {
     /// # Errors
-    /// Where the signal cannot be blocked.
+    /// Fails if the signal cannot be blocked.
     pub(crate) fn new() -> Result<Self> {
         let mut signals = SigSet::empty();
         signals.add(Signal::SIGCHLD);
@@ -53,10 +55,10 @@ impl Waiting {
         ))
     }
 
-    /// The next thing that happens to any child, or nothing where nothing happens for so long.
+    /// Returns the next event of any child, or `None` if no event comes within `quiet`.
     ///
     /// # Errors
-    /// Where waitpid(2) or poll(2) fail.
+    /// Fails if waitpid(2) or poll(2) fails.
     pub(crate) fn next(&self, quiet: Duration) -> Result<Option<WaitStatus>> {
         let look = || match waitpid(None, Some(WaitPidFlag::WNOHANG | WaitPidFlag::__WALL)) {
             Ok(WaitStatus::StillAlive) | Err(Errno::ECHILD | Errno::EINVAL) => Ok(None),
@@ -73,7 +75,7 @@ impl Waiting {
     /// Waits until a child has stopped itself.
     ///
     /// # Errors
-    /// Where it ends instead, or takes too long.
+    /// Fails if the child ends instead, or takes longer than 20 s.
     pub(crate) fn stopped(&self, child: Pid) -> Result<()> {
         let start = Instant::now();
         while start.elapsed() < Duration::from_secs(20) {
@@ -87,10 +89,11 @@ impl Waiting {
         bail!("it has not stopped within 20 s");
     }
 
-    /// Waits for the end of one child: its exit code, or 128 and its signal; nothing where it does not end in time.
+    /// Waits for the end of one child. Returns its exit code, or 128 plus its signal; `None` if it
+    /// does not end in time.
     ///
     /// # Errors
-    /// Where it is no child.
+    /// Fails if the process is not a child of this one.
     pub(crate) fn end(&self, child: Pid, limit: Duration) -> Result<Option<i32>> {
         let mut limit = TimeLimit::new(limit);
         while !limit.is_over() {
@@ -104,10 +107,10 @@ impl Waiting {
         Ok(None)
     }
 
-    /// Reaps everything that has ended.
+    /// Reaps all children that have ended.
     ///
     /// # Errors
-    /// Where waitpid(2) fails.
+    /// Fails if waitpid(2) fails.
     pub(crate) fn reap(&self) -> Result<()> {
         loop {
             match waitpid(None, Some(WaitPidFlag::WNOHANG | WaitPidFlag::__WALL)) {
@@ -118,10 +121,10 @@ impl Waiting {
         }
     }
 
-    /// Waits for SIGCHLD. Signals that came together are one, so whoever is told looks at all children.
+    /// Waits for SIGCHLD. Several signals merge into one, so the caller has to look at all children.
     ///
     /// # Errors
-    /// Where poll(2) fails.
+    /// Fails if poll(2) fails.
     pub(crate) fn poll(&self, limit: Duration) -> Result<()> {
         let mut ready = [PollFd::new(self.0.as_fd(), PollFlags::POLLIN)];
         match poll(

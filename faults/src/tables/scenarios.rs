@@ -1,4 +1,4 @@
-//! Every command that changes or reads state, as the stepper tries it. `{dir}` is the scratch directory.
+//! All commands that change or read state, for the stepper. `{dir}` is the scratch directory.
 
 use crate::step::scenario::Act::{KillMonitor, Remove, Tote};
 use crate::step::scenario::Fact::{
@@ -7,15 +7,15 @@ use crate::step::scenario::Fact::{
 use crate::step::scenario::Front::{HangsUp, Leaves, Terminal};
 use crate::step::scenario::{Act, PLAIN, Scenario};
 
-/// A container of the name `x` that has not run, with a volume that nobody named.
+/// Container `x` with an anonymous volume; it has not run.
 const MADE: &[Act] = &[Tote(&[
     "create", "--name", "x", "-v", "/data", "tiny:1", "sleep", "1000",
 ])];
-/// The same, and it runs.
+/// Container `x` with an anonymous volume; it runs.
 const RUNNING: &[Act] = &[Tote(&[
     "run", "-d", "--name", "x", "-v", "/data", "tiny:1", "sleep", "1000",
 ])];
-/// A container with a disk of its own, in a file, which is made when it first runs; then it has run.
+/// Container with a disk of its own in a file, which the first start makes; it has run.
 const DISK: &[Act] = &[
     Tote(&[
         "create",
@@ -33,7 +33,7 @@ const DISK: &[Act] = &[
     Tote(&["start", "x"]),
     Tote(&["stop", "-t", "0", "x"]),
 ];
-/// A container with a file of its own, which nobody watches any more.
+/// Container with a file of its own, whose monitor was killed.
 const UNWATCHED: &[Act] = &[
     Tote(&[
         "create", "--name", "cold", "-v", "db:/db", "tiny:1", "sleep", "1000",
@@ -68,7 +68,7 @@ const IMAGE: Scenario = Scenario {
     ..PLAIN
 };
 
-/// In the order in which they are tried.
+/// Scenarios in the order in which they are tried.
 #[rustfmt::skip]
 pub(crate) const SCENARIOS: &[Scenario] = &[
     Scenario { name: "run-rm", command: &["run", "--rm", "--name", "x", "tiny:1", "echo", "said"], done: &[Says("said"), NoContainer("x")], ..PLAIN },

@@ -1,5 +1,5 @@
-//! Absence is ENOENT and nothing else: what cannot be read is shown, and nobody removes it but who asks for it. What a
-//! killed command leaves goes with a later one.
+//! Absence is ENOENT and nothing else: an unreadable record is shown, and removed only on request. A later command
+//! removes the leftovers of a killed one.
 
 use super::life::{done, dying, empty};
 use super::pool::eventually;
@@ -54,10 +54,10 @@ pub(super) const TESTS: &[Test] = &[
     test("absent::no_old_skeleton_outlives_a_prune", &[], old_skeleton),
 ];
 
-/// What makes a record unreadable. As root no mode does.
+/// Kinds of damage that make a record unreadable, also for root, whom no file mode stops.
 const DAMAGES: [&str; 5] = ["empty", "garbage", "newer", "directory", "loop"];
 
-/// Puts something unreadable in the place of a record, which stays beside it.
+/// Puts an unreadable entry in the place of a record, which is kept beside it.
 fn damage(record: &Path, how: &str) -> Result<()> {
     fs::rename(record, record.with_extension("aside"))?;
     match how {
@@ -77,7 +77,7 @@ fn restore(record: &Path) -> Result<()> {
     Ok(fs::rename(record.with_extension("aside"), record)?)
 }
 
-/// A container that has written something and has a volume, and whose monitor was killed. Its id.
+/// Starts a container that has written a file and has a volume, and kills its monitor. Returns the id.
 fn unwatched(cx: &Context) -> Result<String> {
     let script = "echo precious > /own && echo precious > /data/file && echo ready && sleep 1000";
     let id = done(
@@ -114,7 +114,7 @@ fn file(cx: &Context, id: &str, name: &str) -> PathBuf {
     cx.root().join("containers").join(id).join(name)
 }
 
-/// It is there with all that it had.
+/// Checks that the container exists with all its files.
 fn whole(cx: &Context, id: &str) -> Result<()> {
     done(cx, &["rm", "-i", "nosuch"])?;
     ensure!(done(cx, &["ps", "-aq", "--no-trunc"])? == id);
@@ -125,7 +125,7 @@ fn whole(cx: &Context, id: &str) -> Result<()> {
     Ok(fs::remove_file(copied)?)
 }
 
-/// Every command that sweeps or prunes, among others.
+/// Commands that sweep or prune, and some others.
 const SWEEPING: [&[&str]; 10] = [
     &["rm", "-i", "nosuch"],
     &["start", "nosuch"],
@@ -159,7 +159,7 @@ fn unreadable_container(cx: &Context) -> Result<()> {
                 ensure!(listed.contains(&format!("{id} dead Dead: ")), "{listed}");
                 ensure!(listed.contains(name), "the reason is not told: {listed}");
                 for words in SWEEPING {
-                    // Of a container whose state alone is lost it is known what was asked for, and so what it has.
+                    // If only its state is lost, the container's configuration is known, and so are its belongings.
                     if name == "state.json" && (words[0] == "rm" || words[0] == "rename") {
                         continue;
                     }
@@ -190,7 +190,8 @@ fn unreadable_container(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-/// A tote of which some open(2) fails, whatever number of files it may have open: none removes what it could not look at.
+/// Some open(2) of a tote with few descriptors fails, at every limit: no command removes an entry
+/// that it could not read.
 fn few_descriptors(cx: &Context) -> Result<()> {
     let id = unwatched(cx)?;
     for words in [
@@ -262,7 +263,7 @@ fn removed_by_id(cx: &Context) -> Result<()> {
         };
         remove().with_context(|| how.to_owned())?;
     }
-    // A directory whose record is gone altogether, as a power cut leaves it.
+    // A directory without any record, as a power cut leaves it.
     let id = done(cx, &["create", "--name", "x", &cx.image(), "true"])?;
     fs::remove_file(file(cx, &id, "container.json"))?;
     ensure!(done(cx, &["ps", "-a", "--format", "{{.Status}}"])?.contains("container.json is missing"));
@@ -270,7 +271,7 @@ fn removed_by_id(cx: &Context) -> Result<()> {
     empty(cx)
 }
 
-/// Of one that runs nobody knows which process it has.
+/// The process of a running container is unknown without its record.
 fn forced(cx: &Context) -> Result<()> {
     for name in ["state.json", "container.json"] {
         for how in ["empty", "directory"] {
@@ -289,7 +290,7 @@ fn forced(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-/// A power cut empties it. What it said was how the container has ended.
+/// A power cut leaves an empty file. The lost state held only the container's exit code.
 fn empty_state(cx: &Context) -> Result<()> {
     let id = done(cx, &["create", "--name", "x", &cx.image(), "echo", "again"])?;
     damage(&file(cx, &id, "state.json"), "empty")?;
@@ -399,7 +400,7 @@ fn killed_volumes(cx: &Context) -> Result<()> {
 }
 
 fn killed_forced(cx: &Context) -> Result<()> {
-    // While the container still runs, and when it does not any more.
+    // The kill comes while the container still runs, and after its end.
     for point in ["force-marked", "killed"] {
         done(cx, &["run", "-d", "--name", "x", &cx.image(), "sleep", "1000"])?;
         let died = dying(cx, point, &["rm", "-f", "x"])?;
@@ -428,8 +429,8 @@ fn killed_keeper(cx: &Context) -> Result<()> {
         let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         words.starts_with(b"tote pool forsaken")
     };
-    // All are found before the first is killed: a sandbox that dies with its keeper has no words any more, while it may
-    // still hold its socket.
+    // All processes are found before the first is killed: a sandbox that dies with its keeper has no command line any
+    // more, while it may still hold its socket.
     let mut dying = Vec::new();
     for process in processes::all() {
         if is_ours(process.pid) {
@@ -452,7 +453,7 @@ fn killed_keeper(cx: &Context) -> Result<()> {
     empty(cx)
 }
 
-/// A skeleton of a state of the host that is no more.
+/// A skeleton of a former state of the host.
 fn old_skeleton(cx: &Context) -> Result<()> {
     cx.run(&["host", "true"])?.exits(0)?;
     let host = cx.root().join("host");

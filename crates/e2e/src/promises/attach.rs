@@ -1,4 +1,4 @@
-//! `tote attach`, and what a monitor does for those who are attached.
+//! `tote attach`, and the service of a monitor to attached clients.
 
 use crate::context::Context;
 use crate::promise::{Test, test};
@@ -144,7 +144,7 @@ fn signals(cx: &Context) -> Result<()> {
     one.send(b"up\n");
     one.expect("up\n")?;
     one.signal(Signal::HUP)?;
-    // A trap waits for the builtin that is running.
+    // A trap runs only after the current builtin has ended.
     one.send(b"\n");
     let out = one.finish()?;
     out.exits(5)?;
@@ -152,7 +152,7 @@ fn signals(cx: &Context) -> Result<()> {
     remove(cx)
 }
 
-/// docker's: the signal that says so is not for the container, nor is the end of what is typed.
+/// The container does not get the hangup signal of a closed window, nor the end of its input; docker does the same.
 fn closed_window(cx: &Context) -> Result<()> {
     detach(cx, &["-it"], "echo ready; exec sh")?;
     for by_signal in [true, false] {

@@ -60,7 +60,7 @@ fn not_executable(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-/// PID 1 cannot be killed from inside its namespace, so an init stands between.
+/// PID 1 cannot be killed from inside its namespace, so an init is between it and the command.
 fn death_by_signal(cx: &Context) -> Result<()> {
     for (signal, code) in [(9, 137), (15, 143), (6, 134)] {
         cx.shell(&["--init"], &format!("kill -{signal} $$"))?

@@ -37,7 +37,7 @@ pub(super) fn write(cx: &Context, name: &str, content: &str) -> Result<()> {
     Ok(fs::write(path, content)?)
 }
 
-/// Builds what follows on an image with a shell, which the stage `base` is.
+/// Builds `rest` on an image with a shell, the stage `base`.
 pub(super) fn build(cx: &Context, options: &[&str], rest: &str) -> Result<Output> {
     write(cx, "Dockerfile", &format!("{BASE}{rest}"))?;
     let program = cx.shared_rootfs().join("bin/busybox");
@@ -85,7 +85,7 @@ fn cache(cx: &Context) -> Result<()> {
     let first = build(cx, &[], rest)?;
     first.exits(0)?;
     ensure!(!first.out().contains("Using cache"), "{}", first.out());
-    // Another time is not another content.
+    // A changed time alone is not a changed content.
     write(cx, "one", "1")?;
     let again = build(cx, &[], rest)?;
     ensure!(again.out().matches("Using cache").count() == 6, "{}", again.out());
@@ -162,7 +162,7 @@ fn configuration(cx: &Context) -> Result<()> {
     }
     fs::write(cx.scratch().join("context/Child"), "FROM it\nUSER 0\n")?;
     let (file, context) = (cx.path("context/Child")?, cx.path("context")?);
-    // The trigger runs as the image's user, who may not write there.
+    // The trigger runs as the image's user, who lacks permission to write there.
     cx.tote(&["build", "-f", &file, &context])
         .output()?
         .exits(1)?

@@ -1,4 +1,4 @@
-//! `tote build --provenance --sbom`: what a build says about its image, and where that goes.
+//! `tote build --provenance --sbom`: the statements of a build about its image, and their places.
 
 use super::build::{BASE, build, nothing_left, write};
 use super::build_git::{Daemon, commit, git};
@@ -37,7 +37,7 @@ fn files(cx: &Context) -> Result<()> {
     write(cx, "os-release", "ID=alpine\nVERSION_ID=3.21.0\n")
 }
 
-/// The statement of that kind, checked to be about this image.
+/// Returns the statement of that kind, after checking that it is about this image.
 fn check(statements: &[Value], kind: &str, image: &str) -> Result<Value> {
     let found = statements
         .iter()
@@ -112,7 +112,7 @@ fn beside(cx: &Context) -> Result<()> {
     nothing_left(cx)
 }
 
-/// What an OCI layout says about the image of that name: the manifest's digest, and the statements.
+/// Reads the image of that name from an OCI layout. Returns the manifest's digest, and the statements.
 fn of_index(index: &[u8], blob: &dyn Fn(&str) -> Result<Vec<u8>>) -> Result<(String, Vec<Value>)> {
     let index: Value = serde_json::from_slice(index)?;
     let entries = index["manifests"].as_array().context("an index has manifests")?;
@@ -155,7 +155,7 @@ fn of_index(index: &[u8], blob: &dyn Fn(&str) -> Result<Vec<u8>>) -> Result<(Str
     Ok((digest.context("digest")?.to_owned(), statements))
 }
 
-/// The statements name the image by its manifest, which each place has its own of.
+/// The statements refer to the image by its manifest, which differs from place to place.
 fn with_image(cx: &Context) -> Result<()> {
     files(cx)?;
     let registry = FakeRegistry::start();
@@ -195,7 +195,7 @@ fn with_image(cx: &Context) -> Result<()> {
     check_sbom(&statements, &image)?;
     let made = check(&statements, "https://slsa.dev/provenance/v1", &image)?;
     ensure!(!made.to_string().contains("buildConfig"), "{made}");
-    // What is loaded again says the same.
+    // A loaded image has the same statements.
     let saved = cx.path("saved.tar")?;
     cx.tote(&["save", "--format", "oci-archive", "-o", &saved, &name])
         .output()?
@@ -236,7 +236,7 @@ fn unasked(cx: &Context) -> Result<()> {
     nothing_left(cx)
 }
 
-/// The provenance of a build, as the build writes it beside the image's files.
+/// Returns the provenance of a build, as the build writes it beside the image's files.
 fn provenance(cx: &Context, words: &[&str]) -> Result<Value> {
     let dir = cx.path("made")?;
     let options = ["build", "--provenance=true", "-o", &dir];
@@ -246,7 +246,8 @@ fn provenance(cx: &Context, words: &[&str]) -> Result<Value> {
     Ok(statement["predicate"]["buildDefinition"].clone())
 }
 
-/// Images and downloads by their SHA-256, repositories by their commits; a context that is a repository is the source, too.
+/// Materials are images and downloads by their SHA-256, and repositories by their commits; a context from a
+/// repository is the source, too.
 fn materials(cx: &Context) -> Result<()> {
     let registry = FakeRegistry::start();
     registry.hook(|request| (request.path == "/file").then(|| Reply::status(200).body("content")));

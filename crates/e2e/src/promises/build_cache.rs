@@ -1,4 +1,4 @@
-//! `tote build --cache-from`, `--cache-to`: what one machine has built, another need not build again.
+//! `tote build --cache-from`, `--cache-to`: one machine uses the results of another.
 
 use super::build::{build, in_it, nothing_left, write};
 use crate::context::Context;
@@ -35,7 +35,7 @@ pub(super) const TESTS: &[Test] = &[
 
 const REST: &str = "COPY one /\nRUN cat /one > /copy\nCOPY two /\nRUN echo ran >> /copy\n";
 
-/// Builds, and says how many steps were there already, and the id.
+/// Builds. Returns the output, the number of steps from the cache, and the id.
 fn built(cx: &Context, options: &[&str], rest: &str) -> Result<(Output, usize, String)> {
     let file = cx.path("id")?;
     let output = build(cx, &[options, &["--iidfile", &file]].concat(), rest)?;
@@ -44,7 +44,7 @@ fn built(cx: &Context, options: &[&str], rest: &str) -> Result<(Output, usize, S
     Ok((output, found, fs::read_to_string(file)?))
 }
 
-/// What was built, and how, is as unknown as on another machine.
+/// Removes all images and the build cache, as on another machine.
 fn forget(cx: &Context) -> Result<()> {
     for what in ["image", "builder"] {
         cx.tote(&[what, "prune", "-a", "-f"]).output()?.exits(0)?;
@@ -84,7 +84,7 @@ fn directory(cx: &Context) -> Result<()> {
     finds(cx, &[], REST, 0)?;
     finds(cx, &["--no-cache", "--cache-from", &from], REST, 0)?;
     write(cx, "two", "changed")?;
-    // A second cache knows both, by different tags in one directory.
+    // A second cache has both, by different tags in one directory.
     let second = format!("{to},tag=second");
     finds(cx, &["--cache-from", &from, "--cache-to", &second], REST, 4)?;
     in_it(cx, "cat /copy /two")?.has_out("1ran\nchanged")?;
@@ -106,7 +106,7 @@ fn stages(cx: &Context) -> Result<()> {
     let dir = cx.path("cache")?;
     let (to, from) = (format!("type=local,dest={dir}"), format!("type=local,src={dir}"));
     built(cx, &["--cache-to", &to], rest)?;
-    // The stage that is only copied from is built again, and makes the same.
+    // The stage that is only copied from is built again, with the same result.
     finds(cx, &["--cache-from", &from], rest, 4)?;
     finds(cx, &["--cache-to", &format!("{to},mode=max")], rest, 0)?;
     finds(cx, &["--cache-from", &from], rest, 5)?;
@@ -115,7 +115,7 @@ fn stages(cx: &Context) -> Result<()> {
     nothing_left(cx)
 }
 
-/// The document in a layout that has this media type, or is the manifest.
+/// Finds the document with this media type in a layout, and the manifest.
 fn document(dir: &Path) -> Result<(Value, Value)> {
     let read = |path: String| -> Result<Value> { Ok(serde_json::from_slice(&fs::read(dir.join(path))?)?) };
     let of = |descriptor: &Value| -> Result<String> {
@@ -128,7 +128,7 @@ fn document(dir: &Path) -> Result<(Value, Value)> {
     Ok((manifest, document))
 }
 
-/// Makes a layout say that, with digests that are right.
+/// Puts a manifest and a document into a layout, with right digests.
 fn forge(dir: &Path, mut manifest: Value, document: &Value) -> Result<()> {
     let put = |value: &Value| -> Result<(String, usize)> {
         let bytes = serde_json::to_vec(value)?;
@@ -145,7 +145,7 @@ fn forge(dir: &Path, mut manifest: Value, document: &Value) -> Result<()> {
     Ok(fs::write(dir.join("index.json"), serde_json::to_vec(&index)?)?)
 }
 
-/// Whether the image is what the Dockerfile says, and the store what it should be.
+/// Checks that the image matches the Dockerfile, and that the store is sound.
 fn whole(cx: &Context) -> Result<()> {
     in_it(cx, "cat /copy /two")?.prints("1ran\n2")?;
     let verified = cx.tote(&["store", "verify", "--full"]).output()?;
@@ -160,7 +160,7 @@ fn forged(cx: &Context) -> Result<()> {
     let to = format!("type=local,dest={path}");
     built(cx, &["--cache-to", &to], REST)?;
     let (manifest, document) = document(dir)?;
-    // Somebody else's layers under every key, in a document that is as valid as the true one.
+    // Forged records: another image's layers under every key, in a document that is as valid as the true one.
     let mut forged = document.clone();
     let records = forged["records"]
         .as_object_mut()
@@ -172,7 +172,7 @@ fn forged(cx: &Context) -> Result<()> {
     forge(dir, manifest.clone(), &forged)?;
     finds(cx, &["--cache-from", &from], REST, 0)?;
     whole(cx)?;
-    // Layers that are other ones than their images say.
+    // Layers in another order than in their images.
     let mut swapped = manifest.clone();
     let layers = swapped["layers"].as_array_mut().context("there are no layers")?;
     layers.rotate_left(1);
@@ -215,7 +215,7 @@ fn damaged(cx: &Context) -> Result<()> {
         .0
         .has_err("is not used")?;
     whole(cx)?;
-    // Who writes it again puts it right.
+    // The next export repairs the cache.
     finds(cx, &["--cache-to", &to], REST, 0)?;
     finds(cx, &["--cache-from", &from], REST, 6)?;
     whole(cx)?;
@@ -231,7 +231,7 @@ fn damaged(cx: &Context) -> Result<()> {
     nothing_left(cx)
 }
 
-/// Finds so many steps in a cache, for which it fetches so many blobs. Gives the image's id.
+/// Checks that a build finds `steps` steps in a cache and fetches `blobs` blobs for them. Returns the image's id.
 fn fetches(cx: &Context, registry: &FakeRegistry, from: &str, steps: usize, blobs: usize) -> Result<String> {
     let count = || registry.count("GET", "/blobs/");
     let before = count();
@@ -247,11 +247,11 @@ fn at_registry(cx: &Context) -> Result<()> {
     let name = format!("{}/team/cache:1", registry.host());
     let place = format!("type=registry,ref={name}");
     let (_, _, id) = built(cx, &["--cache-to", &place], REST)?;
-    // The document, and one layer for each step.
+    // Fetched blobs: the document, and one layer for each step.
     let again = fetches(cx, &registry, &place, 6, 7)?;
     ensure!(again == id, "{again} is not {id}");
     in_it(cx, "cat /copy /two")?.prints("1ran\n2")?;
-    // What no step has a use for is not fetched; and where everything is here, nobody is asked.
+    // Unused layers are not fetched; and if all layers are present, the registry is not asked.
     write(cx, "one", "changed")?;
     fetches(cx, &registry, &name, 2, 3)?;
     let before = registry.log().len();
@@ -260,7 +260,7 @@ fn at_registry(cx: &Context) -> Result<()> {
         found == 6 && registry.log().len() == before,
         "the registry was asked"
     );
-    // podman's way: a repository, whose images stay what they are.
+    // A repository, as podman names caches; its images stay unchanged.
     let repository = format!("{}/team/app", registry.host());
     let both = ["--cache-to", &repository, "--cache-from", &repository];
     finds(cx, &both, REST, 0)?.0.has_err("is not used")?;
@@ -296,7 +296,7 @@ fn inline(cx: &Context) -> Result<()> {
     in_it(cx, "cat /copy /two")?.prints("1ran\n2")?;
     write(cx, "two", "changed")?;
     finds(cx, &["--cache-from", &name], REST, 4)?;
-    // It is an image as any other; and what was pulled or loaded serves where no registry does.
+    // The cache's image is usable like any other; and a pulled or loaded image serves as a cache without a registry.
     forget(cx)?;
     cx.tote(&["pull", "-q", &name]).output()?.exits(0)?;
     cx.run(&[&name, "cat", "/two"])?.prints("2")?;

@@ -1,4 +1,4 @@
-//! `tote build`: what scripts that were written for docker's builder say on the command line.
+//! `tote build`: command lines from scripts that were written for docker's builder.
 
 use super::build::{build, in_it, nothing_left, write};
 use crate::context::Context;
@@ -70,7 +70,7 @@ fn pushes(cx: &Context) -> Result<()> {
             "{repository} was not pushed"
         );
     }
-    // Nothing is built in vain.
+    // The refusal comes before the build.
     for options in [&["--push"][..], &["-o", "type=registry"]] {
         let refused = run(cx, &["build", "--no-cache"], options)?;
         refused.exits(1)?.has_err("it has no name")?.has_err("-t ")?;

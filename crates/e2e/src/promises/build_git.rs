@@ -1,4 +1,4 @@
-//! `tote build`: contexts and files that come from repositories of git and from addresses.
+//! `tote build`: contexts and files from repositories of git and from URLs.
 
 use super::build::nothing_left;
 use crate::context::Context;
@@ -30,7 +30,7 @@ pub(super) const TESTS: &[Test] = &[
     ),
 ];
 
-/// `git daemon` behind a socket of the test's own, which nobody else can take.
+/// Process of `git daemon` behind a socket of the test's own, which no other process can take.
 pub(super) struct Daemon {
     address: SocketAddr,
     stopped: Arc<AtomicBool>,
@@ -108,7 +108,7 @@ pub(super) fn git(dir: &Path, words: &[&str]) -> Result<String> {
     Ok(output.out().trim().to_owned())
 }
 
-/// `files` as a commit of the repository NAME.
+/// Commits `files` to the repository `name`.
 pub(super) fn commit(cx: &Context, name: &str, files: &[(&str, &str)]) -> Result<PathBuf> {
     let dir = cx.scratch().join("served").join(name);
     if !dir.join(".git").exists() {
@@ -160,7 +160,7 @@ fn context(cx: &Context) -> Result<()> {
     commit(cx, "app", &[("file", "two")])?;
     let first = git(&dir, &["rev-parse", "v1^{}"])?;
     let server = Daemon::of(&cx.scratch().join("served"))?;
-    // Like the caller's files, whatever the umask is.
+    // Modes are as in a context of the caller's files, whatever the umask is.
     let files = cx.tote(&["build", "-q", "-o", "-", &server.url("app")]);
     files
         .under(&["sh", "-c", "umask 077; exec \"$@\"", "sh"])
@@ -201,7 +201,7 @@ fn context(cx: &Context) -> Result<()> {
     nothing_left(cx)
 }
 
-/// What is no context, of the repository that [`context`] makes.
+/// Contexts in the repository that [`context`] makes, and the reasons for their refusals.
 fn refused(cx: &Context, server: &Daemon) -> Result<()> {
     for (rest, says) in [
         ("app#main:link", "the path has a symbolic link"),
@@ -257,7 +257,7 @@ fn added(cx: &Context) -> Result<()> {
     let text = listed.out();
     let mut own = text.lines().filter(|line| line.ends_with("sub/deep"));
     ensure!(own.any(|line| line.contains(" 3/4 ")), "--chown: {text}");
-    // The commit is asked for, once for each reference; its files are known.
+    // The build asks for the commit, once for each reference; the commit's files are known.
     let before = server.asked();
     build(cx, &lines)?.exits(0)?.has_out("Using cache")?;
     let asked = server.asked() - before;
@@ -284,7 +284,7 @@ fn added(cx: &Context) -> Result<()> {
     nothing_left(cx)
 }
 
-/// A server that knows nothing of git: no shallow histories, and no commits by their names.
+/// A server without support for git: no shallow histories, and no commits by their names.
 fn plain_http(cx: &Context) -> Result<()> {
     let dir = commit(cx, "app", &[("Dockerfile", COPIES), ("file", "one")])?;
     let first = git(&dir, &["rev-parse", "HEAD"])?;
@@ -310,7 +310,7 @@ fn plain_http(cx: &Context) -> Result<()> {
     listed(cx, &["--secret", &token, &format!("{url}#{first}")])?;
     content(cx, "file")?.prints("one")?;
     elsewhere(cx, &dir, &served, &["--secret", &token, &url])?;
-    // A password of the address is in no file of the image.
+    // A password in the URL is in no file of the image.
     git(&served, &["clone", "--quiet", "--bare", "lib", "near.git"])?;
     git(&served.join("near.git"), &["update-server-info"])?;
     git(&dir, &["rm", "--quiet", "lib"])?;
@@ -335,7 +335,7 @@ fn plain_http(cx: &Context) -> Result<()> {
     nothing_left(cx)
 }
 
-/// A submodule on another server, which is not told the credentials for the first one.
+/// A submodule on another server must not get the credentials for the first one.
 fn elsewhere(cx: &Context, dir: &Path, served: &Path, words: &[&str]) -> Result<()> {
     let lib = commit(cx, "lib", &[("inner", "of the submodule")])?;
     git(&lib, &["clone", "--quiet", "--bare", ".", "../lib.git"])?;
@@ -367,7 +367,7 @@ fn elsewhere(cx: &Context, dir: &Path, served: &Path, words: &[&str]) -> Result<
     Ok(())
 }
 
-/// The file of a request.
+/// Returns the file that a request names.
 fn serve(dir: &Path, request: &Request) -> Option<Reply> {
     let path = request.path.split('?').next()?.trim_start_matches('/');
     Some(match fs::read(dir.join(path)) {
@@ -376,8 +376,8 @@ fn serve(dir: &Path, request: &Request) -> Option<Reply> {
     })
 }
 
-/// Filters, hooks and remote helpers are programs: what would name them, in the repository or in the caller's own
-/// configuration, does not count.
+/// Filters, hooks and remote helpers are programs: settings that name them, in the repository or in the caller's
+/// configuration, are ignored.
 fn hostile(cx: &Context) -> Result<()> {
     let ran = cx.path("ran")?;
     let config = format!(

@@ -1,4 +1,4 @@
-//! `tote build`: what a `RUN` is given: mounts, limits, names of hosts, an agent.
+//! `tote build`: mounts, limits, host names and an agent for a `RUN`.
 
 use super::build::{build, in_it, nothing_left, write};
 use crate::context::Context;
@@ -45,7 +45,7 @@ fn caches(cx: &Context) -> Result<()> {
         build(cx, &["--build-arg", &format!("N={number}")], &one)?.exits(0)?;
         in_it(cx, "cat /one; ls -A /c 2>/dev/null")?.has_out(expected)?;
     }
-    // By its id it is another one, and it may be one's own.
+    // Another id means another cache, with its own mode and owner.
     let others = "FROM base\nRUN --mount=type=cache,target=/c,id=other,mode=0750,uid=3,gid=4 stat -c '%a %u:%g' /c > /stat; ls -A /c > /ls\n\
         RUN --mount=type=cache,target=/c,ro cat /c/log > /seen; if echo y > /c/y; then exit 9; fi\n\
         RUN --mount=type=cache,id=filled,target=/c,from=base,source=/bin test -x /c/busybox\n";
@@ -54,7 +54,7 @@ fn caches(cx: &Context) -> Result<()> {
     nothing_left(cx)
 }
 
-/// A build that waits in a command until a file is there, with the cache in its hands.
+/// A build holds the cache while its command waits for a file.
 fn locked(cx: &Context) -> Result<()> {
     let shared = cx.directory("shared")?;
     let volume = format!("{shared}:/shared");
@@ -77,7 +77,7 @@ fn locked(cx: &Context) -> Result<()> {
         ensure!(since.elapsed() < patience(), "the first build has not begun");
         std::thread::yield_now();
     }
-    // Whoever wants one of its own does not wait, and sees another.
+    // A build with a private cache does not wait, and sees an empty one.
     start("Own", run("private", "test ! -e /c/first"))?
         .finish()?
         .exits(0)?;
@@ -103,7 +103,7 @@ fn binds(cx: &Context) -> Result<()> {
         .has_err("/made")?;
     let kept = fs::read_to_string(cx.scratch().join("context/dir/file"))?;
     ensure!(kept == "dir/file", "the context was written to: {kept}");
-    // What is not to be in the context is not to be seen.
+    // Ignored files are invisible in a mount of the context.
     write(cx, ".dockerignore", "**/*.log\n")?;
     build(cx, &[], "RUN --mount=target=/b ls /b/dir > /listed\n")?.exits(0)?;
     in_it(cx, "cat /listed")?.prints("file\n")?;
@@ -135,7 +135,7 @@ fn agent(cx: &Context) -> Result<()> {
     nothing_left(cx)
 }
 
-/// Asks the agent one question, and prints its answer.
+/// Program that asks the agent one question, and prints the answer.
 const ASKER: &str = r#"
 #include <stdio.h>
 #include <stdlib.h>
@@ -155,7 +155,7 @@ int main(void) {
 }
 "#;
 
-/// An agent answers nobody but its own user: whoever asks it has to be tote.
+/// An agent answers only its own user, so tote itself has to connect to it.
 fn agent_of_a_user(cx: &Context) -> Result<()> {
     let source = cx.file("asker.c", ASKER)?;
     write(cx, "keep", "")?;
@@ -238,7 +238,7 @@ fn pruned(cx: &Context) -> Result<()> {
     prune(&["-f", "--filter", "label=x"])?
         .fails()?
         .has_err("until=")?;
-    // Without an answer nothing is done.
+    // Without an answer nothing is removed.
     prune(&[])?.exits(0)?.has_out("[y/N]")?;
     ensure!(kept()? == 2, "it was not asked");
     prune(&["-f"])?.exits(0)?.has_out("Total reclaimed space: 3")?;
@@ -299,7 +299,7 @@ fn room(cx: &Context) -> Result<()> {
 }
 
 fn not_read(cx: &Context) -> Result<()> {
-    // A file of the host's, because what was written just now may change without another time.
+    // The test uses a file of the host, because a file that was written just now may change without a new time.
     let program = crate::need::program("tar").context("no tar")?;
     let dir = program
         .parent()

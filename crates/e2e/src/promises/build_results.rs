@@ -1,4 +1,4 @@
-//! `tote build`: what beside the context it goes on from, and in which form its result comes.
+//! `tote build`: further sources beside the context, and the forms of the result.
 
 use super::build::{build, in_it, nothing_left, write};
 use crate::context::Context;
@@ -37,8 +37,8 @@ pub(super) const TESTS: &[Test] = &[
     ),
 ];
 
-/// Says all of an image's files, but for the directory at the root, which is written to where a container begins: places to
-/// mount on are made in it.
+/// Script that lists all of an image's files. The root directory is left out, because a start
+/// creates mount points in it.
 const LOOK: &str = "find / -xdev -mindepth 1 ! -path '/proc*' ! -path '/sys*' ! -path '/dev*' ! -path '/etc*' ! -path '/run*' | \
     sort | while read -r path; do stat -c '%n %a %u:%g %Y %h %s' \"$path\"; done";
 
@@ -66,7 +66,7 @@ fn contexts(cx: &Context) -> Result<()> {
         "cat /base /context /other/file /one /plain/etc/one /bound /ls; stat -c '%u:%g' /other/file; ls /other",
     )?
     .prints("of the contextof the contextof the other11of the otherfile\n0:0\nfile\n")?;
-    // What is copied is part of what is found again.
+    // Copied files are part of the cache key.
     ensure!(
         build(cx, &options, rest)?.exits(0)?.out().contains("Using cache"),
         "nothing was found again"
@@ -119,7 +119,7 @@ fn squash(cx: &Context) -> Result<()> {
         one.out(),
         other.out()
     );
-    // What was removed is in no layer.
+    // Removed files are in no layer.
     let archive = cx.path("squashed.tar")?;
     cx.tote(&["save", "-o", &archive, "it"]).output()?.exits(0)?;
     let bytes = fs::read(&archive)?;
@@ -228,7 +228,7 @@ fn labels(cx: &Context) -> Result<()> {
     nothing_left(cx)
 }
 
-/// Writes `name`, an archive of all files of the image `it`.
+/// Writes an archive of all files of the image `it` to `name`.
 fn root_archive(cx: &Context, name: &str) -> Result<String> {
     let archive = cx.path(name)?;
     cx.tote(&["create", "--name", "x", "it"]).output()?.exits(0)?;
@@ -244,7 +244,7 @@ fn from_archives(cx: &Context) -> Result<()> {
         "RUN mkdir /d; echo 1 > /d/f; chown 3:4 /d/f; chmod 4711 /d/f; ln /d/f /hard; ln -s d /soft\nCMD [\"true\"]\n",
     )?
     .exits(0)?;
-    // A name that is a pattern, and would be a variable.
+    // A name with a pattern and a variable's syntax in it.
     let odd = root_archive(cx, "odd $HOME [1]*.tar")?;
     cx.file("odd $HOME 1.tar", "another")?;
     cx.tote(&["build", "-t", "copy", &odd]).output()?.exits(0)?;
@@ -258,7 +258,7 @@ fn from_archives(cx: &Context) -> Result<()> {
             == Some(1),
         "it has more than a layer"
     );
-    // What has a Dockerfile is what is built in.
+    // An archive with a Dockerfile is a build context.
     write(cx, "sub/Other", "FROM it\nCOPY file /other\n")?;
     write(cx, "file", "in the archive")?;
     build(cx, &[], "COPY file /file\n")?.exits(0)?;
@@ -286,7 +286,7 @@ fn from_archives(cx: &Context) -> Result<()> {
     nothing_left(cx)
 }
 
-/// Writes until there is no more room.
+/// Script that writes until the disk is full.
 const FILL: &str = "dd if=/dev/zero of=/big bs=1M count=60 2>/dev/null; stat -c %s /big";
 
 fn disk_size(cx: &Context) -> Result<()> {
@@ -306,7 +306,7 @@ fn disk_size(cx: &Context) -> Result<()> {
         let count = written(cx.run(&[image, "sh", "-c", FILL])?)?;
         ensure!((1 << 20..=40 << 20).contains(&count), "{image}: {count} bytes");
     }
-    // Whoever runs it has the last word.
+    // Options of `run` override the image.
     let count = written(cx.run(&["--disk-size", "50m", "it", "sh", "-c", FILL])?)?;
     ensure!(count > 40 << 20, "{count} bytes of 50m");
     let count = written(cx.run(&["--driver", "copy", "it", "sh", "-c", FILL])?)?;
@@ -320,7 +320,7 @@ fn disk_size(cx: &Context) -> Result<()> {
     } else if Need::Program("mkfs.ext4").met() {
         let count = written(kept)?;
         ensure!((1 << 20..=40 << 20).contains(&count), "{count} bytes on a disk");
-        // It has the same disk again.
+        // A second start uses the same disk.
         cx.tote(&["start", "-a", "kept"]).output()?.exits(0)?;
         cx.tote(&["inspect", "-f", "{{.Driver}} {{.HostConfig.StorageOpt}}", "kept"])
             .output()?

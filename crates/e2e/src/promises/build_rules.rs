@@ -72,7 +72,7 @@ fn patterns(cx: &Context) -> Result<()> {
     in_it(cx, "ls -d /app/* /not")?
         .has_out("/app/package.json\n")?
         .has_err("/not")?;
-    // What is no pattern has to be there.
+    // A source that is not a pattern must exist.
     build(cx, &[], "COPY package.json yarn.lock /app/\n")?
         .exits(1)?
         .has_err("stat yarn.lock: file does not exist")?;
@@ -202,7 +202,7 @@ fn downloaded(cx: &Context) -> Result<()> {
     in_it(cx, look)?.prints("/packed/inner\n")?;
     build(cx, &[], &format!("ADD {url} /\n"))?.exits(0)?;
     in_it(cx, look)?.prints("/a.tar.gz\n")?;
-    // An address without a name has docker's.
+    // A URL without a file name gets docker's name.
     build(cx, &[], &format!("ADD http://{}/ /x/\n", server.host()))?.exits(0)?;
     in_it(cx, "ls /x")?.prints("__unnamed__\n")?;
     nothing_left(cx)

@@ -1,4 +1,4 @@
-//! `tote build`: where its files and images come from, and where its result goes.
+//! `tote build`: sources of files and images, and destinations of the result.
 
 use super::build::{build, in_it, nothing_left, write};
 use super::registry::{layer, publish};
@@ -157,7 +157,7 @@ fn from_stdin(cx: &Context) -> Result<()> {
     cx.tote(&["image", "inspect", "one:1", "two:2"])
         .output()?
         .exits(0)?;
-    // A Dockerfile alone, without files; and one beside a context.
+    // A Dockerfile without a context, and one beside a context.
     cx.tote(&["build", "-"])
         .input(b"FROM scratch\nLABEL a=b\n")
         .output()?
@@ -205,7 +205,7 @@ fn killed(cx: &Context) -> Result<()> {
         server.hook(move |_| {
             let (asked, wait) = (asked.lock().ok()?, wait.lock().ok()?);
             asked.send(()).ok()?;
-            // It never answers.
+            // The server never answers.
             wait.recv().ok();
             Some(Reply::status(404))
         });

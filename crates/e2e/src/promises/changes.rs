@@ -1,4 +1,4 @@
-//! What a container changed is told, packed and kept as an image, the same whichever driver kept its writes apart.
+//! Changes of a container are listed, packed and committed to an image, with the same result under every driver.
 
 use super::drivers::remove_kept;
 use crate::context::Context;
@@ -47,7 +47,7 @@ pub(super) const TESTS: &[Test] = &[
 
 const NEEDS: &[Need] = &[Need::Program("tar")];
 
-/// An image of the store with something to change in its home directory.
+/// Makes an image of the store with files to change in its home directory.
 fn image(cx: &Context) -> Result<()> {
     let (dir, _) = cx.own_rootfs("image")?;
     let home = dir.join("home");
@@ -97,7 +97,7 @@ fn image(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-/// A container's tree as GNU tar lists it: modes, owners, sizes, times, links and attributes.
+/// Lists a container's tree with GNU tar: modes, owners, sizes, times, links and attributes.
 fn listing(cx: &Context, container: &str) -> Result<String> {
     let archive = cx.path(&format!("{container}.tar"))?;
     cx.tote(&["export", "-o", &archive, container])
@@ -267,7 +267,7 @@ fn unread(cx: &Context) -> Result<()> {
     remove_kept(cx)
 }
 
-/// Whoever still reads it needs it to stand still; a pause by hand outlives both.
+/// The container stays suspended until the last reader has finished; a pause by the user outlasts both.
 fn together(cx: &Context) -> Result<()> {
     cx.tote(&["run", "-d", "--name", "one", &cx.image(), "sleep", "1000"])
         .output()?
@@ -280,7 +280,7 @@ fn together(cx: &Context) -> Result<()> {
         Ok(matches!(text.trim(), "FROZEN" | "1"))
     };
     let commit = || cx.tote(&["commit", "one"]).output()?.exits(0).map(drop);
-    // As another commit does it that is still at work.
+    // The lock of another commit that is still at work.
     let other = fs::File::open(&group)?;
     rustix::fs::flock(&other, rustix::fs::FlockOperation::LockShared)?;
     commit()?;
@@ -335,7 +335,7 @@ fn options(cx: &Context) -> Result<()> {
         let out = cx.tote(&["commit", "-c", change, "one"]).output()?;
         out.fails()?.has_err(naming)?;
     }
-    // What fails leaves no image, and the container is as it was.
+    // A failed commit leaves no image, and the container is unchanged.
     cx.tote(&["images", "-q"]).output()?.exits(0)?;
     cx.tote(&["diff", "one"]).output()?.prints("A /touched\n")?;
     remove_kept(cx)

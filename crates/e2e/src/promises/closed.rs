@@ -1,5 +1,5 @@
-//! A user's images whose directories their owners, other ids of the user's, have closed; and images that have lost the
-//! directory that containers see.
+//! Images of a user with directories that their owners, other ids of the user, have closed; and images that have lost
+//! the directory that containers see.
 
 use crate::context::Context;
 use crate::need::Need;
@@ -15,7 +15,7 @@ pub(super) const TESTS: &[Test] = &[
     test("closed::a_lost_directory_is_made_again", &[Need::ManyIds], lost),
 ];
 
-/// The owner of what is closed.
+/// Owner of the closed directories.
 const OWNER: [&str; 3] = ["--owner=:1000", "--group=:1000", "--mode=0700"];
 const ROOT: [&str; 2] = ["--owner=:0", "--group=:0"];
 
@@ -29,10 +29,10 @@ fn tar(dir: &Path, words: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// Those of root and users alike.
+/// Drivers for root and users alike.
 const DRIVERS: [&str; 4] = ["overlay", "split", "reflink", "copy"];
 
-/// An image whose directories `closed` only their owner may enter.
+/// Makes an image whose directories `closed` only their owner may enter.
 fn image(cx: &Context, closed: &[&str], changes: &[&str]) -> Result<()> {
     let (dir, _) = cx.own_rootfs("closed")?;
     fs::create_dir_all(dir.join("srv/app/inner"))?;
@@ -65,7 +65,7 @@ fn root(cx: &Context) -> Result<()> {
         cx.tote(&["start", "c"]).output()?.exits(0)?;
         let script = "echo new > /srv/app/inner/other; rm /srv/app/inner/file";
         cx.tote(&["exec", "c", "sh", "-c", script]).output()?.exits(0)?;
-        // Who that is, is read in there.
+        // The engine reads the user's entry in the closed directory.
         let as_root = ["exec", "-u", "root", "c", "id", "-u"];
         cx.tote(&as_root).output()?.prints("0\n")?;
         // Under split the directories above it are the image's own.
@@ -104,11 +104,11 @@ fn on_the_way(cx: &Context) -> Result<()> {
     for driver in DRIVERS {
         cx.run(&["--driver", driver, "closed", "cat", "file"])?
             .prints("deep")?;
-        // The names of users are behind a closed door as well.
+        // The user database is in a closed directory as well.
         cx.run(&["--driver", driver, "-u", "root", "closed", "id", "-u"])?
             .prints("0\n")?;
     }
-    // What may be written behind such a door, what is mounted there, and what is not there at all.
+    // Writes, mounts and missing entries in a closed directory.
     let mount = cx.path("mount")?;
     fs::create_dir(&mount)?;
     fs::write(Path::new(&mount).join("file"), "mounted")?;
@@ -143,7 +143,7 @@ fn lost(cx: &Context) -> Result<()> {
     let mut lose = |part: &str| -> Result<()> {
         let tree = fs::read_dir(store.join("trees"))?.next();
         let tree = tree.ok_or_else(|| anyhow::anyhow!("there is no tree"))??.path();
-        // Only root of the image's ids could remove it; what is in there is swept.
+        // Only root of the image's ids could remove the directory; the sweep of the trash does it.
         times += 1;
         Ok(fs::rename(
             tree.join(part),

@@ -1,5 +1,5 @@
-//! What the engine was told on its command line is nobody else's to read: other users of the host can read the arguments
-//! of every process, and a container those of every process in it.
+//! Secrets on the engine's command line are hidden from other users: they can read the arguments of every process on
+//! the host, and a container those of every process in it.
 
 use crate::context::Context;
 use crate::processes;
@@ -16,12 +16,12 @@ pub(super) const TESTS: &[Test] = &[
     test("command_lines::who_comes_by_exec_shows_none", &[], of_newcomers),
 ];
 
-/// A variable for containers that no other test has: tests run beside each other.
+/// Returns a variable for containers that is unique to this test, because tests run concurrently.
 fn secret(cx: &Context) -> Result<String> {
     cx.path("secret").map(|path| format!("PASSWORD={path}"))
 }
 
-/// The processes of the host that show the secret.
+/// Lists the processes of the host that show the secret.
 fn showing(secret: &str) -> Vec<String> {
     let shown = processes::all().into_iter().filter_map(|process| {
         let line = fs::read(format!("/proc/{}/cmdline", process.pid)).ok()?;
@@ -49,7 +49,7 @@ fn of_commands(cx: &Context) -> Result<()> {
         let script = ["sh", "-c", "echo ready; exec sleep 1000"];
         let mut run = cx.tote(&[&words[..], &script].concat()).spawn()?;
         run.expect("ready\n")?;
-        // The program may be quicker than its caller.
+        // The secret may still be visible for a moment after the program has started.
         let limit = Instant::now() + Duration::from_secs(20);
         while !showing(&secret).is_empty() && Instant::now() < limit {
             std::thread::yield_now();
@@ -78,7 +78,7 @@ fn of_init(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-/// A container that looks at everything that comes.
+/// The container watches every process that appears in it.
 fn of_newcomers(cx: &Context) -> Result<()> {
     let (secret, image) = (secret(cx)?, cx.image());
     let script = "while :; do for p in /proc/[0-9]*; do

@@ -1,4 +1,4 @@
-//! Many at once.
+//! Many commands at once.
 
 use super::build::{build, nothing_left, write};
 use crate::context::Context;
@@ -19,7 +19,7 @@ pub(super) const TESTS: &[Test] = &[
     ),
 ];
 
-/// All are started before any is waited for, and all run before any may end.
+/// All containers are started before any is waited for, and all run before any may end.
 fn twenty(cx: &Context) -> Result<()> {
     let image = cx.image();
     let runs = (0..20).map(|number| {
@@ -70,7 +70,7 @@ fn same_name(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-/// Six of each, all started before any is waited for: none of them fails because of another.
+/// Six commands of each kind, all started before any is waited for: none of them fails because of another.
 fn mixed(cx: &Context) -> Result<()> {
     const EACH: usize = 6;
     build(cx, &[], "RUN true\n")?.exits(0)?;
@@ -97,7 +97,7 @@ fn mixed(cx: &Context) -> Result<()> {
             own(&["run", "-d", "--name", &name(number), "it", "sleep", "1000"])
         }))?;
         for number in 0..EACH {
-            // Two are alike, and meet in the cache.
+            // Each pair of builds is identical, and meets in the cache.
             let text = format!("FROM it\nRUN echo {round} {} >/word\n", number / 2);
             write(cx, &format!("{number}/Dockerfile"), &text)?;
         }

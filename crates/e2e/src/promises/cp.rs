@@ -1,4 +1,4 @@
-//! Files are copied into containers and out of them as docker does it, and nothing of a container leads out of it.
+//! Files are copied into containers and out of them as docker does it, and no path of a container leads out of it.
 
 use super::life::{done, empty};
 use crate::context::Context;
@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result, ensure};
 use std::fs;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, symlink};
 
-/// One row for each driver.
+/// Makes a row for each driver.
 macro_rules! drivers {
     ($($driver:literal: $($need:expr),*;)*) => {
         &[$(test(concat!("cp::", $driver, "::whether_it_runs_or_not"), &[$($need),*], |cx| driver(cx, $driver)),)*]
@@ -37,7 +37,7 @@ pub(super) const TESTS: &[Test] = &[
     test("cp::a_terminal_is_told", &[], terminal),
 ];
 
-/// `tote cp WORDS…` in the scratch directory.
+/// Runs `tote cp WORDS…` in the scratch directory.
 pub(super) fn cp(cx: &Context, words: &[&str]) -> Result<Output> {
     let words = [&["cp"], words].concat();
     cx.tote(&words).within(cx.scratch()).output()
@@ -65,7 +65,7 @@ pub(super) fn over(cx: &Context) -> Result<()> {
     empty(cx)
 }
 
-/// `file`, `dir` with something in it, and a file whose name has a colon.
+/// Makes `file`, `dir` with entries, and a file whose name has a colon.
 pub(super) fn sources(cx: &Context) -> Result<()> {
     cx.file("file", "a file\n")?;
     cx.file("a:b", "a colon\n")?;
@@ -80,7 +80,7 @@ pub(super) fn sources(cx: &Context) -> Result<()> {
 
 const TREE: &str = "link -> one; one; sub; sub/again; sub/two";
 
-/// What is in a directory of the container's, in one line.
+/// Lists a directory of the container in one line.
 fn list(cx: &Context, dir: &str) -> Result<String> {
     let script = format!(
         "cd {dir} && for f in * */*; do test -e $f -o -L $f || continue; \
@@ -111,7 +111,7 @@ fn into(cx: &Context) -> Result<()> {
         ensure!(inside(cx, &format!("cat {file}"))? == text, "{from} {to}");
     }
     ensure!(inside(cx, "readlink /home/way; readlink /home/new")? == "/home/there\nmade");
-    // A directory: by another name, by its own, and only what is in it.
+    // A directory is copied to a new name, into a directory, and by its entries only.
     copies(cx, &["dir", "web:/home/d1"])?;
     copies(cx, &["dir/", "web:/home/d2/"])?;
     inside(cx, "mkdir /home/d3 /home/d4")?;
@@ -126,11 +126,11 @@ fn into(cx: &Context) -> Result<()> {
         inside(cx, same)? == "2\n755",
         "hard links are kept, and the directory"
     );
-    // A link is copied as such, or what it leads to, by its name.
+    // A link is copied as a link, or with -L as its target under the link's name.
     copies(cx, &["to-one", "web:/home/l1"])?;
     copies(cx, &["-L", "to-one", "web:/home"])?;
     ensure!(inside(cx, "readlink /home/l1 && cat /home/to-one")? == "dir/one\none");
-    // What is there stays, and what has the same name is replaced.
+    // Present files stay, except those of the same name, which are replaced.
     inside(cx, "echo mine > /home/d1/mine && echo changed > /home/d1/one")?;
     copies(cx, &["dir/.", "web:/home/d1"])?;
     ensure!(inside(cx, "cat /home/d1/mine /home/d1/one")? == "mine\none");
@@ -232,7 +232,7 @@ fn refusals(cx: &Context) -> Result<()> {
         cp(cx, words)?.refuses(1, naming)?;
     }
     cp(cx, &["file"])?.refuses(1, &[])?;
-    // What is no archive leaves nothing, and --overwrite does what is refused above.
+    // A stream that is not an archive changes nothing, and --overwrite does what is refused above.
     let words = ["cp", "-", "web:/home"];
     cx.tote(&words)
         .input(b"no archive at all")
@@ -244,7 +244,7 @@ fn refusals(cx: &Context) -> Result<()> {
     over(cx)
 }
 
-/// A process of the container's exchanges a directory for a link to a path of the host's while it is copied.
+/// A process of the container exchanges a directory for a link to a path of the host during the copy.
 fn archives(cx: &Context) -> Result<()> {
     sources(cx)?;
     run(cx, &[])?;
@@ -265,7 +265,7 @@ fn archives(cx: &Context) -> Result<()> {
     ensure!(first == second, "the archive of the archive is another one");
     ensure!(list(cx, "/home/second/first")? == TREE);
     ensure!(inside(cx, "stat -c '%a %Y' /home/second/first/one | head -c 4")? == "4711");
-    // A file alone, and what is in a directory.
+    // A single file, and the entries of a directory.
     let one = archive("web:/home/first/one")?;
     ensure!(one.starts_with(b"one\0") || one.windows(4).any(|part| part == b"one\0"));
     let words = ["cp", "-", "web:/root"];
@@ -378,7 +378,7 @@ fn foreground(cx: &Context) -> Result<()> {
     running.send(b"\n");
     running.close_input();
     running.finish()?.exits(0)?.has_out("a file")?;
-    // One that is created, and keeps nothing, has nowhere to keep it.
+    // A container that was created with --rm has no place to keep a file before its start.
     done(cx, &["create", "--rm", "--name", "web", &cx.image(), "true"])?;
     cp(cx, &["file", "web:/home"])?.refuses(1, &["--rm"])?;
     copies(cx, &["web:/etc/passwd", "passwd"])?;
@@ -465,7 +465,7 @@ fn driver(cx: &Context, driver: &str) -> Result<()> {
         "create", "--driver", driver, "--name", "web", &image, "sleep", "1000",
     ];
     done(cx, &words)?;
-    // Before its first start, while it runs, and after.
+    // Copies before the container's first start, while it runs, and after its end.
     copies(cx, &["dir", "web:/home/before"])?;
     copies(cx, &["web:/home/before/sub/two", "two"])?;
     ensure!(fs::read_to_string(cx.scratch().join("two"))? == "two\n");

@@ -1,4 +1,4 @@
-//! What is copied out of a container or into it leads nowhere else, and has no rights that it must not have.
+//! Copies into or out of a container do not escape their destination, and carry no rights that they must not have.
 
 use super::cp::{copies, cp, inside, over, run, sources};
 use super::life::{done, dying, empty};
@@ -67,13 +67,13 @@ fn links(cx: &Context) -> Result<()> {
         fs::read_dir(&secret)?.count() == 1,
         "something of the host was written"
     );
-    // Where the same path is there in the container, that is meant.
+    // A path that also exists in the container refers to the container's file.
     inside(cx, &format!("mkdir -p {secret}"))?;
     copies(cx, &["file", "web:/home/absolute"])?;
     copies(cx, &["file", "web:/home/one"])?;
     ensure!(inside(cx, &format!("cat {secret}/file {secret}/data"))? == "a file\na file");
     ensure!(fs::read_to_string(cx.scratch().join("secret/data"))? == "of the host\n");
-    // What comes out leads nowhere on the way.
+    // Links of a copied tree are not followed.
     inside(cx, &format!("mkdir /home/tree && ln -s {secret} /home/tree/sub"))?;
     copies(cx, &["web:/home/tree", "tree"])?;
     ensure!(fs::read_link(cx.scratch().join("tree/sub"))?.as_os_str() == secret.as_str());
@@ -123,7 +123,7 @@ fn exchanged(cx: &Context) -> Result<()> {
 fn hostile(cx: &Context) -> Result<()> {
     let secret = cx.directory("secret")?;
     run(cx, &[])?;
-    // A link out, and a file behind it.
+    // A link that leads out, and a file behind it.
     cx.directory("one")?;
     symlink(&secret, cx.scratch().join("one/way"))?;
     cx.directory("two/way")?;
@@ -165,7 +165,7 @@ fn owners(cx: &Context) -> Result<()> {
         rustix::process::getgid().as_raw(),
     );
     ensure!((found.uid(), found.gid()) == caller, "the caller's");
-    // Kept there and back.
+    // `-a` keeps the owner in both directions.
     copies(cx, &["-a", "web:/t/own", "kept"])?;
     ensure!(
         fs::metadata(cx.scratch().join("kept"))?.uid() != caller.0,
@@ -173,7 +173,7 @@ fn owners(cx: &Context) -> Result<()> {
     );
     copies(cx, &["-a", "kept", "web:/t/again"])?;
     ensure!(look("/t/again")? == "1234:1234");
-    // An archive says it itself.
+    // The headers of an archive name the owner.
     let archive = cp(cx, &["web:/t/own", "-"])?.stdout;
     inside(cx, "mkdir /t/archive")?;
     cx.tote(&["cp", "-", "web:/t/archive"])
@@ -214,7 +214,7 @@ fn harmless(cx: &Context) -> Result<()> {
     }
     copies(cx, &["-a", "web:/home/d/tool", "kept"])?;
     ensure!(fs::metadata(cx.scratch().join("kept"))?.mode() & 0o7777 == 0o6755);
-    // Into a container it is what it was.
+    // A copy into a container keeps the mode.
     copies(cx, &["kept", "web:/home/back"])?;
     ensure!(inside(cx, "stat -c %a /home/back")? == "6755");
     over(cx)
@@ -243,7 +243,7 @@ fn read_only(cx: &Context) -> Result<()> {
         copies(cx, &["file", "web:/rw"])?;
         copies(cx, &["web:/ro/file", "back"])?;
         copies(cx, &["web:/etc/passwd", "passwd"])?;
-        // And the same of one that does not run.
+        // A stopped container behaves alike.
         done(cx, &["stop", "-t", "0", "web"])?;
     }
     over(cx)
@@ -278,7 +278,7 @@ fn whole(cx: &Context) -> Result<()> {
     over(cx)
 }
 
-/// What it would have replaced stays, in the container and out of it.
+/// A killed copy keeps the file that it would have replaced, in the container and outside.
 fn killed(cx: &Context) -> Result<()> {
     cx.file("file", "new\n")?;
     cx.file("large", &"x".repeat(3 << 20))?;

@@ -1,4 +1,4 @@
-//! Options of docker's and podman's that change one small thing each.
+//! Options of docker and podman that change one small thing each.
 
 use crate::context::Context;
 use crate::promise::{Test, test};
@@ -33,7 +33,7 @@ fn domain(cx: &Context) -> Result<()> {
         .map(drop)
 }
 
-/// Kernels without message queues have no `/dev/mqueue`, and neither have hosts that mount none.
+/// Kernels without message queues have no `/dev/mqueue`, and neither have hosts that do not mount one.
 fn host_ipc(cx: &Context) -> Result<()> {
     cx.shell(
         &["--ipc", "host"],
@@ -147,7 +147,7 @@ fn attach(cx: &Context) -> Result<()> {
             .output()?
             .prints(expected)?;
     }
-    // It is only noted: docker's start asks whoever starts it.
+    // The option is only recorded: as with docker, the options of `start` decide.
     cx.tote(&["start", "-a", "some"])
         .output()?
         .exits(0)?
@@ -227,7 +227,7 @@ fn image_too(cx: &Context) -> Result<()> {
         .output()?
         .exits(0)?;
     let run = ["run", "--rmi", "one", "sh", "-c", "echo here; exit 3"];
-    // Another container has it, and it stays.
+    // Another container uses the image, so the image stays.
     cx.tote(&run).output()?.exits(3)?.has_out("here\n")?;
     cx.tote(&["rm", "user"]).output()?.exits(0)?;
     cx.tote(&["images", "--format", "{{.Repository}}"])

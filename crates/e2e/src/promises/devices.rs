@@ -1,6 +1,6 @@
-//! Device nodes: whose they are, what may be done with them, and where others come in.
+//! Device nodes: their owners, the permitted operations on them, and nodes from other sources.
 //!
-//! A test that would change the host's nodes, were it to succeed in that, has a `/dev` of its own in their place.
+//! Tests that could change the host's nodes if the engine were broken have a private `/dev`.
 
 use crate::bundle::Bundle;
 use crate::context::Context;
@@ -49,8 +49,8 @@ pub(super) const TESTS: &[Test] = &[
     test("devices::rules_need_a_cgroup", &[Need::Root], without_cgroup),
 ];
 
-/// Runs a command with a `/dev` that nobody else has, while another process holds a lock on two of its nodes; prints what
-/// has become of them.
+/// Runs a command with a private `/dev`, while another process holds a lock on two of its nodes; prints the state of
+/// the nodes afterwards.
 const OWN_DEV: &str = r#"set -e
 mount --make-rprivate /
 mount -t tmpfs -o mode=755 own "$0"
@@ -67,7 +67,7 @@ stat -c '%n %a %u:%g %Y' /dev/null /dev/full"#;
 
 const UNCHANGED: &str = "/dev/null 666 0:0 1\n/dev/full 666 0:0 1\n";
 
-/// What root of a container may do to a node that is its own, and to what hides a file.
+/// Operations of a container's root on a node of its own, and on a file that hides another.
 const SPOIL: &str = "for f in /dev/full /proc/keys; do
 chmod 641 $f && chown 7:7 $f && touch -d @9 $f && probe lock $f || echo failed at $f; done; cat /proc/keys";
 
@@ -90,7 +90,7 @@ fn own(cx: &Context) -> Result<()> {
 }
 
 fn bundle(cx: &Context) -> Result<()> {
-    // The usual bundle has no right to give files away.
+    // The usual bundle has no right to change owners.
     let script = SPOIL.replace("chown 7:7 $f && ", "");
     let bundle = Bundle::new(cx, &["sh", "-c", &script])?;
     beside(cx, bundle.oci(&["run", "r"]))?
@@ -99,7 +99,7 @@ fn bundle(cx: &Context) -> Result<()> {
     bundle.nothing_left()
 }
 
-/// A user's containers have the host's nodes, on mounts on which their inodes stay as they are.
+/// A user's containers have the host's nodes, on mounts on which their inodes cannot change.
 fn of_host(cx: &Context) -> Result<()> {
     for file in ["/dev/null", "/dev/full", "/proc/keys"] {
         cx.shell(&[], &format!("touch {file}"))?
@@ -115,7 +115,7 @@ fn of_host(cx: &Context) -> Result<()> {
     bundle.nothing_left()
 }
 
-/// A node of fuse's, which whoever may open it may open. Nothing happens to the device.
+/// Makes a node of fuse's device, which every user may open. The test does nothing to the device.
 fn node(cx: &Context) -> Result<String> {
     let path = cx.path("node")?;
     let made = Command::new("mknod")
@@ -186,7 +186,7 @@ fn renamed(cx: &Context) -> Result<()> {
         .prints("3\n")
         .with_context(|| inside.to_owned())?;
     }
-    // It stays from one start to the next.
+    // The device is also there at the next start.
     let words = ["run", "--name", "kept", "--device", "/dev/zero:/elsewhere/mine"];
     let command = [cx.image(), "head".into(), "-c3".into(), "/elsewhere/mine".into()];
     let words: Vec<&str> = words
@@ -199,7 +199,7 @@ fn renamed(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-/// Mounts on the host while a container runs, and lets that make a node there and open it.
+/// Mounts on the host while a container runs, and makes the container create a node there and open it.
 const LATER: &str = r#"set -e
 mount --make-rprivate /
 mount -t tmpfs base "$0"
@@ -239,7 +239,7 @@ fn without_cgroup(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-/// `-v /dev/null:FILE` is how a file is hidden in many places.
+/// `-v /dev/null:FILE` is a common way to hide a file.
 fn bound(cx: &Context) -> Result<()> {
     let script =
         "cat $0; echo more > $0; cat $0; test -c $0 && echo node; grep -c \" $0 ro,\" /proc/self/mountinfo";
@@ -258,7 +258,7 @@ fn bound(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-/// The device rules, which say what may be opened, are those of every container.
+/// Device rules decide which devices may be opened, and they hold for every container.
 fn ruled(cx: &Context) -> Result<()> {
     for (volume, path) in [("/dev/loop-control:/x", "/x"), ("/dev:/dev", "/dev/loop-control")] {
         if !Path::new("/dev/loop-control").exists() {

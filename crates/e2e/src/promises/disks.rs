@@ -41,8 +41,8 @@ pub(super) const TESTS: &[Test] = &[
     ),
 ];
 
-/// The state root and the image on another file system, which is mounted only where tote runs. The container does all that
-/// programs do; another one sees nothing of it; a third is kept; then nothing is left.
+/// Session on a state root and an image on another file system, which is mounted only where tote runs. One container
+/// does all that programs do; another one sees nothing of it; a third is kept; then nothing is left.
 const SESSION: &str = r#"set -eu
 mount -o loop "$DISK" "$AT"
 mkdir "$AT/state"
@@ -86,7 +86,7 @@ fn on(cx: &Context, file_system: &str, driver: &str) -> Result<()> {
     Ok(())
 }
 
-/// Fills what it may write, then makes room and goes on.
+/// Script that fills its disk, then makes room and goes on.
 const FILL: &str =
     "cd /home && dd if=/dev/zero of=big bs=1M count=40; rm big && echo goes on > small && cat small";
 
@@ -110,7 +110,7 @@ fn disk_size(cx: &Context) -> Result<()> {
     }
     let (dir, _) = image(cx)?;
     let before = tree::listing(&dir)?;
-    // Kept, and without a driver that is named: what has a size is on a disk.
+    // A container with a size is on a disk, also if it is kept and no driver is named.
     cx.tote(&[
         "run",
         "--disk-size",
@@ -127,13 +127,13 @@ fn disk_size(cx: &Context) -> Result<()> {
     tree::unchanged(&dir, &before)?;
     for id in cx.containers()? {
         says_driver(&cx.root().join("containers").join(&id), "loop")?;
-        // It has the same disk again, with what is on it.
+        // A second start uses the same disk, with its content.
         cx.tote(&["start", "-a", &id])
             .output()?
             .has_err("no space left on device")?;
         cx.tote(&["rm", &id]).output()?.exits(0)?;
     }
-    // One that is only created gets it with its first start.
+    // A container that is only created gets its disk with its first start.
     let dir = format!("rootfs:{}", dir.display());
     let words = [
         "create",
@@ -152,7 +152,7 @@ fn disk_size(cx: &Context) -> Result<()> {
     cx.tote(&["rm", "later"]).output()?.exits(0).map(drop)
 }
 
-/// What `storage.json` says holds where neither an option nor the environment says anything.
+/// `storage.json` decides if neither an option nor the environment does.
 fn configured(cx: &Context) -> Result<()> {
     let config = cx.directory("config")?;
     fs::create_dir(Path::new(&config).join("tote"))?;
@@ -171,7 +171,7 @@ fn configured(cx: &Context) -> Result<()> {
         .output()?
         .prints("written\n")?;
     tote(&["info"]).output()?.exits(0)?.has_out("\ndriver: split\n")?;
-    // What was created stays what it is.
+    // A created container keeps its driver.
     tote(&[&["create", "--name", "kept", &*image][..], &write].concat())
         .output()?
         .exits(0)?;
@@ -229,7 +229,7 @@ pub(super) fn on_btrfs(cx: &Context, run: fn(&Context) -> Result<()>) -> Result<
     Ok(fs::remove_file(disk)?)
 }
 
-/// What is on the disk is not in the page cache a second time, as the content of the disk's file.
+/// The content of the disk is cached once: the disk's file is not in the page cache as well.
 fn direct(cx: &Context) -> Result<()> {
     for driver in ["loop", "loop-xfs"] {
         if driver == "loop-xfs" && !Need::Program("mkfs.xfs").met() {

@@ -1,5 +1,5 @@
-//! Every storage driver keeps the same promises: what a program does to files works, nobody else sees it, the image stays
-//! as it was, and what is removed is gone.
+//! Every storage driver keeps the same promises: file operations of programs work, other containers do not see them,
+//! the image stays unchanged, and removed files are gone.
 
 use crate::context::Context;
 use crate::need::{self, Need};
@@ -10,7 +10,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
-/// One row for each promise and driver.
+/// Makes a row for each promise and driver.
 macro_rules! promises {
     ($($driver:literal: $($need:expr),*;)*) => {
         &[$(
@@ -32,10 +32,10 @@ pub(super) const REMOUNTED: &[Test] = &[test(
     split_remounted,
 )];
 
-/// The directory that programs work in: one that every driver lets them write to.
+/// Working directory of programs, which is writable under every driver.
 pub(super) const WORK: &str = "home/work";
 
-/// The image with something in the directory that is worked in.
+/// Makes the image with entries in the working directory.
 pub(super) fn image(cx: &Context) -> Result<(PathBuf, String)> {
     let (dir, image) = cx.own_rootfs("image")?;
     let work = dir.join(WORK);
@@ -60,7 +60,7 @@ pub(super) fn image(cx: &Context) -> Result<(PathBuf, String)> {
     Ok((dir, image))
 }
 
-/// One line for each thing that programs do; a line that fails ends the script with its number.
+/// File operations of programs, one line each; a line that fails ends the script with its number.
 const STEPS: &str = "\
 echo second >> file && test \"$(cat file)\" = \"first
 second\"
@@ -104,7 +104,7 @@ fn files(cx: &Context, driver: &str) -> Result<()> {
     Ok(())
 }
 
-/// All steps as one script, which prints `all` in the end.
+/// Joins all steps into one script, which prints `all` at the end.
 pub(super) fn script() -> String {
     let script: String = steps(STEPS)
         .map(|step| {
@@ -117,7 +117,7 @@ pub(super) fn script() -> String {
     format!("cd /{WORK}\n{script}echo all\n")
 }
 
-/// A line that ends inside quotes goes on in the next.
+/// Splits the text into steps: a line that ends inside quotes continues in the next one.
 fn steps(text: &str) -> impl Iterator<Item = String> {
     let mut pending = String::new();
     text.lines().filter_map(move |line| {
@@ -133,7 +133,8 @@ fn steps(text: &str) -> impl Iterator<Item = String> {
     })
 }
 
-/// Whoever may mount takes the mount's own flag away, and the image stays as it is: it is of a store, and others have it.
+/// A container that may mount can clear its mount's read-only flag, but the image, which others
+/// share, stays unchanged.
 fn split_remounted(cx: &Context) -> Result<()> {
     let (dir, image) = image(cx)?;
     for name in ["hosts", "resolv.conf"] {
@@ -147,7 +148,7 @@ fn split_remounted(cx: &Context) -> Result<()> {
     };
     let script = "mount -o remount,rw,bind / 2>/dev/null; mount -o remount,rw / 2>/dev/null; \
                   for f in /etc/passwd /bin/busybox; do echo poison >> $f; chmod 4777 $f; done; touch /new";
-    // With a mount point that the image lacks, and without any.
+    // Once with a mount point that the image lacks, once without.
     for options in [&[][..], &["--tmpfs", "/lacks/that"]] {
         let words = [
             &["--driver", "split"],
@@ -221,7 +222,7 @@ fn owners(cx: &Context, driver: &str) -> Result<()> {
     remove_kept(cx)
 }
 
-/// A hundred writes of any kind, the same for the same seed.
+/// Script of a hundred random writes, the same for the same seed.
 const RANDOM: &str = "cd /home/work && awk -v seed=SEED 'BEGIN { srand(seed); for (i = 0; i < 100; i++) {
 n = int(rand() * 12); kind = int(rand() * 7)
 if (kind == 0) print \"echo \" i \" > f\" n
@@ -239,7 +240,7 @@ fn apart(cx: &Context, driver: &str) -> Result<()> {
     let look = format!(
         "cd /{WORK} && ls -R . && stat -c '%a %s' file dir script && cat file && grep -c '^xxxxxxx$' large"
     );
-    // It has begun before any of the others writes, and looks when all have written.
+    // The witness has started before any other container writes, and reads after all have written.
     let script = format!("echo up; cat; {look}");
     let mut witness = cx
         .run_command(&["-i", "--driver", driver, &image, "sh", "-c", &script])
@@ -278,7 +279,7 @@ fn kept(cx: &Context, driver: &str) -> Result<()> {
     if driver == "loop" {
         on_its_disk(cx, &container, &format!("kept-by-{driver}"))?;
     } else if driver == "loop-xfs" {
-        // Nothing reads XFS without mounting it; that its file is there must do.
+        // XFS cannot be read without mounting it, so the test only checks that its file exists.
         ensure!(container.join("disk").exists(), "there is no disk");
     } else {
         let found =
@@ -293,7 +294,7 @@ fn kept(cx: &Context, driver: &str) -> Result<()> {
     remove_kept(cx)
 }
 
-/// What is kept of a container names its driver.
+/// Checks that the container's record names its driver.
 pub(super) fn says_driver(container: &Path, driver: &str) -> Result<()> {
     let record: serde_json::Value = serde_json::from_slice(&fs::read(container.join("container.json"))?)?;
     let said = record.get("driver").and_then(serde_json::Value::as_str);
@@ -304,7 +305,7 @@ pub(super) fn says_driver(container: &Path, driver: &str) -> Result<()> {
     Ok(())
 }
 
-/// Looks at the file system in a container's disk, without mounting it.
+/// Reads the file system on a container's disk, without mounting it.
 fn on_its_disk(cx: &Context, container: &Path, name: &str) -> Result<()> {
     let looked = std::process::Command::new("/usr/sbin/debugfs")
         .args(["-R", &format!("cat upper/{WORK}/{name}")])
@@ -316,7 +317,7 @@ fn on_its_disk(cx: &Context, container: &Path, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Removes what containers without `--rm` left, as root of their ids would.
+/// Removes the leftovers of containers without `--rm`, as root of their ids would.
 pub(super) fn remove_kept(cx: &Context) -> Result<()> {
     for id in cx.containers()? {
         let path = cx.root().join("containers").join(id);
@@ -332,7 +333,7 @@ pub(super) fn remove_kept(cx: &Context) -> Result<()> {
 }
 
 fn find(dir: &Path, name: &str) -> Result<Option<PathBuf>> {
-    // overlayfs's own work directory is nobody's to read.
+    // overlayfs's own work directory is not readable.
     let Ok(entries) = fs::read_dir(dir) else {
         return Ok(None);
     };

@@ -1,4 +1,4 @@
-//! When the machine does not play along, and what tote tells of its work: `--plan` and `--timings`.
+//! Failures of the machine, and tote's reports on its work: `--plan` and `--timings`.
 
 use crate::context::Context;
 use crate::need::Need;
@@ -24,8 +24,8 @@ pub(super) const TESTS: &[Test] = &[
     test("errors::version_and_help_are_no_errors", &[], version),
 ];
 
-/// The state root on a file system of our own without room: first no inodes, then no blocks. The mount lives in a mount
-/// namespace that goes with the shell, which also looks at what is left.
+/// The state root is on a full file system of our own: first without inodes, then without blocks. The mount lives in
+/// a mount namespace that goes with the shell, which also looks for leftovers.
 fn full_disk(cx: &Context) -> Result<()> {
     let tote = cx.binary().to_str().context("the binary's path is not text")?;
     let image = cx.image();
@@ -81,7 +81,7 @@ fn no_userns(cx: &Context) -> Result<()> {
         forbid,
         "sh",
     ];
-    // Root of a user namespace needs none of its own.
+    // Root of a user namespace does not need another one.
     let plain = cx.run_command(&[&cx.image(), "true"]).under(&as_root).output()?;
     plain.exits(0)?;
     let out = cx.run_command(&[&cx.image(), "true"]).under(&as_user).output()?;
@@ -92,7 +92,7 @@ fn no_userns(cx: &Context) -> Result<()> {
 fn plan(cx: &Context) -> Result<()> {
     let missing = cx.path("missing")?;
     let volume = format!("{missing}:/vol");
-    // Whatever command comes first makes the state root itself.
+    // The first command creates the state root itself.
     cx.run(&[&cx.image(), "true"])?.exits(0)?;
     let before = tree::listing(&cx.root())?;
     let out = cx.run(&[

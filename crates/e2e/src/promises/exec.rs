@@ -1,4 +1,4 @@
-//! `tote exec`: processes in a container that runs.
+//! `tote exec`: processes in a running container.
 
 use crate::context::Context;
 use crate::exchange::{Running, patience};
@@ -29,7 +29,7 @@ pub(super) const TESTS: &[Test] = &[
     test("exec::one_id_is_all_there_is", &[Unprivileged], one_id),
 ];
 
-/// A container called `c` that runs until its input ends.
+/// Starts a container `c` that runs until its input ends.
 fn running(cx: &Context, options: &[&str]) -> Result<Running> {
     running_from(cx, options, &cx.image())
 }
@@ -47,7 +47,7 @@ fn running_from(cx: &Context, options: &[&str], image: &str) -> Result<Running> 
     Ok(running)
 }
 
-/// What the program says may be there before the container is noted, which happens while it runs.
+/// Waits until the container is recorded. The program's output may come before that.
 pub(super) fn found(cx: &Context) -> Result<()> {
     let deadline = std::time::Instant::now() + patience();
     while cx.tote(&["exec", "c", "true"]).output()?.code != 0 {
@@ -86,7 +86,7 @@ fn streams(cx: &Context) -> Result<()> {
     out.prints("out\n")?.has_err("err\n")?;
     let copy = cx.tote(&["exec", "-i", "c", "cat"]).input(b"in\n").output()?;
     copy.prints("in\n")?.quietly()?;
-    // Without -i there is nothing to read, and that at once.
+    // Without -i standard input is empty, and ends at once.
     cx.tote(&["exec", "c", "cat"])
         .input(b"in\n")
         .output()?
@@ -198,7 +198,7 @@ fn confined(cx: &Context) -> Result<()> {
     };
     let (few, many) = (mask(own)?, mask(&all.out())?);
     ensure!(few & many == few && many > few, "{few:x} and privileged {many:x}");
-    // The filter is the container's, and so does not allow what these capabilities would.
+    // The container's filter applies, and so does not allow the calls that these capabilities would.
     let out = cx
         .tote(&["exec", "--privileged", "c", "mount", "-t", "tmpfs", "x", "/tmp"])
         .output()?;
@@ -235,7 +235,7 @@ trap 'echo now $(stty size) end; exit 4' WINCH; echo ready; sleep 1000 & while :
     outer.resize(55, 132)?;
     inside.expect("now 55 132 end\r\n")?;
     finish(inside, outer, 4)?;
-    // A terminal for output alone needs none outside.
+    // A terminal for output alone does not need one outside.
     let out = cx
         .tote(&["exec", "-t", "c", "sh", "-c", "test -t 1 && echo one"])
         .output()?;
@@ -253,7 +253,7 @@ fn finish(mut inside: Running, outer: Terminal, code: i32) -> Result<()> {
     Ok(())
 }
 
-/// The host's number of the process in `c` whose command line ends in this.
+/// Returns the host's pid of the process in `c` whose command line ends with `command`.
 pub(super) fn pid_of(cx: &Context, command: &str) -> Result<i32> {
     let out = cx.tote(&["top", "c", "-eo", "pid,args"]).output()?;
     let text = out.out();
@@ -262,7 +262,7 @@ pub(super) fn pid_of(cx: &Context, command: &str) -> Result<i32> {
     Ok(line.split_whitespace().next().unwrap_or_default().parse()?)
 }
 
-/// Waits for the end of a process that has become a child of this one, as it has no other parent.
+/// Waits for the end of a process that has become a child of this one, because its parent has ended.
 fn adopted(pid: i32, code: i32) -> Result<()> {
     processes::wait_end(&processes::pidfd(pid)?, "it", patience())?;
     let (_, status) = waitpid(Pid::from_raw(pid), WaitOptions::NOHANG)?.context("it is nobody's orphan")?;
@@ -273,7 +273,7 @@ fn adopted(pid: i32, code: i32) -> Result<()> {
     Ok(())
 }
 
-/// How many processes of tote's own there are below this one.
+/// Counts the tote processes below this one.
 fn totes() -> usize {
     let tree = processes::descendants(rustix::process::getpid().as_raw_pid());
     tree.iter()
@@ -306,7 +306,7 @@ fn detach_keys(cx: &Context) -> Result<()> {
     inside.expect("read escape sequence")?;
     finish(inside, outer, 1)?;
     let pid = pid_of(cx, "exit 5")?;
-    // With its terminal it goes on; what holds that goes with it.
+    // The program continues with its terminal; the process that holds the terminal ends with it.
     fs::write(Path::new(&dir).join("go"), "\n")?;
     adopted(pid, 5)?;
     over(container)
@@ -388,7 +388,7 @@ fn descriptors(cx: &Context) -> Result<()> {
         let script = format!("exec 3< {file}; exec \"$@\"");
         cx.tote(&words).under(&["sh", "-c", &script, "sh"]).output()
     };
-    // Its three, the one that is passed on, and the one of ls.
+    // Descriptors: the three streams, the one that is passed on, and the one of ls.
     shell("1")?.prints("through three\n5\n")?;
     shell("2")?.refuses(125, &["--preserve-fds 2", "4"])?;
     over(container)
@@ -403,7 +403,7 @@ fn not_running(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-/// A container of the host's files has no id but its user's.
+/// A container of the host's files has no id but that of its user.
 fn one_id(cx: &Context) -> Result<()> {
     let container = running_from(cx, &[], "host")?;
     cx.tote(&["exec", "c", "id", "-u"]).output()?.prints("0\n")?;

@@ -1,4 +1,4 @@
-//! Standard streams of the caller's that are files: the container never has them, and nothing of what passes is lost.
+//! Standard streams of the caller that are files: the container never has them, and no byte that passes is lost.
 
 use super::exec::pid_of;
 use super::pool::{eventually, fill, gone, taking};
@@ -33,19 +33,19 @@ pub(super) const TESTS: &[Test] = &[
     test("files::a_full_disk_is_no_success", &[], full),
 ];
 
-/// Tries what a program may do with a file that it can only append to, and says what it has.
+/// Script that tries the operations of a program on a file that it can only append to, and prints its streams.
 ///
-/// Nothing here is redirected to `/dev/null`, and a stream is changed only where it is a pipe: where the engine is broken,
-/// the test must fail, and not change a node of the host's.
+/// It redirects nothing to `/dev/null`, and changes a stream only if that is a pipe: a broken engine must fail the
+/// test, but must not change a node of the host.
 const PROBE: &str = "readlink /proc/self/fd/1; readlink /proc/self/fd/2; : > /proc/self/fd/1; \
     test -c /proc/$$/fd/1 || chmod 4755 /proc/$$/fd/1; exit 0";
 
-/// The command with its output at the end of `log`, or as the shell says otherwise.
+/// Runs the command under a shell with these redirections, in which `$0` is `file`.
 fn redirected(command: Invocation, file: &str, how: &str) -> Invocation {
     command.under(&["sh", "-c", &format!("exec \"$@\" {how}"), file])
 }
 
-/// A log that has an old line, and nobody else may read.
+/// Log with an old line, which only its owner may read.
 struct Log {
     path: PathBuf,
 }
@@ -57,7 +57,7 @@ impl Log {
         Ok(Self { path })
     }
 
-    /// Runs the command, and looks at what became of the log.
+    /// Runs the command, and checks the log afterwards.
     fn of(&self, command: Invocation) -> Result<()> {
         let path = self.path.to_str().context("not text")?;
         let output = redirected(command, path, ">> \"$0\" 2>&1").output()?;
@@ -134,7 +134,7 @@ fn input(cx: &Context) -> Result<()> {
     cx.tote(&["rm", "-f", "c"]).output()?.exits(0)?;
     fill(cx, "1", &[])?;
     check(taking(cx, &["-i", "sh", "-c", script]))?;
-    // A directory would be a way out of the root.
+    // A descriptor of a directory would lead out of the root.
     let out = cx
         .run_command(&["-i", &image, "sh", "-c", "ls /proc/self/fd/0/etc || echo none"])
         .spawn_with(File::open("/")?)?
@@ -158,7 +158,7 @@ fn bytes(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-/// Lines of both streams, each with its number.
+/// Script that prints numbered lines on both streams.
 const LINES: &str = "i=0; while [ $i -lt 20000 ]; do echo $i; i=$((i+1)); echo $i >&2; i=$((i+1)); done";
 
 fn order(cx: &Context) -> Result<()> {
@@ -194,7 +194,7 @@ fn apart(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-/// Two at once that have one place in an open file: neither writes over what the other has written.
+/// Two commands share the offset of an open file: neither overwrites the other's output.
 fn shared(cx: &Context) -> Result<()> {
     let log = cx.file("log", "")?;
     let command = cx.run_command(&[&cx.image(), "sh", "-c", "head -c 8000000 /dev/zero"]);
@@ -221,7 +221,7 @@ fn passed(cx: &Context) -> Result<()> {
         outside.is_some_and(|line| line.starts_with("pipe:[")) && outside == inside
     };
     ensure!(twice(out.out()) && twice(out.err()), "{}", out.transcript());
-    // A socket would come with the network that it was made in.
+    // A socket would give access to the network namespace in which it was made.
     let (ours, theirs) = UnixStream::pair()?;
     let running = cx
         .run_command(&["-i", &cx.image(), "readlink", "/proc/self/fd/0"])
@@ -231,9 +231,9 @@ fn passed(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-/// The host's node would come with its mode, for root of the container to change.
+/// The host's node would come with its mode, which root of the container could change.
 fn null(cx: &Context) -> Result<()> {
-    // The mount through which the descriptor was opened is one of the container's own.
+    // The descriptor was opened through a mount of the container's own.
     let script = "id=$(sed -n 's/^mnt_id:[^0-9]*//p' /proc/$$/fdinfo/1); \
         grep \"^$id \" /proc/self/mountinfo | grep -c ' /dev/null ' >&2";
     let image = cx.image();
@@ -261,7 +261,7 @@ fn null(cx: &Context) -> Result<()> {
         let look = cx.tote(&["exec", "c", "cat", "/detached"]).output()?;
         Ok(look.out() == "1\n")
     })?;
-    // An orphan, which nobody else reaps.
+    // The process is an orphan, which only this test reaps.
     let pid = pid_of(cx, "sleep 4321")?;
     processes::kill(pid, Signal::KILL);
     waitpid(Pid::from_raw(pid), WaitOptions::empty())?;
@@ -275,7 +275,7 @@ fn full(cx: &Context) -> Result<()> {
     on_full(&[&image, "echo", "lost"])?
         .exits(125)?
         .has_err("tote: cannot write the standard output of the container: no space left on device")?;
-    // What goes on writing is told as by any reader that is gone.
+    // Failed writes are reported as for a reader that is gone.
     let out = on_full(&[&image, "sh", "-c", "yes 2>/dev/null; echo over >&2; exit 3"])?;
     out.exits(3)?
         .has_err("over\n")?

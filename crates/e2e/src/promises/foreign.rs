@@ -1,5 +1,5 @@
-//! Whoever comes from docker or podman and asks for what is not here is told what to do in its place, and docker's options
-//! without a meaning here harm nobody.
+//! Users of docker or podman who request an unsupported feature get advice on the alternative, and options of docker
+//! without a meaning here have no effect.
 
 use super::life::done;
 use super::registry::layer;
@@ -64,12 +64,12 @@ fn commands(cx: &Context) -> Result<()> {
         (&["system", "connection", "ls"], "no service"),
     ] {
         let out = cx.tote(words).output()?;
-        // docker's client has 125 for options alone.
+        // docker's client uses 125 for options only.
         out.exits(if words.first() == Some(&"-H") { 125 } else { 1 })
             .and_then(|out| out.has_err(advice))
             .with_context(|| format!("{words:?}"))?;
     }
-    // What only looks alike is not what was meant.
+    // A word that only looks similar gets no advice.
     for word in ["bogus", "opus", "logo"] {
         let out = cx.tote(&[word]).output()?;
         out.exits(1)?;
@@ -154,7 +154,7 @@ fn cpus(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-/// docker's codes: its client asks, and is told no.
+/// Exit codes as docker's, whose client asks the daemon and is refused.
 fn exit_codes(cx: &Context) -> Result<()> {
     let missing = cx.path("missing")?;
     for words in [

@@ -1,4 +1,4 @@
-//! `run -it --rm`: whoever types at a container may leave it, and other commands find it as they find any other.
+//! `run -it --rm`: the user may detach from the container, and other commands treat it as any other.
 
 use crate::context::Context;
 use crate::exchange::{Running, patience};
@@ -35,12 +35,12 @@ pub(super) const TESTS: &[Test] = &[
 
 const LEAVE: &[u8] = b"\x10\x11";
 
-/// `run --rm -it` of a shell that says when it is there.
+/// Starts `run --rm -it` with a shell that announces itself.
 fn start(cx: &Context, options: &[&str]) -> Result<(Running, Terminal)> {
     begin(cx, options, "sh", |words| cx.tote(words).env("TERM", "vt100"))
 }
 
-/// The same, by a command whose monitor dies at that point.
+/// Starts it with a command whose monitor dies at that point.
 fn start_to_die(cx: &Context, point: &str) -> Result<(Running, Terminal)> {
     let mortal = crate::need::mortal().context("no fault points")?;
     begin(cx, &[], "sh", |words| {
@@ -81,7 +81,7 @@ fn ends(mut running: Running, terminal: Terminal, code: i32) -> Result<()> {
     Ok(())
 }
 
-/// Attaches to what was left, and ends it from there.
+/// Attaches to the detached container, and ends it from there.
 fn end(cx: &Context) -> Result<()> {
     let (mut running, terminal) = attach(cx)?;
     running.send(b"echo st''ill; exit 9\n");
@@ -108,7 +108,7 @@ fn left(cx: &Context) -> Result<()> {
     running.expect("kept 44 111 end\r\n")?;
     running.send(LEAVE);
     ends(running, terminal, 1)?;
-    // What it has said since is in its log, a moment after whoever is attached has seen it.
+    // The log gets later output a moment after attached clients have seen it.
     super::pool::eventually("its log has it", || {
         let logs = cx.tote(&["logs", "c"]).output()?;
         Ok(logs.exits(0)?.has_out("kept 44 111 end").is_ok())
@@ -158,7 +158,7 @@ fn closed_window(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-/// Two terminals with one container: both are shown what it says, and both are heard.
+/// Two terminals share a container: both show its output, and the container reads from both.
 fn shared(cx: &Context) -> Result<()> {
     let (mut first, its) = start(cx, &[])?;
     let (mut second, other) = attach(cx)?;
@@ -199,7 +199,7 @@ fn waited(cx: &Context) -> Result<()> {
     end(cx)?;
     for waiting in [early, late] {
         let out = waiting.finish()?;
-        // It may have come too late to find the container.
+        // A waiter may come too late to find the container.
         ensure!(
             out.out() == "9\n"
                 || out.err().contains("No such container")
@@ -226,11 +226,11 @@ fn joins(cx: &Context) -> Result<()> {
     cx.nothing_left()
 }
 
-/// The command, the container's parent, and the monitor, where the command has left.
+/// Kills the command, the container's parent, and after a detach the monitor.
 fn killed(cx: &Context) -> Result<()> {
     for leaves in [false, true] {
         for (index, what) in ["who watches", "the parent"].iter().enumerate() {
-            // The end of its terminal alone does not end it: it reads nothing, and ignores SIGHUP.
+            // The end of its terminal alone does not end the program, which reads nothing and ignores SIGHUP.
             let (mut running, terminal) = begin(cx, &[], "sleep 1000", |words| cx.tote(words))?;
             if leaves {
                 running.send(LEAVE);
@@ -245,7 +245,7 @@ fn killed(cx: &Context) -> Result<()> {
             processes::wait_end(&end, &format!("a container without {what}"), patience())?;
             drop(terminal);
             running.wait()?;
-            // Whoever still watches puts away what has ended.
+            // The process that still watches the container cleans up after its end.
             processes::wait_end(&watching, "whoever watched it", patience())?;
             gone(cx)?;
         }
@@ -263,14 +263,14 @@ fn parent(pid: i32) -> Result<i32> {
     Ok(found.context("no such process")?.parent)
 }
 
-/// The number of the terminal that a process has, 0 for none: proc_pid_stat(5).
+/// Returns the number of a process's terminal, 0 for none: proc_pid_stat(5).
 fn controlling_terminal(pid: i32) -> Result<i32> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
     let (_, fields) = stat.rsplit_once(") ").context("a name in parentheses")?;
     Ok(fields.split(' ').nth(4).context("too few fields")?.parse()?)
 }
 
-/// The process that its record names.
+/// Returns the monitor that the container's record names.
 fn monitor(cx: &Context) -> Result<i32> {
     let dir = std::fs::read_dir(cx.root().join("containers"))?.next();
     let dir = dir.context("it has no directory")??.path();
@@ -283,7 +283,7 @@ fn monitor(cx: &Context) -> Result<i32> {
     Ok(digits.parse()?)
 }
 
-/// The next command clears what there is, and the name is free.
+/// Checks that the next command removes the container, and that the name is free.
 fn gone(cx: &Context) -> Result<()> {
     cx.tote(&["run", "--rm", "--name", "c", &cx.image(), "true"])
         .output()?
@@ -291,7 +291,7 @@ fn gone(cx: &Context) -> Result<()> {
     cx.nothing_left()
 }
 
-/// A monitor that dies before anybody relies on it leaves the container with the command.
+/// A monitor that dies before it has taken over leaves the container with the command.
 fn mortal(cx: &Context) -> Result<()> {
     for point in ["bound", "inherited"] {
         let (mut running, terminal) = start_to_die(cx, point)?;
@@ -299,7 +299,7 @@ fn mortal(cx: &Context) -> Result<()> {
         running.expect("cannot let a monitor watch the container")?;
         let records = std::fs::read_dir(cx.root().join("containers"))?.count();
         ensure!(records == 0, "the monitor's records are left after {point:?}");
-        // The keys are heard again.
+        // The command handles the detach keys again.
         running.send(LEAVE);
         running.expect("cannot let a monitor watch the container")?;
         running.send(b"echo go''es on; exit 5\n");
@@ -330,7 +330,7 @@ fn restarted(cx: &Context) -> Result<()> {
     cx.nothing_left()
 }
 
-/// Nobody waits with a clock but the monitor, which has what was left of the time.
+/// After the detach only the monitor has a timer, which runs for the remaining time.
 fn limited(cx: &Context) -> Result<()> {
     let (mut running, terminal) = start(cx, &["--timeout", "2"])?;
     let end = processes::pidfd(number(cx, "{{.State.Pid}}")?)?;
@@ -342,7 +342,7 @@ fn limited(cx: &Context) -> Result<()> {
     gone(cx)
 }
 
-/// The shell that the command was typed at still has the terminal, and what was left there has none.
+/// The shell from which the command was started keeps the terminal, and the detached processes have none.
 fn alone(cx: &Context) -> Result<()> {
     let shell = ["sh", "-c", "\"$@\"; echo left; cat", "sh"];
     let (mut running, terminal) = begin(cx, &[], "sh", |words| cx.tote(words).under(&shell))?;

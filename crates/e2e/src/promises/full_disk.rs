@@ -1,4 +1,4 @@
-//! A full disk can be emptied: nothing that frees room needs any, and how a container ends then is written down.
+//! A full disk can be emptied: commands that free room do not need any, and the end of a container is recorded.
 
 use super::life::done;
 use super::pool::eventually;
@@ -28,7 +28,7 @@ pub(super) const TESTS: &[Test] = &[
     ),
 ];
 
-/// Not one file more can be made after this, nor a byte written.
+/// Script after which the disk has no room for another file or byte.
 const FILL: &str = "dd if=/dev/zero of=\"$0/fill\" bs=64k 2>/dev/null; dd if=/dev/zero of=\"$0/more\" bs=512 2>/dev/null; \
     i=0; while [ $i -lt 40000 ] && true 2>/dev/null > \"$0/fill$i\"; do i=$((i+1)); done; sync -f \"$0\"; \
     while [ $i -lt 80000 ] && true 2>/dev/null > \"$0/fill$i\"; do i=$((i+1)); done; ! true 2>/dev/null > \"$0/last\"";

@@ -1,4 +1,4 @@
-//! podman's habits: the options that its users type without thinking.
+//! Options that users of podman habitually give.
 
 use super::life::{done, empty};
 use super::registry::{forget, layer};

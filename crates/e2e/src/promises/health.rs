@@ -15,7 +15,7 @@ pub(super) const TESTS: &[Test] = &[
     test("health::nobody_checks_unasked", &[], none),
 ];
 
-/// What a container may be asked, and a directory that it shares with the test.
+/// Container with a health check, and a directory that it shares with the test.
 struct Checked<'a> {
     cx: &'a Context,
     id: String,
@@ -23,7 +23,7 @@ struct Checked<'a> {
 }
 
 impl<'a> Checked<'a> {
-    /// With a check that waits each time until the test has seen it.
+    /// Starts a container whose check waits each time until the test has seen it.
     fn start(cx: &'a Context, options: &[&str], check: &str) -> Result<Self> {
         let shared = PathBuf::from(cx.directory("shared")?);
         let made = std::process::Command::new("mkfifo")

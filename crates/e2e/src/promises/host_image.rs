@@ -1,4 +1,4 @@
-//! The image `host`: the host's programs, and nothing of its that is private.
+//! The image `host` has the host's programs, and none of the host's private files.
 
 use crate::context::{Context, SECRET};
 use crate::need::Need;
@@ -85,7 +85,7 @@ for file in /etc/shadow /etc/shadow- /etc/gshadow /etc/machine-id /var/lib/dbus/
     if [ -e "$file" ]; then echo "$file is there"; fi
 done"#;
     on_host(cx, script)?.prints("")?;
-    // Where the test itself lives is not a system directory.
+    // The directory of the test is outside the system directories.
     let canary = cx.file("canary", "private")?;
     on_host(cx, &format!("test ! -e {canary} && echo hidden"))?.prints("hidden\n")?;
     Ok(())
@@ -106,7 +106,8 @@ fn environment(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-/// Whatever can be read below `/etc` inside can be read outside by anybody; what is generated has no private twin.
+/// Every file below `/etc` that is readable inside is world-readable outside; generated files have no private
+/// counterpart.
 fn etc(cx: &Context) -> Result<()> {
     let out = cx.run(&["host", "find", "/etc", "-type", "f", "-readable"])?;
     let listed = out.out();
@@ -126,7 +127,8 @@ fn etc(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-/// Whether anybody may read a file of the host, and pass the directories that lead to it; a missing one is not private.
+/// True if every user may read a file of the host, and pass the directories on the way to it; a
+/// missing one counts as readable.
 fn world_readable(file: &Path) -> bool {
     let open =
         |path: &Path, bits| fs::metadata(path).is_ok_and(|found| found.permissions().mode() & bits == bits);
@@ -134,7 +136,7 @@ fn world_readable(file: &Path) -> bool {
         || open(file, 0o004) && file.ancestors().skip(1).all(|directory| open(directory, 0o001))
 }
 
-/// A file that the test puts on the host, gone with the test.
+/// File that the test puts on the host; drop removes it.
 #[derive(Debug)]
 struct HostFile(PathBuf);
 

@@ -1,4 +1,4 @@
-//! `rootfs:DIR` when the directory or what is in it is no good: one line that names it.
+//! `rootfs:DIR` with an unusable directory or content: one line that names it.
 
 use crate::context::Context;
 use crate::need::Need;
@@ -47,7 +47,7 @@ fn unreadable(cx: &Context) -> Result<()> {
     let out = cx.run(&[&image, "true"]);
     fs::set_permissions(&dir, fs::Permissions::from_mode(0o755))?;
     out?.refuses(125, &[&path, "cannot be read"])?;
-    // Root's own: this user may not even look for it.
+    // A directory of root's that this user cannot even search.
     cx.run(&["rootfs:/root/no-such", "true"])?
         .refuses(125, &["/root/no-such"])?;
     Ok(())
@@ -60,7 +60,7 @@ fn empty(cx: &Context) -> Result<()> {
         .refuses(127, &["sh", "executable file not found in $PATH"])?;
     cx.run(&[&image, "/bin/sh"])?
         .refuses(127, &["/bin/sh", "no such file or directory"])?;
-    // Without a command it is a shell, as the image config says that a bare directory has.
+    // The default command is a shell, from the configuration for a bare directory.
     cx.run(&[&image])?
         .refuses(127, &["/bin/sh", "no such file or directory"])?;
     Ok(())

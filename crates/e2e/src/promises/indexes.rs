@@ -17,7 +17,7 @@ pub(super) const TESTS: &[Test] = &[
     test("indexes::removal_takes_what_only_the_index_has", &[], removed),
 ];
 
-/// Architectures of which none is this machine's, and this machine's.
+/// Architectures: one other than this machine's, and this machine's.
 pub(super) const OTHER: &str = "riscv64";
 
 pub(super) fn own() -> &'static str {
@@ -72,7 +72,7 @@ pub(super) fn label(cx: &Context, image: &str, platform: &str) -> Result<String>
     )
 }
 
-/// What a user cannot remove, tote can.
+/// Removes all images with tote, because the user cannot remove files of other ids.
 pub(super) fn forget(cx: &Context) -> Result<()> {
     says(cx, &["rmi", "--all", "--force"])?;
     says(cx, &["image", "prune", "--force"])?;
@@ -144,13 +144,13 @@ fn built(cx: &Context) -> Result<()> {
             && metadata["image.name"] == "docker.io/library/it:1",
         "{metadata}"
     );
-    // The same once more is the same index.
+    // The same build again makes the same index.
     let id = says(cx, &["images", "-q", "--no-trunc"])?;
     build(cx, FILE, &["-t", "it:1"])?
         .exits(0)?
         .has_out("Using cache")?;
     ensure!(says(cx, &["images", "-q", "--no-trunc"])? == id, "another index");
-    // A platform that is asked for twice is built once.
+    // A platform that is requested twice is built once.
     build(cx, FILE, &["-t", "it:1", "--platform", &both()])?.exits(0)?;
     ensure!(
         says(cx, &["images", "-q", "--no-trunc"])? == id,
@@ -160,7 +160,7 @@ fn built(cx: &Context) -> Result<()> {
     forget(cx)
 }
 
-/// An image at a registry that has one small layer; its manifest.
+/// Publishes an image with one small layer at a registry. Returns its manifest.
 pub(super) fn publish(registry: &FakeRegistry, repository: &str, architecture: &str) -> Vec<u8> {
     let layer = vec![0; 1024];
     let config = json!({
@@ -214,10 +214,10 @@ fn bases(cx: &Context) -> Result<()> {
             );
         }
     }
-    // What the base's name means on this machine stays what it was.
+    // The base's name still refers to this machine's image.
     let architecture = says(cx, &["image", "inspect", "-f", "{{.Architecture}}", &base])?;
     ensure!(architecture.trim() == own(), "{architecture}");
-    // Both are here now: nobody is asked.
+    // Both images are here now: the registry is not asked.
     let asked = registry.log().len();
     build(cx, &format!("FROM {base}\nCOPY of-{OTHER} /of\n"), &["-t", "it"])?.exits(0)?;
     ensure!(registry.log().len() == asked, "the registry was asked again");
@@ -249,7 +249,7 @@ fn saved(cx: &Context) -> Result<()> {
     forget(cx)
 }
 
-/// An index at a registry, all of whose images are there; its digest and the platforms.
+/// Checks that all images of an index are at a registry. Returns its digest and the platforms.
 pub(super) fn at_registry(
     registry: &FakeRegistry,
     repository: &str,
@@ -297,7 +297,7 @@ fn pushed(cx: &Context) -> Result<()> {
     );
     let metadata: Value = serde_json::from_slice(&fs::read(metadata)?)?;
     ensure!(metadata["containerimage.digest"] == digest.as_str(), "{metadata}");
-    // What was pushed once is the same the second time, and elsewhere.
+    // A second push, and one to another place, gives the same index.
     let copy = format!("{}/team/copy:2", registry.host());
     says(cx, &["tag", &name, &copy])?;
     says(cx, &["push", &copy])?;
@@ -310,7 +310,7 @@ fn pushed(cx: &Context) -> Result<()> {
         inspected.contains("\"OCIManifest\"") && inspected.contains("riscv64"),
         "{inspected}"
     );
-    // One platform alone is an image.
+    // A push of a single platform is an image, not an index.
     let alone = format!("{}/team/alone:1", registry.host());
     says(cx, &["push", "--platform", "linux/riscv64", &name, &alone])?;
     ensure!(
@@ -348,7 +348,7 @@ fn removed(cx: &Context) -> Result<()> {
         says(cx, &["rmi", "it:2"])? == "Untagged: it:2\n",
         "the other name stays"
     );
-    // Nothing of it is dangling.
+    // The index's images are not dangling.
     says(cx, &["image", "prune", "--force"])?;
     cx.run(&["--platform", "linux/riscv64", "it:1"])?
         .prints("linux/riscv64\n")?;
@@ -361,7 +361,7 @@ fn removed(cx: &Context) -> Result<()> {
         .refuses(1, &["container user"])?;
     says(cx, &["image", "prune", "--all", "--force"])?;
     says(cx, &["rm", "user"])?;
-    // What has a name of its own stays.
+    // An image with a name of its own stays.
     says(cx, &["tag", other, "alone:1"])?;
     let gone = says(cx, &["rmi", "it:1"])?;
     ensure!(
@@ -369,7 +369,7 @@ fn removed(cx: &Context) -> Result<()> {
         "{gone}"
     );
     cx.run(&["alone:1"])?.prints("linux/riscv64\n")?;
-    // An index whose name is taken by another one is dangling, with its images.
+    // An index is dangling, with its images, once another one has taken its name.
     build(cx, FILE, &["-t", "it:1"])?.exits(0)?;
     build(cx, &format!("{FILE}LABEL newer=1\n"), &["-t", "it:1"])?.exits(0)?;
     ensure!(

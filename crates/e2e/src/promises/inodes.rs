@@ -1,4 +1,4 @@
-//! A container's files have the link counts that their image gave them, and keep their inode numbers, though the store has
+//! A container's files have the link counts from their image, and keep their inode numbers, though the store has
 //! every file once.
 
 use crate::context::Context;
@@ -9,7 +9,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 
-/// The first kernel that shows contents of a layer that has nothing else to users as well.
+/// First kernel on which users see the contents of data-only layers.
 const KERNEL: Need = Need::Kernel(6, 16);
 
 pub(super) const TESTS: &[Test] = &[
@@ -45,7 +45,7 @@ pub(super) const TESTS: &[Test] = &[
     ),
 ];
 
-/// Drivers that lie on the image by overlayfs.
+/// Lists options of containers whose image is below an overlayfs.
 fn overlays() -> Vec<&'static [&'static str]> {
     let mut options: Vec<&[&str]> = vec![&["--rm"], &["--rm", "--read-only"], &["--name", "kept"]];
     if is_root() {
@@ -54,7 +54,7 @@ fn overlays() -> Vec<&'static [&'static str]> {
     options
 }
 
-/// Two images with equal files, of which one has two names.
+/// Makes two images with equal files, one of which has two names.
 fn images(cx: &Context) -> Result<()> {
     for name in ["one", "two"] {
         let (dir, _) = cx.own_rootfs(name)?;
@@ -188,7 +188,7 @@ fn privileges(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-/// Where the contents of an image's files are, below its only tree.
+/// Finds the directory with the contents of an image's files, below the only tree.
 fn contents(cx: &Context) -> Result<PathBuf> {
     let trees = cx.root().join("store/trees");
     let found: Vec<PathBuf> = fs::read_dir(&trees)?

@@ -1,4 +1,4 @@
-//! `inspect` tells all there is to know, in docker's shape.
+//! `inspect` shows everything, in docker's format.
 
 use super::drivers::remove_kept;
 use super::look::{create, running};
@@ -21,7 +21,7 @@ pub(super) const TESTS: &[Test] = &[
     ),
 ];
 
-/// A container that has something of everything; its id.
+/// Creates a container with every kind of setting. Returns its id.
 fn web(cx: &Context) -> Result<String> {
     let image = cx.image();
     create(
@@ -89,7 +89,7 @@ fn unset(cx: &Context) -> Result<()> {
     remove_kept(cx)
 }
 
-/// Scripts ask these to see whether an engine is there.
+/// Scripts run these commands to check that an engine is present.
 fn machine(cx: &Context) -> Result<()> {
     let says = |words: &[&str]| {
         let out = cx.tote(words).output()?;

@@ -1,5 +1,5 @@
-//! ^C, in the middle of what is long: nothing of it is left under a name, the store is whole, and the same command does
-//! it all when it is given again.
+//! ^C during a long command: no incomplete result has a name, the store is sound, and the same command succeeds when
+//! it is repeated.
 
 use super::build::{build, nothing_left, write};
 use super::pool::eventually;
@@ -38,9 +38,9 @@ pub(super) const TESTS: &[Test] = &[
     ),
 ];
 
-/// With how the command ends then: by that signal, which a shell calls 130 and 143.
+/// Signals, and the resulting ends of the command: death by that signal, which a shell reports as 130 and 143.
 const SIGNALS: [(Signal, i32); 2] = [(Signal::INT, -2), (Signal::TERM, -15)];
-/// What the kernel ends it with when a file becomes too large, SIGXFSZ.
+/// End by SIGXFSZ, which the kernel sends when a file becomes too large.
 const TOO_LARGE: i32 = -25;
 
 fn ends_by(running: Running, (signal, code): (Signal, i32)) -> Result<()> {
@@ -88,7 +88,7 @@ fn pull(cx: &Context) -> Result<()> {
     cx.nothing_left()
 }
 
-/// An image of the tests' own files.
+/// Imports an image of the tests' own files.
 fn import(cx: &Context, name: &str) -> Result<()> {
     cx.tote(&["import", "-", name])
         .input(&layer(cx)?)
@@ -133,7 +133,7 @@ fn load(cx: &Context) -> Result<()> {
         .exits(0)?;
     forget(cx, &["team/app:1"])?;
     let bytes = fs::read(&archive)?;
-    // Of which a pipe holds less than half.
+    // A pipe holds less than half of this.
     ensure!(bytes.len() > 4 << 16, "the archive is too small");
     for ended in SIGNALS {
         let (reader, mut writer) = std::io::pipe()?;
@@ -149,7 +149,7 @@ fn load(cx: &Context) -> Result<()> {
     cx.nothing_left()
 }
 
-/// What the store has of contents and layers, whether they are whole or not.
+/// Lists the contents and layers in the store, complete or not.
 fn stored(cx: &Context) -> Result<BTreeSet<PathBuf>> {
     let mut found = BTreeSet::new();
     for dir in ["objects", "layers"] {
@@ -167,7 +167,7 @@ fn stored(cx: &Context) -> Result<BTreeSet<PathBuf>> {
     Ok(found)
 }
 
-/// The tests' root file system, and before it a file that only this has.
+/// Packs the tests' root file system behind a file that only this archive has.
 fn with_a_file(cx: &Context, name: &str) -> Result<Vec<u8>> {
     let dir = PathBuf::from(cx.directory(name)?);
     fs::write(dir.join(name), name)?;
@@ -231,7 +231,7 @@ fn killed(cx: &Context) -> Result<()> {
     writer.write_all(&content[..content.len() / 2])?;
     ends(running)?;
     drop(writer);
-    // Its layer is here: nothing but a configuration comes.
+    // The layer is here already: only a configuration is fetched.
     publish(&registry, "team/here:1", &layer(cx)?);
     let here = format!("{}/team/here:1", registry.host());
     cx.tote(&["pull", "-q", &here]).output()?.exits(0)?;
@@ -247,7 +247,7 @@ fn save(cx: &Context) -> Result<()> {
         let names = fs::read_dir(&dir)?.map(|entry| entry.map(|entry| entry.file_name()));
         Ok(names.collect::<Result<_, _>>()?)
     };
-    // A reader that goes no further than the first byte.
+    // The reader reads only the first byte.
     let pipe = format!("{dir}/pipe");
     Invocation::new(["mkfifo", &pipe]).output()?.exits(0)?;
     for ended in SIGNALS {
@@ -257,7 +257,7 @@ fn save(cx: &Context) -> Result<()> {
         ends_by(running, ended)?;
     }
     fs::remove_file(&pipe)?;
-    // Killed by the kernel when the file has grown to this.
+    // The kernel kills the command when the file has grown to this size.
     let limited = ["prlimit", "--fsize=100000", "--"];
     let archive = format!("{dir}/it.tar");
     for before in [None, Some("what was there")] {
@@ -283,7 +283,7 @@ fn save(cx: &Context) -> Result<()> {
         "it was not replaced"
     );
     is_whole(cx, "nothing of that name")?;
-    // A layout without its index is none, and is made whole by the next save.
+    // A layout without its index is invalid, and the next save completes it.
     let layout = format!("{dir}/layout");
     let words = ["save", "--format", "oci-dir", "-o", &layout, "team/app:1"];
     cx.tote(&words).under(&limited).output()?.exits(TOO_LARGE)?;
@@ -316,7 +316,7 @@ fn build_step(cx: &Context) -> Result<()> {
             .iter()
             .filter_map(|process| processes::pidfd(process.pid).ok());
         let ends: Vec<_> = ends.collect();
-        // The command has it first; the build says so by its own exit code.
+        // The command gets the signal first; a build reports it by its own exit code.
         ends_by(running, (ended.0, 128 - ended.1))?;
         for end in &ends {
             processes::wait_end(end, "what the build started", patience())?;

@@ -1,4 +1,4 @@
-//! What a container cannot see or reach: namespaces, `/proc`, `/sys`, `/dev`, descriptors, mounts, devices.
+//! Limits of a container's view and reach: namespaces, `/proc`, `/sys`, `/dev`, descriptors, mounts, devices.
 
 use crate::context::Context;
 use crate::need::{self, Need};
@@ -50,7 +50,7 @@ fn namespaces(cx: &Context) -> Result<()> {
         let outside = fs::read_link(format!("/proc/self/ns/{kind}"))?
             .to_string_lossy()
             .into_owned();
-        // Root's containers stay in the user namespace unless they are told otherwise.
+        // Root's containers stay in the user namespace by default.
         let shared = *kind == "user" && need::is_root();
         ensure!(
             (inside == outside) == shared,
@@ -108,7 +108,7 @@ fn masked(cx: &Context) -> Result<()> {
             .prints("0\n")
             .with_context(|| dir.to_owned())?;
     }
-    // Nor can a mask be taken off.
+    // A mask cannot be removed either.
     cx.shell(&[], "umount /proc/keys")?.fails()?;
     Ok(())
 }
@@ -119,7 +119,7 @@ fn readonly_paths(cx: &Context) -> Result<()> {
         ("/proc/sys/net/ipv4/ip_forward", "1"),
     ];
     if std::path::Path::new("/proc/sysrq-trigger").exists() {
-        // Prints the kernel's own help, if it gets there.
+        // The write prints the kernel's own help, if it gets through.
         table.push(("/proc/sysrq-trigger", "h"));
     }
     for (file, text) in table {
@@ -162,7 +162,7 @@ fn dev_minimal(cx: &Context) -> Result<()> {
         let out = cx.run(&[options, &[&cx.image(), "ls", "-A", "-1", "/dev"]].concat())?;
         out.exits(0)?;
         let text = out.out();
-        // Docker has this link to a masked file besides.
+        // Docker also has this link to a masked file.
         let seen: BTreeSet<&str> = text
             .lines()
             .map(str::trim)
@@ -210,7 +210,7 @@ fn descriptors(cx: &Context) -> Result<()> {
         .lines()
         .filter_map(|line| line.split(" -> ").next()?.split(' ').next_back());
     let open: BTreeSet<&str> = numbers.filter(|word| word.parse::<u32>().is_ok()).collect();
-    // The fourth is the directory that ls itself reads.
+    // The fourth descriptor is the directory that ls itself reads.
     ensure!(
         open.iter().all(|number| ["0", "1", "2", "3"].contains(number)),
         "expected no more than 0 to 3:\n{text}"
@@ -234,7 +234,7 @@ fn propagation(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-/// The node can be made, with CAP_MKNOD, wherever the container can write; nothing lets it be opened.
+/// With CAP_MKNOD a container can make the node in any writable directory; the device rules forbid opening it.
 fn host_disk(cx: &Context) -> Result<()> {
     let partitions = fs::read_to_string("/proc/partitions")?;
     let disks = partitions.lines().skip(2).filter_map(|line| {
@@ -265,7 +265,7 @@ fn host_disk(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-/// With a pivoted root the old one is gone from the mount table: it cannot be reached even by a descriptor.
+/// After pivot_root(2) the old root is gone from the mount table: even a descriptor cannot reach it.
 fn root_is_pivoted(cx: &Context) -> Result<()> {
     let out = cx.run(&[&cx.image(), "cat", "/proc/self/mountinfo"])?;
     out.exits(0)?;

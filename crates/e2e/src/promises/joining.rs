@@ -1,4 +1,4 @@
-//! What comes into a container beside its first process has nothing that the container lacks.
+//! Processes that join a container have nothing that the container lacks.
 
 use crate::bundle::Bundle;
 use crate::context::Context;
@@ -34,10 +34,11 @@ pub(super) const TESTS: &[Test] = &[
     test("joining::the_infra_container_shows_no_root", &[], infra),
 ];
 
-/// How often something comes into a container that watches.
+/// Number of processes that join the watching container.
 const TIMES: usize = 30;
 
-/// What a container writes that watches newcomers: it has seen most, and nothing of the host's in them.
+/// Checks the output of a container that watches joining processes: it has seen most, and nothing
+/// of the host in them.
 fn check(seen: &str) -> Result<()> {
     let count = seen.lines().filter(|line| line.starts_with("seen ")).count();
     ensure!(
@@ -51,17 +52,17 @@ fn check(seen: &str) -> Result<()> {
     Ok(())
 }
 
-/// Options of containers that may look into every process they see.
+/// Options of containers that may inspect all visible processes.
 fn curious() -> Vec<&'static [&'static str]> {
     let mut options: Vec<&[&str]> = vec![&["--cap-add", "SYS_PTRACE"]];
     if !is_root() {
-        // Root's is root of the host, in words.
+        // A privileged container of root has the rights of the host's root.
         options.push(&["--privileged"]);
     }
     options
 }
 
-/// A detached container `c` that looks into whatever appears, and the words that it is asked by.
+/// Starts a detached container `c` that inspects every new process.
 fn watching(cx: &Context, options: &[&str]) -> Result<()> {
     let canary = cx.file("canary", "the host's")?;
     let words = [
@@ -185,7 +186,7 @@ fn keyring(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-/// Its root has the host's `/usr`, and it is in the PID namespace of all members.
+/// The infra container's root has the host's `/usr`, and it is in the PID namespace of all members.
 fn infra(cx: &Context) -> Result<()> {
     cx.tote(&["pod", "create", "--name", "p", "--share", "pid"])
         .output()?

@@ -1,5 +1,5 @@
-//! Command lines of docker's reference whose end was seen with docker: the exit code, and the first line of what it prints.
-//! An error prints its own words there, so of one that fails the code alone counts.
+//! Command lines from docker's reference with their results as seen with docker: the exit code, and the first line of
+//! the output. Error texts differ, so only the code counts for failures.
 
 use super::drivers::remove_kept;
 use crate::context::Context;
@@ -21,7 +21,7 @@ pub(super) const TESTS: &[Test] = &[
     ),
 ];
 
-/// A container `c` is there that has ended. `IMAGE` stands for the tests' image.
+/// Lines for a state with an ended container `c`. `IMAGE` stands for the tests' image.
 const ENDS: &[(&str, i32, &str)] = &[
     ("bogus", 1, ""),
     ("image bogus", 1, ""),
@@ -113,7 +113,7 @@ fn end_alike(cx: &Context) -> Result<()> {
     remove_kept(cx)
 }
 
-/// Options of `run`, what runs then, the exit code and the first line.
+/// Options of `run`, the command, the exit code and the first line.
 const RUNS: &[(&[&str], &str, i32, &str)] = &[
     (&[], "pwd", 0, "/"),
     (&["-w", "/path/to/dir"], "pwd", 0, "/path/to/dir"),
@@ -184,7 +184,7 @@ fn commit(cx: &Context) -> Result<()> {
         .output()?
         .prints("b in /tmp\n")?;
     cx.tote(&["commit", "c", "carried"]).output()?.exits(0)?;
-    // No word is said: all of it is the image's.
+    // No option is given: all settings come from the image.
     cx.run(&["--rm", "carried"])?.prints("b in /tmp\n")?;
     let format = "{{index .Config.Labels \"x\"}} {{.Config.ExposedPorts}}";
     cx.tote(&["image", "inspect", "-f", format, "carried"])

@@ -1,4 +1,5 @@
-//! An image of several layers that was pushed and pulled runs on every storage driver, and behaves there as files do.
+//! An image of several layers that was pushed and pulled runs on every storage driver, where its
+//! files behave as usual.
 
 use super::disks::on_btrfs;
 use super::drivers::{WORK, image, remove_kept, script};
@@ -11,7 +12,7 @@ use std::path::Path;
 use std::process::Command;
 use tote_testkit::{FakeRegistry, digest, manifest};
 
-/// One row for each driver.
+/// Makes a row for each driver.
 macro_rules! promises {
     ($($driver:literal: $($need:expr),*;)*) => {
         &[$(
@@ -49,7 +50,8 @@ fn pack(dir: &Path) -> Result<Vec<u8>> {
     Ok(tar.stdout)
 }
 
-/// The image of the drivers' tests in three layers: the first has things too much and otherwise, the others put it right.
+/// Makes the image of the drivers' tests in three layers: the first has wrong and superfluous entries, the others
+/// correct them.
 fn layers(cx: &Context) -> Result<[Vec<u8>; 3]> {
     let (dir, _) = image(cx)?;
     let work = dir.join(WORK);
@@ -123,7 +125,7 @@ fn behaves(cx: &Context, driver: &str) -> Result<()> {
             .input(script().as_bytes())
             .output()?
             .prints("all\n")?;
-        // Nothing of it has reached what other containers see.
+        // No change is visible for other containers.
         cx.tote(&["store", "verify", "--full"]).output()?.exits(0)?;
         cx.run(&["--driver", driver, &image, "sh", "-c", &look])?
             .prints("new\nof the third layer\noriginal\n")?;

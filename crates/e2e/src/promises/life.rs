@@ -1,4 +1,4 @@
-//! The life of containers: created, started, ended, removed; and whatever is killed on the way.
+//! The life of containers: creation, start, end, removal; and kills on the way.
 
 use crate::context::Context;
 use crate::exchange::{Running, patience};
@@ -38,7 +38,7 @@ pub(super) const TESTS: &[Test] = &[
     test("life::fifty_at_once", &[], fifty),
 ];
 
-/// What a command that must succeed prints, without the line end.
+/// Runs a command that must succeed. Returns its output without the line end.
 pub(super) fn done(cx: &Context, words: &[&str]) -> Result<String> {
     let output = cx.tote(words).output()?;
     output.exits(0)?;
@@ -72,14 +72,14 @@ fn replaced(cx: &Context) -> Result<()> {
     empty(cx)
 }
 
-/// A file of the only container.
+/// Reads a file of the only container.
 fn record(cx: &Context, name: &str) -> Result<String> {
     let mut dirs = fs::read_dir(cx.root().join("containers"))?;
     let dir = dirs.next().context("there is no container")??.path();
     Ok(fs::read_to_string(dir.join(name))?)
 }
 
-/// A number from a file of the only container.
+/// Reads a number from a file of the only container.
 fn number(cx: &Context, object: &str, key: &str) -> Result<i32> {
     let state: serde_json::Value = serde_json::from_str(&record(cx, "state.json")?)?;
     let number = state.get(object).and_then(|object| object.get(key));
@@ -88,7 +88,7 @@ fn number(cx: &Context, object: &str, key: &str) -> Result<i32> {
     )?)
 }
 
-/// Nothing is there but what belongs to all containers.
+/// Checks that only shared entries are left.
 pub(super) fn empty(cx: &Context) -> Result<()> {
     cx.nothing_left()?;
     let names: Vec<_> = fs::read_dir(cx.root().join("names"))?
@@ -143,7 +143,7 @@ fn detached(cx: &Context) -> Result<()> {
         "trap 'exit 5' TERM; echo up; while :; do sleep 1 & wait; done",
     ]);
     done(cx, &words)?;
-    // Its command has gone; to start what runs changes nothing.
+    // The command has ended; starting a running container changes nothing.
     let pid = number(cx, "process", "pid")?;
     done(cx, &["start", "c"])?;
     ensure!(number(cx, "process", "pid")? == pid);
@@ -152,7 +152,7 @@ fn detached(cx: &Context) -> Result<()> {
         .refuses(1, &["container is running"])?;
     ensure!(done(cx, &["stop", "c"])? == "c");
     ensure!(done(cx, &["wait", "c"])? == "5");
-    // Who is stopped already is as he should be.
+    // A stop of a stopped container succeeds.
     done(cx, &["stop", "c"])?;
     done(cx, &["restart", "c"])?;
     done(cx, &["kill", "-s", "KILL", "c"])?;
@@ -175,7 +175,7 @@ fn exit_codes(cx: &Context) -> Result<()> {
         let words = [&["run", "--name", "c", &image], words].concat();
         let out = cx.tote(&words).output()?;
         out.exits(code)?;
-        // What could not be started stays, as it does with docker.
+        // A container that failed to start stays, as with docker.
         ensure!(done(cx, &["rm", "c"])? == "c");
         let words = [&["run", "-d", "--rm", "--name", "c", &image], &words[4..]].concat();
         let out = cx.tote(&words).output()?;
@@ -188,12 +188,12 @@ fn exit_codes(cx: &Context) -> Result<()> {
     empty(cx)
 }
 
-/// Until it has connected to somebody who does not answer yet.
+/// Waits until the command has connected to a socket, on which it gets no answer yet.
 fn waits(waiting: &Running) -> Result<()> {
     let limit = std::time::Instant::now() + patience();
     let proc = std::path::PathBuf::from(format!("/proc/{}", waiting.pid()));
     let connected = || -> Result<bool> {
-        // Not to be seen while it becomes the program.
+        // The descriptors are not readable while the process executes the program.
         let sockets = fs::read_dir(proc.join("fd"))
             .into_iter()
             .flatten()
@@ -234,7 +234,7 @@ fn foreground(cx: &Context) -> Result<()> {
         ensure!(runs.wait()?.to_string() == code);
         empty(cx)?;
     }
-    // Nobody can say how it ends where the command is killed, and nothing of its own stays.
+    // A killed command leaves no record of the container's end, and nothing else.
     let mut runs = cx
         .tote(&["run", "--rm", "-i", "--name", "c", &image, "sh", "-c", script])
         .spawn()?;
@@ -252,7 +252,7 @@ fn foreground(cx: &Context) -> Result<()> {
 }
 
 fn names(cx: &Context) -> Result<()> {
-    // None of which an id can begin with.
+    // No id can begin with these letters.
     let image = cx.image();
     done(cx, &["create", "--name", "x", &image, "true"])?;
     done(cx, &["create", "--name", "y", &image, "true"])?;
@@ -265,7 +265,7 @@ fn names(cx: &Context) -> Result<()> {
         .refuses(1, &["No such container: x"])?;
     done(cx, &["create", "--name", "x", &image, "true"])?;
     done(cx, &["start", "z"])?;
-    // docker's answers, where there are no links.
+    // Answers of docker about links, which are not supported.
     cx.tote(&["rm", "--link", "z"]).output()?.refuses(
         1,
         &["Conflict, cannot remove the default link name of the container"],
@@ -301,7 +301,7 @@ fn restarts(cx: &Context) -> Result<()> {
         "{state}"
     );
     done(cx, &["rm", "c"])?;
-    // One that is always restarted can be stopped all the same, also while it waits for that.
+    // A container that is always restarted can be stopped, also while it waits for a restart.
     done(
         cx,
         &[
@@ -322,8 +322,8 @@ fn restarts(cx: &Context) -> Result<()> {
     empty(cx)
 }
 
-/// A container that runs, and whose monitor is then killed. Its process ends with it.
-/// A container with this restart policy, and its monitor killed. The process that it had.
+/// Starts a container with this restart policy, and kills its monitor, with which its process ends. Returns the pid
+/// that it had.
 fn orphan(cx: &Context, policy: &str) -> Result<i32> {
     done(
         cx,
@@ -348,7 +348,7 @@ fn orphan(cx: &Context, policy: &str) -> Result<i32> {
 
 fn killed_monitor(cx: &Context) -> Result<()> {
     let process = orphan(cx, "always")?;
-    // The next command that changes something brings it back, whatever that command is about.
+    // The next command that changes any state starts the container again.
     done(cx, &["rm", "-f", "another"])?;
     ensure!(number(cx, "process", "pid")? != process);
     done(cx, &["rm", "-f", "c"])?;
@@ -359,7 +359,7 @@ fn killed_monitor(cx: &Context) -> Result<()> {
     done(cx, &["rm", "-f", "c"])?;
     empty(cx)?;
     orphan(cx, "no")?;
-    // As it is after the machine has been switched off and on.
+    // The state after a reboot of the machine.
     let dir = fs::read_dir(cx.root().join("containers"))?
         .next()
         .context("none")??
@@ -377,13 +377,13 @@ fn killed_monitor(cx: &Context) -> Result<()> {
     empty(cx)
 }
 
-/// The command, told to die at that point; it or its monitor does.
+/// Runs a command that dies at that point, or whose monitor does.
 pub(super) fn dying(cx: &Context, point: &str, words: &[&str]) -> Result<Output> {
     let mortal = crate::need::mortal().context("no fault points")?;
     cx.other_tote(&mortal, words).env("TOTE_FAULT", point).output()
 }
 
-/// Whatever was left, `rm -f` takes it away, and the name is free.
+/// Checks that `rm -f` removes any leftovers, and that the name is free.
 fn cleared(cx: &Context, point: &str) -> Result<()> {
     let clear = || {
         done(cx, &["rm", "-f", "victim"])?;
@@ -423,7 +423,7 @@ fn killed_starting(cx: &Context) -> Result<()> {
         done(cx, &["create", "--name", "victim", &image, "sleep", "1000"])?;
         dying(cx, point, &["start", "victim"])?;
         if point != "forked" {
-            // Nothing runs that nobody watches, so it can be started.
+            // No unwatched process runs, so the container can be started.
             done(cx, &["start", "victim"]).with_context(|| format!("after a death at {point:?}"))?;
         }
         cleared(cx, point)?;
@@ -449,7 +449,7 @@ fn killed_ending(cx: &Context) -> Result<()> {
                 "cat",
             ],
         )?;
-        // `cat` without input has ended; the one who waits hears of it, whoever tells it.
+        // `cat` without input has ended; the waiting command gets its end from whichever process records it.
         let code = done(cx, &["wait", "victim"]).with_context(|| format!("after a death at {point:?}"))?;
         ensure!(["0", "137"].contains(&&*code), "{point}: {code}");
         cleared(cx, point)?;
@@ -473,7 +473,7 @@ fn killed_removing(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-/// Fifty commands at once, on names of which there are fewer.
+/// Fifty commands at once, on fewer names.
 fn fifty(cx: &Context) -> Result<()> {
     let image = cx.image();
     let names: Vec<String> = (0..50).map(|number| format!("n{}", number % 30)).collect();
@@ -490,7 +490,7 @@ fn fifty(cx: &Context) -> Result<()> {
     let created = at_once(&|name| own(&["create", "--name", name, &image, "cat"]))?;
     let made = created.iter().filter(|output| output.exits(0).is_ok()).count();
     ensure!(made == 30, "{made} were made");
-    // Of two at once one may be told that the other is at it.
+    // One of two concurrent commands may be refused because of the other.
     at_once(&|name| own(&["start", name]))?;
     at_once(&|name| own(&["rm", "-f", name]))?;
     let all: Vec<&str> = names.iter().take(30).map(String::as_str).collect();

@@ -81,7 +81,7 @@ const DISKS_V1: &[Need] = &[
     Need::CgroupV1("blkio"),
 ];
 
-/// A container that runs until its input is closed, and the host's id of its PID 1.
+/// Starts a container that runs until its input is closed. Returns it with the host's id of its PID 1.
 fn idle(cx: &Context, options: &[&str]) -> Result<(Running, i32)> {
     let mut running = cx
         .run_command(&[&["-i"], options, &[&cx.image(), "cat"]].concat())
@@ -112,7 +112,7 @@ fn memory_hog(cx: &Context) -> Result<()> {
         &format!("exec {hog}"),
     ])?
     .exits(0)?;
-    // A kill that is not the limit's doing is not called so.
+    // Another kill is not reported as one for lack of memory.
     let out = cx.shell(&["--init", "--memory", "64m"], "kill -9 $$")?;
     out.exits(137)?;
     ensure!(
@@ -123,7 +123,7 @@ fn memory_hog(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-/// A bomb with an end, should nothing bound it: fifty processes.
+/// Fork bomb that ends by itself after fifty processes, in case the limit fails.
 const BOMB: &str = "i=0; while [ $i -lt 50 ]; do i=$((i+1)); sleep 1000 & done; echo survived";
 
 fn fork_bomb(cx: &Context) -> Result<()> {
@@ -138,7 +138,8 @@ fn fork_bomb(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-/// The kernel counts those that the id has in the container alone, so neighbours of the same user take nothing away.
+/// The kernel counts only the processes of the id in the container, so neighbours of the same user
+/// do not reduce the limit.
 fn processes_without_cgroup(cx: &Context) -> Result<()> {
     let (neighbour, _) = idle(cx, &["--name", "c"])?;
     fork_bomb(cx)?;
@@ -194,7 +195,7 @@ fn cgroup_files(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-/// The first disk of the machine, and its number.
+/// Finds the first disk of the machine. Returns its node and number.
 fn disk() -> Result<(String, String)> {
     for entry in fs::read_dir("/sys/block")? {
         let entry = entry?;
@@ -265,7 +266,7 @@ fn periods_and_disks(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-/// fuse's device: whoever may open it may do so.
+/// The device is fuse's, which every user may open.
 fn device_rule(cx: &Context) -> Result<()> {
     let script = "mknod /dev/mine c 10 229 && exec 3</dev/mine && echo opened";
     let rule = ["--device-cgroup-rule", "c 10:* rwm"];
@@ -358,7 +359,7 @@ fn sysctl(cx: &Context) -> Result<()> {
         ])?
         .prints(&format!("{value}\n"))?;
     }
-    // It belongs to the whole machine.
+    // This sysctl belongs to the whole machine.
     let before = fs::read_to_string("/proc/sys/kernel/panic")?;
     cx.run(&["--sysctl", "kernel.panic=77", &cx.image(), "true"])?
         .refuses(125, &["kernel.panic"])?;
@@ -411,7 +412,7 @@ fn cpu_time(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-/// A new group of the v1 `cpu` controller takes no real-time process, where the kernel divides real time among groups.
+/// A new group of the v1 `cpu` controller takes no real-time process if the kernel divides real time among groups.
 fn real_time(cx: &Context) -> Result<()> {
     let mount = cgroup::v1_mount("cpu").context("no cpu controller")?;
     let divided = mount.join("cpu.rt_runtime_us").exists();

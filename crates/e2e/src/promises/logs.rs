@@ -1,4 +1,4 @@
-//! `tote logs`: what a container has written, whole, in order, to the streams that it was written to.
+//! `tote logs`: the complete output of a container, in order, on the stream on which it was written.
 
 use crate::context::Context;
 use crate::promise::{Test, test};
@@ -21,7 +21,7 @@ pub(super) const TESTS: &[Test] = &[
     test("logs::what_has_none_says_so", &[], none),
 ];
 
-/// `run -d --name NAME OPTIONS IMAGE sh -c SCRIPT`.
+/// Runs `run -d --name NAME OPTIONS IMAGE sh -c SCRIPT`.
 fn detach(cx: &Context, name: &str, options: &[&str], script: &str) -> Result<()> {
     let start = ["run", "-d", "--name", name];
     let image = cx.image();
@@ -31,7 +31,7 @@ fn detach(cx: &Context, name: &str, options: &[&str], script: &str) -> Result<()
     Ok(())
 }
 
-/// The same, and waits for its end.
+/// Runs the script detached, and waits for its end.
 fn ended(cx: &Context, name: &str, options: &[&str], script: &str) -> Result<()> {
     detach(cx, name, options, script)?;
     cx.tote(&["wait", name]).output()?.exits(0)?;
@@ -94,7 +94,7 @@ fn parts(cx: &Context) -> Result<()> {
         time.len() == 30 && time.ends_with('Z') && rest == "5\n",
         "it prints {out:?}"
     );
-    // The time of one line finds that line and what follows.
+    // The time of a line selects that line and the following ones.
     logs(&["--since", time])?.prints("5\n")?;
     logs(&["--since", "yesterday"])?.refuses(1, &["yesterday", "since", "10m"])?;
     logs(&["--tail", "x"])?.refuses(125, &["tail", "\"x\""])?;
@@ -232,7 +232,7 @@ fn follow(cx: &Context) -> Result<()> {
 }
 
 fn restarts(cx: &Context) -> Result<()> {
-    // Each life is one line longer than the last; the third ends well.
+    // Each run is one line longer than the last; the third ends well.
     let script = "echo life; echo x >> /count; test $(wc -l < /count) -ge 3";
     detach(cx, "r", &["--restart", "on-failure:5"], script)?;
     cx.tote(&["logs", "-f", "r"])

@@ -1,4 +1,4 @@
-//! Whoever looks sees what is there: `ps`, `inspect`, `events`, `ls`, `port`, `init`, in docker's words and columns.
+//! Commands that show the state: `ps`, `inspect`, `events`, `ls`, `port`, `init`, in docker's words and columns.
 
 use super::drivers::remove_kept;
 use crate::context::Context;
@@ -28,7 +28,7 @@ pub(super) fn create(cx: &Context, words: &[&str]) -> Result<String> {
     Ok(out.out().trim_end().to_owned())
 }
 
-/// One that runs until its input ends.
+/// Starts a container that runs until its input ends.
 pub(super) fn running(cx: &Context, name: &str) -> Result<Running> {
     let words = ["-i", "--name", name, &cx.image(), "sh", "-c", "echo ready; cat"];
     let mut running = cx.run_command(&words).spawn()?;
@@ -253,7 +253,7 @@ fn sizes(cx: &Context) -> Result<()> {
     remove_kept(cx)
 }
 
-/// A hundred containers, made as their files are; `ps` does little for each of them.
+/// A hundred containers, made by writing their files; `ps` does little for each of them.
 fn many(cx: &Context) -> Result<()> {
     let id = create(cx, &["--name", "first", &cx.image(), "true"])?;
     let dir = cx.root().join("containers");
@@ -308,7 +308,7 @@ fn stream(cx: &Context) -> Result<()> {
         "{{.Type}} {{.Action}} {{.Actor.ID}}",
     ];
     let mut events = cx.tote(&words).spawn()?;
-    // The first may be told as something of the past; after that it is watching.
+    // The first event may be reported from the past; after that the command is watching.
     let told = |events: &mut Running, name: &str| -> Result<()> {
         cx.tote(&["volume", "create", name]).output()?.exits(0)?;
         events.expect(&format!("volume create {name}\n"))?;

@@ -1,4 +1,5 @@
-//! Indexes that are put together by hand, here and at registries; the one builder; and commands of other machines.
+//! Indexes that are put together by hand, here and at registries; the single builder; and programs
+//! for other machines.
 
 use super::build::write;
 use super::indexes::{FILE, OTHER, at_registry, both, build, forget, label, own, publish, says};
@@ -27,7 +28,7 @@ pub(super) const TESTS: &[Test] = &[
     ),
 ];
 
-/// As a killed `manifest create` leaves it, whoever uses the image that it has, and that image stays.
+/// An index without a name, as a killed `manifest create` leaves it. Another user of its image keeps that image.
 fn nameless(cx: &Context) -> Result<()> {
     build(cx, FILE, &["-t", "it:1"])?.exits(0)?;
     let one = format!("linux/{}", own());
@@ -118,7 +119,7 @@ fn lists(cx: &Context) -> Result<()> {
     forget(cx)
 }
 
-/// An image that is added once more gets the new description, in its old place.
+/// An image that is added again gets the new description, in its old place.
 fn added_again(cx: &Context, part: &str) -> Result<()> {
     let described = [
         "manifest",
@@ -203,7 +204,7 @@ fn tools(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-/// What no kernel executes.
+/// A program in a format that no kernel executes.
 fn foreign(cx: &Context) -> Result<()> {
     write(cx, "program", "neither a program nor a script")?;
     let file = "FROM scratch\nCOPY --chmod=755 program /program\nRUN [\"/program\", \"x\"]\n";
@@ -220,7 +221,7 @@ fn foreign(cx: &Context) -> Result<()> {
     forget(cx)
 }
 
-/// A program of 64-bit ARM that exits with 0: `mov x8, #93; mov x0, #0; svc #0` behind its headers.
+/// Makes a program for 64-bit ARM that exits with 0: `mov x8, #93; mov x0, #0; svc #0` behind its headers.
 fn arm_program() -> Vec<u8> {
     let mut elf = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0".to_vec();
     elf.extend([2u16, 183].iter().flat_map(|field| field.to_le_bytes()));
@@ -240,8 +241,8 @@ fn arm_program() -> Vec<u8> {
     elf
 }
 
-/// Mounts a binfmt_misc of its own, which a user namespace has, and tells it that the program `$1` executes what is for
-/// 64-bit ARM; containers below see that, too (`F`).
+/// Script that mounts the binfmt_misc of its user namespace, and registers the program `$1` as the interpreter for
+/// 64-bit ARM, with effect in nested containers, too (`F`).
 const REGISTERED: &str = r#"misc=/proc/sys/fs/binfmt_misc; interpreter=$1; shift
 mount -t binfmt_misc none $misc || exit 91
 magic='\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\xb7\x00'
@@ -249,7 +250,7 @@ mask='\xff\xff\xff\xff\xff\xff\xff\x00\xff\xff\xff\xff\xff\xff\xff\xff\xfe\xff\x
 printf %s ":qemu-aarch64:M::$magic:$mask:$interpreter:F" >$misc/register || exit 92
 exec "$@""#;
 
-/// The interpreter is no qemu, but busybox by the name of `true`.
+/// The interpreter is busybox by the name of `true` instead of qemu.
 fn emulated(cx: &Context) -> Result<()> {
     write(
         cx,

@@ -1,6 +1,6 @@
-//! The promises, one file for each group of them.
+//! Promises, one file for each group of them.
 
-/// What `$rows` makes of the storage drivers and what each of them needs.
+/// Expands `$rows` with the storage drivers and the needs of each.
 macro_rules! each_driver {
     ($rows:ident) => {
         $rows! {
@@ -115,7 +115,7 @@ mod volumes_from;
 
 use crate::promise::Test;
 
-/// Every group.
+/// Tests of all groups.
 pub(crate) const ALL: &[&[Test]] = &[
     basics::TESTS,
     streams::TESTS,

@@ -1,4 +1,4 @@
-//! What images are called: tags, digests, and what becomes of these when a tag moves or goes.
+//! Names of images: tags, digests, and the fate of digests when a tag moves or goes.
 
 use super::registry::{forget, layer, publish};
 use crate::context::Context;
@@ -29,7 +29,7 @@ fn says(cx: &Context, words: &[&str]) -> Result<String> {
     Ok(output.out())
 }
 
-/// An image of the tests' root file system, under a name at a registry.
+/// Imports an image of the tests' root file system, under a name at a registry.
 fn import(cx: &Context, name: &str) -> Result<()> {
     let file = cx.path("rootfs.tar")?;
     std::fs::write(&file, layer(cx)?)?;
@@ -53,7 +53,7 @@ fn pushed(cx: &Context) -> Result<()> {
     let listed = ["images", "--digests", "--format", "{{.Digest}}"];
     tote(cx, &listed)?.prints(&format!("{digest}\n"))?;
     cx.run(&[&expected, "true"])?.exits(0)?;
-    // With the last tag of the repository its digests go.
+    // The digests of a repository go with its last tag.
     tote(cx, &["tag", &name, "other:1"])?.exits(0)?;
     tote(cx, &["rmi", &name])?.prints(&format!("Untagged: {name}\nUntagged: {expected}\n"))?;
     tote(cx, &["images", "--format", "{{.Repository}}:{{.Tag}}"])?.prints("other:1\n")?;
@@ -96,7 +96,7 @@ fn digest(cx: &Context) -> Result<()> {
     cx.run(&["--pull", "never", &with_tag])?.prints("registry\n")?;
     let template = ["image", "inspect", "-f", "{{join .RepoDigests \" \"}}", &tagged];
     tote(cx, &template)?.prints(&format!("{by_digest}\n"))?;
-    // A tag of one's own does not keep what was pulled by its digest alone, and does not take it away.
+    // A user's own tag neither keeps nor removes an image that was pulled by its digest alone.
     tote(cx, &["rmi", &tagged])?.exits(0)?;
     tote(cx, &["pull", "-q", &by_digest])?.exits(0)?;
     tote(cx, &["tag", &by_digest, "mine:1"])?.exits(0)?;
@@ -183,7 +183,7 @@ fn untag(cx: &Context) -> Result<()> {
     let id = says(cx, &["images", "-q", "--no-trunc", "app:1"])?;
     let id = id.trim();
     let names = || says(cx, &["image", "inspect", "-f", "{{join .RepoTags \" \"}}", id]);
-    // A name that is not the image's, a digest, no name and no image change nothing.
+    // A foreign name, a digest, an invalid name and a missing image change nothing.
     let digest = format!("app@sha256:{}", "0".repeat(64));
     for (words, said) in [
         (["app:1", "app:2", "app:3"], "app:3: tag not known"),
@@ -194,7 +194,7 @@ fn untag(cx: &Context) -> Result<()> {
         tote(cx, &[&["untag"], &words[..]].concat())?.refuses(125, &[said])?;
     }
     ensure!(names()?.split_whitespace().count() == 5, "names are gone");
-    // Without a tag it is the latest, and a name may be given twice.
+    // The default tag is the latest, and a name may be given twice.
     tote(cx, &["untag", "app:1", "other", "app:2", "app:2"])?
         .quietly()?
         .prints("")?;
@@ -211,7 +211,7 @@ fn untag(cx: &Context) -> Result<()> {
         &["events", "--since", "1h", "--until", "0s", "-f", "event=untag"],
     )?;
     ensure!(events.lines().count() == 6, "events: {events}");
-    // Nobody has it any more.
+    // No container and no name uses the image any more.
     tote(cx, &["image", "prune", "-f"])?.exits(0)?.has_out(id)?;
     tote(cx, &["image", "exists", id])?.exits(1)?;
     Ok(())

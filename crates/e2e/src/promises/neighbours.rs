@@ -1,5 +1,4 @@
-//! Another user of the machine reaches nothing of what tote keeps, by whatever name, and whatever the umask of whoever
-//! made it.
+//! Another user of the machine cannot reach tote's state, by any name, and whatever the umask was at its creation.
 
 use super::build::{build, nothing_left, write};
 use super::life::done;
@@ -44,7 +43,7 @@ pub(super) const TESTS: &[Test] = &[
     ),
 ];
 
-/// What everybody but the owner may do with a file.
+/// Permission bits of all users but the owner.
 const OTHERS: u32 = 0o077;
 
 fn mode(path: &Path) -> Result<u32> {
@@ -58,7 +57,7 @@ fn set_mode(path: &Path, mode: u32) -> Result<()> {
     Ok(fs::set_permissions(path, fs::Permissions::from_mode(mode))?)
 }
 
-/// Another user reaches none of these, all of which are there; and could, were it not for the state root's mode.
+/// Checks that another user cannot reach these paths, all of which exist, and could without the state root's mode.
 fn closed(cx: &Context, paths: &[PathBuf]) -> Result<()> {
     if need::is_root() {
         let control = PathBuf::from(cx.file("control", "everybody's")?);
@@ -74,7 +73,7 @@ fn closed(cx: &Context, paths: &[PathBuf]) -> Result<()> {
     Ok(())
 }
 
-/// `sh -c 'umask MASK; exec tote …'`
+/// Builds `sh -c 'umask MASK; exec tote …'`.
 fn with_umask(cx: &Context, mask: &str, words: &[&str]) -> Invocation {
     let script = format!("umask {mask}; exec \"$@\"");
     cx.tote(words).under(&["sh", "-c", &script, "sh"])
@@ -147,7 +146,7 @@ fn disks(cx: &Context) -> Result<()> {
         }
         paths.push(path);
     }
-    // The template, two containers and what is in them.
+    // The paths are the template, two containers and their content.
     ensure!(paths.len() == 5, "{paths:?}");
     for path in &paths {
         ensure!(mode(path)? & OTHERS == 0, "{} is open", path.display());
@@ -171,7 +170,7 @@ fn caches(cx: &Context) -> Result<()> {
     nothing_left(cx)
 }
 
-/// One user's state root as another user sees it.
+/// State roots of one user are closed for another user.
 fn users(cx: &Context) -> Result<()> {
     const USER: u32 = 65533;
     let root = PathBuf::from(cx.directory("users")?);
@@ -213,7 +212,7 @@ fn users(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-/// What a container sees is as open as it has to be, and nothing else is.
+/// A container's view is as open as necessary, and all other files are closed.
 fn umasks(cx: &Context) -> Result<()> {
     for mask in ["000", "077"] {
         let script = "stat -c %a / /data; echo written > /tmp/file";
@@ -244,7 +243,7 @@ fn umasks(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-/// All files and directories but those that containers see are their owner's alone.
+/// Checks that files and directories outside a container's view are closed to other users.
 fn look_through(dir: &Path) -> Result<()> {
     for entry in fs::read_dir(dir)? {
         let path = entry?.path();
@@ -258,7 +257,7 @@ fn look_through(dir: &Path) -> Result<()> {
         }
         let mode = mode(&path)?;
         ensure!(mode & OTHERS == 0, "{} has mode {mode:o}", path.display());
-        // overlayfs's own directory is nobody's to list.
+        // overlayfs's own work directory cannot be listed.
         if path.is_dir() && name != "work" {
             look_through(&path)?;
         }
@@ -283,7 +282,7 @@ fn older(cx: &Context) -> Result<()> {
         .next()
         .context("there is no container")??
         .path();
-    // As they were made by former versions.
+    // Modes that former versions used.
     for (path, mode) in [
         (cx.root(), 0o711),
         (cx.root().join("containers"), 0o711),
@@ -300,10 +299,10 @@ fn older(cx: &Context) -> Result<()> {
             "the older state root was closed already"
         );
     }
-    // Any command will do, also one that only looks.
+    // Any command closes the state root, also one that only reads.
     done(cx, &["ps", "-a"])?;
     closed(cx, &paths)?;
-    // A start goes on with what is there.
+    // A start continues with the present state.
     done(cx, &["start", "-a", "c"])?;
     done(cx, &["rm", "c"]).map(drop)
 }
@@ -333,7 +332,7 @@ fn secrets(cx: &Context) -> Result<()> {
     let secret = cx.file("secret", "the secret of a build")?;
     let rest = "FROM base\nRUN --mount=type=secret,id=s,mode=0444 stat -c %a /run/secrets/s > /shared/mode; \
         touch /shared/begun; while [ ! -e /shared/go ]; do sleep 0.02; done; cat /run/secrets/s > /shared/read\n";
-    // For the image below it.
+    // This build makes the base image of the next one.
     build(cx, &[], "")?.exits(0)?;
     write(cx, "Dockerfile", &rest.replace("base", "it"))?;
     let context = cx.path("context")?;
@@ -342,7 +341,7 @@ fn secrets(cx: &Context) -> Result<()> {
     let words = ["build", "-v", &volume, "--secret", &given, &context];
     let building = with_umask(cx, "000", &words).spawn()?;
     let since = Instant::now();
-    // It loses its name as soon as the step has it, which another process does at the same time.
+    // The secret loses its name as soon as the step has it, which another process does concurrently.
     while !cx.scratch().join("shared/begun").exists() || is_in(&cx.root().join("build"), "the secret")? {
         ensure!(since.elapsed() < patience(), "the secret is a file below build/");
         std::thread::yield_now();
@@ -354,9 +353,9 @@ fn secrets(cx: &Context) -> Result<()> {
     nothing_left(cx)
 }
 
-/// Whether a file below the directory begins with that text.
+/// True if a file below the directory begins with that text.
 fn is_in(dir: &Path, text: &str) -> Result<bool> {
-    // What goes in this moment has no secret either.
+    // An entry that disappears meanwhile holds no secret either.
     for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
         let kind = entry.file_type()?;
         let found = match kind.is_dir() {
@@ -411,7 +410,7 @@ fn links(cx: &Context) -> Result<()> {
         kept == "of root",
         "it was written through the link of another user"
     );
-    // What another user has put there has no say in the mode.
+    // The mode of another user's file is not taken over.
     let file = theirs.join("file");
     fs::write(&file, "")?;
     lchown(&file, Some(NEIGHBOUR), None)?;
@@ -423,7 +422,7 @@ fn links(cx: &Context) -> Result<()> {
         "the saved image has mode {:o}",
         mode(&file)?
     );
-    // Links of root's own lead where they lead.
+    // Links of root are followed.
     let link = plant(0)?;
     done(cx, &["save", "-o", &link, "it"])?;
     ensure!(Path::new(&link).is_symlink() && fs::metadata(&target)?.len() > 1000);

@@ -93,7 +93,7 @@ fn on_machine(cx: &Context, script: &str) -> Result<Output> {
     on_machine_of(cx, &["--net"], script)
 }
 
-/// The same in namespaces of these kinds.
+/// Runs a script on such a machine in namespaces of these kinds.
 pub(super) fn on_machine_of(cx: &Context, kinds: &[&str], script: &str) -> Result<Output> {
     let whole = format!("{MACHINE}{script}\ntote rm -fa >/dev/null\ndown\n");
     let words = [&["unshare"], kinds, &["sh", "-c", &whole]].concat();

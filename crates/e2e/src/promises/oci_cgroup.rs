@@ -1,4 +1,4 @@
-//! `tote oci` and cgroups: where a container's are, what `exec` joins, and that nothing of them stays.
+//! `tote oci` and cgroups: their paths, the group that `exec` joins, and their removal.
 
 use crate::bundle::Bundle;
 use crate::cgroup;
@@ -92,7 +92,7 @@ fn exec_below(cx: &Context) -> Result<()> {
     exec("/").output()?.exits(0)?;
     let joined = exec("cpu:sub").output()?;
     joined.exits(0)?;
-    // Where the root of its namespace is does not matter: only the one hierarchy's line ends so.
+    // The path depends on the root of its cgroup namespace, but only this hierarchy's line ends with it.
     let below: Vec<_> = joined
         .out()
         .lines()
@@ -109,7 +109,7 @@ fn exec_below(cx: &Context) -> Result<()> {
     bundle.nothing_left()
 }
 
-/// On v2 a group that hands out controllers has no processes of its own.
+/// On v2 a group with enabled controllers cannot have processes of its own.
 fn exec_busy(cx: &Context) -> Result<()> {
     let bundle = Bundle::new(cx, &["sleep", "1000"])?;
     bundle.detached(&["run", "-d", "b"])?.exits(0)?;
@@ -148,7 +148,7 @@ fn pod(cx: &Context) -> Result<()> {
         .detached(&["run", "-d", "p"])
         .and_then(|output| output.exits(0).map(drop));
     bundle.oci(&["delete", "-f", "p"]).output()?.exits(0)?;
-    // Where it was made beforehand it is its maker's to remove, as is a container that was not made.
+    // A group that existed before belongs to its maker, who also removes it.
     for dir in [pod.join("c"), pod] {
         if dir.exists() {
             fs::remove_dir(&dir)?;
@@ -196,7 +196,7 @@ fn bad_limits(cx: &Context) -> Result<()> {
     )
 }
 
-/// What is suspended hears of no signal, and on v1 not even of the one that kills.
+/// A frozen process receives no signal, and on v1 not even SIGKILL.
 fn frozen_elsewhere(cx: &Context) -> Result<()> {
     let bundle = Bundle::new(cx, &["sh", "-c", "sleep 1000 & exec sleep 1000"])?;
     bundle.detached(&["run", "-d", "f"])?.exits(0)?;

@@ -1,4 +1,4 @@
-//! What engines that others wrote give `tote oci`, and count on, beyond the specification's letter.
+//! Behaviour that engines of other authors expect of `tote oci` beyond the specification's letter.
 
 use crate::bundle::Bundle;
 use crate::context::Context;
@@ -53,14 +53,14 @@ pub(super) const TESTS: &[Test] = &[
     test("oci_engines::a_log_that_cannot_be_had_is_an_error", &[], log),
 ];
 
-/// As rootless engines start a runtime: with the number 0, in a user namespace that they have made.
+/// Rootless engines start a runtime with the id 0, in a user namespace of their own.
 fn nested_root(cx: &Context) -> Result<()> {
     let bundle = Bundle::new(cx, &["sh", "-c", "echo up >/dev/null && id -u"])?;
     bundle.change(|spec| {
-        // The engine's namespace is the container's.
+        // The engine's namespace is also the container's.
         without_user_namespace(spec);
         without_group_of_terminals(spec);
-        // Left by the engine to the runtime, below whatever cgroup that is in.
+        // The engine leaves the path to the runtime, below its current cgroup.
         spec["linux"]["cgroupsPath"] = json!("");
         spec["process"]["user"] = json!({"uid": 0, "gid": 0});
     })?;
@@ -82,7 +82,7 @@ fn nested_root(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-/// A namespace of one id has none.
+/// Removes the option for a group that a namespace of one id lacks.
 fn without_group_of_terminals(spec: &mut Value) {
     let mounts = spec["mounts"].as_array_mut().into_iter().flatten();
     for options in mounts.filter_map(|mount| mount["options"].as_array_mut()) {
@@ -127,7 +127,7 @@ fn described_namespace(cx: &Context) -> Result<()> {
     bundle.nothing_left()
 }
 
-/// podman's own option, and a path that the image has not.
+/// podman's own option, and a path that the image lacks.
 fn tmpfs_mode(cx: &Context) -> Result<()> {
     let bundle = Bundle::new(cx, &["stat", "-c", "%a", "/closed", "/open", "/etc"])?;
     bundle.change(|spec| {
@@ -137,7 +137,7 @@ fn tmpfs_mode(cx: &Context) -> Result<()> {
         for (path, options) in [
             ("/closed", json!(["tmpcopyup", "mode=0700"])),
             ("/open", json!(["tmpcopyup"])),
-            // Of the image: its mode comes along.
+            // The image has this directory, and the copy keeps its mode.
             ("/etc", json!(["tmpcopyup"])),
         ] {
             mounts.push(json!({"destination": path, "type": "tmpfs", "source": "tmpfs", "options": options}));
@@ -162,7 +162,7 @@ fn bound_devices(cx: &Context) -> Result<()> {
     bundle.nothing_left()
 }
 
-/// docker's shims have a score of 1, and its containers are to have 0.
+/// docker's shims have a score of 1, and request 0 for containers.
 fn oom_score(cx: &Context) -> Result<()> {
     let bundle = Bundle::new(cx, &["cat", "/proc/self/oom_score_adj"])?;
     let own: i32 = fs::read_to_string("/proc/self/oom_score_adj")?.trim().parse()?;
@@ -187,7 +187,7 @@ fn size(cx: &Context) -> Result<()> {
     let bundle = Bundle::new(cx, &["stty", "-a"])?;
     bundle.change(|spec| spec["process"]["terminal"] = json!(true))?;
     let output = bundle.oci(&["run", "s"]).output()?;
-    // busybox writes no rows and columns where there are none.
+    // busybox prints no rows and columns for a terminal without a size.
     output.exits(0)?.has_out("line = 0;")?;
     ensure!(!output.out().contains("rows"), "saw {}", output.transcript());
     bundle.nothing_left()
@@ -200,7 +200,7 @@ fn writing_hook(cx: &Context) -> Result<()> {
     )?;
     bundle.change(|spec| {
         spec["root"]["readonly"] = json!(true);
-        // It begins in the container's root, seen from the host.
+        // The hook starts in the container's root, as seen from the host.
         let hook = json!({"path": "/bin/sh", "args": ["sh", "-c", "echo written > made"]});
         spec["hooks"]["createContainer"] = json!([hook]);
     })?;

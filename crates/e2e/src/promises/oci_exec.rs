@@ -1,4 +1,4 @@
-//! `tote oci`: processes in a container that exists, hooks, and what the caller is handed.
+//! `tote oci`: processes in an existing container, hooks, and the descriptors for the caller.
 
 use crate::bundle::Bundle;
 use crate::context::Context;
@@ -44,14 +44,14 @@ pub(super) const TESTS: &[Test] = &[
     test("oci_exec::a_hook_has_its_time", &[Root], slow_hook),
 ];
 
-/// A container that runs.
+/// Starts a container.
 fn running<'a>(cx: &'a Context) -> Result<Bundle<'a>> {
     let bundle = Bundle::new(cx, &["sleep", "1000"])?;
     bundle.detached(&["run", "-d", "c"])?.exits(0)?;
     Ok(bundle)
 }
 
-/// Before it is anybody in that namespace, it joins the keyring that the first process made as root there.
+/// Before the process changes its ids, it joins the keyring that the first process made as root of the namespace.
 fn mapped(cx: &Context) -> Result<()> {
     let bundle = Bundle::new(cx, &["sleep", "1000"])?;
     let id = bundle.group();
@@ -181,7 +181,8 @@ fn detached(cx: &Context) -> Result<()> {
     let process = processes::pidfd(pid)?;
     processes::kill(pid, Signal::KILL);
     processes::wait_end(&process, "the process", patience())?;
-    // Its parent is gone, so it is ours to reap, as it would be init's or a shim's: until then the container cannot end.
+    // The parent has ended, so this test reaps the process, as init or a shim would: until then the
+    // container cannot end.
     let pid = rustix::process::Pid::from_raw(pid);
     rustix::process::waitpid(pid, rustix::process::WaitOptions::empty())?;
     over(&bundle)
@@ -235,7 +236,8 @@ fn console_socket(cx: &Context) -> Result<()> {
     over(&bundle)
 }
 
-/// What waits for its start in the container is this program, for all to see: its file cannot be written that way.
+/// The process that waits for the start executes this program, visibly for the container: its file cannot be written
+/// through that process.
 fn executable(cx: &Context) -> Result<()> {
     let bundle = Bundle::new(cx, &["sleep", "1000"])?;
     let victim = cx.scratch().join("tote");
@@ -247,8 +249,8 @@ fn executable(cx: &Context) -> Result<()> {
         .under(&["sh", "-c", script, "sh"])
         .output()?
         .exits(0)?;
-    // From the host, where root is allowed everything: more than anybody inside can do. The attack holds the executable
-    // until nobody runs it any more, for as long as that is so nobody can write to it anyway.
+    // The attack comes from the host, where root may do more than a process inside can. It holds the executable open
+    // until the program has ended, because a running executable cannot be written anyway.
     let held = fs::File::open(format!("/proc/{}/exe", bundle.pid("c")?))?;
     bundle.oci(&["start", "c"]).output()?.exits(0)?;
     let again = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&held));
@@ -263,8 +265,8 @@ fn executable(cx: &Context) -> Result<()> {
     over(&bundle)
 }
 
-/// A descriptor of the host's, held in the moment of entering, must not become the working directory: from there the
-/// way up leads to the host's root.
+/// A host descriptor that is open during the entry must not become the working directory: its parents lead to the
+/// host's root.
 fn cwd_outside(cx: &Context) -> Result<()> {
     let bundle = running(cx)?;
     let canary = cx.file("canary", "outside")?;
@@ -294,7 +296,7 @@ fn hooks(cx: &Context) -> Result<()> {
     let seen = cx.directory("seen")?;
     bundle.change(|spec| {
         for point in POINTS {
-            // Only the last before the program is inside the container's root.
+            // Only the last hook before the program runs in the container's root.
             let file = if point == "startContainer" { "/dev/shm".to_owned() } else { seen.clone() };
             let script = format!("cat > {file}/{point}; test \"$HOOK\" = {point}");
             spec["hooks"][point] = json!([{
@@ -349,7 +351,7 @@ fn failing_hooks(cx: &Context) -> Result<()> {
         })?;
         let output = bundle.detached(&["run", "c"])?;
         if point == "poststop" {
-            // Nothing can be undone any more: a warning.
+            // The container is already gone, so the failure is only a warning.
             output.exits(0)?.has_err("error running poststop hook #1")?;
         } else {
             let words = format!("error running {point} hook #1: exit status 3");

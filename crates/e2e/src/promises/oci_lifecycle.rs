@@ -126,7 +126,7 @@ fn whole_life(cx: &Context) -> Result<()> {
     bundle.nothing_left()
 }
 
-/// Nothing runs yet that could have a handler, and process 1 is immune to what has none.
+/// The created process has no signal handlers, and process 1 ignores signals without one.
 fn signal_before_start(cx: &Context) -> Result<()> {
     let bundle = Bundle::new(cx, &["sleep", "1000"])?;
     bundle.detached(&["create", "c"])?.exits(0)?;
@@ -138,10 +138,10 @@ fn signal_before_start(cx: &Context) -> Result<()> {
     bundle.nothing_left()
 }
 
-/// Whoever is to answer may want to do so before the program has begun.
+/// The agent may connect before the program has begun.
 fn listener(cx: &Context) -> Result<()> {
     let bundle = Bundle::new(cx, &["sh", "-c", "echo up"])?;
-    // Not in the bundle, whose path may be longer than that of a socket.
+    // The socket is not in the bundle, whose path may be too long for one.
     let dir = tempfile::tempdir_in("/tmp")?;
     let path = dir.path().join("agent");
     let agent = std::os::unix::net::UnixListener::bind(&path)?;
@@ -206,7 +206,7 @@ fn run_detached(cx: &Context) -> Result<()> {
     bundle.nothing_left()
 }
 
-/// docker reads its own exit codes 126 and 127 out of these words.
+/// docker derives its exit codes 126 and 127 from these words.
 fn missing_program(cx: &Context) -> Result<()> {
     let bundle = Bundle::new(cx, &["no-such-program"])?;
     let words = &["exec: \\\"no-such-program\\\": executable file not found in $PATH"];
@@ -217,7 +217,7 @@ fn missing_program(cx: &Context) -> Result<()> {
     bundle.nothing_left()
 }
 
-/// What only execve finds out is told by `start`, not kept to itself.
+/// An error of execve(2) is reported by `start`.
 fn failing_start(cx: &Context) -> Result<()> {
     let bundle = Bundle::new(cx, &["/script"])?;
     let script = bundle.rootfs().join("script");
@@ -249,7 +249,7 @@ fn delete_running(cx: &Context) -> Result<()> {
         1,
         &["container does not exist"],
     )?;
-    // One that was created and never started can go at once.
+    // A container that was created and never started can be deleted at once.
     bundle.detached(&["create", "x"])?.exits(0)?;
     bundle.oci(&["delete", "x"]).output()?.exits(0)?;
     bundle.nothing_left()
@@ -318,7 +318,7 @@ fn no_descriptors(cx: &Context) -> Result<()> {
     bundle.detached(&["create", "n"])?.exits(0)?;
     let pid = bundle.pid("n")?;
     let entries = fs::read_dir(format!("/proc/{pid}/fd"));
-    // For who is not root the process is not to be looked into, which is as good.
+    // An unprivileged user cannot read the process's descriptors, which is as good.
     let mut held = Vec::new();
     for entry in entries.into_iter().flatten() {
         let target = fs::read_link(entry?.path())?;
@@ -329,7 +329,7 @@ fn no_descriptors(cx: &Context) -> Result<()> {
     let own = |path: &std::path::Path| path.parent() == bundle.config().parent();
     held.retain(|path| !own(path));
     ensure!(held.is_empty(), "it holds {held:?}");
-    // Its directory is not locked either, or this would wait for ever.
+    // The container's directory is not locked either, or this would wait for ever.
     bundle.oci(&["delete", "n"]).output()?.exits(0)?;
     bundle.nothing_left()
 }
@@ -344,8 +344,8 @@ fn options_after(cx: &Context) -> Result<()> {
     bundle.nothing_left()
 }
 
-/// Most KiB that a run or an exec may have had in memory at once: of the release binary, which is not optimised as a whole as
-/// the shipped one is, and of one that is a multiple of its size because it is not optimised.
+/// Limits of the peak memory of a run or an exec, in KiB: for the release binary, which is less optimised than the
+/// shipped one, and for an unoptimised build, which is several times as large.
 const MOST: u64 = 4 << 10;
 const MOST_UNOPTIMISED: u64 = 16 << 10;
 

@@ -1,4 +1,4 @@
-//! `tote oci`: mounts and namespaces, as a bundle's `config.json` asks for them.
+//! `tote oci`: mounts and namespaces from a bundle's `config.json`.
 
 use crate::bundle::Bundle;
 use crate::context::Context;
@@ -73,7 +73,7 @@ fn add_mount(spec: &mut Value, mount: Value) -> Result<()> {
     Ok(())
 }
 
-/// A bundle with one more mount.
+/// Makes a bundle with one more mount.
 fn with_mount<'a>(cx: &'a Context, script: &str, mount: Value) -> Result<Bundle<'a>> {
     let bundle = Bundle::new(cx, &["sh", "-c", script])?;
     let mut added = Ok(());
@@ -151,7 +151,8 @@ fn owners(cx: &Context) -> Result<()> {
     bundle.nothing_left()
 }
 
-/// What is mounted below stays behind, as the option says, although the kernel ties copies of mounts together there.
+/// Mounts below the source are left out, as the option says, although the kernel ties copies of
+/// mounts together there.
 fn taken_apart(cx: &Context) -> Result<()> {
     let mount = json!({"destination": "/mnt", "source": "volume", "options": ["bind"]});
     let bundle = with_mount(cx, "cat /mnt/f; ls /mnt/below", mount)?;
@@ -189,7 +190,7 @@ fn access_times(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-/// Neither the path nor the owner is one of the host's.
+/// The node's path and owner both differ from the host's.
 fn listed_devices(cx: &Context) -> Result<()> {
     let script = "stat -c '%F %a %u:%g %t,%T' /dev/absent /dev/below/zero; echo x >/dev/below/zero; head -c 3 /dev/below/zero | wc -c";
     let bundle = Bundle::new(cx, &["sh", "-c", script])?;
@@ -224,7 +225,7 @@ fn queues(cx: &Context) -> Result<()> {
     bundle.nothing_left()
 }
 
-/// Below a directory that nobody but root may enter.
+/// The source is below a directory that only root may enter.
 fn opened_by_root(cx: &Context) -> Result<()> {
     let mount = json!({"destination": "/mnt", "source": "hidden/volume", "options": ["bind"]});
     let bundle = with_mount(cx, "cat /mnt/f; id -u; cat /proc/self/uid_map", mount)?;
@@ -252,7 +253,7 @@ fn no_pivot(cx: &Context) -> Result<()> {
     bundle.nothing_left()
 }
 
-/// In one of the test's own: what such a container mounts is seen by everybody in it.
+/// The test has a mount namespace of its own, because mounts of such a container are visible to all its processes.
 fn no_mount_namespace(cx: &Context) -> Result<()> {
     let bundle = Bundle::new(cx, &["sh", "-c", "cat hooked; readlink /proc/self/ns/mnt"])?;
     let hooked = bundle.rootfs().join("hooked");
@@ -280,7 +281,7 @@ fn no_mount_namespace(cx: &Context) -> Result<()> {
     bundle.nothing_left()
 }
 
-/// A bundle whose mount namespace is the caller's, or the one at a path, with a copy of mounts of the host's.
+/// Makes a bundle that uses the caller's mount namespace, or the one at a path, with a copy of host mounts.
 fn without_mounts_of_its_own<'a>(cx: &'a Context, path: Option<&str>) -> Result<Bundle<'a>> {
     let bundle = Bundle::new(cx, &["sleep", "300"])?;
     fs::write(bundle.rootfs().join("marker"), "inside\n")?;
@@ -299,7 +300,7 @@ fn without_mounts_of_its_own<'a>(cx: &'a Context, path: Option<&str>) -> Result<
     added.map(|()| bundle)
 }
 
-/// Neither of what the container mounted, nor of what the host had below the root, nor of what is a copy of the host's.
+/// No mount of the container, no host mount below the root, and no copy of a host mount stays.
 fn nothing_stays(cx: &Context) -> Result<()> {
     const SCRIPT: &str = r#"
         set -e

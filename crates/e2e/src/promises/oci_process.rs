@@ -1,4 +1,4 @@
-//! `tote oci`: what a container's process is given by the runtime, and who is told of it.
+//! `tote oci`: attributes that the runtime gives a container's process, and the agent for its system calls.
 
 use crate::bundle::Bundle;
 use crate::context::Context;
@@ -57,7 +57,7 @@ pub(super) const TESTS: &[Test] = &[
 
 const PROCESSORS: &str = "grep Cpus_allowed_list: /proc/self/status";
 
-/// The list after that word in a status.
+/// Parses the list of processors in a status.
 fn list(status: &str) -> String {
     let line = status.lines().find(|line| line.starts_with("Cpus_allowed_list:"));
     line.and_then(|line| line.split_whitespace().nth(1))
@@ -65,7 +65,7 @@ fn list(status: &str) -> String {
         .to_owned()
 }
 
-/// The caller's processors, and the first of them.
+/// Returns the caller's processors, and the first of them.
 fn own_processors() -> Result<(String, String)> {
     let all = list(&fs::read_to_string("/proc/self/status")?);
     let first = all.split([',', '-']).next().unwrap_or_default().to_owned();
@@ -112,7 +112,7 @@ fn exec_processors(cx: &Context) -> Result<()> {
 fn keyring(cx: &Context) -> Result<()> {
     let bundle = Bundle::new(cx, &["cat", "/proc/keys"])?;
     bundle.change(|spec| spec["linux"]["maskedPaths"] = json!([]))?;
-    // The kernel clears a ring that is gone in its own time: each name is used once.
+    // The kernel removes a dead keyring some time later, so each name is used once.
     let [own, other] = ["own", "other"].map(|word| format!("{word}{}", std::process::id()));
     let output = bundle.oci(&["run", &own]).output()?;
     output.exits(0)?.has_out(&format!("_ses.{own}"))?;
@@ -127,7 +127,7 @@ fn keyring(cx: &Context) -> Result<()> {
     bundle.nothing_left()
 }
 
-/// A user who has no room for another key: a process holds as many as they may have.
+/// A user's quota of keys is used up: a process holds as many as the user may have.
 fn no_room_for_a_keyring(cx: &Context) -> Result<()> {
     const SCRIPT: &str = r#"
         my ($add_key, $id, @command) = @ARGV;
@@ -170,7 +170,7 @@ fn line_ends(cx: &Context) -> Result<()> {
     bundle.nothing_left()
 }
 
-/// A filter that asks the agent at that socket about mkdir(2).
+/// Adds a filter that asks the agent at that socket about mkdir(2).
 fn notify(bundle: &Bundle<'_>, socket: &str) -> Result<()> {
     bundle.change(|spec| {
         spec["linux"]["seccomp"] = json!({
@@ -180,7 +180,7 @@ fn notify(bundle: &Bundle<'_>, socket: &str) -> Result<()> {
     })
 }
 
-/// The document that comes with a listener, which is let go of: who asks then is told ENOSYS.
+/// Receives the document that comes with a listener, and closes the listener: later calls then fail with ENOSYS.
 fn document(listener: &UnixListener) -> Result<Value> {
     ensure!(
         processes::readable(listener, patience())?,
@@ -226,7 +226,7 @@ fn no_agent(cx: &Context) -> Result<()> {
     bundle.nothing_left()
 }
 
-/// A descriptor, and the text that it came with.
+/// Receives a descriptor, and its text.
 pub(super) fn receive(listener: &UnixListener) -> Result<(String, OwnedFd)> {
     use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
     let (connection, _) = listener.accept()?;
@@ -349,8 +349,7 @@ fn help(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-/// What shows of this program in a container is a mount that is read-only for good: it cannot be made another, nor can
-/// another be made of it.
+/// The container sees this program on a permanently read-only mount: it cannot be remounted or copied.
 fn executable(cx: &Context) -> Result<()> {
     let bundle = Bundle::new(cx, &["sleep", "1000"])?;
     bundle.detached(&["create", "c"])?.exits(0)?;
@@ -364,7 +363,7 @@ fn executable(cx: &Context) -> Result<()> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
     let cloned = rustix::mount::open_tree(rustix::fs::CWD, &path, flags);
     ensure!(cloned.is_err(), "another mount was made of it");
-    // Nothing that the process is mapped from leads to the file as it is mounted on the host.
+    // No mapping of the process leads to the file on its host mount.
     let own = fs::metadata(cx.binary())?;
     let mut seen = 0;
     for entry in fs::read_dir(format!("/proc/{pid}/map_files"))? {

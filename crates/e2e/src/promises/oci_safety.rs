@@ -1,4 +1,4 @@
-//! `tote oci` when things go wrong: commands that race, commands that are killed, bundles that are none.
+//! `tote oci` in adverse conditions: commands that race, commands that are killed, invalid bundles.
 
 use crate::bundle::Bundle;
 use crate::context::Context;
@@ -89,7 +89,7 @@ fn ids(cx: &Context) -> Result<()> {
     bundle.nothing_left()
 }
 
-/// SIGKILL at some moment of each command: `state` tells no lie, and `delete --force` clears whatever there is.
+/// SIGKILL at some moment of each command: `state` reports truly, and `delete --force` clears all leftovers.
 fn killed_commands(cx: &Context) -> Result<()> {
     let bundle = Bundle::new(cx, &["sleep", "1000"])?;
     for round in 0..24u32 {
@@ -104,7 +104,7 @@ fn killed_commands(cx: &Context) -> Result<()> {
             } else {
                 &[command, "k"]
             };
-            // As many turns of a shell's loop as the round says: the moments differ, and none is waited for.
+            // The delay is a number of turns of a shell's loop: the moments differ, and no test waits for one.
             let script = r#"turns=$1; shift; "$@" < /dev/null > /dev/null 2>&1 & n=0
 while [ $n -lt $turns ]; do n=$((n+1)); done; kill -9 $! 2>/dev/null; wait $! 2>/dev/null; true"#;
             let turns = (round * 150).to_string();
@@ -182,14 +182,14 @@ fn bad_bundles(cx: &Context) -> Result<()> {
     refused(&["config.json not found"])
 }
 
-/// Any other value in the place of each, one at a time: there is a container, or one line that says why there is none,
-/// and nothing left of it.
+/// Each value is replaced by other values, one at a time: the result is a container, or one line with the reason,
+/// without leftovers.
 fn mutated_bundles(cx: &Context) -> Result<()> {
     let bundle = Bundle::new(cx, &["true"])?;
     let good: Value = serde_json::from_str(&fs::read_to_string(bundle.config())?)?;
     let mut pointers = Vec::new();
     collect(&good, "", &mut pointers);
-    // What is mounted without a mount namespace is mounted on the host, which is what was asked for.
+    // Without a mount namespace of its own, a container mounts on the host, as requested.
     pointers.retain(|pointer| {
         !matches!(&pointer[..], "" | "/linux") && !pointer.starts_with("/linux/namespaces")
     });

@@ -1,5 +1,5 @@
-//! Files of the container's own, `/etc/hosts` and its like, where something else is mounted: the container has them all
-//! the same, and nothing of the host's is written.
+//! Files of the container's own, `/etc/hosts` and its like, below other mounts: the container has them in any case,
+//! and the host's files are not written.
 
 use super::build;
 use super::life::done;
@@ -24,10 +24,10 @@ pub(super) const TESTS: &[Test] = &[
 
 const LOOK: &str = "cat /etc/hostname; tail -n1 /etc/hosts; ls /etc";
 
-/// What a container named `box` says of a directory with these two files.
+/// Output of a container named `box` for a directory with these two files.
 const SEEN: &str = "box\n127.0.1.1\tbox\nhostname\nhosts\n";
 
-/// A directory of the host's with files that a container has, too.
+/// Makes a directory of the host with files that a container has, too.
 fn theirs(cx: &Context) -> Result<String> {
     let dir = cx.directory("theirs")?;
     fs::write(Path::new(&dir).join("hostname"), "of the host\n")?;
@@ -66,7 +66,7 @@ fn bound(cx: &Context) -> Result<()> {
     let copied = cx.path("copied")?;
     done(cx, &["cp", "plain:/etc/hostname", &copied])?;
     unchanged(&dir)?;
-    // What the container writes goes with the container.
+    // The container's writes go with the container.
     let volume = format!("{dir}:/etc");
     cx.shell(
         &["-h", "box", "-v", &volume],
@@ -74,7 +74,7 @@ fn bound(cx: &Context) -> Result<()> {
     )?
     .prints("more\n")?;
     unchanged(&dir)?;
-    // One file of the user's is the user's to write.
+    // A single file that the user mounts is writable.
     let file = format!("{dir}/hosts:/etc/hosts");
     cx.shell(&["-h", "box", "-v", &file], "cat /etc/hosts /etc/hostname")?
         .prints("10.0.0.1\tof-the-host\nbox\n")?;
@@ -87,7 +87,7 @@ fn volumes(cx: &Context) -> Result<()> {
     let seen = "box\n127.0.1.1\tbox\n";
     for options in [
         &["-v", "of-etc:/etc"][..],
-        // The second time the volume has what the first one left.
+        // The second container finds the volume with the files of the first one.
         &["-v", "of-etc:/etc"],
         &["-v", "other:/etc:nocopy"],
         &["--tmpfs", "/etc"],
@@ -119,7 +119,7 @@ fn link(cx: &Context) -> Result<()> {
     unchanged(&dir)
 }
 
-/// A file that is not there needs no removing.
+/// Accepts the removal of a missing file.
 fn best(removed: std::io::Result<()>) -> Result<()> {
     match removed {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),

@@ -1,4 +1,4 @@
-//! Images for other machines: said of what is imported, chosen of what is loaded.
+//! Images for other machines: given for an import, chosen at a load.
 
 use super::stored::archive;
 use crate::context::Context;
@@ -22,7 +22,7 @@ fn says(cx: &Context, words: &[&str]) -> Result<String> {
     Ok(output.out())
 }
 
-/// An OCI layout whose index has the image for this machine and one for another.
+/// Makes an OCI layout whose index has an image for this machine and one for another.
 fn two_platforms(cx: &Context, own_architecture: &str) -> Result<PathBuf> {
     let (own, other) = (cx.path("own")?, cx.path("other")?);
     for (image, layout) in [("own:1", &own), ("other:1", &other)] {
@@ -117,7 +117,7 @@ fn asked(cx: &Context) -> Result<()> {
         let done = says(cx, &with("linux/arm64/v8"))?;
         ensure!(words[0] != "rmi" || done == "Untagged: other:1\n", "{done}");
     }
-    // The last name goes, for it is for all that is asked for.
+    // The last name can be removed, because its image covers all requested platforms.
     let both = ["--platform", "linux/arm64", "--platform", "linux/amd64", &pushed];
     cx.tote(&[&["rmi"], &both[..]].concat())
         .output()?

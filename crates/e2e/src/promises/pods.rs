@@ -1,4 +1,4 @@
-//! Pods: what their members share, and how they live together.
+//! Pods: namespaces that their members share, and their common life.
 
 use super::life::{done, empty};
 use crate::context::Context;
@@ -24,17 +24,17 @@ pub(super) const TESTS: &[Test] = &[
     test("pods::names_are_one_for_containers_and_pods", &[], names),
 ];
 
-/// The namespaces of a container's processes, and its host name.
+/// Script that prints the namespaces of a container's processes, and its host name.
 const LOOK: &str =
     "cd /proc/self/ns; readlink net; readlink ipc; readlink uts; readlink pid; readlink user; hostname";
 
-/// The same of a container that runs: the numbers of namespaces that are gone may come again.
+/// Reads them in a running container: the numbers of former namespaces can be reused.
 pub(super) fn look_into(cx: &Context, name: &str) -> Result<Vec<String>> {
     let said = done(cx, &["exec", name, "sh", "-c", LOOK])?;
     Ok(said.lines().map(str::to_owned).collect())
 }
 
-/// No pod is left, nor a container.
+/// Checks that no pod and no container is left.
 pub(super) fn nothing(cx: &Context) -> Result<()> {
     empty(cx)?;
     let left: Vec<_> = fs::read_dir(cx.root().join("pods"))
@@ -47,7 +47,7 @@ pub(super) fn nothing(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-/// Runs a member to its end, and gives its lines.
+/// Runs a member to its end, and returns its lines.
 fn look(cx: &Context, options: &[&str]) -> Result<Vec<String>> {
     let image = cx.image();
     let words = [&["run", "--rm"], options, &[&image, "sh", "-c", LOOK]].concat();
@@ -86,7 +86,7 @@ fn shared(cx: &Context) -> Result<()> {
     );
     let files = done(cx, &["exec", "kept", "cat", "/etc/hostname", "/etc/hosts"])?;
     ensure!(files.starts_with("p\n") && files.contains("\tp"), "{files}");
-    // POSIX shared memory as well as that of System V.
+    // Shared memory of POSIX as well as that of System V.
     done(cx, &["exec", "kept", "sh", "-c", "echo told > /dev/shm/note"])?;
     let image = cx.image();
     let told = done(cx, &["run", "--rm", "--pod", "p", &image, "cat", "/dev/shm/note"])?;
@@ -181,7 +181,7 @@ fn server(cx: &Context) -> Result<()> {
     nothing(cx)
 }
 
-/// docker's `--network container:NAME`, and its fellows.
+/// `--network container:NAME` of docker, and similar options.
 fn joined(cx: &Context) -> Result<()> {
     let image = cx.image();
     done(
@@ -403,7 +403,7 @@ fn infra(cx: &Context) -> Result<()> {
     )?;
     done(cx, &["container", "prune", "-f"])?;
     ensure!(done(cx, &["inspect", "-f", "{{.State.Status}}", "keeper"])? == "created");
-    // Killed, it is started again with the next member.
+    // A killed infra container is started again with the next member.
     sleeper(cx, &["--pod", "p", "--name", "a"])?;
     done(cx, &["kill", "keeper"])?;
     ensure!(done(cx, &["wait", "keeper"])? == "137");

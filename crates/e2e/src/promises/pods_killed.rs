@@ -1,4 +1,4 @@
-//! Pods whose commands are killed on the way, or are many at once.
+//! Pods whose commands are killed on the way, or run concurrently.
 
 use super::life::{done, dying};
 use super::pods::{nothing, sleeper, status};
@@ -28,10 +28,10 @@ pub(super) const TESTS: &[Test] = &[
     test("pods::many_at_once", &[], many),
 ];
 
-/// Whatever was left, `pod rm -f` takes it away, and the name is free.
+/// Checks that `pod rm -f` removes any leftovers, and that the name is free.
 fn cleared(cx: &Context, point: &str) -> Result<()> {
     let clear = || {
-        // Whoever looks is told something that is true: there is one, or there is none.
+        // Queries agree with each other: the pod exists for both or for none.
         let listed = done(cx, &["pod", "ps", "--format", "{{.Name}}"])?;
         let exists = cx.tote(&["pod", "exists", "victim"]).output()?.code == 0;
         ensure!(exists == (listed == "victim"), "{listed:?}, and {exists}");
@@ -59,7 +59,7 @@ fn killed_creating(cx: &Context) -> Result<()> {
         let died = dying(cx, point, &["pod", "create", "victim"])?;
         ensure!(died.exits(0).is_err(), "it did not die at {point:?}");
         cleared(cx, point)?;
-        // The name is free also for whoever knows nothing of a pod.
+        // The name is free also for commands about containers.
         dying(cx, point, &["pod", "create", "victim"])?;
         if point != "pod-recorded" {
             done(cx, &["create", "--name", "victim", &cx.image(), "true"])
@@ -105,7 +105,7 @@ fn killed_starting(cx: &Context) -> Result<()> {
         )?;
         dying(cx, point, &["pod", "start", "victim"])?;
         if point != "forked" {
-            // Where it is the member's monitor that is just dying, that one may once be taken for one that runs.
+            // If the member's monitor is just dying, the first command may still take it for a running one.
             let again = || {
                 done(cx, &["pod", "start", "victim"]).with_context(|| format!("after a death at {point:?}"))
             };
@@ -120,7 +120,7 @@ fn killed_starting(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-/// Members are started and pods removed at once: each command succeeds or says why not, and nothing is left.
+/// Members are started and pods removed concurrently: each command succeeds or reports why not, and nothing is left.
 fn many(cx: &Context) -> Result<()> {
     let image = cx.image();
     let at_once = |all: &[Vec<String>]| -> Result<Vec<Output>> {

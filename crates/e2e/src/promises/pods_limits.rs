@@ -1,4 +1,4 @@
-//! What the containers of a pod may use up together, and what becomes of it when they end.
+//! Common limits of a pod's containers, and the end of the pod with its containers.
 
 use super::life::{done, dying};
 use super::pods::{nothing, sleeper, status};
@@ -33,13 +33,13 @@ pub(super) const TESTS: &[Test] = &[
     test("pods::one_may_end_with_its_last_container", &[], exit_policy),
 ];
 
-/// The directory that limits a container's memory.
+/// Returns the cgroup directory that limits a container's memory.
 fn memory_of(cx: &Context, name: &str) -> Result<PathBuf> {
     let pid = done(cx, &["inspect", "-f", "{{.State.Pid}}", name])?;
     cgroup::directory(pid.parse()?, "memory")
 }
 
-/// What a directory limits memory to.
+/// Reads the memory limit of a cgroup directory.
 fn limit_of(dir: &Path) -> Option<String> {
     let mut names = ["memory.limit_in_bytes", "memory.max"].iter();
     names.find_map(|name| std::fs::read_to_string(dir.join(name)).ok())
@@ -83,7 +83,7 @@ fn limits(cx: &Context) -> Result<()> {
         ],
     )?;
     ensure!(shown == "100663296 150000 true", "{shown}");
-    // Nobody has a limit of its own.
+    // The members have no limits of their own.
     let hog = "dd if=/dev/zero of=/dev/null bs=256M count=1";
     let eaten = cx.run(&["--pod", "p", &image, "sh", "-c", hog])?;
     ensure!(
@@ -92,7 +92,7 @@ fn limits(cx: &Context) -> Result<()> {
         eaten.code,
         eaten.transcript()
     );
-    // One of its own is inside as well.
+    // A member's own cgroup is inside the pod's as well.
     sleeper(cx, &["--pod", "p", "--name", "b", "--memory", "32m"])?;
     ensure!(memory_of(cx, "b")?.starts_with(&pod));
     done(cx, &["pod", "restart", "p"])?;
@@ -100,7 +100,7 @@ fn limits(cx: &Context) -> Result<()> {
         memory_of(cx, "a")?.starts_with(&pod),
         "a start makes nothing anew"
     );
-    // What is gone comes again with the infra container.
+    // A removed cgroup is made again with the infra container.
     done(cx, &["pod", "kill", "p"])?;
     done(cx, &["wait", "a", "b", &infra])?;
     let places = std::fs::read_to_string(cx.root().join("pods").join(&id).join("cgroup"))?;
@@ -133,14 +133,15 @@ fn warned(cx: &Context) -> Result<()> {
     nothing(cx)
 }
 
-/// Groups of tote's in which nothing is. Others of the machine come and go meanwhile.
+/// Lists empty cgroups of tote. Concurrent tests make and remove some meanwhile.
 fn empty_groups() -> Vec<PathBuf> {
     let mut groups = cgroup::unpopulated();
     groups.retain(|group| group.to_string_lossy().contains("tote"));
     groups
 }
 
-/// Empty groups that were not there before. Another test's group is soon gone, or has something in it.
+/// Waits until only those empty groups are left that existed before. A concurrent test's group soon disappears, or
+/// gets a process.
 fn new_groups(before: &[PathBuf]) -> Vec<PathBuf> {
     let end = std::time::Instant::now() + crate::exchange::patience();
     loop {
@@ -179,7 +180,7 @@ fn killed(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-/// Where the id does not say where the cgroup is.
+/// The cgroup's path cannot be derived from the id.
 fn killed_below(cx: &Context) -> Result<()> {
     let image = cx.image();
     let groups = empty_groups();
@@ -202,7 +203,7 @@ fn killed_below(cx: &Context) -> Result<()> {
     for (point, run) in [("born", &["run", "-d"][..]), ("unnoted", &["run", "--rm"])] {
         let died = dying(cx, point, &[run, &options].concat())?;
         ensure!(died.exits(0).is_err(), "it did not die at {point:?}");
-        // Whoever looks for anything clears it away.
+        // Any later command with containers removes the leftovers.
         done(cx, &["rm", "-f", "victim"])?;
         ensure!(
             new_groups(&groups).is_empty(),
@@ -223,7 +224,7 @@ fn exit_policy(cx: &Context) -> Result<()> {
     done(cx, &[&create, &["--label", "a=b", "p"][..]].concat())?;
     ensure!(done(cx, &["pod", "inspect", "-f", "{{.ExitPolicy}}", "p"])? == "stop");
     let infra = || done(cx, &["inspect", "-f", "{{.State.Status}}", "keeper"]);
-    // Of a member in the foreground and of one that has a monitor.
+    // The ends of a member in the foreground and of one with a monitor.
     done(cx, &["run", "--rm", "--pod", "p", &image, "true"])?;
     ensure!(done(cx, &["wait", "keeper"])? == "0");
     sleeper(cx, &["--pod", "p", "--name", "a"])?;

@@ -1,4 +1,4 @@
-//! Pods whose namespaces were lost, and what their members say, use and do.
+//! Pods whose namespaces were lost, and the output, usage and processes of their members.
 
 use super::life::done;
 use super::pods::{look_into, nothing, sleeper, status};
@@ -21,7 +21,7 @@ fn outlived(cx: &Context) -> Result<()> {
     done(cx, &["kill", "keeper"])?;
     done(cx, &["wait", "keeper"])?;
     ensure!(status(cx, "p")? == "Degraded", "a lives where nobody can join it");
-    // A new member makes new namespaces, and a stays in the old ones.
+    // A new member makes new namespaces, and `a` stays in the old ones.
     sleeper(cx, &["--pod", "p", "--stop-timeout", "0", "--name", "b"])?;
     ensure!(status(cx, "p")? == "Degraded", "a and b do not share anything");
     let listed = done(cx, &["pod", "ps", "--format", "{{.Status}}"])?;
@@ -49,7 +49,7 @@ fn outlived(cx: &Context) -> Result<()> {
     ensure!(status(cx, "p")? == "Running");
     let (a, b) = (look_into(cx, "a")?, look_into(cx, "b")?);
     ensure!(a[..3] == b[..3], "{a:?} {b:?}");
-    // Who was asked to start alone joins what there is now.
+    // A member that starts alone joins the present namespaces.
     done(cx, &["kill", "keeper", "b"])?;
     done(cx, &["wait", "keeper", "b"])?;
     done(cx, &["start", "b"])?;
@@ -83,7 +83,7 @@ fn logs(cx: &Context) -> Result<()> {
     cx.tote(&["pod", "logs", "p"])
         .output()?
         .has_out(&format!("{} two\n", &id[..12]))?;
-    // Of each container.
+    // The option applies to each container.
     let said = cx
         .tote(&["pod", "logs", "--names", "--tail", "1", "p"])
         .output()?;
@@ -107,7 +107,7 @@ fn logs(cx: &Context) -> Result<()> {
     cx.tote(&["pod", "logs", "no"])
         .output()?
         .refuses(1, &["no such pod"])?;
-    // What is added comes from all, and the end of all is the end.
+    // Following shows new lines of all members, and ends with the last of them.
     let wait = "echo ready; until [ -e /dev/shm/go ]; do :; done; echo done";
     for name in ["c", "d"] {
         done(
@@ -120,7 +120,7 @@ fn logs(cx: &Context) -> Result<()> {
     let mut following = cx
         .tote(&["pod", "logs", "-f", "-n", "-c", "c", "-c", "d", "p"])
         .spawn()?;
-    // Which of the two is first is up to the machine.
+    // The order of the two is arbitrary.
     following.expect(" ready\n")?;
     following.expect(" ready\n")?;
     done(cx, &["exec", "c", "touch", "/dev/shm/go"])?;
@@ -164,7 +164,7 @@ fn used(cx: &Context) -> Result<()> {
     for name in ["c", "d"] {
         sleeper(cx, &["--pod", "q", "--name", name])?;
     }
-    // One that several can see is shown once.
+    // A process that several members see is listed once.
     let shown = done(cx, &["pod", "top", "-l", "args"])?;
     ensure!(
         shown.matches("sleep 1000").count() == 2 && shown.lines().count() == 4,

@@ -1,4 +1,4 @@
-//! Pools: sandboxes that are ready before anybody needs them, each used once.
+//! Pools: sandboxes that are started in advance, each used once.
 
 use crate::context::Context;
 use crate::exchange::{Running, patience};
@@ -23,14 +23,14 @@ pub(super) const TESTS: &[Test] = &[
     test("pool::limits_hold", &[], limits),
 ];
 
-/// What a command that must succeed prints, without the line end.
+/// Runs a command that must succeed. Returns its output without the line end.
 pub(super) fn done(cx: &Context, words: &[&str]) -> Result<String> {
     let output = cx.tote(words).output()?;
     output.exits(0)?;
     Ok(output.out().trim_end().to_owned())
 }
 
-/// A pool of the test's image.
+/// Fills a pool of the test's image.
 pub(super) fn fill(cx: &Context, size: &str, options: &[&str]) -> Result<()> {
     let image = cx.image();
     let words = [&["pool", "fill", "p", "-n", size], options, &[&*image]].concat();
@@ -39,12 +39,12 @@ pub(super) fn fill(cx: &Context, size: &str, options: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// `run --pool p WORDS…`, not yet started.
+/// Builds `run --pool p WORDS…`, without starting it.
 pub(super) fn taking(cx: &Context, words: &[&str]) -> crate::invocation::Invocation {
     cx.tote(&[&["run", "--pool", "p"], words].concat())
 }
 
-/// Looks again and again until it is so.
+/// Repeats a check until it succeeds.
 pub(super) fn eventually(what: &str, is_so: impl Fn() -> Result<bool>) -> Result<()> {
     let deadline = Instant::now() + patience();
     while !is_so()? {
@@ -58,7 +58,7 @@ pub(super) fn eventually(what: &str, is_so: impl Fn() -> Result<bool>) -> Result
     Ok(())
 }
 
-/// How many sandboxes wait.
+/// Returns the number of ready sandboxes.
 pub(super) fn ready(cx: &Context) -> Result<String> {
     done(cx, &["pool", "ls", "--format", "{{.Ready}}"])
 }
@@ -67,7 +67,7 @@ pub(super) fn full(cx: &Context, size: &str) -> Result<()> {
     eventually("the pool is full again", || Ok(ready(cx)? == size))
 }
 
-/// The keepers of sandboxes.
+/// Lists the keepers of sandboxes.
 pub(super) fn keepers() -> Vec<Process> {
     let all = processes::descendants(rustix::process::getpid().as_raw_pid());
     all.into_iter()
@@ -75,7 +75,7 @@ pub(super) fn keepers() -> Vec<Process> {
         .collect()
 }
 
-/// Removes the pool, and nothing is left of it: no process, no file, no cgroup.
+/// Removes the pool, and checks that no process, no file and no cgroup of it is left.
 pub(super) fn gone(cx: &Context) -> Result<()> {
     ensure!(done(cx, &["pool", "rm", "p"])? == "p");
     eventually("every process is gone", || {
@@ -128,12 +128,12 @@ fn codes(cx: &Context) -> Result<()> {
     taking(cx, &["/etc/passwd"])
         .output()?
         .refuses(126, &["permission denied"])?;
-    // Without -i there is nothing to read; with it all of it arrives, as much as it is.
+    // Without -i standard input is empty; with it all bytes arrive, also many.
     taking(cx, &["cat"]).input(b"unread").output()?.prints("")?;
     let long = "x".repeat(300_000);
     let copied = taking(cx, &["-i", "cat"]).input(long.as_bytes()).output()?;
     ensure!(copied.out() == long, "{} bytes came back", copied.out().len());
-    // So do arguments that no single message takes.
+    // Arguments arrive as well, also more than a single message holds.
     let words: Vec<String> = (0..5_000).map(|number| format!("{number:060}")).collect();
     let mut many = vec!["sh", "-c", "echo $#", "sh"];
     many.extend(words.iter().map(String::as_str));
@@ -188,7 +188,7 @@ fn said(cx: &Context) -> Result<()> {
     taking(cx, &["--entrypoint", "echo", "words"])
         .output()?
         .prints("words\n")?;
-    // Nothing of the one who takes it comes along by itself.
+    // The caller's environment and descriptors are not passed on.
     taking(cx, &["sh", "-c", "env; ls /proc/self/fd | wc -l"])
         .output()?
         .exits(0)?
@@ -197,7 +197,7 @@ fn said(cx: &Context) -> Result<()> {
     let mut seen = 0;
     for keeper in keepers() {
         let shown = ["cmdline", "environ"].map(|name| fs::read(format!("/proc/{}/{name}", keeper.pid)));
-        // The keeper of one that was taken may be ending, and shows nothing then.
+        // The keeper of a used sandbox may be ending, and shows nothing then.
         let shown = shown.into_iter().flatten().flatten().collect::<Vec<_>>();
         let shown = String::from_utf8_lossy(&shown).replace('\0', " ");
         // A keeper's child that had its name has become newuidmap(1) meanwhile.
@@ -213,7 +213,7 @@ fn said(cx: &Context) -> Result<()> {
     }
     ensure!(seen >= 3, "{seen} keepers of three show themselves");
     gone(cx)?;
-    // Its own command, where none is given.
+    // The pool has its own default command.
     let image = cx.image();
     done(
         cx,
@@ -390,7 +390,7 @@ fn empty(cx: &Context) -> Result<()> {
 
 fn changed(cx: &Context) -> Result<()> {
     fill(cx, "1", &["-e", "A=1"])?;
-    // A keeper that has just said that it is there may still be at work, so its state is not compared.
+    // A keeper that has just reported itself ready may still be at work, so its state is not compared.
     let pids = || -> Vec<i32> { keepers().iter().map(|keeper| keeper.pid).collect() };
     let before = pids();
     fill(cx, "3", &["-e", "A=1"])?;

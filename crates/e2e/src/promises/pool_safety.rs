@@ -1,4 +1,4 @@
-//! Pools, and whatever is killed around them.
+//! Pools, with kills at every point.
 
 use super::pool::{done, eventually, fill, full, gone, keepers, ready, taking};
 use crate::context::Context;
@@ -34,7 +34,7 @@ fn killed_keeper(cx: &Context) -> Result<()> {
         .output()?
         .prints("all the same\n")?;
     full(cx, "2")?;
-    // While a program runs.
+    // The kill comes while a program runs.
     let mut running = taking(cx, &["-i", "sh", "-c", "echo up; read end"]).spawn()?;
     running.expect("up\n")?;
     let tree = keepers();
@@ -62,8 +62,8 @@ fn killed_taker(cx: &Context) -> Result<()> {
     gone(cx)
 }
 
-/// A removal without descriptors fails or succeeds; a sandbox whose socket is gone would stay for ever. What it has begun,
-/// the next command with pools ends.
+/// A removal without descriptors fails or succeeds; a sandbox without its socket would stay for ever. The next
+/// command with pools completes a failed removal.
 fn failed_removal(cx: &Context) -> Result<()> {
     for most in 4..14 {
         fill(cx, "1", &[])?;
@@ -83,7 +83,7 @@ fn failed_removal(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-/// Whoever dies where: what is left is told truly, mended by the next who comes, and goes with the pool.
+/// Deaths at every point: commands show the remains truly, the next command repairs them, and they go with the pool.
 fn killed_anywhere(cx: &Context) -> Result<()> {
     let mortal = crate::need::mortal().context("no fault points")?;
     let dying = |point: &str, words: &[&str]| cx.other_tote(&mortal, words).env("TOTE_FAULT", point).output();
@@ -98,10 +98,10 @@ fn killed_anywhere(cx: &Context) -> Result<()> {
         "pool-cleared",
     ] {
         let made = dying(point, &["pool", "fill", "p", "-n", "1", &image])?;
-        // Of a sandbox whose keeper dies, or of one that is made in its place.
+        // This run takes the sandbox whose keeper dies, or one that is made in its place.
         let long = if point == "pool-noted" { "1" } else { "0" };
         let taken = taking(cx, &["--name", "victim", "sleep", long]).output()?;
-        // The last point is one where nobody misses it any more.
+        // A death at the last point has no visible effect.
         let noticed = made.code != 0 || taken.code == 137 || point == "pool-cleared";
         ensure!(noticed, "nobody died at {point:?}");
         mended(cx).with_context(|| format!("after a death at {point:?}"))?;
@@ -128,7 +128,7 @@ fn killed_anywhere(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-/// The pool is filled and used as if nothing had happened, and then removed.
+/// Checks that the pool can be filled and used as usual, and then removed.
 fn mended(cx: &Context) -> Result<()> {
     eventually("nothing of it runs", || Ok(done(cx, &["ps", "-aq"])?.is_empty()))?;
     fill(cx, "1", &[])?;
@@ -138,8 +138,8 @@ fn mended(cx: &Context) -> Result<()> {
     gone(cx)
 }
 
-/// A removal that takes the lock's file away while others fill would let these park sandboxes in a pool that is gone: no list
-/// has them, and nobody ends them.
+/// A removal that deleted the lock's file during a filling would let sandboxes wait in a removed pool: no list shows
+/// them, and no command ends them.
 fn removed_and_filled(cx: &Context) -> Result<()> {
     let image = cx.image();
     let fill: &[&str] = &["pool", "fill", "p", "-n", "2", &image];
@@ -154,7 +154,7 @@ fn removed_and_filled(cx: &Context) -> Result<()> {
     let until = Instant::now() + scaled(Duration::from_secs(2));
     let work = |words: &[&str]| -> Result<()> {
         while Instant::now() < until {
-            // It may find no pool, or one that is being removed.
+            // The command may find no pool, or one that is being removed.
             cx.tote(words).output()?;
         }
         Ok(())
@@ -169,7 +169,7 @@ fn removed_and_filled(cx: &Context) -> Result<()> {
     gone(cx)
 }
 
-/// What fills a pool in the background may still be at work when the commands have ended.
+/// The background process that fills a pool may still be at work when the commands have ended.
 fn fill_again(cx: &Context) -> Result<()> {
     eventually("the pool is full", || {
         done(cx, &["pool", "fill", "p", "-n", "2", &cx.image()])?;

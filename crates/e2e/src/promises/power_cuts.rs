@@ -1,5 +1,5 @@
-//! What a power cut or a hand has damaged in the store: it is found, never run, mended by having the image once more, and
-//! can be removed. And a full disk, which is emptied by removing images.
+//! Damage to the store by a power cut or by hand: it is found, never run, repaired by loading the image again, and
+//! can be removed. Also a full disk, which is emptied by removing images.
 
 use super::stored::{content_of, image, names_of};
 use crate::context::Context;
@@ -46,20 +46,20 @@ fn store(cx: &Context) -> PathBuf {
     cx.root().join("store")
 }
 
-/// The only thing in a directory of the store.
+/// Returns the only entry in a directory of the store.
 fn only(cx: &Context, dir: &str) -> Result<PathBuf> {
     let mut entries = fs::read_dir(store(cx).join(dir))?;
     Ok(entries.next().with_context(|| format!("{dir} is empty"))??.path())
 }
 
-/// As if the machine had started again: nothing that was written before is known to be on the disk.
+/// Simulates a reboot: earlier writes are not known to be on the disk.
 fn start_again(cx: &Context) -> Result<()> {
     fs::write(only(cx, "trees")?.join("lease"), "another boot")?;
     fs::write(only(cx, "layers")?.join("known"), "another boot")?;
     Ok(())
 }
 
-/// An image with an archive of it.
+/// Makes an image, and an archive of it.
 fn saved(cx: &Context) -> Result<(String, String)> {
     let id = image(cx, "mine", &[])?;
     let archive = cx.path("saved.tar")?;
@@ -67,7 +67,7 @@ fn saved(cx: &Context) -> Result<(String, String)> {
     Ok((id, archive))
 }
 
-/// Other bytes, of the same size and time.
+/// Changes the bytes of a file, but not its size and time.
 fn scramble(path: &Path) -> Result<()> {
     let time = path.metadata()?.modified()?;
     let content = fs::read(path)?;
@@ -97,7 +97,7 @@ fn mended(cx: &Context) -> Result<()> {
             _ => found.join(file),
         };
         match dir {
-            // The file is empty; a name, or the lease, is gone.
+            // The damaged file is empty; a name, or the lease, is gone.
             "trees" if file != "own" => fs::remove_file(&path)?,
             "names" => fs::write(only(cx, dir)?, "")?,
             _ => fs::write(&path, "")?,
@@ -137,7 +137,7 @@ fn removed(cx: &Context) -> Result<()> {
     fs::write(only(cx, "images")?.join("config.json"), "")?;
     fs::write(only(cx, "layers")?.join("contents"), "half")?;
     fs::remove_file(only(cx, "trees")?.join("lease"))?;
-    // It stands in nobody's way.
+    // The damaged image does not block other commands.
     image(cx, "other", &[])?;
     cx.tote(&["rmi", "other"]).output()?.exits(0)?;
     cx.tote(&["image", "prune", "-f"]).output()?.exits(0)?;
@@ -168,7 +168,7 @@ fn changed(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-/// The store on a file system without a block and an inode left. The state root is made before that.
+/// Script that puts the store on a file system without a free block and inode. The state root is made before that.
 const FULL: &str = r#"set -eu
 case $KIND in
 tmpfs) mount -t tmpfs -o size=40m,nr_inodes=3000 none "$AT" ;;
@@ -195,7 +195,7 @@ fn emptied(cx: &Context, kind: &str) -> Result<()> {
     let mut words = kind.split(' ');
     let name = words.next().unwrap_or_default();
     if name != "tmpfs" {
-        // The least that XFS takes; others need not be filled for as long.
+        // XFS needs at least this size; smaller file systems fill faster.
         let megabytes = if name == "xfs" { 320 } else { 64 };
         fs::File::create_new(&disk)?.set_len(megabytes << 20)?;
         let made = [format!("mkfs.{name}"), "-q".to_owned()].into_iter();

@@ -1,4 +1,4 @@
-//! Images that were prepared: split knows where a traced command writes, and packages become a base image.
+//! Prepared images: split knows the writes of a traced command, and packages become a base image.
 
 use crate::context::Context;
 use crate::invocation::Invocation;
@@ -81,7 +81,8 @@ fn not_kept(cx: &Context) -> Result<()> {
 }
 
 fn bootstrap(cx: &Context) -> Result<()> {
-    // Unpacked only, which takes seconds where nobody else works: that configured packages work is mmdebstrap's own promise.
+    // The packages are only unpacked, which takes seconds on an idle machine: mmdebstrap's own tests cover their
+    // configuration.
     cx.tote(&[
         "image",
         "bootstrap",

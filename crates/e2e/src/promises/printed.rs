@@ -1,4 +1,4 @@
-//! What is printed reaches its reader, and does nothing else to them.
+//! Printed text reaches its reader, and cannot control a terminal.
 
 use super::stored::archive;
 use crate::context::Context;
@@ -10,7 +10,7 @@ pub(super) const TESTS: &[Test] = &[
     test("printed::a_full_output_is_told", &[], full),
 ];
 
-/// Sets the title of a terminal.
+/// Escape sequence that sets the title of a terminal.
 const TITLE: &str = "\x1b]0;hostile\x07";
 
 fn steered(cx: &Context) -> Result<()> {
@@ -21,7 +21,7 @@ fn steered(cx: &Context) -> Result<()> {
     history.exits(0)?.has_out("]0;hostile")?;
     ensure!(!history.out().contains('\x1b'), "{:?}", history.out());
     let labels = ["image", "inspect", "-f", "{{.Config.Labels}}", "it"];
-    // A program gets what is there.
+    // A program that reads the output gets the bytes unchanged.
     cx.tote(&labels).output()?.exits(0)?.has_out(TITLE)?;
     let (mut running, terminal) = cx.tote(&labels).spawn_in_terminal(24, 80)?;
     let code = running.wait()?;

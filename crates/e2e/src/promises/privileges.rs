@@ -31,14 +31,14 @@ pub(super) const TESTS: &[Test] = &[
     test("privileges::a_profile_of_ones_own", &[], own_profile),
 ];
 
-/// The fourteen that Docker gives.
+/// Default set of capabilities: docker's fourteen.
 const DEFAULT: u64 = 0xa804_25fb;
 const CHOWN: u64 = 1;
 const NET_BIND_SERVICE: u64 = 1 << 10;
 const NET_ADMIN: u64 = 1 << 12;
 const SYS_ADMIN: u64 = 1 << 21;
 
-/// A field of `/proc/self/status` inside.
+/// Reads a field of `/proc/self/status` inside.
 fn status(cx: &Context, options: &[&str], field: &str) -> Result<String> {
     let out = cx.run(&[options, &[&cx.image(), "cat", "/proc/self/status"]].concat())?;
     out.exits(0).with_context(|| format!("{options:?}"))?;
@@ -106,7 +106,7 @@ fn add_and_drop(cx: &Context) -> Result<()> {
     )
 }
 
-/// All that tote can give here: what root has itself, or what a user namespace brings.
+/// Returns all capabilities that tote can give here: root's own, or those of a user namespace.
 fn all() -> Result<u64> {
     if need::is_root() {
         let own = fs::read_to_string("/proc/self/status")?;
@@ -201,7 +201,7 @@ fn denied_calls(cx: &Context) -> Result<()> {
         let out = cx.run(&[&cx.image(), "probe", "call", call])?;
         out.prints("EPERM\n").with_context(|| call.to_owned())?;
     }
-    // What denies this one is the filter alone.
+    // Only the filter denies this call.
     let out = cx.run(&[
         "--security-opt",
         "seccomp=unconfined",

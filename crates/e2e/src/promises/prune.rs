@@ -1,4 +1,4 @@
-//! What is not used goes when somebody says so, and nothing else.
+//! Unused objects are removed on request, and nothing else is.
 
 use super::stored::image;
 use crate::context::Context;
@@ -78,7 +78,7 @@ fn everything(cx: &Context) -> Result<()> {
     cx.nothing_left()
 }
 
-/// Rules and a loop device of somebody else's, and the policy of a chain: in a network of its own.
+/// Rules and a loop device of other programs, and the policy of a chain, in a network namespace of the test's own.
 const FOREIGN: &str = r#"set -eu
 nft add table ip other
 nft add chain ip other c '{ type filter hook forward priority 0; policy accept; }'

@@ -138,7 +138,7 @@ fn mistakes(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-/// Where what a unit names is gone already, its name may be the beginning of another one's id.
+/// The name of a removed container may be the beginning of another one's id, which must not be affected.
 fn others(cx: &Context) -> Result<()> {
     let image = cx.image();
     let other = done(cx, &["create", "--name", "other", &image, "true"])?.out();

@@ -1,4 +1,4 @@
-//! `--disk-size` of a snapshot: a limit of the quotas of btrfs, which a test enables on a file system of its own.
+//! `--disk-size` of a snapshot: a limit of btrfs quotas, which a test enables on a file system of its own.
 
 use super::disks::on_btrfs;
 use crate::context::Context;
@@ -27,7 +27,7 @@ pub(super) const TESTS: &[Test] = &[
     }),
 ];
 
-/// Fills what it may write, then makes room and goes on.
+/// Script that fills its disk, then makes room and goes on.
 const FILL: &str =
     "cd /home && dd if=/dev/zero of=big bs=1M count=40; rm big && echo goes on > small && cat small";
 
@@ -78,14 +78,14 @@ fn size(cx: &Context) -> Result<()> {
     };
     full(&cx.shell(&SIZED, FILL)?)?;
     full(&kept(cx, "one", FILL)?)?;
-    // The next start has the same limit, also where somebody has made the quotas forget it.
+    // The next start has the same limit, also after a loss of the quotas' records.
     full(&cx.tote(&["start", "-a", "one"]).output()?)?;
     btrfs(cx, &["quota", "disable"])?;
     let refused = cx.tote(&["start", "-a", "one"]).output()?;
     refused.fails()?.has_err("btrfs quota enable")?;
     enable(cx)?;
     full(&cx.tote(&["start", "-a", "one"]).output()?)?;
-    // What is copied out of one that does not run needs no limit.
+    // A copy out of a stopped container does not need a limit.
     btrfs(cx, &["quota", "disable"])?;
     cx.tote(&["cp", "one:/home/small", "-"])
         .output()?
@@ -114,7 +114,7 @@ fn others(cx: &Context) -> Result<()> {
     full.finish()?.exits(0)?.has_err("quota exceeded").map(drop)
 }
 
-/// The ids of the subvolumes that the quotas know of.
+/// Lists the ids of the subvolumes that the quotas know.
 fn known(cx: &Context) -> Result<Vec<String>> {
     let shown = btrfs(cx, &["qgroup", "show"])?.out();
     let ids = shown
@@ -123,7 +123,7 @@ fn known(cx: &Context) -> Result<Vec<String>> {
     Ok(ids.map(ToOwned::to_owned).collect())
 }
 
-/// Waits until the kernel has given back the space of all that is removed.
+/// Waits until the kernel has freed the space of all removed subvolumes.
 fn dropped(cx: &Context) -> Result<()> {
     btrfs(cx, &["filesystem", "sync"])?;
     btrfs(cx, &["subvolume", "sync"]).map(drop)
@@ -131,7 +131,7 @@ fn dropped(cx: &Context) -> Result<()> {
 
 fn gone(cx: &Context) -> Result<()> {
     enable(cx)?;
-    // The template of the image stays.
+    // The image's template stays.
     cx.shell(&["--driver", "btrfs"], "true")?.exits(0)?;
     dropped(cx)?;
     cx.shell(&["--driver", "btrfs"], "true")?.exits(0)?;
@@ -150,13 +150,13 @@ fn gone(cx: &Context) -> Result<()> {
     let of_two = new(&with_two);
     ensure!(of_two.len() == 2, "of two containers: {of_two:?} of {with_two:?}");
     cx.tote(&["rm", "one", "two"]).output()?.exits(0)?;
-    // Noted by a command that was killed before it did anything; and one of which nothing is known.
+    // Notes of a command that was killed before it removed anything, and of an unknown subvolume.
     let noted = cx.root().join("containers/.subvolumes-gone");
     let (of_template, of_nobody) = (first.get(1).context("of a template")?, "99999");
     for id in [of_template, of_nobody] {
         fs::write(noted.join(id), "")?;
     }
-    // The kernel gives the space back some time later; what it leaves then goes with the next removal.
+    // The kernel frees the space some time later; remaining entries go with the next removal.
     dropped(cx)?;
     cx.shell(&SIZED, "true")?.exits(0)?;
     let left = known(cx)?;
@@ -174,7 +174,7 @@ fn gone(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-/// What is not counted cannot be limited.
+/// A limit needs consistent counts.
 fn inconsistent(cx: &Context) -> Result<()> {
     enable(cx)?;
     kept(cx, "one", "echo x > /home/x")?.exits(0)?;
@@ -182,7 +182,7 @@ fn inconsistent(cx: &Context) -> Result<()> {
     let known = known(cx)?;
     let last = format!("0/{}", known.last().context("of a container")?);
     btrfs(cx, &["qgroup", "create", "1/1"])?;
-    // Of what is shared only a rescan finds the sums, and the program says so by its exit code.
+    // Only a rescan finds the sums of shared data, and the program reports that by its exit code.
     let words = [
         "btrfs",
         "qgroup",
@@ -195,7 +195,7 @@ fn inconsistent(cx: &Context) -> Result<()> {
     cx.among_mounts(Invocation::new(words)).output()?;
     cx.shell(&SIZED, "true")?
         .refuses(125, &["--disk-size", "inconsistent", "btrfs quota rescan -w"])?;
-    // One that was there starts: its limit is what it was.
+    // An existing container starts: its limit is unchanged.
     cx.tote(&["start", "-a", "one"]).output()?.exits(0)?;
     btrfs(cx, &["quota", "rescan", "-w"])?;
     cx.shell(&SIZED, "true")?.exits(0)?;
@@ -213,7 +213,7 @@ fn off(cx: &Context) -> Result<()> {
         .output()?
         .exits(0)?
         .has_out("btrfs: yes, without --disk-size")?;
-    // Without a driver that is named, root's containers get a disk, there as well.
+    // By default root's containers with a size get a disk, also on btrfs.
     let image = cx.image();
     let words = ["create", "--name", "later", "--disk-size", "20m", &image, "true"];
     cx.tote(&words).output()?.exits(0)?;

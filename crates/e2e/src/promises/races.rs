@@ -1,4 +1,4 @@
-//! What one command does while another one does something to the same thing.
+//! Concurrent commands on the same object.
 
 use super::absent::number;
 use super::stored::{archive, image};
@@ -51,8 +51,8 @@ pub(super) const TESTS: &[Test] = &[
     test("races::many_commands_on_one_root", &[], many),
 ];
 
-/// A process of ours that is moved into a container's cgroup keeps that from being removed, as one that the kernel takes
-/// long to end does.
+/// A process of this test in a container's cgroup prevents the removal, like a process that the
+/// kernel is slow to end.
 fn busy_cgroup(cx: &Context) -> Result<()> {
     let mut run = cx
         .run_command(&["-i", &cx.image(), "sh", "-c", "echo up; cat"])
@@ -65,19 +65,19 @@ fn busy_cgroup(cx: &Context) -> Result<()> {
         .warns_once("stays behind until the next command")
         .inspect_err(|_| drop(busy.kill()))?;
     ensure!(dir.exists(), "nothing kept the cgroup");
-    // It has no container to remove, but looks for what was left.
+    // The command has no container to remove, but looks for leftovers.
     cx.tote(&["run", "--rm", &cx.image(), "true"])
         .output()?
         .exits(0)?;
     let stayed = dir.exists();
-    // The command has killed it.
+    // The command has killed the process.
     busy.kill()?;
     busy.wait()?;
     ensure!(!stayed, "{} stayed", dir.display());
     cx.nothing_left()
 }
 
-/// A container whose first process has ended, which its monitor is kept from noticing. Gives the monitor and the
+/// Starts a container whose first process has ended while its monitor is stopped. Returns the monitor and the
 /// container's cgroups.
 fn ended_unnoticed(cx: &Context, image: &str) -> Result<(i32, Vec<PathBuf>)> {
     let started = cx
@@ -94,7 +94,7 @@ fn ended_unnoticed(cx: &Context, image: &str) -> Result<(i32, Vec<PathBuf>)> {
     Ok((monitor, groups))
 }
 
-/// The program has run by then, and its groups were made: they go with it, for nobody would look for them.
+/// The program has run by then, in its cgroups: they must go with it, because no later command would look for them.
 fn unwritten_start(cx: &Context) -> Result<()> {
     let made = cx
         .tote(&["create", "--name", "web", &cx.image(), "sleep", "1000"])
@@ -117,7 +117,7 @@ fn unwritten_start(cx: &Context) -> Result<()> {
     cx.nothing_left()
 }
 
-/// Whether there is a directory of that name somewhere below another one.
+/// True if a directory of that name exists anywhere below another one.
 fn has_below(dir: &Path, name: &str) -> bool {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
     let mut dirs = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
@@ -138,7 +138,7 @@ fn exec_and_end(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-/// Waits until somebody waits for a lock on this directory.
+/// Waits until a process waits for a lock on this directory.
 fn wait_for_waiter(dir: &fs::File) -> Result<()> {
     let inode = format!(":{} ", dir.metadata()?.ino());
     let until = Instant::now() + patience();
@@ -159,7 +159,7 @@ fn volume_and_start(cx: &Context) -> Result<()> {
     cx.tote(&["volume", "create", "data"]).output()?.exits(0)?;
     let volumes = cx.root().join("volumes");
     let dir = fs::File::open(volumes.join("data"))?;
-    // As a start has it, up to the moment from which on its container is known to have the volume.
+    // The lock of a start, until its container is recorded as a user of the volume.
     flock(&dir, FlockOperation::LockShared)?;
     cx.tote(&["volume", "rm", "data"])
         .output()?
@@ -167,7 +167,7 @@ fn volume_and_start(cx: &Context) -> Result<()> {
     cx.tote(&["volume", "prune", "-af"]).output()?.exits(0)?;
     ensure!(volumes.join("data/_data").is_dir(), "it was taken away");
     flock(&dir, FlockOperation::Unlock)?;
-    // And the other way round: as its removal has it.
+    // The reverse: the lock of a removal.
     flock(&dir, FlockOperation::LockExclusive)?;
     let start = cx
         .run_command(&["-v", "data:/data", &cx.image(), "touch", "/data/new"])
@@ -207,7 +207,7 @@ fn commit_and_end(cx: &Context) -> Result<()> {
         dir.file_name()
             .is_some_and(|name| name.to_string_lossy().starts_with("tote-"))
     });
-    // As its monitor does next.
+    // The monitor does this next.
     let removed: Vec<_> = groups.iter().map(fs::remove_dir).collect();
     let committed = cx.tote(&["commit", "web", "made"]).output();
     processes::kill(monitor, Signal::CONT);
@@ -221,10 +221,10 @@ fn commit_and_end(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-/// How long the commands of [`many`] go on.
+/// Duration of the commands of [`many`].
 const A_WHILE: Duration = Duration::from_secs(6);
 
-/// A command, and what it may say when another one was faster.
+/// Command, and its permitted errors when another one was faster.
 type Errand<'a> = (&'a [&'a str], &'a [&'a str]);
 
 fn many(cx: &Context) -> Result<()> {
@@ -297,12 +297,12 @@ fn many(cx: &Context) -> Result<()> {
     cx.nothing_left()
 }
 
-/// What a user without a freezer is told of every commit.
+/// True for the warning of commits for a user without a freezer.
 fn is_unsuspended(said: &str) -> bool {
     !crate::need::is_root() && said.contains("because this user cannot suspend it")
 }
 
-/// One of those who work at once, which does the same again and again.
+/// Repeats one worker's commands, and counts the rounds.
 fn work(cx: &Context, own: &[Errand<'_>], until: Instant) -> Result<u32> {
     let mut rounds = 0;
     while Instant::now() < until {
@@ -310,7 +310,7 @@ fn work(cx: &Context, own: &[Errand<'_>], until: Instant) -> Result<u32> {
             let output = cx.tote(words).output()?;
             let said = output.err().to_lowercase();
             let excused = output.code != 0 && excuses.iter().any(|excuse| said.contains(excuse));
-            // What is executed in a container ends with it.
+            // A process that `exec` started in a container ends with it.
             let is_killed = words[0] == "exec" && output.code == 137;
             if !excused && !is_killed {
                 output.exits(0)?;

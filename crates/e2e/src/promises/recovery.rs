@@ -1,4 +1,4 @@
-//! What the store has lost comes back: from the registry, or of what is still there.
+//! Lost parts of the store are restored: from the registry, or from the remaining parts.
 
 use super::registry::{forget, layer, publish};
 use super::stored::content_of;
@@ -63,7 +63,7 @@ fn named(cx: &Context) -> Result<()> {
     cx.tote(&["pull", "-q", &image]).output()?.exits(0)?;
     cx.tote(&["tag", &image, "mine:1"]).output()?.exits(0)?;
     damage(cx)?;
-    // Nobody answers there any more.
+    // The registry is gone.
     drop(registry);
     let lost = cx.tote(&["store", "verify", "--repair"]).output()?;
     lost.exits(1)?.has_out("lost: layer sha256:")?.has_out("app:1")?;
@@ -89,7 +89,7 @@ fn tree_again(cx: &Context) -> Result<()> {
     forget(cx, &[&image])
 }
 
-/// Another boot has written the tree, and this user may not even look into all of it.
+/// Another boot has written the tree, and this user may not even search all of it.
 fn tree_of_owners(cx: &Context) -> Result<()> {
     let (dir, _) = cx.own_rootfs("owners")?;
     let archive = cx.path("owners.tar")?;

@@ -1,4 +1,4 @@
-//! Lines as docker's reference has them, with the answers that docker gives: exit code and first line of output.
+//! Lines from docker's reference, with docker's results: exit code and first line of output.
 
 use crate::context::Context;
 use crate::promise::{Test, test};
@@ -6,8 +6,8 @@ use anyhow::{Result, ensure};
 
 pub(super) const TESTS: &[Test] = &[test("reference::lines_end_as_with_docker", &[], lines)];
 
-/// A line whose words are apart by blanks, with `IMAGE` for the test's image and `+` for a blank within a word; its exit
-/// code; the first line of its standard output, where `ID` is any id.
+/// Command lines with words separated by blanks, with `IMAGE` for the test's image and `+` for a blank within a word;
+/// the exit code; the first line of standard output, where `ID` is any id.
 const LINES: &[(&str, i32, &str)] = &[
     ("create --name one -v /anonymous -v named:/n IMAGE true", 0, "ID"),
     ("create --name one IMAGE true", 1, ""),

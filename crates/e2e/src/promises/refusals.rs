@@ -1,4 +1,4 @@
-//! What the command line refuses: exit 125, one line that names the culprit, and nothing begun.
+//! Command lines that are refused: exit 125, one line that names the culprit, and nothing begun.
 
 use crate::context::Context;
 use crate::promise::{Test, test};
@@ -60,7 +60,7 @@ fn option_values(cx: &Context) -> Result<()> {
         ("--shm-size", "big"),
         ("--oom-score-adj", "heavy"),
         ("--sysctl", "frobnicate"),
-        // One more than sethostname(2) takes.
+        // The name is one letter longer than sethostname(2) takes.
         (
             "--hostname",
             "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",
@@ -88,7 +88,7 @@ fn names(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-/// An option that lacks its value, and a value that is given where none can be.
+/// An option without its value, and a value for an option that takes none.
 fn contradictions(cx: &Context) -> Result<()> {
     cx.tote(&["run", "--memory"])
         .output()?
@@ -104,7 +104,7 @@ fn contradictions(cx: &Context) -> Result<()> {
 fn unknown_image(cx: &Context) -> Result<()> {
     cx.run(&["--pull", "never", "no-such-image-anywhere:7", "true"])?
         .refuses(125, &["no-such-image-anywhere:7"])?;
-    // Nobody listens on that port.
+    // No process listens on that port.
     let output = cx.run(&["localhost:1/nothing:7", "true"])?;
     output.exits(125)?.has_err("Unable to find image")?;
     let errors = output

@@ -1,5 +1,5 @@
-//! Images come from registries and go there: what is here is not fetched, what is forged does not arrive, and nobody
-//! else sees a password.
+//! Images come from registries and go there: present layers are not fetched, forged ones do not arrive, and only the
+//! registry gets a password.
 
 use crate::context::Context;
 use crate::output::Output;
@@ -21,7 +21,7 @@ pub(super) const TESTS: &[Test] = &[
 
 const TAR: &str = "application/vnd.oci.image.layer.v1.tar";
 
-/// The tests' root file system as a layer.
+/// Packs the tests' root file system as a layer.
 pub(super) fn layer(cx: &Context) -> Result<Vec<u8>> {
     let tar = Command::new("tar")
         .args(["--format=pax", "--owner=0", "--group=0", "--numeric-owner", "-cC"])
@@ -37,7 +37,7 @@ pub(super) fn layer(cx: &Context) -> Result<Vec<u8>> {
     Ok(tar.stdout)
 }
 
-/// An image of that layer at a registry; the layer's digest.
+/// Publishes an image of that layer at a registry. Returns the layer's digest.
 pub(super) fn publish(registry: &FakeRegistry, name: &str, layer: &[u8]) -> String {
     let (repository, tag) = name.split_once(':').unwrap_or((name, "latest"));
     let architecture = match std::env::consts::ARCH {
@@ -61,7 +61,7 @@ fn tote(cx: &Context, words: &[&str]) -> Result<Output> {
     cx.tote(words).output()
 }
 
-/// A user cannot remove files of other ids, which images have; tote can.
+/// Removes images with tote, because the user cannot remove files of other ids.
 pub(super) fn forget(cx: &Context, images: &[&str]) -> Result<()> {
     for image in images {
         tote(cx, &["rmi", "-f", image])?.exits(0)?;
@@ -184,7 +184,7 @@ fn pushed(cx: &Context) -> Result<()> {
     forget(cx, &[&copy])
 }
 
-/// Aladdin's, from RFC 7617.
+/// Credentials of Aladdin, from RFC 7617.
 const BASIC: &str = "Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==";
 
 fn password(cx: &Context) -> Result<()> {

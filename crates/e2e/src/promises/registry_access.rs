@@ -1,4 +1,4 @@
-//! Whoever says who to be at a registry, and whom to trust there, is that and trusts those, and no file says otherwise.
+//! Credentials and certificates of the command line take precedence over all files.
 
 use super::registry::{forget, layer, publish};
 use crate::context::Context;
@@ -28,11 +28,11 @@ pub(super) const TESTS: &[Test] = &[
     ),
 ];
 
-/// Aladdin's, from RFC 7617.
+/// Credentials of Aladdin, from RFC 7617.
 const BASIC: &str = "Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==";
 const CREDS: &str = "Aladdin:open sesame";
 
-/// A registry with one image, which only Aladdin may have.
+/// Makes a registry with one image, which only Aladdin may pull.
 fn closed(cx: &Context) -> Result<(FakeRegistry, String)> {
     let registry = FakeRegistry::start();
     publish(&registry, "team/app:1", &layer(cx)?);
@@ -67,7 +67,7 @@ fn authfile(cx: &Context) -> Result<()> {
         "docker's file was made as well"
     );
     tote(cx, &["pull", &image])?.exits(1)?.has_err("tote login")?;
-    // The environment names another one, which does not count.
+    // The environment names another file, which the option overrides.
     let empty = cx.file("empty.json", "{}")?;
     let pull = |words: &[&str]| cx.tote(words).env("REGISTRY_AUTH_FILE", &empty).output();
     pull(&["pull", "-q", &image])?.exits(1)?.has_err("denied")?;
@@ -89,7 +89,7 @@ fn authfile(cx: &Context) -> Result<()> {
 
 fn creds(cx: &Context) -> Result<()> {
     let (registry, image) = closed(cx)?;
-    // What is kept is not right, and is passed over.
+    // The stored credentials are wrong, and the option overrides them.
     let auths = serde_json::json!({ "auths": { registry.host(): { "auth": "d3Jvbmc6d3Jvbmc=" } } });
     let auths = auths.to_string();
     fs::create_dir_all(cx.scratch().join(".docker"))?;
@@ -218,7 +218,7 @@ fn build(cx: &Context) -> Result<()> {
     forget(cx, &["it", &image])
 }
 
-/// A program that speaks TLS and answers 200 to everything, which is what a login asks.
+/// Process of a server that speaks TLS and answers 200 to everything, which is enough for a login.
 struct Server {
     child: Child,
     host: String,
@@ -262,13 +262,13 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The server may have ended by itself.
         self.child.kill().ok();
         self.child.wait().ok();
     }
 }
 
-/// A key and a certificate for 127.0.0.1 that vouches for itself alone.
+/// Request for a self-signed certificate for 127.0.0.1.
 const REQUEST: &str = "[req]\ndistinguished_name=name\nx509_extensions=own\nprompt=no\n[name]\nCN=test\n\
                        [own]\nsubjectAltName=IP:127.0.0.1\nbasicConstraints=critical,CA:FALSE\n";
 
@@ -297,7 +297,7 @@ fn certificate(directory: &Path, name: &str, key: &str) -> Result<()> {
 fn authorities(cx: &Context) -> Result<()> {
     let (server, trusted) = (cx.scratch().join("server"), cx.scratch().join("trusted"));
     certificate(&server, "cert.pem", "key.pem")?;
-    // The one of this machine, which the other side asks for.
+    // The client's certificate, which the server requests.
     certificate(&trusted, "client.cert", "client.key")?;
     fs::copy(server.join("cert.pem"), trusted.join("server.crt"))?;
     let (trusted, empty) = (cx.path("trusted")?, cx.directory("empty")?);

@@ -1,4 +1,4 @@
-//! Owners, modes, times, hard links, attributes and capabilities of files survive all that is done with images: load,
+//! Owners, modes, times, hard links, attributes and capabilities of files survive all operations on images: load,
 //! run, commit, save, load, under every driver.
 
 use super::disks::on_btrfs;
@@ -43,10 +43,10 @@ pub(super) const TESTS: &[Test] = &[
 
 const NEEDS: &[Need] = &[Need::Program("tar"), Need::ManyIds];
 
-/// `cap_net_raw+ep` of one file, as the kernel keeps it (version 2).
+/// Attribute value for `cap_net_raw+ep` of one file, in the kernel's format (version 2).
 const CAPABILITY: [u8; 20] = [1, 0, 0, 2, 0, 0x20, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 
-/// A member of a tar archive: its header with a checksum, and the content in whole blocks.
+/// Builds a member of a tar archive: its header with a checksum, and the content in whole blocks.
 fn member(name: &str, kind: u8, (mode, uid, gid): (u32, u32, u32), link: &str, content: &[u8]) -> Vec<u8> {
     let mut header = [0; 512];
     let mut put = |at: usize, text: &str| header[at..at + text.len()].copy_from_slice(text.as_bytes());
@@ -68,7 +68,7 @@ fn member(name: &str, kind: u8, (mode, uid, gid): (u32, u32, u32), link: &str, c
     bytes
 }
 
-/// Records of an extended header, for the member that follows.
+/// Builds records of an extended header, for the member that follows.
 fn extended(records: &[(&str, &[u8])]) -> Vec<u8> {
     let mut content = Vec::new();
     for (key, value) in records {
@@ -85,7 +85,7 @@ fn extended(records: &[(&str, &[u8])]) -> Vec<u8> {
     member("extended", b'x', (0o644, 0, 0), "", &content)
 }
 
-/// What no tool of a user's writes into an archive: capabilities, times in nanoseconds, owners, attributes.
+/// Builds members that a user's tools cannot write: with capabilities, times in nanoseconds, owners, attributes.
 fn special() -> Vec<u8> {
     let mut bytes = extended(&[
         ("SCHILY.xattr.security.capability", &CAPABILITY),
@@ -113,7 +113,7 @@ fn special() -> Vec<u8> {
     bytes
 }
 
-/// An image of the tests' root file system with these files, loaded from an archive that was saved.
+/// Loads an image of the tests' root file system with these files from an archive.
 fn image(cx: &Context) -> Result<()> {
     let (archive, from) = (cx.path("image.tar")?, cx.shared_rootfs());
     let from = from.to_string_lossy();
@@ -129,7 +129,7 @@ fn image(cx: &Context) -> Result<()> {
     ];
     Invocation::new(words).output()?.exits(0)?;
     let mut bytes = fs::read(&archive)?;
-    // Before the two empty blocks that end it, and whatever fills the record.
+    // The members go before the two empty blocks at the end, and the padding of the record.
     let end = bytes
         .iter()
         .rposition(|byte| *byte != 0)
@@ -146,7 +146,7 @@ fn image(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-/// A container's tree as an archive, which says everything of it: what two equal trees are is two equal archives.
+/// Exports a container's tree as an archive with all attributes: equal trees give equal archives.
 fn tree(cx: &Context, container: &str) -> Result<Vec<u8>> {
     let archive = cx.path(&format!("{container}.tar"))?;
     cx.tote(&["export", "-o", &archive, container])

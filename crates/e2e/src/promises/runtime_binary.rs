@@ -68,7 +68,7 @@ pub(super) const TESTS: &[Test] = &[
 
 const GCC: Need = Need::Program("gcc");
 
-/// A copy of the binary to be attacked: should the attack work, the binary under test survives it.
+/// Copies the binary as a victim: a successful attack does not hit the binary under test.
 fn victim(cx: &Context) -> Result<PathBuf> {
     let copy = cx.scratch().join("tote");
     if !copy.exists() {
@@ -77,13 +77,13 @@ fn victim(cx: &Context) -> Result<PathBuf> {
     Ok(copy)
 }
 
-/// What the attack is about: the copy's owner and mode. Its bytes are safe for as long as it is executed.
+/// Returns the target of the attack: the copy's owner and mode. Its bytes are safe while it is executed.
 fn state_of(victim: &Path) -> Result<(u32, u32)> {
     let found = fs::metadata(victim)?;
     Ok((found.uid(), found.mode()))
 }
 
-/// A container in which somebody waits for the engine's processes, to change the mode of what they run from.
+/// Container with a process that waits for the engine's processes, to change the mode of their program's file.
 struct Hunted<'a> {
     cx: &'a Context,
     hunter: crate::exchange::Running,
@@ -107,7 +107,7 @@ impl<'a> Hunted<'a> {
         })
     }
 
-    /// Lets the victim do this so often, whatever comes of it.
+    /// Runs the victim with these words the given number of times, and ignores the results.
     fn lure(&self, times: u32, words: &[&str]) -> Result<()> {
         for round in 0..times {
             self.cx.other_tote(&self.victim, words).output()?;
@@ -126,7 +126,7 @@ impl<'a> Hunted<'a> {
     }
 }
 
-/// What is looked at before it is executed may be something else when it is: the engine comes to execute itself.
+/// A file may be exchanged between the check and its execution: the engine then executes itself.
 fn exchanged_for_exec(cx: &Context) -> Result<()> {
     let hunted = Hunted::start(cx, &[], &cx.image(), &["/prog"])?;
     hunted.lure(60, &["exec", "hunted", "/prog", "true"])?;
@@ -159,18 +159,18 @@ fn exchanged_for_checks(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-/// The kernel needs no right to read a script, and whoever looks where it leads does.
+/// The kernel can execute a script that is not readable, while a check of its interpreter must read it.
 fn unreadable_script(cx: &Context) -> Result<()> {
     let (dir, image) = cx.own_rootfs("unreadable")?;
     fs::write(dir.join("p"), "#!/proc/self/exe\n")?;
     fs::set_permissions(dir.join("p"), fs::Permissions::from_mode(0o111))?;
-    // Another user's process is seen by none without that.
+    // Another user's process is visible only with this capability.
     let hunted = Hunted::start(cx, &["--cap-add", "SYS_PTRACE"], &image, &[])?;
     hunted.lure(20, &["exec", "--user", "1000", "hunted", "/p"])?;
     hunted.over()
 }
 
-/// CAP_SYS_PTRACE sees what hides from everybody else, from its first moment.
+/// CAP_SYS_PTRACE sees even hidden processes, from their first moment.
 fn traced(cx: &Context) -> Result<()> {
     let image = cx.image();
     let hunted = Hunted::start(cx, &["--cap-add", "SYS_PTRACE"], &image, &[])?;
@@ -180,7 +180,7 @@ fn traced(cx: &Context) -> Result<()> {
     hunted.over()
 }
 
-/// An image whose `/evil` is a link to the program that opens it, and `/evil.sh` a script run by that program.
+/// Makes an image whose `/evil` is a link to the program that opens it, and `/evil.sh` a script run by that program.
 fn evil_image(cx: &Context) -> Result<String> {
     let (dir, image) = cx.own_rootfs("evil")?;
     symlink("/proc/self/exe", dir.join("evil"))?;
@@ -229,15 +229,15 @@ fn exe_of_others(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-/// With an init of tote's inside, the bytes of PID 1 must be nobody's to write.
+/// With tote's init inside, the bytes of PID 1 must not be writable.
 fn exe_of_init(cx: &Context) -> Result<()> {
     let victim = victim(cx)?;
     let before = tree::digest(&victim)?;
-    // The attack: hold the program open for reading, and open it again for writing by way of the descriptor.
+    // The attack: hold the program open for reading, and open it again for writing through the descriptor.
     let script = "cat /proc/1/exe > /dev/null || exit 0; exec 9</proc/1/exe; for f in /proc/1/exe /proc/self/fd/9; do echo evil 2>/dev/null >> $f; done
 chmod 777 /proc/1/exe; echo tried";
     let image = cx.image();
-    // Not with --privileged: that is root of the host, who may write wherever the host's root may.
+    // --privileged is not tested: its root is root of the host, and may write wherever the host's root may.
     for options in [
         &["--init"][..],
         &["--init", "--security-opt", "seccomp=unconfined"],
@@ -255,8 +255,8 @@ chmod 777 /proc/1/exe; echo tried";
     Ok(())
 }
 
-/// Whoever shares a container's PID namespace sees the process that is about to become its command, while that still
-/// is tote: a neighbour tries to write to the program of every process that appears.
+/// A process in the same PID namespace sees the process that is about to execute the container's command while that
+/// still runs tote: a neighbour tries to write to the program of every process that appears.
 fn exe_before_exec(cx: &Context) -> Result<()> {
     let victim = victim(cx)?;
     let before = tree::digest(&victim)?;
@@ -288,7 +288,7 @@ done; done 2>/dev/null";
     Ok(())
 }
 
-/// A directory with a canary in it, held open in this process, without close-on-exec, at many low descriptors.
+/// Makes a directory with a canary, held open in this process, without close-on-exec, at many low descriptors.
 fn leaked_directory(cx: &Context) -> Result<(String, Vec<std::os::fd::OwnedFd>)> {
     let path = cx.directory("host-directory")?;
     fs::write(Path::new(&path).join("canary"), "outside")?;

@@ -1,4 +1,4 @@
-//! What registries have can be looked for, by whatever they speak, and what they say steers no terminal.
+//! Searches work at registries with any of the protocols, and results cannot control a terminal.
 
 use crate::context::Context;
 use crate::output::Output;
@@ -18,7 +18,7 @@ fn tote(cx: &Context, words: &[&str]) -> Result<Output> {
     cx.tote(words).output()
 }
 
-/// A registry that answers searches so.
+/// Makes a registry that gives this answer to searches.
 fn searchable(answer: &Value) -> FakeRegistry {
     let registry = FakeRegistry::start();
     let answer = answer.to_string();
@@ -115,7 +115,7 @@ fn catalog(cx: &Context) -> Result<()> {
             .concat(),
         )
     };
-    // What is called just so comes first.
+    // An exact match comes first.
     search("app", &[])?
         .quietly()?
         .prints(&format!("{host}/app\n{host}/team/application\n{host}/my-app\n"))?;
@@ -124,11 +124,11 @@ fn catalog(cx: &Context) -> Result<()> {
     let all = search("", &[])?;
     all.exits(0)?;
     ensure!(all.out().lines().count() == 5, "all: {}", all.transcript());
-    // Who has neither says so.
+    // A registry without either protocol gives an error.
     let mute = FakeRegistry::start();
     tote(cx, &["search", &format!("{}/app", mute.host())])?
         .refuses(1, &["search", &mute.host(), "not found"])?;
-    // And one that wants to know who asks is told that by an option.
+    // An option gives the credentials for a registry that demands them.
     let closed = FakeRegistry::start();
     closed.hook(|request| {
         let known = request.header("authorization") == Some("Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==");
@@ -221,7 +221,7 @@ fn strangers(cx: &Context) -> Result<()> {
         let rows = text.lines().filter(|line| line.contains("[2J")).count();
         ensure!(rows == 100, "{rows} rows");
     }
-    // A page that does not end.
+    // A page without an end.
     let endless = FakeRegistry::start();
     endless.hook(|request| {
         let page = vec![b' '; 5 << 20];
@@ -231,7 +231,7 @@ fn strangers(cx: &Context) -> Result<()> {
             .then(|| Reply::status(200).body(page).chunked())
     });
     tote(cx, &["search", &format!("{}/x", endless.host())])?.refuses(1, &["longer than 4194304 bytes"])?;
-    // A catalog that leads elsewhere, or in a circle.
+    // A catalog that leads to another host, or in a circle.
     let circle = FakeRegistry::start();
     circle.hook(|request| {
         let next = if request.query.contains("again") {

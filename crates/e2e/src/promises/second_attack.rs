@@ -1,6 +1,7 @@
-//! What an outside attack on the engine has found: commands, devices, generated files, state roots and keyrings that lead out of a container or to another user.
+//! Findings of an outside attack on the engine: commands, devices, generated files, state roots and keyrings that
+//! lead out of a container or to another user.
 //!
-//! Whatever a broken engine would change here is a file of the test's own.
+//! A broken engine would change only files of the test's own here.
 
 use super::build;
 use super::second_attack_streams::{both_ends, named_pipe};
@@ -64,7 +65,7 @@ pub(super) const TESTS: &[Test] = &[
         &[],
         null_that_blocks,
     ),
-    // A user's container has nodes that are mounts, which nothing inside takes away.
+    // A user's container has nodes that are mounts, which no process inside can remove.
     test(
         "second_attack::a_named_pipe_as_the_null_device_does_not_hold_exec_up",
         &[Need::Root],
@@ -102,17 +103,17 @@ pub(super) const TESTS: &[Test] = &[
     ),
 ];
 
-/// The descriptors that the engine may have open where a container's program is executed.
+/// Descriptors that the engine may have open when a container's program is executed.
 const DESCRIPTORS: std::ops::RangeInclusive<u32> = 3..=40;
 
-/// A program of the host that needs nothing of the container's root, and how a descriptor of a directory leads to it.
+/// Copies a static program to the host, and returns the path to it by way of a descriptor of a directory.
 fn outside(cx: &Context) -> Result<impl Fn(u32) -> String> {
     let program = cx.path("busybox")?;
     fs::copy(cx.shared_rootfs().join("bin/busybox"), &program)?;
     Ok(move |number| format!("/proc/self/fd/{number}{}{program}", "/..".repeat(24)))
 }
 
-/// The command was refused, and nothing of the host was executed.
+/// Checks that the command was refused, and that no program of the host was executed.
 fn not_reached(output: &Output, number: u32) -> Result<()> {
     ensure!(
         !output.out().contains("REACHED") && [125, 126, 127].contains(&output.code),
@@ -210,12 +211,12 @@ fn replace(path: &Path, to: &str) -> Result<()> {
     symlink(to, path).with_context(|| format!("link {}", path.display()))
 }
 
-/// Says in a container what its input is; reads of it only what a null device or an ended pipe would give.
+/// Script that shows the container's standard input; it reads only from a null device or an ended pipe.
 const INPUT: &str = "echo up; readlink /proc/$$/fd/0; \
     if test -d /proc/$$/fd/0; then echo DIRECTORY; fi; \
     if test -p /proc/$$/fd/0 || test \"$(stat -L -c %t:%T /proc/$$/fd/0)\" = 1:3; then echo harmless; cat; fi";
 
-/// The input was a null device or an empty pipe, or nothing was started.
+/// Checks that the input was a null device or an empty pipe, or that no container started.
 fn harmless(output: &Output) -> Result<()> {
     if output.code == 125 {
         output.refuses(125, &[])?;
@@ -231,7 +232,7 @@ fn harmless(output: &Output) -> Result<()> {
     Ok(())
 }
 
-/// Where a null device may be a link to; nothing is read of what is there.
+/// Lists targets for a link in the place of a null device; the test reads nothing from them.
 fn lures() -> impl Iterator<Item = String> {
     let numbers = (3..=20).map(|number| format!("/proc/self/fd/{number}"));
     numbers.chain(["/proc/kmsg", "/proc/kallsyms", "/proc/self"].map(String::from))
@@ -270,7 +271,7 @@ fn null_of_volume(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-/// Runs a command that should not wait for anybody; where it does, `release` lets it go on, and it has failed.
+/// Runs a command that should not block; if it does, `release` unblocks it, and the test fails.
 fn at_once(command: Invocation, release: impl FnOnce() -> Result<()>) -> Result<Output> {
     let running = command.spawn()?;
     let (sender, receiver) = mpsc::channel();
@@ -297,7 +298,7 @@ fn null_that_blocks(cx: &Context) -> Result<()> {
 }
 
 fn null_that_blocks_exec(cx: &Context) -> Result<()> {
-    // With rules of its own a container may make nodes, and its null device is no mount that stays.
+    // With device rules of its own a container may make nodes, and its null device can be unmounted.
     let rule = ["--device-cgroup-rule", "c 188:* rwm"];
     let words = [
         &["run", "-d", "--name", "c"],
@@ -314,7 +315,7 @@ fn null_that_blocks_exec(cx: &Context) -> Result<()> {
     let command = cx.tote(&["exec", "c", "echo", "up"]);
     let command = command.under(&["sh", "-c", "exec \"$@\" < /dev/null", "sh"]);
     let output = at_once(command, || {
-        // Whoever opens both ends lets the others go on.
+        // A process that opens both ends unblocks the others.
         let open = ["exec", "-i", "c", "sh", "-c", "exec 3<>/dev/null"];
         cx.tote(&open).input(b"").output()?.exits(0).map(drop)
     });
@@ -326,10 +327,10 @@ fn null_that_blocks_exec(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-/// A file of the kernel's that is of the container's own UTS namespace, so that a broken engine harms nobody.
+/// Kernel file that belongs to the container's own UTS namespace, so that a broken engine does no harm.
 const DOMAIN: &str = "/proc/sys/kernel/domainname";
 
-/// The domain's name is as it was, or the container was refused.
+/// Checks that the domain's name is unchanged, or that the container was refused.
 fn unwritten(output: &Output, domain: &str) -> Result<()> {
     if output.code == 125 {
         output.refuses(125, &["/etc/host"])?;
@@ -370,7 +371,7 @@ fn generated_again(cx: &Context) -> Result<()> {
         let first = cx.tote(&words).output()?;
         let again = cx.tote(&["start", "-a", "x"]).output()?;
         cx.tote(&["rm", "-f", "x"]).output()?;
-        // A file that is a mount cannot be taken away: no link is made then, and the second run ends as the first.
+        // A file that is a mount cannot be replaced: no link is made then, and the second run ends like the first.
         if first.code == 0 {
             unwritten(&again, &first.out()).with_context(|| format!("/etc/{file}"))?;
         } else {
@@ -431,7 +432,7 @@ fn node(cx: &Context) -> Result<()> {
     outcome
 }
 
-/// Gives a tree to another user, links themselves.
+/// Gives a tree to another user, without following links.
 fn give(path: &Path, user: u32) -> Result<()> {
     if fs::symlink_metadata(path)?.is_dir() {
         for entry in fs::read_dir(path)? {
@@ -462,11 +463,11 @@ fn root_of_another(cx: &Context) -> Result<()> {
         .and_then(|()| refused(&["rm", "nobody"]))
         .and_then(|()| refused(&["create", "--name", "d", &image, "true"]))
         .and_then(|()| refused(&["run", "--rm", &image, "true"]));
-    // The next test looks whether a state root is open to others.
+    // The next test checks whether a state root is open to others.
     give(Path::new(&theirs), 0)?;
     whole?;
     tote(&["ps", "-a"])?.exits(0)?;
-    // What is below does not make the directory itself root's.
+    // Entries of root below the directory do not make the directory itself root's.
     chown(&theirs, Some(65534), None)?;
     let top = refused(&["ps", "-a"]);
     chown(&theirs, Some(0), None)?;

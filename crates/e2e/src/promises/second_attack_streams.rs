@@ -1,4 +1,4 @@
-//! Sockets and named pipes of the caller's: a container has a pipe in their place, and what is written still passes.
+//! Sockets and named pipes of the caller: a container gets a pipe in their place, and the data still passes.
 
 use crate::context::Context;
 use crate::exchange::patience;
@@ -47,7 +47,7 @@ pub(super) fn named_pipe(path: &Path) -> Result<()> {
     Ok(fs::set_permissions(path, fs::Permissions::from_mode(0o600))?)
 }
 
-/// Opens both ends, which never waits.
+/// Opens both ends, which never blocks.
 pub(super) fn both_ends(path: &Path) -> Result<File> {
     let opened = rustix::fs::open(
         path,
@@ -59,7 +59,7 @@ pub(super) fn both_ends(path: &Path) -> Result<File> {
     ))
 }
 
-/// One command whose input and output are one socket: what is sent comes back, and no socket is inside.
+/// Runs a command whose input and output are one socket: sent bytes come back, and no socket is inside.
 fn echoed(command: Invocation) -> Result<()> {
     let (mut ours, theirs) = UnixStream::pair()?;
     let running = command
@@ -104,7 +104,7 @@ fn sockets_of_exec(cx: &Context) -> Result<()> {
     outcome
 }
 
-/// One command whose output is a named pipe that is none of the container's business.
+/// Runs a command whose output is a named pipe to which the container has no access.
 fn into_named_pipe(cx: &Context, command: Invocation) -> Result<()> {
     let path = cx.scratch().join("named");
     named_pipe(&path)?;
@@ -132,7 +132,7 @@ fn into_named_pipe(cx: &Context, command: Invocation) -> Result<()> {
     Ok(fs::remove_file(&path)?)
 }
 
-/// Tries to change the named pipe that its output may be.
+/// Script that tries to change a named pipe behind its output.
 const OPEN_OUTPUT: &str =
     "readlink /proc/$$/fd/1; chmod 666 /proc/$$/fd/1; chown 1:1 /proc/$$/fd/1; echo through";
 

@@ -1,4 +1,4 @@
-//! Signals to tote reach the command, `--init` does what an init does, and nothing outlives a tote that was killed.
+//! Signals to tote reach the command, `--init` acts as an init, and no process outlives a killed tote.
 
 use crate::cgroup;
 use crate::context::Context;
@@ -59,7 +59,7 @@ fn forwarded(cx: &Context) -> Result<()> {
         .try_for_each(|(name, signal)| answers(cx, &[], name, *signal))
 }
 
-/// A shell that answers each ^C, and does not go: the third ends it, or the command alone where a monitor has the container.
+/// A shell handles each ^C without ending: the third ends it, or only the command if the container has a monitor.
 fn insistence(cx: &Context) -> Result<()> {
     let script = "trap 'echo again' INT; echo ready; while :; do sleep 1000 & wait; done";
     let words = "got 3 SIGTERM/SIGINTs, forcefully exiting";
@@ -88,7 +88,7 @@ fn forwarded_by_init(cx: &Context) -> Result<()> {
     FORWARDED
         .iter()
         .try_for_each(|(name, signal)| answers(cx, &["--init"], name, *signal))?;
-    // Without a handler, a process that is not PID 1 dies of it.
+    // Without a handler, a process other than PID 1 dies of the signal.
     let words = ["--init", &cx.image(), "sh", "-c", "echo ready; exec sleep 1000"];
     let mut running = cx.run_command(&words).spawn()?;
     running.expect("ready\n")?;
@@ -97,7 +97,7 @@ fn forwarded_by_init(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-/// A shell that begins a command with these signals ignored, as it does with two of them for `command &`.
+/// Shell that starts a command with these signals ignored, as a shell does with two of them for `command &`.
 const IGNORING: [&str; 4] = ["sh", "-c", "trap '' HUP INT QUIT USR1 37; exec \"$@\"", "sh"];
 
 fn ignored(cx: &Context) -> Result<()> {
@@ -131,7 +131,7 @@ fn ignored(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-/// `nohup tote run`: what the container hears next is the signal that was sent after the hangup.
+/// `nohup tote run`: the first signal that reaches the container is the one after the hangup.
 fn hangup(cx: &Context) -> Result<()> {
     let script =
         "trap 'echo got HUP' HUP; trap 'echo got USR2; exit 7' USR2; echo ready; sleep 1000 & wait; wait";
@@ -150,7 +150,7 @@ fn hangup(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-/// `tote kill X && tote rm X`, and a container in the foreground as well.
+/// `tote kill X && tote rm X`, for a detached container and one in the foreground.
 fn killed(cx: &Context) -> Result<()> {
     let image = cx.image();
     for _ in 0..5 {
@@ -179,7 +179,7 @@ fn killed(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-/// A grandchild whose parent has gone ends: its entry in `/proc` goes only when PID 1 has reaped it.
+/// A grandchild without a parent ends: its entry in `/proc` goes only when PID 1 has reaped it.
 fn init_reaps(cx: &Context) -> Result<()> {
     let script = "test $$ != 1 || echo I am PID 1
 sh -c 'sh -c \"echo \\$\\$ > /tmp/orphan; exit\" & exit 0'
@@ -219,7 +219,7 @@ fn stop_signal(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-/// The small text files below a directory, mounts and links left out.
+/// Collects the small text files below a directory, without mounts and links.
 fn collect_texts(dir: &Path, texts: &mut Vec<String>) {
     for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
         match entry.metadata() {
@@ -232,7 +232,7 @@ fn collect_texts(dir: &Path, texts: &mut Vec<String>) {
     }
 }
 
-/// Starts a container with a second process, kills tote, and returns the container's cgroups as they were.
+/// Starts a container with a second process, kills tote, and returns the container's cgroups from before.
 fn kill_tote(cx: &Context) -> Result<Vec<std::path::PathBuf>> {
     let script = "sleep 1000 & echo ready; exec cat";
     let mut running = cx
@@ -269,7 +269,7 @@ fn kill_tote(cx: &Context) -> Result<Vec<std::path::PathBuf>> {
 
 fn tote_killed(cx: &Context) -> Result<()> {
     kill_tote(cx)?;
-    // So that the check for what is left finds a cleared root.
+    // This command clears the root, so that the check for leftovers passes.
     cx.run(&[&cx.image(), "true"])?.exits(0)?;
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! What a container may write, and where it goes: the image stays as it is, volumes stay, everything else goes.
+//! Writes of a container: the image stays unchanged, volumes stay, everything else goes.
 
 use super::build::build;
 use super::pool::{fill, gone, taking};
@@ -42,10 +42,10 @@ pub(super) const TESTS: &[Test] = &[
     ),
 ];
 
-/// A user can mount an overlay from this version on.
+/// First kernel on which an unprivileged user can mount an overlay.
 const OVERLAY: &[Need] = &[Need::Kernel(5, 11)];
 
-/// Everything a program does to files: create, append, delete, rename, link, change modes and directories.
+/// File operations of programs: create, append, delete, rename, link, change modes and directories.
 const CHANGES: &str = "set -e
 echo more >> /etc/passwd; rm /etc/group; mv /etc/hostname /etc/moved || true; mkdir -p /opt/new; echo x > /opt/new/x
 chmod 700 /home; rm -r /home/alice; ln -s x /bin/made; ln /etc/passwd /etc/hard; touch /tmp/t
@@ -116,7 +116,7 @@ fn tmpfs_size(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-/// A quarter of the machine's memory where nobody says it, under each driver that writes there, and in pools.
+/// The default size is a quarter of the machine's memory, under each driver that writes there, and in pools.
 fn memory_size(cx: &Context) -> Result<()> {
     let memory = fs::read_to_string("/proc/meminfo")?;
     let words: Vec<_> = memory.split_whitespace().collect();
@@ -241,7 +241,8 @@ fn volume_order(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-/// The store keeps equal files once; a container that has a copy of its image has as many as the image.
+/// The store keeps equal files once; in a container with a copy of its image the files have the
+/// link counts of the image.
 fn image_links(cx: &Context) -> Result<()> {
     let rest = "RUN cd /; echo same > a; echo same > b; touch -d @1 a b; ln a c; mkdir d; \
         for n in $(seq 50); do ln bin/busybox d/$n; done\n";

@@ -1,4 +1,4 @@
-//! Images of the store: they come in and go out as they are, every file is there once, and nothing reaches them.
+//! Images of the store: they go in and out unchanged, every file is stored once, and containers cannot change them.
 
 use crate::context::Context;
 use crate::need::Need;
@@ -31,14 +31,14 @@ pub(super) const TESTS: &[Test] = &[
     ),
 ];
 
-/// An archive of the tests' root file system, with a file of its own.
+/// Packs the tests' root file system with a file of its own.
 pub(super) fn archive(cx: &Context, name: &str) -> Result<String> {
     let (dir, _) = cx.own_rootfs(name)?;
     fs::write(dir.join("own"), name)?;
     pack(cx, &dir, name)
 }
 
-/// An archive of a directory, whose files are root's in it.
+/// Packs a directory with root as the owner of its files.
 pub(super) fn pack(cx: &Context, dir: &Path, name: &str) -> Result<String> {
     let archive = cx.path(&format!("{name}.tar"))?;
     let made = Command::new("tar")
@@ -54,7 +54,7 @@ pub(super) fn pack(cx: &Context, dir: &Path, name: &str) -> Result<String> {
     Ok(archive)
 }
 
-/// An image of that name, made of [`archive`]. Gives its id.
+/// Imports an image made of [`archive`]. Returns its id.
 pub(super) fn image(cx: &Context, name: &str, changes: &[&str]) -> Result<String> {
     let archive = archive(cx, name)?;
     let mut words = vec!["import"];
@@ -77,7 +77,7 @@ fn store(cx: &Context) -> PathBuf {
     cx.root().join("store")
 }
 
-/// The directories of the only image that containers see.
+/// Returns the directory of the only image's tree, which has the directories that containers see.
 fn only_tree(cx: &Context) -> Result<PathBuf> {
     let mut trees = fs::read_dir(store(cx).join("trees"))?;
     let tree = trees.next().context("there is a tree")??.path();
@@ -240,7 +240,7 @@ fn names(cx: &Context) -> Result<()> {
         "example.org/other/name",
         "About a minute ago",
     ] {
-        // The time is whatever it is.
+        // The time in the output varies.
         ensure!(
             shown.contains(words) || words.contains("ago"),
             "{words} in {shown}"
@@ -421,7 +421,7 @@ fn no_archive(cx: &Context) -> Result<()> {
     cx.tote(&["load", "-i", "/nowhere"])
         .output()?
         .refuses(1, &["--input", "/nowhere"])?;
-    // What is wrong with it is said of what has no digest yet.
+    // The layer has no digest yet, so the error does not name one.
     cx.file("up", "out of the root")?;
     let (below, bad) = (cx.directory("below")?, cx.path("bad.tar")?);
     let made = Command::new("tar")
@@ -435,14 +435,14 @@ fn no_archive(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-/// A small file system, a large archive, and then a small one.
+/// Script with a small file system, a large archive, and then a small one.
 const NO_ROOM: &str = "mount -t tmpfs -o size=24m small \"$1\" && \
 tote=\"$2 --root $1/state\" && ! $tote load -i \"$3\" && ! $tote import \"$4\" && $tote load -q -i \"$5\" && \
 $tote run --rm small cat /own && ! $tote load -i \"$3\" && $tote run --rm small cat /own && umount \"$1\"";
 
 fn no_room(cx: &Context) -> Result<()> {
     let (dir, _) = cx.own_rootfs("large")?;
-    // Nothing of it is alike.
+    // The content is random, so that no two files are equal.
     let noise = fs::File::open("/dev/urandom")?;
     for number in 0..40 {
         let mut file = fs::File::create(dir.join(format!("noise-{number}")))?;

@@ -25,7 +25,7 @@ pub(super) const TESTS: &[Test] = &[
 fn binary_clean(cx: &Context) -> Result<()> {
     let mut random = vec![0; 1024 * 1024];
     File::open("/dev/urandom")?.read_exact(&mut random)?;
-    // The bytes most likely to suffer are certain to be there.
+    // The bytes that are most at risk are certainly among them.
     random[..6].copy_from_slice(b"\r\n\0\x04\x1a\xff");
     let out = cx
         .run_command(&["-i", &cx.image(), "cat"])
@@ -81,7 +81,7 @@ fn empty_stdin(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-/// More than a pipe holds, to a command that reads none of it.
+/// The input is larger than a pipe, and the command reads none of it.
 fn unread_input(cx: &Context) -> Result<()> {
     let out = cx
         .run_command(&["-i", &cx.image(), "echo", "done"])

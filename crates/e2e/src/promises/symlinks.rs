@@ -1,4 +1,4 @@
-//! Images and volumes with links where tote mounts, writes or makes something: the host is never written
+//! Images and volumes with links in places where tote mounts, writes or makes files: the host is never written
 //! (CVE-2025-31133, CVE-2025-52565, CVE-2025-52881, and CVE-2019-16884 before them).
 
 use crate::context::Context;
@@ -32,7 +32,7 @@ pub(super) const TESTS: &[Test] = &[
     test("symlinks::passwd_behind_a_link", &[], passwd),
 ];
 
-/// A directory of the host that the test's user may write and no container may.
+/// Directory of the host that the test's user may write and no container may.
 #[derive(Debug)]
 struct Canary {
     path: PathBuf,
@@ -58,12 +58,12 @@ impl Canary {
         Ok(Self { path, before })
     }
 
-    /// The path of something in it, as seen from the host's root.
+    /// Returns a path in the directory, as seen from the host's root.
     fn join(&self, name: &str) -> String {
         self.path.join(name).display().to_string()
     }
 
-    /// The same path, reached by climbing out of wherever the link is.
+    /// Returns a path in the directory that first climbs from the link to the root.
     fn climbing(&self, name: &str) -> String {
         format!("/../../../../../..{}", self.join(name))
     }
@@ -89,7 +89,7 @@ fn link(rootfs: &Path, at: &str, to: &str) -> Result<()> {
     symlink(to, &path).with_context(|| format!("link {}", path.display()))
 }
 
-/// One attack: an image with these links, run with these options.
+/// Runs one attack: an image with these links, and these options.
 fn attack(cx: &Context, links: &[(&str, String)], options: &[&str]) -> Result<()> {
     let canary = Canary::plant(cx)?;
     let (dir, image) = cx.own_rootfs("rootfs")?;
@@ -132,7 +132,7 @@ fn masks_and_devices(cx: &Context) -> Result<()> {
             attack(cx, &[(device, target.clone())], &[])?;
         }
     }
-    // The mask's source, /dev/null, comes from a volume here.
+    // The source of masks, /dev/null, comes from a volume here.
     let source = cx.directory("evil-dev")?;
     link(Path::new(&source), "null", &canary.join("null"))?;
     attack(cx, &[], &["-v", &format!("{source}:/dev")])
@@ -155,7 +155,7 @@ fn console(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-/// What is mounted over `/proc/self/attr` or a sysctl would swallow the runtime's own writes there.
+/// A mount over `/proc/self/attr` or a sysctl would catch the runtime's own writes there.
 fn into_proc(cx: &Context) -> Result<()> {
     let canary = Canary::plant(cx)?;
     let source = cx.file("source", "x")?;
@@ -241,7 +241,7 @@ fn targets(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-/// A link inside a volume is the container's business too: the target is made inside, not where the host would go.
+/// A link inside a volume is resolved in the container: the target is made inside, not at the host's path.
 fn workdir(cx: &Context) -> Result<()> {
     let canary = Canary::plant(cx)?;
     for to in [canary.join("deep"), canary.climbing("deep")] {

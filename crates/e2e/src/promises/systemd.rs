@@ -1,4 +1,4 @@
-//! The host's init starts containers: the test plays the init.
+//! The host's init starts containers; the test plays the init.
 
 use crate::context::Context;
 use crate::exchange::{Running, patience};
@@ -27,7 +27,7 @@ pub(super) const TESTS: &[Test] = &[
     test("systemd::sockets_outlive_a_restart", &[PROBE], restarted),
 ];
 
-/// The socket of an init.
+/// Notification socket of an init.
 struct Init {
     socket: UnixDatagram,
     name: String,
@@ -70,7 +70,7 @@ impl Init {
         Ok(())
     }
 
-    /// The process that the init is to take for the main one.
+    /// Receives the process that the init is to take for the main one.
     fn main_process(&self) -> Result<i32> {
         let heard = self.hears()?;
         let pid = heard.strip_prefix("MAINPID=").context(heard.clone())?;
@@ -160,7 +160,7 @@ fn conmon(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-/// systemd waits for the end of its own children alone: of whom else it is told, it kills when the service is to stop.
+/// systemd waits only for the ends of its own children, and kills any other main process when the service stops.
 fn own_child(cx: &Context) -> Result<()> {
     let init = Init::new(cx)?;
     let image = cx.image();
@@ -232,13 +232,13 @@ fn exit_code(cx: &Context) -> Result<()> {
     let run = cx.tote(&["run", "-d", "--rm", &image, "sh", "-c", "exit 3"]);
     init.starts(run).output()?.exits(0)?;
     let monitor = Pid::from_raw(init.main_process()?);
-    // The test is the subreaper that an init is.
+    // The test is a subreaper, as an init is.
     let (_, status) = waitpid(monitor, WaitOptions::empty())?.context("nobody to wait for")?;
     ensure!(status.exit_status() == Some(3), "the monitor's end: {status:?}");
     Ok(())
 }
 
-/// Sockets as a service gets them: those of the command's standard input become descriptors 3 and 4.
+/// Sockets as for a service: those of the command's standard input become descriptors 3 and 4.
 const ACTIVATE: &str = r#"exec 3<&0 4<&0 9<&0 </dev/null; export LISTEN_PID=$$ LISTEN_FDS=2 LISTEN_FDNAMES=web:admin; exec "$@""#;
 
 fn activated(cx: &Context, listener: &UnixListener, words: &[&str]) -> Result<Running> {
@@ -304,7 +304,7 @@ fn restarted(cx: &Context) -> Result<()> {
         "serve",
     ];
     activated(cx, &listener, &words)?.finish()?.exits(0)?;
-    // Each answer is another process's.
+    // Each connection is answered by another process.
     for _ in 0..3 {
         answers(&name, "fds=2 mine=yes names=web:admin open= 3 4\n")?;
     }

@@ -1,4 +1,4 @@
-//! `-t`: a terminal inside that behaves as the one outside, and the one outside as it was when all is over.
+//! `-t`: a terminal inside that behaves like the one outside, which is restored at the end.
 
 use crate::context::Context;
 use crate::exchange::Running;
@@ -32,7 +32,7 @@ pub(super) const TESTS: &[Test] = &[
     test("terminal::it_without_one_outside_is_refused", &[], refused),
 ];
 
-/// `run --rm -it IMAGE sh -c SCRIPT` on a new terminal of 40 rows and 100 columns.
+/// Starts `run --rm -it IMAGE sh -c SCRIPT` on a new terminal of 40 rows and 100 columns.
 fn start(cx: &Context, script: &str) -> Result<(Running, Terminal)> {
     cx.run_command(&["-it", &cx.image(), "sh", "-c", script])
         .env("TERM", "vt100")
@@ -86,7 +86,7 @@ fn resize(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-/// Quotes inside the words typed keep the terminal's echo from looking like the answer.
+/// Quotes inside the typed words keep the terminal's echo from looking like the answer.
 fn ctrl_c(cx: &Context) -> Result<()> {
     let (mut running, terminal) = cx
         .run_command(&["-it", &cx.image(), "sh"])
@@ -117,7 +117,7 @@ fn ctrl_d(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-/// The modes of a terminal on which nothing has run.
+/// Returns the modes of an unused terminal.
 fn untouched() -> Result<String> {
     Terminal::open(40, 100)?.modes()
 }

@@ -1,4 +1,4 @@
-//! Units for systemd: the test carries out their lines as systemd would.
+//! Units for systemd: the test executes their lines as systemd would.
 
 use crate::context::Context;
 use crate::exchange::patience;
@@ -35,7 +35,7 @@ pub(super) fn done(cx: &Context, words: &[&str]) -> Result<Output> {
     Ok(output)
 }
 
-/// The words of a unit's line, with systemd's rules: quotation marks and escapes, `%%`, `$$`, and specifiers.
+/// Splits a unit's line into words by systemd's rules: quotation marks and escapes, `%%`, `$$`, and specifiers.
 fn words(unit: &str, key: &str, instance: &str) -> Result<Vec<String>> {
     let start = format!("{key}=");
     let line = unit.lines().find_map(|line| line.strip_prefix(&start));
@@ -70,7 +70,7 @@ fn words(unit: &str, key: &str, instance: &str) -> Result<Vec<String>> {
     Ok(words)
 }
 
-/// A service as systemd runs it.
+/// Service as systemd runs it.
 pub(super) struct Service<'a> {
     cx: &'a Context,
     unit: String,
@@ -81,7 +81,7 @@ pub(super) struct Service<'a> {
 impl<'a> Service<'a> {
     pub(super) fn new(cx: &'a Context, unit: String, instance: &'a str) -> Result<Self> {
         let name = cx.scratch().join("notify");
-        // One after the other.
+        // Services use the same name one after the other.
         drop(fs::remove_file(&name));
         let init = UnixDatagram::bind(&name)?;
         init.set_read_timeout(Some(patience()))?;
@@ -100,7 +100,7 @@ impl<'a> Service<'a> {
             .env("NOTIFY_SOCKET", self.cx.scratch().join("notify")))
     }
 
-    /// Waits until it says that it is ready.
+    /// Waits until the service reports that it is ready.
     pub(super) fn becomes_ready(&self) -> Result<()> {
         let mut text = [0; 4096];
         loop {
@@ -112,7 +112,7 @@ impl<'a> Service<'a> {
     }
 }
 
-/// What a service of the tests does: says what it was given, and waits.
+/// Program of the tests' services: prints its arguments, and waits.
 pub(super) const SCRIPT: &str = "trap \"exit 3\" TERM; echo \"$A|$1|$2\"; sleep 1000 & wait";
 
 fn anew(cx: &Context) -> Result<()> {
@@ -196,7 +196,7 @@ fn existing(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-/// systemd has nothing to say about these units.
+/// Checks that systemd has no complaints about these units.
 pub(super) fn verify(cx: &Context, units: &[&str]) -> Result<()> {
     let words = ["systemd-analyze", "verify", "--man=no"];
     let said = Invocation::new(words.iter().chain(units))
@@ -332,7 +332,7 @@ fn boot(cx: &Context) -> Result<()> {
     }
     done(cx, &["start", "ever", "stopped", "unstopped"])?;
     done(cx, &["stop", "-t", "0", "ever", "stopped"])?;
-    // As the end of everything: an init asks the monitor.
+    // The init asks the monitor to stop, as at a shutdown.
     let state = done(cx, &["inspect", "--format", "{{.Id}}", "unstopped"])?.out();
     let file = cx.root().join("containers").join(state.trim()).join("state.json");
     let state: serde_json::Value = serde_json::from_slice(&fs::read(file)?)?;
@@ -430,7 +430,7 @@ fn scripts(cx: &Context) -> Result<()> {
     for options in [&["--new"][..], &[]] {
         let runit = done(cx, &[&["generate", "runit"], options, &["c"]].concat())?.out();
         let openrc = done(cx, &[&["generate", "openrc"], options, &["c"]].concat())?.out();
-        // As supervise-daemon's script does.
+        // The script of supervise-daemon does this.
         let openrc = openrc.replace("\n\tafter net\n", "\n\t:\n");
         let openrc = format!("{openrc}\neval exec \"$command\" $command_args\n");
         for (name, script) in [("runit", runit), ("openrc", openrc)] {

@@ -1,4 +1,4 @@
-//! `tote top` and `tote stats`: what happens in containers, and what they use.
+//! `tote top` and `tote stats`: processes of containers, and their use of resources.
 
 use crate::context::Context;
 use crate::exchange::Running;
@@ -135,7 +135,7 @@ fn columns(cx: &Context) -> Result<()> {
     over(container)
 }
 
-/// What `{{.Name}}` of a field is for the container.
+/// Returns the value of `{{.Name}}` of a field for the container.
 fn field(cx: &Context, name: &str) -> Result<String> {
     let format = format!("{{{{.{name}}}}}");
     let out = cx
@@ -159,7 +159,7 @@ fn counted(cx: &Context) -> Result<()> {
         field(cx, "Sums")?.split(',').all(|sum| sum != "MemUsage"),
         "memory is added up"
     );
-    // Whatever else the machine does, a loop gets something.
+    // A busy loop gets some processor time, whatever else the machine does.
     let share = field(cx, "CPUPerc")?;
     let share: f64 = share.trim_end_matches('%').parse()?;
     ensure!(share > 0.5, "a busy loop uses {share} %");

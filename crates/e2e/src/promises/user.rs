@@ -40,14 +40,14 @@ fn root_by_default(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-/// Programs that look their user up find one: ssh and git refuse to work otherwise.
+/// Programs that look up their user find one: ssh and git refuse to work otherwise.
 fn keep_id(cx: &Context) -> Result<()> {
     let uid = rustix::process::getuid().as_raw();
     let look = "grep \"^[^:]*:[^:]*:$(id -u):\" /etc/passwd | cut -d: -f3,6; echo $HOME; id -gn > /dev/null && echo group";
     let run = |options: &[&str]| cx.shell(&[&["--userns", "keep-id"], options].concat(), look);
     run(&["-w", "/tmp"])?.prints(&format!("{uid}:/tmp\n/tmp\ngroup\n"))?;
     run(&[])?.prints(&format!("{uid}:/\n/\ngroup\n"))?;
-    // Whoever is named has the image's entry alone.
+    // A user that the option names has only the image's entry.
     let root = ["--userns", "keep-id", "-u", "0"];
     cx.shell(&root, "grep -c . /etc/passwd")?
         .prints(&cx.shell(&[], "grep -c . /etc/passwd")?.out())?;
@@ -133,7 +133,7 @@ fn mapped_range(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-/// A file made by the container's root belongs, outside, to whoever ran tote.
+/// Outside, a file made by the container's root belongs to the user who ran tote.
 fn rootless_owner(cx: &Context) -> Result<()> {
     let shared = cx.directory("shared")?;
     cx.shell(&["-v", &format!("{shared}:/shared")], "touch /shared/made")?
@@ -144,7 +144,7 @@ fn rootless_owner(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-/// Whoever unpacked it: the container has its own name and hosts, and they stay its own.
+/// The tree may belong to any user: the container has its own host name and hosts file, and they stay its own.
 fn tree_of_roots(cx: &Context) -> Result<()> {
     let busybox = cx.shared_rootfs().join("bin/busybox");
     let bind = format!("{}:/busybox:ro", busybox.display());

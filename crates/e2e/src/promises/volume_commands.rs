@@ -1,4 +1,4 @@
-//! Volumes are there until somebody removes them, and nobody removes one that a container has.
+//! Volumes exist until a command removes them, and a volume in use cannot be removed.
 
 use super::drivers::remove_kept;
 use crate::context::Context;
@@ -99,8 +99,8 @@ fn stay(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-/// A descriptor for each level would be more than the command may have. A file system that discards what it frees takes long
-/// for each directory, so these are not more than it needs.
+/// A descriptor for each level would exceed the command's limit. A file system that discards freed blocks is slow for
+/// each directory, so there are only as many as needed.
 fn deep(cx: &Context) -> Result<()> {
     let limited = |words: &[&str]| {
         let limit = ["sh", "-c", "ulimit -n 128 && exec \"$@\"", "sh"];
@@ -116,7 +116,7 @@ fn deep(cx: &Context) -> Result<()> {
     let containers = fs::read_dir(cx.root().join("containers"))?.count();
     ensure!(containers == 0, "{containers} containers have left something");
     limited(&["volume", "rm", "data"])?.prints("data\n")?;
-    // As a removal leaves it that does not come to its end.
+    // The state after an interrupted removal.
     let volumes = cx.root().join("volumes");
     fs::create_dir_all(volumes.join(".more/_data"))?;
     let long = "v".repeat(255);
@@ -165,7 +165,7 @@ fn in_use(cx: &Context) -> Result<()> {
         .output()?
         .exits(0)?
         .has_out("Deleted Volumes:\nfree\n")?;
-    // One that runs has its volumes, too.
+    // A running container keeps its volumes, too.
     let words = [
         "-i",
         "-v",

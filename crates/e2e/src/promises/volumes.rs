@@ -1,4 +1,4 @@
-//! A volume begins with what the image has at its place.
+//! A new volume gets the content of the image at its place.
 
 use crate::context::Context;
 use crate::need::Need;
@@ -23,7 +23,7 @@ pub(super) const TESTS: &[Test] = &[
     test("volumes::options_put_a_device_in_their_place", &[], devices),
 ];
 
-/// An image with files at `/data`.
+/// Makes an image with files at `/data`.
 fn image(cx: &Context, owner: &str, changes: &[&str]) -> Result<()> {
     let (dir, _) = cx.own_rootfs("data")?;
     fs::create_dir_all(dir.join("data/sub"))?;
@@ -65,7 +65,7 @@ fn named(cx: &Context) -> Result<()> {
         "echo mine > /data/file; rm -r /data/sub",
     ])?
     .exits(0)?;
-    // What was removed does not come back.
+    // Removed files do not come back.
     cx.run(&["-v", "vol:/data", "data", "sh", "-c", "cat /data/file; ls /data"])?
         .prints("mine\nfile\n")?;
     cx.run(&["-v", "other:/data:ro", "data", "sh", "-c", LOOK])?
@@ -114,7 +114,7 @@ fn devices(cx: &Context) -> Result<()> {
         .prints("memory\n")?;
     let script = "grep -c ' /v tmpfs .*size=102400k' /proc/mounts; stat -c %a /v; touch /v/x";
     cx.shell(&["-v", "memory:/v"], script)?.prints("1\n750\n")?;
-    // Each container has one of its own.
+    // Each container has a tmpfs of its own.
     cx.shell(&["-v", "memory:/v"], "ls -A /v")?.prints("")?;
     cx.shell(&["-v", "memory:/v:ro"], "touch /v/x || echo refused")?
         .has_out("refused\n")?;
@@ -146,14 +146,14 @@ fn devices(cx: &Context) -> Result<()> {
     cx.tote(&["volume", "inspect", "-f", options, "read"])
         .output()?
         .prints("bind,ro none\n")?;
-    // One that a container asks for with its options is made with them.
+    // A volume that a container requests with options is made with them.
     let mount = "src=mo,dst=/v,volume-opt=type=tmpfs,volume-opt=device=tmpfs,volume-label=a=b";
     cx.shell(&["--mount", mount], "grep -c ' /v tmpfs' /proc/mounts")?
         .prints("1\n")?;
     cx.tote(&["volume", "inspect", "-f", "{{.Labels.a}}", "mo"])
         .output()?
         .prints("b\n")?;
-    // A directory that is gone is not made, and removing a volume leaves the host's directory.
+    // A missing directory is not made, and removing a volume leaves the host's directory.
     cx.tote(&["volume", "rm", "read"]).output()?.exits(0)?;
     ensure!(
         fs::read_dir(&source)?.count() == 1,
@@ -202,7 +202,7 @@ fn stays(cx: &Context) -> Result<()> {
     .exits(0)?;
     cx.run(&["-v", "vol:/data", "data", "sh", "-c", "ls /data; cat /data/mine"])?
         .prints("mine\nfirst\n")?;
-    // A directory of the host is no volume.
+    // A directory of the host gets no content from the image.
     let source = cx.directory("source")?;
     cx.run(&["-v", &format!("{source}:/data"), "data", "ls", "-A", "/data"])?
         .prints("")

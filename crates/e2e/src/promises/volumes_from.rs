@@ -1,4 +1,4 @@
-//! `--volumes-from`: what one container has mounted, another one has, too, and nobody takes it away.
+//! `--volumes-from`: a container gets the mounts of another one, and keeps their volumes in use.
 
 use crate::context::Context;
 use crate::exchange::Running;
@@ -26,7 +26,7 @@ pub(super) const TESTS: &[Test] = &[
     ),
 ];
 
-/// A container `db` that is only created, with a bind, a volume with a name and one without.
+/// Creates a container `db` with a bind, a named volume and an anonymous one.
 fn database(cx: &Context) -> Result<String> {
     let source = cx.directory("source")?;
     fs::write(format!("{source}/file"), "of the host\n")?;
@@ -69,7 +69,7 @@ fn same(cx: &Context) -> Result<()> {
     )?
     .exits(1)?
     .has_out("of the host\n")?;
-    // As that container has it: another one sees it as well, also one that takes it from there.
+    // The mounts are shared: a third container sees the file as well, also if it takes them from the second one.
     cx.tote(&[
         "create",
         "--name",
@@ -87,7 +87,7 @@ fn same(cx: &Context) -> Result<()> {
     cx.shell(&["--volumes-from", "again"], "cat /unnamed/two")?
         .prints("2\n")?;
     cx.shell(&["-v", "named:/look"], "cat /look/one")?.prints("1\n")?;
-    // What is said of a place oneself counts.
+    // A mount of the command line takes precedence.
     cx.shell(&["--volumes-from", "db", "-v", "other:/named"], "ls -A /named")?
         .prints("")?;
     let told = "{{.HostConfig.VolumesFrom}} {{range .Mounts}}{{.Type}}:{{.Destination}}:{{.RW}} {{end}}";
@@ -124,7 +124,7 @@ fn readonly(cx: &Context) -> Result<()> {
         "echo x > /unnamed/file || echo x > /named/file || echo refused",
     )?
     .has_out("refused\n")?;
-    // The mount's own cannot be lifted.
+    // A read-only mount stays read-only.
     cx.shell(
         &["--volumes-from", "db:rw"],
         "echo x > /bind/file || echo refused",
@@ -161,10 +161,10 @@ fn outlives(cx: &Context) -> Result<()> {
     .output()?
     .exits(0)?;
     cx.tote(&["start", "-a", "user"]).output()?.prints("")?;
-    // One that is gone with its --rm has taken nothing along.
+    // A former container with --rm has not removed anything.
     cx.shell(&["--volumes-from", "db"], "cat /unnamed/file")?
         .prints("first\n")?;
-    // Its own container goes with its volumes, but for those that somebody has.
+    // The container's anonymous volumes go with it, except those in use.
     cx.tote(&["rm", "-v", "db"]).output()?.exits(0)?;
     cx.tote(&["start", "-a", "user"]).output()?.prints("first\n")?;
     ensure!(volumes(cx)? == 2, "the named one and that without a name");
@@ -175,7 +175,7 @@ fn outlives(cx: &Context) -> Result<()> {
         .map(drop)
 }
 
-/// A container with a volume without a name, which goes with it as soon as its input is closed.
+/// Starts a container with an anonymous volume, which goes with it as soon as its input is closed.
 fn an_owner(cx: &Context) -> Result<Running> {
     let script = "echo kept > /data/file; echo ready; cat";
     let image = cx.image();
@@ -199,7 +199,7 @@ fn passing(cx: &Context) -> Result<()> {
     ])
     .output()?
     .exits(0)?;
-    // Both have the same one.
+    // Both containers have the same volume.
     cx.tote(&["exec", "owner", "sh", "-c", "echo more >> /data/file"])
         .output()?
         .exits(0)?;
@@ -210,7 +210,7 @@ fn passing(cx: &Context) -> Result<()> {
         .prints("kept\nmore\n")?;
     cx.tote(&["rm", "-v", "user"]).output()?.exits(0)?;
     ensure!(volumes(cx)? == 0, "it has gone with the last that had it");
-    // And with its own container, where that one is the last.
+    // If it is the last user, the volume goes with its own container.
     let mut owner = an_owner(cx)?;
     cx.shell(&["--volumes-from", "owner"], "cat /data/file")?
         .prints("kept\n")?;

@@ -1,7 +1,8 @@
-//! Sockets of agents with an owner and a mode of their own, for commands that are not root's.
+//! Sockets of agents with an owner and a mode of their own, for commands of users other than root.
 //!
-//! An agent looks who asks: it answers nobody but its own user. So a command of another user cannot be given the agent's
-//! socket, whatever its mode. It gets another one, behind which a process of this build asks in its place.
+//! An agent checks its peer: it answers only its own user. So a command of another user cannot use the agent's
+//! socket, whatever the mode of that. The command gets another socket, behind which a process of this build passes
+//! its requests on.
 
 use super::workspace::make_dir;
 use crate::EngineError;
@@ -15,13 +16,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tote_sys::best_effort;
 
-/// The most connections that are passed on at once; further ones are closed.
+/// Limit of concurrent connections; further ones are closed.
 const CONNECTIONS_MAX: usize = 64;
 
-/// A socket whose connections go on to an agent's, for as long as this value lives.
+/// Socket whose connections go on to an agent's, for as long as this value lives.
 #[derive(Debug)]
 pub(crate) struct AgentRelay {
-    /// The socket.
+    /// Path of the socket.
     pub(crate) path: PathBuf,
     process: Pid,
 }
@@ -38,7 +39,7 @@ impl AgentRelay {
         let name = std::fs::read_dir(dir).map_or(0, Iterator::count).to_string();
         let path = dir.join(&name);
         let parent = super::view::open(dir, OFlags::PATH).map_err(EngineError::file("open", dir))?;
-        // By a descriptor, because the address of a socket may not be long.
+        // The bind goes through a descriptor, because the address of a socket must be short.
         let short = format!("/proc/self/fd/{}/{name}", parent.as_raw_fd());
         let listener = UnixListener::bind(short).map_err(EngineError::file("make", &path))?;
         let owner = (Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)));
@@ -67,7 +68,7 @@ impl Drop for AgentRelay {
     }
 }
 
-/// Passes on what comes, until it is killed.
+/// Passes connections on, until the process is killed.
 fn relay(listener: &UnixListener, agent: &Path) {
     let open = Arc::new(AtomicUsize::new(0));
     for client in listener.incoming().flatten() {
@@ -83,7 +84,7 @@ fn relay(listener: &UnixListener, agent: &Path) {
             pass(&client, &server);
             open.fetch_sub(1, Ordering::SeqCst);
         });
-        // A connection that no thread can be had for is closed.
+        // If no thread can be created for a connection, it is closed.
         drop(passed);
     }
 }

@@ -1,4 +1,4 @@
-//! The images that a build begins with, or copies from.
+//! Images that a build begins with, or copies from.
 
 use super::BuildFault;
 use super::named::{LAYOUT, split_layout};
@@ -11,7 +11,7 @@ use tote_image::{Digest, Platform};
 use tote_images::LayoutDirectory;
 
 impl Building<'_> {
-    /// The image of that name, pulled if need be; for one build, it stays the same.
+    /// Finds the image of a name, and pulls it if necessary. The result stays the same during a build.
     pub(crate) fn base(&mut self, name: &str, platform: Option<&str>) -> Result<Built, EngineError> {
         let key = (name.to_owned(), platform.map(ToOwned::to_owned));
         if let Some(known) = self.bases.get(&key) {
@@ -32,7 +32,8 @@ impl Building<'_> {
                 built if self.request.pull == WhenToPull::Never => {
                     return Err(other_platform(name, &built, platform.as_ref()));
                 }
-                // The name stands for the image of another machine; its registry may have this one as well.
+                // The name refers to an image for another platform; its registry may have one for
+                // this platform as well.
                 _ => self.fetch(&here, platform.as_ref())?,
             },
             Wanted::ToPull { name, .. } => self.fetch(&name, platform.as_ref())?,
@@ -44,13 +45,13 @@ impl Building<'_> {
         Ok(built)
     }
 
-    /// The layers of all images that the build began with, or copied from.
+    /// Returns the layers of all images that the build began with, or copied from.
     pub(crate) fn base_layers(&self) -> HashSet<Digest> {
         let layers = self.bases.values().map(|base| &base.config.rootfs.diff_ids);
         layers.flatten().copied().collect()
     }
 
-    /// The image of a name that is here: of an index the one for the platform, if there is one.
+    /// Finds a present image by name; an index gives its image for the platform, if it has one.
     fn here(&self, name: &str, platform: Option<&Platform>) -> Result<Built, EngineError> {
         let of_platform = self.store.image_of(&self.store.find(name)?, platform)?;
         match of_platform {
@@ -69,7 +70,7 @@ impl Building<'_> {
         let request = PullRequest {
             image: name.to_owned(),
             platform: platform.cloned(),
-            // What the name means for this machine stays what it is.
+            // The name keeps its present image for this machine.
             beside: true,
             access: self.request.access.clone(),
         };

@@ -1,4 +1,4 @@
-//! What earlier builds made, by key.
+//! Results of earlier builds, by key.
 
 use crate::{EngineError, Home};
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps};
@@ -13,18 +13,18 @@ fn path(home: &Home, key: &str) -> PathBuf {
     home.builds().join("cache").join(sha256(key.as_bytes()).hex())
 }
 
-/// The image that was made under the key, if all of its layers are there.
+/// Finds the image of a key, if all of its layers are present.
 pub(crate) fn find(home: &Home, store: &Store, key: &str) -> Option<Built> {
     let path = path(home, key);
     let text = std::fs::read(&path).ok()?;
     let id = sha256(&text);
     let config = whole(&text, store)?;
-    // When it was used last is what a pruning goes by.
+    // A pruning goes by the time of the last use.
     touch(&path);
     Some(Built { id, config })
 }
 
-/// The configuration, if it is one and all of its layers are there.
+/// Parses a configuration; `None` if it is invalid or a layer is missing.
 fn whole(text: &[u8], store: &Store) -> Option<ImageConfig> {
     let config = ImageConfig::read(text).ok()?;
     let mut layers = config.rootfs.diff_ids.iter();
@@ -33,12 +33,12 @@ fn whole(text: &[u8], store: &Store) -> Option<ImageConfig> {
         .then_some(config)
 }
 
-/// Whether a record can be gone on from.
+/// True if a build can continue from a record.
 pub(crate) fn is_whole(path: &Path, store: &Store) -> bool {
     std::fs::read(path).is_ok_and(|text| whole(&text, store).is_some())
 }
 
-/// Notes that something is used now.
+/// Sets the time of the last use to now.
 pub(crate) fn touch(path: &Path) {
     let now = Timespec {
         tv_sec: 0,
@@ -56,7 +56,7 @@ pub(crate) fn touch(path: &Path) {
     ));
 }
 
-/// Notes what was made under the key.
+/// Records the result of a key.
 pub(crate) fn put(home: &Home, key: &str, config: &ImageConfig) -> Result<Digest, EngineError> {
     let path = path(home, key);
     let text = config.to_json();
@@ -65,7 +65,7 @@ pub(crate) fn put(home: &Home, key: &str, config: &ImageConfig) -> Result<Digest
     loop {
         tote_state::closed::write_new(&fresh, &text).map_err(EngineError::file("write", &fresh))?;
         match std::fs::rename(&fresh, &path) {
-            // A pruning has taken it for one that a killed build has left.
+            // A pruning took the file for the rest of a killed build.
             Err(error) if error.kind() == ErrorKind::NotFound && attempts.next().is_some() => {}
             renamed => {
                 return renamed
@@ -76,13 +76,13 @@ pub(crate) fn put(home: &Home, key: &str, config: &ImageConfig) -> Result<Digest
     }
 }
 
-/// How often a record is written anew that a pruning has taken before it had its name.
+/// Number of attempts to write a record that a concurrent pruning removes before it has its name.
 const ATTEMPTS: u32 = 8;
 
-/// Notes that an image is there only to go on from; or that it is no longer.
+/// Marks an image as present only for later builds, or removes the mark.
 pub(crate) fn keep(home: &Home, id: &Digest, only_for_builds: bool) {
     let path = home.builds().join("kept").join(id.hex());
-    // It is only about what a list shows.
+    // A failure is ignored, because the mark only changes what lists show.
     if only_for_builds {
         best_effort(tote_state::closed::write(&path, ""));
     } else {
@@ -90,9 +90,9 @@ pub(crate) fn keep(home: &Home, id: &Digest, only_for_builds: bool) {
     }
 }
 
-/// Whether an image without a name is there only for builds to go on from.
+/// True if an image without a name is present only for later builds.
 pub(crate) fn is_kept(home: &Home, id: &Digest) -> bool {
-    // One that cannot be looked at stays.
+    // An image whose mark cannot be examined is kept.
     home.builds()
         .join("kept")
         .join(id.hex())

@@ -14,7 +14,8 @@ use tote_store::sha256;
 use tote_sys::best_effort;
 
 impl Building<'_> {
-    /// The directory of a cache, and the lock on it to be held meanwhile. Whoever prunes leaves it alone then.
+    /// Returns the directory of a cache, and its lock, which the caller holds during the step. A
+    /// pruning skips locked caches.
     pub(crate) fn cache_mount(&mut self, mount: &StepMount) -> Result<(PathBuf, OwnedFd), EngineError> {
         let StepMount::Cache {
             id,
@@ -29,7 +30,7 @@ impl Building<'_> {
                 std::io::ErrorKind::InvalidInput,
             ));
         };
-        // One that begins as somebody's is another cache than one that begins as root's.
+        // A cache with another initial owner or mode is a different cache.
         let name = match (mode, uid, gid) {
             (None, None, None) => sha256(id.as_bytes()).hex(),
             begins => sha256(format!("{id}\0{begins:?}").as_bytes()).hex(),
@@ -40,7 +41,7 @@ impl Building<'_> {
             Sharing::Locked => FlockOperation::LockExclusive,
             Sharing::Private => FlockOperation::NonBlockingLockExclusive,
         };
-        // One that somebody else has is followed by the next where each wants one of its own.
+        // If private caches are locked by other builds, the next free number is taken.
         let mut others = 0;
         loop {
             let path = match others {
@@ -55,7 +56,7 @@ impl Building<'_> {
                     super::cache::touch(&path);
                     return Ok((path, lock));
                 }
-                // It was pruned in this moment.
+                // A pruning removed the directory just now.
                 Ok(None) | Err(Errno::NOENT) => {}
                 Err(Errno::AGAIN) => others += 1,
                 Err(errno) => return Err(EngineError::file("lock", &path)(errno)),
@@ -63,7 +64,7 @@ impl Building<'_> {
         }
     }
 
-    /// Makes the directory. It gets its name when all is in it.
+    /// Makes the directory. It gets its name when it is complete.
     fn new_cache(&mut self, mount: &StepMount, path: &Path) -> Result<(), EngineError> {
         let StepMount::Cache {
             mode,
@@ -76,7 +77,7 @@ impl Building<'_> {
         else {
             return Ok(());
         };
-        // In this build's own directory, so that it goes with it.
+        // The files go into this build's own directory, so that they are removed with it.
         let dir = self.workspace.path().join("cache");
         best_effort(tote_sys::remove_tree(&dir));
         make_dir(&dir, 0o700)?;

@@ -1,4 +1,4 @@
-//! Repositories of git as directories: which commit is meant, and its files below the build's own directory.
+//! Repositories of git as directories: the commit of a reference, and its files below the build's own directory.
 
 use super::git::Git;
 use super::select::{Chosen, Filter, choose};
@@ -14,34 +14,34 @@ use tote_dockerfile::Ignore;
 use tote_state::record::is_there;
 use tote_sys::best_effort;
 
-/// Directories in one another that are looked through.
+/// Limit of nested directories.
 const DEPTH_MAX: usize = 256;
 
-/// Which commit a repository's reference stands for.
+/// Commit to which a repository's reference refers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FoundCommit {
-    /// The whole name of the reference; empty where the commit itself was named.
+    /// Full name of the reference; empty if the commit itself was given.
     reference: String,
-    /// Its name.
+    /// Name of the commit.
     pub(crate) commit: String,
-    /// The name of the tag's own object, if it has one.
+    /// Name of the tag's own object, if it has one.
     tag: Option<String>,
 }
 
-/// A repository's files.
+/// Files of a repository.
 #[derive(Debug)]
 pub(crate) struct Checkout {
-    /// The wanted directory.
+    /// Requested directory.
     pub(crate) root: OwnedFd,
-    /// The name of the commit.
+    /// Name of the commit.
     pub(crate) commit: String,
 }
 
-/// Fetches repositories for a build.
+/// Fetcher of repositories for a build.
 #[derive(Debug)]
 pub(crate) struct Fetcher<'a> {
     request: &'a BuildRequest,
-    /// A directory that nothing else uses.
+    /// Directory for this fetcher alone.
     dir: PathBuf,
 }
 
@@ -58,7 +58,7 @@ impl<'a> Fetcher<'a> {
         Git::new(repository, &self.dir, &self.request.secrets, &self.request.agents)
     }
 
-    /// Asks the remote which commit is wanted, where the address does not say.
+    /// Finds the wanted commit, by asking the remote unless the address names it.
     pub(crate) fn find(&self, repository: &Repository) -> Result<FoundCommit, EngineError> {
         let found = match repository.commit() {
             Some(commit) => FoundCommit {
@@ -102,7 +102,7 @@ impl<'a> Fetcher<'a> {
         })?)
     }
 
-    /// Fetches and checks out a commit. git runs nothing that the repository brings.
+    /// Fetches and checks out a commit. git executes nothing from the repository.
     pub(crate) fn fetch(
         &self,
         repository: &Repository,
@@ -116,7 +116,7 @@ impl<'a> Fetcher<'a> {
             _ => "--object-format=sha1",
         };
         git.run(&tree, &["init", "--quiet", format])?;
-        // Addresses of submodules may be relative to it.
+        // Addresses of submodules may be relative to this one.
         git.run(&tree, &["config", "remote.origin.url", &repository.remote])?;
         bring(&git, repository, found, &tree)?;
         git.run(
@@ -161,8 +161,8 @@ impl<'a> Fetcher<'a> {
     }
 }
 
-/// Takes the password of an address out of what git has written down in its directory and in those of submodules, whose
-/// addresses may be relative to that one, and removes the notes of what was fetched from where.
+/// Removes the password of an address from git's files in this directory and in those of submodules, whose addresses
+/// may be relative to it. Also removes the records of fetches.
 fn conceal(git_dir: &Path, remote: &str, depth: usize) -> std::io::Result<()> {
     if depth > DEPTH_MAX {
         return Err(rustix::io::Errno::NAMETOOLONG.into());
@@ -189,8 +189,8 @@ fn conceal(git_dir: &Path, remote: &str, depth: usize) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Gets the commit: as the reference if it has one, by its name where the other end answers that, or else with all that
-/// there is.
+/// Fetches the commit: by its reference if it has one, by its name if the server supports that, otherwise with the
+/// whole history.
 fn bring(
     git: &Git<'_>,
     repository: &Repository,
@@ -243,7 +243,7 @@ fn bring(
     }
 }
 
-/// The default branch, by `ls-remote --symref`.
+/// Finds the default branch in the output of `ls-remote --symref`.
 fn head(lines: &str) -> Option<FoundCommit> {
     let mut reference = String::new();
     let mut commit = None;
@@ -263,7 +263,8 @@ fn head(lines: &str) -> Option<FoundCommit> {
     })
 }
 
-/// The commit of a name, by `ls-remote`: a whole reference wins over a branch, and a branch over a tag.
+/// Finds the commit of a name in the output of `ls-remote`: a full reference takes precedence over a branch, and a
+/// branch over a tag.
 fn named(lines: &str, wanted: &str) -> Option<FoundCommit> {
     let known: Vec<(&str, &str)> = lines.lines().filter_map(|line| line.split_once('\t')).collect();
     let of = |name: &str| {
@@ -293,7 +294,8 @@ fn time_of(git: &Git<'_>, tree: &Path, commit: &str) -> Result<i64, EngineError>
     Ok(text.trim().parse().unwrap_or(0))
 }
 
-/// The directory that is wanted. The repository may not lead out of itself, nor to another of its directories, by a link.
+/// Opens the requested directory. A link in the path is an error, because it could lead out of the repository, or to
+/// another of its directories.
 fn directory_of(repository: &Repository, root: OwnedFd) -> Result<OwnedFd, EngineError> {
     if repository.subdir.is_empty() {
         return Ok(root);
@@ -308,9 +310,9 @@ fn directory_of(repository: &Repository, root: OwnedFd) -> Result<OwnedFd, Engin
 
 /// Changes to files that git has made.
 struct Settling {
-    /// Whether files called `.git` go, which submodules have; git checks out none.
+    /// True if `.git` files, which submodules have, are removed; git never checks out files of that name.
     forgets_git: bool,
-    /// The time that each file gets, in seconds since 1970.
+    /// Time for each file, in seconds since 1970.
     time: Option<i64>,
 }
 
@@ -356,7 +358,7 @@ impl Settling {
 }
 
 impl Building<'_> {
-    /// Which commit a repository of an `ADD` stands for; for one build, it stays the same.
+    /// Finds the commit of a repository in an `ADD`. The result stays the same during a build.
     pub(crate) fn commit_of(&mut self, repository: &Repository) -> Result<FoundCommit, EngineError> {
         let known = self.commits.iter().find(|(known, _)| known == repository);
         if let Some((_, found)) = known {
@@ -367,7 +369,8 @@ impl Building<'_> {
         Ok(found)
     }
 
-    /// A text that differs where the files of a step's repositories do. It is made of commits, so nothing is fetched for it.
+    /// Builds a key that differs if the files of a step's repositories do. It consists of commits, so nothing is
+    /// fetched for it.
     pub(crate) fn repositories_key(&mut self, step: &CopyStep) -> Result<String, EngineError> {
         let mut key = String::new();
         for repository in &step.repositories {
@@ -381,14 +384,14 @@ impl Building<'_> {
             let kept = repository.keeps_git_dir();
             key += &format!("{commit} {subdir:?} {submodules} {commit_times} {kept}\n");
             if kept {
-                // The address is in the directory that is kept.
+                // The kept directory contains the address.
                 key += &format!("{repository}\n");
             }
         }
         Ok(key)
     }
 
-    /// The files of a step's repositories.
+    /// Fetches the files of a step's repositories.
     pub(crate) fn repositories(&mut self, step: &CopyStep) -> Result<Vec<Chosen>, EngineError> {
         let mut chosen = Vec::new();
         for repository in &step.repositories {
@@ -418,7 +421,7 @@ mod tests {
         let lines = format!("ref: refs/heads/main\tHEAD\n{ONE}\tHEAD\n");
         let found = head(&lines).unwrap();
         assert_eq!((&*found.reference, &*found.commit), ("refs/heads/main", ONE));
-        // A detached one has no branch.
+        // A detached HEAD has no branch.
         assert_eq!(head(&format!("{ONE}\tHEAD\n")).unwrap().reference, "");
         for lines in ["", "x\tHEAD\n", "ref: refs/heads/main\tHEAD\n"] {
             assert_eq!(head(lines), None);
@@ -441,7 +444,7 @@ mod tests {
                 ("refs/tags/v1", ONE, Some(TWO))
             );
         }
-        // The other end's answers are patterns' matches: a longer name that ends like it is another reference.
+        // The server's answers match patterns: a longer name with the same end is another reference.
         assert_eq!(named(&format!("{ONE}\trefs/heads/a/v1\n"), "v1"), None);
         assert_eq!(named("x\trefs/heads/v1\n", "v1"), None);
     }

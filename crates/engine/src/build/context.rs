@@ -1,4 +1,4 @@
-//! The directory that a build is given, and its Dockerfile.
+//! Build context, and its Dockerfile.
 
 use super::attest::Material;
 use super::checkout::Fetcher;
@@ -16,35 +16,35 @@ use tote_dockerfile::Ignore;
 use tote_image::Algorithm;
 use tote_registry::Hasher;
 
-/// The most of a Dockerfile or a `.dockerignore` that is read, in bytes.
+/// Limit of a Dockerfile or a `.dockerignore`, in bytes.
 const LIMIT: u64 = 16 << 20;
-/// What a Dockerfile is called where nobody says so, docker's names before podman's.
+/// Default names of a Dockerfile, docker's before podman's.
 const DOCKERFILES: [&str; 3] = ["Dockerfile", "dockerfile", "Containerfile"];
-/// How the names of files end that say what is left out of a context, docker's before podman's.
+/// Suffixes of the files that exclude parts of a context, docker's before podman's.
 const IGNORE_FILES: [&str; 2] = [".dockerignore", ".containerignore"];
-/// As much of a stream as says whether it is an archive: a header of tar.
+/// Length of the start of a stream that shows whether it is an archive: a header of tar.
 const HEADER: usize = 512;
 
-/// Where the files of a build are.
+/// Source of a build's files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BuildContext {
-    /// A directory.
+    /// Directory on this machine.
     Directory(PathBuf),
-    /// An archive: of such a directory, if there is a Dockerfile in it, or else of a root file system.
+    /// Archive: of a context if it has a Dockerfile, otherwise of a root file system.
     Archive(PathBuf),
-    /// Standard input: an archive, or a Dockerfile and no files at all.
+    /// Standard input: an archive, or a Dockerfile without any files.
     Stdin,
-    /// A repository of git.
+    /// Repository of git.
     Repository(Box<Repository>),
-    /// An address of HTTP: an archive, or a Dockerfile and no files at all.
+    /// Address of HTTP: an archive, or a Dockerfile without any files.
     Address(String),
 }
 
 impl BuildContext {
-    /// A context that is not on this machine; `None` if the text is no such address.
+    /// Parses the address of a remote context; `None` if the text is not such an address.
     ///
     /// # Errors
-    /// [`BuildFault::Repository`]: git cannot be asked for it.
+    /// [`BuildFault::Repository`] if the address is of git, but unusable.
     pub fn remote(text: &str) -> Result<Option<Self>, BuildFault> {
         if let Some(repository) = Repository::parse_context(text)? {
             return Ok(Some(Self::Repository(Box::new(repository))));
@@ -53,7 +53,7 @@ impl BuildContext {
         Ok(is_address.then(|| Self::Address(text.to_owned())))
     }
 
-    /// The directory or archive, or `-`.
+    /// Returns the directory or archive, or `-`.
     pub(crate) fn path(&self) -> &Path {
         match self {
             Self::Directory(path) | Self::Archive(path) => path,
@@ -63,12 +63,12 @@ impl BuildContext {
     }
 }
 
-/// A directory that a build was given.
+/// Directory that was given to a build.
 #[derive(Debug)]
 pub(crate) struct Given {
     pub(crate) root: OwnedFd,
     pub(crate) ignore: Ignore,
-    /// Whether there are patterns at all.
+    /// True if there are patterns at all.
     pub(crate) has_ignore: bool,
 }
 
@@ -82,21 +82,21 @@ impl Given {
     }
 }
 
-/// The files of a build.
+/// Files of a build.
 #[derive(Debug)]
 pub(crate) struct Files {
     context: Given,
-    /// `--build-context`, by name.
+    /// Values of `--build-context`, by name.
     named: BTreeMap<String, Given>,
     pub(crate) dockerfile: String,
-    /// The path of that file: in the context, or the name of one of the caller's.
+    /// Path of the Dockerfile: in the context, or the name of one of the caller's files.
     pub(crate) path: String,
-    /// The context as a material, and as the source of the build, where it is not on this machine.
+    /// Context as a material, and as the source of the build, unless it is on this machine.
     pub(crate) source: Option<(Material, Material)>,
 }
 
 impl Files {
-    /// What was given under that name.
+    /// Returns the directory that was given under that name.
     pub(crate) fn given(&self, origin: &Origin) -> Result<&Given, BuildFault> {
         match origin {
             Origin::Named(name) => (self.named.get(name)).ok_or_else(|| BuildFault::NoContext(name.clone())),
@@ -105,7 +105,7 @@ impl Files {
     }
 }
 
-/// Opens the context and reads the Dockerfile: that of the path, or the first of [`DOCKERFILES`] that is in the context; `-`
+/// Opens the context and reads the Dockerfile: that of the path, or the first of [`DOCKERFILES`] in the context; `-`
 /// is standard input.
 pub(crate) fn open(request: &BuildRequest, workspace: &Workspace) -> Result<Files, EngineError> {
     let (context, dockerfile) = (&request.context, request.dockerfile.as_deref());
@@ -124,7 +124,7 @@ pub(crate) fn open(request: &BuildRequest, workspace: &Workspace) -> Result<File
         BuildContext::Stdin if on_stdin => return Err(BuildFault::Stdin.into()),
         context => opened(request, context, workspace)?,
     };
-    // A path of the caller's own; all others are the context's.
+    // The path is the caller's own for a directory; otherwise it is inside the context.
     let is_own = matches!(context, BuildContext::Directory(_));
     let (path, text) = match (given, dockerfile) {
         (_, Some(_)) if on_stdin => (None, read("-", std::io::stdin().lock())?),
@@ -162,12 +162,12 @@ pub(crate) fn open(request: &BuildRequest, workspace: &Workspace) -> Result<File
     })
 }
 
-/// The files of a context.
+/// Opened context.
 struct OpenedContext {
     root: OwnedFd,
-    /// The text, where the context is a Dockerfile and no files.
+    /// Text of the Dockerfile, if the context is a Dockerfile without files.
     dockerfile: Option<String>,
-    /// As of [`Files`].
+    /// Source as in [`Files`].
     source: Option<(Material, Material)>,
 }
 
@@ -201,7 +201,7 @@ fn opened(
                 hasher: Hasher::new(Algorithm::Sha256),
             };
             dockerfile = from_stream(&dir, Path::new(url), &mut answer)?;
-            // What follows an archive's end is a part of what was downloaded.
+            // Bytes behind the archive's end belong to the download's hash, too.
             std::io::copy(&mut answer, &mut std::io::sink()).map_err(no_context(Path::new(url)))?;
             let material = Material::new(tote_build::redacted(url), &answer.hasher.finish());
             source = Some((material.clone(), material));
@@ -226,7 +226,7 @@ fn opened(
     })
 }
 
-/// Hashes what is read.
+/// Reader that hashes its bytes.
 struct Hashed<R> {
     inner: R,
     hasher: Hasher,
@@ -240,7 +240,7 @@ impl<R: Read> Read for Hashed<R> {
     }
 }
 
-/// A new directory for the files of a context.
+/// Makes a new directory for the files of a context.
 fn room(workspace: &Workspace) -> Result<PathBuf, EngineError> {
     let all = workspace.path().join("contexts");
     make_dir(&all, 0o700)?;
@@ -249,7 +249,7 @@ fn room(workspace: &Workspace) -> Result<PathBuf, EngineError> {
     Ok(dir)
 }
 
-/// The Dockerfile of a context that was given no other.
+/// Finds the Dockerfile of a context by its default names.
 fn own_dockerfile(root: &OwnedFd, context: &Path) -> Result<(PathBuf, String), EngineError> {
     for name in DOCKERFILES.map(Path::new) {
         if let Some(text) = in_context(root, name)? {
@@ -259,7 +259,7 @@ fn own_dockerfile(root: &OwnedFd, context: &Path) -> Result<(PathBuf, String), E
     Err(BuildFault::NoDockerfile(context.to_owned()).into())
 }
 
-/// `--build-context`
+/// Opens the directories of `--build-context`.
 fn named(request: &BuildRequest, workspace: &Workspace) -> Result<BTreeMap<String, Given>, EngineError> {
     let mut named = BTreeMap::new();
     for (name, context) in &request.contexts {
@@ -273,7 +273,7 @@ fn named(request: &BuildRequest, workspace: &Workspace) -> Result<BTreeMap<Strin
     Ok(named)
 }
 
-/// What is built of the archive of a root file system: an image with all of it in its only layer.
+/// Builds from the archive of a root file system: an image with a single layer.
 fn root_file_system(
     request: &BuildRequest,
     path: &Path,
@@ -293,8 +293,7 @@ fn root_file_system(
     })
 }
 
-/// A name in an `ADD` that means itself, whatever is in it: escaped for the pattern that it is, and that for the word that
-/// it stands in.
+/// Escapes a name for use as a literal in an `ADD`: once for the pattern, and once for the word.
 fn literally(name: &str) -> String {
     let mut word = String::new();
     for letter in name.chars() {
@@ -309,7 +308,7 @@ fn literally(name: &str) -> String {
     word
 }
 
-/// Whether an archive is one of a directory to build in.
+/// True if an archive has a Dockerfile, so that it is a context.
 fn has_dockerfile(path: &Path) -> Result<bool, EngineError> {
     let mut reader = archive(path)?;
     while let Some(change) = reader.next_change().map_err(|error| unreadable(path, error))? {
@@ -341,7 +340,7 @@ fn no_context(path: &Path) -> impl FnOnce(std::io::Error) -> BuildFault {
     move |source| BuildFault::Context { path, source }
 }
 
-/// Opens a directory that the caller names, by a link as well.
+/// Opens a directory that the caller names, and follows links.
 fn directory(path: &Path) -> Result<OwnedFd, BuildFault> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     rustix::fs::open(path, flags, Mode::empty()).map_err(|errno| BuildFault::Context {
@@ -355,7 +354,7 @@ fn no_dockerfile(path: &Path) -> impl FnOnce(std::io::Error) -> BuildFault {
     move |source| BuildFault::Dockerfile { path, source }
 }
 
-/// Extracts an archive; what is none is a Dockerfile.
+/// Extracts an archive; any other stream is a Dockerfile, and its text is returned.
 fn from_stream(dir: &Path, path: &Path, mut input: impl Read) -> Result<Option<String>, EngineError> {
     let mut start = Vec::new();
     let taken = input.by_ref().take(HEADER as u64).read_to_end(&mut start);
@@ -397,7 +396,7 @@ fn in_context(root: &OwnedFd, path: &Path) -> Result<Option<String>, EngineError
     Ok(bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
 }
 
-/// What the file says that was named for it.
+/// Reads the file of `--ignorefile`.
 fn given_ignore(path: &Path) -> Result<Ignore, EngineError> {
     let failed = |source| EngineError::File {
         option: "ignorefile",
@@ -410,8 +409,8 @@ fn given_ignore(path: &Path) -> Result<Ignore, EngineError> {
     Ok(Ignore::parse(&text).map_err(BuildFault::Ignore)?)
 }
 
-/// What the file beside the Dockerfile says, or else the context's own. `is_own` if the Dockerfile's path is the caller's, and
-/// not one inside of the context.
+/// Reads the ignore file beside the Dockerfile, otherwise the context's own. `is_own` is true if the Dockerfile's
+/// path is the caller's, and not one inside the context.
 fn ignore(root: &OwnedFd, dockerfile: Option<&Path>, is_own: bool) -> Result<Option<Ignore>, EngineError> {
     let mut text = None;
     for ending in IGNORE_FILES {

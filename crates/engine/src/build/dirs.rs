@@ -1,4 +1,4 @@
-//! Directories that are made in a tree on the way to something, by the links that are in it.
+//! Creation of directories in a tree whose links are followed.
 
 use super::inside;
 use super::place::{Ids, own};
@@ -6,11 +6,11 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 
-/// As many links are followed on one path as the kernel follows.
+/// Limit of followed links on one path, the kernel's.
 const LINKS_MAX: usize = 40;
 
-/// Opens a directory, and makes it with those above it where they are missing. Links are followed inside of the root, and
-/// what one says that leads nowhere is made as well. What is there stays as it is.
+/// Opens a directory, and makes it and its parents if they are missing. Links are followed inside the root, and the
+/// missing target of a link is made as well. Existing directories stay unchanged.
 pub(crate) fn make_dirs(root: &OwnedFd, path: &[u8], owner: Ids, mode: u32) -> Result<OwnedFd, Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY;
     match inside::open(root, path, flags) {
@@ -24,7 +24,7 @@ pub(crate) fn make_dirs(root: &OwnedFd, path: &[u8], owner: Ids, mode: u32) -> R
             .map(<[u8]>::to_vec)
             .collect()
     };
-    // The first is the last.
+    // The path is a stack: its first name is the last element.
     let mut ahead = names(path);
     let mut here: Vec<Vec<u8>> = Vec::new();
     let mut links = 0;

@@ -1,4 +1,4 @@
-//! `ADD` of an address: the file comes into the build's own directory, and is copied from there.
+//! `ADD` of an address: the file is downloaded into the build's own directory, and copied from there.
 
 use super::BuildFault;
 use super::attest::Material;
@@ -16,11 +16,11 @@ use tote_image::{Algorithm, Digest};
 use tote_images::web_client;
 use tote_registry::Hasher;
 
-/// How often it is told how much has come.
+/// Interval between reports of the progress.
 const TELL: Duration = Duration::from_millis(100);
 
 impl Building<'_> {
-    /// What a step downloads.
+    /// Downloads the files of a step.
     pub(crate) fn downloads(&mut self, step: &CopyStep) -> Result<Vec<Chosen>, EngineError> {
         let mut chosen = Vec::new();
         for url in &step.downloads {
@@ -40,7 +40,7 @@ impl Building<'_> {
         Ok(chosen)
     }
 
-    /// Gives the time of its last change.
+    /// Downloads a file. Returns the time of its last change.
     fn download(&mut self, url: &str, path: &Path, checksum: Option<&Digest>) -> Result<i64, EngineError> {
         let wrong = |source| BuildFault::Download {
             url: url.to_owned(),
@@ -97,10 +97,10 @@ impl Building<'_> {
     }
 }
 
-/// The name of what comes from an address without one; docker's.
+/// Name of a download from an address without one; docker's.
 const UNNAMED: &str = "__unnamed__";
 
-/// The last name in an address's path; [`UNNAMED`] where none could be a file's.
+/// Returns the last name in an address's path; [`UNNAMED`] if it has no usable one.
 pub(crate) fn name(url: &str) -> String {
     let address = url.split(['#', '?']).next().unwrap_or_default();
     let path = address

@@ -1,284 +1,284 @@
-//! Why a step of a build fails.
+//! Errors of the steps of a build.
 
 use crate::EngineError;
 use std::io::Error;
 use std::path::PathBuf;
 
-/// Why a step of a build fails.
+/// Error of a step of a build.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildFault {
-    /// Both from standard input.
+    /// Request for both files from standard input.
     #[error("can't use stdin for both build context and dockerfile")]
     Stdin,
-    /// The context.
+    /// Unreadable context.
     #[error("cannot read the build context {path}")]
     Context {
-        /// The directory, or `-`.
+        /// Directory, or `-`.
         path: PathBuf,
-        /// Why not.
+        /// Reason of the failure.
         #[source]
         source: Error,
     },
-    /// A file of the context.
+    /// Unreadable file of the context.
     #[error("cannot read the build context")]
     ContextFile(#[source] tote_rootfs::ReadError),
-    /// The Dockerfile.
+    /// Unreadable Dockerfile.
     #[error("failed to read dockerfile {path}")]
     Dockerfile {
-        /// Its path.
+        /// Path of the Dockerfile.
         path: PathBuf,
-        /// Why not.
+        /// Reason of the failure.
         #[source]
         source: Error,
     },
-    /// A context without one.
+    /// Context without a Dockerfile.
     #[error("cannot find a Dockerfile in {0}: there is neither Dockerfile nor Containerfile")]
     NoDockerfile(PathBuf),
-    /// The Dockerfile's syntax.
+    /// Syntax error in the Dockerfile.
     #[error(transparent)]
     Parse(#[from] tote_dockerfile::ParseError),
-    /// `.dockerignore`.
+    /// Invalid `.dockerignore`.
     #[error("error reading .dockerignore")]
     Ignore(#[source] tote_dockerfile::IgnoreError),
-    /// A pattern.
+    /// Invalid pattern.
     #[error(transparent)]
     Glob(tote_build::GlobError),
-    /// An archive.
+    /// Archive that cannot be extracted.
     #[error("cannot extract the archive")]
     Extract(#[source] tote_archive::ExtractError),
-    /// A source that is not there; docker's wording.
+    /// Missing source; docker's wording.
     #[error("file not found in build context or excluded by .dockerignore: stat {0}: file does not exist")]
     NoSource(String),
-    /// A source that cannot be read.
+    /// Unreadable source.
     #[error("cannot read {path:?}")]
     Source {
-        /// In the context or the stage.
+        /// Path in the context or the stage.
         path: String,
-        /// Why not.
+        /// Reason of the failure.
         #[source]
         source: Error,
     },
-    /// What cannot be written.
+    /// Failed write to the image.
     #[error("cannot write {path:?}")]
     Place {
-        /// In the image.
+        /// Path in the image.
         path: String,
-        /// Why not.
+        /// Reason of the failure.
         #[source]
         source: Error,
     },
-    /// A command that failed; docker's wording.
+    /// Failed command; docker's wording.
     #[error("the command '{command}' returned a non-zero code: {code}{}", reason.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default())]
     Command {
-        /// The command line.
+        /// Command line.
         command: String,
-        /// Its exit code.
+        /// Exit code of the command.
         code: u8,
-        /// What is known beside the code.
+        /// Further facts beside the code.
         reason: Option<String>,
-        /// Whether it had no network, and its instruction did not say that it should have none.
+        /// True if the command had no network, although its instruction did not ask for that.
         offline: bool,
     },
-    /// A command of another machine's program, which the kernel has no interpreter for.
+    /// Command for another platform, for which the kernel has no interpreter.
     #[error(
         "cannot execute '{command}' for {platform} on this machine, which is {machine}: the kernel knows no interpreter for it"
     )]
     ForeignCommand {
-        /// The command line.
+        /// Command line.
         command: String,
-        /// The platform of its image.
+        /// Platform of the image.
         platform: String,
-        /// This machine's platform.
+        /// Platform of this machine.
         machine: String,
-        /// The kernel's error.
+        /// Error of the kernel.
         #[source]
         source: Box<EngineError>,
     },
-    /// A secret that was not given.
+    /// Missing secret.
     #[error("secret {0}: not found: give --secret id={0},src=FILE")]
     NoSecret(String),
-    /// A secret that is no text.
+    /// Secret that is not text.
     #[error("cannot put secret {0} into a variable: it is not text")]
     SecretText(String),
-    /// `--secret`.
+    /// Invalid value of `--secret`.
     #[error("--secret {0}: it should be id=NAME,src=FILE or id=NAME,env=VARIABLE")]
     SecretOption(String),
-    /// An image for another platform.
+    /// Image for another platform.
     #[error("image {image} is for {found}, and {wanted} was asked for")]
     Platform {
-        /// As asked for.
+        /// Image as requested.
         image: String,
-        /// What it is for.
+        /// Platform of the image.
         found: String,
-        /// What it should be for.
+        /// Requested platform.
         wanted: String,
     },
-    /// `--output`.
+    /// Invalid value of `--output`.
     #[error(
         "--output {0}: it should be a directory, -, type=local,dest=DIR, type=tar,dest=FILE, type=docker[,dest=FILE], \
          type=oci,dest=FILE, type=image[,name=NAME][,push=true] or type=registry[,name=NAME]"
     )]
     Output(String),
-    /// A push without a name.
+    /// Push without a name.
     #[error("cannot push the image: it has no name")]
     PushNameless,
-    /// `--provenance`, `--sbom` or `--attest`.
+    /// Invalid value of `--provenance`, `--sbom` or `--attest`.
     #[error("--{option} {value}: it should be {}", match *option {
         "attest" => "type=provenance or type=sbom, with mode=min, mode=max, version=v1, version=v0.2 or disabled=true",
         "sbom" => "true or false: the list of packages is made here, by no image's program",
         _ => "true, false, mode=min or mode=max, with version=v1 or version=v0.2",
     })]
     Attestation {
-        /// The option.
+        /// Name of the option.
         option: &'static str,
-        /// As given.
+        /// Value as given.
         value: String,
     },
-    /// `--call`.
+    /// Invalid value of `--call`.
     #[error("--call {0}: it should be build or check")]
     Call(String),
-    /// `--ssh`.
+    /// Invalid value of `--ssh`.
     #[error("--ssh {0}: it should be default or ID[=SOCKET]")]
     AgentOption(String),
-    /// `--ssh` without a socket where the caller has no agent.
+    /// Use of `--ssh` without a socket by a caller without an agent.
     #[error("--ssh {0}: SSH_AUTH_SOCK is not set: start an SSH agent, or give ID=SOCKET")]
     NoOwnAgent(String),
-    /// `--ssh` with a key in place of an agent's socket.
+    /// Use of `--ssh` with a key in place of an agent's socket.
     #[error("--ssh {0}: not a socket: tote forwards an agent and reads no key files")]
     AgentKey(PathBuf),
-    /// An agent that was not given.
+    /// Missing agent.
     #[error("no SSH agent {0:?} is forwarded: give --ssh {0}")]
     NoAgent(String),
-    /// git(1) is missing.
+    /// Missing program git(1).
     #[error("cannot fetch the repository {0}: there is no program git on this machine")]
     NoGit(String),
-    /// git(1) does not run.
+    /// Failed execution of git(1).
     #[error("cannot run git")]
     GitStart(#[source] Error),
-    /// git(1) says no.
+    /// Error of git(1).
     #[error("cannot fetch the repository {url}: {why}")]
     Git {
-        /// Its address, without credentials.
+        /// Address of the repository, without credentials.
         url: String,
-        /// git's own message.
+        /// Message of git.
         why: String,
     },
-    /// A repository whose commit is another one.
+    /// Repository with another commit than expected.
     #[error("cannot use the repository {url}: its commit is {actual}, and {expected} was expected")]
     Commit {
-        /// Its address, without credentials.
+        /// Address of the repository, without credentials.
         url: String,
-        /// The checksum.
+        /// Expected checksum.
         expected: String,
-        /// The commit that the reference stands for.
+        /// Commit of the reference.
         actual: String,
     },
-    /// A directory of a repository.
+    /// Missing directory of a repository.
     #[error("cannot use the repository {url}: it has no such directory, or the path has a symbolic link")]
     Subdirectory {
-        /// Its address, with the directory.
+        /// Address of the repository, with the directory.
         url: String,
-        /// Why not.
+        /// Reason of the failure.
         #[source]
         source: Error,
     },
-    /// An address.
+    /// Invalid address of a repository.
     #[error(transparent)]
     Repository(#[from] tote_build::RepositoryError),
-    /// An address of a named context with something else.
+    /// Named context from an address that is not an archive.
     #[error("cannot use {0} as a build context: it is not an archive")]
     NoArchive(PathBuf),
-    /// The records of package managers cannot be read.
+    /// Unreadable records of package managers.
     #[error("cannot list the packages of the image")]
     Packages(#[source] tote_rootfs::ReadError),
-    /// A directory that was not given.
+    /// Unknown named context.
     #[error("there is no build context {0:?}")]
     NoContext(String),
-    /// `--build-context`.
+    /// Invalid value of `--build-context`.
     #[error(
         "--build-context {0}: it should be NAME=DIRECTORY, NAME=URL, NAME=docker-image://IMAGE or NAME=oci-layout://DIR[:TAG]"
     )]
     ContextOption(String),
-    /// `--annotation`.
+    /// Invalid value of `--annotation`.
     #[error("--annotation {0}: it should be [manifest:]KEY=VALUE: only the image's manifest is annotated")]
     Annotation(String),
-    /// A file that could not be fetched.
+    /// Failed download.
     #[error("cannot download {url}")]
     Download {
-        /// Its address.
+        /// Address of the file.
         url: String,
-        /// Why not.
+        /// Reason of the failure.
         #[source]
         source: Box<EngineError>,
     },
-    /// A file that is another one.
+    /// Download with another checksum than expected.
     #[error("cannot download {url}: the content hashes to {actual}, not to {expected}")]
     Checksum {
-        /// Its address.
+        /// Address of the file.
         url: String,
-        /// `--checksum`
+        /// Value of `--checksum`.
         expected: String,
-        /// What came.
+        /// Checksum of the download.
         actual: String,
     },
-    /// `--cache-from`; the words are docker's builder's where it has some.
+    /// Refused value of `--cache-from`; in the words of docker's builder if it has some.
     #[error("--cache-from {text}: {why}")]
     CacheFrom {
-        /// As given.
+        /// Value as given.
         text: String,
-        /// What is wrong with it.
+        /// Reason of the refusal.
         why: String,
     },
-    /// `--cache-to`; the words are docker's builder's where it has some.
+    /// Refused value of `--cache-to`; in the words of docker's builder if it has some.
     #[error("--cache-to {text}: {why}")]
     CacheTo {
-        /// As given.
+        /// Value as given.
         text: String,
-        /// What is wrong with it.
+        /// Reason of the refusal.
         why: String,
     },
-    /// A cache that cannot be written.
+    /// Failed export of a cache.
     #[error("cannot write the build cache to {to}")]
     CacheExport {
-        /// The place.
+        /// Destination.
         to: String,
-        /// Why not.
+        /// Reason of the failure.
         #[source]
         source: Box<EngineError>,
     },
-    /// An image of somebody else's.
+    /// Image that is not a cache.
     #[error("it is neither a build cache nor an image that was built with --cache-to type=inline")]
     NoCache,
-    /// A cache that makes no sense.
+    /// Cache with invalid records.
     #[error("cannot read the records of the build cache")]
     CacheDocument(#[source] serde_json::Error),
-    /// A cache of too many instructions.
+    /// Cache with too many instructions.
     #[error("the records of the build cache have {0} bytes, more than {most}", most = tote_image::MAX_CONFIG_BYTES)]
     CacheSize(usize),
-    /// A cache of too many layers.
+    /// Cache with too many layers.
     #[error("the build cache has {0} layers, more than {most}", most = tote_image::MAX_LAYERS)]
     CacheLayers(usize),
-    /// A cache that is too large for an annotation.
+    /// Cache that is too large for an annotation.
     #[error(
         "the records of the build cache have {0} bytes, too many for an image's manifest: use type=registry"
     )]
     CacheInline(usize),
-    /// `builder prune --filter`.
+    /// Invalid value of `builder prune --filter`.
     #[error("invalid filter {0:?}: it should be until=DURATION, such as until=24h")]
     PruneFilter(String),
-    /// `builder prune` with a size that is none.
+    /// Invalid size in an option of `builder prune`.
     #[error("--{option}")]
     PruneSize {
-        /// The option.
+        /// Name of the option.
         option: &'static str,
-        /// What is wrong with it.
+        /// Reason of the refusal.
         #[source]
         source: tote_bundle::SizeError,
     },
 }
 
 impl EngineError {
-    /// Whether a program is none for this machine.
+    /// True if the kernel cannot execute a program on this machine.
     pub(crate) fn is_unexecutable(&self) -> bool {
         let Self::Run(tote_runtime::RuntimeError::Step(step)) = self else {
             return false;
@@ -286,7 +286,8 @@ impl EngineError {
         step.program.is_some() && step.errno == tote_sys::Errno::NOEXEC
     }
 
-    /// The exit code of a command of a build that a signal of the user's has ended: 130 after ^C, 143 after SIGTERM.
+    /// Returns the exit code of a build whose command a signal of the user has ended: 130 after ^C,
+    /// 143 after SIGTERM.
     #[must_use]
     pub fn interrupted(&self) -> Option<u8> {
         let Self::Build(failed) = self else { return None };

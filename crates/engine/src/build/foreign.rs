@@ -1,4 +1,4 @@
-//! Platforms whose programs this machine executes: its own, and those that binfmt_misc has an interpreter for.
+//! Platforms whose programs this machine executes: its own, and those with an interpreter in binfmt_misc.
 
 use super::BuildFault;
 use crate::EngineError;
@@ -6,10 +6,10 @@ use std::path::Path;
 use tote_build::RunStep;
 use tote_image::Platform;
 
-/// Where the kernel shows what interpreters it was told of.
+/// Directory in which the kernel lists the registered interpreters.
 const BINFMT: &str = "/proc/sys/fs/binfmt_misc";
 
-/// The names of qemu's interpreters there, after `qemu-`, and the architectures that they execute.
+/// Names of qemu's interpreters there, after `qemu-`, and their platforms.
 const INTERPRETERS: [(&str, &str); 9] = [
     ("aarch64", "linux/arm64"),
     ("arm", "linux/arm/v7"),
@@ -22,7 +22,7 @@ const INTERPRETERS: [(&str, &str); 9] = [
     ("x86_64", "linux/amd64"),
 ];
 
-/// The platforms that a build can execute programs of: this machine's first, then those with an interpreter.
+/// Lists the platforms whose programs a build can execute: this machine's first, then those with an interpreter.
 #[must_use]
 pub fn build_platforms() -> Vec<Platform> {
     let here = Platform::host();
@@ -42,8 +42,8 @@ pub fn build_platforms() -> Vec<Platform> {
     platforms
 }
 
-/// Explains a failed execution where the image is for another machine than this one: the kernel has no interpreter, or has
-/// one that containers do not see.
+/// Explains a failed execution in an image for another platform: the kernel has no interpreter, or
+/// containers cannot see it.
 pub(super) fn explained(error: EngineError, step: &RunStep) -> EngineError {
     let machine = Platform::host();
     if machine.runs(&step.platform) || !error.is_unexecutable() {

@@ -1,5 +1,5 @@
-//! git(1), as builds run it: with an environment and a configuration of its own, without the caller's, and without whatever
-//! could make it run programs that a repository names.
+//! Runs of git(1) for builds: with an environment and a configuration of its own, without the caller's, and without
+//! settings by which a repository could make it execute programs.
 
 use super::{BuildFault, SecretSource};
 use crate::EngineError;
@@ -10,13 +10,13 @@ use std::process::{Command, ExitStatus, Stdio};
 use tote_build::{Repository, redacted};
 use tote_sys::best_effort;
 
-/// The most of what git says that is read, in bytes.
+/// Limit of git's output, in bytes.
 const OUTPUT_MAX: u64 = 16 << 20;
-/// The length of the end of git's messages that is kept, in bytes.
+/// Length of the end of git's messages that is kept, in bytes.
 const MESSAGES_MAX: usize = 16 << 10;
-/// Protocols that repositories and their submodules come by. Local paths and remote helpers are none of them.
+/// Protocols for repositories and their submodules. Local paths and remote helpers are excluded.
 const PROTOCOLS: &str = "http:https:git:ssh";
-/// git's configuration in place of all files.
+/// Configuration of git in place of all files.
 const CONFIGURATION: [(&str, &str); 9] = [
     ("core.hooksPath", "/dev/null"),
     ("core.attributesFile", "/dev/null"),
@@ -28,7 +28,7 @@ const CONFIGURATION: [(&str, &str); 9] = [
     ("advice.detachedHead", "false"),
     ("init.defaultBranch", "master"),
 ];
-/// Variables of the caller's that git goes by: its proxies and certificates.
+/// Variables of the caller that git may use: proxies and certificates.
 const INHERITED: [&str; 13] = [
     "PATH",
     "HTTP_PROXY",
@@ -45,18 +45,18 @@ const INHERITED: [&str; 13] = [
     "GIT_SSL_CAPATH",
 ];
 
-/// git for one repository.
+/// Environment of git for one repository.
 #[derive(Debug)]
 pub(crate) struct Git<'a> {
     repository: &'a Repository,
-    /// Where it may put what it prints.
+    /// Directory for git's output.
     dir: &'a Path,
     /// Settings beside the configuration.
     credentials: Vec<(String, String)>,
     agent: Option<PathBuf>,
 }
 
-/// git's output and exit status.
+/// Output and exit status of git.
 pub(crate) struct GitAnswer {
     pub(crate) output: String,
     pub(crate) messages: String,
@@ -64,7 +64,7 @@ pub(crate) struct GitAnswer {
 }
 
 impl<'a> Git<'a> {
-    /// `dir` is a directory that exists. Secrets and agents are those that the build was given.
+    /// Prepares git. `dir` is an existing directory. Secrets and agents are those of the build.
     pub(crate) fn new(
         repository: &'a Repository,
         dir: &'a Path,
@@ -80,7 +80,7 @@ impl<'a> Git<'a> {
         })
     }
 
-    /// Runs git in a directory, and gives what it printed, or its message as an error.
+    /// Runs git in a directory. Returns its output, or its message as an error.
     pub(crate) fn run(&self, tree: &Path, arguments: &[&str]) -> Result<String, EngineError> {
         let said = self.try_run(tree, arguments)?;
         match said.status.success() {
@@ -89,7 +89,8 @@ impl<'a> Git<'a> {
         }
     }
 
-    /// As [`Self::run`]; and where the other end has no shallow histories, without asking for one.
+    /// Runs git like [`Self::run`]; if the server does not support shallow histories, repeats the command without
+    /// asking for one.
     pub(crate) fn run_shallow(&self, tree: &Path, arguments: &[&str]) -> Result<String, EngineError> {
         let said = self.try_run(tree, arguments)?;
         if said.status.success() {
@@ -107,7 +108,7 @@ impl<'a> Git<'a> {
         Err(self.refused(&said).into())
     }
 
-    /// Whether a commit is here.
+    /// True if a commit is present.
     pub(crate) fn has(&self, tree: &Path, commit: &str) -> Result<bool, EngineError> {
         let said = self.try_run(tree, &["cat-file", "-e", &format!("{commit}^{{commit}}")])?;
         Ok(said.status.success())
@@ -165,15 +166,15 @@ impl<'a> Git<'a> {
             ("GIT_CONFIG_GLOBAL", "/dev/null"),
             ("GIT_ATTR_NOSYSTEM", "1"),
             ("GIT_TERMINAL_PROMPT", "0"),
-            // No templates, from which every repository, and every submodule's, would get hooks.
+            // Templates would give hooks to each repository and submodule.
             ("GIT_TEMPLATE_DIR", ""),
             ("GIT_ALLOW_PROTOCOL", PROTOCOLS),
         ]);
-        // A repository that the state root happens to be in is none of this build's.
+        // A repository around the state root does not belong to this build.
         command.envs(self.dir.parent().map(|above| ("GIT_CEILING_DIRECTORIES", above)));
         command.env("GIT_SSH_COMMAND", ssh(std::env::var("HOME").ok().as_deref()));
         command.envs(self.agent.as_ref().map(|socket| ("SSH_AUTH_SOCK", socket)));
-        // In the environment, and not on the command line, where everybody could read the credentials.
+        // The settings go into the environment, because every user could read credentials on the command line.
         let own = CONFIGURATION.iter().map(|(key, value)| (*key, *value));
         let given = (self.credentials.iter()).map(|(key, value)| (&**key, &**value));
         let mut count = 0;
@@ -195,7 +196,7 @@ impl<'a> Git<'a> {
     }
 }
 
-/// The line of git's messages that says why it failed.
+/// Finds the line of git's messages with the reason of the failure.
 fn reason(messages: &str) -> String {
     const LENGTH_MAX: usize = 300;
     let lines = || messages.lines().map(str::trim).filter(|line| !line.is_empty());
@@ -208,7 +209,8 @@ fn reason(messages: &str) -> String {
     why.chars().take(LENGTH_MAX).collect()
 }
 
-/// ssh(1), without the caller's configuration: keys are the agent's, and hosts those that the caller knows.
+/// Builds the command of ssh(1), without the caller's configuration: keys come from the agent, and host keys from the
+/// caller's known hosts.
 fn ssh(home: Option<&str>) -> String {
     let mut command = "ssh -F /dev/null -o BatchMode=yes -o StrictHostKeyChecking=yes".to_owned();
     let is_plain = |home: &&str| {
@@ -221,8 +223,8 @@ fn ssh(home: Option<&str>) -> String {
     command
 }
 
-/// The caller's credentials for a server over HTTP, by BuildKit's names: the secret `GIT_AUTH_HEADER.HOST` or
-/// `GIT_AUTH_TOKEN.HOST`, or one of these without a host.
+/// Finds the caller's credentials for a server over HTTP, under BuildKit's names: the secret `GIT_AUTH_HEADER.HOST`
+/// or `GIT_AUTH_TOKEN.HOST`, or one of these without a host.
 fn credentials(
     remote: &str,
     secrets: &BTreeMap<String, SecretSource>,
@@ -258,7 +260,7 @@ fn credentials(
             }
             false => value.to_owned(),
         };
-        // Submodules of the same place get it as well, those of other servers do not.
+        // Submodules at the same place get the credentials as well, those at other servers do not.
         let github = ["https://github.com/", "https://www.github.com/"];
         let scope = github
             .into_iter()

@@ -1,4 +1,4 @@
-//! What files of a context hash to, so that those that have not changed are not read again.
+//! Hashes of a context's files, so that unchanged ones are not read again.
 
 use super::workspace::make_dir;
 use crate::Home;
@@ -10,13 +10,13 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tote_store::sha256;
 use tote_sys::best_effort;
 
-/// A file that changed so shortly before it was hashed may change again without another time.
+/// Time after which a changed file can be trusted to change its time stamp with the next change.
 const SETTLED: Duration = Duration::from_secs(2);
 
-/// The most of a file of hashes that is read, in bytes.
+/// Limit of a file of hashes, in bytes.
 const LIMIT: u64 = 256 << 20;
 
-/// One state of one file. Its time of change is the kernel's, and no program sets it.
+/// State of a file. Its time of change is the kernel's, and no program can set it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Stamp([u64; 5]);
 
@@ -41,22 +41,22 @@ impl Stamp {
     }
 }
 
-/// The hashes of one context.
+/// Hashes of one context.
 #[derive(Debug)]
 pub(crate) struct Hashes {
     path: PathBuf,
     known: HashMap<Stamp, [u8; 32]>,
-    /// What this build has asked for: all that is written.
+    /// Hashes that this build has requested; only these are written.
     seen: HashMap<Stamp, [u8; 32]>,
 }
 
 impl Hashes {
-    /// What earlier builds of this directory found.
+    /// Reads the hashes of earlier builds of this directory.
     pub(crate) fn of(home: &Home, context: &Path) -> Self {
         let name = sha256(context.as_os_str().as_encoded_bytes()).hex();
         let path = home.builds().join("hashes").join(name);
         let is_small = std::fs::metadata(&path).is_ok_and(|found| found.len() <= LIMIT);
-        // What cannot be read is hashed once more.
+        // After a failed read all files are hashed again.
         let text = is_small.then(|| std::fs::read_to_string(&path).ok()).flatten();
         let known = text.iter().flat_map(|text| text.lines()).filter_map(parse);
         Self {
@@ -72,7 +72,7 @@ impl Hashes {
         Some(hash)
     }
 
-    /// Notes what a file hashed to that was in this state before it was read.
+    /// Records the hash of a file that was in this state before it was read.
     pub(crate) fn put(&mut self, stamp: Stamp, hash: [u8; 32], begun: SystemTime) {
         let begun = begun.duration_since(UNIX_EPOCH).unwrap_or_default();
         if stamp.changed() + SETTLED <= begun {
@@ -80,7 +80,7 @@ impl Hashes {
         }
     }
 
-    /// Writes what this build asked for. Without it, the next one reads everything.
+    /// Writes the hashes that this build has requested. After a failure the next build reads all files.
     pub(crate) fn save(&self) {
         let Some(dir) = self.path.parent().filter(|_| self.seen != self.known) else {
             return;
@@ -141,7 +141,7 @@ mod tests {
         written.save();
         let text = std::fs::read_to_string(path).unwrap();
         let known: HashMap<_, _> = text.lines().filter_map(parse).collect();
-        // The other may still change without showing it.
+        // The other file may still change without a new time stamp.
         assert_eq!(known, HashMap::from([(old, [7; 32])]));
     }
 

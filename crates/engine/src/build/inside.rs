@@ -1,10 +1,10 @@
-//! Paths inside of a root that is not trusted.
+//! Paths inside a root that is not trusted.
 
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, OwnedFd};
 
-/// Opens what is there; links on the way are followed as if the root were `/`.
+/// Opens a path; links are followed as if the root were `/`.
 pub(crate) fn open(root: impl AsFd, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
     resolve(
         root,
@@ -14,7 +14,7 @@ pub(crate) fn open(root: impl AsFd, path: &[u8], flags: OFlags) -> Result<OwnedF
     )
 }
 
-/// Opens what is there; a link on the way is an error.
+/// Opens a path; a link on the way is an error.
 pub(crate) fn open_straight(root: impl AsFd, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
     resolve(
         root,
@@ -24,10 +24,10 @@ pub(crate) fn open_straight(root: impl AsFd, path: &[u8], flags: OFlags) -> Resu
     )
 }
 
-/// The directory that was opened; `None` where the name has nothing or something else.
+/// Returns an opened directory; `None` if the name is missing or belongs to something else.
 ///
 /// # Errors
-/// All others of open(2): what cannot be opened may be there.
+/// All others of open(2), because an entry that cannot be opened may exist.
 pub(crate) fn found(opened: Result<OwnedFd, Errno>) -> Result<Option<OwnedFd>, Errno> {
     match opened {
         Ok(dir) => Ok(Some(dir)),
@@ -37,7 +37,7 @@ pub(crate) fn found(opened: Result<OwnedFd, Errno>) -> Result<Option<OwnedFd>, E
 }
 
 fn resolve(root: impl AsFd, path: &[u8], flags: OFlags, resolve: ResolveFlags) -> Result<OwnedFd, Errno> {
-    // The kernel asks for another try when somebody renames directories around a `..`.
+    // The kernel returns EAGAIN when a directory is renamed concurrently around a `..`.
     const ATTEMPTS: usize = 64;
     let path = match path.iter().position(|byte| *byte != b'/') {
         Some(start) => &path[start..],
@@ -53,7 +53,7 @@ fn resolve(root: impl AsFd, path: &[u8], flags: OFlags, resolve: ResolveFlags) -
     answer
 }
 
-/// The path's parent and its last name.
+/// Splits a path into its parent and its last name.
 pub(crate) fn split(path: &[u8]) -> (&[u8], &[u8]) {
     match path.iter().rposition(|byte| *byte == b'/') {
         Some(slash) => (&path[..slash], &path[slash + 1..]),

@@ -1,4 +1,4 @@
-//! What was written becomes a layer.
+//! Conversion of written files into a layer.
 
 use super::inside;
 use crate::EngineError;
@@ -11,8 +11,8 @@ use std::os::fd::BorrowedFd;
 use tote_archive::{Change, EntryPath, Kind, WalkError, Writer};
 use tote_store::{Ingest, Layer};
 
-/// The layer that turns the tree `lower` into what an overlay with this upper directory shows; `None` if they are the
-/// same. A directory in `touched` that differs in nothing but its time is the same.
+/// Makes the layer that turns the tree `lower` into the view of an overlay with this upper directory; `None` if they
+/// are equal. A directory in `touched` that differs only in its time counts as equal.
 ///
 /// # Errors
 /// [`EngineError`].
@@ -50,7 +50,7 @@ pub(crate) fn pack(
     archive.finish()?.flush().map_err(EngineError::LayerOutput)
 }
 
-/// Whether it is a directory that is below as well, with the same owner and mode.
+/// True if the change is a directory that exists below with the same owner and mode.
 fn is_same(lower: BorrowedFd<'_>, change: &Change) -> bool {
     let Change::Add(entry) = change else { return false };
     let below = inside::open_straight(lower, entry.path.as_bytes(), OFlags::PATH | OFlags::NOFOLLOW);

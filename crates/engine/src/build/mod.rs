@@ -1,4 +1,4 @@
-//! `build`: the acts of a build, and where it works.
+//! `build`: the actions of a build, and its workspace.
 
 mod agent;
 mod attest;
@@ -61,7 +61,7 @@ use workspace::Workspace;
 /// Builds an image. The process must have one thread; it has other ids and mounts of its own afterwards.
 ///
 /// # Errors
-/// [`EngineError`]; nothing of the build is left then but what the next one can go on from.
+/// [`EngineError`]; of the build only its cache is left then.
 pub fn build(home: Home, request: &BuildRequest, voice: Voice<'_>) -> Result<BuiltImage, EngineError> {
     let (names, began) = (request.names()?, tote_calendar::now());
     let options = tote_images::store_options(&home)?;
@@ -113,20 +113,20 @@ pub fn build(home: Home, request: &BuildRequest, voice: Voice<'_>) -> Result<Bui
     Ok(built)
 }
 
-/// A Dockerfile that was looked at and not built.
+/// Dockerfile that was checked without a build.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CheckedDockerfile {
-    /// Its text.
+    /// Text of the Dockerfile.
     pub dockerfile: String,
-    /// What is unwise in it.
+    /// Unwise instructions.
     pub warnings: Vec<Warning>,
 }
 
-/// Looks at what a build would carry out: whether it can be parsed and planned, and what is unwise in it. No image is
+/// Checks a Dockerfile: whether it can be parsed and planned, and whether it has unwise instructions. No image is
 /// looked for, and nothing is built.
 ///
 /// # Errors
-/// [`EngineError`]: a build would fail, whatever the files of its context are.
+/// [`EngineError`] if a build would fail with any files in its context.
 pub fn check_build(home: &Home, request: &BuildRequest) -> Result<CheckedDockerfile, EngineError> {
     request.names()?;
     let workspace = Workspace::make(home, &|_| None)?;
@@ -140,7 +140,7 @@ pub fn check_build(home: &Home, request: &BuildRequest) -> Result<CheckedDockerf
 }
 
 impl BuildRequest {
-    /// The names that the image gets.
+    /// Parses the names for the image.
     fn names(&self) -> Result<Vec<Reference>, EngineError> {
         let named = self.outputs.iter().flat_map(|output| match output {
             BuildOutput::Store { names, .. } => names.as_slice(),
@@ -172,8 +172,8 @@ fn name(tag: &str) -> Result<Reference, EngineError> {
     }
 }
 
-/// Makes this process root of a user namespace with mounts of its own, so that it may own and mount what images have. A
-/// user without ranges of ids has one.
+/// Makes this process root of a user namespace with mounts of its own, so that it may own and mount the files of
+/// images. A user without ranges of ids has a single id.
 fn enter(home: Home) -> Result<Home, EngineError> {
     if home.caller != Caller::User {
         return Ok(home);

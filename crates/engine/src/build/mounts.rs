@@ -14,16 +14,16 @@ use std::path::{Path, PathBuf};
 use tote_build::{CopyStep, Origin, RunStep, StepMount};
 use tote_bundle::{Bind, EnvEntry, MountRequest, MountSource, Propagation, Recursion, RunOptions};
 
-/// The directory of secrets and scripts in that of a build.
+/// Directory of secrets and scripts in a build's own directory.
 pub(crate) const SECRETS: &str = "secrets";
 
-/// What a copy is called in the directory that is made for it.
+/// Name of a copy in the directory that is made for it.
 pub(crate) const COPY: &str = "it";
 
-/// Where sockets are that stand for those of agents, below the build's own directory.
+/// Directory of the sockets that stand for those of agents, below the build's own directory.
 pub(crate) const AGENTS: &str = "agents";
 
-/// Things that must be there while a step goes on.
+/// Resources that must exist during a step.
 #[derive(Debug)]
 pub(crate) struct Held {
     _files: Vec<OwnedFd>,
@@ -31,7 +31,7 @@ pub(crate) struct Held {
 }
 
 impl Building<'_> {
-    /// Adds what a step wants mounted. What must be held meanwhile is returned.
+    /// Adds the mounts of a step. Returns the resources that the caller holds during the step.
     pub(crate) fn mounts(&mut self, step: &RunStep, options: &mut RunOptions) -> Result<Held, EngineError> {
         let (mut held, mut relays, mut agents) = (Vec::new(), Vec::new(), 0);
         let dir = self.workspace.path().join(SECRETS);
@@ -145,8 +145,8 @@ impl Building<'_> {
         Ok(())
     }
 
-    /// A file of the build's own, with that content. Its mode is for the step: nobody else passes the directory. It loses
-    /// its name as soon as the step has it mounted ([`crate::rootfs::BuildTree`]).
+    /// Makes a file of the build's own with that content. Its mode is for the step: no other user can pass the
+    /// directory. It loses its name as soon as the step has it mounted ([`crate::rootfs::BuildTree`]).
     fn private_file(
         &self,
         dir: &Path,
@@ -169,7 +169,7 @@ impl Building<'_> {
         Ok(path)
     }
 
-    /// A copy that goes with the step, for what may be written to or is only partly to be seen.
+    /// Makes a copy that is removed with the step, for sources that are writable or only partly visible.
     fn copied(&mut self, source: &str, from: &Origin) -> Result<PathBuf, EngineError> {
         let all = self.workspace.path().join("copies");
         make_dir(&all, 0o700)?;
@@ -179,7 +179,7 @@ impl Building<'_> {
         Ok(dir.join(COPY))
     }
 
-    /// Copies something as [`COPY`] into a directory.
+    /// Copies a source as [`COPY`] into a directory.
     pub(crate) fn copy_out(&mut self, source: &str, from: &Origin, dir: &Path) -> Result<(), EngineError> {
         let step = CopyStep::of(from.clone(), source.to_owned(), format!("/{COPY}"));
         let chosen = self.chosen(&step)?;

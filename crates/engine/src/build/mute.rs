@@ -3,7 +3,7 @@
 use rustix::fd::OwnedFd;
 use tote_sys::best_effort;
 
-/// Standard output and error while nobody wants to see what commands print; back again when this is dropped.
+/// Silenced standard output and error, for `--quiet`; drop restores them.
 pub(crate) struct Muted(Option<(OwnedFd, OwnedFd)>);
 
 impl Muted {
@@ -18,7 +18,7 @@ impl Muted {
             rustix::stdio::dup2_stderr(&null)?;
             Ok::<_, std::io::Error>(kept)
         };
-        // Without it there is more to read than was asked for, no more.
+        // If the redirection fails, the output of commands is shown.
         Self(mute().ok())
     }
 }

@@ -1,37 +1,38 @@
-//! `--build-context` and `--annotation`: what is given under a name.
+//! `--build-context` and `--annotation`: values with names.
 
 use super::{BuildContext, BuildFault};
 use crate::EngineError;
 use std::path::{Path, PathBuf};
 
-/// What a name of `--build-context` stands for.
+/// Target of a name of `--build-context`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NamedContext {
-    /// This directory.
+    /// Directory on this machine.
     Directory(PathBuf),
-    /// A repository or an archive at an address.
+    /// Repository or archive at an address.
     Remote(BuildContext),
-    /// This image.
+    /// Name of an image.
     Image(String),
-    /// An image of an OCI layout.
+    /// Image of an OCI layout.
     Layout {
-        /// The layout's directory.
+        /// Directory of the layout.
         dir: PathBuf,
-        /// `:TAG` or `@DIGEST`; empty for the only image.
+        /// Tag or digest as `:TAG` or `@DIGEST`; empty for the only image.
         image: String,
     },
 }
 
-/// How the name of an image begins that is in a layout.
+/// Prefix of the names of images in a layout.
 pub(crate) const LAYOUT: &str = "oci-layout://";
 
-/// The name that a build knows an image of a layout by. `dir` is absolute, `image` as in [`NamedContext::Layout`].
+/// Returns the name of an image of a layout within a build. `dir` is absolute, `image` as in
+/// [`NamedContext::Layout`].
 #[must_use]
 pub fn layout_name(dir: &Path, image: &str) -> String {
     format!("{LAYOUT}{}{image}", dir.display())
 }
 
-/// The directory of a layout, and `:TAG` or `@DIGEST` behind it.
+/// Splits off `:TAG` or `@DIGEST` behind the directory of a layout.
 pub(crate) fn split_layout(text: &str) -> (&str, &str) {
     let name = text.rfind('/').map_or(0, |slash| slash + 1);
     let at = text[name..].find(['@', ':']).map_or(text.len(), |at| name + at);
@@ -82,7 +83,7 @@ pub fn parse_annotation(text: &str) -> Result<(String, String), EngineError> {
     let (key, value) = text.split_once('=').ok_or_else(wrong)?;
     let key = match key.split_once(':') {
         Some(("manifest", key)) => key,
-        // What docker's builder could annotate as well, and there is none of here.
+        // Docker's builder can annotate other levels as well, which this one does not produce.
         Some((what, _)) if what.split(['[', ',']).any(is_level) => return Err(wrong().into()),
         _ => key,
     };

@@ -1,4 +1,4 @@
-//! `--output`: the files of the result, as a directory or an archive.
+//! `--output`: files of the result, as a directory or an archive.
 
 use super::BuildFault;
 use super::BuiltImage;
@@ -16,35 +16,35 @@ use tote_archive::{
 use tote_images::ArchiveError;
 use tote_store::Tree;
 
-/// As much as is written at once.
+/// Size of the write buffer, in bytes.
 const BUFFER: usize = 128 << 10;
 
-/// Where the files of the result go.
+/// Destination of the result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BuildOutput {
-    /// `type=local`: into this directory, as the caller's own.
+    /// Directory for the files, as the caller's own: `type=local`.
     Directory(PathBuf),
-    /// `type=tar`: into this archive; `-` is standard output.
+    /// Archive of the files: `type=tar`; `-` is standard output.
     Archive(PathBuf),
-    /// `type=docker` and `type=oci`: the image, in this archive of docker's or OCI's.
+    /// Archive of the image in the form of docker or OCI: `type=docker` and `type=oci`.
     Image {
-        /// Whether it is docker's form.
+        /// True for docker's form.
         docker: bool,
-        /// `-` is standard output.
+        /// Path of the archive; `-` is standard output.
         path: PathBuf,
     },
-    /// `type=image` and `type=registry`: what there is anyway, by these names as well.
+    /// Image in the store under further names: `type=image` and `type=registry`.
     Store {
-        /// `name=`
+        /// Values of `name=`.
         names: Vec<String>,
-        /// Whether it is pushed.
+        /// True if the image is pushed.
         push: bool,
     },
 }
 
 impl BuildOutput {
     /// Parses the value of `--output`: a directory, `-`, `type=local|tar|docker|oci,dest=PATH`, or
-    /// `type=image|registry,name=NAME,push=true`. A name that is in quotes may be several, with commas between.
+    /// `type=image|registry,name=NAME,push=true`. A quoted name can hold several, with commas between.
     ///
     /// # Errors
     /// [`BuildFault::Output`].
@@ -94,13 +94,13 @@ impl BuildOutput {
         }
     }
 
-    /// Whether it goes to standard output, where nothing else may go then.
+    /// True if the result goes to standard output, to which nothing else may be written then.
     #[must_use]
     pub fn is_stdout(&self) -> bool {
         matches!(self, Self::Archive(path) | Self::Image { path, .. } if path == Path::new("-"))
     }
 
-    /// Writes the image where that is what is wanted. It has its names by now.
+    /// Writes the image to an archive, if the output is one. The image must have its names.
     pub(crate) fn save(&self, home: &Home, built: &BuiltImage) -> Result<(), EngineError> {
         let Self::Image { docker, path } = self else {
             return Ok(());
@@ -119,12 +119,12 @@ impl BuildOutput {
         Ok(WholeFile::output(path, |file| save(file))?)
     }
 
-    /// Whether it is files of the result, and not the image.
+    /// True if the output is files of the result, and not the image.
     pub(crate) fn is_files(&self) -> bool {
         matches!(self, Self::Directory(_) | Self::Archive(_))
     }
 
-    /// Writes the files that the images have.
+    /// Writes the files of the images.
     pub(crate) fn write(&self, flats: &[Flat]) -> Result<(), EngineError> {
         match self {
             Self::Image { .. } | Self::Store { .. } => Ok(()),
@@ -144,12 +144,12 @@ impl BuildOutput {
     }
 }
 
-/// The files of one image.
+/// Files of one image.
 pub(crate) struct Flat {
-    /// The directory that they are in, where there are several images.
+    /// Directory of the image's files, if there are several images.
     pub(crate) dir: Option<String>,
     pub(crate) tree: Tree,
-    /// Files that lie beside them: names and contents.
+    /// Further files beside the image's: names and contents.
     pub(crate) beside: Vec<(&'static str, Vec<u8>)>,
 }
 
@@ -183,7 +183,7 @@ fn unpack(flat: &Flat, path: &Path) -> Result<(), EngineError> {
     })
 }
 
-/// Fields between commas; one that is in quotes may have commas in it.
+/// Splits a text at commas; a quoted field may contain commas.
 fn fields(text: &str) -> Vec<&str> {
     let mut quoted = false;
     let fields = text.split(|letter| {
@@ -193,10 +193,10 @@ fn fields(text: &str) -> Vec<&str> {
     fields.map(|field| field.trim_matches('"')).collect()
 }
 
-/// A file or directory of a tree, with its content where it has one.
+/// File or directory of a tree, with its content if it has one.
 type Packed = Result<(Change, Option<File>), WalkError>;
 
-/// Everything below the root of an image's tree, and what lies beside it.
+/// Lists everything below the root of an image's tree, and the files beside it.
 fn below(flat: &Flat) -> Result<impl Iterator<Item = Packed>, EngineError> {
     let kernel = |attempt| move |source| EngineError::Kernel { attempt, source };
     let root = flat.tree.view()?;
@@ -217,7 +217,7 @@ fn below(flat: &Flat) -> Result<impl Iterator<Item = Packed>, EngineError> {
     Ok(entries.chain(beside))
 }
 
-/// Writes an archive of all images' files, each in its directory where it has one.
+/// Writes an archive of all images' files, each image in its directory if it has one.
 fn pack(flats: &[Flat], out: impl Write) -> Result<(), EngineError> {
     let archive = Writer::new(BufWriter::with_capacity(BUFFER, out));
     let mut all: Vec<Box<dyn Iterator<Item = Packed>>> = Vec::new();
@@ -239,7 +239,7 @@ fn pack(flats: &[Flat], out: impl Write) -> Result<(), EngineError> {
     super::layer::pack(archive, all.into_iter().flatten())
 }
 
-/// The same entry in a directory. A path that becomes too long stays what it is.
+/// Moves an entry into a directory. A path that would become too long stays unchanged.
 fn inside(dir: &EntryPath, change: Change) -> Change {
     let Change::Add(mut entry) = change else {
         return change;

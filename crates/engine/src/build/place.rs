@@ -1,4 +1,4 @@
-//! Puts what was chosen into a tree.
+//! Placement of chosen files in a tree.
 
 use super::dirs;
 use super::select::{Chosen, Item};
@@ -12,21 +12,21 @@ use std::os::fd::{AsFd, OwnedFd};
 use tote_archive::{Decoder, Expansion, ExtractOptions, Limits, Overwrite, Owner, Reader, extract};
 use tote_build::{CopyStep, FileMode};
 
-/// Whom something belongs to that is made.
+/// Owner of new files: user and group.
 pub(super) type Ids = (u32, u32);
 
-/// A copy that goes on.
+/// Copy in progress.
 pub(crate) struct Copying<'a> {
     pub(crate) root: &'a OwnedFd,
     pub(crate) step: &'a CopyStep,
-    /// Whom everything belongs to; `None` is whom it belonged to.
+    /// Owner of the copied files; `None` keeps their owner.
     pub(crate) owner: Option<Ids>,
 }
 
 impl Copying<'_> {
-    /// Copies it all.
+    /// Copies all sources.
     pub(crate) fn run(&self, chosen: &[Chosen]) -> Result<(), EngineError> {
-        // Patterns that found nothing make no destination either.
+        // If patterns match nothing, the destination is not made either.
         if chosen.is_empty() && self.step.inline.is_empty() {
             return Ok(());
         }
@@ -39,7 +39,7 @@ impl Copying<'_> {
             path.ends_with(b"/") || chosen.iter().any(|source| source.is_dir) || is_there()?.is_some();
         let owner = self.owner.unwrap_or((0, 0));
         let mode = FileMode::of_made_directories(self.step.mode.as_ref());
-        // Where it goes, and under which name if that is not its own.
+        // Destination directory, and the new name if there is one.
         let (dir, name) = if is_dir {
             (make_dirs(self.root, path, owner, mode)?, None)
         } else {
@@ -85,7 +85,7 @@ impl Copying<'_> {
                 directories.push((parent, last.to_vec(), item.mtime));
             }
         }
-        // Those of directories change whenever something is made in them.
+        // Times of directories are set last, because each new entry changes them.
         for (parent, name, mtime) in directories.into_iter().rev() {
             set_times(&parent, &name, mtime).map_err(|errno| failed(&name, errno))?;
         }
@@ -130,7 +130,7 @@ impl Copying<'_> {
         Ok(())
     }
 
-    /// The permissions of what had `mode`.
+    /// Returns the permissions for a source with `mode`.
     fn mode(&self, mode: u32, is_dir: bool) -> Mode {
         let wanted = self.step.mode.as_ref();
         Mode::from_raw_mode(wanted.map_or(mode, |wanted| wanted.apply(mode, is_dir)))
@@ -148,7 +148,7 @@ impl Copying<'_> {
         })?)
     }
 
-    /// Extracts what is an archive. Says whether it was one.
+    /// Extracts a source if it is an archive. Returns true if it was one.
     fn unpack(
         &self,
         source: &Chosen,
@@ -194,7 +194,7 @@ fn is_tar(mut input: impl std::io::Read) -> bool {
     if input.read_exact(&mut header).is_err() {
         return false;
     }
-    // The header's own checksum, in which its field counts as blanks.
+    // The header's own checksum counts its field as blanks.
     let sum: u64 = header.iter().map(|byte| u64::from(*byte)).sum();
     let field: u64 = header[148..156].iter().map(|byte| u64::from(*byte)).sum();
     let text: String = header[148..156].iter().map(|byte| char::from(*byte)).collect();
@@ -202,7 +202,7 @@ fn is_tar(mut input: impl std::io::Read) -> bool {
     said == Ok(sum - field + 8 * 32)
 }
 
-/// As [`dirs::make_dirs`].
+/// Calls [`dirs::make_dirs`], with an error that names the path.
 pub(crate) fn make_dirs(root: &OwnedFd, path: &[u8], owner: Ids, mode: u32) -> Result<OwnedFd, EngineError> {
     dirs::make_dirs(root, path, owner, mode).map_err(|errno| failed(path, errno))
 }
@@ -215,7 +215,7 @@ fn failed(path: &[u8], errno: Errno) -> EngineError {
     .into()
 }
 
-/// A new file in place of whatever has its name.
+/// Creates a file; an existing entry of that name is replaced.
 fn create(dir: &OwnedFd, name: &[u8]) -> Result<File, std::io::Error> {
     make_room(dir, name)?;
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -234,7 +234,7 @@ fn make_room(dir: &OwnedFd, name: &[u8]) -> Result<(), Errno> {
     }
 }
 
-/// chown(2) takes the highest number for "leave it".
+/// Refuses the highest number, which chown(2) takes for "leave it".
 fn ids((uid, gid): Ids) -> Result<(Option<Uid>, Option<Gid>), Errno> {
     if uid == u32::MAX || gid == u32::MAX {
         return Err(Errno::INVAL);
@@ -242,7 +242,7 @@ fn ids((uid, gid): Ids) -> Result<(Option<Uid>, Option<Gid>), Errno> {
     Ok((Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid))))
 }
 
-/// The owner first: changing it takes setuid bits away.
+/// Sets the owner first, because changing it clears setuid bits.
 pub(super) fn own(file: impl AsFd, owner: Ids, mode: Mode) -> Result<(), Errno> {
     let (uid, gid) = ids(owner)?;
     rustix::fs::fchown(&file, uid, gid)?;

@@ -1,4 +1,4 @@
-//! A build for each platform that is asked for, and what comes of them together.
+//! Builds for each requested platform, and their common result.
 
 use super::attest::Attested;
 use super::exchange::{Exporter, Exports};
@@ -16,7 +16,7 @@ use tote_image::{Descriptor, Digest, Index, Platform, Reference};
 use tote_images::{entry_of, known_manifest, written};
 use tote_store::{Image, Ingest, Store, StoreError};
 
-/// The common parts of all builds of a request.
+/// Common parts of all builds of a request.
 pub(super) struct Platforms<'a> {
     pub(super) home: &'a crate::Home,
     pub(super) store: &'a Store,
@@ -24,33 +24,33 @@ pub(super) struct Platforms<'a> {
     pub(super) request: &'a BuildRequest,
     pub(super) files: &'a context::Files,
     pub(super) dockerfile: &'a Dockerfile,
-    /// The names that the result gets.
+    /// Names for the result.
     pub(super) names: &'a [Reference],
-    /// The time since 1970 at which the build began.
+    /// Time since 1970 at which the build began.
     pub(super) began: Duration,
 }
 
-/// An image, and the platform that it was built for, where one was asked for.
+/// Built image, with its requested platform, if any.
 struct BuiltPlatform {
     platform: Option<Platform>,
     image: Image,
     attested: Option<Attested>,
 }
 
-/// The results of the builds so far.
+/// Results of the builds so far.
 #[derive(Default)]
 struct Made {
     images: Vec<BuiltPlatform>,
-    /// Their files, where some are wanted.
+    /// Files of the images, if they are requested.
     flats: Vec<Flat>,
     exports: Exports,
-    /// Layers of the images that they began with.
+    /// Layers of the base images.
     bases: HashSet<Digest>,
 }
 
 impl Platforms<'_> {
-    /// Builds for one platform after the other, and makes an index of the images where there are several; its id, or that of
-    /// the only image. Files of the results go where they are to go, and the cache with them.
+    /// Builds for one platform after the other, and makes an index of several images. Returns the id of the index or
+    /// of the only image. Files of the results and the cache go to their destinations.
     ///
     /// # Errors
     /// [`EngineError`] of the first that fails.
@@ -94,7 +94,7 @@ impl Platforms<'_> {
         }
     }
 
-    /// The platforms that are asked for, each once.
+    /// Lists the requested platforms, each once.
     fn platforms(&self) -> Vec<Option<Platform>> {
         let mut platforms: Vec<Option<Platform>> = Vec::new();
         for platform in self.request.platforms.iter().map(Platform::normalized) {
@@ -149,9 +149,9 @@ impl Platforms<'_> {
 
     fn finish(&self, platform: Option<Platform>, built: &Built) -> Result<BuiltPlatform, EngineError> {
         let image = match self.store.image(&built.id) {
-            // Until it has a name, a pruning may have removed its record; its layers are here.
+            // Before the image has a name, a pruning may have removed its record; its layers are present.
             Err(StoreError::NoImage(_)) => self.ingest.image(&built.config.to_json(), None)?,
-            // A base image that nothing was added to is itself, whatever its document looks like.
+            // An unchanged base image keeps its own document.
             found => found?,
         };
         if !self.request.annotations.is_empty() {
@@ -168,7 +168,7 @@ impl Platforms<'_> {
         let entries = several.iter().map(|built| {
             let entry = entry_of(&built.image);
             Descriptor {
-                // As in docker's builder, what was asked for counts, whatever the image says of itself.
+                // As in docker's builder, the requested platform counts, whatever the image's own configuration says.
                 platform: built.platform.clone().or(entry.platform.clone()),
                 ..entry
             }
@@ -186,12 +186,12 @@ impl Platforms<'_> {
     }
 }
 
-/// The directory of a platform's files, as docker's builder calls it: `linux_arm64`.
+/// Returns the name of a platform's directory, as docker's builder calls it: `linux_arm64`.
 fn dir_of(platform: &Platform) -> String {
     platform.to_string().replace('/', "_")
 }
 
-/// The image that an id stands for, if it is one only.
+/// Returns the image of an id; `None` for an index of several.
 ///
 /// # Errors
 /// [`EngineError::Store`].
@@ -204,7 +204,7 @@ pub(super) fn only_image(store: &Store, id: &Digest) -> Result<Option<Digest>, E
     Ok(first.filter(|_| images.next().is_none()))
 }
 
-/// The manifest or index of what was built: that with which it was pushed, and else the one that `save` writes.
+/// Finds the manifest or index of the result: the pushed one, otherwise the one that `save` writes.
 ///
 /// # Errors
 /// [`EngineError::Store`].

@@ -1,4 +1,4 @@
-//! What builds keep for the next ones, and its end.
+//! Build cache: its size, and its removal.
 
 use super::workspace::lock_now;
 use super::{BuildFault, Room, cache};
@@ -16,32 +16,32 @@ use tote_state::events::append;
 use tote_store::{Patience, Store, StoreError};
 use tote_sys::best_effort;
 
-/// What is kept for builds.
+/// Contents of the build cache.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BuildSpace {
-    /// Results of instructions that are found again.
+    /// Number of recorded results of instructions.
     pub records: usize,
-    /// Images that are there only for builds to go on from.
+    /// Images that are present only for later builds.
     pub images: Vec<Digest>,
-    /// Directories of `RUN --mount=type=cache`.
+    /// Number of directories of `RUN --mount=type=cache`.
     pub mounts: usize,
-    /// Their bytes.
+    /// Size of these directories in bytes.
     pub mount_bytes: u64,
 }
 
-/// Which of it goes.
+/// Selection of cache entries to remove.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PruneBuilds {
-    /// Also the results that images with a name are made of: the next build does everything again.
+    /// True to remove also the results of named images: the next build repeats all steps.
     pub all: bool,
-    /// Only what was not used for so long.
+    /// Least time since the last use.
     pub unused_for: Option<Duration>,
-    /// How much of it may stay.
+    /// Limits of the remaining size.
     pub room: Room,
 }
 
 impl PruneBuilds {
-    /// Takes a `--filter` into account: `until=24h`, or `unused-for=24h`.
+    /// Applies a `--filter`: `until=24h`, or `unused-for=24h`.
     ///
     /// # Errors
     /// [`BuildFault::PruneFilter`].
@@ -55,16 +55,16 @@ impl PruneBuilds {
     }
 }
 
-/// What is gone.
+/// Result of a pruning.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BuildsPruned {
-    /// What had a name: results, images and directories, by what they are called.
+    /// Names of the removed results, images and directories.
     pub removed: Vec<String>,
-    /// Bytes, also of images that were removed before.
+    /// Freed bytes, including those of images that were removed before.
     pub bytes: u64,
 }
 
-/// What builds keep.
+/// Measures the build cache.
 ///
 /// # Errors
 /// [`EngineError::Store`].
@@ -79,8 +79,8 @@ pub fn build_space(home: &Home) -> Result<BuildSpace, EngineError> {
     })
 }
 
-/// Removes what only builds need, and every byte that nothing needs then. Caches that a build uses just now stay. The
-/// process must be in the right namespace: [`crate::enter_ids`].
+/// Removes the selected cache entries, then every byte that is no longer needed. Caches in use stay. The process must
+/// be in the namespace of [`crate::enter_ids`].
 ///
 /// # Errors
 /// [`EngineError::Store`].
@@ -97,7 +97,7 @@ pub fn prune_builds(home: &Home, which: &PruneBuilds) -> Result<BuildsPruned, En
     super::workspace::sweep(&builds.join("work"));
     pruned.bytes += store.sweep(Patience::Endless)?.unwrap_or_default().bytes;
     forget_notes(home, &store);
-    // Last, because what is gone leads nowhere any more.
+    // Results come last, because some refer to layers that are gone now.
     for path in entries(&builds.join("cache")) {
         let goes = which.all && which.room.is_none() || !cache::is_whole(&path, &store);
         if goes && is_idle(&path, which) {
@@ -109,13 +109,13 @@ pub fn prune_builds(home: &Home, which: &PruneBuilds) -> Result<BuildsPruned, En
     Ok(pruned)
 }
 
-/// What takes room: an image, with the note that it is kept, or the directory of a mount.
+/// Large cache entry: an image with its mark, or the directory of a mount.
 enum Kept {
     Image(Digest),
     Mount,
 }
 
-/// Removes images and directories, what was not used for the longest time first, until there is room enough.
+/// Removes images and directories, the least recently used first, until the limits are met.
 fn remove_large(
     home: &Home,
     store: &Store,
@@ -131,7 +131,7 @@ fn remove_large(
     let most = match which.room.is_none() {
         true => None,
         false => {
-            // What nobody needs takes room, too.
+            // Unneeded layers count as well, so they are removed first.
             pruned.bytes += store.sweep(Patience::Endless)?.unwrap_or_default().bytes;
             Some(which.room.keeps(used(home, store)?, free(&builds)))
         }
@@ -156,7 +156,7 @@ fn remove_large(
                 best_effort(std::fs::remove_file(path));
             }
             Kept::Mount => {
-                // Locked for as long as it takes, so that no build begins with half of it.
+                // The lock is held during the removal, so that no build uses a half-removed directory.
                 if let Ok(_lock) = lock_now(&path) {
                     let bytes = size(&path);
                     if tote_sys::remove_tree(&path).is_ok() {
@@ -170,7 +170,7 @@ fn remove_large(
     Ok(())
 }
 
-/// Bytes on disk that are there only for builds.
+/// Measures the bytes on disk that only builds need.
 fn used(home: &Home, store: &Store) -> Result<u64, EngineError> {
     let only_for_builds = nameless(home, store)?;
     let usage = store.usage(&|id| !only_for_builds.contains(id))?;
@@ -181,12 +181,12 @@ fn used(home: &Home, store: &Store) -> Result<u64, EngineError> {
     Ok(usage.stored.saturating_sub(usage.active) + mounts)
 }
 
-/// Bytes that are free on the disk.
+/// Returns the free bytes of the disk.
 fn free(path: &Path) -> u64 {
     rustix::fs::statvfs(path).map_or(u64::MAX, |found| found.f_bavail.saturating_mul(found.f_frsize))
 }
 
-/// Removes the results whose layers are gone, and notes about images that are.
+/// Removes results without their layers, and marks of missing images.
 pub(crate) fn forget_stale(home: &Home, store: &Store) {
     forget_notes(home, store);
     for path in entries(&home.builds().join("cache")) {
@@ -196,7 +196,7 @@ pub(crate) fn forget_stale(home: &Home, store: &Store) {
     }
 }
 
-/// Removes the notes about images that are gone, or that a killed build has never finished.
+/// Removes the marks of images that are gone, or that a killed build has never finished.
 fn forget_notes(home: &Home, store: &Store) {
     for path in entries(&home.builds().join("kept")) {
         let id = format!("sha256:{}", name(&path)).parse();
@@ -206,7 +206,7 @@ fn forget_notes(home: &Home, store: &Store) {
     }
 }
 
-/// The images that are there only for builds, and that no container has.
+/// Lists the images that are present only for builds and not used by containers.
 fn nameless(home: &Home, store: &Store) -> Result<Vec<Digest>, EngineError> {
     let names = tote_images::names_of_images(store)?;
     let ids = store.images()?.into_iter().map(|image| image.id);
@@ -216,7 +216,7 @@ fn nameless(home: &Home, store: &Store) -> Result<Vec<Digest>, EngineError> {
         .collect())
 }
 
-/// Whether something was not used for as long as it must be.
+/// True if an entry has been unused for long enough.
 fn is_idle(path: &Path, which: &PruneBuilds) -> bool {
     let Some(least) = which.unused_for else {
         return true;
@@ -242,7 +242,7 @@ fn entries(dir: &Path) -> Vec<PathBuf> {
     paths
 }
 
-/// What is used on disk below a path, links not followed. What cannot be looked at counts nothing.
+/// Measures the disk usage below a path, without following links. Unreadable entries count as empty.
 fn size(path: &Path) -> u64 {
     let Ok(found) = std::fs::symlink_metadata(path) else {
         return 0;

@@ -1,4 +1,4 @@
-//! What a build is asked for.
+//! Request of a build.
 
 use super::{Attestations, BuildContext, BuildOutput, CacheFrom, CacheTo, SecretSource};
 use crate::{Access, PullEvent, PushReport, PushedImage, WhenToPull};
@@ -9,86 +9,87 @@ use tote_build::Event;
 use tote_bundle::RunOptions;
 use tote_image::{Digest, Platform, Reference};
 
-/// What somebody wants built.
+/// Request to build an image.
 #[derive(Clone, Debug)]
 pub struct BuildRequest {
-    /// The files.
+    /// Source of the files.
     pub context: BuildContext,
-    /// `-f`; `-` is standard input.
+    /// Dockerfile: `-f`; `-` is standard input.
     pub dockerfile: Option<PathBuf>,
-    /// `--ignorefile`: in place of the context's own `.dockerignore`.
+    /// File in place of the context's own `.dockerignore`: `--ignorefile`.
     pub ignore_file: Option<PathBuf>,
-    /// `-t`.
+    /// Names for the image: `-t`.
     pub tags: Vec<String>,
-    /// `--build-context`: files by the names that [`tote_build::Options::contexts`] has for them.
+    /// Further contexts by the names that [`tote_build::Options::contexts`] has for them: `--build-context`.
     pub contexts: BTreeMap<String, BuildContext>,
-    /// `--annotation`: what the manifest says beside.
+    /// Annotations of the manifest: `--annotation`.
     pub annotations: BTreeMap<String, String>,
-    /// Arguments, the target and what else concerns instructions.
+    /// Arguments, the target and other options that concern instructions.
     pub options: tote_build::Options,
-    /// `--platform`: what is built for, one image each; this machine where there is none. It stands for
+    /// Platforms to build for, one image each: `--platform`; by default this machine's. They replace
     /// [`tote_build::Options::platform`].
     pub platforms: Vec<Platform>,
-    /// `--secret`, by id.
+    /// Secrets by id: `--secret`.
     pub secrets: BTreeMap<String, SecretSource>,
-    /// `--ssh`: sockets of agents, by id.
+    /// Sockets of agents by id: `--ssh`.
     pub agents: BTreeMap<String, PathBuf>,
-    /// What holds for the container of every `RUN`: limits, `--add-host`, `--network` and the like.
+    /// Options for the container of every `RUN`: limits, `--add-host`, `--network` and the like.
     pub run: RunOptions,
-    /// When images that the build begins with are pulled.
+    /// Time at which base images are pulled.
     pub pull: WhenToPull,
-    /// How registries are spoken to.
+    /// Options for the access to registries.
     pub access: Access,
-    /// `--output`: where else the result goes.
+    /// Further destinations of the result: `--output`.
     pub outputs: Vec<BuildOutput>,
-    /// The attestations to make of the image.
+    /// Attestations of the image.
     pub attestations: Attestations,
-    /// `--push`: whether it goes to the registries of its names.
+    /// True if the image is pushed to the registries of its names: `--push`.
     pub push: bool,
-    /// `--cache-from`: where what is not here is looked for.
+    /// Sources for results that are missing here: `--cache-from`.
     pub cache_from: Vec<CacheFrom>,
-    /// `--cache-to`: where what others can go on from is left.
+    /// Destinations for the build cache: `--cache-to`.
     pub cache_to: Vec<CacheTo>,
-    /// Whether nobody wants to see what commands print.
+    /// True if the output of commands is not shown.
     pub quiet: bool,
 }
 
-/// What was built.
+/// Image that was built.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BuiltImage {
-    /// The id that its names stand for: that of an index where it was built for several platforms, or has attestations.
+    /// Id to which the names refer: that of an index if there are several platforms or attestations.
     pub id: Digest,
-    /// The id of the image itself, where it is one.
+    /// Id of the image itself, if there is only one.
     pub image: Option<Digest>,
-    /// The manifest or index of it, where that is known: at a registry where it was pushed, and else as `save` writes it.
+    /// Manifest or index of the result, if known: that at a registry after a push, otherwise the
+    /// one that `save` writes.
     pub manifest: Option<BuiltManifest>,
-    /// The names that it has now.
+    /// Names of the image.
     pub names: Vec<Reference>,
-    /// What it is at registries now.
+    /// Pushed images.
     pub pushed: Vec<PushedImage>,
 }
 
-/// A descriptor of what was built.
+/// Descriptor of a built image or index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BuiltManifest {
-    /// The type of the document.
+    /// Media type of the document.
     pub media_type: String,
-    /// The manifest's digest.
+    /// Digest of the manifest.
     pub digest: Digest,
-    /// In bytes.
+    /// Size in bytes.
     pub size: u64,
 }
 
-/// Whom a build tells what it does.
+/// Receivers of progress events of a build.
 pub struct Voice<'a> {
-    /// Told of each step.
+    /// Receiver of each step.
     pub say: &'a mut dyn FnMut(Event<'_>),
-    /// Told how far a pull is, from several threads.
+    /// Receiver of the progress of a pull, from several threads.
     pub pull: &'a (dyn Fn(PullEvent<'_>) + Sync),
-    /// Told how far a push is, from several threads.
+    /// Receiver of the progress of a push, from several threads.
     pub push: PushReport,
-    /// Starts a process that removes this directory as soon as its lock is free: the build was killed then. Without one
-    /// it is the next build that does.
+    /// Starts a process that removes this directory as soon as its lock is free: the build was killed then. Without
+    /// such a process the next build does that.
     pub guard: &'a dyn Fn(&Path) -> Option<Child>,
 }
 

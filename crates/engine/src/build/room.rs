@@ -1,21 +1,21 @@
-//! How much of what is kept for builds may stay.
+//! Limits of the build cache's size.
 
 use super::BuildFault;
 use crate::EngineError;
 
-/// docker's three limits, in bytes; 0 is none.
+/// Limits of docker, in bytes; 0 means no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Room {
-    /// The most that stays.
+    /// Maximum size of the cache.
     pub max_used: u64,
-    /// What stays in any case.
+    /// Size that is kept in any case.
     pub reserved: u64,
-    /// What is to be free on the disk.
+    /// Free space that the disk should have.
     pub min_free: u64,
 }
 
 impl Room {
-    /// Reads the value of an option as docker does: `10GB` are 10 times 1024 times 1024 times 1024 bytes.
+    /// Parses the value of an option as docker does: `10GB` are 10 times 1024 times 1024 times 1024 bytes.
     ///
     /// # Errors
     /// [`BuildFault::PruneSize`].
@@ -24,12 +24,12 @@ impl Room {
         Ok(size.map_err(|source| BuildFault::PruneSize { option, source })?)
     }
 
-    /// Whether nothing is said.
+    /// True if no limit is set.
     pub(super) fn is_none(self) -> bool {
         self == Self::default()
     }
 
-    /// How many of the bytes that are used may stay, where so many are free.
+    /// Returns the number of bytes out of `used` that may stay with `free` bytes on the disk.
     pub(super) fn keeps(self, used: u64, free: u64) -> u64 {
         let most = match self {
             Self {
@@ -37,7 +37,7 @@ impl Room {
                 min_free: 0,
                 ..
             } => 0,
-            // What is free already asks for nothing to go.
+            // Without a maximum only a lack of free space limits the cache.
             Self { max_used: 0, .. } => used,
             Self { max_used, .. } => max_used,
         };
@@ -61,7 +61,7 @@ mod tests {
             (0, 30, 0, 30),
             (60, 0, 0, 60),
             (60, 80, 0, 80),
-            // 100 are used, and 50 free.
+            // In these rows 100 bytes are used, and 50 are free.
             (0, 0, 40, 100),
             (0, 0, 70, 80),
             (60, 0, 70, 60),

@@ -1,21 +1,21 @@
-//! Secrets that a build is given.
+//! Secrets of a build.
 
 use super::BuildFault;
 use crate::EngineError;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::PathBuf;
 
-/// Where a secret's content comes from.
+/// Source of a secret's content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SecretSource {
-    /// A file.
+    /// Path of a file.
     File(PathBuf),
-    /// A variable of the caller's environment.
+    /// Name of a variable of the caller's environment.
     Variable(String),
 }
 
-/// Parses the value of `--secret`: `id=NAME[,src=FILE|,env=VARIABLE]`. With nothing but an id it is the variable of that
-/// name, if there is one, or else the file.
+/// Parses the value of `--secret`: `id=NAME[,src=FILE|,env=VARIABLE]`. An id alone means the variable of that name,
+/// if it exists, otherwise the file.
 ///
 /// # Errors
 /// [`BuildFault::SecretOption`].
@@ -49,11 +49,11 @@ pub fn parse_secret(
     Ok((id, source))
 }
 
-/// Parses the value of `--ssh`: `default`, or `ID[=SOCKET]`. Without a socket it is that of the caller's agent, which
-/// `own` is.
+/// Parses the value of `--ssh`: `default`, or `ID[=SOCKET]`. The default socket is that of the caller's agent, `own`.
 ///
 /// # Errors
-/// [`BuildFault::AgentOption`], [`BuildFault::NoOwnAgent`], or [`BuildFault::AgentKey`] for a file that is no socket.
+/// [`BuildFault::AgentOption`], [`BuildFault::NoOwnAgent`], or [`BuildFault::AgentKey`] for a file
+/// that is not a socket.
 pub fn parse_agent(text: &str, own: Option<PathBuf>) -> Result<(String, PathBuf), EngineError> {
     let (id, given) = match text.split_once('=') {
         Some((id, path)) => (
@@ -83,7 +83,7 @@ pub fn parse_agent(text: &str, own: Option<PathBuf>) -> Result<(String, PathBuf)
 }
 
 impl SecretSource {
-    /// The secret itself.
+    /// Reads the secret.
     pub(crate) fn read(&self, id: &str) -> Result<Vec<u8>, EngineError> {
         match self {
             Self::File(path) => std::fs::read(path).map_err(|source| EngineError::File {

@@ -1,4 +1,4 @@
-//! What `COPY` and `ADD` copy: which files there are, and the digest of all of it.
+//! Sources of `COPY` and `ADD`: the selected files, and a digest of them all.
 
 use super::hashes::{Hashes, Stamp};
 use super::{BuildFault, inside};
@@ -13,46 +13,46 @@ use std::time::SystemTime;
 use tote_build::{CopyStep, is_pattern, matches};
 use tote_dockerfile::Ignore;
 
-/// Directories in one another; each has a descriptor meanwhile.
+/// Limit of nested directories; each holds a descriptor during the walk.
 const DEPTH_MAX: usize = 256;
 
-/// One of the sources.
+/// Selected source.
 #[derive(Debug)]
 pub(crate) struct Chosen {
-    /// The directory itself, or that of the file.
+    /// Source directory, or the directory of the source file.
     pub(crate) base: OwnedFd,
     pub(crate) is_dir: bool,
-    /// Whether it is extracted if it is an archive.
+    /// True if an archive is extracted.
     pub(crate) unpack: bool,
-    /// Sorted; directories come before what is in them.
+    /// Items in order; a directory comes before its entries.
     pub(crate) items: Vec<Item>,
 }
 
-/// Something to be copied.
+/// File or directory to copy.
 #[derive(Debug)]
 pub(crate) struct Item {
-    /// Below the base, and below the destination. Empty for the directory itself.
+    /// Path below the base, and below the destination. Empty for the directory itself.
     pub(crate) path: Vec<u8>,
     pub(crate) kind: FileType,
-    /// Whether it is a file without content here, because it is a socket there.
+    /// True for a socket, which is copied as an empty file.
     is_socket: bool,
     pub(crate) mode: u32,
     pub(crate) owner: (u32, u32),
     pub(crate) mtime: (i64, u32),
     pub(crate) device: u64,
-    /// Which state of which file it is.
+    /// State of the file at the selection.
     pub(crate) stamp: Stamp,
-    /// What a symbolic link says.
+    /// Target of a symbolic link.
     pub(crate) target: Vec<u8>,
-    /// The file's capabilities.
+    /// Capabilities of the file.
     pub(crate) capability: Vec<u8>,
 }
 
-/// Which files are left out.
+/// Patterns of excluded files.
 pub(crate) struct Filter<'a> {
     pub(crate) ignore: &'a Ignore,
     pub(crate) exclude: Ignore,
-    /// Whether sockets are files without content, as in docker's contexts. An image has none.
+    /// True if sockets count as empty files, as in docker's contexts. An image contains no sockets.
     pub(crate) sockets: bool,
 }
 
@@ -62,7 +62,7 @@ impl Filter<'_> {
             || !from_source.is_empty() && self.exclude.excludes(&String::from_utf8_lossy(from_source))
     }
 
-    /// Whether nothing in an excluded directory can be wanted.
+    /// True if no entry of an excluded directory can be included again.
     fn is_final(&self) -> bool {
         !self.ignore.has_exceptions() && !self.exclude.has_exceptions()
     }
@@ -97,7 +97,7 @@ pub(crate) fn choose(
     Ok(chosen)
 }
 
-/// The paths that a pattern means.
+/// Expands a pattern to paths.
 fn expand(root: &OwnedFd, pattern: &str, any_depth: bool) -> Result<Vec<Vec<u8>>, EngineError> {
     let mut paths = vec![Vec::new()];
     for part in pattern.split('/').filter(|part| !matches!(*part, "" | ".")) {
@@ -123,7 +123,7 @@ fn expand(root: &OwnedFd, pattern: &str, any_depth: bool) -> Result<Vec<Vec<u8>>
     Ok(paths)
 }
 
-/// A directory and all below it, links not followed.
+/// Collects a directory and all directories below it, without following links.
 fn directories(
     root: &OwnedFd,
     path: Vec<u8>,
@@ -146,7 +146,7 @@ fn directories(
     Ok(())
 }
 
-/// The names in a directory; what is no directory has none.
+/// Lists the names in a directory; none for other entries.
 fn names_in(root: &OwnedFd, path: &[u8]) -> Result<Vec<Vec<u8>>, EngineError> {
     let dir = inside::found(inside::open(root, path, OFlags::RDONLY | OFlags::DIRECTORY));
     let names = dir.and_then(|dir| dir.map_or_else(|| Ok(Vec::new()), names));
@@ -172,7 +172,7 @@ fn names(dir: impl AsFd) -> Result<Vec<Vec<u8>>, Errno> {
     Ok(names)
 }
 
-/// A source: what a link means that is named itself, inside of the root.
+/// Selects one source; a link that is named itself is resolved inside the root.
 fn one(root: &OwnedFd, path: &[u8], filter: &Filter<'_>) -> Result<Option<Chosen>, EngineError> {
     let failed = |errno: Errno| failed(path, errno);
     let found = match inside::open(root, path, OFlags::PATH) {
@@ -211,7 +211,7 @@ fn one(root: &OwnedFd, path: &[u8], filter: &Filter<'_>) -> Result<Option<Chosen
     }))
 }
 
-/// How many names of a source are before its `/./`.
+/// Counts the names of a source before its `/./`.
 fn parts_before_pivot(source: &str) -> usize {
     let before = source
         .trim_start_matches("./")
@@ -223,7 +223,7 @@ fn parts_before_pivot(source: &str) -> usize {
         .count()
 }
 
-/// A source with the directories on the way to it, from the pivot on. None of them may be a link.
+/// Selects a source with its parent directories after the pivot. None of them may be a link.
 fn with_parents(
     root: &OwnedFd,
     path: &[u8],
@@ -273,7 +273,7 @@ fn with_parents(
     }))
 }
 
-/// A descriptor to read from, where there is one that only names the file.
+/// Reopens a descriptor that only names the file for reading.
 fn reopen(file: &OwnedFd) -> Result<OwnedFd, Errno> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     rustix::fs::open(
@@ -358,7 +358,7 @@ fn capability(file: &OwnedFd) -> Result<Vec<u8>, Errno> {
 }
 
 impl Item {
-    /// What was downloaded, at that time.
+    /// Makes the item of a download, with its time.
     pub(crate) fn downloaded(name: String, mtime: i64) -> Self {
         Self {
             path: name.into_bytes(),
@@ -395,7 +395,7 @@ impl Item {
 }
 
 impl Chosen {
-    /// Opens a file of it for reading.
+    /// Opens a file of the source for reading.
     pub(crate) fn open(&self, item: &Item) -> Result<File, EngineError> {
         if item.is_socket {
             return File::open("/dev/null").map_err(EngineError::LayerOutput);
@@ -411,8 +411,8 @@ impl Chosen {
     }
 }
 
-/// SHA-256 of everything that a copy of this would be, but for times. Owners count where they are kept. What `known` knows
-/// is not read.
+/// Returns the SHA-256 of all files that a copy would create, without times. Owners count if they are kept. Files
+/// whose hash is in `known` are not read.
 pub(crate) fn digest(
     chosen: &[Chosen],
     step: &CopyStep,

@@ -1,4 +1,4 @@
-//! `--squash`: what several layers change, as one.
+//! `--squash`: merges the changes of several layers into one.
 
 use super::layer::pack;
 use super::worker::Building;
@@ -10,20 +10,20 @@ use std::os::fd::AsFd as _;
 use tote_archive::{Change, Difference, EntryPath, Kind, Writer, compare};
 use tote_image::Digest;
 
-/// The files of a tree that have several names there, as those names come.
+/// Files of a tree with several names, in the order of the names.
 struct Links {
-    /// Their names, each with the first of them.
+    /// Names of such files, each with the first name of its file.
     all: HashMap<EntryPath, EntryPath>,
-    /// The first of them that was told.
+    /// First name of each file that the merged layer has.
     told: HashMap<EntryPath, EntryPath>,
 }
 
 impl Building<'_> {
-    /// The layer that does to the first `below` layers what those above do to them; `None` if that is nothing.
+    /// Makes the layer that replaces those above the first `below` layers; `None` if they change nothing.
     pub(crate) fn merged(&mut self, layers: &[Digest], below: usize) -> Result<Option<Digest>, EngineError> {
         let (lower, upper) = (self.flat(&layers[..below])?, self.flat(layers)?);
         let (lower, upper) = (lower.view()?, upper.view()?);
-        // The store has equal files once, which does not make them one file of the image's.
+        // The store shares equal files, but that does not make them hard links of the image.
         let all = compare(lower.as_fd(), upper.as_fd()).without_links();
         let mut merged = Passages::new(all).peekable();
         if merged.peek().is_none() {
@@ -40,7 +40,7 @@ impl Building<'_> {
 }
 
 impl Links {
-    /// The same, as another name of a file that came before where it is that.
+    /// Converts a difference into a hard link if an earlier entry is the same file.
     fn linked(&mut self, found: Difference) -> (Change, Option<File>) {
         let Difference {
             mut change, content, ..

@@ -1,4 +1,4 @@
-//! `RUN`: a container on the layers so far, whose writes become the next one.
+//! `RUN`: a container on the layers so far, whose writes become the next layer.
 
 use super::BuildFault;
 use super::mounts::{AGENTS, SECRETS};
@@ -27,7 +27,7 @@ impl Building<'_> {
         let mut options = RunOptions {
             command: step.argv.clone(),
             rm: true,
-            // A shell as PID 1 would not notice ^C.
+            // A shell as PID 1 would ignore ^C.
             init: true,
             ..self.request.run.clone()
         };

@@ -1,4 +1,4 @@
-//! What a container needs in its root and an image must not get: places to mount on, and files of its own.
+//! Entries that a container needs in its root and an image must not get: mount points, and files of its own.
 
 use super::inside;
 use rustix::fs::{AtFlags, FileType, OFlags};
@@ -10,28 +10,28 @@ use tote_sys::best_effort;
 /// Files that are written into every container.
 const OWN: [&str; 3] = ["etc/hostname", "etc/hosts", "etc/resolv.conf"];
 
-/// Paths that come and go with a container.
+/// Paths that exist only while a container runs.
 pub(crate) struct Stubs {
-    /// Not there before, the deepest last.
+    /// Paths that did not exist before, the deepest last.
     missing: Vec<EntryPath>,
-    /// All of them, with the directories that they are in.
+    /// All paths, with the directories that contain them.
     pub(crate) touched: HashSet<EntryPath>,
 }
 
 impl Stubs {
-    /// Looks at what is there before a container with those mounts runs.
+    /// Records the missing paths before a container with those mounts runs.
     pub(crate) fn of<'a>(view: &OwnedFd, destinations: impl Iterator<Item = &'a str>) -> Self {
         let mut stubs = Self {
             missing: Vec::new(),
             touched: HashSet::from([EntryPath::root()]),
         };
         for path in destinations.chain(OWN) {
-            // What leads out of the root is refused where it is mounted.
+            // The mount itself refuses a path that leads out of the root.
             let Ok(mut path) = EntryPath::parse(path.as_bytes()) else {
                 continue;
             };
             while stubs.touched.insert(path.clone()) {
-                // What cannot be looked at may be the image's, and stays.
+                // An entry that cannot be examined may be the image's, and stays.
                 let opened = inside::open(view, path.as_bytes(), OFlags::PATH | OFlags::NOFOLLOW);
                 if matches!(inside::found(opened), Ok(None)) {
                     stubs.missing.push(path.clone());
@@ -46,7 +46,7 @@ impl Stubs {
         stubs
     }
 
-    /// Removes them from what the container wrote.
+    /// Removes the stubs from the container's writes.
     pub(crate) fn clear(&self, upper: BorrowedFd<'_>) {
         for path in OWN {
             remove(upper, path.as_bytes(), true);
@@ -57,7 +57,8 @@ impl Stubs {
     }
 }
 
-/// Removes a file, an empty one unless `whatever`, or an empty directory. What is something else is the command's.
+/// Removes a file, unless `whatever` only an empty one, or an empty directory. Any other entry was
+/// made by the command.
 fn remove(upper: BorrowedFd<'_>, path: &[u8], whatever: bool) {
     let (parent, name) = inside::split(path);
     let Ok(parent) = inside::open_straight(upper, parent, OFlags::RDONLY | OFlags::DIRECTORY) else {

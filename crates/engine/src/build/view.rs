@@ -1,4 +1,4 @@
-//! Layers as one directory, by overlayfs, mounted nowhere.
+//! Layers as one directory, by overlayfs, without a mount point.
 
 use crate::EngineError;
 use crate::build::workspace::Scratch;
@@ -14,15 +14,15 @@ use std::rc::Rc;
 use tote_rootfs::{OverlayOptions, OwnInodes};
 use tote_store::Tree;
 
-/// So many directories of a build's own lie on each other before they become one tree. With the tree below them, and each
-/// named by a descriptor, they fit into one value of fsconfig(2), as kernels before 6.7 want them.
+/// Number of a build's own directories that are stacked before they become one tree. With the tree below them, and
+/// each given by a descriptor, they fit into one value of fsconfig(2), as kernels before 6.7 require.
 const UPPERS_MAX: usize = 12;
 
-/// What some layers are on disk: the store's tree of the lower ones, and what the build made on it.
+/// Directories of some layers on disk: the store's tree of the lower ones, and the build's own above it.
 #[derive(Clone, Debug)]
 pub(crate) struct Lowers {
     tree: Rc<Tree>,
-    /// The topmost first.
+    /// Upper directories, the topmost first.
     uppers: Vec<PathBuf>,
 }
 
@@ -34,7 +34,7 @@ impl Lowers {
         }
     }
 
-    /// With one more on top, unless there are enough of them.
+    /// Adds a directory on top; `None` if the limit is reached.
     pub(crate) fn and(&self, upper: PathBuf) -> Option<Self> {
         if self.uppers.len() >= UPPERS_MAX {
             return None;
@@ -47,18 +47,18 @@ impl Lowers {
         })
     }
 
-    /// The directories, the topmost first. The lowest may have empty files; see [`Lowers::own_inodes`].
+    /// Lists the directories, the topmost first. The lowest may have empty files; see [`Lowers::own_inodes`].
     pub(crate) fn paths(&self) -> Vec<PathBuf> {
         let tree = [self.tree.path().to_owned()];
         self.uppers.iter().cloned().chain(tree).collect()
     }
 
-    /// What the lowest directory is, if overlayfs has to find the contents of its files.
+    /// Form of the lowest directory, if overlayfs has to find the contents of its files.
     pub(crate) fn own_inodes(&self) -> Option<OwnInodes> {
         crate::rootfs::own_inodes(&self.tree)
     }
 
-    /// All of it as one directory that cannot be written to.
+    /// Opens a read-only view of all directories.
     pub(crate) fn view(&self, in_user_namespace: bool) -> Result<OwnedFd, EngineError> {
         match self.paths().as_slice() {
             [_] => Ok(self.tree.view()?),
@@ -66,7 +66,7 @@ impl Lowers {
         }
     }
 
-    /// All of it as one directory, with what is written going to the scratch.
+    /// Opens a writable view of all directories; writes go to the scratch.
     pub(crate) fn writable(
         &self,
         scratch: &Scratch,
@@ -105,7 +105,7 @@ fn mount(
     scratch: Option<&Scratch>,
     in_user_namespace: bool,
 ) -> Result<OwnedFd, Errno> {
-    // Descriptors, because fsconfig(2) takes no long paths.
+    // Paths are given by descriptors, because fsconfig(2) limits the length.
     let mut held = Vec::new();
     let mut by_descriptor = |path: &Path| {
         let dir = open(path, OFlags::PATH)?;

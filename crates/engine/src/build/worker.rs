@@ -1,4 +1,4 @@
-//! The acts of a build.
+//! Actions of a build.
 
 use super::attest::Material;
 use super::checkout::FoundCommit;
@@ -22,10 +22,10 @@ use tote_dockerfile::Ignore;
 use tote_image::{Digest, ImageConfig, Platform, Raw};
 use tote_store::{Image, ImageRecord, Ingest, Store, Tree};
 
-/// The most of a passwd or group file that is read, in bytes.
+/// Limit of a passwd or group file, in bytes.
 const LIMIT: usize = 1 << 20;
 
-/// A build that goes on.
+/// Build in progress.
 pub(crate) struct Building<'a> {
     pub(crate) home: &'a Home,
     pub(crate) request: &'a BuildRequest,
@@ -35,23 +35,23 @@ pub(crate) struct Building<'a> {
     pub(crate) ingest: &'a Ingest<'a>,
     pub(crate) say: &'a mut dyn FnMut(Event<'_>),
     pub(crate) pull: &'a (dyn Fn(PullEvent<'_>) + Sync),
-    /// `--cache-from`
+    /// Caches of `--cache-from`.
     imports: Imports,
-    /// `--cache-to`
+    /// Caches of `--cache-to`.
     pub(crate) exports: Exports,
-    /// The platform that is built for.
+    /// Platform to build for.
     platform: Platform,
     /// Images by name and platform.
     pub(crate) bases: HashMap<(String, Option<String>), Built>,
-    /// The commits of repositories that are added.
+    /// Commits of the repositories in `ADD` instructions.
     pub(crate) commits: Vec<(Repository, FoundCommit)>,
-    /// The downloads so far, where attestations want them.
+    /// Downloads so far, for attestations.
     pub(crate) downloaded: Vec<Material>,
-    /// What files of the context hash to.
+    /// Hashes of the context's files.
     pub(crate) hashes: Hashes,
-    /// What layers are on disk.
+    /// Directories of layers on disk.
     made: HashMap<Vec<Digest>, Lowers>,
-    /// What the digest of the step before was made of.
+    /// Sources of the previous digest, with their step.
     chosen: Option<(CopyStep, Vec<Chosen>)>,
 }
 
@@ -89,12 +89,12 @@ impl<'a> Building<'a> {
         self.home.caller != Caller::Root
     }
 
-    /// The layers as one directory of the store.
+    /// Returns the layers as one directory of the store.
     pub(crate) fn flat(&self, layers: &[Digest]) -> Result<Tree, EngineError> {
         Ok(self.store.tree(&Self::bare(layers)?)?)
     }
 
-    /// An image of these layers and nothing else. The store knows trees by their layers alone.
+    /// Makes an image of these layers without any other settings. The store finds trees by their layers alone.
     pub(crate) fn bare(layers: &[Digest]) -> Result<Image, EngineError> {
         let mut config = ImageConfig::default();
         config.rootfs.diff_ids = layers.to_vec();
@@ -117,7 +117,7 @@ impl<'a> Building<'a> {
         Ok(lowers)
     }
 
-    /// What somebody else made under that key is as good as what was made here.
+    /// Looks for the result of a key in imported caches; it is as good as a local one.
     fn imported(&mut self, key: &str, before: &ImageConfig) -> Option<Built> {
         let asker = Asker {
             store: self.store,
@@ -127,12 +127,12 @@ impl<'a> Building<'a> {
             report: self.pull,
         };
         let config = self.imports.find(&asker, key, before)?;
-        // Where it cannot be noted it is found again.
+        // A result that cannot be recorded now is looked up again by the next build.
         let id = cache::put(self.home, key, &config).ok()?;
         Some(Built { id, config })
     }
 
-    /// What was written becomes a layer, and what the next step goes on from.
+    /// Packs the written files as a layer, on which the next step builds.
     pub(crate) fn commit(
         &mut self,
         layers: &[Digest],
@@ -149,7 +149,7 @@ impl<'a> Building<'a> {
         Ok(Some(layer.diff_id))
     }
 
-    /// Lets something write to the layers so far.
+    /// Runs an action that writes to the layers so far.
     fn write(
         &mut self,
         layers: &[Digest],
@@ -206,7 +206,7 @@ impl<'a> Building<'a> {
         Ok(chosen)
     }
 
-    /// Whom a copy belongs to. Names are those of the image that is copied to.
+    /// Finds the owner for a copy. Names are those of the target image.
     fn owner(step: &CopyStep, tree: &OwnedFd) -> Result<Option<(u32, u32)>, EngineError> {
         match &step.chown {
             None => Ok(step.from.is_given().then_some((0, 0))),
@@ -215,14 +215,14 @@ impl<'a> Building<'a> {
     }
 }
 
-/// The ids of `USER[:GROUP]` in an image.
+/// Parses `USER[:GROUP]` with the names of an image.
 fn ids(chown: &str, tree: &OwnedFd) -> Result<(u32, u32), EngineError> {
     let read = |path| {
         let bytes = tote_rootfs::read_in_root(tree, path, LIMIT).map_err(EngineError::UserFile)?;
         Ok::<_, EngineError>(String::from_utf8_lossy(&bytes.unwrap_or_default()).into_owned())
     };
     let (user, group) = chown.split_once(':').unwrap_or((chown, ""));
-    // A number without a group is both, as in docker.
+    // A number without a group is used for both, as in docker.
     let spec = match (user.parse::<u32>(), group) {
         (Ok(number), "") => format!("{number}:{number}"),
         _ => chown.to_owned(),
@@ -269,7 +269,7 @@ impl Worker for Building<'_> {
 
     fn digest(&mut self, step: &CopyStep) -> Result<String, EngineError> {
         if let (Some(checksum), [url]) = (&step.checksum, step.downloads.as_slice()) {
-            // Known without having it.
+            // The checksum is known without a download.
             self.downloaded
                 .push(Material::new(tote_build::redacted(url), checksum));
             let words = format!("{checksum} {:?} {:?}", super::download::name(url), step.inline);
@@ -287,7 +287,7 @@ impl Worker for Building<'_> {
         }
         let chosen = self.chosen(step)?;
         let keeps_owners = !step.from.is_given() && step.chown.is_none();
-        // A download is a file of this build, and a stage's are looked at once.
+        // Only files of the context have recorded hashes: a download is new, and a stage's files are read once.
         let is_context = step.from == Origin::Context && step.downloads.is_empty();
         let known = is_context.then_some(&mut self.hashes);
         let digest = digest(&chosen, step, keeps_owners, known)?;

@@ -1,4 +1,4 @@
-//! Where a build works: a directory that goes with it.
+//! Workspace of a build: a directory that is removed with it.
 
 use crate::{EngineError, Home};
 use rustix::fs::{FlockOperation, Mode, OFlags};
@@ -9,20 +9,20 @@ use std::process::Child;
 use tote_state::new_id;
 use tote_sys::best_effort;
 
-/// How the name of a directory begins that is not yet locked.
+/// Prefix of the name of a directory that is not yet locked.
 const NAMELESS: &str = ".";
 
-/// The directory of a build, locked. It is removed when this is dropped, and by the next build if that cannot happen.
+/// Locked directory of a build. Drop removes it; if the build is killed, the next one does.
 #[derive(Debug)]
 pub(crate) struct Workspace {
     path: PathBuf,
     made: u32,
     lock: Option<OwnedFd>,
-    /// Who removes the directory if this process cannot.
+    /// Process that removes the directory if this one cannot.
     guard: Option<Child>,
 }
 
-/// An upper directory of an overlay, and the other one that overlayfs wants for itself.
+/// Upper directory of an overlay, and the work directory of overlayfs.
 #[derive(Debug)]
 pub(crate) struct Scratch {
     pub(crate) upper: PathBuf,
@@ -54,7 +54,7 @@ impl Workspace {
         &self.path
     }
 
-    /// Two new directories.
+    /// Makes two new directories.
     pub(crate) fn scratch(&mut self) -> Result<Scratch, EngineError> {
         self.made += 1;
         let dir = self.path.join(self.made.to_string());
@@ -62,7 +62,7 @@ impl Workspace {
             upper: dir.join("u"),
             work: dir.join("w"),
         };
-        // The upper layer's mode is that of the root which the step sees.
+        // The upper directory's mode is that of the step's root.
         for (path, mode) in [(&dir, 0o700), (&scratch.upper, 0o755), (&scratch.work, 0o700)] {
             make_dir(path, mode)?;
         }
@@ -73,7 +73,7 @@ impl Workspace {
 impl Drop for Workspace {
     fn drop(&mut self) {
         best_effort(tote_sys::remove_tree(&self.path));
-        // Whoever waits for the lock finds nothing to do.
+        // The guard that waits for the lock finds nothing to remove.
         drop(self.lock.take());
         if let Some(guard) = &mut self.guard {
             best_effort(guard.wait());
@@ -81,20 +81,20 @@ impl Drop for Workspace {
     }
 }
 
-/// Waits until the build that works in this directory has ended, and removes what it left: it was killed then.
+/// Waits until the build in this directory has ended, and removes its remains if it was killed.
 ///
 /// # Errors
 /// [`EngineError::State`].
 pub fn guard_build(work: &Path) -> Result<(), EngineError> {
     match lock(work, FlockOperation::LockExclusive) {
-        // It ended before this process looked.
+        // The build ended before this process opened the directory.
         Err(Errno::NOENT) => Ok(()),
         Err(errno) => Err(EngineError::file("lock", work)(errno)),
         Ok(_lock) => tote_sys::remove_tree(work).map_err(EngineError::file("remove", work)),
     }
 }
 
-/// Removes what killed builds left.
+/// Removes the directories of killed builds.
 pub(super) fn sweep(all: &Path) {
     for entry in std::fs::read_dir(all).into_iter().flatten().flatten() {
         let path = entry.path();
@@ -104,8 +104,8 @@ pub(super) fn sweep(all: &Path) {
     }
 }
 
-/// Makes a directory, locks it and gives it its name. Another build that sweeps may remove the directory at any step
-/// before the lock is there; then it is made again.
+/// Makes a directory, locks it and gives it its name. Another build's sweep may remove the directory at any moment
+/// before the lock is held; then it is made again.
 fn take(nameless: &Path, path: &Path) -> Result<OwnedFd, EngineError> {
     loop {
         match make(nameless, 0o700) {
@@ -121,7 +121,7 @@ fn take(nameless: &Path, path: &Path) -> Result<OwnedFd, EngineError> {
     }
 }
 
-/// Locks a directory that nobody else has.
+/// Locks a directory, unless another process holds the lock.
 pub(super) fn lock_now(path: &Path) -> Result<OwnedFd, Errno> {
     lock(path, FlockOperation::NonBlockingLockExclusive)
 }
@@ -133,12 +133,12 @@ fn lock(path: &Path, operation: FlockOperation) -> Result<OwnedFd, Errno> {
     Ok(dir)
 }
 
-/// Makes a directory with that mode, whatever the umask; one that is there will do.
+/// Makes a directory with that mode, whatever the umask; an existing one is accepted.
 pub(crate) fn make_dir(path: &Path, mode: u32) -> Result<(), EngineError> {
     make(path, mode).map_err(|(attempt, errno)| EngineError::file(attempt, path)(errno))
 }
 
-/// As [`make_dir`]; an error says which step failed.
+/// Makes a directory like [`make_dir`]; the error names the failed step.
 fn make(path: &Path, mode: u32) -> Result<(), (&'static str, Errno)> {
     let mode = Mode::from_raw_mode(mode);
     match rustix::fs::mkdir(path, mode) {
@@ -155,7 +155,7 @@ mod tests {
     use super::*;
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    /// Another build sweeps at any moment, between the steps of this one, too.
+    /// Another build sweeps at any moment, also between the steps of this one.
     #[test]
     fn a_directory_that_is_swept_is_made_again() {
         let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Attaching to a container that runs.
+//! `attach`: joins the streams of a running container.
 
 use super::attached::Attaching;
 use super::foreground::find_monitored;
@@ -11,7 +11,7 @@ use tote_bundle::ContainerId;
 use tote_monitor::{Attachment, Attendant, Connection, DetachKeys, Parting, Streams};
 use tote_sys::{Errno, best_effort, send_signal};
 
-/// Attaches to a container, and stays until it ends or the keys are typed that leave it alone.
+/// Attaches to a container, until it ends or the user types the detach keys.
 ///
 /// # Errors
 /// [`StreamError`], among them [`StreamError::Detached`].
@@ -57,22 +57,22 @@ pub fn attach(home: &Home, wanted: &str, how: &Attaching) -> Result<Finished, En
     }
 }
 
-/// A connection to a container's monitor.
+/// Connects to a container's monitor.
 pub(super) fn connect(home: &Home, id: &ContainerId) -> Result<OwnedFd, Errno> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let dir = rustix::fs::open(home.container(id), flags, Mode::empty())?;
     tote_monitor::connect(dir.as_fd(), super::socket::SOCKET)
 }
 
-/// How it ended.
+/// End of an attachment.
 pub(super) enum Stay {
-    /// The container runs on.
+    /// Detached container, which runs on.
     Detached,
-    /// It has ended, or this command has been asked to.
+    /// Ended container, or a command that was asked to end.
     Over(Finished),
 }
 
-/// Stays with a container that a connection was made to.
+/// Stays attached to a container over a connection.
 pub(super) fn stay(
     home: &Home,
     id: &ContainerId,
@@ -105,7 +105,7 @@ pub(super) fn stay(
             let words = tote_runtime::Insistence::WORDS;
             (1, Some(format!("{words}; the container runs on")))
         }
-        // As a program that writes to such a pipe.
+        // The exit code is that of a program that writes to a broken pipe.
         Parting::NoReader => (128 + rustix::process::Signal::PIPE.as_raw(), None),
         Parting::Lost => lost(home, id),
     };
@@ -115,7 +115,7 @@ pub(super) fn stay(
     }))
 }
 
-/// The monitor has closed the connection without a word.
+/// Explains a connection that the monitor has closed without a report.
 fn lost(home: &Home, id: &ContainerId) -> (i32, Option<String>) {
     let text = |text: &str| Some(text.to_owned());
     let state = match super::open(home, id) {
@@ -139,7 +139,7 @@ fn pass_on(home: &Home, id: &ContainerId, signal: i32) {
     if let Some(pidfd) =
         process.and_then(|process| tote_state::process::open(process.pid, process.start_time))
     {
-        // One that has just ended needs no signal.
+        // A process that has just ended needs no signal.
         best_effort(send_signal(pidfd.as_fd(), signal));
     }
 }

@@ -1,4 +1,4 @@
-//! A container under a monitor with the command attached to it from its first moment.
+//! Container under a monitor, with the command attached to it from the start.
 
 use super::attach::{Stay, attach, stay};
 use super::error::LifeError;
@@ -9,19 +9,19 @@ use crate::{EngineError, Finished, Home, HostInit};
 use tote_monitor::{Attendant, DetachKeys, Streams, pair};
 use tote_state::process::set_title;
 
-/// How a command attaches to what it starts.
+/// Options of an attachment.
 #[derive(Clone, Debug)]
 pub struct Attaching {
-    /// Which streams.
+    /// Attached streams.
     pub streams: Streams,
-    /// The keys that leave the container alone; docker's where they are not given.
+    /// Detach keys; docker's by default.
     pub detach_keys: Option<String>,
-    /// Whether the command's signals go to the container.
+    /// True if the command's signals go to the container.
     pub sig_proxy: bool,
 }
 
 impl Attaching {
-    /// Looks at what was given before anything is made.
+    /// Checks the options before anything is made.
     ///
     /// # Errors
     /// [`StreamError::Keys`].
@@ -36,7 +36,7 @@ impl Attaching {
     }
 }
 
-/// Starts a prepared container and stays with it to its end.
+/// Starts a prepared container and stays attached to its end.
 ///
 /// # Errors
 /// [`EngineError`].
@@ -63,7 +63,7 @@ pub fn run_attached(
     })
 }
 
-/// Starts a container that was created before, and stays with it. One that runs already is attached to.
+/// Starts a created container, and stays attached. A running one is only attached to.
 ///
 /// # Errors
 /// [`EngineError`].

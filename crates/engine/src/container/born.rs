@@ -1,4 +1,4 @@
-//! A container that was born: what its monitor holds of it, and what its record says. Also what it says of one that was not.
+//! Start of a container: the facts that its monitor keeps, and its state after the start or after a failed one.
 
 use super::Container;
 use super::ends::Ends;
@@ -13,7 +13,7 @@ use tote_runtime::Created;
 use tote_state::record::now;
 use tote_sys::{Child, best_effort};
 
-/// A container that was born.
+/// Container with a started process.
 pub(super) struct Running {
     pub(super) child: Child,
     pub(super) cgroup: Option<Cgroup>,
@@ -22,14 +22,14 @@ pub(super) struct Running {
     pub(super) limits: Limits,
     pub(super) notify: Option<Notify>,
     pub(super) answers: Option<Answers>,
-    /// As long as it is held, the image stays.
+    /// Reference to the image, which stays while this is held.
     pub(super) _source: Option<crate::rootfs::Source>,
 }
 
-/// Writes down why it could not be started.
+/// Records a failed start.
 pub(super) fn note_failure(home: &Home, container: &Container, state: State, error: &EngineError) -> State {
     let state = State {
-        // docker leaves it as it was; one that has run before has ended.
+        // docker leaves the status unchanged; a container that has run before has ended.
         status: if state.finished_at == 0 {
             Status::Created
         } else {
@@ -47,7 +47,7 @@ pub(super) fn note_failure(home: &Home, container: &Container, state: State, err
     state
 }
 
-/// The state of a container whose program runs from now on.
+/// Returns the state of a container whose program runs from now on.
 pub(super) fn running(created: &Created, before: State) -> State {
     State {
         status: Status::Running,

@@ -1,4 +1,4 @@
-//! Changing a container while it is there: `rename`, `update`, `pause`, `unpause`.
+//! Changes of an existing container: `rename`, `update`, `pause`, `unpause`.
 
 use super::error::LifeError;
 use super::foreground::find_monitored;
@@ -13,7 +13,7 @@ use tote_spec::Resources;
 use tote_state::events::append;
 use tote_sys::best_effort;
 
-/// Gives a container another name.
+/// Renames a container.
 ///
 /// # Errors
 /// [`EngineError::NameTaken`], [`LifeError::SameName`].
@@ -33,7 +33,7 @@ pub fn rename(home: &Home, wanted: &str, to: &str) -> Result<(), EngineError> {
     kept(&entry, "rename")?;
     let _change = Change::begin(home, id)?;
     let mut container = Container::read(home, id)?.unwrap_or_else(|| entry.container.clone());
-    // Whoever finds it and the lock free ends what this has begun.
+    // A later command that finds the mark, and the lock free, completes the renaming.
     let mark = name::renaming(home, id);
     std::fs::write(&mark, "").map_err(EngineError::file("make", &mark))?;
     let taken = name::take(home, &to, id);
@@ -47,7 +47,7 @@ pub fn rename(home: &Home, wanted: &str, to: &str) -> Result<(), EngineError> {
         Err(_) if is_taken => name::release(home, to.as_str(), id),
         Err(_) => true,
     };
-    // Where a name stays, the next sweep finds the mark and takes it away.
+    // If a name stays, the next sweep finds the mark and removes the name.
     if released {
         best_effort(std::fs::remove_file(mark));
     }
@@ -61,7 +61,7 @@ pub fn rename(home: &Home, wanted: &str, to: &str) -> Result<(), EngineError> {
     Ok(())
 }
 
-/// Only what has records can have them changed.
+/// Refuses a change of a container without records.
 fn kept(entry: &Entry, action: &'static str) -> Result<(), LifeError> {
     if entry.kept {
         return Ok(());
@@ -69,7 +69,7 @@ fn kept(entry: &Entry, action: &'static str) -> Result<(), LifeError> {
     Err(LifeError::Unkept(entry.container.display().to_owned(), action))
 }
 
-/// Stops all processes of a container where they are.
+/// Suspends all processes of a container.
 ///
 /// # Errors
 /// [`LifeError`].
@@ -89,7 +89,7 @@ pub fn pause(home: &Home, wanted: &str) -> Result<(), EngineError> {
     note_pause(home, &entry, true)
 }
 
-/// Lets them go on.
+/// Resumes all processes of a container.
 ///
 /// # Errors
 /// [`LifeError`].
@@ -120,7 +120,7 @@ fn note_pause(home: &Home, entry: &Entry, paused: bool) -> Result<(), EngineErro
     Ok(())
 }
 
-/// The cgroup of a container that runs.
+/// Opens the cgroup of a running container.
 fn group(entry: &Entry, action: &'static str) -> Result<Cgroup, LifeError> {
     let name = entry.container.display().to_owned();
     if !entry.state.runs() {
@@ -142,11 +142,11 @@ fn group(entry: &Entry, action: &'static str) -> Result<Cgroup, LifeError> {
     }
 }
 
-/// Changes limits and the restart policy, of a container that runs also in force. The options are pairs as in
+/// Changes limits and the restart policy, with immediate effect for a running container. The options are pairs as in
 /// [`Container::options`].
 ///
 /// # Errors
-/// [`EngineError`]; then nothing is changed.
+/// [`EngineError`]; the container is unchanged then.
 pub fn update(
     home: &Home,
     wanted: &str,
@@ -166,7 +166,7 @@ pub fn update(
         .options
         .retain(|(name, _)| !given.iter().any(|(new, _)| new == name));
     container.options.extend(given.iter().cloned());
-    // Limits that contradict each other are refused as they would be at the start.
+    // Contradictory limits are refused as at the start.
     let all = container.run_options()?;
     if container.rm && all.restart != tote_bundle::RestartPolicy::No {
         return Err(LifeError::RestartAndRm.into());

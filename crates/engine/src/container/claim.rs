@@ -1,4 +1,4 @@
-//! The files of `live/`: who works on a container, or watches it.
+//! Files of `live/`: claims of processes that change or watch a container.
 
 use super::entry::Entry;
 use super::error::LifeError;
@@ -17,21 +17,22 @@ use tote_bundle::ContainerId;
 use tote_state::locked::locked;
 use tote_sys::{Errno, best_effort};
 
-/// How long a claim is waited for. Whoever holds one for longer does not let go of it soon.
+/// Limit of the wait for a claim. A process that holds one for longer will not release it soon.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How long a command waits for the claim of a container that does not run, before it says that another command has it.
+/// Time that a command waits for the claim of a stopped container, before it reports that another command has it.
 const MOMENT: Duration = Duration::from_secs(2);
 
-/// In a file of `live/`: the volumes go with the container that nobody named. The names of volumes may follow, a line each:
-/// of those that were another container's before, only the container's record tells that they are also this one's.
+/// Text in a file of `live/`: the container's anonymous volumes are removed with it. The names of volumes may follow,
+/// a line each: volumes that were another container's first are recorded as this one's only in the container's
+/// record.
 pub(super) const VOLUMES: &[u8] = b"volumes";
 
-/// The sole right to change a container: its file in `live/`, locked. The lock goes with the last descriptor, those of
-/// forked processes included, so a monitor keeps what its maker took.
+/// Exclusive right to change a container: its file in `live/`, locked. The lock ends with the last descriptor,
+/// including those of forked processes, so a monitor keeps the claim of its maker.
 ///
-/// Dropping it leaves the file behind unlocked, which is a call for [`super::sweep`]; who is done in good order calls
-/// [`Claim::release`].
+/// A dropped claim leaves its file behind unlocked, which asks for [`super::sweep`]; a process that completes its
+/// work calls [`Claim::release`].
 #[derive(Debug)]
 pub struct Claim {
     path: PathBuf,
@@ -39,7 +40,7 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// Takes the claim of a container; `None` while somebody else has it.
+    /// Takes the claim of a container; `None` while another process has it.
     ///
     /// # Errors
     /// [`EngineError::State`].
@@ -47,20 +48,22 @@ impl Claim {
         Self::get(home, id, true)
     }
 
-    /// Waits until nobody else has the claim, and takes it. Whoever waits for a monitor has ended its container first.
+    /// Waits until the claim is free, and takes it. A caller that waits for a monitor must have
+    /// ended its container first.
     ///
     /// # Errors
-    /// [`EngineError::State`], and [`LifeError::Held`] when somebody has it for longer than ten seconds.
+    /// [`EngineError::State`], and [`LifeError::Held`] if another process holds the claim for
+    /// longer than ten seconds.
     pub fn wait(home: &Home, id: &ContainerId) -> Result<Self, EngineError> {
         Self::wait_for(id, || Self::take(home, id))
     }
 
-    /// Takes the claim of a container that does not run; `None` where somebody else keeps it, or has started the container.
-    /// A sweep has the claim for a moment where a monitor has left something behind, and a command that has waited for
-    /// the container's end may come just then.
+    /// Takes the claim of a stopped container; `None` if another process keeps it, or has started the container. A
+    /// sweep holds the claim briefly if a monitor has left remains, and a command that has waited for the container's
+    /// end may come just then.
     ///
     /// # Errors
-    /// [`EngineError::State`], and [`EngineError::Record`] where the container's state cannot be read.
+    /// [`EngineError::State`], and [`EngineError::Record`] if the container's state cannot be read.
     pub(super) fn take_soon(home: &Home, id: &ContainerId) -> Result<Option<Self>, EngineError> {
         Self::within(MOMENT, || Self::take(home, id), || rests(home, id))
     }
@@ -77,7 +80,7 @@ impl Claim {
         Ok(taken.ok_or_else(held)?)
     }
 
-    /// Tries again and again, for so long and while `goes_on` says that it is worth it.
+    /// Tries repeatedly, until `patience` is over or `goes_on` returns false.
     fn within(
         patience: Duration,
         mut take: impl FnMut() -> Result<Option<Self>, EngineError>,
@@ -101,11 +104,11 @@ impl Claim {
         }
     }
 
-    /// Takes the claim of a container that is to be removed. Where there is no room for the file, nobody has that claim, and
-    /// a lock on the container's directory has to do: what would free room may not need some.
+    /// Takes the claim of a container for its removal. If the disk has no room for the file, no process can have that
+    /// claim, and a lock on the container's directory replaces it: a removal, which frees room, must not need any.
     ///
     /// # Errors
-    /// As [`Claim::wait`] and [`Claim::take_soon`].
+    /// Those of [`Claim::wait`] and [`Claim::take_soon`].
     pub(super) fn to_remove(
         home: &Home,
         id: &ContainerId,
@@ -122,8 +125,8 @@ impl Claim {
         }
     }
 
-    /// Makes the file of a claim that is still to be taken, so that a sweep finds the mark of a command that is killed before
-    /// it has the claim. Where there is no room for the file, the mark is found by the next removal.
+    /// Makes the file of a claim before it is taken, so that a sweep finds the mark of a command that is killed
+    /// before it has the claim. Without room for the file, the next removal finds the mark.
     pub(super) fn announce(home: &Home, id: &ContainerId) {
         let mut options = OpenOptions::new();
         let options = options.append(true).create(true).mode(0o600);
@@ -143,7 +146,7 @@ impl Claim {
         }
     }
 
-    /// Takes a claim that is there and that nobody holds.
+    /// Takes an existing claim that no process holds.
     pub(super) fn abandoned(home: &Home, id: &ContainerId) -> Option<Self> {
         Self::get(home, id, false).ok().flatten()
     }
@@ -156,8 +159,8 @@ impl Claim {
         }
     }
 
-    /// Writes down for whoever finds the claim unheld, and the container without a record, that its volumes go with it
-    /// which nobody named: they are being made with it, or removed with it. Whoever makes them has the claim.
+    /// Records that the container's anonymous volumes are removed with it, for a process that finds the claim free
+    /// and no container record: they are in the making or in removal. The maker of the volumes has the claim.
     ///
     /// # Errors
     /// [`EngineError::State`].
@@ -170,21 +173,20 @@ impl Claim {
         written.map_err(EngineError::file("write", path))
     }
 
-    /// The same for a container that is being removed, with the names of its volumes; or the opposite, for its volumes may
-    /// stay.
+    /// Records that for a container in removal, with the names of its volumes; `None` records that its volumes stay.
     pub(super) fn note_volumes(&self, going: Option<&Vec<String>>) {
         let mut file = &self.file;
         let text = going.map_or_else(Vec::new, |names| {
             let lines = names.iter().map(|name| format!("\n{name}"));
             [VOLUMES, lines.collect::<String>().as_bytes()].concat()
         });
-        // Without room for a word the volumes stay where this process is killed.
+        // If the disk has no room for the text, the volumes stay after a kill of this process.
         let written = file.rewind().and_then(|()| file.write_all(&text));
         let length = written.map_or(0, |()| text.len() as u64);
         best_effort(file.set_len(length));
     }
 
-    /// The names that [`Claim::note_volumes`] has noted, where the volumes go that nobody named.
+    /// Returns the names that [`Claim::note_volumes`] recorded, if the anonymous volumes are to be removed.
     pub(super) fn promised_volumes(&self) -> Option<Vec<String>> {
         let mut text = Vec::new();
         let mut file = &self.file;
@@ -196,22 +198,22 @@ impl Claim {
         promised.then(|| lines.map(ToOwned::to_owned).collect())
     }
 
-    /// Whether somebody has the claim of a container; asks without taking it.
+    /// True if a process has the claim of a container; the claim is not taken.
     #[must_use]
     pub fn is_held(home: &Home, id: &ContainerId) -> bool {
         let file = OpenOptions::new()
             .read(true)
             .write(true)
             .open(home.live().join(id.as_str()));
-        // Where it cannot be asked for, somebody is taken to be there: nothing is mended by mistake.
+        // After an error the claim counts as held, so that nothing is repaired by mistake.
         match file {
             Ok(file) => tote_sys::is_locked(file.as_fd()).unwrap_or(true),
             Err(error) => error.kind() != std::io::ErrorKind::NotFound,
         }
     }
 
-    /// Writes down a container that has no directory, with what a process needs that joins it. Who reads it meanwhile
-    /// finds half of it, and asks again.
+    /// Records a container without a directory, with the facts for processes that join it. A concurrent reader may
+    /// see half of it, and reads again.
     ///
     /// # Errors
     /// [`EngineError::State`].
@@ -230,7 +232,7 @@ impl Claim {
         file.set_len(text.len() as u64).map_err(fail)
     }
 
-    /// What was noted.
+    /// Parses the recorded container.
     pub(super) fn noted(&self) -> Option<Entry> {
         let mut text = Vec::new();
         let mut file = &self.file;
@@ -239,26 +241,26 @@ impl Claim {
         serde_json::from_slice(&text).ok()
     }
 
-    /// Gives the claim back: the last thing done for a container.
+    /// Releases the claim, as the last action for a container.
     pub fn release(self) {
-        // If it cannot be removed, the next command finds it unlocked and tries again.
+        // If the file cannot be removed, the next command finds it unlocked and tries again.
         best_effort(std::fs::remove_file(&self.path));
     }
 }
 
-/// How long a removal waits for a claim.
+/// Limit of a removal's wait for a claim.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum RemovalPatience {
-    /// Not at all: a container that somebody works on is left alone.
+    /// No wait: a container with a busy claim is left alone.
     #[default]
     None,
-    /// As [`Claim::take_soon`] does.
+    /// Wait of [`Claim::take_soon`].
     Moment,
-    /// As [`Claim::wait`] does: what has the claim is about to end.
+    /// Wait of [`Claim::wait`]: the holder of the claim is about to end.
     Long,
 }
 
-/// Whether nobody has started the container.
+/// True if the container was not started meanwhile.
 fn rests(home: &Home, id: &ContainerId) -> Result<bool, EngineError> {
     let status = State::read(home, id)?.status;
     Ok(!matches!(status, Status::Running | Status::Restarting))
@@ -289,7 +291,7 @@ mod tests {
         Claim::wait(&home, &id).unwrap().release();
     }
 
-    /// As of a container whose end its monitor has told, while a sweep clears what the monitor has left.
+    /// The claim is held as by a sweep that clears the remains of a monitor after the container's end.
     #[test]
     fn one_that_somebody_has_for_a_moment_is_waited_for_unless_the_container_runs() {
         let dir = tempfile::tempdir().unwrap();

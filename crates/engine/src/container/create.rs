@@ -1,4 +1,4 @@
-//! Creating containers.
+//! Creation of containers.
 
 use super::claim::Claim;
 use super::error::LifeError;
@@ -14,11 +14,11 @@ use tote_state::new_id;
 use tote_state::record::now;
 use tote_sys::best_effort;
 
-/// Creates a container that can be started: directory, records, name, `--cidfile`. What can be checked without starting
-/// it is checked.
+/// Creates a container that can be started: directory, records, name, `--cidfile`. All options are checked as far as
+/// possible without a start.
 ///
 /// # Errors
-/// [`EngineError`]; nothing of it is left then.
+/// [`EngineError`]; no part of the container is left then.
 pub fn create(home: &Home, mut request: RunRequest) -> Result<Container, EngineError> {
     let _guard = crate::pod::enlist(home, &mut request, false)?;
     let (id, claim, name) = allot(home, request.options.name.as_ref(), true)?;
@@ -39,11 +39,11 @@ pub fn create(home: &Home, mut request: RunRequest) -> Result<Container, EngineE
     }
 }
 
-/// Writes the records of a container that is new.
+/// Writes the records of a new container.
 pub(crate) fn store(home: &Home, container: &Container) -> Result<(), EngineError> {
     let dir = home.container(&container.id);
     tote_state::closed::directory(&dir).map_err(EngineError::file("make", dir))?;
-    // The state first: there is a container when there is the other file.
+    // The state comes first, because the container exists once the other file does.
     State::default().write(home, &container.id)?;
     fault::point("state-new");
     container.write(home)?;
@@ -52,14 +52,15 @@ pub(crate) fn store(home: &Home, container: &Container) -> Result<(), EngineErro
     Ok(())
 }
 
-/// An id, its claim, and a name: the one that is asked for, or any where one is wanted now.
+/// Allots an id, its claim, and a name: the given one, or a generated one if `any`.
 pub(crate) fn allot(
     home: &Home,
     given: Option<&Name>,
     any: bool,
 ) -> Result<(ContainerId, Claim, String), EngineError> {
     let id = new_id()?;
-    // Nobody else knows the id; but a sweep may have seen the file before it was locked, and lets go of it in a moment.
+    // No other process knows the id; but a sweep may have seen the file before it was locked, and releases it in a
+    // moment.
     let claim = Claim::wait(home, &id)?;
     fault::point("claimed");
     let name = match given {
@@ -79,7 +80,7 @@ pub(crate) fn allot(
     }
 }
 
-/// Forgets a container whose making has failed, with the volumes that were made for it and that nobody named.
+/// Removes a container whose creation has failed, with the anonymous volumes that were made for it.
 pub(crate) fn undo(home: &Home, id: &ContainerId, given: &str, claim: Claim) {
     let made = match claim.promised_volumes() {
         Some(_) => crate::volume::given_to(home, id),
@@ -88,8 +89,8 @@ pub(crate) fn undo(home: &Home, id: &ContainerId, given: &str, claim: Claim) {
     forget(home, id, given, (claim, false), made);
 }
 
-/// Forgets a container that was not wholly made or has ended, and removes what there is of it. Where something stays, its
-/// cgroup or its name, so does its claim, which says where that is: the next command finds the claim unheld, and clears all.
+/// Removes an incomplete or ended container with all its parts. If its cgroup or its name cannot be removed, the
+/// claim stays with their record: the next command finds the claim free, and clears all.
 pub(crate) fn discard(home: &Home, id: &ContainerId, given: &str, (claim, leaves_cgroup): (Claim, bool)) {
     forget(home, id, given, (claim, leaves_cgroup), Ok(Vec::new()));
 }
@@ -102,12 +103,12 @@ fn forget(
     made: Result<Vec<String>, EngineError>,
 ) {
     let going = made.and_then(|made| Ok([made, crate::volume::adopted(home, id)?].concat()));
-    // What cannot be removed now is cleared by the next command, which finds the claim unheld.
+    // The next command, which finds the claim free, clears the parts that cannot be removed now.
     let removed = crate::tree::remove(home, id).is_ok();
     let is_nameless = name::release(home, given, id);
     let Ok(going) = going else { return };
     if leaves_cgroup || !removed || !is_nameless {
-        // What the claim says must stay, and as long as it does, the volumes are the container's.
+        // The text of the claim must stay, and until it is cleared, the volumes belong to the container.
         drop(claim);
         best_effort(crate::volume::remove_unused(home, &going));
         return;
@@ -120,7 +121,7 @@ fn forget(
     }
 }
 
-/// The image as it can be asked for from anywhere.
+/// Returns the image with absolute paths.
 pub(crate) fn absolute_image(image: &Image) -> String {
     match image {
         Image::Host => "host".to_owned(),
@@ -133,31 +134,31 @@ fn absolute(path: &str) -> String {
     std::path::absolute(Path::new(path)).map_or_else(|_| path.to_owned(), |path| path.display().to_string())
 }
 
-/// What was given, so that it means the same when somebody else starts the container tomorrow. The files that options name
-/// were read before.
+/// Resolves the given options, so that they mean the same for another process at a later start. The files that
+/// options name were read before.
 ///
 /// # Errors
-/// There is no such container as another namespace is to be of.
+/// Fails if a container for a shared namespace is missing.
 pub(crate) fn resolve(
     home: &Home,
     given: Vec<(String, String)>,
     options: &RunOptions,
 ) -> Result<Vec<(String, String)>, EngineError> {
     let mut resolved = Vec::with_capacity(given.len());
-    // `--env` wins over the files wherever it stands.
+    // `--env` takes precedence over the files wherever it stands.
     let of_files = options.env.file_entries.iter().cloned();
     let of_files = of_files.filter_map(|entry| variable(entry, true));
     resolved.extend(of_files.map(|text| ("env".to_owned(), text)));
     let host_env = options.env_base.of_host.iter();
     resolved.extend(host_env.map(|variable| ("host-env".to_owned(), variable.clone())));
-    // And `--label` over those, too.
+    // `--label` takes precedence over the label files, too.
     if !options.label_files.is_empty() {
         let labels = options.labels.iter();
         resolved.extend(labels.map(|(name, value)| ("label".to_owned(), format!("{name}={value}"))));
     }
     for (option, value) in given {
         let value = match option.as_str() {
-            // These are for once.
+            // These options apply to this start only and are not stored.
             "name" | "cidfile" | "env-file" | "label-file" | "preserve-fds" | "pod" => continue,
             "env" => match EnvEntry::parse(&value) {
                 Ok(entry) => variable(entry, false).unwrap_or(value),
@@ -180,7 +181,8 @@ pub(crate) fn resolve(
     Ok(resolved)
 }
 
-/// A variable with its value. One without is the name alone, which takes the image's away; of a file's it is nothing.
+/// Returns a variable with its value. An unset one is the name alone, which removes the image's variable; an unset
+/// one of a file is left out.
 fn variable(entry: EnvEntry, of_file: bool) -> Option<String> {
     match entry {
         EnvEntry::Set(text) => Some(text),
@@ -191,7 +193,7 @@ fn variable(entry: EnvEntry, of_file: bool) -> Option<String> {
     }
 }
 
-/// What is recorded of a new container.
+/// Facts for the record of a new container.
 pub(crate) struct Recorded {
     pub(crate) image: String,
     pub(crate) image_id: Option<String>,
@@ -200,7 +202,7 @@ pub(crate) struct Recorded {
 }
 
 impl Recorded {
-    /// The record; the image's configuration has a say in it.
+    /// Builds the record, with defaults from the image's configuration.
     pub(crate) fn container(
         self,
         id: &ContainerId,

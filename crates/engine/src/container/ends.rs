@@ -1,4 +1,4 @@
-//! The standard descriptors of a container under a monitor.
+//! Standard descriptors of a container under a monitor.
 
 use super::error::LifeError;
 use crate::EngineError;
@@ -7,7 +7,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use tote_bundle::RunOptions;
 use tote_sys::Op;
 
-/// The container's ends of its pipes go to its process, these stay here.
+/// Monitor's ends of the pipes; the container's ends go to its process.
 #[derive(Default)]
 pub(super) struct Ends {
     pub(super) stdin: Option<OwnedFd>,

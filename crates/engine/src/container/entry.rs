@@ -1,33 +1,32 @@
-//! A container, as whoever looks gets it.
+//! Container as a lookup returns it: its record and its state.
 
 use super::record::Container;
 use super::state::State;
 use serde::{Deserialize, Serialize};
 
-/// A container: what was asked for, and what it is.
+/// Container with its state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
-    /// What was asked for.
+    /// Record of the container.
     pub container: Container,
-    /// What it is; the truth at the moment of looking.
+    /// State of the container at the moment of the lookup.
     pub state: State,
-    /// Whether it has a directory. One of `run --rm` in the foreground has none: it cannot be started again.
+    /// True if it has a directory. A container of `run --rm` in the foreground has none: it cannot be started again.
     #[serde(skip)]
     pub kept: bool,
-    /// The record that cannot be read, where one cannot: the container is [`Status::Dead`] then, and `state.error` has
-    /// the reason.
+    /// Unreadable record, if any: the container is [`Status::Dead`] then, and `state.error` has the reason.
     #[serde(skip)]
     pub lost: Option<LostRecord>,
 }
 
-/// A record of a container that is there and cannot be read.
+/// Unreadable record of an existing container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LostRecord {
-    /// `container.json`: nothing is known of the container but its id.
+    /// File `container.json`: only the container's id is known.
     Container,
-    /// `state.json`: what was asked for is known, and not what became of it.
+    /// File `state.json`: the container's configuration is known, but not its state.
     State,
 }
 
-/// Marks a container whose removal has begun.
+/// Name of the mark of a container whose removal has begun.
 pub(crate) const REMOVING: &str = "removing";

@@ -1,151 +1,151 @@
-//! Why something cannot be done with a container.
+//! Errors of containers.
 
 use tote_sys::Errno;
 
-/// Why something cannot be done with a container; docker's words where it has some.
+/// Error of the work with a container; in docker's words if it has some.
 #[derive(Debug, thiserror::Error)]
 pub enum LifeError {
-    /// It is needed running.
+    /// Stopped container where a running one is needed.
     #[error("cannot {action} container: {name}: container {id} is not running")]
     NotRunning {
-        /// What was to be done.
+        /// Requested action.
         action: &'static str,
-        /// As asked for.
+        /// Container as requested.
         name: String,
-        /// Its id, short.
+        /// Short id of the container.
         id: String,
     },
-    /// It is needed ended.
+    /// Running container where a stopped one is needed.
     #[error(
         "cannot remove container {0:?}: container is running: stop the container before removing or force remove"
     )]
     Running(String),
-    /// Another command changes it.
+    /// Container that another command changes.
     #[error("container {0} is being changed by another command")]
     Busy(String),
-    /// Its record is there, and cannot be read.
+    /// Container with an unreadable record.
     #[error("container {id} is dead: {reason}")]
     Lost {
-        /// Its whole id.
+        /// Full id of the container.
         id: String,
-        /// Why its record cannot be read, one line.
+        /// Reason of the failure, in one line.
         reason: String,
     },
-    /// A newer tote's container is left alone.
+    /// Container of a newer tote, which is left alone.
     #[error("cannot remove container {id}: {reason}")]
     NewerRecord {
-        /// Its whole id.
+        /// Full id of the container.
         id: String,
-        /// What is newer, one line.
+        /// Newer part of the record, in one line.
         reason: String,
     },
-    /// Somebody has the claim for longer than anybody waits.
+    /// Claim that another process holds for too long.
     #[error("container {id} is still held by another process after {} s", .after.as_secs())]
     Held {
-        /// Its whole id.
+        /// Full id of the container.
         id: String,
-        /// How long it was waited for.
+        /// Duration of the wait.
         after: std::time::Duration,
     },
-    /// Its removal has begun.
+    /// Container whose removal has begun.
     #[error("container {0} is marked for removal and cannot be started")]
     Removing(String),
-    /// It is frozen.
+    /// Start of a paused container.
     #[error("cannot start a paused container, try unpause instead")]
     Paused,
-    /// It is frozen already.
+    /// Pause of a paused container.
     #[error("container {0} is already paused")]
     AlreadyPaused(String),
-    /// It is not frozen.
+    /// Unpause of a container that is not paused.
     #[error("container {0} is not paused")]
     NotPaused(String),
-    /// Without a cgroup nothing can be frozen or limited.
+    /// Action that needs a cgroup, on a container without one.
     #[error("container {0} has no cgroup: {1} needs one")]
     NoCgroup(String, &'static str),
-    /// One of `run --rm` in the foreground has no records.
+    /// Action on a container of `run --rm` in the foreground, which has no records.
     #[error(
         "cannot {1} container {0}: it was started with --rm and lives as long as the command that runs it"
     )]
     Unkept(String, &'static str),
-    /// The new name is the old one.
+    /// Renaming to the present name.
     #[error("renaming a container with the same name as its current name")]
     SameName,
-    /// It could not be born; the text is the monitor's.
+    /// Failed start, in the words of the monitor.
     #[error("{text}")]
     Launch {
-        /// One line.
+        /// Error text, in one line.
         text: String,
-        /// What to do about it.
+        /// Suggested remedy.
         hint: Option<String>,
-        /// docker's exit code.
+        /// Exit code of docker.
         code: u8,
     },
-    /// The monitor died before the program ran.
+    /// Monitor that died before the program ran.
     #[error("the container's monitor was killed before the program ran")]
     Unborn,
-    /// The process that does what only the owners of an image's files can.
+    /// Killed process for actions that only the owners of an image's files can do.
     #[error("the process that prepares the image's files was killed")]
     Unanswered,
-    /// The process that watches it.
+    /// Failed system call for the monitor.
     #[error("cannot {attempt} the container's monitor")]
     Monitor {
-        /// What was tried.
+        /// Attempted action.
         attempt: &'static str,
-        /// Why not.
+        /// Reason of the failure.
         #[source]
         source: Errno,
     },
-    /// The same, from inside.
+    /// Error within the monitor.
     #[error(transparent)]
     Watch(#[from] tote_monitor::MonitorError),
-    /// Its cgroup.
+    /// Failed action on the container's cgroup.
     #[error("cannot {attempt} container {name}")]
     Cgroup {
-        /// What was tried.
+        /// Attempted action.
         attempt: &'static str,
-        /// Its name.
+        /// Name of the container.
         name: String,
-        /// Why not.
+        /// Reason of the failure.
         #[source]
         source: tote_cgroup::Error,
     },
-    /// What is to be passed on is not there.
+    /// Missing descriptor to pass on.
     #[error(
         "file descriptor {missing} is not open: LISTEN_FDS and --preserve-fds pass on {count}, from 3 on"
     )]
     Descriptor {
-        /// How many there should be from 3 on.
+        /// Requested number of descriptors from 3 on.
         count: u32,
-        /// The first that is not.
+        /// First missing descriptor.
         missing: u32,
     },
-    /// Nobody says when it is healthy; podman's words.
+    /// Notification of health without a health check; podman's words.
     #[error("sdnotify policy \"healthy\" requires a healthcheck to be set")]
     Unchecked,
-    /// `--log-opt tag`.
+    /// Invalid value of `--log-opt tag`.
     #[error("log opt tag={tag}")]
     Tag {
-        /// As given.
+        /// Value as given.
         tag: String,
-        /// Why not.
+        /// Reason of the failure.
         #[source]
         source: tote_template::TemplateError,
     },
-    /// Its own name; docker's wording.
+    /// Removal of the container's own name as a link; docker's wording.
     #[error("Conflict, cannot remove the default link name of the container")]
     DefaultLink,
-    /// Two options.
+    /// Use of both `--restart` and `--rm`.
     #[error("conflicting options: --restart and --rm")]
     RestartAndRm,
-    /// One that goes with its end cannot be started again.
+    /// Restart of a container that is removed at its end.
     #[error("cannot restart container {0}: it was started with --rm and is removed when it ends")]
     RestartOfRm(String),
-    /// Limits that cannot be as they were given to `update`.
+    /// Invalid limits for `update`.
     #[error(transparent)]
     Limits(#[from] tote_bundle::SpecError),
 }
 
-/// What to do where a container has no records.
+/// Suggested remedy for a container without records.
 pub(crate) const UNKEPT: &str = "start it with -d beside --rm and attach to it, with -it beside --rm, where it can be left and attached to, or without --rm: then it has a monitor, a log and records";
 
 impl LifeError {

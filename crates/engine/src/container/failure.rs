@@ -3,7 +3,7 @@
 use super::error::LifeError;
 use crate::EngineError;
 
-/// An error for another process: docker's exit code, the line, and behind a zero the hint.
+/// Formats an error for another process: docker's exit code, the line, and behind a zero the hint.
 pub(crate) fn failure_line(error: &EngineError) -> Vec<u8> {
     let mut text = vec![error.exit_code()];
     text.extend(line(error).bytes());
@@ -12,7 +12,7 @@ pub(crate) fn failure_line(error: &EngineError) -> Vec<u8> {
     text
 }
 
-/// The same, as that process has read it.
+/// Parses such an error.
 pub(crate) fn listen_failure(text: &[u8]) -> LifeError {
     let Some((code, rest)) = text.split_first() else {
         return LifeError::Unborn;
@@ -26,7 +26,7 @@ pub(crate) fn listen_failure(text: &[u8]) -> LifeError {
     }
 }
 
-/// An error and its causes, as the command line joins them.
+/// Joins an error and its causes, as the command line does.
 pub(crate) fn line(error: &EngineError) -> String {
     let mut text = error.to_string();
     let mut cause = std::error::Error::source(error);

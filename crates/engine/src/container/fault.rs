@@ -1,11 +1,12 @@
-//! Where tests let tote die.
+//! Fault points, at which tests kill tote.
 //!
-//! Each step that leaves something on disk or in the kernel is announced by name. In builds with debug assertions the
-//! process whose `TOTE_FAULT` is that name kills itself there, as `kill -9` would; in others it is nothing at all.
+//! Each step that leaves a trace on disk or in the kernel has a named point. In builds with debug assertions a
+//! process whose `TOTE_FAULT` is that name kills itself there, as `kill -9` would; in other builds the point does
+//! nothing.
 
-/// All of them, in the order in which a container meets them: create, start, end, removal; then those of pools: filling,
-/// the keeper, who takes a sandbox, removal; then those of pods; then those of `cp`, of `rename`, of a
-/// container in the foreground that gets a monitor, and of volumes.
+/// Names of the points, in the order in which a container meets them: create, start, end, removal; then those of
+/// pools: filling, the keeper, a taker of a sandbox, removal; then those of pods; then those of `cp`, of `rename`, of
+/// a container in the foreground that gets a monitor, and of volumes.
 pub const POINTS: [&str; 53] = [
     "claimed",
     "named",
@@ -62,11 +63,11 @@ pub const POINTS: [&str; 53] = [
     "volumes-left",
 ];
 
-/// Dies here, where that is asked for.
+/// Kills this process if the environment names this point.
 #[cfg(debug_assertions)]
 pub(crate) fn point(name: &str) {
     debug_assert!(POINTS.contains(&name), "{name} is not in the list");
-    // Looked at once: a keeper of a pool has no environment any more.
+    // The variable is read early, because a keeper of a pool has no environment later.
     static WANTED: std::sync::OnceLock<Option<std::ffi::OsString>> = std::sync::OnceLock::new();
     let wanted = WANTED.get_or_init(|| std::env::var_os("TOTE_FAULT"));
     if wanted.as_ref().is_some_and(|wanted| wanted == name) {

@@ -1,4 +1,4 @@
-//! Finding containers by what people call them.
+//! Lookup of containers.
 
 use super::claim::Claim;
 use super::entry::{Entry, LostRecord, REMOVING};
@@ -14,7 +14,7 @@ use tote_image::Digest;
 use tote_state::record::{RecordError, is_there, names_in};
 
 impl LifeError {
-    /// The error about a container whose record cannot be read.
+    /// Builds the error for a container with an unreadable record.
     pub(crate) fn lost(entry: &Entry) -> Self {
         Self::Lost {
             id: entry.container.id.to_string(),
@@ -23,12 +23,12 @@ impl LifeError {
     }
 }
 
-/// The container of that id, name, or unique beginning of an id; docker's order, and as there `/NAME` is a name and
-/// nothing else.
+/// Finds a container by id, name, or unique prefix of an id; in docker's order, and as there `/NAME` is only taken as
+/// a name.
 ///
 /// # Errors
-/// [`ContainerError::NoContainer`] and [`ContainerError::Ambiguous`], in docker's words; [`LifeError::Lost`] of one whose
-/// record cannot be read.
+/// [`ContainerError::NoContainer`] and [`ContainerError::Ambiguous`], in docker's words; [`LifeError::Lost`] for a
+/// container with an unreadable record.
 pub fn find(home: &Home, wanted: &str) -> Result<Entry, EngineError> {
     let entry = seek(home, wanted)?;
     if entry.lost == Some(LostRecord::Container) {
@@ -37,7 +37,7 @@ pub fn find(home: &Home, wanted: &str) -> Result<Entry, EngineError> {
     Ok(entry)
 }
 
-/// The same, whether its record can be read or not.
+/// Finds a container, even one with an unreadable record.
 pub(super) fn seek(home: &Home, wanted: &str) -> Result<Entry, EngineError> {
     let missing = || EngineError::from(ContainerError::NoContainer(wanted.to_owned()));
     if let Ok(id) = wanted.parse::<ContainerId>() {
@@ -62,14 +62,14 @@ pub(super) fn seek(home: &Home, wanted: &str) -> Result<Entry, EngineError> {
     }
 }
 
-/// Whether a container that a name leads to has it: while it is being renamed two names lead to it, and for longer where
-/// that command was killed.
+/// True if the container has the name that leads to it: during a renaming, and after a killed one, two names lead to
+/// it.
 pub(super) fn is_called(entry: &Entry, name: &str) -> bool {
     let own = entry.container.name.as_str();
     own.is_empty() || own == name
 }
 
-/// Whose name it is.
+/// Returns the container of a name.
 pub(crate) fn named(home: &Home, name: &str) -> Result<Option<ContainerId>, EngineError> {
     if name.parse::<Name>().is_err() {
         return Ok(None);
@@ -77,10 +77,10 @@ pub(crate) fn named(home: &Home, name: &str) -> Result<Option<ContainerId>, Engi
     super::link::read(&home.names().join(name))
 }
 
-/// All containers, the newest first; those whose records cannot be read are among them, see [`Entry::lost`].
+/// Lists all containers, the newest first, including those with unreadable records, see [`Entry::lost`].
 ///
 /// # Errors
-/// [`EngineError::State`]: it cannot be said what there is.
+/// [`EngineError::State`] if the directories cannot be listed.
 pub fn list(home: &Home) -> Result<Vec<Entry>, EngineError> {
     let mut entries = Vec::new();
     for id in ids(home)? {
@@ -90,10 +90,11 @@ pub fn list(home: &Home) -> Result<Vec<Entry>, EngineError> {
     Ok(entries)
 }
 
-/// All containers for who decides by them what nobody needs: what one has whose record cannot be read, nobody knows.
+/// Lists all containers for a decision on unneeded objects: an unreadable record is an error, because its needs are
+/// unknown.
 ///
 /// # Errors
-/// As [`list`], and [`LifeError::Lost`].
+/// Those of [`list`], and [`LifeError::Lost`].
 pub(crate) fn list_whole(home: &Home) -> Result<Vec<Entry>, EngineError> {
     let entries = list(home)?;
     match entries
@@ -105,7 +106,7 @@ pub(crate) fn list_whole(home: &Home) -> Result<Vec<Entry>, EngineError> {
     }
 }
 
-/// The names of all containers, as far as they can be had.
+/// Lists the names of all containers; empty after an error.
 #[must_use]
 pub fn names(home: &Home) -> Vec<String> {
     let entries = list(home).unwrap_or_default();
@@ -115,7 +116,7 @@ pub fn names(home: &Home) -> Vec<String> {
         .collect()
 }
 
-/// The ids of all that has a directory or is worked on.
+/// Lists the ids with a directory or a claim.
 pub(super) fn ids(home: &Home) -> Result<BTreeSet<ContainerId>, EngineError> {
     let mut ids = BTreeSet::new();
     for dir in [home.containers(), home.live()] {
@@ -124,10 +125,11 @@ pub(super) fn ids(home: &Home) -> Result<BTreeSet<ContainerId>, EngineError> {
     Ok(ids)
 }
 
-/// The container of an id; `None` when there is none, not yet or no longer. One whose records cannot be read is dead.
+/// Opens the container of an id; `None` if it does not exist yet or any longer. A container with unreadable records
+/// is dead.
 ///
 /// # Errors
-/// [`EngineError::State`]: it cannot be said whether there is one.
+/// [`EngineError::State`] if its existence cannot be determined.
 pub fn open(home: &Home, id: &ContainerId) -> Result<Option<Entry>, EngineError> {
     let container = match Container::read(home, id) {
         Ok(Some(container)) => container,
@@ -152,7 +154,7 @@ pub fn open(home: &Home, id: &ContainerId) -> Result<Option<Entry>, EngineError>
     }))
 }
 
-/// A container that is there, and of which nothing is known.
+/// Makes the entry of a container with an unreadable record.
 fn lost(id: &ContainerId, error: &EngineError) -> Entry {
     Entry {
         container: Container::unknown(id),
@@ -170,7 +172,7 @@ fn dead(error: &EngineError) -> State {
     }
 }
 
-/// A container without a record in a directory of its own.
+/// Looks for a container without a record in a directory of its own.
 fn unrecorded(home: &Home, id: &ContainerId) -> Result<Option<Entry>, EngineError> {
     match noted(home, id) {
         Ok(Noted::Nothing) => {}
@@ -178,7 +180,7 @@ fn unrecorded(home: &Home, id: &ContainerId) -> Result<Option<Entry>, EngineErro
         Ok(Noted::Container(entry)) => return Ok(Some(*entry)),
         Err(error) => return Ok(Some(lost(id, &error))),
     }
-    // Nobody works on it, so nobody is about to write its record: a power cut has taken that.
+    // No process works on the container, so its record will not come: a power cut has removed it.
     let path = home.container(id).join(record::FILE);
     if !is_there(&home.container(id))? || is_there(&path)? {
         return Ok(None);
@@ -186,20 +188,20 @@ fn unrecorded(home: &Home, id: &ContainerId) -> Result<Option<Entry>, EngineErro
     Ok(Some(lost(id, &RecordError::Missing { path }.into())))
 }
 
-/// What is in `live/` of a container that has no directory.
+/// Content of a container's file in `live/`.
 enum Noted {
-    /// There is no such file.
+    /// Missing file.
     Nothing,
-    /// Somebody makes it or removes it, or was killed while he did.
+    /// Claim of a process that makes or removes the container, dead or alive.
     Work,
-    /// It is all there is of a container.
+    /// Record of a container without a directory.
     Container(Box<Entry>),
 }
 
 fn noted(home: &Home, id: &ContainerId) -> Result<Noted, EngineError> {
     let path = home.live().join(id.as_str());
     let mut last = None;
-    // Written in place: half of it may be read, but not again and again.
+    // The file is written in place, so a read may see half of it, but not repeatedly.
     for _ in 0..64 {
         let text = match tote_state::short::read(&path) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Noted::Nothing),
@@ -213,7 +215,7 @@ fn noted(home: &Home, id: &ContainerId) -> Result<Noted, EngineError> {
         }
         match tote_state::record::parse::<Entry>(&path, &text) {
             Ok(entry) => {
-                // What is noted before it has a process is for whoever finds its maker dead.
+                // An entry without a process only serves a sweep after the death of its maker.
                 let lives = entry.state.process.is_some() && Claim::is_held(home, id);
                 return Ok(if lives {
                     Noted::Container(Box::new(entry))
@@ -227,23 +229,23 @@ fn noted(home: &Home, id: &ContainerId) -> Result<Noted, EngineError> {
     }
     match last {
         Some(error) if Claim::is_held(home, id) => Err(error.into()),
-        // Its writer was killed: the next sweep clears what the id names.
+        // The writer was killed: the next sweep clears the parts that the id names.
         _ => Ok(Noted::Work),
     }
 }
 
-/// A container that has an image.
+/// Container or pool that uses an image.
 pub(crate) struct ImageUser {
-    /// `container` and its name, or its short id; or a pool.
+    /// Word `container` with its name or its short id; or the word for a pool.
     pub(crate) name: String,
-    /// Whether it runs, or is about to.
+    /// True if it runs, or is about to.
     pub(crate) runs: bool,
 }
 
-/// The containers that have an image, and the pools: those that run first.
+/// Lists the containers and pools that use an image: running ones first.
 ///
 /// # Errors
-/// As [`list_whole`]: a container whose record cannot be read may have it.
+/// Those of [`list_whole`]: a container with an unreadable record may use it.
 pub(crate) fn image_users(home: &Home, given: &Digest) -> Result<Vec<ImageUser>, EngineError> {
     let image = given.to_string();
     let mut users: Vec<ImageUser> = list_whole(home)?
@@ -251,7 +253,7 @@ pub(crate) fn image_users(home: &Home, given: &Digest) -> Result<Vec<ImageUser>,
         .filter(|entry| entry.container.image_id.as_ref() == Some(&image))
         .map(|entry| ImageUser {
             name: format!("container {}", entry.container.display()),
-            // Nobody knows whether one runs whose state is lost.
+            // A container with a lost state may be running.
             runs: entry.state.runs() || !entry.kept || entry.lost.is_some(),
         })
         .collect();
@@ -264,12 +266,12 @@ pub(crate) fn image_users(home: &Home, given: &Digest) -> Result<Vec<ImageUser>,
     Ok(users)
 }
 
-/// Whether an image is shown as one that containers have; as long as nobody can say so, it is.
+/// True if an image is shown as used by containers; after an error it is.
 pub(crate) fn may_have_users(home: &Home, image: &Digest) -> bool {
     image_users(home, image).map_or(true, |users| !users.is_empty())
 }
 
-/// Whether there is anything of that id.
+/// Asks whether a claim or a directory of that id exists.
 pub(super) fn exists(home: &Home, id: &ContainerId) -> Result<bool, EngineError> {
     Ok(is_there(&home.live().join(id.as_str()))? || is_there(&home.container(id))?)
 }

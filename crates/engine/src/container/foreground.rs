@@ -1,4 +1,5 @@
-//! The socket of a container in the foreground: for those who wait for its end, and for those who need it to have a monitor.
+//! Socket of a container in the foreground: for commands that wait for its end, and for those that
+//! need it to have a monitor.
 
 use super::socket::{SOCKET, open_dir};
 use super::{Entry, find};
@@ -10,24 +11,24 @@ use tote_monitor::{Connection, Door, Listener, Request};
 use tote_runtime::Aside;
 use tote_sys::{Errno, best_effort};
 
-/// Where the command that runs a container in the foreground can be called, while its program runs.
+/// Access to the command that runs a container in the foreground, while its program runs.
 #[derive(Debug)]
 pub(crate) struct FrontDoor<'a> {
     home: &'a Home,
     id: &'a ContainerId,
     door: Option<Door>,
-    /// The door on its way to a monitor.
+    /// Place for the connections when a monitor takes over.
     left: &'a RefCell<Option<Door>>,
 }
 
 impl<'a> FrontDoor<'a> {
-    /// Closed at first.
+    /// Makes a closed access.
     pub(crate) fn new(home: &'a Home, id: &'a ContainerId, left: &'a RefCell<Option<Door>>) -> Self {
         let door = None;
         Self { home, id, door, left }
     }
 
-    /// Closes it; those who have come are still to be told of the end.
+    /// Closes the access; connected clients are still told of the end.
     pub(crate) fn close(self) -> Option<Door> {
         if self.door.is_some() {
             deafen(self.home, self.id);
@@ -38,7 +39,7 @@ impl<'a> FrontDoor<'a> {
 
 impl Aside for FrontDoor<'_> {
     fn begin(&mut self) -> Result<(), String> {
-        // Without it nobody hears of the end, and the container goes on all the same.
+        // Without the socket the end is not reported, but the container goes on.
         self.door = listen(self.home, self.id).ok().map(Door::new);
         Ok(())
     }
@@ -65,10 +66,11 @@ impl Aside for FrontDoor<'_> {
     }
 }
 
-/// The container, under a monitor where it runs in the foreground and can have one: the command that runs it makes one then.
+/// Finds a container, under a monitor if it runs in the foreground and can have one: the command
+/// that runs it makes one then.
 ///
 /// # Errors
-/// As of [`find`].
+/// Those of [`find`].
 pub(crate) fn find_monitored(home: &Home, wanted: &str) -> Result<Entry, EngineError> {
     let entry = find(home, wanted)?;
     if entry.kept || !entry.state.runs() {
@@ -78,7 +80,7 @@ pub(crate) fn find_monitored(home: &Home, wanted: &str) -> Result<Entry, EngineE
     if let Ok(mut connection) = asked
         && connection.say(Request::Monitor).is_ok()
     {
-        // It says nothing, and closes the connection.
+        // The command closes the connection without a report.
         best_effort(connection.hear().map(drop));
     }
     find(home, entry.container.id.as_str())
@@ -89,25 +91,24 @@ pub(crate) fn connect(home: &Home, id: &ContainerId) -> Result<OwnedFd, Errno> {
     tote_monitor::connect(open_dir(&home.live())?.as_fd(), &socket(id))
 }
 
-/// Listens for those who call [`connect`], until [`deafen`].
+/// Listens for callers of [`connect`], until [`deafen`].
 pub(crate) fn listen(home: &Home, id: &ContainerId) -> Result<Listener, Errno> {
-    // One that is bound and cannot listen would stay.
+    // If the listen(2) fails, the bound socket must be removed.
     Listener::bind(open_dir(&home.live())?.as_fd(), &socket(id)).inspect_err(|_| deafen(home, id))
 }
 
-/// Takes the socket of [`listen`] away; who has connected is not concerned.
+/// Removes the socket of [`listen`]; present connections stay.
 pub(crate) fn deafen(home: &Home, id: &ContainerId) {
-    // There is none where the program never ran.
+    // The socket is missing if the program never ran.
     best_effort(std::fs::remove_file(home.live().join(socket(id))));
 }
 
-/// The container whose end such a socket tells, by the socket's name.
+/// Parses the name of such a socket into the container's id.
 pub(super) fn container_of(name: &str) -> Option<ContainerId> {
     name.strip_suffix(SOCKET)?.strip_suffix('.')?.parse().ok()
 }
 
-/// Takes away a socket that outlived its container: its removal failed. The claim is made before it, and given back after
-/// it.
+/// Removes a socket that outlived its container. The claim is made before the socket, and released after it.
 pub(super) fn sweep(home: &Home, id: &ContainerId) {
     let claimed = tote_state::record::is_there(&home.live().join(id.as_str()));
     let Ok(live) = open_dir(&home.live()) else { return };
@@ -118,7 +119,7 @@ pub(super) fn sweep(home: &Home, id: &ContainerId) {
     }
 }
 
-/// Beside the claim: such a container has no directory.
+/// Returns the name of the socket, which is beside the claim: such a container has no directory.
 fn socket(id: &ContainerId) -> String {
     format!("{id}.{SOCKET}")
 }

@@ -1,4 +1,4 @@
-//! From the command to the monitor: the fork, and what the one tells the other.
+//! Launch of a monitor by a command: the fork, and the reports.
 
 use super::claim::Claim;
 use super::error::LifeError;
@@ -18,14 +18,14 @@ use tote_monitor::Streams;
 use tote_state::record::RecordError;
 use tote_sys::best_effort;
 
-/// The end of a connection that the monitor gets along, and what goes over it: no output is lost between the start and an
-/// attachment then.
+/// Connection that the monitor inherits, with its streams: no output is lost between the start and an attachment
+/// then.
 pub(crate) type Companion = (OwnedFd, Streams);
 
-/// Starts a prepared container under a monitor of its own. It runs when this returns.
+/// Starts a prepared container under its own monitor. The container runs when this returns.
 ///
 /// # Errors
-/// [`EngineError`]; the container is as if it had ended at once, with docker's exit code.
+/// [`EngineError`]; the container counts as ended at once, with docker's exit code.
 pub(crate) fn launch(
     home: &Home,
     prepared: Prepared,
@@ -37,7 +37,7 @@ pub(crate) fn launch(
     let flags = rustix::pipe::PipeFlags::CLOEXEC;
     let (reader, writer) = rustix::pipe::pipe_with(flags).map_err(failed("make a pipe for"))?;
     let report = Report::new(writer);
-    // systemd kills a main process at once, instead of asking it to end, when it is not its own child.
+    // systemd kills a main process that is not its own child at once, instead of asking it to end.
     let is_the_inits = prepared.init.is_there();
     let live = move || life::live(home, prepared, companion, report);
     let forked = if is_the_inits {
@@ -46,13 +46,13 @@ pub(crate) fn launch(
         tote_sys::fork_worker(live).map(drop)
     };
     forked.map_err(failed("fork"))?;
-    // The monitor has it as well, and time to let go of it last.
+    // The monitor has the lock as well, and had time to release it last.
     tote_sys::settle_seal();
     fault::point("forked");
     listen(&mut File::from(reader), warn)
 }
 
-/// Starts a prepared container under a monitor, and leaves it alone.
+/// Starts a prepared container under a monitor, detached.
 ///
 /// # Errors
 /// [`EngineError`].
@@ -62,12 +62,12 @@ pub fn run_detached(
     warn: &mut dyn FnMut(String),
 ) -> Result<(), EngineError> {
     let started = launch(home, prepared, None, warn);
-    // Nobody's start waits for what is to be mended; what is there is looked at one by one.
+    // Repairs of other containers come after the start, and one by one.
     revive(home, &mend_all(home));
     started
 }
 
-/// Starts a container that was created before, or does nothing where it runs.
+/// Starts a created container; does nothing if it runs.
 ///
 /// # Errors
 /// [`EngineError`].
@@ -86,7 +86,7 @@ pub fn start(
     started
 }
 
-/// The same, and nothing else: whoever calls it starts another one, and looks for what was left.
+/// Starts a container without repairs; the caller starts another one and looks for remains itself.
 pub(crate) fn start_alone(home: &Home, wanted: &str) -> Result<(), EngineError> {
     match prepare_start(home, wanted, &HostInit::default())? {
         Some(prepared) => launch(home, prepared, None, &mut |_| {}),
@@ -94,8 +94,8 @@ pub(crate) fn start_alone(home: &Home, wanted: &str) -> Result<(), EngineError> 
     }
 }
 
-/// Clears what was left, and starts again those whose monitor was killed and whose restart policy wants it. After another
-/// boot nothing is started behind anybody's back.
+/// Clears remains, and lists the containers to start again, whose monitor was killed and whose restart policy demands
+/// it. After a reboot no container is started implicitly.
 pub(crate) fn mend_all(home: &Home) -> Vec<ContainerId> {
     sweep(home)
         .into_iter()
@@ -114,7 +114,7 @@ fn is_due_again(home: &Home, entry: &Entry) -> bool {
     killed && !stopped && super::restart::is_due(policy, state.exit_code, state.restart_count)
 }
 
-/// Starts those again that [`mend_all`] found, as far as they are still there and do not run.
+/// Starts the containers that [`mend_all`] found, if they still exist and do not run.
 pub(crate) fn revive(home: &Home, due: &[ContainerId]) {
     for id in due {
         let prepared = match open(home, id) {
@@ -123,14 +123,14 @@ pub(crate) fn revive(home: &Home, due: &[ContainerId]) {
             }
             _ => continue,
         };
-        // What cannot be started says so in its own state; the caller's container is another one.
+        // A failed start is recorded in that container's own state; the caller's container is another one.
         if let Ok(Some(prepared)) = prepared {
             best_effort(launch(home, prepared, None, &mut |_| {}));
         }
     }
 }
 
-/// Everything before the fork; nothing where it runs.
+/// Prepares a start up to the fork; `None` if the container runs.
 pub(crate) fn prepare_start(
     home: &Home,
     wanted: &str,
@@ -166,7 +166,7 @@ pub(crate) fn prepare_start(
     Ok(Some(prepared))
 }
 
-/// The claim of a container that does not run, whose leftovers are cleared; and the container as it is then.
+/// Takes the claim of a stopped container and clears its remains. Returns the container as it is then.
 pub(crate) fn claim(home: &Home, entry: Entry) -> Result<(Entry, Claim), EngineError> {
     let busy = || LifeError::Busy(entry.container.display().to_owned());
     let id = &entry.container.id;
@@ -192,11 +192,11 @@ pub(crate) fn claim(home: &Home, entry: Entry) -> Result<(Entry, Claim), EngineE
     }
 }
 
-/// A state that a power cut has emptied is written anew for who asks for the container to be started: what it said was
-/// how the container has ended. Whoever calls it has the claim.
+/// Replaces a state that a power cut has emptied, at an explicit start: the lost state held only the container's exit
+/// code. The caller holds the claim.
 ///
 /// # Errors
-/// The state is not damaged, but cannot be read now; or a newer tote's.
+/// Fails if the state is undamaged but unreadable now, or a newer tote's.
 fn renew_state(home: &Home, id: &ContainerId) -> Result<(), EngineError> {
     match State::read(home, id) {
         Err(EngineError::Record(RecordError::Damaged { .. })) => {
@@ -211,12 +211,12 @@ fn renew_state(home: &Home, id: &ContainerId) -> Result<(), EngineError> {
     }
 }
 
-/// What the monitor tells the command: a letter, the length of what follows, and that. `S` started; `W` warning;
+/// Reports from the monitor to the command: a letter, the length of the text, and the text. `S` started; `W` warning;
 /// `E` error: docker's exit code, the line, and behind a zero the hint.
 pub(crate) struct Report(Option<File>);
 
 impl Report {
-    /// Over this end of a pipe; [`listen`] has the other.
+    /// Reports through this end of a pipe; [`listen`] has the other.
     pub(crate) fn new(pipe: OwnedFd) -> Self {
         Self(Some(File::from(pipe)))
     }
@@ -235,7 +235,7 @@ impl Report {
         self.0 = None;
     }
 
-    /// Whoever is gone needs no report.
+    /// Sends a report; a command that is gone gets none.
     fn say(&mut self, letter: u8, text: &[u8]) {
         let length = u32::try_from(text.len()).unwrap_or(0).to_ne_bytes();
         if let Some(pipe) = &mut self.0 {
@@ -244,7 +244,7 @@ impl Report {
     }
 }
 
-/// Hears what the monitor tells, up to its start.
+/// Receives the monitor's reports, up to the start.
 ///
 /// # Errors
 /// [`LifeError::Launch`] and [`LifeError::Unborn`].

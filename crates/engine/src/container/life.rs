@@ -1,4 +1,4 @@
-//! The life of a container in its monitor: from its first start to the end that is not followed by another.
+//! Life of a container in its monitor: from its first start to its final end.
 
 use super::born::{Running, note_failure, running};
 use super::claim::Claim;
@@ -27,11 +27,11 @@ use tote_state::events::append;
 use tote_state::record::now;
 use tote_sys::best_effort;
 
-/// docker's, where nobody says otherwise.
+/// Default stop timeout, docker's.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The whole life of a monitor, in the process that was forked for it. Gives the container's exit code, which is the
-/// monitor's own as well: the host's init may look at it.
+/// Main function of a monitor, in the process that was forked for it. Returns the container's exit code, which is
+/// also the monitor's own: the host's init may read it.
 pub(super) fn live(home: &Home, prepared: Prepared, companion: Option<Companion>, mut report: Report) -> u8 {
     let id = prepared.entry.container.id.clone();
     crate::pod::let_go();
@@ -56,7 +56,7 @@ pub(super) fn live(home: &Home, prepared: Prepared, companion: Option<Companion>
     u8::try_from(code & 0xff).unwrap_or(1)
 }
 
-/// Leaves the command's session, directory, descriptors and words behind.
+/// Detaches from the command: session, directory, descriptors and arguments.
 pub(super) fn settle(container: &Container) {
     tote_state::process::settle(&format!("tote monitor {}", container.display()));
     let name = std::ffi::CString::new(format!("tote {}", container.display())).unwrap_or_default();
@@ -69,11 +69,11 @@ pub(super) struct Watcher<'a> {
     pub(super) monitor: Monitor,
     name: String,
     init: HostInit,
-    /// Whether the last cgroup could not be removed: the next command is to find the claim and try again.
+    /// True if the last cgroup could not be removed: the next command has to find the claim and try again.
     leaves_cgroup: bool,
-    /// The same of its addresses.
+    /// True if the container's addresses could not be removed.
     leaves_rest: bool,
-    /// Networks that it was the last one to leave.
+    /// Networks that the container was the last one to leave.
     idle_networks: Vec<String>,
 }
 
@@ -143,11 +143,11 @@ impl<'a> Watcher<'a> {
                     keep_room(self.home, &self.id);
                     let mark = self.home.container(&self.id).join(super::entry::REMOVING);
                     if mark.try_exists().unwrap_or(false) {
-                        // Whoever removes it has looked before it was seen running.
+                        // The removing command looked before the container was recorded as running.
                         best_effort(tote_sys::send_signal(running.child.pidfd.as_fd(), 9));
                     }
                     let state = self.watch(&container, running);
-                    // Why it could not be watched, where that is how it ended.
+                    // The text is the reason if the container could not be watched.
                     let text = state.error.clone();
                     (state, text)
                 }
@@ -160,7 +160,7 @@ impl<'a> Watcher<'a> {
                     };
                     let state = note_failure(self.home, &container, before, &error);
                     if restarts == 0 {
-                        // Nobody restarts what could not be started once.
+                        // A container whose first start fails is not restarted.
                         self.over(claim, &container, &state, &line(&error));
                         report.failed(&error);
                         return state.exit_code;
@@ -168,7 +168,7 @@ impl<'a> Watcher<'a> {
                     (state, line(&error))
                 }
             };
-            // It may have been changed meanwhile.
+            // The record may have changed meanwhile.
             let container = Container::read(self.home, &self.id)
                 .ok()
                 .flatten()
@@ -196,7 +196,7 @@ impl<'a> Watcher<'a> {
         stopped::is_wanted(self.home, &self.id)
     }
 
-    /// Waits, and prepares the next start; without one the container has ended for good.
+    /// Waits, and prepares the next start; `None` if the container has ended for good.
     fn again(
         &mut self,
         claim: Claim,
@@ -209,7 +209,7 @@ impl<'a> Watcher<'a> {
         (state.restart_count, state.monitor) = (restarts, ProcessId::of(std::process::id()));
         best_effort(state.write(self.home, &self.id));
         fault::point("restarting");
-        // Who marks it after this sees it restarting.
+        // A command that marks the container after this sees it restarting.
         let came = self.is_wanted()
             && self
                 .monitor
@@ -227,7 +227,7 @@ impl<'a> Watcher<'a> {
                 Some(prepared)
             }
             Err(error) => {
-                // The claim is given back already; what is known is written, for whoever asks.
+                // The claim is already released; the failure is recorded for later queries.
                 note_failure(self.home, &container, state, &error);
                 self.monitor.farewell(i32::from(error.exit_code()), &line(&error));
                 None
@@ -235,7 +235,7 @@ impl<'a> Watcher<'a> {
         }
     }
 
-    /// The start: the container's program runs when this returns, and that is written down.
+    /// Starts the container: on return its program runs, and that is recorded.
     fn birth(
         &mut self,
         prepared: Prepared,
@@ -290,7 +290,7 @@ impl<'a> Watcher<'a> {
         fault::point("born");
         unnamed.iter().for_each(|warning| report.warn(warning));
         ends.console = console;
-        // A restart passes on what the init gave once more.
+        // A restart passes the init's descriptors on once more.
         let goes_on = options.restart != RestartPolicy::No;
         tote_sys::close_inherited(if goes_on { self.init.descriptors() } else { 0 });
         let state = State {
@@ -301,7 +301,7 @@ impl<'a> Watcher<'a> {
         let created = self.recorded(&state, created)?;
         append(self.home, &[entry.container.event("start")]);
         fault::point("running");
-        // Before the command that was started by the init has ended.
+        // The notification comes before the end of the command that the init has started.
         if let Some(Err(warning)) = notify.as_ref().map(Notify::started) {
             report.warn(&warning);
         }
@@ -317,7 +317,7 @@ impl<'a> Watcher<'a> {
         })
     }
 
-    /// Writes down that it runs; what nobody would find is not left running.
+    /// Records the running container; after a failed write it is ended, because no later command would find it.
     fn recorded(&mut self, state: &State, created: Created) -> Result<Created, EngineError> {
         match state.write(self.home, &self.id) {
             Ok(()) => Ok(created),
@@ -328,7 +328,7 @@ impl<'a> Watcher<'a> {
         }
     }
 
-    /// Watches it to its end, and writes that down.
+    /// Watches the container to its end, and records that.
     pub(super) fn watch(&mut self, container: &Container, running: Running) -> State {
         let Running {
             child,
@@ -394,7 +394,7 @@ impl<'a> Watcher<'a> {
             state.networks.clear();
             state.oom_killed = oom_killed;
         };
-        // Health and pauses are written by others; where the file is lost, what is known here has to do.
+        // Other processes record health and pauses; without the file, the facts known here suffice.
         match change_state(self.home, &self.id, note) {
             Ok(written) => state = written,
             Err(_) => {
@@ -417,17 +417,18 @@ impl<'a> Watcher<'a> {
         }
     }
 
-    /// The end of the monitor: whoever waits is told when everything is as it will be.
+    /// Ends the monitor: waiting clients are told when the final state is reached.
     pub(super) fn over(&mut self, claim: Claim, container: &Container, state: &State, text: &str) {
         let marked =
             tote_state::record::is_there(&self.home.container(&self.id).join(super::entry::REMOVING));
         if container.rm {
-            // Where nobody can say which volumes go, the claim is let go, and a sweep goes on.
+            // If the volumes to remove cannot be determined, the claim is dropped, and a sweep continues.
             if let Ok(volumes) = remove::takes_volumes(self.home, &self.id) {
                 best_effort(erase(self.home, container, state, claim, volumes));
             }
         } else if !matches!(marked, Ok(false)) || self.leaves_cgroup || self.leaves_rest {
-            // Whoever marks it takes the claim now, or was killed: then a sweep goes on, which looks for an unheld one.
+            // A command that sets the mark takes the claim now, or was killed: then a sweep continues, which looks
+            // for a free claim.
             drop(claim);
         } else {
             end(self.home, &self.id, claim);
@@ -439,7 +440,7 @@ impl<'a> Watcher<'a> {
             text.to_owned()
         };
         self.monitor.farewell(state.exit_code, &oom);
-        // Nobody waits for the kernel any more.
+        // No client waits for the kernel any more.
         best_effort(crate::network::settle(self.home, &self.idle_networks));
     }
 
@@ -452,7 +453,7 @@ impl<'a> Watcher<'a> {
     }
 }
 
-/// Gives the claim back; the socket goes with it.
+/// Releases the claim; the socket is removed with it.
 fn end(home: &Home, id: &ContainerId, claim: Claim) {
     best_effort(std::fs::remove_file(home.container(id).join(SOCKET)));
     claim.release();

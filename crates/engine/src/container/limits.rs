@@ -9,10 +9,10 @@ use tote_bundle::RunOptions;
 use tote_cgroup::Cgroup;
 use tote_monitor::{Chores, Verdict};
 
-/// A limit of processor time is looked at this often at most.
+/// Shortest interval between checks of the processor time.
 const OFTEN: Duration = Duration::from_millis(10);
 
-/// What a container may use up of time.
+/// Time limits of a container.
 pub(super) struct Limits {
     deadline: Option<Instant>,
     cpu: Option<(Duration, Cgroup, Instant)>,
@@ -32,20 +32,20 @@ impl Limits {
         }
     }
 
-    /// Whether it was killed for it.
+    /// True if the container was killed because of a limit.
     pub(super) fn over(&self) -> bool {
         self.over
     }
 }
 
-/// With all processors at work it cannot be used up sooner.
+/// Returns the shortest time in which the rest can be used up, with all processors at work.
 fn soonest(left: Duration) -> Duration {
     let processors =
         std::thread::available_parallelism().map_or(1, |count| u32::try_from(count.get()).unwrap_or(1));
     (left / processors.max(1)).max(OFTEN)
 }
 
-/// Everything that a monitor does for its container beside watching it.
+/// Tasks of a monitor beside watching.
 pub(super) struct Tasks<'a> {
     pub(super) limits: &'a mut Limits,
     pub(super) health: Option<HealthChecks<'a>>,

@@ -1,7 +1,7 @@
 //! The links that lead from a name to an id.
 //!
-//! The text of a link is the id in base 64. With more than 59 bytes a link of ext4 is a file with a block of its own, and
-//! to give that back takes five times as long as all else about removing a link.
+//! The text of a link is the id in base 64. ext4 stores a link of more than 59 bytes as a file with a block of its
+//! own, and freeing that takes five times as long as the rest of the removal.
 
 use crate::EngineError;
 use base64::Engine as _;
@@ -10,16 +10,16 @@ use std::io::ErrorKind;
 use std::path::Path;
 use tote_bundle::ContainerId;
 
-/// The text of a link that stands for a container: shorter than its id, so that a link of ext4 needs no block.
+/// Returns the text of a link for a container: shorter than its id, so that ext4 needs no block for the link.
 pub(crate) fn link_text(id: &ContainerId) -> String {
     URL_SAFE_NO_PAD.encode(id.to_bytes())
 }
 
-/// The id that a link leads to; `None` where there is no link, and of one whose text is no id. There were links whose
-/// text is an id as it is written everywhere.
+/// Reads the id to which a link leads; `None` for a missing link, and for an invalid text. Former versions wrote the
+/// id itself as the text.
 ///
 /// # Errors
-/// [`EngineError::State`] for every failure but ENOENT: a name that cannot be read is not free.
+/// [`EngineError::State`] for every failure but ENOENT: an unreadable name is not free.
 pub(crate) fn read(link: &Path) -> Result<Option<ContainerId>, EngineError> {
     let text = match std::fs::read_link(link) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
@@ -28,7 +28,7 @@ pub(crate) fn read(link: &Path) -> Result<Option<ContainerId>, EngineError> {
     Ok(text.to_str().and_then(parse))
 }
 
-/// The container that such a text stands for.
+/// Parses the text of a link.
 pub(crate) fn parse(text: &str) -> Option<ContainerId> {
     text.parse().ok().or_else(|| {
         let bytes = URL_SAFE_NO_PAD.decode(text).ok()?;

@@ -1,4 +1,4 @@
-//! What is kept of what a container says, and how.
+//! Log of a container: file, format and attributes.
 
 use super::{Container, LifeError};
 use serde_json::json;
@@ -8,7 +8,7 @@ use tote_monitor::{LogFormat, LogOptions};
 use tote_spec::Spec;
 use tote_template::Template;
 
-/// The name of a container's log, in its directory.
+/// Returns the name of a container's log in its directory.
 pub(crate) fn file(choice: &LogChoice) -> &'static str {
     match choice.driver {
         LogDriver::K8sFile => "ctr.log",
@@ -16,7 +16,7 @@ pub(crate) fn file(choice: &LogChoice) -> &'static str {
     }
 }
 
-/// How a container's log is kept, if it is.
+/// Returns the options of a container's log, if it has one.
 pub(super) fn options(
     container: &Container,
     (options, spec): (&RunOptions, &Spec),
@@ -35,7 +35,7 @@ pub(super) fn options(
     }))
 }
 
-/// What every entry carries: labels, variables, the tag.
+/// Builds the attributes of every entry: labels, variables, the tag.
 fn attributes(container: &Container, (log, spec): (&LogChoice, &Spec)) -> Result<Option<String>, LifeError> {
     let mut attributes = BTreeMap::new();
     for name in &log.labels {
@@ -55,12 +55,12 @@ fn attributes(container: &Container, (log, spec): (&LogChoice, &Spec)) -> Result
         .map(|tag| expand(tag, container, spec))
         .transpose()?;
     attributes.extend(tag.as_deref().map(|tag| ("tag", tag)));
-    // Strings are JSON in any case.
+    // Strings always have a form in JSON.
     let text = || serde_json::to_string(&attributes).ok();
     Ok((!attributes.is_empty()).then(text).flatten())
 }
 
-/// docker's words about a container in the template of a tag.
+/// Expands the template of a tag with docker's words about a container.
 fn expand(tag: &str, container: &Container, spec: &Spec) -> Result<String, LifeError> {
     let failed = |source| LifeError::Tag {
         tag: tag.to_owned(),

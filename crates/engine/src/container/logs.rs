@@ -1,4 +1,4 @@
-//! Reading what a container has said.
+//! `logs`: reads the output of a container.
 
 use super::attach::connect;
 use super::stream_error::StreamError;
@@ -9,20 +9,20 @@ use tote_bundle::LogDriver;
 use tote_monitor::{LogReader, Query, Time};
 use tote_sys::utc_offset;
 
-/// What of a log is wanted.
+/// Selection of log entries.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LogsOptions {
-    /// Whether to wait for what is added.
+    /// True to wait for new entries.
     pub follow: bool,
-    /// Nothing older than this, as a user writes it.
+    /// Time of the oldest entry, as a user writes it.
     pub since: Option<String>,
-    /// Nothing newer.
+    /// Time of the newest entry.
     pub until: Option<String>,
-    /// Only so many entries from the end.
+    /// Number of entries from the end.
     pub tail: Option<u64>,
 }
 
-/// Gives the entries of a container's log to `take`, which says whether it wants more. Following goes on through
+/// Sends the entries of a container's log to `take`, which returns whether it wants more. Following continues through
 /// restarts, and ends with the container.
 ///
 /// # Errors

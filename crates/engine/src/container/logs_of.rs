@@ -1,4 +1,4 @@
-//! Reading what several containers have said.
+//! Logs of several containers.
 
 use super::{Entry, LogsOptions, logs};
 use crate::changes::ContainerError;
@@ -6,17 +6,17 @@ use crate::{EngineError, Home};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use tote_monitor::Entry as LogEntry;
 
-/// Entries that one container may be ahead of the others.
+/// Limit of entries that one container may be ahead of the others.
 const AHEAD: usize = 64;
 
-/// Takes an entry of a container's log, and says whether there may be more.
+/// Receiver of a container's log entries, which returns whether it wants more.
 type Taker<'a> = &'a mut dyn FnMut(&Entry, &LogEntry<'_>) -> bool;
 
-/// The end of a container's log, or an entry of it.
+/// Log entry with the position of its container, or the error at the end of that log.
 type Said = (usize, Result<LogEntry<'static>, EngineError>);
 
-/// Gives what containers have written to `take`: by the times of the entries, and while it is followed as it comes. Gives what
-/// came of each log that could not be read; the others go on.
+/// Sends the logs of containers to `take`: ordered by time, and while following as they come. Returns the errors of
+/// unreadable logs; the others go on.
 pub fn logs_of(home: &Home, of: &[Entry], options: &LogsOptions, take: Taker<'_>) -> Vec<EngineError> {
     let mut errors = Vec::new();
     if !options.follow {
@@ -38,7 +38,7 @@ pub fn logs_of(home: &Home, of: &[Entry], options: &LogsOptions, take: Taker<'_>
     errors
 }
 
-/// Reads a container's log in a thread of its own. It ends with the log, or with whoever listens.
+/// Reads a container's log in a thread of its own, which ends with the log or with the receiver.
 fn listen(
     home: &Home,
     place: usize,
@@ -52,7 +52,7 @@ fn listen(
             sender.send((place, Ok(entry.clone().into_owned()))).is_ok()
         });
         if let Err(error) = read {
-            // Whoever does not listen any more does not want to know.
+            // A receiver that is gone does not need the error.
             tote_sys::best_effort(sender.send((place, Err(error))));
         }
     });
@@ -61,7 +61,7 @@ fn listen(
         .map_err(|error| ContainerError::Thread(error).into())
 }
 
-/// Gives the entries by their times; those of one moment in the order of the containers.
+/// Sends the entries ordered by time; entries of equal time in the order of the containers.
 fn in_order(
     home: &Home,
     of: &[Entry],

@@ -1,17 +1,17 @@
-//! Containers as things with a life: what is known of them, who works on them, and what becomes of them.
+//! Containers and their life: records, claims, and changes of state.
 //!
-//! Two records and a lock, all found from the id ([`crate::Home`] draws where):
-//! - [`Container`] is what was asked for, `containers/ID/container.json`. From it alone, and nothing of whoever created
-//!   it, a container can be started again.
-//! - [`State`] is what it is, `containers/ID/state.json`. Only the holder of the claim writes it.
-//! - [`Claim`] is `live/ID`, locked: whoever changes a container holds it, and a monitor for as long as it watches. A
-//!   claim that nobody holds is a leftover; [`sweep`] brings into order what it names.
+//! Two records and a lock, all found from the id ([`crate::Home`] has a map of the files):
+//! - [`Container`] is the requested configuration, `containers/ID/container.json`. It is enough for a later start;
+//! nothing else of its creator is needed.
+//! - [`State`] is the present state, `containers/ID/state.json`. Only the holder of the claim writes it.
+//! - [`Claim`] is `live/ID`, locked: a process that changes a container holds it, and a monitor as long as it
+//! watches. A free claim is a leftover; [`sweep`] clears the parts that it names.
 //!
-//! A container of `run --rm` in the foreground has no directory: both records are in `live/ID`, and go with it. To those
-//! who look ([`find`], [`list`]) there is no difference, but for [`Entry::kept`].
+//! A container of `run --rm` in the foreground has no directory: both records are in `live/ID`, and go with it.
+//! Lookups ([`find`], [`list`]) treat it alike, except for [`Entry::kept`].
 //!
-//! Whoever looks gets the truth: a state that says "running" although nobody holds the claim is corrected before it is
-//! handed out, and written down by the next command that takes the claim.
+//! A lookup returns the true state: a state "running" without a held claim is corrected before it is returned, and
+//! the next command that takes the claim records the correction.
 
 mod attach;
 mod attached;
@@ -87,12 +87,12 @@ mod tests {
     use crate::Home;
     use tote_bundle::ContainerId;
 
-    /// The id of that byte, again and again.
+    /// Returns the id that consists of this byte.
     pub(super) fn id(byte: u8) -> ContainerId {
         ContainerId::from_bytes([byte; 32])
     }
 
-    /// A container that was created.
+    /// Makes a created container.
     pub(super) fn container(home: &Home, byte: u8, name: &str) -> Container {
         let text = format!(
             r#"{{"id":"{}","name":"{name}","image":"host","created":{byte}}}"#,

@@ -15,7 +15,7 @@ use tote_sys::best_effort;
 /// Takes a name for a container.
 ///
 /// # Errors
-/// [`EngineError::NameTaken`] when another container has it.
+/// [`EngineError::NameTaken`] if another container has it.
 pub(crate) fn take(home: &Home, name: &Name, id: &ContainerId) -> Result<(), EngineError> {
     let path = home.names().join(name.as_str());
     for _ in 0..3 {
@@ -26,7 +26,7 @@ pub(crate) fn take(home: &Home, name: &Name, id: &ContainerId) -> Result<(), Eng
                 return Err(EngineError::file("make", path)(source));
             }
         }
-        // A command that was killed may have left it.
+        // A killed command may have left the name.
         super::sweep(home);
         crate::pod::sweep(home);
         if let Some(holder) = holder(home, name, &path)? {
@@ -50,10 +50,10 @@ pub(crate) fn take(home: &Home, name: &Name, id: &ContainerId) -> Result<(), Eng
     })
 }
 
-/// Whether a name can be taken now; nothing is taken.
+/// Checks that a name can be taken now, without taking it.
 ///
 /// # Errors
-/// As [`take`].
+/// Those of [`take`].
 pub(crate) fn check(home: &Home, name: &Name) -> Result<(), EngineError> {
     match holder(home, name, &home.names().join(name.as_str()))? {
         None => Ok(()),
@@ -64,7 +64,7 @@ pub(crate) fn check(home: &Home, name: &Name) -> Result<(), EngineError> {
     }
 }
 
-/// Takes a name that nobody has yet. The id is random already, so it is the seed.
+/// Takes a free random name. The id is random already, so it is the seed.
 ///
 /// # Errors
 /// [`EngineError::State`].
@@ -72,7 +72,7 @@ pub(crate) fn take_any(home: &Home, id: &ContainerId) -> Result<Name, EngineErro
     let seed = u64::from_str_radix(&id.as_str()[..16], 16).unwrap_or_default();
     for attempt in 0_u64.. {
         let name = Name::random(seed.wrapping_add(attempt));
-        // docker's way when names run short: a digit behind them. All names cannot be taken: the number grows.
+        // docker appends a digit when names run short. The number grows, so that some name is always free.
         let name = match attempt {
             0..5 => name,
             _ => format!("{name}{}", attempt / 5).parse().unwrap_or(name),
@@ -88,15 +88,15 @@ pub(crate) fn take_any(home: &Home, id: &ContainerId) -> Result<Name, EngineErro
     Err(EngineError::NoContainer(id.to_string()))
 }
 
-/// The container that has the name which this link is of, if it is still there.
+/// Returns the existing container that has the name of this link.
 fn holder(home: &Home, name: &Name, path: &Path) -> Result<Option<ContainerId>, EngineError> {
     let Some(id) = read(path)? else { return Ok(None) };
     let is_there = find::exists(home, &id)? || crate::pod::is_there(home, &id)?;
     Ok(Some(id).filter(|id| is_there && !is_left(home, id, name.as_str())))
 }
 
-/// Whether a container has another name, and nobody is just giving it this one: a `rename` was killed on its way. What
-/// cannot be known is no.
+/// True if a container has another name, and no process gives it this one now: a `rename` was killed. After an error
+/// false.
 fn is_left(home: &Home, id: &ContainerId, name: &str) -> bool {
     let other = |container: &Container| !container.name.is_empty() && container.name != name;
     let recorded = || Container::read(home, id).ok().flatten();
@@ -105,10 +105,10 @@ fn is_left(home: &Home, id: &ContainerId, name: &str) -> bool {
             .is_some_and(|_change| recorded().is_some_and(|container| other(&container)))
 }
 
-/// Marks in `live/` a container that is being renamed.
+/// Suffix of the mark in `live/` for a container in renaming.
 pub(super) const RENAMING: &str = ".renaming";
 
-/// Ends the renaming of a container whose command was killed: it has the name that its record says, and no other.
+/// Completes the killed renaming of a container: it keeps only the name in its record.
 pub(super) fn end_rename(home: &Home, id: &ContainerId) {
     let recorded = match Container::read(home, id) {
         Ok(None) => None,
@@ -129,13 +129,13 @@ pub(super) fn end_rename(home: &Home, id: &ContainerId) {
     drop(recorded);
 }
 
-/// The path of that mark.
+/// Returns the path of that mark.
 pub(super) fn renaming(home: &Home, id: &ContainerId) -> PathBuf {
     home.live().join(format!("{id}{RENAMING}"))
 }
 
-/// Removes a link to a container that is no more. Renamed first: of two commands only one gets it, and a link that was
-/// made anew in between is put back.
+/// Removes a link to a missing container. The link is renamed first: only one of two commands gets it, and a link
+/// that was made anew in between is put back.
 fn discard(home: &Home, name: &Name, path: &Path) {
     let aside = home.names().join(format!(".{}", std::process::id()));
     if std::fs::rename(path, &aside).is_err() {
@@ -147,7 +147,7 @@ fn discard(home: &Home, name: &Name, path: &Path) {
     best_effort(std::fs::remove_file(&aside));
 }
 
-/// Gives a name back, if it is this container's. Returns whether the container does not have it any more.
+/// Releases a name, if it is this container's. Returns true if the container does not have it any more.
 pub(crate) fn release(home: &Home, name: &str, id: &ContainerId) -> bool {
     match named(home, name) {
         Ok(Some(holder)) if holder == *id => match std::fs::remove_file(home.names().join(name)) {
@@ -159,12 +159,12 @@ pub(crate) fn release(home: &Home, name: &str, id: &ContainerId) -> bool {
     }
 }
 
-/// Gives back whatever name a container has of which nothing else is known. Returns whether it has none any more.
+/// Releases all names of a container with an unknown record. Returns true if it has no name any more.
 pub(crate) fn release_any(home: &Home, id: &ContainerId) -> bool {
     names_in(&home.names()).is_ok_and(|names| release_all(home, &names, id))
 }
 
-/// The same with these names; one that stays does not keep the others.
+/// Releases the container's names among these; a failure does not stop the loop.
 fn release_all(home: &Home, names: &[String], id: &ContainerId) -> bool {
     let kept = names.iter().filter(|name| !release(home, name, id));
     kept.count() == 0
@@ -179,7 +179,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let home = Home::open(Some(dir.path())).unwrap();
         let ids: Vec<ContainerId> = (0..40).map(super::super::tests::id).collect();
-        // The same seed for all: only the numbers behind tell them apart.
+        // All have the same seed, so only the appended numbers differ.
         let same = ContainerId::from_bytes([9; 32]);
         let names: std::collections::BTreeSet<String> = ids
             .iter()
@@ -188,7 +188,7 @@ mod tests {
         assert_eq!(names.len(), ids.len());
         let name: Name = "web".parse().unwrap();
         take(&home, &name, &ids[0]).unwrap();
-        // Whoever has it is not there, so it is free.
+        // The name's container is missing, so the name is free.
         take(&home, &name, &ids[1]).unwrap();
         std::fs::create_dir(home.container(&ids[1])).unwrap();
         let error = take(&home, &name, &ids[2]).unwrap_err().to_string();

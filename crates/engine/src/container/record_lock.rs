@@ -7,8 +7,8 @@ use std::path::Path;
 use tote_bundle::ContainerId;
 use tote_sys::Errno;
 
-/// The right to replace one of a container's records: a lock on its directory, held for one change. The claim does not
-/// serve here, because a monitor holds it for as long as the container runs.
+/// Right to replace one of a container's records: a lock on its directory, held for one change. The claim is
+/// unsuitable, because a monitor holds it as long as the container runs.
 pub(crate) struct Change(#[expect(dead_code, reason = "held, not used")] rustix::fd::OwnedFd);
 
 impl Change {
@@ -17,7 +17,7 @@ impl Change {
         Self::lock(&path, FlockOperation::LockExclusive).map_err(EngineError::file("lock", path))
     }
 
-    /// The same at once; `None` where somebody else has it, or where it cannot be had.
+    /// Tries to get that right at once; `None` if another process has it, or after an error.
     pub(super) fn attempt(home: &Home, id: &ContainerId) -> Option<Self> {
         Self::lock(&home.container(id), FlockOperation::NonBlockingLockExclusive).ok()
     }
@@ -30,7 +30,7 @@ impl Change {
     }
 }
 
-/// Changes what is written of a container's state.
+/// Changes the record of a container's state.
 pub(crate) fn change_state(
     home: &Home,
     id: &ContainerId,

@@ -1,4 +1,4 @@
-//! Removing containers.
+//! Removal of containers.
 
 use super::claim::{Claim, RemovalPatience, VOLUMES};
 use super::entry::REMOVING;
@@ -19,29 +19,29 @@ use tote_state::locked::{is_full_disk, locked};
 use tote_state::record::{RecordError, is_there};
 use tote_sys::best_effort;
 
-/// How long a killed container may take to go; longer takes only a process that the kernel cannot end.
+/// Limit of the wait for a killed container; only a process that the kernel cannot end takes longer.
 const KILLED: Duration = Duration::from_secs(10);
 
-/// How often a cgroup is tried to be removed, a second each.
+/// Number of attempts to remove a cgroup, a second each.
 const ATTEMPTS: u32 = 10;
 
-/// Removes containers, with `force` also those that run: all are killed before the first is waited for. Gives for each
-/// what came of it, in their order. With `volumes` those go with them that nobody named.
+/// Removes containers, with `force` also running ones: all are killed before the first is waited for. Returns the
+/// result of each, in their order. With `volumes` their anonymous volumes are removed as well.
 pub fn remove(home: &Home, wanted: &[String], force: bool, volumes: bool) -> Vec<Result<(), EngineError>> {
     remove_all(home, wanted, force, volumes, false)
 }
 
-/// Removes the container that has this name, whether it runs or not: `--replace`. One whose id only begins so is another.
+/// Removes the container of this name, running or not: `--replace`. The name is not taken as the prefix of an id.
 ///
 /// # Errors
-/// [`EngineError`]: it could not be removed.
+/// [`EngineError`] if it could not be removed.
 pub fn remove_named(home: &Home, wanted: &Name) -> Result<(), EngineError> {
     let Some(id) = name::named(home, wanted.as_str())? else {
         return Ok(());
     };
     for removed in remove(home, &[id.to_string()], true, false) {
         match removed {
-            // Somebody else was faster.
+            // Another command was faster.
             Err(error) if error.is_missing_container() => {}
             other => other?,
         }
@@ -49,7 +49,7 @@ pub fn remove_named(home: &Home, wanted: &Name) -> Result<(), EngineError> {
     Ok(())
 }
 
-/// The members of a pod, with the container that keeps its namespaces, which goes only with the pod.
+/// Removes the members of a pod, including the infra container, which is removed only with the pod.
 pub(crate) fn remove_members(home: &Home, wanted: &[String], force: bool) -> Vec<Result<(), EngineError>> {
     remove_all(home, wanted, force, true, true)
 }
@@ -61,7 +61,7 @@ fn remove_all(
     volumes: bool,
     infra: bool,
 ) -> Vec<Result<(), EngineError>> {
-    // What a killed command left is cleared by its id, also where there was no record yet that could be found.
+    // Remains of a killed command are cleared by id, even without a record.
     let due = mend_all(home);
     let how = How {
         force,
@@ -82,50 +82,51 @@ fn remove_all(
     removed
 }
 
-/// docker's `rm --link`: where there are no links, a container's only name is its own.
+/// Answers docker's `rm --link`: without support for links, a container's only name is its own.
 ///
 /// # Errors
-/// Always: there is no such container, or [`LifeError::DefaultLink`].
+/// Always: the container is missing, or [`LifeError::DefaultLink`].
 pub fn remove_link(home: &Home, wanted: &str) -> Result<(), EngineError> {
     find(home, wanted)?;
     Err(LifeError::DefaultLink.into())
 }
 
-/// How containers are removed.
+/// Options of a removal.
 #[derive(Clone, Copy, Default)]
 struct How {
-    /// Also one that runs.
+    /// True to remove running containers.
     force: bool,
-    /// How long the removal waits for another command that has the claim.
+    /// Limit of the wait for another command that has the claim.
     patience: RemovalPatience,
-    /// With the volumes that nobody named.
+    /// True to remove anonymous volumes.
     volumes: bool,
-    /// Also what keeps a pod's namespaces.
+    /// True to remove an infra container.
     infra: bool,
 }
 
-/// A container whose removal has begun.
+/// Container whose removal has begun.
 struct Begun {
     entry: Entry,
-    /// What was killed.
+    /// Killed process, if there was one.
     target: Option<Target>,
     how: How,
-    /// Where the container is marked while others may have its claim.
+    /// Lock of the forced removal, while others may have the claim.
     forced: Option<ForcedRemoval>,
 }
 
-/// A forced removal that goes on: a file in `live/`, locked. A command that is killed leaves it unlocked, and the sweep that
-/// finds it goes on with the removal, for the container may still run, and only its monitor has the claim then.
+/// Forced removal in progress: a file in `live/`, locked. A killed command leaves it unlocked, and the sweep that
+/// finds it continues the removal, because the container may still run, and only its monitor has the claim then.
 struct ForcedRemoval {
     path: PathBuf,
     _file: File,
 }
 
-/// How that file is called, behind the container's id.
+/// Suffix of that file's name, behind the container's id.
 pub(super) const FORCED: &str = ".removing";
 
 impl ForcedRemoval {
-    /// `None` while another command removes the container, and on a full disk: then only the mark says so.
+    /// Takes the lock; `None` while another command removes the container, and on a full disk,
+    /// where the mark must suffice.
     fn take(home: &Home, id: &ContainerId, make: bool) -> Option<Self> {
         let path = home.live().join(format!("{id}{FORCED}"));
         let file = locked(&path, make, false).ok().flatten()?;
@@ -134,13 +135,13 @@ impl ForcedRemoval {
 }
 
 impl Drop for ForcedRemoval {
-    /// A command that is still there to see how the removal ends has told about it.
+    /// The command has seen the end of the removal and reported it, so the file is not needed.
     fn drop(&mut self) {
         best_effort(std::fs::remove_file(&self.path));
     }
 }
 
-/// Goes on with the forced removal of a container, whose command was killed: as far as it was marked.
+/// Continues the forced removal of a container whose command was killed, as far as it was marked.
 pub(super) fn go_on(home: &Home, id: &ContainerId) {
     let Some(forced) = ForcedRemoval::take(home, id, false) else {
         return;
@@ -159,7 +160,7 @@ pub(super) fn go_on(home: &Home, id: &ContainerId) {
     }
 }
 
-/// What keeps a pod's namespaces goes with the pod, as long as there is one.
+/// Refuses to remove an infra container while its pod exists.
 fn check_infra(home: &Home, container: &Container) -> Result<(), EngineError> {
     let pod = container.pod.as_ref().filter(|_| container.is_infra());
     let Some((pod, id)) = pod.and_then(|pod| Some((pod, pod.parse().ok()?))) else {
@@ -175,7 +176,7 @@ fn check_infra(home: &Home, container: &Container) -> Result<(), EngineError> {
     Ok(())
 }
 
-/// Everything that needs no waiting.
+/// Begins a removal: all steps that do not wait.
 fn begin(
     home: &Home,
     wanted: &str,
@@ -191,8 +192,8 @@ fn begin(
         check_infra(home, &entry.container)?;
     }
     if entry.kept {
-        // First the mark, then the look: a monitor that is just starting it does the same the other way round, so that
-        // one of the two sees the other.
+        // The mark comes first, then the look: a monitor that is just starting the container does the reverse, so one
+        // of the two sees the other.
         if how.force {
             forced = forced.or_else(|| ForcedRemoval::take(home, &id, true));
             Claim::announce(home, &id);
@@ -223,7 +224,7 @@ fn begin(
     })
 }
 
-/// A container that could not be looked at goes on as if nothing had been asked.
+/// Removes the mark of a container that could not be examined, which goes on unchanged.
 fn unmark(home: &Home, id: &ContainerId, how: How, error: EngineError) -> EngineError {
     if how.force {
         best_effort(std::fs::remove_file(home.container(id).join(REMOVING)));
@@ -231,8 +232,8 @@ fn unmark(home: &Home, id: &ContainerId, how: How, error: EngineError) -> Engine
     error
 }
 
-/// The same for a container one of whose records cannot be read: whoever gives its whole id wants it gone. A newer tote's
-/// goes by force only.
+/// Begins the removal of a container with an unreadable record, which only its full id can name. A record of a newer
+/// tote needs `force`.
 fn begin_lost(home: &Home, wanted: &str, entry: Entry, how: How) -> Result<Begun, EngineError> {
     let id = entry.container.id.clone();
     if entry.lost == Some(LostRecord::Container) && wanted != id.as_str() {
@@ -269,12 +270,12 @@ fn begin_lost(home: &Home, wanted: &str, entry: Entry, how: How) -> Result<Begun
     })
 }
 
-/// Whoever finds the mark and the claim free goes on with the removal. What has gone by itself needs none, and a full disk
-/// has no room for one.
+/// Marks a container for removal: a process that finds the mark and a free claim continues. A missing container needs
+/// no mark, and a full disk has no room for one.
 fn mark(home: &Home, id: &ContainerId, volumes: bool) -> Result<(), EngineError> {
     let path = home.container(id).join(REMOVING);
     let marked = if volumes {
-        // Whole at once: a mark without its word would let the volumes stay.
+        // The file is written atomically: a mark without its word would let the volumes stay.
         let fresh = path.with_extension("new");
         match tote_state::closed::write(&fresh, VOLUMES) {
             Err(error) if !is_full_disk(&error) => Err(error),
@@ -289,10 +290,10 @@ fn mark(home: &Home, id: &ContainerId, volumes: bool) -> Result<(), EngineError>
     }
 }
 
-/// Whether the mark says that the volumes go which nobody named.
+/// Reads from the mark whether the anonymous volumes are removed.
 ///
 /// # Errors
-/// The mark cannot be read: the volumes would stay for good if that counted as a no.
+/// Fails if the mark cannot be read: the volumes would stay for good if that counted as a no.
 pub(super) fn takes_volumes(home: &Home, id: &ContainerId) -> std::io::Result<bool> {
     match std::fs::read(home.container(id).join(REMOVING)) {
         Ok(text) => Ok(text == VOLUMES),
@@ -313,7 +314,7 @@ fn finish(home: &Home, begun: Begun) -> Result<(), EngineError> {
         end_of(&[target], KILLED);
     }
     let claim = match Claim::to_remove(home, id, how.patience) {
-        // Its monitor is busy with what is left of it, which takes as long as there are files.
+        // The monitor is busy with the removal, which takes long for many files.
         Err(EngineError::Life(LifeError::Held { .. })) if !is_there(&home.container(id))? => return Ok(()),
         claim => claim?,
     };
@@ -323,7 +324,7 @@ fn finish(home: &Home, begun: Begun) -> Result<(), EngineError> {
     if entry.lost.is_some() {
         return erase_lost(home, &entry, claim, how.volumes);
     }
-    // It may have gone by itself meanwhile.
+    // The container may have been removed meanwhile.
     let Some(container) = Container::read(home, id)? else {
         if how.volumes && claim.promised_volumes().is_none() {
             claim.note_volumes(Some(&Vec::new()));
@@ -337,7 +338,7 @@ fn finish(home: &Home, begun: Begun) -> Result<(), EngineError> {
     erase(home, &container, &state, claim, how.volumes)
 }
 
-/// Why another command keeps its claim of a container that was to be removed.
+/// Explains why another command keeps its claim of a container in removal.
 fn kept_from(home: &Home, entry: &Entry) -> EngineError {
     let name = entry.container.display().to_owned();
     let state = State::read(home, &entry.container.id);
@@ -348,18 +349,18 @@ fn kept_from(home: &Home, entry: &Entry) -> EngineError {
     }
 }
 
-/// Removes a container of whose records one cannot be read; what the other one says helps to find what it left.
+/// Removes a container with an unreadable record; the other record helps to find its parts.
 fn erase_lost(home: &Home, entry: &Entry, claim: Claim, volumes: bool) -> Result<(), EngineError> {
     let id = &entry.container.id;
     let state = State::read(home, id).unwrap_or_default();
     clear_cgroup(id, &state)?;
-    // Nobody knows which name it had. One that stays leads nowhere, and whoever wants it takes it.
+    // The container's name is unknown. A name that stays leads nowhere, so another container can take it.
     name::release_any(home, id);
     erase(home, &entry.container, &state, claim, volumes)
 }
 
-/// Ends what is left in a container's cgroup, and removes it. Its processes may take a moment to die, and nobody would look
-/// for the cgroup of a container that is gone.
+/// Ends the processes in a container's cgroup, and removes it. They may take a moment to die, and no later command
+/// would look for the cgroup of a removed container.
 fn clear_cgroup(id: &ContainerId, state: &State) -> Result<(), EngineError> {
     let mut cleared = Ok(());
     for _ in 0..ATTEMPTS {
@@ -371,8 +372,8 @@ fn clear_cgroup(id: &ContainerId, state: &State) -> Result<(), EngineError> {
     cleared
 }
 
-/// Removes a container that does not run, with `volumes` also those of its volumes that nobody named. Each step can be done
-/// again; the claim goes last, so that whoever dies on the way leaves it unheld, and with the mark beside it.
+/// Removes a stopped container, with `volumes` also its anonymous volumes. Each step can be repeated; the claim is
+/// removed last, so that a killed process leaves it free, with the mark beside it.
 pub(crate) fn erase(
     home: &Home,
     container: &Container,
@@ -408,7 +409,7 @@ pub(crate) fn erase(
     removed
 }
 
-/// Removes all containers that do not run and fit. Gives their ids, and the errors of those that stayed.
+/// Removes all stopped containers that fit. Returns their ids, and the errors of those that stayed.
 pub(crate) fn prune(home: &Home, fits: &dyn Fn(&Container) -> bool) -> (Vec<ContainerId>, Vec<EngineError>) {
     let (mut removed, mut errors) = (Vec::new(), Vec::new());
     let entries = match list(home) {
@@ -417,7 +418,7 @@ pub(crate) fn prune(home: &Home, fits: &dyn Fn(&Container) -> bool) -> (Vec<Cont
     };
     for entry in entries {
         if entry.lost.is_some() {
-            // It may be anything, and whether it fits is not known either.
+            // The container and its labels are unknown.
             errors.push(LifeError::lost(&entry).into());
             continue;
         }
@@ -437,7 +438,7 @@ pub(crate) fn prune(home: &Home, fits: &dyn Fn(&Container) -> bool) -> (Vec<Cont
         };
         match finish(home, begun) {
             Ok(()) => removed.push(id),
-            // One that another command works on is not to be pruned.
+            // A container that another command works on is not pruned.
             Err(EngineError::Life(LifeError::Busy(_) | LifeError::Running(_))) => {}
             Err(error) => errors.push(error),
         }
@@ -445,7 +446,7 @@ pub(crate) fn prune(home: &Home, fits: &dyn Fn(&Container) -> bool) -> (Vec<Cont
     (removed, errors)
 }
 
-/// Removes what was made for a container that is not to stay.
+/// Removes a container that should not stay.
 pub(crate) fn forget(home: &Home, id: &ContainerId) {
     if let (Ok(Some(container)), Ok(claim)) = (Container::read(home, id), Claim::wait(home, id)) {
         best_effort(erase(home, &container, &State::default(), claim, false));

@@ -1,14 +1,14 @@
-//! When a container is started again, and how soon; docker's rules.
+//! Restart policy: decision and delay; docker's rules.
 
 use std::time::Duration;
 use tote_bundle::RestartPolicy;
 
 const FIRST: Duration = Duration::from_millis(100);
 const LONGEST: Duration = Duration::from_secs(60);
-/// Who lived as long has been started well.
+/// A container that ran this long counts as successfully started and resets the delay.
 const WELL: Duration = Duration::from_secs(10);
 
-/// Whether a container that has ended by itself with this code, after so many restarts, is started again.
+/// True if a container that has ended with this code is started again, after `restarts` restarts.
 pub(super) fn is_due(policy: RestartPolicy, exit_code: i32, restarts: u32) -> bool {
     match policy {
         RestartPolicy::No => false,
@@ -17,7 +17,7 @@ pub(super) fn is_due(policy: RestartPolicy, exit_code: i32, restarts: u32) -> bo
     }
 }
 
-/// How long to wait, given the wait before and how long the container has lived since.
+/// Returns the delay before a restart, from the last delay and the time that the container has run since.
 pub(super) fn delay(before: Option<Duration>, lived: Duration) -> Duration {
     match before.filter(|_| lived < WELL) {
         Some(before) => (before * 2).min(LONGEST),

@@ -5,7 +5,7 @@ use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use tote_bundle::ContainerId;
 
-/// The monitor's socket in the container's directory.
+/// Name of the monitor's socket in the container's directory.
 pub(super) const SOCKET: &str = "socket";
 
 /// Connects to a container's monitor.

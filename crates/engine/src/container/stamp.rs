@@ -1,9 +1,9 @@
-//! A stamp: what is written down of a container where the disk has no room for a file.
+//! Stamp: facts about a container on a disk without room for a file.
 //!
-//! utimensat(2) needs no room on any file system: times are in the inode, and btrfs, which writes nothing in place and on a
-//! full disk refuses even rename(2), has a reserve for them. So every start of a container leaves an empty file in its
-//! directory, and what would be lost on a full disk goes into the times of that file: how the container has ended, and
-//! whether somebody has stopped it.
+//! utimensat(2) needs no room on any file system: times are in the inode, and btrfs, which writes nothing in place
+//! and refuses even rename(2) on a full disk, has a reserve for them. So every start of a container makes an empty
+//! file in its directory, and the times of that file hold the facts that would be lost on a full disk: the
+//! container's end, and whether a user has stopped it.
 
 use super::record_lock::Change;
 use crate::{EngineError, Home};
@@ -14,33 +14,33 @@ use std::path::Path;
 use tote_bundle::ContainerId;
 use tote_sys::{Errno, best_effort};
 
-/// The file in the container's directory. Nobody reads it, for there is nothing in it.
+/// Name of the file in the container's directory. The file is empty.
 const FILE: &str = "state.end";
 
 const NANOS: u64 = 1_000_000_000;
 
-/// The meaning of the times.
+/// Facts in the times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Stamp {
-    /// How it has ended, where that could not be written into its state.
+    /// End of the container, if it could not be written into the state.
     pub(super) end: Option<StampedEnd>,
-    /// A user has stopped it.
+    /// True if a user has stopped the container.
     pub(super) stopped: bool,
-    /// Its monitor was asked to end.
+    /// True if the container's monitor was asked to end.
     pub(super) orderly: bool,
 }
 
-/// How a container has ended.
+/// End of a container.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct StampedEnd {
-    /// When: nanoseconds since 1970, as exact as the file system is.
+    /// Time of the end: nanoseconds since 1970, with the resolution of the file system.
     pub(super) at: u64,
     pub(super) exit_code: u8,
     pub(super) oom_killed: bool,
 }
 
-/// Bits of the access time, in seconds; below them is the exit code. A time with any other bit is no stamp, but an hour
-/// after 1970.
+/// Bits of the access time, in seconds; below them is the exit code. A time with any other bit is an ordinary time,
+/// more than an hour after 1970.
 const OOM: u16 = 1 << 8;
 const ENDED: u16 = 1 << 9;
 const STOPPED: u16 = 1 << 10;
@@ -48,12 +48,12 @@ const ORDERLY: u16 = 1 << 11;
 const ALL: u16 = ORDERLY | STOPPED | ENDED | OOM | 0xff;
 
 impl Stamp {
-    /// The stamp of a container; an empty one where there is none.
+    /// Reads the stamp of a container; an empty one if it is missing.
     pub(super) fn of(home: &Home, id: &ContainerId) -> Self {
         Self::read(&home.container(id))
     }
 
-    /// The same by the container's directory.
+    /// Reads the stamp in a container's directory.
     pub(super) fn read(dir: &Path) -> Self {
         let Ok(file) = dir.join(FILE).symlink_metadata() else {
             return Self::default();
@@ -76,7 +76,7 @@ impl Stamp {
         }
     }
 
-    /// Makes the file that a stamp needs, if it is not there yet. How an earlier life has ended is no matter any more.
+    /// Makes the file for the stamp if it is missing. The end of an earlier run is cleared.
     pub(super) fn prepare(home: &Home, id: &ContainerId) {
         let mut options = OpenOptions::new();
         options.write(true).create_new(true).mode(0o600);
@@ -85,17 +85,17 @@ impl Stamp {
         }
     }
 
-    /// Takes back how the container has ended, for its state says so now, or it lives again.
+    /// Clears the end of the container, which its state has by now, or which is over with a new start.
     pub(super) fn forget_end(home: &Home, id: &ContainerId) {
         if Self::of(home, id).end.is_some() {
             best_effort(Self::change(home, id, |stamp| stamp.end = None));
         }
     }
 
-    /// Changes the stamp of a container, while nobody else does.
+    /// Changes the stamp of a container, under the lock for changes.
     ///
     /// # Errors
-    /// [`EngineError::State`]; the container has not begun to run, for example.
+    /// [`EngineError::State`], for example if the container has never run.
     pub(super) fn change(
         home: &Home,
         id: &ContainerId,

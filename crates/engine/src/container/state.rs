@@ -1,4 +1,4 @@
-//! What a container is.
+//! State of a container.
 
 use super::claim::Claim;
 use super::stamp::{Stamp, StampedEnd};
@@ -7,27 +7,27 @@ use crate::{EngineError, Home};
 use serde::{Deserialize, Serialize};
 use tote_bundle::ContainerId;
 
-/// How a container is doing; docker's words.
+/// Status of a container; docker's words.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
-    /// It was never started.
+    /// Container that was never started.
     #[default]
     Created,
-    /// Its first process is there.
+    /// Container with a first process.
     Running,
-    /// It has ended, and its monitor waits before it starts it again.
+    /// Container that has ended, and that its monitor will start again.
     Restarting,
-    /// It is being removed; never in a file, see [`super::find`].
+    /// Container in removal; never in a file, see [`super::find`].
     Removing,
-    /// It has ended.
+    /// Container that has ended.
     Exited,
-    /// What is written of it cannot be read; never in a file, see [`super::Entry::lost`].
+    /// Container with an unreadable record; never in a file, see [`super::Entry::lost`].
     Dead,
 }
 
 impl Status {
-    /// docker's word.
+    /// Returns docker's word.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -41,90 +41,90 @@ impl Status {
     }
 }
 
-/// A process for good: a number alone may be somebody else's by now.
+/// Unique identity of a process: the number alone could be reused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessId {
-    /// As the host counts.
+    /// Pid on the host.
     pub pid: u32,
-    /// When it started, as field 22 of `/proc/PID/stat` counts.
+    /// Start time as in field 22 of `/proc/PID/stat`.
     pub start_time: u64,
 }
 
 impl ProcessId {
-    /// That process now; `None` when it has just ended.
+    /// Identifies a present process; `None` if it has just ended.
     #[must_use]
     pub fn of(pid: u32) -> Option<Self> {
         let start_time = tote_state::process::start_time(pid)?;
         Some(Self { pid, start_time })
     }
 
-    /// Whether it is there, a zombie included.
+    /// True if the process exists, a zombie included.
     #[must_use]
     pub fn exists(self) -> bool {
         tote_state::process::start_time(self.pid) == Some(self.start_time)
     }
 }
 
-/// What a container is: `state.json`.
+/// State of a container: `state.json`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct State {
-    /// How it is doing.
+    /// Status of the container.
     pub status: Status,
-    /// Whether it is frozen. Not written by the claim's holder alone, so the cgroup is what counts: `pause` sets it.
+    /// True if the container is paused. `pause` sets this without the claim, so the cgroup is authoritative.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub paused: bool,
-    /// Its first process, while it runs.
+    /// First process of the container, while it runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub process: Option<ProcessId>,
-    /// Who watches it.
+    /// Monitor of the container.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub monitor: Option<ProcessId>,
-    /// The boot that `process` and `monitor` are of, as `/proc/sys/kernel/random/boot_id` names it.
+    /// Boot of `process` and `monitor`, as `/proc/sys/kernel/random/boot_id` names it.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub boot: String,
-    /// Where its cgroup is, as the cgroup crate writes it down.
+    /// Path of the cgroup, in the cgroup crate's notation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cgroup: Option<String>,
-    /// Its ends in networks, while it has any.
+    /// Endpoints in networks, if any.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub networks: Vec<Endpoint>,
-    /// When it was last started: nanoseconds since 1970, 0 for never.
+    /// Time of the last start: nanoseconds since 1970, 0 for never.
     pub started_at: u64,
-    /// When it last ended: nanoseconds since 1970, 0 for never.
+    /// Time of the last end: nanoseconds since 1970, 0 for never.
     pub finished_at: u64,
-    /// docker's: the program's own, 128 and the signal's number, or 125 to 127 where it could not be started.
+    /// Exit code of docker: the program's own, 128 plus the signal's number, or 125 to 127 after a failed start.
     pub exit_code: i32,
-    /// Whether the kernel killed one of its processes for want of memory.
+    /// True if the kernel killed one of its processes for lack of memory.
     pub oom_killed: bool,
-    /// Why it could not be started, or was not watched to its end; one line.
+    /// Reason of a failed start, or of a failed watch; one line.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub error: String,
-    /// How often its restart policy has started it.
+    /// Number of starts by the restart policy.
     pub restart_count: u32,
-    /// The paths of the image that it had copies of to write to, under the split driver.
+    /// Paths of the image of which the container had writable copies, under the split driver.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub writable: Vec<String>,
-    /// Its health, where it is looked after.
+    /// Health of the container, if it has a health check.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub health: Option<Health>,
 }
 
-/// docker's words.
+/// Health status; docker's words.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum HealthStatus {
-    /// Not yet known.
+    /// Unknown health.
     #[default]
     Starting,
-    /// The last check was fine.
+    /// Healthy: the last check succeeded.
     Healthy,
-    /// As many checks as were allowed to have failed.
+    /// Unhealthy: the permitted number of checks has failed.
     Unhealthy,
 }
 
 impl HealthStatus {
-    /// docker's word.
+    /// Returns docker's word.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -135,54 +135,54 @@ impl HealthStatus {
     }
 }
 
-/// The health of a container.
+/// Health of a container.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Health {
-    /// What the checks say together.
+    /// Status from all checks.
     pub status: HealthStatus,
-    /// How many failed one after another.
+    /// Number of consecutive failures.
     pub failing_streak: u32,
-    /// The last five, the oldest first.
+    /// Last five results, the oldest first.
     pub log: Vec<HealthResult>,
 }
 
-/// One check.
+/// Result of a check.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct HealthResult {
-    /// When it began: nanoseconds since 1970.
+    /// Time of its begin: nanoseconds since 1970.
     pub start: u64,
-    /// When it ended: nanoseconds since 1970.
+    /// Time of its end: nanoseconds since 1970.
     pub end: u64,
-    /// 0 is healthy; -1 where it took too long.
+    /// Exit code: 0 is healthy; -1 after a timeout.
     pub exit_code: i32,
-    /// The first 4096 bytes of what it said.
+    /// First 4096 bytes of the output.
     pub output: String,
 }
 
-/// The error of a container that ended with its monitor.
+/// Error text of a container that ended with its monitor.
 pub(super) const UNWATCHED: &str = "its monitor was killed";
 
-/// The record in a container's directory.
+/// Name of the record in a container's directory.
 pub(super) const FILE: &str = "state.json";
 
 impl State {
-    /// Whether there is a first process: running, paused or not.
+    /// True if there is a first process: running or paused.
     #[must_use]
     pub fn runs(&self) -> bool {
         self.status == Status::Running
     }
 
-    /// The first process's number while it runs, else 0, as docker has it.
+    /// Returns the first process's number while it runs, else 0, as docker does.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.process.map_or(0, |process| process.pid)
     }
 
-    /// Compares what is written with the world: nobody who holds the claim means that nobody watches, and the kernel
-    /// ends a container with whoever watches it. Where the disk was full then, the stamp says how it has ended. Gives
-    /// whether it had to be corrected.
+    /// Compares the record with the facts: without a held claim the container is unwatched, and the kernel ends a
+    /// container with its monitor. If the disk was full then, the stamp describes the end. Returns true if the state
+    /// was corrected.
     pub(super) fn correct(&mut self, held: bool, stamp: Stamp) -> bool {
         if held || !matches!(self.status, Status::Running | Status::Restarting) {
             return false;
@@ -190,13 +190,13 @@ impl State {
         self.status = Status::Exited;
         (self.process, self.monitor, self.paused) = (None, None, false);
         self.networks.clear();
-        // In seconds, for some file systems know no more; one of an earlier life is older.
+        // The comparison is in seconds, because some file systems store no more; a stamp of an earlier run is older.
         if let Some(end) = stamp.end.filter(|end| end.at / NANOS >= self.started_at / NANOS) {
             (self.exit_code, self.oom_killed) = (end.exit_code.into(), end.oom_killed);
             (self.finished_at, self.error) = (end.at.max(self.started_at), String::new());
             return true;
         }
-        // docker says 255 of what ended unseen with the machine.
+        // docker shows 255 for a container that ended unseen with the machine.
         let now = boot();
         (self.exit_code, self.error) = if self.boot == now || now.is_empty() {
             (137, UNWATCHED.to_owned())
@@ -206,13 +206,13 @@ impl State {
         true
     }
 
-    /// What is written; that of a container which was never started where nothing is.
+    /// Reads the record; a missing one means that the container was never started.
     pub(crate) fn read(home: &Home, id: &ContainerId) -> Result<Self, EngineError> {
         let written = tote_state::record::read(&home.container(id).join(FILE))?;
         Ok(written.unwrap_or_default())
     }
 
-    /// What is written, corrected.
+    /// Reads the record, and corrects it.
     pub(crate) fn truth(home: &Home, id: &ContainerId) -> Result<Self, EngineError> {
         for _ in 0..8 {
             let mut state = Self::read(home, id)?;
@@ -223,7 +223,7 @@ impl State {
             if held {
                 return Ok(state);
             }
-            // It may have ended in good order in between: then the file says so now.
+            // The container may have ended normally in between: then the file has changed.
             if Self::read(home, id)? == state {
                 state.correct(held, Stamp::of(home, id));
                 return Ok(state);
@@ -232,8 +232,8 @@ impl State {
         Self::read(home, id)
     }
 
-    /// Writes down where cgroups will be, where the id does not say so: whoever finds this process dead finds them. Nobody
-    /// else writes before there is a process.
+    /// Records the paths of future cgroups that the id does not imply, so that they are found after the death of this
+    /// process. No other process writes the state before there is a process.
     pub(crate) fn note_groups(
         home: &Home,
         id: &ContainerId,
@@ -245,8 +245,8 @@ impl State {
         state.write(home, id)
     }
 
-    /// Writes down the last state of a container that has ended: on a full disk as a [`Stamp`], for which [`keep_room`] has
-    /// made the file. Whoever calls it holds the claim.
+    /// Records the last state of a container that has ended: on a full disk as a [`Stamp`], for which [`keep_room`]
+    /// has made the file. The caller holds the claim.
     ///
     /// # Errors
     /// [`EngineError::State`].
@@ -263,7 +263,7 @@ impl State {
         Stamp::change(home, id, |stamp| stamp.end = Some(end)).map_err(|_| full)
     }
 
-    /// Writes it down. Who calls it holds the claim.
+    /// Writes the record. The caller holds the claim.
     ///
     /// # Errors
     /// [`EngineError::State`].
@@ -272,15 +272,15 @@ impl State {
     }
 }
 
-/// Makes the file for the last state of a container that has begun to run: the disk may be full when it ends. Without it
-/// the exit code is lost then.
+/// Makes the file for the last state of a running container: the disk may be full when it ends. Without the file the
+/// exit code is lost then.
 pub(crate) fn keep_room(home: &Home, id: &ContainerId) {
     Stamp::prepare(home, id);
 }
 
 const NANOS: u64 = 1_000_000_000;
 
-/// The boot that this is; empty where the kernel does not say.
+/// Returns the id of the present boot; empty if the kernel does not provide it.
 pub(crate) fn boot() -> String {
     let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     text.trim_end().to_owned()

@@ -1,4 +1,4 @@
-//! Ending containers: `stop`, `kill`, and waiting for an end.
+//! End of containers: `stop`, `kill`, and `wait`.
 
 use super::claim::Claim;
 use super::error::LifeError;
@@ -14,26 +14,26 @@ use tote_monitor::{Connection, Report, Request, Streams};
 use tote_state::events::append;
 use tote_sys::{Errno, best_effort, send_signal};
 
-/// docker's, where nobody says otherwise.
+/// Default stop timeout, docker's.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long `kill` waits for the end of what it has killed: a process that waits for a disk does not end before the disk
-/// answers.
+/// Limit of the wait of `kill` for killed processes: a process that waits for a disk does not end
+/// before the disk answers.
 const KILLED: Duration = Duration::from_secs(10);
 
-/// How long a monitor may take from its container's end to what comes next.
+/// Limit of the time from a container's end to the monitor's next step.
 const MOMENT: Duration = Duration::from_secs(2);
 
-/// How `stop` asks.
+/// Options of `stop`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StopOptions {
-    /// The signal; the container's own where it is not given.
+    /// Signal; by default the container's own.
     pub signal: Option<Signal>,
-    /// When it is killed; the container's own where it is not given.
+    /// Time until the kill; by default the container's own.
     pub timeout: Option<StopTimeout>,
 }
 
-/// A process that is to end, and when it is killed if it does not.
+/// Process to end, and the time at which it is killed.
 #[derive(Debug)]
 pub(super) struct Target {
     id: ContainerId,
@@ -44,10 +44,10 @@ pub(super) struct Target {
 }
 
 impl Target {
-    /// A container's first process; between two of its lives, its monitor.
+    /// Opens a container's first process; between two of its runs, its monitor.
     ///
     /// # Errors
-    /// It cannot be said whether it has ended.
+    /// Fails if it is unknown whether the process has ended.
     pub(super) fn of(entry: &Entry) -> Result<Option<Self>, EngineError> {
         let state = &entry.state;
         let Some(process) = state.process.or(state.monitor) else {
@@ -63,7 +63,7 @@ impl Target {
         }))
     }
 
-    /// The monitor of a container whose state cannot be read, where one listens: its container ends with it.
+    /// Opens the listening monitor of a container with an unreadable state: the container ends with it.
     pub(super) fn of_monitor(home: &Home, id: &ContainerId) -> Option<Self> {
         let connection = super::socket::connect(home, id).ok()?;
         let monitor = rustix::net::sockopt::socket_peercred(&connection).ok()?.pid;
@@ -82,11 +82,11 @@ impl Target {
     }
 
     fn send(&self, signal: Signal) {
-        // One that has just ended needs no signal.
+        // A process that has just ended needs no signal.
         best_effort(send_signal(self.pidfd.as_fd(), i32::from(signal.number())));
     }
 
-    /// What is frozen does not even die on cgroup v1.
+    /// Thaws the cgroup, because on cgroup v1 a frozen process does not even die.
     fn thaw(&self) {
         if let Some(Ok(cgroup)) = self.cgroup.as_deref().map(Cgroup::open)
             && cgroup.is_frozen().unwrap_or(false)
@@ -96,13 +96,13 @@ impl Target {
     }
 }
 
-/// Waits until all have ended, kills those whose time has come; after `limit` it waits for none any more.
+/// Waits until all targets have ended, at most for `limit`.
 pub(super) fn end_of(targets: &[Target], limit: Duration) {
     let fds: Vec<_> = targets.iter().map(|target| &target.pidfd).collect();
     wait_for(&fds, Some(Instant::now() + limit));
 }
 
-/// Waits until all processes have ended, or until that moment. Gives which have.
+/// Waits until all processes have ended, or until that moment. Returns for each whether it has ended.
 fn wait_for(pidfds: &[&OwnedFd], until: Option<Instant>) -> Vec<bool> {
     let mut ended = vec![false; pidfds.len()];
     loop {
@@ -127,8 +127,8 @@ fn wait_for(pidfds: &[&OwnedFd], until: Option<Instant>) -> Vec<bool> {
     }
 }
 
-/// Asks containers to end, and kills those that do not in time. All are asked before the first is waited for. Gives for
-/// each what came of it, in their order; one that does not run is as it should be.
+/// Asks containers to end, and kills those that do not in time. All are asked before the first is waited for. Returns
+/// the result of each, in their order; a stopped one counts as a success.
 pub fn stop(home: &Home, wanted: &[String], options: StopOptions) -> Vec<Result<(), EngineError>> {
     let mut results: Vec<Result<Option<Target>, EngineError>> =
         wanted.iter().map(|wanted| ask(home, wanted, options)).collect();
@@ -149,7 +149,7 @@ pub fn stop(home: &Home, wanted: &[String], options: StopOptions) -> Vec<Result<
         }
     }
     let settled = |result: Result<Option<Target>, EngineError>| match result? {
-        // Its monitor lets go when all is written down.
+        // The monitor releases the claim when everything is recorded.
         Some(target) => settle(home, &target.id),
         None => Ok(()),
     };
@@ -157,11 +157,11 @@ pub fn stop(home: &Home, wanted: &[String], options: StopOptions) -> Vec<Result<
     settled
 }
 
-/// Waits until the monitor of a container that has ended lets go of it.
+/// Waits until the monitor of a container that has ended releases its claim.
 fn let_go(home: &Home, id: &ContainerId) -> Result<(), EngineError> {
     match Claim::wait(home, id) {
         Ok(claim) => claim.release(),
-        // There is no room for the file, so nobody has it; or its monitor still puts away what its container has left.
+        // The disk has no room for the file, so no process has the claim; or the monitor still cleans up.
         Err(error) if error.is_full() => {}
         Err(EngineError::Life(LifeError::Held { .. })) => {}
         Err(error) => return Err(error),
@@ -181,7 +181,8 @@ fn ask(home: &Home, wanted: &str, options: StopOptions) -> Result<Option<Target>
     let mut entry = find(home, wanted)?;
     let lives = |entry: &Entry| matches!(entry.state.status, Status::Running | Status::Restarting);
     if !lives(&entry) && entry.kept && Claim::is_held(home, &entry.container.id) {
-        // Its monitor is about to let go, or to start it again; the mark decides that, or it is seen alive in a moment.
+        // The monitor is about to release the claim, or to restart the container; the mark decides that, or the
+        // container is seen running in a moment.
         mark(home, &entry);
         let until = Instant::now() + MOMENT;
         while !lives(&entry) && Claim::is_held(home, &entry.container.id) && Instant::now() < until {
@@ -198,7 +199,7 @@ fn ask(home: &Home, wanted: &str, options: StopOptions) -> Result<Option<Target>
     }
     mark(home, &entry);
     let Some(mut target) = Target::of(&entry)? else {
-        // It has just ended by itself; its monitor sees the mark.
+        // The container has just ended by itself; its monitor sees the mark.
         settle(home, &entry.container.id)?;
         return Ok(None);
     };
@@ -227,14 +228,14 @@ fn ask(home: &Home, wanted: &str, options: StopOptions) -> Result<Option<Target>
     Ok(Some(target))
 }
 
-/// Tells the restart policy that somebody wants it to end.
+/// Tells the restart policy that a user wants the container to end.
 fn mark(home: &Home, entry: &Entry) {
     if entry.kept {
         stopped::mark(home, &entry.container.id);
     }
 }
 
-/// Whether a container can be stopped and started again. One that is not there is an error of the stop.
+/// Checks that a container can be stopped and started again. A missing container is an error of the stop.
 ///
 /// # Errors
 /// [`LifeError::RestartOfRm`].
@@ -247,8 +248,8 @@ pub fn check_restart(home: &Home, wanted: &str) -> Result<(), EngineError> {
     }
 }
 
-/// Sends a signal to a container's first process. After SIGKILL the container has ended when this comes back, unless that
-/// takes longer than ten seconds: `tote kill` and then `tote rm` is what people write.
+/// Sends a signal to a container's first process. After SIGKILL this waits for the container's end, at most ten
+/// seconds, because users write `tote kill` and then `tote rm`.
 ///
 /// # Errors
 /// [`LifeError::NotRunning`].
@@ -291,16 +292,16 @@ pub fn kill(home: &Home, wanted: &str, signal: Signal) -> Result<(), EngineError
     Ok(())
 }
 
-/// Waits for the end of a container; gives its exit code, and of one that does not run the last one.
+/// Waits for the end of a container. Returns its exit code; for a stopped one the last exit code.
 ///
 /// # Errors
-/// [`EngineError`]; [`LifeError::NotRunning`] of one that is gone when it has ended, and that left no code.
+/// [`EngineError`]; [`LifeError::NotRunning`] for a container that is gone after its end without a recorded code.
 pub fn wait(home: &Home, wanted: &str) -> Result<i32, EngineError> {
     let entry = find(home, wanted)?;
     let id = &entry.container.id;
     let goes_on = match entry.state.status {
         Status::Running | Status::Restarting => true,
-        // Its monitor has yet to say whether it is started again.
+        // The monitor has not decided about a restart yet.
         Status::Exited => Claim::is_held(home, id),
         _ => false,
     };
@@ -315,11 +316,11 @@ pub fn wait(home: &Home, wanted: &str) -> Result<i32, EngineError> {
     if let Some(code) = connected.and_then(hear_end) {
         return Ok(code);
     }
-    // Nobody is there to say it: it has just ended, or its supervisor speaks to nobody.
+    // The end is not reported: the container has just ended, or its supervisor has no socket.
     if let Some(target) = Target::of(&entry)? {
         wait_for(&[&target.pidfd], None);
     }
-    // A monitor that is being killed says nothing any more, and has its claim for a moment longer.
+    // A killed monitor sends no report, and keeps its claim a moment longer.
     if let Some(monitor) = entry.state.monitor
         && let Some(pidfd) = tote_state::process::open(monitor.pid, monitor.start_time)
     {
@@ -338,8 +339,8 @@ pub fn wait(home: &Home, wanted: &str) -> Result<i32, EngineError> {
     .into())
 }
 
-/// The command listens as soon as the program runs, and may just be about to: the socket is not there yet, or is there
-/// and nobody listens yet.
+/// Connects to a command in the foreground. It listens as soon as the program runs, and may just be about to: the
+/// socket may be missing, or without a listener.
 fn reach_foreground(home: &Home, entry: &Entry) -> Option<OwnedFd> {
     for _ in 0..400 {
         match foreground::connect(home, &entry.container.id) {
@@ -356,7 +357,7 @@ fn reach_foreground(home: &Home, entry: &Entry) -> Option<OwnedFd> {
 
 fn hear_end(socket: OwnedFd) -> Option<i32> {
     let mut connection = Connection::new(socket).ok()?;
-    // Whoever has nothing more to hear may be about to say how it ended.
+    // The connection may have no further input, but still a report of the end.
     best_effort(connection.say(Request::Attach(Streams::default(), None)));
     loop {
         if let Report::Ended(code, _) = connection.hear().ok()?? {
@@ -365,7 +366,7 @@ fn hear_end(socket: OwnedFd) -> Option<i32> {
     }
 }
 
-/// The number of a container's stop signal.
+/// Returns the number of a container's stop signal.
 pub(super) fn signal_of(container: &Container) -> u8 {
     container.stop_signal.parse().unwrap_or(Signal::TERM).number()
 }
@@ -378,7 +379,8 @@ mod tests {
     use rustix::fd::AsRawFd as _;
     use std::process::{Command, Stdio};
 
-    /// Killed while it writes down the end: it speaks no more, its container is gone, and its claim goes with it, later.
+    /// The monitor is killed while it records the end: it sends no report, its container is gone,
+    /// and its claim ends later.
     #[test]
     #[expect(clippy::disallowed_methods, reason = "a program stands for a monitor")]
     fn the_end_of_a_monitor_is_waited_for() {
@@ -407,7 +409,7 @@ mod tests {
         monitor.wait().unwrap();
     }
 
-    /// There is a moment in which the command has made its socket and does not listen yet.
+    /// For a moment the command has made its socket and does not listen yet.
     #[test]
     fn who_is_about_to_listen_is_waited_for() {
         use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, bind, listen, socket};

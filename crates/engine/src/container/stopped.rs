@@ -1,4 +1,4 @@
-//! Whether somebody wants a container to end, which its restart policy heeds: a mark in its directory, until the next start.
+//! Mark of a container that should end, for its restart policy: a file in its directory, until the next start.
 
 use super::entry::REMOVING;
 use super::stamp::Stamp;
@@ -9,37 +9,37 @@ use std::path::Path;
 use tote_bundle::ContainerId;
 use tote_sys::best_effort;
 
-/// The mark.
+/// Name of the mark.
 const STOP: &str = "stop";
 
-/// The mark's text where only the monitor was asked to end, as an init does when the machine goes down: the next boot may start
-/// the container.
+/// Text of the mark if only the monitor was asked to end, as by an init at a shutdown: the next
+/// boot may start the container.
 const ORDERLY: &str = "orderly";
 
-/// Whether a user has stopped the container of that directory, and not started it again.
+/// True if a user has stopped the container of that directory, and not started it again.
 pub(crate) fn was_stopped(dir: &Path) -> bool {
     let marked = match std::fs::read(dir.join(STOP)) {
         Ok(text) => text != ORDERLY.as_bytes(),
-        // As in `may_be_there`.
+        // An unreadable mark counts, as in `may_be_there`.
         Err(error) => error.kind() != ErrorKind::NotFound,
     };
     marked || Stamp::read(dir).stopped
 }
 
-/// Whether nobody has asked for a container's end.
+/// True if no user or service manager has asked for the container's end.
 pub(super) fn is_wanted(home: &Home, id: &ContainerId) -> bool {
     let dir = home.container(id);
     let marked = [STOP, REMOVING].iter().any(|mark| may_be_there(&dir.join(mark)));
     !marked && !is_stamped(&dir)
 }
 
-/// Whether it was stopped, in whichever way.
+/// True if the container was stopped, by a user or in an orderly way.
 pub(super) fn is_stopped(home: &Home, id: &ContainerId) -> bool {
     let dir = home.container(id);
     may_be_there(&dir.join(STOP)) || is_stamped(&dir)
 }
 
-/// Whether a mark is there, or cannot be looked at: nothing is started that somebody may have stopped.
+/// True if a mark exists or cannot be examined: a container that may have been stopped is not started.
 fn may_be_there(mark: &Path) -> bool {
     mark.try_exists().unwrap_or(true)
 }
@@ -54,26 +54,27 @@ pub(super) fn mark(home: &Home, id: &ContainerId) {
     put(home, id, "", |stamp| stamp.stopped = true);
 }
 
-/// Tells it that a service manager has ended the monitor in good order, and wants the container to stay as it is.
+/// Tells the restart policy that a service manager has ended the monitor, and that the container
+/// should stay as it is.
 pub(super) fn mark_orderly(home: &Home, id: &ContainerId) {
     put(home, id, ORDERLY, |stamp| stamp.orderly = true);
 }
 
-/// Where no file can be made, the disk is full, and a stamp has to do.
+/// Writes the mark; on a full disk a stamp replaces it.
 fn put(home: &Home, id: &ContainerId, text: &str, stamp: fn(&mut Stamp)) {
     if tote_state::closed::write(&home.container(id).join(STOP), text).is_err() {
-        // Without either it is started again, and stopping it says so by not coming to an end.
+        // Without either the container is started again, and the stop reports that by its timeout.
         best_effort(Stamp::change(home, id, stamp));
     }
 }
 
-/// Forgets it, for the container is started.
+/// Removes the mark at a start.
 ///
 /// # Errors
 /// [`EngineError::State`].
 pub(super) fn forget(home: &Home, id: &ContainerId, state: &State) -> Result<(), EngineError> {
     best_effort(std::fs::remove_file(home.container(id).join(STOP)));
-    // What was never started has no stamp.
+    // A container that was never started has no stamp.
     if state.started_at == 0 || !is_stamped(&home.container(id)) {
         return Ok(());
     }

@@ -1,59 +1,59 @@
-//! Why a container's streams cannot be had.
+//! Errors of a container's streams.
 
 use tote_monitor::{BadTime, DetachKeysError, MonitorError};
 use tote_sys::Errno;
 
-/// Why nobody can attach to a container or read its log; docker's words where it has some.
+/// Error of an attachment or of a log; in docker's words if it has some.
 #[derive(Debug, thiserror::Error)]
 pub enum StreamError {
-    /// It does not run.
+    /// Container that does not run.
     #[error("cannot attach to a stopped container, start it first")]
     Stopped,
-    /// It is frozen.
+    /// Paused container.
     #[error("cannot attach to a paused container, unpause it first")]
     Paused,
-    /// It has ended and is to be started again.
+    /// Container that waits for its restart.
     #[error("cannot attach to a restarting container, wait until it is running")]
     Restarting,
-    /// One of `run --rm` in the foreground.
+    /// Container of `run --rm` in the foreground.
     #[error(
         "container {0} was started with --rm in the foreground: its input and output are those of the command that runs it, \
          and no log is kept"
     )]
     Unkept(String),
-    /// Nothing is kept of it.
+    /// Container without a log.
     #[error(
         "configured logging driver does not support reading: container {0} was created with --log-driver none"
     )]
     NoLog(String),
-    /// A value of `--since` or `--until`.
+    /// Invalid value of `--since` or `--until`.
     #[error("invalid value {value:?} for \"{option}\"")]
     Time {
-        /// Which of them.
+        /// Name of the option.
         option: &'static str,
-        /// As given.
+        /// Value as given.
         value: String,
-        /// Why.
+        /// Reason of the refusal.
         #[source]
         source: BadTime,
     },
-    /// Keys that are none.
+    /// Invalid detach keys.
     #[error(transparent)]
     Keys(DetachKeysError),
-    /// The keys were typed.
+    /// Detachment by the keys.
     #[error("cannot read escape sequence")]
     Detached,
-    /// The monitor's socket.
+    /// Failed connection to the monitor's socket.
     #[error("cannot connect to the container's monitor")]
     Connect {
-        /// Why not.
+        /// Reason of the failure.
         #[source]
         source: Errno,
     },
-    /// The directory of its log.
+    /// Failed open of the log's directory.
     #[error("cannot open the container's directory")]
     Directory(#[source] Errno),
-    /// The connection or the log.
+    /// Failure of the connection or the log.
     #[error(transparent)]
     Watch(#[from] MonitorError),
 }

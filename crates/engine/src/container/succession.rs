@@ -1,7 +1,8 @@
-//! A container in the foreground gets a monitor: when the command that runs it leaves, or when another command needs one.
+//! Succession: a container in the foreground gets a monitor when the command that runs it leaves, or when another
+//! command needs one.
 //!
-//! The monitor is born then and not before, so that no start pays for it. From its first record on the container is one of
-//! `run -d --rm`; what it needs of the command is in the command's memory, of which the monitor is a copy.
+//! The monitor is forked only then, so that no start pays for it. From its first record on the container is one of
+//! `run -d --rm`; the facts for it are in the command's memory, of which the monitor has a copy.
 
 use super::attach::{Stay, stay};
 use super::attached::Attaching;
@@ -21,7 +22,7 @@ use tote_runtime::{Leave, Left, RawMode};
 use tote_spec::Spec;
 use tote_sys::best_effort;
 
-/// The things that a monitor gets from the command that has watched the container before.
+/// Resources that a monitor inherits from the command that has watched the container.
 pub(crate) struct Estate<'a> {
     pub(crate) entry: Entry,
     pub(crate) options: &'a RunOptions,
@@ -32,10 +33,10 @@ pub(crate) struct Estate<'a> {
     pub(crate) answers: Option<Answers>,
 }
 
-/// Forks a monitor and lets go of the container. Gives a connection to that monitor where the caller stays.
+/// Forks a monitor and releases the container. Returns a connection to that monitor if the caller stays.
 ///
 /// # Errors
-/// One line for people; the caller watches the container as before.
+/// Returns one line for people; the caller watches the container as before.
 pub(crate) fn hand_over<'a>(
     home: &Home,
     id: &ContainerId,
@@ -70,19 +71,19 @@ pub(crate) fn hand_over<'a>(
         return Err(failed(super::failure::line(&error)));
     }
     if let Some(guardian) = left.as_ref().and_then(|left| left.child.guardian.as_ref()) {
-        // One that is gone has taken the container with it, and the monitor knows.
+        // A guardian that is gone has taken the container with it, and the monitor notices.
         best_effort(guardian.release());
     }
-    // With it goes this process's end of the guardian's line, which only the monitor is to hold.
+    // This closes the process's end of the guardian's pipe, which only the monitor should hold.
     *left = None;
     Ok(ours)
 }
 
-/// Goes on with a command whose container has a monitor now: the command ends, or stays as a client like any other, where it
+/// Continues a command whose container has a monitor now: the command ends, or stays as a client like any other if it
 /// has a connection.
 ///
 /// # Errors
-/// As of [`super::attach()`].
+/// Those of [`super::attach()`].
 pub(crate) fn go_on(
     home: &Home,
     id: &ContainerId,
@@ -112,7 +113,7 @@ pub(crate) fn go_on(
     }
 }
 
-/// The rest of the container's life, in the process that was forked for it. Gives the container's exit code.
+/// Main function of the monitor that takes over. Returns the container's exit code.
 fn take_over(
     home: &Home,
     left: Left,
@@ -133,7 +134,7 @@ fn take_over(
             super::keep_room(home, &id);
             let (container, running) = running;
             let state = watcher.watch(&container, running);
-            // It may have been changed meanwhile.
+            // The record may have changed meanwhile.
             let container = Container::read(home, &id).ok().flatten().unwrap_or(container);
             watcher.over(claim, &container, &state, "");
             u8::try_from(state.exit_code & 0xff).unwrap_or(1)
@@ -141,8 +142,8 @@ fn take_over(
     }
 }
 
-/// Everything before somebody is told that there is a monitor: the records, the last of which makes the container one that is
-/// kept, the socket, and those who wait.
+/// Prepares the monitor before it is announced: the records, the last of which makes the container a kept one, the
+/// socket, and the waiting clients.
 fn succeed<'a>(
     home: &'a Home,
     left: Left,
@@ -171,7 +172,7 @@ fn succeed<'a>(
     let mut watcher = Watcher::new(home, &container, (options, spec, init), companion)?;
     fault::point("inherited");
     container.write(home)?;
-    // The note is the record of one that has no directory.
+    // The file of the claim was the record of the container without a directory.
     claim.note_volumes(None);
     if let Some(door) = door {
         watcher.monitor.take_over(door).map_err(LifeError::from)?;
@@ -197,7 +198,8 @@ fn succeed<'a>(
     Ok((watcher, (container, running), claim))
 }
 
-/// Takes back what a monitor has made that did not come to watch: the container has no directory again, or none with records.
+/// Removes the records of a monitor that failed to take over: the container has no directory again,
+/// or one without records.
 fn forget_records(home: &Home, id: &ContainerId) {
     let dir = home.container(id);
     for file in [
@@ -210,6 +212,6 @@ fn forget_records(home: &Home, id: &ContainerId) {
     ] {
         best_effort(std::fs::remove_file(dir.join(file)));
     }
-    // What else is there is the container's own.
+    // Other entries belong to the container.
     best_effort(std::fs::remove_dir(dir));
 }

@@ -1,4 +1,4 @@
-//! What killed commands and killed monitors left.
+//! Sweep of the remains of killed commands and killed monitors.
 
 use super::claim::Claim;
 use super::entry::REMOVING;
@@ -13,7 +13,8 @@ use tote_state::events::append;
 use tote_state::record::now;
 use tote_state::record::{RecordError, is_there};
 
-/// Brings into order what killed commands and monitors left: an unheld claim names each. Gives the ids that it mended.
+/// Clears the remains of killed commands and monitors: a free claim names each container. Returns the ids of the
+/// repaired ones.
 pub fn sweep(home: &Home) -> Vec<ContainerId> {
     let mut mended = Vec::new();
     for entry in std::fs::read_dir(home.live()).into_iter().flatten().flatten() {
@@ -44,10 +45,10 @@ pub fn sweep(home: &Home) -> Vec<ContainerId> {
     mended
 }
 
-/// Mends one container, whose claim the caller has just taken from nobody. Each step stands alone: what does not succeed
-/// now is tried again when its claim is found once more, and mending twice does no harm. Gives whether all succeeded.
+/// Repairs one container, whose free claim the caller has just taken. The steps are independent: a failed one is
+/// tried again when its claim is found once more, and a repetition does no harm. Returns true if all succeeded.
 ///
-/// A container whose records cannot be read is left alone: `ps -a` shows it, and `rm` removes it when asked.
+/// A container with unreadable records is left alone: `ps -a` shows it, and `rm` removes it on request.
 pub(crate) fn mend(home: &Home, id: &ContainerId, claim: &Claim) -> bool {
     let container = match Container::read(home, id) {
         Ok(Some(container)) => container,
@@ -88,20 +89,20 @@ pub(crate) fn mend(home: &Home, id: &ContainerId, claim: &Claim) -> bool {
             return clear(home, id, Some(&container), claim);
         }
     } else if cgroup.is_some() {
-        // It was noted, and nothing came of it.
+        // The cgroup was recorded, but not used.
         return state.write(home, id).is_ok() && cleared;
     }
     cleared
 }
 
-/// Removes everything that the id names: of a container that was to leave nothing, or was never wholly there.
+/// Removes all parts that the id names, of a container that should not stay, or was incomplete.
 fn clear(home: &Home, id: &ContainerId, container: Option<&Container>, claim: &Claim) -> bool {
     let noted = claim.noted();
     let (state, name) = match &noted {
         Some(entry) => (entry.state.clone(), entry.container.name.clone()),
         None => {
             let state = match State::read(home, id) {
-                // What a power cut has emptied names no cgroup any more.
+                // A state that a power cut has emptied names no cgroup any more.
                 Err(EngineError::Record(RecordError::Damaged { .. })) => State::default(),
                 Err(_) => return false,
                 Ok(state) => state,
@@ -115,7 +116,7 @@ fn clear(home: &Home, id: &ContainerId, container: Option<&Container>, claim: &C
         tote_state::process::kill(process.pid, process.start_time);
     }
     if !cleared && state.cgroup.is_some() {
-        // Only the record says where its cgroup is.
+        // Only the record has the path of the cgroup.
         return false;
     }
     super::foreground::deafen(home, id);
@@ -127,10 +128,10 @@ fn clear(home: &Home, id: &ContainerId, container: Option<&Container>, claim: &C
     };
     let promised = claim.promised_volumes();
     if promised.is_some() {
-        // Made or removed by halves, they are not known as the container's.
+        // Half made or half removed volumes are not recorded as the container's.
         crate::volume::sweep(home);
     }
-    // As long as there is a record the mark says it; the claim's word may be that of the container's making.
+    // While there is a record, the mark decides; the claim's text may come from the container's creation.
     let Ok(takes_volumes) = super::remove::takes_volumes(home, id) else {
         return false;
     };
@@ -177,7 +178,7 @@ mod tests {
         }
         sweep(&home);
         assert!(open(&home, &container.id).unwrap().unwrap().lost.is_none());
-        // Without a record it was never wholly there.
+        // A container without a record was never complete.
         std::fs::remove_file(home.container(&container.id).join("container.json")).unwrap();
         drop(Claim::take(&home, &id(0x31)).unwrap());
         sweep(&home);
@@ -199,7 +200,7 @@ mod tests {
         claim.release();
         sweep(&home);
         assert!(!socket.try_exists().unwrap());
-        // A volume that was being made for a container which was never there.
+        // A volume in the making for a container that never existed.
         let half = home.volumes().join(".making-1");
         std::fs::create_dir_all(half.join("_data")).unwrap();
         drop(Claim::take(&home, &id(0x33)).unwrap());
@@ -271,7 +272,7 @@ mod tests {
             let claim = Claim::take(&home, &id(0x34)).unwrap().unwrap();
             super::super::discard(&home, &id(0x34), "web", (claim, false));
         };
-        // Of a name that cannot be read nobody knows whose it is.
+        // The container of an unreadable name is unknown.
         std::fs::rename(home.names(), &aside).unwrap();
         std::fs::write(home.names(), "").unwrap();
         discard();

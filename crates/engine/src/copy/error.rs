@@ -1,146 +1,146 @@
-//! Why nothing is copied, in docker's words where it has some.
+//! Errors of `cp`, in docker's words if it has some.
 
 use tote_archive::{ExtractError, ReadError, TransferError, WalkError, WriteError};
 use tote_sys::Errno;
 
-/// Why `cp` failed.
+/// Error of a copy.
 #[derive(Debug, thiserror::Error)]
 pub enum CopyError {
-    /// Neither word names a container.
+    /// Copy without a container.
     #[error("must specify at least one container source")]
     NoContainer,
-    /// An empty word.
+    /// Empty argument.
     #[error("{0} can not be empty")]
     Empty(&'static str),
-    /// Something in a container that is not there.
+    /// Missing file of a container.
     #[error("Could not find the file {path} in container {container}")]
     NotThere {
-        /// As given.
+        /// Path as given.
         path: String,
-        /// As given.
+        /// Container as given.
         container: String,
     },
-    /// Something of this machine's that is not there.
+    /// Missing file of this machine.
     #[error("lstat {0}: no such file or directory")]
     NotHere(String),
-    /// The directory above what is to be made.
+    /// Missing parent directory of the destination.
     #[error("invalid output path: directory {0:?} does not exist")]
     NoParent(String),
-    /// A path that cannot be used.
+    /// Unusable path.
     #[error("cannot {attempt} {path}")]
     Path {
-        /// What was tried.
+        /// Attempted action.
         attempt: &'static str,
-        /// With its container, where it is in one.
+        /// Path, with its container if it is in one.
         path: String,
-        /// Why not.
+        /// Reason of the failure.
         #[source]
         source: Errno,
     },
-    /// A socket.
+    /// Socket as a source.
     #[error("cannot copy {0}: it is a socket")]
     Socket(String),
-    /// A directory where a file is.
+    /// Directory to the place of a file.
     #[error("cannot copy directory: {0} is a file")]
     DirectoryOnFile(String),
-    /// A file as a directory that is not there.
+    /// File to a missing directory.
     #[error("no such directory: {0}")]
     NoDirectory(String),
-    /// A file as a directory that is a file.
+    /// File to a directory that is a file.
     #[error("not a directory: {0}")]
     NotDirectory(String),
-    /// A device, FIFO or socket.
+    /// Device, FIFO or socket as the destination.
     #[error("destination {0:?} must be a directory or a regular file")]
     Special(String),
-    /// An archive to something else than a directory.
+    /// Archive to a destination other than a directory.
     #[error("destination {0:?} must be a directory")]
     StreamToFile(String),
-    /// `--read-only`
+    /// Write to a container with `--read-only`.
     #[error("container rootfs is marked read-only")]
     ReadOnlyRoot,
-    /// A volume or another mount.
+    /// Write to a read-only volume or mount.
     #[error("mounted volume is marked read-only")]
     ReadOnlyMount,
-    /// The driver split has no copy of it.
+    /// Write to a file of which the driver split has no copy.
     #[error(
         "cannot write {0}: it is part of the image, which is read-only for this container (--driver split)"
     )]
     Outside(String),
-    /// A directory of the same name, or the other way round; docker's words.
+    /// File to the place of a directory of the same name, or the reverse; docker's words.
     #[error("cannot overwrite directory {0:?} with non-directory")]
     FileOnDirectory(String),
-    /// The root of a container.
+    /// Failed open of a container's root.
     #[error("cannot open the root of container {id}")]
     Root {
-        /// Its id.
+        /// Id of the container.
         id: String,
-        /// Why not.
+        /// Reason of the failure.
         #[source]
         source: Errno,
     },
-    /// Its user namespace.
+    /// Failed entry into a container's user namespace.
     #[error("cannot enter the user namespace of container {id}")]
     Ids {
-        /// Its id.
+        /// Id of the container.
         id: String,
-        /// Why not.
+        /// Reason of the failure.
         #[source]
         source: Errno,
     },
-    /// It ended before its root was open.
+    /// Container that ended before its root was open.
     #[error("container {0} ended")]
     Ended(String),
-    /// A name that no entry can have.
+    /// Invalid name of an entry.
     #[error(transparent)]
     Name(#[from] tote_archive::PathError),
-    /// On the way.
+    /// Failed transfer.
     #[error("cannot copy to {to}")]
     Transfer {
-        /// Where to.
+        /// Destination.
         to: String,
-        /// Why not.
+        /// Reason of the failure.
         #[source]
         source: TransferError,
     },
-    /// One file on the way.
+    /// Failed transfer of a single file.
     #[error("cannot copy to {to}: {why}")]
     Single {
-        /// Where to.
+        /// Destination.
         to: String,
-        /// Why not.
+        /// Reason of the failure.
         why: String,
     },
-    /// What comes from standard input.
+    /// Failed read of standard input.
     #[error("cannot read the archive")]
     Input(#[source] std::io::Error),
-    /// The same.
+    /// Failed extraction of the archive on standard input.
     #[error("cannot extract the archive to {to}")]
     Extract {
-        /// Where to.
+        /// Destination.
         to: String,
-        /// Why not.
+        /// Reason of the failure.
         #[source]
         source: ExtractError,
     },
-    /// What goes to standard output.
+    /// Failed read of a tree for standard output.
     #[error("cannot read {from}")]
     Walk {
-        /// Where from.
+        /// Source.
         from: String,
-        /// Why not.
+        /// Reason of the failure.
         #[source]
         source: WalkError,
     },
-    /// The same.
+    /// Failed write of the archive on standard output.
     #[error("cannot write the archive")]
     Write(#[from] WriteError),
-    /// The same.
+    /// Failed write to standard output.
     #[error("cannot write the archive")]
     Output(#[source] std::io::Error),
 }
 
 impl CopyError {
-    /// What to do about it.
+    /// Suggests a remedy.
     pub(crate) fn hint(&self) -> Option<&'static str> {
         Some(match self {
             Self::NoContainer => {
@@ -156,7 +156,7 @@ impl CopyError {
     }
 }
 
-/// The last cause of an error, which says the most.
+/// Returns the text of the last cause of an error, which is the most specific.
 pub(super) fn innermost(error: &dyn std::error::Error) -> String {
     let mut last = error;
     while let Some(cause) = last.source() {

@@ -1,4 +1,4 @@
-//! The root of a container, whatever state it is in.
+//! Root of a container in any state.
 
 use super::error::CopyError;
 use super::tree::Tree;
@@ -14,26 +14,26 @@ use tote_state::locked::locked;
 use tote_state::process;
 use tote_sys::Errno;
 
-/// The file in a container's directory that is locked by the one copy that mounts it.
+/// Name of the file in a container's directory that the copying process locks while it holds the mounts.
 const TURN: &str = "copying";
 
-/// `CLONE_NEWUSER`.
+/// Flag `CLONE_NEWUSER`.
 const NEW_USER: u32 = 0x1000_0000;
 
-/// A container's root, open. What it was mounted for is let go of after it.
+/// Open root of a container. The resources behind it are released after it.
 pub(super) struct Inside {
     root: OwnedFd,
     pub(super) entry: Entry,
-    /// As it was asked for.
+    /// Name as requested.
     pub(super) name: String,
     pid: u32,
     pidfd: OwnedFd,
-    /// Of one that does not run; and that it is this copy's turn.
+    /// For a stopped container: its mounts, and the lock that admits one copy at a time.
     _visit: Option<(Visit, Option<File>)>,
 }
 
 impl Inside {
-    /// The container of that name; `writes` says whether anything is copied to it.
+    /// Opens the root of the container of that name; `writes` is true if files are copied to it.
     ///
     /// # Errors
     /// [`EngineError`].
@@ -46,9 +46,9 @@ impl Inside {
         if !entry.kept || (entry.container.rm && writes) {
             return Err(ContainerError::InMemory(id).into());
         }
-        // One copy after the other; the claim alone would be refused to the second.
+        // The lock orders concurrent copies, because the claim would be refused to the second one.
         let turn = locked(&home.container(&entry.container.id).join(TURN), true, true)?;
-        // It may be another one by now.
+        // The name may refer to another container by now, so the id is used.
         let entry = container::find(home, entry.container.id.as_str())?;
         let (entry, claim) = match container::claim(home, entry) {
             Err(EngineError::Life(LifeError::Busy(busy))) => {
@@ -67,7 +67,7 @@ impl Inside {
         Self::of((entry, name), pid, pidfd, Some((visit, turn)))
     }
 
-    /// Where it runs.
+    /// Opens the root of a running container; `None` if it does not run.
     fn running(entry: &Entry, name: &str) -> Result<Option<Self>, EngineError> {
         let first = entry.state.process.filter(|_| entry.state.runs());
         let pidfd = first.and_then(|first| process::open(first.pid, first.start_time));
@@ -98,8 +98,8 @@ impl Inside {
         })
     }
 
-    /// Makes this process root of the container's user namespace, where that is another one: owners are then what they
-    /// are in there. What is this machine's stays the caller's. The process must have one thread.
+    /// Moves this process into the container's user namespace as root, if that is another one: file owners then have
+    /// their ids from there. Files of this machine stay the caller's. The process must have one thread.
     ///
     /// # Errors
     /// [`CopyError::Ids`].
@@ -107,7 +107,7 @@ impl Inside {
         if home.caller != Caller::User || !Namespaces::to_join(NEW_USER, self.pid).user {
             return Ok(());
         }
-        // Its root must not look into this process, should it see it.
+        // The container's root must not inspect this process, if it can see it.
         let entered = tote_sys::set_dumpable(false)
             .and_then(|()| tote_sys::set_namespaces(self.pidfd.as_fd(), NEW_USER));
         let id = self.entry.container.id.short().to_owned();
@@ -121,12 +121,12 @@ impl Inside {
         }
     }
 
-    /// What people call a path in it.
+    /// Formats a path in the container as users write it.
     pub(super) fn shown(&self, path: &[u8]) -> String {
         format!("{}:{}", self.name, String::from_utf8_lossy(path))
     }
 
-    /// Docker's words for what is not in it.
+    /// Builds docker's error for a missing path.
     pub(super) fn not_there(&self, path: &[u8]) -> CopyError {
         CopyError::NotThere {
             path: String::from_utf8_lossy(path).into_owned(),
@@ -134,7 +134,7 @@ impl Inside {
         }
     }
 
-    /// Whether a directory in it can be written to; docker's words where not.
+    /// Checks that a directory in the container is writable; the errors are docker's.
     pub(super) fn check_writable(&self, dir: &OwnedFd, shown: &str) -> Result<(), CopyError> {
         let failed = |source| CopyError::Path {
             attempt: "look at",

@@ -1,9 +1,10 @@
 //! `cp`: files into containers, out of them, and from one to another.
 //!
-//! One process does it all. A container's root is a descriptor, its own process's where it runs, or that of a process
-//! that holds its mounts ([`visit`]); paths are resolved in it as the container would ([`tree`]). A user's process enters
-//! the container's user namespace, and no other of its namespaces. Trees go directly from one directory to the other;
-//! an archive is only what comes from standard input or goes to standard output. Nothing of the container is executed.
+//! A single process copies. A container's root is a descriptor, from its own process if it runs, otherwise from a
+//! process that holds its mounts ([`visit`]); paths are resolved in it as the container would ([`tree`]). A user's
+//! process enters the container's user namespace, and no other of its namespaces. Trees are copied directly from one
+//! directory to the other; archives are used only for standard input and standard output. No program of the container
+//! is executed.
 
 mod error;
 mod inside;
@@ -28,28 +29,28 @@ use tote_state::events::append;
 use tote_sys::Errno;
 use tree::Tree;
 
-/// What is to be copied where to.
+/// Request to copy.
 #[derive(Clone, Debug, Default)]
 pub struct CopyRequest {
-    /// `CONTAINER:PATH`, a path of this machine's, or `-`.
+    /// Source: `CONTAINER:PATH`, a path of this machine, or `-`.
     pub from: OsString,
-    /// The same.
+    /// Destination: `CONTAINER:PATH`, a path of this machine, or `-`.
     pub to: OsString,
-    /// Where relative paths of this machine's begin; absolute.
+    /// Absolute base of relative paths on this machine.
     pub here: PathBuf,
-    /// Whether owners are kept, by number.
+    /// True if owners are kept, by number.
     pub archive: bool,
-    /// Whether a link to be copied stands for what it leads to.
+    /// True if a link as the source stands for its target.
     pub follow: bool,
-    /// Whether a directory may take the place of something else, and the other way round.
+    /// True if a directory may replace another kind of entry, and the reverse.
     pub overwrite: bool,
 }
 
-/// The ends of an archive that is copied.
+/// Streams for archives.
 pub struct CopyStreams<'a> {
-    /// Where it comes from, for the source `-`.
+    /// Archive of the source `-`.
     pub input: &'a mut dyn Read,
-    /// Where it goes to, for the destination `-`.
+    /// Archive of the destination `-`.
     pub output: &'a mut dyn Write,
 }
 
@@ -59,19 +60,20 @@ impl std::fmt::Debug for CopyStreams<'_> {
     }
 }
 
-/// What was copied.
+/// Result of a copy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Copied {
-    /// Bytes of files, without holes.
+    /// Size of the files in bytes, without holes.
     pub bytes: u64,
-    /// Device nodes that were left out.
+    /// Number of device nodes that were left out.
     pub devices_skipped: u64,
 }
 
-/// Copies. `told` hears how many bytes more are copied. The process must have one thread.
+/// Copies files. `told` receives the number of further bytes. The process must have one thread.
 ///
 /// # Errors
-/// [`EngineError`]. A single file is as it was then; of a directory or an archive, what was copied before stays.
+/// [`EngineError`]. A single file is unchanged then; of a directory or an archive, the parts that
+/// were already copied stay.
 pub fn copy(
     home: &Home,
     request: &CopyRequest,
@@ -131,7 +133,7 @@ pub fn copy(
     Ok(copied)
 }
 
-/// This machine's root.
+/// Root directory of this machine.
 struct Here(OwnedFd);
 
 impl Here {
@@ -153,14 +155,14 @@ impl Here {
     }
 }
 
-/// Where something is that is copied, for messages.
+/// Source, as named in messages.
 enum Named<'a> {
     Inside(&'a Inside),
-    /// As given.
+    /// Path as given.
     Here(&'a [u8]),
 }
 
-/// Finds what is to be copied.
+/// Finds the source of a copy.
 fn original(tree: Tree<'_>, wanted: &Wanted, follow: bool, named: &Named<'_>) -> Result<Original, CopyError> {
     let text = |path: &[u8]| String::from_utf8_lossy(path).into_owned();
     let shown = match named {

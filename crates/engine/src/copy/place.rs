@@ -1,26 +1,27 @@
-//! What the two words of `cp` mean.
+//! Parser of the two arguments of `cp`.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 
-/// Where something is copied from or to.
+/// Source or destination of a copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Place {
-    /// `CONTAINER:PATH`
+    /// Path in a container: `CONTAINER:PATH`.
     Container {
-        /// As people call it.
+        /// Name of the container, as given.
         name: String,
-        /// Its path there, as given.
+        /// Path in the container, as given.
         path: Vec<u8>,
     },
-    /// A path of this machine's, as given.
+    /// Path of this machine, as given.
     Local(Vec<u8>),
-    /// `-`: an archive.
+    /// Archive on a standard stream: `-`.
     Stream,
 }
 
 impl Place {
-    /// docker's rule: what begins with a slash or a dot is a path, whatever colons are in it.
+    /// Parses an argument by docker's rule: a word that begins with a slash or a dot is a path,
+    /// even with colons in it.
     pub(super) fn parse(word: &OsStr) -> Self {
         let word = word.as_bytes();
         let local = || Self::Local(word.to_vec());
@@ -38,19 +39,20 @@ impl Place {
     }
 }
 
-/// A path that was asked for.
+/// Requested path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Wanted {
-    /// Absolute, without `.`, `..` and doubled or trailing slashes.
+    /// Absolute path without `.`, `..` and doubled or trailing slashes.
     pub(super) path: Vec<u8>,
-    /// It is said to be a directory: it ends in a slash, or as below.
+    /// True if the path must be a directory: it ends with a slash, or as below.
     pub(super) directory: bool,
-    /// What is in it is meant, and not itself: it ends in `/.`.
+    /// True for the entries of the directory instead of the directory itself: the path ends with `/.`.
     pub(super) contents: bool,
 }
 
 impl Wanted {
-    /// A path below that directory, or an absolute one. As with docker, `..` is taken away by its text.
+    /// Resolves a path from that directory, or an absolute one. As with docker, `..` is resolved in the text, without
+    /// a look at links.
     pub(super) fn new(base: &[u8], path: &[u8]) -> Self {
         let mut parts: Vec<&[u8]> = Vec::new();
         let base = if path.starts_with(b"/") { &b""[..] } else { base };
@@ -72,46 +74,46 @@ impl Wanted {
         }
     }
 
-    /// What it is called; nothing for the root.
+    /// Returns the last name of the path; `None` for the root.
     pub(super) fn name(&self) -> Option<&[u8]> {
         let name = self.path.rsplit(|byte| *byte == b'/').next();
         name.filter(|name| !name.is_empty())
     }
 }
 
-/// What is at the place that something is copied to.
+/// Entry at the destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum There {
     Directory,
-    /// A file, or something else that is no directory.
+    /// File, or another entry that is not a directory.
     File,
     Nothing,
 }
 
-/// What becomes of what is copied.
+/// Way in which the source is placed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Put {
-    /// It gets its own name in the directory.
+    /// Copy into the directory, under the source's own name.
     Inside,
-    /// What is in it comes into the directory.
+    /// Copy of the source's entries into the directory.
     Contents,
-    /// It gets the name that was asked for.
+    /// Copy under the requested name.
     As,
 }
 
-/// Why it cannot be put there.
+/// Reason why the source cannot be placed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Misplaced {
-    /// A directory in the place of a file.
+    /// Directory in the place of a file.
     DirectoryOnFile,
-    /// A file as a directory that is not there.
+    /// File to a missing directory.
     NoDirectory,
-    /// A file as a directory that is a file.
+    /// File to a directory that is a file.
     NotDirectory,
 }
 
-/// docker's table. `directory` says whether a directory is copied, `contents` whether only what is in it; `wanted` is
-/// where to, and `overwrite` whether a directory may take a file's place.
+/// Decides by docker's table. `directory` is true if a directory is copied, `contents` if only its entries are;
+/// `wanted` is the destination, and with `overwrite` a directory may replace a file.
 pub(super) fn rule(
     (directory, contents): (bool, bool),
     wanted: &Wanted,
@@ -195,7 +197,7 @@ mod tests {
         const DIR: (bool, bool) = (true, false);
         const CONTENTS: (bool, bool) = (true, true);
         for (what, to, there, put) in [
-            // A file to a path that does not exist, to one that is said to be a directory, to a file, to a directory.
+            // Rows for a file: to a missing path, to one that must be a directory, to a file, to a directory.
             (FILE, "/x", Nothing, Ok(Put::As)),
             (FILE, "/x/", Nothing, Err(Misplaced::NoDirectory)),
             (FILE, "/x/.", Nothing, Err(Misplaced::NoDirectory)),
@@ -203,12 +205,12 @@ mod tests {
             (FILE, "/x/", File, Err(Misplaced::NotDirectory)),
             (FILE, "/x", Directory, Ok(Put::Inside)),
             (FILE, "/x/.", Directory, Ok(Put::Inside)),
-            // A directory.
+            // Rows for a directory.
             (DIR, "/x", Nothing, Ok(Put::As)),
             (DIR, "/x/", Nothing, Ok(Put::As)),
             (DIR, "/x", File, Err(Misplaced::DirectoryOnFile)),
             (DIR, "/x", Directory, Ok(Put::Inside)),
-            // What is in a directory.
+            // Rows for the entries of a directory.
             (CONTENTS, "/x", Nothing, Ok(Put::As)),
             (CONTENTS, "/x", File, Err(Misplaced::DirectoryOnFile)),
             (CONTENTS, "/x", Directory, Ok(Put::Contents)),

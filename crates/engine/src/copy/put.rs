@@ -1,4 +1,4 @@
-//! What was found is put where it belongs.
+//! Placement of the source at the destination.
 
 use super::error::{CopyError, innermost};
 use super::inside::Inside;
@@ -18,27 +18,27 @@ use tote_archive::{
 use tote_state::new_id;
 use tote_sys::{Errno, best_effort};
 
-/// As much as is written at once.
+/// Size of the write buffer, in bytes.
 const BUFFER: usize = 256 << 10;
 
-/// What a file is called that has not its own name yet, with digits behind.
+/// Prefix of the name of an unfinished file, before digits.
 const UNFINISHED: &[u8] = b".tote-cp-";
 
-/// From this size on a file is removed before another takes its name, as docker does with every file: ext4 writes what is
-/// renamed over another at once (`auto_da_alloc`), which for 200 MB took 2.4 s instead of 0.6.
+/// Size from which on a file is removed before another takes its name, as docker does with every file: ext4 flushes a
+/// file that is renamed over another at once (`auto_da_alloc`), which took 2.4 s instead of 0.6 for 200 MB.
 const LARGE: u64 = 1 << 20;
 
-/// Root of a container.
+/// Owner root in the container.
 const ROOT: Owner = Owner::Fixed { uid: 0, gid: 0 };
 
 /// Entries with their contents.
 type Entries = Box<dyn Iterator<Item = Result<(Entry, Option<File>), WalkError>>>;
 
-/// What is copied, held.
+/// Open source of a copy.
 pub(super) struct Original {
     fd: OwnedFd,
     directory: bool,
-    /// Only what is in it: also where it has no name.
+    /// True if only its entries are copied, under no name of their own.
     contents: bool,
     name: Vec<u8>,
     shown: String,
@@ -56,7 +56,7 @@ impl Original {
         }
     }
 
-    /// What is no directory, with this name.
+    /// Returns the entry of a source other than a directory, with this name.
     fn alone(&self, name: &EntryPath) -> Result<(Entry, Option<File>), CopyError> {
         let found = entry_of(self.fd.as_fd(), name.clone()).map_err(|source| CopyError::Walk {
             from: self.shown.clone(),
@@ -65,7 +65,8 @@ impl Original {
         found.ok_or_else(|| CopyError::Socket(self.shown.clone()))
     }
 
-    /// It and what is below it, with this name; `into` is the directory that is written to meanwhile.
+    /// Lists the source and everything below it, with this name; `into` is the directory that is
+    /// written to, and is left out.
     fn entries(&self, name: &EntryPath, into: Option<&OwnedFd>) -> Result<Entries, CopyError> {
         if !self.directory {
             return Ok(Box::new(std::iter::once(Ok(self.alone(name)?))));
@@ -98,7 +99,7 @@ fn below(dir: &EntryPath, path: &EntryPath) -> EntryPath {
     path.components().fold(dir.clone(), join)
 }
 
-/// A copy that is going on.
+/// Copy in progress.
 pub(super) struct Copying<'a> {
     pub(super) request: &'a CopyRequest,
     pub(super) told: &'a mut dyn FnMut(u64),
@@ -119,7 +120,7 @@ impl Copying<'_> {
         }
     }
 
-    /// To a container, whose root everything belongs to then, unless owners are kept.
+    /// Copies to a container, whose root owns the files then, unless owners are kept.
     pub(super) fn put_inside(
         &mut self,
         original: &Original,
@@ -141,8 +142,8 @@ impl Copying<'_> {
         self.put(original, &spot, wanted, (&shown, options, false))
     }
 
-    /// Out of a container: what comes belongs to the caller, unless owners are kept. Otherwise nothing that it brings has
-    /// rights of its own: a program that is setuid for somebody inside would be it for the caller.
+    /// Copies out of a container. The files belong to the caller, unless owners are kept. In the first case they lose
+    /// their special rights: a program that is setuid for a user inside would be it for the caller.
     pub(super) fn put_here(
         &mut self,
         original: &Original,
@@ -192,7 +193,7 @@ impl Copying<'_> {
         })?))
     }
 
-    /// Whether a directory has the name of a file that comes, and may be replaced by it.
+    /// True if a directory has the name of a new file, and may be replaced by it.
     fn replaces_directory(&self, dir: &OwnedFd, name: &[u8], shown: &str) -> Result<bool, CopyError> {
         let there = rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW);
         let is_dir = there.is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory);
@@ -206,7 +207,7 @@ impl Copying<'_> {
         Ok(is_dir)
     }
 
-    /// What is no directory gets its name when it is whole.
+    /// Copies a single entry, which gets its name when it is complete.
     fn single(
         &mut self,
         original: &Original,
@@ -236,17 +237,17 @@ impl Copying<'_> {
                 devices_skipped: 0,
             });
         }
-        // What is no file, and file systems that have no file without a name.
+        // This way serves entries other than files, and file systems without nameless files.
         let entries = std::iter::once(Ok((entry, file)));
         let done =
             transfer(entries, dir.as_fd(), &options, self.told).map_err(|error| failed(innermost(&error)));
         fault::point("cp-whole");
         if done.as_ref().is_ok_and(|done| done.bytes >= LARGE) {
-            // Where it is not there, or cannot go, that is the renaming's to say.
+            // The rename reports an entry that is missing or cannot be removed.
             best_effort(rustix::fs::unlinkat(dir, name, AtFlags::empty()));
         }
         let named = done.and_then(|done| match rustix::fs::renameat(dir, &fresh, dir, name) {
-            // A device that was left out.
+            // The entry was a device that was left out.
             Err(Errno::NOENT) if done.devices_skipped > 0 => Ok(done),
             Err(errno) => Err(failed(errno.to_string())),
             Ok(()) => Ok(done),
@@ -257,7 +258,7 @@ impl Copying<'_> {
         Ok(copied(named?))
     }
 
-    /// As an archive, with owners as they are inside.
+    /// Writes the source as an archive, with owners as they are inside.
     pub(super) fn pack(
         &mut self,
         original: &Original,
@@ -277,7 +278,7 @@ impl Copying<'_> {
             })?;
             writer.entry(&entry).map_err(CopyError::Write)?;
             if let (Kind::File { size }, Some(file)) = (&entry.kind, file) {
-                // A file that grows meanwhile keeps the size that it had; one that shrinks is an error of the archive's.
+                // A file that grows meanwhile keeps its former size; one that shrinks is an error of the archive.
                 let mut counting = Counting {
                     input: file.take(*size),
                     told: self.told,
@@ -290,7 +291,7 @@ impl Copying<'_> {
         Ok(done)
     }
 
-    /// An archive into a directory. It says itself whom its files belong to.
+    /// Extracts an archive into a directory. The archive names the owners of its files.
     pub(super) fn unpack(
         &mut self,
         input: &mut dyn Read,
@@ -323,7 +324,7 @@ impl Copying<'_> {
     }
 }
 
-/// Entries as they are to be made.
+/// Adapts entries for their creation.
 fn made(entries: Entries, harmless: bool) -> impl Iterator<Item = Result<(Entry, Option<File>), WalkError>> {
     entries.map(move |found| {
         let (mut entry, file) = found?;
@@ -334,7 +335,7 @@ fn made(entries: Entries, harmless: bool) -> impl Iterator<Item = Result<(Entry,
     })
 }
 
-/// Takes away the rights that it would give to whoever runs it.
+/// Removes the rights that the file would give to a user who runs it.
 fn disarm(entry: &mut Entry) {
     if entry.kind != Kind::Directory {
         entry.mode &= 0o1777;
@@ -342,10 +343,10 @@ fn disarm(entry: &mut Entry) {
     }
 }
 
-/// Puts a file in its place, whatever is there.
+/// Gives a complete file its name, and replaces an existing entry.
 ///
-/// linkat(2) replaces nothing, so what is to replace something has a name of its own first. Whoever is killed between the
-/// two calls leaves that: the whole file, beside the one that was there. No call of the kernel's spares it.
+/// Since linkat(2) replaces nothing, a replacing file has a temporary name first. A kill between the two calls leaves
+/// the complete file under that name, beside the old one. The kernel has no call that avoids this.
 fn give_name(
     whole: &Nameless,
     dir: &OwnedFd,
@@ -353,7 +354,7 @@ fn give_name(
     large: bool,
 ) -> Result<(), Errno> {
     if large {
-        // Where it is not there, or cannot go, that is the link's to say, or the renaming's.
+        // The link or the rename reports an entry that is missing or cannot be removed.
         best_effort(rustix::fs::unlinkat(dir, name, AtFlags::empty()));
     }
     match whole.link(dir.as_fd(), name) {
@@ -397,13 +398,13 @@ fn above(path: &[u8]) -> &[u8] {
     }
 }
 
-/// Whether more than one id can be given in this user namespace.
+/// True if the user namespace has more than one id.
 fn has_many_ids() -> bool {
     let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
     !matches!(map.split_whitespace().collect::<Vec<_>>()[..], [_, _, "1"])
 }
 
-/// Tells how much was read.
+/// Reader that reports the bytes read.
 struct Counting<'a, R> {
     input: R,
     told: &'a mut dyn FnMut(u64),

@@ -1,38 +1,38 @@
-//! Paths in a root: of a container, or this machine's.
+//! Paths in the root of a container or of this machine.
 //!
-//! A container's is resolved by openat2(2) as its own processes resolve it, from its root and never out of it. What was
-//! found is held by a descriptor: that somebody exchanges a name meanwhile changes nothing.
+//! Paths of a container are resolved by openat2(2) as its own processes resolve them, from its root and never out of
+//! it. The result is a descriptor, so a concurrent exchange of names has no effect.
 
 use super::place::{There, Wanted};
 use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat};
 use tote_sys::Errno;
 
-/// The most links on the way, as the kernel's own limit.
+/// Limit of links on a path, the kernel's.
 const LINKS: usize = 40;
 
-/// A root.
+/// Root of paths.
 #[derive(Clone, Copy)]
 pub(super) struct Tree<'a> {
     pub(super) root: BorrowedFd<'a>,
-    /// Whether it is one that nothing may lead out of.
+    /// True if no path may lead out of the root.
     pub(super) foreign: bool,
 }
 
-/// Where something is copied to.
+/// Destination of a copy.
 pub(super) struct Spot {
-    /// The directory that is copied to, or that holds the name.
+    /// Target directory, or the directory that holds the name.
     pub(super) dir: OwnedFd,
-    /// What is made or replaced in it; empty where the directory itself is meant.
+    /// Name to make or replace; empty for the directory itself.
     pub(super) name: Vec<u8>,
     pub(super) there: There,
-    /// Whether it is neither file nor directory.
+    /// True for an entry that is neither file nor directory.
     pub(super) special: bool,
 }
 
 impl Tree<'_> {
     fn open(&self, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
-        // The kernel asks for another try (EAGAIN) when somebody renames directories around a `..`.
+        // The kernel returns EAGAIN when a directory is renamed concurrently around a `..`.
         const ATTEMPTS: usize = 128;
         let path = match path.strip_prefix(b"/").unwrap_or(path) {
             b"" => b".",
@@ -54,7 +54,7 @@ impl Tree<'_> {
         answer
     }
 
-    /// Something to be copied; `follow` says whether a link stands for what it leads to.
+    /// Opens a source; with `follow` a link stands for its target.
     pub(super) fn source(&self, wanted: &Wanted, follow: bool) -> Result<(OwnedFd, Stat), Errno> {
         let found = if wanted.directory {
             self.open(&wanted.path, OFlags::DIRECTORY)?
@@ -67,8 +67,8 @@ impl Tree<'_> {
         Ok((found, stat))
     }
 
-    /// Where something is to be copied to: links are followed, to what is not there as well. `ENOENT` says that there is
-    /// not even the directory above.
+    /// Finds the destination: links are followed, even to a missing target. `ENOENT` means that the
+    /// parent directory is missing.
     pub(super) fn destination(&self, wanted: &Wanted) -> Result<Spot, Errno> {
         let mut path = wanted.path.clone();
         for _ in 0..LINKS {

@@ -1,7 +1,7 @@
-//! The mounts of a container that does not run, held by a process that does nothing else.
+//! Mounts of a stopped container, held by a process that does nothing else.
 //!
-//! It is born as a container is, from a plan, but without everything that is no mount: it waits where the program would
-//! be executed. So whatever the storage driver and the volumes are, what is seen is what the program would see.
+//! The process is made like a container's, from a plan, but with mounts only: it waits at the point where the program
+//! would be executed. So with any storage driver and volumes, it sees the files that the program would see.
 
 use crate::container::{Claim, Entry};
 use crate::peer::Peers;
@@ -16,16 +16,16 @@ use tote_sandbox::{DeviceNodes, IdMapping, Joins, Lifetime, Plan, Request, Stdin
 use tote_spec::{Linux, NamespaceType, Spec};
 use tote_sys::{Child, Op, best_effort};
 
-/// A process that holds the mounts. Nobody starts the container meanwhile.
+/// Process that holds the mounts. Meanwhile the container cannot be started.
 pub(super) struct Visit {
     child: Child,
     claim: Option<Claim>,
-    /// As long as it is held, the image stays.
+    /// Reference to the image, which stays while this is held.
     _source: Source,
 }
 
 impl Visit {
-    /// Makes them; the claim is given back with this.
+    /// Makes the mounts; the claim is released with this value.
     ///
     /// # Errors
     /// [`EngineError`].
@@ -53,7 +53,7 @@ impl Visit {
         let asked = (&options, &config, &ids);
         let (plan, writable, _beside) = plan(home, entry, &source, asked)?;
         if !writable.is_empty() && entry.state.writable != writable {
-            // Made now, and told by `diff` before the first start.
+            // The copies are made now, and `diff` shows them before the first start.
             let mut state = entry.state.clone();
             state.writable = writable;
             state.write(home, &container.id)?;
@@ -82,14 +82,14 @@ impl Visit {
         self.child.pid
     }
 
-    /// A pidfd of its own.
+    /// Duplicates the pidfd of the process.
     pub(super) fn pidfd(&self) -> std::io::Result<OwnedFd> {
         self.child.pidfd.try_clone()
     }
 }
 
 impl Drop for Visit {
-    /// Its mounts go with it: what comes after may mount the same anew.
+    /// Drop waits for the end of the mounts, so that a later command can mount the same files again.
     fn drop(&mut self) {
         use rustix::fd::AsFd as _;
         best_effort(pidfd_send_signal(&self.child.pidfd, Signal::KILL));
@@ -103,7 +103,7 @@ impl Drop for Visit {
     }
 }
 
-/// The options without what another container or a device would be needed for.
+/// Removes the options that would need another container or a device.
 fn mounts_only(mut options: RunOptions) -> RunOptions {
     if let NetworkMode::Container(_) | NetworkMode::Networks(_) = options.network {
         options.network = NetworkMode::None;
@@ -115,7 +115,7 @@ fn mounts_only(mut options: RunOptions) -> RunOptions {
     options
 }
 
-/// Leaves of a spec what says what is mounted. `/dev` stays, because nodes are put into it.
+/// Reduces a spec to its mounts. `/dev` stays, because device nodes are made in it.
 fn strip(spec: &mut Spec) {
     (spec.hostname, spec.domainname, spec.hooks) = (None, None, None);
     spec.mounts
@@ -134,7 +134,8 @@ fn strip(spec: &mut Spec) {
     });
 }
 
-/// The plan, the paths that the container has copies of, and what must be held until everything is mounted.
+/// Makes the plan. Also returns the paths of which the container has copies, and the resources to hold until all
+/// mounts are made.
 fn plan(
     home: &Home,
     entry: &Entry,
@@ -180,7 +181,7 @@ fn plan(
     let (root, beside) = storage::root(home, id, source, &wanted)?;
     let writable = storage::copies(&root);
     let mut plan = tote_sandbox::plan(&request, root, Joins::default())?;
-    // Then it waits for what never comes: the end of whoever made it ends it as well.
+    // The process then waits for ever; the end of its parent ends it as well.
     plan.ops.truncate(plan.switch_position() + 1);
     let gates = plan.ops.iter().filter(|op| matches!(op, Op::Gate)).count();
     plan.gates.truncate(gates);

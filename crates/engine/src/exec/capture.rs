@@ -1,4 +1,4 @@
-//! A process in a container whose output is kept, for checks.
+//! Process in a container with captured output, for checks.
 
 use super::{ExecError, Visit, exit_code, plan};
 use crate::EngineError;
@@ -12,19 +12,19 @@ use tote_bundle::ExecOptions;
 use tote_runtime::{Outcome, RuntimeError};
 use tote_sys::{Errno, Op, best_effort};
 
-/// What a process said, and how it ended.
+/// Output and end of a process.
 #[derive(Debug)]
 pub(crate) struct Captured {
-    /// docker's exit code; `None` where its time was over.
+    /// docker's exit code; `None` after a timeout.
     pub(crate) code: Option<u8>,
-    /// The start of its output, standard error among it.
+    /// Start of standard output and standard error, mixed.
     pub(crate) output: Vec<u8>,
-    /// Whether there was more.
+    /// True if there was more output.
     pub(crate) truncated: bool,
 }
 
 impl Captured {
-    /// Of a process whose time was over before it was its program.
+    /// Makes the result of a process that timed out before it executed its program.
     fn late() -> Self {
         Self {
             code: None,
@@ -34,7 +34,7 @@ impl Captured {
     }
 }
 
-/// Runs a program in the container, for as long as that at most. Descendants of it may live on.
+/// Runs a program in the container, limited by `timeout`. Descendants may survive it.
 pub(crate) fn capture(
     target: Target,
     command: Vec<String>,
@@ -69,13 +69,13 @@ pub(crate) fn capture(
         console: None,
     };
     let deadline = Instant::now() + timeout;
-    // What it has to do without is the container's affair.
+    // Warnings about missing features were given for the container itself.
     let child = match visit.start(Some(deadline), &mut |_| ()) {
-        // Others in the container have stopped it, say.
+        // Another process in the container may have stopped this one, for example.
         Err(EngineError::Exec(ExecError::Start(RuntimeError::Late))) => return Ok(Captured::late()),
         started => started?,
     };
-    // Our copies of its ends.
+    // The visit holds our copies of the pipe's ends.
     drop(visit);
     let mut listener = Listener {
         output: Some(output),
@@ -104,7 +104,7 @@ struct Listener {
 }
 
 impl Listener {
-    /// Until the process has ended; false when the moment came first.
+    /// Reads until the process has ended. Returns false after the deadline.
     fn listen(&mut self, pidfd: &OwnedFd, deadline: Instant) -> Result<bool, EngineError> {
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
@@ -127,7 +127,7 @@ impl Listener {
         }
     }
 
-    /// Reads what there is; keeps the start.
+    /// Reads the available output, and keeps its start.
     fn read(&mut self) {
         let mut bytes = [0; 4096];
         while let Some(output) = &self.output {

@@ -1,59 +1,60 @@
-//! Why a process cannot be added to a container.
+//! Errors of `exec`.
 
 use tote_runtime::RuntimeError;
 use tote_sys::Errno;
 
-/// Why `exec` failed; docker's words.
+/// Error of `exec`; docker's words.
 #[derive(Debug, thiserror::Error)]
 pub enum ExecError {
-    /// There is no process to join.
+    /// Container without a process to join.
     #[error("container {0} is not running")]
     NotRunning(String),
-    /// Whatever is added to it would be suspended as well.
+    /// Paused container, in which the new process would be suspended as well.
     #[error("container {0} is paused, unpause the container before exec")]
     Paused(String),
-    /// A check that nobody has described; podman's words.
+    /// Container without a health check; podman's words.
     #[error("container {0} has no defined healthcheck")]
     NoHealthcheck(String),
-    /// `-it` without a terminal.
+    /// Use of `-it` without a terminal.
     #[error("the input device is not a TTY")]
     NotATerminal,
-    /// `--detach-keys`.
+    /// Invalid value of `--detach-keys`.
     #[error("--detach-keys")]
     Keys(#[source] tote_runtime::DetachKeysError),
-    /// `--preserve-fds` of what is not there.
+    /// Missing descriptor for `--preserve-fds`.
     #[error("--preserve-fds {wanted}: file descriptor {missing} is not open")]
     Descriptor {
-        /// How many there should be from 3 on.
+        /// Requested number of descriptors from 3 on.
         wanted: u32,
-        /// The first that is not.
+        /// First missing descriptor.
         missing: u32,
     },
-    /// `--user`.
+    /// Invalid value of `--user`.
     #[error(transparent)]
     User(#[from] tote_bundle::UserError),
-    /// The container's passwd(5) or group(5).
+    /// Unreadable passwd(5) or group(5) of the container.
     #[error("cannot look up the user in the container")]
     UserFile(#[source] tote_rootfs::ReadError),
-    /// The container's root.
+    /// Failed open of the container's root.
     #[error("cannot open the root of container {id}")]
     Root {
-        /// Its id.
+        /// Id of the container.
         id: String,
-        /// Why not.
+        /// Reason of the failure.
         #[source]
         source: Errno,
     },
-    /// The process could not be planned.
+    /// Failed plan of the process.
     #[error(transparent)]
     Plan(tote_sandbox::PlanError),
-    /// The process could not be made.
+    /// Failed start of the process.
     #[error(transparent)]
     Start(RuntimeError),
 }
 
 impl ExecError {
-    /// docker's: 127 for what is not there, 126 for what cannot be run, 1 for a container that is in no state for it.
+    /// Returns docker's exit code: 127 for a missing program, 126 for one that cannot be executed, 1 for a container
+    /// in the wrong state.
     #[must_use]
     pub(crate) fn exit_code(&self) -> u8 {
         match self {

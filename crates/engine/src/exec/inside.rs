@@ -1,4 +1,4 @@
-//! What whoever joins a container must know of it.
+//! Facts about a container for processes that join it.
 
 use super::ExecError;
 use crate::container::Entry;
@@ -7,19 +7,19 @@ use serde::{Deserialize, Serialize};
 use tote_bundle::{RunOptions, SeccompChoice};
 use tote_spec::{Linux, Process, Spec};
 
-/// The part of a container's spec that a process added to it shares.
+/// Part of a container's spec that an added process shares.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Inside {
-    /// Its own process, without the command.
+    /// First process of the container, without its command.
     pub(crate) process: Process,
-    /// Namespaces, maps and filter.
+    /// Namespaces, id maps and seccomp filter.
     pub(crate) linux: Linux,
-    /// Whether it has the default filter, which no spec contains.
+    /// True for the default filter, which no spec contains.
     pub(crate) default_filter: bool,
 }
 
 impl Inside {
-    /// Of a container that is made from this.
+    /// Extracts the part from the spec of a new container.
     pub(crate) fn of(spec: &Spec, default_filter: bool) -> Self {
         let linux = spec.linux.as_ref().map(|linux| Linux {
             namespaces: linux.namespaces.clone(),
@@ -41,7 +41,7 @@ impl Inside {
         }
     }
 
-    /// Of a container that runs: from its `config.json`, or from `live/` where it has no directory.
+    /// Reads the part for a running container: from its `config.json`, or from `live/` if it has no directory.
     pub(crate) fn read(home: &Home, entry: &Entry) -> Result<Self, EngineError> {
         let id = &entry.container.id;
         let gone = || ExecError::NotRunning(id.to_string());
@@ -66,7 +66,7 @@ impl Inside {
             inside: Inside,
         }
         let path = home.live().join(entry.container.id.as_str());
-        // Written in place: half of it may be read, but not again and again.
+        // The file is written in place, so a read may see half of it, but not repeatedly.
         for _ in 0..64 {
             let text = std::fs::read(&path).ok()?;
             if let Ok(noted) = serde_json::from_slice::<Noted>(&text) {

@@ -1,4 +1,4 @@
-//! Another process in a container that runs.
+//! `exec`: another process in a running container.
 
 mod capture;
 mod error;
@@ -28,14 +28,14 @@ use tote_state::new_id;
 use tote_state::process::set_title;
 use tote_sys::{Child, Op};
 
-/// What became of it.
+/// Result of `exec`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Executed {
-    /// It runs, and nobody waits for it.
+    /// Process that runs, without a waiting caller.
     Detached,
-    /// It has ended with this exit code.
+    /// Process that has ended with this exit code.
     Ended(u8),
-    /// The caller has typed the keys, and it goes on by itself.
+    /// Process from which the caller has detached.
     Left,
 }
 
@@ -74,7 +74,7 @@ pub fn exec(
         attendance,
         console: None,
     };
-    // Only who leaves a terminal behind needs it, but then it is too late to make one.
+    // Only a detached terminal needs the holder, but at the detach it would be too late to make one.
     let holder = options.tty.then(Holder::new).transpose()?;
     let child = visit.start(None, warn)?;
     let happened = Happened::begin(home, &visit.target, &options);
@@ -103,18 +103,18 @@ pub fn exec(
     }
 }
 
-/// A process on its way into a container.
+/// Process on its way into a container.
 struct Visit {
     target: Target,
     plan: Plan,
     namespaces: Namespaces,
     attendance: Option<Attendance>,
-    /// The master of its terminal, where nobody attends.
+    /// Master of the process's terminal, if no caller attends.
     console: Option<OwnedFd>,
 }
 
 impl Visit {
-    /// Makes the process; it is its program then, or by the deadline it is killed.
+    /// Starts the process. On return it executes its program, or was killed at the deadline.
     fn start(
         &mut self,
         deadline: Option<Instant>,
@@ -144,21 +144,21 @@ impl Visit {
             warn,
         };
         let first = (self.target.cgroup.as_str(), self.target.pid);
-        // The new process begins as a copy of this one, and the container sees it.
+        // The new process begins as a copy of this one, whose arguments the container would see.
         set_title(&format!("tote exec {}", self.target.entry.container.display()));
         let made = exec_beside(entry, first, &mut reception);
         Ok(made.map_err(|error| self.target.or_ended(ExecError::Start(error)))?)
     }
 }
 
-/// What is to be kept must be there: what this process opens itself is nobody else's.
+/// Checks the descriptors to keep. This comes before this process opens any itself.
 fn check_descriptors(wanted: u32) -> Result<(), ExecError> {
     let missing = (3..wanted.saturating_add(3))
         .find(|number| rustix::fs::lstat(format!("/proc/self/fd/{number}")).is_err());
     missing.map_or(Ok(()), |missing| Err(ExecError::Descriptor { wanted, missing }))
 }
 
-/// The caller's side of the process, and the steps that connect it; none where nobody waits.
+/// Connects the caller to the process, and adds the steps to the plan; `None` for a detached process.
 fn attendance(
     options: &ExecOptions,
     plan: &mut Plan,
@@ -248,7 +248,7 @@ fn plan(
     Ok(plan.map_err(ExecError::Plan)?)
 }
 
-/// A terminal that stands for the caller's has its size from the start: the program may ask at once.
+/// Sets the size of the terminal from the start, because the program may ask at once.
 fn with_size(process: Process) -> Process {
     let size = process.terminal.then(tote_runtime::terminal_size).flatten();
     Process {
@@ -257,10 +257,10 @@ fn with_size(process: Process) -> Process {
     }
 }
 
-/// The container's user, and the one that is wanted.
+/// Users: the container's own, and the requested one.
 type Users = (ResolvedUser, ResolvedUser);
 
-/// Who the container's own process is and who this one is to be, by the container's files; only with `--user`.
+/// Looks up the container's own user and the requested one in the container's files; only with `--user`.
 fn users(home: &Home, target: &Target, options: &ExecOptions) -> Result<Option<Users>, EngineError> {
     let Some(wanted) = &options.user else {
         return Ok(None);
@@ -275,12 +275,12 @@ fn users(home: &Home, target: &Target, options: &ExecOptions) -> Result<Option<U
     let (passwd, group) = (read("etc/passwd")?, read("etc/group")?);
     let to = resolve_user(wanted, &passwd, &group).map_err(ExecError::from)?;
     let own = target.inside.process.user.uid.to_string();
-    // That it has groups beyond counting does not matter: its home is wanted.
+    // Only the home directory is needed; an oversized group list is fine.
     let from = resolve_user(&own, &passwd, "").unwrap_or_default();
     Ok(Some((from, to)))
 }
 
-/// docker's.
+/// Converts an outcome to docker's exit code.
 fn exit_code(outcome: Outcome) -> u8 {
     match outcome {
         Outcome::Exited(code) => u8::try_from(code & 0xff).unwrap_or(1),
@@ -290,7 +290,7 @@ fn exit_code(outcome: Outcome) -> u8 {
     }
 }
 
-/// What `events` shows of it; noted while the program runs already.
+/// Events of the process, recorded while the program runs already.
 struct Happened<'a> {
     home: &'a Home,
     target: &'a Target,

@@ -1,4 +1,4 @@
-//! A container that runs, for somebody who wants in.
+//! Running container to join.
 
 use super::{ExecError, Inside};
 use crate::container::{self, Entry};
@@ -9,33 +9,32 @@ use tote_sandbox::clone_flag;
 use tote_spec::NamespaceType;
 use tote_state::process;
 
-/// A container that runs, and the descriptor by which its first process is known: the number alone may become somebody
-/// else's.
+/// Running container, with a descriptor of its first process: the number alone could be reused.
 #[derive(Debug)]
 pub(crate) struct Target {
     pub(crate) entry: Entry,
-    /// The number of its first process.
+    /// Pid of the first process.
     pub(crate) pid: u32,
-    /// The pidfd of that.
+    /// Pidfd of the first process.
     pub(crate) init: OwnedFd,
-    /// Where its cgroup is, as the cgroup crate writes it down; empty for none.
+    /// Path of the cgroup, in the cgroup crate's notation; empty without a cgroup.
     pub(crate) cgroup: String,
     pub(crate) inside: Inside,
 }
 
 impl Target {
-    /// The running container of that name.
+    /// Finds a running container by name.
     ///
     /// # Errors
-    /// There is none, or it does not run.
+    /// Fails if the container is missing, or does not run.
     pub(crate) fn find(home: &Home, wanted: &str) -> Result<Self, EngineError> {
         Self::of(home, container::find(home, wanted)?)
     }
 
-    /// This container, which runs.
+    /// Opens this running container.
     ///
     /// # Errors
-    /// It does not.
+    /// Fails if the container does not run.
     pub(crate) fn of(home: &Home, entry: Entry) -> Result<Self, EngineError> {
         let stopped = || ExecError::NotRunning(entry.container.id.to_string());
         let first = entry
@@ -54,20 +53,20 @@ impl Target {
         })
     }
 
-    /// Whether it has been given a namespace of that kind.
+    /// True if the container has a namespace of that kind.
     pub(crate) fn has(&self, kind: NamespaceType) -> bool {
         self.inside.linux.namespaces.iter().any(|one| one.kind == kind)
     }
 
-    /// What a process joins that is to be in there.
+    /// Returns the namespaces that a new process joins.
     pub(crate) fn namespaces(&self) -> Namespaces {
         let given = self.inside.linux.namespaces.iter();
         let given = given.fold(0, |flags, one| flags | clone_flag(one.kind));
         Namespaces::to_join(given, self.pid)
     }
 
-    /// The error, unless the reason for it is that the container has ended meanwhile: whatever is asked of its namespaces
-    /// fails then, each in its own words.
+    /// Replaces an error by [`ExecError::NotRunning`] if the container has ended meanwhile, because then every use of
+    /// its namespaces fails in another way.
     pub(crate) fn or_ended(&self, error: ExecError) -> ExecError {
         let first = self.entry.state.process;
         match first.filter(|first| process::is_ending(first.pid, first.start_time)) {
@@ -76,10 +75,10 @@ impl Target {
         }
     }
 
-    /// Its root directory.
+    /// Opens the root directory.
     ///
     /// # Errors
-    /// It cannot be opened; that it has just ended is one reason.
+    /// Fails if the root cannot be opened, for example because the container has just ended.
     pub(crate) fn root(&self) -> Result<OwnedFd, ExecError> {
         tote_runtime::root_of(self.pid, self.init.as_fd()).map_err(|source| {
             self.or_ended(ExecError::Root {

@@ -1,6 +1,6 @@
-//! The checks of a container that runs, for its monitor.
+//! Health checks of a running container, for its monitor.
 //!
-//! A check is a process of its own, forked from the monitor, which so stays as small as it is; it runs the program in the
+//! A check is a process of its own, forked from the monitor, which stays small that way; it runs the program in the
 //! container, waits for it, and sends the result through a pipe.
 
 use super::schedule::Schedule;
@@ -16,7 +16,7 @@ use tote_monitor::{Chores, Verdict};
 use tote_state::record::now;
 use tote_sys::{Errno, best_effort};
 
-/// As docker looks after a container: the next check begins an interval after the last has ended.
+/// Schedule of checks as docker's: the next check begins an interval after the end of the last one.
 #[derive(Debug)]
 pub(crate) struct HealthChecks<'a> {
     home: &'a Home,
@@ -28,7 +28,7 @@ pub(crate) struct HealthChecks<'a> {
     healthy: bool,
 }
 
-/// A check under way.
+/// Check in progress.
 #[derive(Debug)]
 struct Running {
     pid: rustix::process::Pid,
@@ -37,7 +37,7 @@ struct Running {
 }
 
 impl<'a> HealthChecks<'a> {
-    /// Of a container that has just been started; `None` where nobody wants any.
+    /// Prepares the checks of a container that was just started; `None` without a health check.
     pub(crate) fn of(home: &'a Home, entry: &'a Entry) -> Option<Self> {
         let check = entry.container.health.as_ref()?;
         let schedule = Schedule::of(check);
@@ -52,12 +52,12 @@ impl<'a> HealthChecks<'a> {
         })
     }
 
-    /// Whether the last check has found it so.
+    /// True if the last check succeeded.
     pub(crate) fn is_healthy(&self) -> bool {
         self.healthy
     }
 
-    /// What the check under way writes its result to.
+    /// Returns the pipe of the check in progress.
     pub(crate) fn result(&self) -> Option<BorrowedFd<'_>> {
         self.running.as_ref().map(|running| running.result.as_fd())
     }
@@ -66,7 +66,7 @@ impl<'a> HealthChecks<'a> {
         Duration::from_nanos(now().saturating_sub(self.entry.state.started_at))
     }
 
-    /// Makes the process of a check.
+    /// Starts the process of a check.
     fn begin(&mut self) -> Result<Running, Errno> {
         let (result, sink) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
         rustix::io::ioctl_fionbio(&result, true)?;
@@ -87,7 +87,7 @@ impl<'a> HealthChecks<'a> {
         })
     }
 
-    /// Notes the result of a check that has ended, or why there is none.
+    /// Records the result of a check, or its failure to run.
     fn end(&mut self, found: Option<HealthResult>) {
         let moment = now();
         let result = found.unwrap_or_else(|| HealthResult {
@@ -96,7 +96,7 @@ impl<'a> HealthChecks<'a> {
             exit_code: -1,
             output: "the check could not be run".to_owned(),
         });
-        // What cannot be written down is tried again with the next result.
+        // A failed write is repeated with the next result.
         let status = note(
             self.home,
             &self.entry.container,
@@ -110,7 +110,7 @@ impl<'a> HealthChecks<'a> {
 }
 
 impl Running {
-    /// Reads what there is; whether that is all.
+    /// Reads the available output. Returns true at its end.
     fn read(&mut self) -> bool {
         let mut bytes = [0; 4096];
         loop {
@@ -138,7 +138,7 @@ impl Chores for HealthChecks<'_> {
         if let Some(running) = &mut self.running {
             if running.read() {
                 let found = serde_json::from_slice(&running.text).ok();
-                // It has closed the pipe, and is gone in a moment.
+                // The process has closed the pipe, and ends in a moment.
                 best_effort(waitid(WaitId::Pid(running.pid), WaitIdOptions::EXITED));
                 self.running = None;
                 self.end(found);
@@ -154,7 +154,7 @@ impl Chores for HealthChecks<'_> {
 }
 
 impl Drop for HealthChecks<'_> {
-    /// The container has ended, and with it what was to check it.
+    /// The container has ended, and its check ends with it.
     fn drop(&mut self) {
         if let Some(running) = self.running.take() {
             best_effort(rustix::process::kill_process(

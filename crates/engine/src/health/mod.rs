@@ -1,6 +1,6 @@
-//! The health of containers: checks that run inside, and what their results mean.
+//! Health of containers: checks that run inside, and the interpretation of their results.
 //!
-//! Whoever checks, the monitor or a user, adds the result to the container's state.
+//! The monitor or a user's command runs a check, and adds the result to the container's state.
 
 mod chore;
 mod schedule;
@@ -17,10 +17,10 @@ use tote_image::Healthcheck;
 use tote_state::events::append;
 use tote_state::record::now;
 
-/// The most that is kept of what a check says, in bytes; docker's.
+/// Limit of the kept output of a check, in bytes; docker's.
 const LONGEST: usize = 4096;
 
-/// The check of a container as its record has it.
+/// Converts a health check for the container's record.
 pub(crate) fn record(check: tote_bundle::Healthcheck) -> Healthcheck {
     let number = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
     Healthcheck {
@@ -33,10 +33,10 @@ pub(crate) fn record(check: tote_bundle::Healthcheck) -> Healthcheck {
     }
 }
 
-/// Checks a container that runs, notes the result, and tells whether it is well.
+/// Checks a running container, records the result, and returns true if it is healthy.
 ///
 /// # Errors
-/// There is no such container, it does not run, or nobody has said how to check it.
+/// Fails if the container is missing, does not run, or has no health check.
 pub fn check_now(home: &Home, wanted: &str) -> Result<bool, EngineError> {
     let target = Target::find(home, wanted)?;
     let entry = target.entry.clone();
@@ -49,7 +49,7 @@ pub fn check_now(home: &Home, wanted: &str) -> Result<bool, EngineError> {
     Ok(healthy)
 }
 
-/// One check, to its end. What goes wrong with it is a result as well.
+/// Runs one check to its end. A failure to run it is a result as well.
 pub(crate) fn check(home: &Home, entry: &Entry, check: &Healthcheck) -> HealthResult {
     match Target::of(home, entry.clone()) {
         Ok(target) => check_target(target, check),
@@ -65,7 +65,7 @@ fn check_target(target: Target, check: &Healthcheck) -> HealthResult {
     }
 }
 
-/// What `CMD-SHELL` and `CMD` execute.
+/// Builds the command of `CMD-SHELL` or `CMD`.
 fn argv(test: &[String]) -> Vec<String> {
     match test.split_first() {
         Some((kind, line)) if kind == "CMD-SHELL" => {
@@ -117,8 +117,8 @@ fn failed(start: u64, error: &EngineError) -> HealthResult {
     }
 }
 
-/// Adds a result to the container's state; gives the status from now on. `started_at` is the run that was checked: what
-/// comes after its end is nothing.
+/// Adds a result to the container's state. Returns the new status. `started_at` identifies the checked run: a result
+/// after its end is dropped.
 pub(crate) fn note(
     home: &Home,
     container: &Container,

@@ -1,20 +1,20 @@
-//! When a container's health is checked, and what the results mean together. Pure; docker's rules.
+//! Schedule of health checks, and their combined status. Pure; docker's rules.
 
 use crate::container::{Health, HealthResult, HealthStatus};
 use std::time::Duration;
 use tote_image::Healthcheck;
 
-/// As many results are kept.
+/// Number of kept results.
 const KEPT: usize = 5;
 
-/// docker's least time. Its command line and this one refuse less; an image that somebody else made can say it.
+/// Minimum of docker for times. Both command lines refuse less, but the configuration of an image may contain it.
 const LEAST: Duration = Duration::from_millis(1);
 
-/// A check with all its times.
+/// Times of a health check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Schedule {
     interval: Duration,
-    /// How long a check may take.
+    /// Time limit of a check.
     pub(crate) timeout: Duration,
     start_period: Duration,
     start_interval: Duration,
@@ -22,7 +22,7 @@ pub(crate) struct Schedule {
 }
 
 impl Schedule {
-    /// With docker's defaults for what is not said.
+    /// Fills unset times with docker's defaults.
     pub(crate) fn of(check: &Healthcheck) -> Self {
         let time = |nanoseconds: i64, default: u64| match u64::try_from(nanoseconds) {
             Ok(nanoseconds @ 1..) => Duration::from_nanos(nanoseconds).max(LEAST),
@@ -40,7 +40,7 @@ impl Schedule {
         }
     }
 
-    /// How long it is to the next check, from the start or the end of the last one. `age` is the container's.
+    /// Returns the time to the next check, from the start or the end of the last one. `age` is the container's.
     pub(crate) fn pause(&self, status: HealthStatus, age: Duration) -> Duration {
         if age < self.start_period && status == HealthStatus::Starting {
             self.start_interval
@@ -49,7 +49,7 @@ impl Schedule {
         }
     }
 
-    /// Takes a result of a check that began at that age of the container; whether the status is another now.
+    /// Adds the result of a check that began at that age of the container. Returns true if the status has changed.
     pub(crate) fn take(&self, health: &mut Health, age: Duration, result: HealthResult) -> bool {
         let before = health.status;
         if result.exit_code == 0 {

@@ -1,4 +1,4 @@
-//! Creating pods.
+//! Creation of pods.
 
 use super::lock::Guard;
 use super::{Pod, PodError, group, remove};
@@ -13,38 +13,39 @@ use tote_state::new_id;
 use tote_state::record::now;
 use tote_sys::best_effort;
 
-/// What somebody asks for.
+/// Request to create a pod.
 #[derive(Clone, Debug, Default)]
 pub struct PodRequest {
-    /// Its name; one is generated where none is given.
+    /// Name of the pod; by default one is generated.
     pub name: Option<String>,
-    /// What is shared: podman's words between commas, a `+` in front adds to what is shared usually; `None` for that.
+    /// Shared namespaces: podman's words between commas, with a `+` in front as additions to the default; `None` for
+    /// the default.
     pub share: Option<String>,
-    /// Whether there is to be an infra container; `None` where that follows from the rest.
+    /// True for an infra container; `None` if it follows from the rest.
     pub infra: Option<bool>,
-    /// What the infra container is called.
+    /// Name of the infra container.
     pub infra_name: Option<String>,
-    /// Options of the infra container, by their long names: those of the namespaces that are shared.
+    /// Options of the infra container, by their long names: those of the shared namespaces.
     pub options: Vec<(String, String)>,
-    /// What its containers may use up together: options of limits, by their long names, and `cgroup-parent`.
+    /// Common limits of the members: options by their long names, and `cgroup-parent`.
     pub limits: Vec<(String, String)>,
-    /// What becomes of it when its last container ends: `continue` or `stop`.
+    /// Behaviour at the end of the last member: `continue` or `stop`.
     pub exit_policy: Option<String>,
     /// Labels of the pod.
     pub labels: BTreeMap<String, String>,
-    /// The file that the id is written to.
+    /// File to which the id is written.
     pub id_file: Option<PathBuf>,
-    /// The command line, for who inspects it.
+    /// Command line, shown by `pod inspect`.
     pub command: Vec<String>,
 }
 
-/// What pods share where nothing is said.
+/// Default shared namespaces.
 const USUAL: [&str; 3] = ["ipc", "net", "uts"];
 
 /// Creates a pod: its directory, its name, its cgroup, its infra container, its record, in this order.
 ///
 /// # Errors
-/// [`EngineError`]; nothing of it is left then.
+/// [`EngineError`]; no part of the pod is left then.
 pub fn create(home: &Home, request: PodRequest, warn: &mut dyn FnMut(String)) -> Result<Pod, EngineError> {
     remove::sweep(home);
     let stops = match request.exit_policy.as_deref() {
@@ -86,7 +87,7 @@ fn parse_name(name: &str) -> Result<Name, EngineError> {
     })
 }
 
-/// The namespaces that are shared.
+/// Parses the shared namespaces.
 fn shared(request: &PodRequest) -> Result<Vec<String>, EngineError> {
     let usual = || USUAL.map(str::to_owned).to_vec();
     let Some(text) = &request.share else {
@@ -118,7 +119,7 @@ fn check_no_infra(request: &PodRequest) -> Result<(), EngineError> {
     if request.infra_name.is_some() {
         return Err(PodError::NoInfra("infra-name".to_owned()).into());
     }
-    // Members come and go; somebody has to be there whose place the limits are.
+    // Members come and go; only the infra container can represent the limits permanently.
     let mut options = request.options.iter().chain(&request.limits);
     match options.find(|(option, _)| option != "hostname") {
         Some((option, _)) => Err(PodError::NoInfra(option.clone()).into()),
@@ -126,14 +127,14 @@ fn check_no_infra(request: &PodRequest) -> Result<(), EngineError> {
     }
 }
 
-/// An id and its directory, locked.
+/// Makes an id and its directory, and locks it.
 fn begin(home: &Home) -> Result<(ContainerId, Guard), EngineError> {
     loop {
         let id = new_id()?;
         for path in [home.pods(), home.pod(&id)] {
             tote_state::closed::directory(&path).map_err(EngineError::file("make", path))?;
         }
-        // Between the two a sweep may have taken it for a leftover.
+        // A sweep may have removed the directory as a leftover before the lock was held.
         if let Some(guard) = Guard::exclusive(home, &id)? {
             fault::point("pod-claimed");
             return Ok((id, guard));
@@ -141,7 +142,7 @@ fn begin(home: &Home) -> Result<(ContainerId, Guard), EngineError> {
     }
 }
 
-/// What follows from a request.
+/// Settings that follow from a request.
 struct Shape {
     share: Vec<String>,
     stops: bool,
@@ -195,7 +196,7 @@ fn finish(
     Ok(pod)
 }
 
-/// The container that keeps the namespaces. It needs no right, no log and nothing to write to.
+/// Creates the container that keeps the namespaces. It needs no rights, no log and no writable files.
 fn infra(home: &Home, pod: &Pod, name: Option<String>) -> Result<ContainerId, EngineError> {
     let fixed = [
         ("infra", "true"),
@@ -231,7 +232,7 @@ fn infra(home: &Home, pod: &Pod, name: Option<String>) -> Result<ContainerId, En
     Ok(container::create(home, request)?.id)
 }
 
-/// Writes `--pod-id-file`; one that exists is another pod's.
+/// Writes the file of `--pod-id-file`; an existing one belongs to another pod.
 fn note_id(path: PathBuf, id: &ContainerId) -> Result<(), EngineError> {
     let written = std::fs::File::create_new(&path).and_then(|mut file| {
         let written = file.write_all(id.as_str().as_bytes());

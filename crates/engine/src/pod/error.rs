@@ -1,84 +1,84 @@
-//! Why something cannot be done with a pod.
+//! Errors of pods.
 
-/// Why something cannot be done with a pod; podman's words where it has some.
+/// Error of the work with a pod; in podman's words if it has some.
 #[derive(Debug, thiserror::Error)]
 pub enum PodError {
-    /// There is none.
+    /// Name of a missing pod.
     #[error("no pod with name or ID {0} found: no such pod")]
     Missing(String),
-    /// A beginning of several ids.
+    /// Prefix of several ids.
     #[error("more than one pod has an ID that begins with {0}")]
     Ambiguous(String),
-    /// The name is a pod's.
+    /// Name of an existing pod.
     #[error("name {name:?} is in use: pod {pod} already exists")]
     NameTaken {
-        /// The name.
+        /// Requested name.
         name: String,
-        /// Whose it is.
+        /// Id of the pod with that name.
         pod: String,
     },
-    /// A namespace that is none to share.
+    /// Namespace that cannot be shared.
     #[error("invalid kernel namespace to share: {0}. Options are: ipc, net, pid, uts or none")]
     Share(String),
-    /// Namespaces are kept by the infra container.
+    /// Namespaces that only an infra container can keep.
     #[error("cannot set share({0}) namespaces without an infra container")]
     ShareWithoutInfra(String),
-    /// What a pod does when its last container ends.
+    /// Invalid exit policy.
     #[error("invalid pod exit policy: {0:?}: give continue or stop")]
     ExitPolicy(String),
-    /// What only an infra container has.
+    /// Option that only an infra container has.
     #[error("cannot set {0} without an infra container")]
     NoInfra(String),
-    /// A member's network is the pod's.
+    /// Network option for a member, whose network is the pod's.
     #[error("invalid config provided: network cannot be configured when it is shared with a pod")]
     Network,
-    /// A member's host name is the pod's; the words are podman's.
+    /// Host name for a member, whose host name is the pod's; podman's words.
     #[error("cannot set hostname when joining the pod UTS namespace: give --hostname to 'tote pod create'")]
     Hostname,
-    /// `--name` and NAME.
+    /// Use of both `--name` and NAME.
     #[error("cannot specify --name and NAME at the same time")]
     TwoNames,
-    /// The infra container goes with its pod.
+    /// Removal of an infra container without its pod.
     #[error(
         "container {container} is the infra container of pod {pod} and cannot be removed without removing the pod"
     )]
     Infra {
-        /// Its id.
+        /// Id of the container.
         container: String,
-        /// The pod's.
+        /// Id of the pod.
         pod: String,
     },
-    /// A member that runs.
+    /// Removal of a pod with a running member.
     #[error(
         "pod {pod} has containers that are not ready to be removed: cannot remove container {container} as it is {state} - \
          running or paused containers cannot be removed without force"
     )]
     Running {
-        /// The pod.
+        /// Name of the pod.
         pod: String,
-        /// The first that is in the way.
+        /// First member that prevents the removal.
         container: String,
-        /// How it is doing.
+        /// State of the member.
         state: &'static str,
     },
-    /// What is asked of its processes.
+    /// Query for processes of a pod without any.
     #[error("pod {0} has no running containers, so it has no processes to show")]
     NotRunning(String),
-    /// A container that is somebody else's.
+    /// Container outside the pod.
     #[error("container {container} is not in pod {pod}")]
     NoMember {
-        /// As it was asked for.
+        /// Name as requested.
         container: String,
-        /// The pod's name.
+        /// Name of the pod.
         pod: String,
     },
-    /// Its removal has begun.
+    /// Pod whose removal has begun.
     #[error("pod {0} is being removed")]
     Removing(String),
-    /// `--pod-id-file` that is there.
+    /// Existing file of `--pod-id-file`.
     #[error("pod ID file found, make sure the other pod isn't running or delete {0}")]
     IdFile(String),
-    /// A filter that is none.
+    /// Invalid filter.
     #[error(
         "invalid filter {0:?}: id=, name=PATTERN, label=KEY[=VALUE], label!=, status=, ctr-ids=, ctr-names=, ctr-number=, \
          ctr-status=, network=, until=TIME"

@@ -1,4 +1,4 @@
-//! Finding pods by what people call them, and how they are doing.
+//! Lookup of pods, and their status.
 
 use super::lock::REMOVING;
 use super::{Pod, PodError};
@@ -7,29 +7,29 @@ use crate::{EngineError, Home};
 use std::collections::BTreeMap;
 use tote_bundle::ContainerId;
 
-/// How a pod is doing; podman's words.
+/// Status of a pod; podman's words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PodStatus {
-    /// No member was ever started.
+    /// Pod whose members were never started.
     Created,
-    /// All members run.
+    /// Pod whose members all run.
     Running,
-    /// Some run, or do so in namespaces of an infra container that has ended.
+    /// Pod with some running members, or with members in namespaces of an infra container that has ended.
     Degraded,
-    /// All are paused.
+    /// Pod whose members are all paused.
     Paused,
-    /// All have ended.
+    /// Pod whose members have all ended.
     Exited,
-    /// None runs, and some were never started.
+    /// Pod without running members, some of which were never started.
     Stopped,
-    /// Something is wrong with a member.
+    /// Pod with a member in an invalid state.
     Error,
-    /// Its removal has begun.
+    /// Pod whose removal has begun.
     Dead,
 }
 
 impl PodStatus {
-    /// podman's word.
+    /// Returns podman's word.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -44,7 +44,7 @@ impl PodStatus {
         }
     }
 
-    /// What the states of the members make together; podman's rules.
+    /// Derives the status from the states of the members; podman's rules.
     fn of(members: &[Entry]) -> Self {
         let (mut running, mut paused, mut ended, mut created, mut wrong) = (0, 0, 0, 0, 0);
         for member in members {
@@ -71,14 +71,14 @@ impl PodStatus {
     }
 }
 
-/// A pod: what was asked for, and who is in it.
+/// Pod with its members.
 #[derive(Clone, Debug)]
 pub struct PodEntry {
-    /// What was asked for.
+    /// Record of the pod.
     pub pod: Pod,
-    /// Its containers: the infra container, then the others, the oldest first.
+    /// Members of the pod: the infra container, then the others, the oldest first.
     pub members: Vec<Entry>,
-    /// How it is doing.
+    /// Status of the pod.
     pub status: PodStatus,
 }
 
@@ -97,7 +97,8 @@ impl PodEntry {
         Ok(entry)
     }
 
-    /// Whether a member runs in namespaces of an infra container that has ended: what was started after that is elsewhere.
+    /// True if a member runs in namespaces of an infra container that has ended: members that were
+    /// started later are in others.
     #[must_use]
     pub fn is_stray(&self, member: &Entry) -> bool {
         let Some((infra, process)) = self.infra().zip(member.state.process) else {
@@ -106,26 +107,27 @@ impl PodEntry {
         let mode = format!("container:{}", infra.container.id);
         let joins = |option| member.container.option(option) == Some(mode.as_str());
         let kept = infra.state.process.filter(|_| infra.state.runs());
-        // Nobody has joined what began later. Processes tell it best, whatever becomes of the clock, but only to a tick.
+        // A member cannot have joined an infra container that began later. Start times of processes are independent
+        // of the clock, but accurate only to a tick.
         let is_kept = kept.is_some_and(|kept| {
             (kept.start_time, infra.state.started_at) <= (process.start_time, member.state.started_at)
         });
         member.state.runs() && !is_kept && ["network", "ipc", "uts", "pid"].into_iter().any(joins)
     }
 
-    /// The container that keeps the namespaces.
+    /// Returns the container that keeps the namespaces.
     #[must_use]
     pub fn infra(&self) -> Option<&Entry> {
         self.members.iter().find(|member| member.container.is_infra())
     }
 
-    /// All others.
+    /// Lists all other members.
     pub(super) fn others(&self) -> impl Iterator<Item = &Entry> {
         self.members.iter().filter(|member| !member.container.is_infra())
     }
 }
 
-/// The pod of that id, name, or unique beginning of an id; `/NAME` is a name and nothing else, as with containers.
+/// Finds a pod by id, name, or unique prefix of an id; `/NAME` is only taken as a name, as with containers.
 ///
 /// # Errors
 /// [`PodError::Missing`] and [`PodError::Ambiguous`].
@@ -135,7 +137,7 @@ pub fn find(home: &Home, wanted: &str) -> Result<PodEntry, EngineError> {
     PodEntry::new(home, pod, members)
 }
 
-/// Its record alone.
+/// Finds only the record of a pod.
 pub(super) fn record(home: &Home, wanted: &str) -> Result<Pod, EngineError> {
     let missing = || EngineError::from(PodError::Missing(wanted.to_owned()));
     let name = wanted.strip_prefix('/');
@@ -157,7 +159,7 @@ pub(super) fn record(home: &Home, wanted: &str) -> Result<Pod, EngineError> {
     }
 }
 
-/// The pod that has a name.
+/// Finds the pod of a name.
 pub(super) fn named(home: &Home, name: &str) -> Result<Option<ContainerId>, EngineError> {
     match container::name::named(home, name)? {
         Some(id) if is_there(home, &id)? => Ok(Some(id)),
@@ -165,29 +167,29 @@ pub(super) fn named(home: &Home, name: &str) -> Result<Option<ContainerId>, Engi
     }
 }
 
-/// The ids of all that has a directory.
+/// Lists the ids of all directories of pods.
 ///
 /// # Errors
-/// [`EngineError::State`]: it cannot be said what there is.
+/// [`EngineError::State`] if the directory cannot be listed.
 pub(super) fn ids(home: &Home) -> Result<Vec<ContainerId>, EngineError> {
     let names = tote_state::record::names_in(&home.pods())?;
     Ok(names.iter().filter_map(|name| name.parse().ok()).collect())
 }
 
-/// Whether there is a pod of that id, or something that was to be one.
+/// Asks whether a pod of that id exists, complete or not.
 ///
 /// # Errors
-/// [`EngineError::State`]: it cannot be said.
+/// [`EngineError::State`] if the directory cannot be examined.
 pub(crate) fn is_there(home: &Home, id: &ContainerId) -> Result<bool, EngineError> {
     Ok(tote_state::record::is_there(&home.pod(id))?)
 }
 
-/// The containers of a pod, as far as their records can be read.
+/// Lists the members of a pod with readable records.
 pub(super) fn members(home: &Home, id: &ContainerId) -> Result<Vec<Entry>, EngineError> {
     container::list(home).map(|entries| of_pod(entries, id))
 }
 
-/// The same for who removes them all: a container whose record cannot be read may be one of them.
+/// Lists the members for a removal: an unreadable record is an error, because it may be a member's.
 pub(super) fn members_whole(home: &Home, id: &ContainerId) -> Result<Vec<Entry>, EngineError> {
     container::list_whole(home).map(|entries| of_pod(entries, id))
 }
@@ -197,15 +199,15 @@ fn of_pod(mut entries: Vec<Entry>, id: &ContainerId) -> Vec<Entry> {
     entries
 }
 
-/// What stands in a list for a pod whose record cannot be read: it has no name.
+/// True for the list entry of a pod with an unreadable record, which has no name.
 fn is_lost(pod: &Pod) -> bool {
     pod.name.is_empty()
 }
 
-/// All pods, the newest first. One whose record cannot be read is dead, and only its id is known.
+/// Lists all pods, the newest first. A pod with an unreadable record is dead, and only its id is known.
 ///
 /// # Errors
-/// [`EngineError::State`]: it cannot be said what there is.
+/// [`EngineError::State`] if the directory cannot be listed.
 pub fn list(home: &Home) -> Result<Vec<PodEntry>, EngineError> {
     let mut pods = Vec::new();
     for id in ids(home)? {
@@ -231,19 +233,19 @@ pub fn list(home: &Home) -> Result<Vec<PodEntry>, EngineError> {
     entries.collect()
 }
 
-/// The name of the pod of that id; empty where there is none.
+/// Returns the name of the pod of that id; empty if it is missing.
 #[must_use]
 pub fn name_of(home: &Home, id: &str) -> String {
     let pod = id.parse().ok().and_then(|id| Pod::read(home, &id).ok()?);
     pod.map(|pod| pod.name).unwrap_or_default()
 }
 
-/// The id of the pod that is called so; what is no pod's name is taken for the beginning of an id.
+/// Returns the id of the pod of that name; any other text is taken as the prefix of an id.
 pub(crate) fn id_of(home: &Home, wanted: &str) -> String {
     record(home, wanted).map_or_else(|_| wanted.to_owned(), |pod| pod.id.to_string())
 }
 
-/// The names of all pods.
+/// Lists the names of all pods.
 #[must_use]
 pub fn names(home: &Home) -> Vec<String> {
     let ids = ids(home).unwrap_or_default().into_iter();

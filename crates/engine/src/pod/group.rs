@@ -1,7 +1,7 @@
-//! The cgroup of a pod: what its containers may use up together. Those of its members lie inside of it.
+//! Cgroup of a pod, with the common limits of its members, whose cgroups are inside it.
 //!
-//! Only a pod with limits has one, or with a place for it. `pods/ID/cgroup` says where it is, and did so before it was
-//! made: whoever is killed on the way leaves nothing that cannot be found.
+//! Only a pod with limits or a given parent has one. `pods/ID/cgroup` records its path before it is made, so a kill
+//! at any point leaves nothing that cannot be found.
 
 use super::Pod;
 use crate::container::fault;
@@ -13,16 +13,16 @@ use tote_cgroup::Cgroup;
 use tote_runtime::RuntimeError;
 use tote_sys::best_effort;
 
-/// The record in a pod's directory.
+/// Name of the record in a pod's directory.
 const FILE: &str = "cgroup";
 
-/// The option that says where the group is to be; all others are limits.
+/// Option for the parent of the group; all others are limits.
 pub(super) const PARENT: &str = "cgroup-parent";
 
-/// What is asked for, as options.
+/// Parses the limits as options.
 ///
 /// # Errors
-/// A value that is none.
+/// Fails on an invalid value.
 pub(super) fn options(limits: &[(String, String)]) -> Result<RunOptions, EngineError> {
     let mut options = RunOptions::default();
     for (option, value) in limits {
@@ -31,10 +31,10 @@ pub(super) fn options(limits: &[(String, String)]) -> Result<RunOptions, EngineE
     Ok(options)
 }
 
-/// Makes the group of a pod that is to have one.
+/// Makes the group of a pod, if it needs one.
 ///
 /// # Errors
-/// [`EngineError`]; what the machine cannot limit is a warning.
+/// [`EngineError`]; a limit that the machine does not support is a warning.
 pub(super) fn make(home: &Home, pod: &Pod, warn: &mut dyn FnMut(String)) -> Result<(), EngineError> {
     if pod.limits.is_empty() {
         return Ok(());
@@ -50,7 +50,7 @@ pub(super) fn make(home: &Home, pod: &Pod, warn: &mut dyn FnMut(String)) -> Resu
     Ok(())
 }
 
-/// Makes it again where it is gone: with the machine, or by somebody's hand. Who calls it has the right to.
+/// Makes the group again if it is gone, after a reboot or a manual removal. The caller needs the right to make it.
 pub(super) fn ensure(home: &Home, pod: &Pod) -> Result<(), EngineError> {
     let is_whole = || {
         let record = read(home, &pod.id).ok()??;
@@ -60,14 +60,14 @@ pub(super) fn ensure(home: &Home, pod: &Pod) -> Result<(), EngineError> {
     if pod.limits.is_empty() || is_whole() == Some(true) {
         return Ok(());
     }
-    // What cannot be limited was told when the pod was made.
+    // Unsupported limits were reported when the pod was made.
     make(home, pod, &mut |_| {})
 }
 
-/// The group of the pod of that id, where it has one.
+/// Returns the group of the pod of that id, if it has one.
 ///
 /// # Errors
-/// The record cannot be read: a container outside of the group would not be limited.
+/// Fails if the record cannot be read: a container outside the group would not be limited.
 pub(crate) fn group_of(home: &Home, pod: &str) -> Result<Option<Cgroup>, EngineError> {
     let Ok(id) = pod.parse() else {
         return Ok(None);
@@ -79,10 +79,10 @@ pub(crate) fn group_of(home: &Home, pod: &str) -> Result<Option<Cgroup>, EngineE
     Ok(Some(group).filter(|group| !group.is_empty()))
 }
 
-/// Ends what is in it, and takes it away.
+/// Ends all processes in the group, and removes it.
 ///
 /// # Errors
-/// It is still there, and so is its record.
+/// Fails if the group still exists; its record stays then.
 pub(super) fn remove(home: &Home, id: &ContainerId) -> Result<(), EngineError> {
     if let Some(record) = read(home, id)? {
         cgroup::clear(id, Some(&record))?;
@@ -93,7 +93,7 @@ pub(super) fn remove(home: &Home, id: &ContainerId) -> Result<(), EngineError> {
     Ok(())
 }
 
-/// The record of a pod's group; nothing where there is none, or where a power cut has taken it.
+/// Reads the record of a pod's group; `None` if it is missing, or lost in a power cut.
 fn read(home: &Home, id: &ContainerId) -> Result<Option<String>, EngineError> {
     let path = home.pod(id).join(FILE);
     match std::fs::read_to_string(&path) {

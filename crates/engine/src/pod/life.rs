@@ -1,4 +1,4 @@
-//! Starting and stopping pods.
+//! Start and stop of pods.
 
 use super::{PodEntry, find, member};
 use crate::container::{self, Entry, Status, StopOptions};
@@ -6,10 +6,10 @@ use crate::{EngineError, Home};
 use tote_bundle::Signal;
 use tote_state::events::append;
 
-/// How often members that were started meanwhile are looked for.
+/// Number of searches for members that were started meanwhile.
 const AGAIN: usize = 8;
 
-/// What became of a pod: the errors of those of its members with which it did not succeed.
+/// Result for a pod: the errors of its members.
 pub(super) type Done = Result<(), Vec<EngineError>>;
 
 fn id(entry: &Entry) -> String {
@@ -28,7 +28,7 @@ fn entry(home: &Home, wanted: &str) -> Result<PodEntry, Vec<EngineError>> {
     find(home, wanted).map_err(|error| vec![error])
 }
 
-/// Starts the infra container and then all members that do not run.
+/// Starts the infra container and then all stopped members.
 pub fn start(home: &Home, wanted: &str, warn: &mut dyn FnMut(String)) -> Done {
     let found = entry(home, wanted)?;
     member::ensure(home, found.pod.id.as_str()).map_err(|error| vec![error])?;
@@ -41,7 +41,7 @@ pub fn start(home: &Home, wanted: &str, warn: &mut dyn FnMut(String)) -> Done {
     done(errors)
 }
 
-/// Those that were not started now stay where they are.
+/// Warns of members that still run in old namespaces.
 fn warn_of_strays(home: &Home, found: &PodEntry, warn: &mut dyn FnMut(String)) {
     let Ok(found) = find(home, found.pod.id.as_str()) else {
         return;
@@ -59,7 +59,7 @@ fn warn_of_strays(home: &Home, found: &PodEntry, warn: &mut dyn FnMut(String)) {
 pub fn stop(home: &Home, wanted: &str, options: StopOptions) -> Done {
     let mut found = entry(home, wanted)?;
     let mut errors = Vec::new();
-    // One that was started meanwhile has started the infra container for itself.
+    // A member that was started meanwhile has also started the infra container.
     for _ in 0..AGAIN {
         let members: Vec<String> = found.others().filter(|member| lives(member)).map(id).collect();
         let stopped = container::stop(home, &members, options);
@@ -82,13 +82,13 @@ pub fn stop(home: &Home, wanted: &str, options: StopOptions) -> Done {
     done(errors)
 }
 
-/// Stops it, and starts it again.
+/// Stops the pod, and starts it again.
 pub fn restart(home: &Home, wanted: &str, warn: &mut dyn FnMut(String)) -> Done {
     stop(home, wanted, StopOptions::default())?;
     start(home, wanted, warn)
 }
 
-/// Does that with all members that run.
+/// Applies an action to all running members.
 fn each(
     home: &Home,
     wanted: &str,
@@ -98,7 +98,7 @@ fn each(
 ) -> Done {
     let found = entry(home, wanted)?;
     let mut errors = Vec::new();
-    // The infra container last: with it may go what the others are in.
+    // The infra container comes last, because the others may depend on its namespaces.
     let members = found.others().chain(found.infra());
     for member in members.filter(|member| member.state.runs() && fits(member)) {
         errors.extend(act(&id(member)).err());
@@ -107,7 +107,7 @@ fn each(
     done(errors)
 }
 
-/// Sends a signal to all that run.
+/// Sends a signal to all running members.
 pub fn kill(home: &Home, wanted: &str, signal: Signal) -> Done {
     each(
         home,
@@ -118,13 +118,13 @@ pub fn kill(home: &Home, wanted: &str, signal: Signal) -> Done {
     )
 }
 
-/// Stops all processes where they are.
+/// Suspends all processes.
 pub fn pause(home: &Home, wanted: &str) -> Done {
     let runs = |entry: &Entry| !entry.state.paused;
     each(home, wanted, "pause", runs, |id| container::pause(home, id))
 }
 
-/// Lets them go on.
+/// Resumes all processes.
 pub fn unpause(home: &Home, wanted: &str) -> Done {
     let paused = |entry: &Entry| entry.state.paused;
     each(home, wanted, "unpause", paused, |id| container::unpause(home, id))

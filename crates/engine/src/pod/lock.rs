@@ -1,4 +1,4 @@
-//! Who may add members to a pod, and who may remove it: a lock on its directory.
+//! Lock on a pod's directory: the right to add members, or to make or remove the pod.
 
 use super::PodError;
 use crate::{EngineError, Home};
@@ -10,34 +10,34 @@ use std::rc::{Rc, Weak};
 use tote_bundle::ContainerId;
 use tote_sys::best_effort;
 
-/// Marks a pod whose removal has begun.
+/// Name of the mark of a pod whose removal has begun.
 pub(super) const REMOVING: &str = "removing";
 
-/// A lock on a directory, until this goes; it goes with whoever has it. Members are added under a shared one, from the
+/// Lock on a directory, held until drop or the end of the process. Members are added under a shared lock, from the
 /// look at the pod until they are recorded; a pod is made and removed under an exclusive one.
 #[derive(Debug)]
 pub(crate) struct Guard(Rc<Lock>);
 
-/// The directory, open; nothing in a process that was forked and let go.
+/// Open directory; `None` in a forked process that has let go of it.
 type Lock = RefCell<Option<OwnedFd>>;
 
 thread_local! {
-    /// What this process has locked.
+    /// Locks of this process.
     static HELD: RefCell<Vec<Weak<Lock>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// In a process that was forked: it lives on, and what its maker has locked is not its business. Until it says so a lock
-/// outlives a maker that is killed.
+/// Closes the locks of the parent in a forked process that lives on. Until then a lock outlives a
+/// parent that is killed.
 pub(crate) fn let_go() {
     let held = HELD.with(RefCell::take);
     for lock in held.iter().filter_map(Weak::upgrade) {
-        // Closed, not unlocked: the lock is its maker's as well.
+        // The descriptor is closed, not unlocked, because the parent holds the same lock.
         drop(lock.take());
     }
 }
 
 impl Guard {
-    /// To add a member.
+    /// Locks a pod to add a member.
     ///
     /// # Errors
     /// [`PodError::Missing`] and [`PodError::Removing`].
@@ -50,17 +50,17 @@ impl Guard {
         }
     }
 
-    /// To make or to remove it; `None` where it is gone.
+    /// Locks a pod to make or remove it; `None` if it is gone.
     pub(super) fn exclusive(home: &Home, id: &ContainerId) -> Result<Option<Self>, EngineError> {
         Self::of(&home.pod(id), FlockOperation::LockExclusive)
     }
 
-    /// As [`Guard::exclusive`], but `None` also while somebody else works on it.
+    /// Tries [`Guard::exclusive`]; `None` also if another process works on the pod.
     pub(super) fn abandoned(home: &Home, id: &ContainerId) -> Option<Self> {
         Self::of(&home.pod(id), FlockOperation::NonBlockingLockExclusive).ok()?
     }
 
-    /// To start the infra container: one at a time.
+    /// Locks the infra container for its start: one at a time.
     pub(super) fn of_container(home: &Home, id: &ContainerId) -> Result<Option<Self>, EngineError> {
         Self::of(&home.container(id), FlockOperation::LockExclusive)
     }
@@ -73,7 +73,7 @@ impl Guard {
             opened => opened.map_err(fail)?,
         };
         flock(&dir, operation).map_err(fail)?;
-        // Whoever had it may have removed the directory meanwhile.
+        // The previous holder may have removed the directory meanwhile.
         let is_there = match rustix::fs::stat(path) {
             Err(tote_sys::Errno::NOENT) => false,
             there => {
@@ -91,7 +91,7 @@ impl Guard {
 }
 
 impl Drop for Guard {
-    /// A process that was forked meanwhile may have the descriptor, too: the lock does not wait for it.
+    /// Unlocks explicitly, because a forked process may hold the descriptor as well.
     fn drop(&mut self) {
         if let Some(dir) = self.0.take() {
             best_effort(flock(dir, FlockOperation::Unlock));
@@ -131,7 +131,7 @@ mod tests {
     fn what_is_let_go_is_not_unlocked() {
         let (_dir, home, id) = made();
         let guard = Guard::exclusive(&home, &id).unwrap().unwrap();
-        // As another process would have it.
+        // The duplicate stands for another process's descriptor.
         let other = guard.0.borrow().as_ref().unwrap().try_clone().unwrap();
         let_go();
         drop(guard);

@@ -1,4 +1,4 @@
-//! Looking at pods: which there are, and what is known of one.
+//! Lists of pods, and details of one.
 
 use super::{Pod, PodEntry, PodError, group, list};
 use crate::container::{Entry, Status};
@@ -7,14 +7,14 @@ use crate::look::{Pattern, moment, network_of};
 use crate::{EngineError, Home};
 use serde_json::{Map, Value, json};
 
-/// Which pods to list.
+/// Selection of pods to list.
 #[derive(Clone, Debug, Default)]
 pub struct PodSelection {
-    /// `KEY=VALUE` each: values of one key are alternatives, but of labels; every key must apply.
+    /// Filters `KEY=VALUE`: values of one key are alternatives, except labels; every key must apply.
     pub filters: Vec<String>,
 }
 
-/// The pods that are asked for, the newest first.
+/// Lists the selected pods, the newest first.
 ///
 /// # Errors
 /// [`PodError::Filter`].
@@ -100,7 +100,7 @@ impl Filter {
     }
 }
 
-/// podman's word for how a member is doing.
+/// Returns podman's word for a member's state.
 pub(super) fn member_status(member: &Entry) -> &'static str {
     match member.state.status {
         Status::Running if member.state.paused => "paused",
@@ -108,7 +108,7 @@ pub(super) fn member_status(member: &Entry) -> &'static str {
     }
 }
 
-/// A pod as podman's `pod inspect` shows it.
+/// Formats a pod as podman's `pod inspect` shows it.
 #[must_use]
 pub fn inspect(home: &Home, entry: &PodEntry) -> Value {
     let pod = &entry.pod;
@@ -152,7 +152,7 @@ pub fn inspect(home: &Home, entry: &PodEntry) -> Value {
     shown
 }
 
-/// Where the pod's cgroup is: its directory in the first hierarchy that has it; empty where there is none.
+/// Returns the directory of the pod's cgroup in the first hierarchy that has it; empty without a cgroup.
 #[must_use]
 pub fn cgroup_of(home: &Home, pod: &Pod) -> String {
     let group = group::group_of(home, pod.id.as_str()).ok().flatten();
@@ -161,7 +161,7 @@ pub fn cgroup_of(home: &Home, pod: &Pod) -> String {
         .unwrap_or_default()
 }
 
-/// What its containers may use up together, under podman's names.
+/// Adds the common limits of the members, under podman's names.
 fn limits(pod: &Pod, shown: &mut Map<String, Value>) {
     let Ok(options) = group::options(&pod.limits) else {
         return;

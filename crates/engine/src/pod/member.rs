@@ -1,4 +1,4 @@
-//! Becoming a member of a pod.
+//! Membership in a pod.
 
 use super::lock::Guard;
 use super::{Pod, PodError, PodRequest, create, find, group};
@@ -8,11 +8,12 @@ use std::time::{Duration, Instant};
 use tote_bundle::ContainerId;
 use tote_state::process;
 
-/// How long an infra container may take from its end to where it can be started again.
+/// Limit of the time from the end of an infra container until it can be started again.
 const MOMENT: Duration = Duration::from_secs(2);
 
-/// Makes a request one for a member of the pod that it names, which is made where the name says so: what the pod shares
-/// is the infra container's. Nobody removes the pod while the guard is held, which is until the member is recorded.
+/// Turns a request into one for a member of the named pod, which is made first if the name asks for that: the shared
+/// namespaces are the infra container's. The caller holds the guard until the member is recorded, so that the pod is
+/// not removed.
 ///
 /// # Errors
 /// [`PodError`].
@@ -31,7 +32,7 @@ pub(crate) fn enlist(home: &Home, request: &mut RunRequest, dry: bool) -> Result
             },
             &mut |_| {},
         )?,
-        // Not what a command says of a pod that it is about: there is nothing to run.
+        // The error differs from that of pod commands, because `run` cannot continue without the pod.
         None => find::record(home, &wanted).map_err(|error| EngineError::Usage(error.to_string()))?,
     };
     let guard = Guard::shared(home, &pod.id)?;
@@ -44,7 +45,7 @@ pub(crate) fn enlist(home: &Home, request: &mut RunRequest, dry: bool) -> Result
     }
     if let Some(infra) = &pod.infra {
         for (what, option) in [("net", "network"), ("ipc", "ipc"), ("uts", "uts"), ("pid", "pid")] {
-            // Who asks for another namespace has it.
+            // An explicit option for another namespace takes precedence.
             if shares(what) && !gives(request, option) {
                 let mode = format!("container:{infra}");
                 request.options.set(option, &mode)?;
@@ -56,8 +57,8 @@ pub(crate) fn enlist(home: &Home, request: &mut RunRequest, dry: bool) -> Result
     Ok(Some(guard))
 }
 
-/// The host name that is asked for with a new pod: the name is the pod's, whose containers share one, and so it is taken
-/// from the container. With a UTS namespace of its own the container keeps it.
+/// Takes the host name out of a request for a new pod: the pod's containers share one, so it becomes the pod's. With
+/// a UTS namespace of its own the container keeps it.
 fn hostname_of_all(request: &mut RunRequest) -> Vec<(String, String)> {
     if gives(request, "uts") {
         return Vec::new();
@@ -74,7 +75,7 @@ fn gives(request: &RunRequest, option: &str) -> bool {
     request.given.iter().any(|(name, _)| name == option)
 }
 
-/// Starts the infra container of a pod, where it has one that does not run: its members need it.
+/// Starts the infra container of a pod if it does not run, because members need its namespaces.
 ///
 /// # Errors
 /// [`EngineError`].
@@ -85,7 +86,7 @@ pub(crate) fn ensure(home: &Home, pod: &str) -> Result<(), EngineError> {
     let Some(infra) = pod.infra_id() else {
         return Ok(());
     };
-    // With its monitor it ends.
+    // The infra container ends with its monitor.
     let is_dying = |entry: &Entry| {
         let monitor = entry.state.monitor;
         monitor.is_some_and(|monitor| process::is_ending(monitor.pid, monitor.start_time))
@@ -102,7 +103,7 @@ pub(crate) fn ensure(home: &Home, pod: &str) -> Result<(), EngineError> {
     while !runs() {
         let started = container::start_alone(home, infra.as_str());
         match started {
-            // Its monitor is about to let go.
+            // The monitor is about to release its claim.
             Ok(()) | Err(EngineError::Life(LifeError::Busy(_))) if !runs() && Instant::now() < until => {
                 #[expect(
                     clippy::disallowed_methods,

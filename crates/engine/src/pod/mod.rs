@@ -1,14 +1,15 @@
 //! Pods: containers that share namespaces and are started, stopped and removed together; podman's.
 //!
-//! A pod is a directory, `pods/ID/`, and what its containers say: each notes in its record which pod it is a member of.
-//! There is no list of members that could differ from them, and a pod's state is what those of its members make together.
+//! A pod is a directory, `pods/ID/`, and the records of its containers: each names the pod of which it is a member.
+//! No separate list of members could differ from them, and a pod's status is derived from the states of its
+//! members.
 //!
-//! The namespaces are kept by one member more, the *infra* container: an ordinary container whose program only waits
-//! (`pause`), and whose network, IPC, UTS and, where that is asked for, PID namespace the others join. Where there is a
-//! user namespace they are in the infra container's as well.
+//! One more member keeps the namespaces, the *infra* container: an ordinary container whose program only waits
+//! (`pause`), and whose network, IPC, UTS and, on request, PID namespace the others join. If there is a user
+//! namespace, they are in the infra container's as well.
 //!
-//! `pod.json` is written last and removed last. A directory without it that nobody has locked is a leftover, and so is one
-//! with the mark of a removal: `sweep` clears them.
+//! `pod.json` is written last and removed first of the pod's files. A directory without it and without a lock is a
+//! leftover, and so is one with the mark of a removal: `sweep` clears them.
 
 mod create;
 mod error;
@@ -41,5 +42,5 @@ pub(crate) use pause::program as pause;
 pub(crate) use policy::member_ended;
 pub(crate) use remove::sweep;
 
-/// Where the program of an infra container is, in its root.
+/// Path of an infra container's program, in its root.
 pub(crate) const PAUSE: &str = "pause";

@@ -1,9 +1,11 @@
-//! The program of an infra container: it waits, reaps what a shared PID namespace leaves to it, and ends when it is asked.
+//! Program of an infra container: it waits, reaps orphans of a shared PID namespace, and ends on request.
 //!
-//! It is written into the container's own layer, so that a pod needs no image and nothing of tote's own executable is in
-//! there. As it is one page of code without a heap or a library, an infra container costs hardly more than its monitor.
+//! The program is written into the container's own layer, so that a pod needs no image and tote's own executable is
+//! not in there. It is one page of code without a heap or a library, so an infra container costs hardly more than its
+//! monitor.
 
-/// The machine's code. All signals are blocked, and taken one after another: SIGTERM and SIGINT end it, at SIGCHLD it reaps.
+/// Machine code. All signals are blocked, and taken one after another: SIGTERM and SIGINT end the
+/// program, at SIGCHLD it reaps.
 #[cfg(target_arch = "x86_64")]
 #[rustfmt::skip]
 const CODE: &[u8] = &[
@@ -86,10 +88,10 @@ const MACHINE: u16 = 183;
 const HEADER: u16 = 64;
 const SEGMENT: u16 = 56;
 
-/// Where it is loaded.
+/// Load address.
 const ADDRESS: u64 = 0x40_0000;
 
-/// The executable: ELF's two headers, and the code.
+/// Builds the executable: ELF's two headers, and the code.
 #[must_use]
 pub(crate) fn program() -> Vec<u8> {
     let start = u64::from(HEADER + SEGMENT);
@@ -137,7 +139,8 @@ mod tests {
             .unwrap();
         file.write_all(&program()).unwrap();
         drop(file);
-        // By a process of its own: a thread of this one may be forking with the file open for writing.
+        // The program is started by another process: a thread of this one may fork while the file
+        // is open for writing.
         let mut shell = Command::new("sh");
         shell.arg("-c").arg("exec \"$0\"").arg(path).spawn().unwrap()
     }
@@ -150,14 +153,14 @@ mod tests {
     fn it_waits_until_it_is_asked_to_end() {
         let dir = tempfile::tempdir().unwrap();
         let mut child = start(dir.path());
-        // Until it is the program: a shell would die of it.
+        // The loop waits for the execution of the program, because the signal would kill the shell.
         let is_pause = || {
             std::fs::read_link(format!("/proc/{}/exe", child.id())).is_ok_and(|exe| exe.ends_with("pause"))
         };
         while !is_pause() {
             std::thread::yield_now();
         }
-        // And until it sleeps, which it does only where it waits for signals.
+        // The program sleeps only while it waits for signals.
         let sleeps = || {
             let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap();
             stat.contains(") S ")

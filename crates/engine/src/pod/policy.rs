@@ -1,4 +1,4 @@
-//! What becomes of a pod when its last container ends.
+//! End of a pod with its last container.
 
 use super::{Pod, find};
 use crate::Home;
@@ -8,8 +8,8 @@ use tote_state::events::append;
 use tote_state::process;
 use tote_sys::best_effort;
 
-/// A member has ended for now, which its record says: where it was the last one, and the pod is to stop then, its infra
-/// container is asked to end. Nobody waits for that.
+/// Stops the pod after the end of its last member, if that is its policy: its infra container is signalled. Called
+/// after a member's end is recorded; the caller does not wait for the pod's end.
 pub(crate) fn member_ended(home: &Home, member: &Container) {
     if member.is_infra() {
         return;
@@ -19,11 +19,11 @@ pub(crate) fn member_ended(home: &Home, member: &Container) {
     let Some(pod) = pod.filter(|pod| pod.stops) else {
         return;
     };
-    // Whoever may be another member that runs keeps the pod alive.
+    // If a record cannot be read, its container may be a running member, so the pod goes on.
     let Ok(members) = find::members_whole(home, &pod.id) else {
         return;
     };
-    // Of two that end at once the one that gives back its claim later sees the other's end.
+    // If two members end at once, the one that releases its claim later sees the other's end.
     let lives = |entry: &Entry| {
         let lives = matches!(entry.state.status, Status::Running | Status::Restarting);
         lives || Claim::is_held(home, &entry.container.id)

@@ -1,4 +1,4 @@
-//! Removing pods.
+//! Removal of pods.
 
 use super::find::{self, ids, members_whole};
 use super::life::Done;
@@ -13,8 +13,8 @@ use tote_state::locked::is_full_disk;
 use tote_state::record::{RecordError, is_there};
 use tote_sys::best_effort;
 
-/// Removes a pod with all its containers; with `force` also those that run, which are asked to end before where there is a
-/// `timeout`. Each step can be done again: whoever finds the mark goes on.
+/// Removes a pod with all its containers; with `force` also running ones, which are asked to end first if there is a
+/// `timeout`. Each step can be repeated: a later command that finds the mark completes the removal.
 pub fn remove(
     home: &Home,
     wanted: &str,
@@ -38,8 +38,7 @@ pub fn remove(
     Ok(pod.id)
 }
 
-/// The same for a pod whose record cannot be read: whoever gives its whole id wants it gone. A newer tote's goes by force
-/// only.
+/// Removes a pod with an unreadable record, which only its full id can name. A record of a newer tote needs `force`.
 fn remove_lost(
     home: &Home,
     wanted: &str,
@@ -58,7 +57,8 @@ fn remove_lost(
     Ok(id)
 }
 
-/// Removes the pod that has this name, whatever runs in it: `--replace`. One whose id only begins so is another.
+/// Removes the pod of this name, even with running members: `--replace`. The name is not taken as
+/// the prefix of an id.
 pub fn remove_named(home: &Home, name: &str) -> Result<(), Vec<EngineError>> {
     match find::named(home, name).map_err(|error| vec![error])? {
         Some(id) => remove(home, id.as_str(), true, None).map(drop),
@@ -79,7 +79,7 @@ fn remove_pod(home: &Home, pod: &Pod, force: bool) -> Done {
     Ok(())
 }
 
-/// The first member that runs.
+/// Returns an error for the first running member.
 fn in_the_way(home: &Home, pod: &Pod) -> Result<Option<PodError>, EngineError> {
     let members = members_whole(home, &pod.id)?;
     let runs = |entry: &&Entry| {
@@ -93,17 +93,17 @@ fn in_the_way(home: &Home, pod: &Pod) -> Result<Option<PodError>, EngineError> {
     }))
 }
 
-/// Removes everything that the id names. Who calls it has the lock.
+/// Removes all parts of the pod of an id. The caller has the lock.
 fn clear(home: &Home, id: &ContainerId, force: bool) -> Done {
     let dir = home.pod(id);
     let fail =
         |attempt, path: std::path::PathBuf| move |source| vec![EngineError::file(attempt, path)(source)];
     let whole = |error| vec![error];
-    // Before the mark: what cannot be done is not begun.
+    // The members are read before the mark is made, so that an impossible removal is not begun.
     let members = members_whole(home, id).map_err(whole)?;
     let mark = dir.join(REMOVING);
     match tote_state::closed::write(&mark, "") {
-        // A full disk has no room for it. Whoever is killed on the way leaves a pod with fewer members then.
+        // A full disk has no room for the mark. A kill on the way then leaves a pod with fewer members.
         Err(error) if is_full_disk(&error) => {}
         marked => marked.map_err(fail("make", mark))?,
     }
@@ -127,8 +127,8 @@ fn clear(home: &Home, id: &ContainerId, force: bool) -> Done {
         fault::point("pod-emptied");
     }
     super::group::remove(home, id).map_err(whole)?;
-    // The record goes before the rest: without it there is no pod, only a leftover.
-    // Where it cannot be read, nobody knows the name.
+    // The record goes before the rest: without it the directory is only a leftover. If it cannot be
+    // read, the name is unknown.
     let pod = Pod::read(home, id).ok().flatten();
     for name in [FILE, "pod.new"] {
         best_effort(std::fs::remove_file(dir.join(name)));
@@ -139,7 +139,7 @@ fn clear(home: &Home, id: &ContainerId, force: bool) -> Done {
         None => name::release_any(home, id),
     };
     if !is_nameless {
-        // The directory stays without a record, so that the next command with pods goes on.
+        // The directory stays without a record, so that the next command with pods completes the removal.
         let source = std::io::Error::other("its name cannot be read or given back");
         return Err(fail("remove", dir)(source));
     }
@@ -151,16 +151,16 @@ fn clear(home: &Home, id: &ContainerId, force: bool) -> Done {
     }
 }
 
-/// Forgets a pod that was not wholly made. Who calls it has the lock; what cannot be removed now the next one finds.
+/// Removes an incomplete pod. The caller has the lock; the next sweep finds the parts that cannot be removed now.
 pub(super) fn discard(home: &Home, id: &ContainerId) {
     drop(clear(home, id, true));
 }
 
-/// Brings into order what killed commands left: pods that were not wholly made, and removals that were not ended.
+/// Clears the remains of killed commands: incomplete pods, and incomplete removals.
 pub(crate) fn sweep(home: &Home) {
     for id in ids(home).unwrap_or_default() {
         let dir = home.pod(&id);
-        // What cannot be looked at is left alone.
+        // Entries that cannot be examined are left alone.
         let is_left = || {
             matches!(
                 (is_there(&dir.join(FILE)), is_there(&dir.join(REMOVING))),
@@ -178,7 +178,8 @@ pub(crate) fn sweep(home: &Home) {
     }
 }
 
-/// Removes all pods whose containers have all ended; podman's rule. Gives their ids, and the errors of those that stayed.
+/// Removes all pods whose containers have all ended; podman's rule. Returns their ids, and the
+/// errors of pods that stayed.
 pub fn prune(home: &Home) -> (Vec<ContainerId>, Vec<EngineError>) {
     sweep(home);
     let (mut removed, mut errors) = (Vec::new(), Vec::new());

@@ -1,18 +1,17 @@
-//! What the members of a pod say, use and do.
+//! Output, usage and processes of a pod's members.
 
 use super::{PodEntry, PodError, find};
 use crate::container::{self, Entry, LogEntry, LogsOptions};
 use crate::{EngineError, Home, Processes, Usage};
 
-/// Who takes what members have said, and says whether there may be more. Whose it is where several are asked for.
+/// Receiver of log entries, with the member if several are requested. Returns false to stop.
 type Taker<'a> = &'a mut dyn FnMut(Option<&Entry>, &LogEntry<'_>) -> bool;
 
-/// Gives what the members of a pod have written to `take`, or what those of them have that are named: by their times,
-/// and while it is followed as it comes. The infra container says nothing. Gives what came of each log that could not be
-/// read; the others go on.
+/// Sends the output of a pod's members, or of the named ones, to `take`: ordered by time, and while following as it
+/// comes. The infra container has no output. Returns the errors of unreadable logs; the others are shown.
 ///
 /// # Errors
-/// There is no such pod, or a container that is named is not in it.
+/// Fails if the pod is missing, or a named container is not in it.
 pub fn logs(
     home: &Home,
     wanted: &str,
@@ -35,7 +34,7 @@ pub fn logs(
     ))
 }
 
-/// Those that are named, or all but the infra container.
+/// Lists the named members, by default all but the infra container.
 fn chosen(found: &PodEntry, named: &[String]) -> Result<Vec<Entry>, EngineError> {
     if named.is_empty() {
         return Ok(found.others().cloned().collect());
@@ -55,10 +54,10 @@ fn chosen(found: &PodEntry, named: &[String]) -> Result<Vec<Entry>, EngineError>
     named.iter().map(member).collect()
 }
 
-/// What the members of pods use that run: of those that are named, of all where none is. Each with the pod's id.
+/// Measures the running members of the named pods, by default of all. Returns each with the pod's id.
 ///
 /// # Errors
-/// There is no such pod.
+/// Fails if a pod is missing.
 pub fn usage(home: &Home, wanted: &[String]) -> Result<Vec<(String, Usage)>, EngineError> {
     let pods = if wanted.is_empty() {
         super::list(home)?
@@ -74,10 +73,10 @@ pub fn usage(home: &Home, wanted: &[String]) -> Result<Vec<(String, Usage)>, Eng
     Ok(pods.into_iter().flat_map(of).collect())
 }
 
-/// The processes of all members that run; `words` are as those of [`crate::top`].
+/// Lists the processes of all running members; `words` are those of [`crate::top`].
 ///
 /// # Errors
-/// There is no such pod, none of its containers runs, or the words mean nothing.
+/// Fails if the pod is missing, none of its containers runs, or the words are invalid.
 pub fn top(home: &Home, wanted: &str, words: &[String]) -> Result<Processes, EngineError> {
     let found = find(home, wanted)?;
     if !found.members.iter().any(|member| member.state.runs()) {

@@ -1,4 +1,4 @@
-//! Filling: pools come to be, change, and are brought to their size.
+//! Filling: creation, change and refill of pools.
 
 use super::error::{MOST, PoolError};
 use super::keeper;
@@ -20,37 +20,37 @@ use tote_bundle::{Image, Name, RunOptions};
 use tote_state::new_id;
 use tote_sys::{Footprint, best_effort};
 
-/// How often it is looked whether a pool is full.
+/// Limit of the checks whether a pool is full.
 const ROUNDS: u32 = 16;
 
-/// What somebody wants of a pool.
+/// Request to fill a pool.
 #[derive(Debug)]
 pub struct FillRequest {
-    /// Its name.
+    /// Name of the pool.
     pub name: String,
-    /// How many sandboxes are kept; as many as before where it is not said, of a new pool one.
+    /// Number of sandboxes to keep; by default the present number, or one for a new pool.
     pub size: Option<u32>,
-    /// What they are made of; none leaves all but the size as it is.
+    /// Image of the sandboxes; without one only the size changes.
     pub image: Option<Image>,
-    /// The options, by their long names.
+    /// Options by their long names.
     pub given: Vec<(String, String)>,
-    /// The words behind the image.
+    /// Words behind the image.
     pub command: Vec<String>,
 }
 
-/// What there is after a filling.
+/// Result of a filling.
 #[derive(Clone, Debug)]
 pub struct Filled {
-    /// The pool.
+    /// Pool after the filling.
     pub pool: Pool,
-    /// How many sandboxes wait.
+    /// Number of ready sandboxes.
     pub ready: usize,
 }
 
-/// Makes a pool or changes it, and fills it. Sandboxes that were made from other options or another image go.
+/// Makes or changes a pool, and fills it. Sandboxes that were made from other options or another image are removed.
 ///
 /// # Errors
-/// [`PoolError`], and [`EngineError`] of what its sandboxes are made from.
+/// [`PoolError`], and [`EngineError`] of the sandboxes' options and image.
 pub fn fill(home: &Home, request: FillRequest, warn: &mut dyn FnMut(String)) -> Result<Filled, EngineError> {
     let name = parse_name(&request.name)?;
     if let Some(size) = request.size.filter(|size| *size > MOST) {
@@ -83,7 +83,7 @@ pub fn fill(home: &Home, request: FillRequest, warn: &mut dyn FnMut(String)) -> 
     })
 }
 
-/// What a pool is to be: its size, and, where an image was given, everything else.
+/// Requested pool: its size, and, if an image was given, everything else.
 struct Wanted {
     name: Name,
     size: Option<u32>,
@@ -116,7 +116,7 @@ impl Wanted {
     }
 }
 
-/// Plans one of the sandboxes, so that what is wrong with the options is told now.
+/// Plans one of the sandboxes, so that errors in the options are reported now.
 fn wanted(home: &Home, name: Name, request: FillRequest) -> Result<Wanted, EngineError> {
     let size = request.size;
     let Some(image) = request.image else {
@@ -178,15 +178,15 @@ fn wanted(home: &Home, name: Name, request: FillRequest) -> Result<Wanted, Engin
     })
 }
 
-/// Brings a pool to its size: makes what is missing, ends what is too much. Who calls it has the lock, which the processes
-/// that it makes give up.
+/// Brings a pool to its size: makes missing sandboxes, ends superfluous ones. The caller has the lock, which the new
+/// processes give up.
 fn top_up(
     home: &Home,
     pool: &Pool,
     lock: &mut Option<Lock>,
     warn: &mut dyn FnMut(String),
 ) -> Result<(), EngineError> {
-    // Before it is looked at what the kernel can bring back from the file.
+    // This comes before the footprint, which measures the memory that the kernel can reload from the file.
     tote_runtime::seal_in_place()?;
     let footprint = Footprint::new();
     let size = pool.size as usize;
@@ -196,13 +196,14 @@ fn top_up(
         drain(home, &pool.sockets(home), &ready.split_off(size));
     }
     let mut count = ready.len();
-    // Once the number is reached, again: some may have been taken meanwhile. Not for ever, where what is made dies at once.
+    // The loop repeats, because sandboxes may have been taken meanwhile; it is limited, because new
+    // ones may die at once.
     for _ in 0..ROUNDS {
         if count >= size {
             break;
         }
         for _ in count..size {
-            // Another pool by now, or none.
+            // The pool has been replaced or removed.
             if Pool::read(home, &pool.name)?.as_ref() != Some(pool) {
                 return Ok(());
             }
@@ -213,7 +214,7 @@ fn top_up(
     Ok(())
 }
 
-/// Makes one sandbox; it waits when this returns.
+/// Makes one sandbox, which is ready when this returns.
 fn park(
     home: &Home,
     pool: &Pool,
@@ -230,7 +231,7 @@ fn park(
     };
     let source = Source::open(home, &request.image)?;
     let mut prepared: Prepared = prepare_from(home, request, source, Purpose::Later, None)?;
-    // What it is called, not the id that it is found by.
+    // The record shows the image's name instead of the id.
     prepared.entry.container.image.clone_from(&pool.template.image);
     let failed = |attempt| move |source| EngineError::Kernel { attempt, source };
     let (reader, writer) =
@@ -242,14 +243,15 @@ fn park(
         0
     });
     made.map_err(failed("fork the keeper of a sandbox"))?;
-    // The keeper has it as well, and time to let go of it last.
+    // The keeper has the lock as well, and had time to release it last.
     tote_sys::settle_seal();
     container::listen(&mut File::from(reader), warn)
 }
 
-/// Leaves behind a process that fills the pool and ends. Whoever leaves it does not wait, and it has nothing of his.
+/// Starts a background process that fills the pool and ends. The caller does not wait for it, and
+/// shares nothing with it.
 pub(super) fn fill_apart(home: &Home, pool: &Name) {
-    // Where none can be made, the next who takes a sandbox tries again.
+    // If the process cannot be started, the next use of the pool tries again.
     best_effort(leave(home, pool));
 }
 
@@ -261,12 +263,12 @@ fn leave(home: &Home, pool: &Name) -> Result<(), tote_sys::Errno> {
         pool.as_str().as_bytes(),
     ]
     .concat();
-    // It fits into any pipe.
+    // The text fits into any pipe.
     best_effort(File::from(writer).write_all(&text));
     tote_sys::fork_apart(reader, refill)
 }
 
-/// The whole life of that process.
+/// Main function of the background process.
 fn refill(pipe: OwnedFd) {
     let mut text = Vec::new();
     if File::from(pipe).read_to_end(&mut text).is_err() {
@@ -298,11 +300,11 @@ fn refill_pool(home: &Home, name: &Name) -> Result<(), EngineError> {
     }
 }
 
-/// Nobody hears what goes wrong in the background; `pool ls` shows it.
+/// Records an error of the background process, which has no other listener; `pool ls` shows it.
 fn note_error(home: &Home, pool: &Name, error: Option<&EngineError>) {
     let path = home.pool(pool).join(ERROR);
     match error {
-        // Where it cannot be written, the pool is gone or there is no room for more.
+        // If the file cannot be written, the pool is gone or the disk is full.
         Some(error) => best_effort(tote_state::closed::write(&path, container::line(error))),
         None => best_effort(std::fs::remove_file(path)),
     }

@@ -1,4 +1,4 @@
-//! The process beside a parked sandbox: its parent, from its birth to its end.
+//! Keeper of a parked sandbox: its parent process, from its birth to its end.
 
 use super::record::{Pool, open_dir};
 use crate::container::{self, Claim, Container, Entry, ProcessId, Report, Status, fault};
@@ -17,10 +17,10 @@ use tote_state::process::set_title;
 use tote_state::record::now;
 use tote_sys::{Footprint, Op, best_effort};
 
-/// What whoever takes a sandbox tells its keeper: what the container is from then on.
+/// Message of the command that takes a sandbox to its keeper: the container's further attributes.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Note {
-    /// The name, where one was given: it is the container's already.
+    /// Name, if one was given; the container has it already.
     pub(super) name: String,
     /// Further options.
     pub(super) given: Vec<(String, String)>,
@@ -32,7 +32,7 @@ pub(super) struct Note {
     pub(super) terminal: bool,
 }
 
-/// The whole life of a keeper, in the process that was forked for it.
+/// Main function of a keeper, in the process that was forked for it.
 pub(super) fn live(
     home: &Home,
     pool: &Pool,
@@ -55,20 +55,20 @@ pub(super) fn live(
         }
         Err(error) => {
             best_effort(std::fs::remove_file(&socket));
-            // A sweep sees whether a cgroup is left of it.
+            // A sweep finds a cgroup that is left.
             container::discard(home, &id, "", (claim, true));
             report.failed(&error);
         }
     }
 }
 
-/// Leaves the command's session, directory, descriptors and words behind.
+/// Detaches from the command: session, directory, descriptors and arguments.
 fn settle(pool: &Pool) {
-    // A session of its own cannot fail in a process that was just forked; the rest is better done than not.
+    // A session of its own cannot fail in a process that was just forked; failures of the rest are ignored.
     best_effort(rustix::process::setsid());
     best_effort(rustix::process::chdir("/"));
     best_effort(rustix::thread::set_name(c"tote-keeper"));
-    // Those of whoever took a sandbox before this one was made: they are nobody's business any more.
+    // The old title shows arguments of the command that took the previous sandbox, which are private.
     set_title(&format!("tote pool {}", pool.name));
     if let Ok(null) = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()) {
         best_effort(rustix::stdio::dup2_stdin(&null));
@@ -85,11 +85,11 @@ struct Keeper<'a> {
     inside: Inside,
 }
 
-/// As long as it is held, the image stays.
+/// Reference to the image's files; the image stays while it is held.
 type Held = crate::rootfs::Source;
 
 impl<'a> Keeper<'a> {
-    /// The sandbox waits when this returns.
+    /// Makes the sandbox, which is ready when this returns.
     fn new(
         home: &'a Home,
         socket: PathBuf,
@@ -110,7 +110,7 @@ impl<'a> Keeper<'a> {
         plan.warnings.iter().for_each(|text| report.warn(text));
         let listener = listen(&socket, &entry.container.id)?;
         fault::point("pool-bound");
-        // docker's default profile allows what a parked sandbox does; another may not.
+        // docker's default profile allows the calls of a parked sandbox; another one may not.
         let known = options.seccomp() == SeccompChoice::Default;
         plan.insert_stdio([1, 2].map(|number| Op::NoOutput { number }).into());
         plan.park(listener, known);
@@ -152,12 +152,12 @@ impl<'a> Keeper<'a> {
         let kept = tote_runtime::keep(&created, footprint, &mut |kept| match kept {
             Kept::Taken => {
                 fault::point("pool-taken");
-                // Nobody listens there any more.
+                // The socket has no listener any more.
                 best_effort(std::fs::remove_file(&self.socket));
             }
             Kept::Noted(text) => {
                 if let Ok(note) = serde_json::from_slice(&text) {
-                    // Without it the container is found by its id all the same; only nobody sees it.
+                    // Without the record the container is still found by its id, but not listed.
                     best_effort(note_birth(
                         self.home,
                         (&mut self.entry, &mut self.inside),
@@ -172,13 +172,13 @@ impl<'a> Keeper<'a> {
         let ooms = created.cgroup.as_ref().map_or(0, Cgroup::oom_kills);
         let mut leaves_cgroup = false;
         if let Some(cgroup) = &created.cgroup {
-            // What stays is cleared by whoever sweeps.
+            // A sweep clears the remains.
             best_effort(cgroup.kill_all());
             leaves_cgroup = cgroup.remove().is_err();
         }
         best_effort(std::fs::remove_file(&self.socket));
         if self.entry.container.name.is_empty() {
-            // It has one where whoever took it was killed before it was told.
+            // The container has a name if its taker was killed before it told the keeper.
             container::name::release_any(self.home, &id);
         }
         let name = &self.entry.container.name;
@@ -194,11 +194,11 @@ impl<'a> Keeper<'a> {
     }
 }
 
-/// How the name of a socket ends on which nobody listens yet.
+/// Suffix of the name of a socket without a listener.
 pub(super) const FRESH: &str = ".fresh";
 
-/// The socket of a sandbox. It gets its name when it listens: connect(2) refuses one that is bound and does not listen yet just
-/// as one whose keeper is dead, and whoever is refused takes the name away.
+/// Makes the socket of a sandbox. It gets its name once it listens: connect(2) refuses a bound socket without a
+/// listener just like one of a dead keeper, and the refused caller removes the name.
 fn listen(socket: &std::path::Path, id: &ContainerId) -> Result<rustix::fd::OwnedFd, EngineError> {
     let dir = open_dir(socket.parent().unwrap_or(socket))?;
     let fresh = format!("{id}{FRESH}");
@@ -214,7 +214,7 @@ fn listen(socket: &std::path::Path, id: &ContainerId) -> Result<rustix::fd::Owne
     renamed.map(|()| listener).map_err(failed)
 }
 
-/// Writes down that there is a container; one without a name gets it now.
+/// Records the container; one without a name gets a generated name.
 fn note_birth(
     home: &Home,
     (entry, inside): (&mut Entry, &mut Inside),

@@ -1,4 +1,4 @@
-//! What pools there are.
+//! Lists of pools.
 
 use super::record::Pool;
 use crate::container::Container;
@@ -7,28 +7,28 @@ use tote_bundle::ContainerId;
 use tote_image::Digest;
 use tote_state::record::names_in;
 
-/// One pool as it is now.
+/// Present state of a pool.
 #[derive(Clone, Debug)]
 pub struct PoolRow {
-    /// What its sandboxes are made from.
+    /// Record of the pool.
     pub pool: Pool,
-    /// The ids of those that wait.
+    /// Ids of the ready sandboxes.
     pub ready: Vec<ContainerId>,
-    /// Why it could not be filled the last time; empty where it could.
+    /// Reason why the last filling failed; empty if it succeeded.
     pub error: String,
 }
 
-/// Names of the pools, in order.
+/// Lists the names of the pools, in order.
 #[must_use]
 pub fn names(home: &Home) -> Vec<String> {
     let pools = records(home).unwrap_or_default().into_iter();
     pools.map(|pool| pool.name.to_string()).collect()
 }
 
-/// The pools, by name.
+/// Lists the pools, by name.
 ///
 /// # Errors
-/// [`EngineError::Record`] where one's record cannot be read.
+/// [`EngineError::Record`] if a record cannot be read.
 pub fn pools(home: &Home) -> Result<Vec<PoolRow>, EngineError> {
     let row = |pool: Pool| PoolRow {
         ready: pool.ready(home),
@@ -38,10 +38,10 @@ pub fn pools(home: &Home) -> Result<Vec<PoolRow>, EngineError> {
     Ok(records(home)?.into_iter().map(row).collect())
 }
 
-/// Why the pool could not be filled.
+/// Name of the file with the reason why the pool could not be filled.
 pub(super) const ERROR: &str = "error";
 
-/// All of them, or none: what a pool is made of whose record cannot be read, nobody knows.
+/// Reads all records. An unreadable one is an error, because the needs of its pool are unknown.
 fn records(home: &Home) -> Result<Vec<Pool>, EngineError> {
     let mut pools = Vec::new();
     for name in names_in(&home.pools())? {
@@ -53,7 +53,7 @@ fn records(home: &Home) -> Result<Vec<Pool>, EngineError> {
     Ok(pools)
 }
 
-/// The pools whose sandboxes are made of an image.
+/// Lists the pools whose sandboxes are made of an image.
 pub(crate) fn image_users(home: &Home, image: &Digest) -> Result<Vec<String>, EngineError> {
     let image = image.to_string();
     let mut pools = records(home)?;
@@ -61,7 +61,7 @@ pub(crate) fn image_users(home: &Home, image: &Digest) -> Result<Vec<String>, En
     Ok(pools.into_iter().map(|pool| pool.name.to_string()).collect())
 }
 
-/// What containers of the pools are like, with the pools' names.
+/// Lists the templates of the pools' containers, with the pools' names.
 pub(crate) fn volume_users(home: &Home) -> Result<Vec<(String, Container)>, EngineError> {
     let pools = records(home)?.into_iter();
     Ok(pools

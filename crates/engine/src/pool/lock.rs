@@ -1,29 +1,29 @@
-//! Locks of a pool: files in its directory, which may be gone by the time that a lock is had.
+//! Locks of a pool: files in its directory, which may be removed before a lock is acquired.
 
 use crate::{EngineError, Home};
 use std::fs::File;
 use tote_bundle::Name;
 use tote_state::locked::locked;
 
-/// A lock that is held, until it is dropped or its last copy in forked processes goes.
+/// Held lock; it is released when this value and all copies in forked processes are dropped.
 #[derive(Debug)]
 pub(super) struct Lock {
     _file: File,
 }
 
 impl Lock {
-    /// The right to fill the pool or remove it; waits for it. `None` where there is no such pool.
+    /// Waits for the right to fill the pool or remove it. `None` if the pool is missing.
     pub(super) fn fill(home: &Home, pool: &Name) -> Result<Option<Self>, EngineError> {
         Self::take(home, pool, "lock", true)
     }
 
-    /// The same right, if nobody has it.
+    /// Tries to get that right; `None` if another process has it.
     pub(super) fn free(home: &Home, pool: &Name) -> Result<Option<Self>, EngineError> {
         Self::take(home, pool, "lock", false)
     }
 
-    /// The place of the one who waits for that; `None` where somebody has it, or there is no such pool. Who has it has
-    /// not looked yet, so whatever is missing now will be seen.
+    /// Tries to become the one process that waits for that right; `None` if another process waits, or the pool is
+    /// missing. The waiting process has not looked at the pool yet, so it will see any lack.
     pub(super) fn queue(home: &Home, pool: &Name) -> Result<Option<Self>, EngineError> {
         Self::take(home, pool, "queue", false)
     }

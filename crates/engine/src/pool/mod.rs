@@ -1,20 +1,20 @@
-//! Pools: sandboxes that are made before anybody needs them, each up to the moment before its program.
+//! Pools: sandboxes that are made in advance, each up to the moment before its program.
 //!
-//! A parked sandbox is a container that has not begun: namespaces, mounts and cgroup are there, and its first process
-//! waits in accept(2) on a socket named from its id ([`tote_sys::Park`]). Beside it sleeps its keeper, its parent, which
-//! holds the claim and the image, and cleans up. There is no process of the pool: whoever takes a sandbox leaves behind
-//! a process that makes the next, and ends.
+//! A parked sandbox is a container that has not begun: namespaces, mounts and cgroup exist, and its first process
+//! waits in accept(2) on a socket named from its id ([`tote_sys::Park`]). Its parent, the keeper, sleeps beside it,
+//! holds the claim and the image, and cleans up. The pool has no process of its own: a command that takes a sandbox
+//! leaves behind a process that makes the next one, and ends.
 //!
 //! ```text
 //! pools/NAME/            0700
 //! ├── pool.json          what its sandboxes are made from, and how many; without it the pool is being removed
-//! ├── lock queue         who fills it, and who will look next whether it is full
-//! ├── error              why it could not be filled, where that is so
+//! ├── lock queue         held by the process that fills it, and by the one that will check it next
+//! ├── error              reason why the last filling failed, if it did
 //! └── GENERATION/ID      the sockets of parked sandboxes, all made from what `pool.json` says
 //! ```
-//! - Who gets a sandbox the kernel decides: the first connection that its process accepts.
-//! - How many there are is asked of the sockets, not of a file: nobody listens at those of processes that are gone.
-//! - A taken sandbox is a container as of `run --rm` in the foreground, its keeper in the place of the command.
+//! - The kernel decides which command gets a sandbox: the first connection that its process accepts.
+//! - The number of sandboxes is found by asking the sockets, not a file: sockets of dead processes have no listeners.
+//! - A taken sandbox is a container as of `run --rm` in the foreground, with its keeper in the place of the command.
 
 mod error;
 mod fill;

@@ -1,4 +1,4 @@
-//! What a pool's sandboxes are made from.
+//! Record of a pool.
 
 use super::error::PoolError;
 use crate::container::Container;
@@ -12,48 +12,48 @@ use std::path::PathBuf;
 use tote_bundle::{ContainerId, ImageConfig, Name};
 use tote_sys::Errno;
 
-/// A pool: `pools/NAME/pool.json`.
+/// Pool: `pools/NAME/pool.json`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pool {
-    /// The name.
+    /// Name of the pool.
     #[serde(with = "as_text")]
     pub name: Name,
-    /// How many sandboxes are kept ready.
+    /// Number of sandboxes to keep ready.
     pub size: u32,
-    /// Names the directory of the sockets; another one for other options.
+    /// Name of the directory with the sockets; other options get another one.
     pub generation: String,
-    /// What each sandbox is: a container, but for id, name and the times.
+    /// Template of the sandboxes: a container without id, name and times.
     pub template: Container,
-    /// The image's first words of a command line.
+    /// Entrypoint of the image.
     #[serde(default)]
     pub(crate) entrypoint: Vec<String>,
-    /// The image's command.
+    /// Default command of the image.
     #[serde(default)]
     pub(crate) cmd: Vec<String>,
-    /// The environment of a program.
+    /// Environment of a program.
     pub(crate) env: Vec<String>,
-    /// The working directory.
+    /// Working directory of a program.
     pub(crate) cwd: String,
-    /// Whether the host name is the beginning of the sandbox's id.
+    /// True if the host name is the beginning of the sandbox's id.
     pub(crate) named_by_id: bool,
 }
 
 impl Pool {
-    /// The pool of that name.
+    /// Finds the pool of that name.
     ///
     /// # Errors
-    /// [`PoolError::Missing`], and [`PoolError::Name`] for what cannot be one.
+    /// [`PoolError::Missing`], and [`PoolError::Name`] for an invalid name.
     pub fn find(home: &Home, name: &str) -> Result<Self, EngineError> {
         let parsed = parse_name(name)?;
         Self::read(home, &parsed)?.ok_or_else(|| PoolError::Missing(name.to_owned()).into())
     }
 
-    /// The record of that name; `None` where there is none.
+    /// Reads the record of that name; `None` if it is missing.
     pub(super) fn read(home: &Home, name: &Name) -> Result<Option<Self>, EngineError> {
         Ok(tote_state::record::read(&home.pool(name).join(FILE))?)
     }
 
-    /// Who calls it has the lock.
+    /// Writes the record. The caller has the lock.
     pub(super) fn write(&self, home: &Home) -> Result<(), EngineError> {
         make_dir(self.sockets(home))?;
         Ok(tote_state::record::write(
@@ -62,12 +62,12 @@ impl Pool {
         )?)
     }
 
-    /// The directory of the sockets.
+    /// Returns the directory of the sockets.
     pub(super) fn sockets(&self, home: &Home) -> PathBuf {
         home.pool(&self.name).join(&self.generation)
     }
 
-    /// What of the image decides about command lines.
+    /// Returns the image's settings for command lines.
     pub(super) fn image_config(&self) -> ImageConfig {
         ImageConfig {
             entrypoint: self.entrypoint.clone(),
@@ -76,7 +76,7 @@ impl Pool {
         }
     }
 
-    /// The ids of the sandboxes that wait now.
+    /// Lists the ids of the ready sandboxes.
     #[must_use]
     pub fn ready(&self, home: &Home) -> Vec<ContainerId> {
         let Ok(dir) = open_dir(&self.sockets(home)) else {
@@ -95,10 +95,10 @@ pub(super) fn parse_name(name: &str) -> Result<Name, EngineError> {
     parsed.map_err(|error| PoolError::Name(name.to_owned(), error).into())
 }
 
-/// What is named as sockets of sandboxes are, whether anybody listens there or not. A list that ends too early would hide
-/// sandboxes, so it is none.
+/// Lists the names of sockets of sandboxes, with listeners or without. An incomplete list would hide sandboxes, so it
+/// is an error.
 pub(super) fn sockets_in(dir: BorrowedFd<'_>) -> Result<Vec<ContainerId>, Errno> {
-    // Whoever has listed it with this descriptor before has left it at its end.
+    // An earlier listing with this descriptor has left it at its end.
     rustix::fs::seek(dir, SeekFrom::Start(0))?;
     let mut room = [MaybeUninit::uninit(); 4096];
     let mut entries = RawDir::new(dir, &mut room);
@@ -115,7 +115,7 @@ pub(super) fn sockets_in(dir: BorrowedFd<'_>) -> Result<Vec<ContainerId>, Errno>
     Ok(ids)
 }
 
-/// Other users are not to come near the sockets.
+/// Makes a directory for the sockets that other users cannot enter.
 pub(super) fn make_dir(path: PathBuf) -> Result<(), EngineError> {
     let made = std::fs::DirBuilder::new()
         .recursive(true)
@@ -129,7 +129,7 @@ pub(super) fn open_dir(path: &std::path::Path) -> Result<OwnedFd, EngineError> {
     rustix::fs::open(path, flags, Mode::empty()).map_err(EngineError::file("open", path))
 }
 
-/// A name in JSON.
+/// Conversion of a name to and from JSON.
 mod as_text {
     use serde::{Deserialize as _, Deserializer, Serializer, de::Error as _};
     use tote_bundle::Name;

@@ -1,4 +1,4 @@
-//! The end of sandboxes that nobody took, and of pools.
+//! Removal of unused sandboxes, and of pools.
 
 use super::error::PoolError;
 use super::lock::Lock;
@@ -15,8 +15,8 @@ use tote_state::new_id;
 use tote_state::record::{is_there, names_in};
 use tote_sys::{Errno, Event, Taking, best_effort};
 
-/// Removes a pool with every sandbox that waits in it. Those that were taken go on, they are containers of their own.
-/// With `force` a pool that is not there is no error.
+/// Removes a pool with every ready sandbox. Taken ones go on, because they are containers of their own. With `force`
+/// a missing pool is not an error.
 ///
 /// # Errors
 /// [`PoolError::Missing`], [`EngineError::State`].
@@ -24,7 +24,7 @@ pub fn remove(home: &Home, name: &str, force: bool) -> Result<(), EngineError> {
     let parsed = parse_name(name)?;
     let swept = sweep(home);
     let dir = home.pool(&parsed);
-    // Its removal may have begun before, and not come to its end.
+    // An earlier removal may have begun, and not completed.
     if !is_there(&dir)? {
         return if force || swept.iter().any(|gone| gone == name) {
             Ok(())
@@ -32,7 +32,7 @@ pub fn remove(home: &Home, name: &str, force: bool) -> Result<(), EngineError> {
             Err(PoolError::Missing(name.to_owned()).into())
         };
     }
-    // Without it nobody takes a sandbox or makes one.
+    // Without the record no sandbox is taken or made.
     match std::fs::remove_file(dir.join(FILE)) {
         Err(source) if source.kind() != ErrorKind::NotFound => {
             return Err(EngineError::file("remove", dir.join(FILE))(source));
@@ -44,15 +44,15 @@ pub fn remove(home: &Home, name: &str, force: bool) -> Result<(), EngineError> {
         return Ok(());
     };
     if Pool::read(home, &parsed)?.is_some() {
-        // Somebody has filled it anew while this waited, and wants it.
+        // Another command has filled the pool anew while this one waited, and wants it.
         return Ok(());
     }
     set_aside(home, name, dir)
 }
 
-/// Gives the directory of a pool another name and removes it. Who calls it has the lock.
+/// Renames the directory of a pool and removes it. The caller has the lock.
 fn set_aside(home: &Home, name: &str, dir: PathBuf) -> Result<(), EngineError> {
-    // Whoever fills a pool of this name from here on has a directory and a lock of his own.
+    // A command that fills a pool of this name from here on has a new directory and a new lock.
     let gone = home.pools().join(format!(".{name}.{}", new_id()?.short()));
     let renamed = std::fs::rename(&dir, &gone);
     let gone = match renamed {
@@ -64,17 +64,17 @@ fn set_aside(home: &Home, name: &str, dir: PathBuf) -> Result<(), EngineError> {
     remove_all(home, &gone)
 }
 
-/// Removes what killed or failed commands have left of pools that were being removed. Gives the names of these pools.
+/// Removes the remains of killed or failed removals. Returns the names of these pools.
 pub(super) fn sweep(home: &Home) -> Vec<String> {
     let mut swept = Vec::new();
     for name in names_in(&home.pools()).unwrap_or_default() {
-        // What does not go now is found again.
+        // A directory that cannot be removed now is found again by the next sweep.
         if let Some((pool, _)) = name.strip_prefix('.').and_then(|name| name.rsplit_once('.')) {
             best_effort(remove_all(home, &home.pools().join(&name)));
             swept.push(pool.to_owned());
         } else if let Ok(pool) = name.parse()
             && matches!(Pool::read(home, &pool), Ok(None))
-            // Nobody makes it or removes it just now.
+            // The lock shows that no other process makes or removes the pool now.
             && let Ok(Some(_lock)) = Lock::free(home, &pool)
             && matches!(Pool::read(home, &pool), Ok(None))
         {
@@ -85,8 +85,8 @@ pub(super) fn sweep(home: &Home) -> Vec<String> {
     swept
 }
 
-/// Removes the directory of a pool with every sandbox that waits in it. Where one of them cannot be found or ended, its
-/// socket stays: without it nobody would find it any more.
+/// Removes the directory of a pool with every ready sandbox. If a sandbox cannot be found or ended, its socket stays,
+/// because no later command could find the sandbox without it.
 fn remove_all(home: &Home, dir: &Path) -> Result<(), EngineError> {
     drain_all_but(home, dir, None)?;
     fault::point("pool-drained");
@@ -97,13 +97,13 @@ fn remove_all(home: &Home, dir: &Path) -> Result<(), EngineError> {
     }
 }
 
-/// How often it is looked whether a sandbox still waits.
+/// Limit of the checks whether a sandbox still waits.
 const ROUNDS: u32 = 16;
 
-/// Ends the sandboxes of all generations but this one, and waits until nothing is left of them.
+/// Ends the sandboxes of all generations but this one, and waits until they are gone.
 ///
 /// # Errors
-/// [`EngineError::State`] where a directory cannot be read, and, unless one is kept, where a sandbox waits on.
+/// [`EngineError::State`] if a directory cannot be read, and, unless a generation is kept, if a sandbox still waits.
 pub(super) fn drain_all_but(home: &Home, pool: &Path, kept: Option<&str>) -> Result<(), EngineError> {
     for name in names_in(pool)? {
         let path = pool.join(&name);
@@ -111,7 +111,7 @@ pub(super) fn drain_all_but(home: &Home, pool: &Path, kept: Option<&str>) -> Res
             continue;
         }
         let dir = match open_dir(&path) {
-            // A record or a lock, or a keeper was quicker.
+            // The entry is a record or a lock, or its keeper was quicker.
             Err(EngineError::State(StateError::File { source, .. }))
                 if matches!(source.kind(), ErrorKind::NotADirectory | ErrorKind::NotFound) =>
             {
@@ -122,7 +122,7 @@ pub(super) fn drain_all_but(home: &Home, pool: &Path, kept: Option<&str>) -> Res
         let list = || sockets_in(dir.as_fd()).map_err(EngineError::file("list", &path));
         let mut left = list()?;
         drain(home, &path, &left);
-        // One that somebody was about to take, and did not, waits on.
+        // A sandbox whose taker gave up continues to wait.
         for _ in 0..ROUNDS {
             left = list()?;
             left.retain(|id| tote_sys::waits_for_start(dir.as_fd(), id.as_str()).unwrap_or(true));
@@ -137,13 +137,15 @@ pub(super) fn drain_all_but(home: &Home, pool: &Path, kept: Option<&str>) -> Res
                 path.join(id.as_str()),
             )(ErrorKind::ResourceBusy));
         }
-        // Who took one of them may still be there; its keeper removes its socket, and the directory goes next time.
+        // The taker of a sandbox may still be there; its keeper removes the socket, and the directory is removed next
+        // time.
         best_effort(std::fs::remove_dir(&path));
     }
     Ok(())
 }
 
-/// Removes the sockets of sandboxes whose keepers were killed. Whoever calls it has the lock, so none is being made.
+/// Removes the sockets of sandboxes whose keepers were killed. The caller has the lock, so no sandbox is in the
+/// making.
 pub(super) fn sweep_sockets(dir: &Path) {
     let Ok(sockets) = open_dir(dir) else { return };
     for id in sockets_in(sockets.as_fd()).unwrap_or_default() {
@@ -152,14 +154,14 @@ pub(super) fn sweep_sockets(dir: &Path) {
         }
     }
     for name in names_in(dir).unwrap_or_default() {
-        // Of a keeper that was killed while it made it. One that is not dead does without, and ends.
+        // A killed keeper leaves an unnamed socket. A living one without its socket fails and ends.
         if name.ends_with(super::keeper::FRESH) {
             best_effort(std::fs::remove_file(dir.join(name)));
         }
     }
 }
 
-/// Ends these sandboxes, as far as nobody takes them first, and waits until nothing is left of them.
+/// Ends these sandboxes, unless other commands take them first, and waits until they are gone.
 pub(super) fn drain(home: &Home, dir: &Path, ids: &[ContainerId]) {
     let Ok(sockets) = open_dir(dir) else { return };
     let mut ending = Vec::new();
@@ -170,13 +172,13 @@ pub(super) fn drain(home: &Home, dir: &Path, ids: &[ContainerId]) {
                     ending.push(id);
                 }
             }
-            // Of a sandbox whose keeper was killed; the rest of it is swept.
+            // The sandbox's keeper was killed; a sweep removes the rest.
             Err(Errno::CONNREFUSED) => best_effort(std::fs::remove_file(dir.join(id.as_str()))),
             Err(_) => {}
         }
     }
     for id in ending {
-        // Its keeper gives the claim back last.
+        // The keeper releases the claim last.
         if let Ok(claim) = Claim::wait(home, id) {
             claim.release();
         }

@@ -1,4 +1,4 @@
-//! `tote run --pool`: a sandbox is taken, given its program, and attended to its end.
+//! `tote run --pool`: takes a sandbox, sends it its program, and attends it to its end.
 
 use super::error::PoolError;
 use super::fill::fill_apart;
@@ -18,18 +18,18 @@ use tote_spec::Process;
 use tote_state::process::set_title;
 use tote_sys::{Errno, Letter, Op, Taking, best_effort};
 
-/// What somebody wants to run in a sandbox of a pool.
+/// Request to run a command in a sandbox of a pool.
 #[derive(Clone, Debug)]
 pub struct PoolRun {
-    /// The pool's name.
+    /// Name of the pool.
     pub pool: String,
-    /// Options, by their long names.
+    /// Options by their long names.
     pub given: Vec<(String, String)>,
-    /// The command; empty is the pool's own.
+    /// Command; if empty, the pool's own.
     pub command: Vec<String>,
 }
 
-/// What may still be said of a sandbox that is made.
+/// Options that can still be given to a finished sandbox.
 const OPTIONS: [&str; 10] = [
     "name",
     "label",
@@ -43,13 +43,13 @@ const OPTIONS: [&str; 10] = [
     "rm",
 ];
 
-/// What a container without a monitor cannot have.
+/// Options that a container without a monitor cannot have.
 const KEPT: [&str; 4] = ["detach", "restart", "log-driver", "log-opt"];
 
-/// Runs a command in a sandbox of a pool, to its end. Where none waits, one is made in the usual way.
+/// Runs a command in a sandbox of a pool, to its end. If none is ready, a container is made in the usual way.
 ///
 /// # Errors
-/// [`EngineError`]; nothing of the container is left then.
+/// [`EngineError`]; no part of the container is left then.
 pub fn run_from_pool(
     home: &Home,
     request: PoolRun,
@@ -74,7 +74,7 @@ pub fn run_from_pool(
     if let Some(finished) = attempt(home, &pool, (&options, &request.given), &mut timings)? {
         return Ok(finished);
     }
-    // Who made the pool has what it takes; whoever comes next is to find it full.
+    // The maker of the pool has the means to fill it, and the next command should find it full.
     fill_apart(home, &pool.name);
     let mut given = pool.template.options.clone();
     given.extend(request.given);
@@ -103,7 +103,8 @@ fn mark(timings: &mut Option<&mut Timings>, what: &str) {
     }
 }
 
-/// Tries the sandboxes one after the other, beginning anywhere: many may want one at once. None where none was to be had.
+/// Tries the ready sandboxes in turn, from an arbitrary one, because many commands may want one at once. `None` if
+/// none could be taken.
 fn attempt(
     home: &Home,
     pool: &Pool,
@@ -114,13 +115,13 @@ fn attempt(
     let Ok(sockets) = open_dir(&dir) else {
         return Ok(None);
     };
-    // Where they cannot be listed, one is made in the usual way.
+    // If the sandboxes cannot be listed, a container is made in the usual way.
     let mut ids = sockets_in(sockets.as_fd()).unwrap_or_default();
     if ids.is_empty() {
         return Ok(None);
     }
     if let Some(name) = &options.name {
-        // Known before a sandbox is spent on it.
+        // The name is checked before a sandbox is spent on it.
         container::name::check(home, name)?;
     }
     let start = std::process::id() as usize % ids.len();
@@ -146,7 +147,7 @@ fn attempt(
         let taking = match Taking::open(sockets.as_fd(), id.as_str()) {
             Ok(taking) => taking,
             Err(Errno::CONNREFUSED) => {
-                // Its keeper was killed, or somebody has just taken it.
+                // The keeper was killed, or another command has just taken the sandbox.
                 best_effort(std::fs::remove_file(dir.join(id.as_str())));
                 continue;
             }
@@ -165,15 +166,15 @@ struct Attempt<'a> {
     pool: &'a Pool,
     options: &'a RunOptions,
     given: &'a [(String, String)],
-    /// The program; `HOSTNAME` is that of no sandbox yet.
+    /// Program of the sandbox; `HOSTNAME` is not set for a sandbox yet.
     process: Process,
     attendance: Attendance,
-    /// The sandbox's ends of pipes.
+    /// Ends of pipes for the sandbox.
     theirs: Vec<Op>,
 }
 
 impl Attempt<'_> {
-    /// Runs it in this sandbox; none where somebody else was first.
+    /// Runs the command in this sandbox; `None` if another command was first.
     fn take(
         &mut self,
         id: &ContainerId,
@@ -187,7 +188,7 @@ impl Attempt<'_> {
         let exec = tote_sandbox::program(&self.process, None)?;
         let cwd = self.options.workdir.clone().map(CString::new).transpose();
         let cwd = cwd.map_err(|_| tote_sandbox::PlanError::Missing("process.cwd"))?;
-        // The connection stands: whatever becomes of this process, the sandbox's keeper gives the name back.
+        // The connection exists: whatever happens to this process, the sandbox's keeper releases the name.
         if let Some(name) = &self.options.name {
             container::name::take(self.home, name, id)?;
         }
@@ -267,7 +268,7 @@ impl Attempt<'_> {
                 fault::point("pool-began");
             }
             Moment::Settled => {
-                // Off the way to the program: who looks sees the container a little later.
+                // The record comes after the start of the program, so lists show the container a little later.
                 best_effort(serde_json::to_vec(&note).map(|text| best_effort(taking.note(&text))));
                 set_title(&format!("tote run --pool {}", pool.name));
                 fill_apart(home, &pool.name);
@@ -281,8 +282,8 @@ impl Attempt<'_> {
         )?)
     }
 
-    /// What becomes standard input, output and error, where it is not a terminal or the `/dev/null` that a parked sandbox
-    /// has already.
+    /// Returns descriptors for standard input, output and error, unless they are a terminal or the `/dev/null` that a
+    /// parked sandbox has already.
     fn descriptors(&self) -> [Option<BorrowedFd<'_>>; 3] {
         if self.options.tty {
             return [None; 3];
@@ -309,7 +310,7 @@ impl Attempt<'_> {
         fds
     }
 
-    /// The environment says what the sandbox is called, unless somebody wants it to say something else.
+    /// Sets `HOSTNAME` to the sandbox's host name, unless an option sets it.
     fn name_host(&mut self, id: &ContainerId) {
         let own = |entry: &EnvEntry| {
             let (EnvEntry::Set(text) | EnvEntry::Inherit(text)) = entry;
@@ -348,7 +349,7 @@ impl Attempt<'_> {
         }
     }
 
-    /// For the message about it.
+    /// Returns the memory limit for the message about an out-of-memory kill.
     fn memory_limit(&self, ooms: u64) -> u64 {
         if ooms == 0 {
             return 0;
@@ -360,7 +361,7 @@ impl Attempt<'_> {
     }
 }
 
-/// The pool's program with what the options change about it.
+/// Builds the process from the pool's program and the options.
 fn process(pool: &Pool, options: &RunOptions) -> Process {
     let own = Process {
         env: pool.env.clone(),

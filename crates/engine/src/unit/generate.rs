@@ -7,43 +7,43 @@ use std::time::Duration;
 use tote_bundle::StopTimeout;
 use tote_unit::{RESTART_POLICIES, Service, UnitFile, exact};
 
-/// docker's time to stop, in seconds.
+/// Default stop timeout of docker, in seconds.
 pub(super) const STOP_SECONDS: u64 = 10;
 
-/// How units are to be made.
+/// Options for units.
 #[derive(Clone, Debug, Default)]
 pub struct GenerateOptions {
-    /// Each start makes the container anew.
+    /// True if each start makes a new container.
     pub new: bool,
-    /// Units are named after names, not ids.
+    /// True if units are named after names instead of ids.
     pub name: bool,
-    /// A unit of which there are instances.
+    /// True for a template unit.
     pub template: bool,
-    /// What the init is told.
+    /// Settings for the init.
     pub wishes: Wishes,
-    /// How long a container may take to stop, in seconds; its own time where it is not given.
+    /// Stop timeout in seconds; by default the container's own.
     pub stop_seconds: Option<u64>,
-    /// What the names of containers' units begin with.
+    /// Prefix of the names of containers' units.
     pub container_prefix: String,
-    /// What the names of pods' units begin with.
+    /// Prefix of the names of pods' units.
     pub pod_prefix: String,
-    /// What stands behind that.
+    /// Separator behind the prefix.
     pub separator: String,
 }
 
-/// A unit.
+/// Unit for systemd.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GeneratedUnit {
-    /// Its name, without `.service`.
+    /// Name without `.service`.
     pub name: String,
-    /// Its text.
+    /// Text of the unit.
     pub text: String,
 }
 
-/// The units of a container, or of a pod and its members.
+/// Makes the units of a container, or of a pod and its members.
 ///
 /// # Errors
-/// [`UnitError`], and that there is neither.
+/// [`UnitError`], or an error if the name is unknown.
 pub fn generate_units(
     home: &Home,
     wanted: &str,
@@ -60,7 +60,7 @@ pub fn generate_units(
     let services = match container::find(home, wanted) {
         Err(error) if error.is_missing_container() => match crate::pod::find(home, wanted) {
             Ok(pod) => super::pod::of_pod(home, &pod, options)?,
-            // Who named nothing that there is most likely meant a container.
+            // If the name matches nothing, report it as a missing container.
             Err(_) => return Err(error),
         },
         Err(error) => return Err(error),
@@ -121,7 +121,7 @@ pub(super) fn of_container(
         } else {
             target.clone()
         };
-        // What says when it is ready itself is asked; of what does not, its start is enough.
+        // A container with its own readiness notification is awaited; for any other one its start is enough.
         let start = if container.option("sdnotify").is_some() {
             with(&["start", &exact])
         } else {
@@ -141,7 +141,7 @@ pub(super) fn of_container(
     })
 }
 
-/// This program, with the state root where it is not the usual one.
+/// Returns the command of this program, with the state root if it is not the default.
 pub(super) fn tote(home: &Home) -> Vec<String> {
     let mut words = vec![program()];
     if !home.is_default() {
@@ -150,7 +150,7 @@ pub(super) fn tote(home: &Home) -> Vec<String> {
     words
 }
 
-/// Options, image and command of `run`, for systemd.
+/// Lists options, image and command of `run`, with the additions for systemd.
 fn asked_for(home: &Home, container: &Container) -> Vec<String> {
     let mut words = Vec::new();
     if container.option("cgroups").is_none() && container.option("cgroup-parent").is_none() {
@@ -163,7 +163,7 @@ fn asked_for(home: &Home, container: &Container) -> Vec<String> {
     words
 }
 
-/// The same, as they were given.
+/// Lists options, image and command as they were given.
 fn given(home: &Home, container: &Container) -> Vec<String> {
     let mut words = Vec::new();
     let pod = container
@@ -173,14 +173,14 @@ fn given(home: &Home, container: &Container) -> Vec<String> {
     if let Some(pod) = &pod {
         words.push(format!("--pod={}", pod.pod.name));
     }
-    // What a member shares follows from the pod.
+    // A member's shared namespaces follow from its pod.
     let infra = pod.and_then(|pod| pod.pod.infra);
     let shared = infra.map(|infra| format!("container:{infra}"));
     for (option, value) in &container.options {
-        // The init keeps it running, in the foreground, and nobody types.
+        // The init restarts the container, which runs in the foreground without a user's input.
         let otherwise = matches!(
             option.as_str(),
-            // What follows from --volumes-from and --env-host is looked up anew.
+            // Mounts of --volumes-from and variables of --env-host are looked up anew.
             "rm" | "detach" | "restart" | "interactive" | "replace" | "attach" | "inherit" | "host-env"
         );
         if !otherwise && shared.as_ref() != Some(value) {
@@ -192,19 +192,20 @@ fn given(home: &Home, container: &Container) -> Vec<String> {
     words
 }
 
-/// An init that is told by a script what to run.
+/// Kind of init that runs services by scripts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScriptInit {
-    /// The `run` script of runit's runsv(8), and of s6 and daemontools.
+    /// `run` script of runit's runsv(8), and of s6 and daemontools.
     Runit,
-    /// The service script of OpenRC, under its supervise-daemon(8).
+    /// Service script of OpenRC, under its supervise-daemon(8).
     OpenRc,
 }
 
-/// The script of a container, which runs in the foreground: made anew with each start, or the one that is there.
+/// Makes the script of a container, which runs in the foreground: with `new` a new one at each start, otherwise the
+/// present one.
 ///
 /// # Errors
-/// [`UnitError`], and that there is no such container.
+/// [`UnitError`], or an error if the container is missing.
 pub fn generate_script(
     home: &Home,
     wanted: &str,
@@ -236,13 +237,13 @@ pub fn generate_script(
              depend() {{\n\tafter net\n}}\n",
             shell(&format!("tote container {name}")),
             shell(program),
-            // It is taken apart once more.
+            // OpenRC splits the arguments once more.
             shell(&arguments),
         ),
     })
 }
 
-/// A word for sh(1).
+/// Quotes a word for sh(1).
 fn shell(word: &str) -> String {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./=:,@%+".contains(letter);
     if !word.is_empty() && word.chars().all(plain) {
@@ -252,7 +253,7 @@ fn shell(word: &str) -> String {
     }
 }
 
-/// The unit that brings containers back when the machine starts.
+/// Makes the unit that restarts containers at the boot of the machine.
 #[must_use]
 pub fn restart_unit(home: &Home) -> GeneratedUnit {
     let line = |words: &[&str]| {

@@ -1,4 +1,4 @@
-//! systemd.generator(7): units of the files that describe containers and volumes.
+//! Generator of systemd.generator(7): makes units of files that describe containers and volumes.
 
 use super::{UnitError, program};
 use std::collections::BTreeMap;
@@ -6,33 +6,33 @@ use std::collections::btree_map::Entry;
 use std::path::{Path, PathBuf};
 use tote_unit::{Kind, Made, Quadlet, Surroundings, UnitFile};
 
-/// What is to be made.
+/// Options of the generator.
 #[derive(Clone, Debug, Default)]
 pub struct QuadletOptions {
-    /// A user's units, not the machine's.
+    /// True for a user's units, false for the machine's.
     pub user: bool,
-    /// Where files are looked for; the usual places where there are none.
+    /// Directories of the files; the usual places if empty.
     pub dirs: Vec<PathBuf>,
-    /// Where units are written to; nowhere: they are only looked at.
+    /// Directory for the units; without one they are only checked.
     pub output: Option<PathBuf>,
 }
 
-/// What was made. What fails is one file's failure.
+/// Result of the generator. A failure concerns a single file.
 #[derive(Debug, Default)]
 pub struct QuadletOutcome {
-    /// The units, by name.
+    /// Units, by name.
     pub units: Vec<Made>,
-    /// What is wrong with which file.
+    /// Errors of files.
     pub errors: Vec<UnitError>,
 }
 
-/// Directories in directories are followed so deep.
+/// Limit of nested directories.
 const DEEPEST: usize = 8;
 
-/// More files than anybody has.
+/// Limit of files.
 const MOST: usize = 4096;
 
-/// Makes units of all files there are, and writes them.
+/// Makes units of all files, and writes them.
 #[must_use]
 pub fn generate_quadlets(options: &QuadletOptions) -> QuadletOutcome {
     let mut outcome = QuadletOutcome::default();
@@ -99,7 +99,7 @@ pub fn generate_quadlets(options: &QuadletOptions) -> QuadletOutcome {
     outcome
 }
 
-/// Where files are: the first of a name counts.
+/// Lists the usual directories; the first file of a name counts.
 fn usual(user: bool) -> Vec<PathBuf> {
     if let Some(dirs) = std::env::var_os("QUADLET_UNIT_DIRS").filter(|dirs| !dirs.is_empty()) {
         return std::env::split_paths(&dirs).collect();
@@ -125,7 +125,7 @@ fn usual(user: bool) -> Vec<PathBuf> {
     dirs
 }
 
-/// Files of a directory and of those in it, by name. What cannot be read is not there.
+/// Collects the files of a directory and its subdirectories, by name. Unreadable directories are skipped.
 fn find(dir: &Path, depth: usize, files: &mut BTreeMap<String, PathBuf>) {
     let mut entries: Vec<PathBuf> = std::fs::read_dir(dir)
         .into_iter()
@@ -139,7 +139,7 @@ fn find(dir: &Path, depth: usize, files: &mut BTreeMap<String, PathBuf>) {
             continue;
         };
         if std::fs::metadata(&path).is_ok_and(|found| found.is_dir()) {
-            // Those of other users, and drop-ins, which are looked for by name.
+            // Skipped directories: those for other users, and drop-ins, which are looked up by name.
             let passed_over = name == "users" || name.ends_with(".d");
             if depth > 0 && !passed_over {
                 find(&path, depth - 1, files);
@@ -153,7 +153,8 @@ fn find(dir: &Path, depth: usize, files: &mut BTreeMap<String, PathBuf>) {
     }
 }
 
-/// A file with its drop-ins, and the paths of all; nothing where it is empty, which masks one of the same name elsewhere.
+/// Reads a file with its drop-ins. Also returns all paths; `None` for an empty file, which masks
+/// those of its name elsewhere.
 fn read(name: &str, path: &Path, dirs: &[PathBuf]) -> Result<Option<(Quadlet, Vec<PathBuf>)>, UnitError> {
     let Some((kind, stem)) = Kind::of(name) else {
         return Ok(None);
@@ -185,7 +186,7 @@ fn parse(path: &Path) -> Result<UnitFile, UnitError> {
     })
 }
 
-/// The drop-ins of a file, in the order of their names; of one name the one for fewer files counts.
+/// Lists the drop-ins of a file, ordered by name; of equal names the most specific directory's counts.
 fn drop_ins(name: &str, stem: &str, dirs: &[PathBuf]) -> Vec<PathBuf> {
     let ending = &name[stem.len()..];
     let mut places = vec![format!("{}.d", &ending[1..])];
@@ -215,7 +216,7 @@ fn drop_ins(name: &str, stem: &str, dirs: &[PathBuf]) -> Vec<PathBuf> {
     found.into_values().collect()
 }
 
-/// The unit, and the links to it.
+/// Writes the unit, and the links to it.
 fn write(dir: &Path, made: &Made) -> Result<(), UnitError> {
     let path = dir.join(&made.name);
     let failed = |attempt, path: &Path| {

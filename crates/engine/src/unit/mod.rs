@@ -1,4 +1,4 @@
-//! Units for the host's init: of containers that are there, and of files that describe some.
+//! Units for the host's init: of existing containers, and of files that describe containers.
 
 mod generate;
 mod generator;
@@ -11,55 +11,55 @@ pub use generator::{QuadletOptions, QuadletOutcome, generate_quadlets};
 
 use std::path::PathBuf;
 
-/// Why there is no unit.
+/// Error of the generation of units.
 #[derive(Debug, thiserror::Error)]
 pub enum UnitError {
-    /// Options that do not go together; podman's words.
+    /// Options that exclude each other; podman's words.
     #[error("{0}")]
     Options(&'static str),
-    /// Not one of systemd's words.
+    /// Restart policy that systemd does not know.
     #[error("{0:?} is not a valid restart policy: give one of {words}", words = tote_unit::RESTART_POLICIES.join(", "))]
     Restart(String),
-    /// One that leaves no record.
+    /// Container without a record.
     #[error(
         "cannot make a unit for container {0}: it was started with --rm in the foreground and cannot be started again"
     )]
     Unkept(String),
-    /// A file or a directory.
+    /// Failed access to a file or a directory.
     #[error("cannot {attempt} {path}")]
     File {
-        /// What was tried.
+        /// Attempted action.
         attempt: &'static str,
-        /// On what.
+        /// Path of the file.
         path: PathBuf,
-        /// Why not.
+        /// Reason of the failure.
         #[source]
         source: std::io::Error,
     },
-    /// What is not a unit file.
+    /// File that is not a unit file.
     #[error("{path}")]
     Syntax {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Syntax error.
         #[source]
         source: tote_unit::SyntaxError,
     },
-    /// What is one, and describes no container.
+    /// Unit file that does not describe a container.
     #[error("{path}")]
     Quadlet {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Reason of the refusal.
         #[source]
         source: tote_unit::QuadletError,
     },
-    /// What podman knows and tote does not.
+    /// File of a kind that podman supports and tote does not.
     #[error("cannot make a unit from {0}: tote reads .container, .volume and .pod files")]
     Kind(PathBuf),
 }
 
-/// The path of this program, for an init that looks for nothing.
+/// Returns the path of this program, for an init that does not search for programs.
 fn program() -> String {
     let path = std::env::current_exe();
     path.map_or_else(|_| "/usr/bin/tote".to_owned(), |path| path.display().to_string())

@@ -1,4 +1,4 @@
-//! The units of a pod: one that keeps its namespaces, and those of its members, which begin and end with it.
+//! Units of a pod: one that keeps its namespaces, and those of its members, which begin and end with it.
 
 use super::UnitError;
 use super::generate::{GenerateOptions, STOP_SECONDS, of_container, tote};
@@ -79,7 +79,7 @@ pub(super) fn of_pod(
     Ok([vec![own], members].concat())
 }
 
-/// Options of `pod create`.
+/// Lists the options of `pod create`.
 fn asked_for(pod: &Pod) -> Vec<String> {
     let share = if pod.share.is_empty() {
         "none".to_owned()

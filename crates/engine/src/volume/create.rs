@@ -1,4 +1,4 @@
-//! Volumes come to be, and what is written down of them.
+//! Creation of volumes, and their records.
 
 use super::VolumeFault;
 use super::device::Device;
@@ -14,10 +14,10 @@ use tote_state::record::is_there;
 use tote_state::record::now;
 use tote_sys::best_effort;
 
-/// Makes a volume, or finds the one that has the name; gives its name, which is random where none is given.
+/// Makes a volume, or finds the existing one. Returns its name, which is random if none is given.
 ///
 /// # Errors
-/// [`VolumeFault`] for a name or an option that cannot be, and [`EngineError::State`].
+/// [`VolumeFault`] for an invalid name or option, and [`EngineError::State`].
 pub fn create(
     home: &Home,
     name: Option<&str>,
@@ -55,8 +55,8 @@ pub fn create(
     Ok(name)
 }
 
-/// Makes the volume that `--mount` describes with `volume-opt` or `volume-label`. One that is there stays as it is, and one
-/// that nobody describes needs no record.
+/// Makes the volume that `--mount` describes with `volume-opt` or `volume-label`. An existing one stays unchanged,
+/// and one without a description needs no record.
 pub(super) fn when_missing(home: &Home, name: &str, volume: &Volume) -> Result<(), EngineError> {
     if volume.options.is_empty() && volume.labels.is_empty() || is_there(&home.volumes().join(name))? {
         return Ok(());
@@ -65,7 +65,7 @@ pub(super) fn when_missing(home: &Home, name: &str, volume: &Volume) -> Result<(
     create(home, Some(name), "local", &volume.options, labels).map(drop)
 }
 
-/// Writes down a volume that a container gets without a name.
+/// Records an anonymous volume of a container.
 pub(super) fn note_anonymous(home: &Home, id: &ContainerId, destination: &str) -> Result<(), EngineError> {
     let name = super::anonymous_name(id, destination);
     let record = VolumeRecord {
@@ -79,8 +79,8 @@ pub(super) fn note_anonymous(home: &Home, id: &ContainerId, destination: &str) -
     Ok(())
 }
 
-/// Makes a volume with its record. Gives whether it is new. It has its name when it is whole; until then it is locked, and
-/// what a killed command has left is not.
+/// Makes a volume with its record. Returns true if it is new. It gets its name when it is complete; until then it is
+/// locked, while the remains of a killed command are not.
 fn make(home: &Home, name: &str, record: &VolumeRecord) -> Result<bool, EngineError> {
     let path = home.volumes().join(name);
     if let Some(_held) = super::hold::hold(&path)? {
@@ -95,7 +95,7 @@ fn make(home: &Home, name: &str, record: &VolumeRecord) -> Result<bool, EngineEr
         builder.create(&fresh)?;
         let dir = std::fs::File::open(&fresh)?;
         flock(&dir, FlockOperation::LockExclusive)?;
-        // Between the two a sweep may have taken it for a leftover.
+        // A sweep may have removed the directory as a leftover before the lock was held.
         let is_there = fresh.symlink_metadata().is_ok();
         Ok(is_there.then_some(dir))
     };
@@ -110,11 +110,11 @@ fn make(home: &Home, name: &str, record: &VolumeRecord) -> Result<bool, EngineEr
         best_effort(std::fs::remove_dir_all(&fresh));
     }
     match made {
-        // Somebody else was faster.
+        // Another command was faster.
         Err(_) if is_there(&path)? => Ok(false),
         made => made.map(|()| true),
     }
 }
 
-/// How often a directory is made anew that a sweep has taken.
+/// Number of attempts to make a directory that a sweep removes.
 const ATTEMPTS: u32 = 8;

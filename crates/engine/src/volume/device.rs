@@ -1,4 +1,4 @@
-//! `volume create --opt type= --opt device= --opt o=`: what is mounted in the place of a volume's own directory.
+//! `volume create --opt type= --opt device= --opt o=`: mounts in place of a volume's own directory.
 
 use super::VolumeFault;
 use super::record::VolumeRecord;
@@ -8,22 +8,22 @@ use std::path::Path;
 use tote_bundle::{MountSource, parse_tmpfs};
 use tote_spec::{Mount, Spec};
 
-/// A file system or a directory of the host in the place of a volume's own directory.
+/// File system or directory of the host in place of a volume's own directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Device {
-    /// A file system in memory with these options, for each container one of its own: no process is there that could keep
+    /// File system in memory with these options, a separate one for each container: no process exists that could keep
     /// one mounted between containers.
     Memory(Vec<String>),
-    /// A directory of the host.
+    /// Directory of the host.
     Directory {
-        /// Absolute.
+        /// Absolute path of the directory.
         path: String,
-        /// `o=bind,ro`.
+        /// True for `o=bind,ro`.
         readonly: bool,
     },
 }
 
-/// The options of `--opt`, by their names; of two with the same name the later one counts.
+/// Parses the options of `--opt`; a later one of the same name replaces the earlier one.
 pub(super) fn options_of(given: &[String]) -> BTreeMap<String, String> {
     let pairs = given
         .iter()
@@ -34,7 +34,8 @@ pub(super) fn options_of(given: &[String]) -> BTreeMap<String, String> {
 }
 
 impl Device {
-    /// The device that these options describe; `None` without options, for such a volume has its own directory.
+    /// Parses the device that these options describe; `None` without options, since such a volume has its own
+    /// directory.
     ///
     /// # Errors
     /// [`VolumeFault::Option`].
@@ -65,7 +66,7 @@ impl Device {
         }
         match text("type") {
             "tmpfs" => {
-                // mount(8) leaves programs executable where nobody says otherwise.
+                // mount(8) leaves programs executable by default.
                 let parsed = parse_tmpfs(&format!("/volume:exec,{}", text("o")));
                 match parsed.map(|request| request.source) {
                     Ok(MountSource::Tmpfs(options)) => Ok(Some(Self::Memory(options))),
@@ -105,10 +106,10 @@ impl Device {
         }))
     }
 
-    /// The device in the record of a volume.
+    /// Returns the device in the record of a volume.
     ///
     /// # Errors
-    /// [`EngineError::Volume`] for options that another tote took.
+    /// [`EngineError::Volume`] for options that another version of tote accepted.
     pub(super) fn of(name: &str, record: Option<&VolumeRecord>) -> Result<Option<Self>, EngineError> {
         match record {
             Some(record) => Ok(Self::parse(name, &record.options)?),
@@ -116,7 +117,7 @@ impl Device {
         }
     }
 
-    /// Changes the mount of a volume to one of this device; the mount's source is the volume's directory until then.
+    /// Changes the mount of a volume to one of this device; until then the mount's source is the volume's directory.
     pub(super) fn mount(&self, mount: &mut Mount) {
         let is_readonly = mount
             .options
@@ -141,7 +142,7 @@ impl Device {
     }
 }
 
-/// Gives the mounts of volumes their devices, by destination.
+/// Changes the mounts of volumes with devices, by destination.
 pub(super) fn mount_all(devices: &BTreeMap<String, Device>, spec: &mut Spec) {
     for mount in &mut spec.mounts {
         if let Some(device) = devices.get(&mount.destination) {
@@ -150,10 +151,10 @@ pub(super) fn mount_all(devices: &BTreeMap<String, Device>, spec: &mut Spec) {
     }
 }
 
-/// The directory of a device is there.
+/// Checks that the directory of a device exists.
 ///
 /// # Errors
-/// [`EngineError::NoSource`], and others where the host's directory cannot be looked at.
+/// [`EngineError::NoSource`], and others if the host's directory cannot be examined.
 pub(super) fn look_at(device: &Device) -> Result<(), EngineError> {
     match device {
         Device::Directory { path, .. } => super::source(Path::new(path), false),

@@ -1,60 +1,60 @@
-//! Why something cannot be done with volumes.
+//! Errors of volumes.
 
-/// What went wrong with volumes, in docker's words.
+/// Error of the work with volumes, in docker's words.
 #[derive(Debug, thiserror::Error)]
 pub enum VolumeFault {
-    /// There is none of that name.
+    /// Name of a missing volume.
     #[error("get {0}: no such volume")]
     Missing(String),
-    /// A name that no volume can have.
+    /// Invalid name of a volume.
     // docker's words.
     #[error(
         "create {0}: {0:?} includes invalid characters for a local volume name: only [a-zA-Z0-9][a-zA-Z0-9_.-] are allowed"
     )]
     Name(String),
-    /// Another driver.
+    /// Driver other than the only one.
     // docker's words.
     #[error("create {name}: unknown volume driver {driver:?}: only local is supported")]
     Driver {
-        /// The volume.
+        /// Name of the volume.
         name: String,
-        /// The driver.
+        /// Name of the driver.
         driver: String,
     },
-    /// An option of the driver.
+    /// Invalid option of the driver.
     // docker's words.
     #[error("create {name}: invalid option {option:?}: {why}")]
     Option {
-        /// The volume.
+        /// Name of the volume.
         name: String,
-        /// As given.
+        /// Option as given.
         option: String,
-        /// Why not, and what can be given.
+        /// Reason of the refusal, and permitted values.
         why: &'static str,
     },
-    /// A container has it.
+    /// Removal of a volume that a container uses.
     // docker's words.
     #[error("remove {name}: volume is in use - [{}]", .containers.join(", "))]
     InUse {
-        /// The volume.
+        /// Name of the volume.
         name: String,
         /// Ids of containers.
         containers: Vec<String>,
     },
-    /// Somebody makes it, or a container that has it.
+    /// Removal of a volume that is in the making, or used by a container in the making.
     // docker's words.
     #[error("remove {0}: volume is in use - another command is making it, or a container that uses it")]
     Held(String),
-    /// Nobody knows whose it is.
+    /// Removal of a volume with unknown users.
     #[error("cannot remove the volume {name}; 'tote volume rm -f {name}' removes it with all its files")]
     Lost {
-        /// The volume.
+        /// Name of the volume.
         name: String,
-        /// Why not.
+        /// Reason of the failure.
         #[source]
         source: tote_state::record::RecordError,
     },
-    /// A filter that is none.
+    /// Invalid filter.
     #[error(
         "invalid filter {0:?}: dangling=true|false, driver=NAME, label=KEY[=VALUE], label!=KEY[=VALUE], name=PATTERN"
     )]

@@ -1,4 +1,4 @@
-//! Locks on volumes: a container that is being made keeps its own from being removed.
+//! Locks on volumes: a container in the making prevents the removal of its volumes.
 
 use super::failed;
 use crate::EngineError;
@@ -7,13 +7,13 @@ use rustix::fs::{FlockOperation, Mode, OFlags, flock, fstat, lstat};
 use std::path::Path;
 use tote_sys::Errno;
 
-/// Shared locks on the directories of a container's volumes. They are held until the container is written down: from then
-/// on its record says that it has these volumes.
+/// Shared locks on the directories of a container's volumes. They are held until the container is recorded: from then
+/// on its record names these volumes.
 #[derive(Debug, Default)]
 pub(crate) struct VolumeHold(Vec<OwnedFd>);
 
 impl VolumeHold {
-    /// Adds a volume, by its directory. Waits while somebody removes it, and says whether it is there.
+    /// Adds a volume by its directory. Waits while another process removes it, and returns true if it exists.
     ///
     /// # Errors
     /// [`EngineError::File`].
@@ -25,7 +25,7 @@ impl VolumeHold {
     }
 }
 
-/// A volume's directory that nobody removes as long as this is open; `None` if it is not there.
+/// Opens a volume's directory, and prevents its removal while that is open; `None` if it is missing.
 ///
 /// # Errors
 /// [`EngineError::File`].
@@ -33,17 +33,17 @@ pub(super) fn hold(dir: &Path) -> Result<Option<OwnedFd>, EngineError> {
     lock(dir, FlockOperation::LockShared).map_err(|errno| failed(dir)(errno.into()))
 }
 
-/// How a volume is found by who wants to remove it.
+/// State of a volume for a removal.
 pub(super) enum Found {
-    /// It belongs to whoever holds this.
+    /// Volume that is locked for this removal.
     Alone(OwnedFd),
-    /// Somebody makes it, or a container that has it.
+    /// Volume that another process makes, or gives to a container in the making.
     Held,
-    /// It is not there.
+    /// Missing volume.
     Missing,
 }
 
-/// Takes a volume for its removal, and waits for nobody.
+/// Locks a volume for its removal, without waiting.
 ///
 /// # Errors
 /// [`EngineError::File`].
@@ -68,7 +68,7 @@ fn lock(path: &Path, operation: FlockOperation) -> Result<Option<OwnedFd>, Errno
             locked => break locked?,
         }
     }
-    // Whoever had it may have given it the name of what is being removed.
+    // The previous holder may have renamed the directory for its removal.
     let is_still = match lstat(path) {
         Err(Errno::NOENT) => false,
         named => named?.st_ino == fstat(&dir)?.st_ino,
@@ -96,7 +96,7 @@ mod tests {
             panic!("nobody has it")
         };
         std::thread::scope(|scope| {
-            // It waits for the removal, or comes after it.
+            // The thread waits for the removal, or comes after it.
             let waits = scope.spawn(|| hold(&dir).unwrap().is_some());
             std::fs::rename(&dir, temp.path().join(".v")).unwrap();
             drop(lock);

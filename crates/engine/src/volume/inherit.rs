@@ -1,4 +1,4 @@
-//! `--volumes-from`: a container has what another one has mounted.
+//! `--volumes-from`: a container gets the mounts of another one.
 
 use super::create::note_anonymous;
 use super::{anonymous_name, directory};
@@ -9,13 +9,13 @@ use std::io;
 use tote_bundle::{ContainerId, MountRequest, MountSource, RunOptions, Volume, volumes_of};
 use tote_state::record::names_in;
 
-/// Adds what the containers of `--volumes-from` have mounted to the mounts of the options, and to what was given, so that a
-/// later start has the same, whatever became of those containers. A mount of one's own at the same place wins, and of two
-/// containers the later one; memory is not shared. Volumes that would go with their container are made to stay, where
-/// the caller says so.
+/// Adds the mounts of the containers of `--volumes-from` to the options, and to the given ones, so that a later start
+/// has the same mounts, whatever happened to those containers. A mount of the container's own takes precedence, and
+/// of two containers the later one; memory is not shared. With `keeps`, volumes that would go with their container
+/// are moved, so that they stay.
 ///
 /// # Errors
-/// There is no such container, in docker's words.
+/// Fails if a container is missing, in docker's words.
 pub(crate) fn inherit(
     home: &Home,
     (options, given): (&mut RunOptions, &mut Vec<(String, String)>),
@@ -41,7 +41,7 @@ pub(crate) fn inherit(
     Ok(())
 }
 
-/// The binds and volumes of a container; those volumes that nobody named by the names that they have.
+/// Lists the binds and volumes of a container; anonymous volumes by their generated names.
 fn mounts_of(home: &Home, entry: &Entry, keeps: bool) -> Result<Vec<MountRequest>, EngineError> {
     let container = &entry.container;
     let options = container.run_options()?;
@@ -77,8 +77,8 @@ fn mounts_of(home: &Home, entry: &Entry, keeps: bool) -> Result<Vec<MountRequest
     Ok(mounts)
 }
 
-/// Moves a volume that is in the directory of its container, and would go with it, to where volumes are. A link stays in
-/// its place; what is mounted is the same directory all along.
+/// Moves a volume that is in its container's directory, and would go with it, to the directory of volumes. A link
+/// replaces it; existing mounts keep the same directory.
 fn keep(home: &Home, id: &ContainerId, destination: &str) -> Result<(), EngineError> {
     let own = directory(home, id, true, None, destination);
     let fail = |source| EngineError::file("share", &own)(source);
@@ -90,16 +90,16 @@ fn keep(home: &Home, id: &ContainerId, destination: &str) -> Result<(), EngineEr
     let volume = directory(home, id, false, None, destination);
     let moved = std::fs::rename(&own, &volume).and_then(|()| std::os::unix::fs::symlink(&volume, &own));
     match moved {
-        // Somebody else shares it as well, and was faster.
+        // Another container shares the volume as well, and was faster.
         Err(_) if matches!(is_link(), Ok(true)) => Ok(()),
         moved => moved.map_err(fail),
     }
 }
 
-/// The volumes that [`inherit`] has moved out of a container's directory.
+/// Lists the volumes that [`inherit`] has moved out of a container's directory.
 ///
 /// # Errors
-/// [`EngineError::State`]: the directory, or a link in it, cannot be read.
+/// [`EngineError::State`] if the directory, or a link in it, cannot be read.
 pub(crate) fn adopted(home: &Home, id: &ContainerId) -> Result<Vec<String>, EngineError> {
     let dir = home.container(id);
     let mut volumes = Vec::new();
@@ -113,7 +113,7 @@ pub(crate) fn adopted(home: &Home, id: &ContainerId) -> Result<Vec<String>, Engi
                 let name = volume.parent().and_then(|volume| volume.file_name()?.to_str());
                 volumes.extend(name.map(ToOwned::to_owned));
             }
-            // A directory is a volume that nobody else has.
+            // A directory is a volume that no other container uses.
             Err(error)
                 if matches!(
                     error.kind(),

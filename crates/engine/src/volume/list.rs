@@ -1,4 +1,4 @@
-//! What volumes there are.
+//! Lists of volumes.
 
 use super::VolumeFault;
 use super::record::{ANONYMOUS, VolumeRecord, is_name};
@@ -13,45 +13,45 @@ use std::time::UNIX_EPOCH;
 use tote_bundle::ContainerId;
 use tote_state::record::{RecordError, is_there, names_in};
 
-/// Which volumes to list: each filter must apply, but names and drivers are alternatives.
+/// Selection of volumes to list: each filter must apply, but names and drivers are alternatives.
 #[derive(Clone, Debug, Default)]
 pub struct VolumeSelection {
-    /// `KEY=VALUE` each.
+    /// Filters, `KEY=VALUE` each.
     pub filters: Vec<String>,
 }
 
-/// A volume.
+/// Volume in a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VolumeRow {
-    /// Its name; a long number where nobody named it.
+    /// Name of the volume; a long hexadecimal number for an anonymous one.
     pub name: String,
-    /// When it was made: nanoseconds since 1970.
+    /// Time of creation: nanoseconds since 1970.
     pub created: u64,
-    /// Its labels.
+    /// Labels of the volume.
     pub labels: BTreeMap<String, String>,
-    /// Where its files are.
+    /// Directory of the files.
     pub mountpoint: PathBuf,
-    /// Whether nobody named it.
+    /// True for an anonymous volume.
     pub anonymous: bool,
-    /// The containers that have it, by id.
+    /// Ids of the containers that use the volume.
     pub containers: Vec<String>,
 }
 
 impl VolumeRow {
-    /// Bytes of its files; `None` where this user may not look.
+    /// Measures the files in bytes; `None` if this user may not read them.
     #[must_use]
     pub fn size(&self) -> Option<u64> {
         tree_size(&self.mountpoint)
     }
 }
 
-/// Names of the volumes, as far as they can be had.
+/// Lists the names of the volumes; empty after an error.
 #[must_use]
 pub fn names(home: &Home) -> Vec<String> {
     all_names(home).unwrap_or_default()
 }
 
-/// Whether there is a volume of that name.
+/// Asks whether a volume of that name exists.
 ///
 /// # Errors
 /// [`EngineError::State`].
@@ -66,12 +66,12 @@ fn all_names(home: &Home) -> Result<Vec<String>, EngineError> {
     Ok(names)
 }
 
-/// The containers and pools that have volumes.
+/// Containers and pools that use volumes.
 #[derive(Default)]
 struct VolumeUsers {
-    /// The containers that there are, by id.
+    /// Ids of the existing containers.
     containers: BTreeSet<String>,
-    /// The containers and pools that have a volume, by its name.
+    /// Containers and pools that use a volume, by its name.
     by_volume: BTreeMap<String, Vec<String>>,
 }
 
@@ -98,10 +98,10 @@ impl VolumeUsers {
     }
 }
 
-/// Every volume, by name, for who removes some; and why its own record cannot be read, of one of which it cannot.
+/// Lists every volume, by name, for a removal; with the error of an unreadable record.
 ///
 /// # Errors
-/// The record of a container or a pool cannot be read, so that nobody knows which volumes are needed.
+/// Fails if the record of a container or a pool cannot be read, because the needed volumes are unknown then.
 pub(super) fn all(home: &Home) -> Result<Vec<(VolumeRow, Option<EngineError>)>, EngineError> {
     let pools = crate::pool::volume_users(home)?;
     let users = VolumeUsers::of(container::list_whole(home)?, pools);
@@ -116,7 +116,7 @@ pub(super) fn all(home: &Home) -> Result<Vec<(VolumeRow, Option<EngineError>)>, 
     Ok(rows.collect())
 }
 
-/// The same for who only looks: what cannot be read has no volumes, and no labels.
+/// Lists every volume for display: unreadable records count as empty.
 fn all_readable(home: &Home) -> Result<Vec<VolumeRow>, EngineError> {
     let pools = crate::pool::volume_users(home).unwrap_or_default();
     let users = VolumeUsers::of(container::list(home)?, pools);
@@ -146,10 +146,10 @@ fn row(home: &Home, name: String, record: Option<VolumeRecord>, users: &VolumeUs
     }
 }
 
-/// The volumes that nobody named and that a container was given. One whose record cannot be read stays.
+/// Lists the anonymous volumes that were made for a container. One with an unreadable record is left out.
 ///
 /// # Errors
-/// [`EngineError::State`]: it cannot be said what volumes there are.
+/// [`EngineError::State`] if the volumes cannot be listed.
 pub(crate) fn given_to(home: &Home, id: &ContainerId) -> Result<Vec<String>, EngineError> {
     let mut names = Vec::new();
     for name in all_names(home)? {
@@ -160,15 +160,16 @@ pub(crate) fn given_to(home: &Home, id: &ContainerId) -> Result<Vec<String>, Eng
     Ok(names)
 }
 
-/// Whether a volume was made for a container that gave it no name.
+/// Asks whether a volume was made for a container as an anonymous one.
 ///
 /// # Errors
-/// As [`given_to`].
+/// Those of [`given_to`].
 pub(super) fn is_anonymous(home: &Home, name: &str) -> Result<bool, EngineError> {
     Ok(is_name(name) && owner(home, name)?.is_some())
 }
 
-/// The container that a volume was made for. A volume with a damaged record, or a newer tote's, counts as nobody's.
+/// Returns the container for which a volume was made. A volume with a damaged record, or one of a
+/// newer tote, has no owner.
 fn owner(home: &Home, name: &str) -> Result<Option<String>, EngineError> {
     match VolumeRecord::read(home, name) {
         Err(EngineError::Record(RecordError::Damaged { .. } | RecordError::Newer { .. })) => Ok(None),
@@ -176,7 +177,7 @@ fn owner(home: &Home, name: &str) -> Result<Option<String>, EngineError> {
     }
 }
 
-/// When a volume was made that has no record: its directory does not change after that.
+/// Returns the creation time of a volume without a record: its directory does not change later.
 fn made(home: &Home, name: &str) -> u64 {
     let modified = std::fs::metadata(home.volumes().join(name)).and_then(|meta| meta.modified());
     let since = modified
@@ -185,7 +186,7 @@ fn made(home: &Home, name: &str) -> u64 {
     since.map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(0))
 }
 
-/// The volumes that are asked for, by name.
+/// Lists the selected volumes, by name.
 ///
 /// # Errors
 /// [`VolumeFault::Filter`].
@@ -206,7 +207,7 @@ pub fn volumes(home: &Home, selection: &VolumeSelection) -> Result<Vec<VolumeRow
     Ok(rows)
 }
 
-/// A volume as `docker volume inspect` shows it.
+/// Formats a volume as `docker volume inspect` shows it.
 ///
 /// # Errors
 /// [`VolumeFault::Missing`].

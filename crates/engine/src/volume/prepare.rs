@@ -14,19 +14,19 @@ use tote_bundle::{ContainerId, ImageConfig, MountSource, RunOptions, volumes_of}
 use tote_spec::Spec;
 use tote_state::record::is_there;
 
-/// The volumes of a container that is being made.
+/// Volumes of a new container.
 #[derive(Debug, Default)]
 pub(crate) struct Volumes {
-    /// The directory of each, by its destination.
+    /// Directory of each volume, by destination.
     pub(crate) directories: BTreeMap<String, String>,
-    /// Devices that volumes have in the place of their directories, by destination.
+    /// Devices of volumes in place of their directories, by destination.
     devices: BTreeMap<String, Device>,
-    /// Nobody removes them until the container is written down.
+    /// Locks that prevent their removal until the container is recorded.
     pub(crate) hold: VolumeHold,
 }
 
 impl Volumes {
-    /// The volumes of a container that is only planned: nothing is made.
+    /// Returns the volumes for a planned container, without making them.
     fn planned(home: &Home, options: &RunOptions, config: &ImageConfig) -> Self {
         let somewhere = home.volumes().display().to_string();
         let volumes = volumes_of(options, config).into_iter();
@@ -44,8 +44,8 @@ impl Volumes {
     }
 }
 
-/// Makes what is missing: directories of `-v` (docker does so), named volumes, and anonymous ones, which with `--rm` are
-/// in the container's directory and go with it. Of a container that is only planned (`dry`), nothing is made.
+/// Makes missing directories: those of `-v` (as docker does), named volumes, and anonymous ones, which with `--rm`
+/// are in the container's directory and go with it. For a container that is only planned (`dry`), nothing is made.
 pub(crate) fn prepare(
     home: &Home,
     id: &ContainerId,
@@ -74,7 +74,8 @@ pub(crate) fn prepare(
             } else {
                 tote_state::closed::directory(dir).map_err(failed(dir))?;
             }
-            // What goes with the container is in its own directory, where nobody else removes anything.
+            // A volume that goes with the container is in the container's own directory, which no other command
+            // removes.
             if volume.name.is_none() && options.rm || volumes.hold.add(dir)? {
                 break;
             }
@@ -93,8 +94,8 @@ pub(crate) fn prepare(
     Ok(volumes)
 }
 
-/// Where volumes are mounted that get what the image has at the place: those that nobody has put anything into yet, and
-/// that were not asked for without.
+/// Lists the destinations of volumes that get the image's files at that path: empty volumes that were not requested
+/// without that.
 ///
 /// # Errors
 /// [`EngineError::File`]: a volume that cannot be listed may have to be filled.
@@ -116,7 +117,8 @@ pub(crate) fn to_fill(
     Ok(fill)
 }
 
-/// A directory that the caller may not look into has been given an owner, and so was filled.
+/// True for an empty directory. A directory that the caller may not read has been given an owner, and so was filled
+/// before.
 fn is_empty(directory: &str) -> Result<bool, EngineError> {
     match std::fs::read_dir(directory) {
         Ok(mut entries) => Ok(entries.next().is_none()),

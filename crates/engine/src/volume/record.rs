@@ -1,4 +1,4 @@
-//! What is written down of a volume.
+//! Records of volumes.
 
 use crate::{EngineError, Home};
 use serde::{Deserialize, Serialize};
@@ -6,40 +6,40 @@ use std::collections::BTreeMap;
 use tote_state::events::{Event, append};
 use tote_state::record::now;
 
-/// `volumes/NAME/volume.json`; a volume that `run -v` made has none.
+/// Record of a volume: `volumes/NAME/volume.json`. A volume that `run -v` made has none.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct VolumeRecord {
-    /// When it was made: nanoseconds since 1970.
+    /// Time of creation: nanoseconds since 1970.
     pub(super) created: u64,
     /// `--label`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) labels: BTreeMap<String, String>,
-    /// `--opt`, by their names.
+    /// Values of `--opt`, by their names.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) options: BTreeMap<String, String>,
-    /// The container that it was made for, where nobody named it.
+    /// Container for which an anonymous volume was made.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) container: Option<String>,
 }
 
 impl VolumeRecord {
-    /// What is written down of a volume; `None` where nothing is.
+    /// Reads the record of a volume; `None` if it has none.
     pub(super) fn read(home: &Home, name: &str) -> Result<Option<Self>, EngineError> {
         Ok(tote_state::record::read(&home.volumes().join(name).join(FILE))?)
     }
 }
 
-/// The record in a volume's directory.
+/// Name of the record in a volume's directory.
 pub(super) const FILE: &str = "volume.json";
 
-/// docker's label for a volume that nobody named.
+/// Label of docker for an anonymous volume.
 pub(super) const ANONYMOUS: &str = "com.docker.volume.anonymous";
 
-/// How a directory in the making is called, before an id of its own.
+/// Prefix of the name of a directory in the making, before a random id.
 pub(super) const MAKING: &str = ".making-";
 
-/// docker's rule for names; it also keeps what is being removed, `.NAME`, out of sight.
+/// True for a valid name by docker's rule, which also hides volumes in removal, `.NAME`.
 pub(super) fn is_name(name: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-');
     name.len() <= 255

@@ -1,4 +1,4 @@
-//! The end of volumes.
+//! Removal of volumes.
 
 use super::VolumeFault;
 use super::hold::{Found, alone};
@@ -13,17 +13,17 @@ use tote_state::events::append;
 use tote_state::record::{RecordError, names_in};
 use tote_sys::best_effort;
 
-/// What a pruning has removed.
+/// Result of a pruning.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PrunedVolumes {
-    /// Names.
+    /// Names of the removed volumes.
     pub removed: Vec<String>,
-    /// Bytes of their files.
+    /// Size of their files in bytes.
     pub bytes: u64,
 }
 
-/// Removes a volume that no container has; with `force` one that is not there is no error, and one whose record is damaged
-/// goes, too: it may be that of a container which nobody named.
+/// Removes an unused volume; with `force` a missing one is not an error, and one with a damaged record is removed as
+/// well: it may be an anonymous volume of a container.
 ///
 /// # Errors
 /// [`VolumeFault`], in docker's words.
@@ -35,7 +35,7 @@ pub fn remove(home: &Home, name: &str, force: bool) -> Result<(), EngineError> {
     } else {
         Found::Missing
     };
-    // Looked for when nobody else can get it any more.
+    // The users are read under the lock, when no further container can get the volume.
     let row = all(home)?.into_iter().find(|(row, _)| row.name == name);
     match (row, found) {
         (None, _) | (_, Found::Missing) if force => Ok(()),
@@ -57,7 +57,7 @@ pub fn remove(home: &Home, name: &str, force: bool) -> Result<(), EngineError> {
     }
 }
 
-/// Whether a volume may be removed of which nobody knows whose it is.
+/// Decides whether a volume with unknown users may be removed.
 fn may_go(name: &str, lost: EngineError, force: bool) -> Result<(), EngineError> {
     match lost {
         EngineError::Record(source @ (RecordError::Damaged { .. } | RecordError::Newer { .. })) => {
@@ -71,11 +71,11 @@ fn may_go(name: &str, lost: EngineError, force: bool) -> Result<(), EngineError>
     }
 }
 
-/// How many volumes are taken at once, each by a descriptor.
+/// Number of volumes that are locked at once, each by a descriptor.
 const TAKEN_AT_ONCE: usize = 64;
 
-/// Removes those of some volumes that no container has and that nobody is about to give one; `each` is told of every volume
-/// that is to go.
+/// Removes those of some volumes that no container uses or is about to use; `each` receives the
+/// result for every volume.
 fn remove_all(
     home: &Home,
     rows: &[VolumeRow],
@@ -90,7 +90,7 @@ fn remove_all(
                 Err(error) => each(row, Err(error)),
             }
         }
-        // A container that was written down before its volume was taken is among these.
+        // These include containers that were recorded before their volume was locked.
         let now = all(home)?;
         let mut now: BTreeMap<String, _> = now.into_iter().map(|now| (now.0.name.clone(), now)).collect();
         for (row, _lock) in taken {
@@ -106,27 +106,27 @@ fn remove_all(
     Ok(())
 }
 
-/// Removes what killed commands have left: volumes that were being made, and those that were being removed.
+/// Removes the remains of killed commands: incomplete volumes, and volumes in removal.
 pub(crate) fn sweep(home: &Home) {
     for name in names_in(&home.volumes()).unwrap_or_default() {
         let path = home.volumes().join(&name);
         if name.starts_with(MAKING) {
-            // Whoever makes it has it locked.
+            // The maker of a volume has it locked.
             let dir = std::fs::File::open(&path);
             if dir.is_ok_and(|dir| flock(dir, FlockOperation::NonBlockingLockExclusive).is_ok()) {
                 best_effort(tote_sys::remove_tree(&path));
             }
         } else if name.starts_with('.') {
-            // What does not go now is found again.
+            // A volume that cannot be removed now is found again by the next sweep.
             best_effort(crate::tree::remove_rest(home, &path));
         }
     }
 }
 
-/// The volumes of a container that nobody named: its own, and those that it has from another one.
+/// Lists the anonymous volumes of a container: its own, and those from another one.
 ///
 /// # Errors
-/// [`EngineError::State`]: it cannot be said what volumes there are.
+/// [`EngineError::State`] if the volumes cannot be listed.
 pub(crate) fn unnamed_of(home: &Home, container: &Container) -> Result<Vec<String>, EngineError> {
     let mut names = given_to(home, &container.id)?;
     let inherits = container.options.iter().any(|(option, _)| option == "inherit");
@@ -140,7 +140,7 @@ pub(crate) fn unnamed_of(home: &Home, container: &Container) -> Result<Vec<Strin
     Ok(names)
 }
 
-/// Removes those of the volumes that no container has: their own is gone.
+/// Removes those of the volumes that are unused; the container that had them is gone.
 ///
 /// # Errors
 /// [`EngineError::Remove`].
@@ -155,7 +155,7 @@ pub(crate) fn remove_unused(home: &Home, names: &[String]) -> Result<(), EngineE
         match lost {
             _ if !row.containers.is_empty() || !names.contains(&row.name) => {}
             None => unused.push(row),
-            // A damaged one counts as nobody's, and stays for `volume rm -f`.
+            // A volume with a damaged record has no known owner, and stays for `volume rm -f`.
             Some(EngineError::Record(RecordError::Damaged { .. } | RecordError::Newer { .. })) => {}
             Some(error) => failed = failed.or(Some(error)),
         }
@@ -167,8 +167,8 @@ pub(crate) fn remove_unused(home: &Home, names: &[String]) -> Result<(), EngineE
     failed.map_or(Ok(()), Err)
 }
 
-/// Removes the volumes that no container has: those that nobody named, or all. The first error is that of a volume which
-/// stays; the others are removed all the same.
+/// Removes the unused volumes: anonymous ones, or all. Returns the first error of a volume that stays; the others are
+/// removed anyway.
 ///
 /// # Errors
 /// [`VolumeFault::Filter`], and [`EngineError::Remove`].
@@ -187,7 +187,7 @@ pub fn prune(home: &Home, named_too: bool, filters: &[String]) -> Result<PrunedV
     let mut unused = Vec::new();
     for (row, lost) in all(home)? {
         match lost {
-            // Nobody knows whose it is, or what labels it has.
+            // The users and labels of this volume are unknown.
             Some(error) => failed = failed.or(Some(error)),
             None => unused.push(row),
         }
@@ -202,7 +202,7 @@ pub fn prune(home: &Home, named_too: bool, filters: &[String]) -> Result<PrunedV
             pruned.bytes += sizes.get(&row.name).copied().unwrap_or_default();
             pruned.removed.push(row.name.clone());
         }
-        // One that cannot be removed does not keep the others.
+        // A volume that cannot be removed does not prevent the removal of others.
         Err(error) => failed = failed.take().or(Some(error)),
     })?;
     announce(home, "destroy", &pruned.removed);

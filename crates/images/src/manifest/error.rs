@@ -1,23 +1,23 @@
-//! Why something cannot be done with a list of images.
+//! Errors of the work with lists of images.
 
-/// Why something cannot be done with a list.
+/// Error of the work with a list of images.
 #[derive(Debug, thiserror::Error)]
 pub enum ManifestError {
-    /// The name is taken.
+    /// Name of an existing list.
     #[error("cannot make list {0}: there is one already, and --amend is not given")]
     Exists(String),
-    /// The name stands for an image, or for nothing.
+    /// Name of a single image, or of nothing.
     #[error("cannot use {0} as a list of images: it is an image for one platform")]
     NoList(String),
-    /// Something that is not in it.
+    /// Member that the list does not have.
     #[error("cannot find {member} in list {list}")]
     NoMember {
-        /// As given.
+        /// Name of the member, as given.
         member: String,
-        /// As given.
+        /// Name of the list, as given.
         list: String,
     },
-    /// An option that is none.
+    /// Invalid value of `--annotation`.
     #[error("--annotation {0}: it should be KEY=VALUE")]
     Annotation(String),
 }

@@ -1,5 +1,5 @@
-//! Lists of images for several platforms, made by hand: docker's and podman's `manifest`. A list is an index of the store
-//! under a name, and its members are images of the store: those at registries are fetched first.
+//! Lists of images for several platforms, made by hand: `manifest` of docker and podman. A list is an index of the
+//! store under a name, and its members are images of the store: members at registries are fetched first.
 
 mod error;
 mod show;
@@ -17,23 +17,23 @@ use std::collections::BTreeMap;
 use tote_image::{Descriptor, Digest, Index, Platform, Reference};
 use tote_store::{Image, ImageIndex, Ingest, Store, StoreError};
 
-/// How podman calls what is at a registry.
+/// Prefix of podman for images at a registry.
 const DOCKER: &str = "docker://";
 
-/// The description of a member of a list.
+/// Description of a member of a list.
 #[derive(Clone, Debug, Default)]
 pub struct MemberOptions {
-    /// `--os`
+    /// Value of `--os`.
     pub os: Option<String>,
-    /// `--arch`
+    /// Value of `--arch`.
     pub architecture: Option<String>,
-    /// `--variant`
+    /// Value of `--variant`.
     pub variant: Option<String>,
-    /// `--os-version`
+    /// Value of `--os-version`.
     pub os_version: Option<String>,
-    /// `--os-features`
+    /// Values of `--os-features`.
     pub os_features: Vec<String>,
-    /// `--annotation`, each as `KEY=VALUE`.
+    /// Values of `--annotation`, each as `KEY=VALUE`.
     pub annotations: Vec<String>,
 }
 
@@ -41,7 +41,7 @@ impl MemberOptions {
     fn apply(&self, entry: &mut Descriptor) -> Result<(), ImagesError> {
         let mut platform = entry.platform.clone().unwrap_or_default();
         let or = |given: &Option<String>, known: String| given.clone().unwrap_or(known);
-        // A variant is one of its architecture.
+        // A new architecture discards the known variant, which belongs to the old one.
         let variant = match (&self.architecture, &self.variant) {
             (Some(_), None) => String::new(),
             (_, given) => or(given, platform.variant),
@@ -70,26 +70,27 @@ impl MemberOptions {
     }
 }
 
-/// A request to make a list or to add to it.
+/// Request to make a list or to add to one.
 #[derive(Clone, Debug, Default)]
 pub struct ListRequest {
-    /// The list's name.
+    /// Name of the list.
     pub list: String,
-    /// Images: of the store by name or id, or of registries as `docker://REFERENCE` or by names that are not here.
+    /// Images: of the store by name or id, or of registries as `docker://REFERENCE` or by names
+    /// that are not in the store.
     pub members: Vec<String>,
-    /// Whether of an index all images are meant, and not only this machine's.
+    /// True if all images of an index are added, false for this machine's only.
     pub all: bool,
-    /// The description of the members.
+    /// Description of the members.
     pub options: MemberOptions,
-    /// How registries are spoken to.
+    /// Options for the access to registries.
     pub access: Access,
 }
 
-/// The listener to the progress of a pull.
+/// Listener to the progress of a pull.
 type Report<'a> = &'a (dyn Fn(PullEvent<'_>) + Sync);
 
-/// Makes a list of images; with `amend` one that is there gets them as well. Its id. The process must be in the right
-/// namespace: [`crate::enter_ids`].
+/// Makes a list of images and returns its id. With `amend` an existing list gets the members in addition. The process
+/// must be in the namespace of [`crate::enter_ids`].
 ///
 /// # Errors
 /// [`ManifestError`], and those of the store and of a pull.
@@ -122,7 +123,7 @@ pub fn create_manifest(
     Ok(id)
 }
 
-/// Puts images into a list that is there. Its id, which is another one then.
+/// Adds images to an existing list. Returns the new id of the list.
 ///
 /// # Errors
 /// As [`create_manifest`].
@@ -135,12 +136,12 @@ pub fn add_to_manifest(
     list(&store, &request.list)?;
     let added = or_nothing(&store, members(&store, request, report))?;
     let ingest = store.ingest_at_once()?;
-    // Once more: a pull takes its time.
+    // The list is read again, because it may have changed during the pull.
     let former = list(&store, &request.list)?;
     with_members(&store, &ingest, &former, added)
 }
 
-/// Says something else of a member of a list. The list's id.
+/// Changes the description of a member. Returns the new id of the list.
 ///
 /// # Errors
 /// [`ManifestError`] and [`ImagesError::Store`].
@@ -161,7 +162,7 @@ pub fn annotate_manifest(
     Ok(replace(&store, &ingest, &former, index)?.id)
 }
 
-/// Takes a member out of a list. The list's id. An image that has no name stays without one.
+/// Removes a member from a list. Returns the new id of the list. The image stays, even without a name.
 ///
 /// # Errors
 /// [`ManifestError`] and [`ImagesError::Store`].
@@ -174,7 +175,7 @@ pub fn remove_from_manifest(home: &Home, list_name: &str, member: &str) -> Resul
     Ok(replace(&store, &ingest, &former, left)?.id)
 }
 
-/// Removes a list with its name, and the images of it that nothing else has.
+/// Removes a list with its name, and its images that are not used elsewhere.
 ///
 /// # Errors
 /// [`ManifestError::NoList`] and [`ImagesError::Store`].
@@ -186,7 +187,7 @@ pub fn remove_manifest(home: &Home, list_name: &str) -> Result<Vec<crate::Remove
     removed
 }
 
-/// Whether there is a list of that name.
+/// Asks whether a list of that name exists.
 ///
 /// # Errors
 /// [`ImagesError::Store`].
@@ -213,7 +214,7 @@ fn list(store: &Store, text: &str) -> Result<ImageIndex, ImagesError> {
     }
 }
 
-/// The entries of what somebody wants in a list.
+/// Makes entries of the requested members.
 fn members(store: &Store, request: &ListRequest, report: Report<'_>) -> Result<Vec<Descriptor>, ImagesError> {
     let mut entries = Vec::new();
     for member in &request.members {
@@ -230,7 +231,7 @@ fn members(store: &Store, request: &ListRequest, report: Report<'_>) -> Result<V
     Ok(entries)
 }
 
-/// The images that a member means: here where there is one of that name, and else at a registry.
+/// Finds the images of a member: those in the store if the name is known there, otherwise at a registry.
 fn images(
     store: &Store,
     request: &ListRequest,
@@ -262,7 +263,7 @@ fn images(
     images.collect()
 }
 
-/// A list with more members; one of the same image takes the place of the other.
+/// Adds members to a list; an entry of the same image is replaced.
 fn with_members(
     store: &Store,
     ingest: &Ingest<'_>,
@@ -283,7 +284,7 @@ fn with_members(
     Ok(replace(store, ingest, former, index)?.id)
 }
 
-/// The image of a list that somebody means: by a name or an id of the store, by the reference that it was asked for by, or by
+/// Finds the image of a list: by a name or an id of the store, by the reference with which it was requested, or by
 /// the digest of its manifest.
 fn member_of(store: &Store, index: &ImageIndex, list: &str, text: &str) -> Result<Digest, ImagesError> {
     let text = text.strip_prefix(DOCKER).unwrap_or(text);

@@ -1,4 +1,4 @@
-//! The contents of a list, here or at a registry.
+//! Content of a list of this machine, or of one at a registry.
 
 use crate::remote::registry_client;
 use crate::{Access, Home, ImagesError};
@@ -8,26 +8,26 @@ use std::collections::HashMap;
 use tote_image::{Descriptor, Digest, Document, Reference, media_type};
 use tote_store::{ImageIndex, Store, StoreError};
 
-/// A manifest or an index, as it is.
+/// Document of a manifest or an index.
 #[derive(Clone, Debug)]
 pub struct InspectedManifest {
-    /// The list's name.
+    /// Name of the list.
     pub name: Reference,
-    /// The list's digest.
+    /// Digest of the list.
     pub digest: Digest,
-    /// The list's media type, by its own words.
+    /// Media type that the list declares.
     pub media_type: String,
-    /// The document.
+    /// Text of the document.
     pub json: Vec<u8>,
-    /// With `verbose` docker's longer form: a value for each manifest.
+    /// Longer form of docker's `--verbose`: a value for each manifest.
     pub verbose: Option<Value>,
 }
 
-/// Looks at a list of this machine, as `push` would send it as far as that is known, or at a manifest or an index at a
-/// registry.
+/// Returns a list of this machine, in the form that `push` would send as far as that is known, or a manifest or an
+/// index at a registry.
 ///
 /// # Errors
-/// [`ImagesError`]: there is none, or the registry does not answer.
+/// [`ImagesError`]: the list does not exist, or the registry does not answer.
 pub fn inspect_manifest(
     home: &Home,
     text: &str,
@@ -97,7 +97,7 @@ fn inspect_here(
     })
 }
 
-/// docker's `--verbose`: each manifest with its descriptor; of an index a list of them.
+/// Makes the form of docker's `--verbose`: a manifest with its descriptor, or for an index a list of such.
 fn at_length(
     name: &Reference,
     document: &Document,

@@ -1,36 +1,36 @@
-//! docker's `imagetools create`: an index of what is at registries, to a registry.
+//! `imagetools create` of docker: combines images at registries to an index at a registry.
 
 use super::{ListRequest, Report, members};
 use crate::{Access, Home, ImagesError, PushReport, PushRequest, PushedImage};
 use crate::{delete, known_manifest, open_store, or_nothing, sweep_a_little, written};
 use tote_image::{Descriptor, Index};
 
-/// A request to make an index of others.
+/// Request to make an index of images at registries.
 #[derive(Clone, Debug, Default)]
 pub struct ToolsRequest {
-    /// References at registries; of an index all images are meant.
+    /// References at registries; a reference to an index stands for all its images.
     pub sources: Vec<String>,
-    /// The names that the index is pushed to.
+    /// Names to which the index is pushed.
     pub names: Vec<String>,
-    /// Whether the images stay that the names stand for already.
+    /// True if the images stay that the names refer to already.
     pub append: bool,
-    /// Whether nothing is pushed.
+    /// True if nothing is pushed.
     pub dry_run: bool,
-    /// How registries are spoken to.
+    /// Options for the access to registries.
     pub access: Access,
 }
 
-/// The result of such a request.
+/// Result of such a request.
 #[derive(Clone, Debug)]
 pub enum MadeIndex {
-    /// The document that would be pushed.
+    /// Document that would be pushed.
     Document(Vec<u8>),
-    /// Where the index is now.
+    /// Images at the registry, one for each name.
     Pushed(Vec<PushedImage>),
 }
 
-/// Makes an index of images at registries, and pushes it. The images are fetched for that, and are gone afterwards unless
-/// they were here before. The process must be in the right namespace: [`crate::enter_ids`].
+/// Makes an index of images at registries, and pushes it. The images are fetched for that and removed afterwards,
+/// unless they were here before. The process must be in the namespace of [`crate::enter_ids`].
 ///
 /// # Errors
 /// [`ImagesError`].

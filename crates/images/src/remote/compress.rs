@@ -1,4 +1,4 @@
-//! A layer as registries take it.
+//! Layers in the compressed form for registries.
 
 use crate::{Home, ImagesError};
 use rustix::fs::{Mode, OFlags};
@@ -12,17 +12,17 @@ use tote_registry::Hasher;
 use tote_state::StateError;
 use tote_store::Store;
 
-/// A compressed layer in a file without a name, which goes when this goes.
+/// Compressed layer in a nameless file, which disappears with this value.
 #[derive(Debug)]
 pub struct Compressed {
-    /// The digest and the size of the compressed bytes.
+    /// Digest and size of the compressed bytes.
     pub descriptor: Descriptor,
     file: File,
 }
 
 impl Compressed {
-    /// Compresses a layer of the store with gzip, which every registry and every engine takes; until `stop` is set. `told` hears
-    /// how many bytes of how many are done.
+    /// Compresses a layer of the store with gzip, which all registries and engines accept. Setting `stop` cancels.
+    /// `told` receives the number of processed bytes and the total.
     pub fn new(
         home: &Home,
         store: &Store,
@@ -60,7 +60,7 @@ impl Compressed {
         })
     }
 
-    /// The bytes, from their start.
+    /// Opens the bytes from their start.
     pub fn open(&self) -> io::Result<Box<dyn Read>> {
         let mut file = self.file.try_clone()?;
         file.seek(SeekFrom::Start(0))?;
@@ -68,7 +68,7 @@ impl Compressed {
     }
 }
 
-/// An archive that tells how much of it was read.
+/// Archive that reports how much of it was read.
 struct Counted<'a, R> {
     archive: R,
     done: u64,

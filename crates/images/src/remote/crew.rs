@@ -1,13 +1,13 @@
-//! Several transfers at once.
+//! Concurrent transfers.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// Layers that are on their way at once. More do not make a line any wider.
+/// Limit of concurrent transfers. More of them would not increase the bandwidth.
 const AT_ONCE: usize = 4;
 
-/// Does something for each item, a few at a time, and gives the results in the items' order. After a failure the others
-/// find `stop` set and give up; only the first error means something, and is given.
+/// Calls `work` for each item, a few at a time, and returns the results in the items' order. A failure sets `stop`,
+/// on which the other calls give up; the first error is returned.
 pub fn for_each<T: Sync, R: Send, E: Send>(
     items: &[T],
     work: impl Fn(&T, &AtomicBool) -> Result<R, E> + Sync,
@@ -37,7 +37,7 @@ pub fn for_each<T: Sync, R: Send, E: Send>(
     };
     std::thread::scope(|scope| {
         for _ in 1..items.len().min(AT_ONCE) {
-            // Without room for one more thread, those that are there do its work.
+            // If no further thread can be created, the present ones do its work.
             if std::thread::Builder::new().spawn_scoped(scope, take).is_err() {
                 break;
             }

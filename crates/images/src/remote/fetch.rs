@@ -1,4 +1,4 @@
-//! Layers on their way into the store, several at a time.
+//! Concurrent transfers of layers into the store.
 
 use super::crew;
 use super::pull::{LayerStep, PullEvent};
@@ -11,17 +11,17 @@ use tote_image::{Descriptor, Digest, Reference};
 use tote_registry::{Blob, Client};
 use tote_store::{Ingest, Limits, Slot, Store};
 
-/// What several threads need to bring the layers of one image.
+/// Shared state of the threads that fetch the layers of one image.
 pub struct Fetch<'a> {
-    /// The connection to the registry.
+    /// Connection to the registry.
     pub client: &'a Client,
-    /// The store that the layers are for.
+    /// Store of the layers.
     pub store: &'a Store,
-    /// What brings them into it.
+    /// Writer of the layers to the store.
     pub ingest: &'a Ingest<'a>,
-    /// The image at the registry.
+    /// Name of the image at the registry.
     pub reference: &'a Reference,
-    /// Told of each layer's progress.
+    /// Listener to each layer's progress.
     pub report: &'a (dyn Fn(PullEvent<'_>) + Sync),
 }
 
@@ -34,8 +34,8 @@ impl std::fmt::Debug for Fetch<'_> {
 }
 
 impl Fetch<'_> {
-    /// Brings those layers that are not there. Says whether every blob is now known to be what its digest says, those of
-    /// layers that were there included.
+    /// Fetches the missing layers. Returns true if the digest of every blob is verified, including those of layers
+    /// that were present.
     pub fn layers(&self, layers: &[(Digest, Descriptor)]) -> Result<bool, ImagesError> {
         let verified = crew::for_each(layers, |(diff_id, blob), stop| self.layer(diff_id, blob, stop))?;
         Ok(verified.into_iter().all(|verified| verified))
@@ -65,7 +65,7 @@ impl Fetch<'_> {
                 self.ingest.fill(vacancy, &mut decoder, Limits::default())?;
                 Ok(decoder.drain().map_err(ArchiveError::ImageInput)?)
             });
-        // The registry's error is the cause of whatever the reader of the stream says.
+        // The registry's error is the cause of any error that the reader of the stream reports.
         match (stream.failed, filled) {
             (Some(error), _) => Err(error.into()),
             (None, filled) => filled,
@@ -76,7 +76,7 @@ impl Fetch<'_> {
     }
 }
 
-/// A blob that reports how far it is, and ends when somebody else failed.
+/// Blob that reports its progress, and ends after a failure of another transfer.
 struct Stream<'a> {
     blob: Blob<'a>,
     received: u64,

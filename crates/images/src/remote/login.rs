@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use tote_registry::Credential;
 use tote_sys::best_effort;
 
-/// Tries a name and a password at a registry, and keeps them; the file that says where they are, which need not be there.
+/// Checks a name and a password with a registry, and stores them. Returns the path of the credentials file.
 ///
 /// # Errors
 /// [`ImagesError::Registry`].
@@ -23,17 +23,17 @@ pub fn login(
     Ok(client.login(&host(registry), &credential)?)
 }
 
-/// The name under which one is logged in at a registry. The registry is not asked.
+/// Returns the stored user name for a registry, without a request to the registry.
 ///
 /// # Errors
-/// [`RemoteError::NotLoggedIn`], and [`ImagesError::Registry`] where what is kept cannot be read.
+/// [`RemoteError::NotLoggedIn`], and [`ImagesError::Registry`] if the stored credentials cannot be read.
 pub fn login_name(registry: &str, access: &Access) -> Result<String, ImagesError> {
     let registry = host(registry);
     let known = Settings::read()?.unchecked(access, None).username(&registry)?;
     known.ok_or(RemoteError::NotLoggedIn(registry).into())
 }
 
-/// Forgets what is known of a registry; whether there was anything.
+/// Removes the credentials for a registry. Returns true if there were any.
 ///
 /// # Errors
 /// [`RemoteError::AuthFile`] and [`ImagesError::Registry`].
@@ -41,7 +41,7 @@ pub fn logout(registry: &str, access: &Access) -> Result<bool, ImagesError> {
     Ok(Settings::read()?.client(access)?.logout(&host(registry))?)
 }
 
-/// Forgets what is known of every registry.
+/// Removes all credentials.
 ///
 /// # Errors
 /// As [`logout`].
@@ -49,10 +49,10 @@ pub fn logout_everywhere(access: &Access) -> Result<(), ImagesError> {
     Ok(Settings::read()?.client(access)?.logout_everywhere()?)
 }
 
-/// Reads `NAME[:PASSWORD]`; the password is asked for where it is missing or empty, and `None` is no answer.
+/// Parses `NAME[:PASSWORD]`; `ask` supplies a missing or empty password, or `None` if the user gives none.
 ///
 /// # Errors
-/// [`RemoteError::Creds`]. It never repeats what was given.
+/// [`RemoteError::Creds`], which never repeats the given text.
 pub fn parse_creds(text: &str, ask: impl FnOnce() -> Option<String>) -> Result<Credential, ImagesError> {
     let (username, password) = text.split_once(':').unwrap_or((text, ""));
     if username.is_empty() {
@@ -70,10 +70,10 @@ pub fn parse_creds(text: &str, ask: impl FnOnce() -> Option<String>) -> Result<C
     })
 }
 
-/// Asks for a secret at the terminal that is standard input, without showing it. `None` where it is no terminal, or the
-/// user gave up.
+/// Asks for a secret at the terminal that is standard input, without echo. `None` if standard input is not a
+/// terminal, or the user gave up.
 ///
-/// Characters come one by one and signals are off, so that no interrupt leaves the terminal without an echo.
+/// The terminal delivers single characters and no signals, so that no interrupt leaves it without an echo.
 #[must_use]
 pub fn ask_secret(question: &str) -> Option<String> {
     use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
@@ -112,7 +112,7 @@ fn read_secret() -> Option<String> {
     None
 }
 
-/// People give addresses as well, and docker.io has several names.
+/// Normalises a registry's name: users also give URLs, and docker.io has several names.
 fn host(registry: &str) -> String {
     let rest = registry
         .strip_prefix("https://")

@@ -1,4 +1,4 @@
-//! Images and registries: what is fetched, what is sent, and who one is there.
+//! Images and registries: pulls, pushes, searches and credentials.
 
 mod compress;
 mod crew;

@@ -1,4 +1,4 @@
-//! `pull`: an image out of a registry into the store.
+//! `pull`: an image from a registry into the store.
 
 use super::fetch::Fetch;
 use super::settings::{Access, Settings};
@@ -14,67 +14,67 @@ use tote_image::{
 use tote_registry::{Client, Resolved};
 use tote_store::{Image, Ingest, Store};
 
-/// What somebody wants to have.
+/// Request to pull an image.
 #[derive(Clone, Debug, Default)]
 pub struct PullRequest {
-    /// The image, as written.
+    /// Image, as written.
     pub image: String,
-    /// For which machines; this one's where it is not given.
+    /// Platform; this machine's by default.
     pub platform: Option<Platform>,
-    /// Whether the name goes on standing for the images of other platforms that it has here: it gets an index of all.
+    /// True if the name keeps its images for other platforms: it gets an index of all.
     pub beside: bool,
-    /// How the registry is spoken to.
+    /// Options for the access to the registry.
     pub access: Access,
 }
 
-/// What happens meanwhile; reported from several threads.
+/// Progress of a pull; several threads report it.
 #[derive(Clone, Copy, Debug)]
 pub enum PullEvent<'a> {
-    /// An image was found, and is now fetched.
+    /// Image that was found, and is now fetched.
     From(&'a Reference),
-    /// Something about a layer.
+    /// Progress of a layer.
     Layer {
-        /// What is fetched.
+        /// Compressed layer that is fetched.
         blob: &'a Descriptor,
-        /// What happens to it.
+        /// Step of the transfer.
         step: LayerStep,
     },
-    /// Something that the user should know.
+    /// Warning for the user.
     Warning(&'a str),
 }
 
-/// What happens to a layer.
+/// Step of a layer's transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LayerStep {
-    /// Its turn has come; another process may be fetching it.
+    /// Start of the work on a layer; another process may be fetching it.
     Waiting,
-    /// It is there.
+    /// Layer that is present.
     Exists,
-    /// So many bytes have come.
+    /// Number of bytes that have come.
     Fetching(u64),
-    /// All of it is in the store.
+    /// Layer that is completely in the store.
     Done,
 }
 
-/// An image that is here now.
+/// Image that was pulled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pulled {
-    /// Its name.
+    /// Name of the image.
     pub name: Reference,
-    /// Its id.
+    /// Id of the image.
     pub id: Digest,
-    /// What its name stands for at the registry: an index or a manifest.
+    /// Digest of the index or the manifest to which the name refers at the registry.
     pub digest: Digest,
-    /// Whether the name stood for another image before, or none.
+    /// True if the name referred to another image before, or to none.
     pub is_new: bool,
-    /// Device nodes in it that could not be made.
+    /// Number of device nodes in the image that could not be made.
     pub left_out: u64,
 }
 
-/// Fetches an image. The process must be in the right namespace: [`crate::enter_ids`].
+/// Pulls an image. The process must be in the namespace of [`crate::enter_ids`].
 ///
 /// # Errors
-/// [`ImagesError`]; layers that came before something failed stay, until a sweep.
+/// [`ImagesError`]; layers that came before a failure stay until a sweep.
 pub fn pull(
     home: &Home,
     request: &PullRequest,
@@ -91,10 +91,10 @@ pub fn pull(
     Ok(pulled)
 }
 
-/// Fetches every image of a repository, in the order of the registry's tags; `done` is told of each.
+/// Pulls every image of a repository, in the order of the registry's tags; `done` receives each.
 ///
 /// # Errors
-/// [`ImagesError`] of the first that fails.
+/// [`ImagesError`] of the first image that fails.
 pub fn pull_all_tags(
     home: &Home,
     request: &PullRequest,
@@ -116,8 +116,8 @@ pub fn pull_all_tags(
     Ok(())
 }
 
-/// Fetches what is to be in an index: the image of a name without giving it that name, or, where that is an index at its
-/// registry, the image for the platform that is asked for, or all with `all`.
+/// Fetches the members for an index, without names: the image of a name, or for an index at the registry its image
+/// for the requested platform, or all its images with `all`.
 ///
 /// # Errors
 /// As [`pull`].
@@ -151,7 +151,7 @@ pub(crate) fn pull_members(
     Ok(images)
 }
 
-/// The platform that an image at a registry says it is for.
+/// Returns the platform in the configuration of an image at a registry.
 fn platform_of(client: &Client, name: &Reference, resolved: &Resolved) -> Result<Platform, ImagesError> {
     let config = client.blob_bytes(name, &resolved.manifest.config, MAX_CONFIG_BYTES as u64)?;
     let config = ImageConfig::read(&config).map_err(ImagesError::ImageDocument)?;
@@ -163,9 +163,9 @@ struct Pull<'a> {
     store: &'a Store,
     ingest: Ingest<'a>,
     platform: Platform,
-    /// Whether the platform is the user's wish, and not just this machine's.
+    /// True if the user requested the platform, false if it is just this machine's.
     is_wish: bool,
-    /// Whether what names stand for here stays beside it.
+    /// True if names keep their present images beside the new one.
     beside: bool,
     report: &'a (dyn Fn(PullEvent<'_>) + Sync),
 }
@@ -209,7 +209,8 @@ impl<'a> Pull<'a> {
         })
     }
 
-    /// Gives an image a name, beside what that stands for already or in its place; what the name stands for then.
+    /// Gives an image a name, beside the name's present images or in their place. Returns the id to which the name
+    /// refers then.
     fn tag(&self, name: &Reference, image: &Image) -> Result<Digest, ImagesError> {
         let former = if self.beside {
             self.store.named(name)?
@@ -224,7 +225,8 @@ impl<'a> Pull<'a> {
         Ok(id)
     }
 
-    /// An image that was found, brought into the store without a name; and how many device nodes of it could not be made.
+    /// Fetches an image into the store without a name. Also returns the number of its device nodes
+    /// that could not be made.
     fn fetched(&self, name: &Reference, resolved: &Resolved) -> Result<(Image, u64), ImagesError> {
         let config = self.config(name, resolved)?;
         let layers = layers(name, resolved, &config)?;
@@ -236,15 +238,15 @@ impl<'a> Pull<'a> {
             report: self.report,
         };
         let are_verified = fetch.layers(&layers)?;
-        // A manifest whose blobs nobody has hashed must not become a hint for pushes.
+        // A manifest with unverified blobs must not become a hint for pushes.
         let manifest = are_verified.then_some(&resolved.raw[..]);
         let image = self.ingest.image(config.bytes(), manifest)?;
         let (_, made) = self.store.make_tree(&image)?;
         Ok((image, made.unwrap_or_default().left_out))
     }
 
-    /// Asks only what the name stands for: registries count what is fetched, but not that. `None` where it must be
-    /// fetched to know.
+    /// Asks the registry only for the digest of a name, because registries count downloads but not that. `None` if
+    /// only a download can tell.
     fn unchanged(&self, name: &Reference) -> Result<Option<Pulled>, ImagesError> {
         let Some(id) = self.store.named(name)? else {
             return Ok(None);
@@ -261,7 +263,7 @@ impl<'a> Pull<'a> {
             return Ok(None);
         };
         let fits = self.platform.runs(&image.config.value().platform());
-        // A layer may have been lost; then the image is fetched again.
+        // A lost layer makes a download necessary.
         let mut whole = true;
         for diff_id in image.layers() {
             whole &= self.store.layer(diff_id)?.is_some();
@@ -309,7 +311,7 @@ impl<'a> Pull<'a> {
     }
 }
 
-/// Each layer with what it is called uncompressed.
+/// Pairs each layer with the digest of its uncompressed archive.
 fn layers(
     name: &Reference,
     resolved: &Resolved,

@@ -1,4 +1,4 @@
-//! `push`: an image out of the store into a registry.
+//! `push`: an image from the store to a registry.
 
 use super::compress::Compressed;
 use super::crew;
@@ -14,75 +14,75 @@ use tote_image::{Descriptor, Digest, Manifest, Platform, Reference};
 use tote_registry::{Client, Pushed};
 use tote_store::{Image, ImageIndex, Store, sha256};
 
-/// What somebody wants to give.
+/// Request to push an image.
 #[derive(Clone, Debug, Default)]
 pub struct PushRequest {
-    /// The image in the store: its name, which is also where it goes unless something else is said.
+    /// Name of the image in the store; also the destination by default.
     pub image: String,
-    /// Where it goes.
+    /// Destination.
     pub destination: Option<String>,
-    /// The platforms that the image must be for.
+    /// Platforms that the image must cover.
     pub platforms: Vec<Platform>,
-    /// As for a pull.
+    /// Options for the access to the registry.
     pub access: Access,
 }
 
-/// Who is told what happens; from several threads.
+/// Listener to the progress of a push; several threads call it.
 pub type PushReport = Arc<dyn Fn(PushEvent<'_>) + Send + Sync>;
 
-/// What happens meanwhile.
+/// Progress of a push.
 #[derive(Clone, Copy, Debug)]
 pub enum PushEvent<'a> {
-    /// Where it goes.
+    /// Destination.
     To(&'a Reference),
-    /// Something about a layer.
+    /// Progress of a layer.
     Layer {
-        /// The layer, by the digest of its uncompressed archive.
+        /// Layer, by the digest of its uncompressed archive.
         diff_id: &'a Digest,
-        /// What happens to it.
+        /// Step of the transfer.
         step: PushStep,
     },
 }
 
-/// What happens to a layer.
+/// Step of a layer's transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PushStep {
-    /// It is about to be compressed.
+    /// Start of the compression.
     Compressing,
-    /// So many bytes of so many are compressed.
+    /// Progress of the compression.
     Compressed {
-        /// Bytes that are compressed already.
+        /// Number of bytes of the archive that are compressed.
         done: u64,
-        /// All, of the uncompressed archive.
+        /// Size of the uncompressed archive in bytes.
         size: u64,
     },
-    /// So many bytes of so many are sent.
+    /// Progress of the upload.
     Sending {
-        /// Those that are.
+        /// Number of bytes that are sent.
         sent: u64,
-        /// All, compressed.
+        /// Size of the compressed layer in bytes.
         size: u64,
     },
-    /// It was there.
+    /// Layer that the registry has already.
     Exists,
-    /// The registry took it from another repository.
+    /// Layer that the registry took from another repository.
     Mounted,
-    /// It was sent.
+    /// End of the upload.
     Done,
 }
 
-/// An image that is at a registry now.
+/// Image that was pushed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PushedImage {
-    /// Its name there.
+    /// Name at the registry.
     pub name: Reference,
-    /// Its manifest's digest.
+    /// Digest of the manifest.
     pub digest: Digest,
-    /// Its manifest's size in bytes.
+    /// Size of the manifest in bytes.
     pub size: u64,
 }
 
-/// A destination as podman has it: with the transport in front, or without.
+/// Parses podman's form of a destination: with the transport in front, or without.
 fn registry_name(destination: &str) -> Result<&str, ImagesError> {
     for other in [
         "dir:",
@@ -98,10 +98,10 @@ fn registry_name(destination: &str) -> Result<&str, ImagesError> {
     Ok(destination.strip_prefix("docker://").unwrap_or(destination))
 }
 
-/// Sends an image. Layers are sent as they came wherever the registry has them in that form; others are compressed.
+/// Pushes an image. A layer that the registry has in a known form is not sent again; the others are compressed.
 ///
 /// # Errors
-/// [`ImagesError`]. What was sent before something failed stays at the registry, without a name.
+/// [`ImagesError`]. Layers that were sent before a failure stay at the registry, without a name.
 pub fn push(home: &Home, request: &PushRequest, report: &PushReport) -> Result<PushedImage, ImagesError> {
     let settings = Settings::read()?;
     let name = match &request.destination {
@@ -130,14 +130,14 @@ pub fn push(home: &Home, request: &PushRequest, report: &PushReport) -> Result<P
         Found::Image(id) => push.image(id, &name)?,
         Found::Index(index) => push.index(index)?,
     };
-    // It is there under that, too, as if it had been pulled.
+    // The pushed digest also names the image in the store, as after a pull.
     store.ingest()?.tag(&name.with_digest(digest), &found.id())?;
     let pushed = PushedImage { digest, size, name };
     crate::events::pushed(home, &pushed.name);
     Ok(pushed)
 }
 
-/// Sends layers that are no image's; as [`push`].
+/// Sends layers that belong to no image, like [`push`].
 ///
 /// # Errors
 /// [`ImagesError`].
@@ -161,17 +161,17 @@ pub fn push_layers(
     push.layers(layers)
 }
 
-/// Sends every image that has a name in a repository, in the order of the tags; `done` is told of each.
+/// Pushes every image that has a name in a repository, in the order of the tags; `done` receives each.
 ///
 /// # Errors
-/// As [`push`], of the first that fails.
+/// Those of [`push`], of the first image that fails.
 pub fn push_all_tags(
     home: &Home,
     request: &PushRequest,
     report: &PushReport,
     done: &mut dyn FnMut(PushedImage),
 ) -> Result<(), ImagesError> {
-    // With a tag or a digest of its own it has no place for another one.
+    // Only a name with a tag or a digest of its own cannot take another tag.
     let Ok(any) = Reference::parse(&format!("{}:any", request.image)) else {
         Reference::parse(&request.image)?;
         return Err(RemoteError::TagWithAll.into());
@@ -194,7 +194,7 @@ pub fn push_all_tags(
     Ok(())
 }
 
-/// The image's other repositories at the same registry, from which its layers may be taken.
+/// Lists the image's other repositories at the same registry, from which the registry can take layers.
 fn others(store: &Store, name: &Reference, ids: &[Digest]) -> Result<Vec<Reference>, ImagesError> {
     let mut others: Vec<Reference> = names_of_images(store)?
         .into_iter()
@@ -216,7 +216,7 @@ struct Push<'a> {
 }
 
 impl Push<'_> {
-    /// Brings an image to the registry under that name; its manifest's digest and size.
+    /// Pushes an image under that name. Returns the digest and the size of its manifest.
     fn image(&self, id: &Digest, name: &Reference) -> Result<(Digest, u64), ImagesError> {
         let image = self.store.image(id)?;
         let layers = self.layers(image.layers())?;
@@ -225,7 +225,7 @@ impl Push<'_> {
         Ok((digest, raw.len() as u64))
     }
 
-    /// Brings an index to the registry, its images first; its digest and size.
+    /// Pushes an index, its images first. Returns its digest and size.
     fn index(&self, index: &ImageIndex) -> Result<(Digest, u64), ImagesError> {
         let written = written(self.store, index, |image| {
             let layers = self.layers(image.layers())?;
@@ -233,7 +233,7 @@ impl Push<'_> {
             let digest = sha256(&raw);
             let name = self.name.with_digest(digest);
             self.client.push_manifest(&name, &media_type, &raw)?;
-            // From now on the index names it by this digest here, too.
+            // From now on the store's index, too, refers to the image by this digest.
             self.store.ingest()?.image(image.config.bytes(), Some(&raw))?;
             Ok(Descriptor::new(&media_type, digest, raw.len() as u64))
         })?;
@@ -254,7 +254,7 @@ impl Push<'_> {
         Ok((digest, written.descriptor.size))
     }
 
-    /// Brings these layers to the registry; in which form each.
+    /// Pushes layers. Returns the form of each.
     fn layers(&self, layers: &[Digest]) -> Result<Vec<Descriptor>, ImagesError> {
         // An image may have a layer twice.
         let mut distinct: Vec<Digest> = layers.to_vec();
@@ -268,7 +268,7 @@ impl Push<'_> {
         Ok(layers.iter().filter_map(blob).collect())
     }
 
-    /// Brings a layer to the registry in whatever form; which.
+    /// Pushes a layer in any form, and returns that form.
     fn layer(&self, diff_id: &Digest, stop: &AtomicBool) -> Result<Descriptor, ImagesError> {
         let tell = |step| (self.report)(PushEvent::Layer { diff_id, step });
         for blob in self.store.blobs(diff_id)? {
@@ -295,12 +295,12 @@ impl Push<'_> {
         } else {
             PushStep::Done
         });
-        // The next push finds it in this form.
+        // The next push finds the layer in this form.
         self.store.ingest()?.note_blob(diff_id, blob)?;
         Ok(compressed.descriptor)
     }
 
-    /// Whether the registry has a blob, here or in a repository from which it can be taken.
+    /// Asks whether the registry has a blob, in this repository or in one from which it can be taken.
     fn known(&self, blob: &Descriptor) -> Result<Option<PushStep>, ImagesError> {
         if self.client.has_blob(self.name, blob)? {
             return Ok(Some(PushStep::Exists));
@@ -313,7 +313,8 @@ impl Push<'_> {
         Ok(None)
     }
 
-    /// The manifest: the one that the image came with if it still fits, and else a new one. Its configuration is sent.
+    /// Returns the manifest that the image came with if it still fits, otherwise a new one. Its
+    /// configuration is pushed.
     fn manifest(&self, image: &Image, layers: Vec<Descriptor>) -> Result<(String, Vec<u8>), ImagesError> {
         let bytes = image.config.bytes();
         let known = self.store.manifest(&image.id)?;
@@ -342,7 +343,7 @@ impl Push<'_> {
     }
 }
 
-/// A layer that tells how much of it was read.
+/// Layer that reports how much of it was read.
 struct Sent {
     reader: Box<dyn Read>,
     diff_id: Digest,

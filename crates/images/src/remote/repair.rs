@@ -1,4 +1,4 @@
-//! What the store has lost, fetched again.
+//! Repair of the store with layers from registries.
 
 use super::fetch::Fetch;
 use super::settings::{Access, Settings};
@@ -9,40 +9,40 @@ use tote_image::{Descriptor, Digest, Reference};
 use tote_registry::Client;
 use tote_store::{Broken, Depth, Image, Store, Verified};
 
-/// What a look at the store has found, and what was done about it.
+/// Result of a verification and of its repairs.
 #[derive(Clone, Debug, Default)]
 pub struct Health {
-    /// Objects that were looked at.
+    /// Number of objects that were checked.
     pub objects: u64,
-    /// And their bytes.
+    /// Size of the objects in bytes.
     pub bytes: u64,
     /// Damaged objects, with the images that need them.
     pub damaged: Vec<(String, BTreeSet<Digest>)>,
-    /// Layers that are gone.
+    /// Missing layers.
     pub missing: Vec<Digest>,
     /// Damaged records and trees.
     pub broken: Vec<Broken>,
-    /// Whether what was found was mended, as far as it could be.
+    /// True if the damage was repaired, as far as possible.
     pub is_mended: bool,
-    /// Layers that were fetched again, and from where.
+    /// Layers that were fetched again, and their sources.
     pub fetched: Vec<(Digest, Reference)>,
-    /// Layers that could not be had, with their images, and why not.
+    /// Layers that could not be restored.
     pub lost: Vec<Lost>,
 }
 
-/// A layer that is lost.
+/// Layer that could not be restored.
 #[derive(Clone, Debug)]
 pub struct Lost {
-    /// Which.
+    /// Digest of the layer.
     pub layer: Digest,
-    /// The images that cannot be used without it, by a name or the short id.
+    /// Images that need the layer, each by a name or its short id.
     pub images: Vec<String>,
-    /// Why it could not be fetched, one line; empty where nobody knows from where.
+    /// Reason why the layer could not be fetched, in one line; empty if no source is known.
     pub reason: String,
 }
 
 impl Health {
-    /// Whether all is well now.
+    /// True if the store is undamaged now.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         let is_sound = self.damaged.is_empty() && self.missing.is_empty() && self.broken.is_empty();
@@ -50,11 +50,12 @@ impl Health {
     }
 }
 
-/// Looks at everything that is stored: at sizes, or at contents. With `repair`, it looks at contents, and layers of damaged
-/// objects are forgotten and fetched again from the registries that their images have names at.
+/// Checks everything in the store: sizes only, or contents. With `repair` it checks contents, and replaces the layers
+/// of damaged objects from the registries in the names of their images.
 ///
 /// # Errors
-/// [`ImagesError::Store`], and those of the registries' configuration; what cannot be fetched is none, but said.
+/// [`ImagesError::Store`], and errors of the registries' configuration; layers that cannot be fetched are part of the
+/// result instead.
 pub fn verify_store(
     home: &Home,
     contents: bool,
@@ -93,7 +94,8 @@ fn mend(
 ) -> Result<(), ImagesError> {
     let client = Settings::read()?.client(&Access::default())?;
     let (images, names) = (store.images()?, crate::names_of_images(store)?);
-    // Before anything is forgotten: what registries call a layer is noted with it.
+    // The sources must be read before the repair forgets a layer, because the layer's record holds
+    // its names at registries.
     let mut known = Vec::new();
     for layer in verified.layers() {
         known.push((layer, places(store, &layer, &images, &names)?));
@@ -120,14 +122,14 @@ fn mend(
     })
 }
 
-/// Where a layer can be had, and as what: under the names of its images, as the blobs that it is known to be.
+/// Lists the sources of a layer: the names of its images, each with the blobs that the layer is known as.
 fn places(
     store: &Store,
     layer: &Digest,
     images: &[Image],
     names: &[(Reference, Digest)],
 ) -> Result<Vec<(Reference, Descriptor)>, ImagesError> {
-    // One that is gone altogether has no notes.
+    // A layer that is missing altogether has no record.
     let mut blobs = store.blobs(layer).unwrap_or_default();
     let mut from: Vec<&Reference> = Vec::new();
     for image in images.iter().filter(|image| image.layers().contains(layer)) {
@@ -162,7 +164,7 @@ fn places(
     Ok(places)
 }
 
-/// Fetches a layer from the first place that has it; or why none has, in one line.
+/// Fetches a layer from the first source that has it. Fails with the reason in one line.
 fn fetch(
     client: &Client,
     store: &Store,
@@ -189,7 +191,7 @@ fn fetch(
     Err(reason)
 }
 
-/// An error with its causes.
+/// Formats an error with its causes in one line.
 pub fn in_a_line(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

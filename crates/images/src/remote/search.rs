@@ -1,4 +1,4 @@
-//! `search`: what registries have.
+//! `search`: repositories of a registry, and tags of a repository.
 
 use super::settings::{Access, Settings};
 use crate::ImagesError;
@@ -6,26 +6,26 @@ use crate::RemoteError;
 use tote_image::{DEFAULT_REGISTRY, Reference};
 use tote_registry::FoundRepository;
 
-/// How many results there are where nobody says it; docker's and podman's number.
+/// Default number of results; that of docker and podman.
 pub const SEARCH_LIMIT: usize = 25;
 
-/// More than docker's index gives at once.
+/// Limit of results: docker's index returns no more at once.
 const MOST: usize = 100;
 
-/// What is looked for.
+/// Request to search a registry.
 #[derive(Clone, Debug, Default)]
 pub struct SearchRequest {
-    /// A text, or `REGISTRY/TEXT`.
+    /// Text, or `REGISTRY/TEXT`.
     pub term: String,
-    /// Most results; [`SEARCH_LIMIT`] where it is not said.
+    /// Limit of results; [`SEARCH_LIMIT`] by default.
     pub limit: Option<usize>,
-    /// `stars=N`, `is-official=BOOL`, `is-automated=BOOL`.
+    /// Filters `stars=N`, `is-official=BOOL`, `is-automated=BOOL`.
     pub filters: Vec<String>,
-    /// How the registry is spoken to.
+    /// Options for the access to the registry.
     pub access: Access,
 }
 
-/// Searches one registry, docker.io where the term names none. What another registry has is called by its whole name.
+/// Searches one registry, docker.io by default. Results of other registries have full names.
 ///
 /// # Errors
 /// [`RemoteError::SearchLimit`], [`RemoteError::SearchFilter`] and [`ImagesError::Registry`].
@@ -49,7 +49,7 @@ pub fn search(request: &SearchRequest) -> Result<Vec<FoundRepository>, ImagesErr
     Ok(found)
 }
 
-/// The tags of a repository, in the registry's order, and the repository's whole name.
+/// Lists the tags of a repository, in the registry's order. Also returns the repository's full name.
 ///
 /// # Errors
 /// [`RemoteError::SearchTag`], [`RemoteError::SearchFilterOfTags`] and [`ImagesError::Registry`].
@@ -57,7 +57,7 @@ pub fn list_tags(request: &SearchRequest) -> Result<(String, Vec<String>), Image
     if !request.filters.is_empty() {
         return Err(RemoteError::SearchFilterOfTags.into());
     }
-    // With a tag or a digest of its own it has no place for another one.
+    // Only a name with a tag or a digest of its own cannot take another tag.
     if Reference::parse(&format!("{}:any", request.term)).is_err() {
         Reference::parse(&request.term)?;
         return Err(RemoteError::SearchTag(request.term.clone()).into());
@@ -70,7 +70,7 @@ pub fn list_tags(request: &SearchRequest) -> Result<(String, Vec<String>), Image
     Ok((name.name(), tags))
 }
 
-/// docker's rule: what could be a host's name is one.
+/// Splits a term by docker's rule: a first part that could be a host is one.
 fn place(term: &str) -> (&str, &str) {
     match term.split_once('/') {
         Some(("docker.io" | "index.docker.io", rest)) => (DEFAULT_REGISTRY, official(rest)),
@@ -79,7 +79,7 @@ fn place(term: &str) -> (&str, &str) {
     }
 }
 
-/// The index calls those without it.
+/// Strips the prefix of official images, which docker's index leaves out.
 fn official(term: &str) -> &str {
     term.strip_prefix("library/").unwrap_or(term)
 }

@@ -1,4 +1,4 @@
-//! The client of registries, as the machine and the user want it.
+//! Client of registries, with the settings of the machine and of the user.
 
 use crate::ImagesError;
 use crate::RemoteError;
@@ -7,26 +7,26 @@ use tote_image::Reference;
 use tote_registry::{Client, ClientOptions, Credential, Credentials, Registries};
 use tote_state::config;
 
-/// Below the directories of configuration.
+/// Path of the configuration below the configuration directories.
 const FILE: &str = "tote/registries.json";
 
-/// Where further certificates are, below `$XDG_CONFIG_HOME` or `~/.config`.
+/// Path of further certificates, below `$XDG_CONFIG_HOME` or `~/.config`.
 const CERTIFICATES: &str = "containers/certs.d";
 
-/// How registries are spoken to, as far as options say: where they do not, as configured.
+/// Command-line options for the access to registries; unset ones leave the choice to the configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Access {
-    /// Whether to demand TLS and good certificates.
+    /// True to demand TLS and valid certificates.
     pub tls_verify: Option<bool>,
-    /// `--authfile`: the one file of credentials.
+    /// File of credentials: `--authfile`.
     pub authfile: Option<PathBuf>,
-    /// `--creds`: who one is at the registry of the image, this once.
+    /// Credentials for the image's registry, for this command only: `--creds`.
     pub creds: Option<Credential>,
-    /// `--cert-dir`: certificates, in place of each host's own directory of them.
+    /// Directory of certificates, instead of each host's own directory: `--cert-dir`.
     pub cert_dir: Option<PathBuf>,
 }
 
-/// What concerns every command that speaks with a registry.
+/// Configuration for all commands that access registries.
 pub(super) struct Settings {
     pub(super) registries: Registries,
     config_home: Option<PathBuf>,
@@ -41,24 +41,24 @@ impl Settings {
         })
     }
 
-    /// The image that a text names, short names being what the configuration says.
+    /// Parses the name of an image; the configuration resolves short names.
     pub(super) fn reference(&self, text: &str) -> Result<Reference, ImagesError> {
         Ok(Reference::parse_with_aliases(text, &|short| {
             self.registries.alias(short)
         })?)
     }
 
-    /// A client that is nobody's in particular: what was given for one registry is not shown to it.
+    /// Makes a client for any registry; it does not send credentials that were given for one registry.
     pub(super) fn client(self, access: &Access) -> Result<Client, ImagesError> {
         self.client_with(access, None)
     }
 
-    /// A client for what is done at the registry of an image.
+    /// Makes a client for the registry of an image.
     pub(super) fn client_for(self, name: &Reference, access: &Access) -> Result<Client, ImagesError> {
         self.client_at(name.registry(), access)
     }
 
-    /// A client for what is done at that registry.
+    /// Makes a client for that registry.
     pub(super) fn client_at(self, registry: &str, access: &Access) -> Result<Client, ImagesError> {
         let given = access.creds.clone();
         self.client_with(access, given.map(|given| (registry.to_owned(), given)))
@@ -75,7 +75,7 @@ impl Settings {
         Ok(self.unchecked(access, given))
     }
 
-    /// A client whose file of credentials need not be there yet.
+    /// Makes a client whose file of credentials need not exist.
     pub(super) fn unchecked(self, access: &Access, given: Option<(String, Credential)>) -> Client {
         let mut credentials = Credentials::from_environment(&|name| std::env::var_os(name));
         if let Some(file) = &access.authfile {
@@ -98,7 +98,7 @@ impl Settings {
     }
 }
 
-/// A file that somebody names is to be there.
+/// Checks that a file that the user names is readable.
 pub(super) fn check(file: &Path) -> Result<(), ImagesError> {
     Ok(
         rustix::fs::access(file, rustix::fs::Access::READ_OK).map_err(|errno| RemoteError::AuthFile {
@@ -108,12 +108,12 @@ pub(super) fn check(file: &Path) -> Result<(), ImagesError> {
     )
 }
 
-/// A client for files that are at no registry.
+/// Makes a client for downloads from places other than registries.
 pub fn web_client(access: &Access) -> Result<Client, ImagesError> {
     Settings::read()?.client(access)
 }
 
-/// A client, and what a text names at a registry.
+/// Makes a client, and parses the name of an image at a registry.
 pub fn registry_client(text: &str, access: &Access) -> Result<(Client, Reference), ImagesError> {
     let settings = Settings::read()?;
     let name = settings.reference(text)?;

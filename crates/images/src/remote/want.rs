@@ -1,4 +1,4 @@
-//! Whether an image must be pulled before a container can be made of it.
+//! Decision whether `run` must pull an image.
 
 use super::settings::Settings;
 use crate::RemoteError;
@@ -8,15 +8,15 @@ use std::str::FromStr;
 use tote_image::{Digest, Platform, Reference};
 use tote_store::{Store, StoreError};
 
-/// When `run` pulls.
+/// Time at which `run` pulls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WhenToPull {
-    /// When the image is not here.
+    /// Pull if the image is not here.
     #[default]
     Missing,
-    /// Each time.
+    /// Pull each time.
     Always,
-    /// At no time.
+    /// Never pull.
     Never,
 }
 
@@ -33,33 +33,33 @@ impl FromStr for WhenToPull {
     }
 }
 
-/// An image that is to be run.
+/// Image to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wanted {
-    /// It is here, by this name.
+    /// Image that is here, by this name.
     Here(String),
-    /// It must be pulled first.
+    /// Image that must be pulled first.
     ToPull {
-        /// By this name.
+        /// Name to pull.
         name: String,
-        /// Whether it is not here at all.
+        /// True if the image is not here at all.
         is_missing: bool,
     },
 }
 
-/// Looks for an image of a `run`; short names are what the configuration says. Where a platform is asked for, an image
-/// for another one is as good as not here.
+/// Looks for the image of a `run`; the configuration resolves short names. If a platform is requested, an image for
+/// another platform counts as missing.
 ///
 /// # Errors
-/// [`ImagesError::Store`] where it is not here and may not be pulled, or cannot be; [`ImagesError::OtherPlatform`] where
-/// that goes for the platform.
+/// [`ImagesError::Store`] if the image is missing and must not or cannot be pulled; [`ImagesError::OtherPlatform`] if
+/// it is here for other platforms only.
 pub fn wanted(
     home: &Home,
     image: &str,
     when: WhenToPull,
     platform: Option<&Platform>,
 ) -> Result<Wanted, ImagesError> {
-    // Most images are here, by the name that is asked for; whoever uses it opens the store all the same.
+    // Most images are here under the requested name; this skips the store, which the caller opens anyway.
     let named = Reference::parse(image).is_ok_and(|name| Store::is_named(&home.store(), &name));
     if named && when != WhenToPull::Always && platform.is_none() {
         return Ok(Wanted::Here(image.to_owned()));
@@ -75,7 +75,7 @@ pub fn wanted(
         Err(error) => return Err(error),
     };
     let settings = Settings::read()?;
-    // What is no name can only have been an id.
+    // A text that cannot be parsed as a name can only be an id.
     let (name, missing) = match (settings.reference(image), missing) {
         (Ok(name), missing) => (name, missing),
         (Err(_), Some(missing)) => return Err(missing),
@@ -92,7 +92,7 @@ pub fn wanted(
             Ok(Wanted::Here(of_index(&store, &name.to_string(), &id)?))
         }
         (Some(_), Err(error), _) if when == WhenToPull::Never || !is_missing(&error) => Err(error),
-        // An id that looks like a name stays one.
+        // An id that looks like a name stays an id.
         (None, _, None) => Ok(Wanted::Here(image.to_owned())),
         (None, _, Some(missing)) if when == WhenToPull::Never || is_other(&missing) => Err(missing),
         (_, _, missing) => Ok(Wanted::ToPull {
@@ -102,8 +102,8 @@ pub fn wanted(
     }
 }
 
-/// By which name an image is here that was asked for by a name and a platform: of an index it is that image's own id, since
-/// the name alone means the image for this machine.
+/// Returns the name for an image that was found by a name and a platform. The image of an index gets its own id,
+/// since the index's name means the image for this machine.
 fn of_index(store: &Store, name: &str, id: &Digest) -> Result<String, ImagesError> {
     Ok(if store.resolve(name)? == *id {
         name.to_owned()
@@ -112,12 +112,12 @@ fn of_index(store: &Store, name: &str, id: &Digest) -> Result<String, ImagesErro
     })
 }
 
-/// Whether the image is not here, or not for that platform.
+/// True if the image is not here, or not for that platform.
 fn is_missing(error: &ImagesError) -> bool {
     matches!(error, ImagesError::Store(StoreError::NoImage(_))) || is_other(error)
 }
 
-/// Whether there is an image, for another platform.
+/// True if the image is here for another platform.
 fn is_other(error: &ImagesError) -> bool {
     matches!(error, ImagesError::OtherPlatform { .. })
 }

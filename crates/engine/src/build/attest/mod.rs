@@ -1,4 +1,4 @@
-//! Attestations: what a build says about the image that it has made.
+//! Attestations: statements of a build about the image that it has made.
 
 mod option;
 mod packages;
@@ -24,19 +24,19 @@ use tote_image::{ATTESTATION, Descriptor, Digest, Platform, REFERENCE_DIGEST, RE
 use tote_state::new_id;
 use tote_store::Image;
 
-/// The statements about an image, and the files that tell them.
+/// Statements about an image, and the files that hold them.
 #[derive(Debug)]
 pub(crate) struct Attested {
-    /// Statements as files: their names and contents.
+    /// Statements as files: names and contents.
     pub(crate) files: Vec<(&'static str, Vec<u8>)>,
-    /// The entry of the manifest of statements in an index.
+    /// Entry of the manifest of statements in an index.
     pub(crate) entry: Descriptor,
-    /// That manifest, and what it names.
+    /// Manifest of statements, and its blobs.
     pub(crate) documents: Vec<Vec<u8>>,
 }
 
 impl Attested {
-    /// Says what was asked for. `began` is the time since 1970 at which the build began.
+    /// Makes the requested attestations. `began` is the time since 1970 at which the build began.
     pub(crate) fn of(
         building: &Building<'_>,
         file: &Dockerfile,
@@ -68,7 +68,8 @@ impl Attested {
             .iter()
             .map(|predicate| (predicate, predicate.statement(&subjects)))
             .collect();
-        // As the index of the store names it; what leaves the store is about the image's manifest there.
+        // The index of the store uses the image's id; statements that leave the store name the
+        // image's manifest there.
         let subject = Descriptor::new(OCI_CONFIG, image.id, image.config.bytes().len() as u64);
         let (mut entry, documents) = statement::manifest(&statements, subject);
         let file = |(predicate, statement): &(&Predicate, serde_json::Value)| {
@@ -141,8 +142,8 @@ fn provenance_of(
     })
 }
 
-/// The images that the build began with or copied from, by the digest of the manifest where a registry sent one, and else
-/// by their ids.
+/// Lists the images that the build began with or copied from, by the digest of the manifest that a registry sent,
+/// otherwise by their ids.
 fn base_images(building: &Building<'_>) -> Result<Vec<Material>, EngineError> {
     let mut images = Vec::new();
     for ((name, _), built) in &building.bases {
@@ -159,7 +160,7 @@ fn base_images(building: &Building<'_>) -> Result<Vec<Material>, EngineError> {
     Ok(images)
 }
 
-/// The build's options by BuildKit's names.
+/// Lists the build's options under BuildKit's names.
 fn arguments(building: &Building<'_>) -> BTreeMap<String, String> {
     let request = building.request;
     let options = &request.options;

@@ -1,44 +1,44 @@
-//! `--provenance`, `--sbom` and `--attest`: which attestations are wanted.
+//! `--provenance`, `--sbom` and `--attest`: requested attestations.
 
 use crate::EngineError;
 use crate::build::BuildFault;
 
-/// Which form of SLSA's provenance is written.
+/// Version of SLSA's provenance.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ProvenanceVersion {
-    /// v0.2.
+    /// Version v0.2.
     V02,
-    /// v1, BuildKit's default.
+    /// Version v1, BuildKit's default.
     #[default]
     V1,
 }
 
-/// The extent and the form of a provenance.
+/// Extent and form of a provenance.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProvenanceMode {
-    /// Whether arguments, names of secrets and the Dockerfile are told.
+    /// True if the provenance includes arguments, names of secrets and the Dockerfile.
     pub is_max: bool,
-    /// The form.
+    /// Form of the provenance.
     pub version: ProvenanceVersion,
 }
 
-/// The attestations that a build is to make; none by default.
+/// Attestations that a build is to make; none by default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Attestations {
-    /// A provenance, and of which extent.
+    /// Provenance to make, if any.
     pub provenance: Option<ProvenanceMode>,
-    /// Which packages it has.
+    /// True for a list of the image's packages.
     pub sbom: bool,
 }
 
 impl Attestations {
-    /// Whether there are none.
+    /// True if no attestation is requested.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// `--attest type=provenance|sbom[,KEY=VALUE…]`, with docker's keys.
+    /// Applies `--attest type=provenance|sbom[,KEY=VALUE…]`, with docker's keys.
     ///
     /// # Errors
     /// [`BuildFault::Attestation`]
@@ -58,7 +58,7 @@ impl Attestations {
         }
     }
 
-    /// `--provenance true|false|mode=min|mode=max[,version=v0.2|v1]`
+    /// Applies `--provenance true|false|mode=min|mode=max[,version=v0.2|v1]`.
     ///
     /// # Errors
     /// [`BuildFault::Attestation`]
@@ -67,7 +67,7 @@ impl Attestations {
         self.set_provenance(&fields, &|| refused("provenance", text))
     }
 
-    /// `--sbom true|false`
+    /// Applies `--sbom true|false`.
     ///
     /// # Errors
     /// [`BuildFault::Attestation`]
@@ -105,7 +105,7 @@ impl Attestations {
     }
 }
 
-/// Whether an attestation is wanted, as a field says that is about nothing else.
+/// Parses a field that only turns an attestation on or off.
 fn switch(field: &str) -> Option<bool> {
     let (is_on, value) = match field.split_once('=') {
         None => (true, field),

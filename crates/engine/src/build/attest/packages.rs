@@ -1,25 +1,25 @@
-//! Which packages a root file system has, by what package managers write down: parsers, which read no file.
+//! Installed packages of a root file system, from the records of package managers: parsers, which read no file.
 
 use std::collections::BTreeMap;
 
-/// A package that is installed.
+/// Installed package.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Package {
     pub(crate) kind: PackageKind,
     pub(crate) name: String,
     pub(crate) version: String,
-    /// Empty where packages have none.
+    /// Architecture; empty for package managers without architectures.
     pub(crate) architecture: String,
-    /// As the package says, which may be no expression of SPDX's.
+    /// License in the package's own words, which may not be an expression of SPDX.
     pub(crate) license: String,
-    /// The package's maintainer or author.
+    /// Maintainer or author of the package.
     pub(crate) supplier: String,
     pub(crate) homepage: String,
-    /// The package that it was built from, where that has another name.
+    /// Name of the source package, if it differs.
     pub(crate) origin: String,
 }
 
-/// The package manager that a package belongs to.
+/// Package manager of a package.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum PackageKind {
     #[default]
@@ -29,7 +29,7 @@ pub(crate) enum PackageKind {
     Node,
 }
 
-/// Lines `Name: value`, in paragraphs; a line that begins with a blank goes on with the value before.
+/// Parses paragraphs of lines `Name: value`; a line that begins with a blank continues the value before it.
 fn paragraphs(text: &str) -> impl Iterator<Item = BTreeMap<&str, &str>> {
     let mut lines = text.lines().peekable();
     std::iter::from_fn(move || {
@@ -48,7 +48,7 @@ fn paragraphs(text: &str) -> impl Iterator<Item = BTreeMap<&str, &str>> {
     })
 }
 
-/// `var/lib/dpkg/status`, or a file of `status.d`, which has no line that says what state the package is in.
+/// Parses `var/lib/dpkg/status`, or a file of `status.d`, which has no line with the state of the package.
 pub(crate) fn dpkg(text: &str) -> Vec<Package> {
     let package = |fields: BTreeMap<&str, &str>| {
         let field = |name: &str| fields.get(name).copied().unwrap_or_default().to_owned();
@@ -64,7 +64,7 @@ pub(crate) fn dpkg(text: &str) -> Vec<Package> {
             license: String::new(),
             supplier: field("Maintainer"),
             homepage: field("Homepage"),
-            // It may have a version of its own, in parentheses.
+            // The source may have a version of its own, in parentheses.
             origin: source.split(' ').next().unwrap_or_default().to_owned(),
         };
         Some(found).filter(|found| is_installed && !found.name.is_empty() && !found.version.is_empty())
@@ -72,7 +72,7 @@ pub(crate) fn dpkg(text: &str) -> Vec<Package> {
     paragraphs(text).filter_map(package).collect()
 }
 
-/// `lib/apk/db/installed`.
+/// Parses `lib/apk/db/installed`.
 pub(crate) fn apk(text: &str) -> Vec<Package> {
     let package = |fields: BTreeMap<&str, &str>| {
         let field = |name: &str| fields.get(name).copied().unwrap_or_default().to_owned();
@@ -91,9 +91,9 @@ pub(crate) fn apk(text: &str) -> Vec<Package> {
     paragraphs(text).filter_map(package).collect()
 }
 
-/// `METADATA` of a `.dist-info`, or `PKG-INFO` of an `.egg-info`.
+/// Parses `METADATA` of a `.dist-info`, or `PKG-INFO` of an `.egg-info`.
 pub(crate) fn python(text: &str) -> Option<Package> {
-    // The first paragraph; what follows is the description.
+    // The first paragraph has the fields; the rest is the description.
     let fields = paragraphs(text).next()?;
     let field = |name: &str| fields.get(name).copied().unwrap_or_default().to_owned();
     let license = match field("License-Expression") {
@@ -112,7 +112,7 @@ pub(crate) fn python(text: &str) -> Option<Package> {
     Some(found).filter(|found| !found.name.is_empty() && !found.version.is_empty())
 }
 
-/// `package.json` of a directory in `node_modules`.
+/// Parses `package.json` of a directory in `node_modules`.
 pub(crate) fn node(text: &str) -> Option<Package> {
     let value: serde_json::Value = serde_json::from_str(text).ok()?;
     let field = |name: &str| value[name].as_str().unwrap_or_default().to_owned();
@@ -132,7 +132,7 @@ pub(crate) fn node(text: &str) -> Option<Package> {
     Some(found).filter(|found| !found.name.is_empty() && !found.version.is_empty())
 }
 
-/// The distribution's id and version, by `etc/os-release`.
+/// Parses the distribution's id and version from `etc/os-release`.
 pub(crate) fn distribution(text: &str) -> (String, String) {
     let value = |name: &str| {
         let mut lines = text.lines().filter_map(|line| line.split_once('='));
@@ -196,7 +196,7 @@ mod tests {
             (&*found.name, &*found.version, &*found.supplier),
             ("@a/b", "1.0.0", "One")
         );
-        // Not of a package: of a directory with modules of a kind.
+        // The file belongs to a directory of modules of a kind, not to a package.
         assert_eq!(node(r#"{"type":"module"}"#), None);
         assert_eq!(node("{"), None);
         assert_eq!(node(r#"{"name":1,"version":"1"}"#), None);

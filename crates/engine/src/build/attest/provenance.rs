@@ -1,6 +1,6 @@
-//! How an image was made: SLSA's provenance, with the terms that BuildKit defines for builds of Dockerfiles.
+//! Origin of an image: SLSA's provenance, with the terms that BuildKit defines for builds of Dockerfiles.
 //!
-//! In place of the graph of operations, which only BuildKit has, `buildConfig` lists the instructions.
+//! `buildConfig` lists the instructions, in place of the graph of operations that only BuildKit has.
 
 use super::option::{ProvenanceMode, ProvenanceVersion};
 use super::statement::Predicate;
@@ -12,19 +12,19 @@ use tote_image::Digest;
 
 const V1: &str = "https://slsa.dev/provenance/v1";
 const V02: &str = "https://slsa.dev/provenance/v0.2";
-/// BuildKit's definitions of what stands in the parameters, for each version.
+/// Addresses of BuildKit's definitions of the parameters, for each version.
 const BUILD_TYPE_V1: &str =
     "https://github.com/moby/buildkit/blob/master/docs/attestations/slsa-definitions.md";
 const BUILD_TYPE_V02: &str = "https://mobyproject.org/buildkit@v1";
 const METADATA_V02: &str = "https://mobyproject.org/buildkit@v1#metadata";
 const HERMETIC_V02: &str = "https://mobyproject.org/buildkit@v1#hermetic";
 
-/// Something that the image was made of.
+/// Input of a build.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Material {
-    /// Its address.
+    /// Address of the input.
     pub(crate) uri: String,
-    /// The name of the hash, and the hash in hexadecimal digits.
+    /// Name of the hash, and the hash in hexadecimal digits.
     pub(crate) digest: (String, String),
 }
 
@@ -36,7 +36,7 @@ impl Material {
         }
     }
 
-    /// A state of a repository.
+    /// Makes the material of a commit in a repository.
     pub(crate) fn commit(uri: String, commit: &str) -> Self {
         let hash = if commit.len() == 64 { "sha256" } else { "sha1" };
         Self {
@@ -51,7 +51,7 @@ impl Material {
     }
 }
 
-/// An instruction of the Dockerfile.
+/// Instruction of the Dockerfile.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Instruction {
     pub(crate) stage: usize,
@@ -59,30 +59,30 @@ pub(crate) struct Instruction {
     pub(crate) text: String,
 }
 
-/// Everything that a provenance may tell of a build.
+/// Facts for a provenance.
 #[derive(Clone, Debug)]
 pub(crate) struct Provenance {
     /// Images, repositories and downloads.
     pub(crate) materials: Vec<Material>,
-    /// The context, where it is not a directory of the caller's.
+    /// Context, unless it is a directory of the caller.
     pub(crate) source: Option<Material>,
-    /// The path of the Dockerfile.
+    /// Path of the Dockerfile.
     pub(crate) path: String,
-    /// Arguments, labels and the like by BuildKit's names.
+    /// Arguments, labels and the like under BuildKit's names.
     pub(crate) args: BTreeMap<String, String>,
     pub(crate) secrets: Vec<String>,
     pub(crate) agents: Vec<String>,
-    /// Names of directories of the caller's.
+    /// Names of the caller's directories.
     pub(crate) locals: Vec<String>,
-    /// The platform of this machine.
+    /// Platform of this machine.
     pub(crate) platform: String,
     pub(crate) dockerfile: String,
     pub(crate) instructions: Vec<Instruction>,
-    /// A name that no other build has.
+    /// Name that is unique to this build.
     pub(crate) invocation: String,
-    /// The times of the begin and the end, since 1970.
+    /// Times of the begin and the end, since 1970.
     pub(crate) times: (Duration, Duration),
-    /// Whether a command had a network.
+    /// True if a command had a network.
     pub(crate) has_network: bool,
 }
 
@@ -99,7 +99,7 @@ impl Provenance {
         }
     }
 
-    /// Whether everything that is in the image is among the materials: what is in a directory of the caller's is not.
+    /// True if the materials cover the image's content; files of the caller's directories are not among them.
     fn is_complete(&self) -> bool {
         self.locals.is_empty()
     }
@@ -108,7 +108,7 @@ impl Provenance {
         self.materials.iter().map(Material::to_json).collect()
     }
 
-    /// The build's request, and whether it is told whole.
+    /// Builds the request for the provenance, and a flag that is true if nothing was left out.
     fn request(&self, is_max: bool) -> (Value, bool) {
         let is_private = |key: &str| key.starts_with("build-arg:") || key.starts_with("label:");
         let told = |key: &String| is_max || !is_private(key);
@@ -136,7 +136,7 @@ impl Provenance {
         (Value::Object(request), is_all)
     }
 
-    /// BuildKit's terms beside SLSA's own.
+    /// Adds BuildKit's terms beside SLSA's own.
     fn metadata(&self, is_max: bool) -> Value {
         if !is_max {
             return json!({});

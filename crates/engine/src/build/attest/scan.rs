@@ -1,5 +1,5 @@
-//! The packages of a tree, wherever their managers write them down. The tree is an enemy's: no link is followed out of it,
-//! and files and depths have limits.
+//! Search for the packages of a tree in the records of their managers. The tree is hostile: no link is followed out
+//! of it, and files and depths have limits.
 
 use super::packages::{self, Package};
 use super::spdx::BillOfMaterials;
@@ -8,27 +8,27 @@ use crate::build::{BuildFault, inside};
 use rustix::fs::{FileType, OFlags};
 use std::os::fd::OwnedFd;
 
-/// The most of a package manager's list that is read, in bytes; Debian's are some megabytes.
+/// Limit of a package manager's list, in bytes; Debian's are some megabytes.
 const LIST_MAX: usize = 256 << 20;
-/// The most of one package's own description that is read, in bytes.
+/// Limit of a single package's own description, in bytes.
 const DESCRIPTION_MAX: usize = 4 << 20;
-/// Directories in one another that are looked through.
+/// Limit of nested directories.
 const DEPTH_MAX: usize = 64;
-/// The most packages that are listed.
+/// Limit of listed packages.
 const PACKAGES_MAX: usize = 200_000;
-/// Directories of the kernel's, which no package is in.
+/// Directories of the kernel, which contain no packages.
 const PASSED_OVER: [&[u8]; 3] = [b"proc", b"sys", b"dev"];
 
-/// Looks for packages in a root file system.
+/// Searches a root file system for packages.
 ///
 /// # Errors
-/// A list cannot be read, or is too long.
+/// Fails if a list cannot be read, or is too long.
 pub(crate) fn scan(root: &OwnedFd) -> Result<BillOfMaterials, EngineError> {
     let mut found = Vec::new();
     if let Some(text) = read(root, "var/lib/dpkg/status", LIST_MAX)? {
         found.extend(packages::dpkg(&text));
     }
-    // One file for each package, as images without a package manager have them.
+    // Images without a package manager have one file for each package.
     for name in names(root, b"var/lib/dpkg/status.d") {
         let name = String::from_utf8_lossy(&name).into_owned();
         if !name.ends_with(".md5sums")
@@ -64,7 +64,7 @@ fn read(root: &OwnedFd, path: &str, limit: usize) -> Result<Option<String>, Engi
     Ok(bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
 }
 
-/// The names in a directory; none where there is no such directory.
+/// Lists the names in a directory; none if it is missing.
 fn names(root: &OwnedFd, path: &[u8]) -> Vec<Vec<u8>> {
     let dir = inside::open(root, path, OFlags::RDONLY | OFlags::DIRECTORY);
     let mut names = entries(dir.as_ref().ok());
@@ -84,7 +84,7 @@ fn entries(dir: Option<&OwnedFd>) -> Vec<(Vec<u8>, bool)> {
         .collect()
 }
 
-/// Looks for what languages' package managers leave.
+/// Search for the records of the package managers of languages.
 struct Walk<'a> {
     root: &'a OwnedFd,
     found: Vec<Package>,
@@ -125,7 +125,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Reads what describes one package. What cannot be read describes none.
+    /// Reads the description of one package. An unreadable file is skipped.
     fn describe(&mut self, path: &[u8], file: &str, parse: fn(&str) -> Option<Package>) {
         let path = String::from_utf8_lossy(path);
         let path = format!("{path}/{file}");
@@ -135,7 +135,7 @@ impl Walk<'_> {
     }
 }
 
-/// Whether it is `node_modules/@SCOPE`.
+/// True for `node_modules/@SCOPE`.
 fn is_scope(path: &[u8]) -> bool {
     let (above, name) = inside::split(path);
     name.starts_with(b"@") && inside::split(above).1 == b"node_modules"
@@ -173,7 +173,7 @@ mod tests {
         );
         write("app/package.json", r#"{"name":"app","version":"8"}"#);
         write("proc/e.egg-info", "Name: e\nVersion: 9\n");
-        // Links lead nowhere: not around in a circle, and not out.
+        // Links are not followed: neither in a circle nor out of the tree.
         std::os::unix::fs::symlink("..", dir.path().join("app/up")).unwrap();
         std::os::unix::fs::symlink("/etc", dir.path().join("out")).unwrap();
         let root = crate::build::view::open(dir.path(), OFlags::RDONLY).unwrap();

@@ -10,16 +10,16 @@ const PREDICATE: &str = "https://spdx.dev/Document";
 const NONE: &str = "NOASSERTION";
 const IMAGE: &str = "SPDXRef-image";
 
-/// The packages and the distribution of an image.
+/// Packages and distribution of an image.
 #[derive(Clone, Debug)]
 pub(crate) struct BillOfMaterials {
     pub(crate) packages: Vec<Package>,
-    /// The id and version of the distribution; empty where there is none.
+    /// Id and version of the distribution; empty if unknown.
     pub(crate) distribution: (String, String),
 }
 
 impl BillOfMaterials {
-    /// The document; `name` is the image's.
+    /// Builds the document; `name` is the image's.
     pub(crate) fn predicate(&self, name: &str, image: &Digest, now: Duration) -> Predicate {
         let mut packages = vec![json!({
             "SPDXID": IMAGE,
@@ -91,7 +91,7 @@ impl BillOfMaterials {
         json
     }
 
-    /// `pkg:deb/debian/bash@5.2?arch=amd64&distro=debian-12`
+    /// Builds an address such as `pkg:deb/debian/bash@5.2?arch=amd64&distro=debian-12`.
     fn address(&self, package: &Package) -> String {
         let (id, version) = &self.distribution;
         let (kind, usual) = match package.kind {
@@ -137,7 +137,7 @@ fn relationship(from: &str, kind: &str, to: &str) -> Value {
     json!({ "spdxElementId": from, "relationshipType": kind, "relatedSpdxElement": to })
 }
 
-/// Whether a license can be an expression of SPDX's: identifiers without blanks, joined by its three words.
+/// True for a possible license expression of SPDX: identifiers without blanks, joined by its three words.
 fn is_license(text: &str) -> bool {
     let plain = |word: &str| {
         let word = word.trim_matches(['(', ')']);
@@ -221,7 +221,7 @@ mod tests {
             found["packages"][0]["SPDXID"]
         );
         assert_eq!(relationships[1]["relatedSpdxElement"], package["SPDXID"]);
-        // Every name is one that SPDX allows.
+        // SPDX allows all these names.
         for package in found["packages"].as_array().unwrap() {
             let id = package["SPDXID"]
                 .as_str()

@@ -1,4 +1,4 @@
-//! Statements of in-toto, and the manifest that they are kept in.
+//! Statements of in-toto, and the manifest that holds them.
 
 use serde_json::{Value, json};
 use tote_image::media_type::{OCI_EMPTY, OCI_MANIFEST};
@@ -12,18 +12,18 @@ const PREDICATE: &str = "in-toto.io/predicate-type";
 const ARTIFACT: &str = "application/vnd.docker.attestation.manifest.v1+json";
 const EMPTY: &[u8] = b"{}";
 
-/// One thing that is said about an image.
+/// Predicate of a statement.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Predicate {
-    /// Its name as a file.
+    /// Name of the file with the statement.
     pub(crate) file: &'static str,
-    /// The address of its definition.
+    /// Address of the predicate's definition.
     pub(crate) kind: &'static str,
     pub(crate) content: Value,
 }
 
 impl Predicate {
-    /// The statement that it is about these subjects, each a name and a SHA-256.
+    /// Makes the statement about these subjects, each a name and a SHA-256.
     pub(crate) fn statement(&self, subjects: &[(String, Digest)]) -> Value {
         let subjects = subjects.iter().map(|(name, digest)| {
             let digest = json!({ "sha256": digest.hex() });
@@ -38,7 +38,7 @@ impl Predicate {
     }
 }
 
-/// A manifest of statements about an image, and all documents that belong to it, the manifest first.
+/// Makes a manifest of statements about an image. Returns its descriptor, and all documents, the manifest first.
 pub(crate) fn manifest(statements: &[(&Predicate, Value)], image: Descriptor) -> (Descriptor, Vec<Vec<u8>>) {
     let mut documents = Vec::new();
     let mut layers = Vec::new();
@@ -65,7 +65,7 @@ fn described(media_type: &str, bytes: &[u8]) -> Descriptor {
     Descriptor::new(media_type, sha256(bytes), bytes.len() as u64)
 }
 
-/// The address of an image as a package: `pkg:docker/NAME@TAG?digest=…&platform=…`.
+/// Builds the address of an image as a package: `pkg:docker/NAME@TAG?digest=…&platform=…`.
 pub(crate) fn package_of(name: &Reference, digest: Option<&Digest>, platform: &Platform) -> String {
     let familiar = name.familiar();
     let (path, tag) = match name.digest() {
@@ -86,7 +86,7 @@ pub(crate) fn package_of(name: &Reference, digest: Option<&Digest>, platform: &P
     )
 }
 
-/// A part of a package's address, percent-encoded but for these letters.
+/// Percent-encodes a part of a package's address, except the letters in `plain`.
 pub(crate) fn escaped(text: &str, plain: &str) -> String {
     let mut escaped = String::new();
     for byte in text.bytes() {

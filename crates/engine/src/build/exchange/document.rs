@@ -1,4 +1,4 @@
-//! What a cache says: what instructions made, by key.
+//! Document of a cache: results of instructions, by key.
 
 use crate::EngineError;
 use crate::build::BuildFault;
@@ -7,19 +7,19 @@ use std::collections::BTreeMap;
 use tote_image::{Descriptor, Digest, ImageConfig, MAX_CONFIG_BYTES, Manifest};
 use tote_images::ArchiveError;
 
-/// What the configuration of a cache's manifest is.
+/// Media type of the configuration of a cache's manifest.
 pub(super) const MEDIA_TYPE: &str = "application/vnd.tote.build.cache.v1+json";
 
-/// The annotation of an image that brings its cache.
+/// Name of the annotation of an image that carries its cache.
 pub(super) const ANNOTATION: &str = "io.tote.build.cache";
 
-/// The most of such an annotation, in bytes: registries take manifests of four megabytes.
+/// Limit of such an annotation, in bytes: registries accept manifests of four megabytes.
 pub(super) const MAX_ANNOTATION: usize = 1 << 20;
 
-/// What instructions made.
+/// Results of instructions.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Document {
-    /// The layers of the manifest, in its order, by the digests of their uncompressed archives.
+    /// Layers of the manifest, in its order, by the digests of their uncompressed archives.
     pub(super) layers: Vec<Digest>,
     /// Images by the hash of an instruction's key.
     pub(super) records: BTreeMap<String, ImageConfig>,
@@ -34,7 +34,7 @@ impl Document {
         Ok(json)
     }
 
-    /// Reads what may be anybody's.
+    /// Parses a document of unknown origin.
     pub(super) fn read(json: &[u8]) -> Result<Self, EngineError> {
         if json.len() > MAX_CONFIG_BYTES {
             return Err(BuildFault::CacheSize(json.len()).into());
@@ -42,7 +42,7 @@ impl Document {
         serde_json::from_slice(json).map_err(|error| BuildFault::CacheDocument(error).into())
     }
 
-    /// The document of that manifest, whose configuration `config` fetches, and its layers.
+    /// Reads the document of a manifest, and its layers; `config` fetches the configuration.
     pub(super) fn of(
         manifest: &Manifest,
         config: impl FnOnce(&Descriptor) -> Result<Vec<u8>, EngineError>,

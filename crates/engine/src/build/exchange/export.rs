@@ -1,4 +1,4 @@
-//! `--cache-to`: what others can go on from.
+//! `--cache-to`: export of a build's cache.
 
 use super::document::{ANNOTATION, Document, MAX_ANNOTATION, MEDIA_TYPE};
 use super::option::{CachePlace, CacheTo};
@@ -12,22 +12,22 @@ use tote_images::LayoutDirectory;
 use tote_images::{Compressed, for_each, push_layers, registry_client};
 use tote_store::{Ingest, Store, sha256};
 
-/// What a build met, made or found, for those who want to go on from it.
+/// Records of a build, for export.
 #[derive(Default)]
 pub(crate) struct Exports {
     to: Vec<CacheTo>,
     in_result: bool,
-    /// By the hash of a key; with whether the result is made of it.
+    /// Records by the hash of a key, each with a flag that is true if the result is made of it.
     records: BTreeMap<String, (bool, ImageConfig)>,
 }
 
-/// Whose build it is.
+/// Environment of the export.
 pub(crate) struct Exporter<'a> {
     pub(crate) home: &'a Home,
     pub(crate) store: &'a Store,
     pub(crate) ingest: &'a Ingest<'a>,
     pub(crate) access: &'a Access,
-    /// Told of what could not be written and need not be.
+    /// Listener to warnings about failures that do not end the build.
     pub(crate) report: &'a (dyn Fn(PullEvent<'_>) + Sync),
     pub(crate) push: &'a PushReport,
 }
@@ -53,7 +53,8 @@ impl Exports {
         record.0 |= self.in_result;
     }
 
-    /// Writes it everywhere it is to be. Layers of base images, `bases`, are at hand wherever somebody begins with those.
+    /// Writes the cache to all destinations. Layers of base images, `bases`, are left out, because builds from these
+    /// images have them.
     pub(crate) fn write(
         &self,
         exporter: &Exporter<'_>,
@@ -100,12 +101,12 @@ impl Exports {
         document
     }
 
-    /// As annotation of the result, whose layers are those of its own image then.
+    /// Writes the cache as an annotation of the result, whose image has the layers then.
     fn inline(&self, exporter: &Exporter<'_>, result: &Digest) -> Result<(), EngineError> {
         let result = &exporter.store.image(result)?;
         let mut document = self.document(false, |_| true);
         if document.records.is_empty() {
-            // It is its base.
+            // The result is the base image itself.
             return Ok(());
         }
         document.layers = result.layers().to_vec();
@@ -161,7 +162,7 @@ impl Exports {
 }
 
 impl Exporter<'_> {
-    /// Brings a layer into a layout as a push would send it, unless it is there.
+    /// Writes a layer to a layout in the form of a push, unless it is present.
     fn put_layer(
         &self,
         layout: &LayoutDirectory,
@@ -181,7 +182,7 @@ impl Exporter<'_> {
         let content = compressed.open().map_err(EngineError::LayerOutput)?;
         layout.put_blob(&compressed.descriptor, content)?;
         tell(PushStep::Done);
-        // The next build finds it in this form.
+        // The next build finds the layer in this form.
         self.ingest.note_blob(diff_id, &compressed.descriptor)?;
         Ok(compressed.descriptor)
     }

@@ -1,4 +1,4 @@
-//! `--cache-from`: what others made.
+//! `--cache-from`: import of the caches of other builds.
 
 use super::document::Document;
 use super::option::CacheFrom;
@@ -11,15 +11,15 @@ use tote_images::{Fetch, registry_client};
 use tote_registry::Client;
 use tote_store::{Ingest, Store, sha256};
 
-/// What one build asks, in the order in which they were given.
+/// Sources of one build, in the order in which they were given.
 #[derive(Default)]
 pub(crate) struct Imports(Vec<Source>);
 
-/// Somebody's cache. Nobody is asked before something is missing here.
+/// Source of a cache. It is opened only when a local result is missing.
 enum Source {
     Unasked(CacheFrom),
     Open(Box<Open>),
-    /// It could not be read, which was said.
+    /// Source that could not be read, which was reported.
     Useless,
 }
 
@@ -33,11 +33,11 @@ struct Open {
 enum Place {
     Layout(LayoutDirectory),
     Registry(Box<Client>, Reference),
-    /// An image of the store, whose layers are here.
+    /// Image of the store, whose layers are present.
     Store,
 }
 
-/// Who wants it.
+/// Environment of the import.
 pub(crate) struct Asker<'a> {
     pub(crate) store: &'a Store,
     pub(crate) ingest: &'a Ingest<'a>,
@@ -51,7 +51,7 @@ impl Imports {
         Self(from.iter().cloned().map(Source::Unasked).collect())
     }
 
-    /// What an instruction of that key makes of the image `before`, with all of its layers in the store.
+    /// Finds the result of an instruction with that key on the image `before`, with all of its layers in the store.
     pub(crate) fn find(&mut self, asker: &Asker<'_>, key: &str, before: &ImageConfig) -> Option<ImageConfig> {
         let key = sha256(key.as_bytes()).hex();
         self.0.iter_mut().find_map(|source| {
@@ -78,7 +78,7 @@ impl Source {
         }
     }
 
-    /// A build goes on without it.
+    /// Reports an unusable source; the build goes on without it.
     fn give_up(&mut self, asker: &Asker<'_>, error: &EngineError) {
         let called = match self {
             Self::Unasked(from) => from.to_string(),
@@ -120,7 +120,7 @@ fn open(asker: &Asker<'_>, from: &CacheFrom) -> Result<Open, EngineError> {
     }
 }
 
-/// What a registry has, or what was pulled from it or loaded before.
+/// Opens the cache at a registry, or a pulled or loaded image of that name.
 fn named(asker: &Asker<'_>, name: &str) -> Result<Open, EngineError> {
     let (client, name) = registry_client(name, asker.access)?;
     at_registry(asker, client, &name).or_else(|error| match in_store(asker, &name) {
@@ -171,7 +171,7 @@ impl Open {
         let Some(found) = self.records.get(key).filter(|found| follows(found, before)) else {
             return Ok(None);
         };
-        // With the limits of any other configuration.
+        // The configuration is read with the limits of any other one.
         let found = ImageConfig::read(&found.to_json()).map_err(EngineError::ImageDocument)?;
         let mut missing: Vec<(Digest, Descriptor)> = Vec::new();
         for diff_id in &found.rootfs.diff_ids {
@@ -180,7 +180,7 @@ impl Open {
             }
             match self.layers.get(diff_id) {
                 Some(blob) => missing.push((*diff_id, blob.clone())),
-                // One of a base image that is not here, or of nobody.
+                // The layer is one of a missing base image, or unknown.
                 None => return Ok(None),
             }
         }
@@ -208,8 +208,8 @@ impl Open {
     }
 }
 
-/// Whether this can be what one instruction made of the image `before`: one step more, at most the last layer another
-/// one, for the same machines. It keeps what is damaged out, not what is false: that is its author's to answer for.
+/// True if this can be the result of one instruction on the image `before`: one more step, at most the last layer
+/// different, for the same platform. This check excludes damage, not forgery: the author of a cache is trusted.
 fn follows(found: &ImageConfig, before: &ImageConfig) -> bool {
     let (layers, below) = (&found.rootfs.diff_ids, &before.rootfs.diff_ids);
     let kept = &layers[..layers.len().saturating_sub(1)];

@@ -1,7 +1,7 @@
-//! The build cache elsewhere: in a layout's directory, at a registry, in an image's manifest.
+//! Build cache in other places: in a layout's directory, at a registry, in an image's manifest.
 //!
-//! What is there is one manifest. Its configuration, or an annotation of an image, is a [`document::Document`]: what
-//! instructions made, by key. Its layers are those that these images have and that are no base image's.
+//! A cache is one manifest. Its configuration, or an annotation of an image, is a [`document::Document`]: results of
+//! instructions, by key. Its layers are those of the results, except layers of base images.
 
 mod document;
 mod export;

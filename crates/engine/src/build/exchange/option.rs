@@ -5,49 +5,49 @@ use crate::build::BuildFault;
 use std::path::PathBuf;
 use tote_image::Reference;
 
-/// The tag of what names no other, in a layout and, for builds of podman's habit, at a registry.
+/// Default tag, in a layout and, for podman's form of the option, at a registry.
 const TAG: &str = "latest";
-/// Under which a repository without a tag has its cache beside its images.
+/// Tag of the cache in a repository that is given without a tag, beside its images.
 const OWN_TAG: &str = "buildcache";
 
-/// Where a build looks for what it does not have.
+/// Source of a cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CacheFrom {
-    /// `type=local`: a directory with an OCI layout.
+    /// Directory with an OCI layout: `type=local`.
     Local {
-        /// The directory.
+        /// Path of the directory.
         src: PathBuf,
-        /// What the cache is called there.
+        /// Tag of the cache there.
         tag: String,
     },
-    /// `type=registry`: at a registry, under the first of these names that has one.
+    /// First of these names at a registry that has a cache: `type=registry`.
     Registry(Vec<String>),
 }
 
-/// Where a build leaves what others can go on from.
+/// Export of a cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CacheTo {
-    /// The place.
+    /// Destination of the cache.
     pub place: CachePlace,
-    /// `mode=max`: also the stages that the result only copies from.
+    /// True for `mode=max`: includes the stages that the result only copies from.
     pub all_stages: bool,
-    /// `ignore-error`: whether it matters if it cannot be written.
+    /// True for `ignore-error`: a failed export does not fail the build.
     pub may_fail: bool,
 }
 
-/// A place for a cache.
+/// Destination of a cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CachePlace {
-    /// `type=local`: a directory with an OCI layout.
+    /// Directory with an OCI layout: `type=local`.
     Local {
-        /// The directory.
+        /// Path of the directory.
         dest: PathBuf,
-        /// What the cache is called there.
+        /// Tag of the cache there.
         tag: String,
     },
-    /// `type=registry`: at a registry, by this name.
+    /// Name at a registry: `type=registry`.
     Registry(String),
-    /// `type=inline`: in the manifest of the image.
+    /// Manifest of the image: `type=inline`.
     Inline,
 }
 
@@ -73,7 +73,7 @@ pub fn parse_cache_to(text: &str) -> Result<Vec<CacheTo>, EngineError> {
     let plain = |name: &str| {
         let mut names = names(name)?;
         Ok(CacheTo {
-            // Who writes a repository alone has podman's habits, and podman leaves all that it makes.
+            // A bare repository is podman's form, and podman exports all stages.
             all_stages: names.len() > 1,
             place: CachePlace::Registry(target(&names.pop().unwrap_or_default())?),
             may_fail: false,
@@ -88,8 +88,8 @@ pub fn parse_cache_to(text: &str) -> Result<Vec<CacheTo>, EngineError> {
     })
 }
 
-/// The names of a reference alone: without a tag, the repository may have an image that brings its cache, or a cache
-/// beside its images. What is written must not take the place of an image.
+/// Lists the names for a bare reference: a repository without a tag may have an image that carries its cache, or a
+/// cache beside its images. An export must not replace an image.
 fn names(reference: &str) -> Result<Vec<String>, String> {
     let parsed = valid(reference)?;
     let last = reference.rsplit('/').next().unwrap_or_default();
@@ -99,12 +99,12 @@ fn names(reference: &str) -> Result<Vec<String>, String> {
     Ok(vec![reference.to_owned(), format!("{reference}:{OWN_TAG}")])
 }
 
-/// What is no name is known before anything is built.
+/// Checks a name before anything is built.
 fn valid(reference: &str) -> Result<Reference, String> {
     Reference::parse(reference).map_err(|error| error.to_string())
 }
 
-/// The name of something to be pushed.
+/// Checks a name for a push.
 fn target(reference: &str) -> Result<String, String> {
     match valid(reference)?.digest() {
         Some(_) => Err(format!("{reference} is a digest, which is no place to push to")),
@@ -112,7 +112,7 @@ fn target(reference: &str) -> Result<String, String> {
     }
 }
 
-/// A type, and everything else that was said.
+/// Fields of a value, except its type.
 type Fields<'a> = Vec<(&'a str, &'a str)>;
 
 fn parse<T>(
@@ -172,7 +172,7 @@ fn to(kind: &str, fields: Fields<'_>) -> Result<CacheTo, String> {
             ("local", "tag", _) => tag = value,
             (_, "mode", "min" | "max") => all_stages = value == "max",
             (_, "ignore-error", "true" | "false") => may_fail = value == "true",
-            // How it is written anyway.
+            // These values describe the only form in which a cache is written.
             (_, "compression", "gzip") | (_, "oci-mediatypes" | "image-manifest", "true") => {}
             (_, "mode" | "ignore-error" | "compression" | "oci-mediatypes" | "image-manifest", _) => {
                 return Err(format!("invalid value {key}={value}"));
