@@ -102,7 +102,7 @@ pub fn run(
         };
         connection.replace(succession::hand_over(home, &id, (left, why), estate)?);
         // Whoever has asked sees the connection closed when the monitor has closed its own.
-        (left_door.take(), left_answers.take());
+        drop((left_door.take(), left_answers.take()));
         Ok(())
     };
     let mut leaves_cgroup = false;

@@ -175,7 +175,7 @@ mod tests {
         let inside = |kind| tote_sys::socket_in(network.as_fd(), (AddressFamily::INET, kind, None)).unwrap();
         // A program that wants the port for itself gets it.
         for kind in [SocketType::DGRAM, SocketType::STREAM] {
-            rustix::net::bind(&inside(kind), &SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, PORT)).unwrap();
+            rustix::net::bind(inside(kind), &SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, PORT)).unwrap();
         }
         let there = SocketAddrV4::new(RESOLVER, PORT);
         let (own, client) = (UdpSocket::from(udp), inside(SocketType::DGRAM));

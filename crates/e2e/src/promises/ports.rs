@@ -1,4 +1,4 @@
-//! Published ports: who reaches them, and whose address the container sees. Each test has a machine of its own, see
+//! Published ports: the clients that reach them, and the address that the container sees. Each test has a machine of its own, see
 //! [`super::networks`].
 
 use super::networks::{NEEDS, prints};

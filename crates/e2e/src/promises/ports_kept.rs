@@ -1,4 +1,4 @@
-//! Published ports: nobody gets one that somebody has, and none outlives its container.
+//! Published ports: no two containers have one port, and no port outlives its container.
 
 use super::networks::NEEDS;
 use super::ports::shows;

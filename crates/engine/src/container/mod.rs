@@ -2,10 +2,10 @@
 //!
 //! Two records and a lock, all found from the id ([`crate::Home`] has a map of the files):
 //! - [`Container`] is the requested configuration, `containers/ID/container.json`. It is enough for a later start;
-//! nothing else of its creator is needed.
+//!   nothing else of its creator is needed.
 //! - [`State`] is the present state, `containers/ID/state.json`. Only the holder of the claim writes it.
 //! - [`Claim`] is `live/ID`, locked: a process that changes a container holds it, and a monitor as long as it
-//! watches. A free claim is a leftover; [`sweep`] clears the parts that it names.
+//!   watches. A free claim is a leftover; [`sweep`] clears the parts that it names.
 //!
 //! A container of `run --rm` in the foreground has no directory: both records are in `live/ID`, and go with it.
 //! Lookups ([`find`], [`list`]) treat it alike, except for [`Entry::kept`].
