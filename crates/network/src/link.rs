@@ -104,8 +104,16 @@ pub fn connect(links: &[ContainerLink], network: BorrowedFd<'_>) -> Result<(), L
     let Some(first) = links.first() else { return Ok(()) };
     let make = |name: &str| failed(format!("make the link {name} of the container"));
     let here = Socket::new().map_err(make(&first.outside))?;
-    let pairs = links.iter().map(|link| pair(link, network)).collect();
-    if let Some((place, errno)) = here.batch(pairs).map_err(make(&first.outside))?.first() {
+    let pairs = || links.iter().map(|link| pair(link, network)).collect();
+    let mut refused = here.batch(pairs()).map_err(make(&first.outside))?;
+    if refused.iter().any(|(_, errno)| *errno == Errno::EXIST) {
+        // The container's network namespace of before is going, or a process keeps it; its links have the same names.
+        links
+            .iter()
+            .try_for_each(|link| remove_link(&here, &link.outside))?;
+        refused = here.batch(pairs()).map_err(make(&first.outside))?;
+    }
+    if let Some((place, errno)) = refused.first() {
         let link = links.get(*place).unwrap_or(first);
         return Err(make(&link.outside)(*errno));
     }

@@ -143,6 +143,11 @@ fn lost(cx: &Context) -> Result<()> {
     let mut lose = |part: &str| -> Result<()> {
         let tree = fs::read_dir(store.join("trees"))?.next();
         let tree = tree.ok_or_else(|| anyhow::anyhow!("there is no tree"))??.path();
+        // Without inodes of its own a tree has its files elsewhere.
+        let part = match part {
+            "inodes" if !tree.join(part).is_dir() => "root",
+            part => part,
+        };
         // Only root of the image's ids could remove the directory; the sweep of the trash does it.
         times += 1;
         Ok(fs::rename(
@@ -154,13 +159,13 @@ fn lost(cx: &Context) -> Result<()> {
     let create = [&["create", "--name", "c"][..], &read].concat();
     lose("")?;
     cx.tote(&create).output()?.exits(0)?;
-    lose("root")?;
+    lose("inodes")?;
     cx.tote(&["start", "-a", "c"]).output()?.prints("deep")?;
     lose("")?;
     cx.tote(&["cp", "c:/srv/app/inner/file", &cx.path("copied")?])
         .output()?
         .exits(0)?;
-    lose("root")?;
+    lose("inodes")?;
     cx.run(&read)?.prints("deep")?;
     cx.tote(&["rm", "c"]).output()?.exits(0)?;
     cx.tote(&["store", "verify", "--full"]).output()?.exits(0)?;

@@ -96,7 +96,7 @@ fn exposed(cx: &Context) -> Result<()> {
         .exits(0)?;
     cx.tote(&["ps", "--format", "{{.Ports}}"])
         .output()?
-        .prints("8000-8002/tcp, 53/udp\n")?;
+        .prints("53/udp, 8000-8002/tcp\n")?;
     cx.tote(&["inspect", "-f", "{{json .Config.ExposedPorts}}", "web"])
         .output()?
         .prints("{\"53/udp\":{},\"8000/tcp\":{},\"8001/tcp\":{},\"8002/tcp\":{}}\n")?;

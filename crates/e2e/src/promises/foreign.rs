@@ -27,12 +27,10 @@ pub(super) const TESTS: &[Test] = &[
 
 fn options(cx: &Context) -> Result<()> {
     let image = cx.image();
-    let table: [(&[&str], &str); 7] = [
+    let table: [(&[&str], &str); 5] = [
         (&["-p", "[::1]:8080:80"], "IPv4 addresses only"),
-        (&["--network", "none", "-p", "80"], "--network none"),
         (&["--ip", "10.0.0.2"], "name=NETWORK,ip=ADDRESS"),
         (&["--mac-address", "a"], "name=NETWORK,ip=ADDRESS"),
-        (&["--network-alias", "a"], "nor aliases"),
         (&["--network", "ns:/proc/1/ns/net"], "none, host, container:ID"),
         (&["--secret", "a"], "/run/secrets/NAME"),
     ];
@@ -52,7 +50,6 @@ fn options(cx: &Context) -> Result<()> {
 fn commands(cx: &Context) -> Result<()> {
     for (words, advice) in [
         (&["compose", "up"][..], "there is no compose here"),
-        (&["network", "connect", "a", "b"], "create it anew"),
         (&["context", "ls"], "no daemon"),
         (&["-H", "tcp://a", "ps"], "no daemon"),
         (&["swarm", "init"], "one machine"),
