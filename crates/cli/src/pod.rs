@@ -19,13 +19,14 @@ use tote_engine::{EngineError, Home, Signal};
 use tote_options::Parsed;
 
 /// Options of `pod create` that apply to the infra container.
-const OF_INFRA: [&str; 10] = [
+const OF_INFRA: [&str; 11] = [
     "hostname",
     "pid",
     "uts",
     "userns",
     "sysctl",
     "network",
+    "publish",
     "network-alias",
     "add-host",
     "dns",

@@ -57,7 +57,6 @@ pub(super) static OF_TOTE: &[Absent] = &[
     ),
 ];
 
-const PORTS: &str = "a pod publishes no ports in this release: publish them with a container that is no member, 'tote run -p 8080:80'.";
 const ADDRESSES: &str = "this release takes an address and a hardware address with the network, --network name=NETWORK,ip=ADDRESS,mac-address=ADDRESS, \
      and has no IPv6 addresses.";
 
@@ -91,10 +90,7 @@ pub(super) static OF_RUN: &[Absent] = &[
 ];
 
 /// Options of `pod create`.
-pub(super) static OF_POD: &[Absent] = &[
-    absent(&["--publish", "-p"], PORTS),
-    absent(&["--ip", "--ip6", "--mac-address"], ADDRESSES),
-];
+pub(super) static OF_POD: &[Absent] = &[absent(&["--ip", "--ip6", "--mac-address"], ADDRESSES)];
 
 /// Commands of `volume`.
 pub(super) static OF_VOLUME: &[Absent] = &[

@@ -22,6 +22,7 @@ pub(super) const TESTS: &[Test] = &[
     test("ports::udp_is_published_as_well", NEEDS, datagrams),
     test("ports::ranges_and_free_ports_are_published", NEEDS, ranges),
     test("ports::exposed_ports_are_published_on_demand", NEEDS, exposed),
+    test("ports::a_pod_publishes_the_ports_of_its_members", NEEDS, pod),
 ];
 
 /// Functions beside those of the machine. Containers answer each connection to their port 80 with the client's address, as
@@ -104,6 +105,21 @@ refused
 80/tcp -> 0.0.0.0:8080
 "#;
     shows(cx, script, lines)
+}
+
+fn pod(cx: &Context) -> Result<()> {
+    let script = r#"
+look > "$FILE.before"
+tote pod create -p 8080:80 --name group >/dev/null
+serve web --pod group
+in_server busybox nc -w 3 198.51.100.2 8080 </dev/null
+tote ps --format '{{.Ports}}' | grep .
+tote pod rm -f group >/dev/null
+down
+look > "$FILE.after"
+cmp "$FILE.before" "$FILE.after"
+"#;
+    shows(cx, script, "198.51.100.9\n0.0.0.0:8080->80/tcp\n")
 }
 
 fn hairpin(cx: &Context) -> Result<()> {
