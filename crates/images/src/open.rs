@@ -17,7 +17,7 @@ const SWEEP_AFTER_DEATH: Duration = Duration::from_secs(1);
 /// Time limit of the attempts to free room.
 const ROOM: Duration = Duration::from_secs(60);
 
-/// Opens the store. A process that adds or removes images calls [`enter_ids`] first.
+/// Opens the store. A process that adds or removes images calls [`enter_ids`](crate::enter_ids) first.
 ///
 /// # Errors
 /// [`ImagesError::Store`].
@@ -43,7 +43,7 @@ pub fn store_options(home: &Home) -> Result<StoreOptions, ImagesError> {
     })
 }
 
-/// Ensures that the image's directory exists. A process that makes it calls [`enter_ids`] first.
+/// Ensures that the image's directory exists. A process that makes it calls [`enter_ids`](crate::enter_ids) first.
 ///
 /// # Errors
 /// [`ImagesError::Store`].

@@ -15,7 +15,7 @@ use tote_sys::{Errno, Program, best_effort};
 pub struct HookSpec<'a> {
     /// Path of the executable.
     pub path: &'a str,
-    /// Arguments, argv[0] included; if empty, the path alone.
+    /// Arguments, `argv[0]` included; if empty, the path alone.
     pub args: &'a [String],
     /// Complete environment; if empty, the caller's.
     pub env: &'a [String],

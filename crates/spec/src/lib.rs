@@ -143,7 +143,7 @@ pub struct Hooks {
 pub struct Hook {
     /// Absolute path of the executable.
     pub path: String,
-    /// Arguments, argv[0] included.
+    /// Arguments, `argv[0]` included.
     #[serde(
         default,
         skip_serializing_if = "Vec::is_empty",

@@ -14,7 +14,7 @@ pub struct Entry {
     /// True if it has a directory. A container of `run --rm` in the foreground has none: it cannot be started again.
     #[serde(skip)]
     pub kept: bool,
-    /// Unreadable record, if any: the container is [`Status::Dead`] then, and `state.error` has the reason.
+    /// Unreadable record, if any: the container is [`Status::Dead`](super::Status::Dead) then, and `state.error` has the reason.
     #[serde(skip)]
     pub lost: Option<LostRecord>,
 }

@@ -31,7 +31,7 @@ pub struct Space {
 /// An image as `docker image inspect` shows it, where it is for the platforms that are asked for.
 ///
 /// # Errors
-/// [`EngineError::Store`], and [`ImagesError::OtherPlatform`].
+/// [`EngineError::Store`], and [`ImagesError::OtherPlatform`](tote_images::ImagesError::OtherPlatform).
 pub fn inspect_image(home: &Home, wanted: &str, platforms: &[Platform]) -> Result<Value, EngineError> {
     let store = open_store(home)?;
     let image = store.image(&resolve(&store, wanted, platforms)?)?;
@@ -70,7 +70,7 @@ pub fn inspect_image(home: &Home, wanted: &str, platforms: &[Platform]) -> Resul
 /// The steps of an image, the last one first, where it is for the platforms that are asked for.
 ///
 /// # Errors
-/// [`EngineError::Store`], and [`ImagesError::OtherPlatform`].
+/// [`EngineError::Store`], and [`ImagesError::OtherPlatform`](tote_images::ImagesError::OtherPlatform).
 pub fn history(
     home: &Home,
     wanted: &str,
