@@ -1,7 +1,7 @@
-//! What only a process in the user namespace of an image's owners can do.
+//! Work that only a process in the user namespace of an image's owners can do.
 //!
 //! Files of a user's images belong to ids of the user's ranges. To make them, or to look behind a directory that its owner
-//! has closed, one must be root among these ids, and whoever has become that cannot go back. So another process does.
+//! has closed, one must be root among these ids, and a process that has become that cannot go back. So another process does it.
 
 use crate::container::{LifeError, failure_line, listen_failure};
 use crate::{EngineError, Home};
@@ -13,14 +13,14 @@ use tote_images::{enter_ids, has_ids};
 use tote_rootfs::ReadError;
 use tote_sys::best_effort;
 
-/// What the answer of that process begins with.
+/// First byte of the answer of that process.
 const DONE: u8 = 0;
 const FAILED: u8 = 1;
 
 /// The most of a passwd or group file that is read, in bytes.
 const LIMIT: usize = 1 << 20;
 
-/// What `read` gives, which is asked with the most bytes that it may read of a file below a root: through directories, too,
+/// Returns the result of `read`, which gets the limit of bytes to read of a file below a root: through directories, too,
 /// that their owner, another of the caller's ids, has closed. What is wrong otherwise says `failed`.
 pub(crate) fn read_among_owners(
     home: &Home,
@@ -60,7 +60,7 @@ pub(crate) fn among_owners(
             Ok(text) => (DONE, text),
             Err(error) => (FAILED, failure_line(&error)),
         };
-        // Whoever is gone needs no answer.
+        // A process that is gone needs no answer.
         best_effort(writer.write_all(&[letter]).and_then(|()| writer.write_all(&text)));
         0
     });
@@ -68,10 +68,10 @@ pub(crate) fn among_owners(
     let mut answer = Vec::new();
     if let Some((mut reader, writer)) = pipe.take() {
         drop(writer);
-        // What ends too early is no answer.
+        // A text that ends too early cannot be an answer.
         best_effort(reader.read_to_end(&mut answer));
     }
-    // Whoever ignores SIGCHLD has nobody to wait for.
+    // A process that ignores SIGCHLD has no child to wait for.
     best_effort(rustix::io::retry_on_intr(|| {
         waitpid(Some(pid), WaitOptions::empty())
     }));

@@ -8,7 +8,7 @@ use tote_runtime::RuntimeError;
 use tote_spec::{Linux, Resources, Rlimit, Spec};
 use tote_sys::best_effort;
 
-/// What is planned, and what the container is to see of it.
+/// A planned cgroup, and the part of it that the container sees.
 pub(crate) struct Planned {
     pub(crate) plan: Plan,
     /// Name and path of each v1 directory.
@@ -18,7 +18,7 @@ pub(crate) struct Planned {
     pub(crate) record: Option<String>,
 }
 
-/// What is known of a container whose cgroup is planned.
+/// Properties of a container whose cgroup is planned.
 struct Asked<'a> {
     caller: Caller,
     id: &'a ContainerId,
@@ -32,7 +32,7 @@ struct Asked<'a> {
 
 const NPROC: &str = "RLIMIT_NPROC";
 
-/// What a container that stays has, whatever it was given to begin with.
+/// Controllers that a kept container has a cgroup of, whatever its options are.
 const KEPT: [Controllers; 5] = [
     Controllers::FREEZER,
     Controllers::MEMORY,
@@ -72,7 +72,7 @@ pub(crate) fn of_container(
     plan(&asked, &resources)
 }
 
-/// Plans the groups that the limits need; none where there are none.
+/// Plans the groups that the limits need; without limits it plans no group.
 fn plan(asked: &Asked<'_>, resources: &Resources) -> Result<Option<Planned>, EngineError> {
     let Asked {
         caller,
@@ -107,7 +107,7 @@ fn plan(asked: &Asked<'_>, resources: &Resources) -> Result<Option<Planned>, Eng
     if let Some(pod) = pod {
         layout.enter(pod);
     }
-    // Whoever can make no cgroup does without what nobody asked for.
+    // A caller that cannot make a cgroup does without the default limits.
     let kept = kept && (caller == Caller::Root || may_make(&layout));
     if !watched && !kept && *resources == Resources::default() {
         return Ok(None);
@@ -120,7 +120,7 @@ fn plan(asked: &Asked<'_>, resources: &Resources) -> Result<Option<Planned>, Eng
     if kept {
         // What `pause`, `stats` and `update` work with later.
         request.also = KEPT.into_iter().fold(request.also, Controllers::union);
-        // v2 gives it to whoever is handed it, and a group is put further up for its sake.
+        // v2 gives it to delegated cgroups too; asking for it there could move the group further up.
         if layout.v1_controllers().contains(Controllers::CPUSET) {
             request.also = request.also.union(Controllers::CPUSET);
         }
@@ -169,7 +169,7 @@ fn may_count() -> bool {
     Layout::read().is_ok_and(|layout| counts(&layout) && may_make(&layout))
 }
 
-/// Limits that nobody asked for, which a caller without a cgroup of its own does without silently; and that of processes
+/// Default limits, which a caller without a cgroup of its own does without silently; and that of processes
 /// where [`bound_processes`] stands in for it.
 fn without_defaults(resources: &mut Resources, caller: Caller, keeps_pids: bool) {
     if caller != Caller::Root && !keeps_pids {
@@ -202,7 +202,7 @@ pub(crate) fn bound_processes(spec: &mut Spec, options: &RunOptions, caller: Cal
 /// Ends what runs in a container's cgroup and removes it, as recorded or as the id names it.
 ///
 /// # Errors
-/// The cgroup may still be there. A sweep has nobody to tell, and the next one tries again.
+/// The cgroup may still be there. A sweep has no caller to tell, and the next one tries again.
 pub(crate) fn clear(id: &ContainerId, record: Option<&str>) -> Result<(), EngineError> {
     let groups = match record {
         Some(record) => Some(record.to_owned()),

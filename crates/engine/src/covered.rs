@@ -1,4 +1,4 @@
-//! Files of the container's own whose places lie below a mount that somebody asked for.
+//! Files of the container's own whose places lie below a mount of the options.
 //!
 //! Written there they would be the host's: `-v /etc:/etc` would give the host another name. So such a file is written
 //! into the container's directory and bound over its place, as docker does it.
@@ -83,7 +83,7 @@ fn takes(home: &Home, id: &ContainerId, below: &Mount, place: &Path) -> bool {
             let read_only = |option: &String| matches!(option.as_str(), "ro" | "rro");
             is_volume && !below.options.iter().any(read_only)
         }
-        // Somebody who may not look there is not to mount there either.
+        // A caller who may not look there must not mount there either.
         Err(_) => false,
     }
 }

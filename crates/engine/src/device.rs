@@ -37,7 +37,7 @@ pub(crate) fn limited(options: &RunOptions) -> Result<Vec<HostDevice>, EngineErr
     limited.collect()
 }
 
-/// Lets what somebody binds be opened where it is a device node, or the host's whole `/dev`: every other bind mount is
+/// Lets a bind mount be opened if it is a device node, or the host's whole `/dev`: every other bind mount is
 /// `nodev`. The node is the host's, so it is bound read-only: through such a mount a device is written to all the same, and
 /// its mode and owner stay as they are.
 pub(crate) fn open_bound(spec: &mut Spec) {
@@ -68,10 +68,10 @@ pub(crate) fn opens_bound(spec: &Spec) -> bool {
     binds.any(|mount| mount.options.iter().any(|option| option == OPEN))
 }
 
-/// The option of a mount whose device nodes can be opened. Nobody can ask for it by that word for a bind mount.
+/// The option of a mount whose device nodes can be opened. The command line does not take that word for a bind mount.
 const OPEN: &str = "dev";
 
-/// For each device that may not be used in every way, a line that says so where nobody can hold the container to it.
+/// For each device that may not be used in every way, a line that says so if the container cannot be held to it.
 pub(crate) fn without_rules(caller: Caller, options: &RunOptions) -> impl Iterator<Item = String> {
     let partial = options.devices.iter().filter(|device| !device.has_every_access());
     let partial = partial.filter(move |_| caller != Caller::Root);

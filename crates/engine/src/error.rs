@@ -1,4 +1,4 @@
-//! What can go wrong, which container or object it concerns, and what to do about it.
+//! Errors of the engine: the attempt, its object, and the remedy.
 
 use std::path::PathBuf;
 use tote_images::{ArchiveError, ImagesError};
@@ -14,7 +14,7 @@ pub enum EngineError {
     /// A label of an image that says how much its containers may write.
     #[error("label {} of the image", tote_bundle::DISK_SIZE_LABEL)]
     ImageDisk(#[source] Box<tote_bundle::OptionError>),
-    /// An image that is none.
+    /// An invalid name of an image.
     #[error(transparent)]
     Image(#[from] tote_bundle::ImageError),
     /// Options that contradict each other.
@@ -55,7 +55,7 @@ pub enum EngineError {
     /// A unit of systemd's.
     #[error(transparent)]
     Unit(#[from] crate::unit::UnitError),
-    /// What a record says is not known.
+    /// A record cannot be read.
     #[error(transparent)]
     Record(#[from] tote_state::record::RecordError),
     /// Something that cannot be done with a pod.
@@ -67,7 +67,7 @@ pub enum EngineError {
     /// A container whose namespaces are to be joined, and that cannot be found: without it there is nothing to run.
     #[error("{0}")]
     NoPeer(String),
-    /// A value of an option that is none; the text is whole.
+    /// An invalid value of an option; the text is whole.
     #[error("{0}")]
     Usage(String),
     /// The host's skeleton.
@@ -76,7 +76,7 @@ pub enum EngineError {
     /// The directory of `rootfs:DIR`.
     #[error("cannot use image rootfs:{given}")]
     Directory {
-        /// As given.
+        /// The given text.
         given: String,
         /// Why not.
         #[source]
@@ -94,7 +94,7 @@ pub enum EngineError {
     /// A document of an image.
     #[error(transparent)]
     ImageDocument(tote_image::DocumentError),
-    /// What a container changed.
+    /// An error with the changes of a container.
     #[error(transparent)]
     Container(#[from] crate::changes::ContainerError),
     /// A copy into or out of a container.
@@ -103,7 +103,7 @@ pub enum EngineError {
     /// A process that is to join a container.
     #[error(transparent)]
     Exec(#[from] crate::exec::ExecError),
-    /// What is to be shown of a container's processes.
+    /// The processes of a container cannot be shown.
     #[error(transparent)]
     Top(#[from] crate::top::TopError),
     /// Looking at what there is.
@@ -121,7 +121,7 @@ pub enum EngineError {
     /// A base image from a distribution's packages.
     #[error(transparent)]
     Bootstrap(#[from] crate::changes::BootstrapError),
-    /// A filter that is none.
+    /// An invalid filter.
     #[error(
         "invalid filter {0:?}: dangling=true|false, label=KEY[=VALUE], reference=PATTERN, before=IMAGE, since=IMAGE, until=TIMESTAMP"
     )]
@@ -154,14 +154,14 @@ pub enum EngineError {
         if *.runs { "is running with this" } else { "is using this" }
     )]
     ImageInUse {
-        /// As given.
+        /// The given text.
         image: String,
         /// `container` and its name or short id; or a pool.
         user: String,
         /// Whether it runs.
         runs: bool,
     },
-    /// `--driver` with a name that is none.
+    /// `--driver` with an unknown name.
     #[error("cannot use --driver")]
     Driver(#[from] tote_driver::DriverError),
     /// The container's storage.
@@ -173,7 +173,7 @@ pub enum EngineError {
     /// A registry.
     #[error(transparent)]
     Registry(#[from] tote_registry::Error),
-    /// A platform that is none.
+    /// An invalid platform.
     #[error(transparent)]
     Platform(#[from] tote_image::PlatformError),
     /// An image that was not here, and is not now; the process that pulled has said why.
@@ -185,7 +185,7 @@ pub enum EngineError {
     /// The process that pulls an image.
     #[error("cannot {attempt} the process that pulls {image}")]
     PullProcess {
-        /// What was tried.
+        /// The attempt, a verb phrase.
         attempt: &'static str,
         /// The image.
         image: String,
@@ -204,7 +204,7 @@ pub enum EngineError {
     File {
         /// The option.
         option: &'static str,
-        /// What was tried.
+        /// The attempt, a verb phrase.
         attempt: &'static str,
         /// On what.
         path: PathBuf,
@@ -224,15 +224,15 @@ pub enum EngineError {
     /// A bind mount's source; docker's wording.
     #[error("invalid mount config for type \"bind\": bind source path does not exist: {0}")]
     NoSource(String),
-    /// A device that is none.
+    /// A path that is not a device.
     #[error("--device {0}: not a device node")]
     Device(String),
-    /// A limit for what is no block device.
+    /// A limit for a path that is not a block device.
     #[error("--{option} {path}: not a block device: give a disk, such as /dev/sda")]
     BlockDevice {
         /// The option's long name.
         option: &'static str,
-        /// What it names.
+        /// The named path.
         path: String,
     },
     /// `-it` without a terminal; docker's wording.
@@ -273,13 +273,13 @@ pub enum EngineError {
     /// A tree becomes an archive.
     #[error("cannot write a layer")]
     LayerArchive(#[from] tote_archive::WriteError),
-    /// The same.
+    /// The output of a layer cannot be written.
     #[error("cannot write a layer")]
     LayerOutput(#[source] std::io::Error),
     /// Something of the kernel's.
     #[error("cannot {attempt}")]
     Kernel {
-        /// What was tried.
+        /// The attempt, a verb phrase.
         attempt: &'static str,
         /// Why not.
         #[source]
@@ -298,7 +298,7 @@ impl From<StateError> for EngineError {
 }
 
 impl From<ImagesError> for EngineError {
-    /// What comes from below images keeps its own variant: use cases that fail with it without images are no others.
+    /// Errors from below the images keep their own variants: other use cases fail with them, too.
     fn from(error: ImagesError) -> Self {
         match error {
             ImagesError::State(error) => error.into(),

@@ -93,7 +93,7 @@ pub(crate) fn servers(text: &str) -> impl Iterator<Item = IpAddr> {
     text.lines().filter_map(server)
 }
 
-/// The host's resolv.conf without servers on the host's loopback device, which nobody else reaches. In place of
+/// The host's resolv.conf without servers on the host's loopback device, which only the host reaches. In place of
 /// systemd-resolved's stub come the servers that it asks itself.
 fn reachable(hosts: &str, upstream: impl FnOnce() -> Option<String>) -> String {
     let server = |line: &str| {
@@ -132,7 +132,7 @@ pub(crate) fn localtime(options: &RunOptions) -> Result<Option<Vec<u8>>, EngineE
         })
 }
 
-/// Servers, domains and options: of each kind what was asked for, or what the host has. `.` among the domains is none.
+/// Servers, domains and options: of each kind what was asked for, or what the host has. `.` among the domains stands for no domain.
 fn resolver(asked: &HostOptions, hosts: &str) -> String {
     let mut text = String::new();
     for address in &asked.dns {

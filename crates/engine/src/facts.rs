@@ -1,4 +1,4 @@
-//! What a plan must know of this host.
+//! Facts about this host that a plan needs.
 
 use crate::cgroup::Planned;
 use crate::container::ProcessId;
@@ -11,7 +11,7 @@ use tote_sandbox::{CgroupView, DeviceNodes, Facts, IdMapping, Joins};
 use tote_spec::{Linux, Spec};
 use tote_state::process;
 
-/// What the plan must know of this host; of the limits it knows nothing yet.
+/// Returns the facts about this host that a plan needs, without the limits.
 pub(crate) fn facts<'a>(
     home: &Home,
     options: &RunOptions,
@@ -87,7 +87,8 @@ fn choose_filter(options: &RunOptions, linux: &mut Linux) -> Result<bool, Engine
     Ok(false)
 }
 
-/// What it has from others, open. `parks` says that it is to wait among others, and does not come to them as its program.
+/// Opens the objects of other processes that the container joins. `parks` is true for a sandbox that waits for its
+/// program.
 pub(crate) fn joins(
     spec: &Spec,
     options: &RunOptions,

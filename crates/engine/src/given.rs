@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use tote_bundle::{ContainerId, EnvOptions, RunOptions};
 
-/// `--env-host`: what is no text cannot be recorded, and is left out.
+/// `--env-host`: a variable that is not text cannot be recorded, and is left out.
 fn note_environment(options: &mut RunOptions) {
     if options.env_base.host && options.env_base.of_host.is_empty() {
         let variables = std::env::vars_os().filter_map(|(name, value)| {

@@ -1,4 +1,4 @@
-//! What to do about an error: the one place for remedies.
+//! Remedies for errors of the engine.
 
 use crate::changes::{BootstrapError, ContainerError};
 use crate::{BuildFault, EngineError};

@@ -17,7 +17,7 @@ pub(crate) struct CallerLines {
     pub(crate) home: Option<String>,
 }
 
-/// What the host says of the caller.
+/// The caller's entries in the host's files.
 pub(crate) struct HostUser {
     uid: u32,
     gid: u32,
@@ -51,7 +51,7 @@ impl HostUser {
 }
 
 impl CallerLines {
-    /// What is to be added to the image's own lines. The caller's home is the host's where that is mounted, or else the working
+    /// Lines to add to the image's own. The caller's home is the host's where that is mounted, or else the working
     /// directory.
     pub(crate) fn of(
         user: &HostUser,

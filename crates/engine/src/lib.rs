@@ -1,4 +1,4 @@
-//! The use cases: what happens when somebody asks for a container. Sequences the crates below it.
+//! The use cases of the engine, such as running a container. They sequence the crates below.
 //!
 //! Invariants:
 //! - Only this crate takes locks and decides paths below the state root ([`Home`] draws it).

@@ -1,4 +1,4 @@
-//! What an error means to whoever asked: an exit code, something that is not there, a remedy.
+//! Meaning of an error for the caller: an exit code, a missing object, a remedy.
 
 use crate::EngineError;
 use tote_images::ImagesError;
@@ -31,7 +31,7 @@ impl EngineError {
         }
     }
 
-    /// Whether there is no container of that name.
+    /// True if no container has that name.
     #[must_use]
     pub fn is_missing_container(&self) -> bool {
         matches!(
@@ -40,13 +40,13 @@ impl EngineError {
         )
     }
 
-    /// Whether there is no image of that name or id.
+    /// True if no image has that name or id.
     #[must_use]
     pub fn is_missing_image(&self) -> bool {
         matches!(self, Self::Store(tote_store::StoreError::NoImage(_)))
     }
 
-    /// What to do about it, where something helps.
+    /// A remedy, if one is known.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         crate::hint::of(self)

@@ -17,7 +17,7 @@ pub(crate) struct Peers {
     pub(crate) ipc: Option<ProcessId>,
     pub(crate) uts: Option<ProcessId>,
     pub(crate) pid: Option<ProcessId>,
-    /// What the one is called whose UTS namespace, or else whose network, it is in.
+    /// Host name of the container whose UTS namespace, or else whose network, it joins.
     pub(crate) hostname: Option<String>,
     /// Whether the one whose IPC namespace it is in has a `/dev/shm`.
     has_shm: bool,
@@ -35,10 +35,10 @@ pub(crate) fn joins_another(options: &RunOptions) -> bool {
 }
 
 impl Peers {
-    /// Finds them, and gives the options that count then: who joins a namespace that is the host's is in the host's.
+    /// Finds them, and gives the options that count then: a container that joins a container in a namespace of the host is in that namespace, too.
     ///
     /// # Errors
-    /// There is no such container. One that does not run is none here, and an error where it is needed.
+    /// There is no such container. A container that does not run is left out here, and an error where it is needed.
     pub(crate) fn find<'a>(
         home: &Home,
         options: &'a RunOptions,
@@ -117,7 +117,7 @@ fn peer(home: &Home, name: &str) -> Result<Entry, EngineError> {
     container::find(home, name).map_err(|error| EngineError::NoPeer(error.to_string()))
 }
 
-/// What the container is called that made the network that one is in, and its options.
+/// Name and options of the container that made the network of a container.
 fn network_of(home: &Home, entry: &Entry) -> Result<(String, RunOptions), EngineError> {
     let mut options = entry.container.run_options()?;
     let mut maker = entry.clone();
@@ -131,7 +131,7 @@ fn network_of(home: &Home, entry: &Entry) -> Result<(String, RunOptions), Engine
     Ok((hostname_of(home, &maker, 0)?, options))
 }
 
-/// What a container is called in its UTS namespace; the rules are those of `tote_bundle::spec`.
+/// Host name of a container in its UTS namespace; the rules are those of `tote_bundle::spec`.
 fn hostname_of(home: &Home, entry: &Entry, depth: u32) -> Result<String, EngineError> {
     let options = entry.container.run_options()?;
     let other = match (&options.uts, &options.network) {

@@ -19,7 +19,7 @@ use tote_spec::Spec;
 use tote_state::new_id;
 use tote_sys::best_effort;
 
-/// What somebody asks for.
+/// A request to run a container.
 #[derive(Debug)]
 pub struct RunRequest {
     /// The image.
@@ -30,11 +30,11 @@ pub struct RunRequest {
     pub given: Vec<(String, String)>,
     /// Whether it has records of its own, as everything has but `run --rm` in the foreground.
     pub kept: bool,
-    /// What the host's init has for it.
+    /// Descriptors and settings of the host's init for it.
     pub init: HostInit,
 }
 
-/// What becomes of a container that is prepared.
+/// Purpose of preparing a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
     /// Its plan is shown.
@@ -56,7 +56,7 @@ pub struct Prepared {
     pub(crate) network: Option<tote_sys::ComingNetwork>,
     pub(crate) ids: Ids,
     pub(crate) claim: Option<Claim>,
-    /// While it is no member of its pod that others see.
+    /// Held until other commands see the container as a member of its pod.
     pub(crate) member: Option<Guard>,
     pub(crate) init: HostInit,
     pub(crate) notify: Option<Notify>,
@@ -85,7 +85,7 @@ impl Prepared {
         self.entry.kept
     }
 
-    /// What was asked for.
+    /// The request.
     #[must_use]
     pub fn container(&self) -> &Container {
         &self.entry.container
@@ -112,9 +112,9 @@ pub fn prepare(
     }
     let source = Source::open(home, &request.image)?;
     mark(&mut timings, "parent: open the image");
-    // Somebody has to make its checks, and the command is busy with its terminal and its signals.
+    // Its health checks need a process, and the command is busy with its terminal and its signals.
     request.kept |= tote_bundle::health_of(&request.options, &source.config())?.is_some();
-    // And whoever types at it may leave it: a process that joins others has no guardian, so a monitor is there from the start.
+    // The user at its terminal may detach: a process that joins others has no guardian, so a monitor exists from the start.
     let typed = request.options.tty && request.options.interactive;
     request.kept |= typed && crate::peer::joins_another(&request.options);
     let purpose = match (dry, request.kept) {
@@ -125,7 +125,7 @@ pub fn prepare(
     prepare_from(home, request, source, purpose, timings)
 }
 
-/// The same of a source that is open; the request's image is only what it is called.
+/// Prepares a container from an open source; the request's image is only its name.
 pub(crate) fn prepare_from(
     home: &Home,
     mut request: RunRequest,
@@ -224,7 +224,7 @@ fn plan_again(home: &Home, container: Container, init: HostInit) -> Result<Prepa
     Ok(made.prepared((container, true), options, source, init))
 }
 
-/// What is known of a container that is only created: everything that needs no start. Makes what its mounts need, and holds
+/// The record of a container that is only created: everything that needs no start. Makes what its mounts need, and holds
 /// its volumes.
 pub(crate) fn examine(
     home: &Home,
@@ -331,14 +331,14 @@ fn build(
     Ok(made.prepared((container, kept), options, source, init))
 }
 
-/// What a plan is made from.
+/// Sources of a plan.
 struct Making<'a> {
     home: &'a Home,
     id: &'a ContainerId,
     name: &'a str,
     image: &'a Image,
     config: ImageConfig,
-    /// Variables of whoever asks.
+    /// Variables of the caller.
     environment: &'a dyn Fn(&str) -> Option<String>,
     /// Whether it has a life of its own.
     kept: bool,

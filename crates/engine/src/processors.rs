@@ -5,7 +5,7 @@ pub(crate) fn processors() -> u64 {
     counted_processors().unwrap_or(1)
 }
 
-/// The same, or nothing.
+/// Returns the number of processors that are online, if the kernel tells it.
 pub(crate) fn counted_processors() -> Option<u64> {
     count(&std::fs::read_to_string("/sys/devices/system/cpu/online").ok()?)
 }

@@ -24,7 +24,7 @@ pub struct PruneRequest {
     pub filters: Vec<String>,
 }
 
-/// What went.
+/// Objects that a pruning removed.
 #[derive(Debug, Default)]
 pub struct PrunedSystem {
     /// Containers, and bytes of their files.
@@ -37,9 +37,9 @@ pub struct PrunedSystem {
     pub networks: Vec<String>,
     /// Names and images.
     pub images: Pruned,
-    /// What builds kept.
+    /// Entries of the build cache.
     pub builds: BuildsPruned,
-    /// What could not be removed.
+    /// Errors of objects that could not be removed.
     pub errors: Vec<EngineError>,
 }
 
@@ -78,7 +78,7 @@ pub fn check_prune(request: &PruneRequest) -> Result<(), EngineError> {
 pub fn prune_system(home: &Home, request: &PruneRequest) -> Result<PrunedSystem, EngineError> {
     check_prune(request)?;
     let filters = PruneFilters::parse(&request.filters)?;
-    // A pod that was not wholly made is in no list, and its leftovers are nobody's.
+    // A pod that was not wholly made is in no list, and its leftovers belong to no other object.
     crate::pod::sweep(home);
     let (containers, container_bytes, errors) = prune_containers(home, &request.filters)?;
     let mut pruned = PrunedSystem {

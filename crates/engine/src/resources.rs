@@ -1,4 +1,4 @@
-//! What of a container's or a pod's limits is set anew.
+//! Limits of a container or a pod that are set again.
 
 use tote_bundle::{HostDevice, RunOptions, SpecError};
 use tote_spec::{Cpu, Memory, Pids, Resources};

@@ -20,7 +20,7 @@ pub(crate) enum Source {
     Build(Box<BuildTree>),
 }
 
-/// What a step of a build runs in: the layers so far, and a directory that becomes the next one.
+/// Root of a step of a build: the layers so far, and a directory that becomes the next one.
 #[derive(Debug)]
 pub(crate) struct BuildTree {
     pub(crate) config: ImageConfig,
@@ -62,9 +62,9 @@ impl BuildTree {
 pub(crate) struct Stored {
     id: Digest,
     config: ImageConfig,
-    /// As long as it is held, the directory stays.
+    /// The tree; the directory stays as long as this is held.
     tree: Tree,
-    /// What it looks like with the contents of its files, once somebody has asked.
+    /// A view with the contents of its files, once a caller has asked for it.
     view: OnceLock<OwnedFd>,
 }
 
@@ -73,7 +73,7 @@ impl Stored {
         &self.id
     }
 
-    /// The directory with its files, for whoever reads them.
+    /// The directory with its files, for reading.
     fn view(&self) -> Result<BorrowedFd<'_>, EngineError> {
         let view = match self.view.get() {
             Some(view) => view,
@@ -90,7 +90,7 @@ impl Stored {
         self.tree.links_path()
     }
 
-    /// A directory with its files as they are on disk, for whoever copies them there: links to what the store has. Made when
+    /// A directory with its files as they are on disk, for copying: links to what the store has. Made when
     /// it is first asked for.
     ///
     /// # Errors
@@ -132,7 +132,7 @@ impl Stored {
         })
     }
 
-    /// What was lost with another boot, or by a hand, is made again.
+    /// A directory that was lost with another boot, or removed by hand, is made again.
     fn make_tree(home: &Home, store: &Store, image: &Stocked) -> Result<Tree, EngineError> {
         let id = image.id.to_string();
         among_owners(home, || {
@@ -144,7 +144,7 @@ impl Stored {
 }
 
 /// Removes the skeletons of the host image that are of a state which the host no longer has, as far as no container runs
-/// on them, and those that nobody makes any more.
+/// on them, and those whose maker is gone.
 ///
 /// # Errors
 /// [`EngineError::HostImage`].
@@ -186,7 +186,7 @@ impl Source {
         })
     }
 
-    /// What the image says about its containers.
+    /// The image's settings for its containers.
     pub(crate) fn config(&self) -> ImageConfig {
         match self {
             Self::Stored(stored) => stored.config.clone(),

@@ -30,7 +30,7 @@ use tote_sys::best_effort;
 pub struct Finished {
     /// docker's exit code.
     pub exit_code: u8,
-    /// One line for people, where the exit code alone would leave them guessing.
+    /// A line for the user, where the exit code alone would leave them guessing.
     pub reason: Option<String>,
 }
 
@@ -40,7 +40,7 @@ impl Finished {
     }
 
     /// Says which of the caller's streams failed. A container that knows nothing of it has ended well, but what it wrote
-    /// is not whole: that is no success.
+    /// is not whole, so the command has not succeeded.
     pub(crate) fn with_broken(self, broken: Option<BrokenStream>) -> Self {
         let Some(broken) = broken else { return self };
         let reasons: Vec<String> = self.reason.into_iter().chain([broken.to_string()]).collect();
@@ -101,7 +101,7 @@ pub fn run(
             answers: left_answers.take(),
         };
         connection.replace(succession::hand_over(home, &id, (left, why), estate)?);
-        // Whoever has asked sees the connection closed when the monitor has closed its own.
+        // A waiting command sees the connection closed when the monitor has closed its own.
         drop((left_door.take(), left_answers.take()));
         Ok(())
     };
@@ -180,7 +180,7 @@ fn end(
     let gone = EngineError::NoContainer(entry.container.id.to_string());
     let ended = match result {
         Ok(Parting::Ended(ended)) => Ok(ended),
-        // Nobody leaves what nobody may leave.
+        // Only containers that can be left are left.
         Ok(Parting::Left(_)) => Err(gone),
         Err(error) => Err(error.into()),
     };
@@ -197,7 +197,7 @@ fn end(
     Ok(finished)
 }
 
-/// What this process is to be called while the container runs, unless it is called so at once: the container's process
+/// Title of this process while the container runs, unless it has that title at once: the container's process
 /// begins as a copy of it, which an init stays, and which others in the PID namespace see.
 fn title(entry: &Entry, source: &Source, at_once: bool) -> Option<String> {
     let title = match source {
@@ -210,7 +210,7 @@ fn title(entry: &Entry, source: &Source, at_once: bool) -> Option<String> {
     Some(title).filter(|_| !at_once)
 }
 
-/// Removes what nobody needs once the program runs: the names of a build's secrets, and what killed commands have left.
+/// Removes leftovers once the program runs: the names of a build's secrets, and what killed commands have left.
 fn clear_up(home: &Home, source: &Source) {
     if let Source::Build(tree) = source {
         tree.unname_secrets();

@@ -164,7 +164,7 @@ const NOFILE: &str = "RLIMIT_NOFILE";
 /// The host's message queues.
 const MQUEUE: &str = "/dev/mqueue";
 
-/// What docker sets where it can; a user namespace has not all the groups of its range.
+/// docker sets this where it can; a user namespace lacks some groups of its range.
 const PING: &str = "net.ipv4.ping_group_range";
 
 /// The last group of what docker sets.
@@ -212,7 +212,7 @@ pub(crate) fn files(
         files.push(("etc/localtime", PLAIN, zone));
     }
     if options.infra {
-        // Who may execute a program but not read it shows nothing of itself: members of the pod's PID namespace must not
+        // A process that may execute a program but not read it shows nothing of itself: members of the pod's PID namespace must not
         // see by it what the host has in `/usr`.
         files.push((crate::pod::PAUSE, 0o111, crate::pod::pause()));
     }

@@ -15,7 +15,7 @@ use tote_sandbox::{IdMapping, Root};
 use tote_spec::{NamespaceType, Spec};
 use tote_store::Store;
 
-/// What a container's storage depends on.
+/// Properties that a container's storage depends on.
 pub(crate) struct Wanted<'a> {
     pub(crate) options: &'a RunOptions,
     pub(crate) config: &'a ImageConfig,
@@ -37,7 +37,7 @@ impl Prepared {
 }
 
 /// Chooses a driver where none is asked for: what the configuration says, or one that can do what is asked for, by the
-/// image where nobody else asks. It becomes one of the options that were given, so that a later start has the same.
+/// image unless an option asks for another. It becomes one of the options that were given, so that a later start has the same.
 pub(crate) fn choose_driver(
     home: &Home,
     config: &ImageConfig,
@@ -69,7 +69,7 @@ pub(crate) fn choose_driver(
     Ok(())
 }
 
-/// The size that an image asks for, where somebody else asks for neither a size nor a driver.
+/// The size that an image asks for, unless an option asks for a size or a driver.
 fn image_size<'a>(options: &RunOptions, config: &'a ImageConfig) -> Option<&'a str> {
     let asked = options.disk_size.is_some() || options.driver.is_some();
     let size = config.labels.get(DISK_SIZE_LABEL).filter(|_| !asked)?;
@@ -81,7 +81,7 @@ fn has_sizes(home: &Home, options: &RunOptions) -> bool {
     home.caller == Caller::Root || options.rm
 }
 
-/// What is to be said of an image that asks for a size, and does not have it.
+/// Warning about an image that asks for a size and does not get it.
 pub(crate) fn without_size(home: &Home, options: &RunOptions, config: &ImageConfig) -> Option<String> {
     let size = image_size(options, config).filter(|_| !has_sizes(home, options) && !options.infra)?;
     Some(format!(
@@ -93,7 +93,7 @@ pub(crate) fn without_size(home: &Home, options: &RunOptions, config: &ImageConf
 /// The driver that the options ask for.
 ///
 /// # Errors
-/// [`EngineError::Driver`] for a name that is none.
+/// [`EngineError::Driver`] for an unknown name.
 fn driver(options: &RunOptions) -> Result<Driver, EngineError> {
     match &options.driver {
         Some(name) => Ok(name.parse()?),
@@ -214,7 +214,7 @@ fn ordinary_files(
     Ok(None)
 }
 
-/// What the driver makes. Where the owner of a directory of the image, another of the caller's ids, has closed it, a
+/// Lets the driver make the storage. Where the owner of a directory of the image, another of the caller's ids, has closed it, a
 /// process that is root among them looks for what split asks.
 fn prepare(home: &Home, driver: Driver, request: &Request<'_>) -> Result<tote_driver::Prepared, EngineError> {
     match tote_driver::prepare(driver, request) {
@@ -254,7 +254,7 @@ pub(crate) fn copies(root: &Root) -> Vec<String> {
     }
 }
 
-/// What was asked for, what was noted with the image when a command was traced, and where the image's programs work.
+/// Writable paths: those of the options, those that tracing noted with the image, and the image's working directory.
 fn writable(home: &Home, source: &Source, wanted: &Wanted<'_>) -> Result<Vec<PathBuf>, EngineError> {
     let noted = match source {
         Source::Stored(stored) => Store::writable_below(&home.store(), stored.id())?,
@@ -265,7 +265,7 @@ fn writable(home: &Home, source: &Source, wanted: &Wanted<'_>) -> Result<Vec<Pat
     Ok(paths.map(PathBuf::from).collect())
 }
 
-/// What must be in the root before anything of the specification is mounted on it.
+/// Paths that must be in the root before mounts of the specification cover it.
 fn mount_points(wanted: &Wanted<'_>) -> Vec<MountPoint> {
     let mounts = wanted.spec.mounts.iter().map(|mount| {
         let binds = mount.kind.as_deref() == Some("bind");

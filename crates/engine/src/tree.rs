@@ -5,7 +5,7 @@ use std::path::Path;
 use tote_bundle::ContainerId;
 
 /// Removes a container's directory. What it wrote may belong to ids that only its user namespace has, or be in directories
-/// that nobody may search; then it is removed from inside one.
+/// that may not be searched; then it is removed from inside one.
 ///
 /// # Errors
 /// [`EngineError::Remove`], and [`EngineError::Run`] from inside.
@@ -13,7 +13,7 @@ pub(crate) fn remove(home: &Home, id: &ContainerId) -> Result<(), EngineError> {
     remove_at(home, &home.container(id))
 }
 
-/// The same with another directory that containers have written to.
+/// Removes another directory that containers have written to.
 ///
 /// # Errors
 /// As [`remove`].

@@ -1,4 +1,4 @@
-//! Who the container runs as, and which ids its user namespace has.
+//! User of the container's process, and ids of its user namespace.
 
 use crate::keep_id::{CallerLines, HostUser};
 use crate::rootfs::Source;
@@ -117,7 +117,7 @@ fn mapping(
         uid: (own_uid, uid),
         gid: (own_gid, gid),
     });
-    // Whoever joins a pod joins the user namespace of the one that keeps it, with whatever image.
+    // A member of a pod joins the user namespace of the infra container, with whatever image.
     if one_is_enough && *image == Image::Host && options.group_add.is_empty() && !options.infra {
         return Ok((own, None));
     }

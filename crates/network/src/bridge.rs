@@ -30,7 +30,7 @@ pub enum NetworkError {
     InTheWay {
         /// The network's.
         subnet: Subnet,
-        /// That of the route.
+        /// Subnet of the route.
         other: Subnet,
     },
     /// A link of the host's.
@@ -71,9 +71,9 @@ pub struct Bridge<'a> {
     pub gateway: Ipv4Addr,
     /// The network.
     pub subnet: Subnet,
-    /// Whether its members reach each other and nobody else.
+    /// True if its members reach only each other.
     pub internal: bool,
-    /// The longest packet, in bytes; the uplink's where nobody says another.
+    /// The longest packet, in bytes; `None` for that of the uplink.
     pub mtu: Option<u32>,
 }
 
@@ -86,7 +86,7 @@ pub struct Uplink {
     pub mtu: u32,
     /// Whether its rules are new: others of the table may have been lost with the former ones.
     pub fresh: bool,
-    /// A line about connections that somebody else's rules end.
+    /// A line about connections that rules of another program end.
     pub warning: Option<String>,
 }
 
@@ -209,7 +209,7 @@ fn chain_name(bridge: &str, hook: Hook) -> String {
     format!("{bridge}-{hook}")
 }
 
-/// The rules of one network. A connection begins inside, or somebody has translated its destination on purpose, as it
+/// The rules of one network. A connection begins inside, or its destination was translated on purpose, as it
 /// happens for published ports; the chain of each network sees to its own bridge, so
 /// that two networks are apart without knowing of each other.
 fn chains(bridge: &Bridge<'_>) -> Vec<Chain> {
@@ -239,7 +239,7 @@ fn chains(bridge: &Bridge<'_>) -> Vec<Chain> {
             vec![
                 within,
                 vec![From(name()), NotIpv4, Drop],
-                // A source that is none of the network's would leave the host without being translated.
+                // A source outside of the network would leave the host without being translated.
                 vec![From(name()), Ipv4, NotSource(bridge.subnet), Drop],
                 vec![To(name()), Established, Accept],
                 vec![To(name()), Translated, Accept],
@@ -252,7 +252,7 @@ fn chains(bridge: &Bridge<'_>) -> Vec<Chain> {
                 vec![Ipv4, Source(bridge.subnet), NotTo(name()), Masquerade],
                 // A member that comes to another by a port of the host: the answer has to pass the host again.
                 vec![To(name()), Ipv4, Source(bridge.subnet), Translated, Masquerade],
-                // The host's own programs, by a loopback address that means somebody else in the container.
+                // The host's own programs, by a loopback address that means the container itself inside.
                 vec![To(name()), Ipv4, Source(LOOPBACK), Masquerade],
             ],
         ),

@@ -2,7 +2,7 @@
 //!
 //! `names/NAME/ADDRESS` is a symbolic link that says as the lease of that address does whose it is. `called/ADDRESS` has all
 //! names of the address in one text, the container's own first. A name counts as long as its link says the same as the lease:
-//! so a name that a killed command has left behind is nobody's, even when another container gets the address.
+//! so a name that a killed command has left behind does not count, even when another container gets the address.
 
 use crate::LeaseError;
 use crate::lease::failed;
@@ -35,7 +35,7 @@ impl CalledNames {
         }
     }
 
-    /// Whether so many names find room.
+    /// Whether this number of names finds room.
     #[must_use]
     pub fn fit(names: &[String]) -> bool {
         names.iter().map(|name| name.len() + 1).sum::<usize>() <= LONGEST
@@ -101,7 +101,7 @@ impl CalledNames {
             .collect())
     }
 
-    /// The addresses that have this name now, at most so many. The name is a file's, without `/`.
+    /// The addresses that have this name now, up to a limit. The name is a file's, without `/`.
     #[must_use]
     pub fn addresses(&self, name: &str, most: usize) -> Vec<Ipv4Addr> {
         let dir = self.names.join(name);

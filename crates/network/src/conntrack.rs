@@ -1,4 +1,4 @@
-//! What the kernel remembers of conversations by UDP: to whom the packets of each go, for as long as they come.
+//! Conversations by UDP that the kernel remembers: to whom the packets of each go, for as long as they come.
 //!
 //! A client that goes on sending while a container ends and another one begins would be led to the first one for good, and one
 //! that has sent before a port was published, to the host.
@@ -54,7 +54,7 @@ pub(crate) fn forget_host(ports: &[PublishedPort]) {
     });
 }
 
-/// The same of conversations with the container's side of ports.
+/// Forgets conversations with the container's side of ports.
 pub(crate) fn forget_container(ports: &[PublishedPort]) {
     forget(ports, |port| {
         let flags = COMPARES_SRC | COMPARES_PROTOCOL | COMPARES_SRC_PORT;

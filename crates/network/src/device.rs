@@ -19,7 +19,7 @@ const IFA_LOCAL: u16 = 2;
 const IFA_BROADCAST: u16 = 4;
 const IFA_FLAGS: u16 = 8;
 const IFA_F_PERMANENT: u8 = 0x80;
-/// Of `struct ifinfomsg` and `struct ifaddrmsg`.
+/// Lengths in bytes of `struct ifinfomsg` and `struct ifaddrmsg`.
 const LINK_HEADER: usize = 16;
 const ADDRESS_HEADER: usize = 8;
 const IFF_UP: u32 = 1;
@@ -90,7 +90,7 @@ pub(crate) fn link(index: u32, flags: u32) -> [u8; LINK_HEADER] {
     header
 }
 
-/// One address of a device.
+/// An address of a device.
 #[derive(Debug, PartialEq, Eq)]
 struct Address {
     family: u8,

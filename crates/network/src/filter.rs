@@ -34,7 +34,7 @@ pub(crate) const NFPROTO_INET: u8 = 1;
 pub(crate) const NFPROTO_IPV4: u8 = 2;
 const NF_DROP: u32 = 0;
 const NF_ACCEPT: u32 = 1;
-/// Of `struct nfgenmsg`.
+/// Length of `struct nfgenmsg` in bytes.
 pub(crate) const HEADER: usize = 4;
 
 /// The table's name.
@@ -177,7 +177,7 @@ pub(crate) fn remove(
     }
     match transaction(requests) {
         Ok(()) => Ok(all_go),
-        // Somebody has flushed the rules.
+        // Another program has flushed the rules.
         Err(Errno::NOENT) => Ok(true),
         // Another state root has just made a chain.
         Err(Errno::BUSY) => Ok(false),
@@ -202,7 +202,7 @@ pub(crate) fn transaction(requests: Vec<Request>) -> Result<(), Errno> {
     transaction_by(&Socket::of_filter()?, requests)
 }
 
-/// The same in the network namespace that the socket belongs to.
+/// Sends messages as one transaction, in the network namespace that the socket belongs to.
 pub(crate) fn transaction_by(socket: &Socket, requests: Vec<Request>) -> Result<(), Errno> {
     let mut bounds = header(NFPROTO_UNSPEC);
     // The subsystem, in the network's order of bytes.
@@ -262,7 +262,7 @@ fn chains(socket: &Socket) -> Result<Vec<Found>, Errno> {
     Ok(messages.iter().filter_map(Found::read).collect())
 }
 
-/// A chain of somebody else's that drops what passes through the host and no rule of it accepts: `table ip filter, chain
+/// A chain of another program that drops what passes through the host and no rule of it accepts: `table ip filter, chain
 /// FORWARD`.
 pub(crate) fn foreign_drop() -> Result<Option<String>, Errno> {
     let chains = chains(&Socket::of_filter()?)?;

@@ -19,7 +19,7 @@ fn is_on(path: &Path) -> Result<bool> {
     std::fs::read_to_string(path).map(|text| text.trim() != "0")
 }
 
-/// Lets packets pass that come in by this link, which nobody else has.
+/// Switches on forwarding of packets that come in by this link, which is tote's own.
 pub(crate) fn allow_own(link: &str) -> Result<()> {
     let path = setting(link);
     if is_on(&path)? {

@@ -1,7 +1,7 @@
 //! Which container has which address.
 //!
 //! A lease is a symbolic link: it is called as the address, and its text is the container. symlink(2) fails where there is
-//! one, so that the file system itself sees to it that nobody else gets the address, in whatever order containers come and
+//! one, so that the file system itself sees to it that no other container gets the address, in whatever order containers come and
 //! go and wherever a process is killed.
 
 use crate::Subnet;
@@ -10,7 +10,7 @@ use std::io::ErrorKind;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
-/// Why there is no lease.
+/// Reason why a container gets no lease.
 #[derive(Debug, thiserror::Error)]
 pub enum LeaseError {
     /// docker's words.
@@ -67,7 +67,7 @@ impl Leases {
         Self { dir }
     }
 
-    /// Gives a container an address of `range` that nobody has. A container begins to look at a place that follows from its
+    /// Gives a container a free address of `range`. A container begins to look at a place that follows from its
     /// name, so that it finds its former address again where that is free, and an address that was just given back is
     /// seldom the next one to be given away.
     ///
@@ -126,7 +126,7 @@ impl Leases {
         }
     }
 
-    /// All leases: the address, and the container that has it. Other files are none.
+    /// All leases: the address, and the container that has it. Other files are ignored.
     ///
     /// # Errors
     /// [`LeaseError::File`].

@@ -34,7 +34,7 @@ const RTPROT_BOOT: u8 = 3;
 const RTN_UNICAST: u8 = 1;
 const AF_INET: u8 = 2;
 const IFF_UP: u32 = 1;
-/// Of `struct rtmsg` and `struct rtnexthop`.
+/// Lengths in bytes of `struct rtmsg` and `struct rtnexthop`.
 const ROUTE_HEADER: usize = 12;
 const HOP_HEADER: usize = 8;
 
@@ -137,7 +137,7 @@ pub fn connect(links: &[ContainerLink], network: BorrowedFd<'_>) -> Result<(), L
     }
 }
 
-/// Takes the host's end of links off their bridges and down: nobody has the addresses behind them any more, even where a
+/// Takes the host's end of links off their bridges and down: no container has the addresses behind them any more, even where a
 /// process keeps the other end's network namespace. Links that are gone need nothing.
 ///
 /// # Errors
@@ -385,7 +385,7 @@ pub(crate) fn number(bytes: &[u8]) -> Option<u32> {
     bytes.try_into().ok().map(u32::from_ne_bytes)
 }
 
-/// A text up to its zero byte; what is no UTF-8 in it is replaced.
+/// A text up to its zero byte; invalid UTF-8 is replaced.
 pub(crate) fn text(bytes: &[u8]) -> String {
     let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
     String::from_utf8_lossy(&bytes[..end]).into_owned()

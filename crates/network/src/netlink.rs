@@ -15,7 +15,7 @@ pub(crate) const NLM_F_CREATE: u16 = 0x400;
 const NLA_F_NESTED: u16 = 0x8000;
 /// The bits of an attribute's type that are no flags.
 const NLA_TYPE_MASK: u16 = 0x3fff;
-/// Of `struct nlmsghdr` and `struct rtattr`.
+/// Lengths in bytes of `struct nlmsghdr` and `struct rtattr`.
 const HEADER: usize = 16;
 const ATTRIBUTE_HEADER: usize = 4;
 

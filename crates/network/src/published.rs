@@ -158,7 +158,7 @@ fn socket_address(bytes: &[u8]) -> Option<SocketAddrV4> {
 }
 
 /// Every published port of this network namespace, with the name of its holder; `None` where the packet filter has no such maps,
-/// because nothing was published yet or somebody has flushed its rules.
+/// because nothing was published yet or another program has flushed its rules.
 ///
 /// # Errors
 /// [`NetworkError::Filter`].
@@ -233,7 +233,7 @@ pub fn withdraw(ports: &[PublishedPort]) -> Result<(), NetworkError> {
 }
 
 /// Lets the host's own programs reach containers of this bridge by addresses of its loopback device. The rules of the network
-/// see to it that nobody on the bridge can send to those addresses.
+/// see to it that no member of the bridge can send to those addresses.
 ///
 /// # Errors
 /// [`NetworkError::Loopback`].

@@ -38,7 +38,7 @@ const NFTA_PAYLOAD_CSUM_TYPE: u16 = 6;
 const NFTA_PAYLOAD_CSUM_OFFSET: u16 = 7;
 /// Where an IPv4 header has the two addresses.
 const ADDRESS_OFFSETS: (u32, u32) = (12, 16);
-/// The same of the ports, behind it.
+/// Offsets of the two ports in the header behind it.
 const PORT_OFFSETS: (u32, u32) = (0, 2);
 
 /// A protocol with ports.

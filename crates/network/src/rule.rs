@@ -101,9 +101,9 @@ pub(crate) enum Expression {
     Established,
     /// The packet begins something new.
     NotEstablished,
-    /// Nobody has translated the destination.
+    /// The destination was not translated.
     NotTranslated,
-    /// Somebody has translated the destination.
+    /// The destination was translated.
     Translated,
     /// The destination is a key of this map and becomes its value. [`Expression::Ipv4`] comes before.
     ToPublished {

@@ -58,7 +58,7 @@ impl Dir {
         })
     }
 
-    /// The same to look into alone, also where its owner, another of a user's ids, has closed it: a container's root may look
+    /// Opens a directory only to look into it, also where its owner, another of a user's ids, has closed it: a container's root may look
     /// into it all the same.
     pub(crate) fn enter_closed(&self, name: &str) -> Result<OwnedFd, Errno> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;

@@ -1,4 +1,4 @@
-//! A tree in use: an image as a directory that stays for as long as somebody holds it.
+//! A tree in use: an image as a directory that stays for as long as the value is held.
 
 use crate::StoreError;
 use crate::inodes::{self, CONTENTS, INODES};
@@ -38,7 +38,7 @@ pub struct OwnInodes {
 }
 
 impl OwnInodes {
-    /// Those of the tree in a directory.
+    /// The directories of the tree in `dir`.
     pub(crate) fn of(dir: &Path, rights: MountRights) -> Self {
         Self {
             tree: dir.join(INODES),
@@ -49,7 +49,7 @@ impl OwnInodes {
 }
 
 impl Tree {
-    /// Where its names are. Nobody may write below it: its files are those of other images, too, or the only ones of this.
+    /// The directory with its names. It must not be written to: its files are those of other images, too, or the only ones of this.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -61,7 +61,7 @@ impl Tree {
         self.own_inodes.as_ref()
     }
 
-    /// What its layers are together, as a digest in hexadecimal.
+    /// Returns the digest of its layers together, in hexadecimal.
     #[must_use]
     pub fn chain(&self) -> Option<&str> {
         self.dir.file_name()?.to_str()

@@ -3,10 +3,10 @@
 //! ```text
 //! trees/CHAIN/
 //! ├── lease       the id of the boot in which the tree was last known to be whole, and a `+` where
-//! │               `inodes/` and `contents/` are there; whoever uses the tree has it locked
+//! │               `inodes/` and `contents/` are there; each user of the tree holds a shared lock on it
 //! ├── inodes/     the image, of empty files with inodes of their own, for overlayfs
 //! ├── contents/   what these files contain
-//! └── root/       the image, of links to objects: where the two others cannot be had, or once somebody
+//! └── root/       the image, of links to objects: where the two others cannot be had, or once a command
 //!                 has asked for it
 //! ```
 
@@ -49,7 +49,7 @@ struct Whole {
     own_inodes: bool,
 }
 
-/// What was done to have a tree.
+/// Work that was done to provide a tree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TreeMade {
     /// Number of device nodes that could not be made.
@@ -341,7 +341,7 @@ impl Store {
         made
     }
 
-    /// The image of a tree as ordinary files, which are links to objects: made now if nobody has asked for them before. They
+    /// The image of a tree as ordinary files, which are links to objects: made now unless an earlier command has asked for them. They
     /// have the link counts and inode numbers of the store.
     ///
     /// # Errors

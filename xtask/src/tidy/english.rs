@@ -3,9 +3,6 @@
 use super::source::is_word;
 use crate::finding::Finding;
 
-/// Directories whose comments were written before these rules. Rows may only go.
-const EARLIER: &[&str] = &["crates/engine/", "crates/network/", "crates/store/"];
-
 /// First words of a doc comment that name nothing: pronouns, and question words without a question.
 const PRONOUNS: &[&str] = &[
     "What", "Who", "Whoever", "Whom", "Whose", "That", "Those", "These", "It", "One", "Of", "As",
@@ -36,9 +33,6 @@ const ORDERS: &[&str] = &[
 
 /// Findings in the comments of a Rust file; lines are those of the file, and all but comments is blank.
 pub(super) fn of_comments(path: &str, comments: &str) -> Vec<Finding> {
-    if EARLIER.iter().any(|dir| path.starts_with(dir)) {
-        return Vec::new();
-    }
     let mut findings = Vec::new();
     let mut is_in_doc = false;
     for (line, comment) in (1..).zip(comments.lines()) {
@@ -185,7 +179,6 @@ mod tests {
         ] {
             assert!(found(good).is_empty(), "{good}");
         }
-        assert!(of_comments("crates/engine/src/a.rs", "/// What is read.").is_empty());
     }
 
     #[test]

@@ -20,7 +20,7 @@ const MORE_SOURCES: &str = "/etc/apt/sources.list.d";
 /// The variable by which apt is told a proxy.
 const PROXY: &str = "http_proxy";
 
-/// What the image is to be.
+/// Properties of the new image.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BootstrapOptions {
     /// `debian:bookworm`.
@@ -56,7 +56,7 @@ pub fn bootstrap(home: &Home, options: &BootstrapOptions) -> Result<Digest, Engi
     let store = open_store(home)?;
     let ingest = store.ingest_at_once()?;
     let layer = ingest.add_layer(&mut running.output, Limits::default());
-    // Where it failed, that is the reason why its archive is none.
+    // If it failed, that is the reason why its archive is damaged.
     running.finish()?;
     let layer = layer?;
     let created = Some(tote_calendar::in_seconds(tote_calendar::now()));
@@ -143,7 +143,7 @@ fn quoted(line: &str) -> Option<String> {
     (!value.is_empty() && value != "DIRECT" && !value.contains('\'')).then(|| value.to_owned())
 }
 
-/// mmdebstrap at work. It ends by SIGPIPE when nobody reads any more.
+/// mmdebstrap at work. It ends by SIGPIPE when the reader is gone.
 struct Running {
     child: Child,
     output: ChildStdout,

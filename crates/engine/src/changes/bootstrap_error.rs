@@ -8,10 +8,10 @@ pub enum BootstrapError {
     /// mmdebstrap is missing.
     #[error("a base image of packages needs mmdebstrap, which is not installed")]
     NoProgram,
-    /// It cannot be started or waited for.
+    /// The program cannot be started or waited for.
     #[error("cannot run mmdebstrap")]
     Run(#[source] std::io::Error),
-    /// It failed; it has said why.
+    /// The program failed and printed the reason.
     #[error("mmdebstrap failed ({0})")]
     Failed(ExitStatus),
     /// Not a distribution and a suite.

@@ -19,7 +19,7 @@ use tote_sys::{Errno, best_effort};
 /// How an image is made of a container.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CommitOptions {
-    /// Who made it; empty leaves what the image says.
+    /// Author; an empty text keeps that of the image.
     pub author: String,
     /// Why, in words.
     pub message: String,
@@ -205,10 +205,10 @@ fn describe(config: &mut ImageConfig, container: &Container, options: &CommitOpt
 /// Whether a container stands still, for as long as this lives.
 #[derive(Debug)]
 enum Stillness<'a> {
-    /// It is suspended for this, and perhaps for other commands of this kind: each has a shared lock on the freezer's
+    /// The container is suspended for this commit, and perhaps for other commits: each has a shared lock on the freezer's
     /// directory, and the last one lets it go on.
     Kept(Cgroup, &'a Home, &'a ContainerId),
-    /// Somebody has paused it, and it stays so; or it does not run, or may go on.
+    /// The user has paused it, and it stays paused; or it does not run, or may go on.
     Given,
     /// This caller cannot suspend it.
     Refused,
@@ -258,7 +258,7 @@ fn lock(group: &Cgroup, how: FlockOperation) -> bool {
     }
 }
 
-/// Whether somebody has paused the container, and wants it to stay so.
+/// True if the user has paused the container.
 fn is_paused(home: &Home, id: &ContainerId) -> bool {
     State::read(home, id).is_ok_and(|state| state.paused)
 }

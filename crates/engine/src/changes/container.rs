@@ -13,7 +13,7 @@ use tote_spec::Spec;
 /// A container whose writes are on disk.
 pub(crate) struct Container {
     pub(crate) id: ContainerId,
-    /// What stays of it.
+    /// The container's directory.
     pub(crate) dir: PathBuf,
     pub(crate) entry: Entry,
     pub(crate) runs: bool,
@@ -41,7 +41,7 @@ impl Container {
         first.is_some_and(|first| !tote_state::process::is_ending(first.pid, first.start_time))
     }
 
-    /// What it was made of.
+    /// The image of the container.
     pub(crate) fn image(&self) -> Result<Image, EngineError> {
         self.entry.container.source()
     }
@@ -51,7 +51,7 @@ impl Container {
         Source::open(home, &self.image()?)
     }
 
-    /// What was mounted in it: nothing there is the container's own. The copies of split are mounts that are.
+    /// Mount points in it, below which no file is the container's own. The copies of split are mounts with own files.
     ///
     /// # Errors
     /// [`ContainerError::Unknown`]: what tote has put there would be taken for the container's own.
@@ -87,7 +87,7 @@ fn mounts_of(pid: u32) -> std::io::Result<Option<String>> {
     let read = std::fs::read_to_string(format!("/proc/{pid}/mountinfo"));
     match read.map_err(|error| (Errno::from_io_error(&error), error)) {
         Ok(mounts) => Ok(Some(mounts)),
-        // The kernel says of a zombie, which has no mounts any more, that it is no argument.
+        // The kernel says EINVAL for a zombie, which has no mounts any more.
         Err((Some(Errno::NOENT | Errno::SRCH | Errno::INVAL), _)) => Ok(None),
         Err((_, error)) => Err(error),
     }

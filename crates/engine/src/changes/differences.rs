@@ -1,4 +1,4 @@
-//! What a container has changed, whichever driver kept its writes apart.
+//! Changes of a container, whichever driver keeps its writes.
 
 use super::ContainerError;
 use super::container::{self, Container};
@@ -16,10 +16,10 @@ pub(crate) type Differences = Box<dyn Iterator<Item = Result<Difference, WalkErr
 /// which mounts them.
 const OWN_FILES: [&str; 3] = ["/etc/hosts", "/etc/hostname", "/etc/resolv.conf"];
 
-/// One line of `diff`.
+/// A line of `diff`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Changed {
-    /// What became of it.
+    /// Kind of the change.
     pub status: Status,
     /// Where, for people: with a leading slash and without control characters.
     pub path: String,
@@ -64,7 +64,7 @@ pub(crate) fn walk_failed(container: &Container, source: WalkError) -> Container
     }
 }
 
-/// What a container has changed in its image, whose tree is given: without what tote put there, and without directories
+/// Lists the changes of a container in its image, whose tree is given: without what tote put there, and without directories
 /// in which nothing is.
 pub(crate) fn differences(
     container: &Container,
@@ -107,7 +107,7 @@ fn all(container: &Container, image: BorrowedFd<'_>) -> Result<Differences, Cont
     let writable: Vec<_> = writable
         .filter_map(|path| EntryPath::parse(path.as_bytes()).ok())
         .collect();
-    // Beside the copies there is nothing, which is no change.
+    // Paths without a copy are missing in this tree, but the container has not removed them.
     let copied = move |found: &Difference| {
         let path = found.change.path();
         writable.iter().any(|dir| path.starts_with(dir))

@@ -1,4 +1,4 @@
-//! What a container under the loop driver wrote: the file system that it has in a file.
+//! Changes of a container under the loop driver: the file system that it has in a file.
 
 use super::ContainerError;
 use super::container::Container;
@@ -32,7 +32,7 @@ pub(crate) fn open(container: &Container) -> Result<Option<OwnedFd>, ContainerEr
         Ok(false) => return Ok(None),
         found => found.map_err(failed("look at"))?,
     };
-    // One that is mounted is mounted once more: a second device would show a file system that nobody keeps consistent.
+    // One that is mounted is mounted once more: a second device would show an inconsistent file system.
     let (device, _held) = match device_of(&path).map_err(failed("find the loop device of"))? {
         Some(device) => (device, None),
         None => {
@@ -71,10 +71,10 @@ fn mount(fs: &str, device: &Path) -> Result<OwnedFd, Errno> {
     fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes)
 }
 
-/// The loop device that a file is attached to; nothing where there is none.
+/// The loop device that a file is attached to, if any.
 ///
 /// # Errors
-/// Why nobody can say whether there is one.
+/// Reason why this cannot be found out.
 fn device_of(file: &Path) -> std::io::Result<Option<PathBuf>> {
     for entry in std::fs::read_dir("/sys/block")? {
         let entry = entry?;

@@ -17,7 +17,7 @@ pub enum ContainerError {
     /// The file system that a container has in a file.
     #[error("cannot {attempt} {path}")]
     Disk {
-        /// What was tried.
+        /// The attempt, a verb phrase.
         attempt: &'static str,
         /// The file.
         path: PathBuf,
@@ -76,7 +76,7 @@ pub enum ContainerError {
     /// The pipe between the one who packs and the store.
     #[error("cannot make a pipe")]
     Pipe(#[source] std::io::Error),
-    /// The thread of the one who packs, or who reads a log.
+    /// The thread that packs, or that reads a log, could not be started.
     #[error("failed to start a thread")]
     Thread(#[source] std::io::Error),
 }

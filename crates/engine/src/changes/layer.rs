@@ -10,7 +10,7 @@ use std::io::{BufWriter, ErrorKind, PipeWriter, Read as _, Write};
 use tote_archive::{Change, Kind, Writer};
 use tote_store::{Ingest, Layer, Limits};
 
-/// As much as a pipe holds.
+/// Size of a pipe in bytes.
 const BUFFER: usize = 64 << 10;
 
 /// An archive that is being written.

@@ -15,7 +15,7 @@ pub(crate) type Links = HashMap<EntryPath, EntryPath>;
 pub(crate) struct Merged {
     image: Peekable<Walk>,
     changes: Peekable<Differences>,
-    /// What the image has below is not to be seen.
+    /// A path below which the image's files are hidden.
     hidden: Option<EntryPath>,
     links: Option<Links>,
     /// The first names that are still there.

@@ -1,4 +1,4 @@
-//! What containers have changed: told, packed, and made into images.
+//! Changes of containers: listed, packed, and made into images.
 
 mod bootstrap;
 mod bootstrap_error;

@@ -7,14 +7,14 @@ use crate::{EngineError, Finished, Home, RunRequest, enter_ids, open_store, prep
 use std::collections::{BTreeMap, BTreeSet};
 use tote_archive::{Change, Difference, EntryPath, Kind, Status};
 
-/// What a traced command wrote to.
+/// Paths that a traced command wrote to.
 #[derive(Debug)]
 pub struct Traced {
     /// How it ended. Where it failed, nothing was noted.
     pub finished: Finished,
     /// The set, sorted; none of the paths is below another.
     pub set: Vec<WritablePath>,
-    /// What it wrote that no set can have, because it is in the root directory itself.
+    /// Files written in the root directory itself, which no set can have.
     pub outside: Vec<String>,
 }
 
@@ -23,7 +23,7 @@ pub struct Traced {
 pub struct WritablePath {
     /// Absolute.
     pub path: String,
-    /// What was written there, for people.
+    /// Files written there, for people.
     pub because: Vec<String>,
 }
 

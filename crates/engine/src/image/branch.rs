@@ -13,7 +13,7 @@ pub struct ImageBranch {
     pub names: Vec<String>,
     /// The image.
     pub id: Digest,
-    /// A row for each platform that it is for: one, where it is no index.
+    /// A row for each platform of the image: a single one unless it is an index.
     pub platforms: Vec<PlatformBranch>,
     /// Bytes on disk, whole blocks; what others share as well.
     pub disk: u64,

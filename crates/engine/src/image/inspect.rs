@@ -1,4 +1,4 @@
-//! What an image says of itself, in docker's words.
+//! Details of an image, in docker's words.
 
 use crate::{EngineError, Home};
 use serde_json::{Value, json};
@@ -13,13 +13,13 @@ pub struct HistoryRow {
     pub created: Option<String>,
     /// By what.
     pub created_by: String,
-    /// Bytes of the files of its layer; 0 where there is none.
+    /// Bytes of the files of its layer; 0 without a layer.
     pub size: u64,
     /// In words.
     pub comment: String,
 }
 
-/// What the store holds, and how much of it is in use.
+/// Contents of the store, and how much of them is in use.
 #[derive(Clone, Debug)]
 pub struct Space {
     /// Bytes, all in all and for each image.
@@ -94,7 +94,7 @@ pub fn history(
     Ok((image.id, rows))
 }
 
-/// What the images have on disk.
+/// Returns the sizes of the images on disk.
 ///
 /// # Errors
 /// [`EngineError::Store`].

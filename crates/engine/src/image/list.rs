@@ -1,4 +1,4 @@
-//! What images there are.
+//! The list of images.
 
 use crate::prune::filters::PruneFilters;
 use crate::{EngineError, Home};
@@ -142,7 +142,7 @@ pub fn image_names(home: &Home) -> Result<Vec<String>, EngineError> {
     Ok(all)
 }
 
-/// One that does not say when it was made is older than anything.
+/// An image without a time of creation is older than anything.
 pub(super) fn fits(filters: &PruneFilters, image: &Image) -> bool {
     let config = image.config.value();
     let created = config.created.as_deref();

@@ -133,7 +133,7 @@ fn remove_platforms(
     Ok(removed)
 }
 
-/// What a pruning has removed.
+/// Images that a pruning has removed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pruned {
     /// Names and images.
@@ -150,7 +150,7 @@ pub struct Pruned {
 pub fn prune_images(home: &Home, all: bool, filters: &[String]) -> Result<Pruned, EngineError> {
     let filters = PruneFilters::of_images(filters)?;
     let all = filters.dangling.map_or(all, |dangling| !dangling);
-    // Whether an image is needed that fits, nobody knows as long as a container's record cannot be read.
+    // As long as a container's record cannot be read, any image may be needed.
     container::list_whole(home)?;
     let store = open_store(home)?;
     let names = store.names()?;
@@ -212,7 +212,7 @@ fn have_users(home: &Home, images: &[Digest]) -> Result<bool, EngineError> {
     Ok(false)
 }
 
-/// What drivers have made of images goes with these.
+/// Files that drivers have made of images go with these.
 fn forget_templates(home: &Home, store: &Store) {
     tote_driver::forget_templates(&home.templates(), &|chain| store.has_tree(chain));
 }

@@ -1,7 +1,7 @@
 //! The host's init: what it hands to a container by way of this process, and what it is told of it.
 //!
 //! That is sd_listen_fds(3), descriptors that the container's first process gets as they are, and sd_notify(3), which
-//! comes from a socket in the container's directory and is passed on by whoever watches the container: an init's own
+//! comes from a socket in the container's directory and is passed on by the process that watches the container: an init's own
 //! socket may be abstract, and so out of reach for a network namespace, and what a container says of process ids is
 //! true only inside.
 
@@ -28,7 +28,7 @@ const SOCKET: &str = "notify.sock";
 /// The directory that is mounted there.
 const RUN: &str = "run";
 
-/// What the host's init gave to this process for the container that it is to start.
+/// Descriptors and variables that the host's init gave to this process for the container.
 #[derive(Clone, Debug, Default)]
 pub struct HostInit {
     /// `NOTIFY_SOCKET`.
@@ -38,12 +38,12 @@ pub struct HostInit {
     sdnotify: Option<SdNotify>,
 }
 
-/// What a container has of it.
+/// The part of it that a container gets.
 #[derive(Debug, Default)]
 pub(crate) struct Equipment {
     /// The way to the init, where it wants to be told.
     pub(crate) notify: Option<Notify>,
-    /// What of it the container has to do without.
+    /// Warning about the part that the container cannot get.
     pub(crate) warnings: Vec<String>,
 }
 
@@ -69,7 +69,7 @@ impl HostInit {
     /// With another `--sdnotify` than the container was created with.
     ///
     /// # Errors
-    /// [`EngineError::Usage`] for a word that is none.
+    /// [`EngineError::Usage`] for an unknown word.
     pub fn telling(self, how: &str) -> Result<Self, EngineError> {
         let how = how
             .parse()

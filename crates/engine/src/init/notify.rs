@@ -15,7 +15,7 @@ use tote_sys::{Errno, best_effort};
 /// systemd takes no longer message.
 const LONGEST: usize = 4096;
 
-/// So many are passed on at a time, that whoever sends without end keeps nobody else waiting.
+/// Number of messages passed on at a time, so that an endless sender does not keep other work waiting.
 const AT_ONCE: usize = 16;
 
 /// How long an init may keep its sender waiting.
@@ -26,13 +26,13 @@ const PATIENCE: Duration = Duration::from_secs(1);
 pub(crate) struct Notify {
     init: OwnedFd,
     address: SocketAddrUnix,
-    /// What the container's program writes to.
+    /// Socket that the container's program writes to.
     from: Option<OwnedFd>,
     how: SdNotify,
     healthy: bool,
 }
 
-/// What `NOTIFY_SOCKET` names: a path, or behind an `@` an abstract socket.
+/// The socket that `NOTIFY_SOCKET` names: a path, or behind an `@` an abstract socket.
 pub(super) fn address(text: &str) -> Option<SocketAddrUnix> {
     match text.strip_prefix('@') {
         Some(name) if !name.is_empty() => SocketAddrUnix::new_abstract_name(name.as_bytes()).ok(),
@@ -87,7 +87,7 @@ impl Notify {
     /// say.
     ///
     /// # Errors
-    /// One line for people: nobody can be told.
+    /// A line for the user: the init cannot be told.
     pub(crate) fn started(&self) -> Result<(), String> {
         let ready = if self.how == SdNotify::Conmon {
             "\nREADY=1"
@@ -103,12 +103,12 @@ impl Notify {
     pub(crate) fn healthy(&mut self) {
         if self.how == SdNotify::Healthy && !self.healthy {
             self.healthy = true;
-            // Whoever was told of the start has heard of failures.
+            // A failure was reported when the init was told of the start.
             best_effort(self.send(b"READY=1"));
         }
     }
 
-    /// What there is to wait for.
+    /// Descriptor and events to wait for.
     pub(crate) fn from(&self) -> Option<BorrowedFd<'_>> {
         Some(self.from.as_ref()?.as_fd())
     }
@@ -118,7 +118,7 @@ impl Notify {
         let Some(from) = &self.from else { return };
         let mut text = [0; LONGEST];
         for _ in 0..AT_ONCE {
-            // A descriptor that comes along is closed by the kernel: who waits for that at a barrier goes on.
+            // A descriptor that comes along is closed by the kernel: a program that waits for that at a barrier goes on.
             match recv(from, &mut text, RecvFlags::DONTWAIT | RecvFlags::TRUNC) {
                 Ok((_, length)) if length <= LONGEST => {
                     let text = for_the_init(&text[..length]);
@@ -153,7 +153,7 @@ impl Aside for Notify {
     }
 }
 
-/// What is the init's to know: not process ids, which are others inside, nor what is said of descriptors, which do not
+/// Lines that the init may know: not process ids, which are others inside, nor what is said of descriptors, which do not
 /// come along.
 fn for_the_init(text: &[u8]) -> Vec<u8> {
     const NOT: [&[u8]; 4] = [b"MAINPID", b"FDSTORE", b"FDNAME", b"BARRIER="];

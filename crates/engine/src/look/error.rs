@@ -5,13 +5,13 @@ use tote_monitor::BadTime;
 /// Why something is not shown.
 #[derive(Debug, thiserror::Error)]
 pub enum LookError {
-    /// A filter of `ps` that is none.
+    /// An invalid filter of `ps`.
     #[error(
         "invalid filter {0:?}: id=, name=PATTERN, label=KEY[=VALUE], status=, exited=CODE, ancestor=IMAGE, \
          before=CONTAINER, since=CONTAINER, volume=, network=, health=, pod="
     )]
     Filter(String),
-    /// A filter of `events` that is none.
+    /// An invalid filter of `events`.
     #[error("invalid filter {0:?}: type=, event=, container=, image=, volume=, pod=, label=KEY[=VALUE]")]
     EventFilter(String),
     /// No time.
@@ -19,7 +19,7 @@ pub enum LookError {
     Time {
         /// The option.
         option: &'static str,
-        /// What was given.
+        /// The given text.
         text: String,
         /// Why not.
         #[source]
@@ -34,12 +34,12 @@ pub enum LookError {
     /// docker's wording.
     #[error("No public port '{port}' published for {container}")]
     NoPort {
-        /// As given.
+        /// The given text.
         container: String,
         /// With its protocol.
         port: String,
     },
-    /// A port that is none.
+    /// An invalid port.
     #[error("invalid port {0:?}: give a number from 1 to 65535, and tcp, udp or sctp behind a slash")]
     Port(String),
 }

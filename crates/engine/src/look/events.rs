@@ -1,4 +1,4 @@
-//! What happened, and what happens: `tote events`.
+//! Events of the past and as they happen: `tote events`.
 
 use super::LookError;
 use super::label::{has_label, label};
@@ -26,7 +26,7 @@ pub struct EventSelection {
 /// Tells `each` of what happened and, until it is time or `each` gives false, of what happens.
 ///
 /// # Errors
-/// [`LookError`] for a filter or a time that is none, and [`EngineError::State`].
+/// [`LookError`] for an invalid filter or time, and [`EngineError::State`].
 pub fn events(
     home: &Home,
     selection: &EventSelection,
@@ -100,7 +100,7 @@ impl Journal {
         })
     }
 
-    /// What was written next; `None` where nothing was yet.
+    /// The next lines of the log; `None` if it has no new ones yet.
     fn next(&mut self) -> Result<Option<Event>, EngineError> {
         loop {
             let Some(file) = self.files.first_mut() else {
@@ -144,7 +144,7 @@ impl Journal {
         Ok(true)
     }
 
-    /// Waits until something is written, or for so many nanoseconds.
+    /// Waits until something is written, or for this number of nanoseconds.
     fn wait(&self, left: Option<i128>) -> Result<(), EngineError> {
         let timeout = left.map(|left| Timespec {
             tv_sec: i64::try_from(left / 1_000_000_000).unwrap_or(i64::MAX),
@@ -243,7 +243,7 @@ fn fits(event: &Event, key: &str, value: &str) -> bool {
     };
     match key {
         "type" => event.kind == value,
-        // There is no other machine.
+        // Every event is one of this machine.
         "scope" => value == "local",
         // `health_status` stands for `health_status: healthy`.
         "event" => event.action == value || event.action.split(':').next() == Some(value),

@@ -1,6 +1,6 @@
 //! Looking at what there is: which containers, what they are, and what happened.
 //!
-//! Nothing here changes anything, takes a claim or mends: whoever looks gets the truth from [`crate::container`], and
+//! Nothing here changes anything, takes a claim or mends: a view gets the truth from [`crate::container`], and
 //! reads a few small files for each container.
 
 mod error;

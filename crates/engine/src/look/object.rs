@@ -53,7 +53,7 @@ fn is_missing(error: &EngineError) -> bool {
 /// The ports of a container that are published, a line each; with `port` only where that one leads.
 ///
 /// # Errors
-/// [`LookError::NoPort`] where that one is not published, and [`LookError::Port`] where it is none.
+/// [`LookError::NoPort`] if that port is not published, and [`LookError::Port`] if it is invalid.
 pub fn ports(home: &Home, wanted: &str, port: Option<&str>) -> Result<Vec<String>, EngineError> {
     let entry = find(home, wanted)?;
     let mut published: Vec<_> = published(&entry).collect();

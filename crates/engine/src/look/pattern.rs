@@ -3,7 +3,7 @@
 /// A pattern that has been read.
 #[derive(Clone, Debug)]
 pub(crate) struct Pattern {
-    /// One of them must fit.
+    /// Alternatives, of which one must match.
     branches: Vec<Vec<Piece>>,
 }
 

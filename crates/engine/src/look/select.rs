@@ -25,7 +25,7 @@ pub struct Selection {
 /// The containers that are asked for, the newest first.
 ///
 /// # Errors
-/// [`LookError::Filter`] for a filter that is none, and those of looking up what a filter names.
+/// [`LookError::Filter`] for an invalid filter, and those of looking up the object that a filter names.
 pub fn select(home: &Home, selection: &Selection) -> Result<Vec<Entry>, EngineError> {
     let filters = Filters::parse(home, &selection.filters)?;
     let all = selection.all || selection.last.is_some() || filters.of("status").next().is_some();
@@ -45,7 +45,7 @@ pub fn select(home: &Home, selection: &Selection) -> Result<Vec<Entry>, EngineEr
     Ok(chosen)
 }
 
-/// What is asked of each container.
+/// Filters that each container must match.
 pub(crate) struct Filters {
     all: Vec<(&'static str, Filter)>,
 }
@@ -191,7 +191,7 @@ impl Filter {
     }
 }
 
-/// Ports as `--expose` takes them; `None` of what is none.
+/// Ports as `--expose` takes them; `None` for an invalid text.
 fn ports(text: &str) -> Option<Vec<String>> {
     let mut options = RunOptions::default();
     options.set("expose", text).ok()?;
@@ -250,10 +250,10 @@ fn has_mount(container: &Container, wanted: &str) -> bool {
     mounts(container).any(|mount| mount.source == wanted || mount.destination == wanted)
 }
 
-/// What is mounted in a container because somebody asked for it.
+/// Mounts of a container that its options or its image ask for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MountPoint {
-    /// The volume's name, also one that nobody chose, or the path of the host; empty for memory.
+    /// The volume's name, also a generated one, or the path of the host; empty for memory.
     pub source: String,
     /// Whether the source is a volume's name.
     pub volume: bool,
@@ -287,7 +287,7 @@ pub fn mounts(container: &Container) -> impl Iterator<Item = MountPoint> {
 
 /// An image, by what containers of it or of images that are built on it have in common.
 struct Ancestor {
-    /// As it was given.
+    /// The given text.
     given: String,
     name: Option<Reference>,
     /// Every image that begins with its layers, itself included.

@@ -1,4 +1,4 @@
-//! What containers and directories take on disk.
+//! Sizes of containers and directories on disk.
 
 use crate::Home;
 use crate::container::Entry;
@@ -6,12 +6,12 @@ use std::collections::HashSet;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-/// What a container takes.
+/// Size of a container.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ContainerSize {
     /// Bytes of the files that it changed or added; 0 where they are in memory.
     pub written: u64,
-    /// Bytes of its image's files; 0 where it is no image of the store.
+    /// Bytes of its image's files; 0 unless it is an image of the store.
     pub image: u64,
 }
 

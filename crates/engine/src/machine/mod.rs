@@ -1,4 +1,4 @@
-//! What this machine offers, and what is missing with the reason.
+//! Features of this machine, and missing ones with the reason.
 
 mod others;
 
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use tote_cgroup::{Kind, Layout};
 
-/// What tote uses and what this machine offers.
+/// Settings of tote and features of this machine.
 #[derive(Debug, Serialize)]
 pub struct MachineReport {
     /// The state root.
@@ -19,21 +19,21 @@ pub struct MachineReport {
     pub rootless: bool,
     /// How many containers there are.
     pub containers: usize,
-    /// Those that run and are not paused.
+    /// Containers that run and are not paused.
     pub running: usize,
-    /// Those that are paused.
+    /// Containers that are paused.
     pub paused: usize,
     /// All others.
     pub stopped: usize,
     /// How many images the store has.
     pub images: usize,
-    /// As `uname -r` says.
+    /// Release of the kernel, as in `uname -r`.
     pub kernel: String,
     /// `v1`, `hybrid`, `v2`, or why it is unknown.
     pub cgroups: String,
     /// Each feature with `yes`, or the reason why not.
     pub features: BTreeMap<&'static str, String>,
-    /// The storage driver of containers for which nobody chooses one, or why it is unknown.
+    /// The default storage driver, or the reason why it is unknown.
     pub driver: String,
     /// Each storage driver with `yes`, and what of it there is here, or the reason why not.
     pub drivers: BTreeMap<&'static str, String>,
@@ -130,7 +130,7 @@ fn answer(present: bool, reason: &str) -> String {
     }
 }
 
-/// How many images the store has; none where nobody can say.
+/// Number of images in the store; `None` if it is unknown.
 fn count_images(home: &Home) -> usize {
     let images = tote_images::open_store(home).map(|store| store.images());
     images.map_or(0, |images| images.map_or(0, |images| images.len()))

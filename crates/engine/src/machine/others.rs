@@ -1,4 +1,4 @@
-//! The same in the fields that docker and podman have for it: scripts test with these whether an engine is there.
+//! Facts about the machine in docker's and podman's fields: scripts test with these whether an engine is there.
 
 use super::MachineReport;
 use serde_json::{Value, json};
@@ -24,7 +24,7 @@ fn hostname() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
-/// `docker version`, and podman's: client and server are this program. There is no API, so it has no version.
+/// `docker version`, and podman's: client and server are this program. tote has no API, so the version of the API is left out.
 #[must_use]
 pub fn dockers_version(version: &str) -> Value {
     let kernel = rustix::system::uname().release().to_string_lossy().into_owned();

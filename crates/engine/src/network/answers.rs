@@ -54,7 +54,7 @@ impl Answers {
         Ok(())
     }
 
-    /// What there is to wait for.
+    /// Descriptor and events to wait for.
     pub(crate) fn from(&self) -> Option<BorrowedFd<'_>> {
         Some(self.resolver.as_ref()?.as_fd())
     }
@@ -194,7 +194,7 @@ fn server(address: IpAddr, is_inside: bool) -> Server {
     }
 }
 
-/// Puts addresses into an order that nobody knows before, so that clients who take the first one are spread over all.
+/// Puts addresses into a random order, so that clients who take the first one are spread over all.
 fn shuffle(addresses: &mut [Ipv4Addr]) {
     if addresses.len() < 2 {
         return;
@@ -205,7 +205,7 @@ fn shuffle(addresses: &mut [Ipv4Addr]) {
     }
     let mut state = u64::from_ne_bytes(seed);
     for last in (1..addresses.len()).rev() {
-        // splitmix64; nobody's safety rests on it.
+        // splitmix64; no security depends on it.
         state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let range = u64::try_from(last).unwrap_or(u64::MAX) + 1;

@@ -1,7 +1,7 @@
 //! Containers come into a network and leave it while they are there, whether they run or not.
 //!
 //! A container's record says in which networks its next start puts it, and its state in which it is now. Both are changed under
-//! the container's lock; links, leases and names under that of all networks, which whoever ends a container takes as well.
+//! the container's lock; links, leases and names under that of all networks, which the end of a container takes as well.
 
 use super::endpoint::Endpoint;
 use super::join::{self, Joined};
@@ -17,7 +17,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use tote_bundle::{ContainerId, DEFAULT_NETWORK, NetworkAttachment, NetworkMode, RunOptions};
 use tote_state::events::append;
 
-/// What a container is to have in a network that it is connected with.
+/// Settings of a container in a network that it is connected with.
 #[derive(Clone, Debug, Default)]
 pub struct ConnectRequest {
     /// The network's name, or the beginning of its id.
@@ -189,7 +189,7 @@ fn namespace(state: &State) -> Option<OwnedFd> {
     process.exists().then_some(network)
 }
 
-/// Puts a running container into a network. Whoever ends it waits for the same lock and then looks into the same record.
+/// Puts a running container into a network. The process that ends it waits for the same lock and then looks into the same record.
 fn plug(
     home: &Home,
     (container, state): (&Container, &mut State),

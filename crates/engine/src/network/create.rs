@@ -11,7 +11,7 @@ use tote_state::events::append;
 use tote_state::new_id;
 use tote_state::record::now;
 
-/// A network that somebody wants, in the words of the command line.
+/// A request for a network, in the words of the command line.
 #[derive(Clone, Debug, Default)]
 pub struct NetworkRequest {
     /// The name.
@@ -99,7 +99,7 @@ fn check(home: &Home, request: &NetworkRequest) -> Result<(), NetworkFault> {
     Ok(())
 }
 
-/// A network of that name with a subnet, which is chosen where nobody says it. The caller holds the lock.
+/// A network of that name with a subnet, which is chosen if the request does not give it. The caller holds the lock.
 pub(super) fn described(
     home: &Home,
     name: &str,
@@ -146,7 +146,7 @@ pub(super) fn described(
     })
 }
 
-/// The default network, which is made when somebody first uses it and keeps its subnet from then on. The caller
+/// The default network, which is made at its first use and keeps its subnet from then on. The caller
 /// holds the lock.
 pub(super) fn default_network(home: &Home) -> Result<Network, EngineError> {
     if let Some(network) = Network::read(home, DEFAULT_NETWORK)? {
@@ -157,7 +157,7 @@ pub(super) fn default_network(home: &Home) -> Result<Network, EngineError> {
     Ok(network)
 }
 
-/// The subnets that are somebody's.
+/// The subnets that are in use.
 struct Taken {
     networks: Vec<(String, Subnet)>,
     routes: Vec<Subnet>,
@@ -185,7 +185,7 @@ impl Taken {
     }
 }
 
-/// The first subnet of `10.210.0.0/16` to `10.219.0.0/16` and then of the sixteenths of `10.220.0.0/14` that nobody has.
+/// The first subnet of `10.210.0.0/16` to `10.219.0.0/16` and then of the sixteenths of `10.220.0.0/14` that is free.
 /// docker and podman choose others.
 fn choose(taken: &Taken) -> Result<Subnet, NetworkFault> {
     let large = (210..220).map(|second| (Ipv4Addr::new(10, second, 0, 0), 16));

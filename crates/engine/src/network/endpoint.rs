@@ -23,7 +23,7 @@ pub struct Endpoint {
     pub gateway: Option<Ipv4Addr>,
     /// The hardware address of the container's link.
     pub mac: String,
-    /// What the container is called there, beside its own names.
+    /// Aliases of the container there, beside its own names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub aliases: Vec<String>,
     /// The ports of the host that lead to the container's, where they do by this network.

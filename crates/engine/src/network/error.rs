@@ -45,7 +45,7 @@ pub enum NetworkFault {
         /// The attempt.
         attempt: &'static str,
     },
-    /// A name that nobody could ask for.
+    /// An alias that no DNS question could ask for.
     #[error(
         "cannot give a container the alias {0:?}: a name has letters, digits, '-' and '_', and single dots between them"
     )]
@@ -109,7 +109,7 @@ pub enum NetworkFault {
     /// A subnet that is too small.
     #[error("cannot make a network of subnet {0}: containers and the gateway need at least a /30")]
     Small(Subnet),
-    /// A gateway that is no host of the subnet.
+    /// A gateway that cannot be a host of the subnet.
     #[error("cannot make a network with gateway {gateway}: no host of {subnet} can have the address")]
     Gateway {
         /// The gateway as written.
@@ -130,7 +130,7 @@ pub enum NetworkFault {
     Overlaps {
         /// The subnet that is asked for.
         subnet: Subnet,
-        /// That of another network, or of a route of the host's.
+        /// Subnet of another network, or of a route of the host.
         other: String,
     },
     /// docker's words.
@@ -139,7 +139,7 @@ pub enum NetworkFault {
     /// A filter that there is not; docker's words.
     #[error("invalid filter '{0}'")]
     Filter(String),
-    /// A subnet that is none.
+    /// An invalid subnet.
     #[error(transparent)]
     Subnet(#[from] SubnetError),
     /// An address.
@@ -181,7 +181,7 @@ pub enum NetworkFault {
          machine's own"
     )]
     UnprivilegedPorts,
-    /// A port of the host's that somebody has.
+    /// A port of the host that is in use.
     #[error("cannot publish {host}: port {}/{protocol} is already used by {holder}", host.port())]
     PortTaken {
         /// The address and port.
@@ -201,7 +201,7 @@ pub enum NetworkFault {
         /// `tcp` or its like.
         protocol: &'static str,
     },
-    /// An address that is none of the host's.
+    /// An address that the host does not have.
     #[error("cannot publish a port at {address}: this machine has no such address")]
     NoSuchHost {
         /// The address.

@@ -44,7 +44,7 @@ pub(super) fn take_down(home: &Home, name: &str) -> Result<(), EngineError> {
     Ok(())
 }
 
-/// Has those of these networks taken down that have no container after a while, by a process of its own: nobody waits for
+/// Has those of these networks taken down that have no container after a while, by a process of its own: no command waits for
 /// the kernel, and a user who runs one container after another finds the network up.
 pub(crate) fn linger(home: &Home, names: &[String]) {
     if names.is_empty() {
@@ -78,7 +78,7 @@ fn wait_and_take_down(home: &Home, name: &str) {
     }
 }
 
-/// Takes down a network that is marked as up, if it has no container and nobody waits to do it.
+/// Takes down a network that is marked as up, if it has no container and no other process waits to do it.
 pub(crate) fn sweep(home: &Home, name: &str) {
     if let Ok(Some(_held)) = locked(&record::mark(home, name), false, false) {
         best_effort(settle(home, &[name.to_owned()]));

@@ -191,7 +191,7 @@ pub(crate) fn call(
     write_names(home, of, options, endpoints)
 }
 
-/// The same for a caller with the lock.
+/// Does this for a caller with the lock.
 pub(super) fn write_names(
     home: &Home,
     (id, name): (&ContainerId, &str),
@@ -209,7 +209,7 @@ pub(super) fn write_names(
     names::put(home, &called, options, endpoints)
 }
 
-/// Takes a container out of its networks: nobody reaches the addresses any more, then they are free. Gives the networks
+/// Takes a container out of its networks: first no packet reaches the addresses any more, then they are free. Gives the networks
 /// that have no container left.
 ///
 /// # Errors
@@ -226,7 +226,7 @@ pub(crate) fn leave(
     part(home, id, endpoints)
 }
 
-/// The same for a caller who holds the lock.
+/// Does this for a caller that holds the lock.
 fn part(home: &Home, id: &ContainerId, endpoints: &[Endpoint]) -> Result<Vec<String>, EngineError> {
     let mut idle = Vec::new();
     let links: Vec<_> = endpoints.iter().map(|endpoint| endpoint.link.clone()).collect();

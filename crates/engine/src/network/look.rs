@@ -31,7 +31,7 @@ pub struct NetworkRow {
     pub driver: &'static str,
     /// When it was made: nanoseconds since 1970.
     pub created: u64,
-    /// Whether its members reach each other and nobody else.
+    /// True if its members reach only each other.
     pub internal: bool,
     /// `--label`
     pub labels: BTreeMap<String, String>,

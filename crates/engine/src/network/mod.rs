@@ -2,7 +2,7 @@
 //!
 //! A network is up while a container has an address in it. The command that starts the first container brings it up, the one that ends
 //! the last one takes it down, and a file in `live/` says that it is up, so that the next command takes down what a killed
-//! one has left. All of it happens under one lock, which nobody holds for longer than that.
+//! one has left. All of it happens under one lock, which is held only for that time.
 
 mod answers;
 mod connect;

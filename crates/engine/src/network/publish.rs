@@ -37,7 +37,7 @@ pub(crate) fn choose(options: &mut RunOptions, given: &mut Vec<(String, String)>
 }
 
 /// Publishes what a container is to have published, at the network that leads out. The caller holds the lock, and the
-/// container's networks are up, by the bridges of that order; with `lost`, the ports of other containers may have been lost with somebody's rules.
+/// container's networks are up, by the bridges of that order; with `lost`, the ports of other containers may have been lost with a flushed ruleset.
 ///
 /// # Errors
 /// [`NetworkFault`]; nothing of the container's is published then, or [`withdraw`] finds it.
@@ -124,7 +124,7 @@ fn own(id: &ContainerId) -> Result<Vec<PublishedPort>, NetworkFault> {
     Ok(own.map(|(port, _)| port).collect())
 }
 
-/// What the options publish, the exposed ports with `--publish-all` behind the others.
+/// Ports that the options publish; with `--publish-all` the exposed ports follow.
 fn bindings(options: &RunOptions, config: &ImageConfig) -> Result<Vec<PortBinding>, EngineError> {
     let mut bindings = options.published.clone();
     if options.publish_all {
@@ -141,7 +141,7 @@ fn bindings(options: &RunOptions, config: &ImageConfig) -> Result<Vec<PortBindin
     Ok(bindings)
 }
 
-/// What records say was published for the containers that run.
+/// Ports that were published for running containers, by the records.
 fn former(home: &Home) -> Result<Vec<(PublishedPort, String)>, EngineError> {
     let mut former = Vec::new();
     for entry in container::list(home)? {
@@ -193,7 +193,7 @@ struct Choice<'a> {
 impl Choice<'_> {
     fn all(&self, bindings: &[PortBinding], address: Ipv4Addr) -> Result<Vec<PublishedPort>, EngineError> {
         let mut chosen: Vec<PublishedPort> = Vec::new();
-        // Ports that somebody names come before those that may be any.
+        // Ports with a given number come before those that may be any.
         let (named, any): (Vec<_>, Vec<_>) = bindings.iter().partition(|binding| binding.host.is_some());
         for binding in named.into_iter().chain(any) {
             let Some(transport) = Transport::named(binding.protocol) else {

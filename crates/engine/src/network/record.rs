@@ -48,7 +48,7 @@ impl Network {
         format!("tote-{}", self.id.get(..10).unwrap_or(&self.id))
     }
 
-    /// The longest packet that somebody asked for, in bytes.
+    /// The longest packet that the network was made with, in bytes.
     pub(super) fn mtu(&self) -> Option<u32> {
         self.options.get(MTU)?.parse().ok()
     }
@@ -75,7 +75,7 @@ impl Network {
         )?)
     }
 
-    /// Removes what is written down. The caller holds the lock, and has seen that nobody has a lease.
+    /// Removes what is written down. The caller holds the lock, and has seen that no container has a lease.
     pub(super) fn remove(&self, home: &Home) -> Result<(), EngineError> {
         let dir = dir(home, &self.name);
         for (path, removed) in [

@@ -65,7 +65,7 @@ fn descendants(first: u32) -> BTreeSet<u32> {
     found
 }
 
-/// A file of a process's directory; empty where there is none or it may not be read.
+/// A file of a process's directory; empty if it does not exist or may not be read.
 pub(crate) fn read(pid: u32, name: &str) -> String {
     let bytes = std::fs::read(format!("/proc/{pid}/{name}")).unwrap_or_default();
     String::from_utf8_lossy(&bytes).into_owned()

@@ -1,6 +1,6 @@
 //! `/proc/PID/stat` and `/proc/PID/status`, proc(5).
 
-/// One process, as `stat` has it.
+/// A process, as `stat` describes it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Stat {
     /// The name of the program, 15 bytes of it.
@@ -16,7 +16,7 @@ pub(crate) struct Stat {
     pub(crate) foreground: i64,
     /// Ticks in user mode and in the kernel.
     pub(crate) ticks: u64,
-    /// Those of children that have been waited for.
+    /// Time of children that have been waited for.
     pub(crate) children_ticks: u64,
     pub(crate) priority: i64,
     pub(crate) nice: i64,
@@ -78,7 +78,7 @@ impl Stat {
     }
 }
 
-/// One process, as `status` has it; an id of four is the effective one.
+/// A process, as `status` describes it; an id of four is the effective one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Status {
     /// Real and effective user.
@@ -98,7 +98,7 @@ pub(crate) struct Status {
 }
 
 impl Status {
-    /// What is not there is as if it were 0.
+    /// A missing line counts as 0.
     pub(crate) fn parse(text: &str) -> Self {
         let mut status = Self::default();
         for (name, value) in text.lines().filter_map(|line| line.split_once(':')) {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use tote_monitor::Time;
 
-/// What a pruning looks at.
+/// Filters of a pruning.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PruneFilters {
     /// Older than this, nanoseconds since 1970.
@@ -37,7 +37,7 @@ impl PruneFilters {
         Ok(filters)
     }
 
-    /// The same for images.
+    /// Parses filters of a pruning of images.
     pub(crate) fn of_images(texts: &[String]) -> Result<Self, EngineError> {
         let (dangling, others): (Vec<_>, Vec<_>) = texts
             .iter()

@@ -1,4 +1,4 @@
-//! What containers use.
+//! Resource usage of containers.
 
 use crate::container::{self, Entry, ProcessId, Status as Life};
 use crate::exec::ExecError;
@@ -8,7 +8,7 @@ use rustix::param::{clock_ticks_per_second, page_size};
 use std::time::Instant;
 use tote_cgroup::{Cgroup, Controllers, Stats};
 
-/// What one container has used up to a moment.
+/// Resource usage of a container up to a moment.
 #[derive(Clone, Debug)]
 pub struct Usage {
     /// Its id.
@@ -31,9 +31,9 @@ pub struct Usage {
     pub pids: u64,
     /// Whether no cgroup counts its processor time, and the times of its processes were added up.
     pub cpu_is_sum: bool,
-    /// The same of its memory.
+    /// Usage of memory.
     pub memory_is_sum: bool,
-    /// The same of its block devices.
+    /// Usage of block devices.
     pub blocks_are_sum: bool,
 }
 
@@ -80,7 +80,7 @@ impl Usage {
     }
 }
 
-/// What these containers use now, in this order: all that run where none is named, and with `all` those that do not run.
+/// Returns the usage of these containers, in this order: all running ones if none is named, and with `all` those that do not run.
 ///
 /// # Errors
 /// A container that is named is not there.
@@ -99,7 +99,7 @@ pub fn usage(home: &Home, names: &[String], all: bool) -> Result<Vec<Usage>, Eng
         .collect()
 }
 
-/// What those of them use that run.
+/// Returns the usage of those of them that run.
 pub(crate) fn usage_of(entries: &[Entry]) -> Vec<Usage> {
     entries
         .iter()
@@ -147,7 +147,7 @@ fn of(entry: &Entry) -> Usage {
     usage
 }
 
-/// What the cgroup counts, and sums over the processes for the rest.
+/// Counters of the cgroup, and sums over the processes for the rest.
 fn fill(
     usage: &mut Usage,
     stats: &Stats,

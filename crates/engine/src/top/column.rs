@@ -2,7 +2,7 @@
 
 use super::{Process, Scene, time};
 
-/// One of them.
+/// A column.
 #[derive(Debug)]
 pub(crate) struct Column {
     /// Names, as `-o` or podman has them.
@@ -154,7 +154,7 @@ fn or(text: &str, instead: &str) -> String {
     }
 }
 
-/// What it is called; a terminal must not be steered by it.
+/// Name of the process, without characters that steer a terminal.
 fn name(process: &Process) -> String {
     let gone = if process.stat.state == "Z" {
         " <defunct>"

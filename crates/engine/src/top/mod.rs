@@ -22,11 +22,11 @@ use tote_cgroup::Cgroup;
 pub struct Processes {
     /// Titles of the columns.
     pub titles: Vec<String>,
-    /// As many cells each.
+    /// Rows, with a cell for each column.
     pub rows: Vec<Vec<String>>,
 }
 
-/// What is known of one process.
+/// Facts about one process.
 #[derive(Debug, Default)]
 pub(crate) struct Process {
     pid: u32,
@@ -40,7 +40,7 @@ pub(crate) struct Process {
     label: String,
 }
 
-/// What is known of the machine and the container at the moment.
+/// Facts about the machine and the container at the moment.
 #[derive(Debug, Default)]
 pub(crate) struct Scene {
     /// Seconds since 1970, and since the machine was started.
@@ -58,8 +58,8 @@ pub(crate) struct Scene {
     inside: Names,
 }
 
-/// The processes of a running container. `words` are options of ps(1) or podman's names of columns; docker's `-ef` where
-/// there are none.
+/// The processes of a running container. `words` are options of ps(1) or podman's names of columns; docker's `-ef` if
+/// `words` is empty.
 ///
 /// # Errors
 /// There is no such container, it does not run, or the words mean nothing here.
@@ -69,7 +69,7 @@ pub fn top(home: &Home, container: &str, words: &[String]) -> Result<Processes, 
     Ok(of(&[crate::stats::running(&entry)?], &request))
 }
 
-/// The same of several containers, each process once.
+/// Lists the processes of several containers, each process once.
 ///
 /// # Errors
 /// The words mean nothing here.

@@ -50,7 +50,7 @@ impl Names {
         }
     }
 
-    /// Those of the container that this process is in. Its files are an enemy's.
+    /// Names of users and groups in the container of a process. Its files come from an enemy.
     pub(crate) fn inside(first: ProcessId) -> Self {
         let pidfd = process::open(first.pid, first.start_time).ok_or(Errno::SRCH);
         let root = pidfd.and_then(|pidfd| tote_runtime::root_of(first.pid, pidfd.as_fd()));

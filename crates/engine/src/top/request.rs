@@ -1,4 +1,4 @@
-//! What is to be shown: options of ps(1), or podman's names of columns.
+//! Columns to show: options of ps(1), or podman's names of columns.
 
 use super::column::{self, Column};
 use super::error::TopError;

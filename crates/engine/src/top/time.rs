@@ -43,7 +43,7 @@ pub(crate) fn minutes(seconds: u64) -> String {
     format!("{}:{:02}", seconds / 60, seconds % 60)
 }
 
-/// How many seconds local time is ahead of UTC at that moment, by a file of tzfile(5); 0 for what is none.
+/// How many seconds local time is ahead of UTC at that moment, by a file of tzfile(5); 0 for an invalid file.
 pub(crate) fn offset(file: &[u8], at: i64) -> i64 {
     zone(file, at).unwrap_or(0)
 }

@@ -139,7 +139,7 @@ impl Subject<'_> {
         let limits = self.host_config_of_limits();
         if let (Value::Object(config), Value::Object(limits)) = (&mut config, limits) {
             config.extend(limits);
-            // docker's is absent where nobody said it.
+            // docker's is absent unless an option set it.
             if !self.all("init").is_empty() {
                 config.insert("Init".to_owned(), self.options.init.into());
             }
@@ -253,7 +253,7 @@ impl Subject<'_> {
         })
     }
 
-    /// As it was given where docker's words were.
+    /// Returns `StorageOpt`, as given, if it was given in docker's words.
     fn storage(&self) -> Value {
         let given = self
             .last("storage-opt")
@@ -298,7 +298,7 @@ fn signed(limit: u64) -> i64 {
     i64::try_from(limit).unwrap_or(-1)
 }
 
-/// What `--publish` says of the host's side, by the container's ports.
+/// The host's side of `--publish`, by the container's ports.
 fn bindings(options: &RunOptions) -> Map<String, Value> {
     let mut bindings = Map::new();
     for binding in &options.published {

@@ -18,7 +18,7 @@ use tote_monitor::Time;
 /// A container in docker's words; with `sizes` also what it wrote, for which its files are counted.
 ///
 /// # Errors
-/// [`crate::ContainerError`] for what is no container, in docker's words.
+/// [`crate::ContainerError`] for an object that is not a container, in docker's words.
 pub(crate) fn inspect_container(home: &Home, wanted: &str, sizes: bool) -> Result<Value, EngineError> {
     let entry = container::find(home, wanted)?;
     Ok(describe(home, &entry, sizes))
@@ -35,7 +35,7 @@ pub(crate) fn asked_config(home: &Home, entry: &Entry) -> Value {
     subject.config()
 }
 
-/// What all parts of a description are made of.
+/// Sources of all parts of a description.
 struct Subject<'a> {
     home: &'a Home,
     entry: &'a Entry,
@@ -100,7 +100,7 @@ fn describe(home: &Home, entry: &Entry, sizes: bool) -> Value {
     value
 }
 
-/// What the image says, as far as it is still there.
+/// The image's settings, if it still exists.
 pub(crate) fn image_config(home: &Home, entry: &Entry) -> ImageConfig {
     let Some(id) = &entry.container.image_id else {
         return ImageConfig::bare();

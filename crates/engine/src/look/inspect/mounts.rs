@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use tote_bundle::{MountRequest, MountSource, volumes_of};
 
 impl Subject<'_> {
-    /// What was asked for, then the volumes that the image asks for. What `--tmpfs` asks for stands elsewhere, as docker has it.
+    /// Mounts of the options, then volumes of the image. Mounts of `--tmpfs` stand elsewhere, as docker has it.
     pub(super) fn mounts(&self) -> Vec<Value> {
         let tmpfs = self.tmpfs();
         let is_tmpfs = |request: &&MountRequest| {

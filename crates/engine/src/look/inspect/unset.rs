@@ -1,4 +1,4 @@
-//! What docker's fields are without a value.
+//! Values of docker's fields that are not set.
 
 use tote_template::Unset::{self, Flag, List, Map, Number, Pointer, Text};
 
