@@ -35,7 +35,8 @@ pub(crate) fn joins_another(options: &RunOptions) -> bool {
 }
 
 impl Peers {
-    /// Finds them, and gives the options that count then: a container that joins a container in a namespace of the host is in that namespace, too.
+    /// Finds them, and gives the options that count then: a container that joins a container in a namespace of the host
+    /// is in that namespace, too.
     ///
     /// # Errors
     /// There is no such container. A container that does not run is left out here, and an error where it is needed.

@@ -24,7 +24,7 @@ fn hostname() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
-/// `docker version`, and podman's: client and server are this program. tote has no API, so the version of the API is left out.
+/// `docker version`, and podman's: client and server are this program. tote has no API, so the versions of the API are empty.
 #[must_use]
 pub fn dockers_version(version: &str) -> Value {
     let kernel = rustix::system::uname().release().to_string_lossy().into_owned();
