@@ -96,18 +96,33 @@ impl Store {
         let _ingest = self.ingest()?;
         let lock_name = format!("{LOCK}{chain}");
         let lock = Lock::exclusive(&self.trees, &lock_name)?;
-        let mut made = None;
-        let tree = loop {
-            if let Some(tree) = self.open_tree(&chain, image)? {
-                break tree;
-            }
-            made = Some(self.build(&chain, image)?);
-        };
+        let made = self.open_or_build(&chain, image);
+        let (tree, made) = made.map_err(|error| self.unless_removed(image, error))?;
         best_effort(lock.remove(&self.trees, &lock_name));
         if made.is_some() {
             best_effort(self.remove_free_locks());
         }
         Ok((tree, made))
+    }
+
+    /// Opens the tree, and makes it before if it does not exist or is damaged. The caller must hold the tree's lock.
+    fn open_or_build(&self, chain: &str, image: &Image) -> Result<(Tree, Option<TreeMade>), StoreError> {
+        let mut made = None;
+        loop {
+            if let Some(tree) = self.open_tree(chain, image)? {
+                return Ok((tree, made));
+            }
+            made = Some(self.build(chain, image)?);
+        }
+    }
+
+    /// Returns the error of making a tree, or [`StoreError::NoImage`] if another command has removed the image in the
+    /// meantime: its layers are gone then, but not lost.
+    fn unless_removed(&self, image: &Image, error: StoreError) -> StoreError {
+        match self.image(&image.id) {
+            Err(missing @ StoreError::NoImage(_)) => missing,
+            _ => error,
+        }
     }
 
     /// Removes the lock files of trees that have no holder: commands that made a tree were killed.

@@ -219,6 +219,16 @@ fn images_of_the_same_layers_share_a_tree() {
 }
 
 #[test]
+fn an_image_that_was_removed_in_the_meantime_is_not_called_damaged() {
+    let (_dir, store) = store();
+    let image = add_image(&store, &[&Tar::default().file("a", b"1").end()]).unwrap();
+    store.remove_image(&image.id).unwrap();
+    store.sweep(crate::Patience::Endless).unwrap().unwrap();
+    let error = store.make_tree(&image).unwrap_err();
+    assert!(matches!(error, crate::StoreError::NoImage(_)), "{error}");
+}
+
+#[test]
 fn more_names_than_a_file_system_takes() {
     let (dir, store) = store();
     let image = add_image(&store, &[&Tar::default().file("a", b"1").end()]).unwrap();
