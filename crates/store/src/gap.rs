@@ -33,6 +33,22 @@ const PAUSE: Duration = Duration::from_millis(5);
 /// the gate, since the sweep waits for this process.
 static ADDING: AtomicUsize = AtomicUsize::new(0);
 
+/// A gap: as long as it is held, no process adds anything to the store, so an image without a name is not just getting
+/// one.
+#[derive(Debug)]
+pub struct Gap {
+    _lock: Lock,
+}
+
+impl Gap {
+    /// Waits for the gap.
+    pub(crate) fn wait(root: &Dir) -> Result<Self, StoreError> {
+        Ok(Self {
+            _lock: wait_for_gap(root)?,
+        })
+    }
+}
+
 /// The store's lock, held shared.
 #[derive(Debug)]
 pub(crate) struct Presence {

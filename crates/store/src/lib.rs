@@ -67,6 +67,7 @@ mod verify;
 mod writable;
 
 pub use error::{StoreError, WrongLayer};
+pub use gap::Gap;
 pub use image::{Image, ImageRecord};
 pub use index::ImageIndex;
 pub use ingest::{Ingest, Layer, Slot, Vacancy};

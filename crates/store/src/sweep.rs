@@ -8,7 +8,7 @@
 use crate::StoreError;
 use crate::crew;
 use crate::dir::{ADDING, Dir, UNFINISHED, is_full, numbered};
-use crate::gap::{STORE, wait_for_gap};
+use crate::gap::{Gap, STORE, wait_for_gap};
 use crate::key::Key;
 use crate::known::or_damaged;
 use crate::layer;
@@ -75,6 +75,16 @@ impl Swept {
 }
 
 impl Store {
+    /// Waits until no process adds anything to the store, and keeps others from adding as long as the result is held. A
+    /// caller that removes images because they have no name must hold it, or it removes those that a build, a load or a
+    /// pull is about to name. [`Store::sweep`] and [`Store::ingest`] would wait for it in vain.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn gap(&self) -> Result<Gap, StoreError> {
+        Gap::wait(&self.root)
+    }
+
     /// Removes an image or an index with all its names. The next sweep removes the objects and layers that only it
     /// needed; images of an index stay.
     ///

@@ -346,7 +346,7 @@ fn options_after(cx: &Context) -> Result<()> {
 
 /// Limits of the peak memory of a run or an exec, in KiB: for the release binary, which is less optimised than the
 /// shipped one, and for an unoptimised build, which is several times as large.
-const MOST: u64 = (4 << 10) + 512;
+const MOST: u64 = 4 << 10;
 const MOST_UNOPTIMISED: u64 = 16 << 10;
 
 fn little_memory(cx: &Context) -> Result<()> {

@@ -123,11 +123,6 @@ fn remove_large(
     pruned: &mut BuildsPruned,
 ) -> Result<(), EngineError> {
     let builds = home.builds();
-    let images = nameless(home, store)?.into_iter();
-    let images = images.map(|id| (builds.join("kept").join(id.hex()), Kept::Image(id)));
-    let mounts = entries(&builds.join("mounts")).into_iter();
-    let mut kept: Vec<(PathBuf, Kept)> = images.chain(mounts.map(|path| (path, Kept::Mount))).collect();
-    kept.sort_by_cached_key(|(path, _)| last_used(path));
     let most = match which.room.is_none() {
         true => None,
         false => {
@@ -136,6 +131,12 @@ fn remove_large(
             Some(which.room.keeps(used(home, store)?, free(&builds)))
         }
     };
+    let _gap = store.gap()?;
+    let images = nameless(home, store)?.into_iter();
+    let images = images.map(|id| (builds.join("kept").join(id.hex()), Kept::Image(id)));
+    let mounts = entries(&builds.join("mounts")).into_iter();
+    let mut kept: Vec<(PathBuf, Kept)> = images.chain(mounts.map(|path| (path, Kept::Mount))).collect();
+    kept.sort_by_cached_key(|(path, _)| last_used(path));
     for (path, kept) in kept {
         if let Some(most) = most
             && used(home, store)? <= most

@@ -153,6 +153,7 @@ pub fn prune_images(home: &Home, all: bool, filters: &[String]) -> Result<Pruned
     // As long as a container's record cannot be read, any image may be needed.
     container::list_whole(home)?;
     let store = open_store(home)?;
+    let gap = store.gap()?;
     let names = store.names()?;
     // A digest is what stays of a name that stands for a newer image now.
     let is_tagged = |of: &Digest| names.iter().any(|(name, id)| id == of && name.digest().is_none());
@@ -195,6 +196,7 @@ pub fn prune_images(home: &Home, all: bool, filters: &[String]) -> Result<Pruned
             Err(error) => return Err(error.into()),
         }
     }
+    drop(gap);
     forget_templates(home, &store);
     crate::build::forget_stale(home, &store);
     pruned.bytes = store.sweep(Patience::Endless)?.unwrap_or_default().bytes;
