@@ -16,6 +16,7 @@ pub(super) const TESTS: &[Test] = &[
         NEEDS,
         flushed,
     ),
+    test("ports::a_port_goes_with_its_network", NEEDS, disconnected),
     test("ports::two_state_roots_share_the_machine", NEEDS, two_roots),
     test("ports::networks_that_cannot_publish_refuse_it", NEEDS, refused),
     test(
@@ -99,6 +100,24 @@ nft flush ruleset
 tote rm -f web && echo gone
 "#;
     shows(cx, script, "refused\n1\n1\nweb\ngone\n")
+}
+
+/// Another container may get the address to which the port of a disconnected one would lead.
+fn disconnected(cx: &Context) -> Result<()> {
+    let script = r#"
+look > "$FILE.before"
+serve web -p 8080:80
+tote run -d --network bridge --name other "$IMAGE" sleep 300 >/dev/null
+tote network disconnect bridge web
+ask 127.0.0.1 8080
+tote port web | wc -l
+nft list map inet tote ports-any | grep -c comment || true
+tote rm -f web other >/dev/null
+down
+look > "$FILE.after"
+cmp "$FILE.before" "$FILE.after"
+"#;
+    shows(cx, script, "refused\n0\n0\n")
 }
 
 fn two_roots(cx: &Context) -> Result<()> {

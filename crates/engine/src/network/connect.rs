@@ -6,7 +6,7 @@
 use super::endpoint::Endpoint;
 use super::join::{self, Joined};
 use super::record::{self, Network};
-use super::{NetworkFault, names};
+use super::{NetworkFault, names, publish};
 use crate::container::foreground::find_monitored;
 use crate::container::record_lock::Change;
 use crate::container::{Container, Entry, LifeError, State};
@@ -248,6 +248,8 @@ fn unplug(home: &Home, id: &ContainerId, state: &mut State, network: &Network) -
         .drain(..)
         .partition(|one| one.network_id == network.id);
     state.networks = left;
+    // Another container may get the address that its ports lead to.
+    publish::withdraw_of(id, &gone)?;
     for endpoint in &gone {
         tote_network::remove(&endpoint.link).map_err(failed)?;
         join::release(home, id, &endpoint.network)?;

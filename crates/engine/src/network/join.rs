@@ -46,11 +46,14 @@ pub(crate) fn join(
     let Some(first) = attachments.first() else {
         return Ok(joined);
     };
-    if home.caller == Caller::User && (options.publish_all || !options.published.is_empty()) {
-        return Err(NetworkFault::UnprivilegedPorts.into());
-    }
     if home.caller == Caller::User {
-        return Err(NetworkFault::Unprivileged(first.network.clone()).into());
+        let publishes = options.publish_all || !options.published.is_empty();
+        let fault = if publishes {
+            NetworkFault::UnprivilegedPorts
+        } else {
+            NetworkFault::Unprivileged(first.network.clone())
+        };
+        return Err(fault.into());
     }
     if dry {
         return Ok(joined);
@@ -230,13 +233,8 @@ pub(crate) fn leave(
 fn part(home: &Home, id: &ContainerId, endpoints: &[Endpoint]) -> Result<Vec<String>, EngineError> {
     let mut idle = Vec::new();
     let links: Vec<_> = endpoints.iter().map(|endpoint| endpoint.link.clone()).collect();
-    if endpoints.iter().any(|endpoint| !endpoint.ports.is_empty()) {
-        publish::withdraw(id)?;
-    }
-    tote_network::disconnect(&links).map_err(|source| EngineError::Kernel {
-        attempt: "take the container's links off their bridges",
-        source,
-    })?;
+    publish::withdraw_of(id, endpoints)?;
+    unlink(&links)?;
     for endpoint in endpoints {
         if release(home, id, &endpoint.network)? == 0 {
             idle.push(endpoint.network.clone());
@@ -244,6 +242,14 @@ fn part(home: &Home, id: &ContainerId, endpoints: &[Endpoint]) -> Result<Vec<Str
     }
     names::take_all(home, id);
     Ok(idle)
+}
+
+/// Takes a container's links off their bridges, by the names of their ends on the host.
+fn unlink(links: &[String]) -> Result<(), EngineError> {
+    tote_network::disconnect(links).map_err(|source| EngineError::Kernel {
+        attempt: "take the container's links off their bridges",
+        source,
+    })
 }
 
 /// Takes a container with records out of its networks: those that its state names now, because it may have been connected with
@@ -277,21 +283,22 @@ pub(crate) fn forget(home: &Home, id: &ContainerId) -> Result<(), EngineError> {
         return Ok(());
     }
     let holder = link_text(id);
-    let mut idle = Vec::new();
     let lock = record::lock(home)?;
+    let mut own = Vec::new();
     for name in names {
         let all = record::leases(home, &name).all();
         let all = all.map_err(|source| fault_of(&name, source))?;
-        if !all.iter().any(|(_, other)| *other == holder) {
-            continue;
+        if all.iter().any(|(_, other)| *other == holder) {
+            own.push(name);
         }
+    }
+    let mut idle = Vec::new();
+    if !own.is_empty() {
         publish::withdraw(id)?;
-        // Its links are called by its id; there are no more than it has leases.
-        let links: Vec<_> = (0..MOST).map(|place| outside(id, place)).collect();
-        tote_network::disconnect(&links).map_err(|source| EngineError::Kernel {
-            attempt: "take the container's links off their bridges",
-            source,
-        })?;
+        // Its links are named from its id; their number is limited.
+        unlink(&(0..MOST).map(|place| outside(id, place)).collect::<Vec<_>>())?;
+    }
+    for name in own {
         if release(home, id, &name)? == 0 {
             idle.push(name);
         }

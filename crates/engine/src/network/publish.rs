@@ -1,6 +1,6 @@
 //! Published ports: which of the host's ports lead to a container.
 
-use super::endpoint::{Endpoint, PortRecord};
+use super::endpoint::{Endpoint, PortRecord, ports_of};
 use super::{NetworkFault, listener};
 use crate::container;
 use crate::{EngineError, Home};
@@ -105,6 +105,17 @@ pub(super) fn publish(
             Err(error) => return Err(error.into()),
         }
     }
+}
+
+/// Takes back what is published for a container if one of these endpoints has ports. The caller holds the lock.
+///
+/// # Errors
+/// [`NetworkFault::Publish`].
+pub(super) fn withdraw_of(id: &ContainerId, endpoints: &[Endpoint]) -> Result<(), NetworkFault> {
+    if ports_of(endpoints).next().is_none() {
+        return Ok(());
+    }
+    withdraw(id)
 }
 
 /// Takes back what is published for a container, whatever its record says. The caller holds the lock.
