@@ -12,9 +12,10 @@ use crate::filter::{
 };
 use crate::netlink::{NLM_F_CREATE, Request, Socket};
 use crate::rule::{
-    NFT_CMP_EQ, NFT_PAYLOAD_NETWORK_HEADER, NFT_REG_1, NFTA_DATA_VALUE, NFTA_IMMEDIATE_DATA,
-    NFTA_IMMEDIATE_DREG, NFTA_PAYLOAD_BASE, NFTA_PAYLOAD_DREG, NFTA_PAYLOAD_LEN, NFTA_PAYLOAD_OFFSET, big,
-    compare, expression, meta,
+    DADDR_OFFSET, DPORT_OFFSET, NFT_CMP_EQ, NFT_META_L4PROTO, NFT_PAYLOAD_NETWORK_HEADER,
+    NFT_PAYLOAD_TRANSPORT_HEADER, NFT_REG_1, NFTA_DATA_VALUE, NFTA_IMMEDIATE_DATA, NFTA_IMMEDIATE_DREG,
+    NFTA_PAYLOAD_BASE, NFTA_PAYLOAD_LEN, NFTA_PAYLOAD_OFFSET, SADDR_OFFSET, big, compare, expression, meta,
+    payload,
 };
 use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::net::{AddressFamily, SocketType};
@@ -30,16 +31,12 @@ const CHAIN: &str = "resolver";
 const NF_INET_LOCAL_OUT: u32 = 3;
 /// Before connections are tracked.
 const RAW: i32 = -300;
-const NFT_META_L4PROTO: u32 = 16;
-const NFT_PAYLOAD_TRANSPORT_HEADER: u32 = 2;
 const NFT_PAYLOAD_CSUM_INET: u32 = 1;
 const NFTA_PAYLOAD_SREG: u16 = 5;
 const NFTA_PAYLOAD_CSUM_TYPE: u16 = 6;
 const NFTA_PAYLOAD_CSUM_OFFSET: u16 = 7;
-/// Where an IPv4 header has the two addresses.
-const ADDRESS_OFFSETS: (u32, u32) = (12, 16);
-/// Offsets of the two ports in the header behind it.
-const PORT_OFFSETS: (u32, u32) = (0, 2);
+/// Where the headers of TCP and UDP have the source's port.
+const SPORT_OFFSET: u32 = 0;
 
 /// A protocol with ports.
 struct Protocol {
@@ -109,18 +106,18 @@ fn rules(ports: [u16; 2]) -> Vec<Request> {
     chain.name(NFTA_CHAIN_TYPE, "filter");
     let mut requests = vec![table, chain];
     for (protocol, port) in PROTOCOLS.iter().zip(ports) {
-        let there = (ADDRESS_OFFSETS.1, PORT_OFFSETS.1, PORT, port);
-        let back = (ADDRESS_OFFSETS.0, PORT_OFFSETS.0, port, PORT);
+        let there = (DADDR_OFFSET, DPORT_OFFSET, PORT, port);
+        let back = (SADDR_OFFSET, SPORT_OFFSET, port, PORT);
         for (address, place, from, to) in [there, back] {
             let mut rule = Request::new(NFT_MSG_NEWRULE, &own).flags(NLM_F_CREATE | NLM_F_APPEND);
             rule.name(NFTA_RULE_TABLE, TABLE);
             rule.name(NFTA_RULE_CHAIN, CHAIN);
             rule.nest(NFTA_RULE_EXPRESSIONS, &[], |list| {
-                load(list, NFT_PAYLOAD_NETWORK_HEADER, address, 4);
+                payload(list, NFT_REG_1, (NFT_PAYLOAD_NETWORK_HEADER, address, 4));
                 compare(list, NFT_CMP_EQ, &RESOLVER.octets());
                 meta(list, NFT_META_L4PROTO);
                 compare(list, NFT_CMP_EQ, &[protocol.number]);
-                load(list, NFT_PAYLOAD_TRANSPORT_HEADER, place, 2);
+                payload(list, NFT_REG_1, (NFT_PAYLOAD_TRANSPORT_HEADER, place, 2));
                 compare(list, NFT_CMP_EQ, &from.to_be_bytes());
                 store(list, (place, protocol.checksum), to);
             });
@@ -128,16 +125,6 @@ fn rules(ports: [u16; 2]) -> Vec<Request> {
         }
     }
     requests
-}
-
-/// Loads a part of the packet.
-fn load(list: &mut Request, base: u32, offset: u32, length: u32) {
-    expression(list, "payload", |data| {
-        big(data, NFTA_PAYLOAD_DREG, NFT_REG_1);
-        big(data, NFTA_PAYLOAD_BASE, base);
-        big(data, NFTA_PAYLOAD_OFFSET, offset);
-        big(data, NFTA_PAYLOAD_LEN, length);
-    });
 }
 
 /// Writes a port into the packet, and makes its checksum right again.
@@ -165,10 +152,10 @@ mod tests {
     use std::io::{Read as _, Write as _};
     use std::net::{TcpStream, UdpSocket};
 
-    /// Needs root: where the namespace cannot be made, there is nothing to be seen.
     #[test]
     fn packets_to_the_port_of_dns_come_to_the_sockets() {
         let Ok(network) = tote_sys::network_namespace(None) else {
+            println!("skipped: needs root, for a network namespace");
             return;
         };
         let (udp, tcp) = resolver_sockets(network.as_fd()).unwrap();

@@ -49,23 +49,23 @@ const NFT_REG32_04: u32 = 12;
 const NFT_META_IIFNAME: u32 = 6;
 const NFT_META_OIFNAME: u32 = 7;
 const NFT_META_NFPROTO: u32 = 15;
-const NFT_META_L4PROTO: u32 = 16;
+pub(crate) const NFT_META_L4PROTO: u32 = 16;
 const NFT_CT_STATE: u32 = 0;
 const NFT_CT_STATUS: u32 = 2;
 pub(crate) const NFT_CMP_EQ: u32 = 0;
 const NFT_CMP_NEQ: u32 = 1;
 pub(crate) const NFT_PAYLOAD_NETWORK_HEADER: u32 = 1;
-const NFT_PAYLOAD_TRANSPORT_HEADER: u32 = 2;
+pub(crate) const NFT_PAYLOAD_TRANSPORT_HEADER: u32 = 2;
 const NFT_FIB_RESULT_ADDRTYPE: u32 = 3;
 const NFTA_FIB_F_DADDR: u32 = 2;
 const NFT_NAT_DNAT: u32 = 1;
 const RTN_LOCAL: u32 = 2;
 /// Where an IPv4 header has the source.
-const SADDR_OFFSET: u32 = 12;
+pub(crate) const SADDR_OFFSET: u32 = 12;
 /// Where an IPv4 header has the destination.
-const DADDR_OFFSET: u32 = 16;
+pub(crate) const DADDR_OFFSET: u32 = 16;
 /// Where the headers of TCP, UDP and SCTP have the destination's port.
-const DPORT_OFFSET: u32 = 2;
+pub(crate) const DPORT_OFFSET: u32 = 2;
 /// Connections that are established, or related to one that is.
 const ESTABLISHED: u32 = 2 | 4;
 /// Connections whose destination was translated.
@@ -251,7 +251,8 @@ fn connection(list: &mut Request, key: u32, bits: u32) {
     masked(list, bits.to_ne_bytes());
 }
 
-fn payload(list: &mut Request, register: u32, (base, offset, length): (u32, u32, u32)) {
+/// Loads a part of the packet: a header, the offset in it and the length, in bytes.
+pub(crate) fn payload(list: &mut Request, register: u32, (base, offset, length): (u32, u32, u32)) {
     expression(list, "payload", |data| {
         big(data, NFTA_PAYLOAD_DREG, register);
         big(data, NFTA_PAYLOAD_BASE, base);

@@ -60,8 +60,12 @@ pub(super) fn of_errors(path: &str, text: &str) -> Vec<Finding> {
         let Some(words) = rest.strip_prefix('"') else {
             continue;
         };
-        let before = text[..at].lines().nth_back(1).unwrap_or_default().trim();
-        if before.starts_with("// docker's") {
+        let mut before = text[..at].split('\n').rev();
+        let line = before.clone().count();
+        if before
+            .nth(1)
+            .is_some_and(|above| above.trim().starts_with("// docker's"))
+        {
             continue;
         }
         let order = words
@@ -69,7 +73,6 @@ pub(super) fn of_errors(path: &str, text: &str) -> Vec<Finding> {
             .next()
             .filter(|word| ORDERS.contains(word) || *word == "{attempt}");
         if let Some(order) = order {
-            let line = text[..at].lines().count() + 1;
             let message = format!("an error that begins with the order {order:?}: say \"cannot {order} …\"");
             findings.push(Finding::new(path, line, message));
         }
@@ -189,9 +192,11 @@ mod tests {
             ("#[error(\"cannot read {path}\")]", 0),
             ("#[error(\"record at byte {0}\")]", 0),
             ("#[error(transparent)]", 0),
+            ("// docker's words.\n#[error(\"remove {0}: in use\")]", 0),
             ("    // docker's words.\n    #[error(\"remove {0}: in use\")]", 0),
         ] {
             assert_eq!(of_errors("a.rs", text).len(), count, "{text}");
         }
+        assert_eq!(of_errors("a.rs", "\n    #[error(\"read {0}\")]")[0].line, 2);
     }
 }
