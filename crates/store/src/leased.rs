@@ -1,4 +1,4 @@
-//! A tree in use: an image as a directory that stays for as long as the value is held.
+//! Trees in use: images as directories.
 
 use crate::StoreError;
 use crate::inodes::{self, CONTENTS, INODES};
@@ -12,10 +12,11 @@ use tote_sys::MountRights;
 /// The directory of links to objects.
 pub(crate) const ROOT: &str = "root";
 
-/// An image as a read-only directory, which stays for as long as this is held.
+/// An image as a read-only directory, which exists as long as this value is held.
 ///
-/// A tree with inodes of its own has empty files. Names, kinds, owners, modes, sizes and times are right there; what a file
-/// contains, [`Tree::content_of`] opens, [`Tree::view`] shows, and [`Store::links`](crate::Store::links) has as ordinary files.
+/// A tree with inodes of its own has empty files, with the names, kinds, owners, modes, sizes and times of the image.
+/// [`Tree::content_of`] opens the content of a file, [`Tree::view`] shows the files with their contents, and
+/// [`Store::links`](crate::Store::links) makes ordinary files.
 #[derive(Debug)]
 pub struct Tree {
     /// `trees/CHAIN`.
@@ -29,11 +30,11 @@ pub struct Tree {
 /// A tree for overlayfs, with inodes of its own for every file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnInodes {
-    /// The tree, with empty files.
+    /// The tree of empty files.
     pub tree: PathBuf,
-    /// The directory of what they contain.
+    /// The directory of their contents.
     pub contents: PathBuf,
-    /// With which rights it is to be mounted. With others its files would be zeros.
+    /// Rights with which it must be mounted. With others its files would read as zeros.
     pub rights: MountRights,
 }
 
@@ -55,7 +56,7 @@ impl Tree {
         &self.path
     }
 
-    /// The tree that overlayfs is to show, where the kernel and the file system can have it.
+    /// Returns the tree that overlayfs should show, if the kernel and the file system support it.
     #[must_use]
     pub fn own_inodes(&self) -> Option<&OwnInodes> {
         self.own_inodes.as_ref()
@@ -67,13 +68,14 @@ impl Tree {
         self.dir.file_name()?.to_str()
     }
 
-    /// Where [`Store::links`](crate::Store::links) makes the image of links to objects, whether or not it is there.
+    /// Returns the directory in which [`Store::links`](crate::Store::links) makes the image of links to objects; it may not
+    /// exist yet.
     #[must_use]
     pub fn links_path(&self) -> PathBuf {
         self.dir.join(ROOT)
     }
 
-    /// The file that has the content of a regular file below this directory, which was opened for reading.
+    /// Opens the content of a regular file below this directory; `file` is open for reading.
     ///
     /// # Errors
     /// fgetxattr(2)'s and open(2)'s.
@@ -91,11 +93,11 @@ impl Tree {
         }
     }
 
-    /// The image with its contents as one directory, which the kernel puts together where need be. Where links to objects do
-    /// not make it, its files have the inodes and link counts of the image's.
+    /// Opens the image with its contents as one directory, which the kernel mounts if the tree has inodes of its own. Files
+    /// then have the inodes and link counts of the image.
     ///
     /// # Errors
-    /// [`StoreError::Io`]: it cannot be mounted.
+    /// [`StoreError::Io`] if it cannot be mounted.
     pub fn view(&self) -> Result<OwnedFd, StoreError> {
         let failed = |errno| StoreError::io("show", self.dir.clone(), errno);
         match &self.own_inodes {
