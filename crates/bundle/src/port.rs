@@ -22,27 +22,31 @@ pub fn parse_expose(text: &str) -> Result<Vec<String>, PortError> {
     if text.contains(':') {
         return Err(PortError::Published(text.to_owned()));
     }
-    let (ports, protocol) = text.split_once('/').unwrap_or((text, "tcp"));
-    let protocol = match protocol.to_ascii_lowercase().as_str() {
-        "" | "tcp" => "tcp",
-        "udp" => "udp",
-        "sctp" => "sctp",
-        _ => return Err(PortError::Protocol(protocol.to_owned())),
-    };
-    let range = || PortError::Range(text.to_owned());
+    let (ports, name) = text.split_once('/').unwrap_or((text, "tcp"));
+    let protocol = protocol(name).ok_or_else(|| PortError::Protocol(name.to_owned()))?;
+    let (first, last) = range(ports).ok_or_else(|| PortError::Range(text.to_owned()))?;
+    Ok((first..=last).map(|port| format!("{port}/{protocol}")).collect())
+}
+
+/// The protocol of that name, in any case; tcp if the text is empty.
+pub(crate) fn protocol(name: &str) -> Option<&'static str> {
+    match name.to_ascii_lowercase().as_str() {
+        "" | "tcp" => Some("tcp"),
+        "udp" => Some("udp"),
+        "sctp" => Some("sctp"),
+        _ => None,
+    }
+}
+
+/// Parses `PORT` or `PORT-PORT` into the first and the last port.
+pub(crate) fn range(text: &str) -> Option<(u16, u16)> {
     let number = |text: &str| {
         let digits = text.bytes().all(|byte| byte.is_ascii_digit());
-        let port: Option<u16> = text.parse().ok().filter(|port| digits && *port > 0);
-        port.ok_or_else(range)
+        text.parse().ok().filter(|port: &u16| digits && *port > 0)
     };
-    let (first, last) = match ports.split_once('-') {
-        Some((first, last)) => (number(first)?, number(last)?),
-        None => (number(ports)?, number(ports)?),
-    };
-    if first > last {
-        return Err(range());
-    }
-    Ok((first..=last).map(|port| format!("{port}/{protocol}")).collect())
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    let (first, last) = (number(first)?, number(last)?);
+    (first <= last).then_some((first, last))
 }
 
 #[cfg(test)]

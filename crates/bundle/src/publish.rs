@@ -1,5 +1,6 @@
 //! `--publish`: ports of a container that the host's ports lead to.
 
+use crate::port::{protocol, range};
 use std::net::Ipv4Addr;
 
 /// Why a text publishes no port; docker's words, and what to do.
@@ -68,13 +69,8 @@ pub fn parse_publish(text: &str) -> Result<Vec<PortBinding>, PublishError> {
     if text.contains('=') {
         return parse_publish(&short_form(text)?);
     }
-    let (ports, protocol) = text.split_once('/').unwrap_or((text, "tcp"));
-    let protocol = match protocol.to_ascii_lowercase().as_str() {
-        "" | "tcp" => "tcp",
-        "udp" => "udp",
-        "sctp" => "sctp",
-        _ => return Err(PublishError::Protocol(protocol.to_owned())),
-    };
+    let (ports, name) = text.split_once('/').unwrap_or((text, "tcp"));
+    let protocol = protocol(name).ok_or_else(|| PublishError::Protocol(name.to_owned()))?;
     let (before, container) = ports.rsplit_once(':').unwrap_or(("", ports));
     if container.is_empty() {
         return Err(PublishError::NoPort(text.to_owned()));
@@ -83,11 +79,11 @@ pub fn parse_publish(text: &str) -> Result<Vec<PortBinding>, PublishError> {
         Some((address, host)) => (parse_address(address)?, host),
         None => (None, before),
     };
-    let (first, last) = range("container", container)?;
+    let (first, last) = ports_of("container", container)?;
     let count = last - first;
     let host_range = match host {
         "" | "0" => None,
-        _ => Some(range("host", host)?),
+        _ => Some(ports_of("host", host)?),
     };
     // docker's: several ports of the host for one of the container are a choice.
     let fits = host_range.is_none_or(|(low, high)| high - low == count || count == 0);
@@ -144,24 +140,12 @@ fn parse_address(text: &str) -> Result<Option<Ipv4Addr>, PublishError> {
         .map_err(|_| PublishError::Address(text.to_owned()))
 }
 
-fn range(side: &'static str, text: &str) -> Result<(u16, u16), PublishError> {
-    let wrong = || PublishError::Port {
+/// Parses the ports of one side.
+fn ports_of(side: &'static str, text: &str) -> Result<(u16, u16), PublishError> {
+    range(text).ok_or_else(|| PublishError::Port {
         side,
         text: text.to_owned(),
-    };
-    let number = |text: &str| {
-        let digits = text.bytes().all(|byte| byte.is_ascii_digit());
-        let port: Option<u16> = text.parse().ok().filter(|port| digits && *port > 0);
-        port.ok_or_else(wrong)
-    };
-    let (first, last) = match text.split_once('-') {
-        Some((first, last)) => (number(first)?, number(last)?),
-        None => (number(text)?, number(text)?),
-    };
-    if first > last {
-        return Err(wrong());
-    }
-    Ok((first, last))
+    })
 }
 
 #[cfg(test)]
