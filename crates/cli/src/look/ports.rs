@@ -44,7 +44,7 @@ pub(super) fn shown(entry: &Entry) -> String {
         let is_own = |(of, by, _): &&mut (String, &str, (u16, u16))| *of == address && *by == protocol;
         match open.iter_mut().find(is_own) {
             None => open.push((address, protocol, (port, port))),
-            Some((_, _, (_, last))) if *last + 1 == port => *last = port,
+            Some((_, _, (_, last))) if last.checked_add(1) == Some(port) => *last = port,
             Some((_, _, range)) => {
                 let ended = std::mem::replace(range, (port, port));
                 shown.push(range_of_ports(&address, protocol, ended));
@@ -92,6 +92,14 @@ mod tests {
     fn exposed_ports() {
         assert_eq!(shown(&entry("[]", "")), "9/tcp, 80-82/tcp, 443/tcp, 9-10/udp");
         assert_eq!(shown(&entry(r#"[["network","host"]]"#, "")), "");
+    }
+
+    /// An image can name one port in two ways.
+    #[test]
+    fn the_last_port_twice() {
+        let mut entry = entry("[]", "");
+        entry.container.exposed = ["65535/tcp", "065535/tcp"].map(str::to_owned).into();
+        assert_eq!(shown(&entry), "65535/tcp, 65535/tcp");
     }
 
     #[test]
