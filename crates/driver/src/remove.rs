@@ -44,7 +44,7 @@ pub fn remove(container: &Path) -> Result<(), RemoveError> {
         // first, and after a crash in between the rest does not look like a whole container.
         Err(error) if matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) => {
             for record in RECORDS {
-                missing_is_fine(std::fs::remove_file(container.join(record))).map_err(failed(container))?;
+                missing_is_fine(tote_sys::remove_file(&container.join(record))).map_err(failed(container))?;
             }
             return missing_is_fine(remove_tree(container)).map_err(failed(container));
         }

@@ -75,12 +75,12 @@ impl CalledNames {
         for name in self.of(address)? {
             self.take(&name, address)?;
         }
-        gone(std::fs::remove_file(&all), &all)
+        gone(tote_sys::remove_file(&all), &all)
     }
 
     fn take(&self, name: &str, address: Ipv4Addr) -> Result<(), LeaseError> {
         let dir = self.names.join(name);
-        gone(std::fs::remove_file(dir.join(address.to_string())), &dir)?;
+        gone(tote_sys::remove_file(&dir.join(address.to_string())), &dir)?;
         match std::fs::remove_dir(&dir) {
             // Another container has the name, too.
             Err(error) if error.kind() == ErrorKind::DirectoryNotEmpty => Ok(()),

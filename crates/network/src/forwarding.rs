@@ -83,7 +83,7 @@ pub(crate) fn put_back(note: &Path) -> Result<()> {
             }
         }
     }
-    match std::fs::remove_file(note) {
+    match tote_sys::remove_file(note) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
         removed => removed,
     }

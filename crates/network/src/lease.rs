@@ -162,7 +162,7 @@ impl Leases {
             .partition(|(_, holder)| holder == container);
         for (address, _) in own {
             let path = self.dir.join(address.to_string());
-            match std::fs::remove_file(&path) {
+            match tote_sys::remove_file(&path) {
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
                 removed => removed.map_err(failed("remove", &path))?,
             }

@@ -15,7 +15,6 @@ use std::io::{ErrorKind, Read as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use tote_sys::best_effort;
 
 /// Prefix of the names of unfinished files. A sweep removes them.
 pub(crate) const UNFINISHED: &str = ".new-";
@@ -199,7 +198,7 @@ impl Dir {
     /// Removes a file, or another entry in its place; a missing one is accepted.
     pub(crate) fn unlink(&self, name: &str) -> Result<(), Errno> {
         step()?;
-        match unlink_at(&self.fd, name.as_bytes(), AtFlags::empty()) {
+        match tote_sys::unlink(&self.fd, name.as_bytes(), AtFlags::empty()) {
             Err(errno) if is_gone(errno) => Ok(()),
             Err(Errno::ISDIR) => remove_any(self, name),
             result => result,
@@ -292,26 +291,6 @@ pub(crate) fn numbered(prefix: &str) -> String {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
     format!("{prefix}{}-{count}", std::process::id())
-}
-
-/// Removes a file or an empty directory. On a full disk it waits for the file system: btrfs needs room for a
-/// removal, and gets freed space only with its next transaction.
-pub(crate) fn unlink_at(dir: impl AsFd, name: &[u8], flags: AtFlags) -> Result<(), Errno> {
-    for _ in 0..TRANSACTIONS {
-        match rustix::fs::unlinkat(&dir, name, flags) {
-            Err(errno) if is_full(errno) => best_effort(rustix::fs::syncfs(&dir)),
-            result => return result,
-        }
-    }
-    rustix::fs::unlinkat(&dir, name, flags)
-}
-
-/// Number of transactions of a full file system to wait for.
-const TRANSACTIONS: usize = 4;
-
-/// True if the file system has no room for another file or byte.
-pub(crate) fn is_full(errno: Errno) -> bool {
-    matches!(errno, Errno::NOSPC | Errno::DQUOT)
 }
 
 /// Converts a name to a path.

@@ -2,7 +2,7 @@
 
 use crate::StoreError;
 use crate::crew;
-use crate::dir::{Dir, unlink_at};
+use crate::dir::Dir;
 use crate::fault::step;
 use crate::sweep::Patience;
 use rustix::fd::{AsFd, OwnedFd};
@@ -64,7 +64,7 @@ fn remove_parts(dir: &Dir, name: &str) -> Result<(), Errno> {
 
 fn remove_at(dir: impl AsFd, name: &[u8], patience: Patience) -> Result<bool, Errno> {
     step()?;
-    match unlink_at(&dir, name, AtFlags::empty()) {
+    match tote_sys::unlink(&dir, name, AtFlags::empty()) {
         Ok(()) | Err(Errno::NOENT) => return Ok(true),
         Err(Errno::ISDIR | Errno::PERM) => {}
         Err(errno) => return Err(errno),
@@ -86,7 +86,7 @@ fn remove_at(dir: impl AsFd, name: &[u8], patience: Patience) -> Result<bool, Er
             }
         }
         attempts += 1;
-        match unlink_at(&dir, name, AtFlags::REMOVEDIR) {
+        match tote_sys::unlink(&dir, name, AtFlags::REMOVEDIR) {
             Ok(()) | Err(Errno::NOENT) => return Ok(true),
             // Entries that another process removes while a directory is read may hide existing ones.
             Err(Errno::NOTEMPTY) if attempts < 100 => {}

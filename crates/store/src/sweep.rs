@@ -7,7 +7,7 @@
 
 use crate::StoreError;
 use crate::crew;
-use crate::dir::{ADDING, Dir, UNFINISHED, is_full, numbered};
+use crate::dir::{ADDING, Dir, UNFINISHED, numbered};
 use crate::gap::{Gap, STORE, wait_for_gap};
 use crate::key::Key;
 use crate::known::or_damaged;
@@ -141,7 +141,7 @@ impl Store {
                 Err(Errno::EXIST) => {}
                 Err(Errno::NOENT) if dir.has(name) => {}
                 Err(Errno::NOENT) => return Ok(()),
-                Err(errno) if is_full(errno) => return remove_in_place(dir, name),
+                Err(errno) if tote_sys::is_full(errno) => return remove_in_place(dir, name),
                 Err(errno) => return Err(dir.failed("remove", name)(errno)),
             }
         }
@@ -161,7 +161,7 @@ impl Store {
         }
         match self.root.create(GARBAGE, 0o600) {
             Ok(_) | Err(Errno::EXIST) => Ok(()),
-            Err(errno) if is_full(errno) => {
+            Err(errno) if tote_sys::is_full(errno) => {
                 self.unnoted.store(true, Ordering::Relaxed);
                 Ok(())
             }

@@ -1,7 +1,7 @@
 //! Removal of trees that others have written, by descriptors: no link in them is followed.
 
-use crate::Errno;
 use crate::copy::hexadecimal;
+use crate::{Errno, best_effort};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, RawDir, SeekFrom};
 use std::ffi::{CStr, CString};
@@ -32,7 +32,57 @@ pub(crate) fn remove_tree_at(path: &CStr) -> Result<(), Errno> {
         other => other?,
     };
     empty(top.as_fd(), top.as_fd(), DEPTH)?;
-    gone(rustix::fs::unlinkat(CWD, path, AtFlags::REMOVEDIR))
+    gone(with_room(top.as_fd(), || {
+        rustix::fs::unlinkat(CWD, path, AtFlags::REMOVEDIR)
+    }))
+}
+
+/// Removes a file or, with [`AtFlags::REMOVEDIR`], an empty directory; on a full disk it waits for the file system.
+///
+/// # Errors
+/// Those of unlinkat(2).
+pub fn unlink(dir: impl AsFd, name: impl rustix::path::Arg + Copy, flags: AtFlags) -> Result<(), Errno> {
+    with_room(dir.as_fd(), || rustix::fs::unlinkat(&dir, name, flags))
+}
+
+/// Removes a file as [`std::fs::remove_file`] does, and also one on a full disk.
+///
+/// # Errors
+/// Those of unlinkat(2).
+pub fn remove_file(path: &Path) -> std::io::Result<()> {
+    match rustix::fs::unlinkat(CWD, path, AtFlags::empty()) {
+        Err(errno) if is_full(errno) => {
+            let parent = path.parent().unwrap_or(Path::new("/"));
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            let dir = rustix::fs::openat(CWD, parent, flags, Mode::empty())?;
+            Ok(unlink(
+                &dir,
+                path.file_name().unwrap_or_default(),
+                AtFlags::empty(),
+            )?)
+        }
+        removed => Ok(removed?),
+    }
+}
+
+/// Repeats a removal on a full disk: btrfs needs room for a removal, and gets freed space only with its next transaction.
+fn with_room(on: BorrowedFd<'_>, attempt: impl Fn() -> Result<(), Errno>) -> Result<(), Errno> {
+    for _ in 0..TRANSACTIONS {
+        match attempt() {
+            Err(errno) if is_full(errno) => best_effort(rustix::fs::syncfs(on)),
+            result => return result,
+        }
+    }
+    attempt()
+}
+
+/// Number of transactions of a full file system to wait for.
+const TRANSACTIONS: usize = 4;
+
+/// True if the file system has no room for another file or byte.
+#[must_use]
+pub fn is_full(errno: Errno) -> bool {
+    matches!(errno, Errno::NOSPC | Errno::DQUOT)
 }
 
 /// Accepts a missing entry: another process may be removing the same tree.
@@ -70,7 +120,7 @@ fn empty(dir: BorrowedFd<'_>, top: BorrowedFd<'_>, depth: u32) -> Result<(), Err
 }
 
 fn remove_one(dir: BorrowedFd<'_>, name: &CStr, top: BorrowedFd<'_>, depth: u32) -> Result<(), Errno> {
-    match rustix::fs::unlinkat(dir, name, AtFlags::empty()) {
+    match unlink(dir, name, AtFlags::empty()) {
         Err(Errno::ISDIR) => {}
         Err(Errno::NOENT) => return Ok(()),
         other => return other,
@@ -84,7 +134,7 @@ fn remove_one(dir: BorrowedFd<'_>, name: &CStr, top: BorrowedFd<'_>, depth: u32)
         return gone(move_up(dir, name, top, number));
     };
     empty(below.as_fd(), top, depth)?;
-    gone(rustix::fs::unlinkat(dir, name, AtFlags::REMOVEDIR))
+    gone(unlink(dir, name, AtFlags::REMOVEDIR))
 }
 
 /// Moves a directory to the top, under the first free number from this one on: the maker of the tree may have used

@@ -150,7 +150,7 @@ fn discard(home: &Home, name: &Name, path: &Path) {
 /// Releases a name, if it is this container's. Returns true if the container does not have it any more.
 pub(crate) fn release(home: &Home, name: &str, id: &ContainerId) -> bool {
     match named(home, name) {
-        Ok(Some(holder)) if holder == *id => match std::fs::remove_file(home.names().join(name)) {
+        Ok(Some(holder)) if holder == *id => match tote_sys::remove_file(&home.names().join(name)) {
             Err(error) => error.kind() == ErrorKind::NotFound,
             Ok(()) => true,
         },

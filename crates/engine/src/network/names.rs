@@ -150,7 +150,7 @@ pub(super) fn take(
         called(home, network).remove(*address).map_err(failed)?;
     }
     let link = members(home, id).join(network);
-    match std::fs::remove_file(&link) {
+    match tote_sys::remove_file(&link) {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(EngineError::file("remove", link)(error)),
         _ => Ok(()),
     }

@@ -79,8 +79,8 @@ impl Network {
     pub(super) fn remove(&self, home: &Home) -> Result<(), EngineError> {
         let dir = dir(home, &self.name);
         for (path, removed) in [
-            (dir.join(FILE), std::fs::remove_file(dir.join(FILE))),
-            (dir.clone(), std::fs::remove_dir_all(&dir)),
+            (dir.join(FILE), tote_sys::remove_file(&dir.join(FILE))),
+            (dir.clone(), tote_sys::remove_tree(&dir)),
         ] {
             removed.map_err(EngineError::file("remove", path))?;
         }

@@ -131,7 +131,7 @@ fn clear(home: &Home, id: &ContainerId, force: bool) -> Done {
     // read, the name is unknown.
     let pod = Pod::read(home, id).ok().flatten();
     for name in [FILE, "pod.new"] {
-        best_effort(std::fs::remove_file(dir.join(name)));
+        best_effort(tote_sys::remove_file(&dir.join(name)));
     }
     fault::point("pod-unrecorded");
     let is_nameless = match pod {
@@ -144,11 +144,8 @@ fn clear(home: &Home, id: &ContainerId, force: bool) -> Done {
         return Err(fail("remove", dir)(source));
     }
     fault::point("pod-nameless");
-    best_effort(std::fs::remove_file(dir.join(REMOVING)));
-    match std::fs::remove_dir_all(&dir) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(fail("remove", dir)(error)),
-        _ => Ok(()),
-    }
+    best_effort(tote_sys::remove_file(&dir.join(REMOVING)));
+    tote_sys::remove_tree(&dir).map_err(fail("remove", dir))
 }
 
 /// Removes an incomplete pod. The caller has the lock; the next sweep finds the parts that cannot be removed now.

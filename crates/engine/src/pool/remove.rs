@@ -33,7 +33,7 @@ pub fn remove(home: &Home, name: &str, force: bool) -> Result<(), EngineError> {
         };
     }
     // Without the record no sandbox is taken or made.
-    match std::fs::remove_file(dir.join(FILE)) {
+    match tote_sys::remove_file(&dir.join(FILE)) {
         Err(source) if source.kind() != ErrorKind::NotFound => {
             return Err(EngineError::file("remove", dir.join(FILE))(source));
         }
