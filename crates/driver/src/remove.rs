@@ -88,11 +88,13 @@ pub fn remove_rest(trash: &Path) -> Result<(), RemoveError> {
 fn remove_tree(path: &Path) -> std::io::Result<()> {
     // overlayfs leaves a directory without permissions in its work directory. It is opened by descriptor, and not
     // through a link.
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     if let Ok(work) = rustix::fs::openat(CWD, path.join("work"), flags, Mode::empty())
-        && rustix::fs::openat(&work, "work", flags, Mode::empty()).is_ok()
+        && rustix::fs::openat(&work, "work", flags | OFlags::PATH, Mode::empty()).is_ok()
     {
-        rustix::fs::chmodat(&work, "work", Mode::RWXU, AtFlags::empty())?;
+        tote_sys::with_room(work.as_fd(), || {
+            rustix::fs::chmodat(&work, "work", Mode::RWXU, AtFlags::empty())
+        })?;
     }
     // A subvolume is removed at once with its content; on other file systems this fails without an effect.
     let gone = Gone::noted_in(path.parent().unwrap_or(path));

@@ -65,15 +65,19 @@ pub fn remove_file(path: &Path) -> std::io::Result<()> {
     }
 }
 
-/// Repeats a removal on a full disk: btrfs needs room for a removal, and gets freed space only with its next transaction.
-fn with_room(on: BorrowedFd<'_>, attempt: impl Fn() -> Result<(), Errno>) -> Result<(), Errno> {
+/// Repeats a step of a removal on a full disk: btrfs needs room for each, and gets freed space only with its next
+/// transaction.
+///
+/// # Errors
+/// Those of the step.
+pub fn with_room(on: BorrowedFd<'_>, step: impl Fn() -> Result<(), Errno>) -> Result<(), Errno> {
     for _ in 0..TRANSACTIONS {
-        match attempt() {
+        match step() {
             Err(errno) if is_full(errno) => best_effort(rustix::fs::syncfs(on)),
             result => return result,
         }
     }
-    attempt()
+    step()
 }
 
 /// Number of transactions of a full file system to wait for.
