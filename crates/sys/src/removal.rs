@@ -1,7 +1,7 @@
 //! Removal of trees that others have written, by descriptors: no link in them is followed.
 
+use crate::Errno;
 use crate::copy::hexadecimal;
-use crate::{Errno, best_effort};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, RawDir, SeekFrom};
 use std::ffi::{CStr, CString};
@@ -73,7 +73,7 @@ pub fn remove_file(path: &Path) -> std::io::Result<()> {
 pub fn with_room(on: BorrowedFd<'_>, step: impl Fn() -> Result<(), Errno>) -> Result<(), Errno> {
     for _ in 0..TRANSACTIONS {
         match step() {
-            Err(errno) if is_full(errno) => best_effort(rustix::fs::syncfs(on)),
+            Err(errno) if is_full(errno) => drop(rustix::fs::syncfs(on)),
             result => return result,
         }
     }
