@@ -81,7 +81,7 @@ impl CalledNames {
     fn take(&self, name: &str, address: Ipv4Addr) -> Result<(), LeaseError> {
         let dir = self.names.join(name);
         gone(tote_sys::remove_file(&dir.join(address.to_string())), &dir)?;
-        match std::fs::remove_dir(&dir) {
+        match tote_sys::remove_dir(&dir) {
             // Another container has the name, too.
             Err(error) if error.kind() == ErrorKind::DirectoryNotEmpty => Ok(()),
             removed => gone(removed, &dir),

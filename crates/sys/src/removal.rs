@@ -16,7 +16,8 @@ const DEPTH: u32 = 64;
 /// Removes a directory and everything below it; a missing one is not an error.
 ///
 /// Use it in place of [`std::fs::remove_dir_all`] wherever another user has made the directories: that function holds
-/// a descriptor for each level, and 20 000 levels are more than a process may have open. No link is followed.
+/// a descriptor for each level, and 20 000 levels are more than a process may have open. No link is followed. On a full
+/// disk the removal waits for the file system.
 ///
 /// # Errors
 /// Those of the system calls; the remaining parts may have moved up within the directory.
@@ -45,28 +46,38 @@ pub fn unlink(dir: impl AsFd, name: impl rustix::path::Arg + Copy, flags: AtFlag
     with_room(dir.as_fd(), || rustix::fs::unlinkat(&dir, name, flags))
 }
 
-/// Removes a file as [`std::fs::remove_file`] does, and also one on a full disk.
+/// Removes the file of this path; on a full disk it waits for the file system.
 ///
 /// # Errors
 /// Those of unlinkat(2).
 pub fn remove_file(path: &Path) -> std::io::Result<()> {
-    match rustix::fs::unlinkat(CWD, path, AtFlags::empty()) {
+    remove_path(path, AtFlags::empty())
+}
+
+/// Removes the empty directory of this path; on a full disk it waits for the file system.
+///
+/// # Errors
+/// Those of unlinkat(2).
+pub fn remove_dir(path: &Path) -> std::io::Result<()> {
+    remove_path(path, AtFlags::REMOVEDIR)
+}
+
+fn remove_path(path: &Path, flags: AtFlags) -> std::io::Result<()> {
+    let attempt = || rustix::fs::unlinkat(CWD, path, flags);
+    match attempt() {
         Err(errno) if is_full(errno) => {
-            let parent = path.parent().unwrap_or(Path::new("/"));
+            // Only here is a descriptor needed, to name the file system. The parent of a single name is empty.
+            let parent = path.parent().filter(|parent| *parent != Path::new(""));
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-            let dir = rustix::fs::openat(CWD, parent, flags, Mode::empty())?;
-            Ok(unlink(
-                &dir,
-                path.file_name().unwrap_or_default(),
-                AtFlags::empty(),
-            )?)
+            let dir = rustix::fs::openat(CWD, parent.unwrap_or(Path::new(".")), flags, Mode::empty())?;
+            Ok(with_room(dir.as_fd(), attempt)?)
         }
         removed => Ok(removed?),
     }
 }
 
-/// Repeats a step of a removal on a full disk: btrfs needs room for each, and gets freed space only with its next
-/// transaction.
+/// Repeats a step of a removal on a full disk: btrfs needs room for each step, and gets freed space back only with its
+/// next transaction.
 ///
 /// # Errors
 /// Those of the step.
@@ -186,6 +197,46 @@ mod tests {
         std::fs::write(tree.join(format!("{:016x}", number + 1)), "").unwrap();
         super::remove_tree(&tree).unwrap();
         assert!(!tree.try_exists().unwrap());
+    }
+
+    #[test]
+    fn a_full_disk_gets_time_for_its_transactions_and_no_other_error_is_tried_again() {
+        use rustix::fd::AsFd as _;
+        use rustix::io::Errno;
+        use std::cell::Cell;
+        let temp = tempfile::tempdir().unwrap();
+        let dir = std::fs::File::open(temp.path()).unwrap();
+        let attempts = |full: usize, last: Errno| {
+            let count = Cell::new(0);
+            let result = super::with_room(dir.as_fd(), || {
+                count.set(count.get() + 1);
+                if count.get() <= full {
+                    Err(Errno::NOSPC)
+                } else {
+                    Err(last)
+                }
+            });
+            (count.get(), result)
+        };
+        assert_eq!(attempts(0, Errno::ACCESS), (1, Err(Errno::ACCESS)));
+        assert_eq!(attempts(2, Errno::ACCESS), (3, Err(Errno::ACCESS)));
+        assert_eq!(
+            attempts(100, Errno::ACCESS),
+            (super::TRANSACTIONS + 1, Err(Errno::NOSPC))
+        );
+    }
+
+    #[test]
+    fn files_and_empty_directories_go_and_missing_ones_are_errors() {
+        let temp = tempfile::tempdir().unwrap();
+        let (file, dir) = (temp.path().join("file"), temp.path().join("dir"));
+        std::fs::write(&file, "").unwrap();
+        std::fs::create_dir(&dir).unwrap();
+        super::remove_file(&file).unwrap();
+        super::remove_dir(&dir).unwrap();
+        for removed in [super::remove_file(&file), super::remove_dir(&dir)] {
+            assert_eq!(removed.unwrap_err().kind(), std::io::ErrorKind::NotFound);
+        }
     }
 
     #[test]
