@@ -1,7 +1,9 @@
-//! A process that joins a container: it makes no root, and performs only the last part of a birth.
+//! A process that joins a container. It performs only the last part of a birth, and makes no root unless it brings
+//! tools.
 
 use crate::capability;
 use crate::error::PlanError;
+use crate::tools::{self, Tools};
 use crate::plan::{
     Builder, Errand, Facts, IdMapping, Joined, Lifetime, Plan, Request, Stdin, Switch, clone_flag,
 };
@@ -21,6 +23,8 @@ pub struct Newcomer<'a> {
     pub namespaces: u32,
     /// Root of the container, if its mount namespace has another one.
     pub root: Option<OwnedFd>,
+    /// Root that the process brings with it. It then stays in a mount namespace of its own.
+    pub tools: Option<Tools<'a>>,
     /// Capabilities by which the default filter is chosen, if that is used instead of the spec's: the container's,
     /// whatever this process has.
     pub default_filter: Option<&'a [String]>,
@@ -43,10 +47,12 @@ pub struct Newcomer<'a> {
 pub fn enter(newcomer: Newcomer<'_>) -> Result<Plan, PlanError> {
     let Newcomer {
         pidfd,
-        namespaces,
+        mut namespaces,
         root,
+        tools,
         ..
     } = newcomer;
+    let mut made = 0;
     let request = &Request {
         spec: newcomer.spec,
         attach_point: Path::new("/"),
@@ -56,7 +62,12 @@ pub fn enter(newcomer: Newcomer<'_>) -> Result<Plan, PlanError> {
         default_filter: newcomer.default_filter.is_some(),
         stdin: newcomer.stdin,
         init: false,
-        lifetime: Lifetime::Detached,
+        // Tools are there for as long as the caller holds them.
+        lifetime: if tools.is_some() {
+            Lifetime::OfParent
+        } else {
+            Lifetime::Detached
+        },
         preserve_fds: newcomer.preserve_fds,
         switch: Switch::Pivot,
         keyring: newcomer.keyring,
@@ -81,8 +92,16 @@ pub fn enter(newcomer: Newcomer<'_>) -> Result<Plan, PlanError> {
     if request.facts.waits_for_cgroup {
         builder.gate(&[Errand::Cgroup]);
     }
-    if builder.descends {
+    if builder.descends || tools.is_some() {
         builder.push(Op::HoldProc);
+    }
+    if let Some(tools) = tools {
+        let (ops, gates) = tools::plan(tools, request.facts)?;
+        builder.ops.extend(ops);
+        builder.gates.extend(gates);
+        // Made before the container's user namespace is joined, so that nobody in the container can change its mounts.
+        made = clone_flag(NamespaceType::Mount);
+        namespaces &= !made;
     }
     builder.push(Op::JoinProcess(JoinProcess {
         pidfd,
@@ -107,7 +126,7 @@ pub fn enter(newcomer: Newcomer<'_>) -> Result<Plan, PlanError> {
         }
     }
     Ok(Plan {
-        namespaces: 0,
+        namespaces: made.into(),
         user_namespace: None,
         pid_namespace: None,
         join: Vec::new(),

@@ -38,6 +38,7 @@ mod devices;
 mod disks;
 mod drivers;
 mod errors;
+mod debug;
 mod exec;
 mod files;
 mod foreign;
@@ -191,6 +192,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     habits::TESTS,
     concurrency::TESTS,
     races::TESTS,
+    debug::TESTS,
     exec::TESTS,
     usage::TESTS,
     health::TESTS,
