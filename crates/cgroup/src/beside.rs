@@ -22,17 +22,22 @@ pub fn beside(record: &str, pid: u32) -> Result<Cgroup, Error> {
     Cgroup::open(&text)
 }
 
-/// Returns the groups of a process as a record for [`Cgroup::open`]: of a container that another engine made.
+/// Returns the groups of a process as a record for [`Cgroup::open`]: of a container that another engine made. Groups in
+/// which the caller is already are left out, because nobody need be moved there, nor may every user.
 ///
 /// # Errors
 /// `/proc` cannot be read.
 pub fn record_of(pid: u32) -> Result<String, Error> {
-    let layout = layout_of(pid)?;
-    let v1 = layout.v1.iter().map(|hierarchy| ("v1", hierarchy));
-    let v2 = layout.v2.iter().map(|hierarchy| ("v2", hierarchy));
-    Ok(v1
-        .chain(v2)
-        .map(|(version, hierarchy)| format!("{version} 0  {}\n", hierarchy.own_dir().display()))
+    let dirs = |layout: Layout| {
+        let v1 = layout.v1.iter().map(|hierarchy| ("v1", hierarchy.own_dir()));
+        let v2 = layout.v2.iter().map(|hierarchy| ("v2", hierarchy.own_dir()));
+        v1.chain(v2).collect::<Vec<_>>()
+    };
+    let own = dirs(layout_of(std::process::id())?);
+    let its = dirs(layout_of(pid)?).into_iter();
+    Ok(its
+        .filter(|dir| !own.contains(dir))
+        .map(|(version, dir)| format!("{version} 0  {}\n", dir.display()))
         .collect())
 }
 
@@ -47,4 +52,15 @@ fn layout_of(pid: u32) -> Result<Layout, Error> {
         &read(format!("/proc/{pid}/cgroup"))?,
         &read("/proc/self/mountinfo".to_owned())?,
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_of_the_caller_are_left_out() {
+        assert_eq!(record_of(std::process::id()).unwrap(), "");
+        record_of(u32::MAX >> 2).unwrap_err();
+    }
 }

@@ -7,7 +7,7 @@ use crate::need::Need::{ManyIds, Program, Root};
 use crate::processes;
 use crate::promise::{Test, test};
 use anyhow::{Context as _, Result, ensure};
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, WaitOptions, waitpid};
 use std::fs;
 
 pub(super) const TESTS: &[Test] = &[
@@ -51,7 +51,7 @@ fn tree(cx: &Context) -> Result<()> {
 const SHOW: &str = "grep -E '^(Uid|Gid|Groups|Cap|NoNew|Seccomp)' /proc/self/status; cat /proc/self/limits \
     /proc/self/cgroup /etc/passwd /etc/hosts /etc/resolv.conf /proc/self/oom_score_adj; umask; hostname; \
     for name in cgroup ipc net pid user uts; do readlink /proc/self/ns/$name; done; \
-    tr '\\0' ' ' < /proc/1/cmdline; ls /dev /sys; cut -d' ' -f5- /proc/self/mountinfo | wc -l > /dev/null";
+    tr '\\0' ' ' < /proc/1/cmdline; ls /dev /sys";
 
 const OPTIONS: [&str; 10] = [
     "--cap-drop",
@@ -89,7 +89,7 @@ fn untouched(cx: &Context) -> Result<()> {
     let init = processes::container_init(container.pid())?;
     let mounts = || fs::read_to_string(format!("/proc/{init}/mountinfo"));
     let before = mounts()?;
-    let files = ["exec", "c", "find", "/", "-xdev"];
+    let files = ["exec", "c", "ls", "-lR", "/bin", "/etc", "/tmp", "/home"];
     let tree = cx.tote(&files).output()?;
     let mut session = cx
         .tote(&["debug", "c", "sh", "-c", "echo in; read line"])
@@ -200,6 +200,8 @@ fn killed(cx: &Context) -> Result<()> {
     session.signal(Signal::KILL)?;
     session.wait()?;
     processes::wait_end(&pidfd, "the session's command", patience())?;
+    // It has become a child of this process, and its PID namespace lasts until somebody has waited for it.
+    waitpid(Pid::from_raw(process.pid), WaitOptions::empty())?;
     over(container)
 }
 

@@ -130,13 +130,12 @@ fn maps(text: &str) -> Vec<IdMapping> {
     text.lines().filter_map(map).collect()
 }
 
-/// Returns the id that the user namespace has for an id of ours; 0 if it has none.
-fn inside(maps: &[IdMapping], id: u32) -> u32 {
-    let found = maps.iter().find_map(|map| {
+/// Returns the id that the user namespace has for an id of ours; `None` if it has none.
+fn inside(maps: &[IdMapping], id: u32) -> Option<u32> {
+    maps.iter().find_map(|map| {
         let offset = id.checked_sub(map.host_id).filter(|offset| *offset < map.size)?;
         map.container_id.checked_add(offset)
-    });
-    found.unwrap_or(0)
+    })
 }
 
 /// Reads the effective ids and the groups of a process out of its status.
@@ -156,8 +155,10 @@ fn user(status: &str, maps: Option<(&[IdMapping], &[IdMapping])>) -> User {
             ..User::default()
         },
         Some((uids, gids)) => User {
-            uid: inside(uids, uid),
-            gid: inside(gids, gid),
+            // A process without an id there is one that root of the namespace has let in.
+            uid: inside(uids, uid).unwrap_or(0),
+            gid: inside(gids, gid).unwrap_or(0),
+            additional_gids: groups.into_iter().filter_map(|gid| inside(gids, gid)).collect(),
             ..User::default()
         },
     }
@@ -225,9 +226,12 @@ mod tests {
     #[test]
     fn ids_are_those_inside() {
         let maps = maps("0 1000 1\n1 100000 65536\n");
-        assert_eq!(inside(&maps, 1000), 0);
-        assert_eq!(inside(&maps, 100_005), 6);
-        assert_eq!(inside(&maps, 5), 0, "an id that is not mapped");
+        assert_eq!(inside(&maps, 1000), Some(0));
+        assert_eq!(inside(&maps, 100_005), Some(6));
+        assert_eq!(inside(&maps, 5), None, "an id that is not mapped");
+        let status = "Uid:\t1000\t1000\t1000\t1000\nGid:\t1000\t1000\t1000\t1000\nGroups:\t1000 5 \n";
+        let user = user(status, Some((&maps, &maps)));
+        assert_eq!((user.uid, user.gid, user.additional_gids), (0, 0, vec![0]));
     }
 
     #[test]
