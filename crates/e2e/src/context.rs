@@ -22,7 +22,7 @@ pub(crate) struct Context {
     fixtures: PathBuf,
     scratch: PathBuf,
     root: PathBuf,
-    /// Process whose mounts tote sees; `None` for those of this process.
+    /// Process whose mounts and network tote sees; `None` for those of this process.
     mounts: Option<i32>,
 }
 
@@ -42,7 +42,8 @@ impl Context {
         })
     }
 
-    /// Copies the environment, with the state root in this directory of the mounts of another process.
+    /// Copies the environment, with the state root in this directory of the mounts of another process, and with its
+    /// network.
     pub(crate) fn in_mounts_of(&self, pid: i32, root: &str) -> Self {
         Self {
             tote: self.tote.clone(),
@@ -126,11 +127,14 @@ impl Context {
         self.among_mounts(tote)
     }
 
-    /// Runs a command among the mounts that tote sees.
+    /// Runs a command among the mounts and in the network that tote sees.
     pub(crate) fn among_mounts(&self, command: Invocation) -> Invocation {
         match self.mounts {
             None => command,
-            Some(pid) => command.under(&["nsenter", &format!("--mount=/proc/{pid}/ns/mnt"), "--"]),
+            Some(pid) => {
+                let of = |kind: &str, file: &str| format!("--{kind}=/proc/{pid}/ns/{file}");
+                command.under(&["nsenter", &of("mount", "mnt"), &of("net", "net"), "--"])
+            }
         }
     }
 

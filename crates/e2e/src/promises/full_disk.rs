@@ -1,7 +1,7 @@
 //! A full disk can be emptied: commands that free room do not need any, and the end of a container is recorded.
 
 use super::life::done;
-use super::pool::eventually;
+use super::pool::{eventually, fill};
 use crate::context::Context;
 use crate::invocation::Invocation;
 use crate::need::Need;
@@ -36,7 +36,9 @@ const FILL: &str = "dd if=/dev/zero of=\"$0/fill\" bs=64k 2>/dev/null; dd if=/de
 fn full(cx: &Context, mount: &str, disk: &str) -> Result<()> {
     let at = cx.directory("at")?;
     let script = format!("{mount} && mkdir \"$1/state\" && echo ready && cat");
-    let mut mounted = Invocation::new(["unshare", "--mount", "sh", "-c", &script, disk, &at]).spawn()?;
+    // The network's bridge and rules are in a namespace that ends with the test.
+    let apart = ["unshare", "--mount", "--net", "sh", "-c", &script, disk, &at];
+    let mut mounted = Invocation::new(apart).spawn()?;
     mounted.expect("ready")?;
     let inside = cx.in_mounts_of(mounted.pid(), &format!("{at}/state"));
     emptied(&inside, &at)?;
@@ -59,6 +61,7 @@ fn emptied(cx: &Context, at: &str) -> Result<()> {
     done(cx, &["create", "--name", "made", &image, "true"])?;
     done(cx, &["volume", "create", "one"])?;
     done(cx, &["volume", "create", "two"])?;
+    make_groups(cx)?;
     for name in ["asked", "wanted"] {
         eventually("it is ready", || Ok(done(cx, &["logs", name])? == "ready"))?;
     }
@@ -82,8 +85,55 @@ fn emptied(cx: &Context, at: &str) -> Result<()> {
     done(cx, &["volume", "rm", "one"])?;
     done(cx, &["container", "prune", "-f"])?;
     done(cx, &["volume", "prune", "-af"])?;
+    remove_groups(cx)?;
     ensure!(done(cx, &["ps", "-aq"])?.is_empty());
     ensure!(done(cx, &["volume", "ls", "-q"])?.is_empty());
+    Ok(())
+}
+
+/// Makes a network with a container and one without, a pod that runs and one that has not begun, and a pool.
+fn make_groups(cx: &Context) -> Result<()> {
+    let image = cx.image();
+    for name in ["web", "unused"] {
+        done(cx, &["network", "create", name])?;
+    }
+    done(
+        cx,
+        &[
+            "run",
+            "-d",
+            "--network",
+            "web",
+            "--name",
+            "served",
+            &image,
+            "sleep",
+            "1000",
+        ],
+    )?;
+    for name in ["busy", "idle"] {
+        done(cx, &["pod", "create", name])?;
+    }
+    done(cx, &["run", "-d", "--pod", "busy", &image, "sleep", "1000"])?;
+    fill(cx, "2", &[])
+}
+
+/// Removes what [`make_groups`] has made.
+fn remove_groups(cx: &Context) -> Result<()> {
+    done(cx, &["rm", "-f", "served"])?;
+    done(cx, &["network", "rm", "web"])?;
+    done(cx, &["network", "prune", "-f"])?;
+    done(cx, &["pod", "rm", "-f", "busy"])?;
+    done(cx, &["pod", "rm", "idle"])?;
+    done(cx, &["pool", "rm", "p"])?;
+    for list in [
+        &["network", "ls", "-q", "--filter", "type=custom"][..],
+        &["pod", "ps", "-q"],
+        &["pool", "ls", "-q"],
+    ] {
+        let left = done(cx, list)?;
+        ensure!(left.is_empty(), "{list:?} has {left}");
+    }
     Ok(())
 }
 

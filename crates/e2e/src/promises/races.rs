@@ -250,7 +250,7 @@ fn many(cx: &Context) -> Result<()> {
         "is being removed",
     ];
     let no_volume: &[&str] = &["no such volume", "volume is in use"];
-    let errands: [&[Errand<'_>]; 16] = [
+    let errands: [&[Errand<'_>]; 18] = [
         &[(&["import", &one, "one"], &[]), (&["rmi", "one"], no_image)],
         &[(&["import", &one, "one"], &[]), (&["image", "prune", "-f"], &[])],
         &[(&["import", &two, "two"], &[]), (&["rmi", "-f", "two"], no_image)],
@@ -277,6 +277,15 @@ fn many(cx: &Context) -> Result<()> {
         &[(&["run", "--rm", "-v", "data:/data", &rootfs, "true"], &[])],
         &[(&["volume", "rm", "data"], no_volume), (&["volume", "ls"], &[])],
         &[(&["volume", "prune", "-af"], &[]), (&["system", "df"], &[])],
+        // Each sweeps what the other is about to make.
+        &[
+            (&["volume", "create", "left"], &[]),
+            (&["volume", "rm", "left"], no_volume),
+        ],
+        &[
+            (&["volume", "create", "right"], &[]),
+            (&["volume", "rm", "right"], no_volume),
+        ],
     ];
     let until = Instant::now() + scaled(A_WHILE);
     let rounds: Vec<Result<u32>> = std::thread::scope(|scope| {

@@ -10,6 +10,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use tote_build::StepMount;
 use tote_dockerfile::Sharing;
+use tote_state::locked::directory;
 use tote_store::sha256;
 use tote_sys::best_effort;
 
@@ -51,13 +52,13 @@ impl Building<'_> {
             if !tote_state::record::is_there(&path)? {
                 self.new_cache(mount, &path)?;
             }
-            match lock(&path, operation) {
+            match directory(&path, operation) {
                 Ok(Some(lock)) => {
                     super::cache::touch(&path);
                     return Ok((path, lock));
                 }
                 // A pruning removed the directory just now.
-                Ok(None) | Err(Errno::NOENT) => {}
+                Ok(None) => {}
                 Err(Errno::AGAIN) => others += 1,
                 Err(errno) => return Err(EngineError::file("lock", &path)(errno)),
             }
@@ -98,12 +99,4 @@ impl Building<'_> {
             Err(errno) => Err(EngineError::file("name", path)(errno)),
         }
     }
-}
-
-/// Locks a directory, unless it was removed meanwhile.
-fn lock(path: &Path, operation: FlockOperation) -> Result<Option<OwnedFd>, Errno> {
-    let dir = super::view::open(path, OFlags::RDONLY)?;
-    rustix::fs::flock(&dir, operation)?;
-    let (held, there) = (rustix::fs::fstat(&dir)?, rustix::fs::lstat(path)?);
-    Ok((held.st_ino == there.st_ino && held.st_dev == there.st_dev).then_some(dir))
 }

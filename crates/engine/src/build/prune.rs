@@ -1,9 +1,9 @@
 //! Build cache: its size, and its removal.
 
-use super::workspace::lock_now;
 use super::{BuildFault, Room, cache};
 use crate::container::may_have_users;
 use crate::{EngineError, Home};
+use rustix::fs::FlockOperation;
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -13,6 +13,7 @@ use tote_images::ImagesError;
 use tote_images::{delete, open_store};
 use tote_state::events::Event;
 use tote_state::events::append;
+use tote_state::locked::directory;
 use tote_store::{Patience, Store, StoreError};
 use tote_sys::best_effort;
 
@@ -158,7 +159,7 @@ fn remove_large(
             }
             Kept::Mount => {
                 // The lock is held during the removal, so that no build uses a half-removed directory.
-                if let Ok(_lock) = lock_now(&path) {
+                if let Ok(Some(_lock)) = directory(&path, FlockOperation::NonBlockingLockExclusive) {
                     let bytes = size(&path);
                     if tote_sys::remove_tree(&path).is_ok() {
                         pruned.bytes += bytes;

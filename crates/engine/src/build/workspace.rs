@@ -6,7 +6,7 @@ use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::Child;
-use tote_state::new_id;
+use tote_state::{locked, new_id};
 use tote_sys::best_effort;
 
 /// Prefix of the name of a directory that is not yet locked.
@@ -86,21 +86,19 @@ impl Drop for Workspace {
 /// # Errors
 /// [`EngineError::State`].
 pub fn guard_build(work: &Path) -> Result<(), EngineError> {
-    match lock(work, FlockOperation::LockExclusive) {
-        // The build ended before this process opened the directory.
-        Err(Errno::NOENT) => Ok(()),
+    match locked::directory(work, FlockOperation::LockExclusive) {
+        // The build has ended, and removed it.
+        Ok(None) => Ok(()),
         Err(errno) => Err(EngineError::file("lock", work)(errno)),
-        Ok(_lock) => tote_sys::remove_tree(work).map_err(EngineError::file("remove", work)),
+        Ok(Some(_lock)) => tote_sys::remove_tree(work).map_err(EngineError::file("remove", work)),
     }
 }
 
 /// Removes the directories of killed builds.
 pub(super) fn sweep(all: &Path) {
     for entry in std::fs::read_dir(all).into_iter().flatten().flatten() {
-        let path = entry.path();
-        if lock(&path, FlockOperation::NonBlockingLockExclusive).is_ok() {
-            best_effort(tote_sys::remove_tree(&path));
-        }
+        // A directory that cannot be removed now is found again by the next build.
+        best_effort(locked::remove_stale(&entry.path()));
     }
 }
 
@@ -112,25 +110,14 @@ fn take(nameless: &Path, path: &Path) -> Result<OwnedFd, EngineError> {
             Err(("set the mode of", Errno::NOENT)) => continue,
             made => made.map_err(|(attempt, errno)| EngineError::file(attempt, nameless)(errno))?,
         }
-        let locked = lock(nameless, FlockOperation::LockExclusive);
-        match locked.and_then(|lock| Ok((lock, rustix::fs::rename(nameless, path)?))) {
-            Ok((lock, ())) => return Ok(lock),
-            Err(Errno::NOENT) => {}
-            Err(errno) => return Err(EngineError::file("lock", nameless)(errno)),
+        let fail = |attempt| EngineError::file(attempt, nameless);
+        if let Some(lock) =
+            locked::directory(nameless, FlockOperation::LockExclusive).map_err(fail("lock"))?
+        {
+            rustix::fs::rename(nameless, path).map_err(fail("rename"))?;
+            return Ok(lock);
         }
     }
-}
-
-/// Locks a directory, unless another process holds the lock.
-pub(super) fn lock_now(path: &Path) -> Result<OwnedFd, Errno> {
-    lock(path, FlockOperation::NonBlockingLockExclusive)
-}
-
-fn lock(path: &Path, operation: FlockOperation) -> Result<OwnedFd, Errno> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let dir = rustix::fs::open(path, flags, Mode::empty())?;
-    rustix::fs::flock(&dir, operation)?;
-    Ok(dir)
 }
 
 /// Makes a directory with that mode, whatever the umask; an existing one is accepted.
@@ -155,28 +142,35 @@ mod tests {
     use super::*;
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    /// Another build sweeps at any moment, also between the steps of this one.
+    /// Other builds sweep at any moment, also between the steps of this one.
     #[test]
     fn a_directory_that_is_swept_is_made_again() {
         let dir = tempfile::tempdir().unwrap();
         let all = dir.path();
         let over = AtomicBool::new(false);
         std::thread::scope(|scope| {
-            scope.spawn(|| {
-                while !over.load(Ordering::Relaxed) {
-                    sweep(all);
-                }
-            });
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    while !over.load(Ordering::Relaxed) {
+                        sweep(all);
+                    }
+                });
+            }
             let made: Vec<_> = (0..500)
                 .map(|number| {
                     let path = all.join(number.to_string());
                     let lock = take(&all.join(format!(".{number}")), &path)?;
-                    Ok((lock, path.try_exists().unwrap()))
+                    // The process with the lock has the directory, and what it makes in it.
+                    for name in ["u", "w"] {
+                        make_dir(&path.join(name), 0o700)?;
+                    }
+                    let are_there = ["u", "w"].map(|name| path.join(name).try_exists().unwrap());
+                    Ok((lock, are_there))
                 })
                 .collect::<Vec<Result<_, EngineError>>>();
             over.store(true, Ordering::Relaxed);
             for made in made {
-                assert!(made.unwrap().1, "whoever has the lock has the directory");
+                assert_eq!(made.unwrap().1, [true, true]);
             }
         });
     }

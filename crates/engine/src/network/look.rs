@@ -91,16 +91,19 @@ pub fn exists(home: &Home, wanted: &str) -> Result<bool, EngineError> {
     }
 }
 
-/// The networks that fit, by name. Root's default network is made by that, as its first container would do it.
+/// The networks that fit, by name. Root's default network is made by that, as its first container would do it; a full disk has
+/// no room for it, and it is left out there.
 ///
 /// # Errors
 /// [`NetworkFault::Filter`], and [`EngineError`] where they cannot be listed.
 pub fn networks(home: &Home, selection: &NetworkSelection) -> Result<Vec<NetworkRow>, EngineError> {
     let filters = selection.filters.iter().map(|text| Filter::parse(text));
     let filters = filters.collect::<Result<Vec<_>, _>>()?;
-    if home.caller != crate::Caller::User {
-        let _lock = record::lock(home)?;
-        super::create::default_network(home)?;
+    if home.caller != crate::Caller::User
+        && let Err(error) = make_default(home)
+        && !error.is_full()
+    {
+        return Err(error);
     }
     let used = if filters.iter().any(|filter| matches!(filter, Filter::Dangling(_))) {
         used(home)?
@@ -119,6 +122,11 @@ pub fn networks(home: &Home, selection: &NetworkSelection) -> Result<Vec<Network
         filters.iter().all(fits)
     });
     Ok(rows)
+}
+
+fn make_default(home: &Home) -> Result<(), EngineError> {
+    let _lock = record::lock(home)?;
+    super::create::default_network(home).map(drop)
 }
 
 /// A condition of `--filter`.
@@ -236,8 +244,7 @@ pub fn inspect(home: &Home, wanted: &str) -> Result<Value, EngineError> {
         return Ok(description(&row, None, Map::new()));
     }
     if wanted == DEFAULT_NETWORK && home.caller != crate::Caller::User {
-        let _lock = record::lock(home)?;
-        super::create::default_network(home)?;
+        make_default(home)?;
     }
     let network = record::find(home, wanted)?;
     let members = members(home, &network)?.into_iter().map(|member| {

@@ -5,10 +5,11 @@ use super::device::Device;
 use super::record::{ANONYMOUS, FILE, MAKING, VolumeRecord, announce, is_name};
 use crate::container::fault;
 use crate::{EngineError, Home};
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::FlockOperation;
 use std::collections::BTreeMap;
 use std::os::unix::fs::DirBuilderExt as _;
 use tote_bundle::{ContainerId, Volume};
+use tote_state::locked::directory;
 use tote_state::new_id;
 use tote_state::record::is_there;
 use tote_state::record::now;
@@ -91,16 +92,16 @@ fn make(home: &Home, name: &str, record: &VolumeRecord) -> Result<bool, EngineEr
     let fresh = home.volumes().join(format!("{MAKING}{}", new_id()?));
     let mut builder = std::fs::DirBuilder::new();
     builder.mode(0o700);
-    let begin = || {
-        builder.create(&fresh)?;
-        let dir = std::fs::File::open(&fresh)?;
-        flock(&dir, FlockOperation::LockExclusive)?;
-        // A sweep may have removed the directory as a leftover before the lock was held.
-        let is_there = fresh.symlink_metadata().is_ok();
-        Ok(is_there.then_some(dir))
+    let begin = || -> std::io::Result<_> {
+        loop {
+            builder.create(&fresh)?;
+            // A sweep may have removed the directory as a leftover before the lock was held.
+            if let Some(lock) = directory(&fresh, FlockOperation::LockExclusive)? {
+                return Ok(lock);
+            }
+        }
     };
-    let begun = (0..ATTEMPTS).find_map(|_| begin().transpose());
-    let made = begun.transpose().map_err(fail).and_then(|_locked| {
+    let made = begin().map_err(fail).and_then(|_locked| {
         fault::point("volume-made");
         tote_state::record::write(&fresh.join(FILE), record)?;
         super::make(&fresh.join("_data"))?;
@@ -116,5 +117,35 @@ fn make(home: &Home, name: &str, record: &VolumeRecord) -> Result<bool, EngineEr
     }
 }
 
-/// Number of attempts to make a directory that a sweep removes.
-const ATTEMPTS: u32 = 8;
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    /// Other commands sweep at any moment, also between the steps of this one.
+    #[test]
+    fn a_volume_in_the_making_is_not_swept() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = Home::open(Some(dir.path())).unwrap();
+        let over = AtomicBool::new(false);
+        let failed = std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    while !over.load(Ordering::Relaxed) {
+                        super::super::remove::sweep(&home);
+                    }
+                });
+            }
+            let made = (0..300).map(|number| {
+                let name = format!("v{number}");
+                make(&home, &name, &VolumeRecord::default())?;
+                let there = is_there(&home.volumes().join(name).join("_data"))?;
+                Ok::<bool, EngineError>(there)
+            });
+            let failed = made.filter(|made| !matches!(made, Ok(true))).count();
+            over.store(true, Ordering::Relaxed);
+            failed
+        });
+        assert_eq!(failed, 0);
+    }
+}

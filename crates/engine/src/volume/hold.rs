@@ -3,8 +3,9 @@
 use super::failed;
 use crate::EngineError;
 use rustix::fd::OwnedFd;
-use rustix::fs::{FlockOperation, Mode, OFlags, flock, fstat, lstat};
+use rustix::fs::FlockOperation;
 use std::path::Path;
+use tote_state::locked::directory;
 use tote_sys::Errno;
 
 /// Shared locks on the directories of a container's volumes. They are held until the container is recorded: from then
@@ -30,7 +31,7 @@ impl VolumeHold {
 /// # Errors
 /// [`EngineError::File`].
 pub(super) fn hold(dir: &Path) -> Result<Option<OwnedFd>, EngineError> {
-    lock(dir, FlockOperation::LockShared).map_err(|errno| failed(dir)(errno.into()))
+    directory(dir, FlockOperation::LockShared).map_err(|errno| failed(dir)(errno.into()))
 }
 
 /// State of a volume for a removal.
@@ -48,32 +49,12 @@ pub(super) enum Found {
 /// # Errors
 /// [`EngineError::File`].
 pub(super) fn alone(dir: &Path) -> Result<Found, EngineError> {
-    match lock(dir, FlockOperation::NonBlockingLockExclusive) {
+    match directory(dir, FlockOperation::NonBlockingLockExclusive) {
         Ok(Some(dir)) => Ok(Found::Alone(dir)),
         Ok(None) => Ok(Found::Missing),
         Err(Errno::WOULDBLOCK) => Ok(Found::Held),
         Err(errno) => Err(failed(dir)(errno.into())),
     }
-}
-
-fn lock(path: &Path, operation: FlockOperation) -> Result<Option<OwnedFd>, Errno> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let dir = match rustix::fs::open(path, flags, Mode::empty()) {
-        Err(Errno::NOENT) => return Ok(None),
-        opened => opened?,
-    };
-    loop {
-        match flock(&dir, operation) {
-            Err(Errno::INTR) => {}
-            locked => break locked?,
-        }
-    }
-    // The previous holder may have renamed the directory for its removal.
-    let is_still = match lstat(path) {
-        Err(Errno::NOENT) => false,
-        named => named?.st_ino == fstat(&dir)?.st_ino,
-    };
-    Ok(is_still.then_some(dir))
 }
 
 #[cfg(test)]

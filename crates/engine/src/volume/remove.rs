@@ -6,7 +6,6 @@ use super::list::{Filter, VolumeRow, all, fit, given_to, is_anonymous};
 use super::record::{MAKING, announce, is_name};
 use crate::container::Container;
 use crate::{EngineError, Home};
-use rustix::fs::{FlockOperation, flock};
 use std::collections::BTreeMap;
 use tote_state::events::Event;
 use tote_state::events::append;
@@ -112,10 +111,7 @@ pub(crate) fn sweep(home: &Home) {
         let path = home.volumes().join(&name);
         if name.starts_with(MAKING) {
             // The maker of a volume has it locked.
-            let dir = std::fs::File::open(&path);
-            if dir.is_ok_and(|dir| flock(dir, FlockOperation::NonBlockingLockExclusive).is_ok()) {
-                best_effort(tote_sys::remove_tree(&path));
-            }
+            best_effort(tote_state::locked::remove_stale(&path));
         } else if name.starts_with('.') {
             // A volume that cannot be removed now is found again by the next sweep.
             best_effort(crate::tree::remove_rest(home, &path));
