@@ -25,7 +25,9 @@ fn run(parsed: &Parsed) -> Result<Executed, EngineError> {
     let container = words.next().unwrap_or_default();
     exec.command = words.collect();
     let home = home(parsed)?;
-    let tools = parsed.value("tools").map_or("host".into(), OsStr::to_string_lossy);
+    let tools = parsed
+        .value("tools")
+        .map_or("host".into(), OsStr::to_string_lossy);
     let tools = match Image::parse(&tools)? {
         Image::Stored(name) => Image::Stored(crate::remote::present::present(parsed, &home, &name)?),
         here => here,
@@ -33,4 +35,3 @@ fn run(parsed: &Parsed) -> Result<Executed, EngineError> {
     let request = DebugRequest { tools, exec };
     tote_engine::debug(&home, &container, request, &mut |text| warning(&text))
 }
-

@@ -3,10 +3,10 @@
 
 use crate::capability;
 use crate::error::PlanError;
-use crate::tools::{self, Tools};
 use crate::plan::{
     Builder, Errand, Facts, IdMapping, Joined, Lifetime, Plan, Request, Stdin, Switch, clone_flag,
 };
+use crate::tools::{self, Tools};
 use rustix::fd::OwnedFd;
 use std::path::Path;
 use tote_spec::{NamespaceType, Spec};

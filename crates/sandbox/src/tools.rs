@@ -5,9 +5,7 @@
 //! no right over these mounts: it can neither make them writable nor take them away.
 
 use crate::error::PlanError;
-use crate::plan::{
-    Builder, Errand, Facts, IdMapping, Joined, Lifetime, Request, Stdin, Switch, cstring,
-};
+use crate::plan::{Builder, Errand, Facts, IdMapping, Joined, Lifetime, Request, Stdin, Switch, cstring};
 use crate::root::Root;
 use rustix::fd::OwnedFd;
 use std::path::Path;
@@ -39,10 +37,7 @@ pub struct Brought {
 }
 
 /// Plans the mounts, and the change to the new root.
-pub(crate) fn plan(
-    tools: Tools<'_>,
-    facts: Facts<'_>,
-) -> Result<(Vec<Op>, Vec<Vec<Errand>>), PlanError> {
+pub(crate) fn plan(tools: Tools<'_>, facts: Facts<'_>) -> Result<(Vec<Op>, Vec<Vec<Errand>>), PlanError> {
     let spec = surroundings(facts.privileged);
     let request = &Request {
         spec: &spec,

@@ -46,7 +46,7 @@ tote's default filter.",
                 .completes(Completes::File),
             Opt::flag("interactive", "Keep standard input open (the default at a terminal)").short('i'),
             Opt::flag("privileged", "Give the command all capabilities"),
-            Opt::value("tools", "IMAGE", "Take the tools from this image, from host (this machine's own programs), or from a directory (rootfs:DIR)")
+            Opt::value("tools", "IMAGE", "Take the tools from this image, from this machine (host) or from a directory (rootfs:DIR)")
                 .default("host")
                 .completes(Completes::Images),
             Opt::flag("tty", "Give the command a terminal of its own (the default at a terminal)").short('t'),

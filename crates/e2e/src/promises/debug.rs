@@ -22,9 +22,17 @@ pub(super) const TESTS: &[Test] = &[
     test("debug::streams_are_passed_on_as_they_are", &[], streams),
     test("debug::at_a_terminal_there_is_a_shell", &[], terminal),
     test("debug::killed_it_leaves_nothing", &[], killed),
-    test("debug::a_debugger_stops_the_first_process", &[Program("gdb")], debugger),
+    test(
+        "debug::a_debugger_stops_the_first_process",
+        &[Program("gdb")],
+        debugger,
+    ),
     test("debug::a_link_of_the_container_leads_nowhere_else", &[], links),
-    test("debug::root_debugs_containers_of_users", &[Root, Program("setpriv")], of_a_user),
+    test(
+        "debug::root_debugs_containers_of_users",
+        &[Root, Program("setpriv")],
+        of_a_user,
+    ),
 ];
 
 fn debug(cx: &Context, words: &[&str]) -> Result<crate::output::Output> {
@@ -33,14 +41,18 @@ fn debug(cx: &Context, words: &[&str]) -> Result<crate::output::Output> {
 
 fn tree(cx: &Context) -> Result<()> {
     let container = running(cx, &["-e", "A=1", "-e", "PATH=/nowhere:/bin"])?;
-    cx.tote(&["exec", "c", "sh", "-c", "echo own > /own"]).output()?.exits(0)?;
+    cx.tote(&["exec", "c", "sh", "-c", "echo own > /own"])
+        .output()?
+        .exits(0)?;
     let script = "cat /target/own; echo $A $TARGET; readlink /var/lib/cntr; test -e /own || echo apart; \
         test -x /usr/bin/env && ls /target/usr/bin/env 2>/dev/null; cat /etc/hostname; pwd; echo tools > /target/from";
     let name = cx.tote(&["exec", "c", "hostname"]).output()?.out();
     debug(cx, &["c", "sh", "-c", script])?
         .prints(&format!("own\n1 /target\n/target\napart\n{name}/\n"))?
         .quietly()?;
-    cx.tote(&["exec", "c", "cat", "/from"]).output()?.prints("tools\n")?;
+    cx.tote(&["exec", "c", "cat", "/from"])
+        .output()?
+        .prints("tools\n")?;
     // The tools' own search path counts, or else the container's would hide them.
     debug(cx, &["c", "sh", "-c", "echo $PATH"])?.has_out("/usr/bin")?;
     debug(cx, &["-w", "/target/etc", "c", "pwd"])?.prints("/target/etc\n")?;
@@ -95,11 +107,19 @@ fn untouched(cx: &Context) -> Result<()> {
         .tote(&["debug", "c", "sh", "-c", "echo in; read line"])
         .spawn()?;
     session.expect("in\n")?;
-    ensure!(mounts()? == before, "the container's mounts have changed:\n{}", mounts()?);
+    ensure!(
+        mounts()? == before,
+        "the container's mounts have changed:\n{}",
+        mounts()?
+    );
     cx.tote(&files).output()?.prints(&tree.out())?;
     session.send(b"\n");
     session.finish()?.exits(0)?;
-    ensure!(mounts()? == before, "the container's mounts have changed:\n{}", mounts()?);
+    ensure!(
+        mounts()? == before,
+        "the container's mounts have changed:\n{}",
+        mounts()?
+    );
     over(container)
 }
 
@@ -122,9 +142,17 @@ fn protected(cx: &Context) -> Result<()> {
 
 fn scratch(cx: &Context) -> Result<()> {
     let container = running(cx, &[])?;
-    debug(cx, &["c", "sh", "-c", "echo x > /etc/new && mkdir /var/new && echo y >> /etc/nsswitch.conf"])?
-        .exits(0)?
-        .quietly()?;
+    debug(
+        cx,
+        &[
+            "c",
+            "sh",
+            "-c",
+            "echo x > /etc/new && mkdir /var/new && echo y >> /etc/nsswitch.conf",
+        ],
+    )?
+    .exits(0)?
+    .quietly()?;
     debug(cx, &["c", "sh", "-c", "test ! -e /etc/new && test ! -e /var/new"])?.exits(0)?;
     over(container)
 }
@@ -143,7 +171,9 @@ fn users(cx: &Context) -> Result<()> {
 fn exit_codes(cx: &Context) -> Result<()> {
     let container = running(cx, &[])?;
     debug(cx, &["c", "sh", "-c", "exit 7"])?.exits(7)?.quietly()?;
-    debug(cx, &["c", "sh", "-c", "kill -9 $$"])?.exits(137)?.quietly()?;
+    debug(cx, &["c", "sh", "-c", "kill -9 $$"])?
+        .exits(137)?
+        .quietly()?;
     debug(cx, &["c", "nope"])?.refuses(127, &["nope", "executable file not found in $PATH"])?;
     debug(cx, &["c", "/etc/passwd"])?.refuses(126, &["permission denied"])?;
     debug(cx, &["none-such", "true"])?.refuses(1, &["No such container: none-such"])?;
@@ -219,10 +249,19 @@ fn links(cx: &Context) -> Result<()> {
     // A link in the place of a file that sessions take from the container must not show another file, be it of the
     // container or of the machine.
     let container = running(cx, &["--hostname", "here"])?;
-    let script = "rm -f /etc/group; ln -s /etc/passwd /etc/group; rm -rf /etc/localtime; mkdir /etc/localtime";
+    let script =
+        "rm -f /etc/group; ln -s /etc/passwd /etc/group; rm -rf /etc/localtime; mkdir /etc/localtime";
     cx.tote(&["exec", "c", "sh", "-c", script]).output()?.exits(0)?;
-    debug(cx, &["c", "sh", "-c", "test ! -L /etc/group && test -L /target/etc/group && echo fine"])?
-        .prints("fine\n")?;
+    debug(
+        cx,
+        &[
+            "c",
+            "sh",
+            "-c",
+            "test ! -L /etc/group && test -L /target/etc/group && echo fine",
+        ],
+    )?
+    .prints("fine\n")?;
     over(container)
 }
 

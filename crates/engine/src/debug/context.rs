@@ -213,7 +213,13 @@ mod tests {
         assert_eq!(own.inside.linux.namespaces, [], "it shares all namespaces");
         let euid = rustix::process::geteuid().as_raw();
         assert_eq!(own.inside.process.user.uid, euid);
-        assert!(own.inside.process.env.iter().any(|line| line.starts_with("PATH=")));
+        assert!(
+            own.inside
+                .process
+                .env
+                .iter()
+                .any(|line| line.starts_with("PATH="))
+        );
         assert_eq!(own.inside.process.rlimits.len(), LIMITS.len());
         let open = rustix::process::getrlimit(rustix::process::Resource::Nofile);
         let named = |limit: &&Rlimit| limit.kind == "RLIMIT_NOFILE";

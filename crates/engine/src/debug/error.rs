@@ -77,9 +77,7 @@ impl DebugError {
         };
         match self {
             Self::Engine(..) => Some(format!("the engines are {}", super::foreign::names())),
-            Self::Missing { .. } => {
-                Some("give the pid of one of its processes instead: pid:N".to_owned())
-            }
+            Self::Missing { .. } => Some("give the pid of one of its processes instead: pid:N".to_owned()),
             Self::State { source, .. } | Self::Process { source, .. } if denied(source) => {
                 Some("the container belongs to another user: run tote as root or as that user".to_owned())
             }

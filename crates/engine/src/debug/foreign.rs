@@ -287,16 +287,25 @@ mod tests {
     fn each_engine_keeps_its_containers_in_its_own_way() {
         let dir = tempfile::tempdir().unwrap();
         let at = |path: &str| dir.path().join(path);
-        write(at("d/abcdef/config.v2.json"), r#"{"ID":"abcdef","Name":"/web","State":{"Pid":7}}"#);
+        write(
+            at("d/abcdef/config.v2.json"),
+            r#"{"ID":"abcdef","Name":"/web","State":{"Pid":7}}"#,
+        );
         write(at("d/fedcba/config.v2.json"), "half a fi");
-        write(at("d/012345/config.v2.json"), r#"{"ID":"012345","Name":"/off","State":{"Pid":0}}"#);
+        write(
+            at("d/012345/config.v2.json"),
+            r#"{"ID":"012345","Name":"/off","State":{"Pid":0}}"#,
+        );
         assert_eq!(docker(&at("d"), "web").unwrap(), Some(7));
         assert_eq!(docker(&at("d"), "abcd").unwrap(), Some(7));
         assert_eq!(docker(&at("d"), "abc").unwrap(), None, "too short for an id");
         assert_eq!(docker(&at("d"), "off").unwrap(), None, "it does not run");
         assert_eq!(docker(&at("missing"), "web").unwrap(), None);
 
-        write(at("g/containers.json"), r#"[{"id":"aaaa1","names":["db"]},{"id":"bbbb1"}]"#);
+        write(
+            at("g/containers.json"),
+            r#"[{"id":"aaaa1","names":["db"]},{"id":"bbbb1"}]"#,
+        );
         write(at("r/aaaa1/userdata/pidfile"), "8");
         let storages = [(at("g"), at("r"))];
         assert_eq!(podman(&storages, "db").unwrap(), Some(8));

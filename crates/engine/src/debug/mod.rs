@@ -110,7 +110,11 @@ fn find(home: &Home, wanted: &str) -> Result<Target, EngineError> {
 
 /// Gives the process the variables of the tools where those of the container would mislead it.
 fn adapt(target: &mut Target, source: &Source) {
-    let path = source.config().env.into_iter().find(|line| line.starts_with("PATH="));
+    let path = source
+        .config()
+        .env
+        .into_iter()
+        .find(|line| line.starts_with("PATH="));
     let env = &mut target.inside.process.env;
     env.retain(|line| !line.starts_with("PATH=") && !line.starts_with("TARGET="));
     // Before the others: `HOME` is changed with the user only where it stands last.

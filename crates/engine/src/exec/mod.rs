@@ -280,7 +280,11 @@ fn with_size(process: Process) -> Process {
 pub(crate) type Users = (ResolvedUser, ResolvedUser);
 
 /// Looks up the container's own user and the requested one in the container's files; only with `--user`.
-pub(crate) fn users(home: &Home, target: &Target, options: &ExecOptions) -> Result<Option<Users>, EngineError> {
+pub(crate) fn users(
+    home: &Home,
+    target: &Target,
+    options: &ExecOptions,
+) -> Result<Option<Users>, EngineError> {
     let Some(wanted) = &options.user else {
         return Ok(None);
     };
@@ -322,7 +326,10 @@ impl<'a> Happened<'a> {
         let command = options.command.join(" ");
         let happened = Self { home, target, id };
         let event = |action: &str| happened.event(&format!("{action}: {command}"));
-        let events: Vec<Event> = ["exec_create", "exec_start"].into_iter().filter_map(event).collect();
+        let events: Vec<Event> = ["exec_create", "exec_start"]
+            .into_iter()
+            .filter_map(event)
+            .collect();
         append(home, &events);
         happened
     }
