@@ -23,7 +23,8 @@ pub fn beside(record: &str, pid: u32) -> Result<Cgroup, Error> {
 }
 
 /// Returns the groups of a process as a record for [`Cgroup::open`]: of a container that another engine made. Groups in
-/// which the caller is already are left out, because nobody need be moved there, nor may every user.
+/// which the caller is already are left out: its children are in them from birth, and a user may not have the right to
+/// move a process there.
 ///
 /// # Errors
 /// `/proc` cannot be read.

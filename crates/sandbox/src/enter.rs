@@ -3,9 +3,7 @@
 
 use crate::capability;
 use crate::error::PlanError;
-use crate::plan::{
-    Builder, Errand, Facts, IdMapping, Joined, Lifetime, Plan, Request, Stdin, Switch, clone_flag,
-};
+use crate::plan::{Builder, Errand, Facts, IdMapping, Lifetime, Plan, Request, Stdin, Switch, clone_flag};
 use crate::tools::{self, Tools};
 use rustix::fd::OwnedFd;
 use std::path::Path;
@@ -76,18 +74,13 @@ pub fn enter(newcomer: Newcomer<'_>) -> Result<Plan, PlanError> {
         facts: newcomer.facts,
     };
     let mut builder = Builder {
-        request,
-        warnings: Vec::new(),
         networked: true,
         settled: true,
         files_written: true,
-        root_path: None,
-        read_only_later: Vec::new(),
-        joined: Joined::default(),
         descends: namespaces & clone_flag(NamespaceType::Pid) != 0,
         filter_for: newcomer.default_filter.map(capability::mask),
         ops: Vec::with_capacity(32),
-        gates: Vec::new(),
+        ..Builder::new(request)
     };
     if request.facts.waits_for_cgroup {
         builder.gate(&[Errand::Cgroup]);
@@ -99,7 +92,7 @@ pub fn enter(newcomer: Newcomer<'_>) -> Result<Plan, PlanError> {
         let (ops, gates) = tools::plan(tools, request.facts)?;
         builder.ops.extend(ops);
         builder.gates.extend(gates);
-        // Made before the container's user namespace is joined, so that nobody in the container can change its mounts.
+        // Made before the container's user namespace is joined, so that no process of the container can change its mounts.
         made = clone_flag(NamespaceType::Mount);
         namespaces &= !made;
     }
@@ -108,16 +101,7 @@ pub fn enter(newcomer: Newcomer<'_>) -> Result<Plan, PlanError> {
         namespaces,
         root,
     }));
-    if let Some(process) = request.spec.process.as_ref().filter(|process| process.terminal) {
-        let size = process
-            .console_size
-            .map_or((24, 80), |size| (size.height, size.width));
-        builder.push(Op::Terminal {
-            size,
-            owner: process.user.uid,
-            plain: false,
-        });
-    }
+    builder.terminal();
     builder.process()?;
     for op in &mut builder.ops {
         if let Op::Keyring { permissions, .. } = op {
@@ -136,4 +120,23 @@ pub fn enter(newcomer: Newcomer<'_>) -> Result<Plan, PlanError> {
         gates: builder.gates,
         warnings: builder.warnings,
     })
+}
+
+impl Builder<'_> {
+    /// Makes a terminal in the container that was joined, if the process is to have one.
+    fn terminal(&mut self) {
+        let process = self.request.spec.process.as_ref();
+        let Some(process) = process.filter(|process| process.terminal) else {
+            return;
+        };
+        let size = process
+            .console_size
+            .map_or((24, 80), |size| (size.height, size.width));
+        let owner = process.user.uid;
+        self.push(Op::Terminal {
+            size,
+            owner,
+            plain: false,
+        });
+    }
 }

@@ -5,7 +5,7 @@
 //! no right over these mounts: it can neither make them writable nor take them away.
 
 use crate::error::PlanError;
-use crate::plan::{Builder, Errand, Facts, IdMapping, Joined, Lifetime, Request, Stdin, Switch, cstring};
+use crate::plan::{Builder, Errand, Facts, IdMapping, Lifetime, Request, Stdin, Switch, cstring};
 use crate::root::Root;
 use rustix::fd::OwnedFd;
 use std::path::Path;
@@ -57,19 +57,12 @@ pub(crate) fn plan(tools: Tools<'_>, facts: Facts<'_>) -> Result<(Vec<Op>, Vec<V
         facts,
     };
     let mut builder = Builder {
-        request,
-        warnings: Vec::new(),
         networked: true,
         settled: true,
         files_written: true,
-        root_path: None,
-        read_only_later: Vec::new(),
-        joined: Joined::default(),
-        descends: false,
-        filter_for: None,
-        ops: vec![Op::Propagation(Propagation::Private)],
-        gates: Vec::new(),
+        ..Builder::new(request)
     };
+    builder.push(Op::Propagation(Propagation::Private));
     builder.root(tools.root)?;
     for brought in tools.brought {
         builder.bring(brought)?;

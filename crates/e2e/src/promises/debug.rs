@@ -230,7 +230,7 @@ fn killed(cx: &Context) -> Result<()> {
     session.signal(Signal::KILL)?;
     session.wait()?;
     processes::wait_end(&pidfd, "the session's command", patience())?;
-    // It has become a child of this process, and its PID namespace lasts until somebody has waited for it.
+    // It has become a child of this process, and its PID namespace lasts until this process has waited for it.
     waitpid(Pid::from_raw(process.pid), WaitOptions::empty())?;
     over(container)
 }

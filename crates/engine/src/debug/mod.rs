@@ -68,7 +68,7 @@ pub fn debug(
     mut request: DebugRequest,
     warn: &mut dyn FnMut(String),
 ) -> Result<Executed, EngineError> {
-    // A session ends with its caller, who holds the tools: nobody can leave it alone.
+    // A session ends with its caller, who holds the tools, so no keys leave it alone.
     request.exec.detach_keys = Some(String::new());
     let keys = exec::detach_keys(&request.exec)?;
     crate::given::read_env_files(&mut request.exec.env)?;
@@ -168,7 +168,7 @@ fn part(target: &Target, path: &str, at: &str) -> Result<Brought, EngineError> {
     })
 }
 
-/// True if the container has a file of that kind there. A link is none: it would lead to another place in a session.
+/// True if the container has a file of that kind there, and no link: a link would lead to another place in a session.
 fn is_there(root: BorrowedFd<'_>, path: &str, kind: FileType) -> Result<bool, Errno> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
