@@ -67,7 +67,8 @@ const MACHINE: &str = r#"set -eu
 tote() { "$TOTE" --root "$STATE" "$@"; }
 in_server() { nsenter -t $server -n "$@"; }
 # The end of a network is waited for, not for a time: each round asks the kernel, and for the mark, which goes last.
-down() { while nft list table inet tote >/dev/null 2>&1 || ip -o link | grep -qE ': (tote-|tv)' || ls "$STATE"/live/*.network >/dev/null 2>&1; do sleep 0.02; done; }
+# ip(8) complains of a link whose other end goes while it lists the links.
+down() { while nft list table inet tote >/dev/null 2>&1 || ip -o link 2>/dev/null | grep -qE ': (tote-|tv)' || ls "$STATE"/live/*.network >/dev/null 2>&1; do sleep 0.02; done; }
 look() { nft -n list ruleset; ip -4 -o addr; ip -o route; grep . /proc/sys/net/ipv4/ip_forward /proc/sys/net/ipv4/conf/*/forwarding; }
 up() { while ! in_server grep -q ':0050 00000000:0000 0A' /proc/net/tcp; do sleep 0.02; done; }
 # A new namespace has the setting of the machine's own.
@@ -261,7 +262,7 @@ fn let_go(cx: &Context) -> Result<()> {
     let script = r#"
 for try in 1 2 3 4 5; do
     tote run --rm --network bridge "$IMAGE" true 3>&1 | cat
-    if ip -o link | grep -q ': tote-'; then echo free; break; fi
+    if ip -o link 2>/dev/null | grep -q ': tote-'; then echo free; break; fi
 done
 "#;
     prints(cx, script, "free\n")
