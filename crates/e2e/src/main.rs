@@ -24,6 +24,7 @@ mod context;
 mod exchange;
 mod fixture;
 mod invocation;
+mod layout;
 mod leaks;
 mod mirror;
 mod need;

@@ -54,8 +54,7 @@ pub(crate) fn reached(paths: &[PathBuf]) -> Result<Vec<String>> {
 /// Lists the entries of the state roots of a run that are open to other users. A user who reaches an entry deep below
 /// a state root also reaches one directly in it, so only these are checked.
 pub(crate) fn open_state_roots(run: &Path) -> Result<Vec<String>> {
-    let mut roots = Vec::new();
-    find(run, DEPTH, &mut roots);
+    let roots = state_roots(run);
     if !need::is_root() {
         let is_open = |root: &&PathBuf| {
             root.metadata()
@@ -73,6 +72,13 @@ pub(crate) fn open_state_roots(run: &Path) -> Result<Vec<String>> {
         paths.extend(entries.flatten().map(|entry| entry.path()));
     }
     reached(&paths)
+}
+
+/// Finds the state roots of a run.
+pub(crate) fn state_roots(run: &Path) -> Vec<PathBuf> {
+    let mut roots = Vec::new();
+    find(run, DEPTH, &mut roots);
+    roots
 }
 
 fn find(dir: &Path, depth: usize, roots: &mut Vec<PathBuf>) {

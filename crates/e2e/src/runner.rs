@@ -10,6 +10,7 @@
 use crate::context::RUN_DIRECTORY;
 use crate::exchange::{SLOW, scaled, slowness};
 use crate::fixture;
+use crate::layout;
 use crate::leaks::Host;
 use crate::need;
 use crate::neighbour;
@@ -95,6 +96,7 @@ pub(crate) fn run(tote: &Path, filter: &str, jobs: usize) -> Result<ExitCode> {
     );
     run_all(tote, directory.path(), runnable, jobs, &mut tally)?;
     tell_open_state_roots(directory.path(), &mut tally)?;
+    tell_unexplained_files(directory.path(), &mut tally)?;
     let mut leaks = Host::now().leaked_since(&before);
     if let Err(error) = remove(directory.keep()) {
         leaks.push(format!("the run's directory cannot be removed: {error:#}"));
@@ -127,6 +129,22 @@ fn tell_open_state_roots(run: &Path, tally: &mut Tally) -> Result<()> {
             "FAILED neighbours::no_state_root_is_open\n    another user reaches:\n    {}",
             open.join("\n    ")
         );
+    }
+    Ok(())
+}
+
+/// Checks, once all tests are over, that the map in `docs/state.md` explains every file in the state roots.
+fn tell_unexplained_files(run: &Path, tally: &mut Tally) -> Result<()> {
+    let mut found = Vec::new();
+    for root in neighbour::state_roots(run) {
+        found.extend(layout::unexplained(&root)?);
+    }
+    if !found.is_empty() {
+        tally.failed += 1;
+        println!("FAILED state_files::the_map_explains_what_is_left\n    docs/state.md does not explain:");
+        for path in found {
+            println!("    {}", path.display());
+        }
     }
     Ok(())
 }

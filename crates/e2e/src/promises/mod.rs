@@ -102,6 +102,7 @@ mod search;
 mod second_attack;
 mod second_attack_streams;
 mod signals;
+mod state_files;
 mod storage;
 mod stored;
 mod streams;
@@ -123,6 +124,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     streams::TESTS,
     files::TESTS,
     user::TESTS,
+    state_files::TESTS,
     storage::TESTS,
     stored::TESTS,
     inodes::TESTS,
