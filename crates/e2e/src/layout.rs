@@ -72,10 +72,7 @@ fn fits(pattern: &str, name: &str) -> bool {
 /// True if a word in capitals can stand for the text.
 fn stands_for(word: &str, text: &str) -> bool {
     let has_digits = |count: usize| {
-        text.len() == count
-            && text
-                .bytes()
-                .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+        text.len() == count && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
     };
     match word {
         "ID" | "DIGEST" => has_digits(64),

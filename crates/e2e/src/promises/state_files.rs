@@ -7,11 +7,7 @@ use crate::promise::{Test, test};
 use anyhow::{Result, ensure};
 use std::fs;
 
-pub(super) const TESTS: &[Test] = &[test(
-    "state_files::the_map_explains_what_lives",
-    &[],
-    explained,
-)];
+pub(super) const TESTS: &[Test] = &[test("state_files::the_map_explains_what_lives", &[], explained)];
 
 /// Checks that the map explains every file.
 fn all_explained(cx: &Context) -> Result<()> {
