@@ -68,6 +68,8 @@ pub enum Errand {
 pub struct Tree {
     /// Path on the host.
     pub path: CString,
+    /// Path inside that directory which is the tree in its place.
+    pub subpath: Option<CString>,
     /// True if mounts below it come along.
     pub recursive: bool,
     /// Maps by which owners are shown, and whether they apply to the mounts below as well.
