@@ -127,9 +127,11 @@ fn not_started(parsed: &Parsed, error: &EngineError) -> ExitCode {
     let hint = error.hint().or_else(|| {
         let program = error.missing_program()?;
         let image = parsed.positionals().first()?.to_string_lossy();
-        Some(format!("{program} is not in the image {image}, or not on its PATH"))
+        Some(format!(
+            "{program} is not in the image {image}, or not on its PATH"
+        ))
     });
-    crate::tell::failure(&crate::tell::chain(error), hint.as_deref(), error.exit_code())
+    failure(&crate::tell::chain(error), hint.as_deref(), error.exit_code())
 }
 
 /// Writes `--pidfile`.

@@ -138,8 +138,12 @@ fn other_type(kind: &str, value: &str) -> MountOptionError {
             "bind, volume or tmpfs; for the files of an image, 'tote create' a container of it and copy them out with \
              'tote cp', or COPY --from=IMAGE them in a build"
         }
-        "npipe" => "bind, volume or tmpfs: named pipes are Windows', and a socket or FIFO is mounted by type=bind",
-        "cluster" => "bind, volume or tmpfs: volumes of a cluster are a swarm's, and a volume of this machine is type=volume",
+        "npipe" => {
+            "bind, volume or tmpfs: named pipes are Windows', and a socket or FIFO is mounted by type=bind"
+        }
+        "cluster" => {
+            "bind, volume or tmpfs: volumes of a cluster are a swarm's, and a volume of this machine is type=volume"
+        }
         _ => "bind, volume or tmpfs",
     };
     value_error("type", value, advice)

@@ -101,7 +101,8 @@ pub(super) fn ps(parsed: &Parsed) -> Result<ExitCode, EngineError> {
         // Fields that need a file to be examined are only computed if they may be shown.
         places: format
             .is_some_and(|format| format == "json" || format.contains("Rootfs") || format.contains("json")),
-        namespaces: namespaces || format.is_some_and(|format| format.contains("{{") && !format.contains("json")),
+        namespaces: namespaces
+            || format.is_some_and(|format| format.contains("{{") && !format.contains("json")),
         shows: is_usual.then_some(columns.as_str()),
         now: tote_calendar::now().as_secs(),
     };
@@ -168,7 +169,7 @@ impl View<'_> {
     fn row(&self, entry: &Entry) -> Value {
         let shown = HEADINGS.iter().map(|(field, _)| *field);
         let shown = shown.filter(|field| self.shows.is_none_or(|columns| columns.contains(field)));
-        // Only who asks for namespaces gets them: docker's JSON has none.
+        // Namespaces are shown on request only: docker's JSON has none.
         let shown = shown.filter(|field| self.namespaces || namespace(field).is_none());
         shown
             .map(|field| (field.to_owned(), self.field(field, entry)))
@@ -303,7 +304,9 @@ fn number(state: &State, column: &str) -> String {
     let kind = namespace(column).unwrap_or_default();
     let link = std::fs::read_link(format!("/proc/{}/ns/{kind}", state.pid())).unwrap_or_default();
     let text = link.to_string_lossy();
-    let number = text.split_once('[').map(|(_, number)| number.trim_end_matches(']'));
+    let number = text
+        .split_once('[')
+        .map(|(_, number)| number.trim_end_matches(']'));
     number.unwrap_or_default().to_owned()
 }
 

@@ -212,36 +212,55 @@ fn stays(cx: &Context) -> Result<()> {
 
 fn part(cx: &Context) -> Result<()> {
     let mount = |subpath: &str| format!("source=vol,target=/part,volume-subpath={subpath}");
-    let script = "mkdir -p /v/a/b && echo inside > /v/a/b/file && ln -s /a/b /v/absolute && ln -s ../../../etc /v/up";
+    let script =
+        "mkdir -p /v/a/b && echo inside > /v/a/b/file && ln -s /a/b /v/absolute && ln -s ../../../etc /v/up";
     cx.shell(&["-v", "vol:/v"], script)?.exits(0)?;
     for (subpath, script, out) in [
         ("a/b", "cat /part/file", "inside\n"),
         ("a/../a/b/file", "cat /part", "inside\n"),
-        ("absolute", "echo more >> /part/file; cat /part/../part/file", "inside\nmore\n"),
+        (
+            "absolute",
+            "echo more >> /part/file; cat /part/../part/file",
+            "inside\nmore\n",
+        ),
     ] {
         cx.shell(&["--mount", &mount(subpath)], script)?.prints(out)?;
     }
-    // The volume's own /etc is meant, and there is none.
+    // The link leads to the /etc of the volume, which has no such directory.
     for subpath in ["up", "a/nothing"] {
-        cx.shell(&["--mount", &mount(subpath)], "true")?
-            .refuses(1, &["vol", subpath, "No such file", "before the container starts"])?;
+        cx.shell(&["--mount", &mount(subpath)], "true")?.refuses(
+            1,
+            &["vol", subpath, "No such file", "before the container starts"],
+        )?;
     }
     cx.shell(&["--mount", &mount("../a")], "true")?
         .refuses(125, &["volume-subpath", "relative path inside"])?;
     cx.shell(&["--mount", "target=/v,volume-subpath=a"], "true")?
         .refuses(125, &["source", "volume-subpath"])?;
     // A restart resolves the path again, and other containers take it over.
-    let kept = ["create", "--name", "kept", "--mount", &mount("absolute"), &cx.image()];
+    let kept = [
+        "create",
+        "--name",
+        "kept",
+        "--mount",
+        &mount("absolute"),
+        &cx.image(),
+    ];
     cx.tote(&[&kept[..], &["sh", "-c", "cat /part/file"]].concat())
         .output()?
         .exits(0)?;
     for _ in 0..2 {
-        cx.tote(&["start", "-a", "kept"]).output()?.prints("inside\nmore\n")?;
+        cx.tote(&["start", "-a", "kept"])
+            .output()?
+            .prints("inside\nmore\n")?;
     }
     cx.shell(&["--volumes-from", "kept"], "cat /part/file")?
         .prints("inside\nmore\n")?;
-    cx.shell(&["-v", "vol:/v"], "rm /v/absolute; ln -s ../../../../etc /v/absolute")?
-        .exits(0)?;
+    cx.shell(
+        &["-v", "vol:/v"],
+        "rm /v/absolute; ln -s ../../../../etc /v/absolute",
+    )?
+    .exits(0)?;
     cx.tote(&["start", "-a", "kept"])
         .output()?
         .refuses(1, &["absolute", "No such file"])?;
@@ -252,7 +271,8 @@ fn part(cx: &Context) -> Result<()> {
         ("image", "tote cp"),
     ] {
         let mount = format!("type={kind},source=x,target=/y");
-        cx.shell(&["--mount", &mount], "true")?.refuses(125, &[kind, advice])?;
+        cx.shell(&["--mount", &mount], "true")?
+            .refuses(125, &[kind, advice])?;
     }
     Ok(())
 }
