@@ -126,12 +126,13 @@ fn dispatch(parsed: &Parsed) -> ExitCode {
     if !is_alone && groups.any(|command| matches!(command.name, "image" | "builder" | "system" | "store")) {
         return image::dispatch(parsed);
     }
-    let groups: [(&str, Dispatch); 5] = [
+    let groups: [(&str, Dispatch); 6] = [
         ("volume", volume::dispatch),
         ("network", network::dispatch),
         ("pool", pool::dispatch),
         ("generate", unit::dispatch),
         ("pod", pod::dispatch),
+        ("port", look::dispatch),
     ];
     if let Some((_, group)) = groups.into_iter().find(|(group, _)| is_of(group)) {
         return group(parsed);
@@ -139,7 +140,7 @@ fn dispatch(parsed: &Parsed) -> ExitCode {
     match parsed.command().name {
         // `prune` without a group is short for `system prune`.
         "prune" if parsed.path().len() == 2 => image::dispatch(parsed),
-        "ps" | "ls" | "init" | "inspect" | "events" | "port" => look::dispatch(parsed),
+        "ps" | "ls" | "init" | "inspect" | "events" => look::dispatch(parsed),
         "images" | "load" | "save" | "import" | "history" | "rmi" | "tag" | "untag" => {
             image::dispatch(parsed)
         }

@@ -29,7 +29,7 @@ pub use bridge::{Bridge, NetworkError, Uplink, bring_up, routes_in_the_way, take
 pub use called::CalledNames;
 pub use device::{DeviceError, move_devices};
 pub use lease::{LeaseError, Leases};
-pub use link::{ContainerLink, LinkError, Mac, connect, disconnect, lead_out, remove};
+pub use link::{ContainerLink, LinkError, Mac, connect, disconnect, lead_out, reflect, remove};
 pub use published::{PublishedPort, allow_loopback, publish, published, withdraw};
 pub use redirect::{RESOLVER, resolver_sockets};
 pub use subnet::{Subnet, SubnetError};

@@ -19,6 +19,9 @@ const IFLA_MASTER: u16 = 10;
 const IFLA_LINKINFO: u16 = 18;
 const IFLA_INFO_KIND: u16 = 1;
 const IFLA_INFO_DATA: u16 = 2;
+const IFLA_INFO_SLAVE_KIND: u16 = 4;
+const IFLA_INFO_SLAVE_DATA: u16 = 5;
+const IFLA_BRPORT_MODE: u16 = 4;
 const IFLA_BR_FORWARD_DELAY: u16 = 1;
 const VETH_INFO_PEER: u16 = 1;
 const IFA_ADDRESS: u16 = 1;
@@ -77,6 +80,8 @@ pub struct ContainerLink {
     pub subnet: Subnet,
     /// Where everything goes that is in no network of the container's, if this link leads there.
     pub gateway: Option<Ipv4Addr>,
+    /// Whether the bridge sends frames back by this link that came from it, see [`reflect`].
+    pub reflects: bool,
 }
 
 /// The call that failed while a container's link was made, and the kernel's reason.
@@ -104,7 +109,13 @@ pub fn connect(links: &[ContainerLink], network: BorrowedFd<'_>) -> Result<(), L
     let Some(first) = links.first() else { return Ok(()) };
     let make = |name: &str| failed(format!("make the link {name} of the container"));
     let here = Socket::new().map_err(make(&first.outside))?;
-    let pairs = || links.iter().map(|link| pair(link, network)).collect();
+    let pairs = || {
+        let reflecting = links.iter().filter(|link| link.reflects);
+        let pairs = links.iter().map(|link| pair(link, network));
+        pairs
+            .chain(reflecting.map(|link| reflection(&link.outside)))
+            .collect()
+    };
     let mut refused = here.batch(pairs()).map_err(make(&first.outside))?;
     if refused.iter().any(|(_, errno)| *errno == Errno::EXIST) {
         // The container's network namespace of before is going, or a process keeps it; its links have the same names.
@@ -135,6 +146,29 @@ pub fn connect(links: &[ContainerLink], network: BorrowedFd<'_>) -> Result<(), L
         Some((_, errno)) => Err(set()(*errno)),
         None => Ok(()),
     }
+}
+
+/// Lets a bridge send frames back to the container that they come from. A container that asks for its own published port
+/// needs it where the packet filter sees what bridges carry (br_netfilter): the destination is translated within the bridge then.
+///
+/// # Errors
+/// [`LinkError`].
+pub fn reflect(outside: &str) -> Result<(), LinkError> {
+    let set = || failed(format!("let the bridge send frames back by the link {outside}"));
+    let here = Socket::new().map_err(set())?;
+    refusals(here.batch(vec![reflection(outside)]), Errno::NODEV).map_err(set())
+}
+
+fn reflection(outside: &str) -> Request {
+    let mut request = Request::new(RTM_NEWLINK, &link(0, 0));
+    request.name(IFLA_IFNAME, outside);
+    request.nest(IFLA_LINKINFO, &[], |info| {
+        info.name(IFLA_INFO_SLAVE_KIND, "bridge");
+        info.nest(IFLA_INFO_SLAVE_DATA, &[], |data| {
+            data.attribute(IFLA_BRPORT_MODE, &[1])
+        });
+    });
+    request
 }
 
 /// Takes the host's end of links off their bridges and down: no container has the addresses behind them any more, even where a

@@ -128,7 +128,7 @@ fn found(home: &Home, wanted: &str) -> Result<Network, EngineError> {
 }
 
 /// The container, which has records to be changed.
-fn kept(home: &Home, wanted: &str, action: &'static str) -> Result<Entry, EngineError> {
+pub(super) fn kept(home: &Home, wanted: &str, action: &'static str) -> Result<Entry, EngineError> {
     let entry = find_monitored(home, wanted)?;
     if !entry.kept {
         return Err(LifeError::Unkept(entry.container.display().to_owned(), action).into());

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use std::net::{Ipv4Addr, SocketAddrV4};
-use tote_bundle::DEFAULT_NETWORK;
+use tote_bundle::{DEFAULT_NETWORK, PortBinding};
 use tote_network::{PublishedPort, Transport};
 
 /// A container's end in a network, as its record has it.
@@ -62,6 +62,17 @@ impl PortRecord {
             host: port.host,
             container: port.container.port(),
         }
+    }
+
+    /// Whether a binding says this port, or may say it.
+    pub(super) fn is_meant_by(&self, binding: &PortBinding) -> bool {
+        let (address, port) = (*self.host.ip(), self.host.port());
+        self.container == binding.container
+            && self.protocol == binding.protocol
+            && binding.address.is_none_or(|asked| asked == address)
+            && binding
+                .host
+                .is_none_or(|(first, last)| (first..=last).contains(&port))
     }
 
     pub(super) fn published(&self, address: Ipv4Addr) -> Option<PublishedPort> {

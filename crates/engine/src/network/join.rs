@@ -72,6 +72,9 @@ pub(crate) fn join(
     let lost = joined.fresh;
     let ends = (&mut *joined.endpoints, &*joined.bridges);
     publish::publish(home, id, (options, config), ends, lost)?;
+    for (link, endpoint) in joined.links.iter_mut().zip(&joined.endpoints) {
+        link.reflects = !endpoint.ports.is_empty();
+    }
     Ok(joined)
 }
 
@@ -128,6 +131,7 @@ pub(super) fn connect(
         address,
         subnet: network.subnet,
         gateway: Some(network.gateway).filter(|_| !way_out && !network.internal),
+        reflects: false,
     };
     joined.endpoints.push(Endpoint {
         network: name(),
