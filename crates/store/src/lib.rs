@@ -36,6 +36,7 @@
 
 mod crew;
 mod dir;
+mod doomed;
 mod error;
 mod fault;
 mod gap;
