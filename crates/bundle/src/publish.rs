@@ -1,6 +1,7 @@
 //! `--publish`: ports of a container that the host's ports lead to.
 
 use crate::port::{protocol, range};
+use std::fmt;
 use std::net::Ipv4Addr;
 
 /// Why a text publishes no port; docker's words, and what to do.
@@ -57,6 +58,22 @@ impl PortBinding {
     #[must_use]
     pub fn private(&self) -> String {
         format!("{}/{}", self.container, self.protocol)
+    }
+}
+
+/// The form that [`parse_publish`] reads: `127.0.0.1:8080:80/tcp`.
+impl fmt::Display for PortBinding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(address) = self.address {
+            write!(f, "{address}:")?;
+        }
+        match self.host {
+            Some((first, last)) if first == last => write!(f, "{first}:")?,
+            Some((first, last)) => write!(f, "{first}-{last}:")?,
+            None if self.address.is_some() => f.write_str(":")?,
+            None => {}
+        }
+        f.write_str(&self.private())
     }
 }
 
@@ -151,6 +168,19 @@ fn ports_of(side: &'static str, text: &str) -> Result<(u16, u16), PublishError> 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_binding_is_written_as_it_is_read() {
+        for text in [
+            "80/tcp",
+            "8080:80/udp",
+            "127.0.0.1::80/tcp",
+            "127.0.0.1:8000-8010:80/sctp",
+            "8000-8002:80/tcp",
+        ] {
+            assert_eq!(parse_publish(text).unwrap()[0].to_string(), text);
+        }
+    }
 
     /// `ADDRESS HOST CONTAINER/PROTOCOL`, where `*` is any.
     fn parsed(text: &str) -> Result<Vec<String>, PublishError> {

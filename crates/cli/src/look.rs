@@ -1,4 +1,4 @@
-//! Commands that look at containers and change nothing.
+//! Commands that look at containers; of those, only `port` has commands that change something.
 
 mod events;
 mod inspect;
@@ -10,7 +10,7 @@ pub(crate) use ps::joined;
 
 use crate::home::home;
 use crate::tell::{engine_error, print};
-use crate::words::words;
+use crate::words::{values, words};
 use std::process::ExitCode;
 use tote_engine::EngineError;
 use tote_options::Parsed;
@@ -24,6 +24,8 @@ pub(crate) fn dispatch(parsed: &Parsed) -> ExitCode {
         ("inspect", 3) => inspect::containers(parsed),
         ("inspect", _) => inspect::inspect(parsed),
         ("events", _) => events::events(parsed),
+        ("add", _) => add_ports(parsed),
+        ("rm", _) => remove_ports(parsed),
         _ => port(parsed),
     };
     done.unwrap_or_else(|error| engine_error(&error))
@@ -36,4 +38,26 @@ fn port(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     Ok(print(
         &lines.iter().map(|line| format!("{line}\n")).collect::<String>(),
     ))
+}
+
+fn add_ports(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+    let container = words(parsed).pop().unwrap_or_default();
+    let ports = values(parsed, "publish");
+    if ports.is_empty() {
+        return Err(EngineError::Usage(
+            "give the ports to publish with --publish".to_owned(),
+        ));
+    }
+    let lines = tote_engine::add_ports(&home(parsed)?, &container, &ports)?;
+    Ok(print(
+        &lines.iter().map(|line| format!("{line}\n")).collect::<String>(),
+    ))
+}
+
+fn remove_ports(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+    let words = words(parsed);
+    let container = words.first().map(String::as_str).unwrap_or_default();
+    let ports = words.get(1..).unwrap_or_default();
+    tote_engine::remove_ports(&home(parsed)?, container, ports)?;
+    Ok(ExitCode::SUCCESS)
 }

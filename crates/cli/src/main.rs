@@ -15,6 +15,7 @@ mod change;
 mod commands;
 mod complete;
 mod copy;
+mod debug;
 mod exec;
 mod generate;
 mod health;
@@ -126,12 +127,13 @@ fn dispatch(parsed: &Parsed) -> ExitCode {
     if !is_alone && groups.any(|command| matches!(command.name, "image" | "builder" | "system" | "store")) {
         return image::dispatch(parsed);
     }
-    let groups: [(&str, Dispatch); 5] = [
+    let groups: [(&str, Dispatch); 6] = [
         ("volume", volume::dispatch),
         ("network", network::dispatch),
         ("pool", pool::dispatch),
         ("generate", unit::dispatch),
         ("pod", pod::dispatch),
+        ("port", look::dispatch),
     ];
     if let Some((_, group)) = groups.into_iter().find(|(group, _)| is_of(group)) {
         return group(parsed);
@@ -139,7 +141,7 @@ fn dispatch(parsed: &Parsed) -> ExitCode {
     match parsed.command().name {
         // `prune` without a group is short for `system prune`.
         "prune" if parsed.path().len() == 2 => image::dispatch(parsed),
-        "ps" | "ls" | "init" | "inspect" | "events" | "port" => look::dispatch(parsed),
+        "ps" | "ls" | "init" | "inspect" | "events" => look::dispatch(parsed),
         "images" | "load" | "save" | "import" | "history" | "rmi" | "tag" | "untag" => {
             image::dispatch(parsed)
         }
@@ -150,6 +152,7 @@ fn dispatch(parsed: &Parsed) -> ExitCode {
         "start" | "stop" | "restart" | "kill" | "rm" | "wait" | "rename" | "pause" | "unpause" | "update"
         | "exists" | "prune" => life::dispatch(parsed),
         "exec" => exec::exec(parsed),
+        "debug" => debug::debug(parsed),
         "top" => exec::top(parsed),
         "stats" => stats::stats(parsed),
         "attach" | "logs" => attach::dispatch(parsed),
@@ -174,7 +177,7 @@ fn enters_containers(parsed: &Parsed) -> bool {
         // The command that takes a sandbox makes no such process and must be fast; as root it can still seal the
         // program when it fills the pool afterwards.
         "run" if !is_of("healthcheck") && parsed.value("pool").is_some() => !tote_oci::is_root(),
-        "run" | "start" | "restart" | "exec" | "cp" | "build" | "fill" => true,
+        "run" | "start" | "restart" | "exec" | "debug" | "cp" | "build" | "fill" => true,
         "create" => is_of("pod"),
         _ => false,
     }

@@ -15,6 +15,7 @@ mod changes;
 pub mod container;
 mod copy;
 mod covered;
+mod debug;
 mod device;
 mod error;
 mod etc;
@@ -64,6 +65,7 @@ pub use changes::{
     WritablePath, bootstrap, changes, commit, export, trace,
 };
 pub use copy::{Copied, CopyError, CopyRequest, CopyStreams, copy};
+pub use debug::{DebugError, DebugRequest, debug};
 pub use error::EngineError;
 pub use exec::{ExecError, Executed, exec};
 pub use health::check_now;
@@ -78,10 +80,10 @@ pub use look::{
 };
 pub use machine::{MachineReport, dockers_version, look as look_at_machine};
 pub use network::{
-    ConnectRequest, NetworkFault, NetworkRequest, NetworkRow, NetworkSelection, PortRecord,
+    ConnectRequest, NetworkFault, NetworkRequest, NetworkRow, NetworkSelection, PortRecord, add_ports,
     connect as connect_network, create as create_network, disconnect as disconnect_network,
     exists as has_network, inspect as inspect_network, names as network_names, networks,
-    prune as prune_networks, remove as remove_network,
+    prune as prune_networks, remove as remove_network, remove_ports,
 };
 pub use pool::{
     FillRequest, Filled, Pool, PoolError, PoolRow, PoolRun, fill as fill_pool, names as pool_names, pools,

@@ -4,6 +4,7 @@ use crate::Subnet;
 use crate::device::{
     IFLA_IFNAME, IFLA_NET_NS_FD, RTM_GETLINK, RTM_NEWADDR, RTM_NEWLINK, link, link as link_header,
 };
+use crate::filter::transaction;
 use crate::netlink::{Attribute, Message, NLM_F_CREATE, NLM_F_EXCL, Request, Socket};
 use rustix::fd::{AsRawFd as _, BorrowedFd};
 use std::fmt;
@@ -19,6 +20,9 @@ const IFLA_MASTER: u16 = 10;
 const IFLA_LINKINFO: u16 = 18;
 const IFLA_INFO_KIND: u16 = 1;
 const IFLA_INFO_DATA: u16 = 2;
+const IFLA_INFO_SLAVE_KIND: u16 = 4;
+const IFLA_INFO_SLAVE_DATA: u16 = 5;
+const IFLA_BRPORT_MODE: u16 = 4;
 const IFLA_BR_FORWARD_DELAY: u16 = 1;
 const VETH_INFO_PEER: u16 = 1;
 const IFA_ADDRESS: u16 = 1;
@@ -43,6 +47,16 @@ const HOP_HEADER: usize = 8;
 pub struct Mac(pub [u8; 6]);
 
 impl Mac {
+    /// Reads what its `Display` writes.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let (mut bytes, mut parts) = ([0; 6], text.split(':'));
+        for byte in &mut bytes {
+            *byte = u8::from_str_radix(parts.next()?, 16).ok()?;
+        }
+        parts.next().is_none().then_some(Self(bytes))
+    }
+
     /// The address that a container gets by its IPv4 address, as docker had it: it is as unique in its network.
     #[must_use]
     pub fn of(address: Ipv4Addr) -> Self {
@@ -55,6 +69,18 @@ impl fmt::Display for Mac {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [a, b, c, d, e, g] = self.0;
         write!(f, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}")
+    }
+}
+
+/// Rules of the packet filter at the host's ends of links, made in one transaction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LinkRules(pub(crate) Vec<Request>);
+
+impl LinkRules {
+    pub(crate) fn set_up(&self) -> Result<(), LinkError> {
+        transaction(self.0.clone()).map_err(failed(
+            "make the rules of the container's egress policy (nf_tables, family netdev, which takes Linux 5.16)",
+        ))
     }
 }
 
@@ -77,6 +103,10 @@ pub struct ContainerLink {
     pub subnet: Subnet,
     /// Where everything goes that is in no network of the container's, if this link leads there.
     pub gateway: Option<Ipv4Addr>,
+    /// Rules that have to be there before the container's end is up.
+    pub rules: Option<LinkRules>,
+    /// Whether the bridge sends frames back by this link that came from it, see [`reflect`].
+    pub reflects: bool,
 }
 
 /// The call that failed while a container's link was made, and the kernel's reason.
@@ -104,7 +134,13 @@ pub fn connect(links: &[ContainerLink], network: BorrowedFd<'_>) -> Result<(), L
     let Some(first) = links.first() else { return Ok(()) };
     let make = |name: &str| failed(format!("make the link {name} of the container"));
     let here = Socket::new().map_err(make(&first.outside))?;
-    let pairs = || links.iter().map(|link| pair(link, network)).collect();
+    let pairs = || {
+        let reflecting = links.iter().filter(|link| link.reflects);
+        let pairs = links.iter().map(|link| pair(link, network));
+        pairs
+            .chain(reflecting.map(|link| reflection(&link.outside)))
+            .collect()
+    };
     let mut refused = here.batch(pairs()).map_err(make(&first.outside))?;
     if refused.iter().any(|(_, errno)| *errno == Errno::EXIST) {
         // The container's network namespace of before is going, or a process keeps it; its links have the same names.
@@ -116,6 +152,9 @@ pub fn connect(links: &[ContainerLink], network: BorrowedFd<'_>) -> Result<(), L
     if let Some((place, errno)) = refused.first() {
         let link = links.get(*place).unwrap_or(first);
         return Err(make(&link.outside)(*errno));
+    }
+    for rules in links.iter().filter_map(|link| link.rules.as_ref()) {
+        rules.set_up()?;
     }
     let there = Socket::inside(network).map_err(failed(
         "open a routing socket in the container's network namespace",
@@ -135,6 +174,29 @@ pub fn connect(links: &[ContainerLink], network: BorrowedFd<'_>) -> Result<(), L
         Some((_, errno)) => Err(set()(*errno)),
         None => Ok(()),
     }
+}
+
+/// Lets a bridge send frames back to the container that they come from. A container that asks for its own published port
+/// needs it where the packet filter sees what bridges carry (br_netfilter): the destination is translated within the bridge then.
+///
+/// # Errors
+/// [`LinkError`].
+pub fn reflect(outside: &str) -> Result<(), LinkError> {
+    let set = || failed(format!("let the bridge send frames back by the link {outside}"));
+    let here = Socket::new().map_err(set())?;
+    refusals(here.batch(vec![reflection(outside)]), Errno::NODEV).map_err(set())
+}
+
+fn reflection(outside: &str) -> Request {
+    let mut request = Request::new(RTM_NEWLINK, &link(0, 0));
+    request.name(IFLA_IFNAME, outside);
+    request.nest(IFLA_LINKINFO, &[], |info| {
+        info.name(IFLA_INFO_SLAVE_KIND, "bridge");
+        info.nest(IFLA_INFO_SLAVE_DATA, &[], |data| {
+            data.attribute(IFLA_BRPORT_MODE, &[1])
+        });
+    });
+    request
 }
 
 /// Takes the host's end of links off their bridges and down: no container has the addresses behind them any more, even where a

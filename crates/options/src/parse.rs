@@ -121,15 +121,18 @@ impl<I: Iterator<Item = OsString>> Line<I> {
 
     /// Takes a word other than an option: the next command's name, or a positional.
     fn word(&mut self, word: OsString) -> Result<(), UsageError> {
-        if self.parsed.command.subcommands.is_empty() {
+        let is_first = self.parsed.positionals.is_empty() && !self.options_ended;
+        let child = word.to_str().and_then(|name| self.parsed.command.child(name));
+        let takes_words = self.parsed.command.subcommands.is_empty() || self.parsed.command.is_mixed();
+        let Some(command) = child.filter(|_| is_first || !takes_words) else {
+            if !takes_words {
+                return Err(self.unknown_command(&word));
+            }
             self.parsed.positionals.push(word);
             if self.parsed.command.parsing == Parsing::StopAtFirstPositional {
                 self.parsed.positionals.extend(self.arguments.by_ref());
             }
             return Ok(());
-        }
-        let Some(command) = word.to_str().and_then(|name| self.parsed.command.child(name)) else {
-            return Err(self.unknown_command(&word));
         };
         self.parsed.path.push(command);
         self.parsed.command = command;
@@ -144,7 +147,7 @@ impl<I: Iterator<Item = OsString>> Line<I> {
     }
 
     fn check_positionals(&self) -> Result<(), UsageError> {
-        if !self.parsed.command.subcommands.is_empty() {
+        if !self.parsed.command.subcommands.is_empty() && !self.parsed.command.is_mixed() {
             return Ok(());
         }
         let table = self.parsed.command.positionals;

@@ -18,7 +18,8 @@ pub struct Command {
     pub usage: &'static str,
     /// Options of the command, without `--help`, in groups that commands may share.
     pub options: &'static [&'static Group],
-    /// Commands below it. A command has either these or positionals.
+    /// Commands below it. Where a command has positionals as well, a first word that names no such command is a positional,
+    /// and so is every word behind `--`.
     pub subcommands: &'static [Section],
     /// Words that it takes besides options, in order.
     pub positionals: &'static [Positional],
@@ -235,6 +236,12 @@ impl Command {
             .iter()
             .flat_map(|section| section.commands)
             .copied()
+    }
+
+    /// True if it has commands below it and takes words of its own as well.
+    #[must_use]
+    pub fn is_mixed(&self) -> bool {
+        !self.subcommands.is_empty() && !self.positionals.is_empty()
     }
 
     /// Returns the commands directly below it that lists show.

@@ -122,8 +122,8 @@ fn absent(command: &'static Command, add: &mut impl FnMut(String)) {
 /// Finds positionals that cannot be counted, and usage that does not name them.
 fn shape(command: &Command, add: &mut impl FnMut(String)) {
     let table = command.positionals;
-    if !table.is_empty() && !command.subcommands.is_empty() {
-        add("has both commands and positionals".to_owned());
+    if command.is_mixed() && command.parsing == Parsing::StopAtFirstPositional {
+        add("has commands, and stops at the first positional".to_owned());
     }
     if table.iter().rev().skip(1).any(|positional| positional.many) {
         add("more of a positional that is not the last".to_owned());

@@ -5,7 +5,7 @@ mod fixture;
 use fixture::{BOAT, shown};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStringExt;
-use tote_options::{Fault, Parsed, UsageError, parse};
+use tote_options::{Command, Fault, Parsed, Positional, Section, UsageError, parse};
 
 fn parsed(line: &[&str]) -> Result<Parsed, UsageError> {
     parse(&BOAT, line.iter().map(OsString::from))
@@ -408,4 +408,44 @@ fn no_line_panics() {
         }
     }
     assert!(accepted > 1000, "{accepted} lines were accepted");
+}
+
+static ADD: Command = Command {
+    positionals: &[WORD],
+    ..Command::new("add", "Add a port")
+};
+static PORT: Command = Command {
+    positionals: &[
+        WORD,
+        Positional {
+            required: false,
+            ..WORD
+        },
+    ],
+    subcommands: &[Section {
+        title: "Commands",
+        commands: &[&ADD],
+    }],
+    ..Command::new("port", "List ports")
+};
+const WORD: Positional = Positional {
+    name: "WORD",
+    required: true,
+    many: false,
+    completes: tote_options::Completes::None,
+};
+
+#[test]
+fn a_command_may_take_words_beside_its_commands() {
+    let words = |line: &[&str]| parse(&PORT, line.iter().map(OsString::from));
+    for (line, expected) in [
+        (&["web", "add"][..], "port |  | web add"),
+        (&["add", "web"], "port add |  | web"),
+        (&["--", "add"], "port |  | add"),
+    ] {
+        assert_eq!(summary(&words(line).unwrap()), expected);
+    }
+    for line in [&[][..], &["add"], &["a", "b", "c"]] {
+        assert!(words(line).is_err(), "{line:?}");
+    }
 }

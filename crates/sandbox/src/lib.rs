@@ -31,6 +31,8 @@ mod root;
 mod schedule;
 mod storage;
 mod sysctl;
+mod tools;
+mod tree;
 
 pub use capability::{ALL as ALL_CAPABILITIES, by_name as capability_by_name};
 pub use check::check;
@@ -47,3 +49,4 @@ pub use plan::{
 pub use process::program;
 pub use root::Root;
 pub use schedule::{affinity, schedule};
+pub use tools::{Brought, Tools};

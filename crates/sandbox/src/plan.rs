@@ -2,13 +2,14 @@
 
 use crate::error::PlanError;
 use crate::root::Root;
+pub use crate::tree::{Idmap, Tree};
 use rustix::fd::OwnedFd;
 use std::ffi::CString;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use tote_network::ContainerLink;
 use tote_spec::{NamespaceType, Spec};
-use tote_sys::{CloneFlags, DeviceNode, IdMaps, Namespace, Op, Unlocked};
+use tote_sys::{CloneFlags, DeviceNode, IdMaps, Namespace, Op};
 
 /// A container before its birth: the part that the clone itself makes, and the operations of the new process.
 #[derive(Debug)]
@@ -61,33 +62,6 @@ pub enum Errand {
     Record,
     /// Runs the hooks in the runtime's namespaces while the new process waits.
     Hooks,
-}
-
-/// A tree that the parent opens, in the mount namespace of the new process.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tree {
-    /// Path on the host.
-    pub path: CString,
-    /// True if mounts below it come along.
-    pub recursive: bool,
-    /// Maps by which owners are shown, and whether they apply to the mounts below as well.
-    pub idmap: Option<(Idmap, bool)>,
-    /// Whether the tree may come from the caller's own mounts.
-    pub unlocked: Unlocked,
-}
-
-/// Maps of an id-mapped mount.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Idmap {
-    /// Maps as in `uid_map` and `gid_map` of a user namespace.
-    Maps {
-        /// User ids.
-        uid: String,
-        /// Group ids.
-        gid: String,
-    },
-    /// Maps of the user namespace at this path.
-    Namespace(String),
 }
 
 /// Input of a plan.
@@ -404,22 +378,14 @@ pub fn plan(request: &Request<'_>, root: Root, joins: impl Into<Joins>) -> Resul
     let joins = joins.into();
     let descends = joins.proc.is_some();
     let mut builder = Builder {
-        request,
-        warnings: Vec::new(),
-        networked: false,
-        settled: false,
-        files_written: false,
-        root_path: None,
-        read_only_later: Vec::new(),
         joined: Joined {
             shm: joins.shm,
             proc: joins.proc,
             ..Joined::default()
         },
         descends,
-        filter_for: None,
         ops: Vec::with_capacity(96),
-        gates: Vec::new(),
+        ..Builder::new(request)
     };
     let namespaces = builder.namespaces(joins.namespaces)?;
     builder.root(root)?;
@@ -453,7 +419,25 @@ fn net_devices(spec: &Spec) -> Vec<(String, String)> {
         .collect()
 }
 
-impl Builder<'_> {
+impl<'a> Builder<'a> {
+    /// Begins an empty plan.
+    pub(crate) fn new(request: &'a Request<'a>) -> Self {
+        Self {
+            request,
+            warnings: Vec::new(),
+            networked: false,
+            settled: false,
+            files_written: false,
+            root_path: None,
+            read_only_later: Vec::new(),
+            joined: Joined::default(),
+            descends: false,
+            filter_for: None,
+            ops: Vec::new(),
+            gates: Vec::new(),
+        }
+    }
+
     /// Waits for the parent to have done these errands.
     pub(crate) fn gate(&mut self, errands: &[Errand]) {
         self.gates.push(errands.to_vec());

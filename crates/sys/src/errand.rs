@@ -8,6 +8,7 @@ use crate::attributes::{Change, propagate, set_attributes};
 use crate::identity::{loopback_up, map_one_id, unshare};
 use crate::join::set_namespaces;
 use crate::lasting::{self, LastingMount};
+use crate::mount::open_source;
 use crate::{Attributes, DeviceNode, Errno, IdMaps, Propagation, seal};
 use rustix::fd::{AsFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, FileType, Gid, Mode, OFlags, ResolveFlags, Statx, StatxFlags, Uid};
@@ -49,6 +50,8 @@ pub fn network_namespace(owner: Option<BorrowedFd<'_>>) -> Result<OwnedFd, Errno
 pub struct Tree<'a> {
     /// Absolute path.
     pub path: &'a CStr,
+    /// Path inside that directory which is the tree in its place; links on the way cannot leave the directory.
+    pub subpath: Option<&'a CStr>,
     /// Pidfd of a process in whose mount namespace the path is.
     pub process: BorrowedFd<'a>,
     /// True if mounts below it come along.
@@ -107,13 +110,13 @@ pub fn device_mount(node: &DeviceNode) -> Result<OwnedFd, Errno> {
     open_tree(&dir, NAME, flags)
 }
 
-/// Returns a detached copy of the mount that a process in another mount namespace has at a directory. Links on the
-/// way are not followed: that process may have made them.
+/// Returns a detached copy of the mount that a process in another mount namespace has at a path, with the mounts
+/// below it if asked for. Links on the way are not followed: that process may have made them.
 ///
 /// # Errors
 /// setns(2)'s, openat2(2)'s, and open_tree(2)'s.
-pub(crate) fn mount_of(process: BorrowedFd<'_>, path: &CStr) -> Result<OwnedFd, Errno> {
-    run(Errand::MountOf(process, path), 0)
+pub(crate) fn mount_of(process: BorrowedFd<'_>, path: &CStr, recursive: bool) -> Result<OwnedFd, Errno> {
+    run(Errand::MountOf(process, path, recursive), 0)
 }
 
 /// The family, type and protocol of a socket.
@@ -185,7 +188,7 @@ enum Errand<'a> {
     User(IdMaps),
     Network(Option<BorrowedFd<'a>>),
     Tree(Tree<'a>),
-    MountOf(BorrowedFd<'a>, &'a CStr),
+    MountOf(BorrowedFd<'a>, &'a CStr, bool),
     Socket(BorrowedFd<'a>, SocketKind),
     TakeAway(LastingMount<'a>),
 }
@@ -221,7 +224,9 @@ fn perform(errand: &Errand<'_>) -> Result<i32, Errno> {
         Errand::Overlay(overlay) => return mount_overlay(overlay).map(IntoRawFd::into_raw_fd),
         Errand::Executable(path) => return seal::mount_by_name(path).map(IntoRawFd::into_raw_fd),
         Errand::Tree(tree) => return open(tree).map(IntoRawFd::into_raw_fd),
-        Errand::MountOf(process, path) => return other(*process, path).map(IntoRawFd::into_raw_fd),
+        Errand::MountOf(process, path, recursive) => {
+            return other(*process, path, *recursive).map(IntoRawFd::into_raw_fd);
+        }
         Errand::TakeAway(mount) => return lasting::take_away(mount).map(i32::from),
         Errand::Socket(network, (family, kind, protocol)) => {
             set_namespaces(*network, libc::CLONE_NEWNET as u32)?;
@@ -246,13 +251,14 @@ fn mount_overlay(overlay: &ContentOverlay<'_>) -> Result<OwnedFd, Errno> {
     fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, read_only)
 }
 
-fn other(process: BorrowedFd<'_>, path: &CStr) -> Result<OwnedFd, Errno> {
+fn other(process: BorrowedFd<'_>, path: &CStr, recursive: bool) -> Result<OwnedFd, Errno> {
     rustix::thread::move_into_thread_name_spaces(process, ThreadNameSpaceType::MOUNT)?;
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
     let place = rustix::fs::openat2(CWD, path, flags, Mode::empty(), resolve)?;
-    let flags =
+    let mut flags =
         OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_EMPTY_PATH;
+    flags.set(OpenTreeFlags::AT_RECURSIVE, recursive);
     open_tree(place, c"", flags)
 }
 
@@ -263,7 +269,7 @@ fn open(tree: &Tree<'_>) -> Result<OwnedFd, Errno> {
     }
     let there = || rustix::thread::move_into_thread_name_spaces(tree.process, ThreadNameSpaceType::MOUNT);
     let opened = if tree.unlocked == Unlocked::Always {
-        let opened = open_tree(CWD, tree.path, flags)?;
+        let opened = open_source(tree.path, tree.subpath, flags)?;
         // Otherwise the tree, mounted in a namespace of lesser rights, would propagate new mounts from there.
         let slave = Attributes {
             propagation: Some((Propagation::Slave, true)),
@@ -271,7 +277,8 @@ fn open(tree: &Tree<'_>) -> Result<OwnedFd, Errno> {
         };
         propagate(opened.as_fd(), &slave)?;
         there()?;
-        let seen = rustix::fs::statx(CWD, tree.path, AtFlags::empty(), StatxFlags::INO)?;
+        let seen = open_source(tree.path, tree.subpath, OpenTreeFlags::OPEN_TREE_CLOEXEC)?;
+        let seen = rustix::fs::statx(&seen, c"", AtFlags::EMPTY_PATH, StatxFlags::INO)?;
         let own = rustix::fs::statx(&opened, c"", AtFlags::EMPTY_PATH, StatxFlags::INO)?;
         let file = |stat: &Statx| (stat.stx_dev_major, stat.stx_dev_minor, stat.stx_ino);
         if file(&seen) != file(&own) {
@@ -280,7 +287,7 @@ fn open(tree: &Tree<'_>) -> Result<OwnedFd, Errno> {
         opened
     } else {
         there()?;
-        open_tree(CWD, tree.path, flags)?
+        open_source(tree.path, tree.subpath, flags)?
     };
     if let Some((idmap, recursive)) = tree.idmap {
         let change = Change {

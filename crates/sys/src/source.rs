@@ -23,6 +23,8 @@ pub enum Source {
         process: OwnedFd,
         /// Path in that process's root; links are not followed.
         path: CString,
+        /// True if mounts below it come along.
+        recursive: bool,
     },
     /// Tree that came through the last gate; the text says where it is from.
     Handed(CString),
@@ -41,6 +43,8 @@ pub enum Source {
 pub struct CloneSource {
     /// Path on the host.
     pub path: CString,
+    /// Path inside that directory which is the source in its place. Links on the way cannot leave the directory.
+    pub subpath: Option<CString>,
     /// True if mounts below it come along.
     pub recursive: bool,
     /// True if owners are shown by the maps of the user namespace that came through the gate.

@@ -2,7 +2,7 @@
 
 use super::image::FORMAT;
 use super::repeated::{CONTAINER, CONTAINERS, LATEST, word};
-use tote_options::{Command, Completes, Example, ExitStatus, Group, Opt, Positional};
+use tote_options::{Command, Completes, Example, ExitStatus, Group, Opt, Positional, Section};
 
 const LIST: Command = Command {
     usage: "[OPTIONS]",
@@ -28,6 +28,7 @@ of labels all.",
             Opt::flag("latest", "Show the newest container in any state").short('l'),
             Opt::flag("no-trunc", "Do not shorten ids and commands"),
             NOHEADING,
+            Opt::flag("ns", "Show the namespaces of each container by their numbers"),
             Opt::value("sort", "KEY", "Sort by this: command, created, id, image, names, runningfor, size or status")
                 .completes(Completes::Words(&["command", "created", "id", "image", "names", "runningfor", "size", "status"])),
             Opt::flag("pod", "Also show the pod of each container").short('p'),
@@ -160,7 +161,11 @@ pub(crate) static SYSTEM_EVENTS: Command = STREAM;
 
 /// `tote port`.
 pub(crate) static PORT: Command = Command {
-    usage: "[OPTIONS] CONTAINER [PORT[/PROTOCOL]]",
+    usage: "[OPTIONS] CONTAINER [PORT[/PROTOCOL]]\nCOMMAND",
+    subcommands: &[Section {
+        title: "Commands",
+        commands: &[&PORT_ADD, &PORT_RM],
+    }],
     details: "\
 Prints a line for each port of a container that a port of this machine leads to, and with `PORT` only the machine's address and \
 port. A container that does not run has none, and with `--network host` a container's ports are this machine's own.",
@@ -170,6 +175,42 @@ port. A container that does not run has none, and with `--network host` a contai
     }],
     positionals: &[CONTAINER, word("PORT", false, false)],
     ..Command::new("port", "List the published ports of a container")
+};
+
+static PORT_ADD: Command = Command {
+    usage: "--publish [[ADDRESS:][PORT]:]PORT[/PROTOCOL] CONTAINER",
+    details: "\
+A port of a running container leads to it at once, and a line says how. A container that does not run has the port from its next \
+start on.",
+    options: &[&Group {
+        title: "",
+        options: &[Opt::list(
+            "publish",
+            "[[ADDRESS:][PORT]:]PORT[/PROTOCOL]",
+            "Publish a port of the container at this port of the host",
+        )
+        .short('p')],
+    }],
+    positionals: &[CONTAINER],
+    examples: &[Example {
+        about: "Another port of a container that runs",
+        line: "tote port add -p 8443:443 web",
+    }],
+    ..Command::new("add", "Publish more ports of a container")
+};
+
+static PORT_RM: Command = Command {
+    aliases: &["remove"],
+    usage: "CONTAINER [[ADDRESS:][PORT]:]PORT[/PROTOCOL]...",
+    details: "\
+`80` is port 80 of the container, whatever ports of the host lead there; `8080:80` only the host's 8080. Connections that are there \
+go on.",
+    positionals: &[CONTAINER, word("PORT", true, true)],
+    examples: &[Example {
+        about: "A port of the host that leads nowhere any more",
+        line: "tote port rm web 8443:443",
+    }],
+    ..Command::new("rm", "Publish ports of a container no more")
 };
 
 /// `tote ls`.

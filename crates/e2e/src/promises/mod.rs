@@ -33,10 +33,12 @@ mod command_lines;
 mod concurrency;
 mod cp;
 mod cp_safety;
+mod debug;
 mod details;
 mod devices;
 mod disks;
 mod drivers;
+mod egress;
 mod errors;
 mod exec;
 mod files;
@@ -191,6 +193,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     habits::TESTS,
     concurrency::TESTS,
     races::TESTS,
+    debug::TESTS,
     exec::TESTS,
     usage::TESTS,
     health::TESTS,
@@ -204,6 +207,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     inspect::TESTS,
     printed::TESTS,
     volume_commands::TESTS,
+    egress::TESTS,
     network_names::TESTS,
     networks::TESTS,
     ports::TESTS,

@@ -23,6 +23,17 @@ pub(super) const TESTS: &[Test] = &[
     test("ports::ranges_and_free_ports_are_published", NEEDS, ranges),
     test("ports::exposed_ports_are_published_on_demand", NEEDS, exposed),
     test("ports::a_pod_publishes_the_ports_of_its_members", NEEDS, pod),
+    test(
+        "ports::a_container_reaches_its_own_port_of_the_host",
+        NEEDS,
+        own_port,
+    ),
+    test("ports::ports_come_and_go_while_a_container_runs", NEEDS, changed),
+    test(
+        "ports::changed_ports_are_those_of_the_next_start",
+        NEEDS,
+        changed_later,
+    ),
 ];
 
 /// Functions beside those of the machine. Containers answer each connection to their port 80 with the client's address, as
@@ -268,6 +279,125 @@ tote inspect -f '{{json .NetworkSettings.Ports}}' plain
 true {"443/tcp":{},"53/udp":{},"80/tcp":{}}
 1
 {"80/tcp":null}
+"#;
+    shows(cx, script, lines)
+}
+
+/// With the packet filter in the bridge (br_netfilter), which a new namespace has where the machine has the module, and without.
+fn own_port(cx: &Context) -> Result<()> {
+    let script = r#"
+serve web -p 8080:80
+serve late --network bridge
+tote port add -p 8081:80 late
+gateway=$(tote inspect -f '{{.NetworkSettings.Gateway}}' web)
+for filtered in 1 0; do
+    echo $filtered 2>/dev/null > /proc/sys/net/bridge/bridge-nf-call-iptables || true
+    for pair in web:8080 late:8081 web:8081; do
+        for address in 198.51.100.2 $gateway; do
+            [ "$(tote exec ${pair%:*} busybox nc -w 3 $address ${pair#*:} </dev/null 2>&1)" = $gateway ] && echo $pair
+        done
+    done
+done
+"#;
+    shows(
+        cx,
+        script,
+        &"web:8080\nweb:8080\nlate:8081\nlate:8081\nweb:8081\nweb:8081\n"
+            .repeat(2)
+            .replacen("web", "80/tcp -> 0.0.0.0:8081\nweb", 1),
+    )
+}
+
+fn changed(cx: &Context) -> Result<()> {
+    let script = r#"
+look > "$FILE.before"
+serve web --network bridge
+in_server busybox nc -w 1 198.51.100.2 8080 </dev/null 2>/dev/null || echo refused
+tote port add -p 8080:80 -p 127.0.0.1:8000-8001:80-81 web
+in_server busybox nc -w 3 198.51.100.2 8080 </dev/null
+ask 127.0.0.1 8000 | wc -l
+tote ps --format '{{.Ports}}'
+tote inspect -f '{{json .NetworkSettings.Ports}} {{json .HostConfig.PortBindings}}' web
+serve other -p 9090:80
+tote port add web -p 9090:80 2>&1 || echo $?
+tote port add other -p 9091:80 -p 8080:80 2>&1 || echo $?
+tote port other
+listen 127.0.0.1
+tote port add other -p 7000:80 2>&1 | sed "s/$listener/PID/"
+tote port rm web 8000:80 82 2>&1 || echo $?
+tote port rm web 8000:80 8080:80
+in_server busybox nc -w 1 198.51.100.2 8080 </dev/null 2>/dev/null || echo refused
+tote port web
+tote restart -t 0 web >/dev/null
+tote port web
+tote rm -f other >/dev/null
+tote port add web -p 9090:80
+# Monitors that are killed leave no ports.
+kill -9 $(tote inspect -f '{{.State.Pid}}' web | xargs -I{} awk '/^PPid/ { print $2 }' /proc/{}/status)
+while tote ps -q | grep -q .; do sleep 0.02; done
+tote rm -f web >/dev/null
+tote run --rm "$IMAGE" true
+down
+look > "$FILE.after"
+cmp "$FILE.before" "$FILE.after"
+"#;
+    let lines = r#"refused
+80/tcp -> 0.0.0.0:8080
+80/tcp -> 127.0.0.1:8000
+81/tcp -> 127.0.0.1:8001
+198.51.100.9
+1
+0.0.0.0:8080->80/tcp, 127.0.0.1:8000->80/tcp, 127.0.0.1:8001->81/tcp
+{"80/tcp":[{"HostIp":"0.0.0.0","HostPort":"8080"},{"HostIp":"127.0.0.1","HostPort":"8000"}],"81/tcp":[{"HostIp":"127.0.0.1","HostPort":"8001"}]} {"80/tcp":[{"HostIp":"","HostPort":"8080"},{"HostIp":"127.0.0.1","HostPort":"8000"}],"81/tcp":[{"HostIp":"127.0.0.1","HostPort":"8001"}]}
+tote: cannot publish 0.0.0.0:9090: port 9090/tcp is already used by container other
+125
+tote: cannot publish 0.0.0.0:8080: port 8080/tcp is already used by container web
+125
+80/tcp -> 0.0.0.0:9090
+tote: cannot publish 0.0.0.0:7000: port 7000/tcp is already used by process PID (perl) of this machine
+tote: No public port '82/tcp' published for web
+1
+refused
+81/tcp -> 127.0.0.1:8001
+81/tcp -> 127.0.0.1:8001
+80/tcp -> 0.0.0.0:9090
+"#;
+    shows(cx, script, lines)
+}
+
+fn changed_later(cx: &Context) -> Result<()> {
+    let script = r#"
+tote create --name web --network bridge -P --expose 80-81 "$IMAGE" busybox nc -ll -p 80 -e true >/dev/null
+tote port rm web 81
+tote port add web -p 8080:80
+tote inspect -f '{{json .HostConfig.PortBindings}} {{.HostConfig.PublishAllPorts}}' web
+tote start web >/dev/null
+tote port web | sed 's/:[3-6][0-9]*$/:any/'
+tote port rm web 80
+tote port web
+for network in none host container:web; do
+    tote create --name other --network $network "$IMAGE" true >/dev/null
+    tote port add other -p 80 2>&1 || echo $?
+    tote rm other >/dev/null
+done
+tote port add web 2>&1 || echo $?
+tote port add web -p x 2>&1 | grep -c 'invalid containerPort'
+tote port add nosuch -p 80 2>&1 || echo $?
+"#;
+    let lines = r#"{"80/tcp":[{"HostIp":"","HostPort":""},{"HostIp":"","HostPort":"8080"}]} false
+80/tcp -> 0.0.0.0:8080
+80/tcp -> 0.0.0.0:any
+tote: cannot publish ports: a container with --network none has no address that they could lead to
+125
+tote: cannot publish ports of container other: it has the network of another container or of this machine; publish them at that container
+125
+tote: cannot publish ports of container other: it has the network of another container or of this machine; publish them at that container
+125
+tote: give the ports to publish with --publish
+125
+1
+tote: No such container: nosuch
+1
 "#;
     shows(cx, script, lines)
 }

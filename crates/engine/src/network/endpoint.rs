@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use std::net::{Ipv4Addr, SocketAddrV4};
-use tote_bundle::DEFAULT_NETWORK;
+use tote_bundle::{DEFAULT_NETWORK, PortBinding};
 use tote_network::{PublishedPort, Transport};
 
 /// A container's end in a network, as its record has it.
@@ -29,6 +29,9 @@ pub struct Endpoint {
     /// The ports of the host that lead to the container's, where they do by this network.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ports: Vec<PortRecord>,
+    /// Whether an egress policy has rules at the link.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub egress: bool,
 }
 
 impl Endpoint {
@@ -62,6 +65,17 @@ impl PortRecord {
             host: port.host,
             container: port.container.port(),
         }
+    }
+
+    /// Whether a binding says this port, or may say it.
+    pub(super) fn is_meant_by(&self, binding: &PortBinding) -> bool {
+        let (address, port) = (*self.host.ip(), self.host.port());
+        self.container == binding.container
+            && self.protocol == binding.protocol
+            && binding.address.is_none_or(|asked| asked == address)
+            && binding
+                .host
+                .is_none_or(|(first, last)| (first..=last).contains(&port))
     }
 
     pub(super) fn published(&self, address: Ipv4Addr) -> Option<PublishedPort> {

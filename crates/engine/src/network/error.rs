@@ -169,12 +169,21 @@ pub enum NetworkFault {
         #[source]
         source: NetworkError,
     },
+    /// `--egress` where there is nothing that it could be held by.
+    #[error("cannot hold the container to an egress policy: {0}")]
+    Egress(&'static str),
     /// `--publish` with `--network none`.
     #[error("cannot publish ports: a container with --network none has no address that they could lead to")]
     PublishedNowhere,
     /// `--publish` where every network is internal.
     #[error("cannot publish ports: the container's networks are internal, and a port needs one that is not")]
     PublishedWithin,
+    /// More ports of a container whose network namespace is not its own.
+    #[error(
+        "cannot publish ports of container {0}: it has the network of another container or of this machine; publish them at that \
+         container"
+    )]
+    PublishedElsewhere(String),
     /// `--publish` of users other than root.
     #[error(
         "cannot publish ports: only root has networks in this release, and with --network host a container's ports are this \
@@ -227,6 +236,11 @@ impl NetworkFault {
     pub fn is_missing(&self) -> bool {
         matches!(self, Self::NotFound(_))
     }
+}
+
+/// The fault of a running container's link in that network.
+pub(super) fn fault_of_link(network: &str, source: tote_network::LinkError) -> NetworkFault {
+    NetworkFault::Link(network.to_owned(), source)
 }
 
 /// The fault of a lease, or of a name, in that network.

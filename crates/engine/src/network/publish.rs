@@ -1,7 +1,7 @@
 //! Published ports: which of the host's ports lead to a container.
 
 use super::endpoint::{Endpoint, PortRecord, ports_of};
-use super::{NetworkFault, listener};
+use super::{NetworkFault, egress, listener};
 use crate::container;
 use crate::{EngineError, Home};
 use std::collections::BTreeSet;
@@ -18,17 +18,19 @@ const EPHEMERAL: (u16, u16) = (32768, 60999);
 /// How often other free ports are looked for, where a command of another state root was faster.
 const ATTEMPTS: u32 = 8;
 
-/// Chooses the network of a container whose ports are published, where none is asked for. It becomes one of the options that
-/// were given, so that a later start has the same.
+/// Chooses the network of a container whose ports are published, or which has an egress policy, where none is asked for. It
+/// becomes one of the options that were given, so that a later start has the same.
 ///
 /// # Errors
-/// [`NetworkFault::PublishedNowhere`].
+/// [`NetworkFault::PublishedNowhere`] and [`NetworkFault::Egress`].
 pub(crate) fn choose(options: &mut RunOptions, given: &mut Vec<(String, String)>) -> Result<(), EngineError> {
-    let is_asked = !options.published.is_empty() || options.publish_all;
+    egress::check(options)?;
+    let is_asked = !options.published.is_empty() || options.publish_all || options.egress.is_some();
     if !is_asked || options.network != NetworkMode::None {
         return Ok(());
     }
     if given.iter().any(|(option, _)| option == "network") {
+        egress::check_none(options)?;
         return Err(NetworkFault::PublishedNowhere.into());
     }
     options.set("network", DEFAULT_NETWORK)?;
@@ -48,7 +50,8 @@ pub(super) fn publish(
     (endpoints, bridges): (&mut [Endpoint], &[String]),
     lost: bool,
 ) -> Result<(), EngineError> {
-    let bindings = bindings(options, config)?;
+    let exposed = config.exposed_ports.iter().chain(&options.exposed);
+    let bindings = bindings(options, exposed);
     if bindings.is_empty() && !lost {
         return Ok(());
     }
@@ -78,26 +81,60 @@ pub(super) fn publish(
     let Some((endpoint, bridge)) = way_out else {
         return Err(NetworkFault::PublishedWithin.into());
     };
+    let taken = taken.unwrap_or_default();
+    endpoint.ports = put_chosen((home, id), &bindings, (endpoint, bridge), taken, |_| Ok(()))?;
+    Ok(())
+}
+
+/// Publishes more of a container that is in a network, beside what is published there already. Before the kernel does, `note`
+/// gets what is chosen, for the last time what is published. The caller holds the lock.
+///
+/// # Errors
+/// [`NetworkFault`], and those of `note`; nothing more is published then.
+pub(super) fn publish_more(
+    (home, id): (&Home, &ContainerId),
+    bindings: &[PortBinding],
+    at: (&Endpoint, &str),
+    note: impl FnMut(&[PortRecord]) -> Result<(), EngineError>,
+) -> Result<Vec<PortRecord>, EngineError> {
+    let taken = match tote_network::published().map_err(NetworkFault::Publish)? {
+        Some(taken) => taken,
+        None => {
+            let former = former(home)?;
+            put(&former, true)?;
+            former
+        }
+    };
+    put_chosen((home, id), bindings, at, taken, note)
+}
+
+/// Chooses ports of the host that are not taken, and publishes them.
+fn put_chosen(
+    (home, id): (&Home, &ContainerId),
+    bindings: &[PortBinding],
+    (endpoint, bridge): (&Endpoint, &str),
+    taken: Vec<(PublishedPort, String)>,
+    mut note: impl FnMut(&[PortRecord]) -> Result<(), EngineError>,
+) -> Result<Vec<PortRecord>, EngineError> {
     tote_network::allow_loopback(bridge).map_err(NetworkFault::Publish)?;
     let mut choice = Choice {
         home,
         id,
-        taken: taken.unwrap_or_default(),
+        taken,
         range: ephemeral(),
         shift: 0,
     };
     loop {
-        let ports = choice.all(&bindings, endpoint.address)?;
+        let ports = choice.all(bindings, endpoint.address)?;
+        let records: Vec<_> = ports.iter().map(PortRecord::of).collect();
+        note(&records)?;
         let held: Vec<_> = ports.iter().map(|port| (*port, id.to_string())).collect();
         match put(&held, false) {
-            Ok(()) => {
-                endpoint.ports = ports.iter().map(PortRecord::of).collect();
-                return Ok(());
-            }
+            Ok(()) => return Ok(records),
             // A command of another state root.
             Err(error) if is_taken(&error) && choice.shift < ATTEMPTS => {
                 choice.shift += 1;
-                withdraw(id)?;
+                withdraw_others(id, &endpoint.ports)?;
                 choice.taken = tote_network::published()
                     .map_err(NetworkFault::Publish)?
                     .unwrap_or_default();
@@ -126,6 +163,13 @@ pub(super) fn withdraw(id: &ContainerId) -> Result<(), NetworkFault> {
     tote_network::withdraw(&own(id)?).map_err(NetworkFault::Publish)
 }
 
+/// Takes back what is published for a container and not among these.
+fn withdraw_others(id: &ContainerId, keep: &[PortRecord]) -> Result<(), NetworkFault> {
+    let mut own = own(id)?;
+    own.retain(|port| !keep.contains(&PortRecord::of(port)));
+    tote_network::withdraw(&own).map_err(NetworkFault::Publish)
+}
+
 fn own(id: &ContainerId) -> Result<Vec<PublishedPort>, NetworkFault> {
     let all = tote_network::published().map_err(NetworkFault::Publish)?;
     let own = all
@@ -135,21 +179,22 @@ fn own(id: &ContainerId) -> Result<Vec<PublishedPort>, NetworkFault> {
     Ok(own.map(|(port, _)| port).collect())
 }
 
-/// Ports that the options publish; with `--publish-all` the exposed ports follow.
-fn bindings(options: &RunOptions, config: &ImageConfig) -> Result<Vec<PortBinding>, EngineError> {
+/// Ports that the options publish; with `--publish-all` those that are exposed follow.
+pub(super) fn bindings<'a>(
+    options: &RunOptions,
+    exposed_ports: impl Iterator<Item = &'a String>,
+) -> Vec<PortBinding> {
     let mut bindings = options.published.clone();
     if options.publish_all {
-        let mut exposed = BTreeSet::new();
-        for text in config.exposed_ports.iter().chain(&options.exposed) {
-            // What an image says in vain, it says in vain.
-            exposed.extend(parse_expose(text).unwrap_or_default());
-        }
+        // What an image says in vain, it says in vain.
+        let exposed = exposed_ports.flat_map(|text| parse_expose(text).unwrap_or_default());
+        let mut exposed: BTreeSet<_> = exposed.collect();
         exposed.retain(|port| !options.published.iter().any(|binding| binding.private() == *port));
         for port in exposed {
             bindings.extend(tote_bundle::parse_publish(&port).unwrap_or_default());
         }
     }
-    Ok(bindings)
+    bindings
 }
 
 /// Ports that were published for running containers, by the records.

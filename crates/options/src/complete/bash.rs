@@ -86,11 +86,11 @@ _@program@() {
                     break
                 fi
             done
-        elif [[ $commands ]]; then
+        elif [[ $commands && $positional == 1 ]] && _@program@_table "$path $word"; then
             [[ $path == @program@ ]] && globals=$i
             path+=" $word" over=
-            _@program@_table "$path" || return
         else
+            _@program@_table "$path" || return
             ((positional++))
             [[ $stops ]] && over=1
         fi
@@ -104,8 +104,10 @@ _@program@() {
         _@program@_value "$path" "$word"
     elif [[ ! $over && $cur == -* ]]; then
         _@program@_words "$options"
-    elif [[ $commands ]]; then
+    elif [[ $commands && $positional == 1 ]]; then
+        # A command may have both; the second one adds to the first.
         _@program@_words "$commands"
+        _@program@_positional "$path" "$positional"
     else
         _@program@_positional "$path" "$positional"
     fi

@@ -74,7 +74,7 @@ fn function(root: &'static Command, path: &[&'static Command], command: &'static
         specs.join(" \\\n        ")
     ));
     if !command.subcommands.is_empty() {
-        text.push_str(&dispatch(path, command));
+        text.push_str(&dispatch(root, path, command));
     }
     text.push_str("}\n");
     text
@@ -84,7 +84,7 @@ fn function(root: &'static Command, path: &[&'static Command], command: &'static
 const QUOTE: &str = "'\\''";
 
 /// Lists a group's commands, and calls the function of the one that was typed.
-fn dispatch(path: &[&'static Command], command: &'static Command) -> String {
+fn dispatch(root: &'static Command, path: &[&'static Command], command: &'static Command) -> String {
     let described =
         |child: &'static Command| single_quoted(&format!("{}:{}", child.name, child.about), QUOTE);
     let list: Vec<String> = command.shown_children().map(described).collect();
@@ -92,9 +92,11 @@ fn dispatch(path: &[&'static Command], command: &'static Command) -> String {
     for entry in list {
         text.push_str(&format!("            {entry}\n"));
     }
-    text.push_str(
-        "        )\n        _describe command commands\n        ;;\n    rest)\n        case $words[1] in\n",
-    );
+    text.push_str("        )\n        _describe command commands\n");
+    if let Some(first) = command.positionals.first() {
+        text.push_str(&format!("        {}\n", action(root, first.completes)));
+    }
+    text.push_str("        ;;\n    rest)\n        case $words[1] in\n");
     for child in command.children() {
         let below: Vec<&'static Command> = path.iter().copied().chain([child]).collect();
         let names = spellings(&[child]).join("|");

@@ -119,11 +119,11 @@ _boat() {
                     break
                 fi
             done
-        elif [[ $commands ]]; then
+        elif [[ $commands && $positional == 1 ]] && _boat_table "$path $word"; then
             [[ $path == boat ]] && globals=$i
             path+=" $word" over=
-            _boat_table "$path" || return
         else
+            _boat_table "$path" || return
             ((positional++))
             [[ $stops ]] && over=1
         fi
@@ -137,8 +137,10 @@ _boat() {
         _boat_value "$path" "$word"
     elif [[ ! $over && $cur == -* ]]; then
         _boat_words "$options"
-    elif [[ $commands ]]; then
+    elif [[ $commands && $positional == 1 ]]; then
+        # A command may have both; the second one adds to the first.
         _boat_words "$commands"
+        _boat_positional "$path" "$positional"
     else
         _boat_positional "$path" "$positional"
     fi
