@@ -66,7 +66,7 @@ pub(crate) fn remove_all(
     Ok(())
 }
 
-/// Lists the objects of a directory that no layer needs. What is no directory is removed at once.
+/// Lists the objects of a directory that no layer needs. What is not a directory is removed at once.
 pub(crate) fn list(objects: &Dir, shard: &str, needed: &HashSet<Key>) -> Result<Vec<Doomed>, StoreError> {
     let dir = match objects.enter(shard) {
         Err(error) if error.is_no_directory() => {
