@@ -13,6 +13,7 @@ use crate::key::Key;
 use crate::known::or_damaged;
 use crate::layer;
 use crate::lock::Lock;
+use crate::patience::Patience;
 use crate::removal::remove;
 use crate::store::{LOCK, Store, sha256_hex};
 use crate::trees::LEASE;
@@ -20,7 +21,6 @@ use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 use std::collections::HashSet;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
 use tote_image::{Digest, Reference};
 
 /// Name of the file that exists if there may be something to sweep.
@@ -35,21 +35,6 @@ pub struct Removed {
     pub layers: Vec<Digest>,
     /// True if a container uses its tree, which stays until the container ends.
     pub in_use: bool,
-}
-
-/// Time limit of a sweep.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Patience {
-    /// Waits until no process adds anything, and then finishes.
-    Endless,
-    /// Does not wait, and stops at that moment.
-    Until(Instant),
-}
-
-impl Patience {
-    pub(crate) fn is_over(self) -> bool {
-        matches!(self, Self::Until(end) if Instant::now() >= end)
-    }
 }
 
 /// Result of a sweep.
