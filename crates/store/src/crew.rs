@@ -6,17 +6,22 @@ use std::sync::{Mutex, PoisonError};
 /// Maximum number of threads; more would only wait for the file system's locks.
 const MOST: usize = 4;
 
+/// Returns the number of threads for many items.
+pub(crate) fn size() -> usize {
+    match std::thread::available_parallelism() {
+        // Tests use a single thread, because injected faults are counted per thread.
+        Ok(count) if !cfg!(test) => count.get().min(MOST),
+        _ => 1,
+    }
+}
+
 /// Calls `work` for each item, in any order, on as many threads as there are processors. After a failure no further
 /// item is begun, and the first error is returned.
 pub(crate) fn for_each<T: Sync, E: Send>(
     items: &[T],
     work: impl Fn(&T) -> Result<(), E> + Sync,
 ) -> Result<(), E> {
-    // Tests use a single thread, because injected faults are counted per thread.
-    let threads = match std::thread::available_parallelism() {
-        Ok(count) if !cfg!(test) => count.get().min(MOST).min(items.len()),
-        _ => 1,
-    };
+    let threads = size().min(items.len());
     let next = AtomicUsize::new(0);
     let stop = AtomicBool::new(false);
     let failure = Mutex::new(None);

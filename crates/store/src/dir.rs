@@ -227,6 +227,12 @@ impl Dir {
 
     /// Lists the names, in the order of the file system.
     pub(crate) fn names(&self) -> Result<Vec<String>, StoreError> {
+        let entries = self.entries()?.into_iter();
+        Ok(entries.map(|(_, name)| name).collect())
+    }
+
+    /// Lists the names as [`Dir::names`] does, each with the number of its inode.
+    pub(crate) fn entries(&self) -> Result<Vec<(u64, String)>, StoreError> {
         let mut names = Vec::new();
         let entries = rustix::fs::Dir::read_from(&self.fd).map_err(self.failed("read", ""))?;
         for entry in entries {
@@ -236,7 +242,7 @@ impl Dir {
                 && name != "."
                 && name != ".."
             {
-                names.push(name.to_owned());
+                names.push((entry.ino(), name.to_owned()));
             }
         }
         Ok(names)

@@ -36,6 +36,7 @@
 
 mod crew;
 mod dir;
+mod doomed;
 mod error;
 mod fault;
 mod gap;
@@ -54,6 +55,7 @@ mod model;
 mod names;
 mod objects;
 mod parse;
+mod patience;
 mod removal;
 mod share;
 mod store;
@@ -74,9 +76,10 @@ pub use ingest::{Ingest, Layer, Slot, Vacancy};
 pub use key::Owners;
 pub use layer::{LayerArchive, LayerSizes};
 pub use leased::{OwnInodes, Tree};
+pub use patience::Patience;
 pub use share::ShareHost;
 pub use store::{Store, StoreOptions, sha256};
-pub use sweep::{Patience, Removed, Swept};
+pub use sweep::{Removed, Swept};
 pub use tote_archive::Limits;
 pub use trees::TreeMade;
 pub use usage::{ImageUsage, Usage};

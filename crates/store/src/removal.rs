@@ -4,7 +4,7 @@ use crate::StoreError;
 use crate::crew;
 use crate::dir::Dir;
 use crate::fault::step;
-use crate::sweep::Patience;
+use crate::patience::Patience;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;

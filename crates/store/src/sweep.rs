@@ -6,13 +6,14 @@
 //! lock. With a deadline it stops in between and leaves the rest to the next one.
 
 use crate::StoreError;
-use crate::crew;
 use crate::dir::{ADDING, Dir, UNFINISHED, numbered};
+use crate::doomed;
 use crate::gap::{Gap, STORE, wait_for_gap};
 use crate::key::Key;
 use crate::known::or_damaged;
 use crate::layer;
 use crate::lock::Lock;
+use crate::patience::Patience;
 use crate::removal::remove;
 use crate::store::{LOCK, Store, sha256_hex};
 use crate::trees::LEASE;
@@ -20,8 +21,6 @@ use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 use std::collections::HashSet;
 use std::sync::atomic::Ordering;
-use std::sync::{Mutex, PoisonError};
-use std::time::Instant;
 use tote_image::{Digest, Reference};
 
 /// Name of the file that exists if there may be something to sweep.
@@ -36,21 +35,6 @@ pub struct Removed {
     pub layers: Vec<Digest>,
     /// True if a container uses its tree, which stays until the container ends.
     pub in_use: bool,
-}
-
-/// Time limit of a sweep.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Patience {
-    /// Waits until no process adds anything, and then finishes.
-    Endless,
-    /// Does not wait, and stops at that moment.
-    Until(Instant),
-}
-
-impl Patience {
-    pub(crate) fn is_over(self) -> bool {
-        matches!(self, Self::Until(end) if Instant::now() >= end)
-    }
 }
 
 /// Result of a sweep.
@@ -313,61 +297,19 @@ impl Store {
         // Start with a different shard each time, so that short sweeps reach all of them in the end.
         let start = std::process::id() as usize % shards.len().max(1);
         shards.rotate_left(start);
-        if let Patience::Until(_) = patience {
-            for shard in &shards {
-                if patience.is_over() {
-                    return Ok(false);
-                }
-                self.sweep_shard(shard, &needed, &mut |size| swept.count(size))?;
-            }
+        if patience == Patience::Endless {
+            doomed::remove_all(&self.objects.dir, &shards, &needed, &mut |size| swept.count(size))?;
             return Ok(true);
         }
-        let all = Mutex::new(*swept);
-        crew::for_each(&shards, |shard| {
-            let mut own = Swept::default();
-            self.sweep_shard(shard, &needed, &mut |size| own.count(size))?;
-            let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
-            all.objects += own.objects;
-            all.bytes += own.bytes;
-            Ok::<_, StoreError>(())
-        })?;
-        *swept = all.into_inner().unwrap_or_else(PoisonError::into_inner);
-        Ok(true)
-    }
-
-    /// Removes the objects of a directory that no layer needs; `removed` is called with the size of each.
-    fn sweep_shard(
-        &self,
-        shard: &str,
-        needed: &HashSet<Key>,
-        removed: &mut dyn FnMut(u64),
-    ) -> Result<(), StoreError> {
-        let dir = match self.objects.dir.enter(shard) {
-            Err(error) if error.is_no_directory() => {
-                let objects = &self.objects.dir;
-                return objects.unlink(shard).map_err(objects.failed("remove", shard));
+        for shard in &shards {
+            if patience.is_over() {
+                return Ok(false);
             }
-            entered => entered?,
-        };
-        for name in dir.names()? {
-            let keep = match Key::parse(shard, &name) {
-                Some((key, 0)) => needed.contains(&key),
-                // A further copy is kept as long as a tree has it.
-                Some((key, _)) => {
-                    let stat = dir.stat(&name).map_err(dir.failed("look at", &name))?;
-                    needed.contains(&key) && stat.st_nlink > 1
-                }
-                None => false,
-            };
-            if !keep {
-                let size = dir
-                    .stat(&name)
-                    .map_or(0, |stat| u64::try_from(stat.st_size).unwrap_or_default());
-                dir.unlink(&name).map_err(dir.failed("remove", name))?;
-                removed(size);
+            for object in doomed::list(&self.objects.dir, shard, &needed)? {
+                swept.count(object.remove(&self.objects.dir)?);
             }
         }
-        Ok(())
+        Ok(true)
     }
 
     fn empty_trash(&self, patience: Patience) -> Result<bool, StoreError> {
