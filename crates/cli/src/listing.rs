@@ -209,7 +209,7 @@ mod tests {
         assert_eq!(list.formatted(Some("table")).as_deref(), Ok(table));
         assert_eq!(
             list.formatted(Some("table {{.Size}}\\t{{upper .ID}}")).as_deref(),
-            Ok("SIZE   IMAGE ID\n1kB    ABC\n       D\n")
+            Ok("SIZE      IMAGE ID\n1kB       ABC\n          D\n")
         );
         assert_eq!(
             list.formatted(Some("{{.ID}}={{.Size}}")).as_deref(),

@@ -75,6 +75,9 @@ pub(crate) fn duration(seconds: u64) -> String {
     }
 }
 
+/// Least width of a column in docker's tables, without the three spaces behind it.
+const LEAST: usize = 7;
+
 /// Formats rows in columns with three spaces between them, as docker does. Control characters become spaces,
 /// because a cell is a single line.
 pub(crate) fn table(rows: &[Vec<String>]) -> String {
@@ -82,7 +85,7 @@ pub(crate) fn table(rows: &[Vec<String>]) -> String {
     let rows: Vec<Vec<String>> = rows.iter().map(clean).collect();
     let mut widths: Vec<usize> = Vec::new();
     for row in &rows {
-        widths.resize(widths.len().max(row.len()), 0);
+        widths.resize(widths.len().max(row.len()), LEAST);
         for (width, cell) in widths.iter_mut().zip(row) {
             *width = (*width).max(cell.chars().count());
         }
@@ -182,6 +185,6 @@ mod tests {
             vec!["A".to_owned(), "B".to_owned()],
             vec!["l\u{1b}\nng".to_owned(), String::new()],
         ];
-        assert_eq!(table(&rows), "A       B\nl  ng\n");
+        assert_eq!(table(&rows), "A         B\nl  ng\n");
     }
 }

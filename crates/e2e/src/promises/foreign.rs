@@ -249,9 +249,9 @@ fn df(cx: &Context) -> Result<()> {
     done(cx, &["create", "--name", "c", &cx.image(), "true"])?;
     let shown = done(cx, &["system", "df", "-v"])?;
     for heading in [
-        "Images space usage:\n\nREPOSITORY   TAG   IMAGE ID",
+        "Images space usage:\n\nREPOSITORY   TAG       IMAGE ID",
         "Containers space usage:\n\nCONTAINER ID   IMAGE",
-        "Local Volumes space usage:\n\nVOLUME NAME   LINKS   SIZE",
+        "Local Volumes space usage:\n\nVOLUME NAME   LINKS     SIZE",
         "Build cache usage: 0B",
     ] {
         let squeezed = squeeze(&shown);

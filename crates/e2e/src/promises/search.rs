@@ -40,11 +40,11 @@ fn index(cx: &Context) -> Result<()> {
     let width = host.len() + "/team/app".len();
     let row = |name: &str, rest: &str| format!("{:width$}   {rest}\n", format!("{host}/{name}"));
     let table = format!(
-        "{:width$}   DESCRIPTION                                     STARS   OFFICIAL\n{}{}{}",
+        "{:width$}   DESCRIPTION                                     STARS     OFFICIAL\n{}{}{}",
         "NAME",
         row(
             "app",
-            "A very long description, of which the table …   1234    [OK]"
+            "A very long description, of which the table …   1234      [OK]"
         ),
         row("team/app", "Short                                           7"),
         row("me/app", "                                                0"),

@@ -277,7 +277,7 @@ fn templates(cx: &Context) -> Result<()> {
         ),
         (
             &["images", "--format", "table {{.Tag}}\\t{{upper .Repository}}"],
-            "TAG   REPOSITORY\n1     MINE\n",
+            "TAG       REPOSITORY\n1         MINE\n",
         ),
         (
             &[

@@ -105,7 +105,7 @@ fn refused(cx: &Context) -> Result<()> {
 }
 
 fn columns(cx: &Context) -> Result<()> {
-    const HEADING: &str = "CONTAINER ID   NAME   CPU %";
+    const HEADING: &str = "CONTAINER ID   NAME      CPU %";
     let stats = |words: &[&str]| cx.tote(&[&["stats", "--no-stream"], words].concat()).output();
     let empty = stats(&[])?;
     ensure!(empty.exits(0)?.out().lines().count() == 1, "{}", empty.out());

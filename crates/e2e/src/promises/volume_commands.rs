@@ -38,7 +38,7 @@ fn names(cx: &Context) -> Result<()> {
     let random = volume(&["create"])?.exits(0)?.out();
     ensure!(random.trim_end().len() == 64, "{random}");
     volume(&["ls", "-f", "name=^[do][at][th]"])?
-        .prints("DRIVER   VOLUME NAME\nlocal    data\nlocal    other\n")?;
+        .prints("DRIVER    VOLUME NAME\nlocal     data\nlocal     other\n")?;
     volume(&["ls", "-q", "-f", "label=app=shop"])?.prints("data\n")?;
     volume(&["ls", "-q", "-f", "label!=app", "-f", "name=e"])?.has_out("other\n")?;
     volume(&[
