@@ -14,6 +14,7 @@ use crate::network::NetworkMode;
 use crate::path::clean_absolute;
 use crate::port::parse_expose;
 use crate::publish::{PortBinding, parse_publish};
+use crate::rate::NetLimit;
 use crate::refused::{self, RefusedError};
 use crate::security::{SeccompChoice, SecurityOptions};
 use crate::value::{
@@ -94,6 +95,8 @@ pub struct RunOptions {
     pub network: NetworkMode,
     /// `--network-alias`: names of the container in the first of its networks.
     pub network_aliases: Vec<String>,
+    /// `--net-rate` and `--net-burst`
+    pub net_limit: NetLimit,
     /// `--pod`: name or id of the pod that the container joins; `new:NAME` creates the pod.
     pub pod: Option<String>,
     /// True if the container only keeps a pod's namespaces; not an option of the command line.
@@ -233,6 +236,7 @@ impl RunOptions {
             || self.env.apply(name, value)?
             || self.env_base.apply(name, value)?
             || self.host.apply(name, value)?
+            || self.net_limit.apply(name, value)?
             || refused::check(name, value)?)
     }
 

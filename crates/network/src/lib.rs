@@ -22,6 +22,7 @@ mod netlink;
 mod published;
 mod redirect;
 mod rule;
+mod shape;
 mod subnet;
 mod transport;
 
@@ -32,5 +33,6 @@ pub use lease::{LeaseError, Leases};
 pub use link::{ContainerLink, LinkError, Mac, connect, disconnect, lead_out, reflect, remove};
 pub use published::{PublishedPort, allow_loopback, publish, published, withdraw};
 pub use redirect::{RESOLVER, resolver_sockets};
+pub use shape::Rate;
 pub use subnet::{Subnet, SubnetError};
 pub use transport::{Transport, is_free};

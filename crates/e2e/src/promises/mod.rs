@@ -63,6 +63,7 @@ mod manifests;
 mod names;
 mod neighbours;
 mod network_names;
+mod network_routers;
 mod networks;
 mod oci_cgroup;
 mod oci_engines;
@@ -89,6 +90,7 @@ mod prune;
 mod quadlets;
 mod quotas;
 mod races;
+mod rates;
 mod recovery;
 mod reference;
 mod refusals;
@@ -205,8 +207,10 @@ pub(crate) const ALL: &[&[Test]] = &[
     printed::TESTS,
     volume_commands::TESTS,
     network_names::TESTS,
+    network_routers::TESTS,
     networks::TESTS,
     ports::TESTS,
+    rates::TESTS,
     ports_kept::TESTS,
     pool::TESTS,
     pool_safety::TESTS,

@@ -67,7 +67,7 @@ const MACHINE: &str = r#"set -eu
 tote() { "$TOTE" --root "$STATE" "$@"; }
 in_server() { nsenter -t $server -n "$@"; }
 # The end of a network is waited for, not for a time: each round asks the kernel, and for the mark, which goes last.
-down() { while nft list table inet tote >/dev/null 2>&1 || ip -o link | grep -qE ': (tote-|tv)' || ls "$STATE"/live/*.network >/dev/null 2>&1; do sleep 0.02; done; }
+down() { while nft list table inet tote >/dev/null 2>&1 || ip -o link 2>/dev/null | grep -qE ': (tote-|tv)' || ls "$STATE"/live/*.network >/dev/null 2>&1; do sleep 0.02; done; }
 look() { nft -n list ruleset; ip -4 -o addr; ip -o route; grep . /proc/sys/net/ipv4/ip_forward /proc/sys/net/ipv4/conf/*/forwarding; }
 up() { while ! in_server grep -q ':0050 00000000:0000 0A' /proc/net/tcp; do sleep 0.02; done; }
 # A new namespace has the setting of the machine's own.
