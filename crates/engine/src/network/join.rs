@@ -89,7 +89,7 @@ pub(super) fn rate(options: &RunOptions) -> Option<Rate> {
     rate.map(|rate| Rate { rate, burst })
 }
 
-/// Refuses limits where there is no link that they could be of.
+/// Refuses limits of a container without links.
 fn check_limit(options: &RunOptions) -> Result<(), EngineError> {
     let NetLimit { rate, burst } = options.net_limit;
     if rate.is_none() && burst.is_some() {
