@@ -11,17 +11,7 @@ use crate::{Cgroup, Layout};
 /// # Errors
 /// `/proc` cannot be read, or an existing directory cannot be opened.
 pub fn beside(record: &str, pid: u32) -> Result<Cgroup, Error> {
-    let read = |path: String| {
-        std::fs::read_to_string(&path).map_err(|error| Error::Read {
-            path: path.into(),
-            source: rustix::io::Errno::from_io_error(&error).unwrap_or(rustix::io::Errno::IO),
-        })
-    };
-    let layout = Layout::parse(
-        &read(format!("/proc/{pid}/cgroup"))?,
-        &read("/proc/self/mountinfo".to_owned())?,
-    );
-    let now = layout.v2.map(|hierarchy| hierarchy.own_dir());
+    let now = layout_of(pid)?.v2.map(|hierarchy| hierarchy.own_dir());
     let text: String = record
         .lines()
         .map(|line| match &now {
@@ -30,4 +20,48 @@ pub fn beside(record: &str, pid: u32) -> Result<Cgroup, Error> {
         })
         .collect();
     Cgroup::open(&text)
+}
+
+/// Returns the groups of a process as a record for [`Cgroup::open`]: of a container that another engine made. Groups in
+/// which the caller is already are left out: its children are in them from birth, and a user may not have the right to
+/// move a process there.
+///
+/// # Errors
+/// `/proc` cannot be read.
+pub fn record_of(pid: u32) -> Result<String, Error> {
+    let dirs = |layout: Layout| {
+        let v1 = layout.v1.iter().map(|hierarchy| ("v1", hierarchy.own_dir()));
+        let v2 = layout.v2.iter().map(|hierarchy| ("v2", hierarchy.own_dir()));
+        v1.chain(v2).collect::<Vec<_>>()
+    };
+    let own = dirs(layout_of(std::process::id())?);
+    let its = dirs(layout_of(pid)?).into_iter();
+    Ok(its
+        .filter(|dir| !own.contains(dir))
+        .map(|(version, dir)| format!("{version} 0  {}\n", dir.display()))
+        .collect())
+}
+
+fn layout_of(pid: u32) -> Result<Layout, Error> {
+    let read = |path: String| {
+        std::fs::read_to_string(&path).map_err(|error| Error::Read {
+            path: path.into(),
+            source: rustix::io::Errno::from_io_error(&error).unwrap_or(rustix::io::Errno::IO),
+        })
+    };
+    Ok(Layout::parse(
+        &read(format!("/proc/{pid}/cgroup"))?,
+        &read("/proc/self/mountinfo".to_owned())?,
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_of_the_caller_are_left_out() {
+        assert_eq!(record_of(std::process::id()).unwrap(), "");
+        record_of(u32::MAX >> 2).unwrap_err();
+    }
 }

@@ -48,7 +48,7 @@ mod v1;
 mod v2;
 mod write;
 
-pub use beside::beside;
+pub use beside::{beside, record_of};
 pub use bpf::{BpfInsn, device_program};
 pub use cgroup::Cgroup;
 pub use controllers::Controllers;

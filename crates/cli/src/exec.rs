@@ -7,7 +7,12 @@ use tote_engine::{EngineError, ExecOptions, Executed, Processes};
 use tote_options::Parsed;
 
 pub(crate) fn exec(parsed: &Parsed) -> ExitCode {
-    match run(parsed) {
+    ended(run(parsed))
+}
+
+/// Returns the exit code of a process that has run in a container.
+pub(crate) fn ended(result: Result<Executed, EngineError>) -> ExitCode {
+    match result {
         Ok(Executed::Detached) => ExitCode::SUCCESS,
         Ok(Executed::Ended(code)) => ExitCode::from(code),
         // docker's words and exit code: the status of a process that goes on is unknown.
@@ -30,7 +35,7 @@ fn run(parsed: &Parsed) -> Result<Executed, EngineError> {
     tote_engine::exec(&home(parsed)?, &container, options, &mut |text| warning(&text))
 }
 
-fn words(parsed: &Parsed) -> impl Iterator<Item = String> {
+pub(crate) fn words(parsed: &Parsed) -> impl Iterator<Item = String> {
     parsed
         .positionals()
         .iter()

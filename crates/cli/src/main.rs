@@ -15,6 +15,7 @@ mod change;
 mod commands;
 mod complete;
 mod copy;
+mod debug;
 mod exec;
 mod generate;
 mod health;
@@ -151,6 +152,7 @@ fn dispatch(parsed: &Parsed) -> ExitCode {
         "start" | "stop" | "restart" | "kill" | "rm" | "wait" | "rename" | "pause" | "unpause" | "update"
         | "exists" | "prune" => life::dispatch(parsed),
         "exec" => exec::exec(parsed),
+        "debug" => debug::debug(parsed),
         "top" => exec::top(parsed),
         "stats" => stats::stats(parsed),
         "attach" | "logs" => attach::dispatch(parsed),
@@ -175,7 +177,7 @@ fn enters_containers(parsed: &Parsed) -> bool {
         // The command that takes a sandbox makes no such process and must be fast; as root it can still seal the
         // program when it fills the pool afterwards.
         "run" if !is_of("healthcheck") && parsed.value("pool").is_some() => !tote_oci::is_root(),
-        "run" | "start" | "restart" | "exec" | "cp" | "build" | "fill" => true,
+        "run" | "start" | "restart" | "exec" | "debug" | "cp" | "build" | "fill" => true,
         "create" => is_of("pod"),
         _ => false,
     }

@@ -103,6 +103,9 @@ pub enum EngineError {
     /// A process that is to join a container.
     #[error(transparent)]
     Exec(#[from] crate::exec::ExecError),
+    /// A session with tools.
+    #[error(transparent)]
+    Debug(#[from] crate::debug::DebugError),
     /// The processes of a container cannot be shown.
     #[error(transparent)]
     Top(#[from] crate::top::TopError),

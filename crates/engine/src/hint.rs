@@ -37,6 +37,7 @@ pub(crate) fn of(error: &EngineError) -> Option<String> {
         EngineError::Life(error) => return error.hint(),
         EngineError::Stream(crate::container::StreamError::Unkept(_)) => crate::container::UNKEPT,
         EngineError::Pod(error) => return error.hint(),
+        EngineError::Debug(error) => return error.hint(),
         EngineError::Pool(error) => return error.hint(),
         EngineError::Copy(error) => return error.hint().map(str::to_owned),
         EngineError::Storage(error) => return for_storage(error),

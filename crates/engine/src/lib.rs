@@ -15,6 +15,7 @@ mod changes;
 pub mod container;
 mod copy;
 mod covered;
+mod debug;
 mod device;
 mod error;
 mod etc;
@@ -64,6 +65,7 @@ pub use changes::{
     WritablePath, bootstrap, changes, commit, export, trace,
 };
 pub use copy::{Copied, CopyError, CopyRequest, CopyStreams, copy};
+pub use debug::{DebugError, DebugRequest, debug};
 pub use error::EngineError;
 pub use exec::{ExecError, Executed, exec};
 pub use health::check_now;

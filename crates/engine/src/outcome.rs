@@ -27,6 +27,7 @@ impl EngineError {
             Self::Life(error) => error.exit_code(),
             Self::Pod(error) => error.exit_code(),
             Self::Exec(error) => error.exit_code(),
+            Self::Debug(error) => error.exit_code(),
             _ => 125,
         }
     }

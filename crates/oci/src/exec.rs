@@ -279,6 +279,7 @@ fn plan(
             .map_err(OciError::file("hold the process of", "the container"))?,
         namespaces,
         root: other_root(&spec, pid, init)?,
+        tools: None,
         default_filter: None,
         stdin: Stdin::Inherited,
         preserve_fds,

@@ -59,7 +59,7 @@ pub fn exec(entry: Entry<'_>, reception: &mut Reception<'_>) -> Result<Child, Ru
     let born_in = |cgroup| {
         birth(&Birth {
             ops: &entry.plan.ops,
-            namespaces: 0,
+            namespaces: entry.plan.namespaces,
             ancestry: crate::errand::ancestry(entry.plan),
             cgroup,
             timings: false,
@@ -117,6 +117,9 @@ pub fn exec_beside(
 fn through(entry: Entry<'_>, child: &mut Child, reception: &mut Reception<'_>) -> Result<(), RuntimeError> {
     for errands in &entry.plan.gates {
         let mut made = Made::default();
+        if errands.contains(&Errand::Idmap) {
+            made.idmap = Some(crate::errand::idmap()?);
+        }
         if let (true, Some(cgroup)) = (errands.contains(&Errand::Cgroup), entry.cgroup) {
             made.tasks = cgroup.open_tasks().map_err(RuntimeError::Cgroup)?;
         }

@@ -1,10 +1,10 @@
-//! A process that joins a container: it makes no root, and performs only the last part of a birth.
+//! A process that joins a container. It performs only the last part of a birth, and makes no root unless it brings
+//! tools.
 
 use crate::capability;
 use crate::error::PlanError;
-use crate::plan::{
-    Builder, Errand, Facts, IdMapping, Joined, Lifetime, Plan, Request, Stdin, Switch, clone_flag,
-};
+use crate::plan::{Builder, Errand, Facts, IdMapping, Lifetime, Plan, Request, Stdin, Switch, clone_flag};
+use crate::tools::{self, Tools};
 use rustix::fd::OwnedFd;
 use std::path::Path;
 use tote_spec::{NamespaceType, Spec};
@@ -21,6 +21,8 @@ pub struct Newcomer<'a> {
     pub namespaces: u32,
     /// Root of the container, if its mount namespace has another one.
     pub root: Option<OwnedFd>,
+    /// Root that the process brings with it. It then stays in a mount namespace of its own.
+    pub tools: Option<Tools<'a>>,
     /// Capabilities by which the default filter is chosen, if that is used instead of the spec's: the container's,
     /// whatever this process has.
     pub default_filter: Option<&'a [String]>,
@@ -43,10 +45,12 @@ pub struct Newcomer<'a> {
 pub fn enter(newcomer: Newcomer<'_>) -> Result<Plan, PlanError> {
     let Newcomer {
         pidfd,
-        namespaces,
+        mut namespaces,
         root,
+        tools,
         ..
     } = newcomer;
+    let mut made = 0;
     let request = &Request {
         spec: newcomer.spec,
         attach_point: Path::new("/"),
@@ -56,7 +60,12 @@ pub fn enter(newcomer: Newcomer<'_>) -> Result<Plan, PlanError> {
         default_filter: newcomer.default_filter.is_some(),
         stdin: newcomer.stdin,
         init: false,
-        lifetime: Lifetime::Detached,
+        // Tools are there for as long as the caller holds them.
+        lifetime: if tools.is_some() {
+            Lifetime::OfParent
+        } else {
+            Lifetime::Detached
+        },
         preserve_fds: newcomer.preserve_fds,
         switch: Switch::Pivot,
         keyring: newcomer.keyring,
@@ -65,40 +74,34 @@ pub fn enter(newcomer: Newcomer<'_>) -> Result<Plan, PlanError> {
         facts: newcomer.facts,
     };
     let mut builder = Builder {
-        request,
-        warnings: Vec::new(),
         networked: true,
         settled: true,
         files_written: true,
-        root_path: None,
-        read_only_later: Vec::new(),
-        joined: Joined::default(),
         descends: namespaces & clone_flag(NamespaceType::Pid) != 0,
         filter_for: newcomer.default_filter.map(capability::mask),
         ops: Vec::with_capacity(32),
-        gates: Vec::new(),
+        ..Builder::new(request)
     };
     if request.facts.waits_for_cgroup {
         builder.gate(&[Errand::Cgroup]);
     }
-    if builder.descends {
+    if builder.descends || tools.is_some() {
         builder.push(Op::HoldProc);
+    }
+    if let Some(tools) = tools {
+        let (ops, gates) = tools::plan(tools, request.facts)?;
+        builder.ops.extend(ops);
+        builder.gates.extend(gates);
+        // Made before the container's user namespace is joined, so that no process of the container can change its mounts.
+        made = clone_flag(NamespaceType::Mount);
+        namespaces &= !made;
     }
     builder.push(Op::JoinProcess(JoinProcess {
         pidfd,
         namespaces,
         root,
     }));
-    if let Some(process) = request.spec.process.as_ref().filter(|process| process.terminal) {
-        let size = process
-            .console_size
-            .map_or((24, 80), |size| (size.height, size.width));
-        builder.push(Op::Terminal {
-            size,
-            owner: process.user.uid,
-            plain: false,
-        });
-    }
+    builder.terminal();
     builder.process()?;
     for op in &mut builder.ops {
         if let Op::Keyring { permissions, .. } = op {
@@ -107,7 +110,7 @@ pub fn enter(newcomer: Newcomer<'_>) -> Result<Plan, PlanError> {
         }
     }
     Ok(Plan {
-        namespaces: 0,
+        namespaces: made.into(),
         user_namespace: None,
         pid_namespace: None,
         join: Vec::new(),
@@ -117,4 +120,23 @@ pub fn enter(newcomer: Newcomer<'_>) -> Result<Plan, PlanError> {
         gates: builder.gates,
         warnings: builder.warnings,
     })
+}
+
+impl Builder<'_> {
+    /// Makes a terminal in the container that was joined, if the process is to have one.
+    fn terminal(&mut self) {
+        let process = self.request.spec.process.as_ref();
+        let Some(process) = process.filter(|process| process.terminal) else {
+            return;
+        };
+        let size = process
+            .console_size
+            .map_or((24, 80), |size| (size.height, size.width));
+        let owner = process.user.uid;
+        self.push(Op::Terminal {
+            size,
+            owner,
+            plain: false,
+        });
+    }
 }

@@ -31,6 +31,7 @@ mod root;
 mod schedule;
 mod storage;
 mod sysctl;
+mod tools;
 
 pub use capability::{ALL as ALL_CAPABILITIES, by_name as capability_by_name};
 pub use check::check;
@@ -47,3 +48,4 @@ pub use plan::{
 pub use process::program;
 pub use root::Root;
 pub use schedule::{affinity, schedule};
+pub use tools::{Brought, Tools};

@@ -191,7 +191,11 @@ impl Builder<'_> {
         if let Some((process, quirk)) = other {
             let path = cstring("mounts.destination", inside)?;
             self.push(Op::Mount(Box::new(MountOp {
-                source: Source::Of { process, path },
+                source: Source::Of {
+                    process,
+                    path,
+                    recursive: false,
+                },
                 target: self.inside(inside, Make::Dir)?,
                 attributes: options.attributes,
                 otherwise: None,

@@ -404,22 +404,14 @@ pub fn plan(request: &Request<'_>, root: Root, joins: impl Into<Joins>) -> Resul
     let joins = joins.into();
     let descends = joins.proc.is_some();
     let mut builder = Builder {
-        request,
-        warnings: Vec::new(),
-        networked: false,
-        settled: false,
-        files_written: false,
-        root_path: None,
-        read_only_later: Vec::new(),
         joined: Joined {
             shm: joins.shm,
             proc: joins.proc,
             ..Joined::default()
         },
         descends,
-        filter_for: None,
         ops: Vec::with_capacity(96),
-        gates: Vec::new(),
+        ..Builder::new(request)
     };
     let namespaces = builder.namespaces(joins.namespaces)?;
     builder.root(root)?;
@@ -453,7 +445,25 @@ fn net_devices(spec: &Spec) -> Vec<(String, String)> {
         .collect()
 }
 
-impl Builder<'_> {
+impl<'a> Builder<'a> {
+    /// Begins an empty plan.
+    pub(crate) fn new(request: &'a Request<'a>) -> Self {
+        Self {
+            request,
+            warnings: Vec::new(),
+            networked: false,
+            settled: false,
+            files_written: false,
+            root_path: None,
+            read_only_later: Vec::new(),
+            joined: Joined::default(),
+            descends: false,
+            filter_for: None,
+            ops: Vec::new(),
+            gates: Vec::new(),
+        }
+    }
+
     /// Waits for the parent to have done these errands.
     pub(crate) fn gate(&mut self, errands: &[Errand]) {
         self.gates.push(errands.to_vec());

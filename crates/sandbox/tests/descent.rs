@@ -3,15 +3,24 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use rustix::fd::OwnedFd;
-use tote_sandbox::{CgroupView, DeviceNodes, Facts, Newcomer, Plan, SecurityModule, Stdin, enter};
+use std::path::Path;
+use tote_rootfs::{Storage, Upper};
+use tote_sandbox::{
+    Brought, CgroupView, DeviceNodes, Facts, Newcomer, Plan, Root, SecurityModule, Stdin, Tools, enter,
+};
 use tote_spec::Spec;
-use tote_sys::{Op, Privilege};
+use tote_sys::{JoinProcess, Op, Privilege};
 
 const NEW_PID: u32 = 0x2000_0000;
 const NEW_MOUNT: u32 = 0x2_0000;
 
 /// Plans a newcomer with that filter.
 fn planned(seccomp: &str, namespaces: u32) -> Plan {
+    planned_with(seccomp, namespaces, None)
+}
+
+/// Plans a newcomer that may bring tools.
+fn planned_with(seccomp: &str, namespaces: u32, tools: Option<Tools<'_>>) -> Plan {
     let text = format!(
         r#"{{"ociVersion": "1.2.0", "process": {{"user": {{"uid": 0, "gid": 0}}, "cwd": "/", "args": ["x"],
         "oomScoreAdj": 5}}, "linux": {{"seccomp": {seccomp}}}}}"#
@@ -21,6 +30,7 @@ fn planned(seccomp: &str, namespaces: u32) -> Plan {
         pidfd: OwnedFd::from(std::fs::File::open("/dev/null").unwrap()),
         namespaces,
         root: None,
+        tools,
         default_filter: None,
         stdin: Stdin::Null,
         preserve_fds: 1,
@@ -86,4 +96,50 @@ fn a_filter_that_forbids_the_step_comes_after_it() {
 fn without_a_pid_namespace_nothing_is_between() {
     let plan = planned("null", NEW_MOUNT);
     assert!(!plan.descends(), "{plan}");
+}
+
+#[test]
+fn tools_are_mounted_before_anything_is_joined() {
+    let tools = Tools {
+        root: Root::Stored {
+            storage: Storage::Overlay {
+                lowers: vec!["/tools".into()],
+                own_inodes: None,
+                upper: Upper::Tmpfs { size: None },
+                volatile: false,
+            },
+            binds: Vec::new(),
+            private: false,
+        },
+        attach_point: Path::new("/attach"),
+        brought: vec![Brought {
+            process: OwnedFd::from(std::fs::File::open("/dev/null").unwrap()),
+            path: "/".to_owned(),
+            at: "/target".to_owned(),
+        }],
+        links: &[],
+    };
+    let plan = planned_with("null", NEW_PID | NEW_MOUNT, Some(tools));
+    assert_eq!(
+        plan.namespaces,
+        u64::from(NEW_MOUNT),
+        "the mounts are its own:\n{plan}"
+    );
+    let joined = place(&plan, |op| {
+        matches!(
+            op,
+            Op::JoinProcess(JoinProcess {
+                namespaces: NEW_PID,
+                ..
+            })
+        )
+    });
+    let pivot = place(&plan, |op| matches!(op, Op::Pivot));
+    let mounts = |op: &Op| matches!(op, Op::Mount(_) | Op::Propagation(_));
+    let last = plan.ops.iter().rposition(mounts).unwrap();
+    assert!(last < pivot && pivot < joined, "{plan}");
+    let text = plan.to_string();
+    assert!(text.contains("on /target"), "{text}");
+    // The session ends with its parent, which holds the tools.
+    place(&plan, |op| matches!(op, Op::DieWithParent));
 }

@@ -107,13 +107,13 @@ pub fn device_mount(node: &DeviceNode) -> Result<OwnedFd, Errno> {
     open_tree(&dir, NAME, flags)
 }
 
-/// Returns a detached copy of the mount that a process in another mount namespace has at a directory. Links on the
-/// way are not followed: that process may have made them.
+/// Returns a detached copy of the mount that a process in another mount namespace has at a path, with the mounts
+/// below it if asked for. Links on the way are not followed: that process may have made them.
 ///
 /// # Errors
 /// setns(2)'s, openat2(2)'s, and open_tree(2)'s.
-pub(crate) fn mount_of(process: BorrowedFd<'_>, path: &CStr) -> Result<OwnedFd, Errno> {
-    run(Errand::MountOf(process, path), 0)
+pub(crate) fn mount_of(process: BorrowedFd<'_>, path: &CStr, recursive: bool) -> Result<OwnedFd, Errno> {
+    run(Errand::MountOf(process, path, recursive), 0)
 }
 
 /// The family, type and protocol of a socket.
@@ -194,7 +194,7 @@ enum Errand<'a> {
     User(IdMaps),
     Network(Option<BorrowedFd<'a>>),
     Tree(Tree<'a>),
-    MountOf(BorrowedFd<'a>, &'a CStr),
+    MountOf(BorrowedFd<'a>, &'a CStr, bool),
     Socket(BorrowedFd<'a>, SocketKind),
     Setting(BorrowedFd<'a>, &'a CStr),
     TakeAway(LastingMount<'a>),
@@ -231,7 +231,9 @@ fn perform(errand: &Errand<'_>) -> Result<i32, Errno> {
         Errand::Overlay(overlay) => return mount_overlay(overlay).map(IntoRawFd::into_raw_fd),
         Errand::Executable(path) => return seal::mount_by_name(path).map(IntoRawFd::into_raw_fd),
         Errand::Tree(tree) => return open(tree).map(IntoRawFd::into_raw_fd),
-        Errand::MountOf(process, path) => return other(*process, path).map(IntoRawFd::into_raw_fd),
+        Errand::MountOf(process, path, recursive) => {
+            return other(*process, path, *recursive).map(IntoRawFd::into_raw_fd);
+        }
         Errand::TakeAway(mount) => return lasting::take_away(mount).map(i32::from),
         Errand::Socket(network, (family, kind, protocol)) => {
             set_namespaces(*network, libc::CLONE_NEWNET as u32)?;
@@ -262,13 +264,14 @@ fn mount_overlay(overlay: &ContentOverlay<'_>) -> Result<OwnedFd, Errno> {
     fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, read_only)
 }
 
-fn other(process: BorrowedFd<'_>, path: &CStr) -> Result<OwnedFd, Errno> {
+fn other(process: BorrowedFd<'_>, path: &CStr, recursive: bool) -> Result<OwnedFd, Errno> {
     rustix::thread::move_into_thread_name_spaces(process, ThreadNameSpaceType::MOUNT)?;
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
     let place = rustix::fs::openat2(CWD, path, flags, Mode::empty(), resolve)?;
-    let flags =
+    let mut flags =
         OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_EMPTY_PATH;
+    flags.set(OpenTreeFlags::AT_RECURSIVE, recursive);
     open_tree(place, c"", flags)
 }
 

@@ -25,7 +25,10 @@ pub(crate) fn join(how: &JoinProcess, registers: &mut Registers<'_>) -> Result<(
         // executable or descriptors (CVE-2016-9962, CVE-2019-5736).
         prctl::set_dumpable(false)?;
     }
-    set_namespaces(how.pidfd.as_fd(), how.namespaces)?;
+    // setns(2) refuses to join nothing; a process of the host may share all namespaces.
+    if how.namespaces != 0 {
+        set_namespaces(how.pidfd.as_fd(), how.namespaces)?;
+    }
     if let Some(root) = &how.root {
         rustix::process::fchdir(root)?;
         rustix::process::chroot(c".")?;

@@ -215,8 +215,12 @@ fn make_mount(
             }
         }
         Source::Clone(source) => clone(source, &op.attributes, registers.idmap.as_ref()),
-        Source::Of { process, path } => {
-            let mount = crate::errand::mount_of(process.as_fd(), path)?;
+        Source::Of {
+            process,
+            path,
+            recursive,
+        } => {
+            let mount = crate::errand::mount_of(process.as_fd(), path, *recursive)?;
             change(mount.as_fd(), &op.attributes)?;
             Ok(mount)
         }

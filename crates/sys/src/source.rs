@@ -23,6 +23,8 @@ pub enum Source {
         process: OwnedFd,
         /// Path in that process's root; links are not followed.
         path: CString,
+        /// True if mounts below it come along.
+        recursive: bool,
     },
     /// Tree that came through the last gate; the text says where it is from.
     Handed(CString),

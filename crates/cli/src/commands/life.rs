@@ -330,6 +330,7 @@ pub(super) static COMMANDS: &[&Command] = &[
     &UNPAUSE,
     &UPDATE,
     &super::exec::EXEC,
+    &super::debug::DEBUG,
     &super::exec::TOP,
     &super::exec::STATS,
     &super::copy::CP,

@@ -8,6 +8,7 @@ pub(crate) mod build;
 mod builder;
 mod change;
 mod copy;
+mod debug;
 mod exec;
 mod image;
 mod isolation;

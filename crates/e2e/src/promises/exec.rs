@@ -30,7 +30,7 @@ pub(super) const TESTS: &[Test] = &[
 ];
 
 /// Starts a container `c` that runs until its input ends.
-fn running(cx: &Context, options: &[&str]) -> Result<Running> {
+pub(super) fn running(cx: &Context, options: &[&str]) -> Result<Running> {
     running_from(cx, options, &cx.image())
 }
 
@@ -56,7 +56,7 @@ pub(super) fn found(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-fn over(running: Running) -> Result<()> {
+pub(super) fn over(running: Running) -> Result<()> {
     running.finish()?.exits(0)?;
     Ok(())
 }

@@ -33,6 +33,7 @@ mod command_lines;
 mod concurrency;
 mod cp;
 mod cp_safety;
+mod debug;
 mod details;
 mod devices;
 mod disks;
@@ -193,6 +194,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     habits::TESTS,
     concurrency::TESTS,
     races::TESTS,
+    debug::TESTS,
     exec::TESTS,
     usage::TESTS,
     health::TESTS,

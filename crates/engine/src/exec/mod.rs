@@ -20,7 +20,7 @@ use tote_runtime::{
     Attendance, DetachKeys, Entry, Holder, Namespaces, Outcome, RawMode, Reception, RuntimeError, Stdio,
     StdioMode, attend_or_leave, exec_beside, groups_allowed, host_facts,
 };
-use tote_sandbox::{Facts, Newcomer, Plan, Stdin};
+use tote_sandbox::{Facts, Newcomer, Plan, Stdin, Tools};
 use tote_spec::{ConsoleSize, NamespaceType, Process, Spec};
 use tote_state::events::Event;
 use tote_state::events::append;
@@ -50,20 +50,40 @@ pub fn exec(
     warn: &mut dyn FnMut(String),
 ) -> Result<Executed, EngineError> {
     check_descriptors(options.preserve_fds)?;
+    let keys = detach_keys(&options)?;
+    crate::given::read_env_files(&mut options.env)?;
+    let target = Target::find(home, container)?;
+    let plan = plan(&target, &options, users(home, &target, &options)?, None)?;
+    visit(home, (target, plan), &options, keys, warn)
+}
+
+/// Parses the keys that leave the process alone; refuses `-it` for a caller without a terminal.
+pub(crate) fn detach_keys(options: &ExecOptions) -> Result<DetachKeys, ExecError> {
     let keys = options.detach_keys.as_deref().map(DetachKeys::parse);
     let keys = keys.transpose().map_err(ExecError::Keys)?.unwrap_or_default();
     let at_terminal = rustix::termios::isatty(rustix::stdio::stdin());
     if options.tty && options.interactive && !options.detach && !at_terminal {
-        return Err(ExecError::NotATerminal.into());
+        return Err(ExecError::NotATerminal);
     }
-    crate::given::read_env_files(&mut options.env)?;
-    let target = Target::find(home, container)?;
+    Ok(keys)
+}
+
+/// Starts the planned process, and stays with it until its end if it is attached.
+///
+/// # Errors
+/// [`EngineError`]; the process is gone then.
+pub(crate) fn visit(
+    home: &Home,
+    (target, mut plan): (Target, Plan),
+    options: &ExecOptions,
+    keys: DetachKeys,
+    warn: &mut dyn FnMut(String),
+) -> Result<Executed, EngineError> {
     let namespaces = target.namespaces();
-    let mut plan = plan(&target, &options, users(home, &target, &options)?, namespaces)?;
     std::mem::take(&mut plan.warnings)
         .into_iter()
         .for_each(&mut *warn);
-    let attendance = attendance(&options, &mut plan, keys)?;
+    let attendance = attendance(options, &mut plan, keys)?;
     let raw = (attendance.is_some() && options.tty && options.interactive)
         .then(RawMode::enter)
         .transpose()?;
@@ -77,7 +97,7 @@ pub fn exec(
     // Only a detached terminal needs the holder, but at the detach it would be too late to make one.
     let holder = options.tty.then(Holder::new).transpose()?;
     let child = visit.start(None, warn)?;
-    let happened = Happened::begin(home, &visit.target, &options);
+    let happened = Happened::begin(home, &visit.target, options);
     let Some(mut attendance) = visit.attendance else {
         if let (Some(master), Some(holder)) = (visit.console, holder) {
             holder.give(&master)?;
@@ -122,7 +142,7 @@ impl Visit {
     ) -> Result<Child, EngineError> {
         let cgroup = Cgroup::open(&self.target.cgroup).map_err(RuntimeError::Cgroup)?;
         if cgroup.is_frozen().unwrap_or(false) {
-            return Err(ExecError::Paused(self.target.entry.container.id.to_string()).into());
+            return Err(ExecError::Paused(self.target.id.clone()).into());
         }
         let entry = Entry {
             plan: &self.plan,
@@ -145,7 +165,7 @@ impl Visit {
         };
         let first = (self.target.cgroup.as_str(), self.target.pid);
         // The new process begins as a copy of this one, whose arguments the container would see.
-        set_title(&format!("tote exec {}", self.target.entry.container.display()));
+        set_title(&format!("tote exec {}", self.target.display()));
         let made = exec_beside(entry, first, &mut reception);
         Ok(made.map_err(|error| self.target.or_ended(ExecError::Start(error)))?)
     }
@@ -187,13 +207,14 @@ fn attendance(
     ))
 }
 
-/// Plans the process.
-fn plan(
+/// Plans the process, and the root that it brings if that is not the container's.
+pub(crate) fn plan(
     target: &Target,
     options: &ExecOptions,
     users: Option<Users>,
-    namespaces: Namespaces,
+    tools: Option<Tools<'_>>,
 ) -> Result<Plan, EngineError> {
+    let namespaces = target.namespaces();
     let in_user_namespace = target.has(NamespaceType::User);
     let setgroups = !in_user_namespace || groups_allowed(&format!("/proc/{}", target.pid));
     let own = &target.inside.process;
@@ -224,12 +245,10 @@ fn plan(
     };
     let plan = tote_sandbox::enter(Newcomer {
         spec: &spec,
-        pidfd: target.init.try_clone().map_err(EngineError::file(
-            "hold the process of",
-            target.entry.container.id.as_str(),
-        ))?,
+        pidfd: target.hold()?,
         namespaces: namespaces.flags,
         root: None,
+        tools,
         default_filter: target.inside.default_filter.then_some(own_bounding),
         stdin: if options.interactive && !options.detach {
             Stdin::Inherited
@@ -237,7 +256,7 @@ fn plan(
             Stdin::Null
         },
         preserve_fds: options.preserve_fds,
-        keyring: Some(&target.entry.container.id.keyring()),
+        keyring: target.keyring().as_deref(),
         all_processors: false,
         facts: Facts {
             setgroups,
@@ -258,10 +277,14 @@ fn with_size(process: Process) -> Process {
 }
 
 /// Users: the container's own, and the requested one.
-type Users = (ResolvedUser, ResolvedUser);
+pub(crate) type Users = (ResolvedUser, ResolvedUser);
 
 /// Looks up the container's own user and the requested one in the container's files; only with `--user`.
-fn users(home: &Home, target: &Target, options: &ExecOptions) -> Result<Option<Users>, EngineError> {
+pub(crate) fn users(
+    home: &Home,
+    target: &Target,
+    options: &ExecOptions,
+) -> Result<Option<Users>, EngineError> {
     let Some(wanted) = &options.user else {
         return Ok(None);
     };
@@ -303,15 +326,23 @@ impl<'a> Happened<'a> {
         let command = options.command.join(" ");
         let happened = Self { home, target, id };
         let event = |action: &str| happened.event(&format!("{action}: {command}"));
-        append(home, &[event("exec_create"), event("exec_start")]);
+        let events: Vec<Event> = ["exec_create", "exec_start"]
+            .into_iter()
+            .filter_map(event)
+            .collect();
+        append(home, &events);
         happened
     }
 
-    fn event(&self, action: &str) -> Event {
-        self.target.entry.container.event(action).with("execID", &self.id)
+    /// Makes an event; other engines' containers have none here.
+    fn event(&self, action: &str) -> Option<Event> {
+        let entry = self.target.entry.as_ref()?;
+        Some(entry.container.event(action).with("execID", &self.id))
     }
 
     fn end(&self, code: u8) {
-        append(self.home, &[self.event("exec_die").with("exitCode", code)]);
+        if let Some(event) = self.event("exec_die") {
+            append(self.home, &[event.with("exitCode", code)]);
+        }
     }
 }

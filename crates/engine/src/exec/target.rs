@@ -1,4 +1,4 @@
-//! Running container to join.
+//! Process whose namespaces another process joins: the first one of a container.
 
 use super::{ExecError, Inside};
 use crate::container::{self, Entry};
@@ -9,12 +9,17 @@ use tote_sandbox::clone_flag;
 use tote_spec::NamespaceType;
 use tote_state::process;
 
-/// Running container, with a descriptor of its first process: the number alone could be reused.
+/// Process of a running container, with a descriptor: the number alone could be reused.
 #[derive(Debug)]
 pub(crate) struct Target {
-    pub(crate) entry: Entry,
+    /// Id of the container, or its name in the engine that made it.
+    pub(crate) id: String,
+    /// The container, if it is one of ours.
+    pub(crate) entry: Option<Entry>,
     /// Pid of the first process.
     pub(crate) pid: u32,
+    /// Start time of that process, as in `/proc/PID/stat`.
+    pub(crate) start_time: u64,
     /// Pidfd of the first process.
     pub(crate) init: OwnedFd,
     /// Path of the cgroup, in the cgroup crate's notation; empty without a cgroup.
@@ -45,12 +50,26 @@ impl Target {
         let init = process::open(first.pid, first.start_time).ok_or_else(stopped)?;
         let inside = Inside::read(home, &entry)?;
         Ok(Self {
+            id: entry.container.id.to_string(),
             pid: first.pid,
+            start_time: first.start_time,
             init,
             cgroup: entry.state.cgroup.clone().unwrap_or_default(),
             inside,
-            entry,
+            entry: Some(entry),
         })
+    }
+
+    /// Returns the name by which a person knows the container.
+    pub(crate) fn display(&self) -> &str {
+        self.entry
+            .as_ref()
+            .map_or(&self.id, |entry| entry.container.display())
+    }
+
+    /// Returns the name of the container's session keyring; other engines' containers have none that is known.
+    pub(crate) fn keyring(&self) -> Option<String> {
+        self.entry.as_ref().map(|entry| entry.container.id.keyring())
     }
 
     /// True if the container has a namespace of that kind.
@@ -68,11 +87,17 @@ impl Target {
     /// Replaces an error by [`ExecError::NotRunning`] if the container has ended meanwhile, because then every use of
     /// its namespaces fails in another way.
     pub(crate) fn or_ended(&self, error: ExecError) -> ExecError {
-        let first = self.entry.state.process;
-        match first.filter(|first| process::is_ending(first.pid, first.start_time)) {
-            Some(_) => ExecError::NotRunning(self.entry.container.id.to_string()),
-            None => error,
+        if process::is_ending(self.pid, self.start_time) {
+            ExecError::NotRunning(self.id.clone())
+        } else {
+            error
         }
+    }
+
+    /// Duplicates the descriptor of the first process.
+    pub(crate) fn hold(&self) -> Result<OwnedFd, EngineError> {
+        let failed = EngineError::file("hold the process of", self.id.as_str());
+        self.init.try_clone().map_err(failed)
     }
 
     /// Opens the root directory.
@@ -82,7 +107,7 @@ impl Target {
     pub(crate) fn root(&self) -> Result<OwnedFd, ExecError> {
         tote_runtime::root_of(self.pid, self.init.as_fd()).map_err(|source| {
             self.or_ended(ExecError::Root {
-                id: self.entry.container.id.to_string(),
+                id: self.id.clone(),
                 source,
             })
         })

@@ -38,8 +38,8 @@ pub(crate) fn record(check: tote_bundle::Healthcheck) -> Healthcheck {
 /// # Errors
 /// Fails if the container is missing, does not run, or has no health check.
 pub fn check_now(home: &Home, wanted: &str) -> Result<bool, EngineError> {
-    let target = Target::find(home, wanted)?;
-    let entry = target.entry.clone();
+    let entry = crate::container::find(home, wanted)?;
+    let target = Target::of(home, entry.clone())?;
     let Some(check) = entry.container.health.clone() else {
         return Err(ExecError::NoHealthcheck(entry.container.id.to_string()).into());
     };

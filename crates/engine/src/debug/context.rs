@@ -1,0 +1,250 @@
+//! Surroundings of a process that another engine started, as `/proc` shows them.
+
+use super::DebugError;
+use crate::exec::{Inside, Target};
+use crate::proc::field;
+use rustix::fs::stat;
+use tote_sandbox::ALL_CAPABILITIES;
+use tote_spec::{Capabilities, IdMapping, Linux, Namespace, NamespaceType, Process, Rlimit, User};
+
+/// Kinds of namespaces, and their names in `/proc/PID/ns`.
+const NAMESPACES: [(NamespaceType, &str); 8] = [
+    (NamespaceType::User, "user"),
+    (NamespaceType::Mount, "mnt"),
+    (NamespaceType::Cgroup, "cgroup"),
+    (NamespaceType::Uts, "uts"),
+    (NamespaceType::Ipc, "ipc"),
+    (NamespaceType::Pid, "pid"),
+    (NamespaceType::Network, "net"),
+    (NamespaceType::Time, "time"),
+];
+
+/// Titles of the lines of `/proc/PID/limits`, and the names of setrlimit(2).
+const LIMITS: [(&str, &str); 16] = [
+    ("Max cpu time", "RLIMIT_CPU"),
+    ("Max file size", "RLIMIT_FSIZE"),
+    ("Max data size", "RLIMIT_DATA"),
+    ("Max stack size", "RLIMIT_STACK"),
+    ("Max core file size", "RLIMIT_CORE"),
+    ("Max resident set", "RLIMIT_RSS"),
+    ("Max processes", "RLIMIT_NPROC"),
+    ("Max open files", "RLIMIT_NOFILE"),
+    ("Max locked memory", "RLIMIT_MEMLOCK"),
+    ("Max address space", "RLIMIT_AS"),
+    ("Max file locks", "RLIMIT_LOCKS"),
+    ("Max pending signals", "RLIMIT_SIGPENDING"),
+    ("Max msgqueue size", "RLIMIT_MSGQUEUE"),
+    ("Max nice priority", "RLIMIT_NICE"),
+    ("Max realtime priority", "RLIMIT_RTPRIO"),
+    ("Max realtime timeout", "RLIMIT_RTTIME"),
+];
+
+/// Describes a process for others that join it. `target` is the user's name of it.
+pub(super) fn of_process(pid: u32, target: &str) -> Result<Target, DebugError> {
+    let ended = || DebugError::Ended {
+        pid,
+        target: target.to_owned(),
+    };
+    let start_time = tote_state::process::start_time(pid).ok_or_else(ended)?;
+    let init = tote_state::process::open(pid, start_time).ok_or_else(ended)?;
+    let read = |name: &str| {
+        std::fs::read(format!("/proc/{pid}/{name}"))
+            .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+            .map_err(|source| DebugError::Process {
+                pid,
+                target: target.to_owned(),
+                source,
+            })
+    };
+    let (status, uid_map, gid_map) = (read("status")?, maps(&read("uid_map")?), maps(&read("gid_map")?));
+    let namespaces = namespaces(pid);
+    let has_user = namespaces.iter().any(|one| one.kind == NamespaceType::User);
+    let env = read("environ")?;
+    let oom_score_adj = read("oom_score_adj")?.trim().parse().ok();
+    let process = Process {
+        user: user(&status, has_user.then_some((&uid_map[..], &gid_map[..]))),
+        env: env
+            .split_terminator('\0')
+            .filter(|line| line.contains('='))
+            .map(str::to_owned)
+            .collect(),
+        cwd: "/".to_owned(),
+        capabilities: Some(capabilities(&status)),
+        rlimits: limits(&read("limits")?),
+        no_new_privileges: field(&status, "NoNewPrivs") == Some(1),
+        oom_score_adj,
+        ..Process::default()
+    };
+    let linux = Linux {
+        namespaces,
+        uid_mappings: if has_user { uid_map } else { Vec::new() },
+        gid_mappings: if has_user { gid_map } else { Vec::new() },
+        ..Linux::default()
+    };
+    let cgroup = tote_cgroup::record_of(pid).map_err(|source| DebugError::Cgroup {
+        target: target.to_owned(),
+        source,
+    })?;
+    Ok(Target {
+        id: target.to_owned(),
+        entry: None,
+        pid,
+        start_time,
+        init,
+        cgroup,
+        inside: Inside {
+            process,
+            linux,
+            // The filter itself cannot be read without stopping the process: ours, which the engines share in all but
+            // details, takes its place.
+            default_filter: field(&status, "Seccomp") == Some(2),
+        },
+    })
+}
+
+/// Returns the namespaces that are not this process's own.
+fn namespaces(pid: u32) -> Vec<Namespace> {
+    let inode = |process: &str, name: &str| {
+        stat(format!("/proc/{process}/ns/{name}"))
+            .ok()
+            .map(|found| (found.st_dev, found.st_ino))
+    };
+    let its = pid.to_string();
+    let foreign = NAMESPACES
+        .into_iter()
+        .filter(|(_, name)| inode("self", name) != inode(&its, name));
+    foreign.map(|(kind, _)| Namespace { kind, path: None }).collect()
+}
+
+/// Parses `uid_map` or `gid_map`.
+fn maps(text: &str) -> Vec<IdMapping> {
+    let map = |line: &str| {
+        let mut numbers = line.split_ascii_whitespace().map(str::parse);
+        let mut number = || numbers.next()?.ok();
+        Some(IdMapping {
+            container_id: number()?,
+            host_id: number()?,
+            size: number()?,
+        })
+    };
+    text.lines().filter_map(map).collect()
+}
+
+/// Returns the id that the user namespace has for an id of ours; `None` if it has none.
+fn inside(maps: &[IdMapping], id: u32) -> Option<u32> {
+    maps.iter().find_map(|map| {
+        let offset = id.checked_sub(map.host_id).filter(|offset| *offset < map.size)?;
+        map.container_id.checked_add(offset)
+    })
+}
+
+/// Reads the effective ids and the groups of a process out of its status.
+fn user(status: &str, maps: Option<(&[IdMapping], &[IdMapping])>) -> User {
+    let numbers = |name: &str| -> Vec<u32> {
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
+        let words = line.unwrap_or_default().split_ascii_whitespace();
+        words.filter_map(|word| word.parse().ok()).collect()
+    };
+    let effective = |name| numbers(name).get(1).copied().unwrap_or(0);
+    let (uid, gid, groups) = (effective("Uid:"), effective("Gid:"), numbers("Groups:"));
+    match maps {
+        None => User {
+            uid,
+            gid,
+            additional_gids: groups,
+            ..User::default()
+        },
+        Some((uids, gids)) => User {
+            // A process without an id there is one that root of the namespace has let in.
+            uid: inside(uids, uid).unwrap_or(0),
+            gid: inside(gids, gid).unwrap_or(0),
+            additional_gids: groups.into_iter().filter_map(|gid| inside(gids, gid)).collect(),
+            ..User::default()
+        },
+    }
+}
+
+/// Reads the capability sets of a process out of its status.
+fn capabilities(status: &str) -> Capabilities {
+    let set = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
+        let mask = u64::from_str_radix(line.unwrap_or_default().trim(), 16).unwrap_or(0);
+        let held = ALL_CAPABILITIES
+            .iter()
+            .enumerate()
+            .filter(|(number, _)| mask & (1 << number) != 0);
+        held.map(|(_, name)| format!("CAP_{name}")).collect()
+    };
+    Capabilities {
+        bounding: set("CapBnd:"),
+        effective: set("CapEff:"),
+        inheritable: set("CapInh:"),
+        permitted: set("CapPrm:"),
+        ambient: set("CapAmb:"),
+    }
+}
+
+/// Parses `/proc/PID/limits`.
+fn limits(text: &str) -> Vec<Rlimit> {
+    let limit = |line: &str| {
+        let (title, kind) = LIMITS.into_iter().find(|(title, _)| line.starts_with(title))?;
+        let mut words = line[title.len()..].split_ascii_whitespace();
+        let mut value = || match words.next()? {
+            "unlimited" => Some(u64::MAX),
+            number => number.parse().ok(),
+        };
+        let (soft, hard) = (value()?, value()?);
+        Some(Rlimit {
+            kind: kind.to_owned(),
+            hard,
+            soft,
+        })
+    };
+    text.lines().filter_map(limit).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_is_described() {
+        let own = of_process(std::process::id(), "pid:self").unwrap();
+        assert_eq!(own.inside.linux.namespaces, [], "it shares all namespaces");
+        let euid = rustix::process::geteuid().as_raw();
+        assert_eq!(own.inside.process.user.uid, euid);
+        assert!(
+            own.inside
+                .process
+                .env
+                .iter()
+                .any(|line| line.starts_with("PATH="))
+        );
+        assert_eq!(own.inside.process.rlimits.len(), LIMITS.len());
+        let open = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+        let named = |limit: &&Rlimit| limit.kind == "RLIMIT_NOFILE";
+        let noted = own.inside.process.rlimits.iter().find(named).unwrap();
+        assert_eq!(Some(noted.soft), open.current.or(Some(u64::MAX)));
+        let error = of_process(u32::MAX >> 2, "pid:x").unwrap_err().to_string();
+        assert!(error.contains("has ended"), "{error}");
+    }
+
+    #[test]
+    fn ids_are_those_inside() {
+        let maps = maps("0 1000 1\n1 100000 65536\n");
+        assert_eq!(inside(&maps, 1000), Some(0));
+        assert_eq!(inside(&maps, 100_005), Some(6));
+        assert_eq!(inside(&maps, 5), None, "an id that is not mapped");
+        let status = "Uid:\t1000\t1000\t1000\t1000\nGid:\t1000\t1000\t1000\t1000\nGroups:\t1000 5 \n";
+        let user = user(status, Some((&maps, &maps)));
+        assert_eq!((user.uid, user.gid, user.additional_gids), (0, 0, vec![0]));
+    }
+
+    #[test]
+    fn capabilities_have_names() {
+        let sets = capabilities("CapInh:\t0\nCapPrm:\t0000000000000003\nCapEff:\t1\nCapBnd:\t1\n");
+        assert_eq!(sets.permitted, ["CAP_CHOWN", "CAP_DAC_OVERRIDE"]);
+        assert_eq!(sets.effective, ["CAP_CHOWN"]);
+        assert_eq!(sets.ambient, [""; 0]);
+    }
+}

@@ -1,0 +1,96 @@
+//! Errors of `debug`.
+
+use std::path::PathBuf;
+use tote_sys::Errno;
+
+/// Error of `debug`.
+#[derive(Debug, thiserror::Error)]
+pub enum DebugError {
+    /// Unknown word before the colon of a target.
+    #[error("cannot debug {0:?}: no container engine is called {1:?}")]
+    Engine(String, String),
+    /// Invalid pid.
+    #[error("cannot debug pid:{0}: this is not the number of a process")]
+    Pid(String),
+    /// Container that another engine does not run.
+    #[error("{engine} runs no container called {name:?}")]
+    Missing {
+        /// Name of the engine, as the prefix has it.
+        engine: &'static str,
+        /// Wanted name.
+        name: String,
+    },
+    /// Unreadable state of another engine.
+    #[error("cannot read the state of {engine}: cannot read {path}")]
+    State {
+        /// Name of the engine, as the prefix has it.
+        engine: &'static str,
+        /// File or directory.
+        path: PathBuf,
+        /// Reason of the failure.
+        #[source]
+        source: std::io::Error,
+    },
+    /// Name that several containers have.
+    #[error("{name:?} is the name of several containers: {}", engines.join(", "))]
+    Ambiguous {
+        /// Wanted name.
+        name: String,
+        /// Unambiguous names.
+        engines: Vec<String>,
+    },
+    /// Process that has ended.
+    #[error("process {pid} of {target} has ended")]
+    Ended {
+        /// Process.
+        pid: u32,
+        /// Target, as the user named it.
+        target: String,
+    },
+    /// Process of another user.
+    #[error("cannot look into process {pid} of {target}")]
+    Process {
+        /// Process.
+        pid: u32,
+        /// Target, as the user named it.
+        target: String,
+        /// Reason of the failure.
+        #[source]
+        source: std::io::Error,
+    },
+    /// Groups of a process that cannot be found.
+    #[error("cannot find the cgroup of {target}")]
+    Cgroup {
+        /// Target, as the user named it.
+        target: String,
+        /// Reason of the failure.
+        #[source]
+        source: tote_cgroup::Error,
+    },
+}
+
+impl DebugError {
+    /// A remedy, if one is known.
+    pub(crate) fn hint(&self) -> Option<String> {
+        let denied = |source: &std::io::Error| {
+            Errno::from_io_error(source).is_some_and(|errno| matches!(errno, Errno::ACCESS | Errno::PERM))
+        };
+        match self {
+            Self::Engine(..) => Some(format!("the engines are {}", super::foreign::names())),
+            Self::Missing { .. } => Some("give the pid of one of its processes instead: pid:N".to_owned()),
+            Self::State { source, .. } | Self::Process { source, .. } if denied(source) => {
+                Some("the container belongs to another user: run tote as root or as that user".to_owned())
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns docker's exit code: 1 for a container that is not there or does not run.
+    pub(crate) fn exit_code(&self) -> u8 {
+        match self {
+            Self::Missing { .. } | Self::Ended { .. } | Self::Ambiguous { .. } => 1,
+            Self::Engine(..) | Self::Pid(_) => 125,
+            Self::State { .. } | Self::Process { .. } | Self::Cgroup { .. } => 126,
+        }
+    }
+}

@@ -1,0 +1,322 @@
+//! Containers of other engines, found by the files in which their engines keep what runs. No program of theirs is
+//! started.
+
+use super::DebugError;
+use serde::Deserialize;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+/// Another engine, or another way to name a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Engine {
+    Docker,
+    Podman,
+    Containerd,
+    Nspawn,
+    Pid,
+}
+
+/// Engines, in the order in which a bare name is tried; the last one takes numbers only.
+const ENGINES: [(Engine, &str); 5] = [
+    (Engine::Docker, "docker"),
+    (Engine::Podman, "podman"),
+    (Engine::Containerd, "containerd"),
+    (Engine::Nspawn, "nspawn"),
+    (Engine::Pid, "pid"),
+];
+
+/// Lists the prefixes.
+pub(super) fn names() -> String {
+    ENGINES.map(|(_, name)| format!("{name}:")).join(", ")
+}
+
+impl Engine {
+    fn name(self) -> &'static str {
+        ENGINES
+            .into_iter()
+            .find(|(engine, _)| *engine == self)
+            .map_or("", |(_, name)| name)
+    }
+}
+
+/// Splits a target with a prefix; `None` for a bare name.
+pub(super) fn parse(wanted: &str) -> Result<Option<(Engine, &str)>, DebugError> {
+    let Some((prefix, name)) = wanted.split_once(':') else {
+        return Ok(None);
+    };
+    match ENGINES.into_iter().find(|(_, known)| *known == prefix) {
+        Some((engine, _)) => Ok(Some((engine, name))),
+        None => Err(DebugError::Engine(wanted.to_owned(), prefix.to_owned())),
+    }
+}
+
+/// Finds the first process of a container that runs.
+pub(super) fn find(engine: Engine, name: &str) -> Result<u32, DebugError> {
+    if engine == Engine::Pid {
+        let number = name.parse().ok().filter(|pid| *pid > 0);
+        return number.ok_or_else(|| DebugError::Pid(name.to_owned()));
+    }
+    let missing = || DebugError::Missing {
+        engine: engine.name(),
+        name: name.to_owned(),
+    };
+    look(engine, name)?.ok_or_else(missing)
+}
+
+/// Finds a container of that name in any engine whose state this user can read.
+pub(super) fn find_anywhere(name: &str) -> Result<Option<u32>, DebugError> {
+    let mut found = Vec::new();
+    for (engine, prefix) in ENGINES.into_iter().filter(|(engine, _)| *engine != Engine::Pid) {
+        match look(engine, name) {
+            Ok(Some(pid)) => found.push((pid, format!("{prefix}:{name}"))),
+            Ok(None) => {}
+            // A bare name does not say that it is meant; docker's files are root's.
+            Err(DebugError::State { source, .. }) if source.kind() == ErrorKind::PermissionDenied => {}
+            Err(error) => return Err(error),
+        }
+    }
+    match &found[..] {
+        [] => Ok(None),
+        [(pid, _)] => Ok(Some(*pid)),
+        _ => Err(DebugError::Ambiguous {
+            name: name.to_owned(),
+            engines: found.into_iter().map(|(_, name)| name).collect(),
+        }),
+    }
+}
+
+fn look(engine: Engine, name: &str) -> Result<Option<u32>, DebugError> {
+    // A name becomes a part of a path, or is compared with what files say.
+    if name.is_empty() || name.starts_with('.') || name.contains("..") {
+        return Ok(None);
+    }
+    match engine {
+        Engine::Docker => docker(Path::new("/var/lib/docker/containers"), name),
+        Engine::Podman => podman(&podman_storages(), name),
+        Engine::Containerd => containerd(Path::new("/run/containerd/io.containerd.runtime.v2.task"), name),
+        Engine::Nspawn => nspawn(Path::new("/run/systemd/machines"), name),
+        Engine::Pid => Ok(None),
+    }
+}
+
+/// Reads a file of an engine; `None` if it is missing.
+fn read(engine: Engine, path: &Path) -> Result<Option<String>, DebugError> {
+    match std::fs::read_to_string(path) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(state(engine, path, source)),
+    }
+}
+
+fn state(engine: Engine, path: &Path, source: std::io::Error) -> DebugError {
+    DebugError::State {
+        engine: engine.name(),
+        path: path.to_owned(),
+        source,
+    }
+}
+
+/// Lists the names in a directory; none if it is missing.
+fn list(engine: Engine, dir: &Path) -> Result<Vec<String>, DebugError> {
+    let entries = match std::fs::read_dir(dir) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(|source| state(engine, dir, source))?,
+    };
+    let name = |entry: std::io::Result<std::fs::DirEntry>| {
+        let entry = entry.map_err(|source| state(engine, dir, source))?;
+        Ok(entry.file_name().to_string_lossy().into_owned())
+    };
+    entries.map(name).collect()
+}
+
+/// Ids are recognised by at least this many digits.
+const SHORTEST_ID: usize = 4;
+
+fn is_id(wanted: &str, id: &str) -> bool {
+    wanted.len() >= SHORTEST_ID && id.starts_with(wanted)
+}
+
+fn running(pid: u32) -> Option<u32> {
+    Some(pid).filter(|pid| *pid > 0)
+}
+
+/// `config.v2.json` of a container of docker.
+#[derive(Deserialize)]
+struct DockerContainer {
+    #[serde(rename = "ID")]
+    id: String,
+    #[serde(rename = "Name")]
+    name: String,
+    #[serde(rename = "State")]
+    state: DockerState,
+}
+
+#[derive(Deserialize)]
+struct DockerState {
+    #[serde(rename = "Pid")]
+    pid: u32,
+}
+
+fn docker(dir: &Path, wanted: &str) -> Result<Option<u32>, DebugError> {
+    for id in list(Engine::Docker, dir)? {
+        let path = dir.join(&id).join("config.v2.json");
+        let Some(text) = read(Engine::Docker, &path)? else {
+            continue;
+        };
+        // A container that is being made or removed may have half a file.
+        let Ok(container) = serde_json::from_str::<DockerContainer>(&text) else {
+            continue;
+        };
+        let name = container.name.strip_prefix('/').unwrap_or(&container.name);
+        if name == wanted || is_id(wanted, &container.id) {
+            return Ok(running(container.state.pid));
+        }
+    }
+    Ok(None)
+}
+
+/// A container in podman's `containers.json`.
+#[derive(Deserialize)]
+struct PodmanContainer {
+    id: String,
+    #[serde(default)]
+    names: Vec<String>,
+}
+
+/// Directories of podman: where it notes containers, and where it notes what runs.
+type PodmanStorage = (PathBuf, PathBuf);
+
+fn podman_storages() -> Vec<PodmanStorage> {
+    const DIRECTORY: &str = "overlay-containers";
+    let storage = |graph: PathBuf, run: PathBuf| (graph.join(DIRECTORY), run.join(DIRECTORY));
+    if rustix::process::geteuid().is_root() {
+        return vec![storage(
+            "/var/lib/containers/storage".into(),
+            "/run/containers/storage".into(),
+        )];
+    }
+    let variable = |name: &str| std::env::var_os(name).map(PathBuf::from);
+    let data = variable("XDG_DATA_HOME").or_else(|| Some(variable("HOME")?.join(".local/share")));
+    match (data, variable("XDG_RUNTIME_DIR")) {
+        (Some(data), Some(run)) => vec![storage(data.join("containers/storage"), run.join("containers"))],
+        _ => Vec::new(),
+    }
+}
+
+fn podman(storages: &[PodmanStorage], wanted: &str) -> Result<Option<u32>, DebugError> {
+    for (graph, run) in storages {
+        let Some(text) = read(Engine::Podman, &graph.join("containers.json"))? else {
+            continue;
+        };
+        let containers: Vec<PodmanContainer> = serde_json::from_str(&text).unwrap_or_default();
+        let known = |container: &&PodmanContainer| {
+            is_id(wanted, &container.id) || container.names.iter().any(|name| name == wanted)
+        };
+        let Some(container) = containers.iter().find(known) else {
+            continue;
+        };
+        let path = run.join(&container.id).join("userdata/pidfile");
+        let pid = read(Engine::Podman, &path)?.and_then(|text| text.trim().parse().ok());
+        return Ok(pid.and_then(running));
+    }
+    Ok(None)
+}
+
+/// Looks in every namespace of containerd, unless the name has one: `NAMESPACE/ID`.
+fn containerd(dir: &Path, wanted: &str) -> Result<Option<u32>, DebugError> {
+    let (spaces, wanted) = match wanted.split_once('/') {
+        Some((space, id)) => (vec![space.to_owned()], id),
+        None => (list(Engine::Containerd, dir)?, wanted),
+    };
+    if wanted.contains('/') {
+        return Ok(None);
+    }
+    for space in spaces {
+        let space = dir.join(space);
+        for id in list(Engine::Containerd, &space)? {
+            if id == wanted || is_id(wanted, &id) {
+                let pid = read(Engine::Containerd, &space.join(&id).join("init.pid"))?;
+                return Ok(pid.and_then(|text| text.trim().parse().ok()).and_then(running));
+            }
+        }
+    }
+    Ok(None)
+}
+
+fn nspawn(dir: &Path, wanted: &str) -> Result<Option<u32>, DebugError> {
+    if wanted.contains('/') {
+        return Ok(None);
+    }
+    let Some(text) = read(Engine::Nspawn, &dir.join(wanted))? else {
+        return Ok(None);
+    };
+    let leader = text.lines().find_map(|line| line.strip_prefix("LEADER="));
+    Ok(leader.and_then(|pid| pid.parse().ok()).and_then(running))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write(path: PathBuf, text: &str) {
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+
+    #[test]
+    fn targets_are_split_at_the_prefix() {
+        assert_eq!(parse("web").unwrap(), None);
+        assert_eq!(parse("docker:web").unwrap(), Some((Engine::Docker, "web")));
+        assert!(parse("dokcer:web").unwrap_err().to_string().contains("dokcer"));
+        assert_eq!(find(Engine::Pid, "7").unwrap(), 7);
+        for bad in ["", "0", "-1", "x", "99999999999"] {
+            find(Engine::Pid, bad).unwrap_err();
+        }
+    }
+
+    #[test]
+    fn names_do_not_leave_the_directory() {
+        for bad in ["", ".", "..", "../x", "a/../../b"] {
+            assert_eq!(look(Engine::Nspawn, bad).unwrap(), None, "{bad}");
+        }
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(nspawn(dir.path(), "a/b").unwrap(), None);
+    }
+
+    #[test]
+    fn each_engine_keeps_its_containers_in_its_own_way() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |path: &str| dir.path().join(path);
+        write(
+            at("d/abcdef/config.v2.json"),
+            r#"{"ID":"abcdef","Name":"/web","State":{"Pid":7}}"#,
+        );
+        write(at("d/fedcba/config.v2.json"), "half a fi");
+        write(
+            at("d/012345/config.v2.json"),
+            r#"{"ID":"012345","Name":"/off","State":{"Pid":0}}"#,
+        );
+        assert_eq!(docker(&at("d"), "web").unwrap(), Some(7));
+        assert_eq!(docker(&at("d"), "abcd").unwrap(), Some(7));
+        assert_eq!(docker(&at("d"), "abc").unwrap(), None, "too short for an id");
+        assert_eq!(docker(&at("d"), "off").unwrap(), None, "it does not run");
+        assert_eq!(docker(&at("missing"), "web").unwrap(), None);
+
+        write(
+            at("g/containers.json"),
+            r#"[{"id":"aaaa1","names":["db"]},{"id":"bbbb1"}]"#,
+        );
+        write(at("r/aaaa1/userdata/pidfile"), "8");
+        let storages = [(at("g"), at("r"))];
+        assert_eq!(podman(&storages, "db").unwrap(), Some(8));
+        assert_eq!(podman(&storages, "bbbb1").unwrap(), None, "it does not run");
+
+        write(at("c/moby/cccc1/init.pid"), "9");
+        assert_eq!(containerd(&at("c"), "cccc1").unwrap(), Some(9));
+        assert_eq!(containerd(&at("c"), "moby/cccc").unwrap(), Some(9));
+        assert_eq!(containerd(&at("c"), "k8s.io/cccc1").unwrap(), None);
+
+        write(at("m/guest"), "NAME=guest\nLEADER=10\n");
+        assert_eq!(nspawn(&at("m"), "guest").unwrap(), Some(10));
+    }
+}

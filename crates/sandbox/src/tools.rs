@@ -1,0 +1,122 @@
+//! A root that a process brings with it into a container: tools, with the container's tree in a directory of them.
+//!
+//! The mounts are made in a mount namespace of the process's own, before it joins any of the container's namespaces.
+//! So the container's mount table stays as it is, and where the container has a user namespace of its own, its root has
+//! no right over these mounts: it can neither make them writable nor take them away.
+
+use crate::error::PlanError;
+use crate::plan::{Builder, Errand, Facts, IdMapping, Lifetime, Request, Stdin, Switch, cstring};
+use crate::root::Root;
+use rustix::fd::OwnedFd;
+use std::path::Path;
+use tote_spec::{Linux, Namespace, NamespaceType, Spec};
+use tote_sys::{Attributes, Make, MountOp, Op, Propagation, Quirk, Source};
+
+/// Root that a process brings into a container.
+#[derive(Debug)]
+pub struct Tools<'a> {
+    /// The tools.
+    pub root: Root,
+    /// Directory of the host on which the new mount namespace mounts them.
+    pub attach_point: &'a Path,
+    /// Parts of the container's tree that are shown among the tools, in this order.
+    pub brought: Vec<Brought>,
+    /// Symbolic links among the tools: text and path. An existing file stays.
+    pub links: &'a [(&'a str, &'a str)],
+}
+
+/// Part of the container's tree that is shown among the tools, with everything that is mounted in it.
+#[derive(Debug)]
+pub struct Brought {
+    /// Pidfd of a process of the container.
+    pub process: OwnedFd,
+    /// Existing path in the container's mount namespace, without links.
+    pub path: String,
+    /// Path among the tools; a missing one is made.
+    pub at: String,
+}
+
+/// Plans the mounts, and the change to the new root.
+pub(crate) fn plan(tools: Tools<'_>, facts: Facts<'_>) -> Result<(Vec<Op>, Vec<Vec<Errand>>), PlanError> {
+    let spec = surroundings(facts.privileged);
+    let request = &Request {
+        spec: &spec,
+        attach_point: tools.attach_point,
+        files: &[],
+        fill: &[],
+        id_mapping: IdMapping::None,
+        default_filter: false,
+        stdin: Stdin::Inherited,
+        init: false,
+        lifetime: Lifetime::Detached,
+        preserve_fds: 0,
+        switch: Switch::Pivot,
+        keyring: None,
+        all_processors: false,
+        links: &[],
+        facts,
+    };
+    let mut builder = Builder {
+        networked: true,
+        settled: true,
+        files_written: true,
+        ..Builder::new(request)
+    };
+    builder.push(Op::Propagation(Propagation::Private));
+    builder.root(tools.root)?;
+    for brought in tools.brought {
+        builder.bring(brought)?;
+    }
+    for (text, path) in tools.links {
+        builder.push(Op::Symlink {
+            text: cstring("link", text)?,
+            path: cstring("link", path)?,
+            replace: false,
+        });
+    }
+    builder.switch()?;
+    Ok((builder.ops, builder.gates))
+}
+
+/// Namespaces in which the mounts are made: a caller other than root has entered the container's user namespace.
+fn surroundings(privileged: bool) -> Spec {
+    let namespace = |kind| Namespace { kind, path: None };
+    let mut namespaces = vec![namespace(NamespaceType::Mount)];
+    if !privileged {
+        namespaces.push(namespace(NamespaceType::User));
+    }
+    Spec {
+        linux: Some(Linux {
+            namespaces,
+            ..Linux::default()
+        }),
+        ..Spec::default()
+    }
+}
+
+impl Builder<'_> {
+    fn bring(&mut self, brought: Brought) -> Result<(), PlanError> {
+        let Brought { process, path, at } = brought;
+        let quirk = if at == "/proc" {
+            Quirk::OnlyProc
+        } else {
+            Quirk::None
+        };
+        self.push(Op::Mount(Box::new(MountOp {
+            source: Source::Of {
+                process,
+                path: cstring("path", &path)?,
+                recursive: true,
+            },
+            target: self.inside(&at, Make::LikeSource)?,
+            // Mounts that are made in the session must not show in the container.
+            attributes: Attributes {
+                propagation: Some((Propagation::Private, true)),
+                ..Attributes::NONE
+            },
+            otherwise: None,
+            quirk,
+        })));
+        Ok(())
+    }
+}
