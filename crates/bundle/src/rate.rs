@@ -1,6 +1,5 @@
 //! `--net-rate` and `--net-burst`: how much a container may send and get through its networks.
 
-use crate::error::ValueError;
 use crate::value::{SizeError, parse_decimal_size, parse_size};
 
 /// Slowest rate that is accepted, in bytes per second: a packet takes some seconds.
@@ -39,7 +38,7 @@ pub struct NetLimit {
 
 impl NetLimit {
     /// Applies the option; returns whether its name belongs to this group.
-    pub(crate) fn apply(&mut self, name: &str, value: &str) -> Result<bool, ValueError> {
+    pub(crate) fn apply(&mut self, name: &str, value: &str) -> Result<bool, RateError> {
         match name {
             "net-rate" => self.rate = Some(parse_rate(value)?),
             "net-burst" => self.burst = Some(parse_burst(value)?),
