@@ -3,6 +3,7 @@
 use crate::capability::CapabilityError;
 use crate::device::DeviceError;
 use crate::disk::DiskError;
+use crate::egress::EgressError;
 use crate::environment::EnvError;
 use crate::health::HealthError;
 use crate::host::HostError;
@@ -42,6 +43,9 @@ pub enum OptionError {
     /// A file given with `--env-file`.
     #[error("--env-file: invalid env file")]
     EnvFile(#[source] EnvError),
+    /// A file given with `--egress`.
+    #[error("--egress: invalid list in a file")]
+    EgressFile(#[source] EgressError),
     /// A file given with `--label-file`.
     #[error("--label-file: invalid label file")]
     LabelFile(#[source] PairError),
@@ -121,6 +125,9 @@ pub enum ValueError {
     /// `--publish`.
     #[error(transparent)]
     Publish(#[from] PublishError),
+    /// `--egress`.
+    #[error(transparent)]
+    Egress(#[from] EgressError),
     #[error(transparent)]
     Refused(#[from] RefusedError),
     #[error(transparent)]

@@ -15,6 +15,7 @@
 mod capability;
 mod device;
 mod disk;
+mod egress;
 mod environment;
 mod error;
 mod exec;
@@ -43,6 +44,7 @@ mod value;
 pub use capability::{Capability, CapabilityError};
 pub use device::{DeviceError, DeviceRequest, HostDevice};
 pub use disk::{DISK_SIZE_LABEL, DiskError, disk_size_label};
+pub use egress::{EgressEntry, EgressError, EgressPolicy, EgressService, EgressTarget};
 pub use environment::{EnvBase, EnvEntry, EnvError, EnvOptions, parse_env_file};
 pub use error::{OptionError, ValueError};
 pub use exec::{ExecContext, ExecOptions, exec_process};

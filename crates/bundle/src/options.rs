@@ -1,6 +1,7 @@
 use crate::capability::Capability;
 use crate::device::DeviceRequest;
 use crate::disk::{disk_size, storage_size};
+use crate::egress::EgressPolicy;
 use crate::environment::{EnvBase, EnvOptions};
 use crate::error::{OptionError, ValueError, not_empty, set_option};
 use crate::health::HealthOptions;
@@ -97,6 +98,8 @@ pub struct RunOptions {
     pub network_aliases: Vec<String>,
     /// `--net-rate` and `--net-burst`
     pub net_limit: NetLimit,
+    /// `--egress`: where the container may connect; `None` is everywhere.
+    pub egress: Option<EgressPolicy>,
     /// `--pod`: name or id of the pod that the container joins; `new:NAME` creates the pod.
     pub pod: Option<String>,
     /// True if the container only keeps a pod's namespaces; not an option of the command line.
@@ -318,6 +321,7 @@ impl RunOptions {
             "cgroup-parent" => value.clone_into(&mut self.cgroup_parent),
             "network" => self.network.add(value)?,
             "network-alias" => self.network_aliases.push(not_empty(value)?),
+            "egress" => self.egress.get_or_insert_default().add(value)?,
             "pod" => self.pod = Some(not_empty(value)?),
             "infra" => self.infra = parse_boolean(value)?,
             _ => return Ok(false),

@@ -42,6 +42,9 @@ fn pull(parsed: &Parsed) -> Result<(), EngineError> {
         beside: false,
         access: access_with_creds(parsed)?,
     };
+    if !quiet && !parsed.flag("all-tags") && is_untagged(&request.image) {
+        print("Using default tag: latest\n");
+    }
     let home = home(parsed)?;
     tote_engine::enter_ids(&home)?;
     let progress = Progress::new(quiet, std::io::stdout().is_terminal());
@@ -57,6 +60,12 @@ fn pull(parsed: &Parsed) -> Result<(), EngineError> {
     progress.end();
     pulled_image(&pulled?, quiet);
     Ok(())
+}
+
+/// True for the name of an image without a tag and a digest.
+pub(crate) fn is_untagged(image: &str) -> bool {
+    let last = image.rsplit('/').next().unwrap_or(image);
+    !last.contains([':', '@'])
 }
 
 /// Prints docker's last lines of a pull.

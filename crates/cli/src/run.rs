@@ -117,9 +117,21 @@ fn begin(parsed: &Parsed, home: &Home, prepared: Prepared, timings: &mut Option<
         container::run_attached(home, prepared, &how, &mut warn)
     };
     match result {
-        Err(error) => engine_error(&error),
+        Err(error) => not_started(parsed, &error),
         Ok(end) => finished(end),
     }
+}
+
+/// Reports the error of a start. A program that is not there is missing in an image, and the hint says in which one.
+fn not_started(parsed: &Parsed, error: &EngineError) -> ExitCode {
+    let hint = error.hint().or_else(|| {
+        let program = error.missing_program()?;
+        let image = parsed.positionals().first()?.to_string_lossy();
+        Some(format!(
+            "{program} is not in the image {image}, or not on its PATH"
+        ))
+    });
+    failure(&crate::tell::chain(error), hint.as_deref(), error.exit_code())
 }
 
 /// Writes `--pidfile`.

@@ -8,11 +8,12 @@ use crate::network::Endpoint;
 use crate::peer::Peers;
 use crate::user::{Ids, root_outside};
 use crate::{EngineError, Home};
+use rustix::fd::AsRawFd as _;
 use rustix::fs::{Mode, Uid};
 use std::fs::{DirBuilder, OpenOptions};
 use std::io::{ErrorKind, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use tote_bundle::{ContainerId, RunOptions};
 use tote_spec::{Mount, Spec};
 
@@ -76,7 +77,14 @@ fn takes(home: &Home, id: &ContainerId, below: &Mount, place: &Path) -> bool {
     let Ok(rest) = place.strip_prefix(&below.destination) else {
         return false;
     };
-    match source.join(rest).symlink_metadata() {
+    let opened = below.subpath.as_deref();
+    let opened = opened.map(|subpath| crate::volume::subpath::open(source, subpath));
+    let directory = match &opened {
+        Some(Ok(opened)) => PathBuf::from(format!("/proc/self/fd/{}", opened.as_raw_fd())),
+        Some(Err(_)) => return false,
+        None => source.to_owned(),
+    };
+    match directory.join(rest).symlink_metadata() {
         Ok(found) => found.is_file(),
         Err(error) if error.kind() == ErrorKind::NotFound => {
             let is_volume = source.starts_with(home.volumes()) || source.starts_with(home.container(id));

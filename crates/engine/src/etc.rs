@@ -206,6 +206,7 @@ mod tests {
             mac: String::new(),
             aliases: Vec::new(),
             ports: Vec::new(),
+            egress: false,
         };
         let text = hosts(Some("box"), &of(&[("add-host", "out:host-gateway")]), &[endpoint]);
         assert!(text.ends_with("\n10.210.3.4\tbox\n10.210.0.1\tout\n"), "{text}");

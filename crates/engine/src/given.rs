@@ -16,9 +16,16 @@ fn note_environment(options: &mut RunOptions) {
     }
 }
 
-/// `--env-host` and `--label-file`.
+/// `--env-host`, `--label-file` and the lists of `--egress`.
 pub(crate) fn read_surroundings(options: &mut RunOptions) -> Result<(), EngineError> {
     note_environment(options);
+    if let Some(egress) = &mut options.egress {
+        for path in std::mem::take(&mut egress.files) {
+            egress
+                .add_file(&read("egress", &path)?)
+                .map_err(tote_bundle::OptionError::EgressFile)?;
+        }
+    }
     check_cpus(options)?;
     let paths = options.label_files.iter();
     let texts: Vec<String> = paths

@@ -12,6 +12,12 @@ impl EngineError {
             Self::Run(tote_runtime::RuntimeError::Step(step)) if step.program.is_some() => {
                 if step.errno == Errno::NOENT { 127 } else { 126 }
             }
+            // docker's CLI finds the kernel's words for a missing file in the error.
+            Self::File {
+                option: "device",
+                source,
+                ..
+            } if source.kind() == std::io::ErrorKind::NotFound => 127,
             Self::Container(_)
             | Self::Copy(_)
             | Self::Bootstrap(_)
@@ -29,6 +35,17 @@ impl EngineError {
             Self::Exec(error) => error.exit_code(),
             Self::Debug(error) => error.exit_code(),
             _ => 125,
+        }
+    }
+
+    /// Name of the program that the container was to run and does not have.
+    #[must_use]
+    pub fn missing_program(&self) -> Option<&str> {
+        match self {
+            Self::Run(tote_runtime::RuntimeError::Step(step)) if step.errno == Errno::NOENT => {
+                step.program.as_deref()
+            }
+            _ => None,
         }
     }
 

@@ -410,6 +410,11 @@ impl Making<'_> {
             .extend(storage::without_size(self.home, options, &self.config));
         plan.warnings
             .extend(device::without_rules(self.home.caller, options));
+        if options.oom_kill_disable && options.memory == 0 {
+            let text = "--oom-kill-disable without --memory: a container that nothing limits can leave the whole system \
+                        without memory";
+            plan.warnings.push(text.to_owned());
+        }
     }
 
     fn plan(

@@ -116,7 +116,7 @@ pub fn run(
     let mut front_door = FrontDoor::new(home, &id, &left_door);
     let notify = notify.as_mut().map(|notify| notify as &mut dyn Aside);
     let door = (!is_kept).then_some(&mut front_door as &mut dyn Aside);
-    let answers = Answers::of(home, &id, &options.host.dns, &entry.borrow().state.networks);
+    let answers = Answers::of(home, &id, options, &entry.borrow().state.networks);
     let mut answers = FrontAnswers::new(answers, &left_answers);
     let asides = notify.into_iter().chain(door).chain(answers.aside()).collect();
     let begun = (prepared.cgroup.as_ref(), prepared.network.as_ref());

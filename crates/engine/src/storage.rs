@@ -269,7 +269,10 @@ fn writable(home: &Home, source: &Source, wanted: &Wanted<'_>) -> Result<Vec<Pat
 fn mount_points(wanted: &Wanted<'_>) -> Vec<MountPoint> {
     let mounts = wanted.spec.mounts.iter().map(|mount| {
         let binds = mount.kind.as_deref() == Some("bind");
-        let file = mount.source.as_deref().filter(|_| binds).is_some_and(is_file);
+        let file = match (mount.source.as_deref().filter(|_| binds), &mount.subpath) {
+            (Some(source), Some(subpath)) => crate::volume::subpath::is_file(Path::new(source), subpath),
+            (source, _) => source.is_some_and(is_file),
+        };
         MountPoint {
             path: PathBuf::from(&mount.destination),
             file,

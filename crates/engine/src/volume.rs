@@ -9,6 +9,7 @@ mod list;
 mod prepare;
 mod record;
 mod remove;
+pub(crate) mod subpath;
 
 pub use create::create;
 pub use error::VolumeFault;

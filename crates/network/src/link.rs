@@ -3,6 +3,7 @@
 use crate::device::{
     IFLA_IFNAME, IFLA_NET_NS_FD, RTM_GETLINK, RTM_NEWADDR, RTM_NEWLINK, link, link as link_header,
 };
+use crate::filter::transaction;
 use crate::netlink::{Attribute, Message, NLM_F_CREATE, NLM_F_EXCL, Request, Socket};
 use crate::shape::{Rate, shape};
 use crate::{Subnet, forwarding};
@@ -47,6 +48,16 @@ const HOP_HEADER: usize = 8;
 pub struct Mac(pub [u8; 6]);
 
 impl Mac {
+    /// Reads what its `Display` writes.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let (mut bytes, mut parts) = ([0; 6], text.split(':'));
+        for byte in &mut bytes {
+            *byte = u8::from_str_radix(parts.next()?, 16).ok()?;
+        }
+        parts.next().is_none().then_some(Self(bytes))
+    }
+
     /// The address that a container gets by its IPv4 address, as docker had it: it is as unique in its network.
     #[must_use]
     pub fn of(address: Ipv4Addr) -> Self {
@@ -59,6 +70,18 @@ impl fmt::Display for Mac {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [a, b, c, d, e, g] = self.0;
         write!(f, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}")
+    }
+}
+
+/// Rules of the packet filter at the host's ends of links, made in one transaction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LinkRules(pub(crate) Vec<Request>);
+
+impl LinkRules {
+    pub(crate) fn set_up(&self) -> Result<(), LinkError> {
+        transaction(self.0.clone()).map_err(failed(
+            "make the rules of the container's egress policy (nf_tables, family netdev, which takes Linux 5.16)",
+        ))
     }
 }
 
@@ -81,6 +104,8 @@ pub struct ContainerLink {
     pub subnet: Subnet,
     /// Where everything goes that is in no network of the container's, if this link leads there.
     pub gateway: Option<Ipv4Addr>,
+    /// Rules that have to be there before the container's end is up.
+    pub rules: Option<LinkRules>,
     /// Whether the bridge sends frames back by this link that came from it, see [`reflect`].
     pub reflects: bool,
     /// The limit on what passes; `None` for no limit.
@@ -130,6 +155,9 @@ pub fn connect(links: &[ContainerLink], network: BorrowedFd<'_>) -> Result<(), L
     if let Some((place, errno)) = refused.first() {
         let link = links.get(*place).unwrap_or(first);
         return Err(make(&link.outside)(*errno));
+    }
+    for rules in links.iter().filter_map(|link| link.rules.as_ref()) {
+        rules.set_up()?;
     }
     let there = Socket::inside(network).map_err(failed(
         "open a routing socket in the container's network namespace",

@@ -1,6 +1,7 @@
 //! netlink(7), blocking: messages as bytes, and a socket that sends one and reads what comes back.
 
-use rustix::fd::{BorrowedFd, OwnedFd};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::net::netlink::SocketAddrNetlink;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 use tote_sys::Errno;
 
@@ -20,7 +21,7 @@ const HEADER: usize = 16;
 const ATTRIBUTE_HEADER: usize = 4;
 
 /// A message to be sent.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Request {
     bytes: Vec<u8>,
 }
@@ -130,7 +131,11 @@ impl<'a> Attribute<'a> {
 /// A request of a batch that the kernel did not carry out: its place in the batch, and why.
 pub(crate) type Refused = (usize, Errno);
 
+/// The bit of the group that is told of changes of the packet filter.
+const NFTABLES_GROUP: u32 = 1 << 6;
+
 /// A netlink socket.
+#[derive(Debug)]
 pub(crate) struct Socket(OwnedFd);
 
 impl Socket {
@@ -145,6 +150,26 @@ impl Socket {
     pub(crate) fn of_filter() -> Result<Self, Errno> {
         let (family, protocol) = (AddressFamily::NETLINK, Some(rustix::net::netlink::NETFILTER));
         rustix::net::socket_with(family, SocketType::RAW, SocketFlags::CLOEXEC, protocol).map(Self)
+    }
+
+    /// A socket that is told of each change of the packet filter of the caller's network namespace.
+    pub(crate) fn of_filter_events() -> Result<Self, Errno> {
+        let socket = Self::of_filter()?;
+        rustix::net::bind(&socket.0, &SocketAddrNetlink::new(0, NFTABLES_GROUP))?;
+        Ok(socket)
+    }
+
+    /// Takes what has been told, and forgets it. Gives whether there was something.
+    pub(crate) fn drain(&self) -> bool {
+        let (mut buffer, mut something) = ([0; 4096], false);
+        // Told too much at a time, the kernel says so once (ENOBUFS).
+        loop {
+            match rustix::net::recv(&self.0, &mut buffer, RecvFlags::DONTWAIT) {
+                Ok(_) | Err(Errno::NOBUFS) => something = true,
+                Err(Errno::INTR) => {}
+                Err(_) => return something,
+            }
+        }
     }
 
     /// A routing socket of another network namespace.
@@ -245,6 +270,12 @@ impl Socket {
                 }
             }
         }
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
     }
 }
 

@@ -11,13 +11,17 @@
 //! - Nothing grows without a bound: not the questions under way, nor the connections, nor an answer.
 //! - An answer of a server counts only if it came from the address that was asked, to the random port and with the random
 //!   number of that question, and repeats the question.
+//! - Where its owner hears answers ([`Names::hear`]), a question that leaves has nothing of the client's but the name, the kind
+//!   and the class.
 //!
 //! The crate knows neither networks nor containers, and no file.
 
 mod framed;
+mod heard;
 mod message;
 mod relay;
 mod resolver;
 
+pub use heard::Heard;
 pub use message::{MOST_ADDRESSES, is_label};
-pub use resolver::{Names, Resolver, Server};
+pub use resolver::{Hearing, Names, Resolver, Server};

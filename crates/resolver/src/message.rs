@@ -183,6 +183,25 @@ impl Question {
         message
     }
 
+    /// The message by which a server is asked, with nothing else of the client's.
+    pub(crate) fn plain(&self) -> Vec<u8> {
+        let takes_more = (PLAIN_LIMIT + 1..MOST_BY_TCP).contains(&self.limit);
+        let flags = if self.wants_recursion {
+            RECURSION_DESIRED
+        } else {
+            0
+        };
+        let mut message = vec![0, 0, flags, 0, 0, 1, 0, 0, 0, 0, 0, u8::from(takes_more)];
+        message.extend(&self.section);
+        if takes_more {
+            message.push(0);
+            message.extend(OPT.to_be_bytes());
+            message.extend((MOST_BY_UDP as u16).to_be_bytes());
+            message.extend([0; 6]);
+        }
+        message
+    }
+
     /// The message that refuses an answer.
     pub(crate) fn refuse(&self, refusal: Refusal) -> Vec<u8> {
         self.begin(Some(refusal))
@@ -272,7 +291,7 @@ fn labels(bytes: &[u8]) -> Option<(Vec<&[u8]>, usize)> {
 }
 
 /// The name of those labels, if containers, networks and addresses can be called so.
-fn text(labels: &[&[u8]]) -> Option<String> {
+pub(crate) fn text(labels: &[&[u8]]) -> Option<String> {
     let labels: Option<Vec<_>> = labels
         .iter()
         .map(|label| std::str::from_utf8(label).ok())

@@ -1,6 +1,7 @@
 //! The resolver: its sockets, the questions under way, and the connections of clients.
 
 use crate::framed::{Framed, Progress};
+use crate::heard::Heard;
 use crate::message::{Answer, NoQuestion, Question, Refusal};
 use crate::relay::{Client, Fate, Relay};
 use rustix::event::Timespec;
@@ -43,6 +44,29 @@ pub trait Names: std::fmt::Debug {
 
     /// The servers that are asked for all that is not known here, in this order; `None` if no server may be asked.
     fn servers(&self) -> Option<Vec<Server>>;
+
+    /// Decides what is done with questions about this name, which is in lower case; `None` is a name that no host
+    /// can have.
+    fn hearing(&self, _name: Option<&str>) -> Hearing {
+        Hearing::Passed
+    }
+
+    /// Hears the answer about a name before the client gets it, where [`Names::hearing`] says so. False if the client is not to
+    /// get it.
+    fn hear(&self, _name: &str, _heard: &Heard) -> bool {
+        true
+    }
+}
+
+/// Way of a question that a server would have to answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hearing {
+    /// The question goes to a server as it came, and so does the answer to the client.
+    Passed,
+    /// The answer is heard before the client gets it.
+    Heard,
+    /// No server is asked: to the client there is no such name.
+    Refused,
 }
 
 /// A server that answers questions.
@@ -164,6 +188,10 @@ impl<N: Names> Resolver<N> {
         if let Some(answer) = self.known(&question) {
             return self.reply(client, &question.answer(&answer));
         }
+        let hearing = self.names.hearing(question.name.as_deref());
+        if hearing == Hearing::Refused || hearing == Hearing::Heard && !question.is_of_internet() {
+            return self.reply(client, &question.refuse(Refusal::NoSuchName));
+        }
         let Some(servers) = self.names.servers() else {
             return self.reply(client, &question.refuse(Refusal::NoSuchName));
         };
@@ -174,7 +202,9 @@ impl<N: Names> Resolver<N> {
         let Some(place) = free(&mut self.relays, MOST_RELAYS) else {
             return self.reply(client, &question.refuse(Refusal::Failed));
         };
-        match Relay::begin(client, (question, message), servers, self.network.as_fd()) {
+        let plain = (hearing == Hearing::Heard).then(|| question.plain());
+        let asked = (question, plain.as_deref().unwrap_or(message));
+        match Relay::begin(client, asked, servers, self.network.as_fd()) {
             Ok(relay) => self.wait_for(place, relay),
             Err(answer) => self.reply(client, &answer),
         }
@@ -213,10 +243,24 @@ impl<N: Names> Resolver<N> {
             }
             Fate::Fails => self.go_on(place),
             Fate::Answered(answer) => {
-                let client = relay.client;
-                self.forget(place);
-                self.reply(client, &answer);
+                if let Some(relay) = self.forget(place) {
+                    let answer = self.heard(&relay.question, answer);
+                    self.reply(relay.client, &answer);
+                }
             }
+        }
+    }
+
+    /// Returns the message that the client gets in place of an answer, or the answer.
+    fn heard(&self, question: &Question, answer: Vec<u8>) -> Vec<u8> {
+        let name = question.name.as_deref();
+        let Some(name) = name.filter(|name| self.names.hearing(Some(name)) == Hearing::Heard) else {
+            return answer;
+        };
+        match Heard::read(&answer, name) {
+            None => question.refuse(Refusal::Failed),
+            Some(heard) if !self.names.hear(name, &heard) => question.refuse(Refusal::NoSuchName),
+            Some(_) => answer,
         }
     }
 

@@ -156,6 +156,7 @@ pub fn open_tree(
     };
     let wanted = tote_sys::Tree {
         path: &tree.path,
+        subpath: tree.subpath.as_deref(),
         process: child.pidfd.as_fd(),
         recursive: tree.recursive,
         idmap: idmap.as_ref().map(|(fd, recursive)| (fd.as_fd(), *recursive)),

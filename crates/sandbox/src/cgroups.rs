@@ -21,6 +21,7 @@ impl Builder<'_> {
                 // In a user namespace without a cgroup namespace of its own, mounting a new instance is forbidden.
                 let otherwise = Some(CloneSource {
                     path: cstring("file system", "/sys/fs/cgroup")?,
+                    subpath: None,
                     recursive: false,
                     idmap: false,
                 });
@@ -58,6 +59,7 @@ impl Builder<'_> {
             let path = cstring("cgroup", path)?;
             let source = Source::Clone(CloneSource {
                 path,
+                subpath: None,
                 recursive: false,
                 idmap: false,
             });

@@ -215,6 +215,9 @@ fn mount(f: &mut fmt::Formatter<'_>, op: &MountOp) -> fmt::Result {
         Source::New { fs, .. } => write!(f, "mount {}", text(fs))?,
         Source::Clone(source) => {
             write!(f, "bind {}", text(&source.path))?;
+            if let Some(subpath) = &source.subpath {
+                write!(f, "/{}", text(subpath))?;
+            }
             if source.recursive {
                 write!(f, " and what is mounted below it")?;
             }

@@ -96,6 +96,7 @@ impl<'a> Builder<'a> {
     fn bound(&mut self, path: &str) -> Result<(), PlanError> {
         let source = Source::Clone(CloneSource {
             path: cstring("linux.devices.path", path)?,
+            subpath: None,
             recursive: false,
             idmap: false,
         });

@@ -32,6 +32,7 @@ mod schedule;
 mod storage;
 mod sysctl;
 mod tools;
+mod tree;
 
 pub use capability::{ALL as ALL_CAPABILITIES, by_name as capability_by_name};
 pub use check::check;

@@ -118,11 +118,16 @@ impl Builder<'_> {
             self.warnings.push(text);
         }
         let path = cstring("mounts.source", source)?;
+        let subpath = mount.subpath.as_deref();
+        let subpath = subpath
+            .map(|subpath| cstring("mounts.source", subpath))
+            .transpose()?;
         let idmap = self.idmap(mount, options.idmap)?;
         let source = if idmap.is_some() || self.parent_acts() {
             self.push(Op::Knock);
             self.gate(&[Errand::Tree(Tree {
                 path: path.clone(),
+                subpath,
                 recursive: options.recursive,
                 idmap,
                 unlocked: self.unlocked(&options),
@@ -131,6 +136,7 @@ impl Builder<'_> {
         } else {
             Source::Clone(CloneSource {
                 path,
+                subpath,
                 recursive: options.recursive,
                 idmap: false,
             })
@@ -310,6 +316,7 @@ impl Builder<'_> {
         }
         Ok(Some(CloneSource {
             path: cstring("mounts.source", path)?,
+            subpath: None,
             recursive: true,
             idmap: false,
         }))

@@ -2,13 +2,14 @@
 
 use crate::error::PlanError;
 use crate::root::Root;
+pub use crate::tree::{Idmap, Tree};
 use rustix::fd::OwnedFd;
 use std::ffi::CString;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use tote_network::ContainerLink;
 use tote_spec::{NamespaceType, Spec};
-use tote_sys::{CloneFlags, DeviceNode, IdMaps, Namespace, Op, Unlocked};
+use tote_sys::{CloneFlags, DeviceNode, IdMaps, Namespace, Op};
 
 /// A container before its birth: the part that the clone itself makes, and the operations of the new process.
 #[derive(Debug)]
@@ -61,33 +62,6 @@ pub enum Errand {
     Record,
     /// Runs the hooks in the runtime's namespaces while the new process waits.
     Hooks,
-}
-
-/// A tree that the parent opens, in the mount namespace of the new process.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tree {
-    /// Path on the host.
-    pub path: CString,
-    /// True if mounts below it come along.
-    pub recursive: bool,
-    /// Maps by which owners are shown, and whether they apply to the mounts below as well.
-    pub idmap: Option<(Idmap, bool)>,
-    /// Whether the tree may come from the caller's own mounts.
-    pub unlocked: Unlocked,
-}
-
-/// Maps of an id-mapped mount.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Idmap {
-    /// Maps as in `uid_map` and `gid_map` of a user namespace.
-    Maps {
-        /// User ids.
-        uid: String,
-        /// Group ids.
-        gid: String,
-    },
-    /// Maps of the user namespace at this path.
-    Namespace(String),
 }
 
 /// Input of a plan.

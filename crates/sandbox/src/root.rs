@@ -77,6 +77,7 @@ impl Builder<'_> {
         if self.is_new(NamespaceType::Mount) || !self.request.facts.privileged {
             return Source::Clone(CloneSource {
                 path,
+                subpath: None,
                 recursive,
                 idmap: false,
             });
@@ -84,6 +85,7 @@ impl Builder<'_> {
         self.push(Op::Knock);
         self.gate(&[Errand::Root(Tree {
             path: path.clone(),
+            subpath: None,
             recursive,
             idmap: None,
             unlocked: Unlocked::Never,
@@ -132,6 +134,7 @@ impl Builder<'_> {
             let path = cstring_path("bind", &bind.source)?;
             let source = Source::Clone(CloneSource {
                 path,
+                subpath: None,
                 recursive,
                 idmap: private,
             });

@@ -216,6 +216,7 @@ impl Builder<'_> {
     fn bind_root(&mut self, path: &Path, attach_point: &CStr, set: MountAttrFlags) -> Result<(), PlanError> {
         let source = Source::Clone(CloneSource {
             path: cstring_path("root", path)?,
+            subpath: None,
             // A user namespace may not take a directory apart from the mounts below it.
             recursive: self.in_user_namespace(),
             idmap: false,

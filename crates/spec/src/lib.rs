@@ -112,6 +112,10 @@ pub struct Mount {
         deserialize_with = "null_default"
     )]
     pub gid_mappings: Vec<IdMapping>,
+    /// Path inside the source of a bind mount that is mounted in its place. Links on the way are resolved as if the
+    /// source were `/`. The specification has no such field, so no file has it.
+    #[serde(skip)]
+    pub subpath: Option<String>,
 }
 
 /// Programs run at the points of the life cycle, in the order in which the points come.

@@ -8,6 +8,7 @@ use crate::attributes::{Change, propagate, set_attributes};
 use crate::identity::{loopback_up, map_one_id, unshare};
 use crate::join::set_namespaces;
 use crate::lasting::{self, LastingMount};
+use crate::mount::open_source;
 use crate::{Attributes, DeviceNode, Errno, IdMaps, Propagation, seal};
 use rustix::fd::{AsFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, FileType, Gid, Mode, OFlags, ResolveFlags, Statx, StatxFlags, Uid};
@@ -49,6 +50,8 @@ pub fn network_namespace(owner: Option<BorrowedFd<'_>>) -> Result<OwnedFd, Errno
 pub struct Tree<'a> {
     /// Absolute path.
     pub path: &'a CStr,
+    /// Path inside that directory which is the tree in its place; links on the way cannot leave the directory.
+    pub subpath: Option<&'a CStr>,
     /// Pidfd of a process in whose mount namespace the path is.
     pub process: BorrowedFd<'a>,
     /// True if mounts below it come along.
@@ -282,7 +285,7 @@ fn open(tree: &Tree<'_>) -> Result<OwnedFd, Errno> {
     }
     let there = || rustix::thread::move_into_thread_name_spaces(tree.process, ThreadNameSpaceType::MOUNT);
     let opened = if tree.unlocked == Unlocked::Always {
-        let opened = open_tree(CWD, tree.path, flags)?;
+        let opened = open_source(tree.path, tree.subpath, flags)?;
         // Otherwise the tree, mounted in a namespace of lesser rights, would propagate new mounts from there.
         let slave = Attributes {
             propagation: Some((Propagation::Slave, true)),
@@ -290,7 +293,8 @@ fn open(tree: &Tree<'_>) -> Result<OwnedFd, Errno> {
         };
         propagate(opened.as_fd(), &slave)?;
         there()?;
-        let seen = rustix::fs::statx(CWD, tree.path, AtFlags::empty(), StatxFlags::INO)?;
+        let seen = open_source(tree.path, tree.subpath, OpenTreeFlags::OPEN_TREE_CLOEXEC)?;
+        let seen = rustix::fs::statx(&seen, c"", AtFlags::EMPTY_PATH, StatxFlags::INO)?;
         let own = rustix::fs::statx(&opened, c"", AtFlags::EMPTY_PATH, StatxFlags::INO)?;
         let file = |stat: &Statx| (stat.stx_dev_major, stat.stx_dev_minor, stat.stx_ino);
         if file(&seen) != file(&own) {
@@ -299,7 +303,7 @@ fn open(tree: &Tree<'_>) -> Result<OwnedFd, Errno> {
         opened
     } else {
         there()?;
-        open_tree(CWD, tree.path, flags)?
+        open_source(tree.path, tree.subpath, flags)?
     };
     if let Some((idmap, recursive)) = tree.idmap {
         let change = Change {

@@ -245,7 +245,7 @@ fn clone(source: &CloneSource, attributes: &Attributes, idmap: Option<&OwnedFd>)
     if source.recursive {
         flags |= OpenTreeFlags::AT_RECURSIVE;
     }
-    let tree = open_tree(CWD, source.path.as_c_str(), flags)?;
+    let tree = open_source(&source.path, source.subpath.as_deref(), flags)?;
     if source.idmap {
         let idmap = idmap.ok_or(Errno::BADF)?;
         let change = Change {
@@ -257,6 +257,19 @@ fn clone(source: &CloneSource, attributes: &Attributes, idmap: Option<&OwnedFd>)
     }
     change(tree.as_fd(), attributes)?;
     Ok(tree)
+}
+
+/// Opens a tree of the host, or a part of it that is found without leaving it.
+pub(crate) fn open_source(
+    path: &CStr,
+    subpath: Option<&CStr>,
+    flags: OpenTreeFlags,
+) -> Result<OwnedFd, Errno> {
+    let Some(subpath) = subpath else {
+        return open_tree(CWD, path, flags);
+    };
+    let place = root::open(on_host(path)?.as_fd(), subpath, false)?;
+    open_tree(place, c"", flags | OpenTreeFlags::AT_EMPTY_PATH)
 }
 
 /// Name of a copy until it is complete, in the mount that the root covers.

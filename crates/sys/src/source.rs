@@ -43,6 +43,8 @@ pub enum Source {
 pub struct CloneSource {
     /// Path on the host.
     pub path: CString,
+    /// Path inside that directory which is the source in its place. Links on the way cannot leave the directory.
+    pub subpath: Option<CString>,
     /// True if mounts below it come along.
     pub recursive: bool,
     /// True if owners are shown by the maps of the user namespace that came through the gate.

@@ -14,6 +14,25 @@ pub(super) const RUNNER: &str = "tote-e2e";
 /// Name of a tote with fault points, where the runner looks for it: beside itself.
 const MORTAL: &str = "tote-mortal";
 
+/// Surroundings in which scripts and services start programs, in words of a shell that runs the runner.
+const SURROUNDINGS: [(&str, &str); 3] = [
+    (
+        "nohup, ignored signals, umask 077",
+        "trap '' HUP INT QUIT; umask 077; exec nohup \"$@\" </dev/null",
+    ),
+    (
+        "closed streams but one, umask 000",
+        "umask 000; exec \"$@\" <&- 2>&-",
+    ),
+    (
+        "all streams closed",
+        "\"$@\" <&- >&- 2>&- && echo 'e2e(closed): 1 passed, 0 failed, 0 skipped'",
+    ),
+];
+
+/// Group of tests that runs in each of them: it takes seconds.
+const GROUP: &str = "basics::";
+
 /// # Errors
 /// A package does not compile, or the runner's user cannot be created.
 pub(super) fn run(workspace: &Workspace, filter: Option<&str>) -> Result<Tally> {
@@ -27,6 +46,9 @@ pub(super) fn run(workspace: &Workspace, filter: Option<&str>) -> Result<Tally> 
         program(&runner).arg("--tote").arg(&tote).args(filter),
         "as we are",
     );
+    if filter.is_none() {
+        tally += surrounded(&runner, &tote);
+    }
     if is_root()? {
         println!("running the end-to-end tests again as the user {}", user::NAME);
         let stage = user::Stage::prepare(&[&tote, &runner, &mortal])?;
@@ -35,6 +57,18 @@ pub(super) fn run(workspace: &Workspace, filter: Option<&str>) -> Result<Tally> 
         tally += drive(&mut command, user::NAME);
     }
     Ok(tally)
+}
+
+/// Runs a group of the tests in each of the surroundings.
+fn surrounded(runner: &Path, tote: &Path) -> Tally {
+    let mut tally = Tally::default();
+    for (name, script) in SURROUNDINGS {
+        println!("running the group {GROUP} again: {name}");
+        let mut command = program("sh");
+        command.args(["-c", script, "sh"]);
+        tally += drive(command.arg(runner).arg("--tote").arg(tote).arg(GROUP), name);
+    }
+    tally
 }
 
 fn beside(runner: &Path, mortal: &Path) -> Result<PathBuf> {
@@ -82,5 +116,14 @@ mod tests {
             assert_eq!((tally.passed, tally.failed), (passed, failed), "{script}");
         }
         assert_eq!(drive(&mut program("/nonexistent"), "test"), Tally::broken());
+    }
+
+    #[test]
+    fn a_runner_without_totals_passes_only_where_it_can_print_none() {
+        for (runner, passed) in [("/bin/true", 1), ("/bin/false", 0)] {
+            let tally = surrounded(Path::new(runner), Path::new("tote"));
+            let all = SURROUNDINGS.len() as u64;
+            assert_eq!((tally.passed, tally.failed), (passed, all - passed), "{runner}");
+        }
     }
 }

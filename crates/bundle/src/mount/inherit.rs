@@ -69,7 +69,16 @@ impl MountRequest {
                     bind.path.as_str(),
                 )
             }
-            MountSource::Volume(volume) => (format!("volume {access} - -"), volume.name.as_deref()?),
+            MountSource::Volume(volume) => {
+                let subpath = volume.subpath.as_deref().unwrap_or_default();
+                let length = match subpath.len() {
+                    0 => "-".to_owned(),
+                    length => length.to_string(),
+                };
+                let name = volume.name.as_deref()?;
+                let text = format!("volume {access} {length} - {} {name}{subpath}", name.len());
+                return Some(text + &self.destination);
+            }
             MountSource::Tmpfs(_) => return None,
         };
         // A path may contain any character, so the length says where the first one ends.
@@ -89,7 +98,7 @@ pub fn parse_inherited(text: &str) -> Result<MountRequest, VolumeError> {
         return Err(format());
     };
     let length = length.parse().map_err(|_| format())?;
-    let (source, destination) = paths.split_at_checked(length).ok_or_else(format)?;
+    let (source, mut destination) = paths.split_at_checked(length).ok_or_else(format)?;
     let source = match kind {
         "bind" => MountSource::Bind(Bind {
             path: clean_absolute(source).ok_or_else(|| VolumeError::Relative(source.to_owned()))?,
@@ -105,6 +114,15 @@ pub fn parse_inherited(text: &str) -> Result<MountRequest, VolumeError> {
         }),
         "volume" => MountSource::Volume(Volume {
             name: Some(parse_volume_name(source)?),
+            subpath: match propagation {
+                "-" => None,
+                length => {
+                    let length = length.parse().map_err(|_| format())?;
+                    let (subpath, rest) = destination.split_at_checked(length).ok_or_else(format)?;
+                    destination = rest;
+                    Some(subpath.to_owned())
+                }
+            },
             // As docker does: the volume stays as the other container has it; this image's files are not copied
             // into it.
             copy: false,
@@ -154,6 +172,7 @@ mod tests {
             )
             .unwrap(),
             parse_mount("type=bind,source=/a,target=/1 2,readonly,bind-recursive=writable").unwrap(),
+            parse_mount("source=db,target=/a/b,volume-subpath=x y/z").unwrap(),
         ] {
             let text = request.inherited().unwrap();
             assert_eq!(parse_inherited(&text).as_ref(), Ok(&request), "{text}");

@@ -60,6 +60,8 @@ pub struct Volume {
     pub relabel: Option<Relabel>,
     /// `volume-opt`, as `KEY=VALUE`: options for a volume that is created with the container.
     pub options: Vec<String>,
+    /// `volume-subpath`: directory or file inside the volume that is mounted in its place, clean and relative.
+    pub subpath: Option<String>,
     /// `volume-label`, as `KEY=VALUE`: labels of a volume that is created with the container.
     pub labels: Vec<String>,
 }

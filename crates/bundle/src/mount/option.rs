@@ -24,7 +24,7 @@ pub enum MountOptionError {
     /// The name is unknown.
     #[error(
         "unknown option '{0}': give type, source, target, readonly, bind-propagation, bind-recursive, bind-create-src, \
-         volume-nocopy, volume-driver, volume-opt, volume-label, tmpfs-size or tmpfs-mode"
+         volume-nocopy, volume-driver, volume-opt, volume-label, volume-subpath, tmpfs-size or tmpfs-mode"
     )]
     Unknown(String),
     /// The value is wrong.
@@ -100,6 +100,7 @@ struct Fields {
     /// `volume-opt` and `volume-label`.
     options: Vec<String>,
     labels: Vec<String>,
+    subpath: Option<String>,
     size: Option<u64>,
     mode: Option<u32>,
     /// `bind-recursive=writable` or `readonly`: both have a meaning only for a read-only mount.
@@ -130,6 +131,24 @@ fn value_error(key: &str, value: &str, expected: &'static str) -> MountOptionErr
     }
 }
 
+/// Explains what to use in place of a type of mount that other engines have.
+fn other_type(kind: &str, value: &str) -> MountOptionError {
+    let advice = match kind {
+        "image" => {
+            "bind, volume or tmpfs; for the files of an image, 'tote create' a container of it and copy them out with \
+             'tote cp', or COPY --from=IMAGE them in a build"
+        }
+        "npipe" => {
+            "bind, volume or tmpfs: named pipes are Windows', and a socket or FIFO is mounted by type=bind"
+        }
+        "cluster" => {
+            "bind, volume or tmpfs: volumes of a cluster are a swarm's, and a volume of this machine is type=volume"
+        }
+        _ => "bind, volume or tmpfs",
+    };
+    value_error("type", value, advice)
+}
+
 fn boolean(key: &str, value: Option<&str>) -> Result<bool, MountOptionError> {
     match value {
         None | Some("1" | "true") => Ok(true),
@@ -140,6 +159,22 @@ fn boolean(key: &str, value: Option<&str>) -> Result<bool, MountOptionError> {
             "one of \"true\", \"1\", \"false\", or \"0\"",
         )),
     }
+}
+
+/// Cleans a path that stays inside the directory that it starts from; docker's rule, by which a `..` may stand where
+/// it leads no further up.
+fn inside(path: &str) -> Option<String> {
+    let mut parts: Vec<&str> = Vec::new();
+    for part in path.split('/').filter(|part| !matches!(*part, "" | ".")) {
+        match part {
+            ".." => drop(parts.pop()?),
+            part => parts.push(part),
+        }
+    }
+    (!path.starts_with('/')).then(|| match parts.is_empty() {
+        true => ".".to_owned(),
+        false => parts.join("/"),
+    })
 }
 
 impl Fields {
@@ -178,7 +213,7 @@ impl Fields {
                     "bind" => Kind::Bind,
                     "volume" => Kind::Volume,
                     "tmpfs" => Kind::Tmpfs,
-                    _ => return Err(value_error(key, value, "bind, volume or tmpfs")),
+                    other => return Err(other_type(other, value)),
                 }
             }
             "source" | "src" => value.clone_into(&mut self.source),
@@ -195,6 +230,10 @@ impl Fields {
             "volume-driver" => return Err(value_error(key, value, "local, the only driver that there is")),
             "volume-opt" => self.options.push(value.to_owned()),
             "volume-label" => self.labels.push(value.to_owned()),
+            "volume-subpath" => {
+                let expected = "a relative path inside the volume";
+                self.subpath = Some(inside(value).ok_or_else(|| value_error(key, value, expected))?);
+            }
             "tmpfs-size" => {
                 let size = parse_size(value).map_err(|_| value_error(key, value, "a size such as 64m"))?;
                 self.size = Some(size);
@@ -234,8 +273,16 @@ impl Fields {
             return mixed("bind");
         }
         let describes = !self.options.is_empty() || !self.labels.is_empty();
-        if self.kind != Kind::Volume && (self.nocopy.is_some() || self.driver || describes) {
+        if self.kind != Kind::Volume
+            && (self.nocopy.is_some() || self.driver || describes || self.subpath.is_some())
+        {
             return mixed("volume");
+        }
+        if self.subpath.is_some() && self.source.is_empty() {
+            return field(
+                "source",
+                "not be empty with volume-subpath: a volume without a name is empty at first",
+            );
         }
         if describes && self.source.is_empty() {
             return field(
@@ -268,10 +315,12 @@ impl Fields {
                 name: (!self.source.is_empty())
                     .then(|| parse_volume_name(&self.source))
                     .transpose()?,
-                copy: !self.nocopy.unwrap_or(false),
+                // The image's files belong to the volume as a whole.
+                copy: !self.nocopy.unwrap_or(false) && self.subpath.is_none(),
                 relabel: None,
                 options: self.options,
                 labels: self.labels,
+                subpath: self.subpath,
             }),
             Kind::Tmpfs => MountSource::Tmpfs(self.tmpfs_options()?),
         };

@@ -197,15 +197,19 @@ fn requested_mount(request: &MountRequest, context: &Context<'_>) -> Result<Moun
             recursion,
             ..
         }) => bind_mount(destination, path, *propagation, *recursion, request.readonly),
-        MountSource::Volume(_) => {
+        MountSource::Volume(volume) => {
             let directory = volume_directory(destination, context)?;
-            bind_mount(
+            let bind = bind_mount(
                 destination,
                 directory,
                 Propagation::Rprivate,
                 Recursion::Enabled,
                 request.readonly,
-            )
+            );
+            Mount {
+                subpath: volume.subpath.clone(),
+                ..bind
+            }
         }
         MountSource::Tmpfs(options) => Mount {
             options: options.clone(),

@@ -28,6 +28,7 @@ of labels all.",
             Opt::flag("latest", "Show the newest container in any state").short('l'),
             Opt::flag("no-trunc", "Do not shorten ids and commands"),
             NOHEADING,
+            Opt::flag("ns", "Show the namespaces of each container by their numbers"),
             Opt::value("sort", "KEY", "Sort by this: command, created, id, image, names, runningfor, size or status")
                 .completes(Completes::Words(&["command", "created", "id", "image", "names", "runningfor", "size", "status"])),
             Opt::flag("pod", "Also show the pod of each container").short('p'),

@@ -42,7 +42,18 @@ const HEADINGS: &[(&str, &str)] = &[
     ("ExitCode", "EXIT CODE"),
     ("Pod", "POD ID"),
     ("PodName", "PODNAME"),
+    ("CGROUPNS", "CGROUPNS"),
+    ("IPC", "IPC"),
+    ("MNT", "MNT"),
+    ("NET", "NET"),
+    ("PIDNS", "PIDNS"),
+    ("USERNS", "USERNS"),
+    ("UTS", "UTS"),
 ];
+
+/// The table of podman's `--ns`.
+const WITH_NAMESPACES: &str = "{{.ID}}\t{{.Names}}\t{{.Pid}}\t{{.CGROUPNS}}\t{{.IPC}}\t{{.MNT}}\t{{.NET}}\t{{.PIDNS}}\t\
+                               {{.USERNS}}\t{{.UTS}}";
 
 pub(super) fn ps(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let last = match last(parsed) {
@@ -74,7 +85,8 @@ pub(super) fn ps(parsed: &Parsed) -> Result<ExitCode, EngineError> {
         let ids = entries.iter().map(|entry| format!("{}\n", id(entry, whole)));
         return Ok(print(&ids.collect::<String>()));
     }
-    let mut columns = COLUMNS.to_owned();
+    let namespaces = parsed.flag("ns");
+    let mut columns = if namespaces { WITH_NAMESPACES } else { COLUMNS }.to_owned();
     if sizes && format.is_none_or(|format| format == "table") {
         columns += "\t{{.Size}}";
     }
@@ -89,6 +101,8 @@ pub(super) fn ps(parsed: &Parsed) -> Result<ExitCode, EngineError> {
         // Fields that need a file to be examined are only computed if they may be shown.
         places: format
             .is_some_and(|format| format == "json" || format.contains("Rootfs") || format.contains("json")),
+        namespaces: namespaces
+            || format.is_some_and(|format| format.contains("{{") && !format.contains("json")),
         shows: is_usual.then_some(columns.as_str()),
         now: tote_calendar::now().as_secs(),
     };
@@ -142,6 +156,8 @@ struct View<'a> {
     whole: bool,
     sizes: bool,
     places: bool,
+    /// True if the numbers of namespaces may be shown.
+    namespaces: bool,
     /// The columns of the default table, if nothing else is shown.
     shows: Option<&'a str>,
     now: u64,
@@ -153,6 +169,8 @@ impl View<'_> {
     fn row(&self, entry: &Entry) -> Value {
         let shown = HEADINGS.iter().map(|(field, _)| *field);
         let shown = shown.filter(|field| self.shows.is_none_or(|columns| columns.contains(field)));
+        // Namespaces are shown on request only: docker's JSON has none.
+        let shown = shown.filter(|field| self.namespaces || namespace(field).is_none());
         shown
             .map(|field| (field.to_owned(), self.field(field, entry)))
             .collect()
@@ -195,6 +213,7 @@ impl View<'_> {
                 .map_or_else(String::new, |id| pod::name_of(self.home, id))
                 .into(),
             "Ports" if state.runs() => super::ports::shown(entry).into(),
+            name if state.runs() && namespace(name).is_some() => number(state, name).into(),
             // IP stays empty.
             _ => "".into(),
         }
@@ -266,6 +285,31 @@ impl View<'_> {
     }
 }
 
+/// Name of a namespace below `/proc/PID/ns`, by its column.
+fn namespace(column: &str) -> Option<&'static str> {
+    Some(match column {
+        "CGROUPNS" => "cgroup",
+        "IPC" => "ipc",
+        "MNT" => "mnt",
+        "NET" => "net",
+        "PIDNS" => "pid",
+        "USERNS" => "user",
+        "UTS" => "uts",
+        _ => return None,
+    })
+}
+
+/// Number of a namespace of the container's first process; empty if the process has ended meanwhile.
+fn number(state: &State, column: &str) -> String {
+    let kind = namespace(column).unwrap_or_default();
+    let link = std::fs::read_link(format!("/proc/{}/ns/{kind}", state.pid())).unwrap_or_default();
+    let text = link.to_string_lossy();
+    let number = text
+        .split_once('[')
+        .map(|(_, number)| number.trim_end_matches(']'));
+    number.unwrap_or_default().to_owned()
+}
+
 fn health_word(status: HealthStatus) -> &'static str {
     match status {
         HealthStatus::Starting => "starting",
@@ -310,6 +354,7 @@ mod tests {
             sizes: false,
             shows: None,
             places: false,
+            namespaces: false,
             now: 10_000,
         }
     }

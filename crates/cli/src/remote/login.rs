@@ -66,13 +66,12 @@ pub(super) fn logout(parsed: &Parsed) -> ExitCode {
     }
     let registry = registry(parsed);
     let done = tote_engine::logout(&registry, &access);
-    told(done.map(|was_known| {
-        if was_known {
-            format!("Removing login credentials for {registry}\n")
-        } else {
-            format!("Not logged in to {registry}\n")
-        }
-    }))
+    // docker's words, whether or not there were any.
+    let registry = match registry.as_str() {
+        "docker.io" => "https://index.docker.io/v1/",
+        registry => registry,
+    };
+    told(done.map(|_| format!("Removing login credentials for {registry}\n")))
 }
 
 /// Prints what was done, or why not.

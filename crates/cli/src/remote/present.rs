@@ -38,7 +38,9 @@ fn pull_apart(parsed: &Parsed, home: &Home, name: &str) -> Result<(), EngineErro
             words.push(word);
         }
     }
-    if apart(parsed, home, &words, name)? {
+    // With the tag, because the pull of a run does not say that it has chosen one.
+    let tag = if super::is_untagged(name) { ":latest" } else { "" };
+    if apart(parsed, home, &words, &format!("{name}{tag}"))? {
         return Ok(());
     }
     Err(EngineError::NotPulled(name.to_owned()))

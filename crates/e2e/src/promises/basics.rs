@@ -45,8 +45,14 @@ fn exit_codes(cx: &Context) -> Result<()> {
 
 fn missing_command(cx: &Context) -> Result<()> {
     let image = cx.image();
-    cx.run(&[&image, "no-such-program"])?
-        .refuses(127, &["no-such-program", "executable file not found in $PATH"])?;
+    cx.run(&[&image, "no-such-program"])?.refuses(
+        127,
+        &[
+            "no-such-program",
+            "executable file not found in $PATH",
+            "is not in the image",
+        ],
+    )?;
     cx.run(&[&image, "/no/such/program"])?
         .refuses(127, &["/no/such/program", "no such file or directory"])?;
     Ok(())

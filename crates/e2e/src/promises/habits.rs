@@ -121,6 +121,15 @@ fn lists(cx: &Context) -> Result<()> {
         .has_err("there is no such key")?;
     let rows = done(cx, &["ps", "-a", "--noheading"])?;
     ensure!(rows.lines().count() == 2 && !rows.contains("NAMES"), "{rows}");
+    let runs = sleeping(cx, "runs")?;
+    let pid = done(cx, &["inspect", "-f", "{{.State.Pid}}", &runs])?;
+    let network = fs::read_link(format!("/proc/{pid}/ns/net"))?;
+    let number = network.to_string_lossy().replace("net:[", "").replace(']', "");
+    let table = done(cx, &["ps", "--ns"])?;
+    ensure!(table.contains("USERNS") && table.contains(&number), "{table}");
+    ensure!(done(cx, &["ps", "--format", "{{.NET}}"])? == number);
+    ensure!(!done(cx, &["ps", "--format", "json"])?.contains("USERNS"));
+    done(cx, &["rm", "-f", "runs"])?;
     done(cx, &["rm", "-a"])?;
     let file = cx.path("layer.tar")?;
     fs::write(&file, layer(cx)?)?;

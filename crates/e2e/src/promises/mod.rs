@@ -38,6 +38,7 @@ mod details;
 mod devices;
 mod disks;
 mod drivers;
+mod egress;
 mod errors;
 mod exec;
 mod files;
@@ -208,6 +209,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     inspect::TESTS,
     printed::TESTS,
     volume_commands::TESTS,
+    egress::TESTS,
     network_names::TESTS,
     network_routers::TESTS,
     networks::TESTS,

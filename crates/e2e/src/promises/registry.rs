@@ -212,6 +212,8 @@ fn password(cx: &Context) -> Result<()> {
         !fs::read_to_string(&file)?.contains(&host),
         "the entry is still there"
     );
-    tote(cx, &["logout", &host])?.exits(0)?.has_out("Not logged in")?;
+    tote(cx, &["logout", &host])?
+        .exits(0)?
+        .has_out("Removing login credentials for")?;
     forget(cx, &[&image])
 }

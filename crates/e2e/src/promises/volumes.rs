@@ -21,6 +21,7 @@ pub(super) const TESTS: &[Test] = &[
     ),
     test("volumes::what_has_something_in_it_stays", &[], stays),
     test("volumes::options_put_a_device_in_their_place", &[], devices),
+    test("volumes::a_part_of_one_is_mounted_and_not_left", &[], part),
 ];
 
 /// Makes an image with files at `/data`.
@@ -207,4 +208,71 @@ fn stays(cx: &Context) -> Result<()> {
     cx.run(&["-v", &format!("{source}:/data"), "data", "ls", "-A", "/data"])?
         .prints("")
         .map(drop)
+}
+
+fn part(cx: &Context) -> Result<()> {
+    let mount = |subpath: &str| format!("source=vol,target=/part,volume-subpath={subpath}");
+    let script =
+        "mkdir -p /v/a/b && echo inside > /v/a/b/file && ln -s /a/b /v/absolute && ln -s ../../../etc /v/up";
+    cx.shell(&["-v", "vol:/v"], script)?.exits(0)?;
+    for (subpath, script, out) in [
+        ("a/b", "cat /part/file", "inside\n"),
+        ("a/../a/b/file", "cat /part", "inside\n"),
+        (
+            "absolute",
+            "echo more >> /part/file; cat /part/../part/file",
+            "inside\nmore\n",
+        ),
+    ] {
+        cx.shell(&["--mount", &mount(subpath)], script)?.prints(out)?;
+    }
+    // The link leads to the /etc of the volume, which has no such directory.
+    for subpath in ["up", "a/nothing"] {
+        cx.shell(&["--mount", &mount(subpath)], "true")?.refuses(
+            1,
+            &["vol", subpath, "No such file", "before the container starts"],
+        )?;
+    }
+    cx.shell(&["--mount", &mount("../a")], "true")?
+        .refuses(125, &["volume-subpath", "relative path inside"])?;
+    cx.shell(&["--mount", "target=/v,volume-subpath=a"], "true")?
+        .refuses(125, &["source", "volume-subpath"])?;
+    // A restart resolves the path again, and other containers take it over.
+    let kept = [
+        "create",
+        "--name",
+        "kept",
+        "--mount",
+        &mount("absolute"),
+        &cx.image(),
+    ];
+    cx.tote(&[&kept[..], &["sh", "-c", "cat /part/file"]].concat())
+        .output()?
+        .exits(0)?;
+    for _ in 0..2 {
+        cx.tote(&["start", "-a", "kept"])
+            .output()?
+            .prints("inside\nmore\n")?;
+    }
+    cx.shell(&["--volumes-from", "kept"], "cat /part/file")?
+        .prints("inside\nmore\n")?;
+    cx.shell(
+        &["-v", "vol:/v"],
+        "rm /v/absolute; ln -s ../../../../etc /v/absolute",
+    )?
+    .exits(0)?;
+    cx.tote(&["start", "-a", "kept"])
+        .output()?
+        .refuses(1, &["absolute", "No such file"])?;
+    cx.tote(&["rm", "kept"]).output()?.exits(0)?;
+    for (kind, advice) in [
+        ("npipe", "type=bind"),
+        ("cluster", "type=volume"),
+        ("image", "tote cp"),
+    ] {
+        let mount = format!("type={kind},source=x,target=/y");
+        cx.shell(&["--mount", &mount], "true")?
+            .refuses(125, &[kind, advice])?;
+    }
+    Ok(())
 }

@@ -156,10 +156,17 @@ pub(crate) fn resolve(
         let labels = options.labels.iter();
         resolved.extend(labels.map(|(name, value)| ("label".to_owned(), format!("{name}={value}"))));
     }
+    // With what its files say.
+    resolved.extend(
+        options
+            .egress
+            .iter()
+            .map(|policy| ("egress".to_owned(), policy.to_string())),
+    );
     for (option, value) in given {
         let value = match option.as_str() {
             // These options apply to this start only and are not stored.
-            "name" | "cidfile" | "env-file" | "label-file" | "preserve-fds" | "pod" => continue,
+            "name" | "cidfile" | "env-file" | "label-file" | "preserve-fds" | "pod" | "egress" => continue,
             "env" => match EnvEntry::parse(&value) {
                 Ok(entry) => variable(entry, false).unwrap_or(value),
                 Err(_) => value,

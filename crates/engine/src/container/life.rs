@@ -259,8 +259,7 @@ impl<'a> Watcher<'a> {
         let (mut ends, ops) = Ends::new(&options)?;
         plan.insert_stdio(ops);
         let mut console = None;
-        let (dns, endpoints) = (&options.host.dns, &entry.state.networks);
-        let mut answers = Answers::of(self.home, &self.id, dns, endpoints);
+        let mut answers = Answers::of(self.home, &self.id, &options, &entry.state.networks);
         let mut unnamed = None;
         let creation = Creation {
             plan: &plan,

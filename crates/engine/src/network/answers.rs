@@ -1,5 +1,6 @@
 //! The answers to a container's questions for names, given by the process that watches it.
 
+use super::egress::{Gate, Keeper};
 use super::endpoint::Endpoint;
 use super::names::{self, called, networks_of};
 use super::record::Network;
@@ -7,31 +8,42 @@ use crate::Home;
 use rustix::fd::{AsFd as _, BorrowedFd};
 use std::cell::RefCell;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use tote_bundle::{ContainerId, DEFAULT_NETWORK};
+use std::rc::Rc;
+use tote_bundle::{ContainerId, DEFAULT_NETWORK, RunOptions};
 use tote_network::{RESOLVER, resolver_sockets};
-use tote_resolver::{MOST_ADDRESSES, Names, Resolver, Server};
+use tote_resolver::{Heard, Hearing, MOST_ADDRESSES, Names, Resolver, Server};
 use tote_runtime::Aside;
 
 /// The port of DNS.
 const PORT: u16 = 53;
 
-/// The resolver of a container in a network that a user has made.
+/// The resolver of a container in a network that a user has made, or with an egress policy.
 #[derive(Debug)]
 pub(crate) struct Answers {
     names: NetworkNames,
     resolver: Option<Resolver<NetworkNames>>,
+    /// Keeper of the rules of an egress policy.
+    keeper: Option<Keeper>,
 }
 
 impl Answers {
     /// The resolver of a container with these addresses, which hears nothing yet; `None` of one that has none.
-    pub(crate) fn of(home: &Home, id: &ContainerId, dns: &[IpAddr], endpoints: &[Endpoint]) -> Option<Self> {
-        names::are_named(endpoints).then(|| Self {
+    pub(crate) fn of(
+        home: &Home,
+        id: &ContainerId,
+        options: &RunOptions,
+        endpoints: &[Endpoint],
+    ) -> Option<Self> {
+        let policy = options.egress.as_ref().filter(|_| !endpoints.is_empty());
+        (names::are_named(endpoints) || policy.is_some()).then(|| Self {
             names: NetworkNames {
                 home: home.clone(),
                 id: id.clone(),
-                dns: dns.to_vec(),
+                dns: options.host.dns.clone(),
+                gate: policy.map(|policy| Rc::new(Gate::of(id, policy, endpoints))),
             },
             resolver: None,
+            keeper: None,
         })
     }
 
@@ -40,6 +52,15 @@ impl Answers {
     /// # Errors
     /// A warning for people.
     pub(crate) fn open(&mut self, network: BorrowedFd<'_>) -> Result<(), String> {
+        let opened = self.try_open(network);
+        if let (Err(_), Some(gate)) = (&opened, &self.names.gate) {
+            // Nothing would keep the policy's rules.
+            gate.shut();
+        }
+        opened
+    }
+
+    fn try_open(&mut self, network: BorrowedFd<'_>) -> Result<(), String> {
         let failed = |reason: String| format!("the container finds nobody by name: {reason}");
         let sockets =
             resolver_sockets(network).map_err(|error| failed(format!("{error}: {}", error.source)))?;
@@ -50,17 +71,24 @@ impl Answers {
                 let made = Resolver::new(sockets, network, self.names.clone());
                 made.map_err(|errno| failed(errno.to_string()))
             })?;
+        if let Some(gate) = &self.names.gate {
+            self.keeper = Some(gate.keeper(resolver.as_fd())?);
+        }
         self.resolver = Some(resolver);
         Ok(())
     }
 
     /// Descriptor and events to wait for.
     pub(crate) fn from(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.resolver.as_ref()?.as_fd())
+        let keeper = self.keeper.as_ref().map(Keeper::as_fd);
+        keeper.or_else(|| Some(self.resolver.as_ref()?.as_fd()))
     }
 
     /// Answers what was asked meanwhile.
     pub(crate) fn answer(&mut self) {
+        if let (Some(keeper), Some(gate)) = (&self.keeper, &self.names.gate) {
+            keeper.keep(gate);
+        }
         self.resolver.iter_mut().for_each(Resolver::advance);
     }
 }
@@ -123,6 +151,8 @@ struct NetworkNames {
     id: ContainerId,
     /// `--dns`
     dns: Vec<IpAddr>,
+    /// Egress policy of the container.
+    gate: Option<Rc<Gate>>,
 }
 
 impl NetworkNames {
@@ -153,6 +183,9 @@ impl Names for NetworkNames {
             }
             all.extend(found);
         }
+        if let Some(gate) = &self.gate {
+            gate.admit_members(name, &all);
+        }
         shuffle(&mut all);
         (!all.is_empty()).then_some(all)
     }
@@ -169,9 +202,10 @@ impl Names for NetworkNames {
     fn servers(&self) -> Option<Vec<Server>> {
         let own = |address: &IpAddr| *address != IpAddr::V4(RESOLVER);
         if !self.dns.is_empty() {
-            // docker's: they are where the container finds them, and may be containers.
-            let asked = self.dns.iter().copied().filter(own);
-            return Some(asked.map(|address| server(address, true)).collect());
+            // docker's: they are where the container finds them, and may be containers. A policy believes none that
+            // the container itself could be.
+            let (asked, is_inside) = (self.dns.iter().copied().filter(own), self.gate.is_none());
+            return Some(asked.map(|address| server(address, is_inside)).collect());
         }
         let hosts = self
             .leads_out()
@@ -184,6 +218,16 @@ impl Names for NetworkNames {
             servers.push(server(Ipv4Addr::LOCALHOST.into(), false));
         }
         Some(servers)
+    }
+
+    fn hearing(&self, name: Option<&str>) -> Hearing {
+        self.gate
+            .as_ref()
+            .map_or(Hearing::Passed, |gate| gate.hearing(name))
+    }
+
+    fn hear(&self, name: &str, heard: &Heard) -> bool {
+        self.gate.as_ref().is_none_or(|gate| gate.hear(name, heard))
     }
 }
 

@@ -6,7 +6,7 @@
 use super::endpoint::Endpoint;
 use super::join::{self, Joined};
 use super::record::{self, Network};
-use super::{NetworkFault, names, publish};
+use super::{NetworkFault, egress, names, publish};
 use crate::container::foreground::find_monitored;
 use crate::container::record_lock::Change;
 use crate::container::{Container, Entry, LifeError, State};
@@ -138,6 +138,11 @@ pub(super) fn kept(home: &Home, wanted: &str, action: &'static str) -> Result<En
 
 /// Whether the container's network is its own; docker's words where it is not.
 fn check(container: &Container, options: &RunOptions) -> Result<(), NetworkFault> {
+    if options.egress.is_some() {
+        return Err(NetworkFault::Egress(
+            "it cannot be connected with further networks in this release: give all of them to run or create",
+        ));
+    }
     match &options.network {
         NetworkMode::Networks(_) => Ok(()),
         NetworkMode::None if container.option("network").is_none() => Ok(()),
@@ -252,6 +257,13 @@ fn unplug(home: &Home, id: &ContainerId, state: &mut State, network: &Network) -
     state.networks = left;
     // Another container may get the address that its ports lead to.
     publish::withdraw_of(id, &gone)?;
+    let held = |all: &[Endpoint]| all.iter().any(|one| one.egress);
+    if held(&gone) && !held(&state.networks) {
+        for endpoint in &gone {
+            tote_network::remove(&endpoint.link).map_err(failed)?;
+        }
+        egress::remove(id)?;
+    }
     for endpoint in &gone {
         tote_network::remove(&endpoint.link).map_err(failed)?;
         join::release(home, id, &endpoint.network)?;

@@ -29,6 +29,9 @@ pub struct Endpoint {
     /// The ports of the host that lead to the container's, where they do by this network.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ports: Vec<PortRecord>,
+    /// Whether an egress policy has rules at the link.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub egress: bool,
 }
 
 impl Endpoint {

@@ -169,6 +169,9 @@ pub enum NetworkFault {
         #[source]
         source: NetworkError,
     },
+    /// `--egress` where there is nothing that it could be held by.
+    #[error("cannot hold the container to an egress policy: {0}")]
+    Egress(&'static str),
     /// `--publish` with `--network none`.
     #[error("cannot publish ports: a container with --network none has no address that they could lead to")]
     PublishedNowhere,

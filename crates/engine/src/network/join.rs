@@ -2,6 +2,7 @@
 
 use super::NetworkFault;
 use super::create::default_network;
+use super::egress;
 use super::endpoint::Endpoint;
 use super::error::fault_of;
 use super::names;
@@ -52,7 +53,9 @@ pub(crate) fn join(
     };
     if home.caller == Caller::User {
         let publishes = options.publish_all || !options.published.is_empty();
-        let fault = if publishes {
+        let fault = if options.egress.is_some() {
+            NetworkFault::Egress("only root has networks in this release")
+        } else if publishes {
             NetworkFault::UnprivilegedPorts
         } else {
             NetworkFault::Unprivileged(first.network.clone())
@@ -68,6 +71,9 @@ pub(crate) fn join(
         let way_out = joined.links.iter().any(|link| link.gateway.is_some());
         let place = joined.links.len();
         connect(home, id, attachment, (place, way_out), &mut joined)?;
+    }
+    if let Some(policy) = &options.egress {
+        egress::hold(id, policy, &mut joined);
     }
     if let Some(first) = joined.endpoints.first_mut() {
         first.aliases.extend(options.network_aliases.iter().cloned());
@@ -154,6 +160,7 @@ pub(super) fn connect(
         address,
         subnet: network.subnet,
         gateway: Some(network.gateway).filter(|_| !way_out && !network.internal),
+        rules: None,
         reflects: false,
         rate: None,
     };
@@ -167,6 +174,7 @@ pub(super) fn connect(
         mac: mac.to_string(),
         aliases: attachment.aliases.clone(),
         ports: Vec::new(),
+        egress: false,
     });
     joined.links.push(link);
     joined.bridges.push(bridge_name);
@@ -263,6 +271,9 @@ fn part(home: &Home, id: &ContainerId, endpoints: &[Endpoint]) -> Result<Vec<Str
     let links: Vec<_> = endpoints.iter().map(|endpoint| endpoint.link.clone()).collect();
     publish::withdraw_of(id, endpoints)?;
     unlink(&links)?;
+    if endpoints.iter().any(|endpoint| endpoint.egress) {
+        egress::remove(id)?;
+    }
     for endpoint in endpoints {
         if release(home, id, &endpoint.network)? == 0 {
             idle.push(endpoint.network.clone());
@@ -325,6 +336,7 @@ pub(crate) fn forget(home: &Home, id: &ContainerId) -> Result<(), EngineError> {
         publish::withdraw(id)?;
         // Its links are named from its id; their number is limited.
         unlink(&(0..MOST).map(|place| outside(id, place)).collect::<Vec<_>>())?;
+        egress::remove(id)?;
     }
     for name in own {
         if release(home, id, &name)? == 0 {

@@ -7,6 +7,7 @@
 mod answers;
 mod connect;
 mod create;
+mod egress;
 mod endpoint;
 mod error;
 mod idle;

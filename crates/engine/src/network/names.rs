@@ -17,8 +17,12 @@ use tote_state::closed;
 /// The longest name in DNS.
 const LONGEST: usize = 253;
 
-/// Whether containers of these options find others by name: in networks that users have made, as docker has it.
+/// Whether containers of these options have a resolver of their own: in networks that users have made, as docker has it, and
+/// with an egress policy, which is about names.
 pub(crate) fn has_names(options: &RunOptions) -> bool {
+    if options.egress.is_some() {
+        return true;
+    }
     let mut attachments = options.network.attachments().iter();
     attachments.any(|attachment| attachment.network != DEFAULT_NETWORK)
 }
@@ -110,7 +114,7 @@ pub(super) fn put(
     options: &RunOptions,
     endpoints: &[Endpoint],
 ) -> Result<(), EngineError> {
-    if !are_named(endpoints) {
+    if !are_named(endpoints) && options.egress.is_none() {
         return Ok(());
     }
     let members = members(home, of.id);

@@ -229,6 +229,7 @@ mod tests {
             mac: String::new(),
             aliases: Vec::new(),
             ports: ports.collect(),
+            egress: false,
         }]
     }
 

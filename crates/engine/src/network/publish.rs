@@ -1,7 +1,7 @@
 //! Published ports: which of the host's ports lead to a container.
 
 use super::endpoint::{Endpoint, PortRecord, ports_of};
-use super::{NetworkFault, listener};
+use super::{NetworkFault, egress, listener};
 use crate::container;
 use crate::{EngineError, Home};
 use std::collections::BTreeSet;
@@ -18,17 +18,19 @@ const EPHEMERAL: (u16, u16) = (32768, 60999);
 /// How often other free ports are looked for, where a command of another state root was faster.
 const ATTEMPTS: u32 = 8;
 
-/// Chooses the network of a container whose ports are published, where none is asked for. It becomes one of the options that
-/// were given, so that a later start has the same.
+/// Chooses the network of a container whose ports are published, or which has an egress policy, where none is asked for. It
+/// becomes one of the options that were given, so that a later start has the same.
 ///
 /// # Errors
-/// [`NetworkFault::PublishedNowhere`].
+/// [`NetworkFault::PublishedNowhere`] and [`NetworkFault::Egress`].
 pub(crate) fn choose(options: &mut RunOptions, given: &mut Vec<(String, String)>) -> Result<(), EngineError> {
-    let is_asked = !options.published.is_empty() || options.publish_all;
+    egress::check(options)?;
+    let is_asked = !options.published.is_empty() || options.publish_all || options.egress.is_some();
     if !is_asked || options.network != NetworkMode::None {
         return Ok(());
     }
     if given.iter().any(|(option, _)| option == "network") {
+        egress::check_none(options)?;
         return Err(NetworkFault::PublishedNowhere.into());
     }
     options.set("network", DEFAULT_NETWORK)?;

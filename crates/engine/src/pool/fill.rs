@@ -141,6 +141,10 @@ fn wanted(home: &Home, name: Name, request: FillRequest) -> Result<Wanted, Engin
     if !options.network.attachments().is_empty() {
         return Err(crate::NetworkFault::Pool.into());
     }
+    if options.egress.is_some() {
+        let reason = "sandboxes of a pool have no networks in this release";
+        return Err(crate::NetworkFault::Egress(reason).into());
+    }
     options.command = request.command;
     crate::given::read_env_files(&mut options.env)?;
     let given = container::resolve(home, given, &options)?;

@@ -117,6 +117,20 @@ impl Device {
         }
     }
 
+    /// Returns the directory in which a `volume-subpath` is found.
+    ///
+    /// # Errors
+    /// [`VolumeFault::SubpathOfMemory`].
+    pub(super) fn directory_for(&self, volume: &str, subpath: &str) -> Result<&Path, VolumeFault> {
+        match self {
+            Self::Directory { path, .. } => Ok(Path::new(path)),
+            Self::Memory(_) => Err(VolumeFault::SubpathOfMemory {
+                volume: volume.to_owned(),
+                subpath: subpath.to_owned(),
+            }),
+        }
+    }
+
     /// Changes the mount of a volume to one of this device; until then the mount's source is the volume's directory.
     pub(super) fn mount(&self, mount: &mut Mount) {
         let is_readonly = mount

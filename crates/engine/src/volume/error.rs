@@ -54,6 +54,27 @@ pub enum VolumeFault {
         #[source]
         source: tote_state::record::RecordError,
     },
+    /// Path inside a volume, of `volume-subpath`, that cannot be opened.
+    #[error("cannot mount {subpath:?} of the volume {volume}; it must be there before the container starts")]
+    Subpath {
+        /// Name of the volume.
+        volume: String,
+        /// Path inside the volume.
+        subpath: String,
+        /// Reason of the failure.
+        source: std::io::Error,
+    },
+    /// Path inside a volume that is a new file system in memory for each container.
+    #[error(
+        "cannot mount {subpath:?} of the volume {volume}; a volume of type tmpfs is empty when a container starts: \
+         mount it as a whole"
+    )]
+    SubpathOfMemory {
+        /// Name of the volume.
+        volume: String,
+        /// Path inside the volume.
+        subpath: String,
+    },
     /// Invalid filter.
     #[error(
         "invalid filter {0:?}: dangling=true|false, driver=NAME, label=KEY[=VALUE], label!=KEY[=VALUE], name=PATTERN"

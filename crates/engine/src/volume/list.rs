@@ -221,10 +221,14 @@ pub fn inspect(home: &Home, name: &str) -> Result<Value, EngineError> {
         .filter(|options| !options.is_empty())
         .map_or(Value::Null, |options| json!(options));
     let row = row(home, name.to_owned(), record, &VolumeUsers::default());
+    let labels = match row.labels.is_empty() {
+        true => Value::Null,
+        false => json!(row.labels),
+    };
     Ok(json!({
         "CreatedAt": moment(row.created),
         "Driver": "local",
-        "Labels": row.labels,
+        "Labels": labels,
         "Mountpoint": row.mountpoint.display().to_string(),
         "Name": row.name,
         "Options": options,

@@ -4,7 +4,7 @@ use super::create::{note_anonymous, when_missing};
 use super::device::{self, Device};
 use super::hold::VolumeHold;
 use super::record::VolumeRecord;
-use super::{directory, failed, make, source};
+use super::{directory, failed, make, source, subpath};
 use crate::container::Claim;
 use crate::{EngineError, Home};
 use std::collections::BTreeMap;
@@ -86,6 +86,12 @@ pub(crate) fn prepare(
         {
             device::look_at(&device)?;
             volumes.devices.insert(destination.clone(), device);
+        }
+        if let (Some(name), Some(subpath)) = (volume.name.as_deref(), volume.subpath.as_deref()) {
+            let device = volumes.devices.get(&destination);
+            let device = device.map(|device| device.directory_for(name, subpath));
+            let directory = device.transpose()?.unwrap_or(&path);
+            subpath::look_at(name, directory, subpath)?;
         }
         volumes
             .directories

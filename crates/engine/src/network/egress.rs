@@ -1,0 +1,309 @@
+//! `--egress`: a container is held to its policy by rules at the host's ends of its links, and by its resolver.
+//!
+//! The rules are made with the links, before the program runs. The process that watches the container opens addresses as it
+//! answers for names, and makes the rules again where another program has flushed them.
+
+use super::NetworkFault;
+use super::endpoint::Endpoint;
+use super::join::Joined;
+use crate::EngineError;
+use rustix::event::Timespec;
+use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+use tote_bundle::{ContainerId, EgressPolicy, EgressService, EgressTarget, NetworkMode, RunOptions};
+use tote_network::{Answerer, Egress, EgressLink, FilterEvents, Mac, Place, Service, Transport, is_special};
+use tote_resolver::{Heard, Hearing};
+use tote_sys::{Errno, best_effort};
+
+/// How long an address stays open at least: a client connects after it has got the answer.
+const SHORTEST: Duration = Duration::from_secs(10);
+/// How long it stays open at most.
+const LONGEST: Duration = Duration::from_secs(24 * 3600);
+/// The most addresses that are opened again after a flush.
+const MOST_KEPT: usize = 4096;
+
+/// Refuses a policy that could not be held.
+///
+/// # Errors
+/// [`NetworkFault::Egress`].
+pub(super) fn check(options: &RunOptions) -> Result<(), NetworkFault> {
+    if options.egress.is_none() {
+        return Ok(());
+    }
+    let reason = if options.pod.is_some() {
+        "members of a pod share one network, and a pod has no policy in this release"
+    } else if options.network == NetworkMode::Host {
+        "with --network host it has this machine's own links"
+    } else if matches!(options.network, NetworkMode::Container(_)) {
+        "with --network container:NAME it has the links of the other container, and the policy of that one"
+    } else if options.host.dns.iter().any(IpAddr::is_loopback) {
+        "a server of --dns at a loopback address would be the container's own, and open what it likes"
+    } else {
+        return Ok(());
+    };
+    Err(NetworkFault::Egress(reason))
+}
+
+/// Refuses a policy with `--network none`.
+///
+/// # Errors
+/// [`NetworkFault::Egress`].
+pub(super) fn check_none(options: &RunOptions) -> Result<(), NetworkFault> {
+    match &options.egress {
+        Some(_) => Err(NetworkFault::Egress(
+            "with --network none it connects nowhere: leave --egress out",
+        )),
+        None => Ok(()),
+    }
+}
+
+/// Has the links of a container made with the rules of its policy.
+pub(super) fn hold(id: &ContainerId, policy: &EgressPolicy, joined: &mut Joined) {
+    for endpoint in &mut joined.endpoints {
+        endpoint.egress = true;
+    }
+    let rules = rules(id, policy).rules(&ends(&joined.endpoints));
+    if let Some(first) = joined.links.first_mut() {
+        first.rules = Some(rules);
+    }
+}
+
+/// Takes away the rules of a container's policy. Its links are down or gone.
+///
+/// # Errors
+/// [`EngineError::Kernel`].
+pub(super) fn remove(id: &ContainerId) -> Result<(), EngineError> {
+    tote_network::remove_egress(id.as_str()).map_err(|source| EngineError::Kernel {
+        attempt: "remove the rules of the container's egress policy",
+        source,
+    })
+}
+
+fn rules(id: &ContainerId, policy: &EgressPolicy) -> Egress {
+    let places = policy.entries.iter().filter_map(|entry| match entry.target {
+        EgressTarget::Range { address, prefix } => Some(Place {
+            address,
+            prefix,
+            service: service(entry.service),
+        }),
+        EgressTarget::Name { .. } => None,
+    });
+    let services = policy.services().into_iter().map(service);
+    Egress::new(id.as_str(), places.collect(), services.collect(), policy.log)
+}
+
+/// The host's ends of a container's links.
+fn ends(endpoints: &[Endpoint]) -> Vec<EgressLink> {
+    let end = |endpoint: &Endpoint| EgressLink {
+        outside: endpoint.link.clone(),
+        // Nothing comes from this one, and nothing passes.
+        mac: Mac::parse(&endpoint.mac).unwrap_or(Mac([0; 6])),
+        addresses: vec![endpoint.address.into()],
+    };
+    endpoints.iter().map(end).collect()
+}
+
+fn service((protocol, port): EgressService) -> Service {
+    Service {
+        protocol: protocol.and_then(Transport::named),
+        port,
+    }
+}
+
+/// The policy of a container with its rules, which open addresses as names are answered.
+#[derive(Debug)]
+pub(super) struct Gate {
+    policy: EgressPolicy,
+    services: Vec<EgressService>,
+    egress: Egress,
+    links: Vec<EgressLink>,
+    /// Until when names have opened an address.
+    open: RefCell<BTreeMap<(usize, Answerer, IpAddr), Instant>>,
+}
+
+impl Gate {
+    pub(super) fn of(id: &ContainerId, policy: &EgressPolicy, endpoints: &[Endpoint]) -> Self {
+        Self {
+            policy: policy.clone(),
+            services: policy.services(),
+            egress: rules(id, policy),
+            links: ends(endpoints),
+            open: RefCell::default(),
+        }
+    }
+
+    /// Returns the keeper of the rules for as long as the resolver with that descriptor answers. Where nothing would keep them, the
+    /// container has no network.
+    ///
+    /// # Errors
+    /// A warning for people.
+    pub(super) fn keeper(&self, resolver: BorrowedFd<'_>) -> Result<Keeper, String> {
+        let failed = |errno| {
+            format!("the container has no network, because nothing would keep its egress policy: {errno}")
+        };
+        let keeper = Keeper::new(resolver).map_err(failed)?;
+        // What was flushed before this socket heard of it.
+        self.restore();
+        Ok(keeper)
+    }
+
+    /// Decides what is done with a question.
+    pub(super) fn hearing(&self, name: Option<&str>) -> Hearing {
+        let Some(name) = name else {
+            return if self.policy.log {
+                Hearing::Passed
+            } else {
+                Hearing::Refused
+            };
+        };
+        if self.policy.log || self.policy.entries_of(name).next().is_some() {
+            Hearing::Heard
+        } else {
+            Hearing::Refused
+        }
+    }
+
+    /// Opens the addresses of a server's answer, before the client gets it. False for a name that is an alias of one which
+    /// the policy does not name.
+    pub(super) fn hear(&self, name: &str, heard: &Heard) -> bool {
+        if self.policy.log {
+            return true;
+        }
+        let is_named = |alias: &Option<String>| {
+            let named = alias.as_deref().map(|alias| self.policy.entries_of(alias));
+            named.is_some_and(|mut entries| entries.next().is_some())
+        };
+        let follows = self.policy.entries_of(name).any(|entry| {
+            let EgressTarget::Name { is_alias, .. } = entry.target else {
+                return false;
+            };
+            is_alias
+        });
+        if !follows && !heard.aliases.iter().all(is_named) {
+            return false;
+        }
+        let services: Vec<_> = self.policy.entries_of(name).map(|entry| entry.service).collect();
+        let addresses = heard.addresses.iter();
+        // What a name must not lead to stays closed, and a connection there is refused at once.
+        let mut addresses = addresses.filter(|(address, _)| !is_special(*address));
+        addresses.all(|(address, lifetime)| self.admit(&services, Answerer::Server, *address, *lifetime))
+    }
+
+    /// Opens the addresses of a container that the policy calls by its name.
+    pub(super) fn admit_members(&self, name: &str, addresses: &[std::net::Ipv4Addr]) {
+        let exact = self.policy.entries_of(name).filter(|entry| {
+            let EgressTarget::Name { is_wildcard, .. } = entry.target else {
+                return false;
+            };
+            !is_wildcard
+        });
+        let services: Vec<_> = exact.map(|entry| entry.service).collect();
+        for address in addresses.iter().filter(|_| !services.is_empty()) {
+            self.admit(&services, Answerer::Records, (*address).into(), Duration::ZERO);
+        }
+    }
+
+    fn admit(
+        &self,
+        services: &[EgressService],
+        answerer: Answerer,
+        address: IpAddr,
+        lifetime: Duration,
+    ) -> bool {
+        let lifetime = lifetime.clamp(SHORTEST, LONGEST);
+        services.iter().all(|service| {
+            let Some(place) = self.services.iter().position(|own| own == service) else {
+                return false;
+            };
+            let admit = || self.egress.admit((place, answerer), address, lifetime);
+            let mut admitted = admit();
+            if admitted == Err(Errno::NOENT) {
+                self.restore();
+                admitted = admit();
+            }
+            if admitted.is_ok() {
+                self.note_open((place, answerer, address), lifetime);
+            }
+            admitted.is_ok()
+        })
+    }
+
+    fn note_open(&self, what: (usize, Answerer, IpAddr), lifetime: Duration) {
+        let (mut open, now) = (self.open.borrow_mut(), Instant::now());
+        if open.len() >= MOST_KEPT {
+            open.retain(|_, until| *until > now);
+        }
+        if open.len() < MOST_KEPT || open.contains_key(&what) {
+            open.insert(what, now + lifetime);
+        }
+    }
+
+    /// Makes the rules again where they are gone. Where that fails, the container has no network any more.
+    fn restore(&self) {
+        match self.egress.keep(&self.links) {
+            Ok(false) => {}
+            Ok(true) => {
+                let now = Instant::now();
+                for ((place, answerer, address), until) in &*self.open.borrow() {
+                    let left = until.saturating_duration_since(now);
+                    if !left.is_zero() {
+                        best_effort(self.egress.admit((*place, *answerer), *address, left));
+                    }
+                }
+            }
+            Err(_) => self.shut(),
+        }
+    }
+
+    /// Takes the container's links off their bridges.
+    pub(super) fn shut(&self) {
+        let names: Vec<_> = self.links.iter().map(|link| link.outside.clone()).collect();
+        best_effort(tote_network::disconnect(&names));
+    }
+}
+
+/// Hears of each change of the packet filter, beside the questions for names.
+#[derive(Debug)]
+pub(super) struct Keeper {
+    epoll: OwnedFd,
+    events: FilterEvents,
+}
+
+/// Number by which epoll(7) tells changes of the filter from questions.
+const CHANGES: u64 = 1;
+
+impl Keeper {
+    fn new(resolver: BorrowedFd<'_>) -> Result<Self, Errno> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let events = FilterEvents::new()?;
+        epoll::add(&epoll, resolver, EventData::new_u64(0), EventFlags::IN)?;
+        epoll::add(&epoll, &events, EventData::new_u64(CHANGES), EventFlags::IN)?;
+        Ok(Self { epoll, events })
+    }
+
+    /// Has the rules made again if a program has changed the packet filter, without waiting.
+    pub(super) fn keep(&self, gate: &Gate) {
+        let mut events = [const { std::mem::MaybeUninit::uninit() }; 2];
+        let now = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        let Ok((ready, _)) = epoll::wait(&self.epoll, &mut events, Some(&now)) else {
+            return;
+        };
+        let is_change = |event: &epoll::Event| event.data.u64() == CHANGES;
+        if ready.iter().any(is_change) && self.events.drain() {
+            gate.restore();
+        }
+    }
+}
+
+impl AsFd for Keeper {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.epoll.as_fd()
+    }
+}
