@@ -29,6 +29,9 @@ fn attach(home: &Home, name: &str, parsed: &Parsed) -> Result<ExitCode, EngineEr
 }
 
 fn logs(home: &Home, name: &str, parsed: &Parsed) -> Result<ExitCode, EngineError> {
+    if parsed.flag("egress") {
+        return refused(home, parsed);
+    }
     let options = logs_options(parsed)?;
     if parsed.positionals().len() > 1 {
         return logs_of(home, parsed, &options);
@@ -43,6 +46,21 @@ fn logs(home: &Home, name: &str, parsed: &Parsed) -> Result<ExitCode, EngineErro
         ExitCode::FAILURE
     } else {
         ExitCode::SUCCESS
+    })
+}
+
+/// Prints what egress policies have refused to containers.
+fn refused(home: &Home, parsed: &Parsed) -> Result<ExitCode, EngineError> {
+    let mut out = BufWriter::new(stdout());
+    let mut written = Ok(());
+    for wanted in parsed.positionals() {
+        for line in tote_engine::egress_log(home, &wanted.to_string_lossy())? {
+            written = written.and_then(|()| writeln!(out, "{line}"));
+        }
+    }
+    Ok(match written.and_then(|()| out.flush()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::FAILURE,
     })
 }
 

@@ -70,6 +70,9 @@ without a zone; parts from the end may be left out), or seconds since 1970.",
             Opt::flag("timestamps", "Show the time of each line").short('t'),
             LATEST,
             Opt::flag("names", "Prefix lines of several containers with their names instead of their ids"),
+            Opt::flag("egress", "Show the destinations that the egress policy has refused, or would have to allow")
+                .details("Each line has a time, a protocol (`dns` for a name), a destination and a number of packets. With `--egress log` it is \
+                          the list that the container would need."),
             Opt::flag("details", "Prefix each line with the labels and variables that --log-opt labels and env name"),
         ],
     }],

@@ -211,10 +211,11 @@ pub(crate) static NETWORK: Group = Group {
             .details("What `--dns` and these two do not say is in /etc/resolv.conf as the host has it, on the host's network and in bridge \
                       and its like."),
         Opt::list("dns-option", "OPTION", "Give the resolver this option, such as ndots:2").aliases(&["dns-opt"]),
-        Opt::list("egress", "allow:DESTINATION,...|@FILE|none", "Let the container connect to these destinations only")
+        Opt::list("egress", "allow:DESTINATION,...|@FILE|none|log", "Let the container connect to these destinations only")
             .details(
                 "A destination is a name (`example.org`, `*.example.org`), an address or a network, with `:PORT` behind it and `tcp:`, \
-                 `udp:` or `sctp:` before it if need be. `@FILE` has a list, with comments behind `#`. Addresses are open as long as the \
+                 `udp:` or `sctp:` before it if need be. `@FILE` has a list, with comments behind `#`; `log` refuses nothing, and `tote logs --egress` \
+                 prints the list. Addresses are open as long as the \
                  answers for their name last; private addresses, metadata and this machine are closed unless they are given as \
                  addresses. `alias:NAME` lets a name be an alias of any other. Without `--network` the container is in `bridge`.",
             ),

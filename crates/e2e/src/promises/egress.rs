@@ -25,6 +25,7 @@ pub(super) const TESTS: &[Test] = &[
     test("egress::answers_to_clients_find_their_way", NEEDS, clients),
     test("egress::flushed_rules_are_there_again_at_once", NEEDS, flushed),
     test("egress::a_policy_lasts_and_leaves_nothing_behind", NEEDS, lasts),
+    test("egress::refusals_are_noted_and_have_a_bound", NEEDS, noted),
     test("egress::it_is_refused_where_it_would_not_hold", NEEDS, refused),
     test(
         "egress::others_than_root_are_refused",
@@ -377,6 +378,53 @@ good.test 198.51.100.2
 1
 0
 0
+";
+    prints(cx, script, lines)
+}
+
+fn noted(cx: &Context) -> Result<()> {
+    let script = r#"
+say() { tote logs --egress "$@" | sed 's/^20[0-9-]*T[0-9:.]*Z /at /' | sort; }
+tote run -d --name a --egress allow:good.test,alias.test "$IMAGE" sh -c "$TRY; sleep 300" - 198.51.100.8 198.51.100.8:443:udp evil.test EVIL.test alias.test good.test >/dev/null
+while [ $(tote logs a | wc -l) -lt 6 ]; do sleep 0.02; done
+say a | sort > "$FILE.live"; cat "$FILE.live"
+tote inspect -f '{{.Egress.Policy}} {{len .Egress.Refused}}' a
+tote stop -t 0 a >/dev/null
+say a | cmp "$FILE.live" - && echo as before
+# The next run begins anew, and nothing that a program does fills the disk.
+tote run --name b --egress none "$IMAGE" perl -MSocket -e '
+for $n (1 .. 2000) { socket $s, AF_INET, SOCK_DGRAM, 0; send $s, "x", 0, sockaddr_in($n, inet_aton("198.51.100.8")) }
+socket $s, AF_INET, SOCK_DGRAM, 0; connect $s, sockaddr_in(53, inet_aton("127.0.0.11"));
+for $n (1 .. 2000) { send $s, "\0\7\1\0\0\1\0\0\0\0\0\0" . pack("C/a*", "n$n") . "\0\0\1\0\1", 0; recv $s, $m, 999, 0 }'
+say b | wc -l; say b | grep -c dns
+# The list that a program would need, in the words of the option.
+tote run --name c --egress log "$IMAGE" sh -c "$TRY" - good.test good.test:443:udp alias.test 198.51.100.8:53
+tote logs --egress c > "$FILE.list"; cat "$FILE.list"
+tote run --rm --egress "@$FILE.list" "$IMAGE" sh -c "$TRY" - good.test alias.test
+tote run -d --name d "$IMAGE" sleep 300 >/dev/null
+tote logs --egress d 2>&1 || echo $?
+"#;
+    let lines = "\
+at dns alias.test=evil.test 1
+at dns evil.test 1
+at tcp 198.51.100.8:80 1
+at udp 198.51.100.8:443 1
+allow:good.test,alias.test 4
+as before
+1280
+256
+good.test 198.51.100.2
+good.test:443:udp heard
+alias.test 198.51.100.2
+198.51.100.8:53 connection refused
+alias:tcp:alias.test:53
+alias:tcp:alias.test:80
+tcp:good.test:80
+udp:good.test:443
+good.test 198.51.100.2
+alias.test 198.51.100.2
+tote: container d has no egress policy: nothing was refused to it
+125
 ";
     prints(cx, script, lines)
 }

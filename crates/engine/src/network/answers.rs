@@ -40,7 +40,7 @@ impl Answers {
                 home: home.clone(),
                 id: id.clone(),
                 dns: options.host.dns.clone(),
-                gate: policy.map(|policy| Rc::new(Gate::of(id, policy, endpoints))),
+                gate: policy.map(|policy| Rc::new(Gate::of(home, id, policy, endpoints))),
             },
             resolver: None,
             keeper: None,

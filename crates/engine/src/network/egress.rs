@@ -6,7 +6,8 @@
 use super::NetworkFault;
 use super::endpoint::Endpoint;
 use super::join::Joined;
-use crate::EngineError;
+use super::refused::AskedNames;
+use crate::{EngineError, Home};
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -123,16 +124,18 @@ pub(super) struct Gate {
     links: Vec<EgressLink>,
     /// Until when names have opened an address.
     open: RefCell<BTreeMap<(usize, Answerer, IpAddr), Instant>>,
+    asked: RefCell<AskedNames>,
 }
 
 impl Gate {
-    pub(super) fn of(id: &ContainerId, policy: &EgressPolicy, endpoints: &[Endpoint]) -> Self {
+    pub(super) fn of(home: &Home, id: &ContainerId, policy: &EgressPolicy, endpoints: &[Endpoint]) -> Self {
         Self {
             policy: policy.clone(),
             services: policy.services(),
             egress: rules(id, policy),
             links: ends(endpoints),
             open: RefCell::default(),
+            asked: RefCell::new(AskedNames::begin(home, id)),
         }
     }
 
@@ -163,6 +166,7 @@ impl Gate {
         if self.policy.log || self.policy.entries_of(name).next().is_some() {
             Hearing::Heard
         } else {
+            self.asked.borrow_mut().refused(name);
             Hearing::Refused
         }
     }
@@ -171,6 +175,10 @@ impl Gate {
     /// the policy does not name.
     pub(super) fn hear(&self, name: &str, heard: &Heard) -> bool {
         if self.policy.log {
+            let (mut asked, is_alias) = (self.asked.borrow_mut(), !heard.aliases.is_empty());
+            for (address, _) in &heard.addresses {
+                asked.answered(name, *address, is_alias);
+            }
             return true;
         }
         let is_named = |alias: &Option<String>| {
@@ -184,6 +192,8 @@ impl Gate {
             is_alias
         });
         if !follows && !heard.aliases.iter().all(is_named) {
+            let last = heard.aliases.last().cloned().flatten().unwrap_or_default();
+            self.asked.borrow_mut().refused(&format!("{name}={last}"));
             return false;
         }
         let services: Vec<_> = self.policy.entries_of(name).map(|entry| entry.service).collect();

@@ -169,6 +169,9 @@ pub enum NetworkFault {
         #[source]
         source: NetworkError,
     },
+    /// `logs --egress` of a container without a policy.
+    #[error("container {0} has no egress policy: nothing was refused to it")]
+    NoEgress(String),
     /// `--egress` where there is nothing that it could be held by.
     #[error("cannot hold the container to an egress policy: {0}")]
     Egress(&'static str),

@@ -8,6 +8,7 @@ use super::error::fault_of;
 use super::names;
 use super::publish;
 use super::record::{self, Network};
+use super::refused;
 use crate::container::{State, link_text};
 use crate::{Caller, EngineError, Home};
 use std::net::Ipv4Addr;
@@ -272,6 +273,7 @@ fn part(home: &Home, id: &ContainerId, endpoints: &[Endpoint]) -> Result<Vec<Str
     publish::withdraw_of(id, endpoints)?;
     unlink(&links)?;
     if endpoints.iter().any(|endpoint| endpoint.egress) {
+        refused::keep(home, id);
         egress::remove(id)?;
     }
     for endpoint in endpoints {
@@ -336,6 +338,7 @@ pub(crate) fn forget(home: &Home, id: &ContainerId) -> Result<(), EngineError> {
         publish::withdraw(id)?;
         // Its links are named from its id; their number is limited.
         unlink(&(0..MOST).map(|place| outside(id, place)).collect::<Vec<_>>())?;
+        refused::keep(home, id);
         egress::remove(id)?;
     }
     for name in own {

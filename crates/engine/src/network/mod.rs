@@ -18,6 +18,7 @@ mod names;
 mod ports;
 mod publish;
 mod record;
+mod refused;
 mod remove;
 
 pub(crate) use answers::{Answers, FrontAnswers};
@@ -33,4 +34,6 @@ pub(crate) use names::has_names;
 pub use ports::{add_ports, remove_ports};
 pub(crate) use publish::choose;
 pub(crate) use record::UP;
+pub use refused::egress_log;
+pub(crate) use refused::refused;
 pub use remove::{prune, remove};

@@ -92,6 +92,19 @@ fn describe(home: &Home, entry: &Entry, sizes: bool) -> Value {
         "NetworkSettings": networks(entry),
         "Pod": container.pod.clone().unwrap_or_default(),
     });
+    if let (Some(policy), Some(value)) = (&subject.options.egress, value.as_object_mut()) {
+        let refused = crate::network::refused(home, &container.id, policy);
+        let refused = refused.iter().map(|one| {
+            json!({
+                "Time": moment(one.at),
+                "Protocol": one.protocol,
+                "Destination": one.destination,
+                "Packets": one.count,
+            })
+        });
+        let egress = json!({ "Policy": policy.to_string(), "Refused": refused.collect::<Vec<_>>() });
+        value.insert("Egress".to_owned(), egress);
+    }
     if sizes && let Some(value) = value.as_object_mut() {
         let size = size::of_container(home, entry);
         value.insert("SizeRw".to_owned(), Value::from(size.written));

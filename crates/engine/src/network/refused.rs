@@ -1,0 +1,279 @@
+//! The destinations that an egress policy has refused, as `logs --egress` and `inspect` show them.
+//!
+//! The kernel notes addresses in a set of the container's table, and the process that watches the container writes names down,
+//! each once. When the container leaves its networks, the file gets the addresses, too. Both have a bound that no
+//! container can pass: the set by its size, and the file by the number of names.
+
+use super::NetworkFault;
+use crate::look::moment;
+use crate::{EngineError, Home, container};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{File, OpenOptions};
+use std::io::Write as _;
+use std::net::{IpAddr, SocketAddr};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use tote_bundle::{ContainerId, EgressPolicy};
+use tote_network::{Egress, Noted};
+use tote_state::record::now;
+use tote_sys::best_effort;
+
+/// The file in a container's directory.
+const FILE: &str = "egress.log";
+/// The most names that one run writes down.
+const MOST_NAMES: usize = 256;
+/// The protocol of a name that the resolver has not answered for.
+const NAME: &str = "dns";
+/// The protocols of answers, with which a policy that only logs knows addresses by their names.
+const ANSWER: &str = "answer";
+const ALIAS: &str = "alias";
+/// The most answers that one run writes down.
+const MOST_ANSWERS: usize = 1024;
+
+/// A destination that was refused.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct RefusedDestination {
+    /// When it was refused last, a name first: nanoseconds since 1970.
+    pub(crate) at: u64,
+    /// `tcp`, `udp`, `sctp`, `icmp`, the number of another protocol, or `dns`.
+    pub(crate) protocol: String,
+    /// An address with its port, or a name.
+    pub(crate) destination: String,
+    /// How many packets there were; 1 of a name.
+    pub(crate) count: u64,
+}
+
+impl RefusedDestination {
+    fn of(noted: &Noted, now: u64) -> Self {
+        let (protocol, has_port) = match noted.protocol {
+            1 => ("icmp".to_owned(), false),
+            6 => ("tcp".to_owned(), true),
+            17 => ("udp".to_owned(), true),
+            132 => ("sctp".to_owned(), true),
+            number => (number.to_string(), false),
+        };
+        let ago = u64::try_from(noted.ago.as_nanos()).unwrap_or(u64::MAX);
+        Self {
+            at: now.saturating_sub(ago),
+            protocol,
+            destination: if has_port {
+                SocketAddr::new(noted.address, noted.port).to_string()
+            } else {
+                noted.address.to_string()
+            },
+            count: noted.packets,
+        }
+    }
+
+    fn line(&self) -> String {
+        format!(
+            "{} {} {} {}\n",
+            self.at, self.protocol, self.destination, self.count
+        )
+    }
+
+    /// Reads what [`RefusedDestination::line`] writes; `None` of a line that a power cut has damaged.
+    fn read(line: &str) -> Option<Self> {
+        let mut words = line.split(' ');
+        let mut next = || words.next().map(str::to_owned);
+        Some(Self {
+            at: next()?.parse().ok()?,
+            protocol: next()?,
+            destination: next()?,
+            count: next()?.parse().ok()?,
+        })
+    }
+}
+
+/// Names that one run has asked for: those that were refused, or of a policy that only logs those that were answered.
+#[derive(Debug)]
+pub(super) struct AskedNames {
+    path: PathBuf,
+    seen: BTreeSet<(&'static str, String)>,
+}
+
+impl AskedNames {
+    /// Begins anew with the file of a container, if the container has a directory.
+    pub(super) fn begin(home: &Home, id: &ContainerId) -> Self {
+        let path = file(home, id);
+        best_effort(tote_sys::remove_file(&path));
+        Self {
+            path,
+            seen: BTreeSet::new(),
+        }
+    }
+
+    /// Writes down that a name was refused.
+    pub(super) fn refused(&mut self, name: &str) {
+        self.note(NAME, name.to_owned(), MOST_NAMES);
+    }
+
+    /// Writes down the address that a name, or the name that it is an alias of, was answered with.
+    pub(super) fn answered(&mut self, name: &str, address: IpAddr, is_alias: bool) {
+        let kind = if is_alias { ALIAS } else { ANSWER };
+        self.note(kind, format!("{name}={address}"), MOST_ANSWERS);
+    }
+
+    fn note(&mut self, protocol: &'static str, destination: String, most: usize) {
+        if self.seen.len() >= most || !self.seen.insert((protocol, destination.clone())) {
+            return;
+        }
+        let noted = RefusedDestination {
+            at: now(),
+            protocol: protocol.to_owned(),
+            destination,
+            count: 1,
+        };
+        best_effort(append(&self.path, &noted.line()));
+    }
+}
+
+fn file(home: &Home, id: &ContainerId) -> PathBuf {
+    home.container(id).join(FILE)
+}
+
+/// Appends to a file, which is made only in a directory that is there.
+fn append(path: &Path, text: &str) -> std::io::Result<()> {
+    let mut file: File = OpenOptions::new()
+        .append(true)
+        .create(true)
+        .mode(0o600)
+        .open(path)?;
+    file.write_all(text.as_bytes())
+}
+
+/// Writes down the addresses that the kernel has noted, before they go with the rules.
+pub(super) fn keep(home: &Home, id: &ContainerId) {
+    let lines: String = noted(id).iter().map(RefusedDestination::line).collect();
+    if !lines.is_empty() {
+        best_effort(append(&file(home, id), &lines));
+    }
+}
+
+/// The destinations that the rules of a container have noted.
+fn noted(id: &ContainerId) -> Vec<RefusedDestination> {
+    let egress = Egress::new(id.as_str(), Vec::new(), Vec::new(), false);
+    let now = now();
+    let noted = egress.noted().unwrap_or_default();
+    noted.iter().map(|one| RefusedDestination::of(one, now)).collect()
+}
+
+/// All that was written down of a container's run, and what its rules have noted, by time.
+fn all(home: &Home, id: &ContainerId) -> Vec<RefusedDestination> {
+    let text = std::fs::read_to_string(file(home, id)).unwrap_or_default();
+    let mut all: Vec<_> = text.lines().filter_map(RefusedDestination::read).collect();
+    all.extend(noted(id));
+    all.sort();
+    all
+}
+
+/// The destinations that were refused to a container in its last run, by time; none of one whose policy only logs.
+pub(crate) fn refused(home: &Home, id: &ContainerId, policy: &EgressPolicy) -> Vec<RefusedDestination> {
+    if policy.log {
+        return Vec::new();
+    }
+    all(home, id)
+}
+
+/// The lines of `logs --egress`: what was refused, or of a policy that only logs the list that the container would need.
+///
+/// # Errors
+/// [`EngineError`]: there is no such container, or it has no policy.
+pub fn egress_log(home: &Home, wanted: &str) -> Result<Vec<String>, EngineError> {
+    let container = container::find(home, wanted)?.container;
+    let Some(policy) = container.run_options()?.egress else {
+        return Err(NetworkFault::NoEgress(container.display().to_owned()).into());
+    };
+    if policy.log {
+        return Ok(needed(&all(home, &container.id)));
+    }
+    let line = |one: RefusedDestination| {
+        format!(
+            "{} {} {} {}",
+            moment(one.at),
+            one.protocol,
+            one.destination,
+            one.count
+        )
+    };
+    let refused = refused(home, &container.id, &policy).into_iter();
+    Ok(refused.map(line).collect())
+}
+
+/// The destinations of a list, by the names whose answers led to the addresses.
+fn needed(all: &[RefusedDestination]) -> Vec<String> {
+    let mut names = BTreeMap::new();
+    for one in all.iter().filter(|one| matches!(&*one.protocol, ANSWER | ALIAS)) {
+        if let Some((name, address)) = one.destination.split_once('=') {
+            let alias = if one.protocol == ALIAS { "alias:" } else { "" };
+            names.insert(address, (alias, name));
+        }
+    }
+    let entry = |one: &RefusedDestination| {
+        let (protocol, address, port) = match one.destination.parse::<SocketAddr>() {
+            Ok(socket) => (
+                format!("{}:", one.protocol),
+                socket.ip().to_string(),
+                format!(":{}", socket.port()),
+            ),
+            Err(_) => (String::new(), one.destination.clone(), String::new()),
+        };
+        match names.get(address.as_str()) {
+            Some((alias, name)) => format!("{alias}{protocol}{name}{port}"),
+            None if address.contains(':') && !port.is_empty() => format!("{protocol}[{address}]{port}"),
+            None => format!("{protocol}{address}{port}"),
+        }
+    };
+    let connected = all
+        .iter()
+        .filter(|one| !matches!(&*one.protocol, ANSWER | ALIAS | NAME));
+    let entries: BTreeSet<_> = connected.map(entry).collect();
+    entries.into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn one(protocol: &str, destination: &str) -> RefusedDestination {
+        RefusedDestination {
+            at: 7,
+            protocol: protocol.to_owned(),
+            destination: destination.to_owned(),
+            count: 2,
+        }
+    }
+
+    #[test]
+    fn lines_read_back() {
+        let written = one("tcp", "198.51.100.8:80");
+        assert_eq!(RefusedDestination::read(written.line().trim_end()), Some(written));
+        for damaged in ["", "7", "7 tcp", "7 tcp a", "x tcp a 1"] {
+            assert_eq!(RefusedDestination::read(damaged), None, "{damaged}");
+        }
+    }
+
+    #[test]
+    fn the_list_that_is_needed_has_names_where_there_were_some() {
+        let all = [
+            one(ANSWER, "a.test=192.0.2.1"),
+            one(ALIAS, "b.test=192.0.2.2"),
+            one("tcp", "192.0.2.1:443"),
+            one("tcp", "192.0.2.1:443"),
+            one("udp", "192.0.2.2:53"),
+            one("tcp", "192.0.2.3:80"),
+            one("icmp", "192.0.2.1"),
+        ];
+        let expected = [
+            "a.test",
+            "alias:udp:b.test:53",
+            "tcp:192.0.2.3:80",
+            "tcp:a.test:443",
+        ];
+        assert_eq!(needed(&all), expected);
+        let policy = format!("allow:{}", expected.join(","));
+        let mut options = tote_bundle::RunOptions::default();
+        options.set("egress", &policy).unwrap();
+        assert_eq!(options.egress.unwrap().to_string(), policy);
+    }
+}
