@@ -15,6 +15,7 @@ use crate::namespace::ModeError;
 use crate::network::NetworkModeError;
 use crate::port::PortError;
 use crate::publish::PublishError;
+use crate::rate::RateError;
 use crate::refused::RefusedError;
 use crate::security::SecurityError;
 use crate::value::{
@@ -115,6 +116,8 @@ pub enum ValueError {
     Log(#[from] LogError),
     #[error(transparent)]
     Limit(#[from] LimitError),
+    #[error(transparent)]
+    Rate(#[from] RateError),
     #[error(transparent)]
     Disk(#[from] DiskError),
     #[error(transparent)]

@@ -34,6 +34,7 @@ mod options;
 mod path;
 mod port;
 mod publish;
+mod rate;
 mod refused;
 mod security;
 mod spec;
@@ -64,6 +65,7 @@ pub use network::{DEFAULT_NETWORK, NetworkAttachment, NetworkMode, NetworkModeEr
 pub use options::{RunOptions, StopTimeout, Swap};
 pub use port::{PortError, parse_expose};
 pub use publish::{PortBinding, PublishError, parse_publish};
+pub use rate::{NetLimit, RateError};
 pub use refused::RefusedError;
 pub use security::{SeccompChoice, SecurityError, SecurityOptions};
 pub use spec::{

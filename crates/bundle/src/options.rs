@@ -15,6 +15,7 @@ use crate::network::NetworkMode;
 use crate::path::clean_absolute;
 use crate::port::parse_expose;
 use crate::publish::{PortBinding, parse_publish};
+use crate::rate::NetLimit;
 use crate::refused::{self, RefusedError};
 use crate::security::{SeccompChoice, SecurityOptions};
 use crate::value::{
@@ -95,6 +96,8 @@ pub struct RunOptions {
     pub network: NetworkMode,
     /// `--network-alias`: names of the container in the first of its networks.
     pub network_aliases: Vec<String>,
+    /// `--net-rate` and `--net-burst`
+    pub net_limit: NetLimit,
     /// `--egress`: where the container may connect; `None` is everywhere.
     pub egress: Option<EgressPolicy>,
     /// `--pod`: name or id of the pod that the container joins; `new:NAME` creates the pod.
@@ -236,6 +239,7 @@ impl RunOptions {
             || self.env.apply(name, value)?
             || self.env_base.apply(name, value)?
             || self.host.apply(name, value)?
+            || self.net_limit.apply(name, value)?
             || refused::check(name, value)?)
     }
 

@@ -19,7 +19,7 @@ use tote_engine::{EngineError, Home, Signal};
 use tote_options::Parsed;
 
 /// Options of `pod create` that apply to the infra container.
-const OF_INFRA: [&str; 11] = [
+const OF_INFRA: [&str; 13] = [
     "hostname",
     "pid",
     "uts",
@@ -28,6 +28,8 @@ const OF_INFRA: [&str; 11] = [
     "network",
     "publish",
     "network-alias",
+    "net-rate",
+    "net-burst",
     "add-host",
     "dns",
     "shm-size",

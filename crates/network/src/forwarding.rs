@@ -4,10 +4,14 @@
 //! that lead out are switched on one by one, with a note of those that were off, and off again when the last network goes.
 //! Another engine that needs forwarding turns on the host's own switch, and so shows that the links are to stay on.
 
+use rustix::fd::BorrowedFd;
+use rustix::fs::{Mode, OFlags};
+use std::ffi::CString;
 use std::fs::OpenOptions;
 use std::io::{Error, ErrorKind, Result, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
+use tote_sys::Errno;
 
 const GLOBAL: &str = "/proc/sys/net/ipv4/ip_forward";
 
@@ -37,6 +41,26 @@ pub(crate) fn allow_loopback(link: &str) -> Result<()> {
         Ok(())
     } else {
         std::fs::write(path, "1")
+    }
+}
+
+/// Switches IPv6 off on a link of the host that is not up yet, where the kernel has IPv6: networks have IPv4 addresses only, and a
+/// member must not become a router of the host's (CVE-2020-13401).
+pub(crate) fn without_ipv6(link: &str) -> std::result::Result<(), Errno> {
+    let path = format!("/proc/sys/net/ipv6/conf/{link}/disable_ipv6");
+    match rustix::fs::open(path, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty()) {
+        Err(Errno::NOENT) => Ok(()),
+        file => rustix::io::write(file?, b"1").map(drop),
+    }
+}
+
+/// Switches IPv6 off on a link of another network namespace.
+pub(crate) fn without_ipv6_in(network: BorrowedFd<'_>, link: &str) -> std::result::Result<(), Errno> {
+    let path = format!("/proc/sys/net/ipv6/conf/{link}/disable_ipv6");
+    let path = CString::new(path).map_err(|_| Errno::INVAL)?;
+    match tote_sys::open_in(network, &path) {
+        Err(Errno::NOENT) => Ok(()),
+        file => rustix::io::write(file?, b"1").map(drop),
     }
 }
 

@@ -27,6 +27,7 @@ mod noted;
 mod published;
 mod redirect;
 mod rule;
+mod shape;
 mod special;
 mod subnet;
 mod transport;
@@ -41,6 +42,7 @@ pub use link::{ContainerLink, LinkError, LinkRules, Mac, connect, disconnect, le
 pub use noted::Noted;
 pub use published::{PublishedPort, allow_loopback, publish, published, withdraw};
 pub use redirect::{RESOLVER, resolver_sockets};
+pub use shape::Rate;
 pub use special::is_special;
 pub use subnet::{Subnet, SubnetError};
 pub use transport::{Transport, is_free};

@@ -1,11 +1,12 @@
 //! Messages of rtnetlink(7): links, addresses, routes.
 
-use crate::Subnet;
 use crate::device::{
     IFLA_IFNAME, IFLA_NET_NS_FD, RTM_GETLINK, RTM_NEWADDR, RTM_NEWLINK, link, link as link_header,
 };
 use crate::filter::transaction;
 use crate::netlink::{Attribute, Message, NLM_F_CREATE, NLM_F_EXCL, Request, Socket};
+use crate::shape::{Rate, shape};
+use crate::{Subnet, forwarding};
 use rustix::fd::{AsRawFd as _, BorrowedFd};
 use std::fmt;
 use std::net::Ipv4Addr;
@@ -107,6 +108,8 @@ pub struct ContainerLink {
     pub rules: Option<LinkRules>,
     /// Whether the bridge sends frames back by this link that came from it, see [`reflect`].
     pub reflects: bool,
+    /// The limit on what passes; `None` for no limit.
+    pub rate: Option<Rate>,
 }
 
 /// The call that failed while a container's link was made, and the kernel's reason.
@@ -163,6 +166,13 @@ pub fn connect(links: &[ContainerLink], network: BorrowedFd<'_>) -> Result<(), L
     for link in links {
         let index = index_of(&there, &link.inside)
             .map_err(failed(format!("find the link {} in the container", link.inside)))?;
+        if let Some(rate) = link.rate {
+            limit(link, rate, (&here, &there, index))?;
+        }
+        forwarding::without_ipv6_in(network, &link.inside).map_err(failed(format!(
+            "keep IPv6 off the link {} of the container",
+            link.inside
+        )))?;
         requests.push(Request::new(RTM_NEWLINK, &link_header(index, IFF_UP)));
         requests.push(address(index, link.address, link.subnet));
         if let Some(gateway) = link.gateway {
@@ -174,6 +184,26 @@ pub fn connect(links: &[ContainerLink], network: BorrowedFd<'_>) -> Result<(), L
         Some((_, errno)) => Err(set()(*errno)),
         None => Ok(()),
     }
+}
+
+/// Limits what passes a link in both directions; the container's end, which has this number, is not up yet.
+fn limit(
+    link: &ContainerLink,
+    rate: Rate,
+    (here, there, index): (&Socket, &Socket, u32),
+) -> Result<(), LinkError> {
+    let set = || {
+        failed(format!(
+            "limit the rate of the link {} of the container (tbf)",
+            link.inside
+        ))
+    };
+    let outside = index_of(here, &link.outside).map_err(set())?;
+    for (socket, index) in [(here, outside), (there, index)] {
+        let refused = socket.batch(vec![shape(index, link.mtu, rate)]);
+        refusals(refused, Errno::EXIST).map_err(set())?;
+    }
+    Ok(())
 }
 
 /// Lets a bridge send frames back to the container that they come from. A container that asks for its own published port
@@ -304,7 +334,7 @@ pub(crate) struct BridgeLink<'a> {
 
 /// Makes a bridge with its address, and gives its number. One that is there already is used.
 pub(crate) fn make_bridge(socket: &Socket, bridge: &BridgeLink<'_>) -> Result<u32, LinkError> {
-    let mut request = Request::new(RTM_NEWLINK, &link(0, IFF_UP)).flags(NLM_F_CREATE | NLM_F_EXCL);
+    let mut request = Request::new(RTM_NEWLINK, &link(0, 0)).flags(NLM_F_CREATE | NLM_F_EXCL);
     request.name(IFLA_IFNAME, bridge.name);
     request.attribute(IFLA_MTU, &bridge.mtu.to_ne_bytes());
     // Otherwise it would be that of a port, and change as containers come and go.
@@ -319,7 +349,11 @@ pub(crate) fn make_bridge(socket: &Socket, bridge: &BridgeLink<'_>) -> Result<u3
     let make = || failed(format!("make the bridge {}", bridge.name));
     refusals(socket.batch(vec![request]), Errno::EXIST).map_err(make())?;
     let index = index_of(socket, bridge.name).map_err(make())?;
-    let set = socket.batch(vec![address(index, bridge.address, bridge.subnet)]);
+    // While the bridge is down: a container could tell the host by a router advertisement where to send its packets.
+    forwarding::without_ipv6(bridge.name)
+        .map_err(failed(format!("keep IPv6 off the bridge {}", bridge.name)))?;
+    let up = Request::new(RTM_NEWLINK, &link(index, IFF_UP));
+    let set = socket.batch(vec![address(index, bridge.address, bridge.subnet), up]);
     refusals(set, Errno::EXIST).map_err(failed(format!("set the address of the bridge {}", bridge.name)))?;
     Ok(index)
 }

@@ -130,6 +130,15 @@ pub fn socket_in(network: BorrowedFd<'_>, kind: SocketKind) -> Result<OwnedFd, E
     run(Errand::Socket(network, kind), 0)
 }
 
+/// Opens a file for writing as a process in a network namespace sees it, such as a setting below `/proc/sys/net`, which belongs to
+/// that namespace wherever it is written to.
+///
+/// # Errors
+/// setns(2)'s, and open(2)'s.
+pub fn open_in(network: BorrowedFd<'_>, path: &CStr) -> Result<OwnedFd, Errno> {
+    run(Errand::Setting(network, path), 0)
+}
+
 /// Detaches the mount together with everything mounted on it; `false` if another mount, or none, is on top at that
 /// place. The detaching does not propagate to other mounts.
 ///
@@ -190,6 +199,7 @@ enum Errand<'a> {
     Tree(Tree<'a>),
     MountOf(BorrowedFd<'a>, &'a CStr, bool),
     Socket(BorrowedFd<'a>, SocketKind),
+    Setting(BorrowedFd<'a>, &'a CStr),
     TakeAway(LastingMount<'a>),
 }
 
@@ -232,6 +242,12 @@ fn perform(errand: &Errand<'_>) -> Result<i32, Errno> {
             set_namespaces(*network, libc::CLONE_NEWNET as u32)?;
             let socket = rustix::net::socket_with(*family, *kind, SocketFlags::CLOEXEC, *protocol);
             return socket.map(IntoRawFd::into_raw_fd);
+        }
+        Errand::Setting(network, path) => {
+            set_namespaces(*network, libc::CLONE_NEWNET as u32)?;
+            let flags = OFlags::WRONLY | OFlags::CLOEXEC;
+            let file = rustix::fs::open(*path, flags, Mode::empty());
+            return file.map(IntoRawFd::into_raw_fd);
         }
     };
     rustix::fs::open(made, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).map(IntoRawFd::into_raw_fd)

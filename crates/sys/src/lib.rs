@@ -75,8 +75,8 @@ pub use coming::ComingNetwork;
 pub use copy::{CopyMode, LinkedName, TreeCopy, copy_below, copy_linked};
 pub use entry::enter;
 pub use errand::{
-    ContentOverlay, MountRights, SocketKind, Tree, Unlocked, device_mount, network_namespace, overlay,
-    socket_in, take_away, tree, user_namespace,
+    ContentOverlay, MountRights, SocketKind, Tree, Unlocked, device_mount, network_namespace, open_in,
+    overlay, socket_in, take_away, tree, user_namespace,
 };
 pub use fork::{fork_apart, fork_orphan, fork_worker};
 pub use guardian::{ExitStatus, Guardian};

@@ -196,6 +196,13 @@ pub(crate) static NETWORK: Group = Group {
         Opt::list("network-alias", "NAME", "Let members of the network find the container by this name, too")
             .aliases(&["net-alias"])
             .details("Of several networks it is the first. The network bridge has no names."),
+        Opt::value("net-rate", "RATE", "Limit what the container sends, and what it gets, to this rate")
+            .details(
+                "The rate is in bytes per second as 512k or 2mb (of 1024), or in bits as 10mbit (of 1000), and counts for each of the \
+                 container's networks and each direction. A container with the capability NET_ADMIN can lift the limit of what it sends.",
+            ),
+        Opt::value("net-burst", "SIZE", "Let this many bytes pass at once after a pause, whatever the rate")
+            .details("The default is what passes in 50 ms, and at least 32k."),
         Opt::list("add-host", "NAME:ADDRESS", "Add this line to /etc/hosts"),
         Opt::flag("no-hosts", "Keep the image's /etc/hosts"),
         Opt::list("dns", "ADDRESS", "Resolve names with this server")

@@ -65,6 +65,7 @@ mod manifests;
 mod names;
 mod neighbours;
 mod network_names;
+mod network_routers;
 mod networks;
 mod oci_cgroup;
 mod oci_engines;
@@ -91,6 +92,7 @@ mod prune;
 mod quadlets;
 mod quotas;
 mod races;
+mod rates;
 mod recovery;
 mod reference;
 mod refusals;
@@ -211,8 +213,10 @@ pub(crate) const ALL: &[&[Test]] = &[
     volume_commands::TESTS,
     egress::TESTS,
     network_names::TESTS,
+    network_routers::TESTS,
     networks::TESTS,
     ports::TESTS,
+    rates::TESTS,
     ports_kept::TESTS,
     pool::TESTS,
     pool_safety::TESTS,

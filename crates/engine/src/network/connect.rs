@@ -212,6 +212,8 @@ fn plug(
     let plugged = join::connect(home, id, attachment, (place, has_way_out), &mut joined)
         .and_then(|()| {
             let options = container.run_options()?;
+            let rate = join::rate(&options);
+            joined.links.iter_mut().for_each(|link| link.rate = rate);
             join::write_names(home, (id, &container.name), &options, &joined.endpoints)
         })
         .and_then(|()| {

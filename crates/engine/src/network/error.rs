@@ -181,6 +181,12 @@ pub enum NetworkFault {
     /// `--publish` where every network is internal.
     #[error("cannot publish ports: the container's networks are internal, and a port needs one that is not")]
     PublishedWithin,
+    /// `--net-rate` of a container without links.
+    #[error("cannot limit the rate of a network: --net-rate needs --network bridge or a network of its own")]
+    RateNowhere,
+    /// An invalid limit.
+    #[error(transparent)]
+    Rate(#[from] tote_bundle::RateError),
     /// More ports of a container whose network namespace is not its own.
     #[error(
         "cannot publish ports of container {0}: it has the network of another container or of this machine; publish them at that \

@@ -12,8 +12,11 @@ use super::refused;
 use crate::container::{State, link_text};
 use crate::{Caller, EngineError, Home};
 use std::net::Ipv4Addr;
-use tote_bundle::{ContainerId, DEFAULT_NETWORK, ImageConfig, NetworkAttachment, NetworkMode, RunOptions};
-use tote_network::{Bridge, ContainerLink, Mac};
+use tote_bundle::{
+    ContainerId, DEFAULT_NETWORK, ImageConfig, NetLimit, NetworkAttachment, NetworkMode, RateError,
+    RunOptions,
+};
+use tote_network::{Bridge, ContainerLink, Mac, Rate};
 use tote_state::closed;
 use tote_state::record::names_in;
 
@@ -41,6 +44,7 @@ pub(crate) fn join(
 ) -> Result<Joined, EngineError> {
     let attachments = options.network.attachments();
     names::check_aliases(options)?;
+    check_limit(options)?;
     let mut joined = Joined::default();
     if options.network == NetworkMode::Host && !options.published.is_empty() {
         joined.warnings.push(DISCARDED.to_owned());
@@ -81,8 +85,27 @@ pub(crate) fn join(
     publish::publish(home, id, (options, config), ends, lost)?;
     for (link, endpoint) in joined.links.iter_mut().zip(&joined.endpoints) {
         link.reflects = !endpoint.ports.is_empty();
+        link.rate = rate(options);
     }
     Ok(joined)
+}
+
+/// The limit on what passes each of a container's links.
+pub(super) fn rate(options: &RunOptions) -> Option<Rate> {
+    let NetLimit { rate, burst } = options.net_limit;
+    rate.map(|rate| Rate { rate, burst })
+}
+
+/// Refuses limits of a container without links.
+fn check_limit(options: &RunOptions) -> Result<(), EngineError> {
+    let NetLimit { rate, burst } = options.net_limit;
+    if rate.is_none() && burst.is_some() {
+        return Err(NetworkFault::Rate(RateError::NoRate).into());
+    }
+    if rate.is_some() && options.network.attachments().is_empty() {
+        return Err(NetworkFault::RateNowhere.into());
+    }
+    Ok(())
 }
 
 /// docker's words.
@@ -140,6 +163,7 @@ pub(super) fn connect(
         gateway: Some(network.gateway).filter(|_| !way_out && !network.internal),
         rules: None,
         reflects: false,
+        rate: None,
     };
     joined.endpoints.push(Endpoint {
         network: name(),
