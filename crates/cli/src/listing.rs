@@ -198,7 +198,7 @@ mod tests {
             no_heading: true,
             ..listing()
         };
-        assert_eq!(list.formatted(None).as_deref(), Ok("abc   1kB\nd\n"));
+        assert_eq!(list.formatted(None).as_deref(), Ok("abc       1kB\nd\n"));
     }
 
     #[test]

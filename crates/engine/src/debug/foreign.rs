@@ -186,21 +186,27 @@ struct PodmanContainer {
 /// Directories of podman: where it notes containers, and where it notes what runs.
 type PodmanStorage = (PathBuf, PathBuf);
 
+/// Storage drivers of podman, each of which has a directory for containers; vfs is the one that needs no right.
+const PODMAN_DRIVERS: [&str; 4] = ["overlay", "vfs", "btrfs", "zfs"];
+
 fn podman_storages() -> Vec<PodmanStorage> {
-    const DIRECTORY: &str = "overlay-containers";
-    let storage = |graph: PathBuf, run: PathBuf| (graph.join(DIRECTORY), run.join(DIRECTORY));
-    if rustix::process::geteuid().is_root() {
-        return vec![storage(
+    let variable = |name: &str| std::env::var_os(name).map(PathBuf::from);
+    let (graph, run): (PathBuf, PathBuf) = if rustix::process::geteuid().is_root() {
+        (
             "/var/lib/containers/storage".into(),
             "/run/containers/storage".into(),
-        )];
-    }
-    let variable = |name: &str| std::env::var_os(name).map(PathBuf::from);
-    let data = variable("XDG_DATA_HOME").or_else(|| Some(variable("HOME")?.join(".local/share")));
-    match (data, variable("XDG_RUNTIME_DIR")) {
-        (Some(data), Some(run)) => vec![storage(data.join("containers/storage"), run.join("containers"))],
-        _ => Vec::new(),
-    }
+        )
+    } else {
+        let data = variable("XDG_DATA_HOME").or_else(|| Some(variable("HOME")?.join(".local/share")));
+        match (data, variable("XDG_RUNTIME_DIR")) {
+            (Some(data), Some(run)) => (data.join("containers/storage"), run.join("containers")),
+            _ => return Vec::new(),
+        }
+    };
+    let directories = PODMAN_DRIVERS.map(|driver| format!("{driver}-containers"));
+    directories
+        .map(|directory| (graph.join(&directory), run.join(&directory)))
+        .into()
 }
 
 fn podman(storages: &[PodmanStorage], wanted: &str) -> Result<Option<u32>, DebugError> {
