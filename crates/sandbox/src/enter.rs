@@ -3,7 +3,7 @@
 
 use crate::capability;
 use crate::error::PlanError;
-use crate::plan::{Builder, Errand, Facts, IdMapping, Lifetime, Plan, Request, Stdin, Switch, clone_flag};
+use crate::plan::{Builder, Errand, Facts, Lifetime, Plan, Request, Stdin, clone_flag};
 use crate::tools::{self, Tools};
 use rustix::fd::OwnedFd;
 use std::path::Path;
@@ -52,14 +52,8 @@ pub fn enter(newcomer: Newcomer<'_>) -> Result<Plan, PlanError> {
     } = newcomer;
     let mut made = 0;
     let request = &Request {
-        spec: newcomer.spec,
-        attach_point: Path::new("/"),
-        files: &[],
-        fill: &[],
-        id_mapping: IdMapping::None,
         default_filter: newcomer.default_filter.is_some(),
         stdin: newcomer.stdin,
-        init: false,
         // Tools are there for as long as the caller holds them.
         lifetime: if tools.is_some() {
             Lifetime::OfParent
@@ -67,11 +61,9 @@ pub fn enter(newcomer: Newcomer<'_>) -> Result<Plan, PlanError> {
             Lifetime::Detached
         },
         preserve_fds: newcomer.preserve_fds,
-        switch: Switch::Pivot,
         keyring: newcomer.keyring,
         all_processors: newcomer.all_processors,
-        links: &[],
-        facts: newcomer.facts,
+        ..Request::bare(newcomer.spec, Path::new("/"), newcomer.facts)
     };
     let mut builder = Builder {
         networked: true,

@@ -100,6 +100,31 @@ pub struct Request<'a> {
     pub facts: Facts<'a>,
 }
 
+impl<'a> Request<'a> {
+    /// A request for a detached process with nothing beside its spec: no files, no new user namespace, no input, no
+    /// links.
+    #[must_use]
+    pub fn bare(spec: &'a Spec, attach_point: &'a Path, facts: Facts<'a>) -> Self {
+        Self {
+            spec,
+            attach_point,
+            files: &[],
+            fill: &[],
+            id_mapping: IdMapping::None,
+            default_filter: false,
+            stdin: Stdin::Null,
+            init: false,
+            lifetime: Lifetime::Detached,
+            preserve_fds: 0,
+            switch: Switch::Pivot,
+            keyring: None,
+            all_processors: false,
+            links: &[],
+            facts,
+        }
+    }
+}
+
 /// Way in which the container's root becomes the root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Switch<'a> {

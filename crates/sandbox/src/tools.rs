@@ -5,7 +5,7 @@
 //! no right over these mounts: it can neither make them writable nor take them away.
 
 use crate::error::PlanError;
-use crate::plan::{Builder, Errand, Facts, IdMapping, Lifetime, Request, Stdin, Switch, cstring};
+use crate::plan::{Builder, Errand, Facts, Request, cstring};
 use crate::root::Root;
 use rustix::fd::OwnedFd;
 use std::path::Path;
@@ -39,23 +39,7 @@ pub struct Brought {
 /// Plans the mounts, and the change to the new root.
 pub(crate) fn plan(tools: Tools<'_>, facts: Facts<'_>) -> Result<(Vec<Op>, Vec<Vec<Errand>>), PlanError> {
     let spec = surroundings(facts.privileged);
-    let request = &Request {
-        spec: &spec,
-        attach_point: tools.attach_point,
-        files: &[],
-        fill: &[],
-        id_mapping: IdMapping::None,
-        default_filter: false,
-        stdin: Stdin::Inherited,
-        init: false,
-        lifetime: Lifetime::Detached,
-        preserve_fds: 0,
-        switch: Switch::Pivot,
-        keyring: None,
-        all_processors: false,
-        links: &[],
-        facts,
-    };
+    let request = &Request::bare(&spec, tools.attach_point, facts);
     let mut builder = Builder {
         networked: true,
         settled: true,

@@ -6,9 +6,7 @@
 
 use rustix::fd::OwnedFd;
 use std::path::Path;
-use tote_sandbox::{
-    CgroupView, DeviceNodes, Facts, IdMapping, Lifetime, Request, Root, SecurityModule, Stdin, Switch, plan,
-};
+use tote_sandbox::{CgroupView, DeviceNodes, Facts, IdMapping, Request, Root, SecurityModule, Stdin, plan};
 use tote_spec::{NamespaceType, Spec};
 
 /// Plans for a host with two v1 hierarchies.
@@ -26,38 +24,27 @@ fn planned_among(text: &str, hierarchies: &[&str]) -> String {
         .iter()
         .map(|name| ((*name).to_owned(), format!("/sys/fs/cgroup/{name}/c")))
         .collect();
+    let facts = Facts {
+        bounding: 0x1ff_ffff_ffff,
+        hard_limit: &|_| Some(4096),
+        oom_score_adj: 0,
+        cgroup_view: CgroupView::Legacy(&hierarchies),
+        waits_for_cgroup: true,
+        network_comes: false,
+        setgroups: true,
+        device_nodes: DeviceNodes::Ruled,
+        own_executable: None,
+        privileged: true,
+        security_module: SecurityModule::AppArmor,
+    };
     let request = Request {
-        spec: &spec,
-        attach_point: Path::new("/run/attach"),
-        files: &[],
-        fill: &[],
         id_mapping: if linux.uid_mappings.is_empty() {
             IdMapping::None
         } else {
             IdMapping::ByParent
         },
-        default_filter: false,
         stdin: Stdin::Inherited,
-        init: false,
-        lifetime: Lifetime::Detached,
-        preserve_fds: 0,
-        switch: Switch::Pivot,
-        keyring: None,
-        all_processors: false,
-        links: &[],
-        facts: Facts {
-            bounding: 0x1ff_ffff_ffff,
-            hard_limit: &|_| Some(4096),
-            oom_score_adj: 0,
-            cgroup_view: CgroupView::Legacy(&hierarchies),
-            waits_for_cgroup: true,
-            network_comes: false,
-            setgroups: true,
-            device_nodes: DeviceNodes::Ruled,
-            own_executable: None,
-            privileged: true,
-            security_module: SecurityModule::AppArmor,
-        },
+        ..Request::bare(&spec, Path::new("/run/attach"), facts)
     };
     let null = || OwnedFd::from(std::fs::File::open("/dev/null").unwrap());
     let joins: Vec<(NamespaceType, OwnedFd)> = spec

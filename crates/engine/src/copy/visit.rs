@@ -12,7 +12,7 @@ use rustix::fd::OwnedFd;
 use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
 use tote_bundle::{ImageConfig, IpcMode, NetworkMode, PidMode, RunOptions, UtsMode};
 use tote_runtime::{Creation, Witness};
-use tote_sandbox::{DeviceNodes, IdMapping, Joins, Lifetime, Plan, Request, Stdin, Switch};
+use tote_sandbox::{DeviceNodes, IdMapping, Joins, Lifetime, Plan, Request};
 use tote_spec::{Linux, NamespaceType, Spec};
 use tote_sys::{Child, Op, best_effort};
 
@@ -147,10 +147,9 @@ fn plan(
     let mut spec = spec::make(home, id, (options, &peers), config, ids, &|_| None, &volumes)?;
     let files = covered::files(home, (id, ids), &mut spec, (options, &peers, &[]), false)?;
     strip(&mut spec);
-    let device_nodes = DeviceNodes::Mounted;
+    let attach_point = home.attach_point();
+    let facts = facts::facts(home, options, &spec, None, DeviceNodes::Mounted);
     let request = Request {
-        spec: &spec,
-        attach_point: &home.attach_point(),
         files: &files,
         fill: &volume::to_fill(options, config, &spec)?,
         id_mapping: if crate::user::joins_user_namespace(&spec) {
@@ -158,16 +157,8 @@ fn plan(
         } else {
             ids.mapping
         },
-        default_filter: false,
-        stdin: Stdin::Null,
-        init: false,
         lifetime: Lifetime::OfParent,
-        preserve_fds: 0,
-        switch: Switch::Pivot,
-        keyring: None,
-        all_processors: false,
-        links: &[],
-        facts: facts::facts(home, options, &spec, None, device_nodes),
+        ..Request::bare(&spec, &attach_point, facts)
     };
     let wanted = storage::Wanted {
         options,
