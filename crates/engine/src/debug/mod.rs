@@ -88,9 +88,10 @@ pub fn debug(
         brought: brought(&target)?,
         links: &LINKS,
     };
-    let plan = exec::plan(&target, &request.exec, users, Some(tools))?;
+    let namespaces = target.namespaces();
+    let plan = exec::plan(&target, &request.exec, users, namespaces, Some(tools))?;
     // The image stays locked by `source` for as long as this process attends.
-    exec::visit(home, (target, plan), &request.exec, keys, warn)
+    exec::visit(home, (target, plan, namespaces), &request.exec, keys, warn)
 }
 
 /// Finds the process to join: a bare name is a container of ours, or else one of another engine.

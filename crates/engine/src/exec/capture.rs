@@ -46,7 +46,7 @@ pub(crate) fn capture(
         ..ExecOptions::default()
     };
     let namespaces = target.namespaces();
-    let mut plan = plan(&target, &options, None, None)?;
+    let mut plan = plan(&target, &options, None, namespaces, None)?;
     let failed = |source| EngineError::Kernel {
         attempt: "make a pipe for the output",
         source,

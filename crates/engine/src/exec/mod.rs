@@ -53,8 +53,10 @@ pub fn exec(
     let keys = detach_keys(&options)?;
     crate::given::read_env_files(&mut options.env)?;
     let target = Target::find(home, container)?;
-    let plan = plan(&target, &options, users(home, &target, &options)?, None)?;
-    visit(home, (target, plan), &options, keys, warn)
+    let namespaces = target.namespaces();
+    let users = users(home, &target, &options)?;
+    let plan = plan(&target, &options, users, namespaces, None)?;
+    visit(home, (target, plan, namespaces), &options, keys, warn)
 }
 
 /// Parses the keys that leave the process alone; refuses `-it` for a caller without a terminal.
@@ -74,12 +76,11 @@ pub(crate) fn detach_keys(options: &ExecOptions) -> Result<DetachKeys, ExecError
 /// [`EngineError`]; the process is gone then.
 pub(crate) fn visit(
     home: &Home,
-    (target, mut plan): (Target, Plan),
+    (target, mut plan, namespaces): (Target, Plan, Namespaces),
     options: &ExecOptions,
     keys: DetachKeys,
     warn: &mut dyn FnMut(String),
 ) -> Result<Executed, EngineError> {
-    let namespaces = target.namespaces();
     std::mem::take(&mut plan.warnings)
         .into_iter()
         .for_each(&mut *warn);
@@ -212,9 +213,9 @@ pub(crate) fn plan(
     target: &Target,
     options: &ExecOptions,
     users: Option<Users>,
+    namespaces: Namespaces,
     tools: Option<Tools<'_>>,
 ) -> Result<Plan, EngineError> {
-    let namespaces = target.namespaces();
     let in_user_namespace = target.has(NamespaceType::User);
     let setgroups = !in_user_namespace || groups_allowed(&format!("/proc/{}", target.pid));
     let own = &target.inside.process;
