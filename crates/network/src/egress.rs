@@ -27,6 +27,12 @@ const MOST_FLOWS: u32 = 16384;
 /// How long a connection is remembered in which the container says nothing: TCP, and all else.
 const IDLE_TCP: Duration = Duration::from_secs(2 * 3600);
 const IDLE_OTHER: Duration = Duration::from_secs(180);
+/// The protocols with ports, and how long a connection of each is remembered.
+const WITH_PORTS: [(Transport, Duration); 3] = [
+    (Transport::Tcp, IDLE_TCP),
+    (Transport::Udp, IDLE_OTHER),
+    (Transport::Sctp, IDLE_OTHER),
+];
 /// How long a peer that begins to speak is remembered until the container answers.
 const BEGUN: Duration = Duration::from_secs(60);
 /// The most destinations that are noted, of those that were refused or, of a policy that only logs, asked for.
@@ -217,8 +223,8 @@ impl Egress {
             table: &self.table,
             requests,
         };
-        self.accepted(family, &mut rules);
-        self.refused(family, &mut rules);
+        accepted(family, &mut rules);
+        refused(family, &mut rules);
         self.policy(family, &mut rules);
         for link in links {
             from_container(family, link, &incoming(link), &mut rules);
@@ -255,11 +261,7 @@ impl Egress {
     fn policy(&self, family: &Family, rules: &mut Rules<'_>) {
         let chain = family.chain(POLICY);
         // What was begun before goes on, whatever names mean now.
-        for (protocol, idle) in [
-            (Transport::Tcp, IDLE_TCP),
-            (Transport::Udp, IDLE_OTHER),
-            (Transport::Sctp, IDLE_OTHER),
-        ] {
+        for (protocol, idle) in WITH_PORTS {
             rules.add(&chain, |list| {
                 rule::protocol(list, protocol.number());
                 family.flow_out(list);
@@ -311,42 +313,36 @@ impl Egress {
             }
         }
     }
+}
 
-    /// Remembers a connection that the container begins. Where no room is left for that, it may go on as long as the policy
-    /// allows its beginning.
-    #[expect(clippy::unused_self, reason = "it is a chain of the policy like the others")]
-    fn accepted(&self, family: &Family, rules: &mut Rules<'_>) {
-        let chain = family.chain(ACCEPTED);
-        for (protocol, idle) in [
-            (Transport::Tcp, IDLE_TCP),
-            (Transport::Udp, IDLE_OTHER),
-            (Transport::Sctp, IDLE_OTHER),
-        ] {
-            rules.add(&chain, |list| {
-                rule::protocol(list, protocol.number());
-                family.flow_out(list);
-                rule::remember(list, &family.set(FLOWS), idle);
-            });
-        }
-        rules.add(&chain, rule::accept);
-    }
-
-    /// Refuses a packet at once, so that no program waits.
-    #[expect(clippy::unused_self, reason = "it is a chain of the policy like the others")]
-    fn refused(&self, family: &Family, rules: &mut Rules<'_>) {
-        let chain = family.chain(REFUSED);
-        note(family, &chain, rules);
+/// Remembers a connection that the container begins. Where no room is left for that, it may go on as long as the policy
+/// allows its beginning.
+fn accepted(family: &Family, rules: &mut Rules<'_>) {
+    let chain = family.chain(ACCEPTED);
+    for (protocol, idle) in WITH_PORTS {
         rules.add(&chain, |list| {
-            rule::protocol(list, Transport::Tcp.number());
-            rule::reset(list);
+            rule::protocol(list, protocol.number());
+            family.flow_out(list);
+            rule::remember(list, &family.set(FLOWS), idle);
         });
-        rules.add(&chain, rule::prohibited);
     }
+    rules.add(&chain, rule::accept);
+}
+
+/// Refuses a packet at once, so that no program waits.
+fn refused(family: &Family, rules: &mut Rules<'_>) {
+    let chain = family.chain(REFUSED);
+    note(family, &chain, rules);
+    rules.add(&chain, |list| {
+        rule::protocol(list, Transport::Tcp.number());
+        rule::reset(list);
+    });
+    rules.add(&chain, rule::prohibited);
 }
 
 /// Notes a destination, where there is room. Protocols without ports have port 0.
 fn note(family: &Family, chain: &str, rules: &mut Rules<'_>) {
-    for protocol in [Transport::Tcp, Transport::Udp, Transport::Sctp] {
+    for (protocol, _) in WITH_PORTS {
         rules.add(chain, |list| {
             rule::protocol(list, protocol.number());
             family.note_service(list);

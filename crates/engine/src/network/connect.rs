@@ -257,15 +257,14 @@ fn unplug(home: &Home, id: &ContainerId, state: &mut State, network: &Network) -
     state.networks = left;
     // Another container may get the address that its ports lead to.
     publish::withdraw_of(id, &gone)?;
+    for endpoint in &gone {
+        tote_network::remove(&endpoint.link).map_err(failed)?;
+    }
     let held = |all: &[Endpoint]| all.iter().any(|one| one.egress);
     if held(&gone) && !held(&state.networks) {
-        for endpoint in &gone {
-            tote_network::remove(&endpoint.link).map_err(failed)?;
-        }
         egress::remove(id)?;
     }
     for endpoint in &gone {
-        tote_network::remove(&endpoint.link).map_err(failed)?;
         join::release(home, id, &endpoint.network)?;
     }
     // Where the way out led through the network, another one takes its place.
