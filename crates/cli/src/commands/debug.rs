@@ -1,6 +1,7 @@
 //! The command that brings tools into a running container.
 
-use super::repeated::word;
+use super::exec::{ENV, ENV_FILE, NOT_RUNNING, OF_THE_COMMAND, PRIVILEGED, SIGNALLED, WRONG_LINE};
+use super::repeated::{CONTAINER, word};
 use tote_options::{Command, Completes, Example, ExitStatus, Group, Opt, Parsing};
 
 /// `tote debug`.
@@ -39,13 +40,10 @@ tote's default filter.",
     options: &[&Group {
         title: "",
         options: &[
-            Opt::list("env", "KEY[=VALUE]", "Set an environment variable; a KEY alone takes its value from the caller")
-                .short('e')
-                .completes(Completes::Environment),
-            Opt::list("env-file", "FILE", "Read environment variables from this file, one KEY[=VALUE] per line")
-                .completes(Completes::File),
+            ENV,
+            ENV_FILE,
             Opt::flag("interactive", "Keep standard input open (the default at a terminal)").short('i'),
-            Opt::flag("privileged", "Give the command all capabilities"),
+            PRIVILEGED,
             Opt::value("tools", "IMAGE", "Take the tools from this image, from this machine (host) or from a directory (rootfs:DIR)")
                 .default("host")
                 .completes(Completes::Images),
@@ -55,7 +53,7 @@ tote's default filter.",
         ],
     }],
     positionals: &[
-        super::repeated::CONTAINER,
+        CONTAINER,
         word("COMMAND", false, false),
         word("ARG", false, true),
     ],
@@ -68,12 +66,12 @@ tote's default filter.",
         Example { about: "A container of docker", line: "tote debug docker:db ss -tlnp" },
     ],
     exit_status: &[
-        ExitStatus { status: "1", about: "The container does not exist or does not run" },
-        ExitStatus { status: "125", about: "The command line is wrong" },
+        NOT_RUNNING,
+        WRONG_LINE,
         ExitStatus { status: "126", about: "The command was found but could not be executed, or the container could not be entered" },
         ExitStatus { status: "127", about: "The command was not found among the tools" },
-        ExitStatus { status: "128+N", about: "Signal N ended the command" },
-        ExitStatus { status: "N", about: "In all other cases the exit code of the command" },
+        SIGNALLED,
+        OF_THE_COMMAND,
     ],
     ..Command::new("debug", "Run a command in a running container with tools of its own")
 };

@@ -3,6 +3,40 @@
 use super::repeated::{CONTAINER, CONTAINERS, LATEST, word};
 use tote_options::{Command, Completes, Example, ExitStatus, Group, Opt, Parsing, Positional, Section};
 
+/// Options of each command that runs a command in a container.
+pub(super) const ENV: Opt = Opt::list(
+    "env",
+    "KEY[=VALUE]",
+    "Set an environment variable; a KEY alone takes its value from the caller",
+)
+.short('e')
+.completes(Completes::Environment);
+pub(super) const ENV_FILE: Opt = Opt::list(
+    "env-file",
+    "FILE",
+    "Read environment variables from this file, one KEY[=VALUE] per line",
+)
+.completes(Completes::File);
+pub(super) const PRIVILEGED: Opt = Opt::flag("privileged", "Give the command all capabilities");
+
+/// Exit statuses of these commands.
+pub(super) const NOT_RUNNING: ExitStatus = ExitStatus {
+    status: "1",
+    about: "The container does not exist or does not run",
+};
+pub(super) const WRONG_LINE: ExitStatus = ExitStatus {
+    status: "125",
+    about: "The command line is wrong",
+};
+pub(super) const SIGNALLED: ExitStatus = ExitStatus {
+    status: "128+N",
+    about: "Signal N ended the command",
+};
+pub(super) const OF_THE_COMMAND: ExitStatus = ExitStatus {
+    status: "N",
+    about: "In all other cases the exit code of the command",
+};
+
 /// `tote exec`.
 pub(crate) static EXEC: Command = Command {
     usage: "[OPTIONS] CONTAINER COMMAND [ARG...]",
@@ -18,15 +52,12 @@ else in it ends with that.",
             Opt::flag("detach", "Run the command in the background; its output is dropped").short('d'),
             Opt::value("detach-keys", "KEYS", "Detach from the command when these keys are typed (default ctrl-p,ctrl-q)")
                 .details("Keys are single characters, or `ctrl-` and a letter or one of `@[\\]^_`, separated by commas. An empty text turns detaching off."),
-            Opt::list("env", "KEY[=VALUE]", "Set an environment variable; a KEY alone takes its value from the caller")
-                .short('e')
-                .completes(Completes::Environment),
-            Opt::list("env-file", "FILE", "Read environment variables from this file, one KEY[=VALUE] per line")
-                .completes(Completes::File),
+            ENV,
+            ENV_FILE,
             Opt::flag("interactive", "Keep standard input open").short('i'),
             Opt::value("preserve-fds", "N", "Pass N more file descriptors into the container, from 3 on").default("0"),
             LATEST,
-            Opt::flag("privileged", "Give the command all capabilities"),
+            PRIVILEGED,
             Opt::flag("tty", "Give the command a terminal of its own").short('t'),
             Opt::value("user", "USER[:GROUP]", "Run as this user and group, by name or number").short('u'),
             Opt::value("workdir", "DIR", "Start the command in this directory of the container").short('w'),
@@ -43,12 +74,12 @@ else in it ends with that.",
         Example { about: "A copy of a database, made inside", line: "tote exec -u postgres db pg_dump shop > shop.sql" },
     ],
     exit_status: &[
-        ExitStatus { status: "1", about: "The container does not exist or does not run" },
-        ExitStatus { status: "125", about: "The command line is wrong" },
+        NOT_RUNNING,
+        WRONG_LINE,
         ExitStatus { status: "126", about: "The command was found but could not be executed" },
         ExitStatus { status: "127", about: "The command was not found" },
-        ExitStatus { status: "128+N", about: "Signal N ended the command" },
-        ExitStatus { status: "N", about: "In all other cases the exit code of the command" },
+        SIGNALLED,
+        OF_THE_COMMAND,
     ],
     ..Command::new("exec", "Run a command in a running container")
 };
