@@ -264,7 +264,7 @@ open again
 
 fn members(cx: &Context) -> Result<()> {
     let script = r#"
-tote network create --subnet 192.168.77.0/24 lab >/dev/null; tote network create --subnet 192.168.78.0/24 other >/dev/null
+tote network create --subnet 192.168.77.0/24 --ip-range 192.168.77.128/25 lab >/dev/null; tote network create --subnet 192.168.78.0/24 --ip-range 192.168.78.128/25 other >/dev/null
 web() { tote run -d --network name=$1,ip=$2 --name $3 "$IMAGE" perl -MIO::Socket::INET -e '$s = IO::Socket::INET->new(Listen => 9, LocalPort => 80, ReuseAddr => 1) or die;
 while ($c = $s->accept) { print $c "web\n"; close $c }' >/dev/null; while ! tote exec $3 grep -q ':0050 00000000:0000 0A' /proc/net/tcp; do sleep 0.02; done; }
 web lab 192.168.77.10 near; web other 192.168.78.10 far; web lab 192.168.77.11 db
@@ -289,7 +289,7 @@ near connection refused
 /// Clients that connect to the container get answers, and no other host does because of that.
 fn clients(cx: &Context) -> Result<()> {
     let script = r#"
-tote network create --subnet 192.168.77.0/24 lab >/dev/null
+tote network create --subnet 192.168.77.0/24 --ip-range 192.168.77.128/25 lab >/dev/null
 tote run -d -p 8080:80 -p 8443:443/udp --network name=lab,ip=192.168.77.10 --name web --egress none "$IMAGE" perl -MIO::Socket::INET -e '
 if (fork) { $s = IO::Socket::INET->new(Listen => 9, LocalPort => 80, ReuseAddr => 1) or die; while ($c = $s->accept) { print $c $c->peerhost, "\n"; close $c } }
 $s = IO::Socket::INET->new(Proto => "udp", LocalPort => 443) or die; while ($s->recv($m, 99)) { $s->send("heard") }' >/dev/null

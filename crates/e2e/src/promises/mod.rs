@@ -67,6 +67,7 @@ mod neighbours;
 mod network_names;
 mod network_routers;
 mod networks;
+mod networks_killed;
 mod oci_cgroup;
 mod oci_engines;
 mod oci_exec;
@@ -215,6 +216,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     network_names::TESTS,
     network_routers::TESTS,
     networks::TESTS,
+    networks_killed::TESTS,
     ports::TESTS,
     rates::TESTS,
     ports_kept::TESTS,

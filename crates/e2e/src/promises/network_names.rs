@@ -65,7 +65,7 @@ while ! in_server grep -q ':0035 00000000:0000 07' /proc/net/udp; do sleep 0.02;
 ASK='for n in "$@"; do echo "$n" $(getent ahostsv4 "$n" | sed -n "s/ *STREAM.*//p" | sort); done'
 # The image of the tests has no getent.
 IMAGE=host
-tote network create --subnet 192.168.77.0/24 lab >/dev/null
+tote network create --subnet 192.168.77.0/24 --ip-range 192.168.77.128/25 lab >/dev/null
 "#;
 
 fn prints(cx: &Context, script: &str, lines: &str) -> Result<()> {
@@ -114,7 +114,7 @@ site elsewhere
 
 fn apart(cx: &Context) -> Result<()> {
     let script = r#"
-tote network create --internal --subnet 192.168.78.0/24 other >/dev/null
+tote network create --internal --subnet 192.168.78.0/24 --ip-range 192.168.78.128/25 other >/dev/null
 tote run -d --network name=other,ip=192.168.78.10 --name far "$IMAGE" sleep 300 >/dev/null
 tote run -d --network bridge --name default "$IMAGE" sleep 300 >/dev/null
 tote run -d --network name=lab,ip=192.168.77.10 --name near "$IMAGE" sleep 300 >/dev/null
@@ -283,8 +283,8 @@ tote exec web getent ahostsv4 example.org | sed -n 's/ *STREAM.*//p'
 
 fn connected(cx: &Context) -> Result<()> {
     let script = r#"
-tote network create --subnet 192.168.78.0/24 more >/dev/null
-tote network create --subnet 192.168.79.0/24 --internal inner >/dev/null
+tote network create --subnet 192.168.78.0/24 --ip-range 192.168.78.128/25 more >/dev/null
+tote network create --subnet 192.168.79.0/24 --ip-range 192.168.79.128/25 --internal inner >/dev/null
 tote run -d --network name=inner,ip=192.168.79.10 --name web "$IMAGE" sleep 300 >/dev/null
 tote run -d --network more --name asker "$IMAGE" sleep 300 >/dev/null
 tote exec asker sh -c "$ASK" - web www
@@ -332,7 +332,7 @@ lo
 
 fn connected_later(cx: &Context) -> Result<()> {
     let script = r#"
-tote network create --subnet 192.168.78.0/24 more >/dev/null
+tote network create --subnet 192.168.78.0/24 --ip-range 192.168.78.128/25 more >/dev/null
 tote create --name web --network lab --network-alias old "$IMAGE" sleep 300 >/dev/null
 tote network connect --ip 192.168.78.10 --alias www more web
 tote network disconnect lab web

@@ -15,7 +15,7 @@ pub(super) const TESTS: &[Test] = &[test(
 /// that is answered has passed the same way.
 fn advertised(cx: &Context) -> Result<()> {
     let script = r#"
-tote network create --subnet 192.168.77.0/24 lab >/dev/null
+tote network create --subnet 192.168.77.0/24 --ip-range 192.168.77.128/25 lab >/dev/null
 tote run -d --network lab --name member "$IMAGE" sleep 300 >/dev/null
 tote run -d --network name=lab,ip=192.168.77.7 --name enemy "$IMAGE" sleep 300 >/dev/null
 member=$(tote inspect -f '{{.State.Pid}}' member); enemy=$(tote inspect -f '{{.State.Pid}}' enemy)

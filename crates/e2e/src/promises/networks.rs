@@ -103,6 +103,7 @@ pub(super) fn on_machine_of(cx: &Context, kinds: &[&str], script: &str) -> Resul
         .env("STATE", cx.root())
         .env("IMAGE", cx.image())
         .env("FILE", cx.path("file")?)
+        .env("MORTAL", crate::need::mortal().unwrap_or_default())
         .output()
 }
 
@@ -166,7 +167,7 @@ tote run --rm --network one --network two "$IMAGE" sh -c "busybox ping -c 1 -W 2
 
 fn internal(cx: &Context) -> Result<()> {
     let script = r#"
-tote network create --internal --subnet 192.168.77.0/24 lab >/dev/null
+tote network create --internal --subnet 192.168.77.0/24 --ip-range 192.168.77.128/25 lab >/dev/null
 tote run -d --network name=lab,ip=192.168.77.10 --name a "$IMAGE" sleep 300 >/dev/null
 busybox ping -c 1 -W 2 192.168.77.10 >/dev/null && echo from the host
 tote run --rm --network lab "$IMAGE" sh -c '
@@ -334,7 +335,7 @@ tote: network-scoped alias is supported only for containers in user defined netw
 
 fn told(cx: &Context) -> Result<()> {
     let script = r#"
-tote network create --subnet 192.168.77.0/24 web >/dev/null
+tote network create --subnet 192.168.77.0/24 --ip-range 192.168.77.128/25 web >/dev/null
 tote run --rm -h box --add-host out:host-gateway --network name=web,ip=192.168.77.10,mac-address=02:00:00:00:00:07 "$IMAGE" sh -c '
 grep -E "box|out$" /etc/hosts; hostname; cat /sys/class/net/eth0/address; grep "^nameserver" /etc/resolv.conf'
 tote run -d --network web --name a "$IMAGE" sleep 300 >/dev/null

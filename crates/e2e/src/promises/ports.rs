@@ -135,9 +135,9 @@ cmp "$FILE.before" "$FILE.after"
 
 fn hairpin(cx: &Context) -> Result<()> {
     let script = r#"
-tote network create --subnet 192.168.77.0/24 one >/dev/null
-tote network create --subnet 192.168.78.0/24 two >/dev/null
-tote network create --subnet 192.168.79.0/24 --internal in >/dev/null
+tote network create --subnet 192.168.77.0/24 --ip-range 192.168.77.128/25 one >/dev/null
+tote network create --subnet 192.168.78.0/24 --ip-range 192.168.78.128/25 two >/dev/null
+tote network create --subnet 192.168.79.0/24 --ip-range 192.168.79.128/25 --internal in >/dev/null
 serve web --network one -p 8080:80
 for network in one two in; do
     tote run --rm --network $network "$IMAGE" sh -c 'busybox nc -w 1 198.51.100.2 8080 </dev/null 2>/dev/null || echo refused'

@@ -6,8 +6,8 @@
 
 /// Names of the points, in the order in which a container meets them: create, start, end, removal; then those of
 /// pools: filling, the keeper, a taker of a sandbox, removal; then those of pods; then those of `cp`, of `rename`, of
-/// a container in the foreground that gets a monitor, and of volumes.
-pub const POINTS: [&str; 53] = [
+/// a container in the foreground that gets a monitor, of volumes, and of networks.
+pub const POINTS: [&str; 63] = [
     "claimed",
     "named",
     "state-new",
@@ -61,6 +61,16 @@ pub const POINTS: [&str; 53] = [
     "volume-made",
     "volume-hidden",
     "volumes-left",
+    "connect-leased",
+    "connect-linked",
+    "connect-plugged",
+    "connect-written",
+    "disconnect-written",
+    "disconnect-unlinked",
+    "disconnect-released",
+    "network-unwritten",
+    "network-written",
+    "network-unrecorded",
 ];
 
 /// Kills this process if the environment names this point.

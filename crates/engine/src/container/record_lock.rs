@@ -18,7 +18,7 @@ impl Change {
     }
 
     /// Tries to get that right at once; `None` if another process has it, or after an error.
-    pub(super) fn attempt(home: &Home, id: &ContainerId) -> Option<Self> {
+    pub(crate) fn attempt(home: &Home, id: &ContainerId) -> Option<Self> {
         Self::lock(&home.container(id), FlockOperation::NonBlockingLockExclusive).ok()
     }
 

@@ -23,6 +23,12 @@ pub fn sweep(home: &Home) -> Vec<ContainerId> {
         if let Some(renamed) = file.strip_suffix(name::RENAMING).and_then(|id| id.parse().ok()) {
             name::end_rename(home, &renamed);
         }
+        if let Some(connected) = file
+            .strip_suffix(crate::network::CONNECTING)
+            .and_then(|id| id.parse().ok())
+        {
+            crate::network::end_connection(home, &connected);
+        }
         if let Some(removed) = file.strip_suffix(FORCED).and_then(|id| id.parse().ok()) {
             super::remove::go_on(home, &removed);
         }

@@ -6,7 +6,8 @@
 use super::endpoint::Endpoint;
 use super::join::{self, Joined};
 use super::record::{self, Network};
-use super::{NetworkFault, egress, names, publish};
+use super::{NetworkFault, egress, interrupted, names, publish};
+use crate::container::fault;
 use crate::container::foreground::find_monitored;
 use crate::container::record_lock::Change;
 use crate::container::{Container, Entry, LifeError, State};
@@ -40,7 +41,8 @@ pub fn connect(home: &Home, request: &ConnectRequest) -> Result<(), EngineError>
     let network = found(home, &request.network)?;
     let entry = kept(home, &request.container, "connect")?;
     let id = &entry.container.id.clone();
-    let _change = Change::begin(home, id)?;
+    interrupted::end_connection(home, id);
+    let change = Change::begin(home, id)?;
     let mut container = Container::read(home, id)?.unwrap_or(entry.container);
     let mut state = State::read(home, id)?;
     let options = container.run_options()?;
@@ -66,11 +68,22 @@ pub fn connect(home: &Home, request: &ConnectRequest) -> Result<(), EngineError>
     let text = words(&attachment);
     container.options.push(("network".to_owned(), text));
     if state.runs() {
-        plug(home, (&container, &mut state), &attachment)?;
+        interrupted::mark(home, id)?;
+        let plugged = plug(home, (&container, &mut state), &attachment);
+        if plugged.is_err() {
+            drop(change);
+            interrupted::end_connection(home, id);
+            return plugged;
+        }
+        fault::point("connect-plugged");
     } else if let Some(address) = attachment.ip.filter(|address| !network.subnet.contains(*address)) {
         return Err(NetworkFault::NoSuchAddress(address).into());
     }
     container.write(home)?;
+    fault::point("connect-written");
+    if state.runs() {
+        interrupted::unmark(home, id);
+    }
     tell(home, "connect", &network, id);
     Ok(())
 }
@@ -83,6 +96,7 @@ pub fn disconnect(home: &Home, network: &str, container: &str) -> Result<(), Eng
     let network = found(home, network)?;
     let entry = kept(home, container, "disconnect")?;
     let id = &entry.container.id.clone();
+    interrupted::end_connection(home, id);
     let change = Change::begin(home, id)?;
     let mut container = Container::read(home, id)?.unwrap_or(entry.container);
     let mut state = State::read(home, id)?;
@@ -96,12 +110,17 @@ pub fn disconnect(home: &Home, network: &str, container: &str) -> Result<(), Eng
         }
         .into());
     }
+    if is_in {
+        interrupted::mark(home, id)?;
+    }
     if let Some(place) = place {
         forget_option(&mut container, place);
         container.write(home)?;
+        fault::point("disconnect-written");
     }
     if is_in {
         unplug(home, id, &mut state, &network)?;
+        interrupted::unmark(home, id);
     }
     drop(change);
     tell(home, "disconnect", &network, id);
@@ -152,7 +171,7 @@ fn check(container: &Container, options: &RunOptions) -> Result<(), NetworkFault
 }
 
 /// The place of a network among those that the container's options name, by whatever they name it.
-fn position(home: &Home, options: &RunOptions, network: &Network) -> Option<usize> {
+pub(super) fn position(home: &Home, options: &RunOptions, network: &Network) -> Option<usize> {
     let mut attachments = options.network.attachments().iter();
     attachments.position(|one| {
         one.network == network.name
@@ -194,7 +213,7 @@ fn namespace(state: &State) -> Option<OwnedFd> {
     process.exists().then_some(network)
 }
 
-/// Puts a running container into a network. The process that ends it waits for the same lock and then looks into the same record.
+/// Puts a running container into a network; after an error the caller ends what was begun. The process that ends it waits for the same lock and then looks into the same record.
 fn plug(
     home: &Home,
     (container, state): (&Container, &mut State),
@@ -209,8 +228,9 @@ fn plug(
     let has_way_out = state.networks.iter().any(|one| one.gateway.is_some());
     let place = free_place(&state.networks);
     let mut joined = Joined::default();
-    let plugged = join::connect(home, id, attachment, (place, has_way_out), &mut joined)
+    join::connect(home, id, attachment, (place, has_way_out), &mut joined)
         .and_then(|()| {
+            fault::point("connect-leased");
             let options = container.run_options()?;
             let rate = join::rate(&options);
             joined.links.iter_mut().for_each(|link| link.rate = rate);
@@ -221,17 +241,10 @@ fn plug(
                 .map_err(|source| NetworkFault::Link(attachment.network.clone(), source).into())
         })
         .and_then(|()| {
+            fault::point("connect-linked");
             state.networks.extend(joined.endpoints.iter().cloned());
             state.write(home, id)
-        });
-    if plugged.is_err() {
-        for endpoint in &joined.endpoints {
-            state.networks.retain(|one| one.network != endpoint.network);
-            tote_sys::best_effort(tote_network::remove(&endpoint.link));
-            tote_sys::best_effort(join::release(home, id, &endpoint.network));
-        }
-    }
-    plugged
+        })
 }
 
 /// The first number that no link of a container has: the last digit of the name of its other end.
@@ -245,7 +258,12 @@ fn free_place(endpoints: &[Endpoint]) -> usize {
 }
 
 /// Takes a running container out of a network.
-fn unplug(home: &Home, id: &ContainerId, state: &mut State, network: &Network) -> Result<(), EngineError> {
+pub(super) fn unplug(
+    home: &Home,
+    id: &ContainerId,
+    state: &mut State,
+    network: &Network,
+) -> Result<(), EngineError> {
     let _lock = record::lock(home)?;
     let failed = |source| NetworkFault::Link(network.name.clone(), source);
     let first_way_out = |all: &[Endpoint]| all.iter().find_map(|one| one.gateway);
@@ -260,6 +278,7 @@ fn unplug(home: &Home, id: &ContainerId, state: &mut State, network: &Network) -
     for endpoint in &gone {
         tote_network::remove(&endpoint.link).map_err(failed)?;
     }
+    fault::point("disconnect-unlinked");
     let held = |all: &[Endpoint]| all.iter().any(|one| one.egress);
     if held(&gone) && !held(&state.networks) {
         egress::remove(id)?;
@@ -267,6 +286,7 @@ fn unplug(home: &Home, id: &ContainerId, state: &mut State, network: &Network) -
     for endpoint in &gone {
         join::release(home, id, &endpoint.network)?;
     }
+    fault::point("disconnect-released");
     // Where the way out led through the network, another one takes its place.
     if let (Some(gateway), Some(inside)) = (first_way_out(&state.networks), namespace(state))
         && before != Some(gateway)

@@ -23,7 +23,8 @@ pub(crate) fn settle(home: &Home, names: &[String]) -> Result<(), EngineError> {
     names.iter().try_for_each(|name| take_down(home, name))
 }
 
-/// Takes a network down that has no container. The caller holds the lock.
+/// Takes a network down that has no container; with it goes what a killed `network create` or `network rm` has left. The caller
+/// holds the lock.
 pub(super) fn take_down(home: &Home, name: &str) -> Result<(), EngineError> {
     let network = || name.to_owned();
     let leases = record::leases(home, name).all().map_err(|source| {
@@ -39,6 +40,8 @@ pub(super) fn take_down(home: &Home, name: &str) -> Result<(), EngineError> {
             let network = network();
             NetworkFault::Down { network, source }
         })?;
+    } else if record::is_name(name) {
+        record::remove_dir(home, name)?;
     }
     best_effort(std::fs::remove_file(record::mark(home, name)));
     Ok(())

@@ -5,6 +5,7 @@ use super::create::default_network;
 use super::egress;
 use super::endpoint::Endpoint;
 use super::error::fault_of;
+use super::interrupted;
 use super::names;
 use super::publish;
 use super::record::{self, Network};
@@ -17,7 +18,6 @@ use tote_bundle::{
     RunOptions,
 };
 use tote_network::{Bridge, ContainerLink, Mac, Rate};
-use tote_state::closed;
 use tote_state::record::names_in;
 
 /// A container that is in its networks, but for the links, which come with its network namespace.
@@ -135,8 +135,7 @@ pub(super) fn connect(
     };
     let address = lease(home, id, attachment, &network)?;
     let name = || network.name.clone();
-    let mark = record::mark(home, &network.name);
-    closed::write(&mark, b"").map_err(EngineError::file("make", mark))?;
+    record::put_mark(home, &network.name)?;
     let bridge_name = network.bridge();
     let bridge = Bridge {
         name: &bridge_name,
@@ -183,7 +182,7 @@ pub(super) fn connect(
 }
 
 /// The name of the host's end of a container's link, which follows from the container's id: 15 bytes at most.
-fn outside(id: &ContainerId, place: usize) -> String {
+pub(super) fn outside(id: &ContainerId, place: usize) -> String {
     // No host has more links than fit.
     format!("tv{}{place:x}", id.as_str().get(..11).unwrap_or_default())
 }
@@ -303,6 +302,9 @@ pub(crate) fn leave_recorded(
     id: &ContainerId,
     endpoints: &[Endpoint],
 ) -> Result<Vec<String>, EngineError> {
+    if interrupted::is_marked(home, id)? {
+        return forget(home, id).map(|()| Vec::new());
+    }
     let recorded = || State::read(home, id).map(|state| state.networks);
     if endpoints.is_empty() && recorded().is_ok_and(|networks| networks.is_empty()) {
         return Ok(Vec::new());
@@ -348,7 +350,9 @@ pub(crate) fn forget(home: &Home, id: &ContainerId) -> Result<(), EngineError> {
     }
     names::take_all(home, id);
     drop(lock);
-    super::settle(home, &idle)
+    super::settle(home, &idle)?;
+    interrupted::unmark(home, id);
+    Ok(())
 }
 
 /// The most networks that a killed container is looked for in.

@@ -1,10 +1,12 @@
 //! Records of networks: `networks/NAME/network.json`, and the leases beside it.
 
 use super::NetworkFault;
+use crate::container::fault;
 use crate::{EngineError, Home};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::io::ErrorKind;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use tote_bundle::NetworkMode;
@@ -13,6 +15,7 @@ use tote_state::closed;
 use tote_state::events::Event;
 use tote_state::locked::locked;
 use tote_state::record::names_in;
+use tote_sys::best_effort;
 
 /// The record in a network's directory.
 const FILE: &str = "network.json";
@@ -66,25 +69,23 @@ impl Network {
 
     /// Writes it down. The caller holds the lock.
     pub(super) fn write(&self, home: &Home) -> Result<(), EngineError> {
+        put_mark(home, &self.name)?;
         for path in [dir(home, &self.name), lease_dir(home, &self.name)] {
             made(&path)?;
         }
-        Ok(tote_state::record::write(
-            &dir(home, &self.name).join(FILE),
-            self,
-        )?)
+        fault::point("network-unwritten");
+        tote_state::record::write(&dir(home, &self.name).join(FILE), self)?;
+        fault::point("network-written");
+        best_effort(std::fs::remove_file(mark(home, &self.name)));
+        Ok(())
     }
 
     /// Removes what is written down. The caller holds the lock, and has seen that no container has a lease.
     pub(super) fn remove(&self, home: &Home) -> Result<(), EngineError> {
-        let dir = dir(home, &self.name);
-        for (path, removed) in [
-            (dir.join(FILE), tote_sys::remove_file(&dir.join(FILE))),
-            (dir.clone(), tote_sys::remove_tree(&dir)),
-        ] {
-            removed.map_err(EngineError::file("remove", path))?;
-        }
-        Ok(())
+        let record = dir(home, &self.name).join(FILE);
+        tote_sys::remove_file(&record).map_err(EngineError::file("remove", record))?;
+        fault::point("network-unrecorded");
+        remove_dir(home, &self.name)
     }
 
     pub(super) fn leases(&self, home: &Home) -> Leases {
@@ -95,6 +96,15 @@ impl Network {
 /// The leases of the network of that name.
 pub(super) fn leases(home: &Home, name: &str) -> Leases {
     Leases::new(lease_dir(home, name))
+}
+
+/// Removes the directory of a network whose record is gone, if it is there. The caller holds the lock.
+pub(super) fn remove_dir(home: &Home, name: &str) -> Result<(), EngineError> {
+    let dir = dir(home, name);
+    match tote_sys::remove_tree(&dir) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(EngineError::file("remove", dir)(error)),
+        _ => Ok(()),
+    }
 }
 
 pub(super) fn dir(home: &Home, name: &str) -> PathBuf {
@@ -110,7 +120,14 @@ pub(super) fn note(home: &Home) -> PathBuf {
     home.networks().join(".forwarding")
 }
 
-/// The file that says that a network is up.
+/// Says that a network is up, or that its record is being made or removed: the next command that finds the mark looks after the rest.
+pub(super) fn put_mark(home: &Home, name: &str) -> Result<(), EngineError> {
+    made(&home.live())?;
+    let mark = mark(home, name);
+    closed::write(&mark, b"").map_err(EngineError::file("make", mark))
+}
+
+/// The file that says so.
 pub(super) fn mark(home: &Home, name: &str) -> PathBuf {
     home.live().join(format!("{name}{UP}"))
 }
@@ -129,7 +146,7 @@ pub(super) fn lock(home: &Home) -> Result<File, EngineError> {
     let path = home.networks().join(".lock");
     match locked(&path, true, true)? {
         Some(file) => Ok(file),
-        None => Err(EngineError::file("lock", path)(std::io::ErrorKind::WouldBlock)),
+        None => Err(EngineError::file("lock", path)(ErrorKind::WouldBlock)),
     }
 }
 

@@ -7,6 +7,7 @@ use crate::prune::filters::PruneFilters;
 use crate::{EngineError, Home};
 use tote_bundle::DEFAULT_NETWORK;
 use tote_state::events::append;
+use tote_sys::best_effort;
 
 /// Removes a network that no container is in; gives its name.
 ///
@@ -34,7 +35,9 @@ pub fn remove(home: &Home, wanted: &str) -> Result<String, EngineError> {
         .into());
     }
     super::idle::take_down(home, &network.name)?;
+    record::put_mark(home, &network.name)?;
     network.remove(home)?;
+    best_effort(std::fs::remove_file(record::mark(home, &network.name)));
     append(home, &[network.event("destroy")]);
     Ok(network.name)
 }
