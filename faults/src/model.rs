@@ -6,6 +6,7 @@
 
 mod containers;
 mod images;
+mod networks;
 mod tree;
 
 pub(crate) use tree::{Tree, difference, locked};
@@ -34,6 +35,7 @@ pub(crate) fn strangers(view: &View<'_>) -> Vec<String> {
             "containers" => containers::containers(view, &mut found),
             "pods" => containers::pods(view, &mut found),
             "pools" => containers::pools(view, &mut found),
+            "networks" => networks::networks(view, &mut found),
             "volumes" => containers::volumes(view, &mut found),
             "store" => images::store(view, &mut found),
             "build" => images::builds(view, &mut found),

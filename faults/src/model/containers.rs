@@ -1,17 +1,23 @@
 //! Rules for claims, names, containers, pods, pools and volumes.
 
-use super::{View, is_id};
+use super::{View, is_id, networks};
 use serde_json::Value;
 
 /// `live/`: each file is the claim of a process that has locked it; without a lock it is a leftover.
 pub(super) fn claims(view: &View<'_>, found: &mut Vec<String>) {
     for name in view.tree.children("live") {
+        if let Some(network) = name.strip_suffix(".network") {
+            let why = networks::mark(view, network);
+            found.extend(why.map(|why| format!("live/{name}: {why}")));
+            continue;
+        }
         let why = match name.split_once('.') {
             None if view.locked.contains(name) => continue,
             None => "nobody has its lock",
             Some((id, "socket")) if view.locked.contains(id) => continue,
             Some((_, "socket")) => "nobody listens there",
             Some((_, "renaming")) => "nobody renames it",
+            Some((_, "connecting")) => "nobody connects it, and it goes on",
             Some((_, "removing")) => "nobody removes it",
             Some(_) => "no such name belongs there",
         };
@@ -178,7 +184,7 @@ pub(super) fn skeletons(view: &View<'_>, found: &mut Vec<String>) {
 }
 
 /// Decodes the text of a link in `names/`: an id of 32 bytes in URL-safe base 64 without padding.
-fn id_of(text: &str) -> Option<String> {
+pub(super) fn id_of(text: &str) -> Option<String> {
     let mut bits = 0u32;
     let mut count = 0;
     let mut id = String::with_capacity(64);

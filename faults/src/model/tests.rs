@@ -75,6 +75,42 @@ fn what_is_whole_has_no_strangers() {
 }
 
 #[test]
+fn addresses_belong_to_containers_that_run() {
+    let lease = "networks/lab/leases/10.7.0.2";
+    let record = ("networks/lab/network.json", "{}");
+    let up = ("live/lab.network", "");
+    let called = ("networks/lab/called/10.7.0.2", "x");
+    let live = format!("live/{ID}");
+    let state = format!("containers/{ID}/state.json");
+    let knows = r#"{"networks":[{"address":"10.7.0.2"}]}"#;
+    let runs = [
+        record,
+        up,
+        called,
+        (lease, LINK),
+        (live.as_str(), ""),
+        (state.as_str(), knows),
+    ];
+    assert_eq!(with(&runs, &[ID]), Vec::<String>::new());
+    for (entries, why) in [
+        (&[record, up, (lease, LINK)][..], "does not run"),
+        (&[record, up][..], "no container is in this network"),
+        (&[record, called][..], "nobody has this address"),
+        (&[("networks/gone/leases/10.7.0.2", LINK)][..], "without a record"),
+        (&[record, ("networks/.forwarding", "")][..], "no network is up"),
+    ] {
+        let found = with(entries, &[]);
+        assert!(found.iter().any(|line| line.contains(why)), "{found:?}");
+    }
+    let unknown = [record, up, (lease, LINK), (live.as_str(), "")];
+    let found = with(&unknown, &[ID]);
+    assert!(
+        found.iter().any(|line| line.contains("does not know of it")),
+        "{found:?}"
+    );
+}
+
+#[test]
 fn every_leftover_is_named() {
     let id = |text: &str| text.replace("ID", ID);
     for (path, text) in [

@@ -79,6 +79,24 @@ pub(crate) fn mounts_and_loops(place: &Path) -> Result<Vec<String>> {
     Ok(found)
 }
 
+/// Links of networks and containers in this process's network namespace, and the setting that they need.
+///
+/// # Errors
+/// Fails if `/proc` cannot be read.
+pub(crate) fn links() -> Result<Vec<String>> {
+    let devices = fs::read_to_string("/proc/self/net/dev").context("read /proc/self/net/dev")?;
+    let mut links: Vec<_> = devices
+        .lines()
+        .filter_map(|line| line.split_once(':'))
+        .map(|(name, _)| name.trim().to_owned())
+        .filter(|name| name.starts_with("tote-") || name.starts_with("tv"))
+        .collect();
+    links.sort();
+    let forwards = fs::read_to_string("/proc/sys/net/ipv4/ip_forward").context("read ip_forward")?;
+    links.push(format!("ip_forward {}", forwards.trim()));
+    Ok(links)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

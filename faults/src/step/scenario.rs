@@ -26,6 +26,8 @@ pub(crate) enum Fact {
     NoPod(&'static str),
     Pool(&'static str),
     NoPool(&'static str),
+    Network(&'static str),
+    NoNetwork(&'static str),
     /// Nonempty file of the scratch directory.
     File(&'static str),
     /// Text within standard output.

@@ -36,6 +36,7 @@ struct Baseline {
     tree: Tree,
     processes: BTreeSet<Pid>,
     cgroups: Vec<PathBuf>,
+    links: Vec<String>,
     listed: String,
 }
 
@@ -51,7 +52,7 @@ pub(crate) struct Stage<'a> {
 
 impl<'a> Stage<'a> {
     /// Makes a state root below `place`, an empty directory, with durable state: a running container and an ended
-    /// one, each with a file of its own, a volume with a file in use, an image, and a pod.
+    /// one, each with a file of its own, a volume with a file in use, an image, a pod, and a network.
     ///
     /// # Errors
     /// Fails if one of these cannot be made.
@@ -86,6 +87,7 @@ impl<'a> Stage<'a> {
             Act::Tote(&["cp", "{dir}/mark", "keep:/mark"]),
             Act::Tote(&["start", "keep"]),
             Act::Tote(&["pod", "create", "--name", "group"]),
+            Act::Tote(&["network", "create", "--subnet", "10.77.0.0/24", "lab"]),
         ];
         for act in acts {
             stage.act(act)?;
@@ -106,6 +108,7 @@ impl<'a> Stage<'a> {
         stage.act(ended)?;
         if bare {
             stage.act(Act::Tote(&["pod", "rm", "group"]))?;
+            stage.act(Act::Tote(&["network", "rm", "lab"]))?;
             stage.act(Act::Tote(&["rm", "kept"]))?;
         }
         stage.settle()?;
@@ -297,6 +300,7 @@ impl<'a> Stage<'a> {
             tree: Tree::read(&self.root())?,
             processes: processes::below_us()?.into_keys().collect(),
             cgroups: self.enclosure.containers(),
+            links: processes::links()?,
             listed: self.tote(&["ps", "-a", "--format", "{{.Names}} {{.State}}"])?.out,
         })
     }
@@ -342,6 +346,12 @@ impl<'a> Stage<'a> {
             }
             for group in now.cgroups.iter().filter(|group| !before.cgroups.contains(group)) {
                 found.push(format!("cgroup left: {}", group.display()));
+            }
+            if now.links != before.links {
+                found.push(format!(
+                    "links and settings: {:?}, not {:?}",
+                    now.links, before.links
+                ));
             }
             if now.listed != before.listed {
                 found.push(format!("`ps -a` says {:?}, not {:?}", now.listed, before.listed));

@@ -184,6 +184,12 @@ fn is_wrong(stage: &Stage<'_>, fact: Fact, outcome: &Outcome) -> Result<Option<S
             format!("pool {name}"),
         ),
         Fact::NoPool(name) => (false, has(format!("pools/{name}")), format!("pool {name}")),
+        Fact::Network(name) => (
+            true,
+            has(format!("networks/{name}/network.json")),
+            format!("network {name}"),
+        ),
+        Fact::NoNetwork(name) => (false, has(format!("networks/{name}")), format!("network {name}")),
         Fact::File(name) => {
             let full = std::fs::metadata(stage.file(name)).is_ok_and(|file| file.len() > 0);
             (true, full, format!("file {name} with something in it"))

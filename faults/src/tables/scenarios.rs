@@ -2,7 +2,8 @@
 
 use crate::step::scenario::Act::{KillMonitor, Remove, Tote};
 use crate::step::scenario::Fact::{
-    Container, File, Image, NoContainer, NoImage, NoPod, NoPool, NoVolume, Pod, Pool, Says, Volume,
+    Container, File, Image, Network, NoContainer, NoImage, NoNetwork, NoPod, NoPool, NoVolume, Pod, Pool,
+    Says, Volume,
 };
 use crate::step::scenario::Front::{HangsUp, Leaves, Terminal};
 use crate::step::scenario::{Act, PLAIN, Scenario};
@@ -53,6 +54,26 @@ const NO_POD: &[Act] = &[Tote(&["pod", "rm", "-f", "-i", "p"])];
 const NO_POOL: &[Act] = &[
     Tote(&["pool", "rm", "-f", "pl"]),
     Tote(&["rm", "-f", "-v", "-i", "x"]),
+];
+const NETWORK: &[Act] = &[Tote(&["network", "create", "--subnet", "10.78.0.0/24", "n1"])];
+const NO_NETWORK: &[Act] = &[
+    Tote(&["rm", "-f", "-i", "x"]),
+    Tote(&["network", "rm", "-f", "n1"]),
+];
+/// A container that runs in one network, and another network.
+const JOINED: &[Act] = &[
+    NETWORK[0],
+    Tote(&[
+        "run",
+        "-d",
+        "--name",
+        "x",
+        "--network",
+        "lab",
+        "tiny:1",
+        "sleep",
+        "1000",
+    ]),
 ];
 const NO_OUTPUT: &[Act] = &[Remove("written")];
 
@@ -132,6 +153,13 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     Scenario { name: "pod-create", before: UNWATCHED, command: &["pod", "create", "--name", "p"], done: &[Pod("p"), Pod("group")], keeps: &["cold"], sweep: PODS, undo: &[NO_POD[0], GONE[0]], ..PLAIN },
     Scenario { name: "pod-run", before: &[Tote(&["pod", "create", "--name", "p"])], command: &["run", "-d", "--pod", "p", "--name", "x", "tiny:1", "sleep", "1000"], lingers: true, done: &[Pod("p"), Container("x", "running")], sweep: PODS, undo: NO_POD, ..PLAIN },
     Scenario { name: "pod-rm", before: &[Tote(&["pod", "create", "--name", "p"]), Tote(&["run", "-d", "--pod", "p", "--name", "x", "tiny:1", "sleep", "1000"])], command: &["pod", "rm", "-f", "p"], done: &[NoPod("p"), Pod("group")], sweep: PODS, undo: NO_POD, ..PLAIN },
+    Scenario { name: "network-create", command: &["network", "create", "--subnet", "10.78.0.0/24", "n1"], done: &[Network("n1"), Network("lab")], undo: NO_NETWORK, ..PLAIN },
+    Scenario { name: "network-rm", before: NETWORK, command: &["network", "rm", "n1"], done: &[NoNetwork("n1"), Network("lab")], undo: NO_NETWORK, ..PLAIN },
+    Scenario { name: "network-run-rm", command: &["run", "--rm", "--name", "x", "--network", "lab", "tiny:1", "echo", "said"], lingers: true, done: &[Says("said"), NoContainer("x")], undo: NO_NETWORK, ..PLAIN },
+    Scenario { name: "network-run", before: NETWORK, command: &["run", "-d", "--name", "x", "--network", "lab", "--network", "n1", "-p", "8080:80", "tiny:1", "sleep", "1000"], lingers: true, done: &[Container("x", "running")], undo: NO_NETWORK, ..PLAIN },
+    Scenario { name: "network-connect", before: JOINED, command: &["network", "connect", "--alias", "www", "n1", "x"], done: &[Container("x", "running")], undo: NO_NETWORK, ..PLAIN },
+    Scenario { name: "network-disconnect", before: &[JOINED[0], JOINED[1], Tote(&["network", "connect", "n1", "x"])], command: &["network", "disconnect", "n1", "x"], done: &[Container("x", "running")], undo: NO_NETWORK, ..PLAIN },
+    Scenario { name: "network-rm-f", before: JOINED, command: &["rm", "-f", "x"], done: &[NoContainer("x")], undo: NO_NETWORK, ..PLAIN },
     Scenario { name: "pool-fill", command: &["pool", "fill", "pl", "-n", "1", "tiny:1", "--", "true"], lingers: true, done: &[Pool("pl")], sweep: &[Tote(&["pool", "fill", "pl", "-n", "1", "tiny:1", "--", "true"]), PLAIN.sweep[0]], undo: NO_POOL, ..PLAIN },
     Scenario { name: "pool-run", before: &[Tote(&["pool", "fill", "pl", "-n", "1", "tiny:1", "--", "true"])], command: &["run", "--pool", "pl", "echo", "said"], lingers: true, done: &[Says("said")], sweep: &[Tote(&["pool", "fill", "pl", "-n", "1"]), PLAIN.sweep[0]], undo: NO_POOL, ..PLAIN },
     Scenario { name: "pool-rm", before: &[Tote(&["pool", "fill", "pl", "-n", "1", "tiny:1", "--", "true"])], command: &["pool", "rm", "pl"], done: &[NoPool("pl")], sweep: POOLS, undo: NO_POOL, ..PLAIN },
