@@ -30,9 +30,18 @@ pub fn settle(words: &str) {
 }
 
 /// Returns the time when a process started, in clock ticks since boot: together with the id it identifies a process
-/// for good.
+/// for good. `None` if there is no such process, or after an error.
 pub fn start_time(pid: u32) -> Option<u64> {
-    parse_start_time(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+    read_start_time(pid).ok()
+}
+
+/// Returns the start time of a process that is there.
+///
+/// # Errors
+/// Those of open(2) and read(2).
+pub fn read_start_time(pid: u32) -> std::io::Result<u64> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
+    parse_start_time(&stat).ok_or_else(|| std::io::ErrorKind::InvalidData.into())
 }
 
 /// Parses the 22nd field of `/proc/PID/stat`. The second is a name in parentheses that may contain any character.

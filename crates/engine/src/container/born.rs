@@ -47,15 +47,21 @@ pub(super) fn note_failure(home: &Home, container: &Container, state: State, err
     state
 }
 
-/// Returns the state of a container whose program runs from now on.
-pub(super) fn running(created: &Created, before: State) -> State {
-    State {
+/// Returns the state of a container whose program runs from now on. A record that does not name the process could not be used to
+/// end the container.
+pub(super) fn running(created: &Created, before: State) -> Result<State, EngineError> {
+    let process = |pid| {
+        let start_time = tote_state::process::read_start_time(pid);
+        let start_time = start_time.map_err(EngineError::file("read", format!("/proc/{pid}/stat")))?;
+        Ok::<_, EngineError>(Some(ProcessId { pid, start_time }))
+    };
+    Ok(State {
         status: Status::Running,
-        process: ProcessId::of(created.child.pid),
-        monitor: ProcessId::of(std::process::id()),
+        process: process(created.child.pid)?,
+        monitor: process(std::process::id())?,
         boot: super::boot(),
         cgroup: created.cgroup.as_ref().map(Cgroup::record),
         started_at: now(),
         ..before
-    }
+    })
 }

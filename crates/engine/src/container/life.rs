@@ -292,12 +292,12 @@ impl<'a> Watcher<'a> {
         // A restart passes the init's descriptors on once more.
         let goes_on = options.restart != RestartPolicy::No;
         tote_sys::close_inherited(if goes_on { self.init.descriptors() } else { 0 });
-        let state = State {
+        let before = State {
             restart_count: restarts,
             health: entry.container.health.as_ref().map(|_| Health::default()),
-            ..running(&created, entry.state)
+            ..entry.state
         };
-        let created = self.recorded(&state, created)?;
+        let (created, state) = self.recorded(before, created)?;
         append(self.home, &[entry.container.event("start")]);
         fault::point("running");
         // The notification comes before the end of the command that the init has started.
@@ -317,9 +317,11 @@ impl<'a> Watcher<'a> {
     }
 
     /// Records the running container; after a failed write it is ended, because no later command would find it.
-    fn recorded(&mut self, state: &State, created: Created) -> Result<Created, EngineError> {
-        match state.write(self.home, &self.id) {
-            Ok(()) => Ok(created),
+    fn recorded(&mut self, before: State, created: Created) -> Result<(Created, State), EngineError> {
+        let state = running(&created, before);
+        let written = state.and_then(|state| state.write(self.home, &self.id).map(|()| state));
+        match written {
+            Ok(state) => Ok((created, state)),
             Err(error) => {
                 self.leaves_cgroup = created.undo().is_err();
                 Err(error)
