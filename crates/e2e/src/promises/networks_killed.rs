@@ -34,6 +34,11 @@ pub(super) const TESTS: &[Test] = &[
         ending,
     ),
     test(
+        "networks::a_damaged_container_leaves_no_address_behind",
+        NEEDS,
+        damaged,
+    ),
+    test(
         "networks::killed_while_they_are_made_and_removed",
         &MORTAL,
         making,
@@ -115,6 +120,17 @@ ls "$STATE"/networks/*/leases | grep -c ^192 || true
 "#;
     // The script's end waits until all links are gone.
     prints(cx, &[KILLED, script].concat(), "1\n0\n")
+}
+
+fn damaged(cx: &Context) -> Result<()> {
+    let script = r#"
+id=$(tote inspect -f '{{.Id}}' web)
+printf '{' > "$STATE/containers/$id/state.json"
+tote rm -f $id >/dev/null
+ls "$STATE"/networks/*/leases | grep -c ^192 || true
+tote network rm lab
+"#;
+    prints(cx, &[KILLED, script].concat(), "0\nlab\n")
 }
 
 fn making(cx: &Context) -> Result<()> {

@@ -354,6 +354,8 @@ fn erase_lost(home: &Home, entry: &Entry, claim: Claim, volumes: bool) -> Result
     let id = &entry.container.id;
     let state = State::read(home, id).unwrap_or_default();
     clear_cgroup(id, &state)?;
+    // Its monitor was killed, because the records say nothing of its process.
+    crate::network::forget(home, id)?;
     // The container's name is unknown. A name that stays leads nowhere, so another container can take it.
     name::release_any(home, id);
     erase(home, &entry.container, &state, claim, volumes)
