@@ -1,8 +1,8 @@
 //! The end of a connection or disconnection that was killed on the way.
 //!
-//! Both leave a mark in `live/` before they change anything of a running container. Whoever finds it later, and the container
-//! unlocked, takes the container out of every network that its options do not name or its state does not: it is connected
-//! whole, or not at all.
+//! Both leave a mark in `live/` before they change anything of a running container. A later command that finds the mark, and the
+//! container unlocked, takes the container out of every network that its options or its state do not name; so does the process
+//! that ends the container. A container is connected whole, or not at all.
 
 use super::connect::{position, unplug};
 use super::error::fault_of;
