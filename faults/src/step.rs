@@ -58,7 +58,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     let tote = options.tote.as_deref().context("--tote PATH is missing")?;
     let chosen = chosen(&options.scenarios)?;
     nix::sys::prctl::set_child_subreaper(true).context("become a subreaper")?;
-    // Bridges, rules and forwarding of the scenarios are none of the machine's.
+    // So the scenarios change no bridge, rule or setting of the machine.
     nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET).context("make a network namespace")?;
     let waiting = Waiting::new()?;
     let place = std::env::temp_dir().join(format!("faults-{}", std::process::id()));
