@@ -14,7 +14,13 @@ impl EngineError {
             }
             // docker's CLI finds the kernel's words for a missing file in the error.
             Self::File {
-                option: "device",
+                option:
+                    "device"
+                    | "device-read-bps"
+                    | "device-write-bps"
+                    | "device-read-iops"
+                    | "device-write-iops"
+                    | "blkio-weight-device",
                 source,
                 ..
             } if source.kind() == std::io::ErrorKind::NotFound => 127,

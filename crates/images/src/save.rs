@@ -24,7 +24,8 @@ pub enum SaveTarget<'a, W> {
     OciDir(&'a Path),
 }
 
-/// Saves images under the given names, restricted to the given platforms.
+/// Saves images under the given names, restricted to the given platforms. A repository without a tag stands for all its tags, as
+/// docker has it.
 ///
 /// # Errors
 /// [`ImagesError`].
@@ -36,7 +37,11 @@ pub fn save<W: Write>(
 ) -> Result<(), ImagesError> {
     let store = open_store(home)?;
     let mut images: Vec<Saved> = Vec::new();
+    let mut each = Vec::new();
     for text in wanted {
+        each.extend(tags(&store, text)?);
+    }
+    for text in &each {
         let found = find(&store, text, platforms)?;
         let name = Reference::parse(text).ok().filter(|name| name.digest().is_none());
         let name = match name {
@@ -81,6 +86,24 @@ pub fn save<W: Write>(
     let ids: Vec<_> = images.iter().map(|saved| saved.found.id()).collect();
     crate::events::passed(home, &store, "save", &ids);
     Ok(())
+}
+
+/// The names of all images of a repository that is given without a tag, or else the text itself.
+fn tags(store: &Store, text: &str) -> Result<Vec<String>, ImagesError> {
+    let last = text.rsplit('/').next().unwrap_or(text);
+    let repository = match Reference::parse(text) {
+        Ok(name) if !last.contains([':', '@']) => name.name(),
+        _ => return Ok(vec![text.to_owned()]),
+    };
+    let names = store.names()?.into_iter().map(|(name, _)| name);
+    let mut all: Vec<_> = names
+        .filter(|name| name.tag().is_some() && name.digest().is_none() && name.name() == repository)
+        .map(|name| name.familiar())
+        .collect();
+    if all.is_empty() {
+        all.push(text.to_owned());
+    }
+    Ok(all)
 }
 
 /// Destination of files.

@@ -92,6 +92,18 @@ pub(super) static OF_RUN: &[Absent] = &[
 /// Options of `pod create`.
 pub(super) static OF_POD: &[Absent] = &[absent(&["--ip", "--ip6", "--mac-address"], ADDRESSES)];
 
+/// Options of `network connect`.
+pub(super) static OF_CONNECT: &[Absent] = &[
+    absent(
+        &["--link", "--link-local-ip"],
+        "members of a network that you make find each other by name; --alias gives the container a further one.",
+    ),
+    absent(
+        &["--driver-opt", "--gw-priority"],
+        "a link has no options of its own: 'tote network create --opt' takes those of the network.",
+    ),
+];
+
 /// Commands of `volume`.
 pub(super) static OF_VOLUME: &[Absent] = &[
     absent(

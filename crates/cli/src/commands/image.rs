@@ -142,7 +142,8 @@ Without names it takes all of them away. The image stays until it is removed by 
 const SAVE: Command = Command {
     usage: "[OPTIONS] IMAGE [IMAGE...]",
     details: "\
-Layers come out as they came in, so that their digests stay what they were. In OCI's form they are not compressed.",
+Layers come out as they came in, so that their digests stay what they were. In OCI's form they are not compressed. A repository \
+without a tag stands for all its tags.",
     options: &[&Group {
         title: "",
         options: &[

@@ -253,7 +253,7 @@ pub(crate) static DOCKERS: Group = Group {
         Opt::list(
             "link",
             "CONTAINER",
-            "Refused: there is no network that a link could lead through",
+            "Refused: members of a network that you make find each other by name",
         ),
         Opt::list(
             "gpus",

@@ -111,7 +111,10 @@ static INSPECT: Command = Command {
     usage: "[OPTIONS] NETWORK [NETWORK...]",
     options: &[&Group {
         title: "",
-        options: &[DESCRIPTION],
+        options: &[
+            DESCRIPTION,
+            Opt::flag("verbose", "Without effect: everything is shown").short('v'),
+        ],
     }],
     positionals: &[NETWORKS],
     ..Command::new("inspect", "Print details of networks, as JSON")
@@ -193,6 +196,7 @@ of a user's finds names from its next start on.",
         ],
     }],
     positionals: PAIR,
+    absent: super::absent::OF_CONNECT,
     ..Command::new("connect", "Connect a container with a network")
 };
 

@@ -17,6 +17,7 @@ pub(super) const TESTS: &[Test] = &[
         image_names,
     ),
     test("foreign::one_word_is_no_command_line", &[], one_word),
+    test("foreign::a_device_that_is_missing_ends_with_127", &[], no_device),
     test("foreign::dockers_options_without_meaning_are_taken", &[], taken),
     test("foreign::more_cpus_than_there_are_is_refused", &[], cpus),
     test("foreign::what_is_not_there_ends_with_one", &[], exit_codes),
@@ -110,6 +111,21 @@ fn one_word(cx: &Context) -> Result<()> {
     cx.run(&["--entrypoint", "sh -c", &image, "true"])?
         .exits(127)?
         .has_err("--entrypoint takes the program alone")?;
+    Ok(())
+}
+
+/// docker's CLI ends with 127 where the kernel has said that a file is not there, and a device is one.
+fn no_device(cx: &Context) -> Result<()> {
+    let image = cx.image();
+    for words in [
+        ["--device", "/dev/nosuch"],
+        ["--device-read-bps", "/dev/nosuch:1mb"],
+        ["--blkio-weight-device", "/dev/nosuch:100"],
+    ] {
+        cx.run(&[&words[..], &[&image, "true"]].concat())?
+            .exits(127)?
+            .has_err("/dev/nosuch")?;
+    }
     Ok(())
 }
 

@@ -14,6 +14,7 @@ pub(super) const TESTS: &[Test] = &[
     test("stored::import_and_run", &[], import_and_run),
     test("stored::the_configuration_is_honoured", &[], configuration),
     test("stored::save_and_load_give_the_same_image", &[], save_and_load),
+    test("stored::a_repository_is_saved_with_all_its_tags", &[], all_tags),
     test("stored::layers_come_out_byte_for_byte", &[], byte_for_byte),
     test("stored::writes_do_not_reach_the_image", &[], unchanged),
     test("stored::equal_files_are_on_disk_once", &[], once),
@@ -176,6 +177,26 @@ fn save_and_load(cx: &Context) -> Result<()> {
         .input(&compressed.stdout)
         .output()?
         .prints("Loaded image: mine:latest\n")?;
+    Ok(())
+}
+
+/// docker's rule: a repository without a tag is all its tags.
+fn all_tags(cx: &Context) -> Result<()> {
+    image(cx, "mine:one", &["CMD [\"cat\", \"/own\"]"])?;
+    image(cx, "mine:two", &["LABEL a=b"])?;
+    says(cx, &["tag", "mine:one", "mine-own:one"])?;
+    for (wanted, loaded) in [
+        ("mine", "Loaded image: mine:one\nLoaded image: mine:two\n"),
+        ("mine:two", "Loaded image: mine:two\n"),
+    ] {
+        let saved = cx.path("saved.tar")?;
+        says(cx, &["save", "-o", &saved, wanted])?;
+        cx.tote(&["load", "-i", &saved]).output()?.prints(loaded)?;
+        fs::remove_file(saved)?;
+    }
+    cx.tote(&["save", "-o", &cx.path("none.tar")?, "min"])
+        .output()?
+        .refuses(1, &["min"])?;
     Ok(())
 }
 
