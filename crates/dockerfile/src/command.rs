@@ -7,6 +7,7 @@ use crate::heredoc::{self, Heredoc};
 use crate::instruction::{Add, Arg, Command, CommandLine, Copy, Healthcheck, Network, Run, Transfer};
 use crate::mount::MountFlag;
 use crate::parse::split_name;
+use crate::spelling::similar;
 use crate::words;
 use std::time::Duration;
 
@@ -80,29 +81,6 @@ pub(crate) fn parse(
         flags.finish()?;
     }
     Ok(command)
-}
-
-/// Finds the known name that differs from `name` in one place: by one letter, or by two letters that are exchanged.
-pub(crate) fn similar(name: &str, known: &[&'static str]) -> Option<&'static str> {
-    known.iter().copied().find(|known| {
-        let same = known
-            .bytes()
-            .zip(name.bytes())
-            .take_while(|(one, other)| one == other)
-            .count();
-        let (one, other) = (&known.as_bytes()[same..], &name.as_bytes()[same..]);
-        match (one, other) {
-            ([_, rest @ ..], other) if rest == other => true,
-            (one, [_, rest @ ..]) if one == rest => true,
-            ([first, second, rest @ ..], [third, fourth, others @ ..])
-                if (first, second) == (fourth, third) && rest == others =>
-            {
-                true
-            }
-            ([_, rest @ ..], [_, others @ ..]) => rest == others,
-            _ => false,
-        }
-    })
 }
 
 fn at_least_one<'a>(name: &'static str, rest: &'a str) -> Result<&'a str, Reason> {

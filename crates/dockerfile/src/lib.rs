@@ -24,6 +24,7 @@ mod lines;
 mod mount;
 mod parse;
 mod pattern;
+mod spelling;
 mod words;
 
 pub use duration::parse as parse_duration;

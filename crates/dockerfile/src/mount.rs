@@ -1,7 +1,7 @@
 //! `RUN --mount`.
 
-use crate::command::similar;
 use crate::error::Reason;
+use crate::spelling::similar;
 
 /// The keys of `--mount`.
 const KEYS: [&str; 19] = [

@@ -6,6 +6,7 @@
 //! looks at the host, and does not check whether values make sense together: `sandbox` does when it plans.
 
 mod error;
+mod leniency;
 mod linux;
 mod process;
 mod resources;
@@ -23,6 +24,7 @@ pub use resources::{
 };
 pub use seccomp::{Action, Arg, Operator, Seccomp, SyscallRule};
 
+use leniency::{is_false, null_default};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -208,23 +210,6 @@ fn is_supported(version: &str) -> bool {
         (numbers.next(), numbers.next(), numbers.next(), numbers.next()),
         (Some(Ok(1)), Some(Ok(0..=3)), Some(Ok(_)), None)
     )
-}
-
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde's skip_serializing_if passes a reference"
-)]
-fn is_false(value: &bool) -> bool {
-    !value
-}
-
-/// Reads `null` as the default, because Go programs write an empty list or map as `null`.
-fn null_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
-where
-    D: serde::Deserializer<'de>,
-    T: Default + Deserialize<'de>,
-{
-    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
 #[cfg(test)]

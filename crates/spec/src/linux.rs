@@ -1,4 +1,6 @@
-use crate::{Resources, Seccomp, null_default};
+use crate::leniency::null_default;
+use crate::resources::Resources;
+use crate::seccomp::Seccomp;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 

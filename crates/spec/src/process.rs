@@ -1,4 +1,4 @@
-use crate::{is_false, null_default};
+use crate::leniency::{is_false, null_default};
 use serde::{Deserialize, Serialize};
 
 /// Main process of the container, or one that `exec` adds.

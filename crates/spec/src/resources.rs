@@ -1,4 +1,4 @@
-use crate::null_default;
+use crate::leniency::null_default;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 

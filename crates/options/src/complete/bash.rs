@@ -1,6 +1,6 @@
 //! Script for bash: one `case` holds the tables, a loop finds out where on the command line the cursor is.
 
-use super::{single_quoted, spellings, written};
+use super::spelling::{single_quoted, spellings, written};
 use crate::table::{Command, Completes, Opt, Parsing, all_paths};
 
 const SCRIPT: &str = r#"# bash completion for @program@, written by `@program@ completion bash`

@@ -1,7 +1,7 @@
 //! Script for fish: a function finds out where on the command line the cursor is, and each option and command has a
 //! `complete` with that as its condition.
 
-use super::{single_quoted, spellings, written};
+use super::spelling::{single_quoted, spellings, written};
 use crate::table::{Command, Completes, Kind, Opt, Parsing, all_paths};
 
 const HEAD: &str = r#"# fish completion for @program@, written by `@program@ completion fish`

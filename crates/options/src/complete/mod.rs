@@ -3,9 +3,10 @@
 
 mod bash;
 mod fish;
+mod spelling;
 mod zsh;
 
-use crate::table::{Command, Opt};
+use crate::table::Command;
 
 /// Shell that scripts can be made for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,32 +43,4 @@ impl Shell {
             Self::Fish => fish::script(root),
         }
     }
-}
-
-/// Returns every spelling of a path, aliases included: `tote image ls`, `tote image list`.
-fn spellings(path: &[&'static Command]) -> Vec<String> {
-    let mut spelled = vec![String::new()];
-    for command in path {
-        let words = || std::iter::once(&command.name).chain(command.aliases);
-        spelled = spelled
-            .iter()
-            .flat_map(|before| words().map(move |word| format!("{before} {word}").trim_start().to_owned()))
-            .collect();
-    }
-    spelled
-}
-
-/// Returns every spelling of an option: `--env` and `-e`.
-fn written(opt: &Opt) -> Vec<String> {
-    let longs = std::iter::once(&opt.long)
-        .chain(opt.aliases)
-        .map(|long| format!("--{long}"));
-    longs
-        .chain(opt.short.map(|letter| format!("-{letter}")))
-        .collect()
-}
-
-/// Quotes text as one word of a shell, in single quotes. `escape` is the shell's form of a quote inside.
-fn single_quoted(text: &str, escape: &str) -> String {
-    format!("'{}'", text.replace('\'', escape))
 }

@@ -1,6 +1,6 @@
 //! Script for zsh: one function for each command, whose table `_arguments` reads.
 
-use super::{single_quoted, spellings, written};
+use super::spelling::{single_quoted, spellings, written};
 use crate::table::{Command, Completes, Kind, Opt, Parsing, Positional, all_paths};
 
 const HEAD: &str = r#"#compdef @program@

@@ -1,7 +1,8 @@
 //! The cache directory: building under a temporary name, publishing by rename, sweeping unused skeletons.
 
+use super::error::HostImageError;
 use super::fingerprint::Host;
-use super::{HostImage, HostImageError, skeleton};
+use super::{HostImage, skeleton};
 use rustix::fs::{FlockOperation, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use std::ffi::OsStr;

@@ -3,7 +3,7 @@
 //! Subdirectories of `/etc` may belong to other accounts, and root copies them. So every step is taken relative to
 //! an open directory, never through a symbolic link, and type and mode are checked on the opened file.
 
-use super::HostImageError;
+use super::error::HostImageError;
 use super::etc;
 use super::skeleton::Target;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};

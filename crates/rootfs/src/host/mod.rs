@@ -17,6 +17,7 @@
 
 mod cache;
 mod copy;
+mod error;
 mod etc;
 mod fingerprint;
 mod private;
@@ -26,6 +27,7 @@ mod skeleton;
 mod tests;
 
 pub use cache::{sweep, sweep_abandoned};
+pub use error::HostImageError;
 pub use private::private_paths;
 
 use crate::rootfs::{Bind, Rootfs, Upper};
@@ -34,72 +36,6 @@ use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
-
-/// Why a host image cannot be prepared, listed or removed.
-#[derive(Debug, thiserror::Error)]
-pub enum HostImageError {
-    /// The cache directory cannot be created.
-    #[error("cannot make the cache directory {path}")]
-    CreateCache {
-        /// The cache directory.
-        path: PathBuf,
-        /// The kernel's answer.
-        #[source]
-        source: std::io::Error,
-    },
-    /// A finished skeleton cannot be opened or locked.
-    #[error("cannot open the host image {path}")]
-    Open {
-        /// The layer's directory.
-        path: PathBuf,
-        /// The kernel's answer.
-        #[source]
-        source: Errno,
-    },
-    /// Another user could have put files into the skeleton.
-    #[error(
-        "the host image below {path} is owned or writable by another user: remove it, or choose another cache directory"
-    )]
-    Untrusted {
-        /// The directory with the foreign owner or the open mode.
-        path: PathBuf,
-    },
-    /// Building a skeleton failed.
-    #[error("cannot build the host image: cannot {attempt} {path}")]
-    Build {
-        /// The attempt on the path, as a verb.
-        attempt: &'static str,
-        /// The file or directory of the attempt.
-        path: PathBuf,
-        /// The kernel's answer.
-        #[source]
-        source: Errno,
-    },
-    /// The skeleton was built several times, and each time swept away before it could be locked.
-    #[error("the host image {path} disappears each time it is built: another process removes it")]
-    Vanishes {
-        /// The layer's directory.
-        path: PathBuf,
-    },
-    /// Listing or removing failed.
-    #[error("cannot sweep {path}")]
-    Sweep {
-        /// The directory being listed or removed.
-        path: PathBuf,
-        /// The kernel's answer.
-        #[source]
-        source: std::io::Error,
-    },
-    /// The walk of the host's program directory for files that are not public failed.
-    #[error("cannot list the private files: cannot read {path}")]
-    Walk {
-        /// The directory that could not be read.
-        path: PathBuf,
-        /// The kernel's answer.
-        #[source]
-        source: Errno,
-    },
-}
 
 /// A finished skeleton, held by a lock: while this value (or a copy of its descriptor in another process) lives,
 /// [`sweep`] leaves it alone. Keep it as long as the container's root is mounted.

@@ -2,7 +2,7 @@
 //!
 //! For file modes, root in a container without an idmapped `/usr` is the host's root, and could read them.
 
-use super::HostImageError;
+use super::error::HostImageError;
 use crate::rootfs::Bind;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
 use rustix::io::Errno;

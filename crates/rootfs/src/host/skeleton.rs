@@ -1,7 +1,7 @@
 //! The tree of a skeleton: directories, links, and the written and copied parts of `/etc`.
 
-use super::HostImageError;
 use super::copy::EtcCopy;
+use super::error::HostImageError;
 use super::etc;
 use super::fingerprint::Host;
 use rustix::fs::{AtFlags, Mode, OFlags};

@@ -1,7 +1,7 @@
 //! Services of `.container` files.
 
+use super::file::{Quadlet, QuadletError, Surroundings, line, truth, words, wrong};
 use super::keys::{CONTAINER, How};
-use super::{Quadlet, QuadletError, Surroundings, line, truth, words, wrong};
 use crate::service::exact;
 use crate::syntax::{Entry, UnitFile};
 

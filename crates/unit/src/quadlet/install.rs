@@ -1,6 +1,6 @@
 //! Links of `[Install]`, which `systemctl enable` would make: it does not do so for generated units.
 
-use super::{QuadletError, words, wrong};
+use super::file::{QuadletError, words, wrong};
 use crate::syntax::UnitFile;
 
 /// Symbolic link.

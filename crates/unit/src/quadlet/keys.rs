@@ -1,6 +1,6 @@
 //! Known keys, and the options that they become.
 
-use super::{Kind, Quadlet, QuadletError};
+use super::file::{Kind, Quadlet, QuadletError};
 
 /// Keys of `[Unit]` whose units may be files of this kind.
 pub(super) const ORDER: [&str; 9] = [

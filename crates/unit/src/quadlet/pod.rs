@@ -1,8 +1,8 @@
 //! Services of `.pod` files.
 
 use super::container::plain;
+use super::file::{Quadlet, QuadletError, Surroundings, line, words};
 use super::keys::POD;
-use super::{Quadlet, QuadletError, Surroundings, line, words};
 use crate::service::exact;
 use crate::syntax::UnitFile;
 

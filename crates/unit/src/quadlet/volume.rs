@@ -1,6 +1,6 @@
 //! Services of `.volume` files.
 
-use super::{Quadlet, QuadletError, Surroundings, line, words};
+use super::file::{Quadlet, QuadletError, Surroundings, line, words};
 use crate::syntax::UnitFile;
 
 const SECTION: &str = "Volume";
