@@ -25,7 +25,7 @@ fn attach(home: &Home, name: &str, parsed: &Parsed) -> Result<ExitCode, EngineEr
         stderr: true,
     };
     let finished = container::attach(home, name, &crate::life::given::attaching(parsed, streams))?;
-    Ok(crate::run::finished(finished))
+    Ok(crate::tell::finished(finished))
 }
 
 fn logs(home: &Home, name: &str, parsed: &Parsed) -> Result<ExitCode, EngineError> {

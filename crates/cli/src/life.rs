@@ -204,7 +204,7 @@ fn start(home: &Home, parsed: &Parsed) -> Result<ExitCode, EngineError> {
     };
     let how = attaching(parsed, streams);
     let finished = container::start_attached(home, wanted, &how, &init, &mut |text| warning(&text))?;
-    Ok(crate::run::finished(finished))
+    Ok(crate::tell::finished(finished))
 }
 
 fn stop_options(parsed: &Parsed) -> Result<StopOptions, EngineError> {

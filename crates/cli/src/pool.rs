@@ -164,7 +164,7 @@ pub(crate) fn run(parsed: &Parsed, pool: String, timings: &mut Option<Timings>) 
         tote_engine::run_from_pool(&home, request, timings.as_mut(), &mut |text| warning(&text))
     });
     match ran {
-        Ok(finished) => crate::run::finished(finished),
+        Ok(finished) => crate::tell::finished(finished),
         Err(error) => engine_error(&error),
     }
 }

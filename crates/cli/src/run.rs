@@ -6,8 +6,8 @@ use std::process::ExitCode;
 use tote_engine::ImagesError;
 use tote_engine::container::{self, Streams};
 use tote_engine::{
-    ContainerId, EngineError, Finished, Home, HostInit, Image, Prepared, RunOptions, RunRequest, SdNotify,
-    Timings, WholeFile,
+    ContainerId, EngineError, Home, HostInit, Image, Prepared, RunOptions, RunRequest, SdNotify, Timings,
+    WholeFile,
 };
 use tote_options::Parsed;
 
@@ -118,7 +118,7 @@ fn begin(parsed: &Parsed, home: &Home, prepared: Prepared, timings: &mut Option<
     };
     match result {
         Err(error) => not_started(parsed, &error),
-        Ok(end) => finished(end),
+        Ok(end) => crate::tell::finished(end),
     }
 }
 
@@ -154,14 +154,6 @@ fn streams(parsed: &Parsed) -> Streams {
         stdin: parsed.flag("interactive") && has("stdin"),
         stdout: has("stdout"),
         stderr: has("stderr"),
-    }
-}
-
-/// Returns the exit code of an ended container, and reports the reason if there is one.
-pub(crate) fn finished(finished: Finished) -> ExitCode {
-    match finished.reason {
-        Some(reason) => failure(&reason, None, finished.exit_code),
-        None => ExitCode::from(finished.exit_code),
     }
 }
 

@@ -130,6 +130,14 @@ pub(crate) fn width() -> usize {
     tote_engine::terminal_size().map_or(100, |(_, columns)| usize::from(columns).clamp(60, 140))
 }
 
+/// Returns the exit code of an ended container, and reports the reason if there is one.
+pub(crate) fn finished(finished: tote_engine::Finished) -> ExitCode {
+    match finished.reason {
+        Some(reason) => failure(&reason, None, finished.exit_code),
+        None => ExitCode::from(finished.exit_code),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,7 +1,8 @@
 //! The command `delete`.
 
 use crate::record::Record;
-use crate::status::{self, Status, status};
+use crate::states::Status;
+use crate::status::{self, status};
 use crate::store::Place;
 use crate::{Id, OciError, Store, hooks, record, state};
 use rustix::fd::AsFd;

@@ -1,4 +1,4 @@
-use crate::Status;
+use crate::states::Status;
 use std::path::PathBuf;
 use tote_runtime::{RuntimeError, Step};
 use tote_spec::JsonError;

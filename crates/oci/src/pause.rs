@@ -1,6 +1,7 @@
 //! The commands `pause` and `resume`.
 
-use crate::status::{Status, status};
+use crate::states::Status;
+use crate::status::status;
 use crate::{Id, OciError, Store};
 use tote_cgroup::Cgroup;
 

@@ -1,7 +1,8 @@
 //! The command `start`.
 
 use crate::error::of_birth;
-use crate::status::{self, Status, status};
+use crate::states::Status;
+use crate::status::{self, status};
 use crate::store::GATE;
 use crate::{Id, OciError, Store, hooks, record, seccomp, state};
 use rustix::fd::OwnedFd;

@@ -1,7 +1,8 @@
 //! The command `state`.
 
 use crate::record::Record;
-use crate::status::{Status, status};
+use crate::states::Status;
+use crate::status::status;
 use crate::store::Place;
 use crate::{Id, OciError, Store};
 use serde::Serialize;

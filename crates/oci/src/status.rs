@@ -2,11 +2,11 @@
 
 use crate::OciError;
 use crate::record::Record;
+use crate::states::Status;
 use crate::store::{GATE, Place};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
-use std::fmt;
 use std::io::ErrorKind;
 use std::time::Duration;
 use tote_cgroup::Cgroup;
@@ -17,33 +17,6 @@ const USUAL: Duration = Duration::from_millis(500);
 
 /// Time that a process may take to end: it can be in the middle of writing to a slow disk.
 const PATIENCE: Duration = Duration::from_secs(10);
-
-/// The specification's states, and `paused`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Status {
-    /// A command is creating the container.
-    Creating,
-    /// The container waits for its start.
-    Created,
-    /// Its program runs.
-    Running,
-    /// Its program is suspended.
-    Paused,
-    /// The program, or the command that created the container, has ended.
-    Stopped,
-}
-
-impl fmt::Display for Status {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Creating => "creating",
-            Self::Created => "created",
-            Self::Running => "running",
-            Self::Paused => "paused",
-            Self::Stopped => "stopped",
-        })
-    }
-}
 
 /// Returns the state of the container with this record.
 pub(crate) fn status(place: &Place, record: &Record) -> Status {

@@ -1,6 +1,7 @@
 //! The command `update`.
 
-use crate::status::{Status, status};
+use crate::states::Status;
+use crate::status::status;
 use crate::{Id, OciError, Store};
 use tote_cgroup::{Cgroup, Controllers, PlanError, Policy, device_program};
 use tote_spec::{BlockIo, Cpu, DeviceRule, Memory, Pids, Resources};

@@ -1,4 +1,4 @@
-//! What is left out of a document, and what a document may leave out.
+//! Rules for values that a document leaves out, or writes as `null`.
 
 use serde::Deserialize;
 

@@ -1,17 +1,8 @@
 //! `tote build`.
 
 use super::limits::{CPU_PERIOD, CPU_QUOTA, CPU_SHARES, CPUS, CPUSET_CPUS, CPUSET_MEMS};
+use super::repeated::DISK_SIZE;
 use tote_options::{Command, Completes, Example, Group, Opt, Positional, Section};
-
-/// `--disk-size`: limit on the bytes that containers of an image may write.
-pub(super) const DISK_SIZE: Opt = Opt::value(
-    "disk-size",
-    "SIZE",
-    "Limit the writable layer of each container of the image to this size; the units are b, k, m and g",
-)
-.details("\
-As `run --disk-size` does, where nobody says otherwise. It is the label `tote.disk-size`, which images that are made of this \
-one have as well.");
 
 static RESULT: Group = Group {
     title: "",

@@ -117,7 +117,7 @@ static TOOLS_INSPECT: Command = Command {
         &Group {
             title: "",
             options: &[
-                super::image::FORMAT,
+                super::repeated::FORMAT,
                 Opt::flag("raw", "Print the document unchanged"),
             ],
         },

@@ -1,19 +1,8 @@
 //! Commands about images, under both of docker's names: `tote rmi` and `tote image rm`.
 
 use super::base::{BOOTSTRAP, TRACE};
+use super::repeated::{DISK_SIZE, FORMAT};
 use tote_options::{Command, Completes, Example, Group, Opt, Positional, Section};
-
-/// `--format` of every list and description.
-pub(super) const FORMAT: Opt = Opt::value(
-    "format",
-    "FORMAT",
-    "Format the output as json, as a table, or by a Go template",
-)
-.details(
-    "`json`, `table`, `table TEMPLATE` or a template of Go's such as `{{.ID}}`. Functions: and or not eq ne lt le gt ge len \
-index slice print printf println json split join title lower upper pad truncate.",
-)
-.completes(Completes::Words(&["json", "table"]));
 
 const LIST: Command = Command {
     usage: "[OPTIONS] [REPOSITORY[:TAG]]",
@@ -184,7 +173,7 @@ const IMPORT: Command = Command {
                 "Apply a Dockerfile instruction: CMD, ENV, EXPOSE, USER and others",
             )
             .short('c'),
-            super::build::DISK_SIZE,
+            DISK_SIZE,
             Opt::value("message", "TEXT", "Set the comment in the image's history").short('m'),
             Opt::flag(
                 "quiet",

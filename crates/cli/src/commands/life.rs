@@ -2,8 +2,7 @@
 
 use super::attach::{DETACH_KEYS, SIG_PROXY};
 use super::limits;
-use super::repeated::{ALL as EVERY, CONTAINER as ONE};
-use super::repeated::{ANY_CONTAINERS, CONTAINERS, IS_THERE, LATEST, word};
+use super::repeated::{ALL as EVERY, ANY_CONTAINERS, CONTAINER as ONE, CONTAINERS, IS_THERE, LATEST, word};
 use tote_options::{Command, Completes, Example, Group, Opt, Section};
 
 const ATTACH: Opt = Opt::list(

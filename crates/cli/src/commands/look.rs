@@ -1,7 +1,6 @@
 //! Commands that show containers.
 
-use super::image::FORMAT;
-use super::repeated::{CONTAINER, CONTAINERS, LATEST, word};
+use super::repeated::{CONTAINER, CONTAINERS, FORMAT, LATEST, word};
 use tote_options::{Command, Completes, Example, ExitStatus, Group, Opt, Positional, Section};
 
 const LIST: Command = Command {

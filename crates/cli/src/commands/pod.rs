@@ -1,8 +1,7 @@
 //! `tote pod …`.
 
-use super::image::FORMAT;
 use super::look::DESCRIPTION;
-use super::repeated::word;
+use super::repeated::{FORMAT, word};
 use super::{isolation, life, limits};
 use tote_options::{Command, Completes, Example, ExitStatus, Group, Opt, Parsing, Positional, Section};
 

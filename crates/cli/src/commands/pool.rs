@@ -1,7 +1,7 @@
 //! `tote pool …`.
 
-use super::image::FORMAT;
 use super::look::DESCRIPTION;
+use super::repeated::FORMAT;
 use super::{isolation, limits, process, remote};
 use tote_options::{Command, Completes, Example, Group, Opt, Positional, Section};
 

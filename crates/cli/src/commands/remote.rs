@@ -147,7 +147,7 @@ the names that contain TERM are printed; such a registry has neither description
             )
             .short('f')
             .details("`is-automated=BOOL` is accepted too; docker.io has no automated images any more."),
-            super::image::FORMAT,
+            super::repeated::FORMAT,
             Opt::value("limit", "N", "Limit of results, 1 to 100; any number for tags").default("25"),
             Opt::flag(
                 "list-tags",

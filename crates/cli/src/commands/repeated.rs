@@ -16,6 +16,28 @@ pub(super) const CONTAINERS: Positional = Positional {
     ..CONTAINER
 };
 
+/// `--format` of every list and description.
+pub(super) const FORMAT: Opt = Opt::value(
+    "format",
+    "FORMAT",
+    "Format the output as json, as a table, or by a Go template",
+)
+.details(
+    "`json`, `table`, `table TEMPLATE` or a template of Go's such as `{{.ID}}`. Functions: and or not eq ne lt le gt ge len \
+index slice print printf println json split join title lower upper pad truncate.",
+)
+.completes(Completes::Words(&["json", "table"]));
+
+/// `--disk-size`: limit on the bytes that containers of an image may write.
+pub(super) const DISK_SIZE: Opt = Opt::value(
+    "disk-size",
+    "SIZE",
+    "Limit the writable layer of each container of the image to this size; the units are b, k, m and g",
+)
+.details("\
+As `run --disk-size` does, where nobody says otherwise. It is the label `tote.disk-size`, which images that are made of this \
+one have as well.");
+
 /// Exit statuses of the commands `exists`.
 pub(super) const IS_THERE: &[ExitStatus] = &[
     ExitStatus {

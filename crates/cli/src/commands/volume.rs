@@ -1,8 +1,7 @@
 //! `tote volume …`.
 
-use super::image::FORMAT;
 use super::look::DESCRIPTION;
-use super::repeated::IS_THERE;
+use super::repeated::{FORMAT, IS_THERE};
 use tote_options::{Command, Completes, Example, Group, Opt, Positional, Section};
 
 const VOLUMES: Positional = Positional {
