@@ -111,7 +111,7 @@ pub fn disconnect(home: &Home, network: &str, container: &str) -> Result<(), Eng
         .into());
     }
     if is_in {
-        interrupted::mark(home, id)?;
+        interrupted::mark_disconnection(home, id)?;
     }
     if let Some(place) = place {
         forget_option(&mut container, place);

@@ -24,10 +24,15 @@ fn path(home: &Home, id: &ContainerId) -> PathBuf {
     home.live().join(format!("{id}{CONNECTING}"))
 }
 
-/// Leaves the mark.
+/// Leaves the mark of a connection.
 pub(super) fn mark(home: &Home, id: &ContainerId) -> Result<(), EngineError> {
     let path = path(home, id);
     closed::write(&path, b"").map_err(EngineError::file("make", path))
+}
+
+/// Leaves the mark of a disconnection, if the disk has room for it.
+pub(super) fn mark_disconnection(home: &Home, id: &ContainerId) -> Result<(), EngineError> {
+    record::mark_removal(&path(home, id))
 }
 
 /// Whether a connection was begun and not ended.

@@ -13,7 +13,7 @@ use tote_bundle::NetworkMode;
 use tote_network::{Leases, Subnet};
 use tote_state::closed;
 use tote_state::events::Event;
-use tote_state::locked::locked;
+use tote_state::locked::{is_full_disk, locked};
 use tote_state::record::names_in;
 use tote_sys::best_effort;
 
@@ -125,6 +125,15 @@ pub(super) fn put_mark(home: &Home, name: &str) -> Result<(), EngineError> {
     made(&home.live())?;
     let mark = mark(home, name);
     closed::write(&mark, b"").map_err(EngineError::file("make", mark))
+}
+
+/// Makes the mark of a removal. A full disk has no room for one, and must not keep anybody from removing something: without the
+/// mark, what a killed command leaves stays longer.
+pub(super) fn mark_removal(mark: &Path) -> Result<(), EngineError> {
+    match closed::write(mark, b"") {
+        Err(error) if !is_full_disk(&error) => Err(EngineError::file("make", mark)(error)),
+        _ => Ok(()),
+    }
 }
 
 /// The file that says so.

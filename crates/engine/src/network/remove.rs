@@ -35,9 +35,10 @@ pub fn remove(home: &Home, wanted: &str) -> Result<String, EngineError> {
         .into());
     }
     super::idle::take_down(home, &network.name)?;
-    record::put_mark(home, &network.name)?;
+    let mark = record::mark(home, &network.name);
+    record::mark_removal(&mark)?;
     network.remove(home)?;
-    best_effort(std::fs::remove_file(record::mark(home, &network.name)));
+    best_effort(std::fs::remove_file(mark));
     append(home, &[network.event("destroy")]);
     Ok(network.name)
 }
