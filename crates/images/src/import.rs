@@ -3,6 +3,7 @@
 use crate::ArchiveError;
 use crate::change;
 use crate::open::{open_store, or_nothing, sweep_a_little};
+use crate::remote::{Access, web_client};
 use crate::{Home, ImagesError};
 use std::io::Read;
 use tote_archive::{Decoder, Expansion};
@@ -27,6 +28,30 @@ pub struct ImportOptions {
 /// # Errors
 /// [`ImagesError`].
 pub fn import(home: &Home, input: impl Read + Send, options: &ImportOptions) -> Result<Digest, ImagesError> {
+    import_from("-", home, input, options)
+}
+
+/// Makes an image of an archive at an HTTP or HTTPS address. No credentials are sent there.
+///
+/// # Errors
+/// [`ImagesError`]; an address that gives no file is [`ImagesError::Registry`].
+pub fn import_url(
+    home: &Home,
+    url: &str,
+    access: &Access,
+    options: &ImportOptions,
+) -> Result<Digest, ImagesError> {
+    let archive = web_client(access)?.download(url)?;
+    import_from(url, home, archive, options)
+}
+
+/// `source` is the origin in the image's history, in docker's words: an address, or `-` for any file.
+fn import_from(
+    source: &str,
+    home: &Home,
+    input: impl Read + Send,
+    options: &ImportOptions,
+) -> Result<Digest, ImagesError> {
     let name = options.name.as_deref().map(Reference::parse).transpose()?;
     let platform = options.platform.clone().unwrap_or_else(Platform::host);
     let mut config = ImageConfig {
@@ -40,10 +65,9 @@ pub fn import(home: &Home, input: impl Read + Send, options: &ImportOptions) -> 
         change::apply(line, &mut config.config)?;
     }
     let store = open_store(home)?;
-    let id = or_nothing(
-        &store,
-        add(&store, input, (name.as_ref(), options.message.as_ref()), config),
-    )?;
+    let comment = options.message.clone();
+    let comment = comment.unwrap_or_else(|| format!("Imported from {source}"));
+    let id = or_nothing(&store, add(&store, input, (name.as_ref(), comment), config))?;
     crate::events::passed(home, &store, "import", &[id]);
     sweep_a_little(&store);
     Ok(id)
@@ -52,7 +76,7 @@ pub fn import(home: &Home, input: impl Read + Send, options: &ImportOptions) -> 
 fn add(
     store: &Store,
     input: impl Read + Send,
-    (name, message): (Option<&Reference>, Option<&String>),
+    (name, comment): (Option<&Reference>, String),
     mut config: ImageConfig,
 ) -> Result<Digest, ImagesError> {
     let ingest = store.ingest_at_once()?;
@@ -61,7 +85,7 @@ fn add(
     config.rootfs.diff_ids.push(layer.diff_id);
     config.history.push(History {
         created: config.created.clone(),
-        comment: message.cloned().unwrap_or_else(|| "Imported from -".to_owned()),
+        comment,
         ..History::default()
     });
     let image = ingest.image(&config.to_json(), None)?;

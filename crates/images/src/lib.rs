@@ -38,7 +38,7 @@ pub use config::runtime_config;
 pub use delete::{RemovedImage, delete};
 pub use directory::LayoutDirectory;
 pub use error::ImagesError;
-pub use import::{ImportOptions, import};
+pub use import::{ImportOptions, import, import_url};
 pub use index::{
     Found, WrittenIndex, beside, entry_of, names_of_images, orphans, platform_of, replace, without, written,
 };

@@ -12,7 +12,7 @@ const MAX_REDIRECTS: usize = 8;
 
 /// A file being downloaded. Its content is not verified.
 pub struct Download {
-    reader: Box<dyn Read>,
+    reader: Box<dyn Read + Send>,
     uri: Uri,
     /// Number of bytes, if the server says so.
     pub length: Option<u64>,

@@ -89,6 +89,25 @@ pub(super) static OF_RUN: &[Absent] = &[
     ),
 ];
 
+/// Options of `start`.
+pub(super) static OF_START: &[Absent] = &[absent(
+    &["--checkpoint", "--checkpoint-dir", "--restore"],
+    "processes cannot be written to disk and back: 'tote pause' and 'tote commit' are the nearest.",
+)];
+
+/// Options of `network create`.
+pub(super) static OF_CREATE_NETWORK: &[Absent] = &[
+    absent(
+        &["--scope", "--ingress", "--config-only", "--config-from"],
+        "networks of swarms have this, and tote runs on one machine: every network here is of scope local.",
+    ),
+    absent(
+        &["--aux-address"],
+        "--ip-range keeps the addresses that tote gives out in a part of the subnet; --ip and --network name=NETWORK,ip=ADDRESS \
+         take others.",
+    ),
+];
+
 /// Options of `pod create`.
 pub(super) static OF_POD: &[Absent] = &[absent(&["--ip", "--ip6", "--mac-address"], ADDRESSES)];
 

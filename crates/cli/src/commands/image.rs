@@ -163,7 +163,10 @@ without a tag stands for all its tags.",
 };
 
 const IMPORT: Command = Command {
-    usage: "[OPTIONS] FILE|- [REPOSITORY[:TAG]]",
+    usage: "[OPTIONS] FILE|URL|- [REPOSITORY[:TAG]]",
+    details: "\
+Reads an archive of files, compressed or not, from FILE, from an HTTP or HTTPS address, or with - from standard input, and \
+makes an image of one layer of it.",
     options: &[&Group {
         title: "",
         options: &[

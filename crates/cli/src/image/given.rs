@@ -17,11 +17,16 @@ pub(crate) fn platform(parsed: &Parsed) -> Result<Option<Platform>, EngineError>
     Ok(text.map(|text| text.to_string_lossy().parse()).transpose()?)
 }
 
-/// Parses `--platform`, where it selects platforms that an image in the store must have.
+/// Parses `--platform`, where it selects platforms that an image in the store must have. It may hold several platforms
+/// between commas, and be given several times.
 pub(crate) fn platforms(parsed: &Parsed) -> Result<Vec<Platform>, EngineError> {
-    let texts = parsed.all("platform");
-    let platforms = texts.map(|text| text.to_string_lossy().parse());
-    Ok(platforms.collect::<Result<_, _>>()?)
+    let mut platforms = Vec::new();
+    for text in parsed.all("platform") {
+        for word in text.to_string_lossy().split(',') {
+            platforms.push(word.trim().parse()?);
+        }
+    }
+    Ok(platforms)
 }
 
 pub(crate) fn filters(parsed: &Parsed) -> Vec<String> {

@@ -9,8 +9,7 @@ use std::fs::File;
 use std::io::Sink;
 use std::path::Path;
 use std::process::ExitCode;
-use tote_engine::ArchiveError;
-use tote_engine::{EngineError, ImportOptions, SaveTarget};
+use tote_engine::{Access, ArchiveError, EngineError, ImportOptions, SaveTarget};
 use tote_options::Parsed;
 
 pub(super) fn save(parsed: &Parsed) -> Result<ExitCode, EngineError> {
@@ -71,6 +70,8 @@ pub(super) fn import(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let home = reading(parsed)?;
     let id = if source == "-" {
         tote_engine::import(&home, std::io::stdin(), &options)?
+    } else if source.starts_with("http://") || source.starts_with("https://") {
+        tote_engine::import_url(&home, &source, &Access::default(), &options)?
     } else {
         let file = File::open(&source).map_err(|error| ArchiveError::LayoutFile {
             path: source.into(),

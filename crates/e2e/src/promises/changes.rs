@@ -9,6 +9,7 @@ use anyhow::{Context as _, Result, ensure};
 use rustix::fs::XattrFlags;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
+use tote_testkit::{FakeRegistry, Reply};
 
 pub(super) const TESTS: &[Test] = &[
     test("changes::of_an_overlay", NEEDS, |cx| round(cx, "overlay")),
@@ -18,6 +19,11 @@ pub(super) const TESTS: &[Test] = &[
         "changes::owners_stay",
         &[Need::Program("tar"), Need::ManyIds],
         owners,
+    ),
+    test(
+        "changes::an_archive_at_an_address_becomes_an_image",
+        &[Need::Program("tar")],
+        address,
     ),
     test("changes::nothing_is_no_layer", &[Need::Program("tar")], nothing),
     test(
@@ -94,6 +100,44 @@ fn image(cx: &Context) -> Result<()> {
     cx.tote(&["history", "--format", "{{.Comment}}", "base:1"])
         .output()?
         .prints("Imported from -\n")?;
+    Ok(())
+}
+
+fn address(cx: &Context) -> Result<()> {
+    let (dir, archive) = (cx.path("files")?, cx.path("files.tar.gz")?);
+    fs::create_dir(&dir)?;
+    fs::write(format!("{dir}/word"), "carried")?;
+    Invocation::new(["tar", "-C", &dir, "-czf", &archive, "."])
+        .output()?
+        .exits(0)?;
+    let sent = fs::read(&archive)?;
+    let server = FakeRegistry::start();
+    server.hook(move |request| match &*request.path {
+        "/whole.tgz" => Some(Reply::status(200).body(sent.clone())),
+        "/half.tgz" => Some(Reply::status(200).body(sent[..sent.len() / 2].to_vec())),
+        _ => Some(Reply::status(404)),
+    });
+    let url = |file: &str| format!("http://{}/{file}", server.host());
+    cx.tote(&["import", &url("whole.tgz"), "fetched:1"])
+        .output()?
+        .exits(0)?;
+    cx.tote(&["history", "--format", "{{.Comment}}", "fetched:1"])
+        .output()?
+        .prints(&format!("Imported from {}\n", url("whole.tgz")))?;
+    let copy = cx.path("copy")?;
+    cx.tote(&["create", "--name", "holder", "fetched:1", "/word"])
+        .output()?
+        .exits(0)?;
+    cx.tote(&["cp", "holder:/word", &copy]).output()?.exits(0)?;
+    ensure!(fs::read_to_string(&copy)? == "carried");
+    cx.tote(&["rm", "holder"]).output()?.exits(0)?;
+    for (file, says) in [("half.tgz", "cannot"), ("none.tgz", "none.tgz")] {
+        cx.tote(&["import", &url(file), "broken:1"])
+            .output()?
+            .exits(1)?
+            .has_err(says)?;
+    }
+    cx.tote(&["images", "-q", "broken"]).output()?.prints("")?;
     Ok(())
 }
 

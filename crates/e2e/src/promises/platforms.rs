@@ -122,6 +122,9 @@ fn asked(cx: &Context) -> Result<()> {
     cx.tote(&[&["rmi"], &both[..]].concat())
         .output()?
         .refuses(1, &["does not provide the specified platform (linux/amd64)"])?;
+    cx.tote(&["rmi", "--platform", "linux/arm64,linux/amd64", &pushed])
+        .output()?
+        .refuses(1, &["does not provide the specified platform (linux/amd64)"])?;
     let removed = says(cx, &["rmi", "--platform", "linux/arm64", &pushed])?;
     ensure!(removed.contains("\nDeleted: sha256:"), "{removed}");
     ensure!(says(cx, &["images", "-aq"])?.is_empty(), "it has gone");
