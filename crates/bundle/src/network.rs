@@ -33,6 +33,12 @@ pub enum NetworkModeError {
     /// Networks together with a mode that excludes them; docker's words.
     #[error("conflicting options: cannot attach both user-defined and non-user-defined network-modes")]
     Conflict,
+    /// An address of the first network is given with the network, and by itself; docker's words.
+    #[error("conflicting options: cannot specify both --{0} and per-network {0}")]
+    Address(&'static str),
+    /// An address of a container without a network of its own.
+    #[error("conflicting options: --{0} needs --network bridge or a network of that name")]
+    Nowhere(&'static str),
 }
 
 /// Value of `--network`.
@@ -130,6 +136,73 @@ impl FromStr for NetworkMode {
     }
 }
 
+/// `--ip`, `--ip6` and `--mac-address`: addresses of the container in the first of its networks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FirstAddresses {
+    ip: Option<Ipv4Addr>,
+    ip6: Option<Ipv6Addr>,
+    mac: Option<[u8; 6]>,
+}
+
+impl FirstAddresses {
+    /// Sets the option of that name; false if it is none of these.
+    ///
+    /// # Errors
+    /// [`NetworkModeError::Value`].
+    pub(crate) fn set(&mut self, name: &str, value: &str) -> Result<bool, NetworkModeError> {
+        let wrong = |field| NetworkModeError::Value {
+            field,
+            value: value.to_owned(),
+        };
+        match name {
+            "ip" => self.ip = Some(value.parse().map_err(|_| wrong("ip"))?),
+            "ip6" => self.ip6 = Some(value.parse().map_err(|_| wrong("ip6"))?),
+            "mac-address" => self.mac = Some(mac(value).ok_or_else(|| wrong("mac-address"))?),
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// Returns the attachments with these addresses in the first one.
+    ///
+    /// # Errors
+    /// [`NetworkModeError::Nowhere`] without an attachment, [`NetworkModeError::Address`] if it has another address.
+    pub fn within(
+        &self,
+        attachments: &[NetworkAttachment],
+    ) -> Result<Vec<NetworkAttachment>, NetworkModeError> {
+        let mut attachments = attachments.to_vec();
+        let given = [
+            ("ip", self.ip.is_some()),
+            ("ip6", self.ip6.is_some()),
+            ("mac-address", self.mac.is_some()),
+        ];
+        let mut given = given
+            .into_iter()
+            .filter_map(|(name, is_given)| is_given.then_some(name));
+        let Some(first) = attachments.first_mut() else {
+            return given
+                .next()
+                .map_or(Ok(attachments), |name| Err(NetworkModeError::Nowhere(name)));
+        };
+        put(&mut first.ip, self.ip, "ip")?;
+        put(&mut first.ip6, self.ip6, "ip6")?;
+        put(&mut first.mac, self.mac, "mac-address")?;
+        Ok(attachments)
+    }
+}
+
+fn put<T>(slot: &mut Option<T>, value: Option<T>, name: &'static str) -> Result<(), NetworkModeError> {
+    match value {
+        Some(_) if slot.is_some() => Err(NetworkModeError::Address(name)),
+        Some(value) => {
+            *slot = Some(value);
+            Ok(())
+        }
+        None => Ok(()),
+    }
+}
+
 /// Builds an attachment to the network `name`; `None` if the name is not valid.
 fn named(name: &str) -> Option<NetworkAttachment> {
     let name = if name == "default" { DEFAULT_NETWORK } else { name };
@@ -178,6 +251,32 @@ fn mac(text: &str) -> Option<[u8; 6]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_first_network_takes_addresses_that_are_given_by_themselves() {
+        let mut addresses = FirstAddresses::default();
+        for (name, value) in [
+            ("ip", "10.1.2.3"),
+            ("ip6", "fd00::2"),
+            ("mac-address", "02-42-0a-01-02-03"),
+        ] {
+            assert_eq!(addresses.set(name, value), Ok(true));
+        }
+        assert_eq!(addresses.set("hostname", "x"), Ok(false));
+        assert!(addresses.set("ip", "fd00::2").is_err());
+        let networks: NetworkMode = "web".parse().unwrap();
+        let whole: NetworkMode = "name=web,ip=10.1.2.3,ip6=fd00::2,mac-address=02:42:0a:01:02:03"
+            .parse()
+            .unwrap();
+        let found = addresses.within(networks.attachments()).unwrap();
+        assert_eq!(found, whole.attachments());
+        assert_eq!(
+            addresses.within(whole.attachments()),
+            Err(NetworkModeError::Address("ip"))
+        );
+        assert_eq!(addresses.within(&[]), Err(NetworkModeError::Nowhere("ip")));
+        assert_eq!(FirstAddresses::default().within(&[]), Ok(vec![]));
+    }
 
     #[test]
     fn networks_are_named_or_described() {

@@ -11,7 +11,7 @@ use crate::limit::{self, BlockLimits, CpuBudget, DeviceGrant};
 use crate::mount::{MountRequest, VolumesFrom, parse_inherited, parse_mount, parse_tmpfs, parse_volume};
 use crate::name::Name;
 use crate::namespace::{CgroupnsMode, CgroupsMode, IpcMode, PidMode, UsernsMode, UtsMode};
-use crate::network::NetworkMode;
+use crate::network::{FirstAddresses, NetworkMode};
 use crate::path::clean_absolute;
 use crate::port::parse_expose;
 use crate::publish::{PortBinding, parse_publish};
@@ -96,6 +96,8 @@ pub struct RunOptions {
     pub network: NetworkMode,
     /// `--network-alias`: names of the container in the first of its networks.
     pub network_aliases: Vec<String>,
+    /// `--ip` and its kin: addresses of the container in the first of its networks.
+    pub first_addresses: FirstAddresses,
     /// `--net-rate` and `--net-burst`
     pub net_limit: NetLimit,
     /// `--egress`: where the container may connect; `None` is everywhere.
@@ -239,6 +241,7 @@ impl RunOptions {
             || self.env.apply(name, value)?
             || self.env_base.apply(name, value)?
             || self.host.apply(name, value)?
+            || self.first_addresses.set(name, value)?
             || self.net_limit.apply(name, value)?
             || refused::check(name, value)?)
     }

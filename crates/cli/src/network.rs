@@ -122,7 +122,7 @@ fn line(row: &NetworkRow, length: usize) -> Value {
         "Driver": row.driver,
         "ID": row.id.get(..length).unwrap_or(&row.id),
         "IPv4": "true",
-        "IPv6": "false",
+        "IPv6": row.ipv6.to_string(),
         "Internal": row.internal.to_string(),
         "Labels": joined(&row.labels),
         "Name": row.name,

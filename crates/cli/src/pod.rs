@@ -19,7 +19,7 @@ use tote_engine::{EngineError, Home, Signal};
 use tote_options::Parsed;
 
 /// Options of `pod create` that apply to the infra container.
-const OF_INFRA: [&str; 13] = [
+const OF_INFRA: [&str; 16] = [
     "hostname",
     "pid",
     "uts",
@@ -28,6 +28,9 @@ const OF_INFRA: [&str; 13] = [
     "network",
     "publish",
     "network-alias",
+    "ip",
+    "ip6",
+    "mac-address",
     "net-rate",
     "net-burst",
     "add-host",

@@ -23,7 +23,8 @@ pub(crate) fn hosts(hostname: Option<&str>, options: &HostOptions, endpoints: &[
         if endpoints.is_empty() {
             text += &own(&"127.0.1.1");
         }
-        text.extend(endpoints.iter().map(|endpoint| own(&endpoint.address)));
+        let addresses = endpoints.iter().flat_map(Endpoint::addresses);
+        text.extend(addresses.map(|address| own(&address)));
     }
     let gateway = endpoints.iter().find_map(|endpoint| endpoint.gateway);
     let gateway = gateway.unwrap_or(Ipv4Addr::LOCALHOST);
@@ -203,13 +204,18 @@ mod tests {
             address: Ipv4Addr::new(10, 210, 3, 4),
             prefix: 16,
             gateway: Some(Ipv4Addr::new(10, 210, 0, 1)),
+            ipv6: Some(crate::network::Endpoint6 {
+                address: "fd00:7::3:4".parse().unwrap(),
+                prefix: 64,
+                gateway: None,
+            }),
             mac: String::new(),
             aliases: Vec::new(),
             ports: Vec::new(),
             egress: false,
         };
         let text = hosts(Some("box"), &of(&[("add-host", "out:host-gateway")]), &[endpoint]);
-        assert!(text.ends_with("\n10.210.3.4\tbox\n10.210.0.1\tout\n"), "{text}");
+        assert!(text.ends_with("\n10.210.3.4\tbox\nfd00:7::3:4\tbox\n10.210.0.1\tout\n"), "{text}");
     }
 
     #[test]

@@ -1,26 +1,30 @@
 //! A network as the kernel has it: a bridge, and the rules for what passes it.
 
 use crate::filter::{self, Chain, Hook};
-use crate::link::{self, BridgeLink, LinkError, LinkState, Route};
+use crate::forwarding::{Exit, Protocol};
+use crate::link::{self, BridgeLink, LinkError};
 use crate::netlink::Socket;
+use crate::route::routes;
 use crate::rule::Expression::{
-    Accept, Destination, Drop, Established, From, Ipv4, Masquerade, NotEstablished, NotIpv4, NotSource,
-    NotTo, NotToPrefix, NotTranslated, Source, To, Translated,
+    Accept, Destination, Drop, Established, From, Icmp6, Ipv4, Ipv6, Masquerade, NotEstablished, NotIpv4,
+    NotSource, NotSource6, NotTo, NotToPrefix, NotTranslated, Source, Source6, To, Translated,
 };
-use crate::subnet::LOOPBACK;
-use crate::{Subnet, forwarding, published};
-use std::net::Ipv4Addr;
+use crate::subnet::{Address, LOOPBACK, Prefix};
+use crate::surroundings::Surroundings;
+use crate::{Subnet, Subnet6, forwarding, published};
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::Path;
 use tote_sys::Errno;
 
 /// How the name of every bridge begins.
-const PREFIX: &str = "tote-";
+pub(crate) const PREFIX: &str = "tote-";
 
 /// The chain that keeps the links from becoming a router's which were switched to forwarding.
 const GUARD: &str = "guard";
 
-/// The MTU where no default route says another.
-const USUAL_MTU: u32 = 1500;
+/// Types of the messages by which hosts find each other's hardware addresses (RFC 4861).
+const NEIGHBOUR_SOLICITATION: u8 = 135;
+const NEIGHBOUR_ADVERTISEMENT: u8 = 136;
 
 /// Why a network is not up, or not down.
 #[derive(Debug, thiserror::Error)]
@@ -29,9 +33,9 @@ pub enum NetworkError {
     #[error("the subnet {subnet} overlaps with {other}, to which this machine has a route already")]
     InTheWay {
         /// The network's.
-        subnet: Subnet,
+        subnet: String,
         /// Subnet of the route.
-        other: Subnet,
+        other: String,
     },
     /// A link of the host's.
     #[error(transparent)]
@@ -49,7 +53,7 @@ pub enum NetworkError {
         source: Errno,
     },
     /// A setting in `/proc/sys/net`.
-    #[error("failed to {attempt} the forwarding of packets in /proc/sys/net/ipv4/conf")]
+    #[error("failed to {attempt} the forwarding of packets in /proc/sys/net/ipv4/conf and ipv6/conf")]
     Forwarding {
         /// The attempt, as an infinitive.
         attempt: &'static str,
@@ -71,10 +75,21 @@ pub struct Bridge<'a> {
     pub gateway: Ipv4Addr,
     /// The network.
     pub subnet: Subnet,
+    /// The same of IPv6; `None` for a network without it.
+    pub ipv6: Option<Bridge6>,
     /// True if its members reach only each other.
     pub internal: bool,
     /// The longest packet, in bytes; `None` for that of the uplink.
     pub mtu: Option<u32>,
+}
+
+/// The IPv6 addresses of a network that is to be up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bridge6 {
+    /// The host's address on the bridge.
+    pub gateway: Ipv6Addr,
+    /// The network.
+    pub subnet: Subnet6,
 }
 
 /// A network that is up.
@@ -114,11 +129,8 @@ pub fn bring_up(bridge: &Bridge<'_>, note: &Path) -> Result<Uplink, NetworkError
         Ok(_) | Err(Errno::NODEV) => {}
         Err(errno) => return Err(NetworkError::Look(errno)),
     }
-    let surroundings = Surroundings::read(&socket)?;
-    if let Some(other) = surroundings.in_the_way(bridge.subnet, Some(bridge.name)) {
-        let subnet = bridge.subnet;
-        return Err(NetworkError::InTheWay { subnet, other });
-    }
+    let surroundings = Surroundings::read(&socket, bridge.ipv6.is_some())?;
+    surroundings.leave_room(bridge)?;
     let mtu = bridge.mtu.unwrap_or_else(|| surroundings.mtu());
     let change = |source| NetworkError::Forwarding {
         attempt: "change",
@@ -127,8 +139,7 @@ pub fn bring_up(bridge: &Bridge<'_>, note: &Path) -> Result<Uplink, NetworkError
     let mut chains = chains(bridge);
     if !bridge.internal {
         // Before any link lets packets pass, the rules are there that say which.
-        let exits = surroundings.exits();
-        let guarded = forwarding::to_allow(&exits, note).map_err(change)?;
+        let guarded = forwarding::to_allow(&surroundings.exits(), note).map_err(change)?;
         if !guarded.is_empty() {
             chains.push(guard(&guarded));
         }
@@ -142,16 +153,19 @@ pub fn bring_up(bridge: &Bridge<'_>, note: &Path) -> Result<Uplink, NetworkError
         name: bridge.name,
         address: bridge.gateway,
         subnet: bridge.subnet,
+        ipv6: bridge.ipv6.map(|ipv6| (ipv6.gateway, ipv6.subnet)),
         mtu,
     };
     let index = link::make_bridge(&socket, &about)?;
     let mut warning = None;
     if !bridge.internal {
-        forwarding::allow_own(bridge.name).map_err(change)?;
+        forwarding::allow_own(bridge.name, Protocol::Ipv4).map_err(change)?;
+        if bridge.ipv6.is_some() && !forwarding::allow_own(bridge.name, Protocol::Ipv6).map_err(change)? {
+            warning = Some(no_router(bridge.name));
+        }
         forwarding::allow(&surroundings.exits(), note).map_err(change)?;
-        warning = filter::foreign_drop()
-            .map_err(read)?
-            .map(|chain| blocked(bridge.name, &chain));
+        let dropped = filter::foreign_drop().map_err(read)?;
+        warning = dropped.map(|chain| blocked(bridge.name, &chain)).or(warning);
     }
     Ok(Uplink {
         bridge: index,
@@ -186,13 +200,25 @@ pub fn take_down(name: &str, note: &Path) -> Result<(), NetworkError> {
     Ok(())
 }
 
-/// The networks to which the host has routes, but for the default route.
+/// The IPv4 networks to which the host has routes, but for the default route.
 ///
 /// # Errors
 /// [`NetworkError::Look`].
 pub fn routes_in_the_way() -> Result<Vec<Subnet>, NetworkError> {
+    networks_of_routes()
+}
+
+/// The same of IPv6.
+///
+/// # Errors
+/// [`NetworkError::Look`].
+pub fn routes6_in_the_way() -> Result<Vec<Subnet6>, NetworkError> {
+    networks_of_routes()
+}
+
+fn networks_of_routes<A: Address>() -> Result<Vec<Prefix<A>>, NetworkError> {
     let socket = Socket::new().map_err(NetworkError::Look)?;
-    let routes = link::routes(&socket).map_err(NetworkError::Look)?;
+    let routes = routes(&socket).map_err(NetworkError::Look)?;
     let networks = routes.into_iter().map(|route| route.to);
     Ok(networks.filter(|network| network.prefix() > 0).collect())
 }
@@ -221,41 +247,50 @@ fn chains(bridge: &Bridge<'_>) -> Vec<Chain> {
     };
     let within = vec![From(name()), To(name()), Accept];
     if bridge.internal {
+        let mut input = vec![vec![From(name()), Established, Accept]];
+        if bridge.ipv6.is_some() {
+            // The host finds its members, and they find it, by messages that belong to no connection.
+            let find = [NEIGHBOUR_SOLICITATION, NEIGHBOUR_ADVERTISEMENT];
+            input.extend(find.map(|kind| vec![From(name()), Ipv6, Icmp6(kind), Accept]));
+        }
+        input.push(vec![From(name()), Drop]);
         return vec![
             chain(
                 Hook::Forward,
                 vec![within, vec![From(name()), Drop], vec![To(name()), Drop]],
             ),
             // The host may ask its members something, and they do not ask the host.
-            chain(
-                Hook::Input,
-                vec![vec![From(name()), Established, Accept], vec![From(name()), Drop]],
-            ),
+            chain(Hook::Input, input),
         ];
     }
+    let mut postrouting = vec![
+        vec![Ipv4, Source(bridge.subnet), NotTo(name()), Masquerade],
+        // A member that comes to another by a port of the host: the answer has to pass the host again.
+        vec![To(name()), Ipv4, Source(bridge.subnet), Translated, Masquerade],
+        // The host's own programs, by a loopback address that means the container itself inside.
+        vec![To(name()), Ipv4, Source(LOOPBACK), Masquerade],
+    ];
+    let foreign = match bridge.ipv6 {
+        None => vec![From(name()), NotIpv4, Drop],
+        Some(ipv6) => {
+            postrouting.push(vec![Ipv6, Source6(ipv6.subnet), NotTo(name()), Masquerade]);
+            vec![From(name()), Ipv6, NotSource6(ipv6.subnet), Drop]
+        }
+    };
     vec![
         chain(
             Hook::Forward,
             vec![
                 within,
-                vec![From(name()), NotIpv4, Drop],
                 // A source outside of the network would leave the host without being translated.
+                foreign,
                 vec![From(name()), Ipv4, NotSource(bridge.subnet), Drop],
                 vec![To(name()), Established, Accept],
                 vec![To(name()), Translated, Accept],
                 vec![To(name()), Drop],
             ],
         ),
-        chain(
-            Hook::Postrouting,
-            vec![
-                vec![Ipv4, Source(bridge.subnet), NotTo(name()), Masquerade],
-                // A member that comes to another by a port of the host: the answer has to pass the host again.
-                vec![To(name()), Ipv4, Source(bridge.subnet), Translated, Masquerade],
-                // The host's own programs, by a loopback address that means the container itself inside.
-                vec![To(name()), Ipv4, Source(LOOPBACK), Masquerade],
-            ],
-        ),
+        chain(Hook::Postrouting, postrouting),
         // What published ports need of a bridge (`allow_loopback`) is not for those on it.
         chain(
             Hook::Raw,
@@ -269,10 +304,14 @@ fn chains(bridge: &Bridge<'_>) -> Vec<Chain> {
 
 /// A link that was switched to forwarding lets nothing pass but what networks of tote's are for, and what others have
 /// translated on purpose.
-fn guard(links: &[String]) -> Chain {
-    let rule = |link: &String| {
+fn guard(exits: &[Exit]) -> Chain {
+    let rule = |exit: &Exit| {
         vec![
-            From(link.clone()),
+            From(exit.link.clone()),
+            match exit.protocol {
+                Protocol::Ipv4 => Ipv4,
+                Protocol::Ipv6 => Ipv6,
+            },
             NotToPrefix(PREFIX),
             NotEstablished,
             NotTranslated,
@@ -282,7 +321,7 @@ fn guard(links: &[String]) -> Chain {
     Chain {
         name: GUARD.to_owned(),
         hook: Hook::Forward,
-        rules: links.iter().map(rule).collect(),
+        rules: exits.iter().map(rule).collect(),
     }
 }
 
@@ -294,105 +333,16 @@ fn blocked(bridge: &str, chain: &str) -> String {
     )
 }
 
-/// The links and routes of the host.
-struct Surroundings {
-    links: Vec<LinkState>,
-    routes: Vec<Route>,
-}
-
-impl Surroundings {
-    fn read(socket: &Socket) -> Result<Self, NetworkError> {
-        Ok(Self {
-            links: link::links(socket).map_err(NetworkError::Look)?,
-            routes: link::routes(socket).map_err(NetworkError::Look)?,
-        })
-    }
-
-    fn name_of(&self, index: u32) -> Option<&str> {
-        let link = self.links.iter().find(|link| link.index == index);
-        link.map(|link| link.name.as_str())
-    }
-
-    /// A route to addresses of a network that leads elsewhere than over `own`.
-    fn in_the_way(&self, subnet: Subnet, own: Option<&str>) -> Option<Subnet> {
-        let is_own = |route: &Route| route.links.iter().any(|index| self.name_of(*index) == own);
-        let other = self.routes.iter().find(|route| {
-            route.to.prefix() > 0 && route.to.overlaps(subnet) && !(own.is_some() && is_own(route))
-        });
-        other.map(|route| route.to)
-    }
-
-    /// The shortest of the longest packets of the links that default routes lead out by.
-    fn mtu(&self) -> u32 {
-        let defaults = self.routes.iter().filter(|route| route.to.prefix() == 0);
-        let uplinks: Vec<u32> = defaults.flat_map(|route| route.links.clone()).collect();
-        let links = self.links.iter().filter(|link| uplinks.contains(&link.index));
-        links.map(|link| link.mtu).min().unwrap_or(USUAL_MTU)
-    }
-
-    /// The links that some route leads out by, but for bridges of tote's own.
-    fn exits(&self) -> Vec<String> {
-        let leads_out = |link: &&LinkState| {
-            let is_used = self.routes.iter().any(|route| route.links.contains(&link.index));
-            is_used && !link.name.starts_with(PREFIX) && link.name != "lo"
-        };
-        let exits = self.links.iter().filter(leads_out);
-        exits.map(|link| link.name.clone()).collect()
-    }
+fn no_router(bridge: &str) -> String {
+    format!(
+        "this kernel forwards IPv6 for the whole machine only (a link alone since Linux 6.17), so containers of {bridge} reach nothing \
+         outside by IPv6: switch it on with 'sysctl -w net.ipv6.conf.all.forwarding=1'"
+    )
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn surroundings() -> Surroundings {
-        let link = |index, name: &str, mtu| LinkState {
-            index,
-            name: name.to_owned(),
-            mtu,
-        };
-        let route = |to: &str, links: &[u32]| Route {
-            to: to.parse().unwrap(),
-            links: links.to_vec(),
-        };
-        Surroundings {
-            links: vec![
-                link(1, "lo", 65536),
-                link(2, "eth0", 1460),
-                link(3, "tote-one", 1500),
-                link(4, "wg0", 1420),
-                link(5, "idle", 9000),
-            ],
-            routes: vec![
-                route("0.0.0.0/0", &[2]),
-                route("10.1.0.0/16", &[2]),
-                route("10.210.0.0/16", &[3]),
-                route("10.9.0.0/16", &[4]),
-            ],
-        }
-    }
-
-    #[test]
-    fn links_that_routes_lead_out_by_are_exits() {
-        assert_eq!(surroundings().exits(), ["eth0", "wg0"]);
-        assert_eq!(surroundings().mtu(), 1460);
-    }
-
-    #[test]
-    fn a_route_elsewhere_is_in_the_way() {
-        let hosts = surroundings();
-        let subnet = |text: &str| text.parse().unwrap();
-        assert_eq!(
-            hosts.in_the_way(subnet("10.1.7.0/24"), None),
-            Some(subnet("10.1.0.0/16"))
-        );
-        assert_eq!(hosts.in_the_way(subnet("10.210.0.0/16"), Some("tote-one")), None);
-        assert_eq!(
-            hosts.in_the_way(subnet("10.210.0.0/16"), Some("tote-two")),
-            Some(subnet("10.210.0.0/16"))
-        );
-        assert_eq!(hosts.in_the_way(subnet("172.30.0.0/16"), None), None);
-    }
 
     #[test]
     fn an_internal_network_has_no_translation() {
@@ -400,6 +350,7 @@ mod tests {
             name: "tote-one",
             gateway: Ipv4Addr::new(10, 210, 0, 1),
             subnet: "10.210.0.0/16".parse().unwrap(),
+            ipv6: None,
             internal,
             mtu: None,
         };

@@ -9,7 +9,7 @@ use crate::lease::failed;
 use rustix::io::Errno;
 use std::fs::DirBuilder;
 use std::io::ErrorKind;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
@@ -46,7 +46,7 @@ impl CalledNames {
     ///
     /// # Errors
     /// [`LeaseError::File`].
-    pub fn put(&self, address: Ipv4Addr, names: &[String], container: &str) -> Result<(), LeaseError> {
+    pub fn put(&self, address: IpAddr, names: &[String], container: &str) -> Result<(), LeaseError> {
         make(&self.called)?;
         make(&self.names)?;
         let mut old = self.of(address)?;
@@ -70,7 +70,7 @@ impl CalledNames {
     ///
     /// # Errors
     /// [`LeaseError::File`].
-    pub fn remove(&self, address: Ipv4Addr) -> Result<(), LeaseError> {
+    pub fn remove(&self, address: IpAddr) -> Result<(), LeaseError> {
         let all = self.called.join(address.to_string());
         for name in self.of(address)? {
             self.take(&name, address)?;
@@ -78,7 +78,7 @@ impl CalledNames {
         gone(tote_sys::remove_file(&all), &all)
     }
 
-    fn take(&self, name: &str, address: Ipv4Addr) -> Result<(), LeaseError> {
+    fn take(&self, name: &str, address: IpAddr) -> Result<(), LeaseError> {
         let dir = self.names.join(name);
         gone(tote_sys::remove_file(&dir.join(address.to_string())), &dir)?;
         match tote_sys::remove_dir(&dir) {
@@ -92,7 +92,7 @@ impl CalledNames {
     ///
     /// # Errors
     /// [`LeaseError::File`].
-    pub fn of(&self, address: Ipv4Addr) -> Result<Vec<String>, LeaseError> {
+    pub fn of(&self, address: IpAddr) -> Result<Vec<String>, LeaseError> {
         let names = read(&self.called.join(address.to_string()))?.unwrap_or_default();
         Ok(names
             .split(' ')
@@ -103,10 +103,10 @@ impl CalledNames {
 
     /// The addresses that have this name now, up to a limit. The name is a file's, without `/`.
     #[must_use]
-    pub fn addresses(&self, name: &str, most: usize) -> Vec<Ipv4Addr> {
+    pub fn addresses(&self, name: &str, most: usize) -> Vec<IpAddr> {
         let dir = self.names.join(name);
         let entries = std::fs::read_dir(&dir).into_iter().flatten().flatten();
-        let addresses = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<Ipv4Addr>().ok());
+        let addresses = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<IpAddr>().ok());
         addresses
             .filter(|address| self.is_held(address, &dir))
             .take(most)
@@ -115,13 +115,13 @@ impl CalledNames {
 
     /// The own name of an address.
     #[must_use]
-    pub fn name(&self, address: Ipv4Addr) -> Option<String> {
+    pub fn name(&self, address: IpAddr) -> Option<String> {
         let name = self.of(address).ok()?.into_iter().next()?;
         self.is_held(&address, &self.names.join(&name)).then_some(name)
     }
 
     /// Whether the link in this directory says the same as the lease.
-    fn is_held(&self, address: &Ipv4Addr, dir: &Path) -> bool {
+    fn is_held(&self, address: &IpAddr, dir: &Path) -> bool {
         let file = address.to_string();
         let holder = read(&self.leases.join(&file)).ok().flatten();
         holder.is_some() && read(&dir.join(&file)).ok().flatten() == holder
@@ -171,6 +171,7 @@ fn gone(removed: std::io::Result<()>, path: &Path) -> Result<(), LeaseError> {
 mod tests {
     use super::*;
     use crate::Leases;
+    use std::net::{IpAddr, Ipv4Addr};
 
     fn named(names: &[&str]) -> Vec<String> {
         names.iter().map(|name| (*name).to_owned()).collect()
@@ -184,10 +185,11 @@ mod tests {
             CalledNames::new(dir.path()),
             Leases::new(dir.path().join("leases")),
         );
-        let (first, second) = (Ipv4Addr::new(10, 0, 0, 2), Ipv4Addr::new(10, 0, 0, 3));
+        let (one, two) = (Ipv4Addr::new(10, 0, 0, 2), Ipv4Addr::new(10, 0, 0, 3));
+        let (first, second) = (IpAddr::V4(one), IpAddr::V4(two));
         let range = ("10.0.0.0/29".parse().unwrap(), Ipv4Addr::new(10, 0, 0, 1));
-        leases.take_this(first, range, "a").unwrap();
-        leases.take_this(second, range, "b").unwrap();
+        leases.take_this(one, range, "a").unwrap();
+        leases.take_this(two, range, "b").unwrap();
         names.put(first, &named(&["one", "www"]), "a").unwrap();
         names.put(second, &named(&["two", "www"]), "b").unwrap();
         assert_eq!(names.addresses("one", 9), [first]);
@@ -207,7 +209,7 @@ mod tests {
         );
         // A killed command has left the names, and another container gets the address.
         leases.release("b").unwrap();
-        leases.take_this(second, range, "c").unwrap();
+        leases.take_this(two, range, "c").unwrap();
         assert_eq!((names.addresses("two", 9), names.name(second)), (vec![], None));
         names.put(second, &named(&["three"]), "c").unwrap();
         assert_eq!(names.addresses("three", 9), [second]);

@@ -4,7 +4,7 @@
 //! that lead out are switched on one by one, with a note of those that were off, and off again when the last network goes.
 //! Another engine that needs forwarding turns on the host's own switch, and so shows that the links are to stay on.
 
-use rustix::fd::BorrowedFd;
+use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use std::ffi::CString;
 use std::fs::OpenOptions;
@@ -13,30 +13,94 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use tote_sys::Errno;
 
-const GLOBAL: &str = "/proc/sys/net/ipv4/ip_forward";
+/// The protocol whose packets pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Protocol {
+    Ipv4,
+    /// The links of a host that is no router let packets pass one by one since Linux 6.17.
+    Ipv6,
+}
 
-fn setting(link: &str) -> PathBuf {
-    Path::new("/proc/sys/net/ipv4/conf").join(link).join("forwarding")
+impl Protocol {
+    /// The host's own switch.
+    fn global(self) -> &'static Path {
+        Path::new(match self {
+            Self::Ipv4 => "/proc/sys/net/ipv4/ip_forward",
+            Self::Ipv6 => "/proc/sys/net/ipv6/conf/all/forwarding",
+        })
+    }
+
+    /// The switch of a link.
+    fn setting(self, link: &str) -> PathBuf {
+        let (links, file) = match self {
+            Self::Ipv4 => ("/proc/sys/net/ipv4/conf", "forwarding"),
+            Self::Ipv6 => ("/proc/sys/net/ipv6/conf", "force_forwarding"),
+        };
+        Path::new(links).join(link).join(file)
+    }
+}
+
+/// A link by which packets of a protocol come in that pass through the host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Exit {
+    pub(crate) protocol: Protocol,
+    pub(crate) link: String,
+}
+
+/// How a note marks a link of IPv6. No link's name has a colon.
+const NOTED_IPV6: &str = "ipv6:";
+
+impl Exit {
+    /// Reads a line of a note.
+    fn noted(line: &str) -> Self {
+        let (protocol, link) = match line.strip_prefix(NOTED_IPV6) {
+            Some(link) => (Protocol::Ipv6, link),
+            None => (Protocol::Ipv4, line),
+        };
+        let link = link.to_owned();
+        Self { protocol, link }
+    }
+
+    /// Writes what [`Exit::noted`] reads.
+    fn note(&self) -> String {
+        match self.protocol {
+            Protocol::Ipv4 => self.link.clone(),
+            Protocol::Ipv6 => format!("{NOTED_IPV6}{}", self.link),
+        }
+    }
+
+    fn setting(&self) -> PathBuf {
+        self.protocol.setting(&self.link)
+    }
 }
 
 fn is_on(path: &Path) -> Result<bool> {
     std::fs::read_to_string(path).map(|text| text.trim() != "0")
 }
 
-/// Switches on forwarding of packets that come in by this link, which is tote's own.
-pub(crate) fn allow_own(link: &str) -> Result<()> {
-    let path = setting(link);
-    if is_on(&path)? {
-        Ok(())
-    } else {
-        std::fs::write(path, "1")
+/// Like [`is_on`], of a setting that older kernels, and kernels without IPv6, do not have.
+fn is_on_if_there(path: &Path) -> Result<Option<bool>> {
+    match is_on(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        on => on.map(Some),
+    }
+}
+
+/// Switches on forwarding of packets that come in by this link, which is tote's own. False if the kernel can forward IPv6 for
+/// the whole host only, and the host does not.
+pub(crate) fn allow_own(link: &str, protocol: Protocol) -> Result<bool> {
+    let path = protocol.setting(link);
+    match is_on_if_there(&path)? {
+        Some(true) => Ok(true),
+        Some(false) => std::fs::write(path, "1").map(|()| true),
+        None => Ok(is_on_if_there(protocol.global())? == Some(true)),
     }
 }
 
 /// Lets addresses of the loopback device be the source of what leaves by this link, and the destination of the answers: it
 /// goes with the link.
 pub(crate) fn allow_loopback(link: &str) -> Result<()> {
-    let path = setting(link).with_file_name("route_localnet");
+    let path = Protocol::Ipv4.setting(link).with_file_name("route_localnet");
     if is_on(&path)? {
         Ok(())
     } else {
@@ -44,53 +108,70 @@ pub(crate) fn allow_loopback(link: &str) -> Result<()> {
     }
 }
 
-/// Switches IPv6 off on a link of the host that is not up yet, where the kernel has IPv6: networks have IPv4 addresses only, and a
-/// member must not become a router of the host's (CVE-2020-13401).
-pub(crate) fn without_ipv6(link: &str) -> std::result::Result<(), Errno> {
-    let path = format!("/proc/sys/net/ipv6/conf/{link}/disable_ipv6");
-    match rustix::fs::open(path, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty()) {
-        Err(Errno::NOENT) => Ok(()),
-        file => rustix::io::write(file?, b"1").map(drop),
-    }
+/// Switches IPv6 on or off on a link of the host that is not up yet, where the kernel has IPv6. A member of a network must not
+/// become a router of the host's (CVE-2020-13401).
+pub(crate) fn set_ipv6(link: &str, on: bool) -> std::result::Result<(), Errno> {
+    set_ipv6_by(link, on, |path| {
+        rustix::fs::open(path, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())
+    })
 }
 
-/// Switches IPv6 off on a link of another network namespace.
-pub(crate) fn without_ipv6_in(network: BorrowedFd<'_>, link: &str) -> std::result::Result<(), Errno> {
-    let path = format!("/proc/sys/net/ipv6/conf/{link}/disable_ipv6");
-    let path = CString::new(path).map_err(|_| Errno::INVAL)?;
-    match tote_sys::open_in(network, &path) {
-        Err(Errno::NOENT) => Ok(()),
-        file => rustix::io::write(file?, b"1").map(drop),
+/// Does this on a link of another network namespace.
+pub(crate) fn set_ipv6_in(network: BorrowedFd<'_>, link: &str, on: bool) -> std::result::Result<(), Errno> {
+    set_ipv6_by(link, on, |path| {
+        let path = CString::new(path).map_err(|_| Errno::INVAL)?;
+        tote_sys::open_in(network, &path)
+    })
+}
+
+/// With IPv6, the link believes no router and no redirection, and uses its addresses without asking for others that have them.
+fn set_ipv6_by(
+    link: &str,
+    on: bool,
+    open: impl Fn(&str) -> std::result::Result<OwnedFd, Errno>,
+) -> std::result::Result<(), Errno> {
+    let settings: &[(&str, &[u8])] = if on {
+        &[
+            ("accept_ra", b"0"),
+            ("accept_redirects", b"0"),
+            ("accept_dad", b"0"),
+            ("disable_ipv6", b"0"),
+        ]
+    } else {
+        &[("disable_ipv6", b"1")]
+    };
+    for (file, value) in settings {
+        match open(&format!("/proc/sys/net/ipv6/conf/{link}/{file}")) {
+            Err(Errno::NOENT) if !on => {}
+            file => drop(rustix::io::write(file?, value)?),
+        }
     }
+    Ok(())
 }
 
 /// Which of these links are noted in the file `note`, or would be by [`allow`]: they let no packets pass of themselves.
-pub(crate) fn to_allow(links: &[String], note: &Path) -> Result<Vec<String>> {
+pub(crate) fn to_allow(exits: &[Exit], note: &Path) -> Result<Vec<Exit>> {
     let mut noted = noted(note)?;
-    if is_on(Path::new(GLOBAL))? {
-        return Ok(noted);
-    }
-    for link in links {
-        if !noted.contains(link) && !is_on(&setting(link))? {
-            noted.push(link.clone());
+    for exit in exits {
+        let needs_none = || Ok::<_, Error>(is_on_if_there(exit.protocol.global())? == Some(true));
+        if !noted.contains(exit) && !needs_none()? && is_on_if_there(&exit.setting())? == Some(false) {
+            noted.push(exit.clone());
         }
     }
     Ok(noted)
 }
 
 /// Lets packets pass that come in by these links, and notes those first that did not let any pass.
-pub(crate) fn allow(links: &[String], note: &Path) -> Result<()> {
+pub(crate) fn allow(exits: &[Exit], note: &Path) -> Result<()> {
     let before = noted(note)?;
-    let all = to_allow(links, note)?;
+    let all = to_allow(exits, note)?;
     if all != before {
         write(note, &all)?;
     }
-    for link in &all {
-        match is_on(&setting(link)) {
-            Ok(false) => std::fs::write(setting(link), "1")?,
-            // It is gone since it was noted.
-            Err(error) if error.kind() == ErrorKind::NotFound => {}
-            on => drop(on?),
+    for exit in &all {
+        // It may be gone since it was noted.
+        if is_on_if_there(&exit.setting())? == Some(false) {
+            std::fs::write(exit.setting(), "1")?;
         }
     }
     Ok(())
@@ -98,13 +179,14 @@ pub(crate) fn allow(links: &[String], note: &Path) -> Result<()> {
 
 /// Puts the settings back that the note names, and removes the note.
 pub(crate) fn put_back(note: &Path) -> Result<()> {
-    if !is_on(Path::new(GLOBAL))? {
-        for link in noted(note)? {
-            match std::fs::write(setting(&link), "0") {
-                // The link is gone.
-                Err(error) if error.kind() == ErrorKind::NotFound => {}
-                written => written?,
-            }
+    for exit in noted(note)? {
+        if is_on_if_there(exit.protocol.global())? == Some(true) {
+            continue;
+        }
+        match std::fs::write(exit.setting(), "0") {
+            // The link is gone.
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            written => written?,
         }
     }
     match tote_sys::remove_file(note) {
@@ -114,18 +196,18 @@ pub(crate) fn put_back(note: &Path) -> Result<()> {
 }
 
 /// The links that a note names; none where it is of another boot or another network namespace.
-fn noted(note: &Path) -> Result<Vec<String>> {
+fn noted(note: &Path) -> Result<Vec<Exit>> {
     let text = match std::fs::read_to_string(note) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
         text => text?,
     };
     let mut lines = text.lines();
     let is_current = lines.next() == Some(&epoch()?);
-    Ok(lines.filter(|_| is_current).map(ToOwned::to_owned).collect())
+    Ok(lines.filter(|_| is_current).map(Exit::noted).collect())
 }
 
-fn write(note: &Path, links: &[String]) -> Result<()> {
-    let lines: String = links.iter().map(|link| format!("{link}\n")).collect();
+fn write(note: &Path, exits: &[Exit]) -> Result<()> {
+    let lines: String = exits.iter().map(|exit| format!("{}\n", exit.note())).collect();
     let fresh = note.with_extension("new");
     let mut options = OpenOptions::new();
     // A umask takes permissions away and gives none.

@@ -4,32 +4,40 @@
 //! one, so that the file system itself sees to it that no other container gets the address, in whatever order containers come and
 //! go and wherever a process is killed.
 
-use crate::Subnet;
+use crate::subnet::{Address, Prefix};
 use rustix::io::Errno;
 use std::io::ErrorKind;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
+
+/// The most addresses of a network that are tried for a container: all of an IPv4 network.
+const MOST_TRIED: u128 = 1 << 32;
 
 /// Reason why a container gets no lease.
 #[derive(Debug, thiserror::Error)]
 pub enum LeaseError {
     /// docker's words.
-    #[error("no available IPv4 addresses on this network's address pools: all of {0} are taken")]
-    Full(Subnet),
+    #[error("no available {protocol} addresses on this network's address pools: all of {range} are taken")]
+    Full {
+        /// `IPv4` or `IPv6`.
+        protocol: &'static str,
+        /// The addresses that containers may have.
+        range: String,
+    },
     /// docker's words.
     #[error("Address already in use: another container has {0}")]
-    Taken(Ipv4Addr),
+    Taken(IpAddr),
     /// The address belongs to no host of the network.
     #[error(
         "no container can have the address {address}: the network is {subnet}, and {gateway} is the host's own"
     )]
     Outside {
         /// The address.
-        address: Ipv4Addr,
+        address: IpAddr,
         /// The network.
-        subnet: Subnet,
+        subnet: String,
         /// The gateway.
-        gateway: Ipv4Addr,
+        gateway: IpAddr,
     },
     /// The file system's.
     #[error("failed to {attempt} {path}")]
@@ -73,51 +81,68 @@ impl Leases {
     ///
     /// # Errors
     /// [`LeaseError`].
-    pub fn take(
+    pub fn take<A: Address>(
         &self,
-        (subnet, range): (Subnet, Subnet),
-        gateway: Ipv4Addr,
+        (subnet, range): (Prefix<A>, Prefix<A>),
+        gateway: A,
         container: &str,
-    ) -> Result<Ipv4Addr, LeaseError> {
+    ) -> Result<A, LeaseError> {
         let start = container.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
         });
+        self.take_from(start.into(), (subnet, range), gateway, container)
+    }
+
+    /// Gives a container a free address of `range`, the one at the place `start` or the next one that is free.
+    ///
+    /// # Errors
+    /// [`LeaseError`].
+    pub fn take_from<A: Address>(
+        &self,
+        start: u128,
+        (subnet, range): (Prefix<A>, Prefix<A>),
+        gateway: A,
+        container: &str,
+    ) -> Result<A, LeaseError> {
         let start = start % range.size();
-        for place in start..start + range.size() {
-            let address = range.at(place);
+        for step in 0..range.size().min(MOST_TRIED) {
+            let address = range.at(start.wrapping_add(step));
             if subnet.has_host(address) && address != gateway && self.make(address, container)? {
                 return Ok(address);
             }
         }
-        Err(LeaseError::Full(range))
+        Err(LeaseError::Full {
+            protocol: A::PROTOCOL,
+            range: range.to_string(),
+        })
     }
 
     /// Gives a container this address.
     ///
     /// # Errors
     /// [`LeaseError`].
-    pub fn take_this(
+    pub fn take_this<A: Address>(
         &self,
-        address: Ipv4Addr,
-        (subnet, gateway): (Subnet, Ipv4Addr),
+        address: A,
+        (subnet, gateway): (Prefix<A>, A),
         container: &str,
     ) -> Result<(), LeaseError> {
         if !subnet.has_host(address) || address == gateway {
             return Err(LeaseError::Outside {
-                address,
-                subnet,
-                gateway,
+                address: address.into(),
+                subnet: subnet.to_string(),
+                gateway: gateway.into(),
             });
         }
         if self.make(address, container)? {
             Ok(())
         } else {
-            Err(LeaseError::Taken(address))
+            Err(LeaseError::Taken(address.into()))
         }
     }
 
     /// Whether the lease was made; `false` where there is one.
-    fn make(&self, address: Ipv4Addr, container: &str) -> Result<bool, LeaseError> {
+    fn make(&self, address: impl Address, container: &str) -> Result<bool, LeaseError> {
         let path = self.dir.join(address.to_string());
         match rustix::fs::symlink(container, &path) {
             Ok(()) => Ok(true),
@@ -130,7 +155,7 @@ impl Leases {
     ///
     /// # Errors
     /// [`LeaseError::File`].
-    pub fn all(&self) -> Result<Vec<(Ipv4Addr, String)>, LeaseError> {
+    pub fn all(&self) -> Result<Vec<(IpAddr, String)>, LeaseError> {
         let fail = || failed("list", &self.dir);
         let entries = match std::fs::read_dir(&self.dir) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
@@ -174,8 +199,10 @@ impl Leases {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Subnet, Subnet6};
     use proptest::prelude::*;
     use std::collections::BTreeMap;
+    use std::net::{Ipv4Addr, Ipv6Addr};
 
     fn leases() -> (tempfile::TempDir, Leases) {
         let dir = tempfile::tempdir().unwrap();
@@ -234,44 +261,55 @@ mod tests {
         ]
     }
 
+    /// Lets containers live as the events say, in a network with room for so many of them.
+    fn live<A: Address + std::fmt::Debug>(
+        (subnet, gateway, room): (Prefix<A>, A, usize),
+        events: &[Event],
+    ) -> Result<(), TestCaseError> {
+        let (_dir, leases) = leases();
+        let mut running = BTreeMap::new();
+        let mut crashed = Vec::new();
+        for event in events {
+            match *event {
+                Event::Start(n) if !running.contains_key(&n) && !crashed.contains(&n) => {
+                    match leases.take((subnet, subnet), gateway, &n.to_string()) {
+                        Ok(address) => {
+                            prop_assert!(subnet.has_host(address) && address != gateway);
+                            prop_assert!(!running.values().any(|other| *other == address));
+                            running.insert(n, address);
+                        }
+                        Err(LeaseError::Full { .. }) => {
+                            prop_assert_eq!(running.len() + crashed.len(), room);
+                        }
+                        Err(error) => panic!("{error}"),
+                    }
+                }
+                Event::End(n) if running.remove(&n).is_some() => {
+                    leases.release(&n.to_string()).unwrap();
+                }
+                Event::Crash(n) if running.remove(&n).is_some() => crashed.push(n),
+                Event::Sweep => {
+                    for n in crashed.drain(..) {
+                        leases.release(&n.to_string()).unwrap();
+                    }
+                }
+                _ => {}
+            }
+            prop_assert_eq!(leases.all().unwrap().len(), running.len() + crashed.len());
+        }
+        Ok(())
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
         #[test]
         fn no_two_containers_have_one_address(events in proptest::collection::vec(event(), 1..120)) {
-            let (_dir, leases) = leases();
             let subnet: Subnet = "10.7.0.0/28".parse().unwrap();
-            let gateway = Ipv4Addr::new(10, 7, 0, 1);
-            let mut running = BTreeMap::new();
-            let mut crashed = Vec::new();
-            for event in events {
-                match event {
-                    Event::Start(n) if !running.contains_key(&n) && !crashed.contains(&n) => {
-                        match leases.take((subnet, subnet), gateway, &n.to_string()) {
-                            Ok(address) => {
-                                prop_assert!(subnet.has_host(address) && address != gateway);
-                                prop_assert!(!running.values().any(|other| *other == address));
-                                running.insert(n, address);
-                            }
-                            Err(LeaseError::Full(_)) => {
-                                prop_assert_eq!(running.len() + crashed.len(), 13);
-                            }
-                            Err(error) => panic!("{error}"),
-                        }
-                    }
-                    Event::End(n) if running.remove(&n).is_some() => {
-                        leases.release(&n.to_string()).unwrap();
-                    }
-                    Event::Crash(n) if running.remove(&n).is_some() => crashed.push(n),
-                    Event::Sweep => {
-                        for n in crashed.drain(..) {
-                            leases.release(&n.to_string()).unwrap();
-                        }
-                    }
-                    _ => {}
-                }
-                prop_assert_eq!(leases.all().unwrap().len(), running.len() + crashed.len());
-            }
+            live((subnet, Ipv4Addr::new(10, 7, 0, 1), 13), &events)?;
+            let subnet: Subnet6 = "fd00:7::/124".parse().unwrap();
+            let gateway: Ipv6Addr = "fd00:7::1".parse().unwrap();
+            live((subnet, gateway, 14), &events)?;
         }
     }
 }

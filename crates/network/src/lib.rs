@@ -26,23 +26,29 @@ mod nft_table;
 mod noted;
 mod published;
 mod redirect;
+mod route;
 mod rule;
 mod shape;
 mod special;
 mod subnet;
+mod surroundings;
 mod transport;
 
-pub use bridge::{Bridge, NetworkError, Uplink, bring_up, routes_in_the_way, take_down};
+pub use bridge::{
+    Bridge, Bridge6, NetworkError, Uplink, bring_up, routes_in_the_way, routes6_in_the_way, take_down,
+};
 pub use called::CalledNames;
 pub use device::{DeviceError, move_devices};
 pub use egress::{Answerer, Egress, EgressLink, Place, Service, remove_egress};
 pub use filter_events::FilterEvents;
 pub use lease::{LeaseError, Leases};
-pub use link::{ContainerLink, LinkError, LinkRules, Mac, connect, disconnect, lead_out, reflect, remove};
+pub use link::{
+    ContainerLink, Link6, LinkError, LinkRules, Mac, connect, disconnect, lead_out, reflect, remove,
+};
 pub use noted::Noted;
 pub use published::{PublishedPort, allow_loopback, publish, published, withdraw};
 pub use redirect::{RESOLVER, resolver_sockets};
 pub use shape::Rate;
 pub use special::is_special;
-pub use subnet::{Subnet, SubnetError};
+pub use subnet::{Address, Prefix, Subnet, Subnet6, SubnetError};
 pub use transport::{Transport, is_free};

@@ -5,16 +5,16 @@ use crate::device::{
 };
 use crate::filter::transaction;
 use crate::netlink::{Attribute, Message, NLM_F_CREATE, NLM_F_EXCL, Request, Socket};
+use crate::route::default_route;
 use crate::shape::{Rate, shape};
-use crate::{Subnet, forwarding};
+use crate::subnet::{Address, Prefix};
+use crate::{Subnet, Subnet6, forwarding};
 use rustix::fd::{AsRawFd as _, BorrowedFd};
 use std::fmt;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use tote_sys::Errno;
 
 const RTM_DELLINK: u16 = 17;
-const RTM_NEWROUTE: u16 = 24;
-const RTM_GETROUTE: u16 = 26;
 const IFLA_ADDRESS: u16 = 1;
 const IFLA_MTU: u16 = 4;
 const IFLA_MASTER: u16 = 10;
@@ -29,19 +29,9 @@ const VETH_INFO_PEER: u16 = 1;
 const IFA_ADDRESS: u16 = 1;
 const IFA_LOCAL: u16 = 2;
 const IFA_BROADCAST: u16 = 4;
-const RTA_DST: u16 = 1;
-const RTA_OIF: u16 = 4;
-const RTA_GATEWAY: u16 = 5;
-const RTA_MULTIPATH: u16 = 9;
-const RTA_TABLE: u16 = 15;
-const RT_TABLE_MAIN: u8 = 254;
-const RTPROT_BOOT: u8 = 3;
-const RTN_UNICAST: u8 = 1;
-const AF_INET: u8 = 2;
+/// An address that is used at once, without asking whether another host has it.
+const IFA_F_NODAD: u8 = 0x02;
 const IFF_UP: u32 = 1;
-/// Lengths in bytes of `struct rtmsg` and `struct rtnexthop`.
-const ROUTE_HEADER: usize = 12;
-const HOP_HEADER: usize = 8;
 
 /// The hardware address of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,12 +94,25 @@ pub struct ContainerLink {
     pub subnet: Subnet,
     /// Where everything goes that is in no network of the container's, if this link leads there.
     pub gateway: Option<Ipv4Addr>,
+    /// The container's IPv6 address; `None` switches IPv6 off on the link.
+    pub ipv6: Option<Link6>,
     /// Rules that have to be there before the container's end is up.
     pub rules: Option<LinkRules>,
     /// Whether the bridge sends frames back by this link that came from it, see [`reflect`].
     pub reflects: bool,
     /// The limit on what passes; `None` for no limit.
     pub rate: Option<Rate>,
+}
+
+/// The IPv6 address of a container's link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Link6 {
+    /// The address.
+    pub address: Ipv6Addr,
+    /// The network that the address is in.
+    pub subnet: Subnet6,
+    /// Where everything goes that is in no network of the container's, if this link leads there.
+    pub gateway: Option<Ipv6Addr>,
 }
 
 /// The call that failed while a container's link was made, and the kernel's reason.
@@ -169,14 +172,19 @@ pub fn connect(links: &[ContainerLink], network: BorrowedFd<'_>) -> Result<(), L
         if let Some(rate) = link.rate {
             limit(link, rate, (&here, &there, index))?;
         }
-        forwarding::without_ipv6_in(network, &link.inside).map_err(failed(format!(
-            "keep IPv6 off the link {} of the container",
+        forwarding::set_ipv6_in(network, &link.inside, link.ipv6.is_some()).map_err(failed(format!(
+            "switch IPv6 of the link {} of the container",
             link.inside
         )))?;
         requests.push(Request::new(RTM_NEWLINK, &link_header(index, IFF_UP)));
         requests.push(address(index, link.address, link.subnet));
         if let Some(gateway) = link.gateway {
             requests.push(default_route(gateway));
+        }
+        // An address of IPv6 needs a link that is up.
+        if let Some(ipv6) = link.ipv6 {
+            requests.push(address6(index, ipv6.address, ipv6.subnet));
+            requests.extend(ipv6.gateway.map(default_route));
         }
     }
     let set = || failed(format!("set the address {} of the container", first.address));
@@ -262,10 +270,14 @@ pub fn remove(outside: &str) -> Result<(), LinkError> {
 ///
 /// # Errors
 /// [`LinkError`].
-pub fn lead_out(gateway: Ipv4Addr, network: BorrowedFd<'_>) -> Result<(), LinkError> {
+pub fn lead_out(gateway: IpAddr, network: BorrowedFd<'_>) -> Result<(), LinkError> {
     let set = || failed(format!("lead the container out by {gateway}"));
     let there = Socket::inside(network).map_err(set())?;
-    refusals(there.batch(vec![default_route(gateway)]), Errno::EXIST).map_err(set())
+    let route = match gateway {
+        IpAddr::V4(gateway) => default_route(gateway),
+        IpAddr::V6(gateway) => default_route(gateway),
+    };
+    refusals(there.batch(vec![route]), Errno::EXIST).map_err(set())
 }
 
 /// The pair itself: the host's end is up and a port of the bridge from the first moment, the other one is born in the
@@ -291,8 +303,7 @@ fn pair(pair: &ContainerLink, network: BorrowedFd<'_>) -> Request {
 }
 
 fn address(index: u32, address: Ipv4Addr, subnet: Subnet) -> Request {
-    let mut header = [AF_INET, subnet.prefix(), 0, 0, 0, 0, 0, 0];
-    header[4..].copy_from_slice(&index.to_ne_bytes());
+    let header = address_header(index, subnet, 0);
     let mut request = Request::new(RTM_NEWADDR, &header).flags(NLM_F_CREATE | NLM_F_EXCL);
     request.attribute(IFA_LOCAL, &address.octets());
     request.attribute(IFA_ADDRESS, &address.octets());
@@ -302,24 +313,18 @@ fn address(index: u32, address: Ipv4Addr, subnet: Subnet) -> Request {
     request
 }
 
-fn default_route(gateway: Ipv4Addr) -> Request {
-    let header = [
-        AF_INET,
-        0,
-        0,
-        0,
-        RT_TABLE_MAIN,
-        RTPROT_BOOT,
-        0,
-        RTN_UNICAST,
-        0,
-        0,
-        0,
-        0,
-    ];
-    let mut request = Request::new(RTM_NEWROUTE, &header).flags(NLM_F_CREATE | NLM_F_EXCL);
-    request.attribute(RTA_GATEWAY, &gateway.octets());
+fn address6(index: u32, address: Ipv6Addr, subnet: Subnet6) -> Request {
+    let header = address_header(index, subnet, IFA_F_NODAD);
+    let mut request = Request::new(RTM_NEWADDR, &header).flags(NLM_F_CREATE | NLM_F_EXCL);
+    request.attribute(IFA_ADDRESS, &address.octets());
     request
+}
+
+/// `struct ifaddrmsg`
+fn address_header<A: Address>(index: u32, subnet: Prefix<A>, flags: u8) -> [u8; 8] {
+    let mut header = [A::FAMILY, subnet.prefix(), flags, 0, 0, 0, 0, 0];
+    header[4..].copy_from_slice(&index.to_ne_bytes());
+    header
 }
 
 /// A bridge that is to be there.
@@ -329,6 +334,8 @@ pub(crate) struct BridgeLink<'a> {
     /// The host's own address on it.
     pub(crate) address: Ipv4Addr,
     pub(crate) subnet: Subnet,
+    /// The host's own IPv6 address on it; `None` switches IPv6 off on the bridge.
+    pub(crate) ipv6: Option<(Ipv6Addr, Subnet6)>,
     pub(crate) mtu: u32,
 }
 
@@ -350,11 +357,16 @@ pub(crate) fn make_bridge(socket: &Socket, bridge: &BridgeLink<'_>) -> Result<u3
     refusals(socket.batch(vec![request]), Errno::EXIST).map_err(make())?;
     let index = index_of(socket, bridge.name).map_err(make())?;
     // While the bridge is down: a container could tell the host by a router advertisement where to send its packets.
-    forwarding::without_ipv6(bridge.name)
-        .map_err(failed(format!("keep IPv6 off the bridge {}", bridge.name)))?;
-    let up = Request::new(RTM_NEWLINK, &link(index, IFF_UP));
-    let set = socket.batch(vec![address(index, bridge.address, bridge.subnet), up]);
-    refusals(set, Errno::EXIST).map_err(failed(format!("set the address of the bridge {}", bridge.name)))?;
+    forwarding::set_ipv6(bridge.name, bridge.ipv6.is_some())
+        .map_err(failed(format!("switch IPv6 of the bridge {}", bridge.name)))?;
+    let mut requests = vec![
+        address(index, bridge.address, bridge.subnet),
+        Request::new(RTM_NEWLINK, &link(index, IFF_UP)),
+    ];
+    // An address of IPv6 needs a link that is up.
+    requests.extend(bridge.ipv6.map(|(own, subnet)| address6(index, own, subnet)));
+    refusals(socket.batch(requests), Errno::EXIST)
+        .map_err(failed(format!("set the address of the bridge {}", bridge.name)))?;
     Ok(index)
 }
 
@@ -420,61 +432,6 @@ impl LinkState {
 pub(crate) fn links(socket: &Socket) -> Result<Vec<LinkState>, Errno> {
     let messages = socket.ask(Request::new(RTM_GETLINK, &link(0, 0)), true)?;
     Ok(messages.iter().filter_map(LinkState::read).collect())
-}
-
-/// A route of the host's main table.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Route {
-    pub(crate) to: Subnet,
-    /// The links that it leads out by.
-    pub(crate) links: Vec<u32>,
-}
-
-impl Route {
-    /// Reads an RTM_NEWROUTE; `None` for one of another table or kind.
-    fn read(message: &Message) -> Option<Self> {
-        let (header, rest) = message.body.split_at_checked(ROUTE_HEADER)?;
-        let [family, prefix, .., kind] = header.get(..8)? else {
-            return None;
-        };
-        if message.kind != RTM_NEWROUTE || *family != AF_INET || *kind != RTN_UNICAST {
-            return None;
-        }
-        let (mut to, mut table, mut links) = (Ipv4Addr::UNSPECIFIED, u32::from(header[4]), Vec::new());
-        for attribute in Attribute::all(rest) {
-            match attribute.kind {
-                RTA_DST => to = <[u8; 4]>::try_from(attribute.value).ok()?.into(),
-                RTA_TABLE => table = number(attribute.value)?,
-                RTA_OIF => links.push(number(attribute.value)?),
-                RTA_MULTIPATH => links.extend(hops(attribute.value)),
-                _ => {}
-            }
-        }
-        let to = Subnet::around(to, *prefix)?;
-        (table == u32::from(RT_TABLE_MAIN)).then_some(Self { to, links })
-    }
-}
-
-/// The links of the next hops of a route that has several.
-fn hops(mut bytes: &[u8]) -> Vec<u32> {
-    let mut links = Vec::new();
-    while let Some(header) = bytes.get(..HOP_HEADER) {
-        let length = usize::from(u16::from_ne_bytes([header[0], header[1]]));
-        links.extend(header.get(4..8).and_then(number));
-        if length < HOP_HEADER {
-            break;
-        }
-        bytes = bytes.get(length.next_multiple_of(4)..).unwrap_or_default();
-    }
-    links
-}
-
-/// The IPv4 routes of the main table.
-pub(crate) fn routes(socket: &Socket) -> Result<Vec<Route>, Errno> {
-    let mut header = [0; ROUTE_HEADER];
-    header[0] = AF_INET;
-    let messages = socket.ask(Request::new(RTM_GETROUTE, &header), true)?;
-    Ok(messages.iter().filter_map(Route::read).collect())
 }
 
 pub(crate) fn number(bytes: &[u8]) -> Option<u32> {

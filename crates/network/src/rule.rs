@@ -3,8 +3,8 @@
 //! A rule loads something into a register and compares it; where the comparison fails, the rule is over. The last
 //! expression says what becomes of a packet that all comparisons fit.
 
-use crate::Subnet;
 use crate::netlink::Request;
+use crate::{Subnet, Subnet6};
 
 const NFTA_LIST_ELEM: u16 = 1;
 const NFTA_EXPR_NAME: u16 = 1;
@@ -70,7 +70,11 @@ pub(crate) const DPORT_OFFSET: u32 = 2;
 const ESTABLISHED: u32 = 2 | 4;
 /// Connections whose destination was translated.
 const TRANSLATED: u32 = 0x20;
+/// Where an IPv6 header has the source.
+const SADDR6_OFFSET: u32 = 8;
 const NFPROTO_IPV4: u8 = 2;
+const NFPROTO_IPV6: u8 = 10;
+const IPPROTO_ICMPV6: u8 = 58;
 /// The length of a link's name in a register.
 const IFNAMSIZ: usize = 16;
 
@@ -95,6 +99,14 @@ pub(crate) enum Expression {
     NotSource(Subnet),
     /// The destination is in this network. [`Expression::Ipv4`] comes before.
     Destination(Subnet),
+    /// The packet is one of IPv6.
+    Ipv6,
+    /// The source is in this network. [`Expression::Ipv6`] comes before.
+    Source6(Subnet6),
+    /// The source is not in this network. [`Expression::Ipv6`] comes before.
+    NotSource6(Subnet6),
+    /// The packet is an ICMPv6 message of this type.
+    Icmp6(u8),
     /// The destination is an address of the host's own.
     OwnDestination,
     /// The packet is part of a connection that is established, or related to one.
@@ -155,6 +167,24 @@ impl Expression {
             Self::NotIpv4 => {
                 meta(list, NFT_META_NFPROTO);
                 compare(list, NFT_CMP_NEQ, &[NFPROTO_IPV4]);
+            }
+            Self::Ipv6 => {
+                meta(list, NFT_META_NFPROTO);
+                compare(list, NFT_CMP_EQ, &[NFPROTO_IPV6]);
+            }
+            Self::Source6(subnet) => {
+                source6(list, *subnet);
+                compare(list, NFT_CMP_EQ, &subnet.address().octets());
+            }
+            Self::NotSource6(subnet) => {
+                source6(list, *subnet);
+                compare(list, NFT_CMP_NEQ, &subnet.address().octets());
+            }
+            Self::Icmp6(kind) => {
+                meta(list, NFT_META_L4PROTO);
+                compare(list, NFT_CMP_EQ, &[IPPROTO_ICMPV6]);
+                payload(list, NFT_REG_1, (NFT_PAYLOAD_TRANSPORT_HEADER, 0, 1));
+                compare(list, NFT_CMP_EQ, &[*kind]);
             }
             Self::Source(subnet) => {
                 address(list, SADDR_OFFSET, *subnet);
@@ -229,16 +259,16 @@ pub(crate) fn compare(list: &mut Request, operator: u32, value: &[u8]) {
     });
 }
 
-fn masked(list: &mut Request, mask: [u8; 4]) {
+fn masked<const LENGTH: usize>(list: &mut Request, mask: [u8; LENGTH]) {
     expression(list, "bitwise", |data| {
         big(data, NFTA_BITWISE_SREG, NFT_REG_1);
         big(data, NFTA_BITWISE_DREG, NFT_REG_1);
-        big(data, NFTA_BITWISE_LEN, 4);
+        big(data, NFTA_BITWISE_LEN, u32::try_from(LENGTH).unwrap_or_default());
         data.nest(NFTA_BITWISE_MASK, &[], |nested| {
             nested.attribute(NFTA_DATA_VALUE, &mask)
         });
         data.nest(NFTA_BITWISE_XOR, &[], |nested| {
-            nested.attribute(NFTA_DATA_VALUE, &[0; 4])
+            nested.attribute(NFTA_DATA_VALUE, &[0; LENGTH])
         });
     });
 }
@@ -264,6 +294,13 @@ pub(crate) fn payload(list: &mut Request, register: u32, (base, offset, length):
 /// Loads the part of an address that names the network.
 fn address(list: &mut Request, offset: u32, subnet: Subnet) {
     payload(list, NFT_REG_1, (NFT_PAYLOAD_NETWORK_HEADER, offset, 4));
+    let [.., a, b, c, d] = subnet.mask().to_be_bytes();
+    masked(list, [a, b, c, d]);
+}
+
+/// Loads the part of an IPv6 packet's source that names the network.
+fn source6(list: &mut Request, subnet: Subnet6) {
+    payload(list, NFT_REG_1, (NFT_PAYLOAD_NETWORK_HEADER, SADDR6_OFFSET, 16));
     masked(list, subnet.mask().to_be_bytes());
 }
 

@@ -1,6 +1,6 @@
 //! Messages of DNS (RFC 1035), as far as a resolver needs to know them that relays most of them untouched.
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Length of the header of every message, in bytes.
 const HEADER: usize = 12;
@@ -21,6 +21,7 @@ pub const MOST_ADDRESSES: usize = 4000;
 
 const A: u16 = 1;
 const PTR: u16 = 12;
+const AAAA: u16 = 28;
 const OPT: u16 = 41;
 const ANY: u16 = 255;
 const INTERNET: u16 = 1;
@@ -76,7 +77,7 @@ pub(crate) struct Question {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     /// The addresses of a name.
-    Addresses(Vec<Ipv4Addr>),
+    Addresses(Vec<IpAddr>),
     /// The name of an address.
     Name(String),
 }
@@ -131,8 +132,11 @@ impl Question {
     }
 
     /// The address whose name is asked for.
-    pub(crate) fn address(&self) -> Option<Ipv4Addr> {
+    pub(crate) fn address(&self) -> Option<IpAddr> {
         let name = self.name.as_deref().filter(|_| self.kind == PTR)?;
+        if let Some(digits) = name.strip_suffix(".ip6.arpa") {
+            return ipv6(digits).map(IpAddr::V6);
+        }
         let mut parts = name.strip_suffix(".in-addr.arpa")?.split('.');
         let mut octets = [0; 4];
         for octet in octets.iter_mut().rev() {
@@ -141,7 +145,8 @@ impl Question {
             let is_number = part == "0" || !part.starts_with('0');
             *octet = part.parse().ok().filter(|_| is_number)?;
         }
-        parts.next().is_none().then(|| octets.into())
+        let address = Ipv4Addr::from(octets);
+        parts.next().is_none().then(|| address.into())
     }
 
     /// The message that answers it. A name that has no record of the kind that was asked for gets an answer without
@@ -164,9 +169,17 @@ impl Question {
             count += 1;
         };
         match answer {
-            Answer::Addresses(addresses) if matches!(self.kind, A | ANY) => {
+            Answer::Addresses(addresses) => {
                 for address in addresses.iter().take(MOST_ADDRESSES) {
-                    add(&mut message, A, &address.octets());
+                    match address {
+                        IpAddr::V4(own) if matches!(self.kind, A | ANY) => {
+                            add(&mut message, A, &own.octets());
+                        }
+                        IpAddr::V6(own) if matches!(self.kind, AAAA | ANY) => {
+                            add(&mut message, AAAA, &own.octets());
+                        }
+                        _ => {}
+                    }
                 }
             }
             Answer::Name(name) => {
@@ -174,7 +187,6 @@ impl Question {
                     add(&mut message, PTR, &data);
                 }
             }
-            Answer::Addresses(_) => {}
         }
         message[6..8].copy_from_slice(&count.to_be_bytes());
         if !is_whole {
@@ -239,6 +251,17 @@ impl Question {
             _ => false,
         }
     }
+}
+
+/// The address whose hexadecimal digits are these, the last one first.
+fn ipv6(digits: &str) -> Option<Ipv6Addr> {
+    let mut bits = 0;
+    let mut digits = digits.split('.');
+    for place in 0..32 {
+        let digit = digits.next().filter(|digit| digit.len() == 1)?;
+        bits |= u128::from_str_radix(digit, 16).ok()? << (place * 4);
+    }
+    digits.next().is_none().then(|| Ipv6Addr::from_bits(bits))
 }
 
 /// Whether a server's message says that another server may know better.
@@ -351,7 +374,7 @@ mod tests {
     fn a_question_is_answered_as_rfc_1035_has_it() {
         let question = parse(&asked("WWW", A));
         assert_eq!((question.id, question.name.as_deref()), (0xabcd, Some("www")));
-        let answer = question.answer(&Answer::Addresses(vec![Ipv4Addr::new(10, 210, 0, 7)]));
+        let answer = question.answer(&Answer::Addresses(vec![Ipv4Addr::new(10, 210, 0, 7).into()]));
         let expected = [
             &[0xab, 0xcd, 0x85, 0x80, 0, 1, 0, 1, 0, 0, 0, 0][..],
             b"\x03WWW\0\0\x01\0\x01",
@@ -359,18 +382,31 @@ mod tests {
         ];
         assert_eq!(answer, expected.concat());
         assert!(question.is_answered_by(&answer, 0xabcd));
-        let none = parse(&asked("www", 28)).answer(&Answer::Addresses(vec![Ipv4Addr::LOCALHOST]));
+        let none = parse(&asked("www", AAAA)).answer(&Answer::Addresses(vec![Ipv4Addr::LOCALHOST.into()]));
         assert_eq!(
             (none[3] & RCODE, none[7]),
             (0, 0),
             "a name without IPv6 addresses"
         );
+        let both = Answer::Addresses(vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()]);
+        for (kind, count, end) in [
+            (A, 1, [1, 0, 1, 0, 0, 0, 0, 0, 4, 127, 0, 0, 1]),
+            (AAAA, 1, [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]),
+            (ANY, 2, [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]),
+        ] {
+            let answer = parse(&asked("www", kind)).answer(&both);
+            assert_eq!(answer[7], count, "{kind}");
+            assert!(answer.ends_with(&end), "{kind}: {answer:?}");
+        }
     }
 
     #[test]
     fn addresses_have_names() {
         let question = parse(&asked("7.0.210.10.in-addr.arpa", PTR));
-        assert_eq!(question.address(), Some(Ipv4Addr::new(10, 210, 0, 7)));
+        assert_eq!(question.address(), Some(Ipv4Addr::new(10, 210, 0, 7).into()));
+        let reversed = "7.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.7.0.0.0.0.0.d.f.ip6.arpa";
+        let question6 = parse(&asked(reversed, PTR));
+        assert_eq!(question6.address(), Some("fd00:7::7".parse().unwrap()));
         let answer = question.answer(&Answer::Name("web.lab".to_owned()));
         assert!(answer.ends_with(b"\x03web\x03lab\0"), "{answer:?}");
         for other in [
@@ -379,6 +415,9 @@ mod tests {
             "07.0.210.10.in-addr.arpa",
             "256.0.210.10.in-addr.arpa",
             "7.0.210.10.ip6.arpa",
+            &reversed.replace("d.f", "d.f.0"),
+            &reversed.replace("d.f", "d.g"),
+            &reversed.replace("7.0.0", "70.0"),
         ] {
             assert_eq!(parse(&asked(other, PTR)).address(), None, "{other}");
         }
@@ -387,7 +426,7 @@ mod tests {
 
     #[test]
     fn answers_are_as_long_as_a_client_takes() {
-        let many = Answer::Addresses((0..5000).map(Ipv4Addr::from).collect());
+        let many = Answer::Addresses((0..5000).map(|number| Ipv4Addr::from(number).into()).collect());
         let mut bytes = asked("www", A);
         let plain = parse(&bytes).answer(&many);
         assert!((497..=PLAIN_LIMIT).contains(&plain.len()) && plain[2] & TRUNCATED != 0);
@@ -463,7 +502,7 @@ mod tests {
         fn no_bytes_make_the_parser_panic(bytes in proptest::collection::vec(any::<u8>(), 0..600), tcp: bool) {
             let transport = if tcp { Transport::Tcp } else { Transport::Udp };
             if let Ok(question) = Question::parse(&bytes, transport) {
-                let many = Answer::Addresses(vec![Ipv4Addr::LOCALHOST; 100]);
+                let many = Answer::Addresses(vec![Ipv4Addr::LOCALHOST.into(); 100]);
                 prop_assert!(question.answer(&many).len() <= question.limit.max(PLAIN_LIMIT));
                 prop_assert!(question.answer(&Answer::Name("a.b".to_owned())).len() <= question.limit);
                 prop_assert!(!question.is_answered_by(&bytes, question.id));
@@ -485,7 +524,7 @@ mod tests {
             }
             bytes.truncate(bytes.len().saturating_sub(cut));
             if let Ok(question) = Question::parse(&bytes, Transport::Udp) {
-                let answer = question.answer(&Answer::Addresses(vec![Ipv4Addr::LOCALHOST; 1000]));
+                let answer = question.answer(&Answer::Addresses(vec![Ipv4Addr::LOCALHOST.into(); 1000]));
                 prop_assert!(answer.len() <= MOST_BY_UDP);
                 prop_assert!(question.section.len() <= LONGEST_NAME + 4);
                 prop_assert!(question.is_answered_by(&answer, question.id));

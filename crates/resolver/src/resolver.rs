@@ -11,7 +11,7 @@ use rustix::net::{RecvFlags, SendFlags, SocketFlags};
 use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime,
 };
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 use tote_sys::{Errno, best_effort};
 
@@ -37,10 +37,10 @@ const CONNECTIONS: u64 = 0x1000;
 pub trait Names: std::fmt::Debug {
     /// The addresses of a name, in an order that is for the client; `None` if the name is unknown. The name is in lower
     /// case, its labels are of letters, digits, `-` and `_`, and it has no dot at its end.
-    fn addresses(&self, name: &str) -> Option<Vec<Ipv4Addr>>;
+    fn addresses(&self, name: &str) -> Option<Vec<IpAddr>>;
 
     /// The name of an address, with the same letters.
-    fn name(&self, address: Ipv4Addr) -> Option<String>;
+    fn name(&self, address: IpAddr) -> Option<String>;
 
     /// The servers that are asked for all that is not known here, in this order; `None` if no server may be asked.
     fn servers(&self) -> Option<Vec<Server>>;

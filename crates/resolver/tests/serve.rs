@@ -4,7 +4,7 @@
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 use tote_resolver::{Names, Resolver, Server};
 
@@ -15,11 +15,11 @@ struct Known {
 }
 
 impl Names for Known {
-    fn addresses(&self, name: &str) -> Option<Vec<Ipv4Addr>> {
-        self.names.get(name).map(|address| vec![*address])
+    fn addresses(&self, name: &str) -> Option<Vec<IpAddr>> {
+        self.names.get(name).map(|address| vec![(*address).into()])
     }
 
-    fn name(&self, address: Ipv4Addr) -> Option<String> {
+    fn name(&self, address: IpAddr) -> Option<String> {
         let mut names = self.names.iter();
         names
             .find(|(_, other)| **other == address)

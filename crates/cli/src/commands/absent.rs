@@ -57,12 +57,12 @@ pub(super) static OF_TOTE: &[Absent] = &[
     ),
 ];
 
-const ADDRESSES: &str = "this release takes an address and a hardware address with the network, --network name=NETWORK,ip=ADDRESS,mac-address=ADDRESS, \
-     and has no IPv6 addresses.";
-
 /// Options of `run` and `create`.
 pub(super) static OF_RUN: &[Absent] = &[
-    absent(&["--ip", "--ip6", "--link-local-ip", "--mac-address"], ADDRESSES),
+    absent(
+        &["--link-local-ip"],
+        "--ip and --ip6 give the container an address of its network.",
+    ),
     absent(
         &["--uidmap", "--gidmap", "--subuidname", "--subgidname"],
         "ids are mapped as --userns says: keep-id for the same id inside as outside.",
@@ -107,9 +107,6 @@ pub(super) static OF_CREATE_NETWORK: &[Absent] = &[
          take others.",
     ),
 ];
-
-/// Options of `pod create`.
-pub(super) static OF_POD: &[Absent] = &[absent(&["--ip", "--ip6", "--mac-address"], ADDRESSES)];
 
 /// Options of `network connect`.
 pub(super) static OF_CONNECT: &[Absent] = &[

@@ -191,8 +191,11 @@ pub(crate) static NETWORK: Group = Group {
             .details(
                 "`none` is a network namespace with a loopback device and nothing else, `container:NAME` that of another \
                  container, which must run. `bridge` and networks made by `tote network create` need root; several may be \
-                 given, and `name=NETWORK,ip=ADDRESS,mac-address=ADDRESS,alias=NAME` says what the container is to have there.",
+                 given, and `name=NETWORK,ip=ADDRESS,ip6=ADDRESS,mac-address=ADDRESS,alias=NAME` says what the container is to have there.",
             ),
+        Opt::value("ip", "ADDRESS", "Give the container this IPv4 address in its network").details("Of several networks it is the first."),
+        Opt::value("ip6", "ADDRESS", "Give the container this IPv6 address in its network"),
+        Opt::value("mac-address", "ADDRESS", "Give the container's link this hardware address"),
         Opt::list("network-alias", "NAME", "Let members of the network find the container by this name, too")
             .aliases(&["net-alias"])
             .details("Of several networks it is the first. The network bridge has no names."),

@@ -128,6 +128,7 @@ pub(crate) static START: Command = Command {
         ],
     }],
     positionals: &[ANY_CONTAINERS],
+    absent: super::absent::OF_START,
     ..Command::new("start", "Start containers that were created or have ended")
 };
 

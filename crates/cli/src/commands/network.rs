@@ -45,10 +45,13 @@ static CREATE: Command = Command {
                 .short('d')
                 .default("bridge")
                 .completes(Completes::Words(&["bridge"])),
-            Opt::list("subnet", "SUBNET", "Use these addresses, such as 192.168.7.0/24")
-                .details("The default is a subnet that no other network and no route of this machine has."),
+            Opt::list("subnet", "SUBNET", "Use these addresses, such as 192.168.7.0/24 or fd00:7::/64")
+                .details(
+                    "One of IPv4 and one of IPv6 may be given. The default is a subnet of IPv4 that no other network and no route of \
+                     this machine has.",
+                ),
             Opt::list("gateway", "ADDRESS", "Give the host this address in the network")
-                .details("The default is the first address of the subnet."),
+                .details("The default is the first address of the subnet of the same protocol."),
             Opt::list(
                 "ip-range",
                 "SUBNET",
@@ -56,9 +59,12 @@ static CREATE: Command = Command {
             ),
             Opt::flag("internal", "Let members reach each other and nobody else")
                 .details("The host reaches its members, and they do not begin connections to the host."),
+            Opt::flag("ipv6", "Give the network IPv6 addresses, too").details(
+                "A `--subnet` of IPv6 does so as well. The default subnet is `fdXX:XXXX:XXXX::/64`, with random digits for X (RFC 4193).",
+            ),
             Opt::flag(
-                "ipv6",
-                "Refused: networks have IPv4 addresses only in this release",
+                "attachable",
+                "Accepted for compatibility with docker: containers can be connected to every network",
             ),
             Opt::list("label", "KEY=VALUE", "Add a label to the network"),
             Opt::list(
@@ -82,9 +88,14 @@ static CREATE: Command = Command {
         },
         Example {
             about: "One of them, with an address of its own choice",
-            line: "tote run -d --network name=lab,ip=192.168.7.10 alpine sleep 1h",
+            line: "tote run -d --network lab --ip 192.168.7.10 alpine sleep 1h",
+        },
+        Example {
+            about: "A network of IPv4 and IPv6",
+            line: "tote network create --ipv6 both",
         },
     ],
+    absent: super::absent::OF_CREATE_NETWORK,
     ..Command::new("create", "Make a network")
 };
 
@@ -186,12 +197,8 @@ of a user's finds names from its next start on.",
                 "NAME",
                 "Let members of the network find the container by this name, too",
             ),
-            Opt::value("ip", "ADDRESS", "Give the container this address"),
-            Opt::value(
-                "ip6",
-                "ADDRESS",
-                "Refused: networks have IPv4 addresses only in this release",
-            ),
+            Opt::value("ip", "ADDRESS", "Give the container this IPv4 address"),
+            Opt::value("ip6", "ADDRESS", "Give the container this IPv6 address"),
         ],
     }],
     positionals: PAIR,

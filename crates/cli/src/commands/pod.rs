@@ -56,7 +56,6 @@ The namespaces are kept by one container more, the infra container, which only w
 };
 
 static CREATE: Command = Command {
-    absent: super::absent::OF_POD,
     usage: "[OPTIONS] [NAME]",
     details: "\
 Prints its id. Members come by `tote run --pod` and `tote create --pod`; `tote pod start` starts them. What belongs to a \

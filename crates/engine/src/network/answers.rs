@@ -171,7 +171,7 @@ impl NetworkNames {
 }
 
 impl Names for NetworkNames {
-    fn addresses(&self, name: &str) -> Option<Vec<Ipv4Addr>> {
+    fn addresses(&self, name: &str) -> Option<Vec<IpAddr>> {
         let mut all = Vec::new();
         for network in self.networks() {
             let names = called(&self.home, &network);
@@ -190,7 +190,7 @@ impl Names for NetworkNames {
         (!all.is_empty()).then_some(all)
     }
 
-    fn name(&self, address: Ipv4Addr) -> Option<String> {
+    fn name(&self, address: IpAddr) -> Option<String> {
         let networks = self.networks();
         let mut named = networks.iter().filter_map(|network| {
             let name = called(&self.home, network).name(address)?;
@@ -239,7 +239,7 @@ fn server(address: IpAddr, is_inside: bool) -> Server {
 }
 
 /// Puts addresses into a random order, so that clients who take the first one are spread over all.
-fn shuffle(addresses: &mut [Ipv4Addr]) {
+fn shuffle(addresses: &mut [IpAddr]) {
     if addresses.len() < 2 {
         return;
     }
@@ -264,7 +264,7 @@ mod tests {
 
     #[test]
     fn every_address_comes_first_one_day() {
-        let all: Vec<_> = (0..4u32).map(Ipv4Addr::from).collect();
+        let all: Vec<_> = (0..4u32).map(|number| Ipv4Addr::from(number).into()).collect();
         let mut first = std::collections::BTreeSet::new();
         for _ in 0..500 {
             let mut addresses = all.clone();

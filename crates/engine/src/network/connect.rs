@@ -4,7 +4,7 @@
 //! the container's lock; links, leases and names under that of all networks, which the end of a container takes as well.
 
 use super::endpoint::Endpoint;
-use super::join::{self, Joined};
+use super::join::{self, Joined, WaysOut};
 use super::record::{self, Network};
 use super::{NetworkFault, egress, interrupted, names, publish};
 use crate::container::fault;
@@ -14,7 +14,7 @@ use crate::container::{Container, Entry, LifeError, State};
 use crate::{Caller, EngineError, Home};
 use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::fs::{Mode, OFlags};
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use tote_bundle::{ContainerId, DEFAULT_NETWORK, NetworkAttachment, NetworkMode, RunOptions};
 use tote_state::events::append;
 
@@ -63,7 +63,6 @@ pub fn connect(home: &Home, request: &ConnectRequest) -> Result<(), EngineError>
         ip6: request.ip6,
         mac: None,
     };
-    join::check(&attachment)?;
     names::check_names(&attachment)?;
     let text = words(&attachment);
     container.options.push(("network".to_owned(), text));
@@ -76,8 +75,8 @@ pub fn connect(home: &Home, request: &ConnectRequest) -> Result<(), EngineError>
             return plugged;
         }
         fault::point("connect-plugged");
-    } else if let Some(address) = attachment.ip.filter(|address| !network.subnet.contains(*address)) {
-        return Err(NetworkFault::NoSuchAddress(address).into());
+    } else {
+        check_addresses(&attachment, &network)?;
     }
     container.write(home)?;
     fault::point("connect-written");
@@ -170,6 +169,19 @@ fn check(container: &Container, options: &RunOptions) -> Result<(), NetworkFault
     }
 }
 
+/// Refuses addresses that are not in the network.
+fn check_addresses(attachment: &NetworkAttachment, network: &Network) -> Result<(), NetworkFault> {
+    let outside = attachment.ip.filter(|ip| !network.ipv4.subnet.contains(*ip));
+    if let Some(address) = outside {
+        return Err(NetworkFault::NoSuchAddress(address.into()));
+    }
+    let is_in = |ip6| network.ipv6.is_some_and(|ipv6| ipv6.subnet.contains(ip6));
+    match attachment.ip6.filter(|ip6| !is_in(*ip6)) {
+        Some(address) => Err(NetworkFault::NoSuchAddress(address.into())),
+        None => Ok(()),
+    }
+}
+
 /// The place of a network among those that the container's options name, by whatever they name it.
 pub(super) fn position(home: &Home, options: &RunOptions, network: &Network) -> Option<usize> {
     let mut attachments = options.network.attachments().iter();
@@ -188,6 +200,9 @@ fn words(attachment: &NetworkAttachment) -> String {
     if let Some(address) = attachment.ip {
         text += &format!(",ip={address}");
     }
+    if let Some(address) = attachment.ip6 {
+        text += &format!(",ip6={address}");
+    }
     text
 }
 
@@ -199,7 +214,7 @@ fn forget_option(container: &mut Container, place: usize) {
             seen += 1;
             seen - 1 != place
         }
-        "network-alias" => place != 0,
+        "network-alias" | "ip" | "ip6" | "mac-address" => place != 0,
         _ => true,
     });
 }
@@ -225,10 +240,10 @@ fn plug(
         // Its next start finds the network in its options.
         return Ok(());
     };
-    let has_way_out = state.networks.iter().any(|one| one.gateway.is_some());
+    let ways = WaysOut::of(&state.networks);
     let place = free_place(&state.networks);
     let mut joined = Joined::default();
-    join::connect(home, id, attachment, (place, has_way_out), &mut joined)
+    join::connect(home, id, attachment, (place, ways), &mut joined)
         .and_then(|()| {
             fault::point("connect-leased");
             let options = container.run_options()?;
@@ -266,8 +281,7 @@ pub(super) fn unplug(
 ) -> Result<(), EngineError> {
     let _lock = record::lock(home)?;
     let failed = |source| NetworkFault::Link(network.name.clone(), source);
-    let first_way_out = |all: &[Endpoint]| all.iter().find_map(|one| one.gateway);
-    let before = first_way_out(&state.networks);
+    let before = ways_out(&state.networks);
     let (gone, left): (Vec<_>, Vec<_>) = state
         .networks
         .drain(..)
@@ -288,12 +302,21 @@ pub(super) fn unplug(
     }
     fault::point("disconnect-released");
     // Where the way out led through the network, another one takes its place.
-    if let (Some(gateway), Some(inside)) = (first_way_out(&state.networks), namespace(state))
-        && before != Some(gateway)
-    {
-        tote_network::lead_out(gateway, inside.as_fd()).map_err(failed)?;
+    for (gateway, before) in ways_out(&state.networks).into_iter().zip(before) {
+        if let (Some(gateway), Some(inside)) = (gateway, namespace(state))
+            && before != Some(gateway)
+        {
+            tote_network::lead_out(gateway, inside.as_fd()).map_err(failed)?;
+        }
     }
     state.write(home, id)
+}
+
+/// The gateways that lead out of a container, of IPv4 and of IPv6.
+fn ways_out(endpoints: &[Endpoint]) -> [Option<IpAddr>; 2] {
+    let ipv4 = endpoints.iter().find_map(|one| one.gateway);
+    let ipv6 = endpoints.iter().find_map(|one| one.ipv6?.gateway);
+    [ipv4.map(IpAddr::from), ipv6.map(IpAddr::from)]
 }
 
 #[cfg(test)]
@@ -306,6 +329,7 @@ mod tests {
             network: "lab".to_owned(),
             aliases: vec!["a".to_owned(), "b.c".to_owned()],
             ip: Some(Ipv4Addr::new(10, 1, 2, 3)),
+            ip6: Some(Ipv6Addr::LOCALHOST),
             ..NetworkAttachment::default()
         };
         let read: NetworkMode = words(&attachment).parse().unwrap();

@@ -1,12 +1,12 @@
 //! Networks that users make, and the default one.
 
 use super::NetworkFault;
-use super::record::{self, MTU, Network, is_name};
+use super::record::{self, Addresses, MTU, Network, is_name};
 use crate::{Caller, EngineError, Home};
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
-use tote_bundle::DEFAULT_NETWORK;
-use tote_network::Subnet;
+use std::net::{Ipv4Addr, Ipv6Addr};
+use tote_bundle::{ContainerId, DEFAULT_NETWORK};
+use tote_network::{Address, Prefix, Subnet, Subnet6};
 use tote_state::events::append;
 use tote_state::new_id;
 use tote_state::record::now;
@@ -40,25 +40,9 @@ pub struct NetworkRequest {
 /// [`NetworkFault`] for what cannot be, and [`EngineError::State`].
 pub fn create(home: &Home, request: &NetworkRequest) -> Result<String, EngineError> {
     check(home, request)?;
-    let one = |values: &[String], option| match values {
-        [] => Ok(None),
-        [one] => Ok(Some(one.clone())),
-        _ => Err(NetworkFault::Several(option)),
-    };
-    let subnet = one(&request.subnets, "subnet")?;
-    let subnet = subnet
-        .map(|text| text.parse::<Subnet>())
-        .transpose()
-        .map_err(NetworkFault::from)?;
-    let gateway = one(&request.gateways, "gateway")?;
-    let range = one(&request.ranges, "ip-range")?;
-    if subnet.is_none() && (gateway.is_some() || range.is_some()) {
-        return Err(NetworkFault::NoSubnet.into());
-    }
-    let range = range
-        .map(|text| text.parse::<Subnet>())
-        .transpose()
-        .map_err(NetworkFault::from)?;
+    let asked = Asked::of(request, |text| !is_ipv6(text))?;
+    let asked6 = Asked::of(request, is_ipv6)?;
+    let asked6 = (request.ipv6 || asked6.subnet.is_some()).then_some(asked6);
     let _lock = record::lock(home)?;
     let is_predefined = [DEFAULT_NETWORK, "none", "host"].contains(&request.name.as_str());
     if is_predefined || Network::read(home, &request.name)?.is_some() {
@@ -68,7 +52,7 @@ pub fn create(home: &Home, request: &NetworkRequest) -> Result<String, EngineErr
         internal: request.internal,
         labels: request.labels.clone(),
         options: request.options.clone(),
-        ..described(home, &request.name, subnet, (gateway, range))?
+        ..described(home, &request.name, &asked, asked6.as_ref())?
     };
     network.write(home)?;
     append(home, &[network.event("create")]);
@@ -86,10 +70,6 @@ fn check(home: &Home, request: &NetworkRequest) -> Result<(), NetworkFault> {
     if !matches!(request.driver.as_str(), "" | "bridge") {
         return Err(NetworkFault::Driver(request.driver.clone()));
     }
-    if request.ipv6 {
-        let attempt = "make a network with --ipv6";
-        return Err(NetworkFault::Ipv6 { attempt });
-    }
     for (key, value) in &request.options {
         let is_length = || value.parse::<u32>().is_ok_and(|mtu| (68..=65535).contains(&mtu));
         if key != MTU || !is_length() {
@@ -99,51 +79,119 @@ fn check(home: &Home, request: &NetworkRequest) -> Result<(), NetworkFault> {
     Ok(())
 }
 
-/// A network of that name with a subnet, which is chosen if the request does not give it. The caller holds the lock.
-pub(super) fn described(
+/// What a request says about the addresses of one protocol.
+#[derive(Debug)]
+struct Asked<A> {
+    subnet: Option<Prefix<A>>,
+    gateway: Option<String>,
+    range: Option<Prefix<A>>,
+}
+
+impl<A: Address> Asked<A> {
+    const NOTHING: Self = Self {
+        subnet: None,
+        gateway: None,
+        range: None,
+    };
+
+    /// Reads the values of a protocol, which `is_own` tells from those of the other one.
+    fn of(request: &NetworkRequest, is_own: impl Fn(&str) -> bool) -> Result<Self, NetworkFault> {
+        let one = |values: &[String], option| {
+            let mut own = values.iter().filter(|text| is_own(text));
+            match (own.next(), own.next()) {
+                (_, Some(_)) => Err(NetworkFault::Several(option, A::PROTOCOL)),
+                (first, None) => Ok(first.cloned()),
+            }
+        };
+        let prefix = |text: Option<String>| text.map(|text| text.parse::<Prefix<A>>()).transpose();
+        let asked = Self {
+            subnet: prefix(one(&request.subnets, "subnet")?)?,
+            gateway: one(&request.gateways, "gateway")?,
+            range: prefix(one(&request.ranges, "ip-range")?)?,
+        };
+        if asked.subnet.is_none() && (asked.gateway.is_some() || asked.range.is_some()) {
+            return Err(NetworkFault::NoSubnet);
+        }
+        Ok(asked)
+    }
+
+    /// The addresses of a network that asks for this, and has that subnet.
+    fn within(&self, subnet: Prefix<A>) -> Result<Addresses<A>, NetworkFault> {
+        // Two hosts and the addresses that none may have.
+        if subnet.prefix() > A::BITS - 2 {
+            return Err(NetworkFault::Small(subnet.to_string()));
+        }
+        let gateway = match &self.gateway {
+            None => subnet.at(1),
+            Some(text) => {
+                let host = text.parse::<A>().ok();
+                let host = host.filter(|address| subnet.has_host(*address));
+                host.ok_or_else(|| NetworkFault::Gateway {
+                    gateway: text.clone(),
+                    subnet: subnet.to_string(),
+                })?
+            }
+        };
+        if let Some(range) = self.range.filter(|range| !subnet.covers(*range)) {
+            return Err(NetworkFault::Range {
+                range: range.to_string(),
+                subnet: subnet.to_string(),
+            });
+        }
+        Ok(Addresses {
+            subnet,
+            gateway,
+            ip_range: self.range,
+        })
+    }
+}
+
+/// Whether a subnet or an address can only be one of IPv6.
+fn is_ipv6(text: &str) -> bool {
+    text.contains(':')
+}
+
+/// A network of that name. Subnets that the request does not give are chosen. The caller holds the lock.
+fn described(
     home: &Home,
     name: &str,
-    subnet: Option<Subnet>,
-    (gateway, ip_range): (Option<String>, Option<Subnet>),
+    asked: &Asked<Ipv4Addr>,
+    asked6: Option<&Asked<Ipv6Addr>>,
 ) -> Result<Network, EngineError> {
-    let taken = Taken::read(home)?;
-    let subnet = match subnet {
-        None => choose(&taken)?,
-        Some(subnet) => match taken.overlapping(subnet) {
-            Some(other) => return Err(NetworkFault::Overlaps { subnet, other }.into()),
-            None => subnet,
-        },
+    let taken = Taken::read(home, asked6.is_some())?;
+    let id = new_id()?;
+    let subnet = match asked.subnet {
+        None => choose(&taken.ipv4)?,
+        Some(subnet) => taken.ipv4.free(subnet)?,
     };
-    if subnet.prefix() > 30 {
-        return Err(NetworkFault::Small(subnet).into());
-    }
-    let gateway = match gateway {
-        None => subnet.at(1),
-        Some(text) => {
-            let host = text
-                .parse::<Ipv4Addr>()
-                .ok()
-                .filter(|address| subnet.has_host(*address));
-            host.ok_or(NetworkFault::Gateway {
-                gateway: text,
-                subnet,
-            })?
-        }
-    };
-    if let Some(range) = ip_range.filter(|range| !subnet.covers(*range)) {
-        return Err(NetworkFault::Range { range, subnet }.into());
-    }
+    let ipv6 = asked6.map(|asked| {
+        let subnet = match asked.subnet {
+            None => taken.ipv6.free(local(&id).ok_or(NetworkFault::NoPool)?)?,
+            Some(subnet) => taken.ipv6.free(subnet)?,
+        };
+        asked.within(subnet)
+    });
     Ok(Network {
         name: name.to_owned(),
-        id: new_id()?.to_string(),
+        id: id.to_string(),
         created: now(),
-        subnet,
-        gateway,
-        ip_range,
+        ipv4: asked.within(subnet)?,
+        ipv6: ipv6.transpose()?,
         internal: false,
         labels: BTreeMap::new(),
         options: BTreeMap::new(),
     })
+}
+
+/// A subnet that no other site is likely to have (RFC 4193): its 40 random bits are those of the network's id.
+fn local(id: &ContainerId) -> Option<Subnet6> {
+    let mut bytes = [0; 16];
+    bytes[0] = 0xfd;
+    for (byte, digits) in bytes[1..6].iter_mut().zip(id.as_str().as_bytes().chunks(2)) {
+        let digits = std::str::from_utf8(digits).unwrap_or_default();
+        *byte = u8::from_str_radix(digits, 16).unwrap_or_default();
+    }
+    Prefix::around(bytes.into(), 64)
 }
 
 /// The default network, which is made at its first use and keeps its subnet from then on. The caller
@@ -152,42 +200,76 @@ pub(super) fn default_network(home: &Home) -> Result<Network, EngineError> {
     if let Some(network) = Network::read(home, DEFAULT_NETWORK)? {
         return Ok(network);
     }
-    let network = described(home, DEFAULT_NETWORK, None, (None, None))?;
+    let network = described(home, DEFAULT_NETWORK, &Asked::NOTHING, None)?;
     network.write(home)?;
     Ok(network)
 }
 
 /// The subnets that are in use.
+#[derive(Debug, Default)]
 struct Taken {
-    networks: Vec<(String, Subnet)>,
-    routes: Vec<Subnet>,
+    ipv4: TakenSubnets<Ipv4Addr>,
+    /// Not read for networks without IPv6.
+    ipv6: TakenSubnets<Ipv6Addr>,
 }
 
 impl Taken {
-    fn read(home: &Home) -> Result<Self, EngineError> {
+    fn read(home: &Home, ipv6: bool) -> Result<Self, EngineError> {
         let networks = record::all(home)?;
-        Ok(Self {
-            networks: networks
-                .into_iter()
-                .map(|network| (network.name, network.subnet))
-                .collect(),
-            routes: tote_network::routes_in_the_way().map_err(NetworkFault::Look)?,
-        })
+        let own = |network: &Network| (network.name.clone(), network.ipv4.subnet);
+        let own6 = |network: &Network| Some((network.name.clone(), network.ipv6?.subnet));
+        let mut taken = Self::default();
+        taken.ipv4.networks = networks.iter().map(own).collect();
+        taken.ipv4.routes = tote_network::routes_in_the_way().map_err(NetworkFault::Look)?;
+        if ipv6 {
+            taken.ipv6.networks = networks.iter().filter_map(own6).collect();
+            taken.ipv6.routes = tote_network::routes6_in_the_way().map_err(NetworkFault::Look)?;
+        }
+        Ok(taken)
     }
+}
 
+/// The subnets of one protocol that are in use.
+#[derive(Debug)]
+struct TakenSubnets<A> {
+    networks: Vec<(String, Prefix<A>)>,
+    routes: Vec<Prefix<A>>,
+}
+
+impl<A> Default for TakenSubnets<A> {
+    fn default() -> Self {
+        Self {
+            networks: Vec::new(),
+            routes: Vec::new(),
+        }
+    }
+}
+
+impl<A: Address> TakenSubnets<A> {
     /// The one that has an address of this subnet, in words.
-    fn overlapping(&self, subnet: Subnet) -> Option<String> {
+    fn overlapping(&self, subnet: Prefix<A>) -> Option<String> {
         let mut networks = self.networks.iter();
         let network = networks.find(|(_, other)| other.overlaps(subnet));
         let network = network.map(|(name, other)| format!("{other} of network {name}"));
         let route = || self.routes.iter().find(|route| route.overlaps(subnet));
         network.or_else(|| route().map(|route| format!("{route}, to which this machine has a route")))
     }
+
+    /// The subnet, if it is free.
+    fn free(&self, subnet: Prefix<A>) -> Result<Prefix<A>, NetworkFault> {
+        match self.overlapping(subnet) {
+            Some(other) => Err(NetworkFault::Overlaps {
+                subnet: subnet.to_string(),
+                other,
+            }),
+            None => Ok(subnet),
+        }
+    }
 }
 
 /// The first subnet of `10.210.0.0/16` to `10.219.0.0/16` and then of the sixteenths of `10.220.0.0/14` that is free.
 /// docker and podman choose others.
-fn choose(taken: &Taken) -> Result<Subnet, NetworkFault> {
+fn choose(taken: &TakenSubnets<Ipv4Addr>) -> Result<Subnet, NetworkFault> {
     let large = (210..220).map(|second| (Ipv4Addr::new(10, second, 0, 0), 16));
     let small =
         (220..224).flat_map(|second| (0..16).map(move |part| (Ipv4Addr::new(10, second, part * 16, 0), 20)));
@@ -203,8 +285,52 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_subnet_of_ipv6_follows_from_the_id() {
+        let id = ContainerId::from_bytes([0xab; 32]);
+        assert_eq!(local(&id).unwrap().to_string(), "fdab:abab:abab::/64");
+    }
+
+    #[test]
+    fn values_are_told_apart_by_their_protocol() {
+        let values = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
+        let request = NetworkRequest {
+            subnets: values(&["10.7.0.0/24", "fd00:7::/64"]),
+            gateways: values(&["fd00:7::9"]),
+            ranges: values(&["10.7.0.128/25"]),
+            ..NetworkRequest::default()
+        };
+        let asked = Asked::<Ipv4Addr>::of(&request, |text| !is_ipv6(text)).unwrap();
+        let asked6 = Asked::<Ipv6Addr>::of(&request, is_ipv6).unwrap();
+        assert_eq!((asked.gateway.as_deref(), asked6.range), (None, None));
+        let addresses = asked6.within(asked6.subnet.unwrap()).unwrap();
+        assert_eq!(addresses.gateway.to_string(), "fd00:7::9");
+        let addresses = asked.within(asked.subnet.unwrap()).unwrap();
+        assert_eq!(addresses.range().to_string(), "10.7.0.128/25");
+        for (request, words) in [
+            (
+                NetworkRequest {
+                    subnets: values(&["fd00:7::/64", "fd00:8::/64"]),
+                    ..NetworkRequest::default()
+                },
+                "several of --subnet of IPv6",
+            ),
+            (
+                NetworkRequest {
+                    subnets: values(&["10.7.0.0/24"]),
+                    gateways: values(&["fd00:7::1"]),
+                    ..NetworkRequest::default()
+                },
+                "must have a corresponding subnet",
+            ),
+        ] {
+            let error = Asked::<Ipv6Addr>::of(&request, is_ipv6).unwrap_err().to_string();
+            assert!(error.contains(words), "{error}");
+        }
+    }
+
+    #[test]
     fn a_subnet_that_nobody_has_is_chosen() {
-        let mut taken = Taken {
+        let mut taken = TakenSubnets {
             networks: vec![("bridge".to_owned(), "10.210.0.0/16".parse().unwrap())],
             routes: vec!["10.211.3.0/24".parse().unwrap()],
         };

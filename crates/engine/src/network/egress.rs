@@ -204,7 +204,7 @@ impl Gate {
     }
 
     /// Opens the addresses of a container that the policy calls by its name.
-    pub(super) fn admit_members(&self, name: &str, addresses: &[std::net::Ipv4Addr]) {
+    pub(super) fn admit_members(&self, name: &str, addresses: &[IpAddr]) {
         let exact = self.policy.entries_of(name).filter(|entry| {
             let EgressTarget::Name { is_wildcard, .. } = entry.target else {
                 return false;
@@ -213,7 +213,7 @@ impl Gate {
         });
         let services: Vec<_> = exact.map(|entry| entry.service).collect();
         for address in addresses.iter().filter(|_| !services.is_empty()) {
-            self.admit(&services, Answerer::Records, (*address).into(), Duration::ZERO);
+            self.admit(&services, Answerer::Records, *address, Duration::ZERO);
         }
     }
 

@@ -1,7 +1,7 @@
 //! The end of a network in a container.
 
 use serde::{Deserialize, Serialize};
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddrV4};
 use tote_bundle::{DEFAULT_NETWORK, PortBinding};
 use tote_network::{PublishedPort, Transport};
 
@@ -21,6 +21,9 @@ pub struct Endpoint {
     /// The host's address in the network; `None` of an internal one, which leads nowhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gateway: Option<Ipv4Addr>,
+    /// The same of IPv6; `None` in a network without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ipv6: Option<Endpoint6>,
     /// The hardware address of the container's link.
     pub mac: String,
     /// Aliases of the container there, beside its own names.
@@ -34,7 +37,25 @@ pub struct Endpoint {
     pub egress: bool,
 }
 
+/// The IPv6 address of a container in a network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Endpoint6 {
+    /// The address.
+    pub address: Ipv6Addr,
+    /// The length of the network's prefix, in bits.
+    pub prefix: u8,
+    /// The host's address in the network; `None` of an internal one, which leads nowhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gateway: Option<Ipv6Addr>,
+}
+
 impl Endpoint {
+    /// The container's addresses in the network.
+    pub(crate) fn addresses(&self) -> impl Iterator<Item = IpAddr> {
+        let ipv6 = self.ipv6.map(|ipv6| ipv6.address.into());
+        std::iter::once(self.address.into()).chain(ipv6)
+    }
+
     /// Whether the network has names, as those have that users make.
     pub(super) fn is_named(&self) -> bool {
         self.network != DEFAULT_NETWORK

@@ -1,7 +1,8 @@
 //! Why something cannot be done with a network.
 
-use std::net::{Ipv4Addr, SocketAddrV4};
-use tote_network::{LeaseError, NetworkError, Subnet, SubnetError};
+use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
+use tote_bundle::NetworkModeError;
+use tote_network::{LeaseError, NetworkError, SubnetError};
 use tote_sys::Errno;
 
 /// Why something cannot be done with a network.
@@ -39,12 +40,6 @@ pub enum NetworkFault {
     /// A driver that there is not.
     #[error("cannot make a network with driver {0}: the only driver of this release is bridge")]
     Driver(String),
-    /// IPv6, which networks do not have yet.
-    #[error("cannot {attempt}: networks have IPv4 addresses only in this release")]
-    Ipv6 {
-        /// The attempt.
-        attempt: &'static str,
-    },
     /// An alias that no DNS question could ask for.
     #[error(
         "cannot give a container the alias {0:?}: a name has letters, digits, '-' and '_', and single dots between them"
@@ -99,37 +94,35 @@ pub enum NetworkFault {
     )]
     Option(String),
     /// More than one range.
-    #[error(
-        "cannot make a network with several of --{0}: a network has one range of IPv4 addresses in this release"
-    )]
-    Several(&'static str),
+    #[error("cannot make a network with several of --{0} of {1}: a network has one range of each protocol")]
+    Several(&'static str, &'static str),
     /// `--gateway` or `--ip-range` without `--subnet`; docker's words.
     #[error("every ip-range or gateway must have a corresponding subnet")]
     NoSubnet,
     /// A subnet that is too small.
-    #[error("cannot make a network of subnet {0}: containers and the gateway need at least a /30")]
-    Small(Subnet),
+    #[error("cannot make a network of subnet {0}: containers and the gateway need at least four addresses")]
+    Small(String),
     /// A gateway that cannot be a host of the subnet.
     #[error("cannot make a network with gateway {gateway}: no host of {subnet} can have the address")]
     Gateway {
         /// The gateway as written.
         gateway: String,
         /// The subnet.
-        subnet: Subnet,
+        subnet: String,
     },
     /// A range that is not in the subnet.
     #[error("cannot make a network with range {range}: it is not within {subnet}")]
     Range {
         /// The range.
-        range: Subnet,
+        range: String,
         /// The subnet.
-        subnet: Subnet,
+        subnet: String,
     },
     /// docker's words.
     #[error("Pool overlaps with other one on this address space: {subnet} with {other}")]
     Overlaps {
         /// The subnet that is asked for.
-        subnet: Subnet,
+        subnet: String,
         /// Subnet of another network, or of a route of the host.
         other: String,
     },
@@ -139,6 +132,9 @@ pub enum NetworkFault {
     /// A filter that there is not; docker's words.
     #[error("invalid filter '{0}'")]
     Filter(String),
+    /// Options about addresses that do not go together.
+    #[error(transparent)]
+    Mode(NetworkModeError),
     /// An invalid subnet.
     #[error(transparent)]
     Subnet(#[from] SubnetError),
@@ -236,7 +232,7 @@ pub enum NetworkFault {
     Look(#[source] NetworkError),
     /// The address that a container asks for is its network's gateway or the like.
     #[error("no configured subnet contains IP address {0}")]
-    NoSuchAddress(Ipv4Addr),
+    NoSuchAddress(IpAddr),
 }
 
 impl NetworkFault {

@@ -3,21 +3,21 @@
 use super::NetworkFault;
 use super::create::default_network;
 use super::egress;
-use super::endpoint::Endpoint;
+use super::endpoint::{Endpoint, Endpoint6};
 use super::error::fault_of;
 use super::interrupted;
 use super::names;
 use super::publish;
-use super::record::{self, Network};
+use super::record::{self, Addresses, Network};
 use super::refused;
 use crate::container::{State, link_text};
 use crate::{Caller, EngineError, Home};
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use tote_bundle::{
     ContainerId, DEFAULT_NETWORK, ImageConfig, NetLimit, NetworkAttachment, NetworkMode, RateError,
     RunOptions,
 };
-use tote_network::{Bridge, ContainerLink, Mac, Rate};
+use tote_network::{Address as _, Bridge, Bridge6, ContainerLink, Link6, Mac, Rate};
 use tote_state::record::names_in;
 
 /// A container that is in its networks, but for the links, which come with its network namespace.
@@ -29,6 +29,8 @@ pub(crate) struct Joined {
     pub(super) bridges: Vec<String>,
     /// Whether rules of a network had to be made.
     fresh: bool,
+    /// Whether the container gets no IPv6 addresses, because its egress policy is held for IPv4 only.
+    only_ipv4: bool,
     pub(crate) warnings: Vec<String>,
 }
 
@@ -42,7 +44,8 @@ pub(crate) fn join(
     (options, config): (&RunOptions, &ImageConfig),
     dry: bool,
 ) -> Result<Joined, EngineError> {
-    let attachments = options.network.attachments();
+    let attachments = options.first_addresses.within(options.network.attachments());
+    let attachments = attachments.map_err(NetworkFault::Mode)?;
     names::check_aliases(options)?;
     check_limit(options)?;
     let mut joined = Joined::default();
@@ -67,11 +70,11 @@ pub(crate) fn join(
         return Ok(joined);
     }
     let _lock = record::lock(home)?;
-    for attachment in attachments {
-        check(attachment)?;
-        let way_out = joined.links.iter().any(|link| link.gateway.is_some());
+    joined.only_ipv4 = options.egress.is_some();
+    for attachment in &attachments {
+        let ways = WaysOut::of(&joined.endpoints);
         let place = joined.links.len();
-        connect(home, id, attachment, (place, way_out), &mut joined)?;
+        connect(home, id, attachment, (place, ways), &mut joined)?;
     }
     if let Some(policy) = &options.egress {
         egress::hold(id, policy, &mut joined);
@@ -111,22 +114,30 @@ fn check_limit(options: &RunOptions) -> Result<(), EngineError> {
 /// docker's words.
 const DISCARDED: &str = "published ports are discarded when using host network mode";
 
-/// Refuses what this release does not have.
-pub(super) fn check(attachment: &NetworkAttachment) -> Result<(), NetworkFault> {
-    if attachment.ip6.is_some() {
-        let attempt = "give a container an IPv6 address";
-        return Err(NetworkFault::Ipv6 { attempt });
-    }
-    Ok(())
+/// The protocols for which some link of a container leads out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct WaysOut {
+    ipv4: bool,
+    ipv6: bool,
 }
 
-/// Gives a container its address in one network, and brings that up. `place` is the number of its link, and `way_out` says
-/// whether another one leads out already. The caller holds the lock.
+impl WaysOut {
+    pub(super) fn of(endpoints: &[Endpoint]) -> Self {
+        let leads_out6 = |one: &Endpoint| one.ipv6.is_some_and(|ipv6| ipv6.gateway.is_some());
+        Self {
+            ipv4: endpoints.iter().any(|one| one.gateway.is_some()),
+            ipv6: endpoints.iter().any(leads_out6),
+        }
+    }
+}
+
+/// Gives a container its addresses in one network, and brings that up. `place` is the number of its link, and `ways` are those
+/// that lead out already. The caller holds the lock.
 pub(super) fn connect(
     home: &Home,
     id: &ContainerId,
     attachment: &NetworkAttachment,
-    (place, way_out): (usize, bool),
+    (place, ways): (usize, WaysOut),
     joined: &mut Joined,
 ) -> Result<(), EngineError> {
     let network = match attachment.network.as_str() {
@@ -134,13 +145,31 @@ pub(super) fn connect(
         wanted => record::find(home, wanted)?,
     };
     let address = lease(home, id, attachment, &network)?;
+    let ipv6 = match network.ipv6.filter(|_| !joined.only_ipv4) {
+        Some(ipv6) => {
+            let address = lease6(home, id, attachment, (&network, &ipv6), address)?;
+            Some(Endpoint6 {
+                address,
+                prefix: ipv6.subnet.prefix(),
+                gateway: Some(ipv6.gateway).filter(|_| !network.internal),
+            })
+        }
+        None => {
+            refuse_ip6(attachment, joined.only_ipv4)?;
+            None
+        }
+    };
     let name = || network.name.clone();
     record::put_mark(home, &network.name)?;
     let bridge_name = network.bridge();
     let bridge = Bridge {
         name: &bridge_name,
-        gateway: network.gateway,
-        subnet: network.subnet,
+        gateway: network.ipv4.gateway,
+        subnet: network.ipv4.subnet,
+        ipv6: network.ipv6.map(|ipv6| Bridge6 {
+            gateway: ipv6.gateway,
+            subnet: ipv6.subnet,
+        }),
         internal: network.internal,
         mtu: network.mtu(),
     };
@@ -158,8 +187,13 @@ pub(super) fn connect(
         mac,
         mtu: up.mtu,
         address,
-        subnet: network.subnet,
-        gateway: Some(network.gateway).filter(|_| !way_out && !network.internal),
+        subnet: network.ipv4.subnet,
+        gateway: Some(network.ipv4.gateway).filter(|_| !ways.ipv4 && !network.internal),
+        ipv6: network.ipv6.zip(ipv6).map(|(of, own)| Link6 {
+            address: own.address,
+            subnet: of.subnet,
+            gateway: own.gateway.filter(|_| !ways.ipv6),
+        }),
         rules: None,
         reflects: false,
         rate: None,
@@ -169,8 +203,9 @@ pub(super) fn connect(
         network_id: network.id.clone(),
         link: link.outside.clone(),
         address,
-        prefix: network.subnet.prefix(),
-        gateway: Some(network.gateway).filter(|_| !network.internal),
+        prefix: network.ipv4.subnet.prefix(),
+        gateway: Some(network.ipv4.gateway).filter(|_| !network.internal),
+        ipv6,
         mac: mac.to_string(),
         aliases: attachment.aliases.clone(),
         ports: Vec::new(),
@@ -193,24 +228,59 @@ fn lease(
     attachment: &NetworkAttachment,
     network: &Network,
 ) -> Result<Ipv4Addr, EngineError> {
-    let leases = network.leases(home);
+    let of = network.ipv4;
     let holder = link_text(id);
     let given = match attachment.ip {
-        Some(address) if !network.subnet.contains(address) => {
-            return Err(NetworkFault::NoSuchAddress(address).into());
+        Some(address) if !of.subnet.contains(address) => {
+            return Err(NetworkFault::NoSuchAddress(address.into()).into());
         }
-        Some(address) => leases
-            .take_this(address, (network.subnet, network.gateway), &holder)
+        Some(address) => network
+            .leases(home)
+            .take_this(address, (of.subnet, of.gateway), &holder)
+            .map(|()| address),
+        None => network
+            .leases(home)
+            .take((of.subnet, of.range()), of.gateway, &holder),
+    };
+    given.map_err(|source| fault_of(&network.name, source))
+}
+
+/// Gives a container an IPv6 address: the one that ends as its IPv4 address does, if that is free.
+fn lease6(
+    home: &Home,
+    id: &ContainerId,
+    attachment: &NetworkAttachment,
+    (network, of): (&Network, &Addresses<Ipv6Addr>),
+    address: Ipv4Addr,
+) -> Result<Ipv6Addr, EngineError> {
+    let holder = link_text(id);
+    let given = match attachment.ip6 {
+        Some(address) if !of.subnet.contains(address) => {
+            return Err(NetworkFault::NoSuchAddress(address.into()).into());
+        }
+        Some(address) => network
+            .leases(home)
+            .take_this(address, (of.subnet, of.gateway), &holder)
             .map(|()| address),
         None => {
-            let range = network.ip_range.unwrap_or(network.subnet);
-            leases.take((network.subnet, range), network.gateway, &holder)
+            let place = address.number() - network.ipv4.subnet.address().number();
+            let ranges = (of.subnet, of.range());
+            network.leases(home).take_from(place, ranges, of.gateway, &holder)
         }
     };
-    given.map_err(|source| {
-        let network = network.name.clone();
-        NetworkFault::Lease { network, source }.into()
-    })
+    given.map_err(|source| fault_of(&network.name, source))
+}
+
+/// Refuses an IPv6 address where the container gets none.
+pub(super) fn refuse_ip6(attachment: &NetworkAttachment, only_ipv4: bool) -> Result<(), NetworkFault> {
+    match attachment.ip6 {
+        Some(_) if only_ipv4 => Err(NetworkFault::Egress(
+            "it is held for IPv4 only in this release, and an IPv6 address was asked for",
+        )),
+        // docker's words are the same for a network without IPv6.
+        Some(address) => Err(NetworkFault::NoSuchAddress(address.into())),
+        None => Ok(()),
+    }
 }
 
 /// Writes down the names of a container in its networks, after it has got another name.

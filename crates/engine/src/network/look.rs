@@ -1,7 +1,7 @@
 //! Lists and descriptions of networks and their members.
 
 use super::NetworkFault;
-use super::record::{self, Network};
+use super::record::{self, Addresses, Network};
 use crate::container::{self, link_text};
 use crate::look::label::{has_label, label};
 use crate::look::{Pattern, moment};
@@ -9,9 +9,9 @@ use crate::{EngineError, Home};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::mem::discriminant;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use tote_bundle::{ContainerId, DEFAULT_NETWORK, RunOptions};
-use tote_network::Mac;
+use tote_network::{Address, Mac};
 
 /// Which networks to list: filters of one key are alternatives, and one of each key must apply.
 #[derive(Clone, Debug, Default)]
@@ -33,6 +33,8 @@ pub struct NetworkRow {
     pub created: u64,
     /// True if its members reach only each other.
     pub internal: bool,
+    /// Whether it has IPv6 addresses.
+    pub ipv6: bool,
     /// `--label`
     pub labels: BTreeMap<String, String>,
 }
@@ -50,6 +52,7 @@ fn builtin(name: &str) -> Option<NetworkRow> {
         driver,
         created: 0,
         internal: false,
+        ipv6: false,
         labels: BTreeMap::new(),
     })
 }
@@ -61,6 +64,7 @@ fn row(network: Network) -> NetworkRow {
         driver: "bridge",
         created: network.created,
         internal: network.internal,
+        ipv6: network.ipv6.is_some(),
         labels: network.labels,
     }
 }
@@ -196,6 +200,7 @@ pub(super) struct Member {
     id: ContainerId,
     pub(super) name: String,
     address: Ipv4Addr,
+    ipv6: Option<Ipv6Addr>,
     /// The hardware address of its link.
     mac: String,
 }
@@ -210,15 +215,22 @@ pub(super) fn members(home: &Home, network: &Network) -> Result<Vec<Member>, Eng
         return Ok(Vec::new());
     }
     let entries = container::list(home)?;
-    let named = leases.into_iter().filter_map(|(address, holder)| {
+    let named = leases.iter().filter_map(|(address, holder)| {
+        let IpAddr::V4(address) = *address else {
+            return None;
+        };
+        let ipv6 = leases.iter().find_map(|(address, other)| match address {
+            IpAddr::V6(address) if other == holder => Some(*address),
+            _ => None,
+        });
         let entry = entries
             .iter()
-            .find(|entry| link_text(&entry.container.id) == holder);
+            .find(|entry| link_text(&entry.container.id) == *holder);
         let (id, name) = match entry {
             Some(entry) => (entry.container.id.clone(), entry.container.display().to_owned()),
             // It is being born, or removed.
             None => {
-                let id = container::parse_link(&holder)?;
+                let id = container::parse_link(holder)?;
                 (id.clone(), id.short().to_owned())
             }
         };
@@ -229,6 +241,7 @@ pub(super) fn members(home: &Home, network: &Network) -> Result<Vec<Member>, Eng
             id,
             name,
             address,
+            ipv6,
             mac,
         })
     });
@@ -248,12 +261,14 @@ pub fn inspect(home: &Home, wanted: &str) -> Result<Value, EngineError> {
     }
     let network = record::find(home, wanted)?;
     let members = members(home, &network)?.into_iter().map(|member| {
+        let ipv6 = member.ipv6.zip(network.ipv6);
+        let ipv6 = ipv6.map(|(address, of)| format!("{address}/{}", of.subnet.prefix()));
         let described = json!({
             "Name": member.name,
             "EndpointID": member.id.as_str(),
             "MacAddress": member.mac,
-            "IPv4Address": format!("{}/{}", member.address, network.subnet.prefix()),
-            "IPv6Address": "",
+            "IPv4Address": format!("{}/{}", member.address, network.ipv4.subnet.prefix()),
+            "IPv6Address": ipv6.unwrap_or_default(),
         });
         (member.id.to_string(), described)
     });
@@ -264,14 +279,19 @@ pub fn inspect(home: &Home, wanted: &str) -> Result<Value, EngineError> {
     ))
 }
 
+/// docker's description of a network's addresses.
+fn range<A: Address>(of: &Addresses<A>) -> Value {
+    let mut range = json!({ "Subnet": of.subnet.to_string(), "Gateway": of.gateway.to_string() });
+    if let Some(part) = of.ip_range {
+        range["IPRange"] = part.to_string().into();
+    }
+    range
+}
+
 fn description(row: &NetworkRow, network: Option<&Network>, members: Map<String, Value>) -> Value {
     let ranges = network.map_or_else(Vec::new, |network| {
-        let mut range =
-            json!({ "Subnet": network.subnet.to_string(), "Gateway": network.gateway.to_string() });
-        if let Some(part) = network.ip_range {
-            range["IPRange"] = part.to_string().into();
-        }
-        vec![range]
+        let ipv6 = network.ipv6.as_ref().map(range);
+        std::iter::once(range(&network.ipv4)).chain(ipv6).collect()
     });
     let options = network.map(|network| network.options.clone()).unwrap_or_default();
     json!({
@@ -281,7 +301,7 @@ fn description(row: &NetworkRow, network: Option<&Network>, members: Map<String,
         "Scope": "local",
         "Driver": row.driver,
         "EnableIPv4": true,
-        "EnableIPv6": false,
+        "EnableIPv6": row.ipv6,
         "IPAM": { "Driver": "default", "Options": {}, "Config": ranges },
         "Internal": row.internal,
         "Attachable": false,

@@ -136,8 +136,10 @@ pub(super) fn put(
         if !CalledNames::fit(&all) {
             return Err(NetworkFault::TooManyAliases(endpoint.network.clone()).into());
         }
-        let put = called(home, &endpoint.network).put(endpoint.address, &all, of.holder);
-        put.map_err(|source| fault_of(&endpoint.network, source))?;
+        for address in endpoint.addresses() {
+            let put = called(home, &endpoint.network).put(address, &all, of.holder);
+            put.map_err(|source| fault_of(&endpoint.network, source))?;
+        }
     }
     Ok(())
 }

@@ -226,6 +226,7 @@ mod tests {
             address: std::net::Ipv4Addr::new(10, 210, 0, 2),
             prefix: 16,
             gateway: None,
+            ipv6: None,
             mac: String::new(),
             aliases: Vec::new(),
             ports: ports.collect(),

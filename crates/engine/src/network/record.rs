@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::ErrorKind;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::{Path, PathBuf};
 use tote_bundle::NetworkMode;
-use tote_network::{Leases, Subnet};
+use tote_network::{Address, Leases, Prefix};
 use tote_state::closed;
 use tote_state::events::Event;
 use tote_state::locked::{is_full_disk, locked};
@@ -31,18 +31,37 @@ pub(super) struct Network {
     pub(super) id: String,
     /// When it was made: nanoseconds since 1970.
     pub(super) created: u64,
-    pub(super) subnet: Subnet,
-    /// The host's address in it.
-    pub(super) gateway: Ipv4Addr,
-    /// The part of the subnet that containers get addresses of.
+    /// Its IPv4 addresses.
+    #[serde(flatten)]
+    pub(super) ipv4: Addresses<Ipv4Addr>,
+    /// Its IPv6 addresses; `None` of a network without IPv6.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) ip_range: Option<Subnet>,
+    pub(super) ipv6: Option<Addresses<Ipv6Addr>>,
     #[serde(default)]
     pub(super) internal: bool,
     #[serde(default)]
     pub(super) labels: BTreeMap<String, String>,
     #[serde(default)]
     pub(super) options: BTreeMap<String, String>,
+}
+
+/// The addresses of a network, of one protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(bound = "A: Address + Serialize + for<'a> Deserialize<'a>")]
+pub(super) struct Addresses<A> {
+    pub(super) subnet: Prefix<A>,
+    /// The host's address in it.
+    pub(super) gateway: A,
+    /// The part of the subnet that containers get addresses of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) ip_range: Option<Prefix<A>>,
+}
+
+impl<A: Address> Addresses<A> {
+    /// The addresses that containers get.
+    pub(super) fn range(&self) -> Prefix<A> {
+        self.ip_range.unwrap_or(self.subnet)
+    }
 }
 
 impl Network {

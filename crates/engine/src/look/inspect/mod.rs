@@ -223,9 +223,9 @@ fn networks(entry: &Entry) -> Value {
         "Gateway": default["Gateway"],
         "IPAddress": default["IPAddress"],
         "IPPrefixLen": default["IPPrefixLen"],
-        "IPv6Gateway": "",
-        "GlobalIPv6Address": "",
-        "GlobalIPv6PrefixLen": 0,
+        "IPv6Gateway": default["IPv6Gateway"],
+        "GlobalIPv6Address": default["GlobalIPv6Address"],
+        "GlobalIPv6PrefixLen": default["GlobalIPv6PrefixLen"],
         "MacAddress": default["MacAddress"],
         "Networks": networks,
     })
@@ -254,6 +254,11 @@ fn ports(entry: &Entry) -> Map<String, Value> {
 fn endpoint(entry: &Entry, found: Option<&Endpoint>) -> Value {
     let text = |of: fn(&Endpoint) -> String| found.map(of).unwrap_or_default();
     let gateway = |one: &Endpoint| one.gateway.map(|address| address.to_string()).unwrap_or_default();
+    let ipv6 = found.and_then(|one| one.ipv6);
+    let gateway6 = ipv6
+        .and_then(|ipv6| ipv6.gateway)
+        .map(|address| address.to_string());
+    let address6 = ipv6.map(|ipv6| ipv6.address.to_string());
     json!({
         "IPAMConfig": null,
         "Links": null,
@@ -263,9 +268,9 @@ fn endpoint(entry: &Entry, found: Option<&Endpoint>) -> Value {
         "Gateway": text(gateway),
         "IPAddress": text(|one| one.address.to_string()),
         "IPPrefixLen": found.map_or(0, |one| one.prefix),
-        "IPv6Gateway": "",
-        "GlobalIPv6Address": "",
-        "GlobalIPv6PrefixLen": 0,
+        "IPv6Gateway": gateway6.unwrap_or_default(),
+        "GlobalIPv6Address": address6.unwrap_or_default(),
+        "GlobalIPv6PrefixLen": ipv6.map_or(0, |ipv6| ipv6.prefix),
         "MacAddress": text(|one| one.mac.clone()),
     })
 }

@@ -1,0 +1,167 @@
+//! The links and routes that the host has beside those of networks.
+
+use crate::bridge::{Bridge, NetworkError, PREFIX};
+use crate::forwarding::{Exit, Protocol};
+use crate::link::{self, LinkState};
+use crate::netlink::Socket;
+use crate::route::{Route, routes};
+use crate::subnet::{Address, Prefix};
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+/// The MTU where no default route says another.
+const USUAL_MTU: u32 = 1500;
+
+/// The links and routes of the host.
+pub(crate) struct Surroundings {
+    links: Vec<LinkState>,
+    routes: Vec<Route<Ipv4Addr>>,
+    /// Not read for networks without IPv6.
+    routes6: Vec<Route<Ipv6Addr>>,
+}
+
+impl Surroundings {
+    pub(crate) fn read(socket: &Socket, ipv6: bool) -> Result<Self, NetworkError> {
+        let routes6 = if ipv6 { routes(socket) } else { Ok(Vec::new()) };
+        Ok(Self {
+            links: link::links(socket).map_err(NetworkError::Look)?,
+            routes: routes(socket).map_err(NetworkError::Look)?,
+            routes6: routes6.map_err(NetworkError::Look)?,
+        })
+    }
+
+    fn name_of(&self, index: u32) -> Option<&str> {
+        let link = self.links.iter().find(|link| link.index == index);
+        link.map(|link| link.name.as_str())
+    }
+
+    /// Refuses a network whose addresses another route leads to.
+    pub(crate) fn leave_room(&self, bridge: &Bridge<'_>) -> Result<(), NetworkError> {
+        let own = Some(bridge.name);
+        let other = self.in_the_way(&self.routes, bridge.subnet, own);
+        let other = other.map(|other| (bridge.subnet.to_string(), other.to_string()));
+        let other6 = bridge.ipv6.and_then(|ipv6| {
+            let other = self.in_the_way(&self.routes6, ipv6.subnet, own)?;
+            Some((ipv6.subnet.to_string(), other.to_string()))
+        });
+        match other.or(other6) {
+            Some((subnet, other)) => Err(NetworkError::InTheWay { subnet, other }),
+            None => Ok(()),
+        }
+    }
+
+    /// A route to addresses of a network that leads elsewhere than over `own`.
+    fn in_the_way<A: Address>(
+        &self,
+        routes: &[Route<A>],
+        subnet: Prefix<A>,
+        own: Option<&str>,
+    ) -> Option<Prefix<A>> {
+        let is_own = |route: &Route<A>| route.links.iter().any(|index| self.name_of(*index) == own);
+        let other = routes.iter().find(|route| {
+            route.to.prefix() > 0 && route.to.overlaps(subnet) && !(own.is_some() && is_own(route))
+        });
+        other.map(|route| route.to)
+    }
+
+    /// The shortest of the longest packets of the links that default routes lead out by.
+    pub(crate) fn mtu(&self) -> u32 {
+        let defaults = self.routes.iter().filter(|route| route.to.prefix() == 0);
+        let uplinks: Vec<u32> = defaults.flat_map(|route| route.links.clone()).collect();
+        let links = self.links.iter().filter(|link| uplinks.contains(&link.index));
+        links.map(|link| link.mtu).min().unwrap_or(USUAL_MTU)
+    }
+
+    /// The links that some route leads out by, but for bridges of tote's own.
+    pub(crate) fn exits(&self) -> Vec<Exit> {
+        // Every link that is up has a route to its own link-local addresses.
+        let wide = |route: &&Route<Ipv6Addr>| !route.to.address().is_unicast_link_local();
+        let used6 = self.routes6.iter().filter(wide).flat_map(|route| &route.links);
+        let used4 = self.routes.iter().flat_map(|route| &route.links);
+        let (used4, used6): (Vec<_>, Vec<_>) = (used4.collect(), used6.collect());
+        let mut exits = Vec::new();
+        for (protocol, used) in [(Protocol::Ipv4, used4), (Protocol::Ipv6, used6)] {
+            let leads_out = |link: &&LinkState| {
+                used.contains(&&link.index) && !link.name.starts_with(PREFIX) && link.name != "lo"
+            };
+            let links = self.links.iter().filter(leads_out);
+            exits.extend(links.map(|link| Exit {
+                protocol,
+                link: link.name.clone(),
+            }));
+        }
+        exits
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Subnet, Subnet6};
+
+    fn surroundings() -> Surroundings {
+        let link = |index, name: &str, mtu| LinkState {
+            index,
+            name: name.to_owned(),
+            mtu,
+        };
+        let route = |to: &str, links: &[u32]| Route {
+            to: to.parse().unwrap(),
+            links: links.to_vec(),
+        };
+        let route6 = |to: &str, links: &[u32]| Route {
+            to: to.parse().unwrap(),
+            links: links.to_vec(),
+        };
+        Surroundings {
+            links: vec![
+                link(1, "lo", 65536),
+                link(2, "eth0", 1460),
+                link(3, "tote-one", 1500),
+                link(4, "wg0", 1420),
+                link(5, "idle", 9000),
+            ],
+            routes: vec![
+                route("0.0.0.0/0", &[2]),
+                route("10.1.0.0/16", &[2]),
+                route("10.210.0.0/16", &[3]),
+                route("10.9.0.0/16", &[4]),
+            ],
+            routes6: vec![
+                route6("fe80::/64", &[2]),
+                route6("fe80::/64", &[5]),
+                route6("2001:db8::/64", &[4]),
+            ],
+        }
+    }
+
+    #[test]
+    fn links_that_routes_lead_out_by_are_exits() {
+        let exit = |protocol, link: &str| Exit {
+            protocol,
+            link: link.to_owned(),
+        };
+        let exits = [
+            exit(Protocol::Ipv4, "eth0"),
+            exit(Protocol::Ipv4, "wg0"),
+            exit(Protocol::Ipv6, "wg0"),
+        ];
+        assert_eq!(surroundings().exits(), exits);
+        assert_eq!(surroundings().mtu(), 1460);
+    }
+
+    #[test]
+    fn a_route_elsewhere_is_in_the_way() {
+        let hosts = surroundings();
+        let subnet = |text: &str| text.parse::<Subnet>().unwrap();
+        let found = |text: &str, own| hosts.in_the_way(&hosts.routes, subnet(text), own);
+        assert_eq!(found("10.1.7.0/24", None), Some(subnet("10.1.0.0/16")));
+        assert_eq!(found("10.210.0.0/16", Some("tote-one")), None);
+        assert_eq!(
+            found("10.210.0.0/16", Some("tote-two")),
+            Some(subnet("10.210.0.0/16"))
+        );
+        assert_eq!(found("172.30.0.0/16", None), None);
+        let subnet: Subnet6 = "2001:db8::/48".parse().unwrap();
+        assert!(hosts.in_the_way(&hosts.routes6, subnet, None).is_some());
+    }
+}
