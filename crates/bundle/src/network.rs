@@ -145,7 +145,7 @@ pub struct FirstAddresses {
 }
 
 impl FirstAddresses {
-    /// Sets the option of that name; false if it is none of these.
+    /// Sets the option of that name; false if it has another name than these.
     ///
     /// # Errors
     /// [`NetworkModeError::Value`].

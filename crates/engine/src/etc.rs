@@ -215,7 +215,10 @@ mod tests {
             egress: false,
         };
         let text = hosts(Some("box"), &of(&[("add-host", "out:host-gateway")]), &[endpoint]);
-        assert!(text.ends_with("\n10.210.3.4\tbox\nfd00:7::3:4\tbox\n10.210.0.1\tout\n"), "{text}");
+        assert!(
+            text.ends_with("\n10.210.3.4\tbox\nfd00:7::3:4\tbox\n10.210.0.1\tout\n"),
+            "{text}"
+        );
     }
 
     #[test]

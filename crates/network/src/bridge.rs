@@ -1,8 +1,9 @@
 //! A network as the kernel has it: a bridge, and the rules for what passes it.
 
+use crate::error::NetworkError;
 use crate::filter::{self, Chain, Hook};
 use crate::forwarding::{Exit, Protocol};
-use crate::link::{self, BridgeLink, LinkError};
+use crate::link::{self, BridgeLink};
 use crate::netlink::Socket;
 use crate::route::routes;
 use crate::rule::Expression::{
@@ -10,14 +11,11 @@ use crate::rule::Expression::{
     NotSource, NotSource6, NotTo, NotToPrefix, NotTranslated, Source, Source6, To, Translated,
 };
 use crate::subnet::{Address, LOOPBACK, Prefix};
-use crate::surroundings::Surroundings;
+use crate::surroundings::{PREFIX, Surroundings};
 use crate::{Subnet, Subnet6, forwarding, published};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::Path;
 use tote_sys::Errno;
-
-/// How the name of every bridge begins.
-pub(crate) const PREFIX: &str = "tote-";
 
 /// The chain that keeps the links from becoming a router's which were switched to forwarding.
 const GUARD: &str = "guard";
@@ -25,46 +23,6 @@ const GUARD: &str = "guard";
 /// Types of the messages by which hosts find each other's hardware addresses (RFC 4861).
 const NEIGHBOUR_SOLICITATION: u8 = 135;
 const NEIGHBOUR_ADVERTISEMENT: u8 = 136;
-
-/// Why a network is not up, or not down.
-#[derive(Debug, thiserror::Error)]
-pub enum NetworkError {
-    /// Another network has addresses of this one.
-    #[error("the subnet {subnet} overlaps with {other}, to which this machine has a route already")]
-    InTheWay {
-        /// The network's.
-        subnet: String,
-        /// Subnet of the route.
-        other: String,
-    },
-    /// A link of the host's.
-    #[error(transparent)]
-    Link(#[from] LinkError),
-    /// The links and routes of the host.
-    #[error("failed to read the links and routes of this machine")]
-    Look(#[source] Errno),
-    /// The packet filter.
-    #[error("failed to {attempt} the packet filter (nf_tables)")]
-    Filter {
-        /// The attempt, as an infinitive and a preposition.
-        attempt: &'static str,
-        /// The kernel's reason.
-        #[source]
-        source: Errno,
-    },
-    /// A setting in `/proc/sys/net`.
-    #[error("failed to {attempt} the forwarding of packets in /proc/sys/net/ipv4/conf and ipv6/conf")]
-    Forwarding {
-        /// The attempt, as an infinitive.
-        attempt: &'static str,
-        /// The kernel's reason.
-        #[source]
-        source: std::io::Error,
-    },
-    /// The setting by which the host's own programs reach containers by its loopback addresses.
-    #[error("failed to let packets of the loopback device pass to a bridge, in /proc/sys/net/ipv4/conf")]
-    Loopback(#[source] std::io::Error),
-}
 
 /// A network that is to be up.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,7 +33,7 @@ pub struct Bridge<'a> {
     pub gateway: Ipv4Addr,
     /// The network.
     pub subnet: Subnet,
-    /// The same of IPv6; `None` for a network without it.
+    /// The IPv6 addresses; `None` for a network without them.
     pub ipv6: Option<Bridge6>,
     /// True if its members reach only each other.
     pub internal: bool,
@@ -130,7 +88,7 @@ pub fn bring_up(bridge: &Bridge<'_>, note: &Path) -> Result<Uplink, NetworkError
         Err(errno) => return Err(NetworkError::Look(errno)),
     }
     let surroundings = Surroundings::read(&socket, bridge.ipv6.is_some())?;
-    surroundings.leave_room(bridge)?;
+    surroundings.leave_room(bridge.name, bridge.subnet, bridge.ipv6.map(|ipv6| ipv6.subnet))?;
     let mtu = bridge.mtu.unwrap_or_else(|| surroundings.mtu());
     let change = |source| NetworkError::Forwarding {
         attempt: "change",
@@ -208,7 +166,7 @@ pub fn routes_in_the_way() -> Result<Vec<Subnet>, NetworkError> {
     networks_of_routes()
 }
 
-/// The same of IPv6.
+/// The IPv6 networks to which the host has routes, but for the default route.
 ///
 /// # Errors
 /// [`NetworkError::Look`].

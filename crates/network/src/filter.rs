@@ -1,7 +1,6 @@
 //! The table `tote` of the packet filter (nf_tables), which has the chains of every network that is up.
 
-use crate::link::text;
-use crate::netlink::{Attribute, Message, NLM_F_CREATE, Request, Socket};
+use crate::netlink::{Attribute, Message, NLM_F_CREATE, Request, Socket, text};
 use crate::rule::{self, Expression, big};
 use tote_sys::Errno;
 

@@ -17,7 +17,7 @@ use tote_sys::Errno;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Protocol {
     Ipv4,
-    /// The links of a host that is no router let packets pass one by one since Linux 6.17.
+    /// A kernel lets packets pass by single links, on a host that is not a router, since Linux 6.17.
     Ipv6,
 }
 

@@ -261,7 +261,7 @@ mod tests {
         ]
     }
 
-    /// Lets containers live as the events say, in a network with room for so many of them.
+    /// Lets containers live as the events say, in a network with room for `room` of them.
     fn live<A: Address + std::fmt::Debug>(
         (subnet, gateway, room): (Prefix<A>, A, usize),
         events: &[Event],

@@ -16,6 +16,7 @@ mod conntrack;
 mod device;
 mod egress;
 mod egress_rule;
+mod error;
 mod filter;
 mod filter_events;
 mod forwarding;
@@ -34,12 +35,11 @@ mod subnet;
 mod surroundings;
 mod transport;
 
-pub use bridge::{
-    Bridge, Bridge6, NetworkError, Uplink, bring_up, routes_in_the_way, routes6_in_the_way, take_down,
-};
+pub use bridge::{Bridge, Bridge6, Uplink, bring_up, routes_in_the_way, routes6_in_the_way, take_down};
 pub use called::CalledNames;
 pub use device::{DeviceError, move_devices};
 pub use egress::{Answerer, Egress, EgressLink, Place, Service, remove_egress};
+pub use error::NetworkError;
 pub use filter_events::FilterEvents;
 pub use lease::{LeaseError, Leases};
 pub use link::{

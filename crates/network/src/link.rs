@@ -4,7 +4,7 @@ use crate::device::{
     IFLA_IFNAME, IFLA_NET_NS_FD, RTM_GETLINK, RTM_NEWADDR, RTM_NEWLINK, link, link as link_header,
 };
 use crate::filter::transaction;
-use crate::netlink::{Attribute, Message, NLM_F_CREATE, NLM_F_EXCL, Request, Socket};
+use crate::netlink::{Attribute, Message, NLM_F_CREATE, NLM_F_EXCL, Request, Socket, number, text};
 use crate::route::default_route;
 use crate::shape::{Rate, shape};
 use crate::subnet::{Address, Prefix};
@@ -432,14 +432,4 @@ impl LinkState {
 pub(crate) fn links(socket: &Socket) -> Result<Vec<LinkState>, Errno> {
     let messages = socket.ask(Request::new(RTM_GETLINK, &link(0, 0)), true)?;
     Ok(messages.iter().filter_map(LinkState::read).collect())
-}
-
-pub(crate) fn number(bytes: &[u8]) -> Option<u32> {
-    bytes.try_into().ok().map(u32::from_ne_bytes)
-}
-
-/// A text up to its zero byte; invalid UTF-8 is replaced.
-pub(crate) fn text(bytes: &[u8]) -> String {
-    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
-    String::from_utf8_lossy(&bytes[..end]).into_owned()
 }

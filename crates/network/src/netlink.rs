@@ -291,6 +291,17 @@ fn error(body: &[u8]) -> Option<Errno> {
     }
 }
 
+/// A number in the order of bytes of this machine.
+pub(crate) fn number(bytes: &[u8]) -> Option<u32> {
+    bytes.try_into().ok().map(u32::from_ne_bytes)
+}
+
+/// A text up to its zero byte; invalid UTF-8 is replaced.
+pub(crate) fn text(bytes: &[u8]) -> String {
+    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+    String::from_utf8_lossy(&bytes[..end]).into_owned()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

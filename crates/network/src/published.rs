@@ -3,7 +3,7 @@
 //! The kernel's maps are what counts. An element is made by a transaction that fails where there is one with that key, so that
 //! no two containers have one port, not even those of two state roots, and it names its container, by which it is found again.
 
-use crate::bridge::NetworkError;
+use crate::error::NetworkError;
 use crate::filter::{self, Chain, HEADER, Hook, NFPROTO_INET, SUBSYSTEM, TABLE, header};
 use crate::netlink::{Attribute, Message, NLM_F_CREATE, NLM_F_EXCL, Request, Socket};
 use crate::rule::Expression::{Accept, Destination, Ipv4, OwnDestination, ToPublished};
@@ -338,7 +338,7 @@ fn read_element(bytes: &[u8]) -> Option<(PublishedPort, String)> {
         match (attribute.kind, attribute.value) {
             (NFTA_SET_ELEM_KEY, _) => key = value(),
             (NFTA_SET_ELEM_DATA, _) => data = value(),
-            (NFTA_SET_ELEM_USERDATA, [COMMENT, _, text @ ..]) => holder = crate::link::text(text),
+            (NFTA_SET_ELEM_USERDATA, [COMMENT, _, text @ ..]) => holder = crate::netlink::text(text),
             _ => {}
         }
     }

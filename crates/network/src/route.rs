@@ -1,7 +1,6 @@
 //! Messages of rtnetlink(7) about routes.
 
-use crate::link::number;
-use crate::netlink::{Attribute, Message, NLM_F_CREATE, NLM_F_EXCL, Request, Socket};
+use crate::netlink::{Attribute, Message, NLM_F_CREATE, NLM_F_EXCL, Request, Socket, number};
 use crate::subnet::{Address, Prefix};
 use tote_sys::Errno;
 

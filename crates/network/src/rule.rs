@@ -160,18 +160,9 @@ impl Expression {
                 meta(list, NFT_META_OIFNAME);
                 compare(list, NFT_CMP_NEQ, prefix.as_bytes());
             }
-            Self::Ipv4 => {
-                meta(list, NFT_META_NFPROTO);
-                compare(list, NFT_CMP_EQ, &[NFPROTO_IPV4]);
-            }
-            Self::NotIpv4 => {
-                meta(list, NFT_META_NFPROTO);
-                compare(list, NFT_CMP_NEQ, &[NFPROTO_IPV4]);
-            }
-            Self::Ipv6 => {
-                meta(list, NFT_META_NFPROTO);
-                compare(list, NFT_CMP_EQ, &[NFPROTO_IPV6]);
-            }
+            Self::Ipv4 => protocol(list, NFT_CMP_EQ, NFPROTO_IPV4),
+            Self::NotIpv4 => protocol(list, NFT_CMP_NEQ, NFPROTO_IPV4),
+            Self::Ipv6 => protocol(list, NFT_CMP_EQ, NFPROTO_IPV6),
             Self::Source6(subnet) => {
                 source6(list, *subnet);
                 compare(list, NFT_CMP_EQ, &subnet.address().octets());
@@ -296,6 +287,12 @@ fn address(list: &mut Request, offset: u32, subnet: Subnet) {
     payload(list, NFT_REG_1, (NFT_PAYLOAD_NETWORK_HEADER, offset, 4));
     let [.., a, b, c, d] = subnet.mask().to_be_bytes();
     masked(list, [a, b, c, d]);
+}
+
+/// Compares the packet's protocol, IPv4 or IPv6.
+fn protocol(list: &mut Request, operator: u32, number: u8) {
+    meta(list, NFT_META_NFPROTO);
+    compare(list, operator, &[number]);
 }
 
 /// Loads the part of an IPv6 packet's source that names the network.

@@ -5,7 +5,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
-/// An address of IPv4 or IPv6, as a number of so many bits.
+/// An address of IPv4 or IPv6, which is a number of 32 or 128 bits.
 pub trait Address: Copy + Eq + fmt::Display + FromStr + Into<IpAddr> {
     /// The length in bits.
     const BITS: u8;

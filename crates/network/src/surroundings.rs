@@ -1,12 +1,16 @@
 //! The links and routes that the host has beside those of networks.
 
-use crate::bridge::{Bridge, NetworkError, PREFIX};
+use crate::error::NetworkError;
 use crate::forwarding::{Exit, Protocol};
 use crate::link::{self, LinkState};
 use crate::netlink::Socket;
 use crate::route::{Route, routes};
 use crate::subnet::{Address, Prefix};
+use crate::{Subnet, Subnet6};
 use std::net::{Ipv4Addr, Ipv6Addr};
+
+/// How the name of every bridge begins.
+pub(crate) const PREFIX: &str = "tote-";
 
 /// The MTU where no default route says another.
 const USUAL_MTU: u32 = 1500;
@@ -35,13 +39,17 @@ impl Surroundings {
     }
 
     /// Refuses a network whose addresses another route leads to.
-    pub(crate) fn leave_room(&self, bridge: &Bridge<'_>) -> Result<(), NetworkError> {
-        let own = Some(bridge.name);
-        let other = self.in_the_way(&self.routes, bridge.subnet, own);
-        let other = other.map(|other| (bridge.subnet.to_string(), other.to_string()));
-        let other6 = bridge.ipv6.and_then(|ipv6| {
-            let other = self.in_the_way(&self.routes6, ipv6.subnet, own)?;
-            Some((ipv6.subnet.to_string(), other.to_string()))
+    pub(crate) fn leave_room(
+        &self,
+        bridge: &str,
+        subnet: Subnet,
+        subnet6: Option<Subnet6>,
+    ) -> Result<(), NetworkError> {
+        let other = self.in_the_way(&self.routes, subnet, Some(bridge));
+        let other = other.map(|other| (subnet.to_string(), other.to_string()));
+        let other6 = subnet6.and_then(|subnet| {
+            let other = self.in_the_way(&self.routes6, subnet, Some(bridge))?;
+            Some((subnet.to_string(), other.to_string()))
         });
         match other.or(other6) {
             Some((subnet, other)) => Err(NetworkError::InTheWay { subnet, other }),
@@ -96,7 +104,6 @@ impl Surroundings {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Subnet, Subnet6};
 
     fn surroundings() -> Surroundings {
         let link = |index, name: &str, mtu| LinkState {

@@ -1,6 +1,6 @@
 //! Answers of servers, as far as an owner of a resolver has to know them that lets only answered addresses be reached.
 
-use crate::message::text;
+use crate::name::text;
 use std::net::IpAddr;
 use std::time::Duration;
 

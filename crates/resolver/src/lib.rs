@@ -19,9 +19,11 @@
 mod framed;
 mod heard;
 mod message;
+mod name;
 mod relay;
 mod resolver;
 
 pub use heard::Heard;
-pub use message::{MOST_ADDRESSES, is_label};
+pub use message::MOST_ADDRESSES;
+pub use name::is_label;
 pub use resolver::{Hearing, Names, Resolver, Server};

@@ -67,6 +67,7 @@ mod neighbours;
 mod network_names;
 mod network_routers;
 mod networks;
+mod networks_ipv6;
 mod networks_killed;
 mod oci_cgroup;
 mod oci_engines;
@@ -216,6 +217,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     network_names::TESTS,
     network_routers::TESTS,
     networks::TESTS,
+    networks_ipv6::TESTS,
     networks_killed::TESTS,
     ports::TESTS,
     rates::TESTS,

@@ -276,7 +276,11 @@ tote network create --label tier=front --gateway 192.168.77.9 --subnet 192.168.7
 tote network create web 2>&1 || echo $?
 tote network create bridge 2>&1 || echo $?
 tote network create --subnet 192.168.77.128/25 more 2>&1 || echo $?
-tote network create --ipv6 six 2>&1 || echo $?
+tote network create --subnet fd00:7::/64 --subnet fd00:8::/64 six 2>&1 || echo $?
+tote network create --gateway fd00:7::1 six 2>&1 || echo $?
+tote network create --scope swarm more 2>&1 | head -n 1
+tote network create --attachable more >/dev/null
+tote network rm more >/dev/null
 tote network create -d macvlan mac 2>&1 || echo $?
 tote network inspect -f '{{.Name}} {{.Labels.tier}} {{(index .IPAM.Config 0).IPRange}}' web
 tote network inspect none -f '{{.Driver}}'
@@ -304,8 +308,11 @@ tote: network with name bridge already exists
 1
 tote: Pool overlaps with other one on this address space: 192.168.77.128/25 with 192.168.77.0/24 of network web
 1
-tote: cannot make a network with --ipv6: networks have IPv4 addresses only in this release
+tote: cannot make a network with several of --subnet of IPv6: a network has one range of each protocol
 1
+tote: every ip-range or gateway must have a corresponding subnet
+1
+tote: unknown flag: --scope
 tote: cannot make a network with driver macvlan: the only driver of this release is bridge
 1
 web front 192.168.77.64/26
@@ -336,7 +343,7 @@ tote: network-scoped alias is supported only for containers in user defined netw
 fn told(cx: &Context) -> Result<()> {
     let script = r#"
 tote network create --subnet 192.168.77.0/24 --ip-range 192.168.77.128/25 web >/dev/null
-tote run --rm -h box --add-host out:host-gateway --network name=web,ip=192.168.77.10,mac-address=02:00:00:00:00:07 "$IMAGE" sh -c '
+tote run --rm -h box --add-host out:host-gateway --network web --ip 192.168.77.10 --mac-address 02:00:00:00:00:07 "$IMAGE" sh -c '
 grep -E "box|out$" /etc/hosts; hostname; cat /sys/class/net/eth0/address; grep "^nameserver" /etc/resolv.conf'
 tote run -d --network web --name a "$IMAGE" sleep 300 >/dev/null
 tote inspect -f '{{with .NetworkSettings.Networks.web}}{{.Gateway}} {{.IPPrefixLen}}{{end}} {{.HostConfig.NetworkMode}}' a

@@ -79,7 +79,7 @@ fn check(home: &Home, request: &NetworkRequest) -> Result<(), NetworkFault> {
     Ok(())
 }
 
-/// What a request says about the addresses of one protocol.
+/// Addresses of one protocol that a request asks for.
 #[derive(Debug)]
 struct Asked<A> {
     subnet: Option<Prefix<A>>,

@@ -21,7 +21,7 @@ pub struct Endpoint {
     /// The host's address in the network; `None` of an internal one, which leads nowhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gateway: Option<Ipv4Addr>,
-    /// The same of IPv6; `None` in a network without it.
+    /// The container's IPv6 address; `None` in a network without IPv6.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ipv6: Option<Endpoint6>,
     /// The hardware address of the container's link.

@@ -17,7 +17,7 @@ use tote_bundle::{
     ContainerId, DEFAULT_NETWORK, ImageConfig, NetLimit, NetworkAttachment, NetworkMode, RateError,
     RunOptions,
 };
-use tote_network::{Address as _, Bridge, Bridge6, ContainerLink, Link6, Mac, Rate};
+use tote_network::{Address as _, Bridge, Bridge6, ContainerLink, Link6, Mac, Rate, Uplink};
 use tote_state::record::names_in;
 
 /// A container that is in its networks, but for the links, which come with its network namespace.
@@ -145,38 +145,15 @@ pub(super) fn connect(
         wanted => record::find(home, wanted)?,
     };
     let address = lease(home, id, attachment, &network)?;
-    let ipv6 = match network.ipv6.filter(|_| !joined.only_ipv4) {
-        Some(ipv6) => {
-            let address = lease6(home, id, attachment, (&network, &ipv6), address)?;
-            Some(Endpoint6 {
-                address,
-                prefix: ipv6.subnet.prefix(),
-                gateway: Some(ipv6.gateway).filter(|_| !network.internal),
-            })
+    let ipv6 = match attachment.ip6 {
+        Some(_) if joined.only_ipv4 => {
+            let reason = "it is held for IPv4 only in this release, and an IPv6 address was asked for";
+            return Err(NetworkFault::Egress(reason).into());
         }
-        None => {
-            refuse_ip6(attachment, joined.only_ipv4)?;
-            None
-        }
+        _ if joined.only_ipv4 => None,
+        _ => endpoint6(home, id, attachment, &network, address)?,
     };
-    let name = || network.name.clone();
-    record::put_mark(home, &network.name)?;
-    let bridge_name = network.bridge();
-    let bridge = Bridge {
-        name: &bridge_name,
-        gateway: network.ipv4.gateway,
-        subnet: network.ipv4.subnet,
-        ipv6: network.ipv6.map(|ipv6| Bridge6 {
-            gateway: ipv6.gateway,
-            subnet: ipv6.subnet,
-        }),
-        internal: network.internal,
-        mtu: network.mtu(),
-    };
-    let up = tote_network::bring_up(&bridge, &record::note(home)).map_err(|source| NetworkFault::Up {
-        network: name(),
-        source,
-    })?;
+    let up = bring_up(home, &network)?;
     joined.warnings.extend(up.warning);
     joined.fresh |= up.fresh;
     let mac = attachment.mac.map_or_else(|| Mac::of(address), Mac);
@@ -199,7 +176,7 @@ pub(super) fn connect(
         rate: None,
     };
     joined.endpoints.push(Endpoint {
-        network: name(),
+        network: network.name.clone(),
         network_id: network.id.clone(),
         link: link.outside.clone(),
         address,
@@ -212,8 +189,29 @@ pub(super) fn connect(
         egress: false,
     });
     joined.links.push(link);
-    joined.bridges.push(bridge_name);
+    joined.bridges.push(network.bridge());
     Ok(())
+}
+
+/// Brings a network up, with a mark that says so.
+fn bring_up(home: &Home, network: &Network) -> Result<Uplink, EngineError> {
+    record::put_mark(home, &network.name)?;
+    let bridge = Bridge {
+        name: &network.bridge(),
+        gateway: network.ipv4.gateway,
+        subnet: network.ipv4.subnet,
+        ipv6: network.ipv6.map(|ipv6| Bridge6 {
+            gateway: ipv6.gateway,
+            subnet: ipv6.subnet,
+        }),
+        internal: network.internal,
+        mtu: network.mtu(),
+    };
+    let up = tote_network::bring_up(&bridge, &record::note(home));
+    up.map_err(|source| {
+        let network = network.name.clone();
+        NetworkFault::Up { network, source }.into()
+    })
 }
 
 /// The name of the host's end of a container's link, which follows from the container's id: 15 bytes at most.
@@ -245,6 +243,25 @@ fn lease(
     given.map_err(|source| fault_of(&network.name, source))
 }
 
+/// The IPv6 side of a container's end in a network; `None` in a network without IPv6.
+fn endpoint6(
+    home: &Home,
+    id: &ContainerId,
+    attachment: &NetworkAttachment,
+    network: &Network,
+    address: Ipv4Addr,
+) -> Result<Option<Endpoint6>, EngineError> {
+    match (network.ipv6, attachment.ip6) {
+        (Some(of), _) => Ok(Some(Endpoint6 {
+            address: lease6(home, id, attachment, (network, &of), address)?,
+            prefix: of.subnet.prefix(),
+            gateway: Some(of.gateway).filter(|_| !network.internal),
+        })),
+        (None, Some(asked)) => Err(NetworkFault::NoSuchAddress(asked.into()).into()),
+        (None, None) => Ok(None),
+    }
+}
+
 /// Gives a container an IPv6 address: the one that ends as its IPv4 address does, if that is free.
 fn lease6(
     home: &Home,
@@ -269,18 +286,6 @@ fn lease6(
         }
     };
     given.map_err(|source| fault_of(&network.name, source))
-}
-
-/// Refuses an IPv6 address where the container gets none.
-pub(super) fn refuse_ip6(attachment: &NetworkAttachment, only_ipv4: bool) -> Result<(), NetworkFault> {
-    match attachment.ip6 {
-        Some(_) if only_ipv4 => Err(NetworkFault::Egress(
-            "it is held for IPv4 only in this release, and an IPv6 address was asked for",
-        )),
-        // docker's words are the same for a network without IPv6.
-        Some(address) => Err(NetworkFault::NoSuchAddress(address.into())),
-        None => Ok(()),
-    }
 }
 
 /// Writes down the names of a container in its networks, after it has got another name.

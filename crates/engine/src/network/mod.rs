@@ -25,10 +25,10 @@ mod remove;
 pub(crate) use answers::{Answers, FrontAnswers};
 pub use connect::{ConnectRequest, connect, disconnect};
 pub use create::{NetworkRequest, create};
-pub use endpoint::PortRecord;
-pub(crate) use endpoint::{Endpoint, ports_of};
 #[cfg(test)]
 pub(crate) use endpoint::Endpoint6;
+pub use endpoint::PortRecord;
+pub(crate) use endpoint::{Endpoint, ports_of};
 pub use error::NetworkFault;
 pub(crate) use idle::{linger, settle, sweep};
 pub(crate) use interrupted::{CONNECTING, end_connection};

@@ -1,0 +1,44 @@
+//! Why a network cannot be brought up or taken down.
+
+use crate::LinkError;
+use tote_sys::Errno;
+
+/// Why a network is not up, or not down.
+#[derive(Debug, thiserror::Error)]
+pub enum NetworkError {
+    /// Another network has addresses of this one.
+    #[error("the subnet {subnet} overlaps with {other}, to which this machine has a route already")]
+    InTheWay {
+        /// The network's.
+        subnet: String,
+        /// Subnet of the route.
+        other: String,
+    },
+    /// A link of the host's.
+    #[error(transparent)]
+    Link(#[from] LinkError),
+    /// The links and routes of the host.
+    #[error("failed to read the links and routes of this machine")]
+    Look(#[source] Errno),
+    /// The packet filter.
+    #[error("failed to {attempt} the packet filter (nf_tables)")]
+    Filter {
+        /// The attempt, as an infinitive and a preposition.
+        attempt: &'static str,
+        /// The kernel's reason.
+        #[source]
+        source: Errno,
+    },
+    /// A setting in `/proc/sys/net`.
+    #[error("failed to {attempt} the forwarding of packets in /proc/sys/net/ipv4/conf and ipv6/conf")]
+    Forwarding {
+        /// The attempt, as an infinitive.
+        attempt: &'static str,
+        /// The kernel's reason.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The setting by which the host's own programs reach containers by its loopback addresses.
+    #[error("failed to let packets of the loopback device pass to a bridge, in /proc/sys/net/ipv4/conf")]
+    Loopback(#[source] std::io::Error),
+}
