@@ -28,7 +28,7 @@ pub(super) const TESTS: &[Test] = &[
 
 fn options(cx: &Context) -> Result<()> {
     let image = cx.image();
-    let table: [(&[&str], &str); 5] = [
+    let table: [(&[&str], &str); 6] = [
         (&["-p", "[::1]:8080:80"], "IPv4 addresses only"),
         (&["--ip", "10.0.0.2"], "needs --network"),
         (&["--mac-address", "a"], "invalid mac-address"),
