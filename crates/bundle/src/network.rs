@@ -37,7 +37,7 @@ pub enum NetworkModeError {
     #[error("conflicting options: cannot specify both --{0} and per-network {0}")]
     Address(&'static str),
     /// An address of a container without a network of its own.
-    #[error("conflicting options: --{0} needs --network bridge or a network of that name")]
+    #[error("conflicting options: --{0} needs --network with the name of a network")]
     Nowhere(&'static str),
 }
 

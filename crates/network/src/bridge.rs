@@ -27,8 +27,10 @@ const NEIGHBOUR_ADVERTISEMENT: u8 = 136;
 /// A network that is to be up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bridge<'a> {
-    /// The bridge's name: `tote-` and up to ten bytes.
+    /// The bridge's name, of 15 bytes at most.
     pub name: &'a str,
+    /// The bridge's alias, which is its name if no other name was asked for: `tote-` and up to ten bytes.
+    pub alias: &'a str,
     /// The host's address on it.
     pub gateway: Ipv4Addr,
     /// The network.
@@ -37,6 +39,8 @@ pub struct Bridge<'a> {
     pub ipv6: Option<Bridge6>,
     /// True if its members reach only each other.
     pub internal: bool,
+    /// Whether what leaves the machine gets the machine's own address.
+    pub masquerade: bool,
     /// The longest packet, in bytes; `None` for that of the uplink.
     pub mtu: Option<u32>,
 }
@@ -76,6 +80,9 @@ pub fn bring_up(bridge: &Bridge<'_>, note: &Path) -> Result<Uplink, NetworkError
         source,
     };
     match link::state_of(&socket, bridge.name) {
+        Ok(state) if !state.is_bridge_of(bridge.alias) => {
+            return Err(NetworkError::Foreign(state.name));
+        }
         Ok(state) if filter::has(&forward).map_err(read)? => {
             return Ok(Uplink {
                 bridge: state.index,
@@ -109,6 +116,7 @@ pub fn bring_up(bridge: &Bridge<'_>, note: &Path) -> Result<Uplink, NetworkError
     filter::put(&chains).map_err(put)?;
     let about = BridgeLink {
         name: bridge.name,
+        alias: bridge.alias,
         address: bridge.gateway,
         subnet: bridge.subnet,
         ipv6: bridge.ipv6.map(|ipv6| (ipv6.gateway, ipv6.subnet)),
@@ -134,13 +142,17 @@ pub fn bring_up(bridge: &Bridge<'_>, note: &Path) -> Result<Uplink, NetworkError
 }
 
 /// Takes a network down: its bridge and its rules, and with the last network's the table and the settings that the note
-/// names. Doing it twice does no harm.
+/// names. Doing it twice does no harm. A link of that name and another alias stays.
 ///
 /// # Errors
 /// [`NetworkError`].
-pub fn take_down(name: &str, note: &Path) -> Result<(), NetworkError> {
+pub fn take_down((name, alias): (&str, &str), note: &Path) -> Result<(), NetworkError> {
     let socket = Socket::new().map_err(NetworkError::Look)?;
-    link::remove_link(&socket, name)?;
+    match link::state_of(&socket, name) {
+        Ok(state) if state.is_bridge_of(alias) => link::remove_link(&socket, name)?,
+        Ok(_) | Err(Errno::NODEV) => {}
+        Err(errno) => return Err(NetworkError::Look(errno)),
+    }
     let hooks = [Hook::Raw, Hook::Input, Hook::Forward, Hook::Postrouting];
     let names = hooks.map(|hook| chain_name(name, hook));
     let remove = |source| NetworkError::Filter {
@@ -222,16 +234,20 @@ fn chains(bridge: &Bridge<'_>) -> Vec<Chain> {
         ];
     }
     let mut postrouting = vec![
-        vec![Ipv4, Source(bridge.subnet), NotTo(name()), Masquerade],
         // A member that comes to another by a port of the host: the answer has to pass the host again.
         vec![To(name()), Ipv4, Source(bridge.subnet), Translated, Masquerade],
         // The host's own programs, by a loopback address that means the container itself inside.
         vec![To(name()), Ipv4, Source(LOOPBACK), Masquerade],
     ];
+    if bridge.masquerade {
+        postrouting.insert(0, vec![Ipv4, Source(bridge.subnet), NotTo(name()), Masquerade]);
+    }
     let foreign = match bridge.ipv6 {
         None => vec![From(name()), NotIpv4, Drop],
         Some(ipv6) => {
-            postrouting.push(vec![Ipv6, Source6(ipv6.subnet), NotTo(name()), Masquerade]);
+            if bridge.masquerade {
+                postrouting.push(vec![Ipv6, Source6(ipv6.subnet), NotTo(name()), Masquerade]);
+            }
             vec![From(name()), Ipv6, NotSource6(ipv6.subnet), Drop]
         }
     };
@@ -306,10 +322,12 @@ mod tests {
     fn an_internal_network_has_no_translation() {
         let bridge = |internal| Bridge {
             name: "tote-one",
+            alias: "tote-one",
             gateway: Ipv4Addr::new(10, 210, 0, 1),
             subnet: "10.210.0.0/16".parse().unwrap(),
             ipv6: None,
             internal,
+            masquerade: true,
             mtu: None,
         };
         let hooks = |internal| {

@@ -14,6 +14,9 @@ pub enum NetworkError {
         /// Subnet of the route.
         other: String,
     },
+    /// A link that has the name of the network's bridge.
+    #[error("the link {0} is there already, and is not a bridge of this network")]
+    Foreign(String),
     /// A link of the host's.
     #[error(transparent)]
     Link(#[from] LinkError),

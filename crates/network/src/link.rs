@@ -23,7 +23,9 @@ const IFLA_INFO_KIND: u16 = 1;
 const IFLA_INFO_DATA: u16 = 2;
 const IFLA_INFO_SLAVE_KIND: u16 = 4;
 const IFLA_INFO_SLAVE_DATA: u16 = 5;
+const IFLA_IFALIAS: u16 = 20;
 const IFLA_BRPORT_MODE: u16 = 4;
+const IFLA_BRPORT_ISOLATED: u16 = 33;
 const IFLA_BR_FORWARD_DELAY: u16 = 1;
 const VETH_INFO_PEER: u16 = 1;
 const IFA_ADDRESS: u16 = 1;
@@ -100,6 +102,8 @@ pub struct ContainerLink {
     pub rules: Option<LinkRules>,
     /// Whether the bridge sends frames back by this link that came from it, see [`reflect`].
     pub reflects: bool,
+    /// Whether the bridge passes no frames between this link and others that are isolated.
+    pub isolated: bool,
     /// The limit on what passes; `None` for no limit.
     pub rate: Option<Rate>,
 }
@@ -141,11 +145,12 @@ pub fn connect(links: &[ContainerLink], network: BorrowedFd<'_>) -> Result<(), L
     let make = |name: &str| failed(format!("make the link {name} of the container"));
     let here = Socket::new().map_err(make(&first.outside))?;
     let pairs = || {
+        let isolated = links.iter().filter(|link| link.isolated);
+        let isolated = isolated.map(|link| port_flag(&link.outside, IFLA_BRPORT_ISOLATED));
         let reflecting = links.iter().filter(|link| link.reflects);
+        let reflecting = reflecting.map(|link| port_flag(&link.outside, IFLA_BRPORT_MODE));
         let pairs = links.iter().map(|link| pair(link, network));
-        pairs
-            .chain(reflecting.map(|link| reflection(&link.outside)))
-            .collect()
+        pairs.chain(isolated).chain(reflecting).collect()
     };
     let mut refused = here.batch(pairs()).map_err(make(&first.outside))?;
     if refused.iter().any(|(_, errno)| *errno == Errno::EXIST) {
@@ -222,17 +227,20 @@ fn limit(
 pub fn reflect(outside: &str) -> Result<(), LinkError> {
     let set = || failed(format!("let the bridge send frames back by the link {outside}"));
     let here = Socket::new().map_err(set())?;
-    refusals(here.batch(vec![reflection(outside)]), Errno::NODEV).map_err(set())
+    refusals(
+        here.batch(vec![port_flag(outside, IFLA_BRPORT_MODE)]),
+        Errno::NODEV,
+    )
+    .map_err(set())
 }
 
-fn reflection(outside: &str) -> Request {
+/// The request that sets a flag of a bridge's port.
+fn port_flag(outside: &str, flag: u16) -> Request {
     let mut request = Request::new(RTM_NEWLINK, &link(0, 0));
     request.name(IFLA_IFNAME, outside);
     request.nest(IFLA_LINKINFO, &[], |info| {
         info.name(IFLA_INFO_SLAVE_KIND, "bridge");
-        info.nest(IFLA_INFO_SLAVE_DATA, &[], |data| {
-            data.attribute(IFLA_BRPORT_MODE, &[1])
-        });
+        info.nest(IFLA_INFO_SLAVE_DATA, &[], |data| data.attribute(flag, &[1]));
     });
     request
 }
@@ -331,6 +339,8 @@ fn address_header<A: Address>(index: u32, subnet: Prefix<A>, flags: u8) -> [u8; 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct BridgeLink<'a> {
     pub(crate) name: &'a str,
+    /// The bridge's alias, by which it is known to be the network's.
+    pub(crate) alias: &'a str,
     /// The host's own address on it.
     pub(crate) address: Ipv4Addr,
     pub(crate) subnet: Subnet,
@@ -354,8 +364,16 @@ pub(crate) fn make_bridge(socket: &Socket, bridge: &BridgeLink<'_>) -> Result<u3
         });
     });
     let make = || failed(format!("make the bridge {}", bridge.name));
-    refusals(socket.batch(vec![request]), Errno::EXIST).map_err(make())?;
+    let refused = socket.batch(vec![request]).map_err(make())?;
+    let is_new = refused.is_empty();
+    refusals(Ok(refused), Errno::EXIST).map_err(make())?;
     let index = index_of(socket, bridge.name).map_err(make())?;
+    if is_new && bridge.name != bridge.alias {
+        // The kernel takes an alias of a link that is there.
+        let mut request = Request::new(RTM_NEWLINK, &link(index, 0));
+        request.attribute(IFLA_IFALIAS, bridge.alias.as_bytes());
+        refusals(socket.batch(vec![request]), Errno::EXIST).map_err(make())?;
+    }
     // While the bridge is down: a container could tell the host by a router advertisement where to send its packets.
     forwarding::set_ipv6(bridge.name, bridge.ipv6.is_some())
         .map_err(failed(format!("switch IPv6 of the bridge {}", bridge.name)))?;
@@ -403,9 +421,16 @@ pub(crate) struct LinkState {
     pub(crate) index: u32,
     pub(crate) name: String,
     pub(crate) mtu: u32,
+    /// The alias, as `ip link set alias` gives it; empty for most links.
+    pub(crate) alias: String,
 }
 
 impl LinkState {
+    /// Whether it is the bridge with that alias. A bridge with the usual name is, whatever its alias says.
+    pub(crate) fn is_bridge_of(&self, alias: &str) -> bool {
+        self.name == alias || self.alias == alias
+    }
+
     /// Reads an RTM_NEWLINK.
     fn read(message: &Message) -> Option<Self> {
         let (header, rest) = message.body.split_at_checked(16)?;
@@ -416,10 +441,12 @@ impl LinkState {
             index: number(header.get(4..8)?)?,
             name: String::new(),
             mtu: 0,
+            alias: String::new(),
         };
         for attribute in Attribute::all(rest) {
             match attribute.kind {
                 IFLA_IFNAME => found.name = text(attribute.value),
+                IFLA_IFALIAS => found.alias = text(attribute.value),
                 IFLA_MTU => found.mtu = number(attribute.value)?,
                 _ => {}
             }

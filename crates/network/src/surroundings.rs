@@ -89,7 +89,8 @@ impl Surroundings {
         let mut exits = Vec::new();
         for (protocol, used) in [(Protocol::Ipv4, used4), (Protocol::Ipv6, used6)] {
             let leads_out = |link: &&LinkState| {
-                used.contains(&&link.index) && !link.name.starts_with(PREFIX) && link.name != "lo"
+                let is_own = link.name.starts_with(PREFIX) || link.alias.starts_with(PREFIX);
+                used.contains(&&link.index) && !is_own && link.name != "lo"
             };
             let links = self.links.iter().filter(leads_out);
             exits.extend(links.map(|link| Exit {
@@ -110,6 +111,7 @@ mod tests {
             index,
             name: name.to_owned(),
             mtu,
+            alias: if name == "own" { "tote-two" } else { "" }.to_owned(),
         };
         let route = |to: &str, links: &[u32]| Route {
             to: to.parse().unwrap(),
@@ -126,12 +128,14 @@ mod tests {
                 link(3, "tote-one", 1500),
                 link(4, "wg0", 1420),
                 link(5, "idle", 9000),
+                link(6, "own", 1500),
             ],
             routes: vec![
                 route("0.0.0.0/0", &[2]),
                 route("10.1.0.0/16", &[2]),
                 route("10.210.0.0/16", &[3]),
                 route("10.9.0.0/16", &[4]),
+                route("10.211.0.0/16", &[6]),
             ],
             routes6: vec![
                 route6("fe80::/64", &[2]),

@@ -67,13 +67,23 @@ static CREATE: Command = Command {
                 "Accepted for compatibility with docker: containers can be connected to every network",
             ),
             Opt::list("label", "KEY=VALUE", "Add a label to the network"),
-            Opt::list(
-                "opt",
-                "KEY=VALUE",
-                "Give the driver this option: com.docker.network.driver.mtu=BYTES",
-            )
-            .short('o')
-            .details("The default MTU is that of the link with the default route."),
+            Opt::list("opt", "KEY=VALUE", "Give the driver this option")
+                .short('o')
+                .details(
+                    "\
+`com.docker.network.driver.mtu`
+: The longest packet in bytes (default: that of the link with the default route)
+`com.docker.network.bridge.name`
+: The name of the bridge, of 15 bytes at most
+`com.docker.network.bridge.enable_icc`
+: `false` keeps the members apart
+`com.docker.network.bridge.enable_ip_masquerade`
+: `false` leaves the members' own addresses in what leaves the machine
+`com.docker.network.bridge.host_binding_ipv4`
+: The address at which ports are published that name none
+`com.docker.network.container_iface_prefix`
+: The name of the containers' links before the number (default `eth`)",
+                ),
         ],
     }],
     positionals: &[Positional {

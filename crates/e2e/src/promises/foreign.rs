@@ -30,8 +30,8 @@ fn options(cx: &Context) -> Result<()> {
     let image = cx.image();
     let table: [(&[&str], &str); 5] = [
         (&["-p", "[::1]:8080:80"], "IPv4 addresses only"),
-        (&["--ip", "10.0.0.2"], "name=NETWORK,ip=ADDRESS"),
-        (&["--mac-address", "a"], "name=NETWORK,ip=ADDRESS"),
+        (&["--mac-address", "a"], "invalid mac-address"),
+        (&["--link-local-ip", "10.0.0.2"], "--ip and --ip6"),
         (&["--network", "ns:/proc/1/ns/net"], "none, host, container:ID"),
         (&["--secret", "a"], "/run/secrets/NAME"),
     ];

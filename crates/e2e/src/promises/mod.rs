@@ -65,6 +65,7 @@ mod manifests;
 mod names;
 mod neighbours;
 mod network_names;
+mod network_options;
 mod network_routers;
 mod networks;
 mod networks_ipv6;
@@ -215,6 +216,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     volume_commands::TESTS,
     egress::TESTS,
     network_names::TESTS,
+    network_options::TESTS,
     network_routers::TESTS,
     networks::TESTS,
     networks_ipv6::TESTS,

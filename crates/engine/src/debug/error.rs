@@ -39,6 +39,20 @@ pub enum DebugError {
         /// Unambiguous names.
         engines: Vec<String>,
     },
+    /// Number of a process that another process has now.
+    #[error(
+        "container {name} of {engine} has ended: process {pid}, which {path} names, is a later one with the same number"
+    )]
+    Reused {
+        /// Name of the engine, as the prefix has it.
+        engine: &'static str,
+        /// Wanted name.
+        name: String,
+        /// Process.
+        pid: u32,
+        /// File of the engine.
+        path: PathBuf,
+    },
     /// Process that has ended.
     #[error("process {pid} of {target} has ended")]
     Ended {
@@ -77,6 +91,9 @@ impl DebugError {
         };
         match self {
             Self::Engine(..) => Some(format!("the engines are {}", super::foreign::names())),
+            Self::Reused { pid, .. } => Some(format!(
+                "if the process is the container's all the same, give its number: pid:{pid}"
+            )),
             Self::Missing { .. } => Some("give the pid of one of its processes instead: pid:N".to_owned()),
             Self::State { source, .. } | Self::Process { source, .. } if denied(source) => {
                 Some("the container belongs to another user: run tote as root or as that user".to_owned())
@@ -88,7 +105,7 @@ impl DebugError {
     /// Returns docker's exit code: 1 for a container that is not there or does not run.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
-            Self::Missing { .. } | Self::Ended { .. } | Self::Ambiguous { .. } => 1,
+            Self::Missing { .. } | Self::Reused { .. } | Self::Ended { .. } | Self::Ambiguous { .. } => 1,
             Self::Engine(..) | Self::Pid(_) => 125,
             Self::State { .. } | Self::Process { .. } | Self::Cgroup { .. } => 126,
         }

@@ -2,6 +2,7 @@
 //! started.
 
 use super::DebugError;
+use super::noted::NotedProcess;
 use serde::Deserialize;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -51,6 +52,9 @@ pub(super) fn parse(wanted: &str) -> Result<Option<(Engine, &str)>, DebugError> 
 }
 
 /// Finds the first process of a container that runs.
+///
+/// # Errors
+/// [`DebugError`], also if the process is a later one that has got the number of the container's.
 pub(super) fn find(engine: Engine, name: &str) -> Result<u32, DebugError> {
     if engine == Engine::Pid {
         let number = name.parse().ok().filter(|pid| *pid > 0);
@@ -60,7 +64,16 @@ pub(super) fn find(engine: Engine, name: &str) -> Result<u32, DebugError> {
         engine: engine.name(),
         name: name.to_owned(),
     };
-    look(engine, name)?.ok_or_else(missing)
+    let process = look(engine, name)?.ok_or_else(missing)?;
+    if process.is_reused() {
+        return Err(DebugError::Reused {
+            engine: engine.name(),
+            name: name.to_owned(),
+            pid: process.pid,
+            path: process.path,
+        });
+    }
+    Ok(process.pid)
 }
 
 /// Finds a container of that name in any engine whose state this user can read.
@@ -68,8 +81,10 @@ pub(super) fn find_anywhere(name: &str) -> Result<Option<u32>, DebugError> {
     let mut found = Vec::new();
     for (engine, prefix) in ENGINES.into_iter().filter(|(engine, _)| *engine != Engine::Pid) {
         match look(engine, name) {
-            Ok(Some(pid)) => found.push((pid, format!("{prefix}:{name}"))),
-            Ok(None) => {}
+            Ok(Some(process)) if !process.is_reused() => {
+                found.push((process.pid, format!("{prefix}:{name}")));
+            }
+            Ok(_) => {}
             // A bare name does not say that it is meant; docker's files are root's.
             Err(DebugError::State { source, .. }) if source.kind() == ErrorKind::PermissionDenied => {}
             Err(error) => return Err(error),
@@ -85,7 +100,7 @@ pub(super) fn find_anywhere(name: &str) -> Result<Option<u32>, DebugError> {
     }
 }
 
-fn look(engine: Engine, name: &str) -> Result<Option<u32>, DebugError> {
+fn look(engine: Engine, name: &str) -> Result<Option<NotedProcess>, DebugError> {
     // A name becomes a part of a path, or is compared with what files say.
     if name.is_empty() || name.starts_with('.') || name.contains("..") {
         return Ok(None);
@@ -136,8 +151,11 @@ fn is_id(wanted: &str, id: &str) -> bool {
     wanted.len() >= SHORTEST_ID && id.starts_with(wanted)
 }
 
-fn running(pid: u32) -> Option<u32> {
-    Some(pid).filter(|pid| *pid > 0)
+/// The process that a file names; `None` if it says that the container does not run.
+fn running(pid: Option<u32>, id: &str, path: PathBuf) -> Option<NotedProcess> {
+    let pid = pid.filter(|pid| *pid > 0)?;
+    let id = id.to_owned();
+    Some(NotedProcess { pid, id, path })
 }
 
 /// `config.v2.json` of a container of docker.
@@ -157,7 +175,7 @@ struct DockerState {
     pid: u32,
 }
 
-fn docker(dir: &Path, wanted: &str) -> Result<Option<u32>, DebugError> {
+fn docker(dir: &Path, wanted: &str) -> Result<Option<NotedProcess>, DebugError> {
     for id in list(Engine::Docker, dir)? {
         let path = dir.join(&id).join("config.v2.json");
         let Some(text) = read(Engine::Docker, &path)? else {
@@ -169,7 +187,7 @@ fn docker(dir: &Path, wanted: &str) -> Result<Option<u32>, DebugError> {
         };
         let name = container.name.strip_prefix('/').unwrap_or(&container.name);
         if name == wanted || is_id(wanted, &container.id) {
-            return Ok(running(container.state.pid));
+            return Ok(running(Some(container.state.pid), &container.id, path));
         }
     }
     Ok(None)
@@ -209,7 +227,7 @@ fn podman_storages() -> Vec<PodmanStorage> {
         .into()
 }
 
-fn podman(storages: &[PodmanStorage], wanted: &str) -> Result<Option<u32>, DebugError> {
+fn podman(storages: &[PodmanStorage], wanted: &str) -> Result<Option<NotedProcess>, DebugError> {
     for (graph, run) in storages {
         let Some(text) = read(Engine::Podman, &graph.join("containers.json"))? else {
             continue;
@@ -223,13 +241,13 @@ fn podman(storages: &[PodmanStorage], wanted: &str) -> Result<Option<u32>, Debug
         };
         let path = run.join(&container.id).join("userdata/pidfile");
         let pid = read(Engine::Podman, &path)?.and_then(|text| text.trim().parse().ok());
-        return Ok(pid.and_then(running));
+        return Ok(running(pid, &container.id, path));
     }
     Ok(None)
 }
 
 /// Looks in every namespace of containerd, unless the name has one: `NAMESPACE/ID`.
-fn containerd(dir: &Path, wanted: &str) -> Result<Option<u32>, DebugError> {
+fn containerd(dir: &Path, wanted: &str) -> Result<Option<NotedProcess>, DebugError> {
     let (spaces, wanted) = match wanted.split_once('/') {
         Some((space, id)) => (vec![space.to_owned()], id),
         None => (list(Engine::Containerd, dir)?, wanted),
@@ -241,23 +259,26 @@ fn containerd(dir: &Path, wanted: &str) -> Result<Option<u32>, DebugError> {
         let space = dir.join(space);
         for id in list(Engine::Containerd, &space)? {
             if id == wanted || is_id(wanted, &id) {
-                let pid = read(Engine::Containerd, &space.join(&id).join("init.pid"))?;
-                return Ok(pid.and_then(|text| text.trim().parse().ok()).and_then(running));
+                let path = space.join(&id).join("init.pid");
+                let pid = read(Engine::Containerd, &path)?.and_then(|text| text.trim().parse().ok());
+                return Ok(running(pid, &id, path));
             }
         }
     }
     Ok(None)
 }
 
-fn nspawn(dir: &Path, wanted: &str) -> Result<Option<u32>, DebugError> {
+fn nspawn(dir: &Path, wanted: &str) -> Result<Option<NotedProcess>, DebugError> {
     if wanted.contains('/') {
         return Ok(None);
     }
-    let Some(text) = read(Engine::Nspawn, &dir.join(wanted))? else {
+    let path = dir.join(wanted);
+    let Some(text) = read(Engine::Nspawn, &path)? else {
         return Ok(None);
     };
     let leader = text.lines().find_map(|line| line.strip_prefix("LEADER="));
-    Ok(leader.and_then(|pid| pid.parse().ok()).and_then(running))
+    let pid = leader.and_then(|pid| pid.parse().ok());
+    Ok(running(pid, wanted, path))
 }
 
 #[cfg(test)]
@@ -283,16 +304,17 @@ mod tests {
     #[test]
     fn names_do_not_leave_the_directory() {
         for bad in ["", ".", "..", "../x", "a/../../b"] {
-            assert_eq!(look(Engine::Nspawn, bad).unwrap(), None, "{bad}");
+            assert!(look(Engine::Nspawn, bad).unwrap().is_none(), "{bad}");
         }
         let dir = tempfile::tempdir().unwrap();
-        assert_eq!(nspawn(dir.path(), "a/b").unwrap(), None);
+        assert!(nspawn(dir.path(), "a/b").unwrap().is_none());
     }
 
     #[test]
     fn each_engine_keeps_its_containers_in_its_own_way() {
         let dir = tempfile::tempdir().unwrap();
         let at = |path: &str| dir.path().join(path);
+        let pid = |found: Result<Option<NotedProcess>, DebugError>| found.unwrap().map(|process| process.pid);
         write(
             at("d/abcdef/config.v2.json"),
             r#"{"ID":"abcdef","Name":"/web","State":{"Pid":7}}"#,
@@ -302,11 +324,11 @@ mod tests {
             at("d/012345/config.v2.json"),
             r#"{"ID":"012345","Name":"/off","State":{"Pid":0}}"#,
         );
-        assert_eq!(docker(&at("d"), "web").unwrap(), Some(7));
-        assert_eq!(docker(&at("d"), "abcd").unwrap(), Some(7));
-        assert_eq!(docker(&at("d"), "abc").unwrap(), None, "too short for an id");
-        assert_eq!(docker(&at("d"), "off").unwrap(), None, "it does not run");
-        assert_eq!(docker(&at("missing"), "web").unwrap(), None);
+        assert_eq!(pid(docker(&at("d"), "web")), Some(7));
+        assert_eq!(pid(docker(&at("d"), "abcd")), Some(7));
+        assert_eq!(pid(docker(&at("d"), "abc")), None, "too short for an id");
+        assert_eq!(pid(docker(&at("d"), "off")), None, "it does not run");
+        assert_eq!(pid(docker(&at("missing"), "web")), None);
 
         write(
             at("g/containers.json"),
@@ -314,15 +336,15 @@ mod tests {
         );
         write(at("r/aaaa1/userdata/pidfile"), "8");
         let storages = [(at("g"), at("r"))];
-        assert_eq!(podman(&storages, "db").unwrap(), Some(8));
-        assert_eq!(podman(&storages, "bbbb1").unwrap(), None, "it does not run");
+        assert_eq!(pid(podman(&storages, "db")), Some(8));
+        assert_eq!(pid(podman(&storages, "bbbb1")), None, "it does not run");
 
         write(at("c/moby/cccc1/init.pid"), "9");
-        assert_eq!(containerd(&at("c"), "cccc1").unwrap(), Some(9));
-        assert_eq!(containerd(&at("c"), "moby/cccc").unwrap(), Some(9));
-        assert_eq!(containerd(&at("c"), "k8s.io/cccc1").unwrap(), None);
+        assert_eq!(pid(containerd(&at("c"), "cccc1")), Some(9));
+        assert_eq!(pid(containerd(&at("c"), "moby/cccc")), Some(9));
+        assert_eq!(pid(containerd(&at("c"), "k8s.io/cccc1")), None);
 
         write(at("m/guest"), "NAME=guest\nLEADER=10\n");
-        assert_eq!(nspawn(&at("m"), "guest").unwrap(), Some(10));
+        assert_eq!(pid(nspawn(&at("m"), "guest")), Some(10));
     }
 }

@@ -6,6 +6,7 @@
 mod context;
 mod error;
 mod foreign;
+mod noted;
 
 pub use error::DebugError;
 

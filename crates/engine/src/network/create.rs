@@ -1,7 +1,8 @@
 //! Networks that users make, and the default one.
 
 use super::NetworkFault;
-use super::record::{self, Addresses, MTU, Network, is_name};
+use super::options;
+use super::record::{self, Addresses, Network, is_name};
 use crate::{Caller, EngineError, Home};
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -54,6 +55,14 @@ pub fn create(home: &Home, request: &NetworkRequest) -> Result<String, EngineErr
         options: request.options.clone(),
         ..described(home, &request.name, &asked, asked6.as_ref())?
     };
+    let is_taken = |other: &Network| other.bridge() == network.bridge();
+    if let Some(other) = record::all(home)?.into_iter().find(is_taken) {
+        return Err(NetworkFault::BridgeTaken {
+            bridge: network.bridge(),
+            network: other.name,
+        }
+        .into());
+    }
     network.write(home)?;
     append(home, &[network.event("create")]);
     Ok(network.id)
@@ -70,13 +79,7 @@ fn check(home: &Home, request: &NetworkRequest) -> Result<(), NetworkFault> {
     if !matches!(request.driver.as_str(), "" | "bridge") {
         return Err(NetworkFault::Driver(request.driver.clone()));
     }
-    for (key, value) in &request.options {
-        let is_length = || value.parse::<u32>().is_ok_and(|mtu| (68..=65535).contains(&mtu));
-        if key != MTU || !is_length() {
-            return Err(NetworkFault::Option(format!("{key}={value}")));
-        }
-    }
-    Ok(())
+    options::check(&request.options)
 }
 
 /// Addresses of one protocol that a request asks for.

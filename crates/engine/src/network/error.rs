@@ -88,11 +88,29 @@ pub enum NetworkFault {
     /// A pool's sandboxes are made before anybody knows of their networks.
     #[error("cannot use a network in a pool in this release: its sandboxes take --network none and host")]
     Pool,
-    /// An option of the driver.
+    /// An option that the driver does not have.
     #[error(
-        "cannot make a network with option {0}: the driver bridge has com.docker.network.driver.mtu=BYTES in this release"
+        "cannot make a network with option {0}: the driver bridge has com.docker.network.driver.mtu, \
+         com.docker.network.container_iface_prefix, and of com.docker.network.bridge. name, enable_icc, enable_ip_masquerade and \
+         host_binding_ipv4"
     )]
     Option(String),
+    /// An option with a value that it cannot have.
+    #[error("cannot make a network with option {key}={value}: {value:?} is an invalid value")]
+    OptionValue {
+        /// Name of the option.
+        key: String,
+        /// The value.
+        value: String,
+    },
+    /// A name for two bridges.
+    #[error("cannot make a network with bridge {bridge}: network {network} has that name for its own")]
+    BridgeTaken {
+        /// Name of the bridge.
+        bridge: String,
+        /// The other network.
+        network: String,
+    },
     /// More than one range.
     #[error("cannot make a network with several of --{0} of {1}: a network has one range of each protocol")]
     Several(&'static str, &'static str),

@@ -35,7 +35,8 @@ pub(super) fn take_down(home: &Home, name: &str) -> Result<(), EngineError> {
         return Ok(());
     }
     if let Some(record) = Network::read(home, name)? {
-        let down = tote_network::take_down(&record.bridge(), &record::note(home));
+        let bridge = (&*record.bridge(), &*record.alias());
+        let down = tote_network::take_down(bridge, &record::note(home));
         down.map_err(|source| {
             let network = network();
             NetworkFault::Down { network, source }

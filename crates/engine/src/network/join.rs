@@ -159,7 +159,7 @@ pub(super) fn connect(
     let mac = attachment.mac.map_or_else(|| Mac::of(address), Mac);
     let link = ContainerLink {
         outside: outside(id, place),
-        inside: format!("eth{place}"),
+        inside: format!("{}{place}", network.link_prefix()),
         bridge: up.bridge,
         mac,
         mtu: up.mtu,
@@ -173,6 +173,7 @@ pub(super) fn connect(
         }),
         rules: None,
         reflects: false,
+        isolated: !network.has_communication(),
         rate: None,
     };
     joined.endpoints.push(Endpoint {
@@ -198,6 +199,7 @@ fn bring_up(home: &Home, network: &Network) -> Result<Uplink, EngineError> {
     record::put_mark(home, &network.name)?;
     let bridge = Bridge {
         name: &network.bridge(),
+        alias: &network.alias(),
         gateway: network.ipv4.gateway,
         subnet: network.ipv4.subnet,
         ipv6: network.ipv6.map(|ipv6| Bridge6 {
@@ -205,6 +207,7 @@ fn bring_up(home: &Home, network: &Network) -> Result<Uplink, EngineError> {
             subnet: ipv6.subnet,
         }),
         internal: network.internal,
+        masquerade: network.masquerades(),
         mtu: network.mtu(),
     };
     let up = tote_network::bring_up(&bridge, &record::note(home));

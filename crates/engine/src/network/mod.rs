@@ -16,6 +16,7 @@ mod join;
 mod listener;
 mod look;
 mod names;
+mod options;
 mod ports;
 mod publish;
 mod record;

@@ -1,7 +1,7 @@
 //! Published ports: which of the host's ports lead to a container.
 
 use super::endpoint::{Endpoint, PortRecord, ports_of};
-use super::{NetworkFault, egress, listener};
+use super::{NetworkFault, egress, listener, record};
 use crate::container;
 use crate::{EngineError, Home};
 use std::collections::BTreeSet;
@@ -22,8 +22,15 @@ const ATTEMPTS: u32 = 8;
 /// becomes one of the options that were given, so that a later start has the same.
 ///
 /// # Errors
-/// [`NetworkFault::PublishedNowhere`] and [`NetworkFault::Egress`].
+/// [`NetworkFault::PublishedNowhere`], [`NetworkFault::Egress`], and [`NetworkFault::Mode`] for an address without a network.
 pub(crate) fn choose(options: &mut RunOptions, given: &mut Vec<(String, String)>) -> Result<(), EngineError> {
+    choose_network(options, given)?;
+    let attachments = options.first_addresses.within(options.network.attachments());
+    attachments.map_err(NetworkFault::Mode)?;
+    Ok(())
+}
+
+fn choose_network(options: &mut RunOptions, given: &mut Vec<(String, String)>) -> Result<(), EngineError> {
     egress::check(options)?;
     let is_asked = !options.published.is_empty() || options.publish_all || options.egress.is_some();
     if !is_asked || options.network != NetworkMode::None {
@@ -117,6 +124,11 @@ fn put_chosen(
     mut note: impl FnMut(&[PortRecord]) -> Result<(), EngineError>,
 ) -> Result<Vec<PortRecord>, EngineError> {
     tote_network::allow_loopback(bridge).map_err(NetworkFault::Publish)?;
+    let address = record::find(home, &endpoint.network)?.host_binding();
+    let mut bindings = bindings.to_vec();
+    for binding in &mut bindings {
+        binding.address = binding.address.or(address);
+    }
     let mut choice = Choice {
         home,
         id,
@@ -125,7 +137,7 @@ fn put_chosen(
         shift: 0,
     };
     loop {
-        let ports = choice.all(bindings, endpoint.address)?;
+        let ports = choice.all(&bindings, endpoint.address)?;
         let records: Vec<_> = ports.iter().map(PortRecord::of).collect();
         note(&records)?;
         let held: Vec<_> = ports.iter().map(|port| (*port, id.to_string())).collect();

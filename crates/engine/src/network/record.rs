@@ -20,9 +20,6 @@ use tote_sys::best_effort;
 /// The record in a network's directory.
 const FILE: &str = "network.json";
 
-/// docker's name of the option that says how long packets may be.
-pub(super) const MTU: &str = "com.docker.network.driver.mtu";
-
 /// A network as it was made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Network {
@@ -65,14 +62,14 @@ impl<A: Address> Addresses<A> {
 }
 
 impl Network {
-    /// The name of its bridge, which follows from its id.
+    /// The name of its bridge: the one that was asked for, or its alias.
     pub(super) fn bridge(&self) -> String {
-        format!("tote-{}", self.id.get(..10).unwrap_or(&self.id))
+        self.bridge_name().map_or_else(|| self.alias(), str::to_owned)
     }
 
-    /// The longest packet that the network was made with, in bytes.
-    pub(super) fn mtu(&self) -> Option<u32> {
-        self.options.get(MTU)?.parse().ok()
+    /// The alias of its bridge, which follows from the network's id.
+    pub(super) fn alias(&self) -> String {
+        format!("tote-{}", self.id.get(..10).unwrap_or(&self.id))
     }
 
     /// Something that happens to it now; docker's word for that.

@@ -1,0 +1,123 @@
+//! Options of the driver of a network, each test on a machine of its own, see [`super::networks`].
+
+use super::networks::{NEEDS, prints};
+use crate::context::Context;
+use crate::promise::{Test, test};
+use anyhow::Result;
+
+pub(super) const TESTS: &[Test] = &[
+    test(
+        "network_options::the_bridge_has_the_name_that_was_asked_for",
+        NEEDS,
+        named,
+    ),
+    test("network_options::a_link_of_another_program_stays", NEEDS, foreign),
+    test("network_options::members_may_be_kept_apart", NEEDS, isolated),
+    test(
+        "network_options::addresses_may_stay_as_they_are",
+        NEEDS,
+        not_translated,
+    ),
+    test(
+        "network_options::ports_have_the_address_of_the_network",
+        NEEDS,
+        bound,
+    ),
+    test("network_options::others_are_refused", NEEDS, refused),
+];
+
+fn named(cx: &Context) -> Result<()> {
+    let script = r#"
+tote network create -o com.docker.network.bridge.name=br-lab -o com.docker.network.container_iface_prefix=lan lab >/dev/null
+tote network create --internal -o com.docker.network.bridge.name=br-in in >/dev/null
+tote run -d --network in "$IMAGE" sleep 300 >/dev/null
+tote run -d --network lab --name a "$IMAGE" sleep 300 >/dev/null
+ip -o link show type bridge | grep -o 'br-[a-z]*' | sort
+tote exec a ls /sys/class/net
+tote exec a busybox nc 198.51.100.9 80 </dev/null
+# An internal network's bridge is not taken for a way out by those that follow.
+cat /proc/sys/net/ipv4/conf/br-in/forwarding
+nft flush ruleset
+tote run --rm --network lab "$IMAGE" busybox nc 198.51.100.9 80 </dev/null
+tote network create -o com.docker.network.bridge.name=br-lab more 2>&1 || echo $?
+tote rm -f -t 0 a >/dev/null
+while ip link show br-lab >/dev/null 2>&1; do sleep 0.02; done
+"#;
+    let lines = "\
+br-in
+br-lab
+lan0
+lo
+198.51.100.2
+0
+198.51.100.2
+tote: cannot make a network with bridge br-lab: network lab has that name for its own
+1
+";
+    prints(cx, script, lines)
+}
+
+fn foreign(cx: &Context) -> Result<()> {
+    let script = r#"
+ip link add br-mine type bridge
+tote network create -o com.docker.network.bridge.name=br-mine lab >/dev/null
+tote run --rm --network lab "$IMAGE" true 2>&1 | grep -c 'the link br-mine is there already' || true
+tote run --rm "$IMAGE" true
+down
+ip -o link show br-mine | grep -c br-mine
+ip link del br-mine
+tote run --rm --network lab "$IMAGE" busybox nc 198.51.100.9 80 </dev/null
+"#;
+    prints(cx, script, "1\n1\n198.51.100.2\n")
+}
+
+fn isolated(cx: &Context) -> Result<()> {
+    let script = r#"
+tote network create --subnet 192.168.77.0/24 -o com.docker.network.bridge.enable_icc=false lab >/dev/null
+tote run -d --network lab --ip 192.168.77.10 --name a "$IMAGE" sleep 300 >/dev/null
+tote run --rm --network lab "$IMAGE" sh -c '
+busybox ping -c 1 -W 1 192.168.77.10 >/dev/null || echo apart
+busybox nc 198.51.100.9 80 </dev/null'
+busybox ping -c 1 -W 5 192.168.77.10 >/dev/null && echo from the host
+"#;
+    prints(cx, script, "apart\n198.51.100.2\nfrom the host\n")
+}
+
+fn not_translated(cx: &Context) -> Result<()> {
+    let script = r#"
+tote network create --subnet 192.168.77.0/24 --subnet fd00:77::/64 -o com.docker.network.bridge.enable_ip_masquerade=false lab >/dev/null
+in_server ip route add 192.168.77.0/24 via 198.51.100.2
+tote run --rm --network lab --ip 192.168.77.10 "$IMAGE" busybox nc 198.51.100.9 80 </dev/null
+"#;
+    prints(cx, script, "192.168.77.10\n")
+}
+
+fn bound(cx: &Context) -> Result<()> {
+    let script = r#"
+tote network create -o com.docker.network.bridge.host_binding_ipv4=127.0.0.1 lab >/dev/null
+tote run -d --network lab -p 8080:80 -p 198.51.100.2:8081:80 --name a "$IMAGE" sleep 300 >/dev/null
+tote port a | sort
+"#;
+    prints(
+        cx,
+        script,
+        "80/tcp -> 127.0.0.1:8080\n80/tcp -> 198.51.100.2:8081\n",
+    )
+}
+
+fn refused(cx: &Context) -> Result<()> {
+    let script = r#"
+tote network create -o com.docker.network.bridge.bogus=1 lab 2>&1 | grep -c 'enable_ip_masquerade and'
+tote network create -o com.docker.network.bridge.enable_icc=maybe lab 2>&1 || echo $?
+tote network create -o com.docker.network.bridge.name=../lo lab 2>&1 || echo $?
+tote network ls -q --filter type=custom
+"#;
+    let lines = "\
+1
+tote: cannot make a network with option com.docker.network.bridge.enable_icc=maybe: \"maybe\" is an invalid value
+1
+tote: cannot make a network with option com.docker.network.bridge.name=../lo: \"../lo\" is an invalid value
+1
+";
+    prints(cx, script, lines)
+}
