@@ -1,13 +1,37 @@
-//! `tote version` and `tote info`.
+//! Commands about tote itself: `tote --version`, `version`, `info` and `help`.
 
 use crate::home::home;
-use crate::tell::{engine_error, print};
+use crate::tell::{engine_error, failure, print, width};
 use serde_json::{Value, json};
 use std::process::ExitCode;
 use tote_options::Parsed;
 
 /// The version of this program.
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// Runs `tote` without a command.
+pub(crate) fn itself(parsed: &Parsed) -> ExitCode {
+    if parsed.flag("version") {
+        return print(&format!("tote version {VERSION}\n"));
+    }
+    crate::tell::help(parsed)
+}
+
+pub(crate) fn help(parsed: &Parsed) -> ExitCode {
+    let words: Vec<&str> = parsed
+        .positionals()
+        .iter()
+        .filter_map(|word| word.to_str())
+        .collect();
+    match tote_options::find(parsed.root(), &words) {
+        Some(path) => print(&tote_options::help(&path, width())),
+        None => failure(
+            &format!("no such command: {}", words.join(" ")),
+            Some("see 'tote --help'"),
+            1,
+        ),
+    }
+}
 
 pub(crate) fn version(parsed: &Parsed) -> ExitCode {
     let own = json!({ "version": VERSION, "oci": tote_engine::OCI_VERSION, "arch": std::env::consts::ARCH });
@@ -20,9 +44,7 @@ pub(crate) fn info(parsed: &Parsed) -> ExitCode {
             let report = tote_engine::look_at_machine(&home);
             match serde_json::to_value(&report) {
                 Ok(value) => show(parsed, &value, || report.as_docker_has_it(VERSION)),
-                Err(error) => {
-                    crate::tell::failure(&format!("print the machine's description: {error}"), None, 1)
-                }
+                Err(error) => failure(&format!("print the machine's description: {error}"), None, 1),
             }
         }
         Err(error) => engine_error(&error),

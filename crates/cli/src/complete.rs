@@ -1,9 +1,25 @@
-//! `tote __complete KIND`: names of existing objects for the completion scripts.
+//! `tote completion SHELL`: the completion scripts; `tote __complete KIND`: names of existing objects for them.
 
 use crate::home::home;
-use crate::tell::print;
+use crate::tell::{failure, print};
 use std::process::ExitCode;
-use tote_options::Parsed;
+use tote_options::{Parsed, Shell};
+
+pub(crate) fn script(parsed: &Parsed) -> ExitCode {
+    let name = parsed
+        .positionals()
+        .first()
+        .and_then(|name| name.to_str())
+        .unwrap_or_default();
+    match Shell::named(name) {
+        Some(shell) => print(&shell.script(parsed.root())),
+        None => failure(
+            &format!("no completion for {name:?}"),
+            Some("bash, zsh and fish are known"),
+            1,
+        ),
+    }
+}
 
 pub(crate) fn complete(parsed: &Parsed) -> ExitCode {
     let kind = parsed

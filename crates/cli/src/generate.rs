@@ -1,7 +1,6 @@
 //! `tote __man DIR`: writes every man page, from the same tables as the help.
 
 use crate::about::VERSION;
-use crate::commands::TOTE;
 use crate::tell::failure;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -13,7 +12,7 @@ pub(crate) fn man_pages(parsed: &Parsed) -> ExitCode {
         .first()
         .map(PathBuf::from)
         .unwrap_or_default();
-    match write(&dir, &mut vec![&TOTE]) {
+    match write(&dir, &mut vec![parsed.root()]) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => failure(&format!("write man pages to {}: {error}", dir.display()), None, 1),
     }

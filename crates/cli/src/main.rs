@@ -40,17 +40,14 @@ mod unit;
 mod volume;
 mod words;
 
-use crate::about::VERSION;
 use crate::home::home;
 use crate::tell::engine_error;
-use crate::tell::failure;
 use crate::tell::print;
 use crate::tell::usage_error;
-use crate::tell::width;
 use commands::{OCI, TOTE};
 use std::process::ExitCode;
 use tote_engine::EngineError;
-use tote_options::{Parsed, Shell};
+use tote_options::Parsed;
 
 #[cfg(not(test))]
 tote_engine::entry!(crate::main);
@@ -63,10 +60,10 @@ fn main() -> ExitCode {
     let args = implied.iter().map(Into::into).chain(args);
     match tote_options::parse(if as_runtime { &OCI } else { &TOTE }, args) {
         Ok(mut parsed) => match name_first(&mut parsed) {
-            Ok(()) => dispatch(&parsed),
+            Ok(()) => execute(&parsed),
             Err(error) => engine_error(&error),
         },
-        Err(error) if error.path().iter().any(|command| command.name == OCI.name) => oci::usage_error(&error),
+        Err(error) if error.is_below(&OCI) => oci::usage_error(&error),
         Err(error) => usage_error(&error),
     }
 }
@@ -88,86 +85,21 @@ fn name_first(parsed: &mut Parsed) -> Result<(), EngineError> {
     Ok(())
 }
 
-/// Function that runs the commands of a group.
-type Dispatch = fn(&Parsed) -> ExitCode;
-
-fn dispatch(parsed: &Parsed) -> ExitCode {
-    let is_runtime = parsed
-        .path()
-        .iter()
-        .any(|command| std::ptr::eq(*command, &raw const OCI));
+fn execute(parsed: &Parsed) -> ExitCode {
     if parsed.wants_help() {
-        return print(&if is_runtime {
-            oci::help(parsed.path())
+        return if parsed.is_below(&OCI) {
+            print(&oci::help(parsed.path()))
         } else {
-            tote_options::help(parsed.path(), width())
-        });
+            tell::help(parsed)
+        };
     }
-    if is_runtime {
-        return oci::dispatch(parsed);
-    }
-    if enters_containers(parsed)
+    if !parsed.is_below(&OCI)
+        && enters_containers(parsed)
         && let Err(error) = tote_engine::prepare_seal()
     {
         return engine_error(&error.into());
     }
-    if parsed.command().name == "build" {
-        return build::build(parsed);
-    }
-    let is_of = |group: &str| parsed.path().iter().any(|command| command.name == group);
-    if is_of("manifest") {
-        return manifest::dispatch(parsed);
-    }
-    if is_of("builder") && parsed.command().name != "prune" {
-        return buildx::dispatch(parsed);
-    }
-    // `events` and `info` of `system` are dispatched by their own names, below.
-    let is_alone = matches!(parsed.command().name, "events" | "info");
-    let mut groups = parsed.path().iter();
-    if !is_alone && groups.any(|command| matches!(command.name, "image" | "builder" | "system" | "store")) {
-        return image::dispatch(parsed);
-    }
-    let groups: [(&str, Dispatch); 6] = [
-        ("volume", volume::dispatch),
-        ("network", network::dispatch),
-        ("pool", pool::dispatch),
-        ("generate", unit::dispatch),
-        ("pod", pod::dispatch),
-        ("port", look::dispatch),
-    ];
-    if let Some((_, group)) = groups.into_iter().find(|(group, _)| is_of(group)) {
-        return group(parsed);
-    }
-    match parsed.command().name {
-        // `prune` without a group is short for `system prune`.
-        "prune" if parsed.path().len() == 2 => image::dispatch(parsed),
-        "ps" | "ls" | "init" | "inspect" | "events" => look::dispatch(parsed),
-        "images" | "load" | "save" | "import" | "history" | "rmi" | "tag" | "untag" => {
-            image::dispatch(parsed)
-        }
-        "pull" | "push" | "search" | "login" | "logout" => remote::dispatch(parsed),
-        "run" if parsed.path().iter().any(|command| command.name == "healthcheck") => health::run(parsed),
-        "run" => run::run(parsed),
-        "create" => run::create(parsed),
-        "start" | "stop" | "restart" | "kill" | "rm" | "wait" | "rename" | "pause" | "unpause" | "update"
-        | "exists" | "prune" => life::dispatch(parsed),
-        "exec" => exec::exec(parsed),
-        "debug" => debug::debug(parsed),
-        "top" => exec::top(parsed),
-        "stats" => stats::stats(parsed),
-        "attach" | "logs" => attach::dispatch(parsed),
-        "cp" => copy::copy(parsed),
-        "commit" | "diff" | "export" => change::dispatch(parsed),
-        "version" => about::version(parsed),
-        "info" => about::info(parsed),
-        "help" => help(parsed),
-        "completion" => completion(parsed),
-        "__complete" => complete::complete(parsed),
-        "__build-guard" => build::guard_build(parsed),
-        "__man" => generate::man_pages(parsed),
-        _ if parsed.flag("version") => print(&format!("tote version {VERSION}\n")),
-        _ => print(&tote_options::help(parsed.path(), width())),
-    }
+    parsed.execute()
 }
 
 /// True if a command makes processes that a container can see. This program's file is then sealed first.
@@ -180,37 +112,5 @@ fn enters_containers(parsed: &Parsed) -> bool {
         "run" | "start" | "restart" | "exec" | "debug" | "cp" | "build" | "fill" => true,
         "create" => is_of("pod"),
         _ => false,
-    }
-}
-
-fn help(parsed: &Parsed) -> ExitCode {
-    let words: Vec<&str> = parsed
-        .positionals()
-        .iter()
-        .filter_map(|word| word.to_str())
-        .collect();
-    match tote_options::find(&TOTE, &words) {
-        Some(path) => print(&tote_options::help(&path, width())),
-        None => failure(
-            &format!("no such command: {}", words.join(" ")),
-            Some("see 'tote --help'"),
-            1,
-        ),
-    }
-}
-
-fn completion(parsed: &Parsed) -> ExitCode {
-    let name = parsed
-        .positionals()
-        .first()
-        .and_then(|name| name.to_str())
-        .unwrap_or_default();
-    match Shell::named(name) {
-        Some(shell) => print(&shell.script(&TOTE)),
-        None => failure(
-            &format!("no completion for {name:?}"),
-            Some("bash, zsh and fish are known"),
-            1,
-        ),
     }
 }

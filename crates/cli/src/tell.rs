@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 use tote_engine::EngineError;
-use tote_options::{Fault, UsageError};
+use tote_options::{Fault, Parsed, UsageError};
 
 /// Prints to standard output. An image, a container or a registry may have written parts of the text: on a
 /// terminal, control characters are shown as `\u{1b}`; other outputs get them unchanged.
@@ -123,6 +123,11 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
         cause = error.source();
     }
     text
+}
+
+/// Prints the help of a group of commands.
+pub(crate) fn help(parsed: &Parsed) -> ExitCode {
+    print(&parsed.help(width()))
 }
 
 /// Returns the width of the help: the terminal's, within limits.

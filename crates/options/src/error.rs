@@ -1,6 +1,6 @@
 //! Faults of command lines, in docker's words where docker has some.
 
-use crate::table::{Command, spelled};
+use crate::table::{Command, passes, spelled};
 use std::ffi::OsStr;
 
 /// Error for a command line that its table does not allow. Displays as one line; [`UsageError::hint`] is the line
@@ -84,10 +84,10 @@ impl UsageError {
         }
     }
 
-    /// Returns the commands that were recognised before the fault, from the root on.
+    /// True if that command, or one below it, was recognised before the fault.
     #[must_use]
-    pub fn path(&self) -> &[&'static Command] {
-        &self.path
+    pub fn is_below(&self, command: &'static Command) -> bool {
+        passes(&self.path, command)
     }
 
     /// Returns the fault.

@@ -1,5 +1,6 @@
 //! Output of `--help`, in docker's layout.
 
+use crate::parsed::Parsed;
 use crate::prose::{Block, blocks, filled};
 use crate::table::{Command, HELP, Kind, Opt, spelled};
 
@@ -33,6 +34,14 @@ pub fn help(path: &[&'static Command], width: usize) -> String {
         ));
     }
     page.text
+}
+
+impl Parsed {
+    /// Returns the help text for the command, as [`help`] does.
+    #[must_use]
+    pub fn help(&self, width: usize) -> String {
+        help(self.path(), width)
+    }
 }
 
 struct Page {

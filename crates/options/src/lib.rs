@@ -33,7 +33,7 @@ pub use man::{man, man_name};
 pub use parse::parse;
 pub use parsed::Parsed;
 pub use table::{
-    Absent, Command, Completes, Example, ExitStatus, Group, HELP, Kind, Opt, Parsing, Positional, Section,
-    find,
+    Absent, Action, Command, Completes, Example, ExitStatus, Group, HELP, Kind, Opt, Parsing, Positional,
+    Section, find,
 };
 pub use tidy::table_faults;

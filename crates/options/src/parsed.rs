@@ -1,10 +1,11 @@
 //! Command lines that fit their table.
 
 use crate::error::{Fault, UsageError, printable};
-use crate::table::{Command, HELP, Kind, Opt, spelled};
+use crate::table::{Command, HELP, Kind, Opt, passes, spelled};
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::fmt::Display;
+use std::process::ExitCode;
 use std::str::FromStr;
 
 /// A command line that fits its table. Options are looked up by their long name; a look-up of an option that no
@@ -28,6 +29,24 @@ impl Parsed {
     #[must_use]
     pub fn command(&self) -> &'static Command {
         self.command
+    }
+
+    /// Carries out the command, and returns its exit code.
+    #[must_use]
+    pub fn execute(&self) -> ExitCode {
+        (self.command.action)(self)
+    }
+
+    /// Returns the table that the command line was parsed by.
+    #[must_use]
+    pub fn root(&self) -> &'static Command {
+        self.path.first().copied().unwrap_or(self.command)
+    }
+
+    /// True for that command and for those below it.
+    #[must_use]
+    pub fn is_below(&self, command: &'static Command) -> bool {
+        passes(&self.path, command)
     }
 
     /// Returns options and their values in the order given; a flag's value is `true` or `false`.

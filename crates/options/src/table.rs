@@ -1,5 +1,11 @@
 //! Vocabulary of the tables; everything here can be used in a `static`.
 
+use crate::parsed::Parsed;
+use std::process::ExitCode;
+
+/// Function that carries out a command: it gets the command line, and returns the exit code of the process.
+pub type Action = fn(&Parsed) -> ExitCode;
+
 /// Command, or group of commands such as `tote image`.
 #[derive(Clone, Copy, Debug)]
 pub struct Command {
@@ -33,6 +39,9 @@ pub struct Command {
     pub hidden: bool,
     /// Words that people know from other programs and that are unknown here.
     pub absent: &'static [Absent],
+    /// Function that carries out the command: [`Parsed::execute`] calls it. For a group without a command, that is
+    /// usually one that prints the help.
+    pub action: Action,
 }
 
 /// Options or subcommands of other programs that this one lacks, with advice for each.
@@ -201,7 +210,7 @@ pub static HELP: Opt = Opt {
 impl Command {
     /// Makes a command without options; for `..Command::new(…)` below the fields that matter.
     #[must_use]
-    pub const fn new(name: &'static str, about: &'static str) -> Self {
+    pub const fn new(name: &'static str, about: &'static str, action: Action) -> Self {
         Self {
             name,
             aliases: &[],
@@ -216,6 +225,7 @@ impl Command {
             exit_status: &[],
             hidden: false,
             absent: &[],
+            action,
         }
     }
 
@@ -435,6 +445,11 @@ pub fn find(root: &'static Command, words: &[&str]) -> Option<Vec<&'static Comma
         path.push(at);
     }
     Some(path)
+}
+
+/// True if the path leads to or through that very command, whatever the names of others.
+pub(crate) fn passes(path: &[&'static Command], command: &'static Command) -> bool {
+    path.iter().any(|on| std::ptr::eq(*on, command))
 }
 
 /// Returns the spelling of a path, `tote image ls`.

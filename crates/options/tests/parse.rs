@@ -2,9 +2,10 @@
 
 mod fixture;
 
-use fixture::{BOAT, shown};
+use fixture::{BOAT, float, shown};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStringExt;
+use std::process::ExitCode;
 use tote_options::{Command, Fault, Parsed, Positional, Section, UsageError, parse};
 
 fn parsed(line: &[&str]) -> Result<Parsed, UsageError> {
@@ -246,9 +247,22 @@ fn wrong_lines() {
 }
 
 #[test]
+fn the_row_of_a_command_is_carried_out() {
+    for (line, code) in [
+        (&["image", "tag", "a", "b"][..], 2),
+        (&["image"], 0),
+        (&["images", "ls"], 0),
+    ] {
+        assert_eq!(parsed(line).unwrap().execute(), ExitCode::from(code), "{line:?}");
+    }
+}
+
+#[test]
 fn errors_know_the_command() {
     let error = parsed(&["--root", "/", "image", "ls", "--foo"]).unwrap_err();
-    assert_eq!(error.path().last().unwrap().name, "ls");
+    let ls = BOAT.child("image").and_then(|image| image.child("ls")).unwrap();
+    assert!(error.is_below(&BOAT) && error.is_below(ls));
+    assert!(!error.is_below(BOAT.child("run").unwrap()));
     assert_eq!(error.usage(), "boat image ls [OPTIONS] [IMAGE]");
     assert_eq!(*error.fault(), Fault::UnknownFlag("--foo".to_owned()));
 }
@@ -412,7 +426,7 @@ fn no_line_panics() {
 
 static ADD: Command = Command {
     positionals: &[WORD],
-    ..Command::new("add", "Add a port")
+    ..Command::new("add", "Add a port", float)
 };
 static PORT: Command = Command {
     positionals: &[
@@ -426,7 +440,7 @@ static PORT: Command = Command {
         title: "Commands",
         commands: &[&ADD],
     }],
-    ..Command::new("port", "List ports")
+    ..Command::new("port", "List ports", float)
 };
 const WORD: Positional = Positional {
     name: "WORD",

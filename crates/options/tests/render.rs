@@ -2,7 +2,7 @@
 
 mod fixture;
 
-use fixture::BOAT;
+use fixture::{BOAT, float};
 use tote_options::{
     Command, Group, Opt, Parsing, Positional, Section, Shell, find, help, man, man_name, table_faults,
 };
@@ -133,12 +133,12 @@ fn faults_are_found() {
             },
         ],
         details: "an odd `backquote",
-        ..Command::new("child", "A child")
+        ..Command::new("child", "A child", float)
     };
     static OTHER: Command = Command {
         aliases: &["child"],
         parsing: Parsing::StopAtFirstPositional,
-        ..Command::new("other", "Another")
+        ..Command::new("other", "Another", float)
     };
     static ROOT: Command = Command {
         options: &[&Group {
@@ -149,7 +149,7 @@ fn faults_are_found() {
             title: "Commands",
             commands: &[&CHILD, &OTHER],
         }],
-        ..Command::new("x", "A program")
+        ..Command::new("x", "A program", float)
     };
     let expected = "\
 x: the command child is there twice

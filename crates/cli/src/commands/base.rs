@@ -28,7 +28,7 @@ Where the command fails, or writes to the root directory itself, nothing is note
         about: "A web server that needs no list of paths",
         line: "tote image trace nginx -- timeout 5 nginx && tote run --driver split nginx",
     }],
-    ..Command::new("trace", "Find out where a command writes")
+    ..Command::new("trace", "Find out where a command writes", crate::image::dispatch)
 };
 
 /// `tote image bootstrap`.
@@ -81,5 +81,9 @@ range of ids. The image's command is bash.",
         about: "A Debian with git",
         line: "tote image bootstrap --packages git,ca-certificates -t debian-git debian:bookworm",
     }],
-    ..Command::new("bootstrap", "Make a base image of a distribution's packages")
+    ..Command::new(
+        "bootstrap",
+        "Make a base image of a distribution's packages",
+        crate::image::dispatch,
+    )
 };

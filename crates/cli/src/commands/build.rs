@@ -259,7 +259,11 @@ pub(crate) static BUILD_GUARD: Command = Command {
         completes: Completes::Dir,
     }],
     hidden: true,
-    ..Command::new("__build-guard", "Remove the leftovers of a build that was killed")
+    ..Command::new(
+        "__build-guard",
+        "Remove the leftovers of a build that was killed",
+        crate::build::guard_build,
+    )
 };
 
 const OF_IMAGES: Command = Command {
@@ -282,7 +286,7 @@ Images that the build begins with are pulled where they are missing.",
         Example { about: "An image from a root file system, whose containers have disks of 20 GiB", line: "tote build -t web --disk-size 20g rootfs.tar" },
         Example { about: "A build with a password that no layer holds", line: "tote build --secret id=npm,src=$HOME/.npmrc -t web ." },
     ],
-    ..Command::new("build", "Build an image from a Dockerfile")
+    ..Command::new("build", "Build an image from a Dockerfile", crate::build::build)
 };
 
 /// `tote build`.
@@ -333,7 +337,7 @@ Removes what only builds go on from: images of stages, results of instructions w
 of `RUN --mount=type=cache`, unless a build uses them just now. With `--all` the next build carries out every instruction \
 again, unless something is said of what stays: results of instructions take next to no room.",
     options: &[&PRUNING, &KEEPING],
-    ..Command::new("prune", "Remove the build cache")
+    ..Command::new("prune", "Remove the build cache", crate::image::dispatch)
 };
 
 /// `tote builder`.
@@ -353,5 +357,9 @@ several builds (`buildx bake`) are not known here: give `build` each Dockerfile 
             commands: super::builder::COMMANDS,
         },
     ],
-    ..Command::new("builder", "Build images and manage the build cache")
+    ..Command::new(
+        "builder",
+        "Build images and manage the build cache",
+        crate::tell::help,
+    )
 };

@@ -8,7 +8,7 @@ const NAME: Positional = word("NAME", false, false);
 
 static LS: Command = Command {
     usage: "",
-    ..Command::new("ls", "Show the builder")
+    ..Command::new("ls", "Show the builder", crate::buildx::dispatch)
 };
 
 static INSPECT: Command = Command {
@@ -22,7 +22,7 @@ static INSPECT: Command = Command {
         )],
     }],
     positionals: &[NAME],
-    ..Command::new("inspect", "Show details of the builder")
+    ..Command::new("inspect", "Show details of the builder", crate::buildx::dispatch)
 };
 
 static USE: Command = Command {
@@ -36,7 +36,11 @@ static USE: Command = Command {
         ],
     }],
     positionals: &[word("NAME", true, false)],
-    ..Command::new("use", "Choose a builder; there is only one")
+    ..Command::new(
+        "use",
+        "Choose a builder; there is only one",
+        crate::buildx::dispatch,
+    )
 };
 
 static CREATE: Command = Command {
@@ -73,7 +77,11 @@ go on with; `build --builder` takes any name.",
         ],
     }],
     positionals: &[word("ENDPOINT", false, false)],
-    ..Command::new("create", "Accept a new builder; there is only one")
+    ..Command::new(
+        "create",
+        "Accept a new builder; there is only one",
+        crate::buildx::dispatch,
+    )
 };
 
 static RM: Command = Command {
@@ -89,12 +97,16 @@ static RM: Command = Command {
         ],
     }],
     positionals: &[word("NAME", false, true)],
-    ..Command::new("rm", "Accept the removal of a builder; nothing is removed")
+    ..Command::new(
+        "rm",
+        "Accept the removal of a builder; nothing is removed",
+        crate::buildx::dispatch,
+    )
 };
 
 static DU: Command = Command {
     usage: "",
-    ..Command::new("du", "Show the build cache")
+    ..Command::new("du", "Show the build cache", crate::buildx::dispatch)
 };
 
 static VERSION: Command = Command {
@@ -102,6 +114,7 @@ static VERSION: Command = Command {
     ..Command::new(
         "version",
         "Print the version of the builder, which is that of tote",
+        crate::buildx::dispatch,
     )
 };
 
@@ -124,7 +137,11 @@ static TOOLS_INSPECT: Command = Command {
         &REGISTRY,
     ],
     positionals: &[word("NAME", true, false)],
-    ..Command::new("inspect", "Show a manifest or an index at a registry")
+    ..Command::new(
+        "inspect",
+        "Show a manifest or an index at a registry",
+        crate::buildx::dispatch,
+    )
 };
 
 static TOOLS_CREATE: Command = Command {
@@ -151,7 +168,11 @@ one. Attestations are left out, because they are about another index.",
         about: "An index of images that two machines have built",
         line: "tote buildx imagetools create -t ghcr.io/me/app:1 ghcr.io/me/app:amd64 ghcr.io/me/app:arm64",
     }],
-    ..Command::new("create", "Make an index of images at registries, and push it")
+    ..Command::new(
+        "create",
+        "Make an index of images at registries, and push it",
+        crate::buildx::dispatch,
+    )
 };
 
 static IMAGETOOLS: Command = Command {
@@ -160,7 +181,7 @@ static IMAGETOOLS: Command = Command {
         title: "Commands",
         commands: &[&TOOLS_CREATE, &TOOLS_INSPECT],
     }],
-    ..Command::new("imagetools", "Work with indexes at registries")
+    ..Command::new("imagetools", "Work with indexes at registries", crate::tell::help)
 };
 
 /// Commands of `tote builder` about the builder itself, and about indexes.

@@ -33,7 +33,7 @@ Prints the id of the image.",
         about: "An image with one more package",
         line: "tote run --name c debian:bookworm apt-get install -y git && tote commit -c 'CMD [\"git\"]' c debian-git",
     }],
-    ..Command::new("commit", "Create an image from a container")
+    ..Command::new("commit", "Create an image from a container", crate::change::dispatch)
 };
 
 /// `tote diff`.
@@ -46,7 +46,11 @@ Prints a line for each path: `A` if the container added it, `C` if it changed it
         options: &[LATEST],
     }],
     positionals: &[CONTAINER],
-    ..Command::new("diff", "Show the changes of a container's file system")
+    ..Command::new(
+        "diff",
+        "Show the changes of a container's file system",
+        crate::change::dispatch,
+    )
 };
 
 /// `tote export`.
@@ -63,5 +67,9 @@ Writes the container's tree as a tar archive: its image with what it changed, wi
         ],
     }],
     positionals: &[CONTAINER],
-    ..Command::new("export", "Write the file system of a container as an archive")
+    ..Command::new(
+        "export",
+        "Write the file system of a container as an archive",
+        crate::change::dispatch,
+    )
 };

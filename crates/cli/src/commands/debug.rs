@@ -73,5 +73,5 @@ tote's default filter.",
         SIGNALLED,
         OF_THE_COMMAND,
     ],
-    ..Command::new("debug", "Run a command in a running container with tools of its own")
+    ..Command::new("debug", "Run a command in a running container with tools of its own", crate::debug::debug)
 };

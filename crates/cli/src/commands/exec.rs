@@ -81,7 +81,7 @@ else in it ends with that.",
         SIGNALLED,
         OF_THE_COMMAND,
     ],
-    ..Command::new("exec", "Run a command in a running container")
+    ..Command::new("exec", "Run a command in a running container", crate::exec::exec)
 };
 
 /// `tote top`.
@@ -102,7 +102,7 @@ users as the machine does, the latter as the container does, but for those that 
         about: "The capabilities of each process",
         line: "tote top web pid args capeff",
     }],
-    ..Command::new("top", "Show the processes of a container")
+    ..Command::new("top", "Show the processes of a container", crate::exec::top)
 };
 
 /// `tote stats`.
@@ -127,7 +127,7 @@ then, nor does what has ended. In JSON and templates the field `Sums` names such
         ],
     }],
     positionals: &[Positional { required: false, ..CONTAINERS }],
-    ..Command::new("stats", "Show the resource usage of containers")
+    ..Command::new("stats", "Show the resource usage of containers", crate::stats::stats)
 };
 
 /// `tote healthcheck`.
@@ -137,7 +137,7 @@ pub(crate) static HEALTHCHECK: Command = Command {
         title: "Commands",
         commands: &[&CHECK],
     }],
-    ..Command::new("healthcheck", "Check the health of containers")
+    ..Command::new("healthcheck", "Check the health of containers", crate::tell::help)
 };
 
 static CHECK: Command = Command {
@@ -159,5 +159,5 @@ Makes the check that `--health-cmd` or the image describes, now, and adds the re
             about: "The container has no health check",
         },
     ],
-    ..Command::new("run", "Run a container's health check now")
+    ..Command::new("run", "Run a container's health check now", crate::health::run)
 };

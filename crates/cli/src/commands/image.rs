@@ -24,7 +24,7 @@ const LIST: Command = Command {
         ],
     }],
     positionals: &[Positional { name: "REPOSITORY", required: false, many: false, completes: Completes::Images }],
-    ..Command::new("images", "List images")
+    ..Command::new("images", "List images", crate::image::dispatch)
 };
 
 const REMOVE: Command = Command {
@@ -59,7 +59,7 @@ removed bit by bit by the commands that follow, or at once by `tote image prune`
         many: true,
         completes: Completes::Images,
     }],
-    ..Command::new("rmi", "Remove images")
+    ..Command::new("rmi", "Remove images", crate::image::dispatch)
 };
 
 const LOAD: Command = Command {
@@ -85,7 +85,7 @@ layout, where FILE is a directory.",
         about: "An image that docker has saved",
         line: "docker save alpine | tote load",
     }],
-    ..Command::new("load", "Load images from an archive")
+    ..Command::new("load", "Load images from an archive", crate::image::dispatch)
 };
 
 const TAG: Command = Command {
@@ -104,7 +104,7 @@ const TAG: Command = Command {
             completes: Completes::Images,
         },
     ],
-    ..Command::new("tag", "Give an image another name")
+    ..Command::new("tag", "Give an image another name", crate::image::dispatch)
 };
 
 const UNTAG: Command = Command {
@@ -125,7 +125,7 @@ Without names it takes all of them away. The image stays until it is removed by 
             completes: Completes::Images,
         },
     ],
-    ..Command::new("untag", "Remove names of an image")
+    ..Command::new("untag", "Remove names of an image", crate::image::dispatch)
 };
 
 const SAVE: Command = Command {
@@ -159,7 +159,7 @@ without a tag stands for all its tags.",
         many: true,
         completes: Completes::Images,
     }],
-    ..Command::new("save", "Write images to an archive")
+    ..Command::new("save", "Write images to an archive", crate::image::dispatch)
 };
 
 const IMPORT: Command = Command {
@@ -208,7 +208,11 @@ makes an image of one layer of it.",
         about: "A root file system with a command",
         line: "tote import -c 'CMD [\"/bin/sh\"]' rootfs.tar.gz mine:1",
     }],
-    ..Command::new("import", "Create an image from an archive of a root file system")
+    ..Command::new(
+        "import",
+        "Create an image from an archive of a root file system",
+        crate::image::dispatch,
+    )
 };
 
 const HISTORY: Command = Command {
@@ -233,7 +237,7 @@ const HISTORY: Command = Command {
         many: false,
         completes: Completes::Images,
     }],
-    ..Command::new("history", "Show how an image was made")
+    ..Command::new("history", "Show how an image was made", crate::image::dispatch)
 };
 
 /// `tote save`.
@@ -259,7 +263,11 @@ static IMAGE_INSPECT: Command = Command {
         many: true,
         completes: Completes::Images,
     }],
-    ..Command::new("inspect", "Print the details of an image, as JSON")
+    ..Command::new(
+        "inspect",
+        "Print the details of an image, as JSON",
+        crate::image::dispatch,
+    )
 };
 
 static IMAGE_TREE: Command = Command {
@@ -283,6 +291,7 @@ below it.",
     ..Command::new(
         "tree",
         "Show the layers of an image and the images that share them",
+        crate::image::dispatch,
     )
 };
 
@@ -296,7 +305,11 @@ Prints nothing: the exit code is 0 where it is here, 1 where it is not, 125 wher
         many: false,
         completes: Completes::Images,
     }],
-    ..Command::new("exists", "Tell by the exit code whether an image exists")
+    ..Command::new(
+        "exists",
+        "Tell by the exit code whether an image exists",
+        crate::image::dispatch,
+    )
 };
 
 static IMAGE_PRUNE: Command = Command {
@@ -313,7 +326,11 @@ static IMAGE_PRUNE: Command = Command {
             PRUNE_FILTER,
         ],
     }],
-    ..Command::new("prune", "Remove unused images and the files that no image needs")
+    ..Command::new(
+        "prune",
+        "Remove unused images and the files that no image needs",
+        crate::image::dispatch,
+    )
 };
 
 /// `tote system`.
@@ -329,7 +346,7 @@ pub(crate) static SYSTEM: Command = Command {
         ],
     }],
     absent: super::absent::OF_SYSTEM,
-    ..Command::new("system", "Show and prune what tote stores")
+    ..Command::new("system", "Show and prune what tote stores", crate::tell::help)
 };
 
 /// `tote system prune`, and `tote prune` for short.
@@ -354,6 +371,7 @@ also that of `tote volume prune`. The build cache has no labels, and its age is 
     ..Command::new(
         "prune",
         "Remove unused containers, networks, images and build cache",
+        crate::image::dispatch,
     )
 };
 
@@ -376,6 +394,7 @@ static SYSTEM_DF: Command = Command {
     ..Command::new(
         "df",
         "Show the disk space of images, containers and volumes, and what sharing saves",
+        crate::image::dispatch,
     )
 };
 
@@ -386,7 +405,7 @@ pub(crate) static STORE: Command = Command {
         title: "Commands",
         commands: &[&STORE_VERIFY],
     }],
-    ..Command::new("store", "Check and repair the store of images")
+    ..Command::new("store", "Check and repair the store of images", crate::tell::help)
 };
 
 static STORE_VERIFY: Command = Command {
@@ -404,7 +423,7 @@ images concerned. Most of what a power cut takes shows in the sizes.",
             ),
         ],
     }],
-    ..Command::new("verify", "Check the store for damage")
+    ..Command::new("verify", "Check the store for damage", crate::image::dispatch)
 };
 
 /// `tote images`.
@@ -457,5 +476,5 @@ pub(crate) static IMAGE: Command = Command {
             &BOOTSTRAP,
         ],
     }],
-    ..Command::new("image", "Work with images")
+    ..Command::new("image", "Work with images", crate::tell::help)
 };

@@ -6,7 +6,11 @@ use tote_options::{Command, Completes, Example, Group, Opt, Positional, Shell};
 pub(crate) static VERSION: Command = Command {
     usage: "[OPTIONS]",
     options: &[&FORMAT],
-    ..Command::new("version", "Print the version and how it was built")
+    ..Command::new(
+        "version",
+        "Print the version and how it was built",
+        crate::about::version,
+    )
 };
 
 /// `tote info`.
@@ -16,7 +20,11 @@ pub(crate) static INFO: Command = Command {
 Shows where containers are kept and what this machine offers: kernel, control groups, namespaces, security modules, \
 overlayfs. What is missing is listed with the reason.",
     options: &[&FORMAT],
-    ..Command::new("info", "Show tote's settings and the features of this machine")
+    ..Command::new(
+        "info",
+        "Show tote's settings and the features of this machine",
+        crate::about::info,
+    )
 };
 
 /// `tote help`.
@@ -28,7 +36,7 @@ pub(crate) static HELP: Command = Command {
         many: true,
         completes: Completes::Commands,
     }],
-    ..Command::new("help", "Print the help of a command")
+    ..Command::new("help", "Print the help of a command", crate::about::help)
 };
 
 /// `tote completion`.
@@ -51,7 +59,11 @@ fish
         about: "Complete in this bash",
         line: "source <(tote completion bash)",
     }],
-    ..Command::new("completion", "Print the completion script for bash, zsh or fish")
+    ..Command::new(
+        "completion",
+        "Print the completion script for bash, zsh or fish",
+        crate::complete::script,
+    )
 };
 
 /// `tote __complete`, which the completion scripts call.
@@ -64,7 +76,11 @@ pub(crate) static COMPLETE: Command = Command {
         completes: Completes::None,
     }],
     hidden: true,
-    ..Command::new("__complete", "Print the names of this kind, one per line")
+    ..Command::new(
+        "__complete",
+        "Print the names of this kind, one per line",
+        crate::complete::complete,
+    )
 };
 
 /// `tote __man`, which the packaging calls.
@@ -77,7 +93,11 @@ pub(crate) static MAN: Command = Command {
         completes: Completes::Dir,
     }],
     hidden: true,
-    ..Command::new("__man", "Write every man page into a directory")
+    ..Command::new(
+        "__man",
+        "Write every man page into a directory",
+        crate::generate::man_pages,
+    )
 };
 
 static FORMAT: Group = Group {

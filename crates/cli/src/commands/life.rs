@@ -129,7 +129,11 @@ pub(crate) static START: Command = Command {
     }],
     positionals: &[ANY_CONTAINERS],
     absent: super::absent::OF_START,
-    ..Command::new("start", "Start containers that were created or have ended")
+    ..Command::new(
+        "start",
+        "Start containers that were created or have ended",
+        crate::life::dispatch,
+    )
 };
 
 pub(super) const TIME: Opt = Opt::value(
@@ -172,7 +176,11 @@ pub(crate) static STOP: Command = Command {
         },
     ],
     positionals: &[ANY_CONTAINERS],
-    ..Command::new("stop", "Stop containers: send a signal, wait, then send SIGKILL")
+    ..Command::new(
+        "stop",
+        "Stop containers: send a signal, wait, then send SIGKILL",
+        crate::life::dispatch,
+    )
 };
 
 /// `tote restart`.
@@ -180,7 +188,11 @@ pub(crate) static RESTART_COMMAND: Command = Command {
     usage: "[OPTIONS] CONTAINER [CONTAINER...]",
     options: &[&STOPPING, &WHICH],
     positionals: &[ANY_CONTAINERS],
-    ..Command::new("restart", "Stop containers, and start them again")
+    ..Command::new(
+        "restart",
+        "Stop containers, and start them again",
+        crate::life::dispatch,
+    )
 };
 
 /// `tote kill`.
@@ -197,7 +209,11 @@ pub(crate) static KILL: Command = Command {
         &WHICH,
     ],
     positionals: &[ANY_CONTAINERS],
-    ..Command::new("kill", "Send a signal to the first process of containers")
+    ..Command::new(
+        "kill",
+        "Send a signal to the first process of containers",
+        crate::life::dispatch,
+    )
 };
 
 /// `tote rm`.
@@ -225,7 +241,7 @@ pub(crate) static RM: Command = Command {
         about: "All containers",
         line: "tote rm -fa",
     }],
-    ..Command::new("rm", "Remove containers")
+    ..Command::new("rm", "Remove containers", crate::life::dispatch)
 };
 
 /// `tote wait`.
@@ -237,14 +253,14 @@ pub(crate) static WAIT: Command = Command {
         options: &[LATEST],
     }],
     positionals: &[CONTAINERS],
-    ..Command::new("wait", "Wait until containers have ended")
+    ..Command::new("wait", "Wait until containers have ended", crate::life::dispatch)
 };
 
 /// `tote rename`.
 pub(crate) static RENAME: Command = Command {
     usage: "CONTAINER NAME",
     positionals: &[ONE, word("NAME", true, false)],
-    ..Command::new("rename", "Give a container another name")
+    ..Command::new("rename", "Give a container another name", crate::life::dispatch)
 };
 
 /// `tote pause`.
@@ -253,7 +269,11 @@ pub(crate) static PAUSE: Command = Command {
     details: "Pausing uses the freezer of the container's cgroup, so the container needs one.",
     options: &[&WHICH],
     positionals: &[ANY_CONTAINERS],
-    ..Command::new("pause", "Pause all processes of containers")
+    ..Command::new(
+        "pause",
+        "Pause all processes of containers",
+        crate::life::dispatch,
+    )
 };
 
 /// `tote unpause`.
@@ -261,7 +281,7 @@ pub(crate) static UNPAUSE: Command = Command {
     usage: "[OPTIONS] CONTAINER [CONTAINER...]",
     options: &[&WHICH],
     positionals: &[ANY_CONTAINERS],
-    ..Command::new("unpause", "Resume paused containers")
+    ..Command::new("unpause", "Resume paused containers", crate::life::dispatch)
 };
 
 /// `tote update`.
@@ -278,7 +298,11 @@ but count from the next start on.",
         },
     ],
     positionals: &[CONTAINERS],
-    ..Command::new("update", "Change limits and the restart policy of containers")
+    ..Command::new(
+        "update",
+        "Change limits and the restart policy of containers",
+        crate::life::dispatch,
+    )
 };
 
 /// `tote container prune`.
@@ -295,7 +319,11 @@ static PRUNE: Command = Command {
             ),
         ],
     }],
-    ..Command::new("prune", "Remove all containers that do not run")
+    ..Command::new(
+        "prune",
+        "Remove all containers that do not run",
+        crate::life::dispatch,
+    )
 };
 
 /// `tote container exists`, podman's.
@@ -310,7 +338,11 @@ static EXISTS: Command = Command {
     }],
     positionals: &[ONE],
     exit_status: IS_THERE,
-    ..Command::new("exists", "Tell by the exit code whether a container exists")
+    ..Command::new(
+        "exists",
+        "Tell by the exit code whether a container exists",
+        crate::life::dispatch,
+    )
 };
 
 /// Commands of this file that are also commands of the group `container`.
@@ -360,5 +392,5 @@ pub(crate) static CONTAINER: Command = Command {
         },
     ],
     absent: super::absent::OF_CONTAINER,
-    ..Command::new("container", "Work with containers")
+    ..Command::new("container", "Work with containers", crate::tell::help)
 };

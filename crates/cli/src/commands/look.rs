@@ -39,7 +39,7 @@ of labels all.",
         Example { about: "All containers, with process id and driver", line: "tote ps -a --format 'table {{.Names}}\\t{{.Pid}}\\t{{.Status}}\\t{{.Driver}}\\t{{.Rootfs}}\\t{{.IP}}'" },
         Example { about: "Remove containers that ended with exit code 0", line: "tote rm $(tote ps -qf exited=0 -f status=exited)" },
     ],
-    ..Command::new("ps", "List containers")
+    ..Command::new("ps", "List containers", crate::look::dispatch)
 };
 
 /// `tote ps`.
@@ -111,7 +111,11 @@ Prints all that is known, as JSON in docker's fields. NAME is a container, or el
             about: "An object was not found; the others are printed",
         },
     ],
-    ..Command::new("inspect", "Print details of containers, images, volumes and pods")
+    ..Command::new(
+        "inspect",
+        "Print details of containers, images, volumes and pods",
+        crate::look::dispatch,
+    )
 };
 
 /// `tote container inspect`.
@@ -122,7 +126,11 @@ pub(crate) static CONTAINER_INSPECT: Command = Command {
         options: &[DESCRIPTION, SIZES, LATEST],
     }],
     positionals: &[CONTAINERS],
-    ..Command::new("inspect", "Print details of containers, as JSON")
+    ..Command::new(
+        "inspect",
+        "Print details of containers, as JSON",
+        crate::look::dispatch,
+    )
 };
 
 const STREAM: Command = Command {
@@ -150,7 +158,7 @@ A time is a duration before now (`10m`, `1h30m`), a date as RFC 3339 has it, or 
         about: "Containers that failed today",
         line: "tote events --since 24h --until 0s -f event=die --format '{{.Actor.Attributes.name}} {{.Actor.Attributes.exitCode}}'",
     }],
-    ..Command::new("events", "Print events as they happen")
+    ..Command::new("events", "Print events as they happen", crate::look::dispatch)
 };
 
 /// `tote events`.
@@ -173,7 +181,11 @@ port. A container that does not run has none, and with `--network host` a contai
         options: &[LATEST],
     }],
     positionals: &[CONTAINER, word("PORT", false, false)],
-    ..Command::new("port", "List the published ports of a container")
+    ..Command::new(
+        "port",
+        "List the published ports of a container",
+        crate::look::dispatch,
+    )
 };
 
 static PORT_ADD: Command = Command {
@@ -195,7 +207,7 @@ start on.",
         about: "Another port of a container that runs",
         line: "tote port add -p 8443:443 web",
     }],
-    ..Command::new("add", "Publish more ports of a container")
+    ..Command::new("add", "Publish more ports of a container", crate::look::dispatch)
 };
 
 static PORT_RM: Command = Command {
@@ -209,7 +221,11 @@ go on.",
         about: "A port of the host that leads nowhere any more",
         line: "tote port rm web 8443:443",
     }],
-    ..Command::new("rm", "Publish ports of a container no more")
+    ..Command::new(
+        "rm",
+        "Publish ports of a container no more",
+        crate::look::dispatch,
+    )
 };
 
 /// `tote ls`.
@@ -218,7 +234,11 @@ pub(crate) static LS: Command = Command {
     details: "\
 Prints NAME, DEVICE, MOUNTPOINT and STATUS of every container. The device is the disk's file under the driver loop, \
 else the driver; the mount point is where the container's tree is to be seen while it runs.",
-    ..Command::new("ls", "List containers with their devices and mount points")
+    ..Command::new(
+        "ls",
+        "List containers with their devices and mount points",
+        crate::look::dispatch,
+    )
 };
 
 /// `tote init`.
@@ -227,5 +247,9 @@ pub(crate) static INIT: Command = Command {
     details: "\
 Makes the directories below `--root` and says what is there. Nothing needs it: every command makes them when they are \
 missing. Doing it again changes nothing.",
-    ..Command::new("init", "Prepare the state root and show what it holds")
+    ..Command::new(
+        "init",
+        "Prepare the state root and show what it holds",
+        crate::look::dispatch,
+    )
 };

@@ -87,7 +87,7 @@ here.",
         about: "A list of two images, pushed to a registry",
         line: "tote manifest create app:1 app:amd64 app:arm64 && tote manifest push app:1 ghcr.io/me/app:1",
     }],
-    ..Command::new("create", "Create a list of images")
+    ..Command::new("create", "Create a list of images", crate::manifest::dispatch)
 };
 
 static ADD: Command = Command {
@@ -95,7 +95,7 @@ static ADD: Command = Command {
     details: "An image that the list already has is not added again; its entry is updated.",
     options: &[&ADDING, &MEMBER, &REGISTRY],
     positionals: &[LIST, Positional { many: true, ..IMAGE }],
-    ..Command::new("add", "Put images into a list")
+    ..Command::new("add", "Put images into a list", crate::manifest::dispatch)
 };
 
 static ANNOTATE: Command = Command {
@@ -103,7 +103,11 @@ static ANNOTATE: Command = Command {
     details: "IMAGE is a name, an id, the reference that it was fetched by, or the digest of its manifest.",
     options: &[&MEMBER],
     positionals: &[LIST, IMAGE],
-    ..Command::new("annotate", "Change the entry of an image in a list")
+    ..Command::new(
+        "annotate",
+        "Change the entry of an image in a list",
+        crate::manifest::dispatch,
+    )
 };
 
 static INSPECT: Command = Command {
@@ -119,7 +123,11 @@ never pushed is shown as `save` writes it: a push compresses layers, and gives t
         &REGISTRY,
     ],
     positionals: &[Positional { name: "NAME", ..LIST }],
-    ..Command::new("inspect", "Show a list, a manifest or an index")
+    ..Command::new(
+        "inspect",
+        "Show a list, a manifest or an index",
+        crate::manifest::dispatch,
+    )
 };
 
 static PUSH: Command = Command {
@@ -147,14 +155,18 @@ static PUSH: Command = Command {
             ..word("DESTINATION", false, false)
         },
     ],
-    ..Command::new("push", "Push a list and its images to a registry")
+    ..Command::new(
+        "push",
+        "Push a list and its images to a registry",
+        crate::manifest::dispatch,
+    )
 };
 
 static REMOVE: Command = Command {
     usage: "LIST IMAGE",
     details: "IMAGE is a name, an id, the reference that it was fetched by, or the digest of its manifest.",
     positionals: &[LIST, IMAGE],
-    ..Command::new("remove", "Remove an image from a list")
+    ..Command::new("remove", "Remove an image from a list", crate::manifest::dispatch)
 };
 
 static RM: Command = Command {
@@ -165,14 +177,18 @@ static RM: Command = Command {
         options: &[Opt::flag("ignore", "Ignore lists that do not exist").short('i')],
     }],
     positionals: &[LISTS],
-    ..Command::new("rm", "Remove lists")
+    ..Command::new("rm", "Remove lists", crate::manifest::dispatch)
 };
 
 static EXISTS: Command = Command {
     usage: "LIST",
     positionals: &[LIST],
     exit_status: IS_THERE,
-    ..Command::new("exists", "Tell by the exit code whether a list exists")
+    ..Command::new(
+        "exists",
+        "Tell by the exit code whether a list exists",
+        crate::manifest::dispatch,
+    )
 };
 
 /// `tote manifest`.
@@ -185,5 +201,9 @@ A list of images for several platforms, an index, is an image like any other: `r
         title: "Commands",
         commands: &[&CREATE, &ADD, &ANNOTATE, &INSPECT, &EXISTS, &PUSH, &REMOVE, &RM],
     }],
-    ..Command::new("manifest", "Work with lists of images for several platforms")
+    ..Command::new(
+        "manifest",
+        "Work with lists of images for several platforms",
+        crate::tell::help,
+    )
 };

@@ -67,7 +67,7 @@ The command line is docker's, for what both can do. Options of `tote` itself com
         ExitStatus { status: "125", about: "The command line is wrong, or a container could not be run" },
     ],
     absent: absent::OF_TOTE,
-    ..Command::new("tote", "Run Linux containers without a daemon")
+    ..Command::new("tote", "Run Linux containers without a daemon", crate::about::itself)
 };
 
 static GLOBAL: Group = Group {

@@ -32,7 +32,7 @@ network, a bridge and rules of the packet filter, is there while a container is 
         ],
     }],
     absent: super::absent::OF_NETWORK,
-    ..Command::new("network", "Work with networks")
+    ..Command::new("network", "Work with networks", crate::tell::help)
 };
 
 static CREATE: Command = Command {
@@ -106,7 +106,7 @@ static CREATE: Command = Command {
         },
     ],
     absent: super::absent::OF_CREATE_NETWORK,
-    ..Command::new("create", "Make a network")
+    ..Command::new("create", "Make a network", crate::network::dispatch)
 };
 
 static LS: Command = Command {
@@ -124,7 +124,7 @@ static LS: Command = Command {
             Opt::flag("quiet", "Print only ids").short('q'),
         ],
     }],
-    ..Command::new("ls", "List networks")
+    ..Command::new("ls", "List networks", crate::network::dispatch)
 };
 
 static INSPECT: Command = Command {
@@ -137,7 +137,11 @@ static INSPECT: Command = Command {
         ],
     }],
     positionals: &[NETWORKS],
-    ..Command::new("inspect", "Print details of networks, as JSON")
+    ..Command::new(
+        "inspect",
+        "Print details of networks, as JSON",
+        crate::network::dispatch,
+    )
 };
 
 /// `tote network exists`, podman's.
@@ -148,7 +152,11 @@ static EXISTS: Command = Command {
         ..NETWORKS
     }],
     exit_status: IS_THERE,
-    ..Command::new("exists", "Tell by the exit code whether a network exists")
+    ..Command::new(
+        "exists",
+        "Tell by the exit code whether a network exists",
+        crate::network::dispatch,
+    )
 };
 
 static RM: Command = Command {
@@ -160,7 +168,7 @@ static RM: Command = Command {
         options: &[Opt::flag("force", "Do not fail if a network does not exist").short('f')],
     }],
     positionals: &[NETWORKS],
-    ..Command::new("rm", "Remove networks")
+    ..Command::new("rm", "Remove networks", crate::network::dispatch)
 };
 
 static PRUNE: Command = Command {
@@ -177,7 +185,11 @@ static PRUNE: Command = Command {
             Opt::flag("force", "Do not ask for confirmation").short('f'),
         ],
     }],
-    ..Command::new("prune", "Remove networks without containers")
+    ..Command::new(
+        "prune",
+        "Remove networks without containers",
+        crate::network::dispatch,
+    )
 };
 
 /// The network and the container that is to come into it or to leave it.
@@ -213,7 +225,11 @@ of a user's finds names from its next start on.",
     }],
     positionals: PAIR,
     absent: super::absent::OF_CONNECT,
-    ..Command::new("connect", "Connect a container with a network")
+    ..Command::new(
+        "connect",
+        "Connect a container with a network",
+        crate::network::dispatch,
+    )
 };
 
 static DISCONNECT: Command = Command {
@@ -223,5 +239,9 @@ static DISCONNECT: Command = Command {
         options: &[Opt::flag("force", "Do not fail if the container is not in the network").short('f')],
     }],
     positionals: PAIR,
-    ..Command::new("disconnect", "Disconnect a container from a network")
+    ..Command::new(
+        "disconnect",
+        "Disconnect a container from a network",
+        crate::network::dispatch,
+    )
 };

@@ -28,7 +28,7 @@ An OCI runtime for docker, podman, containerd and Kubernetes, in place of runc o
         ExitStatus { status: "255", about: "The command `exec` failed before its process ran" },
         ExitStatus { status: "N", about: "Exit code of the process of `run` or `exec`, or 128 and the number of the signal that ended it" },
     ],
-    ..Command::new("oci", "Run as an OCI runtime for other engines")
+    ..Command::new("oci", "Run as an OCI runtime for other engines", crate::oci::dispatch)
 };
 
 static GLOBAL: Group = Group {
@@ -115,13 +115,21 @@ static CREATE: Command = Command {
     usage: "[OPTIONS] ID",
     options: &[&CREATION],
     positionals: &[ID],
-    ..Command::new("create", "Create a container that waits for `start`")
+    ..Command::new(
+        "create",
+        "Create a container that waits for `start`",
+        crate::oci::dispatch,
+    )
 };
 
 static START: Command = Command {
     usage: "ID",
     positionals: &[ID],
-    ..Command::new("start", "Start the program of a created container")
+    ..Command::new(
+        "start",
+        "Start the program of a created container",
+        crate::oci::dispatch,
+    )
 };
 
 static RUN: Command = Command {
@@ -145,7 +153,11 @@ static RUN: Command = Command {
         about: "Run the bundle in this directory",
         line: "tote oci run web",
     }],
-    ..Command::new("run", "Create and start a container, and wait for its end")
+    ..Command::new(
+        "run",
+        "Create and start a container, and wait for its end",
+        crate::oci::dispatch,
+    )
 };
 
 static EXEC: Command = Command {
@@ -201,7 +213,7 @@ static EXEC: Command = Command {
         },
     ],
     parsing: Parsing::StopAtFirstPositional,
-    ..Command::new("exec", "Run another process in a container")
+    ..Command::new("exec", "Run another process in a container", crate::oci::dispatch)
 };
 
 /// Flags of runc's `checkpoint` and `restore`. They are known only so that the error says that the command is not
@@ -258,6 +270,7 @@ static CHECKPOINT: Command = Command {
     ..Command::new(
         "checkpoint",
         "Accepted for compatibility with runc: not supported",
+        crate::oci::dispatch,
     )
 };
 
@@ -266,7 +279,11 @@ static RESTORE: Command = Command {
     options: &[&CRIU, &RESTORED],
     positionals: &[ID],
     hidden: true,
-    ..Command::new("restore", "Accepted for compatibility with runc: not supported")
+    ..Command::new(
+        "restore",
+        "Accepted for compatibility with runc: not supported",
+        crate::oci::dispatch,
+    )
 };
 
 static KILL: Command = Command {
@@ -287,6 +304,7 @@ static KILL: Command = Command {
     ..Command::new(
         "kill",
         "Send a signal to a container's first process, SIGTERM where none is named",
+        crate::oci::dispatch,
     )
 };
 
@@ -301,25 +319,41 @@ static DELETE: Command = Command {
         .short('f')],
     }],
     positionals: &[ID],
-    ..Command::new("delete", "Remove a container that has ended or was never started")
+    ..Command::new(
+        "delete",
+        "Remove a container that has ended or was never started",
+        crate::oci::dispatch,
+    )
 };
 
 static PAUSE: Command = Command {
     usage: "ID",
     positionals: &[ID],
-    ..Command::new("pause", "Pause every process of a container")
+    ..Command::new(
+        "pause",
+        "Pause every process of a container",
+        crate::oci::dispatch,
+    )
 };
 
 static RESUME: Command = Command {
     usage: "ID",
     positionals: &[ID],
-    ..Command::new("resume", "Resume the processes of a paused container")
+    ..Command::new(
+        "resume",
+        "Resume the processes of a paused container",
+        crate::oci::dispatch,
+    )
 };
 
 static STATE: Command = Command {
     usage: "ID",
     positionals: &[ID],
-    ..Command::new("state", "Print the state of a container as JSON")
+    ..Command::new(
+        "state",
+        "Print the state of a container as JSON",
+        crate::oci::dispatch,
+    )
 };
 
 static FORMAT: Opt = Opt::value("format", "FORMAT", "Format of the output: table or json")
@@ -333,7 +367,7 @@ static LIST: Command = Command {
         title: "",
         options: &[FORMAT, Opt::flag("quiet", "Print only ids").short('q')],
     }],
-    ..Command::new("list", "List the containers below the root")
+    ..Command::new("list", "List the containers below the root", crate::oci::dispatch)
 };
 
 static PS: Command = Command {
@@ -352,7 +386,7 @@ static PS: Command = Command {
         },
     ],
     parsing: Parsing::StopAtFirstPositional,
-    ..Command::new("ps", "List the processes of a container")
+    ..Command::new("ps", "List the processes of a container", crate::oci::dispatch)
 };
 
 static EVENTS: Command = Command {
@@ -373,6 +407,7 @@ static EVENTS: Command = Command {
     ..Command::new(
         "events",
         "Print the resource usage of a container, and out-of-memory events",
+        crate::oci::dispatch,
     )
 };
 
@@ -429,7 +464,7 @@ static UPDATE: Command = Command {
         ],
     }],
     positionals: &[ID],
-    ..Command::new("update", "Change the limits of a container")
+    ..Command::new("update", "Change the limits of a container", crate::oci::dispatch)
 };
 
 static SPEC: Command = Command {
@@ -441,9 +476,13 @@ static SPEC: Command = Command {
             Opt::flag("rootless", "Write a config.json for running without root"),
         ],
     }],
-    ..Command::new("spec", "Write a template config.json")
+    ..Command::new("spec", "Write a template config.json", crate::oci::dispatch)
 };
 
 static FEATURES: Command = Command {
-    ..Command::new("features", "Print the features of this runtime as JSON")
+    ..Command::new(
+        "features",
+        "Print the features of this runtime as JSON",
+        crate::oci::dispatch,
+    )
 };

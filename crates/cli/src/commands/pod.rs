@@ -52,7 +52,7 @@ The namespaces are kept by one container more, the infra container, which only w
             &STOP, &TOP, &UNPAUSE,
         ],
     }],
-    ..Command::new("pod", "Work with pods")
+    ..Command::new("pod", "Work with pods", crate::tell::help)
 };
 
 static CREATE: Command = Command {
@@ -149,7 +149,7 @@ shared namespace is said here and not of members: the host name, lines of /etc/h
         about: "A server and a program that talks to it on one loopback interface",
         line: "tote pod create shop && tote run -d --pod shop nginx && tote run --rm --pod shop alpine wget -qO- localhost",
     }],
-    ..Command::new("create", "Create a pod")
+    ..Command::new("create", "Create a pod", crate::pod::dispatch)
 };
 
 static EXISTS: Command = Command {
@@ -166,7 +166,11 @@ static EXISTS: Command = Command {
             about: "The pod does not exist",
         },
     ],
-    ..Command::new("exists", "Tell by the exit code whether a pod exists")
+    ..Command::new(
+        "exists",
+        "Tell by the exit code whether a pod exists",
+        crate::pod::dispatch,
+    )
 };
 
 static INSPECT: Command = Command {
@@ -176,7 +180,7 @@ static INSPECT: Command = Command {
         options: &[DESCRIPTION, LATEST],
     }],
     positionals: &[PODS],
-    ..Command::new("inspect", "Print details of pods, as JSON")
+    ..Command::new("inspect", "Print details of pods, as JSON", crate::pod::dispatch)
 };
 
 static KILL: Command = Command {
@@ -196,6 +200,7 @@ static KILL: Command = Command {
     ..Command::new(
         "kill",
         "Send a signal to the first process of each container of pods",
+        crate::pod::dispatch,
     )
 };
 
@@ -208,21 +213,21 @@ static PAUSE: Command = Command {
     usage: "[OPTIONS] POD [POD...]",
     options: &[&SOME],
     positionals: &[PODS],
-    ..Command::new("pause", "Pause all processes of pods")
+    ..Command::new("pause", "Pause all processes of pods", crate::pod::dispatch)
 };
 
 static UNPAUSE: Command = Command {
     usage: "[OPTIONS] POD [POD...]",
     options: &[&SOME],
     positionals: &[PODS],
-    ..Command::new("unpause", "Resume the processes of pods")
+    ..Command::new("unpause", "Resume the processes of pods", crate::pod::dispatch)
 };
 
 static RESTART: Command = Command {
     usage: "[OPTIONS] POD [POD...]",
     options: &[&SOME],
     positionals: &[PODS],
-    ..Command::new("restart", "Stop pods, and start them again")
+    ..Command::new("restart", "Stop pods, and start them again", crate::pod::dispatch)
 };
 
 static PRUNE: Command = Command {
@@ -232,7 +237,7 @@ static PRUNE: Command = Command {
         title: "",
         options: &[Opt::flag("force", "Do not ask for confirmation").short('f')],
     }],
-    ..Command::new("prune", "Remove pods that have ended")
+    ..Command::new("prune", "Remove pods that have ended", crate::pod::dispatch)
 };
 
 static LOGS: Command = Command {
@@ -256,7 +261,11 @@ several, the id of its container is in front of each line. The times of `--since
         ],
     }],
     positionals: &[ONE],
-    ..Command::new("logs", "Print the logs of a pod's containers")
+    ..Command::new(
+        "logs",
+        "Print the logs of a pod's containers",
+        crate::pod::dispatch,
+    )
 };
 
 static STATS: Command = Command {
@@ -283,7 +292,7 @@ Shows what the running containers of pods use, again and again; of all pods wher
         ],
     }],
     positionals: &[PODS],
-    ..Command::new("stats", "Show the resource usage of pods")
+    ..Command::new("stats", "Show the resource usage of pods", crate::pod::dispatch)
 };
 
 static TOP: Command = Command {
@@ -295,7 +304,7 @@ static TOP: Command = Command {
     }],
     positionals: &[ONE, word("COLUMN", false, true)],
     parsing: Parsing::StopAtFirstPositional,
-    ..Command::new("top", "Show the processes of a pod")
+    ..Command::new("top", "Show the processes of a pod", crate::pod::dispatch)
 };
 
 static PS: Command = Command {
@@ -334,7 +343,7 @@ Fields of templates: `ID`, `Name`, `Status`, `Created`, `InfraID`, `NumberOfCont
         about: "Pods with containers that do not run",
         line: "tote pod ps -f status=degraded --ctr-names --ctr-status",
     }],
-    ..Command::new("ps", "List pods")
+    ..Command::new("ps", "List pods", crate::pod::dispatch)
 };
 
 static RM: Command = Command {
@@ -361,7 +370,7 @@ static RM: Command = Command {
         ],
     }],
     positionals: &[PODS],
-    ..Command::new("rm", "Remove pods")
+    ..Command::new("rm", "Remove pods", crate::pod::dispatch)
 };
 
 static START: Command = Command {
@@ -374,7 +383,7 @@ old namespaces, with a warning: `tote pod restart` brings all together.",
         options: &[ALL, LATEST, ID_FILE],
     }],
     positionals: &[PODS],
-    ..Command::new("start", "Start the containers of pods")
+    ..Command::new("start", "Start the containers of pods", crate::pod::dispatch)
 };
 
 static STOP: Command = Command {
@@ -385,5 +394,5 @@ static STOP: Command = Command {
         options: &[ALL, IGNORE, LATEST, life::TIME, ID_FILE],
     }],
     positionals: &[PODS],
-    ..Command::new("stop", "Stop the containers of pods")
+    ..Command::new("stop", "Stop the containers of pods", crate::pod::dispatch)
 };

@@ -23,7 +23,7 @@ process that makes the next, and ends: there is no daemon, the sandboxes are par
         title: "Commands",
         commands: &[&FILL, &LS, &INSPECT, &RM],
     }],
-    ..Command::new("pool", "Keep sandboxes ready")
+    ..Command::new("pool", "Keep sandboxes ready", crate::tell::help)
 };
 
 static FILL: Command = Command {
@@ -82,7 +82,7 @@ go. Without it only the size changes. Prints how many sandboxes wait.",
             line: "tote pool fill py -n 2",
         },
     ],
-    ..Command::new("fill", "Create or change a pool")
+    ..Command::new("fill", "Create or change a pool", crate::pool::dispatch)
 };
 
 static LS: Command = Command {
@@ -92,7 +92,7 @@ static LS: Command = Command {
         title: "",
         options: &[FORMAT, Opt::flag("quiet", "Print only names").short('q')],
     }],
-    ..Command::new("ls", "List pools")
+    ..Command::new("ls", "List pools", crate::pool::dispatch)
 };
 
 static INSPECT: Command = Command {
@@ -102,7 +102,11 @@ static INSPECT: Command = Command {
         options: &[DESCRIPTION],
     }],
     positionals: &[POOLS],
-    ..Command::new("inspect", "Print details of pools, as JSON")
+    ..Command::new(
+        "inspect",
+        "Print details of pools, as JSON",
+        crate::pool::dispatch,
+    )
 };
 
 static RM: Command = Command {
@@ -114,5 +118,5 @@ static RM: Command = Command {
         options: &[Opt::flag("force", "Do not fail if a pool does not exist").short('f')],
     }],
     positionals: &[POOLS],
-    ..Command::new("rm", "Remove pools")
+    ..Command::new("rm", "Remove pools", crate::pool::dispatch)
 };

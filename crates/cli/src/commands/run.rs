@@ -62,7 +62,7 @@ those where none is left. Nothing stays of it. What shapes a sandbox was said to
     ],
     exit_status: RUN_STATUS,
     absent: absent::OF_RUN,
-    ..Command::new("run", "Run a command in a new container")
+    ..Command::new("run", "Run a command in a new container", crate::run::run)
 };
 
 /// `tote create`.
@@ -94,7 +94,11 @@ and relative paths of the options are looked up now, not at the start.",
         line: "tote create --name web -v $PWD:/srv:ro nginx && tote start web",
     }],
     absent: absent::OF_RUN,
-    ..Command::new("create", "Create a container without starting it")
+    ..Command::new(
+        "create",
+        "Create a container without starting it",
+        crate::run::create,
+    )
 };
 
 static POOL: Group = Group {

@@ -74,7 +74,7 @@ program runs.",
             line: "tote generate systemd --restart > /etc/systemd/system/tote-restart.service && systemctl enable tote-restart",
         },
     ],
-    ..Command::new("systemd", "Print a systemd unit that runs a container")
+    ..Command::new("systemd", "Print a systemd unit that runs a container", crate::unit::dispatch)
 };
 
 /// `tote generate quadlet`.
@@ -117,7 +117,7 @@ the directories of `QUADLET_UNIT_DIRS`. An error of one file does not keep the o
             line: "tote generate quadlet --dryrun --unit-dir .",
         },
     ],
-    ..Command::new("quadlet", "Create systemd units from quadlet files")
+    ..Command::new("quadlet", "Create systemd units from quadlet files", crate::unit::dispatch)
 };
 
 static SCRIPT: Group = Group {
@@ -136,7 +136,11 @@ The container runs in the foreground of the script, and gets its signals. s6 and
         about: "A runit service",
         line: "mkdir /etc/sv/web && tote generate runit --new web > /etc/sv/web/run && chmod +x /etc/sv/web/run",
     }],
-    ..Command::new("runit", "Print a run script for runit, s6 and daemontools")
+    ..Command::new(
+        "runit",
+        "Print a run script for runit, s6 and daemontools",
+        crate::unit::dispatch,
+    )
 };
 
 /// `tote generate openrc`.
@@ -149,7 +153,11 @@ pub(crate) static OPENRC: Command = Command {
         about: "An OpenRC service",
         line: "tote generate openrc --new web > /etc/init.d/web && chmod +x /etc/init.d/web && rc-update add web",
     }],
-    ..Command::new("openrc", "Print a service script for OpenRC")
+    ..Command::new(
+        "openrc",
+        "Print a service script for OpenRC",
+        crate::unit::dispatch,
+    )
 };
 
 /// `tote generate`.
@@ -159,5 +167,5 @@ pub(crate) static GENERATE: Command = Command {
         title: "Commands",
         commands: &[&SYSTEMD, &QUADLET, &RUNIT, &OPENRC],
     }],
-    ..Command::new("generate", "Create units for the host's init")
+    ..Command::new("generate", "Create units for the host's init", crate::tell::help)
 };

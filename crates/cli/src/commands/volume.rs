@@ -22,7 +22,7 @@ without a name (`-v /path`, or what an image asks for) belongs to its container;
         commands: &[&CREATE, &LS, &INSPECT, &EXISTS, &RM, &PRUNE],
     }],
     absent: super::absent::OF_VOLUME,
-    ..Command::new("volume", "Work with volumes")
+    ..Command::new("volume", "Work with volumes", crate::tell::help)
 };
 
 static CREATE: Command = Command {
@@ -61,7 +61,7 @@ o=size=64m` is memory, which each container has for itself; `-o type=none -o dev
         about: "A volume that several containers share",
         line: "tote volume create --label app=shop data && tote run --rm -v data:/data alpine ls /data",
     }],
-    ..Command::new("create", "Create a volume")
+    ..Command::new("create", "Create a volume", crate::volume::dispatch)
 };
 
 /// `tote volume exists`, podman's.
@@ -72,7 +72,11 @@ static EXISTS: Command = Command {
         ..VOLUMES
     }],
     exit_status: IS_THERE,
-    ..Command::new("exists", "Tell by the exit code whether a volume exists")
+    ..Command::new(
+        "exists",
+        "Tell by the exit code whether a volume exists",
+        crate::volume::dispatch,
+    )
 };
 
 static LS: Command = Command {
@@ -88,7 +92,7 @@ static LS: Command = Command {
             Opt::flag("quiet", "Print only names").short('q'),
         ],
     }],
-    ..Command::new("ls", "List volumes")
+    ..Command::new("ls", "List volumes", crate::volume::dispatch)
 };
 
 static INSPECT: Command = Command {
@@ -98,7 +102,11 @@ static INSPECT: Command = Command {
         options: &[DESCRIPTION],
     }],
     positionals: &[VOLUMES],
-    ..Command::new("inspect", "Print details of volumes, as JSON")
+    ..Command::new(
+        "inspect",
+        "Print details of volumes, as JSON",
+        crate::volume::dispatch,
+    )
 };
 
 static RM: Command = Command {
@@ -110,7 +118,7 @@ static RM: Command = Command {
         options: &[Opt::flag("force", "Do not fail if a volume does not exist").short('f')],
     }],
     positionals: &[VOLUMES],
-    ..Command::new("rm", "Remove volumes")
+    ..Command::new("rm", "Remove volumes", crate::volume::dispatch)
 };
 
 static PRUNE: Command = Command {
@@ -128,5 +136,9 @@ static PRUNE: Command = Command {
             Opt::flag("force", "Do not ask for confirmation").short('f'),
         ],
     }],
-    ..Command::new("prune", "Remove volumes without containers")
+    ..Command::new(
+        "prune",
+        "Remove volumes without containers",
+        crate::volume::dispatch,
+    )
 };
