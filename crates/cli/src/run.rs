@@ -159,7 +159,7 @@ fn streams(parsed: &Parsed) -> Streams {
 
 /// Runs `tote create`.
 pub(crate) fn create(parsed: &Parsed) -> ExitCode {
-    let (home, request) = match requested(parsed, &mut None) {
+    let (home, request) = match requested(parsed, false, &mut None) {
         Ok(requested) => requested,
         Err(error) if error.is_missing_image() || matches!(error, EngineError::NotPulled(_)) => {
             return crate::tell::refusal(&error);
@@ -176,14 +176,22 @@ pub(crate) fn create(parsed: &Parsed) -> ExitCode {
 
 fn prepare(parsed: &Parsed, timings: &mut Option<Timings>) -> Result<(Home, Prepared), EngineError> {
     crate::life::given::attaching(parsed, streams(parsed)).check()?;
-    let (home, request) = requested(parsed, timings)?;
+    let (home, request) = requested(parsed, true, timings)?;
     let prepared = tote_engine::prepare(&home, request, parsed.flag("plan"), timings.as_mut())?;
     Ok((home, prepared))
 }
 
-/// Builds the request of a container, and makes sure that its image is in the store.
-fn requested(parsed: &Parsed, timings: &mut Option<Timings>) -> Result<(Home, RunRequest), EngineError> {
+/// Builds the request of a container, and makes sure that its image is in the store. `runs` is true if the container is started,
+/// for which a missing terminal is reported before anything is pulled, as docker does it.
+fn requested(
+    parsed: &Parsed,
+    runs: bool,
+    timings: &mut Option<Timings>,
+) -> Result<(Home, RunRequest), EngineError> {
     let mut request = request(parsed)?;
+    if runs && !request.options.detach {
+        tote_engine::check_terminal(&request.options)?;
+    }
     let home = home(parsed)?;
     if let Some(name) = request.options.name.as_ref().filter(|_| parsed.flag("replace")) {
         container::remove_named(&home, name)?;

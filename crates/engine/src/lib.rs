@@ -92,6 +92,7 @@ pub use pool::{
 pub use prepare::{Prepared, RunRequest, prepare, prepare_again};
 pub use prune::{PruneRequest, PrunedSystem, check_prune, prune_containers, prune_system};
 pub use run::{Finished, run};
+pub use standard::check_terminal;
 pub use stats::{Usage, usage};
 pub use top::{Processes, TopError, top};
 pub use tote_archive::Status;

@@ -50,7 +50,10 @@ pub(crate) fn take_in_archive(
             .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         written?;
         match parsed {
-            Ok(input) => intake.finish(input.size, Digest::sha256(input.hash.finalize().into())),
+            Ok((input, links)) => {
+                intake.sizes.size += links;
+                intake.finish(input.size, Digest::sha256(input.hash.finalize().into()))
+            }
             Err(Interrupted::Failed(error)) => Err(error),
             Err(Interrupted::Writer) => Err(unreadable(std::io::ErrorKind::BrokenPipe.into())),
         }

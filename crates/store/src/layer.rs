@@ -41,7 +41,7 @@ const CONTENTS_LIMIT: u64 = 10_000_000 * RECORD as u64;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LayerSizes {
-    /// Bytes of all files' contents.
+    /// Bytes of all files' contents, and of the texts of symbolic links, as docker counts them.
     pub size: u64,
     /// Bytes of the uncompressed archive.
     pub archive: u64,

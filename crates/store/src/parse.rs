@@ -158,21 +158,27 @@ impl<'scope, R: Read + Send + 'scope> Parser<'scope, R> {
         })
     }
 
-    /// Parses the archive to its end, and hands back the input.
-    pub(crate) fn run(mut self) -> Result<R, Interrupted> {
-        let layer = self.layer;
+    /// Parses the archive to its end, and hands back the input, with the length of the texts of all symbolic links.
+    pub(crate) fn run(mut self) -> Result<(R, u64), Interrupted> {
+        let (layer, mut links) = (self.layer, 0);
         let failed = |source| StoreError::Layer {
             layer,
             source: Box::new(source),
         };
         while let Some(change) = self.reader.next_change().map_err(failed)? {
-            if let Change::Add(entry) = change
-                && let Kind::File { size } = entry.kind
-            {
-                self.file(entry, size)?;
-                if self.batch.is_full() {
-                    self.hand_over()?;
+            let Change::Add(entry) = change else {
+                continue;
+            };
+            match &entry.kind {
+                Kind::File { size } => {
+                    let size = *size;
+                    self.file(entry, size)?;
+                    if self.batch.is_full() {
+                        self.hand_over()?;
+                    }
                 }
+                Kind::Symlink { target } => links += target.len() as u64,
+                _ => {}
             }
         }
         self.hand_over()?;
@@ -181,7 +187,7 @@ impl<'scope, R: Read + Send + 'scope> Parser<'scope, R> {
         // Writing the framing fails only if the writer has ended.
         let finished = framing.finish().and_then(zstd::Encoder::finish);
         finished.map_err(|_| Interrupted::Writer)?;
-        Ok(input)
+        Ok((input, links))
     }
 
     fn file(&mut self, entry: Entry, size: u64) -> Result<(), Interrupted> {

@@ -75,7 +75,12 @@ fn run_pulls(cx: &Context) -> Result<()> {
     let image = format!("{}/team/app:1", registry.host());
     let refused = cx.run(&["--pull", "never", &image])?;
     refused.refuses(125, &["no such image"])?;
-    ensure!(registry.log().is_empty(), "--pull never asked the registry");
+    cx.run(&["-it", &image])?
+        .refuses(1, &["the input device is not a TTY"])?;
+    ensure!(
+        registry.log().is_empty(),
+        "--pull never, or -it without a terminal, asked the registry"
+    );
     let pulled = cx.run(&[&image])?;
     pulled.exits(0)?.prints("registry\n")?;
     pulled

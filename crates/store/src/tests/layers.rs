@@ -20,7 +20,7 @@ fn a_layer_comes_out_as_it_came_in() {
     let archive = sample();
     let layer = add_layer(&store, &archive).unwrap();
     assert_eq!(layer.diff_id, digest(&archive));
-    assert_eq!((layer.sizes.files, layer.sizes.size), (3, 12_000_005));
+    assert_eq!((layer.sizes.files, layer.sizes.size), (3, 12_000_008));
     let mut again = Vec::new();
     let mut reader = store.layer_archive(&layer.diff_id).unwrap();
     assert_eq!(reader.size, archive.len() as u64);
@@ -32,7 +32,11 @@ fn a_layer_comes_out_as_it_came_in() {
 fn what_is_there_is_not_written_again() {
     let (_dir, store) = store();
     let first = add_layer(&store, &sample()).unwrap();
-    assert_eq!(first.sizes.written, first.sizes.size);
+    assert_eq!(
+        first.sizes.written + 3,
+        first.sizes.size,
+        "the text of a symbolic link"
+    );
     // Another archive with the same files.
     let mut other = sample();
     other.extend_from_slice(b"!");
