@@ -4,6 +4,7 @@
 //! files are those that git would commit. Remove a rule here if readers do not profit from it, rather than work
 //! around it elsewhere.
 
+mod dispatch;
 mod english;
 mod functions;
 mod links;
@@ -57,6 +58,7 @@ fn check(path: &str, text: &str, exists: &dyn Fn(&str) -> bool) -> Vec<Finding> 
     if is_rust(path) {
         let source = Source::parse(text);
         findings.extend(functions::too_long(path, &source));
+        findings.extend(dispatch::by_name(path, &source));
         findings.extend(names::of_types(path, &source));
         findings.extend(prose::check(path, &source.comments));
         findings.extend(english::of_comments(path, &source.comments));

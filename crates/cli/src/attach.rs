@@ -8,37 +8,35 @@ use tote_engine::container::{self, LogEntry, LogStream, LogsOptions, Streams};
 use tote_engine::{EngineError, Home};
 use tote_options::Parsed;
 
-pub(crate) fn dispatch(parsed: &Parsed) -> ExitCode {
+/// Returns the state root, and the first word, which names a container.
+fn named(parsed: &Parsed) -> Result<(Home, String), EngineError> {
     let name = parsed.positionals().first().map(|word| word.to_string_lossy());
-    let name = name.unwrap_or_default();
-    let done = home(parsed).and_then(|home| match parsed.command().name {
-        "attach" => attach(&home, &name, parsed),
-        _ => logs(&home, &name, parsed),
-    });
-    done.unwrap_or_else(|error| engine_error(&error))
+    Ok((home(parsed)?, name.unwrap_or_default().into_owned()))
 }
 
-fn attach(home: &Home, name: &str, parsed: &Parsed) -> Result<ExitCode, EngineError> {
+pub(crate) fn attach(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+    let (home, name) = named(parsed)?;
     let streams = Streams {
         stdin: !parsed.flag("no-stdin"),
         stdout: true,
         stderr: true,
     };
-    let finished = container::attach(home, name, &crate::life::given::attaching(parsed, streams))?;
+    let finished = container::attach(&home, &name, &crate::life::given::attaching(parsed, streams))?;
     Ok(crate::tell::finished(finished))
 }
 
-fn logs(home: &Home, name: &str, parsed: &Parsed) -> Result<ExitCode, EngineError> {
+pub(crate) fn logs(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+    let (home, name) = named(parsed)?;
     if parsed.flag("egress") {
-        return refused(home, parsed);
+        return refused(&home, parsed);
     }
     let options = logs_options(parsed)?;
     if parsed.positionals().len() > 1 {
-        return logs_of(home, parsed, &options);
+        return logs_of(&home, parsed, &options);
     }
     let mut printer = Printer::new(parsed, parsed.flag("details"));
     let mut broken = false;
-    container::logs(home, name, &options, &mut |entry| {
+    container::logs(&home, &name, &options, &mut |entry| {
         broken = printer.print("", entry).is_err();
         !broken
     })?;

@@ -6,7 +6,7 @@ use crate::home::home;
 use crate::listing::render;
 use crate::manifest::with_progress;
 use crate::remote::access::access;
-use crate::tell::{engine_error, failure, print, say};
+use crate::tell::{failure, print, say};
 use crate::text::size;
 use crate::words::words;
 use serde_json::{Value, json};
@@ -22,31 +22,22 @@ const NAME: &str = "default";
 const ONE: &str =
     "tote: there is one builder, default, which is this program: nothing is made, chosen or removed\n";
 
-pub(crate) fn dispatch(parsed: &Parsed) -> ExitCode {
-    let is_tools = parsed.path().iter().any(|command| command.name == "imagetools");
-    let done = match (is_tools, parsed.command().name) {
-        (true, "inspect") => tools_inspect(parsed),
-        (true, "create") => tools_create(parsed),
-        (false, "ls") => Ok(list()),
-        (false, "inspect") => Ok(inspect(parsed)),
-        (false, "create") => {
-            say(ONE);
-            Ok(print(&format!("{NAME}\n")))
-        }
-        (false, "use" | "rm") => {
-            if words(parsed).iter().any(|name| name != NAME) {
-                say(ONE);
-            }
-            Ok(ExitCode::SUCCESS)
-        }
-        (false, "du") => space(parsed),
-        (false, "version") => Ok(print(&format!("tote {VERSION}\n"))),
-        _ => return print(&tote_options::help(parsed.path(), crate::tell::width())),
-    };
-    done.unwrap_or_else(|error| {
-        engine_error(&error);
-        ExitCode::from(1)
-    })
+/// Accepts a new builder, and makes none.
+pub(crate) fn create() -> ExitCode {
+    say(ONE);
+    print(&format!("{NAME}\n"))
+}
+
+/// Accepts that builders are chosen or removed, and does neither.
+pub(crate) fn accept(parsed: &Parsed) -> ExitCode {
+    if words(parsed).iter().any(|name| name != NAME) {
+        say(ONE);
+    }
+    ExitCode::SUCCESS
+}
+
+pub(crate) fn version() -> ExitCode {
+    print(&format!("tote {VERSION}\n"))
 }
 
 /// Lists the platforms whose programs a build can execute.
@@ -56,7 +47,7 @@ fn platforms() -> String {
     words.join(", ")
 }
 
-fn list() -> ExitCode {
+pub(crate) fn list() -> ExitCode {
     let lines = [
         ["NAME/NODE", "DRIVER/ENDPOINT", "STATUS", "BUILDER", "PLATFORMS"]
             .map(str::to_owned)
@@ -81,7 +72,7 @@ fn list() -> ExitCode {
     print(&crate::text::table(&lines))
 }
 
-fn inspect(parsed: &Parsed) -> ExitCode {
+pub(crate) fn inspect(parsed: &Parsed) -> ExitCode {
     if let Some(other) = words(parsed).into_iter().find(|name| name != NAME) {
         let text = format!("no builder {other:?} found");
         return failure(&text, Some("there is one, default"), 1);
@@ -93,7 +84,7 @@ fn inspect(parsed: &Parsed) -> ExitCode {
     ))
 }
 
-fn space(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+pub(crate) fn space(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let home = home(parsed)?;
     tote_engine::enter_ids(&home)?;
     let builds = tote_engine::build_space(&home)?;
@@ -114,7 +105,7 @@ fn space(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     )))
 }
 
-fn tools_inspect(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+pub(crate) fn tools_inspect(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let name = words(parsed).pop().unwrap_or_default();
     let name = format!("docker://{}", name.trim_start_matches("docker://"));
     let found = tote_engine::inspect_manifest(&home(parsed)?, &name, &access(parsed), false)?;
@@ -171,7 +162,7 @@ fn described(found: &InspectedManifest, document: &Value) -> String {
     text
 }
 
-fn tools_create(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+pub(crate) fn tools_create(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let request = ToolsRequest {
         sources: words(parsed),
         names: parsed

@@ -2,19 +2,10 @@
 
 use crate::image::given::note_image;
 use crate::output::{archive_to, reading};
-use crate::tell::{print, print_made, refusal, warning};
+use crate::tell::{print, print_made, warning};
 use std::process::ExitCode;
 use tote_engine::{CommitOptions, EngineError, Status};
 use tote_options::Parsed;
-
-pub(crate) fn dispatch(parsed: &Parsed) -> ExitCode {
-    let done = match parsed.command().name {
-        "commit" => commit(parsed),
-        "diff" => diff(parsed),
-        _ => export(parsed),
-    };
-    done.unwrap_or_else(|error| refusal(&error))
-}
 
 fn word(parsed: &Parsed, at: usize) -> Option<String> {
     let word = parsed.positionals().get(at)?;
@@ -26,7 +17,7 @@ fn text(parsed: &Parsed, option: &str) -> String {
     value.to_string_lossy().into_owned()
 }
 
-fn commit(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+pub(crate) fn commit(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let options = CommitOptions {
         author: text(parsed, "author"),
         message: text(parsed, "message"),
@@ -50,7 +41,7 @@ fn commit(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     Ok(print_made(&committed.id.to_string(), "the image is"))
 }
 
-fn diff(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+pub(crate) fn diff(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let mut text = String::new();
     tote_engine::changes(
         &reading(parsed)?,
@@ -67,7 +58,7 @@ fn diff(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     Ok(print(&text))
 }
 
-fn export(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+pub(crate) fn export(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let container = word(parsed, 0).unwrap_or_default();
     archive_to(parsed, |out| {
         tote_engine::export(&reading(parsed)?, &container, out)

@@ -8,6 +8,12 @@ mod save;
 mod show;
 mod tree;
 
+pub(crate) use base::{bootstrap, trace};
+pub(crate) use list::images;
+pub(crate) use save::{import, save};
+pub(crate) use show::{history, inspect, space, verify};
+pub(crate) use tree::tree;
+
 use crate::home::home;
 use crate::image::given::filters;
 use crate::image::given::platform;
@@ -21,43 +27,7 @@ use std::process::ExitCode;
 use tote_engine::{EngineError, LoadSource, Loaded, RemovedImage};
 use tote_options::Parsed;
 
-/// Runs the parsed command, such as `rmi` or `image rm`.
-pub(crate) fn dispatch(parsed: &Parsed) -> ExitCode {
-    let done = match parsed.command().name {
-        "images" | "ls" => list::images(parsed),
-        "load" => load(parsed),
-        "rmi" | "rm" => remove(parsed),
-        "tag" => tag(parsed),
-        "untag" => untag(parsed),
-        "tree" => tree::tree(parsed),
-        "exists" => exists(parsed),
-        "save" => save::save(parsed),
-        "import" => save::import(parsed),
-        "history" => show::history(parsed),
-        "inspect" => show::inspect(parsed),
-        "prune" if parsed.path().iter().any(|command| command.name == "builder") => builder::prune(parsed),
-        "prune" if parsed.path().iter().any(|command| command.name == "image") => prune(parsed),
-        "prune" => builder::prune_all(parsed),
-        "trace" => base::trace(parsed),
-        "bootstrap" => base::bootstrap(parsed),
-        "df" => show::space(parsed),
-        "verify" => show::verify(parsed),
-        "pull" | "push" => return crate::remote::dispatch(parsed),
-        _ => return print(&tote_options::help(parsed.path(), crate::tell::width())),
-    };
-    done.unwrap_or_else(|error| {
-        let code = engine_error(&error);
-        // `trace` runs a container, and the others are podman's; their exit codes differ from those of docker's
-        // commands.
-        let is_other = matches!(parsed.command().name, "trace" | "untag" | "tree" | "exists");
-        if is_other || matches!(error, EngineError::Usage(_)) {
-            return code;
-        }
-        ExitCode::from(1)
-    })
-}
-
-fn load(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+pub(crate) fn load(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let home = home(parsed)?;
     tote_engine::enter_ids(&home)?;
     let platform = platform(parsed)?;
@@ -113,7 +83,7 @@ fn report(image: &Loaded) {
     }
 }
 
-fn tag(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+pub(crate) fn tag(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let words = words(parsed);
     if let [image, name] = words.as_slice() {
         tote_engine::tag(&home(parsed)?, image, name)?;
@@ -122,7 +92,7 @@ fn tag(parsed: &Parsed) -> Result<ExitCode, EngineError> {
 }
 
 /// Runs `tote untag`, podman's.
-fn untag(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+pub(crate) fn untag(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     if let Some((image, names)) = words(parsed).split_first() {
         tote_engine::untag(&home(parsed)?, image, names)?;
     }
@@ -130,13 +100,13 @@ fn untag(parsed: &Parsed) -> Result<ExitCode, EngineError> {
 }
 
 /// Runs `tote image exists`, podman's.
-fn exists(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+pub(crate) fn exists(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let image = words(parsed).pop().unwrap_or_default();
     let is_here = tote_engine::has_image(&home(parsed)?, &image)?;
     Ok(ExitCode::from(u8::from(!is_here)))
 }
 
-fn remove(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+pub(crate) fn remove(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     if words(parsed).is_empty() != parsed.flag("all") {
         return Ok(match parsed.flag("all") {
             true => failure("give either images or --all", Some("see 'tote rmi --help'"), 125),
@@ -170,7 +140,7 @@ fn remove(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     Ok(code)
 }
 
-fn prune(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+pub(crate) fn prune(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let all = parsed.flag("all");
     let which = if all {
         "all images without at least one container associated to them"

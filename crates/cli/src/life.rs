@@ -12,7 +12,20 @@ use tote_engine::container::{self, State, StopOptions, Streams};
 use tote_engine::{EngineError, Home, HostInit, Selection, Signal};
 use tote_options::Parsed;
 
-pub(crate) fn dispatch(parsed: &Parsed) -> ExitCode {
+/// Work of a command on containers.
+type Work = fn(&Home, &Parsed) -> Result<ExitCode, EngineError>;
+
+/// Runs a command on containers; its errors end with their own codes.
+pub(crate) fn execute(parsed: &Parsed, work: Work) -> ExitCode {
+    reported(parsed, work, engine_error)
+}
+
+/// Runs a command that changes what is recorded of containers; docker's daemon finds its errors.
+pub(crate) fn change(parsed: &Parsed, work: Work) -> ExitCode {
+    reported(parsed, work, refusal)
+}
+
+fn reported(parsed: &Parsed, work: Work, report: fn(&EngineError) -> ExitCode) -> ExitCode {
     if names_none(parsed) {
         return usage_error(&parsed.too_few_words(1));
     }
@@ -20,29 +33,12 @@ pub(crate) fn dispatch(parsed: &Parsed) -> ExitCode {
         Ok(home) => home,
         Err(error) => return engine_error(&error),
     };
-    let done = match parsed.command().name {
-        "start" => start(&home, parsed),
-        "stop" => stop(&home, parsed),
-        "restart" => restart(&home, parsed),
-        "kill" => kill(&home, parsed),
-        "rm" => remove(&home, parsed),
-        "wait" => wait(&home, parsed),
-        "rename" => rename(&home, parsed),
-        "pause" => chosen(&home, parsed).and_then(|all| each_of(&all, |one| container::pause(&home, one))),
-        "unpause" => {
-            chosen(&home, parsed).and_then(|all| each_of(&all, |one| container::unpause(&home, one)))
-        }
-        "exists" => exists(&home, parsed),
-        "update" => update(&home, parsed),
-        _ => prune(&home, parsed),
-    };
-    done.unwrap_or_else(|error| match error {
+    work(&home, parsed).unwrap_or_else(|error| match error {
         EngineError::Usage(text) => {
-            let hint = format!("see 'tote {} --help'", parsed.command().name);
+            let hint = format!("see 'tote {} --help'", parsed.name());
             failure(&text, Some(&hint), 125)
         }
-        error if matches!(parsed.command().name, "rename" | "update") => refusal(&error),
-        error => engine_error(&error),
+        error => report(&error),
     })
 }
 
@@ -88,13 +84,12 @@ fn each_of(
     Ok(code)
 }
 
-/// Lists the containers that a command names: by words, by files with ids, or by a selection.
-fn chosen(home: &Home, parsed: &Parsed) -> Result<Vec<String>, EngineError> {
-    let name = parsed.command().name;
-    let has_files = matches!(name, "stop" | "rm");
-    let has_filters = matches!(name, "start" | "stop");
+/// Lists the containers that a command names: by words, by files with ids, or by a selection. `--all` selects those
+/// whose state `fits`.
+fn chosen(home: &Home, parsed: &Parsed, fits: fn(&State) -> bool) -> Result<Vec<String>, EngineError> {
+    let has_filters = parsed.takes("filter");
     let mut wanted = words(parsed);
-    let files = has_files.then(|| parsed.all("cidfile"));
+    let files = parsed.takes("cidfile").then(|| parsed.all("cidfile"));
     for file in files.into_iter().flatten() {
         let text = match std::fs::read_to_string(file) {
             // podman's rule: a container that was never created need not be stopped.
@@ -127,7 +122,7 @@ fn chosen(home: &Home, parsed: &Parsed) -> Result<Vec<String>, EngineError> {
         };
         // The oldest come first, because others may depend on them.
         let found = tote_engine::select(home, &selection)?.into_iter().rev();
-        let found = found.filter(|entry| fits(name, &entry.state));
+        let found = found.filter(|entry| fits(&entry.state));
         // A container with an unreadable record can only be named by its id.
         let found = found.filter(|entry| entry.lost.is_none());
         return Ok(found.map(|entry| entry.container.id.to_string()).collect());
@@ -137,29 +132,19 @@ fn chosen(home: &Home, parsed: &Parsed) -> Result<Vec<String>, EngineError> {
 
 /// True if the command line names no containers, for a command that can name them in several ways.
 fn names_none(parsed: &Parsed) -> bool {
-    let name = parsed.command().name;
-    let takes_many = matches!(
-        name,
-        "start" | "stop" | "restart" | "kill" | "rm" | "pause" | "unpause"
-    );
-    let has_files = matches!(name, "stop" | "rm") && parsed.value("cidfile").is_some();
-    let has_filters = matches!(name, "start" | "stop") && parsed.value("filter").is_some();
-    takes_many && parsed.positionals().is_empty() && !(parsed.flag("all") || has_files || has_filters)
+    let is_given = |option| parsed.takes(option) && parsed.value(option).is_some();
+    parsed.takes("all")
+        && parsed.positionals().is_empty()
+        && !(parsed.flag("all") || is_given("cidfile") || is_given("filter"))
 }
 
-/// True if a command for all containers applies to one in this state.
-fn fits(command: &str, state: &State) -> bool {
-    match command {
-        "start" => !state.runs(),
-        "kill" => state.runs(),
-        "pause" => state.runs() && !state.paused,
-        "unpause" => state.paused,
-        _ => true,
-    }
+/// State of containers that are selected whatever they do.
+fn any(_: &State) -> bool {
+    true
 }
 
 /// Runs `tote container exists`, podman's.
-fn exists(home: &Home, parsed: &Parsed) -> Result<ExitCode, EngineError> {
+pub(crate) fn exists(home: &Home, parsed: &Parsed) -> Result<ExitCode, EngineError> {
     match container::find(home, words(parsed).first().map_or("", String::as_str)) {
         Ok(_) => Ok(ExitCode::SUCCESS),
         Err(error) if error.is_missing_container() => Ok(ExitCode::from(1)),
@@ -178,8 +163,8 @@ fn pass_over_missing(wanted: &mut Vec<String>, results: &mut Vec<Result<(), Engi
     results.retain(|_| kept.next() == Some(&true));
 }
 
-fn start(home: &Home, parsed: &Parsed) -> Result<ExitCode, EngineError> {
-    let wanted = chosen(home, parsed)?;
+pub(crate) fn start(home: &Home, parsed: &Parsed) -> Result<ExitCode, EngineError> {
+    let wanted = chosen(home, parsed, |state| !state.runs())?;
     let (attach, interactive) = (parsed.flag("attach"), parsed.flag("interactive"));
     let mut init = HostInit::look();
     if let Some(how) = parsed.value("sdnotify") {
@@ -216,8 +201,8 @@ fn stop_options(parsed: &Parsed) -> Result<StopOptions, EngineError> {
     Ok(StopOptions { signal, timeout })
 }
 
-fn stop(home: &Home, parsed: &Parsed) -> Result<ExitCode, EngineError> {
-    let mut wanted = chosen(home, parsed)?;
+pub(crate) fn stop(home: &Home, parsed: &Parsed) -> Result<ExitCode, EngineError> {
+    let mut wanted = chosen(home, parsed, any)?;
     let mut results = container::stop(home, &wanted, stop_options(parsed)?);
     if parsed.flag("ignore") {
         pass_over_missing(&mut wanted, &mut results);
@@ -225,8 +210,8 @@ fn stop(home: &Home, parsed: &Parsed) -> Result<ExitCode, EngineError> {
     tell(&wanted, results)
 }
 
-fn restart(home: &Home, parsed: &Parsed) -> Result<ExitCode, EngineError> {
-    let wanted = chosen(home, parsed)?;
+pub(crate) fn restart(home: &Home, parsed: &Parsed) -> Result<ExitCode, EngineError> {
+    let wanted = chosen(home, parsed, any)?;
     for wanted in &wanted {
         container::check_restart(home, wanted)?;
     }
@@ -239,7 +224,7 @@ fn restart(home: &Home, parsed: &Parsed) -> Result<ExitCode, EngineError> {
     tell(&wanted, results)
 }
 
-fn kill(home: &Home, parsed: &Parsed) -> Result<ExitCode, EngineError> {
+pub(crate) fn kill(home: &Home, parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let signal = match parsed.value("signal") {
         Some(text) => match text.to_string_lossy().parse::<Signal>() {
             Ok(signal) => signal,
@@ -248,13 +233,23 @@ fn kill(home: &Home, parsed: &Parsed) -> Result<ExitCode, EngineError> {
         },
         None => Signal::KILL,
     };
-    each_of(&chosen(home, parsed)?, |wanted| {
+    each_of(&chosen(home, parsed, State::runs)?, |wanted| {
         container::kill(home, wanted, signal)
     })
 }
 
-fn remove(home: &Home, parsed: &Parsed) -> Result<ExitCode, EngineError> {
-    let mut wanted = chosen(home, parsed)?;
+pub(crate) fn pause(home: &Home, parsed: &Parsed) -> Result<ExitCode, EngineError> {
+    let wanted = chosen(home, parsed, |state| state.runs() && !state.paused)?;
+    each_of(&wanted, |wanted| container::pause(home, wanted))
+}
+
+pub(crate) fn unpause(home: &Home, parsed: &Parsed) -> Result<ExitCode, EngineError> {
+    let wanted = chosen(home, parsed, |state| state.paused)?;
+    each_of(&wanted, |wanted| container::unpause(home, wanted))
+}
+
+pub(crate) fn remove(home: &Home, parsed: &Parsed) -> Result<ExitCode, EngineError> {
+    let mut wanted = chosen(home, parsed, any)?;
     if parsed.flag("link") {
         let refused = wanted
             .iter()
@@ -284,7 +279,7 @@ fn remove(home: &Home, parsed: &Parsed) -> Result<ExitCode, EngineError> {
     tell(&wanted, results)
 }
 
-fn wait(home: &Home, parsed: &Parsed) -> Result<ExitCode, EngineError> {
+pub(crate) fn wait(home: &Home, parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let mut code = ExitCode::SUCCESS;
     for wanted in words(parsed) {
         match container::wait(home, &wanted) {
@@ -297,7 +292,7 @@ fn wait(home: &Home, parsed: &Parsed) -> Result<ExitCode, EngineError> {
     Ok(code)
 }
 
-fn rename(home: &Home, parsed: &Parsed) -> Result<ExitCode, EngineError> {
+pub(crate) fn rename(home: &Home, parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let words = words(parsed);
     let (Some(from), Some(to)) = (words.first(), words.get(1)) else {
         return Ok(ExitCode::FAILURE);
@@ -306,7 +301,7 @@ fn rename(home: &Home, parsed: &Parsed) -> Result<ExitCode, EngineError> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn update(home: &Home, parsed: &Parsed) -> Result<ExitCode, EngineError> {
+pub(crate) fn update(home: &Home, parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let mut given = Vec::new();
     for (option, value) in parsed.own_values() {
         given.push((option.long.to_owned(), value.to_string_lossy().into_owned()));
@@ -323,7 +318,7 @@ fn update(home: &Home, parsed: &Parsed) -> Result<ExitCode, EngineError> {
     })
 }
 
-fn prune(home: &Home, parsed: &Parsed) -> Result<ExitCode, EngineError> {
+pub(crate) fn prune(home: &Home, parsed: &Parsed) -> Result<ExitCode, EngineError> {
     if !crate::ask::agreed(parsed, "This will remove all stopped containers.") {
         return Ok(ExitCode::SUCCESS);
     }

@@ -6,32 +6,19 @@ mod places;
 mod ports;
 mod ps;
 
-pub(crate) use ps::joined;
+pub(crate) use events::events;
+pub(crate) use inspect::{inspect, inspect_containers};
+pub(crate) use places::{init, ls};
+pub(crate) use ps::{joined, ps};
 
 use crate::home::home;
-use crate::tell::{engine_error, print};
+use crate::tell::print;
 use crate::words::{values, words};
 use std::process::ExitCode;
 use tote_engine::EngineError;
 use tote_options::Parsed;
 
-/// Runs the parsed command.
-pub(crate) fn dispatch(parsed: &Parsed) -> ExitCode {
-    let done = match (parsed.command().name, parsed.path().len()) {
-        ("ps", _) | ("ls", 3) => ps::ps(parsed),
-        ("ls", _) => places::ls(parsed),
-        ("init", _) => places::init(parsed),
-        ("inspect", 3) => inspect::containers(parsed),
-        ("inspect", _) => inspect::inspect(parsed),
-        ("events", _) => events::events(parsed),
-        ("add", _) => add_ports(parsed),
-        ("rm", _) => remove_ports(parsed),
-        _ => port(parsed),
-    };
-    done.unwrap_or_else(|error| engine_error(&error))
-}
-
-fn port(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+pub(crate) fn port(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let words = words(parsed);
     let container = words.first().map(String::as_str).unwrap_or_default();
     let lines = tote_engine::ports(&home(parsed)?, container, words.get(1).map(String::as_str))?;
@@ -40,7 +27,7 @@ fn port(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     ))
 }
 
-fn add_ports(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+pub(crate) fn add_ports(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let container = words(parsed).pop().unwrap_or_default();
     let ports = values(parsed, "publish");
     if ports.is_empty() {
@@ -54,7 +41,7 @@ fn add_ports(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     ))
 }
 
-fn remove_ports(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+pub(crate) fn remove_ports(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let words = words(parsed);
     let container = words.first().map(String::as_str).unwrap_or_default();
     let ports = words.get(1..).unwrap_or_default();

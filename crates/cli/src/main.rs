@@ -1,8 +1,8 @@
 //! `tote`: the command line.
 //!
 //! Arguments become a request, a result becomes text and an exit code. Nothing is decided here, and nothing else in
-//! the workspace prints. The tables of commands and options are in [`commands`]; each command is executed by one of
-//! the files below.
+//! the workspace prints. The tables of commands and options are in [`commands`]; the row of each command names the
+//! function, in one of the files below, that executes it.
 
 #![cfg_attr(not(test), no_main)]
 
@@ -17,6 +17,7 @@ mod complete;
 mod copy;
 mod debug;
 mod exec;
+mod exit;
 mod generate;
 mod health;
 mod home;
@@ -32,6 +33,7 @@ mod pod;
 mod pool;
 mod remote;
 mod run;
+mod seal;
 mod stats;
 mod system;
 mod tell;
@@ -88,29 +90,10 @@ fn name_first(parsed: &mut Parsed) -> Result<(), EngineError> {
 fn execute(parsed: &Parsed) -> ExitCode {
     if parsed.wants_help() {
         return if parsed.is_below(&OCI) {
-            print(&oci::help(parsed.path()))
+            print(&oci::help(parsed))
         } else {
             tell::help(parsed)
         };
     }
-    if !parsed.is_below(&OCI)
-        && enters_containers(parsed)
-        && let Err(error) = tote_engine::prepare_seal()
-    {
-        return engine_error(&error.into());
-    }
     parsed.execute()
-}
-
-/// True if a command makes processes that a container can see. This program's file is then sealed first.
-fn enters_containers(parsed: &Parsed) -> bool {
-    let is_of = |group: &str| parsed.path().iter().any(|command| command.name == group);
-    match parsed.command().name {
-        // The command that takes a sandbox makes no such process and must be fast; as root it can still seal the
-        // program when it fills the pool afterwards.
-        "run" if !is_of("healthcheck") && parsed.value("pool").is_some() => !tote_oci::is_root(),
-        "run" | "start" | "restart" | "exec" | "debug" | "cp" | "build" | "fill" => true,
-        "create" => is_of("pod"),
-        _ => false,
-    }
 }

@@ -17,28 +17,6 @@ use tote_engine::{
 };
 use tote_options::Parsed;
 
-pub(crate) fn dispatch(parsed: &Parsed) -> ExitCode {
-    let done = match parsed.command().name {
-        "create" => create(parsed),
-        "add" => add(parsed),
-        "annotate" => annotate(parsed),
-        "inspect" => inspect(parsed),
-        "exists" => exists(parsed),
-        "push" => push(parsed),
-        "remove" => take_out(parsed),
-        "rm" => return remove(parsed),
-        _ => return print(&tote_options::help(parsed.path(), crate::tell::width())),
-    };
-    done.unwrap_or_else(|error| {
-        engine_error(&error);
-        ExitCode::from(if matches!(error, EngineError::Usage(_)) {
-            125
-        } else {
-            1
-        })
-    })
-}
-
 /// Parses the options about registries; `--insecure` is docker's.
 fn access(parsed: &Parsed) -> Result<Access, EngineError> {
     let mut access = access_with_creds(parsed)?;
@@ -93,7 +71,7 @@ fn ready(parsed: &Parsed) -> Result<Home, EngineError> {
     Ok(home)
 }
 
-fn create(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+pub(crate) fn create(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let request = request(parsed)?;
     let home = ready(parsed)?;
     with_progress(|report| tote_engine::create_manifest(&home, &request, parsed.flag("amend"), report))?;
@@ -102,14 +80,14 @@ fn create(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     Ok(print(&format!("Created manifest list {name}\n")))
 }
 
-fn add(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+pub(crate) fn add(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let request = request(parsed)?;
     let home = ready(parsed)?;
     let id = with_progress(|report| tote_engine::add_to_manifest(&home, &request, report))?;
     Ok(print_made(&id.to_string(), "the list is"))
 }
 
-fn annotate(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+pub(crate) fn annotate(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let words = words(parsed);
     let [list, image] = words.as_slice() else {
         return Ok(ExitCode::SUCCESS);
@@ -118,7 +96,7 @@ fn annotate(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     Ok(print_made(&id.to_string(), "the list is"))
 }
 
-fn take_out(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+pub(crate) fn take_out(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let words = words(parsed);
     let [list, image] = words.as_slice() else {
         return Ok(ExitCode::SUCCESS);
@@ -127,7 +105,7 @@ fn take_out(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     Ok(print_made(&id.to_string(), "the list is"))
 }
 
-fn inspect(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+pub(crate) fn inspect(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let name = words(parsed).pop().unwrap_or_default();
     let verbose = parsed.flag("verbose");
     let found = tote_engine::inspect_manifest(&home(parsed)?, &name, &access(parsed)?, verbose)?;
@@ -143,13 +121,13 @@ fn shown(found: &InspectedManifest) -> String {
     value.map_or_else(String::new, |value| format!("{value:#}\n"))
 }
 
-fn exists(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+pub(crate) fn exists(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let name = words(parsed).pop().unwrap_or_default();
     let is_here = tote_engine::has_manifest(&home(parsed)?, &name)?;
     Ok(ExitCode::from(u8::from(!is_here)))
 }
 
-fn push(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+pub(crate) fn push(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let mut words = words(parsed).into_iter();
     let (list, destination) = (words.next().unwrap_or_default(), words.next());
     let quiet = parsed.flag("quiet");
@@ -181,7 +159,7 @@ fn push(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn remove(parsed: &Parsed) -> ExitCode {
+pub(crate) fn remove(parsed: &Parsed) -> ExitCode {
     let home = match ready(parsed) {
         Ok(home) => home,
         Err(error) => return engine_error(&error),

@@ -4,7 +4,7 @@ use crate::ask::agreed;
 use crate::home::home;
 use crate::listing::{Listing, describe_each, each_named, only_ids};
 use crate::look::joined;
-use crate::tell::{engine_error, print, print_made};
+use crate::tell::{print, print_made};
 use crate::words::values;
 use crate::words::words;
 use serde_json::{Value, json};
@@ -17,29 +17,6 @@ use tote_options::Parsed;
 /// Number of an id's digits that lists show.
 const SHORT: usize = 12;
 
-pub(crate) fn dispatch(parsed: &Parsed) -> ExitCode {
-    let done = match parsed.command().name {
-        "create" => create(parsed),
-        "ls" => list(parsed),
-        "inspect" => inspect(parsed),
-        "exists" => exists(parsed),
-        "rm" => remove(parsed),
-        "prune" => prune(parsed),
-        "connect" => connect(parsed),
-        "disconnect" => disconnect(parsed),
-        _ => return print(&tote_options::help(parsed.path(), crate::tell::width())),
-    };
-    done.unwrap_or_else(|error| {
-        let code = engine_error(&error);
-        // docker's code for an error of its daemon.
-        if matches!(error, EngineError::Network(_)) {
-            ExitCode::FAILURE
-        } else {
-            code
-        }
-    })
-}
-
 /// Parses words such as `KEY=VALUE`; a word without `=` has an empty value.
 fn pairs(parsed: &Parsed, option: &str) -> BTreeMap<String, String> {
     let words = values(parsed, option).into_iter();
@@ -50,7 +27,7 @@ fn pairs(parsed: &Parsed, option: &str) -> BTreeMap<String, String> {
     words.map(pair).collect()
 }
 
-fn create(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+pub(crate) fn create(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let driver = parsed
         .value("driver")
         .map(|driver| driver.to_string_lossy().into_owned());
@@ -69,13 +46,13 @@ fn create(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     Ok(print_made(&id, "the network is"))
 }
 
-fn exists(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+pub(crate) fn exists(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let name = words(parsed).pop().unwrap_or_default();
     let is_here = tote_engine::has_network(&home(parsed)?, &name)?;
     Ok(ExitCode::from(u8::from(!is_here)))
 }
 
-fn list(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+pub(crate) fn list(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let selection = NetworkSelection {
         filters: values(parsed, "filter"),
     };
@@ -130,14 +107,14 @@ fn line(row: &NetworkRow, length: usize) -> Value {
     })
 }
 
-fn inspect(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+pub(crate) fn inspect(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let home = home(parsed)?;
     Ok(describe_each(parsed, |name| {
         tote_engine::inspect_network(&home, name)
     }))
 }
 
-fn remove(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+pub(crate) fn remove(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let home = home(parsed)?;
     Ok(each_named(parsed, |name| {
         match tote_engine::remove_network(&home, name) {
@@ -147,7 +124,7 @@ fn remove(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     }))
 }
 
-fn connect(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+pub(crate) fn connect(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let mut words = words(parsed).into_iter();
     let request = ConnectRequest {
         network: words.next().unwrap_or_default(),
@@ -171,7 +148,7 @@ fn address<T: FromStr>(parsed: &Parsed, option: &str) -> Result<Option<T>, Engin
         .map_err(|_| EngineError::Usage(format!("invalid IP address: {text}")))
 }
 
-fn disconnect(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+pub(crate) fn disconnect(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let words = words(parsed);
     let [network, container] = &words[..] else {
         return Ok(ExitCode::FAILURE);
@@ -184,7 +161,7 @@ fn disconnect(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     }
 }
 
-fn prune(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+pub(crate) fn prune(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let question = "This will remove all custom networks not used by at least one container.";
     if !agreed(parsed, question) {
         return Ok(ExitCode::SUCCESS);

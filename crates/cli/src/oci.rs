@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 use tote_oci::{CreateOptions, EventsOptions, ExecOptions, Id, Level, Made, OciError, Store};
-use tote_options::{Command, Fault, Parsed, UsageError};
+use tote_options::{Fault, Parsed, UsageError};
 
 /// Result of a command: its exit code.
 type Done = Result<ExitCode, Failure>;
@@ -21,6 +21,18 @@ type Done = Result<ExitCode, Failure>;
 pub(crate) enum Failure {
     Oci(OciError),
     Usage(UsageError),
+    /// The log has the reason already.
+    Told,
+}
+
+impl Failure {
+    fn text(self) -> Option<String> {
+        match self {
+            Self::Oci(error) => Some(chain(&error)),
+            Self::Usage(error) => Some(format!("{error} ({})", error.hint())),
+            Self::Told => None,
+        }
+    }
 }
 
 impl From<OciError> for Failure {
@@ -41,52 +53,89 @@ pub(crate) fn is_called_so(program: &OsStr) -> bool {
     name.is_some_and(|name| name == "tote-oci" || name == "runc" || name == "crun")
 }
 
-/// Runs the command.
-pub(crate) fn dispatch(parsed: &Parsed) -> ExitCode {
-    let mut log = match Log::new(parsed) {
-        Ok(log) => log,
-        Err(text) => return crate::tell::failure(&text, None, 1),
-    };
-    let name = parsed.command().name;
-    if parsed.flag("version") {
-        return print(&version());
-    }
-    log.debug(&format!("{name} begins"));
-    if matches!(name, "create" | "run" | "exec") {
-        if let Err(error) = seal() {
-            log.error(&format!("{name} failed: {error}"));
-            return ExitCode::from(failure_code(name));
+/// Work of a command.
+type Work = fn(&Parsed, &mut Log) -> Done;
+
+/// Command that makes a process in a container. Before it touches one, it makes sure that no container can write to
+/// this program (CVE-2019-5736).
+pub(crate) struct Entering {
+    work: Work,
+    /// Text before the error. The words are runc's, because callers search for them.
+    failed: &'static str,
+    /// Exit code of a failure. As with runc, callers of `exec` must be able to tell it from the process's own code.
+    code: u8,
+}
+
+/// `tote oci create`. The first word of its errors names this program, as that of `run`'s does.
+pub(crate) static CREATE: Entering = Entering {
+    work: create,
+    failed: "tote in place of runc create failed: ",
+    code: 1,
+};
+
+/// `tote oci run`.
+pub(crate) static RUN: Entering = Entering {
+    work: run,
+    failed: "tote in place of runc run failed: ",
+    code: 1,
+};
+
+/// `tote oci exec`.
+pub(crate) static EXEC: Entering = Entering {
+    work: exec,
+    failed: "exec failed: ",
+    code: 255,
+};
+
+/// Runs a command that makes a process in a container.
+pub(crate) fn enter(parsed: &Parsed, command: &Entering) -> ExitCode {
+    logged(parsed, command.failed, command.code, |log| {
+        if let Err(error) = tote_oci::seal() {
+            log.error(&format!("{} failed: {}", parsed.name(), chain(&error)));
+            return Err(Failure::Told);
         }
         log.debug(
             "the executable cannot be written to from here, for which others have \
              runc exeseal: using overlayfs for sealed /proc/self/exe, or runc exeseal: using /proc/self/exe clone",
         );
+        (command.work)(parsed, log)
+    })
+}
+
+/// Runs a command that makes no process in a container.
+pub(crate) fn serve(parsed: &Parsed, work: Work) -> ExitCode {
+    logged(parsed, "", 1, |log| work(parsed, log))
+}
+
+/// Runs `tote oci` without a command.
+pub(crate) fn itself(parsed: &Parsed) -> ExitCode {
+    if !parsed.flag("version") {
+        return serve(parsed, |parsed, _| Ok(print(&help(parsed))));
     }
-    match perform(name, parsed, &mut log) {
+    match Log::new(parsed) {
+        Ok(_) => print(&version()),
+        Err(text) => crate::tell::failure(&text, None, 1),
+    }
+}
+
+/// Opens the log and runs `work`. Its failure is logged after the text `failed`, and ends with the exit code `code`.
+fn logged(parsed: &Parsed, failed: &str, code: u8, work: impl FnOnce(&mut Log) -> Done) -> ExitCode {
+    let mut log = match Log::new(parsed) {
+        Ok(log) => log,
+        Err(text) => return crate::tell::failure(&text, None, 1),
+    };
+    let name = parsed.name();
+    log.debug(&format!("{name} begins"));
+    match work(&mut log) {
         Ok(code) => {
             log.debug(&format!("{name} is done"));
             code
         }
         Err(failure) => {
-            if let ("run", Failure::Oci(error @ OciError::Interpreter { program, .. })) = (name, &failure) {
-                // The caller has seen the start succeed, so the error goes to standard error in plain text, not in
-                // the log's format.
-                let line = format!("exec {program}: no such file or directory");
-                log.error_of_program(&line, &chain(error));
-                return ExitCode::from(failure_code(name));
+            if let Some(text) = failure.text() {
+                log.error(&format!("{failed}{text}"));
             }
-            let text = match failure {
-                Failure::Oci(error) => chain(&error),
-                Failure::Usage(error) => format!("{error} ({})", error.hint()),
-            };
-            // The words are runc's, because callers search for them; the first word names this program.
-            let text = match name {
-                "create" | "run" => format!("tote in place of runc {name} failed: {text}"),
-                "exec" => format!("exec failed: {text}"),
-                _ => text,
-            };
-            log.error(&text);
-            ExitCode::from(failure_code(name))
+            ExitCode::from(code)
         }
     }
 }
@@ -101,7 +150,7 @@ pub(crate) fn usage_error(error: &UsageError) -> ExitCode {
 }
 
 /// Builds the text of `--help`. The name comes first, as in runc's, because scripts recognise a runtime by that.
-pub(crate) fn help(path: &[&'static Command]) -> String {
+pub(crate) fn help(parsed: &Parsed) -> String {
     let program = std::env::args_os().next().unwrap_or_default();
     let own = if is_called_so(&program) {
         let name = Path::new(&program).file_name().unwrap_or_default();
@@ -109,13 +158,12 @@ pub(crate) fn help(path: &[&'static Command]) -> String {
     } else {
         "tote oci".to_owned()
     };
-    let name = match path.last() {
-        Some(command) if !std::ptr::eq(*command, &raw const crate::OCI) => {
-            format!("{own} {} - {}", command.name, command.about)
-        }
-        _ => format!("{own}, in place of runc - Open Container Initiative runtime"),
+    let name = if parsed.is_group() {
+        format!("{own}, in place of runc - Open Container Initiative runtime")
+    } else {
+        format!("{own} {} - {}", parsed.name(), parsed.about())
     };
-    let text = tote_options::help(path, crate::tell::width());
+    let text = parsed.help(crate::tell::width());
     format!("NAME:\n   {name}\n\n{text}")
 }
 
@@ -126,57 +174,6 @@ fn version() -> String {
         "tote in place of runc version {VERSION}\ncommit: {VERSION}\nspec: {}\n",
         tote_engine::OCI_VERSION
     )
-}
-
-/// Returns the exit code of a failure. As with runc, callers of `exec` must be able to tell it from the process's
-/// own code.
-fn failure_code(name: &str) -> u8 {
-    if name == "exec" { 255 } else { 1 }
-}
-
-/// Makes sure that no container can write to this program (CVE-2019-5736); called before the command touches a
-/// container.
-fn seal() -> Result<(), String> {
-    tote_oci::seal().map_err(|error| chain(&error))
-}
-
-fn perform(name: &str, parsed: &Parsed, log: &mut Log) -> Done {
-    match name {
-        "create" => create(parsed, log),
-        "run" => run(parsed, log),
-        "exec" => exec(parsed, log),
-        "start" => {
-            let warn = &mut |text: String| log.warn(&text);
-            succeed(tote_oci::start(&store(parsed), &id(parsed)?, warn))
-        }
-        "kill" => kill(parsed),
-        "delete" => {
-            let force = parsed.flag("force");
-            succeed(tote_oci::delete(
-                &store(parsed),
-                &id(parsed)?,
-                force,
-                &mut |text| log.warn(&text),
-            ))
-        }
-        "pause" => succeed(tote_oci::pause(&store(parsed), &id(parsed)?)),
-        "resume" => succeed(tote_oci::resume(&store(parsed), &id(parsed)?)),
-        "update" => {
-            let options = update::options(parsed)?;
-            let warn = &mut |text: String| log.warn(&text);
-            succeed(tote_oci::update(&store(parsed), &id(parsed)?, &options, warn))
-        }
-        "state" => show(&tote_oci::state(&store(parsed), &id(parsed)?)?),
-        "list" => list(parsed),
-        "ps" => ps(parsed),
-        "events" => events(parsed),
-        "spec" => spec(parsed),
-        "features" => show(&tote_oci::features(VERSION)),
-        "checkpoint" | "restore" => {
-            Err(OciError::Usage(format!("{name} is not supported: tote does not work with criu")).into())
-        }
-        _ => Ok(print(&help(parsed.path()))),
-    }
 }
 
 fn succeed(result: Result<(), OciError>) -> Done {
@@ -231,8 +228,15 @@ fn create(parsed: &Parsed, log: &mut Log) -> Done {
 fn run(parsed: &Parsed, log: &mut Log) -> Done {
     let how = (parsed.flag("detach"), parsed.flag("keep"));
     let say = &mut |level: Level, text: &str| log.say(level, text);
-    let made = tote_oci::run(&store(parsed), &id(parsed)?, &creation(parsed)?, how, say)?;
-    Ok(code(made))
+    let made = tote_oci::run(&store(parsed), &id(parsed)?, &creation(parsed)?, how, say);
+    if let Err(error @ OciError::Interpreter { program, .. }) = &made {
+        // The caller has seen the start succeed, so the error goes to standard error in plain text, not in the log's
+        // format.
+        let line = format!("exec {program}: no such file or directory");
+        log.error_of_program(&line, &chain(error));
+        return Err(Failure::Told);
+    }
+    Ok(code(made?))
 }
 
 fn code(made: Made) -> ExitCode {
@@ -285,7 +289,38 @@ fn exec(parsed: &Parsed, log: &mut Log) -> Done {
     Ok(code(tote_oci::exec(&store(parsed), &id(parsed)?, &options, say)?))
 }
 
-fn kill(parsed: &Parsed) -> Done {
+pub(crate) fn start(parsed: &Parsed, log: &mut Log) -> Done {
+    let warn = &mut |text: String| log.warn(&text);
+    succeed(tote_oci::start(&store(parsed), &id(parsed)?, warn))
+}
+
+pub(crate) fn delete(parsed: &Parsed, log: &mut Log) -> Done {
+    let force = parsed.flag("force");
+    let warn = &mut |text: String| log.warn(&text);
+    succeed(tote_oci::delete(&store(parsed), &id(parsed)?, force, warn))
+}
+
+pub(crate) fn pause(parsed: &Parsed, _: &mut Log) -> Done {
+    succeed(tote_oci::pause(&store(parsed), &id(parsed)?))
+}
+
+pub(crate) fn resume(parsed: &Parsed, _: &mut Log) -> Done {
+    succeed(tote_oci::resume(&store(parsed), &id(parsed)?))
+}
+
+pub(crate) fn update(parsed: &Parsed, log: &mut Log) -> Done {
+    let options = update::options(parsed)?;
+    let warn = &mut |text: String| log.warn(&text);
+    succeed(tote_oci::update(&store(parsed), &id(parsed)?, &options, warn))
+}
+
+/// Refuses `checkpoint` and `restore`.
+pub(crate) fn refuse_criu(parsed: &Parsed, _: &mut Log) -> Done {
+    let text = format!("{} is not supported: tote does not work with criu", parsed.name());
+    Err(OciError::Usage(text).into())
+}
+
+pub(crate) fn kill(parsed: &Parsed, _: &mut Log) -> Done {
     let signal = parsed.positional_text(1)?.unwrap_or("SIGTERM");
     succeed(tote_oci::kill(
         &store(parsed),
@@ -301,6 +336,14 @@ fn show(value: &impl serde::Serialize) -> Done {
     Ok(print(&format!("{text}\n")))
 }
 
+pub(crate) fn state(parsed: &Parsed, _: &mut Log) -> Done {
+    show(&tote_oci::state(&store(parsed), &id(parsed)?)?)
+}
+
+pub(crate) fn features(_: &Parsed, _: &mut Log) -> Done {
+    show(&tote_oci::features(VERSION))
+}
+
 /// Parses `--format`: true for JSON, false for a table.
 fn wants_json(parsed: &Parsed) -> Result<bool, Failure> {
     match parsed.text("format")? {
@@ -312,7 +355,7 @@ fn wants_json(parsed: &Parsed) -> Result<bool, Failure> {
     }
 }
 
-fn list(parsed: &Parsed) -> Done {
+pub(crate) fn list(parsed: &Parsed, _: &mut Log) -> Done {
     let json = wants_json(parsed)?;
     if let Some(root) = parsed.value("root")
         && let Err(error) = std::fs::metadata(root)
@@ -331,7 +374,7 @@ fn list(parsed: &Parsed) -> Done {
     Ok(print(&tote_oci::table(&containers)))
 }
 
-fn ps(parsed: &Parsed) -> Done {
+pub(crate) fn ps(parsed: &Parsed, _: &mut Log) -> Done {
     let json = wants_json(parsed)?;
     let pids = tote_oci::ps(&store(parsed), &id(parsed)?)?;
     if json {
@@ -346,7 +389,7 @@ fn ps(parsed: &Parsed) -> Done {
     Ok(print(&tote_oci::ps_table(&pids, &options)?))
 }
 
-fn events(parsed: &Parsed) -> Done {
+pub(crate) fn events(parsed: &Parsed, _: &mut Log) -> Done {
     let interval = parsed.converted("interval", |text| {
         duration(text).ok_or("a number and a unit is expected, as in 500ms or 5s")
     })?;
@@ -371,7 +414,7 @@ fn duration(text: &str) -> Option<Duration> {
     Duration::try_from_secs_f64(seconds).ok()
 }
 
-fn spec(parsed: &Parsed) -> Done {
+pub(crate) fn spec(parsed: &Parsed, _: &mut Log) -> Done {
     let path = path(parsed, "bundle").unwrap_or_default().join("config.json");
     let ids = parsed.flag("rootless").then(tote_oci::own_ids);
     let text = tote_oci::specification(ids)?;

@@ -3,6 +3,9 @@
 mod ps;
 mod watch;
 
+pub(crate) use ps::ps;
+pub(crate) use watch::{logs, stats, top};
+
 use crate::ask::agreed;
 use crate::home::home;
 use crate::life::given::parse_signal;
@@ -49,26 +52,7 @@ const LIMITS: [&str; 7] = [
     "memory-swap",
 ];
 
-pub(crate) fn dispatch(parsed: &Parsed) -> ExitCode {
-    let done = match parsed.command().name {
-        "create" => create(parsed),
-        "exists" => exists(parsed),
-        "inspect" => inspect(parsed),
-        "ps" => ps::ps(parsed),
-        "prune" => prune(parsed),
-        "rm" => remove(parsed),
-        "start" => start(parsed),
-        "stop" => stop(parsed),
-        "logs" => watch::logs(parsed),
-        "stats" => watch::stats(parsed),
-        "top" => watch::top(parsed),
-        "restart" | "kill" | "pause" | "unpause" => change(parsed),
-        _ => return print(&tote_options::help(parsed.path(), crate::tell::width())),
-    };
-    done.unwrap_or_else(|error| engine_error(&error))
-}
-
-fn create(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+pub(crate) fn create(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let home = home(parsed)?;
     let text = |option: &str| {
         parsed
@@ -145,16 +129,12 @@ fn is_missing(error: &EngineError) -> bool {
 
 /// True if the command has this flag, and it is set.
 fn flag(parsed: &Parsed, long: &str) -> bool {
-    takes(parsed, long) && parsed.flag(long)
-}
-
-fn takes(parsed: &Parsed, long: &str) -> bool {
-    parsed.command().own_options().any(|option| option.long == long)
+    parsed.takes(long) && parsed.flag(long)
 }
 
 /// Returns the files that contain ids of pods.
 fn in_files(parsed: &Parsed) -> Vec<String> {
-    if takes(parsed, "pod-id-file") {
+    if parsed.takes("pod-id-file") {
         values(parsed, "pod-id-file")
     } else {
         Vec::new()
@@ -194,13 +174,14 @@ fn tell_all(errors: &[EngineError]) -> ExitCode {
         .fold(ExitCode::SUCCESS, |_, error| engine_error(error))
 }
 
-/// Calls `act` for each pod, and prints the returned text; a failure does not stop the others.
+/// Calls `act` for each pod, and prints the returned text; a failure does not stop the others. If `passes` is true,
+/// missing pods are not reported.
 fn each(
     parsed: &Parsed,
+    passes: bool,
     mut act: impl FnMut(&Home, &str) -> Result<String, Vec<EngineError>>,
 ) -> Result<ExitCode, EngineError> {
     let home = home(parsed)?;
-    let passes = flag(parsed, "ignore") || (parsed.command().name == "rm" && parsed.flag("force"));
     let mut code = ExitCode::SUCCESS;
     for wanted in wanted(parsed, &home)? {
         match act(&home, &wanted) {
@@ -214,55 +195,67 @@ fn each(
     Ok(code)
 }
 
-fn start(parsed: &Parsed) -> Result<ExitCode, EngineError> {
-    each(parsed, |home, wanted| {
+pub(crate) fn start(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+    each(parsed, false, |home, wanted| {
         pod::start(home, wanted, &mut |text| warning(&text))?;
         Ok(wanted.to_owned())
     })
 }
 
-fn stop(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+pub(crate) fn stop(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let options = StopOptions {
         signal: None,
         timeout: stop_timeout(parsed)?,
     };
-    each(parsed, |home, wanted| {
+    each(parsed, parsed.flag("ignore"), |home, wanted| {
         pod::stop(home, wanted, options)?;
         Ok(wanted.to_owned())
     })
 }
 
-/// Runs the commands that change pods and print their ids.
-fn change(parsed: &Parsed) -> Result<ExitCode, EngineError> {
-    let given = takes(parsed, "signal").then(|| parsed.value("signal")).flatten();
-    let signal = match given {
-        Some(text) => parse_signal(&text.to_string_lossy())?,
-        None => Signal::KILL,
-    };
-    each(parsed, |home, wanted| {
-        let id = pod::find(home, wanted)
-            .map_err(|error| vec![error])?
-            .pod
-            .id
-            .to_string();
-        match parsed.command().name {
-            "restart" => pod::restart(home, &id, &mut |text| warning(&text)),
-            "kill" => pod::kill(home, &id, signal),
-            "pause" => pod::pause_pod(home, &id),
-            _ => pod::unpause(home, &id),
-        }?;
+/// Calls `act` with the id of each pod, and prints the ids.
+fn change(
+    parsed: &Parsed,
+    mut act: impl FnMut(&Home, &str) -> Result<(), Vec<EngineError>>,
+) -> Result<ExitCode, EngineError> {
+    each(parsed, false, |home, wanted| {
+        let entry = pod::find(home, wanted).map_err(|error| vec![error])?;
+        let id = entry.pod.id.to_string();
+        act(home, &id)?;
         Ok(id)
     })
 }
 
-fn remove(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+pub(crate) fn restart(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+    change(parsed, |home, id| {
+        pod::restart(home, id, &mut |text| warning(&text))
+    })
+}
+
+pub(crate) fn kill(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+    let signal = match parsed.value("signal") {
+        Some(text) => parse_signal(&text.to_string_lossy())?,
+        None => Signal::KILL,
+    };
+    change(parsed, |home, id| pod::kill(home, id, signal))
+}
+
+pub(crate) fn pause(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+    change(parsed, pod::pause_pod)
+}
+
+pub(crate) fn unpause(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+    change(parsed, pod::unpause)
+}
+
+pub(crate) fn remove(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let force = parsed.flag("force");
     let timeout = stop_timeout(parsed)?;
     if timeout.is_some() && !force {
         let text = "--force option must be specified to use the --time option";
         return Err(EngineError::Usage(text.to_owned()));
     }
-    let code = each(parsed, |home, wanted| {
+    let code = each(parsed, force || parsed.flag("ignore"), |home, wanted| {
         pod::remove(home, wanted, force, timeout).map(|id| id.to_string())
     })?;
     if code == ExitCode::SUCCESS {
@@ -274,7 +267,7 @@ fn remove(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     Ok(code)
 }
 
-fn prune(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+pub(crate) fn prune(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     if !agreed(parsed, "This will remove all stopped/exited pods..") {
         return Ok(ExitCode::SUCCESS);
     }
@@ -283,7 +276,7 @@ fn prune(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     Ok(tell_all(&errors))
 }
 
-fn exists(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+pub(crate) fn exists(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let home = home(parsed)?;
     let wanted = words(parsed);
     match pod::find(&home, wanted.first().map_or("", String::as_str)) {
@@ -293,7 +286,7 @@ fn exists(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     }
 }
 
-fn inspect(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+pub(crate) fn inspect(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let home = home(parsed)?;
     let (mut found, mut errors) = (Vec::new(), Vec::new());
     for wanted in wanted(parsed, &home)? {

@@ -9,18 +9,7 @@ use std::process::ExitCode;
 use tote_engine::{EngineError, FillRequest, Home, HostInit, Image, PoolRow, PoolRun, Timings};
 use tote_options::Parsed;
 
-pub(crate) fn dispatch(parsed: &Parsed) -> ExitCode {
-    let done = match parsed.command().name {
-        "fill" => fill(parsed),
-        "ls" => list(parsed),
-        "inspect" => inspect(parsed),
-        "rm" => remove(parsed),
-        _ => return print(&tote_options::help(parsed.path(), crate::tell::width())),
-    };
-    done.unwrap_or_else(|error| engine_error(&error))
-}
-
-fn fill(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+pub(crate) fn fill(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let size = match parsed.number::<u32>("size") {
         Ok(size) => size,
         Err(error) => return Ok(crate::tell::usage_error(&error)),
@@ -50,7 +39,7 @@ fn fill(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     Ok(print(&format!("{}\n", filled.ready)))
 }
 
-fn list(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+pub(crate) fn list(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let home = home(parsed)?;
     if only_ids(parsed) {
         let names = tote_engine::pool_names(&home);
@@ -85,7 +74,7 @@ fn line(row: &PoolRow) -> Value {
     })
 }
 
-fn inspect(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+pub(crate) fn inspect(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let home = home(parsed)?;
     let rows = tote_engine::pools(&home)?;
     let (mut found, mut code) = (Vec::new(), None);
@@ -127,7 +116,7 @@ fn description(row: &PoolRow) -> Value {
     })
 }
 
-fn remove(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+pub(crate) fn remove(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let home = home(parsed)?;
     Ok(each_named(parsed, |name| {
         tote_engine::remove_pool(&home, name, parsed.flag("force"))?;

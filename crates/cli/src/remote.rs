@@ -6,35 +6,21 @@ pub(crate) mod present;
 pub(crate) mod progress;
 mod search;
 
+pub(crate) use login::{login, logout};
+pub(crate) use progress::Progress;
+pub(crate) use search::search;
+
 use crate::home::home;
 use crate::remote::access::access_with_creds;
 use crate::remote::access::name;
-use crate::tell::{engine_error, print, warning};
-pub(crate) use progress::Progress;
+use crate::tell::{print, warning};
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
 use std::sync::Arc;
 use tote_engine::{EngineError, PullRequest, Pulled, PushReport, PushRequest, PushedImage};
 use tote_options::Parsed;
 
-pub(crate) fn dispatch(parsed: &Parsed) -> ExitCode {
-    let done = match parsed.command().name {
-        "pull" => pull(parsed),
-        "push" => push(parsed),
-        "search" => return search::search(parsed),
-        "login" => return login::login(parsed),
-        _ => return login::logout(parsed),
-    };
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            engine_error(&error);
-            ExitCode::from(1)
-        }
-    }
-}
-
-fn pull(parsed: &Parsed) -> Result<(), EngineError> {
+pub(crate) fn pull(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let quiet = parsed.flag("quiet");
     let request = PullRequest {
         image: name(parsed),
@@ -54,12 +40,13 @@ fn pull(parsed: &Parsed) -> Result<(), EngineError> {
             progress.end();
             pulled_image(&pulled, quiet);
         };
-        return Ok(tote_engine::pull_all_tags(&home, &request, &report, &mut tell)?);
+        tote_engine::pull_all_tags(&home, &request, &report, &mut tell)?;
+        return Ok(ExitCode::SUCCESS);
     }
     let pulled = tote_engine::pull(&home, &request, &report);
     progress.end();
     pulled_image(&pulled?, quiet);
-    Ok(())
+    Ok(ExitCode::SUCCESS)
 }
 
 /// True for the name of an image without a tag and a digest.
@@ -91,7 +78,7 @@ fn pulled_image(pulled: &Pulled, quiet: bool) {
     print(&format!("{}\n", pulled.name));
 }
 
-fn push(parsed: &Parsed) -> Result<(), EngineError> {
+pub(crate) fn push(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let quiet = parsed.flag("quiet");
     let request = PushRequest {
         image: name(parsed),
@@ -117,7 +104,8 @@ fn push(parsed: &Parsed) -> Result<(), EngineError> {
         tote_engine::push(&home, &request, &report).map(&mut tell)
     };
     progress.end();
-    Ok(pushed?)
+    pushed?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Prints docker's last lines of a push.

@@ -1,6 +1,7 @@
 //! `tote run` and `tote create`.
 
 use crate::home::home;
+use crate::seal::sealed;
 use crate::tell::{engine_error, failure, print, print_made, say, warning};
 use std::process::ExitCode;
 use tote_engine::ImagesError;
@@ -33,7 +34,17 @@ pub(crate) const OURS: [&str; 18] = [
     "quiet",
 ];
 
+/// Runs `tote run`.
 pub(crate) fn run(parsed: &Parsed) -> ExitCode {
+    // The command that takes a sandbox makes no process that a container can see, and must be fast; as root it can
+    // still seal the program when it fills the pool afterwards.
+    if parsed.value("pool").is_some() && tote_oci::is_root() {
+        return perform(parsed);
+    }
+    sealed(parsed, perform)
+}
+
+fn perform(parsed: &Parsed) -> ExitCode {
     let mut timings = parsed
         .flag("timings")
         .then(|| Timings::since(Timings::process_start()));

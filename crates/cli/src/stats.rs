@@ -64,11 +64,7 @@ pub(crate) fn repeat<T>(
         return Ok(listing(parsed, &before, &now).print(parsed));
     }
     // A terminal is cleared before each table. An empty table is printed too.
-    let keeps = parsed
-        .command()
-        .own_options()
-        .any(|option| option.long == "no-reset")
-        && parsed.flag("no-reset");
+    let keeps = parsed.takes("no-reset") && parsed.flag("no-reset");
     let (start, end) = if std::io::stdout().is_terminal() && !keeps {
         ("\x1b[H\x1b[2J", "")
     } else {

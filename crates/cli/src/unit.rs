@@ -20,16 +20,6 @@ pub(crate) fn called_as(program: &OsString) -> Option<&'static [&'static str]> {
     }
 }
 
-pub(crate) fn dispatch(parsed: &Parsed) -> ExitCode {
-    match parsed.command().name {
-        "systemd" => systemd(parsed).unwrap_or_else(|error| engine_error(&error)),
-        "quadlet" => quadlet(parsed),
-        "runit" => script(parsed, ScriptInit::Runit),
-        "openrc" => script(parsed, ScriptInit::OpenRc),
-        _ => print(&tote_options::help(parsed.path(), crate::tell::width())),
-    }
-}
-
 fn texts(parsed: &Parsed, option: &str) -> Vec<String> {
     parsed
         .all(option)
@@ -51,7 +41,7 @@ fn number<T: std::str::FromStr<Err: std::fmt::Display>>(
     number.map_err(|error| EngineError::Usage(error.to_string()))
 }
 
-fn systemd(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+pub(crate) fn systemd(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let home = home(parsed)?;
     let wanted = parsed.positionals().first().map(|word| word.to_string_lossy());
     let units = match (parsed.flag("restart"), wanted) {
@@ -100,6 +90,14 @@ fn systemd(parsed: &Parsed) -> Result<ExitCode, EngineError> {
             print(&texts.join(apart))
         }
     })
+}
+
+pub(crate) fn runit(parsed: &Parsed) -> ExitCode {
+    script(parsed, ScriptInit::Runit)
+}
+
+pub(crate) fn openrc(parsed: &Parsed) -> ExitCode {
+    script(parsed, ScriptInit::OpenRc)
 }
 
 fn script(parsed: &Parsed, init: ScriptInit) -> ExitCode {
@@ -158,7 +156,7 @@ fn write(unit: &GeneratedUnit) -> Result<String, EngineError> {
     Ok(format!("{}\n", path.display()))
 }
 
-fn quadlet(parsed: &Parsed) -> ExitCode {
+pub(crate) fn quadlet(parsed: &Parsed) -> ExitCode {
     let output = parsed.positionals().first().map(PathBuf::from);
     let dry = parsed.flag("dryrun");
     if output.is_none() && !dry {

@@ -4,7 +4,7 @@ use crate::ask::agreed;
 use crate::home::home;
 use crate::listing::{Listing, describe_each, each_named, only_ids};
 use crate::look::joined;
-use crate::tell::{engine_error, print, print_made};
+use crate::tell::{print, print_made};
 use crate::text;
 use crate::words::values;
 use crate::words::words;
@@ -14,20 +14,7 @@ use std::process::ExitCode;
 use tote_engine::{EngineError, VolumeRow, VolumeSelection};
 use tote_options::Parsed;
 
-pub(crate) fn dispatch(parsed: &Parsed) -> ExitCode {
-    let done = match parsed.command().name {
-        "create" => create(parsed),
-        "ls" => list(parsed),
-        "inspect" => inspect(parsed),
-        "exists" => exists(parsed),
-        "rm" => remove(parsed),
-        "prune" => prune(parsed),
-        _ => return print(&tote_options::help(parsed.path(), crate::tell::width())),
-    };
-    done.unwrap_or_else(|error| engine_error(&error))
-}
-
-fn create(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+pub(crate) fn create(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let labels: BTreeMap<String, String> = values(parsed, "label")
         .into_iter()
         .map(|label| match label.split_once('=') {
@@ -53,13 +40,13 @@ fn create(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     Ok(print_made(&name, "the volume is"))
 }
 
-fn exists(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+pub(crate) fn exists(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let name = words(parsed).pop().unwrap_or_default();
     let is_here = tote_engine::has_volume(&home(parsed)?, &name)?;
     Ok(ExitCode::from(u8::from(!is_here)))
 }
 
-fn list(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+pub(crate) fn list(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let selection = VolumeSelection {
         filters: values(parsed, "filter"),
     };
@@ -105,14 +92,14 @@ fn line(row: &VolumeRow) -> Value {
     })
 }
 
-fn inspect(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+pub(crate) fn inspect(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let home = home(parsed)?;
     Ok(describe_each(parsed, |name| {
         tote_engine::inspect_volume(&home, name)
     }))
 }
 
-fn remove(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+pub(crate) fn remove(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let home = home(parsed)?;
     Ok(each_named(parsed, |name| {
         tote_engine::remove_volume(&home, name, parsed.flag("force"))?;
@@ -120,7 +107,7 @@ fn remove(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     }))
 }
 
-fn prune(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+pub(crate) fn prune(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let which = if parsed.flag("all") {
         "all local volumes not used by at least one container"
     } else {

@@ -40,7 +40,7 @@ impl Parsed {
     /// Returns the help text for the command, as [`help`] does.
     #[must_use]
     pub fn help(&self, width: usize) -> String {
-        help(self.path(), width)
+        help(&self.path, width)
     }
 }
 

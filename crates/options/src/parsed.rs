@@ -19,22 +19,27 @@ pub struct Parsed {
 }
 
 impl Parsed {
-    /// Returns the commands from the root on, `tote`, `image`, `ls`.
-    #[must_use]
-    pub fn path(&self) -> &[&'static Command] {
-        &self.path
-    }
-
-    /// Returns the command itself: the last of [`Parsed::path`]. It is a group if no command of the group was named.
-    #[must_use]
-    pub fn command(&self) -> &'static Command {
-        self.command
-    }
-
     /// Carries out the command, and returns its exit code.
     #[must_use]
     pub fn execute(&self) -> ExitCode {
         (self.command.action)(self)
+    }
+
+    /// Returns the command's name, for texts: its row alone decides what the command does.
+    pub fn name(&self) -> impl Display + use<> {
+        self.command.name
+    }
+
+    /// Returns the summary of the command.
+    #[must_use]
+    pub fn about(&self) -> &'static str {
+        self.command.about
+    }
+
+    /// True if the command line names a group, and no command of it.
+    #[must_use]
+    pub fn is_group(&self) -> bool {
+        !self.command.subcommands.is_empty()
     }
 
     /// Returns the table that the command line was parsed by.
@@ -47,6 +52,12 @@ impl Parsed {
     #[must_use]
     pub fn is_below(&self, command: &'static Command) -> bool {
         passes(&self.path, command)
+    }
+
+    /// True if the command has that option itself, which one before it may have instead.
+    #[must_use]
+    pub fn takes(&self, long: &str) -> bool {
+        self.command.own_options().any(|opt| opt.long == long)
     }
 
     /// Returns options and their values in the order given; a flag's value is `true` or `false`.
@@ -202,7 +213,7 @@ impl Parsed {
     /// Makes the error for the positional at that index which is wrong for `reason`.
     #[must_use]
     pub fn invalid_positional(&self, at: usize, reason: &str) -> UsageError {
-        let table = self.command().positionals;
+        let table = self.command.positionals;
         let name = table
             .get(at)
             .or(table.last())

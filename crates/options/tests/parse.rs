@@ -14,7 +14,8 @@ fn parsed(line: &[&str]) -> Result<Parsed, UsageError> {
 
 /// Formats a result: `boat run | interactive=true env=X | alpine ls`.
 fn summary(parsed: &Parsed) -> String {
-    let path: Vec<&str> = parsed.path().iter().map(|command| command.name).collect();
+    let hint = parsed.too_few_words(0).hint();
+    let path = hint.trim_start_matches("see '").trim_end_matches(" --help'");
     let pair = |(opt, value): &(&tote_options::Opt, OsString)| format!("{}={}", opt.long, value.display());
     let values: Vec<String> = parsed.values().iter().map(pair).collect();
     let positionals: Vec<String> = parsed
@@ -22,12 +23,7 @@ fn summary(parsed: &Parsed) -> String {
         .iter()
         .map(|word| word.display().to_string())
         .collect();
-    format!(
-        "{} | {} | {}",
-        path.join(" "),
-        values.join(" "),
-        positionals.join(" ")
-    )
+    format!("{path} | {} | {}", values.join(" "), positionals.join(" "))
 }
 
 const GOOD: &[(&[&str], &str)] = &[

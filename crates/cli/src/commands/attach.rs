@@ -1,6 +1,7 @@
 //! `tote attach` and `tote logs`.
 
 use super::repeated::{CONTAINER, CONTAINERS, LATEST};
+use crate::{attach, exit};
 use tote_options::{Command, Example, ExitStatus, Group, Opt};
 
 /// `--detach-keys`.
@@ -47,7 +48,7 @@ container waiting for ten seconds at most, and is cut off then.",
         ExitStatus { status: "1", about: "The detach keys were typed, or tote cannot attach to the container" },
         ExitStatus { status: "N", about: "In all other cases the exit code of the container" },
     ],
-    ..Command::new("attach", "Attach standard input, output and error to a running container", crate::attach::dispatch)
+    ..Command::new("attach", "Attach standard input, output and error to a running container", |parsed| exit::own(attach::attach(parsed)))
 };
 
 /// `tote logs`.
@@ -81,5 +82,5 @@ without a zone; parts from the end may be left out), or seconds since 1970.",
         Example { about: "The last ten lines, and new ones as they come", line: "tote logs -f -n 10 web" },
         Example { about: "Log lines of the last quarter of an hour", line: "tote logs --since 15m -t web" },
     ],
-    ..Command::new("logs", "Print the log of a container", crate::attach::dispatch)
+    ..Command::new("logs", "Print the log of a container", |parsed| exit::own(attach::logs(parsed)))
 };

@@ -1,6 +1,7 @@
 //! Commands that prepare images: making base images, and finding the directories that their programs write to.
 
 use super::process;
+use crate::{exit, image};
 use tote_options::{Command, Completes, Example, Group, Opt, Positional};
 
 /// `tote image trace`.
@@ -28,7 +29,7 @@ Where the command fails, or writes to the root directory itself, nothing is note
         about: "A web server that needs no list of paths",
         line: "tote image trace nginx -- timeout 5 nginx && tote run --driver split nginx",
     }],
-    ..Command::new("trace", "Find out where a command writes", crate::image::dispatch)
+    ..Command::new("trace", "Find out where a command writes", |parsed| exit::own(image::trace(parsed)))
 };
 
 /// `tote image bootstrap`.
@@ -84,6 +85,6 @@ range of ids. The image's command is bash.",
     ..Command::new(
         "bootstrap",
         "Make a base image of a distribution's packages",
-        crate::image::dispatch,
+        |parsed| exit::image(image::bootstrap(parsed)),
     )
 };

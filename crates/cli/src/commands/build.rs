@@ -2,6 +2,8 @@
 
 use super::limits::{CPU_PERIOD, CPU_QUOTA, CPU_SHARES, CPUS, CPUSET_CPUS, CPUSET_MEMS};
 use super::repeated::DISK_SIZE;
+use crate::seal::sealed;
+use crate::{build, exit, image, tell};
 use tote_options::{Command, Completes, Example, Group, Opt, Positional, Section};
 
 static RESULT: Group = Group {
@@ -262,7 +264,7 @@ pub(crate) static BUILD_GUARD: Command = Command {
     ..Command::new(
         "__build-guard",
         "Remove the leftovers of a build that was killed",
-        crate::build::guard_build,
+        build::guard_build,
     )
 };
 
@@ -286,7 +288,7 @@ Images that the build begins with are pulled where they are missing.",
         Example { about: "An image from a root file system, whose containers have disks of 20 GiB", line: "tote build -t web --disk-size 20g rootfs.tar" },
         Example { about: "A build with a password that no layer holds", line: "tote build --secret id=npm,src=$HOME/.npmrc -t web ." },
     ],
-    ..Command::new("build", "Build an image from a Dockerfile", crate::build::build)
+    ..Command::new("build", "Build an image from a Dockerfile", |parsed| sealed(parsed, build::build))
 };
 
 /// `tote build`.
@@ -337,7 +339,9 @@ Removes what only builds go on from: images of stages, results of instructions w
 of `RUN --mount=type=cache`, unless a build uses them just now. With `--all` the next build carries out every instruction \
 again, unless something is said of what stays: results of instructions take next to no room.",
     options: &[&PRUNING, &KEEPING],
-    ..Command::new("prune", "Remove the build cache", crate::image::dispatch)
+    ..Command::new("prune", "Remove the build cache", |parsed| {
+        exit::image(image::builder::prune(parsed))
+    })
 };
 
 /// `tote builder`.
@@ -357,9 +361,5 @@ several builds (`buildx bake`) are not known here: give `build` each Dockerfile 
             commands: super::builder::COMMANDS,
         },
     ],
-    ..Command::new(
-        "builder",
-        "Build images and manage the build cache",
-        crate::tell::help,
-    )
+    ..Command::new("builder", "Build images and manage the build cache", tell::help)
 };

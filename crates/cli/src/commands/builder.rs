@@ -2,13 +2,14 @@
 
 use super::remote::{AUTHFILE, CERT_DIR, TLS_VERIFY};
 use super::repeated::word;
+use crate::{buildx, exit, tell};
 use tote_options::{Command, Completes, Example, Group, Opt, Positional, Section};
 
 const NAME: Positional = word("NAME", false, false);
 
 static LS: Command = Command {
     usage: "",
-    ..Command::new("ls", "Show the builder", crate::buildx::dispatch)
+    ..Command::new("ls", "Show the builder", |_| buildx::list())
 };
 
 static INSPECT: Command = Command {
@@ -22,7 +23,7 @@ static INSPECT: Command = Command {
         )],
     }],
     positionals: &[NAME],
-    ..Command::new("inspect", "Show details of the builder", crate::buildx::dispatch)
+    ..Command::new("inspect", "Show details of the builder", buildx::inspect)
 };
 
 static USE: Command = Command {
@@ -36,11 +37,7 @@ static USE: Command = Command {
         ],
     }],
     positionals: &[word("NAME", true, false)],
-    ..Command::new(
-        "use",
-        "Choose a builder; there is only one",
-        crate::buildx::dispatch,
-    )
+    ..Command::new("use", "Choose a builder; there is only one", buildx::accept)
 };
 
 static CREATE: Command = Command {
@@ -77,11 +74,9 @@ go on with; `build --builder` takes any name.",
         ],
     }],
     positionals: &[word("ENDPOINT", false, false)],
-    ..Command::new(
-        "create",
-        "Accept a new builder; there is only one",
-        crate::buildx::dispatch,
-    )
+    ..Command::new("create", "Accept a new builder; there is only one", |_| {
+        buildx::create()
+    })
 };
 
 static RM: Command = Command {
@@ -100,13 +95,15 @@ static RM: Command = Command {
     ..Command::new(
         "rm",
         "Accept the removal of a builder; nothing is removed",
-        crate::buildx::dispatch,
+        buildx::accept,
     )
 };
 
 static DU: Command = Command {
     usage: "",
-    ..Command::new("du", "Show the build cache", crate::buildx::dispatch)
+    ..Command::new("du", "Show the build cache", |parsed| {
+        exit::one(buildx::space(parsed))
+    })
 };
 
 static VERSION: Command = Command {
@@ -114,7 +111,7 @@ static VERSION: Command = Command {
     ..Command::new(
         "version",
         "Print the version of the builder, which is that of tote",
-        crate::buildx::dispatch,
+        |_| buildx::version(),
     )
 };
 
@@ -137,11 +134,9 @@ static TOOLS_INSPECT: Command = Command {
         &REGISTRY,
     ],
     positionals: &[word("NAME", true, false)],
-    ..Command::new(
-        "inspect",
-        "Show a manifest or an index at a registry",
-        crate::buildx::dispatch,
-    )
+    ..Command::new("inspect", "Show a manifest or an index at a registry", |parsed| {
+        exit::one(buildx::tools_inspect(parsed))
+    })
 };
 
 static TOOLS_CREATE: Command = Command {
@@ -171,7 +166,7 @@ one. Attestations are left out, because they are about another index.",
     ..Command::new(
         "create",
         "Make an index of images at registries, and push it",
-        crate::buildx::dispatch,
+        |parsed| exit::one(buildx::tools_create(parsed)),
     )
 };
 
@@ -181,7 +176,7 @@ static IMAGETOOLS: Command = Command {
         title: "Commands",
         commands: &[&TOOLS_CREATE, &TOOLS_INSPECT],
     }],
-    ..Command::new("imagetools", "Work with indexes at registries", crate::tell::help)
+    ..Command::new("imagetools", "Work with indexes at registries", tell::help)
 };
 
 /// Commands of `tote builder` about the builder itself, and about indexes.

@@ -1,6 +1,7 @@
 //! Commands about changes that containers made.
 
 use super::repeated::{CONTAINER, LATEST};
+use crate::{change, exit};
 use tote_options::{Command, Completes, Example, Group, Opt, Positional};
 
 /// `tote commit`.
@@ -33,7 +34,7 @@ Prints the id of the image.",
         about: "An image with one more package",
         line: "tote run --name c debian:bookworm apt-get install -y git && tote commit -c 'CMD [\"git\"]' c debian-git",
     }],
-    ..Command::new("commit", "Create an image from a container", crate::change::dispatch)
+    ..Command::new("commit", "Create an image from a container", |parsed| exit::refused(change::commit(parsed)))
 };
 
 /// `tote diff`.
@@ -49,7 +50,7 @@ Prints a line for each path: `A` if the container added it, `C` if it changed it
     ..Command::new(
         "diff",
         "Show the changes of a container's file system",
-        crate::change::dispatch,
+        |parsed| exit::refused(change::diff(parsed)),
     )
 };
 
@@ -70,6 +71,6 @@ Writes the container's tree as a tar archive: its image with what it changed, wi
     ..Command::new(
         "export",
         "Write the file system of a container as an archive",
-        crate::change::dispatch,
+        |parsed| exit::refused(change::export(parsed)),
     )
 };

@@ -1,5 +1,7 @@
 //! `tote cp`.
 
+use crate::copy;
+use crate::seal::sealed;
 use tote_options::{Command, Completes, Example, Group, Opt, Positional};
 
 pub(crate) static CP: Command = Command {
@@ -39,5 +41,5 @@ a directory or an archive, what was copied before an error stays.",
         Example { about: "The contents of a directory, out of a container", line: "tote cp web:/var/log/. logs" },
         Example { about: "A directory as an archive", line: "tote cp web:/srv - | tar -tvf -" },
     ],
-    ..Command::new("cp", "Copy files between a container and this machine", crate::copy::copy)
+    ..Command::new("cp", "Copy files between a container and this machine", |parsed| sealed(parsed, copy::copy))
 };

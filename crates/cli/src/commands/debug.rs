@@ -2,6 +2,8 @@
 
 use super::exec::{ENV, ENV_FILE, NOT_RUNNING, OF_THE_COMMAND, PRIVILEGED, SIGNALLED, WRONG_LINE};
 use super::repeated::{CONTAINER, word};
+use crate::debug;
+use crate::seal::sealed;
 use tote_options::{Command, Completes, Example, ExitStatus, Group, Opt, Parsing};
 
 /// `tote debug`.
@@ -73,5 +75,5 @@ tote's default filter.",
         SIGNALLED,
         OF_THE_COMMAND,
     ],
-    ..Command::new("debug", "Run a command in a running container with tools of its own", crate::debug::debug)
+    ..Command::new("debug", "Run a command in a running container with tools of its own", |parsed| sealed(parsed, debug::debug))
 };

@@ -1,6 +1,8 @@
 //! Commands about running containers: executing programs in them, and showing their processes and usage.
 
 use super::repeated::{CONTAINER, CONTAINERS, LATEST, word};
+use crate::seal::sealed;
+use crate::{exec, health, stats, tell};
 use tote_options::{Command, Completes, Example, ExitStatus, Group, Opt, Parsing, Positional, Section};
 
 /// Options of each command that runs a command in a container.
@@ -81,7 +83,7 @@ else in it ends with that.",
         SIGNALLED,
         OF_THE_COMMAND,
     ],
-    ..Command::new("exec", "Run a command in a running container", crate::exec::exec)
+    ..Command::new("exec", "Run a command in a running container", |parsed| sealed(parsed, exec::exec))
 };
 
 /// `tote top`.
@@ -102,7 +104,7 @@ users as the machine does, the latter as the container does, but for those that 
         about: "The capabilities of each process",
         line: "tote top web pid args capeff",
     }],
-    ..Command::new("top", "Show the processes of a container", crate::exec::top)
+    ..Command::new("top", "Show the processes of a container", exec::top)
 };
 
 /// `tote stats`.
@@ -127,7 +129,7 @@ then, nor does what has ended. In JSON and templates the field `Sums` names such
         ],
     }],
     positionals: &[Positional { required: false, ..CONTAINERS }],
-    ..Command::new("stats", "Show the resource usage of containers", crate::stats::stats)
+    ..Command::new("stats", "Show the resource usage of containers", stats::stats)
 };
 
 /// `tote healthcheck`.
@@ -137,7 +139,7 @@ pub(crate) static HEALTHCHECK: Command = Command {
         title: "Commands",
         commands: &[&CHECK],
     }],
-    ..Command::new("healthcheck", "Check the health of containers", crate::tell::help)
+    ..Command::new("healthcheck", "Check the health of containers", tell::help)
 };
 
 static CHECK: Command = Command {
@@ -159,5 +161,7 @@ Makes the check that `--health-cmd` or the image describes, now, and adds the re
             about: "The container has no health check",
         },
     ],
-    ..Command::new("run", "Run a container's health check now", crate::health::run)
+    ..Command::new("run", "Run a container's health check now", |parsed| {
+        sealed(parsed, health::run)
+    })
 };

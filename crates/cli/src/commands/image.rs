@@ -2,6 +2,7 @@
 
 use super::base::{BOOTSTRAP, TRACE};
 use super::repeated::{DISK_SIZE, FORMAT};
+use crate::{exit, image, tell};
 use tote_options::{Command, Completes, Example, Group, Opt, Positional, Section};
 
 const LIST: Command = Command {
@@ -24,7 +25,7 @@ const LIST: Command = Command {
         ],
     }],
     positionals: &[Positional { name: "REPOSITORY", required: false, many: false, completes: Completes::Images }],
-    ..Command::new("images", "List images", crate::image::dispatch)
+    ..Command::new("images", "List images", |parsed| exit::image(image::images(parsed)))
 };
 
 const REMOVE: Command = Command {
@@ -59,7 +60,9 @@ removed bit by bit by the commands that follow, or at once by `tote image prune`
         many: true,
         completes: Completes::Images,
     }],
-    ..Command::new("rmi", "Remove images", crate::image::dispatch)
+    ..Command::new("rmi", "Remove images", |parsed| {
+        exit::image(image::remove(parsed))
+    })
 };
 
 const LOAD: Command = Command {
@@ -85,7 +88,9 @@ layout, where FILE is a directory.",
         about: "An image that docker has saved",
         line: "docker save alpine | tote load",
     }],
-    ..Command::new("load", "Load images from an archive", crate::image::dispatch)
+    ..Command::new("load", "Load images from an archive", |parsed| {
+        exit::image(image::load(parsed))
+    })
 };
 
 const TAG: Command = Command {
@@ -104,7 +109,9 @@ const TAG: Command = Command {
             completes: Completes::Images,
         },
     ],
-    ..Command::new("tag", "Give an image another name", crate::image::dispatch)
+    ..Command::new("tag", "Give an image another name", |parsed| {
+        exit::image(image::tag(parsed))
+    })
 };
 
 const UNTAG: Command = Command {
@@ -125,7 +132,9 @@ Without names it takes all of them away. The image stays until it is removed by 
             completes: Completes::Images,
         },
     ],
-    ..Command::new("untag", "Remove names of an image", crate::image::dispatch)
+    ..Command::new("untag", "Remove names of an image", |parsed| {
+        exit::own(image::untag(parsed))
+    })
 };
 
 const SAVE: Command = Command {
@@ -159,7 +168,9 @@ without a tag stands for all its tags.",
         many: true,
         completes: Completes::Images,
     }],
-    ..Command::new("save", "Write images to an archive", crate::image::dispatch)
+    ..Command::new("save", "Write images to an archive", |parsed| {
+        exit::image(image::save(parsed))
+    })
 };
 
 const IMPORT: Command = Command {
@@ -211,7 +222,7 @@ makes an image of one layer of it.",
     ..Command::new(
         "import",
         "Create an image from an archive of a root file system",
-        crate::image::dispatch,
+        |parsed| exit::image(image::import(parsed)),
     )
 };
 
@@ -237,7 +248,9 @@ const HISTORY: Command = Command {
         many: false,
         completes: Completes::Images,
     }],
-    ..Command::new("history", "Show how an image was made", crate::image::dispatch)
+    ..Command::new("history", "Show how an image was made", |parsed| {
+        exit::image(image::history(parsed))
+    })
 };
 
 /// `tote save`.
@@ -263,11 +276,9 @@ static IMAGE_INSPECT: Command = Command {
         many: true,
         completes: Completes::Images,
     }],
-    ..Command::new(
-        "inspect",
-        "Print the details of an image, as JSON",
-        crate::image::dispatch,
-    )
+    ..Command::new("inspect", "Print the details of an image, as JSON", |parsed| {
+        exit::image(image::inspect(parsed))
+    })
 };
 
 static IMAGE_TREE: Command = Command {
@@ -291,7 +302,7 @@ below it.",
     ..Command::new(
         "tree",
         "Show the layers of an image and the images that share them",
-        crate::image::dispatch,
+        |parsed| exit::own(image::tree(parsed)),
     )
 };
 
@@ -308,7 +319,7 @@ Prints nothing: the exit code is 0 where it is here, 1 where it is not, 125 wher
     ..Command::new(
         "exists",
         "Tell by the exit code whether an image exists",
-        crate::image::dispatch,
+        |parsed| exit::own(image::exists(parsed)),
     )
 };
 
@@ -329,7 +340,7 @@ static IMAGE_PRUNE: Command = Command {
     ..Command::new(
         "prune",
         "Remove unused images and the files that no image needs",
-        crate::image::dispatch,
+        |parsed| exit::image(image::prune(parsed)),
     )
 };
 
@@ -346,7 +357,7 @@ pub(crate) static SYSTEM: Command = Command {
         ],
     }],
     absent: super::absent::OF_SYSTEM,
-    ..Command::new("system", "Show and prune what tote stores", crate::tell::help)
+    ..Command::new("system", "Show and prune what tote stores", tell::help)
 };
 
 /// `tote system prune`, and `tote prune` for short.
@@ -371,7 +382,7 @@ also that of `tote volume prune`. The build cache has no labels, and its age is 
     ..Command::new(
         "prune",
         "Remove unused containers, networks, images and build cache",
-        crate::image::dispatch,
+        |parsed| exit::image(image::builder::prune_all(parsed)),
     )
 };
 
@@ -394,7 +405,7 @@ static SYSTEM_DF: Command = Command {
     ..Command::new(
         "df",
         "Show the disk space of images, containers and volumes, and what sharing saves",
-        crate::image::dispatch,
+        |parsed| exit::image(image::space(parsed)),
     )
 };
 
@@ -405,7 +416,7 @@ pub(crate) static STORE: Command = Command {
         title: "Commands",
         commands: &[&STORE_VERIFY],
     }],
-    ..Command::new("store", "Check and repair the store of images", crate::tell::help)
+    ..Command::new("store", "Check and repair the store of images", tell::help)
 };
 
 static STORE_VERIFY: Command = Command {
@@ -423,7 +434,9 @@ images concerned. Most of what a power cut takes shows in the sizes.",
             ),
         ],
     }],
-    ..Command::new("verify", "Check the store for damage", crate::image::dispatch)
+    ..Command::new("verify", "Check the store for damage", |parsed| {
+        exit::image(image::verify(parsed))
+    })
 };
 
 /// `tote images`.
@@ -476,5 +489,5 @@ pub(crate) static IMAGE: Command = Command {
             &BOOTSTRAP,
         ],
     }],
-    ..Command::new("image", "Work with images", crate::tell::help)
+    ..Command::new("image", "Work with images", tell::help)
 };

@@ -1,5 +1,6 @@
 //! Commands about tote itself.
 
+use crate::{about, complete, generate};
 use tote_options::{Command, Completes, Example, Group, Opt, Positional, Shell};
 
 /// `tote version`.
@@ -9,7 +10,7 @@ pub(crate) static VERSION: Command = Command {
     ..Command::new(
         "version",
         "Print the version and how it was built",
-        crate::about::version,
+        about::version,
     )
 };
 
@@ -23,7 +24,7 @@ overlayfs. What is missing is listed with the reason.",
     ..Command::new(
         "info",
         "Show tote's settings and the features of this machine",
-        crate::about::info,
+        about::info,
     )
 };
 
@@ -36,7 +37,7 @@ pub(crate) static HELP: Command = Command {
         many: true,
         completes: Completes::Commands,
     }],
-    ..Command::new("help", "Print the help of a command", crate::about::help)
+    ..Command::new("help", "Print the help of a command", about::help)
 };
 
 /// `tote completion`.
@@ -62,7 +63,7 @@ fish
     ..Command::new(
         "completion",
         "Print the completion script for bash, zsh or fish",
-        crate::complete::script,
+        complete::script,
     )
 };
 
@@ -79,7 +80,7 @@ pub(crate) static COMPLETE: Command = Command {
     ..Command::new(
         "__complete",
         "Print the names of this kind, one per line",
-        crate::complete::complete,
+        complete::complete,
     )
 };
 
@@ -96,7 +97,7 @@ pub(crate) static MAN: Command = Command {
     ..Command::new(
         "__man",
         "Write every man page into a directory",
-        crate::generate::man_pages,
+        generate::man_pages,
     )
 };
 

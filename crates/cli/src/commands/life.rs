@@ -3,6 +3,8 @@
 use super::attach::{DETACH_KEYS, SIG_PROXY};
 use super::limits;
 use super::repeated::{ALL as EVERY, ANY_CONTAINERS, CONTAINER as ONE, CONTAINERS, IS_THERE, LATEST, word};
+use crate::seal::sealed;
+use crate::{life, tell};
 use tote_options::{Command, Completes, Example, Group, Opt, Section};
 
 const ATTACH: Opt = Opt::list(
@@ -132,7 +134,7 @@ pub(crate) static START: Command = Command {
     ..Command::new(
         "start",
         "Start containers that were created or have ended",
-        crate::life::dispatch,
+        |parsed| sealed(parsed, |parsed| life::execute(parsed, life::start)),
     )
 };
 
@@ -179,7 +181,7 @@ pub(crate) static STOP: Command = Command {
     ..Command::new(
         "stop",
         "Stop containers: send a signal, wait, then send SIGKILL",
-        crate::life::dispatch,
+        |parsed| life::execute(parsed, life::stop),
     )
 };
 
@@ -188,11 +190,9 @@ pub(crate) static RESTART_COMMAND: Command = Command {
     usage: "[OPTIONS] CONTAINER [CONTAINER...]",
     options: &[&STOPPING, &WHICH],
     positionals: &[ANY_CONTAINERS],
-    ..Command::new(
-        "restart",
-        "Stop containers, and start them again",
-        crate::life::dispatch,
-    )
+    ..Command::new("restart", "Stop containers, and start them again", |parsed| {
+        sealed(parsed, |parsed| life::execute(parsed, life::restart))
+    })
 };
 
 /// `tote kill`.
@@ -212,7 +212,7 @@ pub(crate) static KILL: Command = Command {
     ..Command::new(
         "kill",
         "Send a signal to the first process of containers",
-        crate::life::dispatch,
+        |parsed| life::execute(parsed, life::kill),
     )
 };
 
@@ -241,7 +241,9 @@ pub(crate) static RM: Command = Command {
         about: "All containers",
         line: "tote rm -fa",
     }],
-    ..Command::new("rm", "Remove containers", crate::life::dispatch)
+    ..Command::new("rm", "Remove containers", |parsed| {
+        life::execute(parsed, life::remove)
+    })
 };
 
 /// `tote wait`.
@@ -253,14 +255,18 @@ pub(crate) static WAIT: Command = Command {
         options: &[LATEST],
     }],
     positionals: &[CONTAINERS],
-    ..Command::new("wait", "Wait until containers have ended", crate::life::dispatch)
+    ..Command::new("wait", "Wait until containers have ended", |parsed| {
+        life::execute(parsed, life::wait)
+    })
 };
 
 /// `tote rename`.
 pub(crate) static RENAME: Command = Command {
     usage: "CONTAINER NAME",
     positionals: &[ONE, word("NAME", true, false)],
-    ..Command::new("rename", "Give a container another name", crate::life::dispatch)
+    ..Command::new("rename", "Give a container another name", |parsed| {
+        life::change(parsed, life::rename)
+    })
 };
 
 /// `tote pause`.
@@ -269,11 +275,9 @@ pub(crate) static PAUSE: Command = Command {
     details: "Pausing uses the freezer of the container's cgroup, so the container needs one.",
     options: &[&WHICH],
     positionals: &[ANY_CONTAINERS],
-    ..Command::new(
-        "pause",
-        "Pause all processes of containers",
-        crate::life::dispatch,
-    )
+    ..Command::new("pause", "Pause all processes of containers", |parsed| {
+        life::execute(parsed, life::pause)
+    })
 };
 
 /// `tote unpause`.
@@ -281,7 +285,9 @@ pub(crate) static UNPAUSE: Command = Command {
     usage: "[OPTIONS] CONTAINER [CONTAINER...]",
     options: &[&WHICH],
     positionals: &[ANY_CONTAINERS],
-    ..Command::new("unpause", "Resume paused containers", crate::life::dispatch)
+    ..Command::new("unpause", "Resume paused containers", |parsed| {
+        life::execute(parsed, life::unpause)
+    })
 };
 
 /// `tote update`.
@@ -301,7 +307,7 @@ but count from the next start on.",
     ..Command::new(
         "update",
         "Change limits and the restart policy of containers",
-        crate::life::dispatch,
+        |parsed| life::change(parsed, life::update),
     )
 };
 
@@ -319,11 +325,9 @@ static PRUNE: Command = Command {
             ),
         ],
     }],
-    ..Command::new(
-        "prune",
-        "Remove all containers that do not run",
-        crate::life::dispatch,
-    )
+    ..Command::new("prune", "Remove all containers that do not run", |parsed| {
+        life::execute(parsed, life::prune)
+    })
 };
 
 /// `tote container exists`, podman's.
@@ -341,7 +345,7 @@ static EXISTS: Command = Command {
     ..Command::new(
         "exists",
         "Tell by the exit code whether a container exists",
-        crate::life::dispatch,
+        |parsed| life::execute(parsed, life::exists),
     )
 };
 
@@ -392,5 +396,5 @@ pub(crate) static CONTAINER: Command = Command {
         },
     ],
     absent: super::absent::OF_CONTAINER,
-    ..Command::new("container", "Work with containers", crate::tell::help)
+    ..Command::new("container", "Work with containers", tell::help)
 };

@@ -1,6 +1,7 @@
 //! Commands that show containers.
 
 use super::repeated::{CONTAINER, CONTAINERS, FORMAT, LATEST, word};
+use crate::{exit, look};
 use tote_options::{Command, Completes, Example, ExitStatus, Group, Opt, Positional, Section};
 
 const LIST: Command = Command {
@@ -39,7 +40,7 @@ of labels all.",
         Example { about: "All containers, with process id and driver", line: "tote ps -a --format 'table {{.Names}}\\t{{.Pid}}\\t{{.Status}}\\t{{.Driver}}\\t{{.Rootfs}}\\t{{.IP}}'" },
         Example { about: "Remove containers that ended with exit code 0", line: "tote rm $(tote ps -qf exited=0 -f status=exited)" },
     ],
-    ..Command::new("ps", "List containers", crate::look::dispatch)
+    ..Command::new("ps", "List containers", |parsed| exit::own(look::ps(parsed)))
 };
 
 /// `tote ps`.
@@ -114,7 +115,7 @@ Prints all that is known, as JSON in docker's fields. NAME is a container, or el
     ..Command::new(
         "inspect",
         "Print details of containers, images, volumes and pods",
-        crate::look::dispatch,
+        |parsed| exit::own(look::inspect(parsed)),
     )
 };
 
@@ -126,11 +127,9 @@ pub(crate) static CONTAINER_INSPECT: Command = Command {
         options: &[DESCRIPTION, SIZES, LATEST],
     }],
     positionals: &[CONTAINERS],
-    ..Command::new(
-        "inspect",
-        "Print details of containers, as JSON",
-        crate::look::dispatch,
-    )
+    ..Command::new("inspect", "Print details of containers, as JSON", |parsed| {
+        exit::own(look::inspect_containers(parsed))
+    })
 };
 
 const STREAM: Command = Command {
@@ -158,7 +157,7 @@ A time is a duration before now (`10m`, `1h30m`), a date as RFC 3339 has it, or 
         about: "Containers that failed today",
         line: "tote events --since 24h --until 0s -f event=die --format '{{.Actor.Attributes.name}} {{.Actor.Attributes.exitCode}}'",
     }],
-    ..Command::new("events", "Print events as they happen", crate::look::dispatch)
+    ..Command::new("events", "Print events as they happen", |parsed| exit::own(look::events(parsed)))
 };
 
 /// `tote events`.
@@ -181,11 +180,9 @@ port. A container that does not run has none, and with `--network host` a contai
         options: &[LATEST],
     }],
     positionals: &[CONTAINER, word("PORT", false, false)],
-    ..Command::new(
-        "port",
-        "List the published ports of a container",
-        crate::look::dispatch,
-    )
+    ..Command::new("port", "List the published ports of a container", |parsed| {
+        exit::own(look::port(parsed))
+    })
 };
 
 static PORT_ADD: Command = Command {
@@ -207,7 +204,9 @@ start on.",
         about: "Another port of a container that runs",
         line: "tote port add -p 8443:443 web",
     }],
-    ..Command::new("add", "Publish more ports of a container", crate::look::dispatch)
+    ..Command::new("add", "Publish more ports of a container", |parsed| {
+        exit::own(look::add_ports(parsed))
+    })
 };
 
 static PORT_RM: Command = Command {
@@ -221,11 +220,9 @@ go on.",
         about: "A port of the host that leads nowhere any more",
         line: "tote port rm web 8443:443",
     }],
-    ..Command::new(
-        "rm",
-        "Publish ports of a container no more",
-        crate::look::dispatch,
-    )
+    ..Command::new("rm", "Publish ports of a container no more", |parsed| {
+        exit::own(look::remove_ports(parsed))
+    })
 };
 
 /// `tote ls`.
@@ -237,7 +234,7 @@ else the driver; the mount point is where the container's tree is to be seen whi
     ..Command::new(
         "ls",
         "List containers with their devices and mount points",
-        crate::look::dispatch,
+        |parsed| exit::own(look::ls(parsed)),
     )
 };
 
@@ -250,6 +247,6 @@ missing. Doing it again changes nothing.",
     ..Command::new(
         "init",
         "Prepare the state root and show what it holds",
-        crate::look::dispatch,
+        |parsed| exit::own(look::init(parsed)),
     )
 };

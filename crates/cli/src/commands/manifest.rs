@@ -2,6 +2,7 @@
 
 use super::remote::{AUTHFILE, CERT_DIR, CREDS, TLS_VERIFY};
 use super::repeated::{IS_THERE, word};
+use crate::{exit, manifest, tell};
 use tote_options::{Command, Completes, Example, Group, Opt, Positional, Section};
 
 const LIST: Positional = Positional {
@@ -87,7 +88,9 @@ here.",
         about: "A list of two images, pushed to a registry",
         line: "tote manifest create app:1 app:amd64 app:arm64 && tote manifest push app:1 ghcr.io/me/app:1",
     }],
-    ..Command::new("create", "Create a list of images", crate::manifest::dispatch)
+    ..Command::new("create", "Create a list of images", |parsed| {
+        exit::image(manifest::create(parsed))
+    })
 };
 
 static ADD: Command = Command {
@@ -95,7 +98,9 @@ static ADD: Command = Command {
     details: "An image that the list already has is not added again; its entry is updated.",
     options: &[&ADDING, &MEMBER, &REGISTRY],
     positionals: &[LIST, Positional { many: true, ..IMAGE }],
-    ..Command::new("add", "Put images into a list", crate::manifest::dispatch)
+    ..Command::new("add", "Put images into a list", |parsed| {
+        exit::image(manifest::add(parsed))
+    })
 };
 
 static ANNOTATE: Command = Command {
@@ -103,11 +108,9 @@ static ANNOTATE: Command = Command {
     details: "IMAGE is a name, an id, the reference that it was fetched by, or the digest of its manifest.",
     options: &[&MEMBER],
     positionals: &[LIST, IMAGE],
-    ..Command::new(
-        "annotate",
-        "Change the entry of an image in a list",
-        crate::manifest::dispatch,
-    )
+    ..Command::new("annotate", "Change the entry of an image in a list", |parsed| {
+        exit::image(manifest::annotate(parsed))
+    })
 };
 
 static INSPECT: Command = Command {
@@ -123,11 +126,9 @@ never pushed is shown as `save` writes it: a push compresses layers, and gives t
         &REGISTRY,
     ],
     positionals: &[Positional { name: "NAME", ..LIST }],
-    ..Command::new(
-        "inspect",
-        "Show a list, a manifest or an index",
-        crate::manifest::dispatch,
-    )
+    ..Command::new("inspect", "Show a list, a manifest or an index", |parsed| {
+        exit::image(manifest::inspect(parsed))
+    })
 };
 
 static PUSH: Command = Command {
@@ -155,18 +156,18 @@ static PUSH: Command = Command {
             ..word("DESTINATION", false, false)
         },
     ],
-    ..Command::new(
-        "push",
-        "Push a list and its images to a registry",
-        crate::manifest::dispatch,
-    )
+    ..Command::new("push", "Push a list and its images to a registry", |parsed| {
+        exit::image(manifest::push(parsed))
+    })
 };
 
 static REMOVE: Command = Command {
     usage: "LIST IMAGE",
     details: "IMAGE is a name, an id, the reference that it was fetched by, or the digest of its manifest.",
     positionals: &[LIST, IMAGE],
-    ..Command::new("remove", "Remove an image from a list", crate::manifest::dispatch)
+    ..Command::new("remove", "Remove an image from a list", |parsed| {
+        exit::image(manifest::take_out(parsed))
+    })
 };
 
 static RM: Command = Command {
@@ -177,7 +178,7 @@ static RM: Command = Command {
         options: &[Opt::flag("ignore", "Ignore lists that do not exist").short('i')],
     }],
     positionals: &[LISTS],
-    ..Command::new("rm", "Remove lists", crate::manifest::dispatch)
+    ..Command::new("rm", "Remove lists", manifest::remove)
 };
 
 static EXISTS: Command = Command {
@@ -187,7 +188,7 @@ static EXISTS: Command = Command {
     ..Command::new(
         "exists",
         "Tell by the exit code whether a list exists",
-        crate::manifest::dispatch,
+        |parsed| exit::image(manifest::exists(parsed)),
     )
 };
 
@@ -204,6 +205,6 @@ A list of images for several platforms, an index, is an image like any other: `r
     ..Command::new(
         "manifest",
         "Work with lists of images for several platforms",
-        crate::tell::help,
+        tell::help,
     )
 };

@@ -2,6 +2,7 @@
 
 use super::look::DESCRIPTION;
 use super::repeated::{FORMAT, IS_THERE};
+use crate::{exit, network, tell};
 use tote_options::{Command, Completes, Example, Group, Opt, Positional, Section};
 
 const NETWORKS: Positional = Positional {
@@ -32,7 +33,7 @@ network, a bridge and rules of the packet filter, is there while a container is 
         ],
     }],
     absent: super::absent::OF_NETWORK,
-    ..Command::new("network", "Work with networks", crate::tell::help)
+    ..Command::new("network", "Work with networks", tell::help)
 };
 
 static CREATE: Command = Command {
@@ -106,7 +107,7 @@ static CREATE: Command = Command {
         },
     ],
     absent: super::absent::OF_CREATE_NETWORK,
-    ..Command::new("create", "Make a network", crate::network::dispatch)
+    ..Command::new("create", "Make a network", |parsed| exit::network(network::create(parsed)))
 };
 
 static LS: Command = Command {
@@ -124,7 +125,7 @@ static LS: Command = Command {
             Opt::flag("quiet", "Print only ids").short('q'),
         ],
     }],
-    ..Command::new("ls", "List networks", crate::network::dispatch)
+    ..Command::new("ls", "List networks", |parsed| exit::network(network::list(parsed)))
 };
 
 static INSPECT: Command = Command {
@@ -137,11 +138,9 @@ static INSPECT: Command = Command {
         ],
     }],
     positionals: &[NETWORKS],
-    ..Command::new(
-        "inspect",
-        "Print details of networks, as JSON",
-        crate::network::dispatch,
-    )
+    ..Command::new("inspect", "Print details of networks, as JSON", |parsed| {
+        exit::network(network::inspect(parsed))
+    })
 };
 
 /// `tote network exists`, podman's.
@@ -155,7 +154,7 @@ static EXISTS: Command = Command {
     ..Command::new(
         "exists",
         "Tell by the exit code whether a network exists",
-        crate::network::dispatch,
+        |parsed| exit::network(network::exists(parsed)),
     )
 };
 
@@ -168,7 +167,9 @@ static RM: Command = Command {
         options: &[Opt::flag("force", "Do not fail if a network does not exist").short('f')],
     }],
     positionals: &[NETWORKS],
-    ..Command::new("rm", "Remove networks", crate::network::dispatch)
+    ..Command::new("rm", "Remove networks", |parsed| {
+        exit::network(network::remove(parsed))
+    })
 };
 
 static PRUNE: Command = Command {
@@ -185,11 +186,9 @@ static PRUNE: Command = Command {
             Opt::flag("force", "Do not ask for confirmation").short('f'),
         ],
     }],
-    ..Command::new(
-        "prune",
-        "Remove networks without containers",
-        crate::network::dispatch,
-    )
+    ..Command::new("prune", "Remove networks without containers", |parsed| {
+        exit::network(network::prune(parsed))
+    })
 };
 
 /// The network and the container that is to come into it or to leave it.
@@ -225,11 +224,9 @@ of a user's finds names from its next start on.",
     }],
     positionals: PAIR,
     absent: super::absent::OF_CONNECT,
-    ..Command::new(
-        "connect",
-        "Connect a container with a network",
-        crate::network::dispatch,
-    )
+    ..Command::new("connect", "Connect a container with a network", |parsed| {
+        exit::network(network::connect(parsed))
+    })
 };
 
 static DISCONNECT: Command = Command {
@@ -239,9 +236,7 @@ static DISCONNECT: Command = Command {
         options: &[Opt::flag("force", "Do not fail if the container is not in the network").short('f')],
     }],
     positionals: PAIR,
-    ..Command::new(
-        "disconnect",
-        "Disconnect a container from a network",
-        crate::network::dispatch,
-    )
+    ..Command::new("disconnect", "Disconnect a container from a network", |parsed| {
+        exit::network(network::disconnect(parsed))
+    })
 };

@@ -1,5 +1,6 @@
 //! `tote oci`: the command line of an OCI runtime, with runc's commands and options.
 
+use crate::oci;
 use tote_options::{Command, Completes, Example, ExitStatus, Group, Opt, Parsing, Positional, Section};
 
 /// `tote oci`, which a link named `tote-oci` runs as well.
@@ -28,7 +29,7 @@ An OCI runtime for docker, podman, containerd and Kubernetes, in place of runc o
         ExitStatus { status: "255", about: "The command `exec` failed before its process ran" },
         ExitStatus { status: "N", about: "Exit code of the process of `run` or `exec`, or 128 and the number of the signal that ended it" },
     ],
-    ..Command::new("oci", "Run as an OCI runtime for other engines", crate::oci::dispatch)
+    ..Command::new("oci", "Run as an OCI runtime for other engines", oci::itself)
 };
 
 static GLOBAL: Group = Group {
@@ -115,21 +116,17 @@ static CREATE: Command = Command {
     usage: "[OPTIONS] ID",
     options: &[&CREATION],
     positionals: &[ID],
-    ..Command::new(
-        "create",
-        "Create a container that waits for `start`",
-        crate::oci::dispatch,
-    )
+    ..Command::new("create", "Create a container that waits for `start`", |parsed| {
+        oci::enter(parsed, &oci::CREATE)
+    })
 };
 
 static START: Command = Command {
     usage: "ID",
     positionals: &[ID],
-    ..Command::new(
-        "start",
-        "Start the program of a created container",
-        crate::oci::dispatch,
-    )
+    ..Command::new("start", "Start the program of a created container", |parsed| {
+        oci::serve(parsed, oci::start)
+    })
 };
 
 static RUN: Command = Command {
@@ -156,7 +153,7 @@ static RUN: Command = Command {
     ..Command::new(
         "run",
         "Create and start a container, and wait for its end",
-        crate::oci::dispatch,
+        |parsed| oci::enter(parsed, &oci::RUN),
     )
 };
 
@@ -213,7 +210,9 @@ static EXEC: Command = Command {
         },
     ],
     parsing: Parsing::StopAtFirstPositional,
-    ..Command::new("exec", "Run another process in a container", crate::oci::dispatch)
+    ..Command::new("exec", "Run another process in a container", |parsed| {
+        oci::enter(parsed, &oci::EXEC)
+    })
 };
 
 /// Flags of runc's `checkpoint` and `restore`. They are known only so that the error says that the command is not
@@ -270,7 +269,7 @@ static CHECKPOINT: Command = Command {
     ..Command::new(
         "checkpoint",
         "Accepted for compatibility with runc: not supported",
-        crate::oci::dispatch,
+        |parsed| oci::serve(parsed, oci::refuse_criu),
     )
 };
 
@@ -282,7 +281,7 @@ static RESTORE: Command = Command {
     ..Command::new(
         "restore",
         "Accepted for compatibility with runc: not supported",
-        crate::oci::dispatch,
+        |parsed| oci::serve(parsed, oci::refuse_criu),
     )
 };
 
@@ -304,7 +303,7 @@ static KILL: Command = Command {
     ..Command::new(
         "kill",
         "Send a signal to a container's first process, SIGTERM where none is named",
-        crate::oci::dispatch,
+        |parsed| oci::serve(parsed, oci::kill),
     )
 };
 
@@ -322,38 +321,32 @@ static DELETE: Command = Command {
     ..Command::new(
         "delete",
         "Remove a container that has ended or was never started",
-        crate::oci::dispatch,
+        |parsed| oci::serve(parsed, oci::delete),
     )
 };
 
 static PAUSE: Command = Command {
     usage: "ID",
     positionals: &[ID],
-    ..Command::new(
-        "pause",
-        "Pause every process of a container",
-        crate::oci::dispatch,
-    )
+    ..Command::new("pause", "Pause every process of a container", |parsed| {
+        oci::serve(parsed, oci::pause)
+    })
 };
 
 static RESUME: Command = Command {
     usage: "ID",
     positionals: &[ID],
-    ..Command::new(
-        "resume",
-        "Resume the processes of a paused container",
-        crate::oci::dispatch,
-    )
+    ..Command::new("resume", "Resume the processes of a paused container", |parsed| {
+        oci::serve(parsed, oci::resume)
+    })
 };
 
 static STATE: Command = Command {
     usage: "ID",
     positionals: &[ID],
-    ..Command::new(
-        "state",
-        "Print the state of a container as JSON",
-        crate::oci::dispatch,
-    )
+    ..Command::new("state", "Print the state of a container as JSON", |parsed| {
+        oci::serve(parsed, oci::state)
+    })
 };
 
 static FORMAT: Opt = Opt::value("format", "FORMAT", "Format of the output: table or json")
@@ -367,7 +360,9 @@ static LIST: Command = Command {
         title: "",
         options: &[FORMAT, Opt::flag("quiet", "Print only ids").short('q')],
     }],
-    ..Command::new("list", "List the containers below the root", crate::oci::dispatch)
+    ..Command::new("list", "List the containers below the root", |parsed| {
+        oci::serve(parsed, oci::list)
+    })
 };
 
 static PS: Command = Command {
@@ -386,7 +381,9 @@ static PS: Command = Command {
         },
     ],
     parsing: Parsing::StopAtFirstPositional,
-    ..Command::new("ps", "List the processes of a container", crate::oci::dispatch)
+    ..Command::new("ps", "List the processes of a container", |parsed| {
+        oci::serve(parsed, oci::ps)
+    })
 };
 
 static EVENTS: Command = Command {
@@ -407,7 +404,7 @@ static EVENTS: Command = Command {
     ..Command::new(
         "events",
         "Print the resource usage of a container, and out-of-memory events",
-        crate::oci::dispatch,
+        |parsed| oci::serve(parsed, oci::events),
     )
 };
 
@@ -464,7 +461,9 @@ static UPDATE: Command = Command {
         ],
     }],
     positionals: &[ID],
-    ..Command::new("update", "Change the limits of a container", crate::oci::dispatch)
+    ..Command::new("update", "Change the limits of a container", |parsed| {
+        oci::serve(parsed, oci::update)
+    })
 };
 
 static SPEC: Command = Command {
@@ -476,13 +475,15 @@ static SPEC: Command = Command {
             Opt::flag("rootless", "Write a config.json for running without root"),
         ],
     }],
-    ..Command::new("spec", "Write a template config.json", crate::oci::dispatch)
+    ..Command::new("spec", "Write a template config.json", |parsed| {
+        oci::serve(parsed, oci::spec)
+    })
 };
 
 static FEATURES: Command = Command {
     ..Command::new(
         "features",
         "Print the features of this runtime as JSON",
-        crate::oci::dispatch,
+        |parsed| oci::serve(parsed, oci::features),
     )
 };

@@ -3,6 +3,8 @@
 use super::look::DESCRIPTION;
 use super::repeated::{FORMAT, word};
 use super::{isolation, life, limits};
+use crate::seal::sealed;
+use crate::{exit, pod, tell};
 use tote_options::{Command, Completes, Example, ExitStatus, Group, Opt, Parsing, Positional, Section};
 
 const POD: Positional = Positional {
@@ -52,7 +54,7 @@ The namespaces are kept by one container more, the infra container, which only w
             &STOP, &TOP, &UNPAUSE,
         ],
     }],
-    ..Command::new("pod", "Work with pods", crate::tell::help)
+    ..Command::new("pod", "Work with pods", tell::help)
 };
 
 static CREATE: Command = Command {
@@ -149,7 +151,9 @@ shared namespace is said here and not of members: the host name, lines of /etc/h
         about: "A server and a program that talks to it on one loopback interface",
         line: "tote pod create shop && tote run -d --pod shop nginx && tote run --rm --pod shop alpine wget -qO- localhost",
     }],
-    ..Command::new("create", "Create a pod", crate::pod::dispatch)
+    ..Command::new("create", "Create a pod", |parsed| {
+        sealed(parsed, |parsed| exit::own(pod::create(parsed)))
+    })
 };
 
 static EXISTS: Command = Command {
@@ -166,11 +170,9 @@ static EXISTS: Command = Command {
             about: "The pod does not exist",
         },
     ],
-    ..Command::new(
-        "exists",
-        "Tell by the exit code whether a pod exists",
-        crate::pod::dispatch,
-    )
+    ..Command::new("exists", "Tell by the exit code whether a pod exists", |parsed| {
+        exit::own(pod::exists(parsed))
+    })
 };
 
 static INSPECT: Command = Command {
@@ -180,7 +182,9 @@ static INSPECT: Command = Command {
         options: &[DESCRIPTION, LATEST],
     }],
     positionals: &[PODS],
-    ..Command::new("inspect", "Print details of pods, as JSON", crate::pod::dispatch)
+    ..Command::new("inspect", "Print details of pods, as JSON", |parsed| {
+        exit::own(pod::inspect(parsed))
+    })
 };
 
 static KILL: Command = Command {
@@ -200,7 +204,7 @@ static KILL: Command = Command {
     ..Command::new(
         "kill",
         "Send a signal to the first process of each container of pods",
-        crate::pod::dispatch,
+        |parsed| exit::own(pod::kill(parsed)),
     )
 };
 
@@ -213,21 +217,27 @@ static PAUSE: Command = Command {
     usage: "[OPTIONS] POD [POD...]",
     options: &[&SOME],
     positionals: &[PODS],
-    ..Command::new("pause", "Pause all processes of pods", crate::pod::dispatch)
+    ..Command::new("pause", "Pause all processes of pods", |parsed| {
+        exit::own(pod::pause(parsed))
+    })
 };
 
 static UNPAUSE: Command = Command {
     usage: "[OPTIONS] POD [POD...]",
     options: &[&SOME],
     positionals: &[PODS],
-    ..Command::new("unpause", "Resume the processes of pods", crate::pod::dispatch)
+    ..Command::new("unpause", "Resume the processes of pods", |parsed| {
+        exit::own(pod::unpause(parsed))
+    })
 };
 
 static RESTART: Command = Command {
     usage: "[OPTIONS] POD [POD...]",
     options: &[&SOME],
     positionals: &[PODS],
-    ..Command::new("restart", "Stop pods, and start them again", crate::pod::dispatch)
+    ..Command::new("restart", "Stop pods, and start them again", |parsed| {
+        sealed(parsed, |parsed| exit::own(pod::restart(parsed)))
+    })
 };
 
 static PRUNE: Command = Command {
@@ -237,7 +247,9 @@ static PRUNE: Command = Command {
         title: "",
         options: &[Opt::flag("force", "Do not ask for confirmation").short('f')],
     }],
-    ..Command::new("prune", "Remove pods that have ended", crate::pod::dispatch)
+    ..Command::new("prune", "Remove pods that have ended", |parsed| {
+        exit::own(pod::prune(parsed))
+    })
 };
 
 static LOGS: Command = Command {
@@ -261,11 +273,9 @@ several, the id of its container is in front of each line. The times of `--since
         ],
     }],
     positionals: &[ONE],
-    ..Command::new(
-        "logs",
-        "Print the logs of a pod's containers",
-        crate::pod::dispatch,
-    )
+    ..Command::new("logs", "Print the logs of a pod's containers", |parsed| {
+        exit::own(pod::logs(parsed))
+    })
 };
 
 static STATS: Command = Command {
@@ -292,7 +302,9 @@ Shows what the running containers of pods use, again and again; of all pods wher
         ],
     }],
     positionals: &[PODS],
-    ..Command::new("stats", "Show the resource usage of pods", crate::pod::dispatch)
+    ..Command::new("stats", "Show the resource usage of pods", |parsed| {
+        exit::own(pod::stats(parsed))
+    })
 };
 
 static TOP: Command = Command {
@@ -304,7 +316,9 @@ static TOP: Command = Command {
     }],
     positionals: &[ONE, word("COLUMN", false, true)],
     parsing: Parsing::StopAtFirstPositional,
-    ..Command::new("top", "Show the processes of a pod", crate::pod::dispatch)
+    ..Command::new("top", "Show the processes of a pod", |parsed| {
+        exit::own(pod::top(parsed))
+    })
 };
 
 static PS: Command = Command {
@@ -343,7 +357,7 @@ Fields of templates: `ID`, `Name`, `Status`, `Created`, `InfraID`, `NumberOfCont
         about: "Pods with containers that do not run",
         line: "tote pod ps -f status=degraded --ctr-names --ctr-status",
     }],
-    ..Command::new("ps", "List pods", crate::pod::dispatch)
+    ..Command::new("ps", "List pods", |parsed| exit::own(pod::ps(parsed)))
 };
 
 static RM: Command = Command {
@@ -370,7 +384,7 @@ static RM: Command = Command {
         ],
     }],
     positionals: &[PODS],
-    ..Command::new("rm", "Remove pods", crate::pod::dispatch)
+    ..Command::new("rm", "Remove pods", |parsed| exit::own(pod::remove(parsed)))
 };
 
 static START: Command = Command {
@@ -383,7 +397,9 @@ old namespaces, with a warning: `tote pod restart` brings all together.",
         options: &[ALL, LATEST, ID_FILE],
     }],
     positionals: &[PODS],
-    ..Command::new("start", "Start the containers of pods", crate::pod::dispatch)
+    ..Command::new("start", "Start the containers of pods", |parsed| {
+        sealed(parsed, |parsed| exit::own(pod::start(parsed)))
+    })
 };
 
 static STOP: Command = Command {
@@ -394,5 +410,7 @@ static STOP: Command = Command {
         options: &[ALL, IGNORE, LATEST, life::TIME, ID_FILE],
     }],
     positionals: &[PODS],
-    ..Command::new("stop", "Stop the containers of pods", crate::pod::dispatch)
+    ..Command::new("stop", "Stop the containers of pods", |parsed| {
+        exit::own(pod::stop(parsed))
+    })
 };

@@ -3,6 +3,8 @@
 use super::look::DESCRIPTION;
 use super::repeated::FORMAT;
 use super::{isolation, limits, process, remote};
+use crate::seal::sealed;
+use crate::{exit, pool, tell};
 use tote_options::{Command, Completes, Example, Group, Opt, Positional, Section};
 
 const POOLS: Positional = Positional {
@@ -23,7 +25,7 @@ process that makes the next, and ends: there is no daemon, the sandboxes are par
         title: "Commands",
         commands: &[&FILL, &LS, &INSPECT, &RM],
     }],
-    ..Command::new("pool", "Keep sandboxes ready", crate::tell::help)
+    ..Command::new("pool", "Keep sandboxes ready", tell::help)
 };
 
 static FILL: Command = Command {
@@ -82,7 +84,7 @@ go. Without it only the size changes. Prints how many sandboxes wait.",
             line: "tote pool fill py -n 2",
         },
     ],
-    ..Command::new("fill", "Create or change a pool", crate::pool::dispatch)
+    ..Command::new("fill", "Create or change a pool", |parsed| sealed(parsed, |parsed| exit::own(pool::fill(parsed))))
 };
 
 static LS: Command = Command {
@@ -92,7 +94,7 @@ static LS: Command = Command {
         title: "",
         options: &[FORMAT, Opt::flag("quiet", "Print only names").short('q')],
     }],
-    ..Command::new("ls", "List pools", crate::pool::dispatch)
+    ..Command::new("ls", "List pools", |parsed| exit::own(pool::list(parsed)))
 };
 
 static INSPECT: Command = Command {
@@ -102,11 +104,9 @@ static INSPECT: Command = Command {
         options: &[DESCRIPTION],
     }],
     positionals: &[POOLS],
-    ..Command::new(
-        "inspect",
-        "Print details of pools, as JSON",
-        crate::pool::dispatch,
-    )
+    ..Command::new("inspect", "Print details of pools, as JSON", |parsed| {
+        exit::own(pool::inspect(parsed))
+    })
 };
 
 static RM: Command = Command {
@@ -118,5 +118,5 @@ static RM: Command = Command {
         options: &[Opt::flag("force", "Do not fail if a pool does not exist").short('f')],
     }],
     positionals: &[POOLS],
-    ..Command::new("rm", "Remove pools", crate::pool::dispatch)
+    ..Command::new("rm", "Remove pools", |parsed| exit::own(pool::remove(parsed)))
 };

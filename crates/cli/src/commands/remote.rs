@@ -1,5 +1,6 @@
 //! Commands that connect to registries.
 
+use crate::{exit, remote};
 use tote_options::{Command, Completes, Example, Group, Opt, Positional};
 
 pub(super) const TLS_VERIFY: Opt = Opt::flag("tls-verify", "Require TLS and valid certificates").details(
@@ -92,7 +93,7 @@ A name without a registry is one of docker.io's, or what `registries.json` says.
         Example { about: "An image for another architecture", line: "tote pull --platform linux/arm64 alpine" },
         Example { about: "An image from a private registry", line: "tote pull --tls-verify=false registry.lan:5000/app:2" },
     ],
-    ..Command::new("pull", "Pull an image from a registry", crate::remote::dispatch)
+    ..Command::new("pull", "Pull an image from a registry", |parsed| exit::one(remote::pull(parsed)))
 };
 
 /// `tote push`.
@@ -125,7 +126,9 @@ The name says where it goes; `tote tag` gives an image another one, and DESTINAT
         about: "An image under a new name",
         line: "tote tag app ghcr.io/me/app:1 && tote push ghcr.io/me/app:1",
     }],
-    ..Command::new("push", "Push an image to a registry", crate::remote::dispatch)
+    ..Command::new("push", "Push an image to a registry", |parsed| {
+        exit::one(remote::push(parsed))
+    })
 };
 
 /// `tote search`.
@@ -173,11 +176,7 @@ the names that contain TERM are printed; such a registry has neither description
             line: "tote search --list-tags --limit 100 ghcr.io/me/app",
         },
     ],
-    ..Command::new(
-        "search",
-        "Search for images at a registry",
-        crate::remote::dispatch,
-    )
+    ..Command::new("search", "Search for images at a registry", remote::search)
 };
 
 const REGISTRY: Positional = Positional {
@@ -222,7 +221,7 @@ program that this file names. Those of podman are found, too. Without REGISTRY i
         about: "A login from a script",
         line: "tote login -u me --password-stdin ghcr.io < token",
     }],
-    ..Command::new("login", "Log in to a registry", crate::remote::dispatch)
+    ..Command::new("login", "Log in to a registry", remote::login)
 };
 
 /// `tote logout`.
@@ -236,5 +235,5 @@ pub(crate) static LOGOUT: Command = Command {
         ],
     }],
     positionals: &[REGISTRY],
-    ..Command::new("logout", "Log out from a registry", crate::remote::dispatch)
+    ..Command::new("logout", "Log out from a registry", remote::logout)
 };

@@ -1,6 +1,7 @@
 //! `tote run` and `tote create`.
 
 use super::{absent, isolation, life, limits, process, remote};
+use crate::run;
 use tote_options::{Command, Completes, Example, ExitStatus, Group, Opt, Parsing, Positional};
 
 /// `tote run`.
@@ -62,7 +63,7 @@ those where none is left. Nothing stays of it. What shapes a sandbox was said to
     ],
     exit_status: RUN_STATUS,
     absent: absent::OF_RUN,
-    ..Command::new("run", "Run a command in a new container", crate::run::run)
+    ..Command::new("run", "Run a command in a new container", run::run)
 };
 
 /// `tote create`.
@@ -94,11 +95,7 @@ and relative paths of the options are looked up now, not at the start.",
         line: "tote create --name web -v $PWD:/srv:ro nginx && tote start web",
     }],
     absent: absent::OF_RUN,
-    ..Command::new(
-        "create",
-        "Create a container without starting it",
-        crate::run::create,
-    )
+    ..Command::new("create", "Create a container without starting it", run::create)
 };
 
 static POOL: Group = Group {

@@ -1,6 +1,7 @@
 //! `tote generate`: units for the host's init.
 
 use super::repeated::{CONTAINER, word};
+use crate::{exit, tell, unit};
 use tote_options::{Command, Completes, Example, Group, Opt, Positional, Section};
 
 /// `tote generate systemd`.
@@ -74,7 +75,7 @@ program runs.",
             line: "tote generate systemd --restart > /etc/systemd/system/tote-restart.service && systemctl enable tote-restart",
         },
     ],
-    ..Command::new("systemd", "Print a systemd unit that runs a container", crate::unit::dispatch)
+    ..Command::new("systemd", "Print a systemd unit that runs a container", |parsed| exit::own(unit::systemd(parsed)))
 };
 
 /// `tote generate quadlet`.
@@ -117,7 +118,7 @@ the directories of `QUADLET_UNIT_DIRS`. An error of one file does not keep the o
             line: "tote generate quadlet --dryrun --unit-dir .",
         },
     ],
-    ..Command::new("quadlet", "Create systemd units from quadlet files", crate::unit::dispatch)
+    ..Command::new("quadlet", "Create systemd units from quadlet files", unit::quadlet)
 };
 
 static SCRIPT: Group = Group {
@@ -139,7 +140,7 @@ The container runs in the foreground of the script, and gets its signals. s6 and
     ..Command::new(
         "runit",
         "Print a run script for runit, s6 and daemontools",
-        crate::unit::dispatch,
+        unit::runit,
     )
 };
 
@@ -153,11 +154,7 @@ pub(crate) static OPENRC: Command = Command {
         about: "An OpenRC service",
         line: "tote generate openrc --new web > /etc/init.d/web && chmod +x /etc/init.d/web && rc-update add web",
     }],
-    ..Command::new(
-        "openrc",
-        "Print a service script for OpenRC",
-        crate::unit::dispatch,
-    )
+    ..Command::new("openrc", "Print a service script for OpenRC", unit::openrc)
 };
 
 /// `tote generate`.
@@ -167,5 +164,5 @@ pub(crate) static GENERATE: Command = Command {
         title: "Commands",
         commands: &[&SYSTEMD, &QUADLET, &RUNIT, &OPENRC],
     }],
-    ..Command::new("generate", "Create units for the host's init", crate::tell::help)
+    ..Command::new("generate", "Create units for the host's init", tell::help)
 };

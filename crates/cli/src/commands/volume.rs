@@ -2,6 +2,7 @@
 
 use super::look::DESCRIPTION;
 use super::repeated::{FORMAT, IS_THERE};
+use crate::{exit, tell, volume};
 use tote_options::{Command, Completes, Example, Group, Opt, Positional, Section};
 
 const VOLUMES: Positional = Positional {
@@ -22,7 +23,7 @@ without a name (`-v /path`, or what an image asks for) belongs to its container;
         commands: &[&CREATE, &LS, &INSPECT, &EXISTS, &RM, &PRUNE],
     }],
     absent: super::absent::OF_VOLUME,
-    ..Command::new("volume", "Work with volumes", crate::tell::help)
+    ..Command::new("volume", "Work with volumes", tell::help)
 };
 
 static CREATE: Command = Command {
@@ -61,7 +62,9 @@ o=size=64m` is memory, which each container has for itself; `-o type=none -o dev
         about: "A volume that several containers share",
         line: "tote volume create --label app=shop data && tote run --rm -v data:/data alpine ls /data",
     }],
-    ..Command::new("create", "Create a volume", crate::volume::dispatch)
+    ..Command::new("create", "Create a volume", |parsed| {
+        exit::own(volume::create(parsed))
+    })
 };
 
 /// `tote volume exists`, podman's.
@@ -75,7 +78,7 @@ static EXISTS: Command = Command {
     ..Command::new(
         "exists",
         "Tell by the exit code whether a volume exists",
-        crate::volume::dispatch,
+        |parsed| exit::own(volume::exists(parsed)),
     )
 };
 
@@ -92,7 +95,7 @@ static LS: Command = Command {
             Opt::flag("quiet", "Print only names").short('q'),
         ],
     }],
-    ..Command::new("ls", "List volumes", crate::volume::dispatch)
+    ..Command::new("ls", "List volumes", |parsed| exit::own(volume::list(parsed)))
 };
 
 static INSPECT: Command = Command {
@@ -102,11 +105,9 @@ static INSPECT: Command = Command {
         options: &[DESCRIPTION],
     }],
     positionals: &[VOLUMES],
-    ..Command::new(
-        "inspect",
-        "Print details of volumes, as JSON",
-        crate::volume::dispatch,
-    )
+    ..Command::new("inspect", "Print details of volumes, as JSON", |parsed| {
+        exit::own(volume::inspect(parsed))
+    })
 };
 
 static RM: Command = Command {
@@ -118,7 +119,7 @@ static RM: Command = Command {
         options: &[Opt::flag("force", "Do not fail if a volume does not exist").short('f')],
     }],
     positionals: &[VOLUMES],
-    ..Command::new("rm", "Remove volumes", crate::volume::dispatch)
+    ..Command::new("rm", "Remove volumes", |parsed| exit::own(volume::remove(parsed)))
 };
 
 static PRUNE: Command = Command {
@@ -136,9 +137,7 @@ static PRUNE: Command = Command {
             Opt::flag("force", "Do not ask for confirmation").short('f'),
         ],
     }],
-    ..Command::new(
-        "prune",
-        "Remove volumes without containers",
-        crate::volume::dispatch,
-    )
+    ..Command::new("prune", "Remove volumes without containers", |parsed| {
+        exit::own(volume::prune(parsed))
+    })
 };

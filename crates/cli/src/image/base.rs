@@ -13,7 +13,7 @@ const OURS: [&str; 1] = ["root"];
 /// Maximum number of reasons printed for a directory.
 const REASONS: usize = 5;
 
-pub(super) fn trace(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+pub(crate) fn trace(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let mut options = RunOptions::default();
     for (option, value) in parsed
         .values()
@@ -74,7 +74,7 @@ fn report(traced: &Traced) -> String {
     text
 }
 
-pub(super) fn bootstrap(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+pub(crate) fn bootstrap(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let text = |option: &str| {
         parsed
             .value(option)

@@ -36,7 +36,7 @@ fn which(parsed: &Parsed) -> Result<PruneBuilds, EngineError> {
     Ok(which)
 }
 
-pub(super) fn prune(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+pub(crate) fn prune(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let which = which(parsed)?;
     let what = if which.all {
         "all build cache"
@@ -69,7 +69,7 @@ fn listed(title: &str, lines: impl Iterator<Item = impl std::fmt::Display>) -> S
     format!("{title}\n{lines}\n")
 }
 
-pub(super) fn prune_all(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+pub(crate) fn prune_all(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let request = PruneRequest {
         all: parsed.flag("all"),
         volumes: parsed.flag("volumes"),

@@ -12,7 +12,7 @@ use tote_options::Parsed;
 /// Options that docker refuses together with `--tree`.
 const NOT_WITH_TREE: [&str; 4] = ["quiet", "no-trunc", "digests", "format"];
 
-pub(super) fn images(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+pub(crate) fn images(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let selection = ImageSelection {
         reference: crate::words::words(parsed).pop(),
         filters: parsed

@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use tote_engine::{Access, ArchiveError, EngineError, ImportOptions, SaveTarget};
 use tote_options::Parsed;
 
-pub(super) fn save(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+pub(crate) fn save(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let (images, platforms) = (words(parsed), platforms(parsed)?);
     let output = parsed.value("output").map(Path::new);
     let format = parsed
@@ -46,7 +46,7 @@ pub(super) fn save(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     })
 }
 
-pub(super) fn import(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+pub(crate) fn import(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let mut words = words(parsed).into_iter();
     let source = words.next().unwrap_or_default();
     let text = |option: &str| {

@@ -17,7 +17,7 @@ fn row(cells: &[&str]) -> Vec<String> {
     cells.iter().map(|cell| (*cell).to_owned()).collect()
 }
 
-pub(super) fn inspect(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+pub(crate) fn inspect(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let home = home(parsed)?;
     let platforms = platforms(parsed)?;
     let (mut found, mut code) = (Vec::new(), ExitCode::SUCCESS);
@@ -36,7 +36,7 @@ pub(super) fn inspect(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     }
 }
 
-pub(super) fn history(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+pub(crate) fn history(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let wanted = words(parsed).pop().unwrap_or_default();
     let (id, rows) = tote_engine::history(&home(parsed)?, &wanted, &platforms(parsed)?)?;
     let whole = parsed.flag("no-trunc");
@@ -89,7 +89,7 @@ fn in_seconds(time: &str) -> String {
     format!("{seconds}{zone}")
 }
 
-pub(super) fn space(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+pub(crate) fn space(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let home = home(parsed)?;
     tote_engine::enter_ids(&home)?;
     let space = tote_engine::space(&home)?;
@@ -193,7 +193,7 @@ fn lines_of_images(
     Ok(lines)
 }
 
-pub(super) fn verify(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+pub(crate) fn verify(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let home = home(parsed)?;
     tote_engine::enter_ids(&home)?;
     let repair = parsed.flag("repair");

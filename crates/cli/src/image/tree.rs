@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use tote_engine::{EngineError, ImageTree, LayerRow, Reference};
 use tote_options::Parsed;
 
-pub(super) fn tree(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+pub(crate) fn tree(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let image = words(parsed).pop().unwrap_or_default();
     let tree = tote_engine::image_tree(&home(parsed)?, &image, parsed.flag("whatrequires"))?;
     Ok(print(&drawn(&tree)))

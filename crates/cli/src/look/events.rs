@@ -17,7 +17,7 @@ enum Form {
     Template(Template),
 }
 
-pub(super) fn events(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+pub(crate) fn events(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let format = parsed.value("format").unwrap_or_default().to_string_lossy();
     let form = match format.trim() {
         "" => Form::Text,

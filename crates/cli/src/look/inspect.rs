@@ -7,7 +7,7 @@ use tote_engine::EngineError;
 use tote_options::Parsed;
 
 /// Inspects containers, images, volumes and pods.
-pub(super) fn inspect(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+pub(crate) fn inspect(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let kind = parsed
         .value("type")
         .map(|kind| kind.to_string_lossy().into_owned());
@@ -15,7 +15,7 @@ pub(super) fn inspect(parsed: &Parsed) -> Result<ExitCode, EngineError> {
 }
 
 /// Runs `tote container inspect`.
-pub(super) fn containers(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+pub(crate) fn inspect_containers(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     each(parsed, Some("container"))
 }
 

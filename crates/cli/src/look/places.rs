@@ -17,7 +17,7 @@ pub(super) fn rootfs(home: &Home, entry: &Entry) -> String {
     place.map_or_else(String::new, |path| path.display().to_string())
 }
 
-pub(super) fn ls(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+pub(crate) fn ls(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let home = home(parsed)?;
     let mut rows = vec![
         ["NAME", "DEVICE", "MOUNTPOINT", "STATUS"]
@@ -46,7 +46,7 @@ pub(super) fn ls(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     Ok(print(&text::table(&rows)))
 }
 
-pub(super) fn init(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+pub(crate) fn init(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let home = home(parsed)?;
     let machine = tote_engine::look_at_machine(&home);
     let usable = machine

@@ -55,7 +55,7 @@ const HEADINGS: &[(&str, &str)] = &[
 const WITH_NAMESPACES: &str = "{{.ID}}\t{{.Names}}\t{{.Pid}}\t{{.CGROUPNS}}\t{{.IPC}}\t{{.MNT}}\t{{.NET}}\t{{.PIDNS}}\t\
                                {{.USERNS}}\t{{.UTS}}";
 
-pub(super) fn ps(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+pub(crate) fn ps(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let last = match last(parsed) {
         Ok(last) => last,
         Err(code) => return Ok(code),

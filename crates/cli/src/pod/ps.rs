@@ -33,7 +33,7 @@ const HEADINGS: &[(&str, &str)] = &[
     ("Cgroup", "CGROUP"),
 ];
 
-pub(super) fn ps(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+pub(crate) fn ps(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let selection = PodSelection {
         filters: values(parsed, "filter"),
     };

@@ -27,7 +27,7 @@ fn one(parsed: &Parsed, home: &Home) -> Result<(String, Vec<String>), EngineErro
     Ok((name, words.collect()))
 }
 
-pub(super) fn logs(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+pub(crate) fn logs(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let home = home(parsed)?;
     let (name, more) = one(parsed, &home)?;
     if let Some(more) = more.first() {
@@ -54,7 +54,7 @@ pub(super) fn logs(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     Ok(tell_all(&errors))
 }
 
-pub(super) fn top(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+pub(crate) fn top(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let home = home(parsed)?;
     let (name, words) = one(parsed, &home)?;
     pod::top(&home, &name, &words).map(crate::exec::show)
@@ -73,7 +73,7 @@ const HEADINGS: &[(&str, &str)] = &[
     ("Sums", "SUMS"),
 ];
 
-pub(super) fn stats(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+pub(crate) fn stats(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let home = home(parsed)?;
     // Without names the command shows all pods, and their list may change meanwhile.
     let names = if words(parsed).is_empty() && !parsed.flag("latest") {

@@ -13,7 +13,7 @@ use tote_options::Parsed;
 /// Maximum length of a password or token in bytes; real ones are shorter.
 const MOST: u64 = 64 << 10;
 
-pub(super) fn login(parsed: &Parsed) -> ExitCode {
+pub(crate) fn login(parsed: &Parsed) -> ExitCode {
     if parsed.flag("get-login") {
         return told(tote_engine::login_name(&registry(parsed), &access(parsed)).map(|name| name + "\n"));
     }
@@ -52,7 +52,7 @@ pub(super) fn login(parsed: &Parsed) -> ExitCode {
     told(done.map(|_| "Login Succeeded\n".to_owned()))
 }
 
-pub(super) fn logout(parsed: &Parsed) -> ExitCode {
+pub(crate) fn logout(parsed: &Parsed) -> ExitCode {
     let access = Access {
         authfile: parsed.value("authfile").map(PathBuf::from),
         ..Access::default()

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use tote_engine::{EngineError, SearchRequest};
 use tote_options::Parsed;
 
-pub(super) fn search(parsed: &Parsed) -> ExitCode {
+pub(crate) fn search(parsed: &Parsed) -> ExitCode {
     let limit = parsed.converted("limit", |text| {
         text.parse::<usize>().map_err(|_| "it is a number of results")
     });
