@@ -2,7 +2,7 @@
 
 use crate::port::{protocol, range};
 use std::fmt;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv6Addr};
 
 /// Why a text publishes no port; docker's words, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -32,9 +32,12 @@ pub enum PublishError {
     /// An invalid address.
     #[error("invalid IP address: {0}")]
     Address(String),
-    /// An address of IPv6.
-    #[error("cannot publish a port at {0}: ports are published at IPv4 addresses only in this release")]
-    Ipv6(String),
+    /// The loopback address of IPv6.
+    #[error(
+        "cannot publish a port at [::1]: the kernel leads nothing from that address to a container; 127.0.0.1 is for programs of this \
+         machine, too"
+    )]
+    Loopback6,
     /// A part of the long form; docker's words.
     #[error("invalid publish opts format (should be name=value but got '{0}')")]
     Field(String),
@@ -44,7 +47,7 @@ pub enum PublishError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortBinding {
     /// The host's address as it was given; `None` is each of them.
-    pub address: Option<Ipv4Addr>,
+    pub address: Option<IpAddr>,
     /// The host's ports of which one is taken, the first and the last; `None` is any that is free.
     pub host: Option<(u16, u16)>,
     /// The container's port.
@@ -64,8 +67,10 @@ impl PortBinding {
 /// The form that [`parse_publish`] reads: `127.0.0.1:8080:80/tcp`.
 impl fmt::Display for PortBinding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(address) = self.address {
-            write!(f, "{address}:")?;
+        match self.address {
+            Some(IpAddr::V4(address)) => write!(f, "{address}:")?,
+            Some(IpAddr::V6(address)) => write!(f, "[{address}]:")?,
+            None => {}
         }
         match self.host {
             Some((first, last)) if first == last => write!(f, "{first}:")?,
@@ -143,18 +148,22 @@ fn short_form(text: &str) -> Result<String, PublishError> {
     Ok(format!("{published}:{target}/{protocol}"))
 }
 
-/// The host's address; one of IPv6 is refused in whatever brackets.
-fn parse_address(text: &str) -> Result<Option<Ipv4Addr>, PublishError> {
+/// The host's address; one of IPv6 is in brackets.
+fn parse_address(text: &str) -> Result<Option<IpAddr>, PublishError> {
     if text.is_empty() {
         return Ok(None);
     }
-    if text.contains([':', '[']) {
-        return Err(PublishError::Ipv6(text.to_owned()));
+    let wrong = || PublishError::Address(text.to_owned());
+    let bracketed = text.strip_prefix('[').and_then(|text| text.strip_suffix(']'));
+    let address = match bracketed {
+        Some(text) => IpAddr::V6(text.parse().map_err(|_| wrong())?),
+        None if text.contains(':') => return Err(wrong()),
+        None => IpAddr::V4(text.parse().map_err(|_| wrong())?),
+    };
+    if address == Ipv6Addr::LOCALHOST {
+        return Err(PublishError::Loopback6);
     }
-    let address = text.parse();
-    address
-        .map(Some)
-        .map_err(|_| PublishError::Address(text.to_owned()))
+    Ok(Some(address))
 }
 
 /// Parses the ports of one side.
@@ -175,6 +184,7 @@ mod tests {
             "80/tcp",
             "8080:80/udp",
             "127.0.0.1::80/tcp",
+            "[fd00::1]:8080:80/tcp",
             "127.0.0.1:8000-8010:80/sctp",
             "8000-8002:80/tcp",
         ] {
@@ -209,6 +219,8 @@ mod tests {
             ("127.0.0.1:8080:80", &["127.0.0.1 8080 80/tcp"]),
             ("127.0.0.1::80/sctp", &["127.0.0.1 * 80/sctp"]),
             ("0.0.0.0:80:80", &["0.0.0.0 80 80/tcp"]),
+            ("[fd00::1]:8080:80", &["fd00::1 8080 80/tcp"]),
+            ("[::]::80/udp", &[":: * 80/udp"]),
             ("80-81", &["* * 80/tcp", "* * 81/tcp"]),
             ("8000-8001:80-81", &["* 8000 80/tcp", "* 8001 81/tcp"]),
             ("8000-8010:80", &["* 8000-8010 80/tcp"]),
@@ -234,8 +246,10 @@ mod tests {
             ("8000-8002:80-81", "invalid ranges specified"),
             ("80/ip", "invalid proto: ip"),
             ("localhost:80:80", "invalid IP address: localhost"),
-            ("[::1]:80:80", "IPv4 addresses only"),
-            ("::1:80:80", "IPv4 addresses only"),
+            ("[::1]:80:80", "[::1]"),
+            ("::1:80:80", "invalid IP address: ::1"),
+            ("[10.0.0.1]:80:80", "invalid IP address"),
+            ("[fd00::1:80:80", "invalid IP address"),
             ("target=80,color=red", "invalid publish opts"),
             ("target=80,published", "invalid publish opts"),
             ("target=8=0", "invalid publish opts"),

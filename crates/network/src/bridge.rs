@@ -159,8 +159,8 @@ pub fn take_down((name, alias): (&str, &str), note: &Path) -> Result<(), Network
         attempt: "remove rules from",
         source,
     };
-    let [coming, own] = published::CHAINS;
-    if filter::remove(&names, &[GUARD, coming, own], published::without).map_err(remove)? {
+    let last = [&[GUARD], &published::CHAINS[..]].concat();
+    if filter::remove(&names, &last, published::without).map_err(remove)? {
         let put_back = |source| NetworkError::Forwarding {
             attempt: "put back",
             source,
@@ -248,6 +248,13 @@ fn chains(bridge: &Bridge<'_>) -> Vec<Chain> {
             if bridge.masquerade {
                 postrouting.push(vec![Ipv6, Source6(ipv6.subnet), NotTo(name()), Masquerade]);
             }
+            postrouting.push(vec![
+                To(name()),
+                Ipv6,
+                Source6(ipv6.subnet),
+                Translated,
+                Masquerade,
+            ]);
             vec![From(name()), Ipv6, NotSource6(ipv6.subnet), Drop]
         }
     };

@@ -6,6 +6,7 @@
 use crate::netlink::{Request, Socket};
 use crate::published::PublishedPort;
 use crate::transport::Transport;
+use std::net::IpAddr;
 use tote_sys::best_effort;
 
 const IPCTNL_MSG_CT_DELETE: u16 = 1 << 8 | 2;
@@ -16,6 +17,8 @@ const CTA_TUPLE_IP: u16 = 1;
 const CTA_TUPLE_PROTO: u16 = 2;
 const CTA_IP_V4_SRC: u16 = 1;
 const CTA_IP_V4_DST: u16 = 2;
+const CTA_IP_V6_SRC: u16 = 3;
+const CTA_IP_V6_DST: u16 = 4;
 const CTA_PROTO_NUM: u16 = 1;
 const CTA_PROTO_SRC_PORT: u16 = 2;
 const CTA_PROTO_DST_PORT: u16 = 3;
@@ -26,20 +29,32 @@ const COMPARES_DST: u32 = 1 << 1;
 const COMPARES_PROTOCOL: u32 = 1 << 3;
 const COMPARES_SRC_PORT: u32 = 1 << 4;
 const COMPARES_DST_PORT: u32 = 1 << 5;
-/// `struct nfgenmsg`: IPv4, and the version in which that counts.
-const HEADER: [u8; 4] = [2, 1, 0, 0];
+
+/// `struct nfgenmsg`: the protocol, and the version in which that counts.
+fn header(port: &PublishedPort) -> [u8; 4] {
+    let family = if port.host.is_ipv6() { 10 } else { 2 };
+    [family, 1, 0, 0]
+}
+
+/// Appends an address as the attribute of its protocol.
+fn put(request: &mut Request, address: IpAddr, (v4, v6): (u16, u16)) {
+    match address {
+        IpAddr::V4(address) => request.attribute(v4, &address.octets()),
+        IpAddr::V6(address) => request.attribute(v6, &address.octets()),
+    }
+}
 
 /// Forgets conversations with the host's side of ports, which are to begin anew. Kernels before 6.8 cannot, and forget them when
 /// nothing has come for a while.
 pub(crate) fn forget_host(ports: &[PublishedPort]) {
     forget(ports, |port| {
         let mut flags = COMPARES_PROTOCOL | COMPARES_DST_PORT;
-        let mut request = Request::new(IPCTNL_MSG_CT_DELETE, &HEADER);
+        let mut request = Request::new(IPCTNL_MSG_CT_DELETE, &header(port));
         request.nest(CTA_TUPLE_ORIG, &[], |tuple| {
             if !port.host.ip().is_unspecified() {
                 flags |= COMPARES_DST;
                 tuple.nest(CTA_TUPLE_IP, &[], |address| {
-                    address.attribute(CTA_IP_V4_DST, &port.host.ip().octets());
+                    put(address, port.host.ip(), (CTA_IP_V4_DST, CTA_IP_V6_DST));
                 });
             }
             tuple.nest(CTA_TUPLE_PROTO, &[], |protocol| {
@@ -58,10 +73,10 @@ pub(crate) fn forget_host(ports: &[PublishedPort]) {
 pub(crate) fn forget_container(ports: &[PublishedPort]) {
     forget(ports, |port| {
         let flags = COMPARES_SRC | COMPARES_PROTOCOL | COMPARES_SRC_PORT;
-        let mut request = Request::new(IPCTNL_MSG_CT_DELETE, &HEADER);
+        let mut request = Request::new(IPCTNL_MSG_CT_DELETE, &header(port));
         request.nest(CTA_TUPLE_REPLY, &[], |tuple| {
             tuple.nest(CTA_TUPLE_IP, &[], |address| {
-                address.attribute(CTA_IP_V4_SRC, &port.container.ip().octets());
+                put(address, port.container.ip(), (CTA_IP_V4_SRC, CTA_IP_V6_SRC));
             });
             tuple.nest(CTA_TUPLE_PROTO, &[], |protocol| {
                 protocol.attribute(CTA_PROTO_NUM, &[port.transport.number()]);

@@ -6,12 +6,14 @@
 use crate::error::NetworkError;
 use crate::filter::{self, Chain, HEADER, Hook, NFPROTO_INET, SUBSYSTEM, TABLE, header};
 use crate::netlink::{Attribute, Message, NLM_F_CREATE, NLM_F_EXCL, Request, Socket};
-use crate::rule::Expression::{Accept, Destination, Ipv4, OwnDestination, ToPublished};
+use crate::rule::Expression::{
+    self, Accept, Destination, Destination6, Ipv4, Ipv6, OwnDestination, ToPublished,
+};
 use crate::rule::{NFTA_DATA_VALUE, big};
-use crate::subnet::LOOPBACK;
+use crate::subnet::{LOOPBACK, Prefix};
 use crate::transport::Transport;
 use crate::{conntrack, forwarding};
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use tote_sys::Errno;
 
 const NFT_MSG_NEWSET: u16 = SUBSYSTEM | 9;
@@ -43,7 +45,7 @@ const ADDRESS_TYPE: u32 = 7;
 const PORT_TYPE: u32 = 13;
 /// The bits of such a number where several are put together.
 const TYPE_BITS: u32 = 6;
-const DATA_LEN: usize = 8;
+const ADDRESS6_TYPE: u32 = 8;
 
 /// A map; each has a chain whose end is its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,15 +54,23 @@ enum Map {
     One,
     /// From a protocol and a port, whichever address of the host's it is.
     Any,
+    /// [`Map::One`] of IPv6.
+    One6,
+    /// [`Map::Any`] of IPv6.
+    Any6,
 }
 
 impl Map {
-    const BOTH: [Self; 2] = [Self::One, Self::Any];
+    const ALL: [Self; 4] = [Self::One, Self::Any, Self::One6, Self::Any6];
+    const IPV4: [Self; 2] = [Self::One, Self::Any];
+    const IPV6: [Self; 2] = [Self::One6, Self::Any6];
 
     const fn name(self) -> &'static str {
         match self {
             Self::One => "ports",
             Self::Any => "ports-any",
+            Self::One6 => "ports6",
+            Self::Any6 => "ports6-any",
         }
     }
 
@@ -68,23 +78,56 @@ impl Map {
         match self {
             Self::One => COMING,
             Self::Any => OWN,
+            Self::One6 => COMING6,
+            Self::Any6 => OWN6,
         }
+    }
+
+    /// A number by which a transaction may name the map; ours names it by its name.
+    const fn id(self) -> u32 {
+        match self {
+            Self::One => 1,
+            Self::Any => 2,
+            Self::One6 => 3,
+            Self::Any6 => 4,
+        }
+    }
+
+    const fn is_ipv6(self) -> bool {
+        matches!(self, Self::One6 | Self::Any6)
+    }
+
+    const fn is_any(self) -> bool {
+        matches!(self, Self::Any | Self::Any6)
     }
 
     const fn key_types(self) -> &'static [u32] {
         match self {
             Self::One => &[PROTOCOL_TYPE, ADDRESS_TYPE, PORT_TYPE],
-            Self::Any => &[PROTOCOL_TYPE, PORT_TYPE],
+            Self::One6 => &[PROTOCOL_TYPE, ADDRESS6_TYPE, PORT_TYPE],
+            Self::Any | Self::Any6 => &[PROTOCOL_TYPE, PORT_TYPE],
+        }
+    }
+
+    const fn data_types(self) -> [u32; 2] {
+        match self.is_ipv6() {
+            false => [ADDRESS_TYPE, PORT_TYPE],
+            true => [ADDRESS6_TYPE, PORT_TYPE],
         }
     }
 }
 
-/// The chain that asks them about packets that come in.
+/// The chain that asks the maps of IPv4 about packets that come in.
 const COMING: &str = "ports-prerouting";
 /// The chain that asks them about packets of the host's own programs.
 const OWN: &str = "ports-output";
+/// The chains that ask the maps of IPv6.
+const COMING6: &str = "ports6-prerouting";
+const OWN6: &str = "ports6-output";
 /// Chains that stay until no network is up.
-pub(crate) const CHAINS: [&str; 2] = [COMING, OWN];
+pub(crate) const CHAINS: [&str; 4] = [COMING, OWN, COMING6, OWN6];
+/// The loopback address of IPv6, from which nothing can be led away: packets from it do not leave their device.
+const LOOPBACK6: Ipv6Addr = Ipv6Addr::LOCALHOST;
 /// How many elements go into one message to the kernel, so that it fits into a socket's buffer.
 const AT_ONCE: usize = 1000;
 
@@ -93,68 +136,91 @@ const AT_ONCE: usize = 1000;
 pub struct PublishedPort {
     /// The protocol.
     pub transport: Transport,
-    /// The address and port of the host; 0.0.0.0 is each of its addresses.
-    pub host: SocketAddrV4,
-    /// The container's address and port.
-    pub container: SocketAddrV4,
+    /// The address and port of the host; 0.0.0.0 and :: are each of its addresses of that protocol.
+    pub host: SocketAddr,
+    /// The container's address and port, of the same protocol.
+    pub container: SocketAddr,
 }
 
 impl PublishedPort {
     /// Whether a packet to one of them may be one to the other.
     #[must_use]
-    pub fn overlaps(&self, transport: Transport, host: SocketAddrV4) -> bool {
-        let (one, other) = (*self.host.ip(), *host.ip());
+    pub fn overlaps(&self, transport: Transport, host: SocketAddr) -> bool {
+        let (one, other) = (self.host.ip(), host.ip());
         let meets = one == other || one.is_unspecified() || other.is_unspecified();
-        self.transport == transport && self.host.port() == host.port() && meets
+        let is_like = one.is_ipv4() == other.is_ipv4();
+        self.transport == transport && self.host.port() == host.port() && is_like && meets
     }
 
     fn map(&self) -> Map {
-        if self.host.ip().is_unspecified() {
-            Map::Any
-        } else {
-            Map::One
+        match (self.host.is_ipv6(), self.host.ip().is_unspecified()) {
+            (false, false) => Map::One,
+            (false, true) => Map::Any,
+            (true, false) => Map::One6,
+            (true, true) => Map::Any6,
         }
     }
 
-    /// Parts of four bytes each.
+    /// Parts whose lengths are multiples of four bytes.
     fn key(&self) -> Vec<u8> {
         let mut key = vec![self.transport.number(), 0, 0, 0];
-        if self.map() == Map::One {
-            key.extend(self.host.ip().octets());
+        if !self.map().is_any() {
+            put_address(&mut key, self.host.ip());
         }
-        key.extend(self.host.port().to_be_bytes());
-        key.extend([0, 0]);
+        put_port(&mut key, self.host.port());
         key
     }
 
-    fn data(&self) -> [u8; DATA_LEN] {
-        let mut data = [0; DATA_LEN];
-        data[..4].copy_from_slice(&self.container.ip().octets());
-        data[4..6].copy_from_slice(&self.container.port().to_be_bytes());
+    fn data(&self) -> Vec<u8> {
+        let mut data = Vec::new();
+        put_address(&mut data, self.container.ip());
+        put_port(&mut data, self.container.port());
         data
     }
 
     /// Reads what [`PublishedPort::key`] and [`PublishedPort::data`] write.
     fn read(key: &[u8], data: &[u8]) -> Option<Self> {
-        let host = match *key {
-            [_, _, _, _, a, b, c, d, high, low, _, _] => [a, b, c, d, high, low],
-            [_, _, _, _, high, low, _, _] => [0, 0, 0, 0, high, low],
-            _ => return None,
+        let container = socket_address(data)?;
+        let (transport, host) = key.split_at_checked(4)?;
+        let host = match (host, container) {
+            ([high, low, _, _], of) => {
+                let any: IpAddr = match of {
+                    SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+                    SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+                };
+                SocketAddr::new(any, u16::from_be_bytes([*high, *low]))
+            }
+            (host, _) => socket_address(host)?,
         };
         Some(Self {
-            transport: Transport::of_number(*key.first()?)?,
-            host: socket_address(&host)?,
-            container: socket_address(data.get(..6)?)?,
+            transport: Transport::of_number(*transport.first()?)?,
+            host,
+            container,
         })
     }
 }
 
-fn socket_address(bytes: &[u8]) -> Option<SocketAddrV4> {
-    let [a, b, c, d, high, low] = *bytes else {
-        return None;
+fn put_address(bytes: &mut Vec<u8>, address: IpAddr) {
+    match address {
+        IpAddr::V4(address) => bytes.extend(address.octets()),
+        IpAddr::V6(address) => bytes.extend(address.octets()),
+    }
+}
+
+fn put_port(bytes: &mut Vec<u8>, port: u16) {
+    bytes.extend(port.to_be_bytes());
+    bytes.extend([0, 0]);
+}
+
+/// Reads an address and a port behind it, of 8 bytes or of 20.
+fn socket_address(bytes: &[u8]) -> Option<SocketAddr> {
+    let (address, port) = bytes.split_at_checked(bytes.len().checked_sub(4)?)?;
+    let address: IpAddr = match address.len() {
+        4 => <[u8; 4]>::try_from(address).ok()?.into(),
+        16 => <[u8; 16]>::try_from(address).ok()?.into(),
+        _ => return None,
     };
-    let port = u16::from_be_bytes([high, low]);
-    Some(SocketAddrV4::new(Ipv4Addr::new(a, b, c, d), port))
+    Some(SocketAddr::new(address, u16::from_be_bytes([port[0], port[1]])))
 }
 
 /// Every published port of this network namespace, with the name of its holder; `None` where the packet filter has no such maps,
@@ -164,12 +230,14 @@ fn socket_address(bytes: &[u8]) -> Option<SocketAddrV4> {
 /// [`NetworkError::Filter`].
 pub fn published() -> Result<Option<Vec<(PublishedPort, String)>>, NetworkError> {
     let mut all = Vec::new();
-    for map in Map::BOTH {
+    for map in Map::ALL {
         let mut request = Request::new(NFT_MSG_GETSETELEM, &header(NFPROTO_INET));
         request.name(NFTA_SET_ELEM_LIST_TABLE, TABLE);
         request.name(NFTA_SET_ELEM_LIST_SET, map.name());
         match Socket::of_filter().and_then(|socket| socket.ask(request, true)) {
             Ok(messages) => all.extend(messages.iter().flat_map(elements)),
+            // The maps of IPv6 are made for the first port that needs them.
+            Err(Errno::NOENT) if map.is_ipv6() => {}
             Err(Errno::NOENT) => return Ok(None),
             Err(source) => {
                 let attempt = "read published ports from";
@@ -192,7 +260,10 @@ pub fn publish(ports: &[(PublishedPort, &str)], anew: bool) -> Result<(), Networ
         source,
     };
     if anew {
-        filter::put_with(Map::BOTH.map(new_map).to_vec(), &chains()).map_err(publish)?;
+        filter::put_with(Map::IPV4.map(new_map).to_vec(), &chains()).map_err(publish)?;
+    }
+    if ports.iter().any(|(port, _)| port.host.is_ipv6()) && !filter::has(COMING6).map_err(publish)? {
+        filter::put_with(Map::IPV6.map(new_map).to_vec(), &chains6()).map_err(publish)?;
     }
     for some in ports.chunks(AT_ONCE) {
         let requests = some.iter().map(|(port, holder)| {
@@ -243,7 +314,7 @@ pub fn allow_loopback(bridge: &str) -> Result<(), NetworkError> {
 
 /// The map that has to go with a chain of [`CHAINS`].
 pub(crate) fn without(chain: &str) -> Option<Request> {
-    let map = Map::BOTH.into_iter().find(|map| map.chain() == chain)?;
+    let map = Map::ALL.into_iter().find(|map| map.chain() == chain)?;
     let mut request = Request::new(NFT_MSG_DELSET, &header(NFPROTO_INET));
     request.name(NFTA_SET_TABLE, TABLE);
     request.name(NFTA_SET_NAME, map.name());
@@ -256,28 +327,23 @@ fn new_map(map: Map) -> Request {
     request.name(NFTA_SET_NAME, map.name());
     big(&mut request, NFTA_SET_FLAGS, NFT_SET_MAP);
     let together = |types: &[u32]| types.iter().fold(0, |all, one| all << TYPE_BITS | one);
-    let length = |length: usize| u32::try_from(length).unwrap_or(u32::MAX);
+    let length = |types: &[u32]| {
+        types
+            .iter()
+            .map(|one| if *one == ADDRESS6_TYPE { 16 } else { 4 })
+            .sum()
+    };
     big(&mut request, NFTA_SET_KEY_TYPE, together(map.key_types()));
-    big(&mut request, NFTA_SET_KEY_LEN, length(4 * map.key_types().len()));
-    big(
-        &mut request,
-        NFTA_SET_DATA_TYPE,
-        together(&[ADDRESS_TYPE, PORT_TYPE]),
-    );
-    big(&mut request, NFTA_SET_DATA_LEN, length(DATA_LEN));
-    // A number by which a transaction may name it; ours names it by its name.
-    big(&mut request, NFTA_SET_ID, if map == Map::One { 1 } else { 2 });
+    big(&mut request, NFTA_SET_KEY_LEN, length(map.key_types()));
+    big(&mut request, NFTA_SET_DATA_TYPE, together(&map.data_types()));
+    big(&mut request, NFTA_SET_DATA_LEN, length(&map.data_types()));
+    big(&mut request, NFTA_SET_ID, map.id());
     request
 }
 
 /// A port that is bound to one address comes before those that are bound to all.
 fn chains() -> [Chain; 2] {
-    let rules = || {
-        Map::BOTH.map(|map| {
-            let (map, any_address) = (map.name(), map == Map::Any);
-            vec![Ipv4, OwnDestination, ToPublished { map, any_address }]
-        })
-    };
+    let rules = || Map::IPV4.map(|map| vec![Ipv4, OwnDestination, to_published(map)]);
     // A packet for the loopback device that comes from elsewhere is a lie, which the kernel finds out after this chain.
     let foreign = vec![Ipv4, Destination(LOOPBACK), Accept];
     [
@@ -292,6 +358,25 @@ fn chains() -> [Chain; 2] {
             rules: rules().to_vec(),
         },
     ]
+}
+
+/// The chains of IPv6. The loopback address is left to the host's own programs.
+fn chains6() -> [Chain; 2] {
+    let loopback = Prefix::around(LOOPBACK6, 128).map(|own| vec![Ipv6, Destination6(own), Accept]);
+    let rules = || Map::IPV6.map(|map| vec![Ipv6, OwnDestination, to_published(map)]);
+    [(COMING6, Hook::Prerouting), (OWN6, Hook::Output)].map(|(name, hook)| Chain {
+        name: name.to_owned(),
+        hook,
+        rules: loopback.clone().into_iter().chain(rules()).collect(),
+    })
+}
+
+fn to_published(map: Map) -> Expression {
+    ToPublished {
+        map: map.name(),
+        ipv6: map.is_ipv6(),
+        any_address: map.is_any(),
+    }
 }
 
 /// A request about one element; with a holder it has a value as well.
@@ -351,21 +436,27 @@ mod tests {
     use crate::netlink::messages;
 
     fn port(transport: Transport, host: &str) -> PublishedPort {
+        let host: SocketAddr = host.parse().unwrap();
+        let container = if host.is_ipv6() {
+            "[fd00::2]:80"
+        } else {
+            "10.210.0.2:80"
+        };
         PublishedPort {
             transport,
-            host: host.parse().unwrap(),
-            container: "10.210.0.2:80".parse().unwrap(),
+            host,
+            container: container.parse().unwrap(),
         }
     }
 
     #[test]
     fn an_element_reads_back_as_it_was_written() {
-        for host in ["127.0.0.1:5353", "0.0.0.0:80"] {
+        for host in ["127.0.0.1:5353", "0.0.0.0:80", "[2001:db8::1]:80", "[::]:80"] {
             let port = port(Transport::Udp, host);
             let bytes = element(NFT_MSG_NEWSETELEM, &port, Some("web")).finish(0);
             assert_eq!(elements(&messages(&bytes)[0]), [(port, "web".to_owned())]);
         }
-        let hostile = [0xff; 40];
+        let hostile = [0xff; 60];
         for length in 0..hostile.len() {
             assert_eq!(read_element(&hostile[..length]), None);
         }
@@ -381,6 +472,8 @@ mod tests {
         assert!(overlaps("127.0.0.1:80", "127.0.0.1:80"));
         assert!(!overlaps("127.0.0.1:80", "127.0.0.2:80"));
         assert!(!overlaps("127.0.0.1:80", "127.0.0.1:81"));
+        assert!(!overlaps("0.0.0.0:80", "[::]:80"));
+        assert!(overlaps("[::]:80", "[2001:db8::1]:80"));
         let udp = port(Transport::Udp, "0.0.0.0:80");
         assert!(!udp.overlaps(Transport::Tcp, udp.host));
     }

@@ -42,10 +42,10 @@ const NFTA_DATA_VERDICT: u16 = 2;
 const NFTA_VERDICT_CODE: u16 = 1;
 const NFT_REG_VERDICT: u32 = 0;
 pub(crate) const NFT_REG_1: u32 = 1;
-/// The second register of 16 bytes, whose parts of 4 bytes begin with number 12.
-const NFT_REG_2: u32 = 2;
+/// The third register of 16 bytes, whose parts of 4 bytes begin with number 16.
+const NFT_REG_3: u32 = 3;
 const NFT_REG32_00: u32 = 8;
-const NFT_REG32_04: u32 = 12;
+const NFT_REG32_08: u32 = 16;
 const NFT_META_IIFNAME: u32 = 6;
 const NFT_META_OIFNAME: u32 = 7;
 const NFT_META_NFPROTO: u32 = 15;
@@ -72,6 +72,8 @@ const ESTABLISHED: u32 = 2 | 4;
 const TRANSLATED: u32 = 0x20;
 /// Where an IPv6 header has the source.
 const SADDR6_OFFSET: u32 = 8;
+/// Where an IPv6 header has the destination.
+const DADDR6_OFFSET: u32 = 24;
 const NFPROTO_IPV4: u8 = 2;
 const NFPROTO_IPV6: u8 = 10;
 const IPPROTO_ICMPV6: u8 = 58;
@@ -105,6 +107,8 @@ pub(crate) enum Expression {
     Source6(Subnet6),
     /// The source is not in this network. [`Expression::Ipv6`] comes before.
     NotSource6(Subnet6),
+    /// The destination is in this network. [`Expression::Ipv6`] comes before.
+    Destination6(Subnet6),
     /// The packet is an ICMPv6 message of this type.
     Icmp6(u8),
     /// The destination is an address of the host's own.
@@ -117,10 +121,12 @@ pub(crate) enum Expression {
     NotTranslated,
     /// The destination was translated.
     Translated,
-    /// The destination is a key of this map and becomes its value. [`Expression::Ipv4`] comes before.
+    /// The destination is a key of this map and becomes its value. [`Expression::Ipv4`] or [`Expression::Ipv6`] comes before.
     ToPublished {
         /// The name of the map: from a protocol, an address and a port to an address and a port.
         map: &'static str,
+        /// Whether the addresses are of IPv6.
+        ipv6: bool,
         /// Whether the key lacks the address.
         any_address: bool,
     },
@@ -163,20 +169,19 @@ impl Expression {
             Self::Ipv4 => protocol(list, NFT_CMP_EQ, NFPROTO_IPV4),
             Self::NotIpv4 => protocol(list, NFT_CMP_NEQ, NFPROTO_IPV4),
             Self::Ipv6 => protocol(list, NFT_CMP_EQ, NFPROTO_IPV6),
+            Self::Destination6(subnet) => {
+                address6(list, DADDR6_OFFSET, *subnet);
+                compare(list, NFT_CMP_EQ, &subnet.address().octets());
+            }
             Self::Source6(subnet) => {
-                source6(list, *subnet);
+                address6(list, SADDR6_OFFSET, *subnet);
                 compare(list, NFT_CMP_EQ, &subnet.address().octets());
             }
             Self::NotSource6(subnet) => {
-                source6(list, *subnet);
+                address6(list, SADDR6_OFFSET, *subnet);
                 compare(list, NFT_CMP_NEQ, &subnet.address().octets());
             }
-            Self::Icmp6(kind) => {
-                meta(list, NFT_META_L4PROTO);
-                compare(list, NFT_CMP_EQ, &[IPPROTO_ICMPV6]);
-                payload(list, NFT_REG_1, (NFT_PAYLOAD_TRANSPORT_HEADER, 0, 1));
-                compare(list, NFT_CMP_EQ, &[*kind]);
-            }
+            Self::Icmp6(kind) => icmp6(list, *kind),
             Self::Source(subnet) => {
                 address(list, SADDR_OFFSET, *subnet);
                 compare(list, NFT_CMP_EQ, &subnet.address().octets());
@@ -209,7 +214,11 @@ impl Expression {
                 connection(list, NFT_CT_STATUS, TRANSLATED);
                 compare(list, NFT_CMP_NEQ, &[0; 4]);
             }
-            Self::ToPublished { map, any_address } => published(list, map, *any_address),
+            Self::ToPublished {
+                map,
+                ipv6,
+                any_address,
+            } => published(list, map, (*ipv6, *any_address)),
             Self::Accept => verdict(list, 1),
             Self::Drop => verdict(list, 0),
             Self::Masquerade => expression(list, "masq", |_| {}),
@@ -289,15 +298,23 @@ fn address(list: &mut Request, offset: u32, subnet: Subnet) {
     masked(list, [a, b, c, d]);
 }
 
+/// Compares the type of an ICMPv6 message.
+fn icmp6(list: &mut Request, kind: u8) {
+    meta(list, NFT_META_L4PROTO);
+    compare(list, NFT_CMP_EQ, &[IPPROTO_ICMPV6]);
+    payload(list, NFT_REG_1, (NFT_PAYLOAD_TRANSPORT_HEADER, 0, 1));
+    compare(list, NFT_CMP_EQ, &[kind]);
+}
+
 /// Compares the packet's protocol, IPv4 or IPv6.
 fn protocol(list: &mut Request, operator: u32, number: u8) {
     meta(list, NFT_META_NFPROTO);
     compare(list, operator, &[number]);
 }
 
-/// Loads the part of an IPv6 packet's source that names the network.
-fn source6(list: &mut Request, subnet: Subnet6) {
-    payload(list, NFT_REG_1, (NFT_PAYLOAD_NETWORK_HEADER, SADDR6_OFFSET, 16));
+/// Loads the part of an IPv6 address that names the network.
+fn address6(list: &mut Request, offset: u32, subnet: Subnet6) {
+    payload(list, NFT_REG_1, (NFT_PAYLOAD_NETWORK_HEADER, offset, 16));
     masked(list, subnet.mask().to_be_bytes());
 }
 
@@ -311,24 +328,29 @@ fn kind_of_destination(list: &mut Request) {
 
 /// Loads protocol, address and port into registers that follow one another, looks them up, and translates the destination to
 /// what the map has for them; a packet whose key the map lacks ends the rule.
-fn published(list: &mut Request, map: &str, any_address: bool) {
+fn published(list: &mut Request, map: &str, (ipv6, any_address): (bool, bool)) {
+    let (offset, length, family) = if ipv6 {
+        (DADDR6_OFFSET, 16, NFPROTO_IPV6)
+    } else {
+        (DADDR_OFFSET, 4, NFPROTO_IPV4)
+    };
     meta_to(list, NFT_REG32_00, NFT_META_L4PROTO);
     let mut next = NFT_REG32_00 + 1;
     if !any_address {
-        payload(list, next, (NFT_PAYLOAD_NETWORK_HEADER, DADDR_OFFSET, 4));
-        next += 1;
+        payload(list, next, (NFT_PAYLOAD_NETWORK_HEADER, offset, length));
+        next += length / 4;
     }
     payload(list, next, (NFT_PAYLOAD_TRANSPORT_HEADER, DPORT_OFFSET, 2));
     expression(list, "lookup", |data| {
         data.name(NFTA_LOOKUP_SET, map);
         big(data, NFTA_LOOKUP_SREG, NFT_REG32_00);
-        big(data, NFTA_LOOKUP_DREG, NFT_REG_2);
+        big(data, NFTA_LOOKUP_DREG, NFT_REG_3);
     });
     expression(list, "nat", |data| {
         big(data, NFTA_NAT_TYPE, NFT_NAT_DNAT);
-        big(data, NFTA_NAT_FAMILY, u32::from(NFPROTO_IPV4));
-        big(data, NFTA_NAT_REG_ADDR_MIN, NFT_REG32_04);
-        big(data, NFTA_NAT_REG_PROTO_MIN, NFT_REG32_04 + 1);
+        big(data, NFTA_NAT_FAMILY, u32::from(family));
+        big(data, NFTA_NAT_REG_ADDR_MIN, NFT_REG32_08);
+        big(data, NFTA_NAT_REG_PROTO_MIN, NFT_REG32_08 + length / 4);
     });
 }
 

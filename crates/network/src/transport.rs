@@ -1,7 +1,7 @@
 //! Protocols that have ports, and whether a port of the host's is free.
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto, sockopt};
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 use tote_sys::Errno;
 
 /// A protocol that has ports.
@@ -54,14 +54,22 @@ impl Transport {
 /// # Errors
 /// [`Errno::ADDRNOTAVAIL`] where the host has no such address. Other failures say nothing of the port, and count as `true`:
 /// a kernel without SCTP, or a caller without rights over low ports.
-pub fn is_free(transport: Transport, address: SocketAddrV4) -> Result<bool, Errno> {
+pub fn is_free(transport: Transport, address: SocketAddr) -> Result<bool, Errno> {
     let (kind, protocol) = match transport {
         Transport::Tcp => (SocketType::STREAM, ipproto::TCP),
         Transport::Udp => (SocketType::DGRAM, ipproto::UDP),
         Transport::Sctp => (SocketType::STREAM, ipproto::SCTP),
     };
-    let bound = rustix::net::socket_with(AddressFamily::INET, kind, SocketFlags::CLOEXEC, Some(protocol))
-        .and_then(|socket| {
+    let family = if address.is_ipv6() {
+        AddressFamily::INET6
+    } else {
+        AddressFamily::INET
+    };
+    let bound =
+        rustix::net::socket_with(family, kind, SocketFlags::CLOEXEC, Some(protocol)).and_then(|socket| {
+            if address.is_ipv6() {
+                sockopt::set_ipv6_v6only(&socket, true)?;
+            }
             if transport == Transport::Tcp {
                 // Connections that have ended do not count, only a socket that listens.
                 sockopt::set_socket_reuseaddr(&socket, true)?;
@@ -78,26 +86,21 @@ pub fn is_free(transport: Transport, address: SocketAddrV4) -> Result<bool, Errn
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
-
-    fn v4(address: SocketAddr) -> SocketAddrV4 {
-        match address {
-            SocketAddr::V4(address) => address,
-            SocketAddr::V6(_) => panic!("an address of IPv4"),
-        }
-    }
+    use std::net::{Ipv4Addr, Ipv6Addr, TcpListener, UdpSocket};
 
     #[test]
     fn a_port_is_free_unless_somebody_listens() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = v4(listener.local_addr().unwrap());
-        let any = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, address.port());
+        let address = listener.local_addr().unwrap();
+        let any = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), address.port());
+        let any6 = SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), address.port());
         assert_eq!(is_free(Transport::Tcp, address), Ok(false));
         assert_eq!(is_free(Transport::Tcp, any), Ok(false));
+        assert_eq!(is_free(Transport::Tcp, any6), Ok(true));
         drop(listener);
         assert_eq!(is_free(Transport::Tcp, address), Ok(true));
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-        let address = v4(socket.local_addr().unwrap());
+        let address = socket.local_addr().unwrap();
         assert_eq!(is_free(Transport::Udp, address), Ok(false));
         let foreign = "192.0.2.77:80".parse().unwrap();
         assert_eq!(is_free(Transport::Tcp, foreign), Err(Errno::ADDRNOTAVAIL));

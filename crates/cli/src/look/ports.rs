@@ -1,6 +1,6 @@
 //! The ports of a container, as `ps` shows them.
 
-use std::net::SocketAddrV4;
+use std::net::{IpAddr, SocketAddr};
 use tote_engine::container::Entry;
 use tote_engine::{network_of, published};
 
@@ -19,7 +19,7 @@ pub(super) fn shown(entry: &Entry) -> String {
     };
     let parts = container.exposed.iter().filter_map(|port| port.split_once('/'));
     // The container's port, then the host's address and port.
-    let mut ports: Vec<(u16, Option<SocketAddrV4>, &str)> = parts
+    let mut ports: Vec<(u16, Option<SocketAddr>, &str)> = parts
         .filter_map(|(number, protocol)| Some((number.parse().ok()?, None, protocol)))
         .filter(|(number, _, protocol)| !is_published(*number, protocol))
         .collect();
@@ -35,7 +35,10 @@ pub(super) fn shown(entry: &Entry) -> String {
     for (port, host, protocol) in ports {
         let address = match host {
             None => String::new(),
-            Some(host) if host.port() == port => host.ip().to_string(),
+            Some(host) if host.port() == port => match host.ip() {
+                IpAddr::V4(address) => address.to_string(),
+                IpAddr::V6(address) => format!("[{address}]"),
+            },
             Some(host) => {
                 others.push(format!("{host}->{port}/{protocol}"));
                 continue;
@@ -112,9 +115,10 @@ mod tests {
             port("0.0.0.0:81", 81, "tcp"),
             port("127.0.0.1:9000", 82, "tcp"),
             port("0.0.0.0:9", 9, "udp"),
+            port("[::]:9", 9, "udp"),
+            port("[::]:8080", 80, "tcp"),
         ];
-        let words =
-            "9/tcp, 0.0.0.0:9->9/udp, 0.0.0.0:80-81->80-81/tcp, 443/tcp, 10/udp, 127.0.0.1:9000->82/tcp";
+        let words = "9/tcp, 0.0.0.0:9->9/udp, [::]:9->9/udp, 0.0.0.0:80-81->80-81/tcp, 443/tcp, 10/udp, [::]:8080->80/tcp, 127.0.0.1:9000->82/tcp";
         let shown: Vec<String> = shown(&entry("[]", &ports.join(",")))
             .split(", ")
             .map(str::to_owned)

@@ -29,7 +29,7 @@ pub(super) const TESTS: &[Test] = &[
 fn options(cx: &Context) -> Result<()> {
     let image = cx.image();
     let table: [(&[&str], &str); 5] = [
-        (&["-p", "[::1]:8080:80"], "IPv4 addresses only"),
+        (&["-p", "[::1]:8080:80"], "127.0.0.1 is for programs"),
         (&["--mac-address", "a"], "invalid mac-address"),
         (&["--link-local-ip", "10.0.0.2"], "--ip and --ip6"),
         (&["--network", "ns:/proc/1/ns/net"], "none, host, container:ID"),

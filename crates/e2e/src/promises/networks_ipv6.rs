@@ -44,6 +44,16 @@ pub(super) const TESTS: &[Test] = &[
         connected,
     ),
     test(
+        "networks_ipv6::ports_are_published_for_both_protocols",
+        FORWARDING,
+        published,
+    ),
+    test(
+        "networks_ipv6::ports_come_and_go_with_both_addresses",
+        FORWARDING,
+        added,
+    ),
+    test(
         "networks_ipv6::an_egress_policy_keeps_ipv6_off",
         NEEDS,
         with_policy,
@@ -206,6 +216,93 @@ tote exec a busybox ip -6 -o addr show scope global | grep -o 'fd00:[0-9a-f:]*/6
         script,
         "2001:db8::2\nfd00:78::1\n2001:db8::2\n1\nfd00:78::a/64\n",
     )
+}
+
+/// A container that tells each client's address, as the kernel's table of connections has it: words of four bytes, the lowest first.
+const SERVE: &str = r#"
+SAY='awk "\$4 ~ /01|08/ && \$2 ~ /:0050\$/ { sub(/:.*/, \"\", \$3); print \$3 }" /proc/net/tcp6'
+serve() {
+    name=$1; shift
+    tote run -d --name $name --network lab "$@" "$IMAGE" busybox nc -ll -p 80 -e sh -c "$SAY" >/dev/null
+    while ! grep -q ':0050 0*:0000 0A' /proc/$(tote inspect -f '{{.State.Pid}}' $name)/net/tcp6; do sleep 0.02; done
+}
+ask() { busybox nc -w 3 "$@" </dev/null 2>/dev/null || echo refused; }
+"#;
+
+fn published(cx: &Context) -> Result<()> {
+    let script = r#"
+nft -n list ruleset > "$FILE.before"
+serve web -p 8080:80
+in_server busybox nc -w 3 2001:db8::2 8080 </dev/null
+in_server busybox nc -w 3 198.51.100.2 8080 </dev/null
+ask 2001:db8::2 8080
+ask ::1 8080
+# A member that uses an address of the machine has the gateway's.
+tote run --rm --network lab "$IMAGE" busybox nc -w 3 2001:db8::2 8080 </dev/null
+tote port web
+tote ps --format '{{.Ports}}'
+tote inspect -f '{{json .NetworkSettings.Ports}}' web
+tote run --rm --network lab -p 8080:80 "$IMAGE" true 2>&1 | grep -c 'already used by container web'
+tote run --rm --network lab -p '[::]:8080:80' "$IMAGE" true 2>&1 | grep -c 'already used by container web'
+tote run --rm --network bridge -p '[::]:9000:80' "$IMAGE" true 2>&1 | grep -c 'the container has no IPv6 address'
+tote run --rm --network lab -p '[2001:db8::77]:9000:80' "$IMAGE" true 2>&1 | grep -c 'this machine has no such address'
+serve one -p '[2001:db8::2]:9000:80'
+tote port one
+in_server busybox nc -w 3 2001:db8::2 9000 </dev/null
+in_server busybox nc -w 3 198.51.100.2 9000 </dev/null 2>/dev/null || echo refused
+tote rm -f -t 0 web one >/dev/null
+down
+nft -n list ruleset > "$FILE.after"
+cmp "$FILE.before" "$FILE.after"
+"#;
+    let lines = r#"B80D0120000000000000000009000000
+0000000000000000FFFF0000096433C6
+B80D0120000000000000000002000000
+refused
+770000FD000000000000000001000000
+80/tcp -> 0.0.0.0:8080
+80/tcp -> [::]:8080
+0.0.0.0:8080->80/tcp, [::]:8080->80/tcp
+{"80/tcp":[{"HostIp":"0.0.0.0","HostPort":"8080"},{"HostIp":"::","HostPort":"8080"}]}
+1
+1
+1
+1
+80/tcp -> [2001:db8::2]:9000
+B80D0120000000000000000009000000
+refused
+"#;
+    prints(cx, &format!("{SERVE}{script}"), lines)
+}
+
+fn added(cx: &Context) -> Result<()> {
+    let script = r#"
+serve web -p 8080:80 -p 80
+tote port web 80 | wc -l
+tote port add -p 8081:80 web
+in_server busybox nc -w 3 2001:db8::2 8081 </dev/null
+tote port rm web 8080:80
+tote port web 80 | wc -l
+in_server busybox nc -w 3 2001:db8::2 8080 </dev/null 2>/dev/null || echo refused
+nft flush ruleset
+in_server busybox nc -w 1 2001:db8::2 8081 </dev/null 2>/dev/null || echo lost
+tote run --rm --network lab "$IMAGE" true
+in_server busybox nc -w 3 2001:db8::2 8081 </dev/null
+tote restart -t 0 web >/dev/null
+tote port web 80 | wc -l
+"#;
+    let lines = "\
+4
+80/tcp -> 0.0.0.0:8081
+80/tcp -> [::]:8081
+B80D0120000000000000000009000000
+4
+refused
+lost
+B80D0120000000000000000009000000
+4
+";
+    prints(cx, &format!("{SERVE}{script}"), lines)
 }
 
 fn with_policy(cx: &Context) -> Result<()> {

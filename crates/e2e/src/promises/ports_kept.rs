@@ -144,7 +144,7 @@ try --network none -p 8080:80
 try --network in -p 8080:80
 try --network container:web -p 8080:80
 try --network host -p 8080:80
-try -p '[::1]:8080:80' | grep -c 'IPv4 addresses only'
+try -p '[::1]:8080:80' | grep -c '127.0.0.1 is for programs'
 "#;
     let lines = "\
 tote: cannot publish ports: a container with --network none has no address that they could lead to

@@ -1,7 +1,7 @@
 //! The end of a network in a container.
 
 use serde::{Deserialize, Serialize};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddrV4};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use tote_bundle::{DEFAULT_NETWORK, PortBinding};
 use tote_network::{PublishedPort, Transport};
 
@@ -56,6 +56,11 @@ impl Endpoint {
         std::iter::once(self.address.into()).chain(ipv6)
     }
 
+    /// The container's address of the same protocol as that one.
+    pub(super) fn address_like(&self, other: IpAddr) -> Option<IpAddr> {
+        self.addresses().find(|own| own.is_ipv6() == other.is_ipv6())
+    }
+
     /// Whether the network has names, as those have that users make.
     pub(super) fn is_named(&self) -> bool {
         self.network != DEFAULT_NETWORK
@@ -67,8 +72,8 @@ impl Endpoint {
 pub struct PortRecord {
     /// `tcp`, `udp` or `sctp`.
     pub protocol: String,
-    /// The address and port of the host; 0.0.0.0 is each of its addresses.
-    pub host: SocketAddrV4,
+    /// The address and port of the host; 0.0.0.0 and :: are each of its addresses of that protocol.
+    pub host: SocketAddr,
     /// The container's port.
     pub container: u16,
 }
@@ -90,7 +95,7 @@ impl PortRecord {
 
     /// Whether a binding says this port, or may say it.
     pub(super) fn is_meant_by(&self, binding: &PortBinding) -> bool {
-        let (address, port) = (*self.host.ip(), self.host.port());
+        let (address, port) = (self.host.ip(), self.host.port());
         self.container == binding.container
             && self.protocol == binding.protocol
             && binding.address.is_none_or(|asked| asked == address)
@@ -99,12 +104,20 @@ impl PortRecord {
                 .is_none_or(|(first, last)| (first..=last).contains(&port))
     }
 
-    pub(super) fn published(&self, address: Ipv4Addr) -> Option<PublishedPort> {
+    pub(super) fn published(&self, endpoint: &Endpoint) -> Option<PublishedPort> {
+        let address = endpoint.address_like(self.host.ip())?;
         Some(PublishedPort {
             transport: Transport::named(&self.protocol)?,
             host: self.host,
-            container: SocketAddrV4::new(address, self.container),
+            container: SocketAddr::new(address, self.container),
         })
+    }
+
+    /// Whether another port is the same at each IPv4 address that this one is at each IPv6 address.
+    pub(super) fn is_twin_of(&self, other: &Self) -> bool {
+        let is_any = self.host.ip().is_unspecified() && other.host.ip().is_unspecified();
+        let is_same = self.private() == other.private() && self.host.port() == other.host.port();
+        is_any && is_same && self.host.is_ipv6() && other.host.is_ipv4()
     }
 }
 

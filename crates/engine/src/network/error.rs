@@ -1,6 +1,6 @@
 //! Why something cannot be done with a network.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 use tote_bundle::NetworkModeError;
 use tote_network::{LeaseError, NetworkError, SubnetError};
 use tote_sys::Errno;
@@ -217,7 +217,7 @@ pub enum NetworkFault {
     #[error("cannot publish {host}: port {}/{protocol} is already used by {holder}", host.port())]
     PortTaken {
         /// The address and port.
-        host: SocketAddrV4,
+        host: SocketAddr,
         /// `tcp` or its like.
         protocol: &'static str,
         /// A container or a process, in words.
@@ -233,11 +233,16 @@ pub enum NetworkFault {
         /// `tcp` or its like.
         protocol: &'static str,
     },
+    /// An address of a protocol that the container does not have.
+    #[error(
+        "cannot publish a port at {0}: the container has no IPv6 address, which networks with --ipv6 give"
+    )]
+    NoIpv6(IpAddr),
     /// An address that the host does not have.
     #[error("cannot publish a port at {address}: this machine has no such address")]
     NoSuchHost {
         /// The address.
-        address: Ipv4Addr,
+        address: IpAddr,
         /// The kernel's reason.
         #[source]
         source: Errno,

@@ -166,7 +166,10 @@ fn claim<'a>(
     if missing.is_some() {
         return missing;
     }
-    for port in ports().filter(|port| unwanted.iter().any(|one| port.is_meant_by(one))) {
+    // One binding has made both of twins.
+    let is_first = |port: &&PortRecord| !ports().any(|other| port.is_twin_of(other));
+    let meant = ports().filter(|port| unwanted.iter().any(|one| port.is_meant_by(one)));
+    for port in meant.filter(is_first) {
         let says = |one: &PortBinding| {
             port.is_meant_by(one) && (one.address.is_some() || port.host.ip().is_unspecified())
         };
@@ -197,7 +200,7 @@ fn withdraw_now(
     let mut gone = Vec::new();
     for endpoint in &mut state.networks {
         let ports = endpoint.ports.iter().filter(|port| goes(port));
-        gone.extend(ports.filter_map(|port| port.published(endpoint.address)));
+        gone.extend(ports.filter_map(|port| port.published(endpoint)));
         endpoint.ports.retain(|port| !goes(port));
     }
     tote_network::withdraw(&gone).map_err(NetworkFault::Publish)?;

@@ -5,7 +5,7 @@ use super::{NetworkFault, egress, listener, record};
 use crate::container;
 use crate::{EngineError, Home};
 use std::collections::BTreeSet;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use tote_bundle::{
     ContainerId, DEFAULT_NETWORK, ImageConfig, NetworkMode, PortBinding, RunOptions, parse_expose,
 };
@@ -127,7 +127,7 @@ fn put_chosen(
     let address = record::find(home, &endpoint.network)?.host_binding();
     let mut bindings = bindings.to_vec();
     for binding in &mut bindings {
-        binding.address = binding.address.or(address);
+        binding.address = binding.address.or(address.map(IpAddr::V4));
     }
     let mut choice = Choice {
         home,
@@ -137,7 +137,7 @@ fn put_chosen(
         shift: 0,
     };
     loop {
-        let ports = choice.all(&bindings, endpoint.address)?;
+        let ports = choice.all(&bindings, endpoint)?;
         let records: Vec<_> = ports.iter().map(PortRecord::of).collect();
         note(&records)?;
         let held: Vec<_> = ports.iter().map(|port| (*port, id.to_string())).collect();
@@ -215,7 +215,7 @@ fn former(home: &Home) -> Result<Vec<(PublishedPort, String)>, EngineError> {
     for entry in container::list(home)? {
         for endpoint in &entry.state.networks {
             let ports = endpoint.ports.iter();
-            let ports = ports.filter_map(|port| port.published(endpoint.address));
+            let ports = ports.filter_map(|port| port.published(endpoint));
             former.extend(ports.map(|port| (port, entry.container.id.to_string())));
         }
     }
@@ -235,6 +235,14 @@ fn is_taken(error: &NetworkFault) -> bool {
         return false;
     };
     *source == Errno::EXIST
+}
+
+/// The address that means each one of the same protocol.
+fn unspecified(address: IpAddr) -> IpAddr {
+    match address {
+        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    }
 }
 
 /// The ports that the kernel gives to programs which ask for any.
@@ -259,7 +267,7 @@ struct Choice<'a> {
 }
 
 impl Choice<'_> {
-    fn all(&self, bindings: &[PortBinding], address: Ipv4Addr) -> Result<Vec<PublishedPort>, EngineError> {
+    fn all(&self, bindings: &[PortBinding], endpoint: &Endpoint) -> Result<Vec<PublishedPort>, EngineError> {
         let mut chosen: Vec<PublishedPort> = Vec::new();
         // Ports with a given number come before those that may be any.
         let (named, any): (Vec<_>, Vec<_>) = bindings.iter().partition(|binding| binding.host.is_some());
@@ -267,24 +275,32 @@ impl Choice<'_> {
             let Some(transport) = Transport::named(binding.protocol) else {
                 continue;
             };
-            let host = self.one(binding, transport, &chosen)?;
-            chosen.push(PublishedPort {
-                transport,
-                host,
-                container: SocketAddrV4::new(address, binding.container),
-            });
+            let addresses = match binding.address {
+                Some(address) => vec![address],
+                // docker's: each address of the host's, of each protocol that the container has.
+                None => endpoint.addresses().map(unspecified).collect(),
+            };
+            let port = self.one(binding, (transport, &addresses), &chosen)?;
+            for address in addresses {
+                let own = endpoint.address_like(address);
+                let own = own.ok_or(NetworkFault::NoIpv6(address))?;
+                chosen.push(PublishedPort {
+                    transport,
+                    host: SocketAddr::new(address, port),
+                    container: SocketAddr::new(own, binding.container),
+                });
+            }
         }
         Ok(chosen)
     }
 
-    /// The host's address and port for a binding: the one that is named, or of several the first that is free.
+    /// The host's port for a binding, which is free at all of these addresses: the one that is named, or of several the first.
     fn one(
         &self,
         binding: &PortBinding,
-        transport: Transport,
+        (transport, addresses): (Transport, &[IpAddr]),
         chosen: &[PublishedPort],
-    ) -> Result<SocketAddrV4, EngineError> {
-        let address = binding.address.unwrap_or(Ipv4Addr::UNSPECIFIED);
+    ) -> Result<u16, EngineError> {
         let (first, last) = binding.host.unwrap_or(self.range);
         let count = u32::from(last - first) + 1;
         let start = if binding.host.is_some() {
@@ -294,25 +310,15 @@ impl Choice<'_> {
         };
         for place in (0..count).map(|place| (start + place) % count) {
             let port = first + u16::try_from(place).unwrap_or_default();
-            let host = SocketAddrV4::new(address, port);
-            let is_chosen = chosen.iter().any(|other| other.overlaps(transport, host));
-            let holder = self
-                .taken
-                .iter()
-                .find(|(other, _)| other.overlaps(transport, host));
-            if !is_chosen && holder.is_none() && self.is_free(transport, host)? {
-                return Ok(host);
-            }
+            let hosts = || addresses.iter().map(|address| SocketAddr::new(*address, port));
+            let Some((host, holder)) = self.taken(transport, hosts(), chosen)? else {
+                return Ok(port);
+            };
             if count == 1 {
-                let holder = match holder {
-                    _ if is_chosen => "this container itself, which asks for it twice".to_owned(),
-                    Some((_, id)) => self.name(id),
-                    None => listener::holder(transport, port),
-                };
                 return Err(NetworkFault::PortTaken {
                     host,
                     protocol: transport.as_str(),
-                    holder,
+                    holder: holder.unwrap_or_else(|| listener::holder(transport, port)),
                 }
                 .into());
             }
@@ -326,10 +332,33 @@ impl Choice<'_> {
         .into())
     }
 
-    fn is_free(&self, transport: Transport, host: SocketAddrV4) -> Result<bool, NetworkFault> {
+    /// The first of these addresses and ports that is not free, and its holder in words, unless it is a program of the host.
+    fn taken(
+        &self,
+        transport: Transport,
+        hosts: impl Iterator<Item = SocketAddr>,
+        chosen: &[PublishedPort],
+    ) -> Result<Option<(SocketAddr, Option<String>)>, EngineError> {
+        for host in hosts {
+            if chosen.iter().any(|other| other.overlaps(transport, host)) {
+                let own = "this container itself, which asks for it twice";
+                return Ok(Some((host, Some(own.to_owned()))));
+            }
+            let mut taken = self.taken.iter();
+            if let Some((_, id)) = taken.find(|(other, _)| other.overlaps(transport, host)) {
+                return Ok(Some((host, Some(self.name(id)))));
+            }
+            if !self.is_free(transport, host)? {
+                return Ok(Some((host, None)));
+            }
+        }
+        Ok(None)
+    }
+
+    fn is_free(&self, transport: Transport, host: SocketAddr) -> Result<bool, NetworkFault> {
         let free = tote_network::is_free(transport, host);
         free.map_err(|source| NetworkFault::NoSuchHost {
-            address: *host.ip(),
+            address: host.ip(),
             source,
         })
     }
