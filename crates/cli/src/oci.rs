@@ -4,12 +4,13 @@ mod log;
 mod update;
 
 use crate::about::VERSION;
-use crate::tell::{chain, print};
+use crate::tell::print;
 use log::Log;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
+use tote_engine::chain;
 use tote_oci::{CreateOptions, EventsOptions, ExecOptions, Id, Level, Made, OciError, Store};
 use tote_options::{Fault, Parsed, UsageError};
 

@@ -2,11 +2,11 @@
 
 use crate::home::home;
 use crate::listing::{Listing, describe, each_named, only_ids};
-use crate::tell::{chain, engine_error, failure, print, warning};
+use crate::tell::{engine_error, failure, print, warning};
 use crate::words::words;
 use serde_json::{Value, json};
 use std::process::ExitCode;
-use tote_engine::{EngineError, FillRequest, Home, HostInit, Image, PoolRow, PoolRun, Timings};
+use tote_engine::{EngineError, FillRequest, Home, HostInit, Image, PoolRow, PoolRun, Timings, chain};
 use tote_options::Parsed;
 
 pub(crate) fn fill(parsed: &Parsed) -> Result<ExitCode, EngineError> {

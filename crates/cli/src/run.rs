@@ -100,13 +100,13 @@ fn remove_image(parsed: &Parsed, home: &Home) {
     }
     let told = |done: Result<_, EngineError>| match done {
         Ok(_) | Err(EngineError::ImageInUse { .. }) => {}
-        Err(error) => warning(&crate::tell::chain(&error)),
+        Err(error) => warning(&tote_engine::chain(&error)),
     };
     let removed = tote_engine::enter_ids(home)
         .map_err(EngineError::from)
         .and_then(|()| tote_engine::remove_images(home, &[name], &[], false, &mut |done| told(done)));
     if let Err(error) = removed {
-        warning(&crate::tell::chain(&error));
+        warning(&tote_engine::chain(&error));
     }
 }
 
@@ -142,7 +142,7 @@ fn not_started(parsed: &Parsed, error: &EngineError) -> ExitCode {
             "{program} is not in the image {image}, or not on its PATH"
         ))
     });
-    failure(&crate::tell::chain(error), hint.as_deref(), error.exit_code())
+    failure(&tote_engine::chain(error), hint.as_deref(), error.exit_code())
 }
 
 /// Writes `--pidfile`.

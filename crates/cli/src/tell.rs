@@ -1,7 +1,7 @@
 //! Words to the caller: results on standard output, errors and warnings on standard error.
 
 use std::process::ExitCode;
-use tote_engine::EngineError;
+use tote_engine::{EngineError, chain};
 use tote_options::{Fault, Parsed, UsageError};
 
 /// Prints to standard output. An image, a container or a registry may have written parts of the text: on a
@@ -112,17 +112,6 @@ pub(crate) fn one_line(text: &str) -> String {
     text.chars()
         .map(|letter| if letter.is_control() { ' ' } else { letter })
         .collect()
-}
-
-/// Joins an error and its causes into a single text.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
 }
 
 /// Prints the help of a group of commands.

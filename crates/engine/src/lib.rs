@@ -115,7 +115,7 @@ pub use tote_runtime::{Timings, prepare_seal, terminal_size, wait_while_read};
 pub use tote_sandbox::ALL_CAPABILITIES;
 pub use tote_spec::VERSION as OCI_VERSION;
 pub use tote_state::{Caller, Home, StateError};
-pub use tote_sys::entry;
+pub use tote_sys::{chain, entry};
 pub use tote_unit::Wishes;
 pub use unit::{
     GenerateOptions, GeneratedUnit, QuadletOptions, QuadletOutcome, ScriptInit, UnitError, generate_quadlets,

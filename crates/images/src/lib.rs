@@ -57,9 +57,9 @@ pub use remark::{Remark, is_remark};
 pub use remote::{
     Access, Compressed, Fetch, Health, LayerStep, Lost, PullEvent, PullRequest, Pulled, PushEvent,
     PushReport, PushRequest, PushStep, PushedImage, RemoteError, SEARCH_LIMIT, SearchRequest, Wanted,
-    WhenToPull, ask_secret, for_each, in_a_line, list_tags, login, login_name, logout, logout_everywhere,
-    parse_creds, pull, pull_all_tags, push, push_all_tags, push_layers, registry_client, search,
-    verify_store, wanted, web_client,
+    WhenToPull, ask_secret, for_each, list_tags, login, login_name, logout, logout_everywhere, parse_creds,
+    pull, pull_all_tags, push, push_all_tags, push_layers, registry_client, search, verify_store, wanted,
+    web_client,
 };
 pub use save::{SaveTarget, known_manifest, save};
 pub use tree::{ImageTree, LayerRow, image_tree};

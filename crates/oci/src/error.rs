@@ -205,15 +205,9 @@ impl OciError {
     }
 }
 
-/// Joins an error and its causes as people read them.
+/// Joins an error and its causes, with the kernel's reasons in the words of runc.
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {}", words_of(error));
-        cause = error.source();
-    }
-    text
+    tote_sys::chain_with(error, words_of)
 }
 
 /// Returns the kernel's reasons as callers of runc know them: `no such file or directory`, without a number.

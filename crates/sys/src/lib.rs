@@ -98,7 +98,7 @@ pub use park::{Letter, Park, Taker, Taking, Wish};
 pub use pid1::AsPid1;
 pub use pidfd::send_signal;
 pub use prctl::{bounding_capabilities, die_with_parent, set_dumpable};
-pub use reason::reason;
+pub use reason::{chain, chain_with, reason};
 pub use removal::{is_full, remove_dir, remove_file, remove_tree, unlink, with_room};
 pub use rlimit::{Limit, hard_limit, resource_by_name};
 pub use rustix::io::Errno;

@@ -120,7 +120,7 @@ fn lost(home: &Home, id: &ContainerId) -> (i32, Option<String>) {
     let text = |text: &str| Some(text.to_owned());
     let state = match super::open(home, id) {
         Ok(entry) => entry.map(|entry| entry.state),
-        Err(error) => return (1, Some(super::failure::line(&error))),
+        Err(error) => return (1, Some(tote_sys::chain(&error))),
     };
     match state {
         Some(state) if matches!(state.status, Status::Running | Status::Restarting) => (

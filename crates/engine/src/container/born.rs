@@ -2,7 +2,6 @@
 
 use super::Container;
 use super::ends::Ends;
-use super::failure::line;
 use super::limits::Limits;
 use super::state::{ProcessId, State, Status};
 use crate::init::Notify;
@@ -36,7 +35,7 @@ pub(super) fn note_failure(home: &Home, container: &Container, state: State, err
             Status::Exited
         },
         exit_code: i32::from(error.exit_code()),
-        error: line(error),
+        error: tote_sys::chain(error),
         process: None,
         monitor: None,
         cgroup: None,

@@ -6,7 +6,7 @@ use crate::EngineError;
 /// Formats an error for another process: docker's exit code, the line, and behind a zero the hint.
 pub(crate) fn failure_line(error: &EngineError) -> Vec<u8> {
     let mut text = vec![error.exit_code()];
-    text.extend(line(error).bytes());
+    text.extend(tote_sys::chain(error).bytes());
     text.push(0);
     text.extend(error.hint().unwrap_or_default().bytes());
     text
@@ -24,15 +24,4 @@ pub(crate) fn listen_failure(text: &[u8]) -> LifeError {
         hint: Some(hint.to_owned()).filter(|hint| !hint.is_empty()),
         code: *code,
     }
-}
-
-/// Joins an error and its causes, as the command line does.
-pub(crate) fn line(error: &EngineError) -> String {
-    let mut text = error.to_string();
-    let mut cause = std::error::Error::source(error);
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
 }

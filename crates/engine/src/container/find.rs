@@ -167,7 +167,7 @@ fn lost(id: &ContainerId, error: &EngineError) -> Entry {
 fn dead(error: &EngineError) -> State {
     State {
         status: Status::Dead,
-        error: super::failure::line(error),
+        error: tote_sys::chain(error),
         ..State::default()
     }
 }

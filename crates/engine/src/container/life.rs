@@ -4,7 +4,6 @@ use super::born::{Running, note_failure, running};
 use super::claim::Claim;
 use super::ends::Ends;
 use super::error::LifeError;
-use super::failure::line;
 use super::launch::{Companion, Report};
 use super::limits::{Limits, Tasks};
 use super::socket::SOCKET;
@@ -161,11 +160,11 @@ impl<'a> Watcher<'a> {
                     let state = note_failure(self.home, &container, before, &error);
                     if restarts == 0 {
                         // A container whose first start fails is not restarted.
-                        self.over(claim, &container, &state, &line(&error));
+                        self.over(claim, &container, &state, &tote_sys::chain(&error));
                         report.failed(&error);
                         return state.exit_code;
                     }
-                    (state, line(&error))
+                    (state, tote_sys::chain(&error))
                 }
             };
             // The record may have changed meanwhile.
@@ -229,7 +228,8 @@ impl<'a> Watcher<'a> {
             Err(error) => {
                 // The claim is already released; the failure is recorded for later queries.
                 note_failure(self.home, &container, state, &error);
-                self.monitor.farewell(i32::from(error.exit_code()), &line(&error));
+                self.monitor
+                    .farewell(i32::from(error.exit_code()), &tote_sys::chain(&error));
                 None
             }
         }

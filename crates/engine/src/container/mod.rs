@@ -73,7 +73,7 @@ pub use tote_state::events::Event;
 pub(crate) use create::{Recorded, absolute_image, allot, discard, resolve, store, undo};
 pub(crate) use find::{image_users, list_whole, may_have_users};
 
-pub(crate) use failure::{failure_line, line, listen_failure};
+pub(crate) use failure::{failure_line, listen_failure};
 pub(crate) use launch::{Report, claim, listen};
 pub(crate) use link::{link_text, parse as parse_link};
 pub(crate) use record::as_text;

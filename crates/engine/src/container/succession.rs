@@ -68,7 +68,7 @@ pub(crate) fn hand_over<'a>(
     forked.map_err(kernel)?;
     if let Err(error) = launch::listen(&mut File::from(reader), &mut |_| {}) {
         forget_records(home, id);
-        return Err(failed(super::failure::line(&error)));
+        return Err(failed(tote_sys::chain(&error)));
     }
     if let Some(guardian) = left.as_ref().and_then(|left| left.child.guardian.as_ref()) {
         // A guardian that is gone has taken the container with it, and the monitor notices.

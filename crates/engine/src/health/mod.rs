@@ -103,17 +103,11 @@ fn finished(start: u64, timeout: Duration, captured: &Captured) -> HealthResult 
 }
 
 fn failed(start: u64, error: &EngineError) -> HealthResult {
-    let mut output = error.to_string();
-    let mut cause = std::error::Error::source(error);
-    while let Some(error) = cause {
-        output = format!("{output}: {error}");
-        cause = error.source();
-    }
     HealthResult {
         start,
         end: now(),
         exit_code: -1,
-        output,
+        output: tote_sys::chain(error),
     }
 }
 

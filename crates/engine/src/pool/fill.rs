@@ -309,7 +309,7 @@ fn note_error(home: &Home, pool: &Name, error: Option<&EngineError>) {
     let path = home.pool(pool).join(ERROR);
     match error {
         // If the file cannot be written, the pool is gone or the disk is full.
-        Some(error) => best_effort(tote_state::closed::write(&path, container::line(error))),
+        Some(error) => best_effort(tote_state::closed::write(&path, tote_sys::chain(error))),
         None => best_effort(std::fs::remove_file(path)),
     }
 }

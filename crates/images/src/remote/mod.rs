@@ -17,7 +17,6 @@ pub use crew::for_each;
 pub use fetch::Fetch;
 pub(crate) use pull::pull_members;
 pub use push::push_layers;
-pub use repair::in_a_line;
 pub use settings::{registry_client, web_client};
 
 pub use error::RemoteError;

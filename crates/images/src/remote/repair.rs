@@ -185,21 +185,10 @@ fn fetch(
         };
         match fetch.layers(&[(*layer, blob.clone())]) {
             Ok(_) => return Ok(name.clone()),
-            Err(error) => reason = in_a_line(&error),
+            Err(error) => reason = tote_sys::chain(&error),
         }
     }
     Err(reason)
-}
-
-/// Formats an error with its causes in one line.
-pub fn in_a_line(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
 }
 
 fn users(layer: &Digest, images: &[Image], names: &[(Reference, Digest)]) -> Vec<String> {

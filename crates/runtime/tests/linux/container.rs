@@ -226,15 +226,7 @@ impl Bundle {
         match ended {
             Ok(Parting::Ended(ended)) if ended.outcome == Outcome::Exited(0) => Ok(text),
             Ok(parting) => Err(format!("{parting:?}: {text}")),
-            Err(error) => {
-                let mut words = error.to_string();
-                let mut source = std::error::Error::source(&error);
-                while let Some(error) = source {
-                    words += &format!(": {error}");
-                    source = error.source();
-                }
-                Err(words)
-            }
+            Err(error) => Err(tote_sys::chain(&error)),
         }
     }
 }

@@ -74,7 +74,7 @@ impl Exports {
             });
             match written {
                 Err(error) if to.may_fail => {
-                    (exporter.report)(PullEvent::Warning(&tote_images::in_a_line(&error)));
+                    (exporter.report)(PullEvent::Warning(&tote_sys::chain(&error)));
                 }
                 written => written?,
             }

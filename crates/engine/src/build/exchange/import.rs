@@ -85,7 +85,7 @@ impl Source {
             Self::Open(open) => open.called.clone(),
             Self::Useless => return,
         };
-        let why = tote_images::in_a_line(error);
+        let why = tote_sys::chain(error);
         (asker.report)(PullEvent::Warning(&format!(
             "the cache of {called} is not used: {why}"
         )));
