@@ -9,8 +9,8 @@ use std::os::unix::ffi::OsStrExt;
 
 /// Parses the arguments that follow the program's name.
 ///
-/// A group without a command (`tote image`) is valid: [`Parsed::command`] is the group, and the program should show
-/// help.
+/// A group without a command (`tote image`) is valid: [`Parsed::is_group`] is true then, and the program should
+/// show help.
 ///
 /// # Errors
 /// Error for the first argument that the table does not allow.
