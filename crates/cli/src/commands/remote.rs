@@ -62,6 +62,7 @@ pub(super) static PULLING: Group = Group {
         PLATFORM,
         AUTHFILE,
         CERT_DIR,
+        CREDS,
         TLS_VERIFY,
     ],
 };

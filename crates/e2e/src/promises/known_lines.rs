@@ -184,6 +184,17 @@ fn commit(cx: &Context) -> Result<()> {
         .output()?
         .prints("b in /tmp\n")?;
     cx.tote(&["commit", "c", "carried"]).output()?.exits(0)?;
+    let of = |ancestor: &str| {
+        let filter = format!("ancestor={ancestor}");
+        let words = ["ps", "-a", "-f", &filter, "--format", "{{.Names}}"];
+        Ok::<_, anyhow::Error>(cx.tote(&words).output()?.out())
+    };
+    ensure!(of(&image)? == "c\n" && of("carried")?.is_empty(), "whose heirs");
+    cx.tote(&["create", "--name", "heir", "carried"])
+        .output()?
+        .exits(0)?;
+    ensure!(of(&image)? == "heir\nc\n" && of("carried")? == "heir\n", "heirs");
+    cx.tote(&["rm", "heir"]).output()?.exits(0)?;
     // No option is given: all settings come from the image.
     cx.run(&["--rm", "carried"])?.prints("b in /tmp\n")?;
     let format = "{{index .Config.Labels \"x\"}} {{.Config.ExposedPorts}}";
