@@ -185,7 +185,7 @@ fn later(cx: &Context) -> Result<()> {
     }
     ensure!(registry.log().is_empty(), "a registry was asked for a stage");
     let file = "FROM scratch AS builder\nFROM scratch AS last\nCOPY --from=bulider /a /b\n";
-    context(cx, &["--pull", "never"], file)?
+    context(cx, &["--pull=never"], file)?
         .exits(1)?
         .has_err("line 3")?
         .has_err("did you mean builder?")?;

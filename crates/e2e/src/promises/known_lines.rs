@@ -190,11 +190,23 @@ fn commit(cx: &Context) -> Result<()> {
         Ok::<_, anyhow::Error>(cx.tote(&words).output()?.out())
     };
     ensure!(of(&image)? == "c\n" && of("carried")?.is_empty(), "whose heirs");
-    cx.tote(&["create", "--name", "heir", "carried"])
+    // An image without a layer of its own is an heir, not an ancestor.
+    let create = |name: &str, image: &str| cx.tote(&["create", "--name", name, image]).output();
+    create("first", "carried")?.exits(0)?;
+    cx.tote(&["commit", "-c", "LABEL z=1", "first", "again"])
         .output()?
         .exits(0)?;
-    ensure!(of(&image)? == "heir\nc\n" && of("carried")? == "heir\n", "heirs");
-    cx.tote(&["rm", "heir"]).output()?.exits(0)?;
+    ensure!(
+        of("carried")? == "first\n" && of("again")?.is_empty(),
+        "ancestors"
+    );
+    create("second", "again")?.exits(0)?;
+    ensure!(
+        of("carried")? == "second\nfirst\n" && of("again")? == "second\n",
+        "heirs"
+    );
+    cx.tote(&["rm", "first", "second"]).output()?.exits(0)?;
+    cx.tote(&["rmi", "again"]).output()?.exits(0)?;
     // No option is given: all settings come from the image.
     cx.run(&["--rm", "carried"])?.prints("b in /tmp\n")?;
     let format = "{{index .Config.Labels \"x\"}} {{.Config.ExposedPorts}}";
