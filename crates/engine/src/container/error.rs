@@ -186,8 +186,8 @@ impl LifeError {
                 source: tote_cgroup::Error::NoFreezer,
                 ..
             } => Some(
-                "one of 'run --rm' in the foreground has none without a limit: give it one, such as --cpus 2, or start it with \
-                 -d beside --rm, or without --rm"
+                "with cgroup v1 a container of 'run --rm' in the foreground has none: start it with -d beside --rm and attach to \
+                 it, or without --rm"
                     .to_owned(),
             ),
             Self::NoCgroup(..) => {
@@ -203,7 +203,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_container_without_a_freezer_can_have_one() {
+    fn a_container_without_a_freezer_is_told_how_to_have_one() {
         let error = LifeError::Cgroup {
             attempt: "pause",
             name: "c".to_owned(),
@@ -211,6 +211,6 @@ mod tests {
         };
         let hint = error.hint().unwrap_or_default();
         // A container of `run -it --rm` has none either.
-        assert!(hint.contains("--cpus 2") && !hint.contains("-it"), "{hint}");
+        assert!(hint.contains("-d beside --rm") && !hint.contains("-it"), "{hint}");
     }
 }
