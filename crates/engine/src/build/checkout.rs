@@ -9,7 +9,7 @@ use crate::EngineError;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Timespec, Timestamps};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use tote_build::{CopyStep, Origin, Repository, is_commit};
+use tote_build::{CopyStep, Key, Origin, Repository, is_commit};
 use tote_dockerfile::Ignore;
 use tote_state::record::is_there;
 use tote_sys::best_effort;
@@ -371,8 +371,8 @@ impl Building<'_> {
 
     /// Builds a key that differs if the files of a step's repositories do. It consists of commits, so nothing is
     /// fetched for it.
-    pub(crate) fn repositories_key(&mut self, step: &CopyStep) -> Result<String, EngineError> {
-        let mut key = String::new();
+    pub(crate) fn repositories_key(&mut self, step: &CopyStep) -> Result<Key, EngineError> {
+        let mut key = Key::new("repositories");
         for repository in &step.repositories {
             let FoundCommit { commit, .. } = self.commit_of(repository)?;
             let Repository {
@@ -381,12 +381,14 @@ impl Building<'_> {
                 commit_times,
                 ..
             } = repository;
-            let kept = repository.keeps_git_dir();
-            key += &format!("{commit} {subdir:?} {submodules} {commit_times} {kept}\n");
-            if kept {
-                // The kept directory contains the address.
-                key += &format!("{repository}\n");
-            }
+            // The kept directory contains the address.
+            let kept = repository.keeps_git_dir().then(|| repository.to_string());
+            key = key
+                .with(&commit)
+                .with(subdir)
+                .with(submodules)
+                .with(commit_times)
+                .with(&kept);
         }
         Ok(key)
     }
