@@ -1,6 +1,6 @@
 //! Points in time as docker shows them.
 
-use tote_monitor::Time;
+use tote_calendar::Time;
 
 /// Formats a point in time, in nanoseconds since 1970, as docker does: the year 1 for never.
 #[must_use]
