@@ -109,7 +109,7 @@ impl Own {
             match path.extension().and_then(|extension| extension.to_str()) {
                 Some("crt") => self.authorities.extend(certificates(path, &read(path)?)?),
                 Some("cert") => self.client = Some(client(path)?),
-                // docker refuses this too: somebody believes in a certificate that is never shown.
+                // docker refuses this too: the user believes in a certificate that is never shown.
                 Some("key") if !paths.contains(&path.with_extension("cert")) => {
                     let name = path.with_extension("cert");
                     let name = name.file_name().unwrap_or_default().display();

@@ -331,7 +331,7 @@ fn authorities(cx: &Context) -> Result<()> {
             .output()?
             .prints("Login Succeeded\n")?;
     }
-    // docker refuses this as well: the key is of no use, and nobody would know.
+    // docker refuses this as well: the key is of no use.
     let lone = cx.directory("lone")?;
     fs::copy(format!("{trusted}/client.key"), format!("{lone}/client.key"))?;
     login(cx, &["--cert-dir", &lone], "127.0.0.1:1")

@@ -5,7 +5,7 @@
 pub enum VolumeFault {
     /// Request of a user for a volume that only root can mount.
     #[error(
-        "create {name}: cannot mount {kind} for a user: root mounts it on the host, and o=bind or -v binds it"
+        "cannot create the volume {name}: only root mounts {kind}: let root mount it on the host, and bind it with o=bind or -v"
     )]
     Unprivileged {
         /// Name of the volume.
