@@ -19,6 +19,7 @@ mod debug;
 mod device;
 mod error;
 mod etc;
+mod examine;
 mod exec;
 mod facts;
 mod files;
@@ -65,7 +66,7 @@ pub use changes::{
     WritablePath, bootstrap, changes, commit, export, trace,
 };
 pub use copy::{Copied, CopyError, CopyRequest, CopyStreams, copy};
-pub use debug::{DebugError, DebugRequest, debug};
+pub use debug::{DEBUG_SHELLS, DebugError, DebugForwards, DebugRequest, DebugTools, debug};
 pub use error::EngineError;
 pub use exec::{ExecError, Executed, exec};
 pub use health::check_now;

@@ -5,12 +5,12 @@
 //! no right over these mounts: it can neither make them writable nor take them away.
 
 use crate::error::PlanError;
-use crate::plan::{Builder, Errand, Facts, Request, cstring};
+use crate::plan::{Builder, Errand, Facts, Request, cstring, cstring_path};
 use crate::root::Root;
 use rustix::fd::OwnedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use tote_spec::{Linux, Namespace, NamespaceType, Spec};
-use tote_sys::{Attributes, Make, MountOp, Op, Propagation, Quirk, Source};
+use tote_sys::{Attributes, CloneSource, Make, MountOp, Op, Propagation, Quirk, Source};
 
 /// Root that a process brings into a container.
 #[derive(Debug)]
@@ -23,6 +23,30 @@ pub struct Tools<'a> {
     pub brought: Vec<Brought>,
     /// Symbolic links among the tools: text and path. An existing file stays.
     pub links: &'a [(&'a str, &'a str)],
+    /// Files of the host that are shown among the tools.
+    pub binds: Vec<HostFile>,
+    /// Files that are written among the tools.
+    pub files: Vec<WrittenFile>,
+}
+
+/// A file of the host, or a socket, that a root shows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostFile {
+    /// Path on the host.
+    pub path: PathBuf,
+    /// Path in the root; a missing file is made.
+    pub at: String,
+}
+
+/// A file that a root gets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WrittenFile {
+    /// Path in the root; missing directories are made.
+    pub path: String,
+    /// Mode of the file.
+    pub mode: u32,
+    /// Contents.
+    pub content: Vec<u8>,
 }
 
 /// Part of the container's tree that is shown among the tools, with everything that is mounted in it.
@@ -50,6 +74,20 @@ pub(crate) fn plan(tools: Tools<'_>, facts: Facts<'_>) -> Result<(Vec<Op>, Vec<V
     builder.root(tools.root)?;
     for brought in tools.brought {
         builder.bring(brought)?;
+    }
+    for HostFile { path, at } in tools.binds {
+        let source = Source::Clone(CloneSource {
+            path: cstring_path("path", &path)?,
+            subpath: None,
+            recursive: false,
+            idmap: false,
+        });
+        let target = builder.inside(&at, Make::LikeSource)?;
+        builder.mount(source, target, Attributes::NONE);
+    }
+    for WrittenFile { path, mode, content } in tools.files {
+        let path = cstring("path", &path)?;
+        builder.push(Op::File { path, mode, content });
     }
     for (text, path) in tools.links {
         builder.push(Op::Symlink {

@@ -377,6 +377,7 @@ fn close_from(first: u32, rest: &[Op], registers: &Registers<'_>) -> Result<(), 
             Op::AwaitStart(gate) => [Some(gate.listener.as_raw_fd()), None],
             Op::Park(park) => [Some(park.listener.as_raw_fd()), None],
             Op::Join(namespace) => [Some(namespace.fd.as_raw_fd()), None],
+            Op::Exec(exec) => [exec.file.as_ref().map(AsRawFd::as_raw_fd), None],
             _ => [None, None],
         });
         let here = [&registers.terminal, &registers.conversation].map(Option::as_ref);

@@ -414,6 +414,8 @@ pub struct Capabilities {
 /// A program, its arguments and its environment.
 #[derive(Debug)]
 pub struct Exec {
+    /// Executable that no path leads to; it is used in place of the paths.
+    pub file: Option<OwnedFd>,
     /// Absolute or relative paths, tried in order as execvp(3) does.
     pub candidates: Vec<CString>,
     /// argv and environment.

@@ -1,23 +1,34 @@
-//! `debug`: a process in a running container that brings its own tools.
+//! `debug`: a process in a container that brings its own tools.
 //!
 //! The process has everything of the container but its root: its namespaces, cgroup, user, capabilities, filter and
-//! limits. Its root is a tree of tools, in a mount namespace of its own, and the container's tree is `/target` in it.
+//! limits. Its root is a tree of tools, in a mount namespace of its own, and the container's tree is `/target` in it. A
+//! stopped container, or an image, gets a first process that only waits ([`still`]).
 
 mod context;
 mod error;
+mod find;
 mod foreign;
+mod forward;
+mod lint;
 mod noted;
+mod processes;
+mod shell;
+mod still;
 
 pub use error::DebugError;
+pub use forward::DebugForwards;
+pub use shell::SHELLS as DEBUG_SHELLS;
 
 use crate::exec::{self, ExecError, Executed, Target};
 use crate::rootfs::Source;
-use crate::{Caller, EngineError, Home, container};
+use crate::{Caller, EngineError, Home};
+use find::{Found, find};
+use forward::Forwards;
 use rustix::fd::{AsFd as _, BorrowedFd};
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, openat2};
 use tote_bundle::{ExecOptions, Image};
 use tote_rootfs::{Storage, Upper};
-use tote_sandbox::{Brought, Root, Tools};
+use tote_sandbox::{Brought, Root, Tools, WrittenFile};
 use tote_sys::Errno;
 
 /// Place of the container's tree among the tools.
@@ -40,26 +51,36 @@ const FILES: [&str; 6] = [
 const LINKS: [(&str, &str); 1] = [(PLACE, "var/lib/cntr")];
 
 /// Search path of tools that say nothing of it.
-const PATH: &str = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// Command that becomes the most comfortable shell of the tools.
-const SHELL: [&str; 3] = [
-    "/bin/sh",
-    "-c",
-    "for shell in bash zsh; do command -v $shell >/dev/null 2>&1 && exec $shell; done; exec sh",
-];
+/// Origin of the tools.
+#[derive(Clone, Debug)]
+pub enum DebugTools {
+    /// An image.
+    Image(Image),
+    /// The files of another container, by its name as a target has it.
+    Container(String),
+}
 
 /// Request for a session.
 #[derive(Debug)]
 pub struct DebugRequest {
-    /// Image of the tools.
-    pub tools: Image,
+    /// Origin of the tools.
+    pub tools: DebugTools,
     /// Command and its surroundings; without a command a shell of the tools is started.
     pub exec: ExecOptions,
+    /// Shell of [`DEBUG_SHELLS`] that is started without a command.
+    pub shell: Option<String>,
+    /// Text that the shell carries out.
+    pub script: Option<String>,
+    /// True if the process stays in the caller's cgroup.
+    pub no_cgroup: bool,
+    /// Ways between the session and this machine.
+    pub forwards: DebugForwards,
 }
 
-/// Runs a process with tools in a running container: one of ours by name, or one of another engine
-/// (`docker:NAME`, `podman:NAME`, `pid:N` and so on).
+/// Runs a process with tools in a container: a running or stopped one of ours by name, one of another engine
+/// (`docker:NAME`, `podman:NAME`, `pid:N` and so on), or a throwaway container of an image.
 ///
 /// # Errors
 /// [`EngineError`]; the process is gone then.
@@ -69,60 +90,125 @@ pub fn debug(
     mut request: DebugRequest,
     warn: &mut dyn FnMut(String),
 ) -> Result<Executed, EngineError> {
+    if request.script.is_some() && !request.exec.command.is_empty() {
+        return Err(DebugError::TwoCommands.into());
+    }
     // A session ends with its caller, who holds the tools, so no keys leave it alone.
     request.exec.detach_keys = Some(String::new());
     let keys = exec::detach_keys(&request.exec)?;
     crate::given::read_env_files(&mut request.exec.env)?;
-    let mut target = find(home, wanted)?;
-    let source = Source::open(home, &request.tools)?;
-    adapt(&mut target, &source);
+    let Found {
+        mut target,
+        command,
+        still: _still,
+    } = find(home, wanted, warn)?;
+    if request.no_cgroup {
+        target.cgroup = String::new();
+    }
+    let toolbox = Toolbox::open(home, &request.tools, warn)?;
+    let files = commands(&target, &command)?;
+    let mut forwards = Forwards::open(home, &request.forwards, &target)?;
+    adapt(&mut target, toolbox.path(), std::mem::take(&mut forwards.env));
     if request.exec.command.is_empty() {
-        request.exec.command = SHELL.map(str::to_owned).into();
+        let preferred = std::env::var("SHELL").ok();
+        let (shell, script) = (request.shell.as_deref(), request.script.as_deref());
+        request.exec.command = shell::command(shell, script, preferred.as_deref());
     }
     if request.exec.workdir.is_none() {
         request.exec.workdir = Some("/".to_owned());
     }
     let users = exec::users(home, &target, &request.exec)?;
     let tools = Tools {
-        root: root(home, &source),
+        root: toolbox.root(home)?,
         attach_point: &home.attach_point(),
         brought: brought(&target)?,
         links: &LINKS,
+        binds: forwards.binds.clone(),
+        files,
     };
     let namespaces = target.namespaces();
     let plan = exec::plan(&target, &request.exec, users, namespaces, Some(tools))?;
-    // The image stays locked by `source` for as long as this process attends.
-    exec::visit(home, (target, plan, namespaces), &request.exec, keys, warn)
+    // The image stays locked by `toolbox`, and the target and the ways stay, for as long as this process attends.
+    let begun = &mut || forwards.settle();
+    exec::visit(
+        home,
+        (target, plan, namespaces),
+        (&request.exec, keys),
+        begun,
+        warn,
+    )
 }
 
-/// Finds the process to join: a bare name is a container of ours, or else one of another engine.
-fn find(home: &Home, wanted: &str) -> Result<Target, EngineError> {
-    if let Some((engine, name)) = foreign::parse(wanted)? {
-        return Ok(context::of_process(foreign::find(engine, name)?, wanted)?);
+/// The tools, held for as long as they are used.
+enum Toolbox<'a> {
+    Image(Source),
+    Container(Box<Found<'a>>),
+}
+
+impl<'a> Toolbox<'a> {
+    fn open(home: &'a Home, tools: &DebugTools, warn: &mut dyn FnMut(String)) -> Result<Self, EngineError> {
+        Ok(match tools {
+            DebugTools::Image(image) => Self::Image(Source::open(home, image)?),
+            DebugTools::Container(name) if home.caller == Caller::Root => {
+                Self::Container(Box::new(find(home, name, warn)?))
+            }
+            DebugTools::Container(name) => return Err(DebugError::ToolsOfContainer(name.clone()).into()),
+        })
     }
-    match container::find(home, wanted) {
-        Ok(entry) => Target::of(home, entry),
-        Err(error) if error.is_missing_container() => match foreign::find_anywhere(wanted)? {
-            Some(process) => Ok(context::of_process(process, wanted)?),
-            None => Err(error),
-        },
-        Err(error) => Err(error),
+
+    /// Returns the search path of the tools' own environment.
+    fn path(&self) -> Option<String> {
+        let env = match self {
+            Self::Image(source) => source.config().env,
+            Self::Container(found) => found.target.inside.process.env.clone(),
+        };
+        path_of(&env).map(str::to_owned)
     }
+
+    /// Describes the root: the tools, with an overlay in memory that takes the session's writes.
+    fn root(&self, home: &Home) -> Result<Root, EngineError> {
+        match self {
+            Self::Image(source) => Ok(root(home, source)),
+            Self::Container(found) => Ok(Root::Of(found.target.hold()?)),
+        }
+    }
+}
+
+/// Returns the value of `PATH`.
+fn path_of(env: &[String]) -> Option<&str> {
+    env.iter().rev().find_map(|line| line.strip_prefix("PATH="))
+}
+
+/// Writes the small commands of a session.
+fn commands(target: &Target, command: &[String]) -> Result<Vec<WrittenFile>, EngineError> {
+    let process = &target.inside.process;
+    let path = path_of(&process.env);
+    let complaints = lint::complaints(target.root()?.as_fd(), command, path, &process.cwd);
+    Ok(shell::commands(path, command, &complaints).into())
 }
 
 /// Gives the process the variables of the tools where those of the container would mislead it.
-fn adapt(target: &mut Target, source: &Source) {
-    let path = source
-        .config()
-        .env
-        .into_iter()
-        .find(|line| line.starts_with("PATH="));
+fn adapt(target: &mut Target, path: Option<String>, more: Vec<String>) {
+    let path = path.unwrap_or_else(|| PATH.to_owned());
+    let chroot = target.display().to_owned();
     let env = &mut target.inside.process.env;
-    env.retain(|line| !line.starts_with("PATH=") && !line.starts_with("TARGET="));
-    // Before the others: `HOME` is changed with the user only where it stands last.
+    let is_new = |line: &String| {
+        let name = line.split_once('=').map_or(line.as_str(), |(name, _)| name);
+        let is_of = |other: &String| other.split_once('=').is_some_and(|(known, _)| known == name);
+        name != "PATH" && name != "TARGET" && !more.iter().any(is_of)
+    };
+    env.retain(is_new);
+    // Before the others: `HOME` is changed with the user only where it stands last. Debian's shells show the name of a
+    // root that is not the machine's in their prompt.
     env.splice(
         0..0,
-        [path.unwrap_or_else(|| PATH.to_owned()), format!("TARGET={PLACE}")],
+        [
+            format!("PATH={}:{path}", shell::COMMANDS),
+            format!("TARGET={PLACE}"),
+            format!("debian_chroot={chroot}"),
+        ]
+        .into_iter()
+        .chain(more),
     );
 }
 
