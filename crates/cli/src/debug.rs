@@ -10,13 +10,14 @@ use tote_engine::{DebugForwards, DebugRequest, DebugTools, EngineError, ExecOpti
 use tote_options::Parsed;
 
 /// Options that are not those of the process.
-const OF_THE_SESSION: [&str; 7] = [
+const OF_THE_SESSION: [&str; 8] = [
     "tools",
     "shell",
     "command",
     "no-cgroup",
     "quiet",
     "forward",
+    "view",
     "port-forward",
 ];
 
@@ -61,6 +62,11 @@ fn run(parsed: &Parsed) -> Result<Executed, EngineError> {
         shell: text("shell").map(Into::into),
         script: text("command").map(Into::into),
         no_cgroup: parsed.flag("no-cgroup"),
+        target_view: match text("view").as_deref() {
+            None | Some("tools") => false,
+            Some("target") => true,
+            Some(other) => return Err(tote_engine::DebugError::View(other.to_owned()).into()),
+        },
         forwards: DebugForwards {
             sockets: list("forward"),
             ports: list("port-forward"),

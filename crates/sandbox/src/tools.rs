@@ -17,6 +17,8 @@ use tote_sys::{Attributes, CloneSource, Make, MountOp, Op, Propagation, Quirk, S
 pub struct Tools<'a> {
     /// The tools.
     pub root: Root,
+    /// Directory to which the tools move: the root is an empty directory in memory then.
+    pub aside: Option<&'a str>,
     /// Directory of the host on which the new mount namespace mounts them.
     pub attach_point: &'a Path,
     /// Parts of the container's tree that are shown among the tools, in this order.
@@ -72,9 +74,6 @@ pub(crate) fn plan(tools: Tools<'_>, facts: Facts<'_>) -> Result<(Vec<Op>, Vec<V
     };
     builder.push(Op::Propagation(Propagation::Private));
     builder.root(tools.root)?;
-    for brought in tools.brought {
-        builder.bring(brought)?;
-    }
     for HostFile { path, at } in tools.binds {
         let source = Source::Clone(CloneSource {
             path: cstring_path("path", &path)?,
@@ -88,6 +87,19 @@ pub(crate) fn plan(tools: Tools<'_>, facts: Facts<'_>) -> Result<(Vec<Op>, Vec<V
     for WrittenFile { path, mode, content } in tools.files {
         let path = cstring("path", &path)?;
         builder.push(Op::File { path, mode, content });
+    }
+    if let Some(aside) = tools.aside {
+        builder.push(Op::SetAside);
+        builder.memory_root()?;
+        let target = builder.inside(aside, Make::Dir)?;
+        builder.mount(
+            Source::Handed(cstring("path", "the tools")?),
+            target,
+            Attributes::NONE,
+        );
+    }
+    for brought in tools.brought {
+        builder.bring(brought)?;
     }
     for (text, path) in tools.links {
         builder.push(Op::Symlink {

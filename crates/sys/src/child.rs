@@ -189,6 +189,7 @@ pub(crate) fn apply(op: &Op, registers: &mut Registers<'_>) -> Result<(), Errno>
         Op::CopyTree(tree) => copy::copy_tree(tree),
         Op::RemoveTree(path) => removal::remove_tree_at(path),
         Op::Mount(mount) => mount::mount(mount, registers),
+        Op::SetAside => mount::set_aside(registers),
         Op::Remount { path, attributes } => mount::remount(path, attributes, registers),
         Op::MakeDir { path, mode } => root::make_dir(registers.root()?, path, *mode).map(drop),
         Op::Symlink { text, path, replace } => fresh::symlink(registers, text, path, *replace),

@@ -24,6 +24,10 @@ terminal of its own, as with `tote exec -it`; in a pipe its streams are passed o
 What the command writes elsewhere is kept in memory and is gone when the command ends; the command ends with `tote debug`. The container's own mounts, \
 files and processes stay as they are, and the container ends as if there had been no session.
 
+With `--view target` the container's own tree is the root directory, and the tools are in /.tote, which comes last in PATH. The kernel and \
+the dynamic linker look in the container for what a program needs, so tools that are not static run only if the container has \
+their libraries: `--tools` with an image of static programs, such as busybox, always works. New files directly in / are gone afterwards.
+
 In a session, `tote exec COMMAND` runs a program of the container in the container's own root, and `entrypoint` shows what the \
 container runs: `entrypoint --lint` looks for mistakes, `entrypoint --run` runs it.
 
@@ -82,6 +86,9 @@ tote's default filter.",
                 .completes(Completes::Images),
             Opt::flag("tty", "Give the command a terminal of its own (the default at a terminal)").short('t'),
             Opt::value("user", "USER[:GROUP]", "Run as this user and group of the container, by name or number").short('u'),
+            Opt::value("view", "VIEW", "Tree that the command sees: tools, with the container in /target; or target, the container's own tree with the tools in /.tote")
+                .default("tools")
+                .completes(Completes::Words(&["tools", "target"])),
             Opt::value("workdir", "DIR", "Start the command in this directory, among the tools or below /target").short('w').default("/"),
         ],
     }, &PULLING],

@@ -41,6 +41,8 @@ pub(super) const TESTS: &[Test] = &[
 /// own in its environment, and the session shares its namespaces and cgroups but not its mounts.
 const LOOK: &str = r#"
 look() {
+  # An engine may return before its runtime has become the program.
+  until "$tote" --root "$state" debug "$1" sh -c 'tr "\0" " " < /proc/1/cmdline' | grep -q '^sleep'; do :; done
   "$tote" --root "$state" debug "$1" sh -c '
     echo "$MARK $(tr "\0" " " < /proc/1/cmdline)"
     cat /target/mark
@@ -88,11 +90,11 @@ podman() {
 fn podman(cx: &Context) -> Result<()> {
     let text = r#"
 memory /var/lib/containers /run/containers /run/netns
-podman run -d --name web --network none --ulimit nofile=1024:1024 --ulimit nproc=1000:1000 -e MARK=here \
+podman run -d --name podbox --network none --ulimit nofile=1024:1024 --ulimit nproc=1000:1000 -e MARK=here \
   --rootfs "$rootfs" sleep 1000 >/dev/null
-look podman:web
-look web
-podman rm -f -t 0 web >/dev/null
+look podman:podbox
+look podbox
+podman rm -f -t 0 podbox >/dev/null
 "#;
     script(cx, &["unshare", "-m"], &format!("{PODMAN}{text}"))?.prints(&format!("{SEEN}{SEEN}"))?;
     Ok(())
@@ -103,10 +105,10 @@ fn podman_of_user(cx: &Context) -> Result<()> {
 export XDG_DATA_HOME=$scratch/data XDG_RUNTIME_DIR=$scratch/run HOME=$scratch
 mkdir -p "$XDG_DATA_HOME" "$XDG_RUNTIME_DIR"
 chmod 700 "$XDG_RUNTIME_DIR"
-podman run -d --name web --network none --cgroups disabled --ulimit nofile=1024:1024 --ulimit nproc=1000:1000 -e MARK=here \
+podman run -d --name podbox --network none --ulimit nofile=1024:1024 --ulimit nproc=1000:1000 -e MARK=here \
   --rootfs "$rootfs" sleep 1000 >/dev/null
-look podman:web
-podman rm -f -t 0 web >/dev/null
+look podman:podbox
+podman rm -f -t 0 podbox >/dev/null
 podman unshare rm -rf "$XDG_DATA_HOME"
 kill "$(cat "$XDG_RUNTIME_DIR/libpod/tmp/pause.pid")"
 "#;
@@ -121,14 +123,14 @@ memory /run/containerd /var/lib/containerd
 containerd --log-level error >"$scratch/containerd.log" 2>&1 &
 pid=$!
 until ctr version >/dev/null 2>&1; do kill -0 $pid || exit 1; done
-ctr run -d --env MARK=here --env PATH=/bin --rootfs "$rootfs" web sleep 1000 </dev/null
-look containerd:web
-look containerd:default/web
-look web
-ctr task kill -s KILL web
+ctr run -d --env MARK=here --env PATH=/bin --rootfs "$rootfs" ctrbox sleep 1000 </dev/null
+look containerd:ctrbox
+look containerd:default/ctrbox
+look ctrbox
+ctr task kill -s KILL ctrbox
 while ctr task ls | grep -q RUNNING; do :; done
-ctr task delete web >/dev/null 2>&1
-ctr container delete web
+ctr task delete ctrbox >/dev/null 2>&1
+ctr container delete ctrbox
 kill $pid
 wait $pid
 "#;
@@ -141,17 +143,18 @@ fn docker(cx: &Context) -> Result<()> {
 memory /run/docker /var/lib/docker /run/containerd /var/lib/containerd
 address=unix:///run/docker/test.sock
 dockerd --iptables=false --ip6tables=false --bridge=none --storage-driver=vfs -H $address \
-  --pidfile "$scratch/pid" --exec-opt native.cgroupdriver=cgroupfs >"$scratch/dockerd.log" 2>&1 &
+  --pidfile "$scratch/pid" --exec-opt native.cgroupdriver=cgroupfs --cgroup-parent /tote-test-docker >"$scratch/dockerd.log" 2>&1 &
 pid=$!
 docker() { command docker -H $address "$@"; }
 until docker version >/dev/null 2>&1; do kill -0 $pid || exit 1; done
 tar -C "$rootfs" -c . | docker import - tiny >/dev/null
-docker run -d --name web --network none --ulimit nofile=1024:1024 -e MARK=here tiny sleep 1000 >/dev/null
-look docker:web
-look web
-docker rm -f web >/dev/null
+docker run -d --name dockbox --network none --ulimit nofile=1024:1024 -e MARK=here tiny sleep 1000 >/dev/null
+look docker:dockbox
+look dockbox
+docker rm -f dockbox >/dev/null
 kill $pid
 wait $pid
+rmdir /sys/fs/cgroup/*/tote-test-docker /sys/fs/cgroup/tote-test-docker 2>/dev/null
 "#;
     script(cx, &["unshare", "-m"], text)?.prints(&SEEN.repeat(2))?;
     Ok(())
@@ -160,9 +163,9 @@ wait $pid
 fn lxc(cx: &Context) -> Result<()> {
     let text = r#"
 memory /var/lib/lxc
-mkdir -p /var/lib/lxc/web
-cat >/var/lib/lxc/web/config <<END
-lxc.uts.name = web
+mkdir -p /var/lib/lxc/lxcbox
+cat >/var/lib/lxc/lxcbox/config <<END
+lxc.uts.name = lxcbox
 lxc.rootfs.path = dir:$rootfs
 lxc.net.0.type = empty
 lxc.environment = MARK=here
@@ -170,10 +173,10 @@ lxc.environment = PATH=/bin
 lxc.init.cmd = sleep 1000
 lxc.mount.auto = proc:mixed sys:ro
 END
-lxc-start -n web -d
-look lxc:web
-look web
-lxc-stop -n web -k
+lxc-start -n lxcbox -d
+look lxc:lxcbox
+look lxcbox
+lxc-stop -n lxcbox -k
 "#;
     let out = script(cx, &["unshare", "-m"], text)?;
     // LXC's own choice of rights is not that of its first process's children.

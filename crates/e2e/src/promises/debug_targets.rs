@@ -9,7 +9,7 @@ use crate::output::Output;
 use crate::processes;
 use crate::promise::{Test, test};
 use anyhow::{Result, ensure};
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, WaitOptions, waitpid};
 use std::fs;
 
 pub(super) const TESTS: &[Test] = &[
@@ -59,6 +59,12 @@ pub(super) const TESTS: &[Test] = &[
         &[],
         entrypoint,
     ),
+    test("debug_targets::the_root_can_be_the_containers", &[], target_view),
+    test(
+        "debug_targets::in_the_containers_root_nothing_of_it_changes",
+        &[],
+        target_view_untouched,
+    ),
 ];
 
 fn debug(cx: &Context, words: &[&str]) -> Result<Output> {
@@ -77,7 +83,7 @@ fn create(cx: &Context, options: &[&str]) -> Result<()> {
 fn stopped(cx: &Context) -> Result<()> {
     let data = cx.directory("data")?;
     create(cx, &["-v", &format!("{data}:/data"), "-e", "A=1"])?;
-    let script = "echo by $A > /target/mark; echo volume > /target/data/file; cat /proc/1/comm; \
+    let script = "echo by $A > /target/mark; echo volume > /target/data/file; tr '\\0' ' ' < /proc/1/cmdline; \
         ls -A /target | grep -i -e tote -e pause; ps -e -o comm= | sort -u; ls -l /proc/1/exe 2>&1 | grep -c memfd";
     debug(cx, &["still", "sh", "-c", script])?
         .has_out("tote-debug")?
@@ -132,22 +138,22 @@ fn killed(cx: &Context) -> Result<()> {
         ])
         .spawn()?;
     session.expect("up\n")?;
-    let own = processes::descendants(session.pid());
-    let pidfds = own
-        .iter()
-        .map(|process| processes::pidfd(process.pid))
-        .collect::<Result<Vec<_>>>()?;
-    ensure!(pidfds.len() >= 2, "{} processes", pidfds.len());
+    let mut own = processes::descendants(session.pid());
+    ensure!(own.len() >= 2, "{} processes", own.len());
+    // These become children of this process. The first process of the PID namespace ends when the others have been waited
+    // for.
+    let waits = |pid: i32| {
+        fs::read(format!("/proc/{pid}/cmdline"))
+            .unwrap_or_default()
+            .starts_with(b"tote-debug")
+    };
+    own.sort_by_key(|process| waits(process.pid));
     session.signal(Signal::KILL)?;
     session.wait()?;
-    for pidfd in &pidfds {
-        processes::wait_end(pidfd, "a process of the session", crate::exchange::patience())?;
-    }
     for process in own {
-        // They have become children of this process.
-        if let Some(pid) = rustix::process::Pid::from_raw(process.pid) {
-            let _ = rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::empty());
-        }
+        let pidfd = processes::pidfd(process.pid)?;
+        processes::wait_end(&pidfd, "a process of the session", crate::exchange::patience())?;
+        waitpid(Pid::from_raw(process.pid), WaitOptions::empty())?;
     }
     cx.tote(&["start", "-a", "still"]).output()?.prints("up\n")?;
     done(cx, &["rm", "still"])?;
@@ -353,4 +359,72 @@ fn entrypoint(cx: &Context) -> Result<()> {
         .has_out("begin it with 'exec'")?;
     done(cx, &["rm", "still"])?;
     Ok(())
+}
+
+fn target_view(cx: &Context) -> Result<()> {
+    let (tools, image) = cx.own_rootfs("tools")?;
+    fs::write(tools.join("bin/only-here"), "#!/bin/sh\necho tool $0\n")?;
+    fs::set_permissions(
+        tools.join("bin/only-here"),
+        std::os::unix::fs::PermissionsExt::from_mode(0o755),
+    )?;
+    let container = running(cx, &["-e", "PATH=/special:/bin"])?;
+    let view = ["--view", "target", "--tools", &image, "c"];
+    let script = "echo $TARGET; pwd; only-here; echo $PATH | cut -d: -f1,2; echo by session > /etc/mark; \
+        test -e /.tote/bin/busybox && echo beside; test -w /.tote/bin && echo scratch > /.tote/bin/scratch; cat /proc/1/comm";
+    debug(cx, &[&view[..], &["sh", "-c", script]].concat())?
+        .prints("/\n/\ntool /.tote/bin/only-here\n/special:/bin\nbeside\nsh\n")?
+        .quietly()?;
+    cx.tote(&["exec", "c", "cat", "/etc/mark"])
+        .output()?
+        .prints("by session\n")?;
+    ensure!(
+        !tools.join("bin/scratch").exists(),
+        "the session has written to the tools"
+    );
+    debug(cx, &[&["-c", "echo own shell"], &view[..]].concat())?.prints("own shell\n")?;
+    debug(cx, &["--view", "none", "c", "true"])?.refuses(125, &["--view", "target"])?;
+    debug(cx, &["--view", "target", "--forward", "/x", "c", "true"])?
+        .refuses(125, &["--forward", "--view target"])?;
+    over(container)?;
+    // A container without any program of its own.
+    let empty = cx.directory("empty")?;
+    fs::write(format!("{empty}/only"), "file\n")?;
+    let name = format!("rootfs:{empty}");
+    debug(
+        cx,
+        &[
+            "--view",
+            "target",
+            "--tools",
+            &image,
+            &name,
+            "sh",
+            "-c",
+            "cat /only; ls /",
+        ],
+    )?
+    .has_out("file\n")?
+    .quietly()?;
+    Ok(())
+}
+
+fn target_view_untouched(cx: &Context) -> Result<()> {
+    let (image, container) = (cx.image(), running(cx, &[])?);
+    let init = processes::container_init(container.pid())?;
+    let mounts = || fs::read_to_string(format!("/proc/{init}/mountinfo"));
+    let before = mounts()?;
+    let script =
+        "echo x > /new; mkdir /dir; umount /.tote; mount -t tmpfs none /.tote; ls -A / | tr '\\n' ' '";
+    debug(
+        cx,
+        &["--view", "target", "--tools", &image, "c", "sh", "-c", script],
+    )?
+    .has_out("new")?;
+    ensure!(mounts()? == before, "the container's mounts have changed");
+    let look = "test ! -e /new && test ! -e /dir && test ! -e /.tote && echo untouched";
+    cx.tote(&["exec", "c", "sh", "-c", look])
+        .output()?
+        .prints("untouched\n")?;
+    over(container)
 }

@@ -1,6 +1,6 @@
 //! Programs of a session that are not the tools' own: the choice of a shell, and two small commands.
 
-use super::PLACE;
+use super::view::PLACE;
 use tote_sandbox::WrittenFile;
 
 /// Directory of the small commands among the tools; first in PATH.
@@ -71,7 +71,7 @@ pub(super) fn commands(path: Option<&str>, command: &[String], complaints: &[Str
     } else {
         let words = quoted(command);
         (
-            format!("printf '%s\\n' {}", quoted(&[words.clone()])),
+            format!("printf '%s\\n' {}", quoted(std::slice::from_ref(&words))),
             format!("exec {COMMANDS}/tote exec {words}"),
         )
     };

@@ -235,7 +235,7 @@ fn stay_still(options: &mut RunOptions) {
 
 /// Makes the executable of a process that waits, takes orphans and ends on request. Processes may execute it and not read it.
 fn waiting_program() -> Result<OwnedFd, tote_sys::Errno> {
-    let memory = memfd_create(c"tote-debug", MemfdFlags::CLOEXEC)?;
+    let memory = memfd_create(c"tote", MemfdFlags::CLOEXEC)?;
     let program = crate::pod::pause();
     let mut rest = &program[..];
     while !rest.is_empty() {

@@ -24,7 +24,7 @@ use rustix::process::{
 use std::net::TcpListener;
 use std::os::fd::AsRawFd as _;
 use std::os::unix::net::UnixListener;
-use std::path::PathBuf;
+use std::path::Path;
 use tote_sandbox::{HostFile, clone_flag};
 use tote_spec::NamespaceType;
 use tote_state::new_id;
@@ -140,7 +140,7 @@ impl Drop for Forwards {
 }
 
 /// Binds a socket that any user may connect to who can reach it.
-fn bind(path: &PathBuf) -> std::io::Result<OwnedFd> {
+fn bind(path: &Path) -> std::io::Result<OwnedFd> {
     let (dir, name) = (
         path.parent().unwrap_or(path),
         path.file_name().unwrap_or_default(),
