@@ -371,9 +371,9 @@ fn target_view(cx: &Context) -> Result<()> {
     let container = running(cx, &["-e", "PATH=/special:/bin"])?;
     let view = ["--view", "target", "--tools", &image, "c"];
     let script = "echo $TARGET; pwd; only-here; echo $PATH | cut -d: -f1,2; echo by session > /etc/mark; \
-        test -e /.tote/bin/busybox && echo beside; test -w /.tote/bin && echo scratch > /.tote/bin/scratch; cat /proc/1/comm";
+        test -e /.tote/bin/busybox && echo beside; test -w /.tote/bin && echo scratch > /.tote/bin/scratch; test -d /proc/1 && echo proc";
     debug(cx, &[&view[..], &["sh", "-c", script]].concat())?
-        .prints("/\n/\ntool /.tote/bin/only-here\n/special:/bin\nbeside\nsh\n")?
+        .prints("/\n/\ntool /.tote/bin/only-here\n/special:/bin\nbeside\nproc\n")?
         .quietly()?;
     cx.tote(&["exec", "c", "cat", "/etc/mark"])
         .output()?

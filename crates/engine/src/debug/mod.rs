@@ -95,14 +95,7 @@ pub fn debug(
         &mut target,
         [variables, std::mem::take(&mut forwards.env)].concat(),
     );
-    if request.exec.command.is_empty() {
-        let preferred = std::env::var("SHELL").ok();
-        let (shell, script) = (request.shell.as_deref(), request.script.as_deref());
-        request.exec.command = shell::command(view.shell.or(shell), script, preferred.as_deref());
-    }
-    if request.exec.workdir.is_none() {
-        request.exec.workdir = Some("/".to_owned());
-    }
+    complete(&mut request, &view);
     let users = exec::users(home, &target, &request.exec)?;
     let links: Vec<(&str, &str)> = view.links.iter().map(|(text, path)| (&**text, &**path)).collect();
     let tools = Tools {
@@ -125,6 +118,16 @@ pub fn debug(
         begun,
         warn,
     )
+}
+
+/// Fills in a command and a directory where the request has none.
+fn complete(request: &mut DebugRequest, view: &View) {
+    if request.exec.command.is_empty() {
+        let preferred = std::env::var("SHELL").ok();
+        let (shell, script) = (request.shell.as_deref(), request.script.as_deref());
+        request.exec.command = shell::command(shell.or(view.shell), script, preferred.as_deref());
+    }
+    request.exec.workdir.get_or_insert_with(|| "/".to_owned());
 }
 
 /// The tools, held for as long as they are used.
