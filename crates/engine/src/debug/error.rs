@@ -25,7 +25,7 @@ pub enum DebugError {
     Forward {
         /// Value.
         wanted: String,
-        /// What is wrong with it.
+        /// Fault of the value.
         reason: String,
     },
     /// Socket or address that cannot be used.

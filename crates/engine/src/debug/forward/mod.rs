@@ -2,7 +2,7 @@
 //! container that clients here connect to.
 //!
 //! A process beside the session passes the connections on ([`relay`]). A socket in the session is another one than the
-//! machine's: whoever checks its peer sees the user who started the session, not an id of the container's. The session's
+//! machine's: a server that checks its peer sees the user who started the session, not an id of the container's. The session's
 //! socket is bound below the state root, under the name of the socket of a container in the foreground, so that the sweep
 //! knows it; it has no name any more once the session has it.
 
@@ -139,7 +139,7 @@ impl Drop for Forwards {
     }
 }
 
-/// Binds a socket that any user may connect to who can reach it.
+/// Binds a socket to which every process that can reach it may connect.
 fn bind(path: &Path) -> std::io::Result<OwnedFd> {
     let (dir, name) = (
         path.parent().unwrap_or(path),

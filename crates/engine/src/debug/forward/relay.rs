@@ -46,9 +46,9 @@ pub(super) struct Way {
 
 /// A connection to a server.
 enum Outgoing {
-    /// It could not be begun yet.
+    /// Attempt that could not be begun yet.
     Waiting,
-    /// It is being made; `second` if to the second address.
+    /// Attempt under way; `second` if to the second address.
     Begun {
         fd: OwnedFd,
         second: bool,
@@ -60,7 +60,7 @@ struct Passage {
     way: usize,
     client: OwnedFd,
     outgoing: Outgoing,
-    /// What the client has sent, and what the server has sent.
+    /// Bytes that the client has sent, and bytes that the server has sent.
     stores: [Store; 2],
     ended: [bool; 2],
     shut: [bool; 2],
