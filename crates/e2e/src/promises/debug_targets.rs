@@ -59,6 +59,12 @@ pub(super) const TESTS: &[Test] = &[
         &[],
         entrypoint,
     ),
+    test(
+        "debug_targets::ps_and_kill_see_only_the_container",
+        &[],
+        own_processes,
+    ),
+    test("debug_targets::a_merged_usr_is_whole", &[], merged_usr),
     test("debug_targets::the_root_can_be_the_containers", &[], target_view),
     test(
         "debug_targets::in_the_containers_root_nothing_of_it_changes",
@@ -425,4 +431,29 @@ fn target_view_untouched(cx: &Context) -> Result<()> {
         .output()?
         .prints("untouched\n")?;
     over(container)
+}
+
+fn own_processes(cx: &Context) -> Result<()> {
+    let container = running(cx, &[])?;
+    let own = std::process::id();
+    // A builtin of the shell acts from where the shell is; the numbers of this machine's processes must mean nothing there.
+    let script = format!(
+        "kill -0 {own} 2>/dev/null || echo not there; kill -0 1 && echo there; ps -e -o comm= | sort -u | tr '\\n' ' '"
+    );
+    debug(cx, &["c", "bash", "-c", &script])?.prints("not there\nthere\nbash cat ps sort tr ")?;
+    over(container)
+}
+
+/// On a machine whose /bin is a link, so is that of a container of the image `host`.
+fn merged_usr(cx: &Context) -> Result<()> {
+    let links = fs::read_link("/bin").is_ok();
+    done(cx, &["run", "-d", "--name", "h", "host", "sleep", "1000"])?;
+    let script =
+        "test -x /target/bin/sh && test -x /target/usr/bin/env && echo whole; readlink /target/bin | wc -l";
+    let expected = format!("whole\n{}\n", u8::from(links));
+    debug(cx, &["h", "sh", "-c", script])?.prints(&expected)?;
+    let script = "test -x /bin/sh && test -x /usr/bin/env && echo whole; readlink /bin | wc -l";
+    debug(cx, &["--view", "target", "h", "sh", "-c", script])?.prints(&expected)?;
+    done(cx, &["rm", "-f", "h"])?;
+    Ok(())
 }

@@ -101,6 +101,9 @@ fn unreadable(target: &Target, source: Errno) -> ExecError {
     ExecError::Root { id, source }
 }
 
+/// Number of entries of a root at most: a hostile container must not make a plan without end.
+const ENTRIES: usize = 1024;
+
 /// Paths of a root's entries, and the links among them: text and path.
 type Entries = (Vec<String>, Vec<(String, String)>);
 
@@ -116,6 +119,9 @@ fn entries(root: BorrowedFd<'_>) -> Result<Entries, Errno> {
         };
         if matches!(name, "." | "..") || Some(name) == ASIDE.strip_prefix('/') {
             continue;
+        }
+        if paths.len() + links.len() >= ENTRIES {
+            return Err(Errno::TOOBIG);
         }
         let found = match statat(root, name, AtFlags::SYMLINK_NOFOLLOW) {
             Err(Errno::NOENT) => continue,
