@@ -46,7 +46,7 @@ pub use link::{
     ContainerLink, Link6, LinkError, LinkRules, Mac, connect, disconnect, lead_out, reflect, remove,
 };
 pub use noted::Noted;
-pub use published::{PublishedPort, allow_loopback, publish, published, withdraw};
+pub use published::{PublishedPort, allow_loopback, publish, published, published_in, withdraw};
 pub use redirect::{RESOLVER, resolver_sockets};
 pub use shape::Rate;
 pub use special::is_special;
