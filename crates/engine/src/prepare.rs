@@ -12,7 +12,9 @@ use crate::standard::{check_terminal, stdin};
 use crate::user::{Ids, ids};
 use crate::volume::VolumeHold;
 use crate::{EngineError, Home, HostInit, covered, device, given, spec, storage, volume};
-use tote_bundle::{ContainerId, Image, ImageConfig, NetworkMode, RestartPolicy, RunOptions, SpecError, command_line};
+use tote_bundle::{
+    ContainerId, Image, ImageConfig, NetworkMode, RestartPolicy, RunOptions, SpecError, command_line,
+};
 use tote_runtime::Timings;
 use tote_sandbox::{Facts, Lifetime, Plan, Request, Switch};
 use tote_spec::Spec;
@@ -491,7 +493,11 @@ impl Making<'_> {
         mark(&mut timings, "parent: prepare the root");
         let parks = !self.kept && self.purpose == Purpose::Later; // in a pool
         let mut plan = tote_sandbox::plan(&request, root, joins(&spec, options, &peers, parks)?)?;
-        self.warn(&mut plan, options, [entered, joined.warnings, equipment.warnings].concat());
+        self.warn(
+            &mut plan,
+            options,
+            [entered, joined.warnings, equipment.warnings].concat(),
+        );
         mark(&mut timings, "parent: plan");
         Ok(Made {
             spec,

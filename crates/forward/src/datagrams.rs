@@ -25,7 +25,7 @@ pub(crate) struct Peer {
 
 impl Peer {
     pub(crate) fn begin(
-        network: BorrowedFd<'_>,
+        network: (BorrowedFd<'_>, Option<u32>),
         forward: &Forward,
         address: SocketAddr,
     ) -> Result<Self, Errno> {
@@ -53,7 +53,12 @@ impl Peer {
                 Ok((length, _)) => {
                     self.last = Instant::now();
                     let bytes = room.get(..length).unwrap_or_default();
-                    best_effort(rustix::net::sendto(port, bytes, SendFlags::NOSIGNAL, &self.address));
+                    best_effort(rustix::net::sendto(
+                        port,
+                        bytes,
+                        SendFlags::NOSIGNAL,
+                        &self.address,
+                    ));
                 }
                 // No program listens inside.
                 Err(Errno::CONNREFUSED | Errno::INTR) => {}

@@ -32,7 +32,7 @@ impl Flow {
     /// Begins to connect a client inside.
     pub(crate) fn begin(
         client: OwnedFd,
-        network: BorrowedFd<'_>,
+        network: (BorrowedFd<'_>, Option<u32>),
         (forward, peer): (&Forward, SocketAddr),
     ) -> Result<Self, Errno> {
         let begun = connect_inside(network, SocketType::STREAM, forward, peer);
@@ -98,10 +98,10 @@ fn reset(socket: BorrowedFd<'_>) {
 
 /// A socket inside that is connected, or about to be.
 pub(crate) fn connect_inside(
-    network: BorrowedFd<'_>,
+    (network, mark): (BorrowedFd<'_>, Option<u32>),
     kind: SocketType,
     forward: &Forward,
-    _peer: SocketAddr,
+    peer: SocketAddr,
 ) -> Result<OwnedFd, Errno> {
     let family = match forward.to {
         SocketAddr::V4(_) => AddressFamily::INET,
@@ -109,8 +109,20 @@ pub(crate) fn connect_inside(
     };
     let socket = tote_sys::socket_in(network, (family, kind, None))?;
     rustix::io::ioctl_fionbio(&socket, true)?;
+    if let Some(mark) = mark.filter(|_| !peer.ip().is_loopback()) {
+        // Without it the program sees an address of the other namespace.
+        best_effort(take_address(&socket, peer, mark));
+    }
     match rustix::net::connect(&socket, &forward.to) {
         Ok(()) | Err(Errno::INPROGRESS) => Ok(socket),
         Err(errno) => Err(errno),
     }
+}
+
+/// Gives a socket the address of a client.
+fn take_address(socket: &OwnedFd, peer: SocketAddr, mark: u32) -> Result<(), Errno> {
+    tote_sys::set_mark(socket.as_fd(), mark)?;
+    tote_sys::set_transparent(socket.as_fd(), peer.is_ipv6())?;
+    sockopt::set_socket_reuseaddr(socket, true)?;
+    rustix::net::bind(socket, &peer)
 }

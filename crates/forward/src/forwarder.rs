@@ -42,6 +42,7 @@ pub struct Forward {
 #[derive(Debug)]
 pub struct Forwarder {
     network: OwnedFd,
+    mark: Option<u32>,
     epoll: OwnedFd,
     ports: BTreeMap<Forward, (u64, OwnedFd)>,
     flows: BTreeMap<u64, Flow>,
@@ -52,13 +53,15 @@ pub struct Forwarder {
 }
 
 impl Forwarder {
-    /// A forwarder into a network namespace, without ports.
+    /// A forwarder into a network namespace, without ports. With a `mark`, which the network namespace leads back, programs
+    /// there see the addresses of their clients; otherwise they see one of the namespace's own.
     ///
     /// # Errors
     /// epoll_create(2)'s.
-    pub fn new(network: OwnedFd) -> Result<Self, Errno> {
+    pub fn new(network: OwnedFd, mark: Option<u32>) -> Result<Self, Errno> {
         Ok(Self {
             network,
+            mark,
             epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
             ports: BTreeMap::new(),
             flows: BTreeMap::new(),
@@ -188,7 +191,7 @@ impl Forwarder {
             let Ok(peer) = SocketAddr::try_from(peer) else {
                 continue;
             };
-            if let Ok(flow) = Flow::begin(client, self.network.as_fd(), (port, peer)) {
+            if let Ok(flow) = Flow::begin(client, (self.network.as_fd(), self.mark), (port, peer)) {
                 let number = self.number();
                 let added = flow
                     .fds()
@@ -219,7 +222,7 @@ impl Forwarder {
                 continue;
             }
             self.make_room();
-            let Ok(mut peer) = Peer::begin(self.network.as_fd(), port, from) else {
+            let Ok(mut peer) = Peer::begin((self.network.as_fd(), self.mark), port, from) else {
                 continue;
             };
             peer.ask(&bytes);
@@ -250,7 +253,10 @@ impl AsFd for Forwarder {
 }
 
 /// Everything that happens, told once.
-const EDGES: EventFlags = EventFlags::IN.union(EventFlags::OUT).union(EventFlags::RDHUP).union(EventFlags::ET);
+const EDGES: EventFlags = EventFlags::IN
+    .union(EventFlags::OUT)
+    .union(EventFlags::RDHUP)
+    .union(EventFlags::ET);
 
 /// Asks the kernel whether this process could have a port now. Nothing keeps the port.
 ///

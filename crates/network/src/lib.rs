@@ -12,6 +12,7 @@
 
 mod bridge;
 mod called;
+mod clients;
 mod conntrack;
 mod device;
 mod egress;
@@ -37,6 +38,7 @@ mod transport;
 
 pub use bridge::{Bridge, Bridge6, Uplink, bring_up, routes_in_the_way, routes6_in_the_way, take_down};
 pub use called::CalledNames;
+pub use clients::{CLIENT_MARK, keep_clients};
 pub use device::{DeviceError, move_devices};
 pub use egress::{Answerer, Egress, EgressLink, Place, Service, remove_egress};
 pub use error::NetworkError;

@@ -44,6 +44,7 @@ mod mount;
 mod namespace;
 mod node;
 mod op;
+mod options;
 mod pages;
 mod park;
 mod pid1;
@@ -93,6 +94,7 @@ pub use op::{
     Attributes, Capabilities, Credentials, DeviceNode, Exec, Filter, IdMaps, Make, MountOp, Op, Privilege,
     Program, Propagation, Quirk, Target,
 };
+pub use options::{set_mark, set_transparent};
 pub use pages::Pages;
 pub use park::{Letter, Park, Taker, Taking, Wish};
 pub use pid1::AsPid1;

@@ -218,9 +218,17 @@ impl Names for NetworkNames {
         }
         if rootless::is_inside(&self.home) {
             // The loopback device of this process is another one than the host's.
-            servers.iter_mut().filter(|one| one.is_loopback()).for_each(|one| *one = rootless::RELAYED);
+            servers
+                .iter_mut()
+                .filter(|one| one.is_loopback())
+                .for_each(|one| *one = rootless::RELAYED);
         }
-        Some(servers.into_iter().map(|address| server(address, false)).collect())
+        Some(
+            servers
+                .into_iter()
+                .map(|address| server(address, false))
+                .collect(),
+        )
     }
 
     fn hearing(&self, name: Option<&str>) -> Hearing {

@@ -2,8 +2,8 @@
 
 use super::NetworkFault;
 use super::options;
-use super::rootless;
 use super::record::{self, Addresses, Network, is_name};
+use super::rootless;
 use crate::{EngineError, Home};
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr};

@@ -167,11 +167,7 @@ fn put_chosen(
 ///
 /// # Errors
 /// [`NetworkFault::Publish`].
-pub(super) fn withdraw_of(
-    home: &Home,
-    id: &ContainerId,
-    endpoints: &[Endpoint],
-) -> Result<(), NetworkFault> {
+pub(super) fn withdraw_of(home: &Home, id: &ContainerId, endpoints: &[Endpoint]) -> Result<(), NetworkFault> {
     if ports_of(endpoints).next().is_none() {
         return Ok(());
     }

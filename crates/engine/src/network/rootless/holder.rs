@@ -51,9 +51,8 @@ fn begin(line: &mut File) -> Result<Holder, String> {
     let in_words = |errno: Errno| errno.to_string();
     let home = Home::open(Some(Path::new(&OsString::from_vec(root)))).map_err(|error| error.to_string())?;
     let user = |home| {
-        let made = namespaces(home).map_err(|error| {
-            String::from_utf8_lossy(&failure_line(&error)).into_owned()
-        })?;
+        let made =
+            namespaces(home).map_err(|error| String::from_utf8_lossy(&failure_line(&error)).into_owned())?;
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         let user = rustix::fs::open("/proc/self/ns/user", flags, Mode::empty()).map_err(in_words)?;
         Ok::<_, String>((user, made))

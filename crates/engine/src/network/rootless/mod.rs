@@ -13,7 +13,6 @@ mod pasta;
 mod ports;
 mod socket;
 
-
 pub(super) use ports::{holder, lead};
 pub(super) use socket::RELAYED;
 
@@ -21,9 +20,9 @@ use super::NetworkFault;
 use super::record::made;
 use crate::{Caller, EngineError, Home, apart};
 use rustix::fd::{AsFd as _, OwnedFd};
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use rustix::process::DumpableBehavior;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
-use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
@@ -71,7 +70,10 @@ pub(crate) fn enter(home: &Home) -> Result<Vec<String>, EngineError> {
     move_to(&user, &network).map_err(NetworkFault::Rootless)?;
     // The holder stays as long as this descriptor is open, in this process or in one that is forked from it.
     std::mem::forget(connection);
-    Ok(Some(warning).filter(|text| !text.is_empty()).into_iter().collect())
+    Ok(Some(warning)
+        .filter(|text| !text.is_empty())
+        .into_iter()
+        .collect())
 }
 
 /// Does something where the caller's networks are, by another process if this one is elsewhere. Where no process is in these
@@ -79,10 +81,7 @@ pub(crate) fn enter(home: &Home) -> Result<Vec<String>, EngineError> {
 ///
 /// # Errors
 /// Those of the work, and [`NetworkFault::Rootless`].
-pub(super) fn within(
-    home: &Home,
-    work: impl FnOnce() -> Result<(), EngineError>,
-) -> Result<(), EngineError> {
+pub(super) fn within(home: &Home, work: impl FnOnce() -> Result<(), EngineError>) -> Result<(), EngineError> {
     if !is_outside(home) {
         return work();
     }

@@ -33,8 +33,7 @@ pub(super) fn missing() -> Option<NetworkFault> {
 fn program() -> Option<PathBuf> {
     let dirs = std::env::var_os("PATH").unwrap_or_default();
     let mut paths = std::env::split_paths(&dirs).map(|dir| dir.join(PROGRAM));
-    let may_run =
-        |path: &PathBuf| rustix::fs::accessat(CWD, path, Access::EXEC_OK, AtFlags::EACCESS).is_ok();
+    let may_run = |path: &PathBuf| rustix::fs::accessat(CWD, path, Access::EXEC_OK, AtFlags::EACCESS).is_ok();
     paths.find(may_run)
 }
 
@@ -69,9 +68,18 @@ impl Pasta {
             let process = tote_sys::fork_worker(|| execute(&program, &network, beside, &pipe.1))?;
             let pidfd = rustix::process::pidfd_open(process, PidfdFlags::empty())?;
             let messages = pipe.0;
-            Ok((ready, Self { process, pidfd, messages }))
+            Ok((
+                ready,
+                Self {
+                    process,
+                    pidfd,
+                    messages,
+                },
+            ))
         });
-        let started = started.map_err(failed).and_then(|(ready, pasta)| pasta.when_ready(&ready));
+        let started = started
+            .map_err(failed)
+            .and_then(|(ready, pasta)| pasta.when_ready(&ready));
         best_effort(std::fs::remove_file(beside));
         started
     }
@@ -120,7 +128,10 @@ impl Pasta {
 
     /// Whether it has ended.
     pub(super) fn has_ended(&self) -> bool {
-        !matches!(rustix::process::waitpid(Some(self.process), WaitOptions::NOHANG), Ok(None))
+        !matches!(
+            rustix::process::waitpid(Some(self.process), WaitOptions::NOHANG),
+            Ok(None)
+        )
     }
 }
 
@@ -141,11 +152,36 @@ fn execute(program: &Path, network: &str, beside: &Path, messages: &OwnedFd) -> 
         return 1;
     };
     // If the holder is killed, nothing of this would be found by any command.
-    best_effort(rustix::process::set_parent_process_death_signal(Some(Signal::KILL)));
+    best_effort(rustix::process::set_parent_process_death_signal(Some(
+        Signal::KILL,
+    )));
     let error = Command::new(program)
-        .args(["--foreground", "--quiet", "--config-net", "--netns-only", "--no-netns-quit"])
-        .args(["--netns", network, "--ns-ifname", LINK, "--dns-forward", &RELAYED.to_string()])
-        .args(["--no-map-gw", "-t", "none", "-u", "none", "-T", "none", "-U", "none"])
+        .args([
+            "--foreground",
+            "--quiet",
+            "--config-net",
+            "--netns-only",
+            "--no-netns-quit",
+        ])
+        .args([
+            "--netns",
+            network,
+            "--ns-ifname",
+            LINK,
+            "--dns-forward",
+            &RELAYED.to_string(),
+        ])
+        .args([
+            "--no-map-gw",
+            "-t",
+            "none",
+            "-u",
+            "none",
+            "-T",
+            "none",
+            "-U",
+            "none",
+        ])
         .args(["--no-dhcp", "--no-dhcpv6", "--no-ra", "--pid"])
         .arg(beside)
         .stdin(Stdio::null())
@@ -153,6 +189,9 @@ fn execute(program: &Path, network: &str, beside: &Path, messages: &OwnedFd) -> 
         .stderr(Stdio::from(messages))
         .exec();
     // The parent reads it.
-    best_effort(rustix::io::write(rustix::stdio::stderr(), error.to_string().as_bytes()));
+    best_effort(rustix::io::write(
+        rustix::stdio::stderr(),
+        error.to_string().as_bytes(),
+    ));
     127
 }

@@ -109,9 +109,12 @@ pub(super) struct Published {
 impl Published {
     pub(super) fn new(network: &OwnedFd) -> Result<Self, Errno> {
         let copy = || rustix::io::fcntl_dupfd_cloexec(network, 3);
+        // A kernel may be without these rules; clients have an address of the networks then.
+        let keeps = tote_network::keep_clients(network.as_fd()).is_ok();
+        let mark = keeps.then_some(tote_network::CLIENT_MARK);
         Ok(Self {
             network: copy()?,
-            forwarder: Forwarder::new(copy()?)?,
+            forwarder: Forwarder::new(copy()?, mark)?,
         })
     }
 
@@ -147,7 +150,12 @@ impl Published {
             Err((port, errno)) => {
                 let transport = transport(port.kind);
                 let holder = listener::holder(transport, port.from.port());
-                format!("{} {} {} {holder}", transport.as_str(), port.from, errno.raw_os_error())
+                format!(
+                    "{} {} {} {holder}",
+                    transport.as_str(),
+                    port.from,
+                    errno.raw_os_error()
+                )
             }
         }
     }
