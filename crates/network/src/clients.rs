@@ -11,13 +11,18 @@ use crate::filter::{
     NFTA_RULE_EXPRESSIONS, NFTA_RULE_TABLE, NFTA_TABLE_NAME, NLM_F_APPEND, header, transaction_by,
 };
 use crate::netlink::{NLM_F_CREATE, Request, Socket};
-use crate::rule::{NFT_CMP_EQ, NFT_REG_1, big, compare, expression, meta};
+use crate::rule::{
+    NFT_CMP_EQ, NFT_REG_1, NFTA_DATA_VALUE, NFTA_IMMEDIATE_DATA, NFTA_IMMEDIATE_DREG, big, compare,
+    expression, meta,
+};
 use rustix::fd::BorrowedFd;
 use rustix::net::AddressFamily;
 
 /// The mark of sockets with the address of a client.
 pub const CLIENT_MARK: u32 = 0x746f_7465;
 
+/// The mark of packets that belong to them. The sockets' own packets have another mark, or they would be led back as well.
+const BACK_MARK: u32 = CLIENT_MARK + 1;
 /// Beside the table of networks, which goes with the last one.
 const TABLE: &str = "tote-clients";
 const NF_INET_PRE_ROUTING: u32 = 0;
@@ -74,7 +79,7 @@ fn rule(family: AddressFamily) -> Request {
     let header = [family, 0, 0, 0, ROUTES, 0, 0, FR_ACT_TO_TBL, 0, 0, 0, 0];
     let mut request = Request::new(RTM_NEWRULE, &header).flags(NLM_F_CREATE);
     request.attribute(FRA_PRIORITY, &100u32.to_ne_bytes());
-    request.attribute(FRA_FWMARK, &CLIENT_MARK.to_ne_bytes());
+    request.attribute(FRA_FWMARK, &BACK_MARK.to_ne_bytes());
     request
 }
 
@@ -126,6 +131,12 @@ fn rules() -> Vec<Request> {
             } else {
                 connection_mark(list, NFTA_CT_DREG);
                 compare(list, NFT_CMP_EQ, &CLIENT_MARK.to_ne_bytes());
+                expression(list, "immediate", |data| {
+                    big(data, NFTA_IMMEDIATE_DREG, NFT_REG_1);
+                    data.nest(NFTA_IMMEDIATE_DATA, &[], |nested| {
+                        nested.attribute(NFTA_DATA_VALUE, &BACK_MARK.to_ne_bytes());
+                    });
+                });
                 expression(list, "meta", |data| {
                     big(data, NFTA_META_KEY, NFT_META_MARK);
                     big(data, NFTA_META_SREG, NFT_REG_1);

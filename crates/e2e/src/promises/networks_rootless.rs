@@ -19,6 +19,7 @@ const NEEDS: &[Need] = &[
     Need::Program("perl"),
     Need::Program("busybox"),
     Need::Program("pasta"),
+    Need::Program("pgrep"),
 ];
 
 pub(super) const TESTS: &[Test] = &[
@@ -70,16 +71,17 @@ pub(super) const TESTS: &[Test] = &[
 /// The user: one without ranges of ids, for whom nothing on the machine has to be prepared.
 const USER: &str = r#"
 USER_ID=64321
-mkdir "$FILE.dev" "$FILE.home"
+mkdir "$FILE.dev"
 mount -t tmpfs none "$FILE.dev"
 mknod -m 666 "$FILE.dev/tun" c 10 200
 mount --bind "$FILE.dev/tun" /dev/net/tun
-mount -t tmpfs -o mode=755 none "$FILE.home"
-cp "$TOTE" "$FILE.home/tote"; cp -r "${IMAGE#rootfs:}" "$FILE.home/image"; IMAGE="rootfs:$FILE.home/image"
-mkdir "$FILE.home/root"; chown -R $USER_ID:$USER_ID "$FILE.home"
-STATE="$FILE.home/root"
-user() { setpriv --reuid $USER_ID --regid $USER_ID --clear-groups -- env HOME="$FILE.home" "$@"; }
-tote() { user "$FILE.home/tote" --root "$STATE" "$@"; }
+# The user may come to this place.
+mount -t tmpfs -o mode=755 none /mnt
+HOME=/mnt; STATE=/mnt/root
+cp "$TOTE" /mnt/tote; cp -r "${IMAGE#rootfs:}" /mnt/image; IMAGE=rootfs:/mnt/image
+mkdir "$STATE" "$STATE.other"; chown -R $USER_ID:$USER_ID "$STATE" "$STATE.other" /mnt/image
+user() { setpriv --reuid $USER_ID --regid $USER_ID --clear-groups -- env HOME="$STATE" "$@"; }
+tote() { user "/mnt/tote" --root "$STATE" "$@"; }
 down() { while pgrep -u $USER_ID >/dev/null; do sleep 0.02; done; }
 "#;
 
@@ -125,7 +127,7 @@ tote run --rm --network lab "$IMAGE" busybox nc -w 3 web 80 </dev/null >/dev/nul
 fn ports(cx: &Context) -> Result<()> {
     let script = r#"
 tote run -d -p 8080:80 --name late "$IMAGE" sleep 300 >/dev/null
-ask 127.0.0.1 8080
+ask 127.0.0.1 8080 | grep -v refused | wc -c
 tote rm -f late >/dev/null
 serve web -p 8080:80 -p 127.0.0.1:8081:80
 in_server busybox nc -w 3 198.51.100.2 8080 </dev/null
@@ -137,14 +139,19 @@ ask 198.51.100.2 8081
 tote run --rm --network bridge "$IMAGE" busybox nc -w 3 198.51.100.2 8080 </dev/null >/dev/null && echo inside
 tote port web
 tote ps --format '{{.Ports}}'
-tote run -d -p 5353:53/udp --name echo "$IMAGE" busybox nc -u -ll -p 53 -e cat >/dev/null
-while ! grep -q ':0035 ' /proc/$(tote inspect -f '{{.State.Pid}}' echo)/net/udp*; do sleep 0.02; done
-echo there | busybox nc -u -w 1 127.0.0.1 5353
+tote run -d -p 5353:53/udp --name echo "$IMAGE" sleep 300 >/dev/null
+inside=$(tote inspect -f '{{.State.Pid}}' echo)
+nsenter -t $inside -n perl -MIO::Socket::INET -e '$s = IO::Socket::INET->new(Proto => "udp", LocalPort => 53) or die;
+while ($s->recv($got, 99)) { chomp $got; $s->send("$got " . $s->peerhost . "\n") }' >/dev/null 2>&1 & answerer=$!
+teller="$teller $answerer"
+while ! grep -q ':0035 00000000:0000 07' /proc/$inside/net/udp; do sleep 0.02; done
+in_server perl -MIO::Socket::INET -e '$s = IO::Socket::INET->new(Proto => "udp", PeerAddr => "198.51.100.2:5353") or die;
+$s->send("hello\n"); $s->recv($got, 99); print $got'
 tote stop -t 0 web >/dev/null
 ask 127.0.0.1 8080
 "#;
     let lines = "\
-refused
+0
 198.51.100.9
 loopback
 loopback
@@ -154,7 +161,7 @@ inside
 80/tcp -> 0.0.0.0:8080
 80/tcp -> 127.0.0.1:8081
 0.0.0.0:8080->80/tcp, 127.0.0.1:8081->80/tcp
-there
+hello 198.51.100.9
 refused
 ";
     shows(cx, script, lines)
@@ -230,10 +237,10 @@ kill -9 $(monitor a)
 while tote ps -q | grep -q .; do sleep 0.02; done
 serve b -p 8080:80
 ask 127.0.0.1 8080 | wc -l
-# The holder has another pasta started.
-sleep 1.1
-kill -9 $(pgrep -u $USER_ID -x pasta)
-while ! tote exec b busybox nc -w 1 198.51.100.9 80 </dev/null 2>/dev/null; do sleep 0.02; done
+# The holder, or the next container, has another pasta started.
+kill -9 $(pgrep -u $USER_ID '^pasta')
+while ! tote run --rm --network bridge "$IMAGE" busybox nc -w 1 198.51.100.9 80 </dev/null 2>/dev/null | grep -q .; do sleep 0.02; done
+tote exec b busybox nc -w 3 198.51.100.9 80 </dev/null
 kill -9 $(tote inspect -f '{{.State.Pid}}' b)
 while tote ps -q | grep -q .; do sleep 0.02; done
 tote rm a b
@@ -241,7 +248,7 @@ down
 ls "$STATE/networks/bridge/leases" | wc -l
 serve c -p 8080:80
 kill -9 $(pgrep -u $USER_ID -f 'tote rootless')
-while pgrep -u $USER_ID -x pasta >/dev/null; do sleep 0.02; done
+while pgrep -u $USER_ID '^pasta' >/dev/null; do sleep 0.02; done
 tote rm -f c
 serve c -p 8080:80
 in_server busybox nc -w 3 198.51.100.2 8080 </dev/null
@@ -251,7 +258,7 @@ in_server busybox nc -w 3 198.51.100.2 8080 </dev/null
 
 fn two_roots(cx: &Context) -> Result<()> {
     let script = r#"
-other() { user "$FILE.home/tote" --root "$STATE.other" "$@"; }
+other() { user "/mnt/tote" --root "$STATE.other" "$@"; }
 serve a -p 8080:80
 other run -d --name b --network bridge "$IMAGE" sleep 300 >/dev/null
 other run --rm -p 8080:80 "$IMAGE" true 2>&1 | sed 's/used by .*/used/'
@@ -270,7 +277,7 @@ b
 
 fn without(cx: &Context) -> Result<()> {
     let script = r#"
-lacking() { user PATH=/nowhere "$FILE.home/tote" --root "$STATE" "$@" 2>&1 || echo $?; }
+lacking() { user PATH=/nowhere "/mnt/tote" --root "$STATE" "$@" 2>&1 || echo $?; }
 lacking run --rm --network bridge "$IMAGE" true | grep -c 'install the package passt'
 lacking network create lab | grep -c 'install the package passt'
 lacking run --rm "$IMAGE" echo none
@@ -295,7 +302,7 @@ lo
 
 fn cluster(cx: &Context) -> Result<()> {
     let script = r#"
-tote run --rm --network bridge --privileged -v /usr:/usr:ro -v /lib:/lib:ro -v /lib64:/lib64:ro "$IMAGE" sh -ec '
+tote run --rm --network bridge --privileged host sh -ec '
 unshare -n sleep 5 & node=$!
 while [ "$(readlink /proc/$node/ns/net)" = "$(readlink /proc/self/ns/net)" ]; do busybox sleep 0.02; done
 ip link add switch type bridge; ip link set switch up; ip addr add 10.55.0.1/24 dev switch

@@ -26,9 +26,12 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
+use std::time::{Duration, Instant};
 use tote_state::locked::locked;
 use tote_sys::Errno;
 
+/// Time for threads to go.
+const END_OF_THREADS: Duration = Duration::from_millis(500);
 /// Lock of those that start the holder, and of its end.
 const LOCK: &str = ".rootless-lock";
 
@@ -100,7 +103,14 @@ pub(super) fn within(home: &Home, work: impl FnOnce() -> Result<(), EngineError>
 }
 
 fn move_to(user: &OwnedFd, network: &OwnedFd) -> Result<(), Errno> {
-    move_into_link_name_space(user.as_fd(), Some(LinkNameSpaceType::User))?;
+    let begin = Instant::now();
+    while let Err(errno) = move_into_link_name_space(user.as_fd(), Some(LinkNameSpaceType::User)) {
+        // Threads whose work is done are joined before the kernel has forgotten them.
+        if errno != Errno::INVAL || begin.elapsed() > END_OF_THREADS {
+            return Err(errno);
+        }
+        rustix::thread::sched_yield();
+    }
     move_into_link_name_space(network.as_fd(), Some(LinkNameSpaceType::Network))?;
     reopen()
 }

@@ -3,7 +3,7 @@
 use super::super::NetworkFault;
 use super::socket::RELAYED;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
+use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use rustix::fs::{Access, AtFlags, CWD, FileType, Mode, OFlags};
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions};
 use std::os::unix::process::CommandExt as _;
@@ -19,6 +19,30 @@ const DEVICE: &str = "/dev/net/tun";
 pub(super) const LINK: &str = "uplink";
 /// How long pasta may take until the link is there.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The network namespace is its standard input: pasta closes all other descriptors, and may not look into the holder's directory
+/// in /proc. Neither ports nor the machine's loopback device are led anywhere.
+const OPTIONS: [&str; 19] = [
+    "--foreground",
+    "--quiet",
+    "--config-net",
+    "--netns-only",
+    "--no-netns-quit",
+    "--netns",
+    "/proc/self/fd/0",
+    "--no-map-gw",
+    "-t",
+    "none",
+    "-u",
+    "none",
+    "-T",
+    "none",
+    "-U",
+    "none",
+    "--no-dhcp",
+    "--no-dhcpv6",
+    "--no-ra",
+];
 
 /// What pasta lacks on this machine.
 pub(super) fn missing() -> Option<NetworkFault> {
@@ -63,9 +87,7 @@ impl Pasta {
         let started = ready.and_then(|ready| {
             let pipe = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
             rustix::io::ioctl_fionbio(&pipe.0, true)?;
-            // By this process's directory: pasta closes descriptors that it does not know.
-            let network = format!("/proc/{}/fd/{}", std::process::id(), network.as_raw_fd());
-            let process = tote_sys::fork_worker(|| execute(&program, &network, beside, &pipe.1))?;
+            let process = tote_sys::fork_worker(|| execute(&program, network, beside, &pipe.1))?;
             let pidfd = rustix::process::pidfd_open(process, PidfdFlags::empty())?;
             let messages = pipe.0;
             Ok((
@@ -147,51 +169,29 @@ impl Drop for Pasta {
     clippy::disallowed_methods,
     reason = "no user may connect a network namespace with the machine's in another way than by such a program"
 )]
-fn execute(program: &Path, network: &str, beside: &Path, messages: &OwnedFd) -> u8 {
-    let Ok(messages) = messages.try_clone() else {
+fn execute(program: &Path, network: BorrowedFd<'_>, beside: &Path, messages: &OwnedFd) -> u8 {
+    let (Ok(network), Ok(said)) = (network.try_clone_to_owned(), messages.try_clone()) else {
         return 1;
     };
-    // If the holder is killed, nothing of this would be found by any command.
+    // If the holder is killed, no command would find pasta.
     best_effort(rustix::process::set_parent_process_death_signal(Some(
         Signal::KILL,
     )));
     let error = Command::new(program)
+        .args(OPTIONS)
         .args([
-            "--foreground",
-            "--quiet",
-            "--config-net",
-            "--netns-only",
-            "--no-netns-quit",
-        ])
-        .args([
-            "--netns",
-            network,
             "--ns-ifname",
             LINK,
             "--dns-forward",
             &RELAYED.to_string(),
+            "--pid",
         ])
-        .args([
-            "--no-map-gw",
-            "-t",
-            "none",
-            "-u",
-            "none",
-            "-T",
-            "none",
-            "-U",
-            "none",
-        ])
-        .args(["--no-dhcp", "--no-dhcpv6", "--no-ra", "--pid"])
         .arg(beside)
-        .stdin(Stdio::null())
+        .stdin(Stdio::from(network))
         .stdout(Stdio::null())
-        .stderr(Stdio::from(messages))
+        .stderr(Stdio::from(said))
         .exec();
     // The parent reads it.
-    best_effort(rustix::io::write(
-        rustix::stdio::stderr(),
-        error.to_string().as_bytes(),
-    ));
+    best_effort(rustix::io::write(messages, error.to_string().as_bytes()));
     127
 }
