@@ -12,9 +12,7 @@ use crate::standard::{check_terminal, stdin};
 use crate::user::{Ids, ids};
 use crate::volume::VolumeHold;
 use crate::{EngineError, Home, HostInit, covered, device, given, spec, storage, volume};
-use tote_bundle::{
-    ContainerId, Image, ImageConfig, NetworkMode, RestartPolicy, RunOptions, SpecError, command_line,
-};
+use tote_bundle::{ContainerId, Image, ImageConfig, RestartPolicy, RunOptions, SpecError, command_line};
 use tote_runtime::Timings;
 use tote_sandbox::{Facts, Lifetime, Plan, Request, Switch};
 use tote_spec::Spec;
@@ -333,19 +331,6 @@ fn build(
     Ok(made.prepared((container, kept), options, source, init))
 }
 
-/// Moves this process to where the networks of the caller are, if the container is to be in one. From there its links are made, and
-/// its user namespace. Gives warnings.
-fn enter_networks(home: &Home, options: &RunOptions, dry: bool) -> Result<Vec<String>, EngineError> {
-    match &options.network {
-        NetworkMode::Networks(_) if dry => match crate::network::unavailable(home) {
-            Some(fault) => Err(fault.into()),
-            None => Ok(Vec::new()),
-        },
-        NetworkMode::Networks(_) => crate::network::enter(home),
-        _ => Ok(Vec::new()),
-    }
-}
-
 /// Sources of a plan.
 struct Making<'a> {
     home: &'a Home,
@@ -439,7 +424,7 @@ impl Making<'_> {
         mut timings: Option<&mut Timings>,
     ) -> Result<Made, EngineError> {
         let (home, id, dry) = (self.home, self.id, self.purpose == Purpose::Plan);
-        let entered = enter_networks(home, options, dry)?;
+        let entered = crate::network::enter_for(home, options, dry)?;
         let ids = ids(options, &self.config, self.image, source, home)?;
         let (peers, options) = Peers::find(home, options)?;
         let (options, asked) = (options.as_ref(), (options.as_ref(), &peers));

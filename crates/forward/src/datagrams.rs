@@ -40,7 +40,7 @@ impl Peer {
         self.inside.as_fd()
     }
 
-    /// Passes a datagram on; one that nobody wants is lost, as datagrams are.
+    /// Passes a datagram on; one that no program takes is lost, as datagrams are.
     pub(crate) fn ask(&mut self, bytes: &[u8]) {
         self.last = Instant::now();
         best_effort(rustix::net::send(&self.inside, bytes, SendFlags::NOSIGNAL));

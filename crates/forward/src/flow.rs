@@ -20,11 +20,11 @@ pub(crate) struct Flow {
 /// State of a connection after it was served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum After {
-    /// It waits for one of its sockets.
+    /// Waiting: one of its sockets has to be waited for.
     Waits,
-    /// There is more to pass at once.
+    /// More can be passed at once.
     More,
-    /// It is over.
+    /// Both directions have ended, or one has failed.
     Over,
 }
 

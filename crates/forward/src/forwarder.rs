@@ -292,3 +292,119 @@ fn listen(port: &Forward) -> Result<OwnedFd, Errno> {
     }
     Ok(socket)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::event::{PollFd, PollFlags, poll};
+    use std::io::{ErrorKind, Read as _, Write as _};
+    use std::net::{Shutdown, TcpListener, TcpStream, UdpSocket};
+    use std::thread::{JoinHandle, spawn};
+
+    /// A forwarder into this process's own network namespace; only root may open sockets in one by its descriptor.
+    fn forwarder() -> Option<Forwarder> {
+        let network: OwnedFd = std::fs::File::open("/proc/self/ns/net").unwrap().into();
+        let kind = (AddressFamily::INET, SocketType::STREAM, None);
+        if tote_sys::socket_in(network.as_fd(), kind).is_err() {
+            println!("skipped: needs root, for sockets in a network namespace");
+            return None;
+        }
+        Some(Forwarder::new(network, None).unwrap())
+    }
+
+    fn free_port() -> SocketAddr {
+        TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+    }
+
+    /// Serves until a client has what it wants.
+    fn serve<T>(forwarder: &mut Forwarder, client: JoinHandle<T>) -> T {
+        while !client.is_finished() {
+            let wait = Timespec {
+                tv_sec: 0,
+                tv_nsec: 10_000_000,
+            };
+            let mut fds = [PollFd::new(&*forwarder, PollFlags::IN)];
+            poll(&mut fds, Some(&wait)).unwrap();
+            forwarder.advance();
+        }
+        client.join().unwrap()
+    }
+
+    #[test]
+    fn bytes_pass_both_ways_and_ends_are_told() {
+        let Some(mut forwarder) = forwarder() else { return };
+        let program = TcpListener::bind("127.0.0.1:0").unwrap();
+        let (kind, from, to) = (Kind::Stream, free_port(), program.local_addr().unwrap());
+        forwarder
+            .lead(&BTreeSet::from([Forward { kind, from, to }]))
+            .unwrap();
+        let answering = spawn(move || {
+            let (mut client, _) = program.accept().unwrap();
+            let mut asked = Vec::new();
+            client.read_to_end(&mut asked).unwrap();
+            client.write_all(&asked).unwrap();
+        });
+        let client = spawn(move || {
+            let mut socket = TcpStream::connect(from).unwrap();
+            let asked: Vec<u8> = (0..1_000_000u32).map(|number| number.to_le_bytes()[0]).collect();
+            socket.write_all(&asked).unwrap();
+            socket.shutdown(Shutdown::Write).unwrap();
+            let mut answered = Vec::new();
+            socket.read_to_end(&mut answered).unwrap();
+            answered == asked
+        });
+        assert!(serve(&mut forwarder, client));
+        answering.join().unwrap();
+        while !forwarder.flows.is_empty() {
+            forwarder.advance();
+        }
+        forwarder.lead(&BTreeSet::new()).unwrap();
+        let refused = TcpStream::connect(from).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
+    }
+
+    #[test]
+    fn a_connection_that_no_program_takes_is_reset() {
+        let Some(mut forwarder) = forwarder() else { return };
+        let (kind, from, to) = (Kind::Stream, free_port(), free_port());
+        forwarder
+            .lead(&BTreeSet::from([Forward { kind, from, to }]))
+            .unwrap();
+        let client = spawn(move || TcpStream::connect(from).and_then(|mut socket| socket.read(&mut [0])));
+        let reset = serve(&mut forwarder, client).unwrap_err();
+        assert_eq!(reset.kind(), ErrorKind::ConnectionReset);
+        assert!(forwarder.flows.is_empty());
+        assert_eq!(is_free(kind, from), Err(Errno::ADDRINUSE));
+    }
+
+    #[test]
+    fn each_client_gets_the_answers_to_its_datagrams() {
+        let Some(mut forwarder) = forwarder() else { return };
+        let program = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let (kind, from, to) = (Kind::Datagram, free_port(), program.local_addr().unwrap());
+        forwarder
+            .lead(&BTreeSet::from([Forward { kind, from, to }]))
+            .unwrap();
+        let answering = spawn(move || {
+            for _ in 0..2 {
+                let mut bytes = [0; 16];
+                let (length, client) = program.recv_from(&mut bytes).unwrap();
+                program.send_to(&bytes[..length], client).unwrap();
+            }
+        });
+        let client = spawn(move || {
+            let sockets = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
+            for (number, socket) in sockets.iter().enumerate() {
+                socket.send_to(&[u8::try_from(number).unwrap()], from).unwrap();
+            }
+            sockets.map(|socket| {
+                let mut bytes = [9; 16];
+                let (length, server) = socket.recv_from(&mut bytes).unwrap();
+                (length, bytes[0], server)
+            })
+        });
+        assert_eq!(serve(&mut forwarder, client), [(1, 0, from), (1, 1, from)]);
+        answering.join().unwrap();
+        assert_eq!(forwarder.peers.len(), 2);
+    }
+}

@@ -1,4 +1,4 @@
-//! One direction of a connection: bytes that pass through a pipe, without being copied.
+//! Directions of connections: bytes that pass through a pipe, without being copied.
 
 use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::net::Shutdown;

@@ -29,7 +29,7 @@ pub fn ranges(own_uid: u32, own_gid: u32) -> Option<Maps> {
     })
 }
 
-/// The same for a process that has moved to a user namespace with these ranges, where the caller is root.
+/// Returns these maps for a process that has moved to a user namespace with these ranges, where the caller is root.
 fn nested_ranges(own_uid: u32, own_gid: u32) -> Option<Maps> {
     let map = |file, own| {
         let total: u32 = own_map(file).map(|(_, _, count)| count).sum();

@@ -4,7 +4,7 @@ use crate::Errno;
 use crate::birth::errno;
 use rustix::fd::{AsRawFd as _, BorrowedFd};
 
-/// Lets a socket be bound to an address that is none of this machine's; takes CAP_NET_ADMIN over its network namespace.
+/// Lets a socket be bound to an address that this machine does not have; takes CAP_NET_ADMIN over its network namespace.
 ///
 /// # Errors
 /// setsockopt(2)'s.

@@ -6,7 +6,7 @@ use crate::invocation::Invocation;
 use crate::need::Need;
 use crate::output::Output;
 use crate::promise::{Test, test};
-use anyhow::{Result, ensure};
+use anyhow::Result;
 
 pub(super) const NEEDS: &[Need] = &[
     Need::Root,

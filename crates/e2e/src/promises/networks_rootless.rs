@@ -1,5 +1,5 @@
 //! Networks of users other than root, each test on a machine of its own, see [`super::networks`]: there a user may open the
-//! device that pasta needs, whoever may do so on the machine that runs the tests.
+//! device that pasta needs, also where the machine that runs the tests forbids it.
 
 use super::networks::on_machine_of;
 use super::ports::WORDS;

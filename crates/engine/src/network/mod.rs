@@ -43,4 +43,4 @@ pub(crate) use record::UP;
 pub use refused::egress_log;
 pub(crate) use refused::refused;
 pub use remove::{prune, remove};
-pub(crate) use rootless::{enter, unavailable};
+pub(crate) use rootless::{enter_for, unavailable};

@@ -80,11 +80,11 @@ struct Holder {
     user: OwnedFd,
     network: OwnedFd,
     pasta: Option<Pasta>,
-    /// Why there is no pasta.
+    /// Reason why pasta does not run, for people.
     warning: String,
     /// When a pasta was started last.
     begun: Option<Instant>,
-    /// Of processes in the namespaces, and of commands that ask something.
+    /// Connections of processes in the namespaces, and of commands that ask something.
     connections: Vec<OwnedFd>,
     published: Published,
 }

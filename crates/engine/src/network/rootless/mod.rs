@@ -27,6 +27,7 @@ use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::time::{Duration, Instant};
+use tote_bundle::RunOptions;
 use tote_state::locked::locked;
 use tote_sys::Errno;
 
@@ -77,6 +78,22 @@ pub(crate) fn enter(home: &Home) -> Result<Vec<String>, EngineError> {
         .filter(|text| !text.is_empty())
         .into_iter()
         .collect())
+}
+
+/// Moves this process to where the networks of the caller are, if a container with these options is to be in one: from there its links
+/// are made, and its user namespace. For one that is only planned (`dry`), nothing is done. Gives warnings.
+///
+/// # Errors
+/// [`NetworkFault`].
+pub(crate) fn enter_for(home: &Home, options: &RunOptions, dry: bool) -> Result<Vec<String>, EngineError> {
+    if options.network.attachments().is_empty() {
+        return Ok(Vec::new());
+    }
+    match unavailable(home) {
+        Some(fault) => Err(fault.into()),
+        None if dry => Ok(Vec::new()),
+        None => enter(home),
+    }
 }
 
 /// Does something where the caller's networks are, by another process if this one is elsewhere. Where no process is in these

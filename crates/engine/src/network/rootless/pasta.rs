@@ -44,7 +44,7 @@ const OPTIONS: [&str; 19] = [
     "--no-ra",
 ];
 
-/// What pasta lacks on this machine.
+/// Returns the fault if this machine lacks what pasta needs.
 pub(super) fn missing() -> Option<NetworkFault> {
     if program().is_none() {
         return Some(NetworkFault::NoPasta);
@@ -65,7 +65,7 @@ fn program() -> Option<PathBuf> {
 pub(super) struct Pasta {
     process: Pid,
     pidfd: OwnedFd,
-    /// Its messages, which it must not wait for somebody to read.
+    /// Its messages, which the holder reads so that pasta never waits.
     messages: OwnedFd,
 }
 

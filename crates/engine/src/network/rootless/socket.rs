@@ -37,7 +37,10 @@ fn socket(flags: SocketFlags) -> Result<OwnedFd, Errno> {
     rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
 }
 
-/// A connection to the holder; an error where there is none.
+/// Connects to the holder.
+///
+/// # Errors
+/// connect(2)'s if no holder listens.
 pub(super) fn connect(home: &Home) -> Result<OwnedFd, Errno> {
     let dir = dir(home)?;
     let socket = socket(SocketFlags::empty())?;
