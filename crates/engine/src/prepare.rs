@@ -411,6 +411,7 @@ impl Making<'_> {
         mut timings: Option<&mut Timings>,
     ) -> Result<Made, EngineError> {
         let (home, id, dry) = (self.home, self.id, self.purpose == Purpose::Plan);
+        let entered = crate::network::enter_for(home, options, dry)?;
         let ids = ids(options, &self.config, self.image, source, home)?;
         let (peers, options) = Peers::find(home, options)?;
         let (options, asked) = (options.as_ref(), (options.as_ref(), &peers));
@@ -464,7 +465,11 @@ impl Making<'_> {
         mark(&mut timings, "parent: prepare the root");
         let parks = !self.kept && self.purpose == Purpose::Later; // in a pool
         let mut plan = tote_sandbox::plan(&request, root, joins(&spec, options, &peers, parks)?)?;
-        self.warn(&mut plan, options, [joined.warnings, equipment.warnings].concat());
+        self.warn(
+            &mut plan,
+            options,
+            [entered, joined.warnings, equipment.warnings].concat(),
+        );
         mark(&mut timings, "parent: plan");
         Ok(Made {
             spec,

@@ -73,6 +73,7 @@ mod network_routers;
 mod networks;
 mod networks_ipv6;
 mod networks_killed;
+mod networks_rootless;
 mod oci_cgroup;
 mod oci_engines;
 mod oci_exec;
@@ -227,6 +228,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     networks::TESTS,
     networks_ipv6::TESTS,
     networks_killed::TESTS,
+    networks_rootless::TESTS,
     ports::TESTS,
     rates::TESTS,
     ports_kept::TESTS,

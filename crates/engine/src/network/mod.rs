@@ -22,6 +22,7 @@ mod publish;
 mod record;
 mod refused;
 mod remove;
+mod rootless;
 
 pub(crate) use answers::{Answers, FrontAnswers};
 pub use connect::{ConnectRequest, connect, disconnect};
@@ -42,3 +43,4 @@ pub(crate) use record::{UP, name_of};
 pub use refused::egress_log;
 pub(crate) use refused::refused;
 pub use remove::{prune, remove};
+pub(crate) use rootless::{enter_for, unavailable};
