@@ -19,6 +19,7 @@ mod debug;
 mod device;
 mod error;
 mod etc;
+mod examine;
 mod exec;
 mod facts;
 mod files;

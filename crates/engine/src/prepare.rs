@@ -12,7 +12,7 @@ use crate::standard::{check_terminal, stdin};
 use crate::user::{Ids, ids};
 use crate::volume::VolumeHold;
 use crate::{EngineError, Home, HostInit, covered, device, given, spec, storage, volume};
-use tote_bundle::{ContainerId, Image, ImageConfig, RestartPolicy, RunOptions, SpecError, command_line};
+use tote_bundle::{ContainerId, Image, ImageConfig, RestartPolicy, RunOptions};
 use tote_runtime::Timings;
 use tote_sandbox::{Facts, Lifetime, Plan, Request, Switch};
 use tote_spec::Spec;
@@ -64,6 +64,8 @@ pub struct Prepared {
     pub(crate) beside: tote_driver::Beside,
     /// Until it is written down that it has them.
     pub(crate) volumes: VolumeHold,
+    /// Why it has not the network that it would have had; one of the plan's warnings.
+    pub(crate) without_network: Option<String>,
 }
 
 impl Prepared {
@@ -220,56 +222,8 @@ fn plan_again(home: &Home, container: Container, init: HostInit) -> Result<Prepa
         init: &init,
         purpose: Purpose::Later,
     };
-    let made = making.plan(&source, &options, None)?;
+    let made = making.plan(&source, &mut options, None)?;
     Ok(made.prepared((container, true), options, source, init))
-}
-
-/// The record of a container that is only created: everything that needs no start. Makes what its mounts need, and holds
-/// its volumes.
-pub(crate) fn examine(
-    home: &Home,
-    id: &ContainerId,
-    name: &str,
-    request: RunRequest,
-) -> Result<(Container, VolumeHold), EngineError> {
-    given::note_id(&request.options, id)?;
-    let RunRequest {
-        mut options,
-        mut given,
-        image,
-        ..
-    } = request;
-    given::read_env_files(&mut options.env)?;
-    given::read_surroundings(&mut options)?;
-    volume::inherit(home, (&mut options, &mut given), true)?;
-    let source = Source::open(home, &image)?;
-    let config = source.config();
-    storage::choose_driver(home, &config, &mut options, &mut given)?;
-    crate::network::choose(&mut options, &mut given)?;
-    let ids = ids(&options, &config, &image, &source, home)?;
-    let environment = |name: &str| std::env::var(name).ok();
-    let (peers, joined) = Peers::find(home, &options)?;
-    let volumes = volume::prepare(home, id, (&joined, &config), false)?;
-    let asked = (joined.as_ref(), &peers);
-    let made = spec::make(home, id, asked, &config, &ids, &environment, &volumes);
-    let path_and_args = match made {
-        Ok(spec) => spec.process.map_or_else(Vec::new, |process| process.args),
-        // It may run by then.
-        Err(EngineError::Spec(SpecError::Peer { .. } | SpecError::NetworkPeer(_))) => {
-            command_line(options.entrypoint.as_deref(), &options.command, &config)
-        }
-        Err(error) => return Err(error),
-    };
-    // What is wrong is said now; the file is made at the start.
-    crate::etc::localtime(&options)?;
-    let recorded = Recorded {
-        image: container::absolute_image(&image),
-        image_id: source.image_id(),
-        given: container::resolve(home, given, &options)?,
-        path_and_args,
-    };
-    let container = recorded.container(id, name, &options, &config)?;
-    Ok((container, volumes.hold))
 }
 
 fn mark(timings: &mut Option<&mut Timings>, what: &str) {
@@ -300,7 +254,7 @@ fn build(
     volume::inherit(home, (&mut options, &mut given), !dry)?;
     let config = source.config();
     storage::choose_driver(home, &config, &mut options, &mut given)?;
-    crate::network::choose(&mut options, &mut given)?;
+    crate::network::choose(&image, &mut options, &mut given)?;
     let making = Making {
         home,
         id,
@@ -312,7 +266,7 @@ fn build(
         init: &init,
         purpose,
     };
-    let made = making.plan(&source, &options, timings)?;
+    let made = making.plan(&source, &mut options, timings)?;
     let recorded = Recorded {
         image: container::absolute_image(&image),
         image_id: source.image_id(),
@@ -358,6 +312,7 @@ struct Made {
     notify: Option<Notify>,
     beside: tote_driver::Beside,
     volumes: VolumeHold,
+    without_network: Option<String>,
 }
 
 impl Made {
@@ -398,6 +353,7 @@ impl Made {
             _source: source,
             beside: self.beside,
             volumes: self.volumes,
+            without_network: self.without_network,
         }
     }
 }
@@ -417,7 +373,27 @@ impl Making<'_> {
         }
     }
 
+    /// Plans it, without the network that it did not ask for where there can be none; its options say so then.
     fn plan(
+        &self,
+        source: &Source,
+        options: &mut RunOptions,
+        mut timings: Option<&mut Timings>,
+    ) -> Result<Made, EngineError> {
+        let error = match self.plan_with(source, options, timings.as_deref_mut()) {
+            Err(error) => error,
+            made => return made,
+        };
+        let Some(reason) = crate::network::go_without(self.home, self.id, options, &error) else {
+            return Err(error);
+        };
+        let mut made = self.plan_with(source, options, timings)?;
+        made.without_network = Some(reason.clone());
+        made.plan.warnings.push(reason);
+        Ok(made)
+    }
+
+    fn plan_with(
         &self,
         source: &Source,
         options: &RunOptions,
@@ -490,6 +466,7 @@ impl Making<'_> {
             notify: equipment.notify,
             beside,
             volumes: volumes.hold,
+            without_network: None,
         })
     }
 }

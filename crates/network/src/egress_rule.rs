@@ -8,7 +8,7 @@ use crate::rule::{
     NFTA_DATA_VALUE, NFTA_IMMEDIATE_DATA, NFTA_IMMEDIATE_DREG, big, compare, expression, meta, payload,
 };
 use crate::transport::Transport;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::time::Duration;
 
 const NFT_PAYLOAD_LINK_HEADER: u32 = 0;
@@ -72,11 +72,14 @@ const PROTOCOL_TYPE: u32 = 12;
 const PORT_TYPE: u32 = 13;
 
 /// IPv4 or IPv6.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Family {
     digit: char,
     ethertype: [u8; 2],
-    /// The byte at the beginning of a header without options, where options are dropped.
-    first: Option<u8>,
+    /// The place in the header and the bytes that packets must have there, which are those of a header without options.
+    plain: Option<(u32, u8)>,
+    /// The place in the header and the bytes that packets must not have there: kinds of further headers.
+    further: Option<(u32, &'static [u8])>,
     source: u32,
     destination: u32,
     /// The length of an address.
@@ -92,7 +95,8 @@ pub(crate) struct Family {
 pub(crate) const V4: Family = Family {
     digit: '4',
     ethertype: [0x08, 0x00],
-    first: Some(0x45),
+    plain: Some((0, 0x45)),
+    further: None,
     source: 12,
     destination: 16,
     length: 4,
@@ -101,6 +105,33 @@ pub(crate) const V4: Family = Family {
     echo_reply: 0,
     address_type: 7,
 };
+
+/// IPv6. Further headers before that of the transport are dropped, as a route in one leads elsewhere; fragments have one.
+pub(crate) const V6: Family = Family {
+    digit: '6',
+    ethertype: [0x86, 0xdd],
+    plain: None,
+    // For each hop, routes, fragments, destinations, mobility, HIP and Shim6; and those of AH and ESP, behind which nothing is seen.
+    further: Some((NEXT_HEADER, &[0, 43, 44, 60, 135, 139, 140, 50, 51])),
+    source: 8,
+    destination: 24,
+    length: 16,
+    icmp: ICMP6,
+    echo_request: 128,
+    echo_reply: 129,
+    address_type: 8,
+};
+
+/// Where the header of IPv6 says what comes next, and how far the packet may go.
+const NEXT_HEADER: u32 = 6;
+const HOP_LIMIT: u32 = 7;
+/// A packet that no router has passed on (RFC 4861).
+const FROM_THE_LINK: u8 = 255;
+const ICMP6: u8 = 58;
+/// Messages by which hosts of a link find each other, and the place of the address that they are about.
+const SOLICITATION: u8 = 135;
+const ADVERTISEMENT: u8 = 136;
+const TARGET: u32 = 8;
 
 impl Family {
     pub(crate) fn set(&self, name: &str) -> String {
@@ -145,9 +176,12 @@ impl Family {
     pub(crate) fn from(&self, list: &mut Request, mac: Mac, address: IpAddr) {
         self.is(list);
         source_mac(list, mac);
-        if let Some(first) = self.first {
-            load(list, NFT_REG_1, (NFT_PAYLOAD_NETWORK_HEADER, 0, 1));
-            compare(list, NFT_CMP_EQ, &[first]);
+        if let Some((place, byte)) = self.plain {
+            header_byte(list, place, byte);
+        }
+        if let Some((place, kinds)) = self.further {
+            load(list, NFT_REG_1, (NFT_PAYLOAD_NETWORK_HEADER, place, 1));
+            kinds.iter().for_each(|kind| compare(list, NFT_CMP_NEQ, &[*kind]));
         }
         load(
             list,
@@ -294,6 +328,64 @@ pub(crate) fn arp_of(list: &mut Request, mac: Mac, address: IpAddr) {
     compare(list, NFT_CMP_EQ, &octets(address));
 }
 
+fn header_byte(list: &mut Request, place: u32, byte: u8) {
+    load(list, NFT_REG_1, (NFT_PAYLOAD_NETWORK_HEADER, place, 1));
+    compare(list, NFT_CMP_EQ, &[byte]);
+}
+
+/// Lets a container ask for the hardware addresses of hosts of its link, with its `own` address, and tell its own; only within that
+/// network. Gives the matches, one rule each. None of these packets leaves the link: it would be a way out otherwise.
+pub(crate) fn neighbours(mac: Mac, own: Ipv6Addr, within: (IpAddr, u8)) -> Vec<impl FnOnce(&mut Request)> {
+    // All hosts of the link, or those whose addresses end alike; and single ones.
+    let everyone = IpAddr::V6(Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 0));
+    let of_the_link = IpAddr::V6(Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0));
+    let mut rules = Vec::new();
+    for own in [own, link_local(mac)] {
+        for to in [(everyone, 16), (of_the_link, 10), within] {
+            for kind in [SOLICITATION, ADVERTISEMENT] {
+                rules.push(move |list: &mut Request| neighbour(list, (mac, own), to, kind));
+            }
+        }
+    }
+    rules
+}
+
+fn neighbour(list: &mut Request, (mac, own): (Mac, Ipv6Addr), (network, prefix): (IpAddr, u8), kind: u8) {
+    ethertype(list, V6.ethertype);
+    source_mac(list, mac);
+    header_byte(list, NEXT_HEADER, ICMP6);
+    header_byte(list, HOP_LIMIT, FROM_THE_LINK);
+    load(
+        list,
+        NFT_REG_1,
+        (NFT_PAYLOAD_NETWORK_HEADER, V6.source, V6.length),
+    );
+    compare(list, NFT_CMP_EQ, &own.octets());
+    load(list, NFT_REG_1, (NFT_PAYLOAD_TRANSPORT_HEADER, 0, 1));
+    compare(list, NFT_CMP_EQ, &[kind]);
+    if kind == ADVERTISEMENT {
+        // It speaks for itself only.
+        load(list, NFT_REG_1, (NFT_PAYLOAD_TRANSPORT_HEADER, TARGET, V6.length));
+        compare(list, NFT_CMP_EQ, &own.octets());
+    }
+    V6.destination(list, network, prefix);
+}
+
+/// The address that a link gives itself by its hardware address (RFC 4291, appendix A).
+fn link_local(mac: Mac) -> Ipv6Addr {
+    let [a, b, c, d, e, g] = mac.0.map(u16::from);
+    Ipv6Addr::new(
+        0xfe80,
+        0,
+        0,
+        0,
+        (a ^ 2) << 8 | b,
+        c << 8 | 0xff,
+        0xfe00 | d,
+        e << 8 | g,
+    )
+}
+
 /// The packet is of this protocol.
 pub(crate) fn protocol(list: &mut Request, number: u8) {
     meta(list, NFT_META_L4PROTO);
@@ -429,7 +521,13 @@ fn masked(list: &mut Request, mask: &[u8]) {
 
 #[cfg(test)]
 mod tests {
-    use super::mask;
+    use super::{Mac, link_local, mask};
+
+    #[test]
+    fn a_link_has_an_address_by_its_hardware_address() {
+        let address = link_local(Mac([0x02, 0x42, 0x0a, 0xd2, 0x15, 0xb2]));
+        assert_eq!(address.to_string(), "fe80::42:aff:fed2:15b2");
+    }
 
     #[test]
     fn masks_have_the_bits_of_the_prefix() {

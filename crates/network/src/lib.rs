@@ -20,6 +20,7 @@ mod error;
 mod filter;
 mod filter_events;
 mod forwarding;
+mod kind;
 mod lease;
 mod link;
 mod netlink;
@@ -35,7 +36,9 @@ mod subnet;
 mod surroundings;
 mod transport;
 
-pub use bridge::{Bridge, Bridge6, Uplink, bring_up, routes_in_the_way, routes6_in_the_way, take_down};
+pub use bridge::{
+    Bridge, Bridge6, Uplink, bring_up, check_bridges, routes_in_the_way, routes6_in_the_way, take_down,
+};
 pub use called::CalledNames;
 pub use device::{DeviceError, move_devices};
 pub use egress::{Answerer, Egress, EgressLink, Place, Service, remove_egress};

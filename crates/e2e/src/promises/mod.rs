@@ -34,11 +34,13 @@ mod concurrency;
 mod cp;
 mod cp_safety;
 mod debug;
+mod default_network;
 mod details;
 mod devices;
 mod disks;
 mod drivers;
 mod egress;
+mod egress_ipv6;
 mod errors;
 mod exec;
 mod files;
@@ -84,6 +86,7 @@ mod pods_killed;
 mod pods_limits;
 mod pods_watched;
 mod pool;
+mod pool_networks;
 mod pool_safety;
 mod ports;
 mod ports_kept;
@@ -201,6 +204,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     concurrency::TESTS,
     races::TESTS,
     debug::TESTS,
+    default_network::TESTS,
     exec::TESTS,
     usage::TESTS,
     health::TESTS,
@@ -215,6 +219,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     printed::TESTS,
     volume_commands::TESTS,
     egress::TESTS,
+    egress_ipv6::TESTS,
     network_names::TESTS,
     network_options::TESTS,
     network_routers::TESTS,
@@ -225,6 +230,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     rates::TESTS,
     ports_kept::TESTS,
     pool::TESTS,
+    pool_networks::TESTS,
     pool_safety::TESTS,
     oci_lifecycle::TESTS,
     oci_safety::TESTS,

@@ -5,7 +5,8 @@ use super::error::LifeError;
 use super::record::Container;
 use super::state::State;
 use super::{fault, name};
-use crate::{EngineError, Home, RunRequest, prepare};
+use crate::examine::examine;
+use crate::{EngineError, Home, RunRequest};
 use std::collections::BTreeSet;
 use std::path::Path;
 use tote_bundle::{ContainerId, EnvEntry, Image, Name, RunOptions, SdNotify};
@@ -22,7 +23,7 @@ use tote_sys::best_effort;
 pub fn create(home: &Home, mut request: RunRequest) -> Result<Container, EngineError> {
     let _guard = crate::pod::enlist(home, &mut request, false)?;
     let (id, claim, name) = allot(home, request.options.name.as_ref(), true)?;
-    let made = prepare::examine(home, &id, &name, request).and_then(|(container, _volumes)| {
+    let made = examine(home, &id, &name, request).and_then(|(container, _volumes)| {
         store(home, &container)?;
         Ok(container)
     });
