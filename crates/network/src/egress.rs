@@ -8,6 +8,7 @@
 //!
 //! Nothing here grows without a bound: each set has a size, and what packets put into one has a lifetime.
 
+use crate::egress_neighbour::neighbours;
 use crate::egress_rule::{self as rule, Family, V4, V6};
 use crate::filter::{NFT_MSG_NEWRULE, NLM_F_APPEND, header, transaction};
 use crate::link::{LinkError, LinkRules, Mac, index_of};
@@ -400,7 +401,7 @@ fn from_container(family: &Family, link: &EgressLink, chain: &str, rules: &mut R
                 rule::accept(list);
             }),
             IpAddr::V6(own) => {
-                for neighbour in rule::neighbours(link.mac, *own, (*address, *prefix)) {
+                for neighbour in neighbours(link.mac, *own, (*address, *prefix)) {
                     rules.add(chain, |list| {
                         neighbour(list);
                         rule::accept(list);

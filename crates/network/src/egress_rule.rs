@@ -8,7 +8,7 @@ use crate::rule::{
     NFTA_DATA_VALUE, NFTA_IMMEDIATE_DATA, NFTA_IMMEDIATE_DREG, big, compare, expression, meta, payload,
 };
 use crate::transport::Transport;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::time::Duration;
 
 const NFT_PAYLOAD_LINK_HEADER: u32 = 0;
@@ -75,15 +75,15 @@ const PORT_TYPE: u32 = 13;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Family {
     digit: char,
-    ethertype: [u8; 2],
+    pub(crate) ethertype: [u8; 2],
     /// The place in the header and the bytes that packets must have there, which are those of a header without options.
     plain: Option<(u32, u8)>,
     /// The place in the header and the bytes that packets must not have there: kinds of further headers.
     further: Option<(u32, &'static [u8])>,
-    source: u32,
+    pub(crate) source: u32,
     destination: u32,
     /// The length of an address.
-    length: usize,
+    pub(crate) length: usize,
     icmp: u8,
     echo_request: u8,
     echo_reply: u8,
@@ -122,16 +122,10 @@ pub(crate) const V6: Family = Family {
     address_type: 8,
 };
 
-/// Where the header of IPv6 says what comes next, and how far the packet may go.
-const NEXT_HEADER: u32 = 6;
-const HOP_LIMIT: u32 = 7;
-/// A packet that no router has passed on (RFC 4861).
-const FROM_THE_LINK: u8 = 255;
-const ICMP6: u8 = 58;
-/// Messages by which hosts of a link find each other, and the place of the address that they are about.
-const SOLICITATION: u8 = 135;
-const ADVERTISEMENT: u8 = 136;
-const TARGET: u32 = 8;
+/// Where the header of IPv6 says what comes next.
+pub(crate) const NEXT_HEADER: u32 = 6;
+/// The number of ICMP for IPv6.
+pub(crate) const ICMP6: u8 = 58;
 
 impl Family {
     pub(crate) fn set(&self, name: &str) -> String {
@@ -298,7 +292,8 @@ fn length(bytes: usize) -> u32 {
     u32::try_from(bytes).unwrap_or(u32::MAX)
 }
 
-fn load(list: &mut Request, register: u32, (base, offset, bytes): (u32, u32, usize)) {
+/// Loads a part of a packet: of that header, from an offset, that many bytes.
+pub(crate) fn load(list: &mut Request, register: u32, (base, offset, bytes): (u32, u32, usize)) {
     payload(list, register, (base, offset, length(bytes)));
 }
 
@@ -310,12 +305,13 @@ fn load_meta(list: &mut Request, register: u32, key: u32) {
 }
 
 /// The header of the link names this protocol. A header with a tag of a VLAN names another one here.
-fn ethertype(list: &mut Request, value: [u8; 2]) {
+pub(crate) fn ethertype(list: &mut Request, value: [u8; 2]) {
     load(list, NFT_REG_1, (NFT_PAYLOAD_LINK_HEADER, ETHERTYPE, 2));
     compare(list, NFT_CMP_EQ, &value);
 }
 
-fn source_mac(list: &mut Request, mac: Mac) {
+/// The packet comes from that hardware.
+pub(crate) fn source_mac(list: &mut Request, mac: Mac) {
     load(list, NFT_REG_1, (NFT_PAYLOAD_LINK_HEADER, SOURCE_MAC, 6));
     compare(list, NFT_CMP_EQ, &mac.0);
 }
@@ -328,62 +324,10 @@ pub(crate) fn arp_of(list: &mut Request, mac: Mac, address: IpAddr) {
     compare(list, NFT_CMP_EQ, &octets(address));
 }
 
-fn header_byte(list: &mut Request, place: u32, byte: u8) {
+/// The header of the network has this byte there.
+pub(crate) fn header_byte(list: &mut Request, place: u32, byte: u8) {
     load(list, NFT_REG_1, (NFT_PAYLOAD_NETWORK_HEADER, place, 1));
     compare(list, NFT_CMP_EQ, &[byte]);
-}
-
-/// Lets a container ask for the hardware addresses of hosts of its link, with its `own` address, and tell its own; only within that
-/// network. Gives the matches, one rule each. None of these packets leaves the link: it would be a way out otherwise.
-pub(crate) fn neighbours(mac: Mac, own: Ipv6Addr, within: (IpAddr, u8)) -> Vec<impl FnOnce(&mut Request)> {
-    // All hosts of the link, or those whose addresses end alike; and single ones.
-    let everyone = IpAddr::V6(Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 0));
-    let of_the_link = IpAddr::V6(Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0));
-    let mut rules = Vec::new();
-    for own in [own, link_local(mac)] {
-        for to in [(everyone, 16), (of_the_link, 10), within] {
-            for kind in [SOLICITATION, ADVERTISEMENT] {
-                rules.push(move |list: &mut Request| neighbour(list, (mac, own), to, kind));
-            }
-        }
-    }
-    rules
-}
-
-fn neighbour(list: &mut Request, (mac, own): (Mac, Ipv6Addr), (network, prefix): (IpAddr, u8), kind: u8) {
-    ethertype(list, V6.ethertype);
-    source_mac(list, mac);
-    header_byte(list, NEXT_HEADER, ICMP6);
-    header_byte(list, HOP_LIMIT, FROM_THE_LINK);
-    load(
-        list,
-        NFT_REG_1,
-        (NFT_PAYLOAD_NETWORK_HEADER, V6.source, V6.length),
-    );
-    compare(list, NFT_CMP_EQ, &own.octets());
-    load(list, NFT_REG_1, (NFT_PAYLOAD_TRANSPORT_HEADER, 0, 1));
-    compare(list, NFT_CMP_EQ, &[kind]);
-    if kind == ADVERTISEMENT {
-        // It speaks for itself only.
-        load(list, NFT_REG_1, (NFT_PAYLOAD_TRANSPORT_HEADER, TARGET, V6.length));
-        compare(list, NFT_CMP_EQ, &own.octets());
-    }
-    V6.destination(list, network, prefix);
-}
-
-/// The address that a link gives itself by its hardware address (RFC 4291, appendix A).
-fn link_local(mac: Mac) -> Ipv6Addr {
-    let [a, b, c, d, e, g] = mac.0.map(u16::from);
-    Ipv6Addr::new(
-        0xfe80,
-        0,
-        0,
-        0,
-        (a ^ 2) << 8 | b,
-        c << 8 | 0xff,
-        0xfe00 | d,
-        e << 8 | g,
-    )
 }
 
 /// The packet is of this protocol.
@@ -521,13 +465,7 @@ fn masked(list: &mut Request, mask: &[u8]) {
 
 #[cfg(test)]
 mod tests {
-    use super::{Mac, link_local, mask};
-
-    #[test]
-    fn a_link_has_an_address_by_its_hardware_address() {
-        let address = link_local(Mac([0x02, 0x42, 0x0a, 0xd2, 0x15, 0xb2]));
-        assert_eq!(address.to_string(), "fe80::42:aff:fed2:15b2");
-    }
+    use super::mask;
 
     #[test]
     fn masks_have_the_bits_of_the_prefix() {

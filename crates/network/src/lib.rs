@@ -15,6 +15,7 @@ mod called;
 mod conntrack;
 mod device;
 mod egress;
+mod egress_neighbour;
 mod egress_rule;
 mod error;
 mod filter;

@@ -109,7 +109,7 @@ tote run -d --network lab --name other "$IMAGE" sleep 300 >/dev/null
 other=$(tote inspect -f '{{.State.Pid}}' other)
 nsenter -t $other -n nft -f - <<'END'
 table netdev count { chain in { type filter hook ingress device "eth0" priority 0
-icmpv6 type nd-neighbor-advert icmpv6 taddr fd00:77::1 ether daddr 33:33:00:00:00:01 counter
+ether daddr 33:33:00:00:00:01 icmpv6 type nd-neighbor-advert @th,64,128 0xfd000077000000000000000000000001 counter
 }
 }
 END

@@ -63,9 +63,7 @@ impl Building<'_> {
             None,
         )?;
         let offline = prepared.options.network == NetworkMode::None && step.host_network.is_none();
-        if let Some(reason) = &prepared.without_network {
-            (self.say)(Event::NoNetwork(reason));
-        }
+        let without_network = prepared.without_network.clone();
         let stubs = Stubs::of(
             &view,
             prepared
@@ -76,6 +74,10 @@ impl Building<'_> {
         );
         let finished = crate::run::run(self.home, prepared, None, None, &mut |_| {});
         drop((muted, held));
+        // What is muted hides messages, too.
+        if let Some(reason) = &without_network {
+            (self.say)(Event::NoNetwork(reason));
+        }
         for dir in [SECRETS, AGENTS, "copies"] {
             best_effort(tote_sys::remove_tree(&self.workspace.path().join(dir)));
         }
