@@ -98,6 +98,7 @@ address 5432 connection refused
 /// A program with all rights over its network namespace sends frames of its own. The server's link and another member count.
 fn hostile(cx: &Context) -> Result<()> {
     let script = r#"
+in_server ip addr add 2001:db8::8/64 dev s0 nodad
 nsenter -t $server -n nft -f - <<'END'
 table netdev count { chain in { type filter hook ingress device "s0" priority 0
 ip6 daddr 2001:db8::8 counter

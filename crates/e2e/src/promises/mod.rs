@@ -72,6 +72,7 @@ mod network_routers;
 mod networks;
 mod networks_ipv6;
 mod networks_killed;
+mod networks_many;
 mod oci_cgroup;
 mod oci_engines;
 mod oci_exec;
@@ -226,6 +227,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     networks::TESTS,
     networks_ipv6::TESTS,
     networks_killed::TESTS,
+    networks_many::TESTS,
     ports::TESTS,
     rates::TESTS,
     ports_kept::TESTS,
