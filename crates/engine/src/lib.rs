@@ -19,7 +19,6 @@ mod debug;
 mod device;
 mod error;
 mod etc;
-mod examine;
 mod exec;
 mod facts;
 mod files;

@@ -5,11 +5,14 @@ use super::error::LifeError;
 use super::record::Container;
 use super::state::State;
 use super::{fault, name};
-use crate::examine::examine;
-use crate::{EngineError, Home, RunRequest};
+use crate::peer::Peers;
+use crate::rootfs::Source;
+use crate::user::ids;
+use crate::volume::VolumeHold;
+use crate::{EngineError, Home, RunRequest, etc, given, network, spec, storage, volume};
 use std::collections::BTreeSet;
 use std::path::Path;
-use tote_bundle::{ContainerId, EnvEntry, Image, Name, RunOptions, SdNotify};
+use tote_bundle::{ContainerId, EnvEntry, Image, Name, RunOptions, SdNotify, SpecError, command_line};
 use tote_state::events::append;
 use tote_state::new_id;
 use tote_state::record::now;
@@ -38,6 +41,54 @@ pub fn create(home: &Home, mut request: RunRequest) -> Result<Container, EngineE
             Err(error)
         }
     }
+}
+
+/// The record of a container that is only created: everything that needs no start. Makes what its mounts need, and holds
+/// its volumes.
+fn examine(
+    home: &Home,
+    id: &ContainerId,
+    name: &str,
+    request: RunRequest,
+) -> Result<(Container, VolumeHold), EngineError> {
+    given::note_id(&request.options, id)?;
+    let RunRequest {
+        mut options,
+        mut given,
+        image,
+        ..
+    } = request;
+    given::read_env_files(&mut options.env)?;
+    given::read_surroundings(&mut options)?;
+    volume::inherit(home, (&mut options, &mut given), true)?;
+    let source = Source::open(home, &image)?;
+    let config = source.config();
+    storage::choose_driver(home, &config, &mut options, &mut given)?;
+    network::choose(&image, &mut options, &mut given)?;
+    let ids = ids(&options, &config, &image, &source, home)?;
+    let environment = |name: &str| std::env::var(name).ok();
+    let (peers, joined) = Peers::find(home, &options)?;
+    let volumes = volume::prepare(home, id, (&joined, &config), false)?;
+    let asked = (joined.as_ref(), &peers);
+    let made = spec::make(home, id, asked, &config, &ids, &environment, &volumes);
+    let path_and_args = match made {
+        Ok(spec) => spec.process.map_or_else(Vec::new, |process| process.args),
+        // It may run by then.
+        Err(EngineError::Spec(SpecError::Peer { .. } | SpecError::NetworkPeer(_))) => {
+            command_line(options.entrypoint.as_deref(), &options.command, &config)
+        }
+        Err(error) => return Err(error),
+    };
+    // What is wrong is said now; the file is made at the start.
+    etc::localtime(&options)?;
+    let recorded = Recorded {
+        image: absolute_image(&image),
+        image_id: source.image_id(),
+        given: resolve(home, given, &options)?,
+        path_and_args,
+    };
+    let container = recorded.container(id, name, &options, &config)?;
+    Ok((container, volumes.hold))
 }
 
 /// Writes the records of a new container.
