@@ -135,7 +135,7 @@ pub(crate) fn allot(
 /// Removes a container whose creation has failed, with the anonymous volumes that were made for it.
 pub(crate) fn undo(home: &Home, id: &ContainerId, given: &str, claim: Claim) {
     let made = match claim.promised_volumes() {
-        Some(_) => crate::volume::given_to(home, id),
+        Some(_) => volume::given_to(home, id),
         None => Ok(Vec::new()),
     };
     forget(home, id, given, (claim, false), made);
@@ -154,7 +154,7 @@ fn forget(
     (claim, leaves_cgroup): (Claim, bool),
     made: Result<Vec<String>, EngineError>,
 ) {
-    let going = made.and_then(|made| Ok([made, crate::volume::adopted(home, id)?].concat()));
+    let going = made.and_then(|made| Ok([made, volume::adopted(home, id)?].concat()));
     // The next command, which finds the claim free, clears the parts that cannot be removed now.
     let removed = crate::tree::remove(home, id).is_ok();
     let is_nameless = name::release(home, given, id);
@@ -162,13 +162,13 @@ fn forget(
     if leaves_cgroup || !removed || !is_nameless {
         // The text of the claim must stay, and until it is cleared, the volumes belong to the container.
         drop(claim);
-        best_effort(crate::volume::remove_unused(home, &going));
+        best_effort(volume::remove_unused(home, &going));
         return;
     }
     if !going.is_empty() {
         claim.note_volumes(Some(&going));
     }
-    if crate::volume::remove_unused(home, &going).is_ok() {
+    if volume::remove_unused(home, &going).is_ok() {
         claim.release();
     }
 }
