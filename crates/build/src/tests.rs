@@ -1,5 +1,6 @@
 //! Builds with a worker that does everything in memory.
 
+use crate::key::Key;
 use crate::{BuildError, Built, CopyStep, Event, Named, Options, Origin, RunStep, StepMount, Worker, build};
 use std::collections::{BTreeMap, HashMap};
 use std::convert::Infallible;
@@ -10,7 +11,7 @@ use tote_image::{Digest, ImageConfig, Platform};
 #[derive(Default)]
 struct Memory {
     images: HashMap<String, Built>,
-    cache: HashMap<String, Built>,
+    cache: HashMap<Key, Built>,
     /// Content of the context.
     content: String,
     log: Vec<String>,
@@ -41,14 +42,14 @@ impl Worker for Memory {
         self.stages.push(in_result);
     }
 
-    fn cached(&mut self, key: &str, _: &ImageConfig) -> Option<Built> {
+    fn cached(&mut self, key: &Key, _: &ImageConfig) -> Option<Built> {
         self.cache.get(key).cloned()
     }
 
-    fn remember(&mut self, key: &str, config: &ImageConfig) -> Result<Digest, Infallible> {
+    fn remember(&mut self, key: &Key, config: &ImageConfig) -> Result<Digest, Infallible> {
         let id = self.digest_of();
         let config = config.clone();
-        self.cache.insert(key.to_owned(), Built { id, config });
+        self.cache.insert(key.clone(), Built { id, config });
         Ok(id)
     }
 

@@ -1,5 +1,6 @@
 //! The walk through a file, from the first instruction to the last.
 
+use crate::key::Key;
 use crate::plan;
 use crate::scope::{Globals, Scope, Wanted};
 use crate::stage::{Failed, Stage};
@@ -243,7 +244,7 @@ impl Walk<'_> {
                 format!("{text} {name}={value}")
             });
             self.begin(&text, worker);
-            let labelled = stage.step(&text, &text, worker, |stage, _| {
+            let labelled = stage.step(Key::new("labels").with(&text), &text, worker, |stage, _| {
                 stage.config.config.labels.extend(labels.clone());
                 Ok(None)
             });

@@ -54,7 +54,7 @@ impl ExecOptions {
             "privileged" => self.privileged = parse_boolean(value)?,
             "detach-keys" => self.detach_keys = Some(value.to_owned()),
             "preserve-fds" => self.preserve_fds = parse_unsigned(value, 1 << 20)? as u32,
-            _ => return self.env.apply(name, value),
+            _ => return Ok(self.env.apply(name, value)?),
         }
         Ok(true)
     }

@@ -3,7 +3,7 @@ use crate::device::DeviceRequest;
 use crate::disk::{disk_size, storage_size};
 use crate::egress::EgressPolicy;
 use crate::environment::{EnvBase, EnvOptions};
-use crate::error::{OptionError, ValueError, not_empty, set_option};
+use crate::error::{OptionError, ValueError, set_option};
 use crate::health::HealthOptions;
 use crate::host::HostOptions;
 use crate::lifetime::{LogChoice, RestartPolicy, SdNotify};
@@ -19,7 +19,7 @@ use crate::rate::NetLimit;
 use crate::refused::{self, RefusedError};
 use crate::security::{SeccompChoice, SecurityOptions};
 use crate::value::{
-    CpusetError, Signal, Stream, Ulimit, parse_boolean, parse_cpus, parse_cpuset, parse_integer,
+    CpusetError, Signal, Stream, Ulimit, not_empty, parse_boolean, parse_cpus, parse_cpuset, parse_integer,
     parse_key_value, parse_label, parse_seconds, parse_size, parse_sysctl, parse_timezone, parse_umask,
     parse_unsigned,
 };

@@ -1,8 +1,10 @@
 //! Identity and rights of a process; and execve(2) of its program.
 
-use crate::birth::errno;
-use crate::child::{Registers, Text, best_effort};
+use crate::outcome::best_effort;
+use crate::outcome::errno;
 use crate::prctl::{CAPABILITIES, prctl};
+use crate::registers::Registers;
+use crate::text::Text;
 use crate::{Capabilities, Credentials, Errno, Exec, IdMaps, Privilege, Program, seccomp};
 use rustix::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags};

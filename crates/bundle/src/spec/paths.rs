@@ -1,4 +1,4 @@
-use super::Context;
+use super::context::Context;
 use crate::options::RunOptions;
 use crate::path::glob;
 

@@ -7,7 +7,7 @@ use crate::look::label::has_label;
 use crate::look::label::label;
 use crate::{EngineError, Home};
 use std::path::{Path, PathBuf};
-use tote_bundle::{MountSource, NetworkMode, RestartPolicy, RunOptions};
+use tote_bundle::{NetworkMode, RestartPolicy, RunOptions};
 use tote_image::{Digest, Reference};
 use tote_store::Store;
 
@@ -247,42 +247,7 @@ pub fn driver_of(container: &Container) -> String {
 
 /// Whether a volume of that name, a source or a destination of that path is among the mounts.
 fn has_mount(container: &Container, wanted: &str) -> bool {
-    mounts(container).any(|mount| mount.source == wanted || mount.destination == wanted)
-}
-
-/// Mounts of a container that its options or its image ask for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MountPoint {
-    /// The volume's name, also a generated one, or the path of the host; empty for memory.
-    pub source: String,
-    /// Whether the source is a volume's name.
-    pub volume: bool,
-    /// Where it is in the container.
-    pub destination: String,
-}
-
-/// The mounts that were asked for.
-pub fn mounts(container: &Container) -> impl Iterator<Item = MountPoint> {
-    let id = container.id.clone();
-    let asked = container
-        .options
-        .iter()
-        .any(|(option, _)| matches!(option.as_str(), "volume" | "mount" | "inherit"));
-    let options = asked.then(|| container.run_options().ok()).flatten();
-    let requests = options.map(|options| options.mounts).unwrap_or_default();
-    requests.into_iter().map(move |request| {
-        let anonymous = || crate::volume::anonymous_name(&id, &request.destination);
-        let (source, volume) = match request.source {
-            MountSource::Bind(bind) => (bind.path, false),
-            MountSource::Volume(volume) => (volume.name.unwrap_or_else(anonymous), true),
-            MountSource::Tmpfs(_) => (String::new(), false),
-        };
-        MountPoint {
-            source,
-            volume,
-            destination: request.destination,
-        }
-    })
+    container::mounts(container).any(|mount| mount.source == wanted || mount.destination == wanted)
 }
 
 /// An image, by what containers of it or of images that are built on it have in common.

@@ -68,7 +68,7 @@ pub(super) fn when_missing(home: &Home, name: &str, volume: &Volume) -> Result<(
 
 /// Records an anonymous volume of a container.
 pub(super) fn note_anonymous(home: &Home, id: &ContainerId, destination: &str) -> Result<(), EngineError> {
-    let name = super::anonymous_name(id, destination);
+    let name = super::place::anonymous_name(id, destination);
     let record = VolumeRecord {
         created: now(),
         labels: BTreeMap::from([(ANONYMOUS.to_owned(), String::new())]),
@@ -85,7 +85,7 @@ pub(super) fn note_anonymous(home: &Home, id: &ContainerId, destination: &str) -
 fn make(home: &Home, name: &str, record: &VolumeRecord) -> Result<bool, EngineError> {
     let path = home.volumes().join(name);
     if let Some(_held) = super::hold::hold(&path)? {
-        super::make(&path.join("_data"))?;
+        super::place::make(&path.join("_data"))?;
         return Ok(false);
     }
     let fail = |source| EngineError::file("make", &path)(source);
@@ -104,7 +104,7 @@ fn make(home: &Home, name: &str, record: &VolumeRecord) -> Result<bool, EngineEr
     let made = begin().map_err(fail).and_then(|_locked| {
         fault::point("volume-made");
         tote_state::record::write(&fresh.join(FILE), record)?;
-        super::make(&fresh.join("_data"))?;
+        super::place::make(&fresh.join("_data"))?;
         std::fs::rename(&fresh, &path).map_err(fail)
     });
     if made.is_err() {

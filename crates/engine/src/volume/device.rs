@@ -171,7 +171,7 @@ pub(super) fn mount_all(devices: &BTreeMap<String, Device>, spec: &mut Spec) {
 /// [`EngineError::NoSource`], and others if the host's directory cannot be examined.
 pub(super) fn look_at(device: &Device) -> Result<(), EngineError> {
     match device {
-        Device::Directory { path, .. } => super::source(Path::new(path), false),
+        Device::Directory { path, .. } => super::place::source(Path::new(path), false),
         Device::Memory(_) => Ok(()),
     }
 }

@@ -3,8 +3,9 @@
 use super::create::{note_anonymous, when_missing};
 use super::device::{self, Device};
 use super::hold::VolumeHold;
+use super::place::{directory, failed, make, source};
 use super::record::VolumeRecord;
-use super::{directory, failed, make, source, subpath};
+use super::subpath;
 use crate::container::Claim;
 use crate::{EngineError, Home};
 use std::collections::BTreeMap;
