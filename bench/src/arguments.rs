@@ -17,6 +17,7 @@ Commands:
   disks                what reading and writing costs on a container's disk, its volume and the host
   engine               the life of containers: run, exec, ps, a hundred of them, monitors at rest
   debug                what sessions of debug cost, and work on a container's files in them
+  net                  networks: starts on a bridge, published ports, throughput and latency, names
   timings              where the time of a start goes, as the program's --timings tell it
 
 Options:
@@ -42,6 +43,7 @@ pub(crate) enum Action {
     Disks,
     Engine,
     Debug,
+    Net,
     Timings,
     Help,
 }
@@ -125,6 +127,7 @@ fn command(word: OsString) -> Result<Action> {
         "disks" => Ok(Action::Disks),
         "engine" => Ok(Action::Engine),
         "debug" => Ok(Action::Debug),
+        "net" => Ok(Action::Net),
         "timings" => Ok(Action::Timings),
         other => bail!("unknown command {other:?}: try --help"),
     }

@@ -69,6 +69,7 @@ fn main() -> ExitCode {
         Action::Disks => measure("disks", &options),
         Action::Engine => measure("engine", &options),
         Action::Debug => measure("debug", &options),
+        Action::Net => measure("net", &options),
         Action::Timings => measure("timings", &options),
         Action::Images => match &options.set {
             Some(directory) => set::run(directory, &options).map(|()| true),

@@ -38,6 +38,9 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
+/// Environment of every tote: commands that name no network get none, so that each has only the calls that it is tried for.
+const NO_NETWORK: [(&str, &str); 2] = [("TOTE_NETWORK", "none"), ("TOTE_BUILD_NETWORK", "none")];
+
 /// Exits with 0 if nothing was found, 1 after findings, 2 if nothing could be tried.
 fn main() -> ExitCode {
     let result = arguments::parse(std::env::args_os().skip(1)).and_then(|action| match action {
@@ -65,7 +68,7 @@ fn main() -> ExitCode {
 fn hold(terminal: Option<&Path>, words: &[OsString]) -> Result<bool> {
     let (program, arguments) = words.split_first().context("no program is given")?;
     let mut command = Command::new(program);
-    command.args(arguments);
+    command.args(arguments).envs(NO_NETWORK);
     if let Some(path) = terminal {
         // The first terminal that a session's leader opens becomes the terminal of the session.
         nix::unistd::setsid().context("begin a session")?;

@@ -285,6 +285,8 @@ pub enum Event<'a> {
     },
     /// Names of `--build-arg`s that no `ARG` declares.
     Unused(&'a [String]),
+    /// A command has no network, for this reason, although it was not to be without one.
+    NoNetwork(&'a str),
 }
 
 /// The executor of a build's steps. A tree of files is named by its layers.

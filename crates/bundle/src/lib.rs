@@ -61,7 +61,9 @@ pub use mount::{
 };
 pub use name::{Name, NameError};
 pub use namespace::{CgroupnsMode, CgroupsMode, IpcMode, ModeError, PidMode, UsernsMode, UtsMode};
-pub use network::{DEFAULT_NETWORK, FirstAddresses, NetworkAttachment, NetworkMode, NetworkModeError};
+pub use network::{
+    DEFAULT_NETWORK, FirstAddresses, NetworkAttachment, NetworkMode, NetworkModeError, UNSAID,
+};
 pub use options::{RunOptions, StopTimeout, Swap};
 pub use port::{PortError, parse_expose};
 pub use publish::{PortBinding, PublishError, parse_publish};

@@ -7,6 +7,10 @@ use std::str::FromStr;
 /// Name of the network that exists without being created, as docker's clients expect.
 pub const DEFAULT_NETWORK: &str = "bridge";
 
+/// Value of `--network` that says as much as its absence: [`DEFAULT_NETWORK`] where the machine and the user can have it, else a
+/// loopback device.
+pub const UNSAID: &str = "default";
+
 /// Why a text is not a value of `--network`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NetworkModeError {
@@ -69,6 +73,8 @@ pub struct NetworkAttachment {
     pub ip6: Option<Ipv6Addr>,
     /// Hardware address of the link; `None` derives it from the IP address.
     pub mac: Option<[u8; 6]>,
+    /// True of `default`: where the machine or the user cannot have the network, the container goes without.
+    pub is_optional: bool,
 }
 
 impl NetworkMode {
@@ -79,6 +85,12 @@ impl NetworkMode {
             Self::Networks(attachments) => attachments,
             Self::None | Self::Host | Self::Container(_) => &[],
         }
+    }
+
+    /// True of `default` alone, which is a loopback device where there can be no more.
+    #[must_use]
+    pub fn is_optional(&self) -> bool {
+        matches!(self, Self::Networks(attachments) if attachments.iter().all(|one| one.is_optional))
     }
 
     /// True if the container has a network namespace of its own.
@@ -205,9 +217,11 @@ fn put<T>(slot: &mut Option<T>, value: Option<T>, name: &'static str) -> Result<
 
 /// Builds an attachment to the network `name`; `None` if the name is not valid.
 fn named(name: &str) -> Option<NetworkAttachment> {
-    let name = if name == "default" { DEFAULT_NETWORK } else { name };
+    let is_optional = name == UNSAID;
+    let name = if is_optional { DEFAULT_NETWORK } else { name };
     is_restricted(name).then(|| NetworkAttachment {
         network: name.to_owned(),
+        is_optional,
         ..NetworkAttachment::default()
     })
 }
@@ -287,13 +301,14 @@ mod tests {
             mode("container:web"),
             Ok(NetworkMode::Container("web".to_owned()))
         );
-        for text in ["bridge", "default", "name=bridge"] {
-            assert_eq!(
-                mode(text).unwrap().attachments()[0].network,
-                DEFAULT_NETWORK,
-                "{text}"
-            );
+        for (text, is_optional) in [("bridge", false), ("default", true), ("name=bridge", false)] {
+            let mode = mode(text).unwrap();
+            assert_eq!(mode.attachments()[0].network, DEFAULT_NETWORK, "{text}");
+            assert_eq!(mode.is_optional(), is_optional, "{text}");
         }
+        let mut several = mode(UNSAID).unwrap();
+        several.add("web").unwrap();
+        assert!(!several.is_optional() && !NetworkMode::None.is_optional());
         let long =
             mode("name=web,alias=a,alias=b,ip=10.1.2.3,ip6=fd00::2,mac-address=02:42:0a:01:02:03").unwrap();
         assert_eq!(
@@ -304,6 +319,7 @@ mod tests {
                 ip: Some(Ipv4Addr::new(10, 1, 2, 3)),
                 ip6: Some("fd00::2".parse().unwrap()),
                 mac: Some([2, 0x42, 10, 1, 2, 3]),
+                is_optional: false,
             }]
         );
     }

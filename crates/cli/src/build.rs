@@ -58,8 +58,13 @@ fn run(parsed: &Parsed) -> Result<ExitCode, Failed> {
     let tty = std::io::stdout().is_terminal() && parsed.value("progress").is_none_or(|how| how != "plain");
     let progress = Arc::new(Progress::new(request.quiet || beside, tty));
     let pushed = Arc::clone(&progress);
+    let mut told = false;
     let mut tell = |event: BuildEvent<'_>| {
         progress.end();
+        // One line is enough for all steps.
+        if matches!(event, BuildEvent::NoNetwork(_)) && std::mem::replace(&mut told, true) {
+            return;
+        }
         tell(&event, request.quiet, beside);
     };
     let voice = Voice {
@@ -303,6 +308,7 @@ fn request(parsed: &Parsed) -> Result<BuildRequest, Failed> {
         secrets,
         agents,
         run: containers(parsed)?,
+        network: parsed.text("network")?.map(str::to_owned),
         pull,
         access: crate::remote::access::access_with_creds(parsed)?,
         attestations: attestations(parsed)?,
@@ -400,7 +406,7 @@ fn containers(parsed: &Parsed) -> Result<RunOptions, Failed> {
         }
         let value = value.to_string_lossy();
         let set = match (option.long, &*value) {
-            ("network", "default") => Ok(()),
+            ("network", _) => Ok(()),
             ("volume", value) => run.set("volume", &crate::run::absolute_source(value)),
             (long, value) => run.set(long, value),
         };
@@ -430,6 +436,7 @@ fn tell(event: &BuildEvent<'_>, quiet: bool, beside: bool) {
                 "there is no stage {name} before this one, so it is an image's name (did you mean {stage}?)"
             ));
         }
+        BuildEvent::NoNetwork(reason) => warning(&format!("RUN: {reason}")),
         _ if quiet => {}
         BuildEvent::Platform(platform) => print(&format!("Platform {platform}\n")),
         BuildEvent::Step { number, total, text } => {

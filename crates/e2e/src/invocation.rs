@@ -32,6 +32,11 @@ impl Invocation {
             "PATH",
             "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
         )
+        // Most tests are not about networks, run at the same time, and compare the machine's links and rules before and after: their
+        // containers and builds get no network. Tests of networks name them, in network namespaces of their own, and those of the default
+        // (`default_network.rs`) take these variables away.
+        .env("TOTE_NETWORK", "none")
+        .env("TOTE_BUILD_NETWORK", "none")
     }
 
     /// Puts words in front: a program that runs the rest.

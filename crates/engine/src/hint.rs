@@ -94,7 +94,7 @@ fn for_build(fault: &BuildFault) -> Option<&'static str> {
         BuildFault::PushNameless => "give it one that says where it goes: -t REGISTRY/NAME",
         BuildFault::NoDockerfile(_) => "give the Dockerfile's path with -f, or another directory",
         BuildFault::Command { offline: true, .. } => {
-            "if the command needs a network: a RUN step has none here, unless it or the build says --network host"
+            "if the command needs a network: this RUN step had none; with --network host it has this machine's"
         }
         BuildFault::NoGit(_) => "install git, or clone the repository elsewhere and give its directory",
         BuildFault::Git { why, .. }

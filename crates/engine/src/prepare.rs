@@ -64,6 +64,8 @@ pub struct Prepared {
     pub(crate) beside: tote_driver::Beside,
     /// Until it is written down that it has them.
     pub(crate) volumes: VolumeHold,
+    /// Why it has not the network that it would have had; one of the plan's warnings.
+    pub(crate) without_network: Option<String>,
 }
 
 impl Prepared {
@@ -255,7 +257,7 @@ fn plan_again(
         init: &init,
         purpose: Purpose::Later,
     };
-    let made = making.plan(&source, &options, None)?;
+    let made = making.plan(&source, &mut options, None)?;
     Ok(made.prepared((container, true), options, source, init))
 }
 
@@ -287,7 +289,7 @@ fn build(
     volume::inherit(home, (&mut options, &mut given), !dry)?;
     let config = source.config();
     storage::choose_driver(home, &config, &mut options, &mut given)?;
-    crate::network::choose(&mut options, &mut given)?;
+    crate::network::choose(&image, &mut options, &mut given)?;
     let making = Making {
         home,
         id,
@@ -299,7 +301,7 @@ fn build(
         init: &init,
         purpose,
     };
-    let made = making.plan(&source, &options, timings)?;
+    let made = making.plan(&source, &mut options, timings)?;
     let recorded = Recorded {
         image: container::absolute_image(&image),
         image_id: source.image_id(),
@@ -345,6 +347,7 @@ struct Made {
     notify: Option<Notify>,
     beside: tote_driver::Beside,
     volumes: VolumeHold,
+    without_network: Option<String>,
 }
 
 impl Made {
@@ -385,6 +388,7 @@ impl Made {
             _source: source,
             beside: self.beside,
             volumes: self.volumes,
+            without_network: self.without_network,
         }
     }
 }
@@ -404,7 +408,27 @@ impl Making<'_> {
         }
     }
 
+    /// Plans it, without the network that it did not ask for where there can be none; its options say so then.
     fn plan(
+        &self,
+        source: &Source,
+        options: &mut RunOptions,
+        mut timings: Option<&mut Timings>,
+    ) -> Result<Made, EngineError> {
+        let error = match self.plan_with(source, options, timings.as_deref_mut()) {
+            Err(error) => error,
+            made => return made,
+        };
+        let Some(reason) = crate::network::go_without(self.home, self.id, options, &error) else {
+            return Err(error);
+        };
+        let mut made = self.plan_with(source, options, timings)?;
+        made.without_network = Some(reason.clone());
+        made.plan.warnings.push(reason);
+        Ok(made)
+    }
+
+    fn plan_with(
         &self,
         source: &Source,
         options: &RunOptions,
@@ -482,6 +506,7 @@ impl Making<'_> {
             notify: equipment.notify,
             beside,
             volumes: volumes.hold,
+            without_network: None,
         })
     }
 }

@@ -12,7 +12,7 @@ use crate::rule::Expression::{
 };
 use crate::subnet::{Address, LOOPBACK, Prefix};
 use crate::surroundings::{PREFIX, Surroundings};
-use crate::{Subnet, Subnet6, forwarding, published};
+use crate::{Subnet, Subnet6, forwarding, kind, published};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::Path;
 use tote_sys::Errno;
@@ -139,6 +139,14 @@ pub fn bring_up(bridge: &Bridge<'_>, note: &Path) -> Result<Uplink, NetworkError
         fresh: true,
         warning,
     })
+}
+
+/// Whether this caller, on this machine, can make bridges; asks the kernel, and makes nothing.
+///
+/// # Errors
+/// [`NetworkError::NoBridges`].
+pub fn check_bridges() -> Result<(), NetworkError> {
+    kind::probe("bridge").map_err(NetworkError::NoBridges)
 }
 
 /// Takes a network down: its bridge and its rules, and with the last network's the table and the settings that the note

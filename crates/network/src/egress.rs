@@ -2,13 +2,14 @@
 //!
 //! The rules are at the host's end of each link, in a table of the packet filter that is the container's own: whatever rights
 //! a program in the container has over the container's network namespace, its packets come by there. A chain with the policy
-//! to drop takes what comes from the container: IPv4 and ARP with the container's own addresses pass to the rules about
-//! destinations, all else is dropped. A second chain sees what goes to the container, and remembers who
+//! to drop takes what comes from the container: IPv4 and IPv6 with the container's own addresses pass to the rules about
+//! destinations, ARP and the messages by which hosts of a link find each other go on, all else is dropped. A second chain sees what goes to the container, and remembers who
 //! has begun to speak to it, so that answers find their way.
 //!
 //! Nothing here grows without a bound: each set has a size, and what packets put into one has a lifetime.
 
-use crate::egress_rule::{self as rule, Family, V4};
+use crate::egress_neighbour::neighbours;
+use crate::egress_rule::{self as rule, Family, V4, V6};
 use crate::filter::{NFT_MSG_NEWRULE, NLM_F_APPEND, header, transaction};
 use crate::link::{LinkError, LinkRules, Mac, index_of};
 use crate::netlink::{NLM_F_CREATE, Request, Socket};
@@ -16,7 +17,7 @@ use crate::nft_table::{self as nft, NETDEV, Set};
 use crate::noted::Noted;
 use crate::special::SPECIAL;
 use crate::{Transport, filter};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::time::Duration;
 use tote_sys::Errno;
 
@@ -91,7 +92,11 @@ pub struct Egress {
     places: Vec<Place>,
     services: Vec<Service>,
     is_log: bool,
+    families: &'static [Family],
 }
+
+const ONLY_V4: [Family; 1] = [V4];
+const BOTH: [Family; 2] = [V4, V6];
 
 /// The source of an answer about a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -109,20 +114,26 @@ pub struct EgressLink {
     pub outside: String,
     /// The hardware address of the container's end.
     pub mac: Mac,
-    /// The container's addresses.
-    pub addresses: Vec<IpAddr>,
+    /// The container's addresses, each with the length of its network's prefix.
+    pub addresses: Vec<(IpAddr, u8)>,
 }
 
 impl Egress {
     /// The policy of the container of that id, which opens these places at once, and for names the addresses that
-    /// [`Egress::admit`] adds to a service later. With `is_log` nothing is refused, and destinations are noted.
+    /// [`Egress::admit`] adds to a service later. With `is_log` nothing is refused, and destinations are noted. A container that
+    /// has no IPv6 address needs no rules about them.
     #[must_use]
-    pub fn new(id: &str, places: Vec<Place>, services: Vec<Service>, is_log: bool) -> Self {
+    pub fn new(
+        id: &str,
+        (places, services): (Vec<Place>, Vec<Service>),
+        (is_log, has_ipv6): (bool, bool),
+    ) -> Self {
         Self {
             table: table_of(id),
             places,
             services,
             is_log,
+            families: if has_ipv6 { &BOTH } else { &ONLY_V4 },
         }
     }
 
@@ -184,11 +195,11 @@ impl Egress {
         address: IpAddr,
         lifetime: Duration,
     ) -> Result<(), Errno> {
-        // No other family has rules yet.
-        if !address.is_ipv4() || self.is_log {
+        let family = self.families.iter().find(|family| family.is_of(address));
+        let Some(family) = family.filter(|_| !self.is_log) else {
             return Ok(());
-        }
-        let set = set_of(answerer, service, &V4);
+        };
+        let set = set_of(answerer, service, family);
         nft::put_element(&self.table, &set, &rule::octets(address), lifetime)
     }
 
@@ -197,38 +208,45 @@ impl Egress {
     /// # Errors
     /// The kernel's.
     pub fn noted(&self) -> Result<Vec<Noted>, Errno> {
-        let messages = nft::elements(&self.table, &V4.set(NOTES))?;
-        Ok(messages.iter().flat_map(Noted::read_all).collect())
+        let mut noted = Vec::new();
+        for family in self.families {
+            let messages = match nft::elements(&self.table, &family.set(NOTES)) {
+                // A container without an IPv6 address has no such set.
+                Err(Errno::NOENT) if family.is_of(Ipv6Addr::UNSPECIFIED.into()) => Vec::new(),
+                messages => messages?,
+            };
+            noted.extend(messages.iter().flat_map(Noted::read_all));
+        }
+        Ok(noted)
     }
 
     fn requests(&self, links: &[EgressLink]) -> Vec<Request> {
         let mut requests = nft::fresh_table(&self.table).to_vec();
-        let family = &V4;
-        requests.extend(self.sets(family));
-        let mut chains = vec![
-            nft::chain(&self.table, &family.chain(POLICY), None),
-            nft::chain(&self.table, &family.chain(ACCEPTED), None),
-            nft::chain(&self.table, &family.chain(REFUSED), None),
-        ];
+        for family in self.families {
+            requests.extend(self.sets(family));
+            let chains = [POLICY, ACCEPTED, REFUSED].map(|name| family.chain(name));
+            requests.extend(chains.map(|chain| nft::chain(&self.table, &chain, None)));
+        }
         for link in links {
             let hook = |hook, is_drop| Some((hook, link.outside.as_str(), is_drop));
             let own = [
                 nft::chain(&self.table, &incoming(link), hook(nft::INGRESS, true)),
                 nft::chain(&self.table, &outgoing(link), hook(nft::EGRESS, false)),
             ];
-            chains.extend(own);
+            requests.extend(own);
         }
-        requests.extend(chains);
         let mut rules = Rules {
             table: &self.table,
             requests,
         };
-        accepted(family, &mut rules);
-        refused(family, &mut rules);
-        self.policy(family, &mut rules);
-        for link in links {
-            from_container(family, link, &incoming(link), &mut rules);
-            to_container(family, &outgoing(link), &mut rules);
+        for family in self.families {
+            accepted(family, &mut rules);
+            refused(family, &mut rules);
+            self.policy((family, links), &mut rules);
+            for link in links {
+                from_container(family, link, &incoming(link), &mut rules);
+                to_container(family, &outgoing(link), &mut rules);
+            }
         }
         rules.requests
     }
@@ -258,7 +276,7 @@ impl Egress {
     }
 
     /// Adds the rules about destinations, for packets whose source is right.
-    fn policy(&self, family: &Family, rules: &mut Rules<'_>) {
+    fn policy(&self, (family, links): (&Family, &[EgressLink]), rules: &mut Rules<'_>) {
         let chain = family.chain(POLICY);
         // What was begun before goes on, whatever names mean now.
         for (protocol, idle) in WITH_PORTS {
@@ -285,7 +303,9 @@ impl Egress {
             allow_place(family, place, &chain, rules);
         }
         self.allow_names(Answerer::Records, family, &chain, rules);
-        for (address, prefix) in SPECIAL.iter().filter(|(address, _)| family.is_of(*address)) {
+        let networks = links.iter().flat_map(|link| &link.addresses);
+        let closed = SPECIAL.iter().chain(networks);
+        for (address, prefix) in closed.filter(|(address, _)| family.is_of(*address)) {
             rules.add(&chain, |list| {
                 family.destination(list, *address, *prefix);
                 rule::goto(list, &family.chain(REFUSED));
@@ -370,11 +390,25 @@ fn allow_place(family: &Family, place: &Place, chain: &str, rules: &mut Rules<'_
 
 /// Lets packets go on that come from the container with its own addresses; the chain drops the rest.
 fn from_container(family: &Family, link: &EgressLink, chain: &str, rules: &mut Rules<'_>) {
-    for address in link.addresses.iter().filter(|address| family.is_of(**address)) {
-        rules.add(chain, |list| {
-            rule::arp_of(list, link.mac, *address);
-            rule::accept(list);
-        });
+    for (address, prefix) in link
+        .addresses
+        .iter()
+        .filter(|(address, _)| family.is_of(*address))
+    {
+        match address {
+            IpAddr::V4(_) => rules.add(chain, |list| {
+                rule::arp_of(list, link.mac, *address);
+                rule::accept(list);
+            }),
+            IpAddr::V6(own) => {
+                for neighbour in neighbours(link.mac, *own, (*address, *prefix)) {
+                    rules.add(chain, |list| {
+                        neighbour(list);
+                        rule::accept(list);
+                    });
+                }
+            }
+        }
         rules.add(chain, |list| {
             family.from(list, link.mac, *address);
             rule::goto(list, &family.chain(POLICY));

@@ -72,15 +72,18 @@ const PROTOCOL_TYPE: u32 = 12;
 const PORT_TYPE: u32 = 13;
 
 /// IPv4 or IPv6.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Family {
     digit: char,
-    ethertype: [u8; 2],
-    /// The byte at the beginning of a header without options, where options are dropped.
-    first: Option<u8>,
-    source: u32,
+    pub(crate) ethertype: [u8; 2],
+    /// The place in the header and the bytes that packets must have there, which are those of a header without options.
+    plain: Option<(u32, u8)>,
+    /// The place in the header and the bytes that packets must not have there: kinds of further headers.
+    further: Option<(u32, &'static [u8])>,
+    pub(crate) source: u32,
     destination: u32,
     /// The length of an address.
-    length: usize,
+    pub(crate) length: usize,
     icmp: u8,
     echo_request: u8,
     echo_reply: u8,
@@ -92,7 +95,8 @@ pub(crate) struct Family {
 pub(crate) const V4: Family = Family {
     digit: '4',
     ethertype: [0x08, 0x00],
-    first: Some(0x45),
+    plain: Some((0, 0x45)),
+    further: None,
     source: 12,
     destination: 16,
     length: 4,
@@ -101,6 +105,27 @@ pub(crate) const V4: Family = Family {
     echo_reply: 0,
     address_type: 7,
 };
+
+/// IPv6. Further headers before that of the transport are dropped, as a route in one leads elsewhere; fragments have one.
+pub(crate) const V6: Family = Family {
+    digit: '6',
+    ethertype: [0x86, 0xdd],
+    plain: None,
+    // For each hop, routes, fragments, destinations, mobility, HIP and Shim6; and those of AH and ESP, behind which nothing is seen.
+    further: Some((NEXT_HEADER, &[0, 43, 44, 60, 135, 139, 140, 50, 51])),
+    source: 8,
+    destination: 24,
+    length: 16,
+    icmp: ICMP6,
+    echo_request: 128,
+    echo_reply: 129,
+    address_type: 8,
+};
+
+/// Where the header of IPv6 says what comes next.
+pub(crate) const NEXT_HEADER: u32 = 6;
+/// The number of ICMP for IPv6.
+pub(crate) const ICMP6: u8 = 58;
 
 impl Family {
     pub(crate) fn set(&self, name: &str) -> String {
@@ -145,9 +170,12 @@ impl Family {
     pub(crate) fn from(&self, list: &mut Request, mac: Mac, address: IpAddr) {
         self.is(list);
         source_mac(list, mac);
-        if let Some(first) = self.first {
-            load(list, NFT_REG_1, (NFT_PAYLOAD_NETWORK_HEADER, 0, 1));
-            compare(list, NFT_CMP_EQ, &[first]);
+        if let Some((place, byte)) = self.plain {
+            header_byte(list, place, byte);
+        }
+        if let Some((place, kinds)) = self.further {
+            load(list, NFT_REG_1, (NFT_PAYLOAD_NETWORK_HEADER, place, 1));
+            kinds.iter().for_each(|kind| compare(list, NFT_CMP_NEQ, &[*kind]));
         }
         load(
             list,
@@ -264,7 +292,8 @@ fn length(bytes: usize) -> u32 {
     u32::try_from(bytes).unwrap_or(u32::MAX)
 }
 
-fn load(list: &mut Request, register: u32, (base, offset, bytes): (u32, u32, usize)) {
+/// Loads a part of a packet: of that header, from an offset, that many bytes.
+pub(crate) fn load(list: &mut Request, register: u32, (base, offset, bytes): (u32, u32, usize)) {
     payload(list, register, (base, offset, length(bytes)));
 }
 
@@ -276,12 +305,13 @@ fn load_meta(list: &mut Request, register: u32, key: u32) {
 }
 
 /// The header of the link names this protocol. A header with a tag of a VLAN names another one here.
-fn ethertype(list: &mut Request, value: [u8; 2]) {
+pub(crate) fn ethertype(list: &mut Request, value: [u8; 2]) {
     load(list, NFT_REG_1, (NFT_PAYLOAD_LINK_HEADER, ETHERTYPE, 2));
     compare(list, NFT_CMP_EQ, &value);
 }
 
-fn source_mac(list: &mut Request, mac: Mac) {
+/// The packet comes from that hardware.
+pub(crate) fn source_mac(list: &mut Request, mac: Mac) {
     load(list, NFT_REG_1, (NFT_PAYLOAD_LINK_HEADER, SOURCE_MAC, 6));
     compare(list, NFT_CMP_EQ, &mac.0);
 }
@@ -292,6 +322,12 @@ pub(crate) fn arp_of(list: &mut Request, mac: Mac, address: IpAddr) {
     source_mac(list, mac);
     load(list, NFT_REG_1, (NFT_PAYLOAD_NETWORK_HEADER, ARP_SENDER, 4));
     compare(list, NFT_CMP_EQ, &octets(address));
+}
+
+/// The header of the network has this byte there.
+pub(crate) fn header_byte(list: &mut Request, place: u32, byte: u8) {
+    load(list, NFT_REG_1, (NFT_PAYLOAD_NETWORK_HEADER, place, 1));
+    compare(list, NFT_CMP_EQ, &[byte]);
 }
 
 /// The packet is of this protocol.

@@ -17,6 +17,11 @@ pub enum NetworkError {
     /// A link that has the name of the network's bridge.
     #[error("the link {0} is there already, and is not a bridge of this network")]
     Foreign(String),
+    /// The kernel has no bridges, or none for this caller.
+    #[error(
+        "failed to make a bridge on this machine, which takes CAP_NET_ADMIN and the kernel's module bridge"
+    )]
+    NoBridges(#[source] Errno),
     /// A link of the host's.
     #[error(transparent)]
     Link(#[from] LinkError),

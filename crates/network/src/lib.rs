@@ -16,11 +16,13 @@ mod clients;
 mod conntrack;
 mod device;
 mod egress;
+mod egress_neighbour;
 mod egress_rule;
 mod error;
 mod filter;
 mod filter_events;
 mod forwarding;
+mod kind;
 mod lease;
 mod link;
 mod netlink;
@@ -36,7 +38,9 @@ mod subnet;
 mod surroundings;
 mod transport;
 
-pub use bridge::{Bridge, Bridge6, Uplink, bring_up, routes_in_the_way, routes6_in_the_way, take_down};
+pub use bridge::{
+    Bridge, Bridge6, Uplink, bring_up, check_bridges, routes_in_the_way, routes6_in_the_way, take_down,
+};
 pub use called::CalledNames;
 pub use clients::{CLIENT_MARK, keep_clients};
 pub use device::{DeviceError, move_devices};

@@ -15,11 +15,11 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use tote_sys::Errno;
 
 const RTM_DELLINK: u16 = 17;
-const IFLA_ADDRESS: u16 = 1;
+pub(crate) const IFLA_ADDRESS: u16 = 1;
 const IFLA_MTU: u16 = 4;
 const IFLA_MASTER: u16 = 10;
-const IFLA_LINKINFO: u16 = 18;
-const IFLA_INFO_KIND: u16 = 1;
+pub(crate) const IFLA_LINKINFO: u16 = 18;
+pub(crate) const IFLA_INFO_KIND: u16 = 1;
 const IFLA_INFO_DATA: u16 = 2;
 const IFLA_INFO_SLAVE_KIND: u16 = 4;
 const IFLA_INFO_SLAVE_DATA: u16 = 5;

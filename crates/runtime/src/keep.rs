@@ -1,6 +1,6 @@
 //! Keeping of a parked sandbox: the process beside it, its parent, watches for the taker and for the end.
 
-use crate::{Created, Outcome, RuntimeError};
+use crate::{Aside, Created, Outcome, RuntimeError};
 use rustix::event::{PollFd, PollFlags};
 use rustix::fd::AsFd;
 use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
@@ -17,13 +17,15 @@ pub enum Kept {
 
 /// Keeps a sandbox whose process waits at [`tote_sys::Park`] to its end; returns how it ended, and its taker.
 ///
-/// The sandbox ends with its taker. Until it is taken, this process sleeps with next to nothing in memory.
+/// The sandbox ends with its taker. Until it is taken, this process sleeps with next to nothing in memory, and looks after
+/// `aside`.
 ///
 /// # Errors
 /// poll(2)'s and waitid(2)'s; the sandbox's process has been killed then.
 pub fn keep(
     created: &Created,
     footprint: &Footprint,
+    aside: &mut dyn Aside,
     happened: &mut dyn FnMut(Kept),
 ) -> Result<(Outcome, Option<Taker>), RuntimeError> {
     let signals = [Signal::HUP, Signal::INT, Signal::TERM]
@@ -36,7 +38,7 @@ pub fn keep(
         listens: true,
         note: Vec::new(),
     };
-    let watched = keeper.watch(&signals, footprint, happened);
+    let watched = keeper.watch((&signals, aside), footprint, happened);
     if watched.is_err() {
         keeper.kill();
     }
@@ -56,7 +58,7 @@ struct Keeper<'a> {
 impl Keeper<'_> {
     fn watch(
         &mut self,
-        signals: &SignalFd,
+        (signals, aside): (&SignalFd, &mut dyn Aside),
         footprint: &Footprint,
         happened: &mut dyn FnMut(Kept),
     ) -> Result<(), RuntimeError> {
@@ -73,6 +75,8 @@ impl Keeper<'_> {
             if let Some(taker) = &self.taker {
                 fds.push(PollFd::from_borrowed_fd(taker.as_fd(), PollFlags::IN));
             }
+            let asides = aside.fds().into_iter();
+            fds.extend(asides.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
             match footprint.sleep(&mut fds, None) {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(errno) => return Err(RuntimeError::Wait(errno)),
@@ -81,12 +85,16 @@ impl Keeper<'_> {
             let (ended, signal) = (ready.next() == Some(true), ready.next() == Some(true));
             let said = self.listens && ready.next() == Some(true);
             let wished = self.taker.is_some() && ready.next() == Some(true);
+            let asked = ready.any(|is_ready| is_ready);
             drop(fds);
             if said {
                 self.hear(happened)?;
             }
             if wished {
                 self.grant(happened)?;
+            }
+            if asked {
+                aside.advance();
             }
             if signal && signals.next().map_err(RuntimeError::Wait)?.is_some() {
                 self.kill();

@@ -4,11 +4,13 @@ use crate::StateError;
 use serde::Deserialize;
 use std::error::Error;
 use std::path::{Path, PathBuf};
+use tote_bundle::{DEFAULT_NETWORK, NetworkMode, NetworkModeError, UNSAID};
 use tote_driver::{Driver, DriverError};
 use tote_store::ShareHost;
 
-/// Path of the file below the directories of configuration.
+/// Paths of the files below the directories of configuration.
 const STORAGE: &str = "tote/storage.json";
+const NETWORK: &str = "tote/network.json";
 
 /// Returns `$XDG_CONFIG_HOME`, or `~/.config`.
 pub fn home() -> Option<PathBuf> {
@@ -102,6 +104,92 @@ enum StorageConfigError {
     ShareHost(String),
 }
 
+/// User of a default network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NetworkUser {
+    /// A container, or a pod.
+    Container,
+    /// A `RUN` of a build.
+    Step,
+}
+
+impl NetworkUser {
+    /// The environment variable that replaces what the file says.
+    fn variable(self) -> &'static str {
+        match self {
+            Self::Container => "TOTE_NETWORK",
+            Self::Step => "TOTE_BUILD_NETWORK",
+        }
+    }
+}
+
+/// Content of `network.json`: values of `--network` for commands without that option.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct NetworkConfig {
+    container: Option<String>,
+    build: Option<String>,
+}
+
+/// Returns the value of `--network` for a command without that option: the environment's, else that of `network.json`, else
+/// [`UNSAID`].
+///
+/// # Errors
+/// [`StateError::Config`] if it is not a value of that option, and [`StateError::File`].
+pub fn network_of(user: NetworkUser) -> Result<String, StateError> {
+    let variable = user.variable();
+    if let Ok(value) = std::env::var(variable)
+        && !value.is_empty()
+    {
+        let parsed = checked(user, value).map_err(|source| StateError::Config {
+            path: variable.into(),
+            source: source.into(),
+        });
+        return parsed;
+    }
+    let written = read(NETWORK, |text| of_file(user, text))?.flatten();
+    Ok(written.unwrap_or_else(|| UNSAID.to_owned()))
+}
+
+fn of_file(user: NetworkUser, text: &str) -> Result<Option<String>, NetworkConfigError> {
+    let written: NetworkConfig = serde_json::from_str(text).map_err(NetworkConfigError::Json)?;
+    let value = match user {
+        NetworkUser::Container => written.container,
+        NetworkUser::Step => written.build,
+    };
+    value.map(|value| checked(user, value)).transpose()
+}
+
+fn checked(user: NetworkUser, value: String) -> Result<String, NetworkConfigError> {
+    let mode: NetworkMode = value.parse().map_err(NetworkConfigError::Mode)?;
+    match (&mode, user) {
+        (NetworkMode::Container(_), _) => Err(NetworkConfigError::Shared(value)),
+        (NetworkMode::Networks(_), NetworkUser::Step)
+            if mode
+                .attachments()
+                .iter()
+                .any(|one| one.network != DEFAULT_NETWORK) =>
+        {
+            Err(NetworkConfigError::Step(value))
+        }
+        _ => Ok(value),
+    }
+}
+
+/// Why a text is not a configuration of networks.
+#[derive(Debug, thiserror::Error)]
+enum NetworkConfigError {
+    /// The text is not JSON, or has an unknown property.
+    #[error("cannot parse the configuration of networks")]
+    Json(#[source] serde_json::Error),
+    #[error(transparent)]
+    Mode(NetworkModeError),
+    #[error("invalid network {0:?}: a default cannot be the network of one container")]
+    Shared(String),
+    #[error("invalid network {0:?}: steps of a build have default, bridge, none or host")]
+    Step(String),
+}
+
 /// Parses a word for the kind of sharing with the host.
 pub fn share_host(word: &str) -> Option<ShareHost> {
     match word {
@@ -115,6 +203,24 @@ pub fn share_host(word: &str) -> Option<ShareHost> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn networks() {
+        let text = r#"{"container": "lab", "build": "host"}"#;
+        for (user, value) in [(NetworkUser::Container, "lab"), (NetworkUser::Step, "host")] {
+            assert_eq!(of_file(user, text).unwrap().as_deref(), Some(value));
+            assert_eq!(of_file(user, "{}").unwrap(), None);
+        }
+        for (user, text) in [
+            (NetworkUser::Container, ""),
+            (NetworkUser::Container, r#"{"run": "none"}"#),
+            (NetworkUser::Container, r#"{"container": "container:a"}"#),
+            (NetworkUser::Container, r#"{"container": "-"}"#),
+            (NetworkUser::Step, r#"{"build": "lab"}"#),
+        ] {
+            assert!(of_file(user, text).is_err(), "{text}");
+        }
+    }
 
     #[test]
     fn storage() {

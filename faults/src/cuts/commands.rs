@@ -84,7 +84,7 @@ impl Commands {
             .arg(&self.tote)
             .arg("--root")
             .arg(&self.root);
-        command.args(words).stdin(Stdio::null());
+        command.args(words).envs(crate::NO_NETWORK).stdin(Stdio::null());
         let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let child = command.spawn().context("execute timeout")?;
         let pid = child.id();

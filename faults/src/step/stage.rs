@@ -219,6 +219,7 @@ impl<'a> Stage<'a> {
         let [out, err] = self.output_of(name);
         let child = Command::new(&self.tote)
             .args(self.words(words))
+            .envs(crate::NO_NETWORK)
             .stdin(Stdio::null())
             .stdout(fresh(&out)?)
             .stderr(fresh(&err)?)

@@ -163,9 +163,12 @@ pub(crate) const OF_CONTAINERS: [&str; 20] = [
 static CONTAINERS: Group = Group {
     title: "Container",
     options: &[
-        Opt::value("network", "MODE", "The network of RUN: none or host")
-            .completes(Completes::Words(&["none", "host"]))
-            .default("none"),
+        Opt::value("network", "MODE", "The network of RUN: default, none or host")
+            .completes(Completes::Words(&["default", "none", "host"]))
+            .details(
+                "`default` is `bridge` where this machine and the user can have it, else `none`, and a line says why. Without this \
+                 option the network is that of $TOTE_BUILD_NETWORK, else of `build` in `network.json`, else `default`.",
+            ),
         Opt::list(
             "add-host",
             "NAME:ADDRESS",

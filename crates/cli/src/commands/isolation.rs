@@ -187,9 +187,10 @@ pub(crate) static NETWORK: Group = Group {
         Opt::list("network", "NETWORK", "Use this network: none, host, container:NAME, bridge or another's name")
             .aliases(&["net"])
             .completes(Completes::Networks)
-            .default("none")
             .details(
-                "`none` is a network namespace with a loopback device and nothing else, `container:NAME` that of another \
+                "Without this option the network is that of $TOTE_NETWORK, else of `container` in `network.json`, else `default`: `bridge` where \
+                 this machine and the user can have it, else `none`, and a line says why. The `host` image has `none`, and with \
+                 published ports or an egress policy `bridge`. `none` is a network namespace with a loopback device and nothing else, `container:NAME` that of another \
                  container, which must run. `bridge` and networks made by `tote network create` need root; several may be \
                  given, and `name=NETWORK,ip=ADDRESS,ip6=ADDRESS,mac-address=ADDRESS,alias=NAME` says what the container is to have there.",
             ),

@@ -37,11 +37,13 @@ mod debug;
 mod debug_engines;
 mod debug_forward;
 mod debug_targets;
+mod default_network;
 mod details;
 mod devices;
 mod disks;
 mod drivers;
 mod egress;
+mod egress_ipv6;
 mod errors;
 mod exec;
 mod files;
@@ -74,6 +76,7 @@ mod networks;
 mod networks_ipv6;
 mod networks_killed;
 mod networks_rootless;
+mod networks_many;
 mod oci_cgroup;
 mod oci_engines;
 mod oci_exec;
@@ -88,6 +91,7 @@ mod pods_killed;
 mod pods_limits;
 mod pods_watched;
 mod pool;
+mod pool_networks;
 mod pool_safety;
 mod ports;
 mod ports_kept;
@@ -208,6 +212,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     debug_engines::TESTS,
     debug_forward::TESTS,
     debug_targets::TESTS,
+    default_network::TESTS,
     exec::TESTS,
     usage::TESTS,
     health::TESTS,
@@ -222,6 +227,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     printed::TESTS,
     volume_commands::TESTS,
     egress::TESTS,
+    egress_ipv6::TESTS,
     network_names::TESTS,
     network_options::TESTS,
     network_routers::TESTS,
@@ -229,10 +235,12 @@ pub(crate) const ALL: &[&[Test]] = &[
     networks_ipv6::TESTS,
     networks_killed::TESTS,
     networks_rootless::TESTS,
+    networks_many::TESTS,
     ports::TESTS,
     rates::TESTS,
     ports_kept::TESTS,
     pool::TESTS,
+    pool_networks::TESTS,
     pool_safety::TESTS,
     oci_lifecycle::TESTS,
     oci_safety::TESTS,

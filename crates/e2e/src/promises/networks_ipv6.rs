@@ -8,7 +8,7 @@ use crate::promise::{Test, test};
 use anyhow::{Result, ensure};
 
 /// A kernel that forwards IPv6 for single links.
-const FORWARDING: &[Need] = &[
+pub(super) const FORWARDING: &[Need] = &[
     Need::Root,
     Need::Program("unshare"),
     Need::Program("nsenter"),
@@ -54,11 +54,6 @@ pub(super) const TESTS: &[Test] = &[
         added,
     ),
     test(
-        "networks_ipv6::an_egress_policy_keeps_ipv6_off",
-        NEEDS,
-        with_policy,
-    ),
-    test(
         "networks_ipv6::nobody_believes_a_members_router_advertisement",
         NEEDS,
         advertised,
@@ -79,7 +74,7 @@ while ! in_server grep -q ':0051 0*:0000 0A' /proc/net/tcp6; do sleep 0.02; done
 tote network create --subnet 192.168.77.0/24 --ip-range 192.168.77.128/25 --subnet fd00:77::/64 lab >/dev/null
 "#;
 
-fn prints(cx: &Context, script: &str, lines: &str) -> Result<()> {
+pub(super) fn prints(cx: &Context, script: &str, lines: &str) -> Result<()> {
     let out = on_machine_of(cx, &["--net"], &format!("{IPV6}{script}"))?;
     ensure!(out.code == 0 && out.out() == lines, "{}", out.transcript());
     cx.nothing_left()
@@ -303,17 +298,6 @@ B80D0120000000000000000009000000
 4
 ";
     prints(cx, &format!("{SERVE}{script}"), lines)
-}
-
-fn with_policy(cx: &Context) -> Result<()> {
-    let script = r#"
-tote run --rm --network lab --egress allow:198.51.100.9 "$IMAGE" sh -c '
-busybox nc 198.51.100.9 80 </dev/null; busybox ip -6 -o addr show dev eth0; busybox ip -6 route show default
-busybox nc -w 1 2001:db8::9 81 </dev/null >/dev/null 2>&1 || echo no way'
-tote run --rm --network lab --ip6 fd00:77::a --egress allow:198.51.100.9 "$IMAGE" true 2>&1 | grep -c 'IPv4 only'
-ls "$STATE/networks/lab/leases"
-"#;
-    prints(cx, script, "198.51.100.2\nno way\n1\n")
 }
 
 /// The enemy of [`super::network_routers`], in a network where everybody has IPv6.

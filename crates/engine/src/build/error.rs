@@ -67,6 +67,9 @@ pub enum BuildFault {
         #[source]
         source: Error,
     },
+    /// A network that steps cannot have.
+    #[error("invalid network {0:?} of a build: give default, none or host")]
+    Network(String),
     /// Failed command; docker's wording.
     #[error("the command '{command}' returned a non-zero code: {code}{}", reason.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default())]
     Command {

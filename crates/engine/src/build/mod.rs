@@ -58,6 +58,7 @@ use tote_dockerfile::Dockerfile;
 use tote_image::Reference;
 use tote_images::ImagesError;
 use tote_images::sweep_a_little;
+use tote_state::config::NetworkUser;
 use workspace::Workspace;
 
 /// Builds an image. The process must have one thread; it has other ids and mounts of its own afterwards.
@@ -66,6 +67,7 @@ use workspace::Workspace;
 /// [`EngineError`]; of the build only its cache is left then.
 pub fn build(home: Home, request: &BuildRequest, voice: Voice<'_>) -> Result<BuiltImage, EngineError> {
     let (names, began) = (request.names()?, tote_calendar::now());
+    request.network()?;
     let options = tote_images::store_options(&home)?;
     let home = enter(home)?;
     let store = tote_store::Store::open(&home.store(), options)?;
@@ -158,6 +160,17 @@ impl BuildRequest {
             return Err(BuildFault::PushNameless.into());
         }
         Ok(names)
+    }
+
+    /// The network of a `RUN` that names none.
+    pub(crate) fn network(&self) -> Result<String, EngineError> {
+        match self.network.as_deref() {
+            None => crate::network::default_of(NetworkUser::Step, false),
+            Some(network) if ["default", "bridge", "none", "host"].contains(&network) => {
+                Ok(network.to_owned())
+            }
+            Some(other) => Err(BuildFault::Network(other.to_owned()).into()),
+        }
     }
 
     fn is_pushed(&self) -> bool {

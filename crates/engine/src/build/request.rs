@@ -33,8 +33,10 @@ pub struct BuildRequest {
     pub secrets: BTreeMap<String, SecretSource>,
     /// Sockets of agents by id: `--ssh`.
     pub agents: BTreeMap<String, PathBuf>,
-    /// Options for the container of every `RUN`: limits, `--add-host`, `--network` and the like.
+    /// Options for the container of every `RUN`: limits, `--add-host` and the like.
     pub run: RunOptions,
+    /// `--network`, for every `RUN` that names none.
+    pub network: Option<String>,
     /// Time at which base images are pulled.
     pub pull: WhenToPull,
     /// Options for the access to registries.

@@ -7,10 +7,10 @@ use super::stubs::Stubs;
 use super::worker::Building;
 use crate::prepare::{Purpose, prepare_from};
 use crate::rootfs::{BuildTree, Source};
-use crate::{EngineError, HostInit, RunRequest};
+use crate::{EngineError, HostInit, NetworkFault, RunRequest};
 use rustix::fs::OFlags;
 use std::os::fd::AsFd as _;
-use tote_build::RunStep;
+use tote_build::{Event, RunStep};
 use tote_bundle::{DEFAULT_PATH, Image, ImageConfig, NetworkMode, RunOptions};
 use tote_image::Digest;
 use tote_sys::best_effort;
@@ -31,14 +31,12 @@ impl Building<'_> {
             init: true,
             ..self.request.run.clone()
         };
-        if let Some(host) = step.host_network {
-            options.network = if host {
-                NetworkMode::Host
-            } else {
-                NetworkMode::None
-            };
-        }
-        let offline = options.network == NetworkMode::None && step.host_network.is_none();
+        let network = match step.host_network {
+            Some(true) => "host".to_owned(),
+            Some(false) => "none".to_owned(),
+            None => self.request.network()?,
+        };
+        options.network = network.parse().map_err(NetworkFault::Mode)?;
         let held = self.mounts(step, &mut options)?;
         let source = Source::Build(Box::new(BuildTree {
             config: config(step),
@@ -56,7 +54,7 @@ impl Building<'_> {
             RunRequest {
                 image,
                 options,
-                given: Vec::new(),
+                given: vec![("network".to_owned(), network)],
                 kept: false,
                 init: HostInit::default(),
             },
@@ -64,6 +62,8 @@ impl Building<'_> {
             Purpose::Now,
             None,
         )?;
+        let offline = prepared.options.network == NetworkMode::None && step.host_network.is_none();
+        let without_network = prepared.without_network.clone();
         let stubs = Stubs::of(
             &view,
             prepared
@@ -74,6 +74,10 @@ impl Building<'_> {
         );
         let finished = crate::run::run(self.home, prepared, None, None, &mut |_| {});
         drop((muted, held));
+        // What is muted hides messages, too.
+        if let Some(reason) = &without_network {
+            (self.say)(Event::NoNetwork(reason));
+        }
         for dir in [SECRETS, AGENTS, "copies"] {
             best_effort(tote_sys::remove_tree(&self.workspace.path().join(dir)));
         }

@@ -9,7 +9,7 @@ use crate::peer::Peers;
 use crate::rootfs::Source;
 use crate::user::ids;
 use crate::volume::VolumeHold;
-use crate::{EngineError, Home, RunRequest, given, spec, storage, volume};
+use crate::{EngineError, Home, RunRequest, etc, given, network, spec, storage, volume};
 use std::collections::BTreeSet;
 use std::path::Path;
 use tote_bundle::{ContainerId, EnvEntry, Image, Name, RunOptions, SdNotify, SpecError, command_line};
@@ -64,7 +64,7 @@ fn examine(
     let source = Source::open(home, &image)?;
     let config = source.config();
     storage::choose_driver(home, &config, &mut options, &mut given)?;
-    crate::network::choose(&mut options, &mut given)?;
+    network::choose(&image, &mut options, &mut given)?;
     let ids = ids(&options, &config, &image, &source, home)?;
     let environment = |name: &str| std::env::var(name).ok();
     let (peers, joined) = Peers::find(home, &options)?;
@@ -80,7 +80,7 @@ fn examine(
         Err(error) => return Err(error),
     };
     // What is wrong is said now; the file is made at the start.
-    crate::etc::localtime(&options)?;
+    etc::localtime(&options)?;
     let recorded = Recorded {
         image: absolute_image(&image),
         image_id: source.image_id(),

@@ -94,6 +94,25 @@ impl Answers {
     }
 }
 
+impl Aside for Answers {
+    fn network(&mut self, network: BorrowedFd<'_>) -> Result<(), String> {
+        self.open(network)
+    }
+
+    fn begin(&mut self) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn fds(&self) -> Vec<BorrowedFd<'_>> {
+        self.from().into_iter().collect()
+    }
+
+    fn advance(&mut self) -> bool {
+        self.answer();
+        false
+    }
+}
+
 /// The resolver of a container in the foreground, on its way to a monitor once the command leaves.
 #[derive(Debug)]
 pub(crate) struct FrontAnswers<'a> {

@@ -62,7 +62,7 @@ pub fn connect(home: &Home, request: &ConnectRequest) -> Result<(), EngineError>
         aliases: request.aliases.clone(),
         ip: request.ip,
         ip6: request.ip6,
-        mac: None,
+        ..NetworkAttachment::default()
     };
     names::check_names(&attachment)?;
     let text = words(&attachment);

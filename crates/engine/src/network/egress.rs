@@ -67,7 +67,7 @@ pub(super) fn hold(id: &ContainerId, policy: &EgressPolicy, joined: &mut Joined)
     for endpoint in &mut joined.endpoints {
         endpoint.egress = true;
     }
-    let rules = rules(id, policy).rules(&ends(&joined.endpoints));
+    let rules = rules(id, policy, &joined.endpoints).rules(&ends(&joined.endpoints));
     if let Some(first) = joined.links.first_mut() {
         first.rules = Some(rules);
     }
@@ -84,7 +84,7 @@ pub(super) fn remove(id: &ContainerId) -> Result<(), EngineError> {
     })
 }
 
-fn rules(id: &ContainerId, policy: &EgressPolicy) -> Egress {
+fn rules(id: &ContainerId, policy: &EgressPolicy, endpoints: &[Endpoint]) -> Egress {
     let places = policy.entries.iter().filter_map(|entry| match entry.target {
         EgressTarget::Range { address, prefix } => Some(Place {
             address,
@@ -94,7 +94,9 @@ fn rules(id: &ContainerId, policy: &EgressPolicy) -> Egress {
         EgressTarget::Name { .. } => None,
     });
     let services = policy.services().into_iter().map(service);
-    Egress::new(id.as_str(), places.collect(), services.collect(), policy.log)
+    let has_ipv6 = endpoints.iter().any(|endpoint| endpoint.ipv6.is_some());
+    let open = (places.collect(), services.collect());
+    Egress::new(id.as_str(), open, (policy.log, has_ipv6))
 }
 
 /// The host's ends of a container's links.
@@ -103,7 +105,9 @@ fn ends(endpoints: &[Endpoint]) -> Vec<EgressLink> {
         outside: endpoint.link.clone(),
         // Nothing comes from this one, and nothing passes.
         mac: Mac::parse(&endpoint.mac).unwrap_or(Mac([0; 6])),
-        addresses: vec![endpoint.address.into()],
+        addresses: std::iter::once((endpoint.address.into(), endpoint.prefix))
+            .chain(endpoint.ipv6.map(|own| (own.address.into(), own.prefix)))
+            .collect(),
     };
     endpoints.iter().map(end).collect()
 }
@@ -132,7 +136,7 @@ impl Gate {
         Self {
             policy: policy.clone(),
             services: policy.services(),
-            egress: rules(id, policy),
+            egress: rules(id, policy, endpoints),
             links: ends(endpoints),
             open: RefCell::default(),
             asked: RefCell::new(AskedNames::begin(home, id)),

@@ -97,9 +97,6 @@ pub enum NetworkFault {
         "cannot give a container so many aliases in network {0}: all of them together have 4000 letters at most"
     )]
     TooManyAliases(String),
-    /// A pool's sandboxes are made before anybody knows of their networks.
-    #[error("cannot use a network in a pool in this release: its sandboxes take --network none and host")]
-    Pool,
     /// An option that the driver does not have.
     #[error(
         "cannot make a network with option {0}: the driver bridge has com.docker.network.driver.mtu, \
@@ -274,6 +271,20 @@ pub enum NetworkFault {
 }
 
 impl NetworkFault {
+    /// Whether it says that the machine or the user cannot have the network, whatever container is to be in it.
+    pub(super) fn is_of_the_machine(&self) -> bool {
+        matches!(
+            self,
+            Self::NoPasta
+                | Self::NoTunnel(_)
+                | Self::Rootless(_)
+                | Self::Holder(_)
+                | Self::Up { .. }
+                | Self::NoPool
+                | Self::Look(_)
+        )
+    }
+
     /// Whether it says that there is no such network.
     #[must_use]
     pub fn is_missing(&self) -> bool {

@@ -30,8 +30,6 @@ pub(crate) struct Joined {
     pub(super) bridges: Vec<String>,
     /// Whether rules of a network had to be made.
     fresh: bool,
-    /// Whether the container gets no IPv6 addresses, because its egress policy is held for IPv4 only.
-    only_ipv4: bool,
     pub(crate) warnings: Vec<String>,
 }
 
@@ -59,8 +57,11 @@ pub(crate) fn join(
     if dry {
         return Ok(joined);
     }
+    if options.network.is_optional() {
+        // Nothing is written down for a network that cannot be. Of one that is up, no question is asked.
+        check_bridges(home)?;
+    }
     let _lock = record::lock(home)?;
-    joined.only_ipv4 = options.egress.is_some();
     for attachment in &attachments {
         let ways = WaysOut::of(&joined.endpoints);
         let place = joined.links.len();
@@ -81,6 +82,17 @@ pub(crate) fn join(
         link.rate = rate(options);
     }
     Ok(joined)
+}
+
+/// Whether the machine can have the network `bridge`.
+fn check_bridges(home: &Home) -> Result<(), EngineError> {
+    if record::mark(home, DEFAULT_NETWORK).exists() {
+        return Ok(());
+    }
+    tote_network::check_bridges().map_err(|source| {
+        let network = DEFAULT_NETWORK.to_owned();
+        NetworkFault::Up { network, source }.into()
+    })
 }
 
 /// The limit on what passes each of a container's links.
@@ -135,14 +147,7 @@ pub(super) fn connect(
         wanted => record::find(home, wanted)?,
     };
     let address = lease(home, id, attachment, &network)?;
-    let ipv6 = match attachment.ip6 {
-        Some(_) if joined.only_ipv4 => {
-            let reason = "it is held for IPv4 only in this release, and an IPv6 address was asked for";
-            return Err(NetworkFault::Egress(reason).into());
-        }
-        _ if joined.only_ipv4 => None,
-        _ => endpoint6(home, id, attachment, &network, address)?,
-    };
+    let ipv6 = endpoint6(home, id, attachment, &network, address)?;
     let up = bring_up(home, &network)?;
     joined.warnings.extend(up.warning);
     joined.fresh |= up.fresh;

@@ -5,6 +5,7 @@
 //! one has left. All of it happens under one lock, which is held only for that time.
 
 mod answers;
+mod choose;
 mod connect;
 mod create;
 mod egress;
@@ -25,6 +26,7 @@ mod remove;
 mod rootless;
 
 pub(crate) use answers::{Answers, FrontAnswers};
+pub(crate) use choose::{choose, default_of, go_without};
 pub use connect::{ConnectRequest, connect, disconnect};
 pub use create::{NetworkRequest, create};
 #[cfg(test)]
@@ -36,9 +38,8 @@ pub(crate) use idle::{linger, settle, sweep};
 pub(crate) use interrupted::{CONNECTING, end_connection};
 pub(crate) use join::{call, forget, join, leave, leave_recorded};
 pub use look::{NetworkRow, NetworkSelection, exists, inspect, names, networks};
-pub(crate) use names::has_names;
+pub(crate) use names::{has_names, hide};
 pub use ports::{add_ports, remove_ports};
-pub(crate) use publish::choose;
 pub(crate) use record::{UP, name_of};
 pub use refused::egress_log;
 pub(crate) use refused::refused;

@@ -162,6 +162,21 @@ pub(super) fn take(
     }
 }
 
+/// Takes the names of a container away, which has not begun, and leaves it in its networks. [`put`] gives them back.
+///
+/// # Errors
+/// [`EngineError::State`] and [`NetworkFault::Lease`].
+pub(crate) fn hide(home: &Home, endpoints: &[Endpoint]) -> Result<(), EngineError> {
+    let _lock = are_named(endpoints).then(|| record::lock(home)).transpose()?;
+    for endpoint in endpoints.iter().filter(|endpoint| endpoint.is_named()) {
+        for address in endpoint.addresses() {
+            let removed = called(home, &endpoint.network).remove(address);
+            removed.map_err(|source| fault_of(&endpoint.network, source))?;
+        }
+    }
+    Ok(())
+}
+
 /// Takes the list of a container's networks away, which is empty.
 pub(super) fn take_all(home: &Home, id: &ContainerId) {
     // Most containers have none.

@@ -1,14 +1,12 @@
 //! Published ports: which of the host's ports lead to a container.
 
 use super::endpoint::{Endpoint, PortRecord, ports_of};
-use super::{NetworkFault, egress, record, rootless};
+use super::{NetworkFault, record, rootless};
 use crate::container;
 use crate::{EngineError, Home};
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use tote_bundle::{
-    ContainerId, DEFAULT_NETWORK, ImageConfig, NetworkMode, PortBinding, RunOptions, parse_expose,
-};
+use tote_bundle::{ContainerId, ImageConfig, PortBinding, RunOptions, parse_expose};
 use tote_network::{NetworkError, PublishedPort, Transport};
 use tote_sys::{Errno, best_effort};
 
@@ -17,33 +15,6 @@ const EPHEMERAL: (u16, u16) = (32768, 60999);
 
 /// How often other free ports are looked for, where a command of another state root was faster.
 const ATTEMPTS: u32 = 8;
-
-/// Chooses the network of a container whose ports are published, or which has an egress policy, where none is asked for. It
-/// becomes one of the options that were given, so that a later start has the same.
-///
-/// # Errors
-/// [`NetworkFault::PublishedNowhere`], [`NetworkFault::Egress`], and [`NetworkFault::Mode`] for an address without a network.
-pub(crate) fn choose(options: &mut RunOptions, given: &mut Vec<(String, String)>) -> Result<(), EngineError> {
-    choose_network(options, given)?;
-    let attachments = options.first_addresses.within(options.network.attachments());
-    attachments.map_err(NetworkFault::Mode)?;
-    Ok(())
-}
-
-fn choose_network(options: &mut RunOptions, given: &mut Vec<(String, String)>) -> Result<(), EngineError> {
-    egress::check(options)?;
-    let is_asked = !options.published.is_empty() || options.publish_all || options.egress.is_some();
-    if !is_asked || options.network != NetworkMode::None {
-        return Ok(());
-    }
-    if given.iter().any(|(option, _)| option == "network") {
-        egress::check_none(options)?;
-        return Err(NetworkFault::PublishedNowhere.into());
-    }
-    options.set("network", DEFAULT_NETWORK)?;
-    given.push(("network".to_owned(), DEFAULT_NETWORK.to_owned()));
-    Ok(())
-}
 
 /// Publishes what a container is to have published, at the network that leads out. The caller holds the lock, and the
 /// container's networks are up, by the bridges of that order; with `lost`, the ports of other containers may have been lost with a flushed ruleset.

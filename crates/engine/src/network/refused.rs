@@ -152,7 +152,7 @@ pub(super) fn keep(home: &Home, id: &ContainerId) {
 
 /// The destinations that the rules of a container have noted.
 fn noted(id: &ContainerId) -> Vec<RefusedDestination> {
-    let egress = Egress::new(id.as_str(), Vec::new(), Vec::new(), false);
+    let egress = Egress::new(id.as_str(), Default::default(), (false, true));
     let now = now();
     let noted = egress.noted().unwrap_or_default();
     noted.iter().map(|one| RefusedDestination::of(one, now)).collect()

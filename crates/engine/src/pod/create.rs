@@ -3,11 +3,12 @@
 use super::lock::Guard;
 use super::{Pod, PodError, group, remove};
 use crate::container::{self, fault, name};
-use crate::{EngineError, Home, RunRequest};
+use crate::{EngineError, Home, RunRequest, network};
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Write as _};
 use std::path::PathBuf;
 use tote_bundle::{ContainerId, Image, Name, OptionError, RunOptions, ValueError};
+use tote_state::config::NetworkUser;
 use tote_state::events::append;
 use tote_state::new_id;
 use tote_state::record::now;
@@ -212,6 +213,11 @@ fn infra(home: &Home, pod: &Pod, name: Option<String>) -> Result<ContainerId, En
     given.extend(pod.options.iter().cloned());
     if pod.option("hostname").is_none() && pod.option("uts") != Some("host") {
         given.push(("hostname".to_owned(), pod.hostname.clone()));
+    }
+    if pod.option("network").is_none() && pod.share.iter().any(|shared| shared == "net") {
+        // Its image is the host's own, but it has the network of containers with other images.
+        let network = network::default_of(NetworkUser::Container, pod.option("publish").is_some())?;
+        given.push(("network".to_owned(), network));
     }
     let mut options = RunOptions::default();
     for (option, value) in &given {

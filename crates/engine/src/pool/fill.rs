@@ -12,6 +12,7 @@ use crate::rootfs::Source;
 use crate::{EngineError, Home, HostInit, RunRequest};
 use rustix::fd::OwnedFd;
 use rustix::pipe::{PipeFlags, pipe_with};
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
@@ -74,7 +75,14 @@ pub fn fill(home: &Home, request: FillRequest, warn: &mut dyn FnMut(String)) -> 
     pool.write(home)?;
     fault::point("pool-written");
     drain_all_but(home, &home.pool(&name), Some(&pool.generation))?;
-    let filled = top_up(home, &pool, &mut lock, warn);
+    // Each sandbox has the same to say.
+    let mut told = BTreeSet::new();
+    let mut warn_once = |text: String| {
+        if told.insert(text.clone()) {
+            warn(text);
+        }
+    };
+    let filled = top_up(home, &pool, &mut lock, &mut warn_once);
     note_error(home, &name, filled.as_ref().err());
     filled?;
     Ok(Filled {
@@ -137,13 +145,6 @@ fn wanted(home: &Home, name: Name, request: FillRequest) -> Result<Wanted, Engin
     let mut options = RunOptions::default();
     for (option, value) in &given {
         options.set(option, value)?;
-    }
-    if !options.network.attachments().is_empty() {
-        return Err(crate::NetworkFault::Pool.into());
-    }
-    if options.egress.is_some() {
-        let reason = "sandboxes of a pool have no networks in this release";
-        return Err(crate::NetworkFault::Egress(reason).into());
     }
     options.command = request.command;
     crate::given::read_env_files(&mut options.env)?;

@@ -3,16 +3,17 @@
 use super::record::{Pool, open_dir};
 use crate::container::{self, Claim, Container, Entry, ProcessId, Report, Status, fault};
 use crate::exec::Inside;
+use crate::network::Answers;
 use crate::prepare::Prepared;
 use crate::{EngineError, Home};
-use rustix::fd::AsFd as _;
+use rustix::fd::{AsFd as _, BorrowedFd};
 use rustix::fs::{Mode, OFlags};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use tote_bundle::{ContainerId, SeccompChoice};
+use tote_bundle::{ContainerId, RunOptions, SeccompChoice};
 use tote_cgroup::Cgroup;
-use tote_runtime::{Created, Creation, Kept, Outcome, Witness};
+use tote_runtime::{Aside, Created, Creation, Kept, Outcome, Witness};
 use tote_state::process::set_title;
 use tote_state::record::now;
 use tote_sys::{Footprint, Op, best_effort};
@@ -83,6 +84,27 @@ struct Keeper<'a> {
     socket: PathBuf,
     entry: Entry,
     inside: Inside,
+    options: RunOptions,
+    /// Answers to its questions for names, where it is in a network that has some.
+    answers: Option<Answers>,
+}
+
+/// Nothing to look after.
+#[derive(Debug)]
+struct Nothing;
+
+impl Aside for Nothing {
+    fn begin(&mut self) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn fds(&self) -> Vec<BorrowedFd<'_>> {
+        Vec::new()
+    }
+
+    fn advance(&mut self) -> bool {
+        false
+    }
 }
 
 /// Reference to the image's files; the image stays while it is held.
@@ -120,11 +142,19 @@ impl<'a> Keeper<'a> {
             maps: ids.maps.as_ref().filter(|_| plan.user_namespace.is_none()),
             network: None,
         };
+        // The container that it may become is found by its names, and the sandbox is not.
+        crate::network::hide(home, &entry.state.networks)?;
+        let id = &entry.container.id;
+        let mut answers = Answers::of(home, id, &options, &entry.state.networks);
+        let mut deaf = None;
         let created = tote_runtime::create(
             creation,
             Witness {
                 record: &mut |_, _| Ok(()),
-                network: &mut |_| Ok(()),
+                network: &mut |network| {
+                    deaf = answers.as_mut().and_then(|answers| answers.open(network).err());
+                    Ok(())
+                },
                 hooks: &mut || Ok(()),
                 root: &mut |_| Ok(()),
                 console: &mut |_| Ok(()),
@@ -134,6 +164,7 @@ impl<'a> Keeper<'a> {
             },
         );
         let created = created?;
+        deaf.iter().for_each(|text| report.warn(text));
         fault::point("pool-parked");
         let inside = Inside::of(&spec, known);
         let keeper = Self {
@@ -141,6 +172,8 @@ impl<'a> Keeper<'a> {
             socket,
             entry,
             inside,
+            options,
+            answers,
         };
         Ok((keeper, created, _source))
     }
@@ -149,7 +182,9 @@ impl<'a> Keeper<'a> {
         footprint.trim();
         let id = self.entry.container.id.clone();
         let cgroup = created.cgroup.as_ref().map(Cgroup::record);
-        let kept = tote_runtime::keep(&created, footprint, &mut |kept| match kept {
+        let (mut answers, mut nothing) = (self.answers.take(), Nothing);
+        let aside = answers.as_mut().map_or(&mut nothing as &mut dyn Aside, |own| own);
+        let kept = tote_runtime::keep(&created, footprint, aside, &mut |kept| match kept {
             Kept::Taken => {
                 fault::point("pool-taken");
                 // The socket has no listener any more.
@@ -161,7 +196,7 @@ impl<'a> Keeper<'a> {
                     best_effort(note_birth(
                         self.home,
                         (&mut self.entry, &mut self.inside),
-                        &claim,
+                        (&claim, &self.options),
                         (note, created.child.pid, cgroup.clone()),
                     ));
                     fault::point("pool-noted");
@@ -177,6 +212,8 @@ impl<'a> Keeper<'a> {
             leaves_cgroup = cgroup.remove().is_err();
         }
         best_effort(std::fs::remove_file(&self.socket));
+        let left = crate::network::leave(self.home, &id, &self.entry.state.networks);
+        leaves_cgroup |= left.is_err();
         if self.entry.container.name.is_empty() {
             // The container has a name if its taker was killed before it told the keeper.
             container::name::release_any(self.home, &id);
@@ -184,6 +221,7 @@ impl<'a> Keeper<'a> {
         let name = &self.entry.container.name;
         container::discard(self.home, &id, name, (claim, leaves_cgroup));
         fault::point("pool-cleared");
+        crate::network::linger(self.home, &left.unwrap_or_default());
         if let Ok((outcome, Some(taker))) = kept {
             match outcome {
                 Outcome::Exited(code) => taker.ended(code, false, ooms),
@@ -218,7 +256,7 @@ fn listen(socket: &std::path::Path, id: &ContainerId) -> Result<rustix::fd::Owne
 fn note_birth(
     home: &Home,
     (entry, inside): (&mut Entry, &mut Inside),
-    claim: &Claim,
+    (claim, options): (&Claim, &RunOptions),
     (note, pid, cgroup): (Note, u32, Option<String>),
 ) -> Result<(), EngineError> {
     let container: &mut Container = &mut entry.container;
@@ -234,6 +272,9 @@ fn note_birth(
     (state.status, state.started_at) = (Status::Running, now());
     (state.process, state.monitor) = (ProcessId::of(pid), ProcessId::of(std::process::id()));
     (state.boot, state.cgroup) = (container::boot(), cgroup);
+    let called = (&container.id, container.name.as_str());
+    // Without its names it is still found by its address.
+    best_effort(crate::network::call(home, called, options, &state.networks));
     inside.process.env = note.env;
     inside.process.cwd = note.cwd;
     inside.process.terminal = note.terminal;

@@ -166,7 +166,7 @@ fn options(quadlet: &Quadlet, run: &mut Vec<String>) -> Result<(), QuadletError>
         if entry.value.ends_with(".network") {
             return Err(wrong(
                 entry,
-                "tote has no .network files: its networks are none and host",
+                "tote has no .network files: make the network with 'tote network create', and give its name",
             ));
         }
         add("network", entry.value.clone());

@@ -186,7 +186,7 @@ fn what_is_refused() {
         ),
         (
             "[Container]\nImage=i\nNetwork=a.network\n",
-            "line 3: Network: tote has no .network files: its networks are none and host",
+            "line 3: Network: tote has no .network files: make the network with 'tote network create', and give its name",
         ),
         (
             "[Container]\nImage=i\nGroup=1\n",

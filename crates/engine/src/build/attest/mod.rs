@@ -17,7 +17,6 @@ use provenance::{Instruction, Provenance};
 use statement::{Predicate, package_of};
 use std::collections::BTreeMap;
 use std::time::Duration;
-use tote_bundle::NetworkMode;
 use tote_dockerfile::{Command, Dockerfile, Network};
 use tote_image::media_type::OCI_CONFIG;
 use tote_image::{ATTESTATION, Descriptor, Digest, Platform, REFERENCE_DIGEST, REFERENCE_TYPE, Reference};
@@ -137,7 +136,7 @@ fn provenance_of(
         instructions: instructions(file),
         invocation: new_id()?.to_string(),
         times,
-        has_network: request.run.network == NetworkMode::Host
+        has_network: request.network()? != "none"
             || commands().any(|instruction| is_on_host(&instruction.command)),
     })
 }
