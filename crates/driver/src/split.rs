@@ -60,7 +60,7 @@ pub(crate) fn prepare(image: &Path, request: &Request<'_>) -> Result<Prepared, P
 
 /// Directory with the names of the image's files; its files may be empty, so it is only for names.
 pub(crate) fn names<'a>(image: &'a Path, request: &Request<'a>) -> &'a Path {
-    request.own_inodes.map_or(image, |own| &own.tree)
+    request.names.unwrap_or(image)
 }
 
 /// Examines the image: the paths that a container can write to, and the mount points that the image lacks.

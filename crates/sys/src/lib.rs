@@ -62,6 +62,7 @@ mod source;
 mod start;
 mod switch;
 mod title;
+mod view;
 
 pub use birth::{Ancestry, Birth, Child, CloneFlags, Event, Parcel, birth};
 pub use bpf::device_filter;
@@ -111,3 +112,4 @@ pub use signal::{
 pub use source::{CloneSource, Parameter, Source, Value};
 pub use start::{AwaitStart, Starting, start_gate, waits_for_start};
 pub use title::set_title;
+pub use view::{file_mount, overlay_of};
