@@ -13,7 +13,7 @@ pub(crate) const MAGIC: u32 = 0xe0f5_e1e2;
 /// Some files have a list of chunks (`EROFS_FEATURE_INCOMPAT_CHUNKED_FILE`).
 pub(crate) const CHUNKED: u32 = 4;
 
-/// The number of an inode is its place in units of so many bytes.
+/// Unit in bytes of the places of inodes: the number of an inode is its place in these units.
 pub(crate) const SLOT: u64 = 32;
 /// Bytes of an inode of the long form.
 pub(crate) const INODE: u64 = 64;

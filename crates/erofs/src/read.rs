@@ -95,7 +95,7 @@ impl Image {
     }
 
     /// Finds the file of a path, which begins at the root; symbolic links are followed and lead nowhere else.
-    /// `None` if there is none.
+    /// `None` if nothing has that path.
     ///
     /// # Errors
     /// [`ReadError`], also for too many symbolic links.
@@ -105,7 +105,7 @@ impl Image {
         let mut links = 0;
         let mut file = None;
         while let Some(name) = rest.pop_front() {
-            // A file that is no directory has nothing below it.
+            // Only a directory has something below it.
             let (None, Some(here)) = (file, above.last()) else {
                 return Ok(None);
             };

@@ -59,7 +59,7 @@ impl Layout<'_> {
         let root = self.placed.first().map_or(0, |root| root.at / SLOT);
         push_u16(&mut bytes, u16::try_from(root).unwrap_or_default());
         push_u64(&mut bytes, self.placed.len() as u64);
-        // Time of the short inodes, of which there is none.
+        // Time of the short inodes, which this crate does not write.
         bytes.extend_from_slice(&[0; 12]);
         push_u32(&mut bytes, self.blocks);
         // Inodes and shared attributes are counted from the first block.

@@ -7,7 +7,7 @@
 //! The invariant, which holds at every moment and so after a kill: **an object is removed only under the store's
 //! exclusive lock, and only if neither a layer nor a tree needs it**. No tree can begin to need another object while that
 //! lock is held, because it is made under the shared one, and its file never changes. A tree that is in use afterwards was
-//! either in `trees/` when its objects were asked for, or was in the trash and in use already: a tree that nobody uses
+//! either in `trees/` when its objects were asked for, or was in the trash and in use already: a tree without a user
 //! has left `trees/` before, unless it has an image, and no command takes a tree out of the trash.
 
 use crate::StoreError;

@@ -70,6 +70,7 @@ mod tree;
 mod trees;
 mod usage;
 mod verify;
+mod whole;
 mod writable;
 
 pub use error::{StoreError, WrongLayer};

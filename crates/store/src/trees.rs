@@ -21,17 +21,14 @@ use crate::inodes;
 use crate::known::or_damaged;
 use crate::leased::{Names, OwnInodes, ROOT, Tree};
 use crate::lock::Lock;
-use crate::model::{Model, Node};
-use crate::objects::is_unchanged;
+use crate::model::Model;
 use crate::store::{LOCK, Store, sha256_hex};
 use crate::tree::{self, LinkedFiles};
-use rustix::fd::AsFd as _;
 use rustix::fs::{FlockOperation, Mode};
 use rustix::io::Errno;
 use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use tote_archive::EntryPath;
 use tote_image::Digest;
 use tote_sys::best_effort;
 
@@ -48,7 +45,7 @@ enum Part {
 
 /// Form of a tree that its lease calls complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Form {
+pub(crate) enum Form {
     /// `root/` alone.
     Links,
     /// `inodes/` and `contents/`.
@@ -176,7 +173,7 @@ impl Store {
     }
 
     /// Takes a shared lock on the lease of a tree; `None` if there is no such tree.
-    fn lease(&self, chain: &str) -> Result<Option<Lock>, StoreError> {
+    pub(crate) fn lease(&self, chain: &str) -> Result<Option<Lock>, StoreError> {
         let name = format!("{chain}/{LEASE}");
         let lease = Lock::of_present(&self.trees, &name, FlockOperation::LockShared);
         lease.map_err(self.trees.failed("lock", name))
@@ -265,81 +262,6 @@ impl Store {
         self.leased(chain, lease, form)
     }
 
-    /// Looks at all that is in a tree, and makes what it lacks for its containers; `None` where something is damaged.
-    fn look_through(
-        &self,
-        dir: &Dir,
-        chain: &str,
-        image: &Image,
-        model: &Model,
-    ) -> Result<Option<Form>, StoreError> {
-        let has_links = dir.is_there(ROOT)?;
-        if has_links && self.damaged_links(model, dir).is_some() {
-            return Ok(None);
-        }
-        // Another kernel may not show what this one finds.
-        let form = match self.overlays {
-            Some(_) if self.erofs && dir.is_there(erofs::IMAGE)? => {
-                if !erofs::is_whole(model, chain, dir)? {
-                    return Ok(None);
-                }
-                self.check_objects(image, model)?;
-                let shows = erofs::show(model, dir.path(), &self.objects.dir);
-                shows.then_some(Form::Image)
-            }
-            Some(rights) if inodes::are_there(dir) => {
-                if inodes::damaged(&self.objects, model, dir, rights)?.is_some() {
-                    return Ok(None);
-                }
-                inodes::show(model, dir, rights).then_some(Form::Inodes)
-            }
-            _ if !has_links => return Ok(None),
-            _ => self
-                .make_own_inodes(dir, chain, image, model)?
-                .map(|(form, _)| form),
-        };
-        if form.is_none() && !has_links {
-            self.link_all(dir, image, model)?;
-        }
-        Ok(Some(form.unwrap_or(Form::Links)))
-    }
-
-    fn damaged_links(&self, model: &Model, dir: &Dir) -> Option<EntryPath> {
-        let Ok(root) = dir.enter_closed(ROOT) else {
-            return Some(EntryPath::root());
-        };
-        tree::damaged(model, root.as_fd(), &|name, key, stat| {
-            tree::is_object(&self.objects, key, stat, root.as_fd(), name)
-        })
-    }
-
-    /// Returns the damaged part of the tree of an image whose layers are complete: a path in it, or its lease.
-    pub(crate) fn damage_of_tree(&self, image: &Image) -> Result<Option<String>, StoreError> {
-        let chain = self.tree_name(image)?;
-        let Some(_lease) = self.lease(&chain)? else {
-            return Ok(Some("lease is gone".to_owned()));
-        };
-        let dir = self.trees.enter(&chain)?;
-        let has_links = dir.is_there(ROOT)?;
-        let rights = self.overlays.filter(|_| inodes::are_there(&dir));
-        let has_image = self.erofs && dir.is_there(erofs::IMAGE)?;
-        if !has_links && !has_image && rights.is_none() {
-            return Ok(Some("its files are gone".to_owned()));
-        }
-        let model = self.model(image)?;
-        if has_image && !erofs::is_whole(&model, &chain, &dir)? {
-            return Ok(Some(format!("{} is not as it was made", erofs::IMAGE)));
-        }
-        let mut damaged = None;
-        if has_links {
-            damaged = self.damaged_links(&model, &dir);
-        }
-        if let (None, Some(rights)) = (&damaged, rights) {
-            damaged = inodes::damaged(&self.objects, &model, &dir, rights)?;
-        }
-        Ok(damaged.map(|path| format!("{path} is not as it was made")))
-    }
-
     fn build(&self, chain: &str, image: &Image) -> Result<TreeMade, StoreError> {
         self.check_layers(image)?;
         let model = self.model(image)?;
@@ -376,7 +298,7 @@ impl Store {
 
     /// Makes `image.erofs`, or else `inodes/` and `contents/`, and gives the number of device nodes that could not be made.
     /// `None` where the kernel or the file system cannot have such a tree.
-    fn make_own_inodes(
+    pub(crate) fn make_own_inodes(
         &self,
         dir: &Dir,
         chain: &str,
@@ -425,7 +347,7 @@ impl Store {
 
     /// Makes `root/` in the directory of a tree, and gives the number of device nodes that could not be made. It has its name
     /// when it is whole.
-    fn link_all(&self, dir: &Dir, image: &Image, model: &Model) -> Result<u64, StoreError> {
+    pub(crate) fn link_all(&self, dir: &Dir, image: &Image, model: &Model) -> Result<u64, StoreError> {
         self.check_objects(image, model)?;
         let (root, unfinished) = dir.make_unfinished()?;
         let mut files = LinkedFiles::new(&self.objects);
@@ -462,39 +384,6 @@ impl Store {
         }
         best_effort(lock.remove(&self.trees, &lock_name));
         Ok(path)
-    }
-
-    /// Checks that all objects exist and have their sizes; otherwise removes the layers that they came with.
-    fn check_objects(&self, image: &Image, model: &Model) -> Result<(), StoreError> {
-        let mut lost = HashSet::new();
-        for inode in model.inodes() {
-            if let Node::File { key, size } = &inode.node {
-                let name = key.name(0);
-                match self.objects.dir.stat(&name) {
-                    Ok(stat) if is_unchanged(&stat, *size, &inode.attributes) => {}
-                    Ok(_) => drop(lost.insert(*key)),
-                    Err(errno) if is_gone(errno) => drop(lost.insert(*key)),
-                    Err(errno) => return Err(self.objects.dir.failed("look at", name)(errno)),
-                }
-            }
-        }
-        let Some(first) = lost.iter().next() else {
-            return Ok(());
-        };
-        for diff_id in image.layers() {
-            let dir = self.layer_dir(diff_id)?.ok_or(StoreError::NoLayer(*diff_id))?;
-            if crate::layer::contents(&dir)?
-                .iter()
-                .any(|stored| lost.contains(&stored.key))
-            {
-                self.discard(&self.layers, &sha256_hex(diff_id)?)?;
-            }
-        }
-        Err(StoreError::Lost {
-            image: image.id,
-            count: lost.len(),
-            first: first.name(0),
-        })
     }
 
     /// Applies an image's layers to each other.

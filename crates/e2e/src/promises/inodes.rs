@@ -1,7 +1,7 @@
 //! A container's files have the link counts from their image, and keep their inode numbers, though the store has
 //! every file once.
 
-use super::stored::IMAGE;
+use super::on_disk::IMAGE;
 use crate::context::Context;
 use crate::need::{Need, is_root};
 use crate::promise::{Test, test};
