@@ -74,6 +74,7 @@ mod tests {
         let request = Request {
             layers: std::slice::from_ref(&image),
             own_inodes: None,
+            names: None,
             image_links: None,
             privileged: true,
             key: None,

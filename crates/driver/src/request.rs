@@ -11,6 +11,8 @@ pub struct Request<'a> {
     pub layers: &'a [PathBuf],
     /// The tree that overlay, loop, loop-xfs and split show in their place.
     pub own_inodes: Option<&'a OwnInodes>,
+    /// A directory with the names of the image's files, and with their contents or without, if `layers` are not such.
+    pub names: Option<&'a Path>,
     /// Sorted names of files that have several names in the image; `None` if the tree has the image's hard links. A
     /// store that merges equal files to save space makes more hard links than the image has. Needed if
     /// [`copies_tree`] says so.

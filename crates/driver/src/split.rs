@@ -63,7 +63,7 @@ pub(crate) fn prepare(image: &Path, request: &Request<'_>) -> Result<Prepared, P
 
 /// Directory with the names of the image's files; its files may be empty, so it is only for names.
 fn names<'a>(image: &'a Path, request: &Request<'a>) -> &'a Path {
-    request.own_inodes.map_or(image, |own| &own.tree)
+    request.names.unwrap_or(image)
 }
 
 impl Survey {

@@ -7,8 +7,11 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use tote_bundle::{Image, ImageConfig};
 use tote_image::Digest;
-use tote_rootfs::{Directory, HostImage, OwnInodes, Rootfs, Upper, read_content_in_root, read_in_root};
-use tote_store::{Image as Stocked, Store, Tree};
+use tote_rootfs::{
+    Directory, HostImage, OwnInodes, ReadError, Rootfs, Upper, read_content, read_content_in_root,
+    read_in_root,
+};
+use tote_store::{Image as Stocked, Opened, Store, Tree};
 use tote_sys::{MountRights, best_effort};
 
 /// An image that is ready to be mounted; holds its lock for as long as it is used.
@@ -74,7 +77,10 @@ impl Stored {
     }
 
     /// The directory with its files, for reading.
-    fn view(&self) -> Result<BorrowedFd<'_>, EngineError> {
+    ///
+    /// # Errors
+    /// [`EngineError::Store`]: the kernel does not show it.
+    pub(crate) fn view(&self) -> Result<BorrowedFd<'_>, EngineError> {
         let view = match self.view.get() {
             Some(view) => view,
             None => {
@@ -83,6 +89,30 @@ impl Stored {
             }
         };
         Ok(view.as_fd())
+    }
+
+    /// True if the names of its files are in a file, which only the kernel shows as a directory.
+    pub(crate) fn is_file(&self) -> bool {
+        self.tree.directory().is_none()
+    }
+
+    /// Reads a file without a mount: this is on the way of each start.
+    fn read(&self, path: &str, limit: usize) -> Result<Option<Vec<u8>>, ReadError> {
+        if let Some(names) = self.tree.directory() {
+            let content_of = |file| self.tree.content_of(file);
+            return read_content_in_root(names, path, limit, &content_of);
+        }
+        let inside = || PathBuf::from(path);
+        let opened = self.tree.open(path.as_bytes());
+        match opened.map_err(|source| ReadError::Open {
+            path: inside(),
+            source,
+        })? {
+            Opened::Absent => Ok(None),
+            Opened::NoFile => Err(ReadError::NotRegular { path: inside() }),
+            Opened::Empty => Ok(Some(Vec::new())),
+            Opened::Content(file) => read_content(file.as_fd(), &inside(), limit).map(Some),
+        }
     }
 
     /// Where [`Stored::links`] makes that directory.
@@ -165,6 +195,7 @@ pub(crate) fn forget_skeletons(home: &Home) -> Result<(), EngineError> {
 pub(crate) fn own_inodes(tree: &Tree) -> Option<OwnInodes> {
     tree.own_inodes().map(|own| OwnInodes {
         tree: own.tree.clone(),
+        fs: own.fs,
         contents: own.contents.clone(),
         user_namespace: own.rights != MountRights::Root,
     })
@@ -224,11 +255,7 @@ impl Source {
         let read = |limit| match self {
             Self::Host(image) => read_in_root(image.layer(), path, limit),
             Self::Directory(directory) => read_in_root(directory, path, limit),
-            // Without a mount: this is on the way of each start.
-            Self::Stored(stored) => {
-                let content_of = |file| stored.tree.content_of(file);
-                read_content_in_root(&stored.tree, path, limit, &content_of)
-            }
+            Self::Stored(stored) => stored.read(path, limit),
             Self::Build(tree) => read_in_root(&tree.view, path, limit),
         };
         read_among_owners(home, read, EngineError::UserFile)

@@ -6,6 +6,7 @@ use crate::prepare::Prepared;
 use crate::rootfs::{Source, Stored};
 use crate::user::Ids;
 use crate::{Caller, EngineError, Home};
+use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
 use tote_bundle::{ContainerId, DISK_SIZE_LABEL, ImageConfig, RunOptions};
 use tote_driver::{Beside, Driver, Limit, MapLine, MountPoint, OwnFiles, Request, Survey};
@@ -135,6 +136,11 @@ pub(crate) fn root(
     let mut request = Request {
         layers: &rootfs.lowers,
         own_inodes: rootfs.own_inodes.as_ref(),
+        names: rootfs
+            .own_inodes
+            .as_ref()
+            .filter(|own| own.fs.is_none())
+            .map(|own| &*own.tree),
         image_links: None,
         privileged: home.caller == Caller::Root,
         key: source.chain(),
@@ -150,8 +156,12 @@ pub(crate) fn root(
         own_files,
         survey: None,
     };
-    let (layers, links);
+    let (layers, links, names);
     if let Source::Stored(stored) = source {
+        if let (Driver::Split, true, None) = (driver, wanted.dry, request.names) {
+            names = shown_names(stored)?;
+            request.names = names.as_deref();
+        }
         if let Some(path) = ordinary_files(home, stored, driver, (&request, wanted))? {
             layers = [path];
             request.layers = &layers;
@@ -170,6 +180,16 @@ pub(crate) fn root(
         private,
     };
     Ok((root, prepared.beside))
+}
+
+/// A directory with the names of an image that a dry run of split may look into: no directory is made for it. `None` where
+/// `layers` are that.
+fn shown_names(stored: &Stored) -> Result<Option<PathBuf>, EngineError> {
+    if !stored.is_file() {
+        return Ok(None);
+    }
+    let view = stored.view()?.as_raw_fd();
+    Ok(Some(PathBuf::from(format!("/proc/self/fd/{view}"))))
 }
 
 /// The root of a step of a build.

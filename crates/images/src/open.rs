@@ -40,6 +40,7 @@ pub fn store_options(home: &Home) -> Result<StoreOptions, ImagesError> {
             // `user.*` attributes are readable for containers in the namespace of a nested root and in others alike.
             Caller::User | Caller::NestedRoot => Some(MountRights::NamespaceRoot),
         },
+        erofs: home.caller == Caller::Root,
     })
 }
 

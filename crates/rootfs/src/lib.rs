@@ -24,7 +24,7 @@ mod rootfs;
 pub use directory::{Directory, DirectoryError};
 pub use host::{HostImage, HostImageError, sweep, sweep_abandoned};
 pub use inside::{
-    Interpreter, InterpreterKind, LookupError, ReadError, interpreter_of, lookup_executable,
+    Interpreter, InterpreterKind, LookupError, ReadError, interpreter_of, lookup_executable, read_content,
     read_content_in_root, read_in_root,
 };
 pub use overlay::{OverlayOptions, escape_overlay};

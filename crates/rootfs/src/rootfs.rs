@@ -23,6 +23,9 @@ pub struct Rootfs {
 pub struct OwnInodes {
     /// The image, with empty files. Attributes of overlayfs's name the files that have the contents.
     pub tree: PathBuf,
+    /// Kind of the file system that the image is in, as in `/proc/filesystems`, if `tree` is a file; `None` if it is a
+    /// directory.
+    pub fs: Option<&'static str>,
     /// The directory of the files with the contents.
     pub contents: PathBuf,
     /// True if the attributes are `user.*`, which overlayfs reads only if it is mounted in a user namespace. With

@@ -42,6 +42,20 @@ impl Builder<'_> {
                 volatile,
             } => {
                 let own_inodes = self.fitting(own_inodes);
+                if let Some(own) = &own_inodes
+                    && let Some(fs) = own.fs
+                {
+                    lowers.pop();
+                    let contents = Some(own.contents.clone());
+                    let layers = FileLayer {
+                        fs,
+                        file: &own.tree,
+                        above: lowers,
+                        contents,
+                        volatile,
+                    };
+                    return self.image(layers, upper, attach_point, set);
+                }
                 if let (Some(own), Some(lowest)) = (&own_inodes, lowers.last_mut()) {
                     lowest.clone_from(&own.tree);
                 }
@@ -49,7 +63,16 @@ impl Builder<'_> {
                 let options = self.upper(options, upper, attach_point)?;
                 self.overlay(options, attach_point, set)
             }
-            Storage::Image { fs, file, upper } => self.image(fs, &file, upper, attach_point, set),
+            Storage::Image { fs, file, upper } => {
+                let layers = FileLayer {
+                    fs,
+                    file: &file,
+                    above: Vec::new(),
+                    contents: None,
+                    volatile: false,
+                };
+                self.image(layers, upper, attach_point, set)
+            }
             Storage::Split(split) => self.split(split, attach_point, set),
             Storage::Own(tree) => self.own_tree(tree, attach_point, set),
         }
@@ -167,37 +190,24 @@ impl Builder<'_> {
         Ok(())
     }
 
+    /// Plans an overlay whose lowest layer is a file system in a file.
     fn image(
         &mut self,
-        fs: &'static str,
-        file: &Path,
+        layers: FileLayer<'_>,
         upper: Upper,
         attach_point: &CStr,
         set: MountAttrFlags,
     ) -> Result<(), PlanError> {
-        let parameters = vec![
-            path_parameter("source", Some(file.as_os_str().to_owned()))?,
-            flag("ro")?,
-        ];
         let read_only = set | MountAttrFlags::MOUNT_ATTR_RDONLY;
         let at = self.request.attach_point;
         let options = if let Upper::Dir { .. } | Upper::None = upper {
-            self.new_root(fs, parameters, attach_point, read_only)?;
-            self.upper(OverlayOptions::new(vec![at.to_owned()]), upper, attach_point)?
+            let parameters = file_parameters(layers.file)?;
+            self.new_root(layers.fs, parameters, attach_point, read_only)?;
+            self.upper(layers.options(at.to_owned()), upper, attach_point)?
         } else {
-            let options = OverlayOptions::new(vec![at.join(LOWER)]);
+            let options = layers.options(at.join(LOWER));
             let options = self.upper(options, upper, attach_point)?;
-            let source = Source::New {
-                fs: cstring("file system", fs)?,
-                parameters,
-            };
-            let target = Target::Inside {
-                path: cstring("path", LOWER)?,
-                make: Make::Dir,
-                strict: true,
-                over_proc: false,
-            };
-            self.mount(source, target, Attributes::set(read_only));
+            self.image_below(layers.fs, layers.file, read_only)?;
             options
         };
         self.overlay(options, attach_point, set)
@@ -229,6 +239,22 @@ impl Builder<'_> {
         };
         self.mount(source, target, attributes);
         self.overlay(options, attach_point, set)
+    }
+
+    /// Plans the mount of a file system in a file, below the mount that the root covers.
+    fn image_below(&mut self, fs: &str, file: &Path, read_only: MountAttrFlags) -> Result<(), PlanError> {
+        let source = Source::New {
+            fs: cstring("file system", fs)?,
+            parameters: file_parameters(file)?,
+        };
+        let target = Target::Inside {
+            path: cstring("path", LOWER)?,
+            make: Make::Dir,
+            strict: true,
+            over_proc: false,
+        };
+        self.mount(source, target, Attributes::set(read_only));
+        Ok(())
     }
 
     fn own_tree(&mut self, tree: OwnTree, attach_point: &CStr, set: MountAttrFlags) -> Result<(), PlanError> {
@@ -320,7 +346,16 @@ impl Builder<'_> {
         read_only: MountAttrFlags,
     ) -> Result<(), PlanError> {
         let own_inodes = self.fitting(own_inodes);
-        let tree = own_inodes.as_ref().map_or(tree, |own| own.tree.clone());
+        let tree = match &own_inodes {
+            None => tree,
+            Some(OwnInodes { tree, fs: None, .. }) => tree.clone(),
+            Some(OwnInodes {
+                tree, fs: Some(fs), ..
+            }) => {
+                self.image_below(fs, tree, read_only)?;
+                self.request.attach_point.join(LOWER)
+            }
+        };
         let below = self.request.attach_point.join(STUBS);
         let lowers = if stubs.is_empty() && own_inodes.is_some() {
             vec![tree]
@@ -365,6 +400,38 @@ impl Builder<'_> {
         self.mount(source, target, Attributes::set(set));
         Ok(())
     }
+}
+
+/// Layers of an overlay, of which the lowest is a file system in a file.
+struct FileLayer<'a> {
+    fs: &'static str,
+    file: &'a Path,
+    /// Layers above it, the topmost first.
+    above: Vec<PathBuf>,
+    /// The directory with the contents of its files, if these are elsewhere.
+    contents: Option<PathBuf>,
+    volatile: bool,
+}
+
+impl FileLayer<'_> {
+    /// Returns the overlay with the file mounted at a place.
+    fn options(&self, place: PathBuf) -> OverlayOptions {
+        let mut lowers = self.above.clone();
+        lowers.push(place);
+        let options = OverlayOptions::new(lowers).volatile(self.volatile);
+        match &self.contents {
+            Some(contents) => options.contents(contents.clone()),
+            None => options,
+        }
+    }
+}
+
+/// Returns the parameters of a mount of a file system in a file.
+fn file_parameters(file: &Path) -> Result<Vec<Parameter>, PlanError> {
+    Ok(vec![
+        path_parameter("source", Some(file.as_os_str().to_owned()))?,
+        flag("ro")?,
+    ])
 }
 
 /// Returns the layers, the topmost first; the lowest may be the tree with inodes of its own.

@@ -77,13 +77,13 @@ impl Numbers {
 
 /// Names of overlayfs's attributes, which depend on the rights of the mount.
 #[derive(Clone, Copy, Debug)]
-struct Names {
-    redirect: &'static str,
-    metacopy: &'static str,
+pub(crate) struct Names {
+    pub(crate) redirect: &'static str,
+    pub(crate) metacopy: &'static str,
 }
 
 impl Names {
-    fn of(rights: MountRights) -> Self {
+    pub(crate) const fn of(rights: MountRights) -> Self {
         match rights {
             MountRights::Root => Self {
                 redirect: "trusted.overlay.redirect",
@@ -252,7 +252,7 @@ pub(crate) fn content_name(file: impl AsFd, rights: MountRights) -> Result<Optio
 }
 
 /// Reads the beginning of a file.
-fn beginning(dir: BorrowedFd<'_>, name: &[u8]) -> Result<Vec<u8>, Errno> {
+pub(crate) fn beginning(dir: BorrowedFd<'_>, name: &[u8]) -> Result<Vec<u8>, Errno> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let file = rustix::fs::openat(dir, name, flags, Mode::empty())?;
     let mut bytes = vec![0; 4096];

@@ -11,7 +11,7 @@
 //! ├── images/DIGEST/        config.json, manifest.json: as received; image.json,
 //! │                         and writable.json if a command was traced; or index.json: images for several platforms
 //! ├── names/NAME            a name, and the id of its image or index
-//! ├── trees/CHAIN/          images as directories, of hard links to the objects or of empty files that lead to these
+//! ├── trees/CHAIN/          images as trees without contents, which lead to the objects, or as directories of hard links
 //! └── trash/                what is no more, but still takes space
 //! ```
 //!
@@ -27,6 +27,8 @@
 //!   last known to be complete: those of another boot are checked (`known`).
 //! - **Damaged parts count as missing**: adding them again replaces them, using them is refused, and a sweep
 //!   ignores them.
+//! - **An object goes only if neither a layer nor a tree needs it**, also where a container has outlived its image
+//!   (`held`).
 //! - **Nothing that is being added is swept away**: adding needs an [`Ingest`], which excludes a sweep.
 //! - An image may come from an attacker: its sizes are limited, its paths are never followed out of the tree, and
 //!   its extended attributes cannot influence overlayfs.
@@ -37,9 +39,11 @@
 mod crew;
 mod dir;
 mod doomed;
+mod erofs;
 mod error;
 mod fault;
 mod gap;
+mod held;
 mod image;
 mod index;
 mod ingest;
@@ -66,6 +70,7 @@ mod tree;
 mod trees;
 mod usage;
 mod verify;
+mod whole;
 mod writable;
 
 pub use error::{StoreError, WrongLayer};
@@ -75,7 +80,7 @@ pub use index::ImageIndex;
 pub use ingest::{Ingest, Layer, Slot, Vacancy};
 pub use key::Owners;
 pub use layer::{LayerArchive, LayerSizes};
-pub use leased::{OwnInodes, Tree};
+pub use leased::{Opened, OwnInodes, Tree};
 pub use patience::Patience;
 pub use share::ShareHost;
 pub use store::{Store, StoreOptions, sha256};

@@ -63,6 +63,18 @@ impl Model {
         }
     }
 
+    /// A tree of a single file of the name `file`.
+    pub(crate) fn of_one_file(key: Key, size: u64) -> Self {
+        let mut model = Self::new(Owners::Image);
+        let inode = model.push(Inode {
+            attributes: Attributes::default(),
+            node: Node::File { key, size },
+        });
+        let name = b"file".as_slice().into();
+        model.children(ROOT).insert(name, Child { inode, layer: 0 });
+        model
+    }
+
     pub(crate) fn inode(&self, number: Number) -> &Inode {
         &self.inodes[number]
     }

@@ -29,6 +29,8 @@ pub struct StoreOptions {
     pub share_host: ShareHost,
     /// Rights with which overlays of its trees are mounted; `None` if they vary.
     pub overlays: Option<MountRights>,
+    /// True if the metadata of a tree may be a file of EROFS, where the kernel mounts one: only root of the machine may.
+    pub erofs: bool,
 }
 
 /// An open store.
@@ -43,6 +45,8 @@ pub struct Store {
     pub(crate) trash: Dir,
     pub(crate) owners: Owners,
     pub(crate) overlays: Option<MountRights>,
+    /// True if a tree may be a file of EROFS.
+    pub(crate) erofs: bool,
     /// True if there is something to sweep that could not be recorded, because the disk was full.
     pub(crate) unnoted: AtomicBool,
     /// Id of this boot: files written in another boot may have been lost by a power cut.
@@ -79,6 +83,7 @@ impl Store {
             root,
             owners: options.owners,
             overlays: options.overlays,
+            erofs: options.erofs && options.overlays == Some(MountRights::Root),
             unnoted: AtomicBool::new(false),
             boot: boot_id(),
         })

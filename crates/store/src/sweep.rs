@@ -9,7 +9,6 @@ use crate::StoreError;
 use crate::dir::{ADDING, Dir, UNFINISHED, numbered};
 use crate::doomed;
 use crate::gap::{Gap, STORE, wait_for_gap};
-use crate::key::Key;
 use crate::known::or_damaged;
 use crate::layer;
 use crate::lock::Lock;
@@ -272,26 +271,10 @@ impl Store {
         Ok(all)
     }
 
-    /// Collects the keys of all objects that layers need; by now all layers have an image. A layer with a damaged
-    /// record needs none: it is added again before its next use.
-    fn needed(&self) -> Result<HashSet<Key>, StoreError> {
-        let mut needed = HashSet::new();
-        for name in self.layers.names()? {
-            if !name.starts_with('.') {
-                let layer = match self.layers.enter(&name) {
-                    // The layer is damaged, and is added again before its next use.
-                    Err(error) if error.is_no_directory() => continue,
-                    entered => entered?,
-                };
-                let contents = or_damaged(layer::contents(&layer))?;
-                needed.extend(contents.iter().flatten().map(|stored| stored.key));
-            }
-        }
-        Ok(needed)
-    }
-
     fn sweep_objects(&self, patience: Patience, swept: &mut Swept) -> Result<bool, StoreError> {
-        let needed = self.needed()?;
+        let Some(needed) = self.needed()? else {
+            return Ok(false);
+        };
         let mut shards = self.objects.dir.names()?;
         shards.retain(|shard| !shard.starts_with('.'));
         // Start with a different shard each time, so that short sweeps reach all of them in the end.

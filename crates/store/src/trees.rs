@@ -2,33 +2,33 @@
 //!
 //! ```text
 //! trees/CHAIN/
-//! ├── lease       the id of the boot in which the tree was last known to be whole, and a `+` where
-//! │               `inodes/` and `contents/` are there; each user of the tree holds a shared lock on it
-//! ├── inodes/     the image, of empty files with inodes of their own, for overlayfs
-//! ├── contents/   what these files contain
-//! └── root/       the image, of links to objects: where the two others cannot be had, or once a command
-//!                 has asked for it
+//! ├── lease        the id of the boot in which the tree was last known to be whole, and a sign of its form: `#` for
+//! │                `image.erofs`, `+` for `inodes/` and `contents/`; each user of the tree holds a shared lock on it
+//! ├── image.erofs  the image without contents, for overlayfs, where the kernel mounts such a file for the caller
+//! ├── inodes/      elsewhere the same as a directory of empty files with inodes of their own
+//! ├── contents/    what these empty files contain
+//! └── root/        the image, of links to objects: where overlayfs can show none of these, or once a command
+//!                  has asked for it
 //! ```
 
 use crate::StoreError;
 use crate::crew;
 use crate::dir::{Dir, write_all};
+use crate::erofs;
 use crate::error::is_gone;
 use crate::image::Image;
 use crate::inodes;
-use crate::leased::{OwnInodes, ROOT, Tree};
+use crate::known::or_damaged;
+use crate::leased::{Names, OwnInodes, ROOT, Tree};
 use crate::lock::Lock;
-use crate::model::{Model, Node};
-use crate::objects::is_unchanged;
+use crate::model::Model;
 use crate::store::{LOCK, Store, sha256_hex};
 use crate::tree::{self, LinkedFiles};
-use rustix::fd::AsFd as _;
 use rustix::fs::{FlockOperation, Mode};
 use rustix::io::Errno;
 use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use tote_archive::EntryPath;
 use tote_image::Digest;
 use tote_sys::best_effort;
 
@@ -43,10 +43,31 @@ enum Part {
     Contents,
 }
 
-/// State of a tree that its lease calls complete.
-#[derive(Clone, Copy, Debug)]
-struct Whole {
-    own_inodes: bool,
+/// Form of a tree that its lease calls complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// `root/` alone.
+    Links,
+    /// `inodes/` and `contents/`.
+    Inodes,
+    /// `image.erofs`.
+    Image,
+}
+
+impl Form {
+    /// Sign of the form in a lease.
+    fn sign(self) -> &'static str {
+        match self {
+            Self::Links => "",
+            Self::Inodes => "+",
+            Self::Image => "#",
+        }
+    }
+
+    fn of_sign(sign: &[u8]) -> Option<Self> {
+        let all = [Self::Links, Self::Inodes, Self::Image];
+        all.into_iter().find(|form| form.sign().as_bytes() == sign)
+    }
 }
 
 /// Work that was done to provide a tree.
@@ -76,7 +97,7 @@ impl Store {
         let chain = self.tree_name(image)?;
         match self.lease(&chain)? {
             Some(lease) => match self.known(&lease)? {
-                Some(whole) => self.leased(&chain, lease, whole),
+                Some(form) => self.leased(&chain, lease, form),
                 None => Ok(None),
             },
             None => Ok(None),
@@ -152,50 +173,66 @@ impl Store {
     }
 
     /// Takes a shared lock on the lease of a tree; `None` if there is no such tree.
-    fn lease(&self, chain: &str) -> Result<Option<Lock>, StoreError> {
+    pub(crate) fn lease(&self, chain: &str) -> Result<Option<Lock>, StoreError> {
         let name = format!("{chain}/{LEASE}");
         let lease = Lock::of_present(&self.trees, &name, FlockOperation::LockShared);
         lease.map_err(self.trees.failed("lock", name))
     }
 
-    /// Returns the tree's state from its lease, if that was written in this boot.
-    fn known(&self, lease: &Lock) -> Result<Option<Whole>, StoreError> {
+    /// Returns the tree's form from its lease, if that was written in this boot.
+    fn known(&self, lease: &Lock) -> Result<Option<Form>, StoreError> {
         let mut text = [0; 64];
         let read = rustix::io::pread(&lease.file, &mut text, 0);
         let read = read.map_err(self.trees.failed("read", LEASE))?;
-        let rest = text[..read].strip_prefix(self.boot.as_bytes());
-        Ok(match rest.filter(|_| !self.boot.is_empty()) {
-            Some(b"") => Some(Whole { own_inodes: false }),
-            Some(b"+") => Some(Whole { own_inodes: true }),
-            _ => None,
-        })
+        let sign = text[..read].strip_prefix(self.boot.as_bytes());
+        let form = sign.filter(|_| !self.boot.is_empty()).and_then(Form::of_sign);
+        Ok(form.filter(|form| self.erofs || *form != Form::Image))
     }
 
-    fn words_of(&self, whole: Whole) -> String {
-        let more = if whole.own_inodes { "+" } else { "" };
-        format!("{}{more}", self.boot)
+    fn words_of(&self, form: Form) -> String {
+        format!("{}{}", self.boot, form.sign())
     }
 
-    /// Opens the tree of a lease; `None` if its directory was lost or removed.
-    fn leased(&self, chain: &str, lease: Lock, whole: Whole) -> Result<Option<Tree>, StoreError> {
-        let rights = self.overlays.filter(|_| whole.own_inodes);
+    /// Opens the tree of a lease; `None` if its files were lost or removed.
+    fn leased(&self, chain: &str, lease: Lock, form: Form) -> Result<Option<Tree>, StoreError> {
         let dir = self.trees.path().join(chain);
-        let own_inodes = rights.map(|rights| OwnInodes::of(&dir, rights));
-        let names = if own_inodes.is_some() {
-            inodes::INODES
-        } else {
-            ROOT
+        let (names, own_inodes) = match (form, self.overlays) {
+            (Form::Image, Some(rights)) => {
+                let own = OwnInodes::in_file(&dir, self.objects.dir.path(), rights);
+                let tree = match self.trees.enter(chain) {
+                    Err(error) if error.errno().is_some_and(is_gone) => return Ok(None),
+                    entered => entered?,
+                };
+                let image = or_damaged(erofs::open(&tree))?.flatten();
+                (image.map(Names::Image), Some(own))
+            }
+            (Form::Inodes, Some(rights)) => {
+                let names = self.names_of(chain, inodes::INODES)?;
+                (names, Some(OwnInodes::of(&dir, rights)))
+            }
+            _ => (self.names_of(chain, ROOT)?, None),
         };
-        let name = format!("{chain}/{names}");
+        let path = match (&names, &own_inodes) {
+            (Some(Names::Directory(_)), Some(own)) => own.tree.clone(),
+            _ => dir.join(ROOT),
+        };
+        Ok(names.map(|names| Tree {
+            names,
+            path,
+            dir,
+            _lease: lease,
+            own_inodes,
+        }))
+    }
+
+    fn names_of(&self, chain: &str, part: &str) -> Result<Option<Names>, StoreError> {
+        let name = format!("{chain}/{part}");
         match self.trees.enter_closed(&name) {
             Err(errno) if is_gone(errno) => Ok(None),
-            opened => Ok(Some(Tree {
-                names: opened.map_err(self.trees.failed("open", &name))?,
-                path: dir.join(names),
-                dir,
-                _lease: lease,
-                own_inodes,
-            })),
+            opened => {
+                let opened = opened.map_err(self.trees.failed("open", &name))?;
+                Ok(Some(Names::Directory(opened)))
+            }
         }
     }
 
@@ -206,8 +243,8 @@ impl Store {
         let Some(lease) = self.lease(chain)? else {
             return Ok(None);
         };
-        if let Some(whole) = self.known(&lease)? {
-            let tree = self.leased(chain, lease, whole)?;
+        if let Some(form) = self.known(&lease)? {
+            let tree = self.leased(chain, lease, form)?;
             if tree.is_none() {
                 self.discard(&self.trees, chain)?;
             }
@@ -215,76 +252,21 @@ impl Store {
         }
         self.check_layers(image)?;
         let model = self.model(image)?;
-        let Some(whole) = self.look_through(&self.trees.enter(chain)?, image, &model)? else {
+        let Some(form) = self.look_through(&self.trees.enter(chain)?, chain, image, &model)? else {
             self.discard(&self.trees, chain)?;
             return Ok(None);
         };
         let emptied = rustix::fs::ftruncate(&lease.file, 0);
-        let written = emptied.and_then(|()| write_all(&lease.file, self.words_of(whole).as_bytes()));
+        let written = emptied.and_then(|()| write_all(&lease.file, self.words_of(form).as_bytes()));
         written.map_err(self.trees.failed("write", LEASE))?;
-        self.leased(chain, lease, whole)
-    }
-
-    /// Looks at all that is in a tree, and makes what it lacks for its containers; `None` where something is damaged.
-    fn look_through(&self, dir: &Dir, image: &Image, model: &Model) -> Result<Option<Whole>, StoreError> {
-        let has_links = dir.is_there(ROOT)?;
-        if has_links && self.damaged_links(model, dir).is_some() {
-            return Ok(None);
-        }
-        let own_inodes = match self.overlays {
-            Some(rights) if inodes::are_there(dir) => {
-                if inodes::damaged(&self.objects, model, dir, rights)?.is_some() {
-                    return Ok(None);
-                }
-                // Another kernel may not show them.
-                inodes::show(model, dir, rights)
-            }
-            _ if !has_links => return Ok(None),
-            _ => self.make_own_inodes(dir, image, model)?.is_some(),
-        };
-        if !own_inodes && !has_links {
-            self.link_all(dir, image, model)?;
-        }
-        Ok(Some(Whole { own_inodes }))
-    }
-
-    fn damaged_links(&self, model: &Model, dir: &Dir) -> Option<EntryPath> {
-        let Ok(root) = dir.enter_closed(ROOT) else {
-            return Some(EntryPath::root());
-        };
-        tree::damaged(model, root.as_fd(), &|name, key, stat| {
-            tree::is_object(&self.objects, key, stat, root.as_fd(), name)
-        })
-    }
-
-    /// Returns the damaged part of the tree of an image whose layers are complete: a path in it, or its lease.
-    pub(crate) fn damage_of_tree(&self, image: &Image) -> Result<Option<String>, StoreError> {
-        let chain = self.tree_name(image)?;
-        let Some(_lease) = self.lease(&chain)? else {
-            return Ok(Some("lease is gone".to_owned()));
-        };
-        let dir = self.trees.enter(&chain)?;
-        let has_links = dir.is_there(ROOT)?;
-        let rights = self.overlays.filter(|_| inodes::are_there(&dir));
-        if !has_links && rights.is_none() {
-            return Ok(Some("its files are gone".to_owned()));
-        }
-        let model = self.model(image)?;
-        let mut damaged = None;
-        if has_links {
-            damaged = self.damaged_links(&model, &dir);
-        }
-        if let (None, Some(rights)) = (&damaged, rights) {
-            damaged = inodes::damaged(&self.objects, &model, &dir, rights)?;
-        }
-        Ok(damaged.map(|path| format!("{path} is not as it was made")))
+        self.leased(chain, lease, form)
     }
 
     fn build(&self, chain: &str, image: &Image) -> Result<TreeMade, StoreError> {
         self.check_layers(image)?;
         let model = self.model(image)?;
         let (dir, unfinished) = self.trees.make_unfinished()?;
-        let built = self.fill_tree(&dir, image, &model).and_then(|made| {
+        let built = self.fill_tree(&dir, chain, image, &model).and_then(|made| {
             rustix::fs::fchmod(&dir, Mode::from_raw_mode(0o711))
                 .map_err(dir.failed("set the mode of", ""))?;
             // An existing entry has no lease, as checked before, so a crash has damaged it.
@@ -297,20 +279,43 @@ impl Store {
         built
     }
 
-    fn fill_tree(&self, dir: &Dir, image: &Image, model: &Model) -> Result<TreeMade, StoreError> {
+    fn fill_tree(
+        &self,
+        dir: &Dir,
+        chain: &str,
+        image: &Image,
+        model: &Model,
+    ) -> Result<TreeMade, StoreError> {
         let lease = dir.create(LEASE, 0o600).map_err(dir.failed("make", LEASE))?;
-        let (own_inodes, left_out) = match self.make_own_inodes(dir, image, model)? {
-            Some(left_out) => (true, left_out),
-            None => (false, self.link_all(dir, image, model)?),
+        let (form, left_out) = match self.make_own_inodes(dir, chain, image, model)? {
+            Some(made) => made,
+            None => (Form::Links, self.link_all(dir, image, model)?),
         };
-        let words = self.words_of(Whole { own_inodes });
+        let words = self.words_of(form);
         write_all(&lease, words.as_bytes()).map_err(dir.failed("write", LEASE))?;
         Ok(TreeMade { left_out })
     }
 
-    /// Makes `inodes/` and `contents/`, and gives the number of device nodes that could not be made. `None` where the kernel or
-    /// the file system cannot have such a tree.
-    fn make_own_inodes(&self, dir: &Dir, image: &Image, model: &Model) -> Result<Option<u64>, StoreError> {
+    /// Makes `image.erofs`, or else `inodes/` and `contents/`, and gives the number of device nodes that could not be made.
+    /// `None` where the kernel or the file system cannot have such a tree.
+    pub(crate) fn make_own_inodes(
+        &self,
+        dir: &Dir,
+        chain: &str,
+        image: &Image,
+        model: &Model,
+    ) -> Result<Option<(Form, u64)>, StoreError> {
+        if self.erofs && erofs::can_be_shown(dir)? {
+            self.check_objects(image, model)?;
+            let left_out = erofs::make(model, chain, dir)?;
+            return Ok(Some((Form::Image, left_out)));
+        }
+        let left_out = self.make_directories(dir, image, model)?;
+        Ok(left_out.map(|left_out| (Form::Inodes, left_out)))
+    }
+
+    /// Makes `inodes/` and `contents/`.
+    fn make_directories(&self, dir: &Dir, image: &Image, model: &Model) -> Result<Option<u64>, StoreError> {
         let Some(rights) = self.overlays else {
             return Ok(None);
         };
@@ -342,7 +347,7 @@ impl Store {
 
     /// Makes `root/` in the directory of a tree, and gives the number of device nodes that could not be made. It has its name
     /// when it is whole.
-    fn link_all(&self, dir: &Dir, image: &Image, model: &Model) -> Result<u64, StoreError> {
+    pub(crate) fn link_all(&self, dir: &Dir, image: &Image, model: &Model) -> Result<u64, StoreError> {
         self.check_objects(image, model)?;
         let (root, unfinished) = dir.make_unfinished()?;
         let mut files = LinkedFiles::new(&self.objects);
@@ -379,39 +384,6 @@ impl Store {
         }
         best_effort(lock.remove(&self.trees, &lock_name));
         Ok(path)
-    }
-
-    /// Checks that all objects exist and have their sizes; otherwise removes the layers that they came with.
-    fn check_objects(&self, image: &Image, model: &Model) -> Result<(), StoreError> {
-        let mut lost = HashSet::new();
-        for inode in model.inodes() {
-            if let Node::File { key, size } = &inode.node {
-                let name = key.name(0);
-                match self.objects.dir.stat(&name) {
-                    Ok(stat) if is_unchanged(&stat, *size, &inode.attributes) => {}
-                    Ok(_) => drop(lost.insert(*key)),
-                    Err(errno) if is_gone(errno) => drop(lost.insert(*key)),
-                    Err(errno) => return Err(self.objects.dir.failed("look at", name)(errno)),
-                }
-            }
-        }
-        let Some(first) = lost.iter().next() else {
-            return Ok(());
-        };
-        for diff_id in image.layers() {
-            let dir = self.layer_dir(diff_id)?.ok_or(StoreError::NoLayer(*diff_id))?;
-            if crate::layer::contents(&dir)?
-                .iter()
-                .any(|stored| lost.contains(&stored.key))
-            {
-                self.discard(&self.layers, &sha256_hex(diff_id)?)?;
-            }
-        }
-        Err(StoreError::Lost {
-            image: image.id,
-            count: lost.len(),
-            first: first.name(0),
-        })
     }
 
     /// Applies an image's layers to each other.

@@ -77,6 +77,7 @@ mod switch;
 mod text;
 mod timings;
 mod title;
+mod view;
 
 pub use attributes::{Attributes, Propagation};
 pub use birth::{Birth, Child, birth};
@@ -131,3 +132,4 @@ pub use signal::{SignalFd, SignalSet, note as note_signals, noted as noted_signa
 pub use source::{CloneSource, Parameter, Source, Value};
 pub use start::{AwaitStart, Starting, start_gate, waits_for_start};
 pub use title::set_title;
+pub use view::{file_mount, overlay_of};

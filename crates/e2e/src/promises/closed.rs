@@ -145,6 +145,7 @@ fn lost(cx: &Context) -> Result<()> {
         let tree = tree.ok_or_else(|| anyhow::anyhow!("there is no tree"))??.path();
         // Without inodes of its own a tree has its files elsewhere.
         let part = match part {
+            "inodes" if tree.join(super::on_disk::IMAGE).exists() => super::on_disk::IMAGE,
             "inodes" if !tree.join(part).is_dir() => "root",
             part => part,
         };

@@ -1,6 +1,7 @@
 //! A container's files have the link counts from their image, and keep their inode numbers, though the store has
 //! every file once.
 
+use super::on_disk::IMAGE;
 use crate::context::Context;
 use crate::need::{Need, is_root};
 use crate::promise::{Test, test};
@@ -42,6 +43,11 @@ pub(super) const TESTS: &[Test] = &[
         "inodes::a_tree_that_an_older_build_made_is_used",
         &[KERNEL],
         of_older_builds,
+    ),
+    test(
+        "inodes::a_container_keeps_the_contents_of_its_lost_image",
+        &[KERNEL],
+        without_image,
     ),
 ];
 
@@ -188,28 +194,48 @@ fn privileges(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-/// Finds the directory with the contents of an image's files, below the only tree.
-fn contents(cx: &Context) -> Result<PathBuf> {
+/// Finds the only tree of the store.
+fn tree(cx: &Context) -> Result<PathBuf> {
     let trees = cx.root().join("store/trees");
     let found: Vec<PathBuf> = fs::read_dir(&trees)?
-        .filter_map(|entry| Some(entry.ok()?.path().join("contents")))
-        .filter(|path| path.is_dir())
+        .filter_map(|entry| Some(entry.ok()?.path()))
         .collect();
-    ensure!(found.len() == 1, "one tree with contents: {found:?}");
+    ensure!(found.len() == 1, "one tree: {found:?}");
     Ok(found[0].clone())
+}
+
+/// The parts of a tree that overlayfs shows: one file, where the kernel can mount that.
+fn parts(tree: &std::path::Path) -> &'static [&'static str] {
+    if tree.join(IMAGE).exists() {
+        &[IMAGE]
+    } else {
+        &["inodes", "contents"]
+    }
 }
 
 fn damage(cx: &Context) -> Result<()> {
     super::stored::image(cx, "i", &[])?;
-    let first = contents(cx)?.join("0");
-    ensure!(first.metadata()?.nlink() > 1, "a content is a link to an object");
-    fs::remove_file(&first)?;
+    let tree = tree(cx)?;
+    let part = match parts(&tree) {
+        [IMAGE] => tree.join(IMAGE),
+        _ => tree.join("contents/0"),
+    };
+    if part.ends_with(IMAGE) {
+        // One bit of the last name of the root directory.
+        let mut bytes = fs::read(&part)?;
+        let name = bytes.windows(3).rposition(|name| name == b"own");
+        bytes[name.unwrap_or_default()] ^= 1;
+        fs::write(&part, bytes)?;
+    } else {
+        ensure!(part.metadata()?.nlink() > 1, "a content is a link to an object");
+        fs::remove_file(&part)?;
+    }
     let found = cx.tote(&["store", "verify"]).output()?;
     found.fails()?.has_out("is not as it was made")?;
     cx.tote(&["store", "verify", "--repair"]).output()?;
     cx.tote(&["store", "verify"]).output()?.exits(0)?;
     cx.tote(&["run", "--rm", "i", "cat", "/own"]).output()?.exits(0)?;
-    ensure!(contents(cx)?.join("0").exists(), "made anew");
+    ensure!(part.exists(), "made anew");
     Ok(())
 }
 
@@ -339,21 +365,60 @@ fn of_older_builds(cx: &Context) -> Result<()> {
     cx.run(&["i", "cat", "/etc/stays"])?.prints("stays\n")?;
     ensure!(trees_of_links(cx)? == links);
     // A tree of a build without inodes, on a kernel that shows them: it gets them.
-    for name in ["inodes", "contents"] {
-        fs::rename(lease.with_file_name(name), cx.path(name)?)?;
+    let parts = parts(&tree(cx)?);
+    let aside = |part: &str, name: &str| -> Result<()> {
+        Ok(fs::rename(lease.with_file_name(part), cx.path(name)?)?)
+    };
+    for part in parts {
+        aside(part, part)?;
     }
     fs::write(&lease, "another boot")?;
     cx.run(&["i", "stat", "-c", "%h", "/etc/stays"])?.prints("1\n")?;
     ensure!(trees_of_links(cx)? == links);
     cx.tote(&["store", "verify", "--full"]).output()?.exits(0)?;
     // And what has neither is made anew.
-    fs::rename(&links[0], cx.path("links")?)?;
-    fs::rename(lease.with_file_name("inodes"), cx.path("inodes-again")?)?;
+    aside("root", "links")?;
+    aside(parts[0], "again")?;
     fs::write(&lease, "another boot+")?;
     cx.run(&["i", "cat", "/etc/stays"])?.prints("stays\n")?;
     ensure!(trees_of_links(cx)?.is_empty());
-    for name in ["inodes", "contents", "links", "inodes-again"] {
-        fs::remove_dir_all(cx.path(name)?)?;
+    for name in parts.iter().chain(&["links", "again"]) {
+        let path = cx.path(name)?;
+        match fs::symlink_metadata(&path)?.is_dir() {
+            true => fs::remove_dir_all(path)?,
+            false => fs::remove_file(path)?,
+        }
     }
     Ok(())
+}
+
+/// A container whose image is lost finds what it has not opened yet, whatever sweeps, and leaves nothing.
+fn without_image(cx: &Context) -> Result<()> {
+    image_with_users(cx)?;
+    let program = "echo ready; read word; cat /etc/stays /etc/group";
+    let mut running = cx
+        .tote(&["run", "--rm", "-i", "i", "sh", "-c", program])
+        .spawn()?;
+    running.expect("ready")?;
+    // `rmi` keeps an image that a running container has, so this one is lost.
+    for image in fs::read_dir(cx.root().join("store/images"))? {
+        fs::remove_dir_all(image?.path())?;
+    }
+    // Another image is in use neither now nor later, and its files go.
+    super::stored::image(cx, "other", &[])?;
+    cx.tote(&["rmi", "other"]).output()?.exits(0)?;
+    for _ in 0..2 {
+        cx.tote(&["image", "prune", "-af"]).output()?.exits(0)?;
+    }
+    running.send(b"go\n");
+    running.expect("stays\nfive:x:5:\n")?;
+    running.finish()?.exits(0)?;
+    cx.tote(&["image", "prune", "-af"]).output()?.exits(0)?;
+    for shard in fs::read_dir(cx.root().join("store/objects"))? {
+        let shard = shard?.path();
+        let is_empty = fs::read_dir(&shard)?.next().is_none();
+        ensure!(is_empty, "something is left in {}", shard.display());
+    }
+    ensure!(fs::read_dir(cx.root().join("store/trees"))?.next().is_none());
+    cx.nothing_left()
 }

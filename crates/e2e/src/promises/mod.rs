@@ -84,6 +84,7 @@ mod oci_lifecycle;
 mod oci_mounts;
 mod oci_process;
 mod oci_safety;
+mod on_disk;
 mod own_files;
 mod platforms;
 mod pods;

@@ -1,7 +1,8 @@
 //! Damage to the store by a power cut or by hand: it is found, never run, repaired by loading the image again, and
 //! can be removed. Also a full disk, which is emptied by removing images.
 
-use super::stored::{content_of, image, names_of};
+use super::on_disk::{content_of, name_of};
+use super::stored::image;
 use crate::context::Context;
 use crate::invocation::Invocation;
 use crate::need::Need;
@@ -93,7 +94,7 @@ fn mended(cx: &Context) -> Result<()> {
         let found = only(cx, dir)?;
         let path = match (dir, file) {
             ("trees", "own") => content_of(&found, file)?,
-            ("trees", "bin/sh") => names_of(&found).join(file),
+            ("trees", "bin/sh") => name_of(&found, file),
             _ => found.join(file),
         };
         match dir {

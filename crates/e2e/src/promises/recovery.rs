@@ -1,7 +1,7 @@
 //! Lost parts of the store are restored: from the registry, or from the remaining parts.
 
+use super::on_disk::content_of;
 use super::registry::{forget, layer, publish};
-use super::stored::content_of;
 use crate::context::Context;
 use crate::need::Need;
 use crate::promise::{Test, test};

@@ -1,5 +1,6 @@
 //! Images of the store: they go in and out unchanged, every file is stored once, and containers cannot change them.
 
+use super::on_disk::content_of;
 use crate::context::Context;
 use crate::need::Need;
 use crate::promise::{Test, test};
@@ -84,30 +85,6 @@ fn only_tree(cx: &Context) -> Result<PathBuf> {
     let tree = trees.next().context("there is a tree")??.path();
     ensure!(trees.next().is_none(), "there is one tree");
     Ok(tree)
-}
-
-/// The directory of an image's names, in a directory of the store's `trees/`.
-pub(super) fn names_of(tree: &Path) -> PathBuf {
-    let inodes = tree.join("inodes");
-    if inodes.exists() {
-        inodes
-    } else {
-        tree.join("root")
-    }
-}
-
-/// The file on disk that has the content of a file of an image, given a directory of the store's `trees/`: it is elsewhere
-/// where files have inodes of their own.
-pub(super) fn content_of(tree: &Path, path: &str) -> Result<PathBuf> {
-    let file = names_of(tree).join(path);
-    for name in ["trusted.overlay.redirect", "user.overlay.redirect"] {
-        let mut value = [0; 32];
-        if let Ok(length) = rustix::fs::lgetxattr(&file, name, &mut value[..]) {
-            let number = str::from_utf8(&value[..length])?.trim_start_matches('/');
-            return Ok(tree.join("contents").join(number));
-        }
-    }
-    Ok(file)
 }
 
 fn import_and_run(cx: &Context) -> Result<()> {

@@ -82,8 +82,15 @@ impl Lowers {
         scratch: Option<&Scratch>,
         in_user_namespace: bool,
     ) -> Result<OwnedFd, Errno> {
-        let contents = self.tree.own_inodes().map(|own| own.contents.as_path());
-        mount((paths, contents), scratch, in_user_namespace)
+        let own = self.tree.own_inodes();
+        let contents = own.map(|own| own.contents.as_path());
+        // The lowest layer, where it is a file.
+        let names = self.tree.mounted_names()?;
+        let mut paths = paths.to_vec();
+        if let (Some(names), Some(lowest)) = (&names, paths.last_mut()) {
+            *lowest = PathBuf::from(format!("/proc/self/fd/{}", names.as_raw_fd()));
+        }
+        mount((&paths, contents), scratch, in_user_namespace)
     }
 }
 
@@ -95,7 +102,10 @@ fn kernel(source: Errno) -> EngineError {
 }
 
 pub(crate) fn open(path: &Path, access: OFlags) -> Result<OwnedFd, Errno> {
-    let flags = access | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    // A descriptor's name is a link.
+    let is_held = path.starts_with("/proc/self/fd");
+    let mut flags = access | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    flags.set(OFlags::NOFOLLOW, !is_held);
     rustix::fs::open(path, flags, Mode::empty())
 }
 

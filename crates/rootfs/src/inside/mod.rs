@@ -105,8 +105,17 @@ pub fn read_content_in_root(
         path: path.to_owned(),
         source,
     })?;
-    match read_at_most(file.as_fd(), limit) {
-        Ok(Some(content)) => Ok(Some(content)),
+    read_content(file.as_fd(), path, limit).map(Some)
+}
+
+/// Reads a file of a root that is open already; `path` is for messages.
+///
+/// # Errors
+///
+/// [`ReadError`], also for a file of more than `limit` bytes.
+pub fn read_content(file: BorrowedFd<'_>, path: &Path, limit: usize) -> Result<Vec<u8>, ReadError> {
+    match read_at_most(file, limit) {
+        Ok(Some(content)) => Ok(content),
         Ok(None) => Err(ReadError::TooLarge {
             path: path.to_owned(),
             limit,

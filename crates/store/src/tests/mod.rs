@@ -2,6 +2,7 @@
 
 mod crash;
 mod damage;
+mod files;
 mod images;
 mod indexes;
 mod layers;
@@ -84,6 +85,7 @@ fn options() -> StoreOptions {
         owners,
         share_host: ShareHost::Never,
         overlays: None,
+        erofs: false,
     }
 }
 
