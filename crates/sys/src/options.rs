@@ -1,7 +1,7 @@
 //! Options of sockets that rustix lacks.
 
 use crate::Errno;
-use crate::birth::errno;
+use crate::outcome::errno;
 use rustix::fd::{AsRawFd as _, BorrowedFd};
 
 /// Lets a socket be bound to an address that this machine does not have; takes CAP_NET_ADMIN over its network namespace.
