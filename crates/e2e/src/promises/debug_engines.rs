@@ -96,9 +96,9 @@ look podman:podbox
 look podbox
 podman rm -f -t 0 podbox >/dev/null
 # The process beside the container ends a moment after it.
-while ls -d /sys/fs/cgroup/{,*/}tote-test-podman >/dev/null 2>&1; do
+while compgen -G "/sys/fs/cgroup/*/tote-test-podman" || compgen -G /sys/fs/cgroup/tote-test-podman; do
   rmdir /sys/fs/cgroup/{,*/}tote-test-podman/* /sys/fs/cgroup/{,*/}tote-test-podman 2>/dev/null
-done
+done >/dev/null
 "#;
     script(cx, &["unshare", "-m"], &format!("{PODMAN}{text}"))?.prints(&format!("{SEEN}{SEEN}"))?;
     Ok(())
