@@ -99,6 +99,7 @@ podman rm -f -t 0 podbox >/dev/null
 while compgen -G "/sys/fs/cgroup/*/tote-test-podman" || compgen -G /sys/fs/cgroup/tote-test-podman; do
   rmdir /sys/fs/cgroup/{,*/}tote-test-podman/* /sys/fs/cgroup/{,*/}tote-test-podman 2>/dev/null
 done >/dev/null
+true
 "#;
     script(cx, &["unshare", "-m"], &format!("{PODMAN}{text}"))?.prints(&format!("{SEEN}{SEEN}"))?;
     Ok(())
