@@ -74,19 +74,23 @@ tote's default filter.",
             Opt::list("forward", "SOCKET", "Let the command connect to a Unix socket of this machine: x11, wayland, dbus, ssh-agent or a PATH")
                 .completes(Completes::Words(&["x11", "wayland", "dbus", "ssh-agent"])),
             Opt::flag("interactive", "Keep standard input open (the default at a terminal)").short('i'),
-            Opt::flag("no-cgroup", "Leave the command in the caller's cgroup, so that the container's limits neither hold for it nor count it"),
-            Opt::list("port-forward", "[[ADDRESS:]PORT:]PORT", "Pass connections to a port of this machine on to a port of the container, whether it is published or not; ADDRESS is 127.0.0.1 by default"),
+            Opt::flag("no-cgroup", "Leave the command in the caller's cgroup")
+                .details("The container's limits neither hold for the command nor count it then."),
+            Opt::list("port-forward", "[[ADDRESS:]PORT:]PORT", "Pass connections to a port of this machine on to a port of the container")
+                .details("The port need not be published. ADDRESS is 127.0.0.1 by default, and the port here is that of the container."),
             PRIVILEGED,
             Opt::flag("quiet", "Do not show how a pull goes").short('q'),
             Opt::value("shell", "SHELL", "Start this shell of the tools: auto, bash, fish, sh or zsh")
                 .default("auto")
                 .completes(Completes::Words(&DEBUG_SHELLS)),
-            Opt::value("tools", "IMAGE", "Take the tools from this image, from this machine (host), from a directory (rootfs:DIR) or from another container (container:NAME)")
+            Opt::value("tools", "IMAGE", "Take the tools from this image, or from elsewhere")
+                .details("`host` is this machine, `rootfs:DIR` a directory with a root file system, and `container:NAME` another container.")
                 .default("host")
                 .completes(Completes::Images),
             Opt::flag("tty", "Give the command a terminal of its own (the default at a terminal)").short('t'),
             Opt::value("user", "USER[:GROUP]", "Run as this user and group of the container, by name or number").short('u'),
-            Opt::value("view", "VIEW", "Tree that the command sees: tools, with the container in /target; or target, the container's own tree with the tools in /.tote")
+            Opt::value("view", "VIEW", "Show the tools as the root (tools), or the container's own tree (target)")
+                .details("With `tools` the container is in /target, with `target` the tools are in /.tote.")
                 .default("tools")
                 .completes(Completes::Words(&["tools", "target"])),
             Opt::value("workdir", "DIR", "Start the command in this directory, among the tools or below /target").short('w').default("/"),

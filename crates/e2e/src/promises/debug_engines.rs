@@ -90,11 +90,16 @@ podman() {
 fn podman(cx: &Context) -> Result<()> {
     let text = r#"
 memory /var/lib/containers /run/containers /run/netns
-podman run -d --name podbox --network none --ulimit nofile=1024:1024 --ulimit nproc=1000:1000 -e MARK=here \
-  --rootfs "$rootfs" sleep 1000 >/dev/null
+podman run -d --name podbox --network none --cgroup-parent /tote-test-podman --ulimit nofile=1024:1024 \
+  --ulimit nproc=1000:1000 -e MARK=here --rootfs "$rootfs" sleep 1000 >/dev/null
 look podman:podbox
 look podbox
 podman rm -f -t 0 podbox >/dev/null
+# The process beside the container ends a moment after it.
+while compgen -G "/sys/fs/cgroup/*/tote-test-podman" || compgen -G /sys/fs/cgroup/tote-test-podman; do
+  rmdir /sys/fs/cgroup/{,*/}tote-test-podman/* /sys/fs/cgroup/{,*/}tote-test-podman 2>/dev/null
+done >/dev/null
+true
 "#;
     script(cx, &["unshare", "-m"], &format!("{PODMAN}{text}"))?.prints(&format!("{SEEN}{SEEN}"))?;
     Ok(())
