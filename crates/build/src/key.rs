@@ -118,8 +118,8 @@ mod tests {
         str::from_utf8(key.as_bytes()).unwrap()
     }
 
-    /// Other bytes for the same instruction lose every cache, also those that others have imported: whoever changes these on
-    /// purpose changes the version as well.
+    /// Other bytes for the same instruction lose every cache, also imported ones. A change on purpose needs another number in
+    /// the first line.
     #[test]
     fn bytes_stay_the_same() {
         let key = Key::new("RUN")
