@@ -37,7 +37,9 @@ mod outcome;
 mod peer;
 pub mod pod;
 mod pool;
+mod making;
 mod prepare;
+mod prepared;
 mod proc;
 mod processors;
 mod prune;
@@ -91,7 +93,8 @@ pub use pool::{
     FillRequest, Filled, Pool, PoolError, PoolRow, PoolRun, fill as fill_pool, names as pool_names, pools,
     remove as remove_pool, run_from_pool,
 };
-pub use prepare::{Prepared, RunRequest, prepare, prepare_again};
+pub use prepare::{RunRequest, prepare, prepare_again};
+pub use prepared::Prepared;
 pub use prune::{PruneRequest, PrunedSystem, check_prune, prune_containers, prune_system};
 pub use run::run;
 pub use standard::check_terminal;

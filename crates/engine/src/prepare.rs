@@ -1,21 +1,13 @@
 //! From a request to a plan.
 
-use crate::cgroup::Planned;
-use crate::container::{self, Claim, Container, Entry, Recorded, State};
-use crate::facts::{device_nodes, facts, joins, limits};
-use crate::init::Notify;
-use crate::network::Endpoint;
-use crate::peer::Peers;
-use crate::pod::Guard;
+use crate::container::{self, Claim, Container, Recorded};
+use crate::making::{Making, Purpose, mark};
+use crate::prepared::Prepared;
 use crate::rootfs::Source;
-use crate::standard::{check_terminal, stdin};
-use crate::user::{Ids, ids};
-use crate::volume::VolumeHold;
-use crate::{EngineError, Home, HostInit, covered, device, given, spec, storage, volume};
-use tote_bundle::{ContainerId, Image, ImageConfig, RestartPolicy, RunOptions};
+use crate::standard::check_terminal;
+use crate::{EngineError, Home, HostInit, given, storage, volume};
+use tote_bundle::{ContainerId, Image, RestartPolicy, RunOptions};
 use tote_runtime::Timings;
-use tote_sandbox::{Facts, Lifetime, Plan, Request, Switch};
-use tote_spec::Spec;
 use tote_state::new_id;
 use tote_sys::best_effort;
 
@@ -32,66 +24,6 @@ pub struct RunRequest {
     pub kept: bool,
     /// Descriptors and settings of the host's init for it.
     pub init: HostInit,
-}
-
-/// Purpose of preparing a container.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Purpose {
-    /// Its plan is shown.
-    Plan,
-    /// Another process bears it.
-    Later,
-    /// This very process does, and next.
-    Now,
-}
-
-/// A container that is planned and not yet born.
-#[derive(Debug)]
-pub struct Prepared {
-    pub(crate) entry: Entry,
-    pub(crate) options: RunOptions,
-    pub(crate) spec: Spec,
-    pub(crate) plan: Plan,
-    pub(crate) cgroup: Option<tote_cgroup::Plan>,
-    pub(crate) network: Option<tote_sys::ComingNetwork>,
-    pub(crate) ids: Ids,
-    pub(crate) claim: Option<Claim>,
-    /// Held until other commands see the container as a member of its pod.
-    pub(crate) member: Option<Guard>,
-    pub(crate) init: HostInit,
-    pub(crate) notify: Option<Notify>,
-    pub(crate) _source: Source,
-    pub(crate) beside: tote_driver::Beside,
-    /// Until it is written down that it has them.
-    pub(crate) volumes: VolumeHold,
-    /// Why it has not the network that it would have had; one of the plan's warnings.
-    pub(crate) without_network: Option<String>,
-}
-
-impl Prepared {
-    /// The plan; printing it is what `--plan` does.
-    #[must_use]
-    pub fn plan(&self) -> &Plan {
-        &self.plan
-    }
-
-    /// The plan of its cgroup, if it needs one.
-    #[must_use]
-    pub fn cgroup(&self) -> Option<&tote_cgroup::Plan> {
-        self.cgroup.as_ref()
-    }
-
-    /// Whether it has records of its own.
-    #[must_use]
-    pub fn is_kept(&self) -> bool {
-        self.entry.kept
-    }
-
-    /// The request.
-    #[must_use]
-    pub fn container(&self) -> &Container {
-        &self.entry.container
-    }
 }
 
 /// Plans a container, and makes what its plan rests on: directories, its claim, its name.
@@ -261,12 +193,6 @@ fn plan_again(
     Ok(made.prepared((container, true), options, source, init))
 }
 
-fn mark(timings: &mut Option<&mut Timings>, what: &str) {
-    if let Some(timings) = timings {
-        timings.mark(what);
-    }
-}
-
 /// A new container's plan, and its record.
 fn build(
     home: &Home,
@@ -318,195 +244,4 @@ fn build(
     };
     let container = recorded.container(id, name, &options, &making.config)?;
     Ok(made.prepared((container, kept), options, source, init))
-}
-
-/// Sources of a plan.
-struct Making<'a> {
-    home: &'a Home,
-    id: &'a ContainerId,
-    name: &'a str,
-    image: &'a Image,
-    config: ImageConfig,
-    /// Variables of the caller.
-    environment: &'a dyn Fn(&str) -> Option<String>,
-    /// Whether it has a life of its own.
-    kept: bool,
-    init: &'a HostInit,
-    purpose: Purpose,
-}
-
-/// A plan, and what it rests on.
-struct Made {
-    spec: Spec,
-    writable: Vec<String>,
-    plan: Plan,
-    cgroup: Option<Planned>,
-    network: Option<tote_sys::ComingNetwork>,
-    endpoints: Vec<Endpoint>,
-    ids: Ids,
-    notify: Option<Notify>,
-    beside: tote_driver::Beside,
-    volumes: VolumeHold,
-    without_network: Option<String>,
-}
-
-impl Made {
-    fn prepared(
-        self,
-        (container, kept): (Container, bool),
-        options: RunOptions,
-        source: Source,
-        init: HostInit,
-    ) -> Prepared {
-        let (cgroup, record) = match self.cgroup {
-            Some(planned) => (Some(planned.plan), planned.record),
-            None => (None, None),
-        };
-        let state = State {
-            writable: self.writable,
-            networks: self.endpoints,
-            cgroup: record,
-            ..State::default()
-        };
-        Prepared {
-            entry: Entry {
-                container,
-                state,
-                kept,
-                lost: None,
-            },
-            options,
-            spec: self.spec,
-            plan: self.plan,
-            cgroup,
-            network: self.network,
-            ids: self.ids,
-            claim: None,
-            member: None,
-            init,
-            notify: self.notify,
-            _source: source,
-            beside: self.beside,
-            volumes: self.volumes,
-            without_network: self.without_network,
-        }
-    }
-}
-
-impl Making<'_> {
-    /// Adds these warnings to a plan's, and what the container has to do without by its options.
-    fn warn(&self, plan: &mut Plan, options: &RunOptions, warnings: Vec<String>) {
-        plan.warnings.extend(warnings);
-        plan.warnings
-            .extend(storage::without_size(self.home, options, &self.config));
-        plan.warnings
-            .extend(device::without_rules(self.home.caller, options));
-        if options.oom_kill_disable && options.memory == 0 {
-            let text = "--oom-kill-disable without --memory: a container that nothing limits can leave the whole system \
-                        without memory";
-            plan.warnings.push(text.to_owned());
-        }
-    }
-
-    /// Plans it, without the network that it did not ask for where there can be none; its options say so then.
-    fn plan(
-        &self,
-        source: &Source,
-        options: &mut RunOptions,
-        mut timings: Option<&mut Timings>,
-    ) -> Result<Made, EngineError> {
-        let error = match self.plan_with(source, options, timings.as_deref_mut()) {
-            Err(error) => error,
-            made => return made,
-        };
-        let Some(reason) = crate::network::go_without(self.home, self.id, options, &error) else {
-            return Err(error);
-        };
-        let mut made = self.plan_with(source, options, timings)?;
-        made.without_network = Some(reason.clone());
-        made.plan.warnings.push(reason);
-        Ok(made)
-    }
-
-    fn plan_with(
-        &self,
-        source: &Source,
-        options: &RunOptions,
-        mut timings: Option<&mut Timings>,
-    ) -> Result<Made, EngineError> {
-        let (home, id, dry) = (self.home, self.id, self.purpose == Purpose::Plan);
-        let entered = crate::network::enter_for(home, options, dry)?;
-        let ids = ids(options, &self.config, self.image, source, home)?;
-        let (peers, options) = Peers::find(home, options)?;
-        let (options, asked) = (options.as_ref(), (options.as_ref(), &peers));
-        let joined = crate::network::join(home, (id, self.name), (options, &self.config), dry)?;
-        let volumes = volume::prepare(home, id, (options, &self.config), dry)?;
-        let mut spec = spec::make(home, id, asked, &self.config, &ids, self.environment, &volumes)?;
-        let comes = self.purpose == Purpose::Now && tote_sandbox::network_may_come(&spec);
-        let network = comes.then(tote_sys::ComingNetwork::begin).and_then(Result::ok);
-        let equipment = self.init.equip(home, id, (options, &ids), &mut spec, dry)?;
-        mark(&mut timings, "parent: make the spec");
-        let device_nodes = device_nodes(options, &spec, home.caller, &ids);
-        let devices = (&mut spec, device_nodes);
-        let (default_filter, planned) = limits(home, id, options, devices, (self.kept, dry))?;
-        mark(&mut timings, "parent: plan the cgroup");
-        let named = (options, &peers, &*joined.endpoints);
-        let files = covered::files(home, (id, &ids), &mut spec, named, dry)?;
-        let facts = Facts {
-            hard_limit: &|resource| tote_sys::hard_limit(resource).ok().map(|limit| limit.hard),
-            network_comes: network.is_some(),
-            ..facts(home, options, &spec, planned.as_ref(), device_nodes)
-        };
-        mark(&mut timings, "parent: look at the host");
-        let request = Request {
-            spec: &spec,
-            attach_point: &home.attach_point(),
-            files: &files,
-            fill: &volume::to_fill(options, &self.config, &spec)?,
-            id_mapping: ids.mapping_of(&spec),
-            default_filter,
-            stdin: stdin(options),
-            init: options.init,
-            lifetime: Lifetime::OfParent,
-            preserve_fds: options.preserve_fds.saturating_add(self.init.descriptors()),
-            switch: Switch::Pivot,
-            keyring: Some(&id.keyring()),
-            all_processors: false,
-            links: &joined.links,
-            facts,
-        };
-        let wanted = storage::Wanted {
-            options,
-            config: &self.config,
-            spec: &spec,
-            files: &files,
-            ids: &ids,
-            dry,
-            runs: true,
-        };
-        let (root, beside) = storage::root(home, id, source, &wanted)?;
-        let writable = storage::copies(&root);
-        mark(&mut timings, "parent: prepare the root");
-        let parks = !self.kept && self.purpose == Purpose::Later; // in a pool
-        let mut plan = tote_sandbox::plan(&request, root, joins(&spec, options, &peers, parks)?)?;
-        self.warn(
-            &mut plan,
-            options,
-            [entered, joined.warnings, equipment.warnings].concat(),
-        );
-        mark(&mut timings, "parent: plan");
-        Ok(Made {
-            spec,
-            writable,
-            plan,
-            cgroup: planned,
-            network,
-            endpoints: joined.endpoints,
-            ids,
-            notify: equipment.notify,
-            beside,
-            volumes: volumes.hold,
-            without_network: None,
-        })
-    }
 }

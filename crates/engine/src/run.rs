@@ -6,7 +6,7 @@ use crate::container::{self, Attaching, Claim, Entry, ProcessId, State, Status, 
 use crate::exec::Inside;
 use crate::finished::Finished;
 use crate::network::{Answers, FrontAnswers};
-use crate::prepare::Prepared;
+use crate::prepared::Prepared;
 use crate::rootfs::Source;
 use crate::standard::stdio;
 use crate::user::Ids;

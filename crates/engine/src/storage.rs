@@ -2,7 +2,7 @@
 
 use crate::apart::among_owners;
 use crate::container::LifeError;
-use crate::prepare::Prepared;
+use crate::prepared::Prepared;
 use crate::rootfs::{Source, Stored};
 use crate::user::Ids;
 use crate::{Caller, EngineError, Home};

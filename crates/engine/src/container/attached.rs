@@ -4,7 +4,7 @@ use super::attach::{Stay, attach, stay};
 use super::error::LifeError;
 use super::launch::{launch, prepare_start};
 use super::stream_error::StreamError;
-use crate::prepare::Prepared;
+use crate::prepared::Prepared;
 use crate::{EngineError, Finished, Home, HostInit};
 use tote_monitor::{Attendant, DetachKeys, Streams, pair};
 use tote_state::process::set_title;

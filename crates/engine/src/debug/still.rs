@@ -9,7 +9,9 @@
 
 use crate::container::{self, Claim, Entry, State};
 use crate::exec::{Inside, Target};
-use crate::prepare::{Prepared, Purpose, RunRequest, prepare_from, prepare_still};
+use crate::making::Purpose;
+use crate::prepare::{RunRequest, prepare_from, prepare_still};
+use crate::prepared::Prepared;
 use crate::rootfs::Source;
 use crate::{EngineError, Home, HostInit};
 use rustix::fs::{MemfdFlags, Mode, fchmod, memfd_create};

@@ -4,7 +4,7 @@ use super::record::{Pool, open_dir};
 use crate::container::{self, Claim, Container, Entry, ProcessId, Report, Status, fault};
 use crate::exec::Inside;
 use crate::network::Answers;
-use crate::prepare::Prepared;
+use crate::prepared::Prepared;
 use crate::{EngineError, Home};
 use rustix::fd::{AsFd as _, BorrowedFd};
 use rustix::fs::{Mode, OFlags};

@@ -1,0 +1,61 @@
+//! Containers that are planned and not yet born.
+
+use crate::HostInit;
+use crate::container::{Claim, Container, Entry};
+use crate::init::Notify;
+use crate::pod::Guard;
+use crate::rootfs::Source;
+use crate::user::Ids;
+use crate::volume::VolumeHold;
+use tote_bundle::RunOptions;
+use tote_sandbox::Plan;
+use tote_spec::Spec;
+
+/// A container that is planned and not yet born.
+#[derive(Debug)]
+pub struct Prepared {
+    pub(crate) entry: Entry,
+    pub(crate) options: RunOptions,
+    pub(crate) spec: Spec,
+    pub(crate) plan: Plan,
+    pub(crate) cgroup: Option<tote_cgroup::Plan>,
+    pub(crate) network: Option<tote_sys::ComingNetwork>,
+    pub(crate) ids: Ids,
+    pub(crate) claim: Option<Claim>,
+    /// Held until other commands see the container as a member of its pod.
+    pub(crate) member: Option<Guard>,
+    pub(crate) init: HostInit,
+    pub(crate) notify: Option<Notify>,
+    pub(crate) _source: Source,
+    pub(crate) beside: tote_driver::Beside,
+    /// Until it is written down that it has them.
+    pub(crate) volumes: VolumeHold,
+    /// Why it has not the network that it would have had; one of the plan's warnings.
+    pub(crate) without_network: Option<String>,
+}
+
+impl Prepared {
+    /// The plan; printing it is what `--plan` does.
+    #[must_use]
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// The plan of its cgroup, if it needs one.
+    #[must_use]
+    pub fn cgroup(&self) -> Option<&tote_cgroup::Plan> {
+        self.cgroup.as_ref()
+    }
+
+    /// Whether it has records of its own.
+    #[must_use]
+    pub fn is_kept(&self) -> bool {
+        self.entry.kept
+    }
+
+    /// The request.
+    #[must_use]
+    pub fn container(&self) -> &Container {
+        &self.entry.container
+    }
+}
