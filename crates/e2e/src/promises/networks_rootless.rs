@@ -70,7 +70,8 @@ pub(super) const TESTS: &[Test] = &[
 
 /// The user: one without ranges of ids, for whom nothing on the machine has to be prepared.
 const USER: &str = r#"
-USER_ID=64321
+# Tests that run at the same time must not wait for one another's processes.
+USER_ID=$((100000 + $$))
 mkdir "$FILE.dev"
 mount -t tmpfs none "$FILE.dev"
 mknod -m 666 "$FILE.dev/tun" c 10 200
