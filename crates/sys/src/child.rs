@@ -35,7 +35,7 @@ pub(crate) fn run(ops: &[Op], seal: Option<&Sealing>, channel: BorrowedFd<'_>, c
             clock.mark(index); // an exec that succeeds never returns to be marked
         }
         let done = match op {
-            Op::Pid1(how) => pid1::split(how, &ops[index + 1..], &mut registers),
+            Op::Pid1(how) => pid1::split(how, &ops[index + 1..], &registers),
             Op::AwaitStart(how) => start::wait(how, &ops[index + 1..], &mut registers),
             Op::Park(how) => park::wait(how, &mut registers),
             Op::CloseFrom(first) => close_from(*first, &ops[index + 1..], &registers),
