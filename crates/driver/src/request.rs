@@ -15,7 +15,7 @@ pub struct Request<'a> {
     pub names: Option<&'a Path>,
     /// Sorted names of files that have several names in the image; `None` if the tree has the image's hard links. A
     /// store that merges equal files to save space makes more hard links than the image has. Needed if
-    /// [`copies_tree`] says so.
+    /// [`crate::copies_tree`] says so.
     pub image_links: Option<&'a [LinkedName]>,
     /// True if the caller is root of the machine.
     pub privileged: bool,

@@ -36,10 +36,10 @@ pub enum Event {
         /// Cause of the failure.
         errno: Errno,
     },
-    /// The child has ended after [`Op::Descend`], and goes on in another child of this process, with this pid. The
-    /// pid comes from a process that others may have traced, so [`Child::descend`] checks it.
+    /// The child has ended after [`crate::Op::Descend`], and goes on in another child of this process, with this pid. The
+    /// pid comes from a process that others may have traced, so [`crate::Child::descend`] checks it.
     Descended(u32),
-    /// The child has come to [`Op::Ready`], [`Op::AwaitStart`] or [`Op::Park`].
+    /// The child has come to [`crate::Op::Ready`], [`crate::Op::AwaitStart`] or [`crate::Op::Park`].
     Ready,
     /// A taker has brought a parked process its program, by this connection.
     Taken(OwnedFd),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use tote_spec::{ConsoleSize, IdMapping};
 
-/// Facts about the host and the container's preparation that [`crate::spec`] needs. The caller collects them;
+/// Facts about the host and the container's preparation that [`crate::spec()`] needs. The caller collects them;
 /// nothing here is looked up.
 #[derive(Clone, Copy)]
 pub struct Context<'a> {
