@@ -2,7 +2,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use tote_monitor::{Entry, Report, Request, Time};
+use tote_calendar::Time;
+use tote_monitor::{Entry, Report, Request};
 use tote_runtime::DetachKeys;
 
 fuzz_target!(|bytes: &[u8]| {

@@ -2,14 +2,17 @@
 //!
 //! Arrows are compared in both directions, so neither the document nor the manifests can change alone. The same
 //! file's table of external packages is compared with the manifests. `unsafe` and async are confined to their
-//! crates. Within a crate, the files that import one another in a cycle are counted.
+//! crates. Within a crate, the files that import one another in a cycle are counted. The features of external packages are
+//! compared, so that no package is compiled twice for the tests.
 
 mod cycles;
+mod features;
 mod modules;
 mod tokens;
 
 use crate::architecture::{self, Arrow, PATH, Row};
 use crate::finding::{Finding, report};
+use crate::test::RUNNER;
 use crate::workspace::{Package, Workspace};
 use anyhow::Result;
 use std::collections::{BTreeMap, BTreeSet};
@@ -40,6 +43,7 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
         workspace,
     ));
     findings.extend(cycles::check(&architecture::cycles(&markdown)?, workspace)?);
+    findings.extend(features::check(RUNNER)?);
     findings.extend(misplaced_async(workspace));
     findings.extend(misplaced_lints(
         "Cargo.toml",

@@ -1,5 +1,7 @@
 //! `--chmod`: permission bits in octal digits, or changes to them in the syntax of chmod(1).
 
+use crate::key::{Field, Key};
+
 /// A value of `--chmod`: the permissions of a file, or changes to them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FileMode {
@@ -81,6 +83,34 @@ impl FileMode {
             Some(Self::Bits(bits)) => *bits,
             _ => 0o755,
         }
+    }
+}
+
+impl Field for FileMode {
+    fn add_to(&self, key: &mut Key) {
+        match self {
+            Self::Bits(bits) => {
+                "bits".add_to(key);
+                bits.add_to(key);
+            }
+            Self::Changes(changes) => {
+                "changes".add_to(key);
+                changes.add_to(key);
+            }
+        }
+    }
+}
+
+impl Field for ModeChange {
+    fn add_to(&self, key: &mut Key) {
+        self.mask.add_to(key);
+        match self.operation {
+            Operation::Add => "+",
+            Operation::Remove => "-",
+            Operation::Set => "=",
+        }
+        .add_to(key);
+        self.permissions.iter().collect::<String>().add_to(key);
     }
 }
 

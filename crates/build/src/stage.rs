@@ -1,6 +1,7 @@
 //! A stage: execution of its instructions, one after the other.
 
 use crate::config::{self, absolute, argv, note, shell};
+use crate::key::Key;
 use crate::scope::{Globals, Scope};
 use crate::transfer::{self, Special, Verb};
 use crate::worker::{Built, Event, Origin, RunStep, StepMount, Worker};
@@ -98,12 +99,8 @@ impl Stage {
                 let path = absolute(&self.config.config.working_dir, &path);
                 let text = format!("WORKDIR {path}");
                 let user = self.config.config.user.clone();
-                // The key for root is the one that older versions used.
-                let key = match &*user {
-                    "" => text.clone(),
-                    user => format!("{text} of {user}"),
-                };
-                self.step(&key, &nop(&text), worker, |stage, worker| {
+                let key = Key::new("WORKDIR").with(&path).with(&user);
+                self.step(key, &nop(&text), worker, |stage, worker| {
                     let layer = worker.directory(stage.layers(), &path, &user)?;
                     stage.config.config.working_dir.clone_from(&path);
                     Ok(layer)
@@ -122,7 +119,7 @@ impl Stage {
             let default = arg.default.as_ref().map(|default| format!("={default}"));
             text += &format!(" {}{}", arg.name, default.unwrap_or_default());
         }
-        self.step(&text, &nop(&text), worker, |_, _| Ok(None))
+        self.step(Key::new("ARG").with(&text), &nop(&text), worker, |_, _| Ok(None))
     }
 
     /// Executes an instruction that only changes the configuration.
@@ -131,10 +128,16 @@ impl Stage {
         let mut has_cmd = self.has_cmd;
         let text = self.changed(command, globals, &mut config, &mut has_cmd)?;
         self.has_cmd = has_cmd;
-        self.step(&text, &nop(&text), worker, |stage, _| {
-            stage.config = config;
-            Ok(None)
-        })
+        // The text becomes a part of the image's history, so the result depends on it as it is.
+        self.step(
+            Key::new("configuration").with(&text),
+            &nop(&text),
+            worker,
+            |stage, _| {
+                stage.config = config;
+                Ok(None)
+            },
+        )
     }
 
     /// Applies an instruction to the configuration; returns its text with variables replaced.
@@ -236,13 +239,16 @@ impl Stage {
             downloads,
             ..
         } = &step;
-        let mut key =
-            format!("{name} {digest} {destination:?} {chown:?} {mode:?} {unpack} {unpack_downloads}");
-        if !downloads.is_empty() {
+        let key = Key::new(name)
+            .with(&digest)
+            .with(destination)
+            .with(chown)
+            .with(mode)
+            .with(unpack)
+            .with(unpack_downloads)
             // The downloads at the end of the list are not extracted, other than the files before them.
-            key += &format!(" {} downloaded", downloads.len());
-        }
-        self.step(&key, &text, worker, |stage, worker| {
+            .with(&(downloads.len() as u64));
+        self.step(key, &text, worker, |stage, worker| {
             worker.copy(stage.layers(), &step)
         })
     }
@@ -252,9 +258,12 @@ impl Stage {
         let step = CopyStep::of(from, "/".to_owned(), "/".to_owned());
         let digest = worker.digest(&step).map_err(Failed::Worker)?;
         let text = format!("FROM {digest}");
-        self.step(&text, &nop(&text), worker, |stage, worker| {
-            worker.copy(stage.layers(), &step)
-        })
+        self.step(
+            Key::new("FROM").with(&digest),
+            &nop(&text),
+            worker,
+            |stage, worker| worker.copy(stage.layers(), &step),
+        )
     }
 
     /// Merges the layers above the base into one; the base has the given numbers of layers and history entries. The
@@ -267,9 +276,9 @@ impl Stage {
         if self.layers().len() <= layers {
             return Ok(());
         }
-        let text = format!("SQUASH {layers} {steps}");
+        let key = Key::new("squash").with(&(layers as u64)).with(&(steps as u64));
         let by = format!("merge {} layers into one", self.layers().len() - layers);
-        self.step(&text, &by, worker, |stage, worker| {
+        self.step(key, &by, worker, |stage, worker| {
             let layer = worker.squash(stage.layers(), layers)?;
             stage.config.rootfs.diff_ids.truncate(layers);
             for step in stage.config.history.iter_mut().skip(steps) {
@@ -330,8 +339,14 @@ impl Stage {
             by = format!("|{} {} {by}", visible.len(), visible.join(" "));
         }
         let mounts: Vec<StepMount> = mounts.iter().map(StepMount::without_layers).collect();
-        let key = format!("RUN {argv:?} {script:?} {visible:?} {host_network:?} {mounts:?} {digests:?}");
-        self.step(&key, &by, worker, |stage, worker| {
+        let key = Key::new("RUN")
+            .with(argv)
+            .with(script)
+            .with(&visible)
+            .with(host_network)
+            .with(&mounts)
+            .with(&digests);
+        self.step(key, &by, worker, |stage, worker| {
             worker.run(stage.layers(), &step)
         })
     }
@@ -339,15 +354,16 @@ impl Stage {
     /// Finds the result of a step in the cache, or executes the step.
     pub(crate) fn step<W: Worker>(
         &mut self,
-        key: &str,
+        key: Key,
         created_by: &str,
         worker: &mut W,
         make: impl FnOnce(&mut Self, &mut W) -> Result<Option<Digest>, W::Error>,
     ) -> Outcome<W> {
         let parent = self.id.map_or_else(|| "scratch".to_owned(), |id| id.to_string());
-        let author = &self.config.author;
-        let platform = self.config.platform();
-        let key = format!("{parent}\n{platform}\n{author}\n{key}");
+        let key = key
+            .with(&parent)
+            .with(&self.config.platform().to_string())
+            .with(&self.config.author);
         if !self.no_cache
             && let Some(Built { id, config }) = worker.cached(&key, &self.config)
         {

@@ -1,5 +1,6 @@
 //! Builds with a worker that does everything in memory.
 
+use crate::key::Key;
 use crate::{BuildError, Built, CopyStep, Event, Named, Options, Origin, RunStep, StepMount, Worker, build};
 use std::collections::{BTreeMap, HashMap};
 use std::convert::Infallible;
@@ -10,7 +11,7 @@ use tote_image::{Digest, ImageConfig, Platform};
 #[derive(Default)]
 struct Memory {
     images: HashMap<String, Built>,
-    cache: HashMap<String, Built>,
+    cache: HashMap<Key, Built>,
     /// Content of the context.
     content: String,
     log: Vec<String>,
@@ -41,14 +42,14 @@ impl Worker for Memory {
         self.stages.push(in_result);
     }
 
-    fn cached(&mut self, key: &str, _: &ImageConfig) -> Option<Built> {
+    fn cached(&mut self, key: &Key, _: &ImageConfig) -> Option<Built> {
         self.cache.get(key).cloned()
     }
 
-    fn remember(&mut self, key: &str, config: &ImageConfig) -> Result<Digest, Infallible> {
+    fn remember(&mut self, key: &Key, config: &ImageConfig) -> Result<Digest, Infallible> {
         let id = self.digest_of();
         let config = config.clone();
-        self.cache.insert(key.to_owned(), Built { id, config });
+        self.cache.insert(key.clone(), Built { id, config });
         Ok(id)
     }
 
@@ -95,8 +96,10 @@ impl Worker for Memory {
     }
 
     fn say(&mut self, event: Event<'_>) {
-        if let Event::Unused(names) = event {
-            self.log.push(format!("unused {}", names.join(" ")));
+        match event {
+            Event::Unused(names) => self.log.push(format!("unused {}", names.join(" "))),
+            Event::Misspelled { name, stage } => self.log.push(format!("{name} is not {stage}")),
+            _ => {}
         }
     }
 }
@@ -196,6 +199,21 @@ fn only_needed_stages_are_built() {
     );
     let error = run(&mut memory, text, &target("d")).unwrap_err();
     assert_eq!(error.to_string(), "target stage \"d\" could not be found");
+    let error = run(&mut memory, "FROM scratch AS builder", &target("bulider")).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "target stage \"bulider\" could not be found (did you mean builder?)"
+    );
+    memory.images.insert(
+        "bulider".to_owned(),
+        Built {
+            id: Digest::sha256([0; 32]),
+            config: ImageConfig::default(),
+        },
+    );
+    let text = "FROM scratch AS builder\nRUN a\nFROM scratch AS last\nCOPY --from=bulider /a /a";
+    run(&mut memory, text, &target("last")).unwrap();
+    assert_eq!(memory.log[0], "bulider is not builder");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The walk through a file, from the first instruction to the last.
 
+use crate::key::Key;
 use crate::plan;
 use crate::scope::{Globals, Scope, Wanted};
 use crate::stage::{Failed, Stage};
@@ -78,7 +79,14 @@ pub fn build<W: Worker>(
     }
     walk.done
         .remove(&last)
-        .ok_or_else(|| BuildError::Target(last.to_string()))
+        .ok_or_else(|| no_target(file, &last.to_string()))
+}
+
+fn no_target<E: std::error::Error + 'static>(file: &Dockerfile, name: &str) -> BuildError<E> {
+    BuildError::Target {
+        name: name.to_owned(),
+        suggestion: plan::similar(file, name, file.stages.len()).map(ToOwned::to_owned),
+    }
 }
 
 /// The plan of a build, made before anything is executed.
@@ -106,8 +114,9 @@ impl Beginning {
         let globals = globals.map_err(|fault| Failed::from(fault).at(0, "ARG"))?;
         let last = match &options.target {
             None => file.stages.len().saturating_sub(1),
-            Some(target) => plan::find(file, target, true, file.stages.len())
-                .ok_or_else(|| BuildError::Target(target.clone()))?,
+            Some(target) => {
+                plan::find(file, target, true, file.stages.len()).ok_or_else(|| no_target(file, target))?
+            }
         };
         let mut bases = Vec::new();
         for stage in &file.stages[..=last] {
@@ -243,7 +252,7 @@ impl Walk<'_> {
                 format!("{text} {name}={value}")
             });
             self.begin(&text, worker);
-            let labelled = stage.step(&text, &text, worker, |stage, _| {
+            let labelled = stage.step(Key::new("labels").with(&text), &text, worker, |stage, _| {
                 stage.config.config.labels.extend(labels.clone());
                 Ok(None)
             });
@@ -287,7 +296,12 @@ impl Walk<'_> {
             match plan::later(file, name, at) {
                 Some(later) => Err(later.into()),
                 None if name.parse::<usize>().is_ok() => Err(Fault::From(name.to_owned()).into()),
-                None => image(name, worker),
+                None => {
+                    if let Some(stage) = plan::similar(file, name, at) {
+                        worker.say(Event::Misspelled { name, stage });
+                    }
+                    image(name, worker)
+                }
             }
         };
         stage.execute(command, globals, &find, worker)

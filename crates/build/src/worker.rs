@@ -1,5 +1,6 @@
 //! The interface for everything that involves files, images or processes.
 
+use crate::key::{Field, Key};
 use crate::{FileMode, Repository};
 use std::time::Duration;
 use tote_dockerfile::Sharing;
@@ -172,6 +173,80 @@ impl StepMount {
     }
 }
 
+impl Field for Origin {
+    fn add_to(&self, key: &mut Key) {
+        match self {
+            Self::Context => "context".add_to(key),
+            Self::Named(name) => {
+                "named".add_to(key);
+                name.add_to(key);
+            }
+            Self::Layers(layers) => {
+                let layers: Vec<String> = layers.iter().map(Digest::to_string).collect();
+                "layers".add_to(key);
+                layers.add_to(key);
+            }
+        }
+    }
+}
+
+impl Field for StepMount {
+    fn add_to(&self, key: &mut Key) {
+        let mut add = |kind: &str, fields: &[&dyn Field]| {
+            kind.add_to(key);
+            fields.iter().for_each(|field| field.add_to(key));
+        };
+        match self {
+            Self::Secret {
+                id,
+                target,
+                env,
+                required,
+                mode,
+                uid,
+                gid,
+            } => add("secret", &[id, target, env, required, mode, uid, gid]),
+            Self::Tmpfs { target, size } => add("tmpfs", &[target, size]),
+            Self::Cache {
+                id,
+                target,
+                mode,
+                uid,
+                gid,
+                read_only,
+                sharing,
+                from,
+                source,
+            } => {
+                let sharing = match sharing {
+                    Sharing::Shared => "shared",
+                    Sharing::Private => "private",
+                    Sharing::Locked => "locked",
+                }
+                .to_owned();
+                add(
+                    "cache",
+                    &[id, target, mode, uid, gid, read_only, &sharing, from, source],
+                );
+            }
+            Self::Bind {
+                target,
+                source,
+                from,
+                writable,
+            } => add("bind", &[target, source, from, writable]),
+            Self::Ssh {
+                id,
+                target,
+                required,
+                mode,
+                uid,
+                gid,
+            } => add("ssh", &[id, target, required, mode, uid, gid]),
+        }
+    }
+}
+
 /// An event of a build, for progress output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event<'a> {
@@ -201,6 +276,13 @@ pub enum Event<'a> {
         /// Length of the file in bytes, if known.
         length: Option<u64>,
     },
+    /// Files come from an image, because no earlier stage has this name; that of one differs from it in one place.
+    Misspelled {
+        /// Name as the instruction has it.
+        name: &'a str,
+        /// Name of the stage.
+        stage: &'a str,
+    },
     /// Names of `--build-arg`s that no `ARG` declares.
     Unused(&'a [String]),
 }
@@ -221,13 +303,13 @@ pub trait Worker {
     fn stage(&mut self, in_result: bool);
 
     /// Returns the cached image of that key, made by an instruction on the image `before`, if it is still complete.
-    fn cached(&mut self, key: &str, before: &ImageConfig) -> Option<Built>;
+    fn cached(&mut self, key: &Key, before: &ImageConfig) -> Option<Built>;
 
     /// Stores the image of a key in the cache; returns its id.
     ///
     /// # Errors
     /// The cache cannot be written.
-    fn remember(&mut self, key: &str, config: &ImageConfig) -> Result<Digest, Self::Error>;
+    fn remember(&mut self, key: &Key, config: &ImageConfig) -> Result<Digest, Self::Error>;
 
     /// Keeps an image so that its layers are not removed; `last` is true for the image that the user asked for.
     ///

@@ -1,7 +1,6 @@
 //! `--disk-size`, and docker's spelling of it, `--storage-opt size=SIZE`.
 
-use crate::error::ValueError;
-use crate::value::parse_size;
+use crate::value::{SizeError, parse_size};
 
 const LEAST: u64 = 1 << 20;
 
@@ -12,8 +11,8 @@ pub const DISK_SIZE_LABEL: &str = "tote.disk-size";
 /// Builds [`DISK_SIZE_LABEL`] after it has checked the size.
 ///
 /// # Errors
-/// [`ValueError`]: the value is not a size, or the size is too small.
-pub fn disk_size_label(value: &str) -> Result<(String, String), ValueError> {
+/// [`DiskError`]: the value is not a size, or the size is too small.
+pub fn disk_size_label(value: &str) -> Result<(String, String), DiskError> {
     disk_size(value)?;
     Ok((DISK_SIZE_LABEL.to_owned(), value.to_owned()))
 }
@@ -21,6 +20,9 @@ pub fn disk_size_label(value: &str) -> Result<(String, String), ValueError> {
 /// Why an option about the disk is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DiskError {
+    /// The text is not a size.
+    #[error(transparent)]
+    Size(#[from] SizeError),
     /// The size is too small to hold anything.
     #[error("a disk of less than 1 MiB holds nothing: give at least 1m")]
     Little,
@@ -33,10 +35,10 @@ pub enum DiskError {
 }
 
 /// Parses `--disk-size` into bytes.
-pub(crate) fn disk_size(value: &str) -> Result<u64, ValueError> {
+pub(crate) fn disk_size(value: &str) -> Result<u64, DiskError> {
     let size = parse_size(value)?;
     if size < LEAST {
-        return Err(DiskError::Little.into());
+        return Err(DiskError::Little);
     }
     Ok(size)
 }
@@ -57,7 +59,7 @@ mod tests {
     #[test]
     fn sizes() {
         assert_eq!(disk_size("1m"), Ok(1 << 20));
-        assert_eq!(disk_size("1023k"), Err(DiskError::Little.into()));
+        assert_eq!(disk_size("1023k"), Err(DiskError::Little));
         assert_eq!(storage_size("size=10g"), Ok("10g"));
         assert_eq!(storage_size("size"), Err(DiskError::Format));
         let other = storage_size("dm.basesize=1").unwrap_err();

@@ -1,8 +1,7 @@
 //! The environment of a container: how `--env` and `--env-file` are merged with the image's variables and the
 //! defaults.
 
-use crate::error::{OptionError, ValueError, not_empty};
-use crate::value::parse_boolean;
+use crate::value::{BooleanError, EmptyError, not_empty, parse_boolean};
 use std::collections::HashMap;
 
 /// `--env` and `--env-file`.
@@ -38,9 +37,15 @@ pub enum EnvEntry {
     Inherit(String),
 }
 
-/// Why a text does not set a variable.
+/// Why an option or a line about the environment is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EnvError {
+    /// The text is neither true nor false.
+    #[error(transparent)]
+    Boolean(#[from] BooleanError),
+    /// The text is empty.
+    #[error(transparent)]
+    Empty(#[from] EmptyError),
     /// `--env` without a name.
     #[error("invalid environment variable: {0}: give NAME=VALUE, or NAME to pass on the caller's")]
     Name(String),
@@ -57,7 +62,7 @@ pub enum EnvError {
 
 impl EnvOptions {
     /// Applies the option; returns whether its name was `env` or `env-file`.
-    pub(crate) fn apply(&mut self, name: &str, value: &str) -> Result<bool, ValueError> {
+    pub(crate) fn apply(&mut self, name: &str, value: &str) -> Result<bool, EnvError> {
         match name {
             "env" => self.entries.push(EnvEntry::parse(value)?),
             "env-file" => self.files.push(not_empty(value)?),
@@ -69,10 +74,9 @@ impl EnvOptions {
     /// Takes the text of a file given with `--env-file`.
     ///
     /// # Errors
-    /// [`OptionError::EnvFile`] holds the line.
-    pub fn add_file(&mut self, text: &str) -> Result<(), OptionError> {
-        self.file_entries
-            .extend(parse_env_file(text).map_err(OptionError::EnvFile)?);
+    /// [`EnvError`] holds the line.
+    pub fn add_file(&mut self, text: &str) -> Result<(), EnvError> {
+        self.file_entries.extend(parse_env_file(text)?);
         Ok(())
     }
 
@@ -84,7 +88,7 @@ impl EnvOptions {
 
 impl EnvBase {
     /// Applies the option; returns whether its name belongs to this group.
-    pub(crate) fn apply(&mut self, name: &str, value: &str) -> Result<bool, ValueError> {
+    pub(crate) fn apply(&mut self, name: &str, value: &str) -> Result<bool, EnvError> {
         match name {
             "unsetenv" => self.unset.push(not_empty(value)?),
             "unsetenv-all" => self.unset_all = parse_boolean(value)?,

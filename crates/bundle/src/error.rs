@@ -19,8 +19,8 @@ use crate::rate::RateError;
 use crate::refused::RefusedError;
 use crate::security::SecurityError;
 use crate::value::{
-    BooleanError, CpusError, CpusetError, DurationError, IntegerError, PairError, SignalError, SizeError,
-    StreamError, TimezoneError, UlimitError, UmaskError,
+    BooleanError, CpusError, CpusetError, DurationError, EmptyError, IntegerError, PairError, SignalError,
+    SizeError, StreamError, TimezoneError, UlimitError, UmaskError,
 };
 
 /// Why an option is refused.
@@ -57,8 +57,8 @@ pub enum OptionError {
 pub enum ValueError {
     #[error("a NUL byte cannot be passed to the kernel")]
     Nul,
-    #[error("must not be empty")]
-    Empty,
+    #[error(transparent)]
+    Empty(#[from] EmptyError),
     #[error("the working directory '{0}' is invalid, it needs to be an absolute path")]
     Workdir(String),
     #[error("'{0}' is not an absolute path")]
@@ -159,13 +159,5 @@ pub(crate) fn set_option(
             value: value.to_owned(),
             source,
         }),
-    }
-}
-
-pub(crate) fn not_empty(value: &str) -> Result<String, ValueError> {
-    if value.is_empty() {
-        Err(ValueError::Empty)
-    } else {
-        Ok(value.to_owned())
     }
 }

@@ -1,8 +1,7 @@
 //! `--hostname`, `--add-host`, `--dns` and their kin: the names of a container, and how it resolves those of
 //! others.
 
-use crate::error::ValueError;
-use crate::value::parse_boolean;
+use crate::value::{BooleanError, parse_boolean};
 use std::net::IpAddr;
 use std::str::FromStr;
 
@@ -27,7 +26,7 @@ pub struct HostOptions {
 
 impl HostOptions {
     /// Applies the option; returns whether its name belongs to this group.
-    pub(crate) fn apply(&mut self, name: &str, value: &str) -> Result<bool, ValueError> {
+    pub(crate) fn apply(&mut self, name: &str, value: &str) -> Result<bool, HostError> {
         match name {
             "hostname" => self.hostname = (!value.is_empty()).then(|| parse_hostname(value)).transpose()?,
             "domainname" => self.domainname = parse_domain_name(value)?,
@@ -63,6 +62,9 @@ pub enum HostAddress {
 /// Why a text is refused as the name or address of a host.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HostError {
+    /// The text is neither true nor false.
+    #[error(transparent)]
+    Boolean(#[from] BooleanError),
     /// No name, no address, or a name that would break the file.
     #[error("bad format for add-host: {0:?}: give NAME:ADDRESS, such as db:10.0.0.7")]
     Entry(String),

@@ -48,7 +48,7 @@ pub use egress::{EgressEntry, EgressError, EgressPolicy, EgressService, EgressTa
 pub use environment::{EnvBase, EnvEntry, EnvError, EnvOptions, parse_env_file};
 pub use error::{OptionError, ValueError};
 pub use exec::{ExecContext, ExecOptions, exec_process};
-pub use health::{HealthError, HealthOptions, Healthcheck, health_of};
+pub use health::{HealthError, HealthOptions, Healthcheck};
 pub use host::{HostAddress, HostEntry, HostError, HostOptions, parse_dns, parse_hostname};
 pub use id::{ContainerId, ContainerIdError};
 pub use image::{DEFAULT_PATH, Image, ImageConfig, ImageError, command_line};
@@ -69,12 +69,13 @@ pub use rate::{NetLimit, RateError};
 pub use refused::RefusedError;
 pub use security::{SeccompChoice, SecurityError, SecurityOptions};
 pub use spec::{
-    Context, DEFAULT_PIDS, SpecError, block_io, check_limits, labels_of, spec, user_of, volumes_of,
+    Context, DEFAULT_PIDS, SpecError, block_io, check_limits, health_of, labels_of, spec, system_paths,
+    user_of, volumes_of,
 };
 pub use user::{ResolvedUser, UserError, resolve_groups, resolve_user};
 pub use value::{
-    BooleanError, CpusError, CpusetError, DurationError, GoDurationError, IntegerError, PairError, Signal,
-    SignalError, SizeError, Stream, StreamError, TimezoneError, Ulimit, UlimitError, UmaskError,
-    parse_boolean, parse_cpus, parse_cpuset, parse_go_duration, parse_integer, parse_key_value, parse_label,
-    parse_seconds, parse_size, parse_sysctl, parse_timezone, parse_umask,
+    BooleanError, CpusError, CpusetError, DurationError, EmptyError, GoDurationError, IntegerError,
+    PairError, Signal, SignalError, SizeError, Stream, StreamError, TimezoneError, Ulimit, UlimitError,
+    UmaskError, parse_boolean, parse_cpus, parse_cpuset, parse_go_duration, parse_integer, parse_key_value,
+    parse_label, parse_seconds, parse_size, parse_sysctl, parse_timezone, parse_umask,
 };

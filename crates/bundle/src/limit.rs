@@ -1,7 +1,6 @@
 //! Limits on processors beyond `--cpus`, and on devices.
 
-use crate::error::ValueError;
-use crate::value::{parse_integer, parse_size, parse_unsigned};
+use crate::value::{IntegerError, parse_integer, parse_size, parse_unsigned};
 use std::str::FromStr;
 use tote_spec::DeviceRule;
 
@@ -47,6 +46,9 @@ pub struct DeviceLimit {
 /// Why a text is not a limit, in docker's words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LimitError {
+    /// The text is not a number.
+    #[error(transparent)]
+    Integer(#[from] IntegerError),
     /// The text does not have exactly one colon.
     #[error("bad format: {0}: give DEVICE:NUMBER, such as /dev/sda:1mb")]
     Format(String),
@@ -86,15 +88,15 @@ pub enum LimitError {
 
 impl CpuBudget {
     /// Applies the option; returns whether its name belongs to this group.
-    pub(crate) fn apply(&mut self, name: &str, value: &str) -> Result<bool, ValueError> {
+    pub(crate) fn apply(&mut self, name: &str, value: &str) -> Result<bool, LimitError> {
         match name {
             "cpu-period" => match parse_unsigned(value, i64::MAX)? {
                 period @ (0 | 1000..=1_000_000) => self.period = period,
-                _ => return Err(LimitError::Period.into()),
+                _ => return Err(LimitError::Period),
             },
             "cpu-quota" => match parse_integer(value, i64::MIN..=i64::MAX)? {
                 quota @ (-1 | 0 | 1000..) => self.quota = quota,
-                _ => return Err(LimitError::Quota.into()),
+                _ => return Err(LimitError::Quota),
             },
             "cpu-rt-period" => self.realtime_period = parse_unsigned(value, i64::MAX)?,
             "cpu-rt-runtime" => self.realtime_runtime = parse_integer(value, -1..=i64::MAX)?,
@@ -106,7 +108,7 @@ impl CpuBudget {
 
 impl BlockLimits {
     /// Applies the option; returns whether its name belongs to this group.
-    pub(crate) fn apply(&mut self, name: &str, value: &str) -> Result<bool, ValueError> {
+    pub(crate) fn apply(&mut self, name: &str, value: &str) -> Result<bool, LimitError> {
         match name {
             "blkio-weight" => self.weight = weight(value).ok_or(LimitError::Weight)?,
             "blkio-weight-device" => self.weights.push(DeviceLimit::parse(value, |text, all| {

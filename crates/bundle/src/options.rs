@@ -3,7 +3,7 @@ use crate::device::DeviceRequest;
 use crate::disk::{disk_size, storage_size};
 use crate::egress::EgressPolicy;
 use crate::environment::{EnvBase, EnvOptions};
-use crate::error::{OptionError, ValueError, not_empty, set_option};
+use crate::error::{OptionError, ValueError, set_option};
 use crate::health::HealthOptions;
 use crate::host::HostOptions;
 use crate::lifetime::{LogChoice, RestartPolicy, SdNotify};
@@ -19,7 +19,7 @@ use crate::rate::NetLimit;
 use crate::refused::{self, RefusedError};
 use crate::security::{SeccompChoice, SecurityOptions};
 use crate::value::{
-    CpusetError, Signal, Stream, Ulimit, parse_boolean, parse_cpus, parse_cpuset, parse_integer,
+    CpusetError, Signal, Stream, Ulimit, not_empty, parse_boolean, parse_cpus, parse_cpuset, parse_integer,
     parse_key_value, parse_label, parse_seconds, parse_size, parse_sysctl, parse_timezone, parse_umask,
     parse_unsigned,
 };
@@ -218,6 +218,18 @@ impl RunOptions {
         set_option(name, value, |name, value| self.apply(name, value))
     }
 
+    /// Removes the options that would need another container or a device: what is left says what the container's files
+    /// are.
+    pub fn keep_mounts_only(&mut self) {
+        if let NetworkMode::Container(_) | NetworkMode::Networks(_) = self.network {
+            self.network = NetworkMode::None;
+        }
+        (self.pid, self.ipc, self.uts) = (PidMode::default(), IpcMode::default(), UtsMode::default());
+        (self.pod, self.tty, self.init) = (None, false, false);
+        self.devices.clear();
+        self.sysctls.clear();
+    }
+
     /// Returns the system call filter that all options together select: the one of `--security-opt seccomp=`;
     /// without it, none for a privileged container and else the default.
     #[must_use]
@@ -376,7 +388,7 @@ impl RunOptions {
 }
 
 /// Adds the capabilities of a list with commas, as podman accepts it.
-fn add_all(capabilities: &mut Vec<Capability>, value: &str) -> Result<(), ValueError> {
+pub(crate) fn add_all(capabilities: &mut Vec<Capability>, value: &str) -> Result<(), ValueError> {
     for name in value.split(',') {
         capabilities.push(name.parse()?);
     }

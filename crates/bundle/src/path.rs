@@ -1,3 +1,5 @@
+use std::collections::BTreeSet;
+
 /// Cleans an absolute path lexically, as Go's `path.Clean`: removes `.`, `..`, and doubled and trailing slashes.
 /// `None` if the path is relative.
 pub(crate) fn clean_absolute(path: &str) -> Option<String> {
@@ -48,6 +50,12 @@ fn glob_part(pattern: &str, part: &str) -> bool {
         }
     }
     true
+}
+
+/// Returns the first path that occurs twice.
+pub(crate) fn first_duplicate<'a>(paths: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let mut seen = BTreeSet::new();
+    paths.into_iter().find(|path| !seen.insert(*path))
 }
 
 #[cfg(test)]

@@ -224,7 +224,7 @@ fn env_files() {
     options.env.add_file("A=1\nB").unwrap();
     options.env.add_file("C=2").unwrap();
     assert_eq!(options.env.file_entries.len(), 3);
-    let error = options.env.add_file("=x").unwrap_err();
+    let error = OptionError::EnvFile(options.env.add_file("=x").unwrap_err());
     assert!(line(&error).starts_with("--env-file: invalid env file: no variable name on line '=x'"));
 }
 

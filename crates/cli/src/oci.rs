@@ -402,17 +402,10 @@ pub(crate) fn events(parsed: &Parsed, _: &mut Log) -> Done {
     succeed(tote_oci::events(&store(parsed), &id(parsed)?, options, &mut emit))
 }
 
-/// Parses Go's durations with a single unit.
+/// Parses a duration in Go's syntax that is not negative.
 fn duration(text: &str) -> Option<Duration> {
-    let units = [("ms", 1), ("us", 0), ("s", 1000), ("m", 60_000), ("h", 3_600_000)];
-    let (unit, millis) = units.into_iter().find(|(unit, _)| text.ends_with(unit))?;
-    let number: f64 = text.strip_suffix(unit)?.parse().ok()?;
-    let seconds = if millis == 0 {
-        number / 1e6
-    } else {
-        number * f64::from(millis) / 1e3
-    };
-    Duration::try_from_secs_f64(seconds).ok()
+    let nanos = u64::try_from(tote_calendar::parse_duration(text)?).ok()?;
+    Some(Duration::from_nanos(nanos))
 }
 
 pub(crate) fn spec(parsed: &Parsed, _: &mut Log) -> Done {
@@ -440,7 +433,7 @@ mod tests {
     fn durations() {
         assert_eq!(duration("100ms"), Some(Duration::from_millis(100)));
         assert_eq!(duration("1.5s"), Some(Duration::from_millis(1500)));
-        assert_eq!(duration("2m"), Some(Duration::from_secs(120)));
+        assert_eq!(duration("2m30s"), Some(Duration::from_secs(150)));
         for bad in ["", "5", "s", "-1s", "xs", "infs"] {
             assert_eq!(duration(bad), None, "{bad}");
         }

@@ -136,7 +136,7 @@ fn tables(containers: &[(Entry, ContainerSize)], volumes: &[(VolumeRow, u64)]) -
             container.id.short().to_owned(),
             container.image.clone(),
             format!("{:?}", short(&container.path_and_args.join(" "))),
-            tote_engine::mounts(container)
+            tote_engine::container::mounts(container)
                 .filter(|mount| mount.volume)
                 .count()
                 .to_string(),

@@ -1,7 +1,9 @@
 //! `btrfs`: a snapshot of a subvolume that holds the image.
 
+use crate::directory::{is_there, make_dir};
 use crate::own::TREE;
-use crate::prepare::{Prepared, Request, make_dir};
+use crate::prepared::Prepared;
+use crate::request::Request;
 use crate::{Limit, PrepareError, qgroup, template};
 use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::fs::{Mode, OFlags};
@@ -22,7 +24,7 @@ pub(crate) fn prepare(image: &Path, request: &Request<'_>) -> Result<Prepared, P
         size,
     });
     if !request.dry {
-        let is_made = crate::prepare::is_there(&path)?;
+        let is_made = is_there(&path)?;
         if !is_made {
             make(image, request)?;
         }
@@ -58,7 +60,7 @@ fn make(image: &Path, request: &Request<'_>) -> Result<(), PrepareError> {
 
 /// True if the image is a subvolume already, as far as that is known without opening it.
 pub(crate) fn has_template(image: &Path, request: &Request<'_>) -> Result<bool, PrepareError> {
-    Ok(request.key.is_some() && crate::prepare::is_there(&template::path(image, request, SUFFIX)?)?)
+    Ok(request.key.is_some() && is_there(&template::path(image, request, SUFFIX)?)?)
 }
 
 /// Returns a subvolume of the image: the image itself if it is one, or a copy that shares its content with it.
@@ -69,7 +71,7 @@ fn template(image: &Path, request: &Request<'_>, container: &OwnedFd) -> Result<
         return Ok(image.to_owned());
     }
     let path = template::path(image, request, SUFFIX)?;
-    if crate::prepare::is_there(&path)? {
+    if is_there(&path)? {
         return Ok(path);
     }
     let fresh = request.container.join("template.fresh");

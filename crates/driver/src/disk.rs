@@ -1,6 +1,8 @@
 //! `loop`: the container writes to a file system of a fixed size, in a file.
 
-use crate::prepare::{Beside, Prepared, Request, is_there, make_dir};
+use crate::directory::{is_there, make_dir, missing_is_fine};
+use crate::prepared::{Beside, Prepared};
+use crate::request::Request;
 use crate::{PrepareError, program};
 use rustix::fd::AsFd as _;
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -106,7 +108,7 @@ fn make(kind: Kind, path: &Path, request: &Request<'_>) -> Result<(), PrepareErr
             source,
         }
     };
-    crate::prepare::missing_is_fine(std::fs::remove_file(&fresh)).map_err(failed("remove"))?;
+    missing_is_fine(std::fs::remove_file(&fresh)).map_err(failed("remove"))?;
     let file = std::fs::OpenOptions::new()
         .write(true)
         .create_new(true)

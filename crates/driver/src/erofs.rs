@@ -1,6 +1,8 @@
 //! `erofs`: the image in one read-only file below an overlay.
 
-use crate::prepare::{Prepared, Request, make_dir};
+use crate::directory::{is_there, make_dir, missing_is_fine};
+use crate::prepared::Prepared;
+use crate::request::Request;
 use crate::{Driver, PrepareError, overlay, program, template};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
@@ -12,11 +14,11 @@ const IMAGE: &str = "image.erofs";
 pub(crate) fn prepare(image: &Path, request: &Request<'_>) -> Result<Prepared, PrepareError> {
     let upper = overlay::upper(Driver::Erofs, request)?;
     let kept = request.container.join(IMAGE);
-    let file = if !request.rm && crate::prepare::is_there(&kept)? {
+    let file = if !request.rm && is_there(&kept)? {
         kept
     } else {
         let file = template::path(image, request, ".erofs")?;
-        if !request.dry && !crate::prepare::is_there(&file)? {
+        if !request.dry && !is_there(&file)? {
             make(image, &file, request)?;
         }
         if !request.in_memory() {
@@ -37,7 +39,7 @@ pub(crate) fn prepare(image: &Path, request: &Request<'_>) -> Result<Prepared, P
 
 /// Whether the image is in a file already, as far as that is known without opening it.
 pub(crate) fn has_template(image: &Path, request: &Request<'_>) -> Result<bool, PrepareError> {
-    Ok(request.key.is_some() && crate::prepare::is_there(&template::path(image, request, ".erofs")?)?)
+    Ok(request.key.is_some() && is_there(&template::path(image, request, ".erofs")?)?)
 }
 
 fn make(image: &Path, file: &Path, request: &Request<'_>) -> Result<(), PrepareError> {
@@ -52,7 +54,7 @@ fn make(image: &Path, file: &Path, request: &Request<'_>) -> Result<(), PrepareE
         }
     };
     // Remove the unfinished file of a killed command.
-    crate::prepare::missing_is_fine(std::fs::remove_file(&fresh)).map_err(failed("remove"))?;
+    missing_is_fine(std::fs::remove_file(&fresh)).map_err(failed("remove"))?;
     // Created here, because the program keeps the mode of an existing file.
     let mut closed = std::fs::OpenOptions::new();
     let closed = closed.write(true).create_new(true).mode(0o600).open(&fresh);

@@ -15,6 +15,7 @@
 //! This crate is not a store: it does not decide where trees of images come from, or when they are removed.
 
 mod btrfs;
+mod directory;
 mod disk;
 mod driver;
 mod erofs;
@@ -24,10 +25,12 @@ mod look;
 mod overlay;
 mod own;
 mod prepare;
+mod prepared;
 mod probe;
 mod program;
 mod qgroup;
 mod remove;
+mod request;
 mod split;
 mod survey;
 mod template;
@@ -35,9 +38,11 @@ mod template;
 pub use driver::{Driver, DriverError};
 pub use error::PrepareError;
 pub use foreign::{MapLine, OwnFiles};
-pub use prepare::{Beside, Limit, MountPoint, Prepared, Request, copies_tree, prepare, reads_contents};
+pub use prepare::{copies_tree, prepare, reads_contents};
+pub use prepared::{Beside, Limit, Prepared};
 pub use probe::{Probe, probe};
 pub use remove::{RemoveError, remove, remove_rest};
+pub use request::{MountPoint, Request};
 pub use split::DEFAULT_WRITABLE;
 pub use survey::Survey;
 pub use template::forget as forget_templates;

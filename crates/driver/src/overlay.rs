@@ -1,6 +1,8 @@
 //! `overlay`: a file is copied when it is first written to.
 
-use crate::prepare::{Prepared, Request, make_dir, make_seen_dir};
+use crate::directory::{make_dir, make_seen_dir};
+use crate::prepared::Prepared;
+use crate::request::Request;
 use crate::{Driver, PrepareError};
 use std::path::PathBuf;
 use tote_rootfs::{Storage, Upper};

@@ -1,6 +1,9 @@
 //! `reflink` and `copy`: the container has a tree of its own.
 
-use crate::prepare::{Prepared, Request, make_dir};
+use crate::directory::{is_there, make_dir};
+use crate::prepared::Prepared;
+use crate::remove::clear;
+use crate::request::Request;
 use crate::{Driver, PrepareError};
 use std::path::Path;
 use tote_rootfs::{CopyOf, OwnTree, Storage};
@@ -17,12 +20,12 @@ pub(crate) fn prepare(driver: Driver, image: &Path, request: &Request<'_>) -> Re
         });
     }
     let path = request.container.join(TREE);
-    let is_made = !request.dry && crate::prepare::is_there(&path)?;
+    let is_made = !request.dry && is_there(&path)?;
     if !request.dry {
         make_dir(request.container)?;
         if !is_made {
             // Remove the unfinished copy of a killed command.
-            crate::prepare::clear(&path.with_extension("fresh"), request)?;
+            clear(&path.with_extension("fresh"), request)?;
         }
     }
     let copy_of = (!is_made).then(|| CopyOf {

@@ -5,7 +5,8 @@
 //! wait for that, but records the subvolume: an empty file, named by the subvolume's id, which each later removal
 //! checks.
 
-use crate::{Limit, PrepareError};
+use crate::PrepareError;
+use crate::prepared::Limit;
 use rustix::fd::{AsFd as _, BorrowedFd};
 use rustix::fs::{Mode, OFlags};
 use std::os::unix::fs::DirBuilderExt as _;

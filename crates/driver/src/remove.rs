@@ -1,8 +1,9 @@
 //! Removal of the files that a container's driver made.
 
+use crate::directory::missing_is_fine;
 use crate::disk::DISK;
-use crate::prepare::missing_is_fine;
 use crate::qgroup::Gone;
+use crate::{PrepareError, Request};
 use rustix::fd::AsFd as _;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use std::ffi::{CStr, CString, OsStr};
@@ -151,6 +152,16 @@ fn detach(disk: &Path) {
             best_effort(tote_sys::detach_loop(device.as_fd()));
         }
     }
+}
+
+/// Removes the unfinished files of a killed command in a container's directory, or below it.
+pub(crate) fn clear(path: &Path, request: &Request<'_>) -> Result<(), PrepareError> {
+    let stays = request.container.parent().unwrap_or(request.container);
+    missing_is_fine(remove_any(path, stays)).map_err(|source| PrepareError::State {
+        attempt: "remove",
+        path: path.to_owned(),
+        source,
+    })
 }
 
 #[cfg(test)]

@@ -1,7 +1,10 @@
 //! `split`: the image itself, read-only, with copies of the writable paths.
 
+use crate::directory::make_dir;
 use crate::look;
-use crate::prepare::{Prepared, Request, make_dir};
+use crate::prepared::Prepared;
+use crate::remove::clear;
+use crate::request::Request;
 use crate::{MountPoint, PrepareError, Survey};
 use rustix::fd::OwnedFd;
 use rustix::fs::{FileType, Stat};
@@ -45,7 +48,7 @@ pub(crate) fn prepare(image: &Path, request: &Request<'_>) -> Result<Prepared, P
         make_dir(request.container)?;
         make_dir(copies)?;
         // Remove the unfinished copies of a killed command.
-        crate::prepare::clear(&copies.join(".fresh"), request)?;
+        clear(&copies.join(".fresh"), request)?;
     }
     Ok(Prepared::of(Storage::Split(Split {
         tree: image.to_owned(),
@@ -59,12 +62,25 @@ pub(crate) fn prepare(image: &Path, request: &Request<'_>) -> Result<Prepared, P
 }
 
 /// Directory with the names of the image's files; its files may be empty, so it is only for names.
-pub(crate) fn names<'a>(image: &'a Path, request: &Request<'a>) -> &'a Path {
+fn names<'a>(image: &'a Path, request: &Request<'a>) -> &'a Path {
     request.names.unwrap_or(image)
 }
 
+impl Survey {
+    /// Examines the image of a request, which has a single layer.
+    ///
+    /// # Errors
+    /// [`PrepareError::Look`], and [`PrepareError::Writable`].
+    pub fn of(request: &Request<'_>) -> Result<Self, PrepareError> {
+        let Some(image) = request.layers.first() else {
+            return Ok(Self::default());
+        };
+        survey(&look::tree(names(image, request))?, request)
+    }
+}
+
 /// Examines the image: the paths that a container can write to, and the mount points that the image lacks.
-pub(crate) fn survey(tree: &OwnedFd, request: &Request<'_>) -> Result<Survey, PrepareError> {
+fn survey(tree: &OwnedFd, request: &Request<'_>) -> Result<Survey, PrepareError> {
     let mut stubs = Stubs {
         tree,
         missing: BTreeMap::new(),

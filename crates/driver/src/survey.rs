@@ -1,6 +1,5 @@
 //! Survey of an image for `split`, and its transfer between processes.
 
-use crate::{PrepareError, Request, look, split};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -20,17 +19,6 @@ pub struct Survey {
 }
 
 impl Survey {
-    /// Examines the image of a request, which has a single layer.
-    ///
-    /// # Errors
-    /// [`PrepareError::Look`], and [`PrepareError::Writable`].
-    pub fn of(request: &Request<'_>) -> Result<Self, PrepareError> {
-        let Some(image) = request.layers.first() else {
-            return Ok(Self::default());
-        };
-        split::survey(&look::tree(split::names(image, request))?, request)
-    }
-
     /// Writes the text for [`Self::parse`]: a line for each path, ended by a NUL, which no path contains.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut text = Vec::new();

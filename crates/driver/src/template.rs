@@ -1,7 +1,9 @@
 //! Templates: a subvolume or a file that is made once for an image and used by all its containers.
 
 use crate::PrepareError;
-use crate::prepare::{Request, make_dir};
+use crate::directory::{is_there, make_dir};
+use crate::remove::clear;
+use crate::request::Request;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};
 use std::os::unix::ffi::OsStrExt as _;
@@ -49,7 +51,7 @@ pub(crate) fn publish(
     match std::fs::rename(fresh, path) {
         Ok(()) => {}
         // Another command was faster.
-        Err(_) if crate::prepare::is_there(path)? => return crate::prepare::clear(fresh, request),
+        Err(_) if is_there(path)? => return clear(fresh, request),
         Err(source) => {
             return Err(PrepareError::State {
                 attempt: "make",

@@ -51,7 +51,8 @@ pub(crate) fn check_cpus(options: &RunOptions) -> Result<(), EngineError> {
 /// `--env-file`: each is read once, however often this is asked for.
 pub(crate) fn read_env_files(env: &mut EnvOptions) -> Result<(), EngineError> {
     for path in std::mem::take(&mut env.files) {
-        env.add_file(&read("env-file", &path)?)?;
+        env.add_file(&read("env-file", &path)?)
+            .map_err(tote_bundle::OptionError::EnvFile)?;
     }
     Ok(())
 }

@@ -22,6 +22,7 @@ mod etc;
 mod exec;
 mod facts;
 mod files;
+mod finished;
 mod given;
 mod health;
 mod hint;
@@ -65,9 +66,10 @@ pub use changes::{
     WritablePath, bootstrap, changes, commit, export, trace,
 };
 pub use copy::{Copied, CopyError, CopyRequest, CopyStreams, copy};
-pub use debug::{DebugError, DebugRequest, debug};
+pub use debug::{DEBUG_SHELLS, DebugError, DebugForwards, DebugRequest, DebugTools, debug};
 pub use error::EngineError;
 pub use exec::{ExecError, Executed, exec};
+pub use finished::Finished;
 pub use health::check_now;
 pub use image::{
     HistoryRow, ImageBranch, ImageRow, ImageSelection, PlatformBranch, Pruned, Space, history,
@@ -75,8 +77,8 @@ pub use image::{
 };
 pub use init::HostInit;
 pub use look::{
-    ContainerSize, EventSelection, LookError, MountPoint, Selection, UNSET_FIELDS, container_size, driver_of,
-    events, inspect_object, moment, mounts, network_of, networks_of, ports, published, select, status_word,
+    ContainerSize, EventSelection, LookError, Selection, UNSET_FIELDS, container_size, driver_of, events,
+    inspect_object, moment, network_of, networks_of, ports, published, select, status_word,
 };
 pub use machine::{MachineReport, dockers_version, look as look_at_machine};
 pub use network::{
@@ -91,7 +93,7 @@ pub use pool::{
 };
 pub use prepare::{Prepared, RunRequest, prepare, prepare_again};
 pub use prune::{PruneRequest, PrunedSystem, check_prune, prune_containers, prune_system};
-pub use run::{Finished, run};
+pub use run::run;
 pub use standard::check_terminal;
 pub use stats::{Usage, usage};
 pub use top::{Processes, TopError, top};

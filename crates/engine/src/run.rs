@@ -4,6 +4,7 @@ use crate::container::foreground::FrontDoor;
 use crate::container::succession::{self, Estate};
 use crate::container::{self, Attaching, Claim, Entry, ProcessId, State, Status, fault};
 use crate::exec::Inside;
+use crate::finished::Finished;
 use crate::network::{Answers, FrontAnswers};
 use crate::prepare::Prepared;
 use crate::rootfs::Source;
@@ -16,40 +17,14 @@ use std::time::Duration;
 use tote_bundle::{ContainerId, RunOptions, SeccompChoice};
 use tote_monitor::Door;
 use tote_runtime::{
-    Aside, BrokenStream, DetachKeys, Ended, Foreground, Insistence, Leave, Left, Observer, Outcome, Parting,
-    RawMode, RuntimeError, Stdio, Timings, may_be_left,
+    Aside, DetachKeys, Ended, Foreground, Leave, Left, Observer, Outcome, Parting, RawMode, RuntimeError,
+    Stdio, Timings, may_be_left,
 };
 use tote_sandbox::Plan;
 use tote_spec::Spec;
 use tote_state::process::set_title;
 use tote_state::record::now;
 use tote_sys::best_effort;
-
-/// How a container in the foreground ended, and what to tell about it.
-#[derive(Debug)]
-pub struct Finished {
-    /// docker's exit code.
-    pub exit_code: u8,
-    /// A line for the user, where the exit code alone would leave them guessing.
-    pub reason: Option<String>,
-}
-
-impl Finished {
-    fn of(ended: Ended, options: &RunOptions) -> Self {
-        finished(ended.outcome, ended.ooms, options).with_broken(ended.broken)
-    }
-
-    /// Says which of the caller's streams failed. A container that knows nothing of it has ended well, but what it wrote
-    /// is not whole, so the command has not succeeded.
-    pub(crate) fn with_broken(self, broken: Option<BrokenStream>) -> Self {
-        let Some(broken) = broken else { return self };
-        let reasons: Vec<String> = self.reason.into_iter().chain([broken.to_string()]).collect();
-        Self {
-            exit_code: if self.exit_code == 0 { 125 } else { self.exit_code },
-            reason: Some(reasons.join("; ")),
-        }
-    }
-}
 
 /// Runs a prepared container to its end, or until another process watches it; `how` says by which keys the caller may leave
 /// it, where that is to be possible. What it leaves is what was asked to stay.
@@ -255,7 +230,7 @@ fn put_away(home: &Home, entry: Entry, result: Option<&Ended>, (claim, leaves_cg
 }
 
 /// Writes down where its cgroups will be, where the id does not say so.
-fn note_groups(home: &Home, entry: &Entry, claim: &Claim) -> Result<(), EngineError> {
+pub(crate) fn note_groups(home: &Home, entry: &Entry, claim: &Claim) -> Result<(), EngineError> {
     let groups = entry.state.cgroup.as_deref();
     if groups.is_some() && !entry.kept {
         return claim.note(entry, &Inside::default());
@@ -303,42 +278,4 @@ fn ended(mut state: State, result: Option<&Ended>) -> State {
     };
     state.oom_killed = result.is_some_and(|ended| ended.ooms > 0);
     state
-}
-
-pub(crate) fn finished(outcome: Outcome, ooms: u64, options: &RunOptions) -> Finished {
-    let oom = (ooms > 0).then(|| {
-        let limit = if options.memory > 0 {
-            format!(" (limit {} bytes)", options.memory)
-        } else {
-            String::new()
-        };
-        format!("out of memory{limit}: the kernel killed {ooms} of the container's processes")
-    });
-    match outcome {
-        Outcome::Exited(code) => Finished {
-            exit_code: u8::try_from(code & 0xff).unwrap_or(1),
-            reason: oom,
-        },
-        Outcome::Signaled(signal) => Finished {
-            exit_code: u8::try_from(128 + signal).unwrap_or(255),
-            reason: oom,
-        },
-        Outcome::TimedOut => Finished {
-            exit_code: 124,
-            reason: options
-                .timeout
-                .map(|limit| format!("the time limit of {} s is over", limit.as_secs_f64())),
-        },
-        Outcome::CpuTimeOver => Finished {
-            exit_code: 124,
-            reason: options
-                .cpu_time
-                .map(|limit| format!("the processor time of {} s is used up", limit.as_secs_f64())),
-        },
-        // It was killed for it.
-        Outcome::Insisted => Finished {
-            exit_code: 137,
-            reason: Some(Insistence::WORDS.to_owned()),
-        },
-    }
 }

@@ -56,12 +56,7 @@ pub(crate) fn make(
         masked_paths: &masked_paths,
         ..Context::new(id, "rootfs", &ids.user, environment)
     };
-    // PID 1 is a process of the plan's, not an executable that is bound into the container.
-    let without_init = RunOptions {
-        init: false,
-        ..options.clone()
-    };
-    let mut spec = spec(&without_init, config, &context)?;
+    let mut spec = spec(options, config, &context)?;
     volumes.mount_devices(&mut spec);
     adapt(&mut spec, options, home.caller);
     Ok(spec)

@@ -6,6 +6,7 @@ mod error;
 mod hold;
 mod inherit;
 mod list;
+mod place;
 mod prepare;
 mod record;
 mod remove;
@@ -17,82 +18,7 @@ pub(crate) use hold::VolumeHold;
 pub(crate) use inherit::{adopted, inherit};
 pub(crate) use list::given_to;
 pub use list::{VolumeRow, VolumeSelection, exists, inspect, names, volumes};
+pub(crate) use place::{anonymous_name, directory};
 pub(crate) use prepare::{Volumes, prepare, to_fill};
 pub use remove::{PrunedVolumes, prune, remove};
 pub(crate) use remove::{remove_unused, sweep, unnamed_of};
-
-use crate::{EngineError, Home};
-use rustix::fs::{Mode, OFlags};
-use std::io::ErrorKind;
-use std::os::unix::fs::DirBuilderExt as _;
-use std::path::{Path, PathBuf};
-use tote_bundle::ContainerId;
-
-fn source(path: &Path, create: bool) -> Result<(), EngineError> {
-    match path.symlink_metadata() {
-        Ok(_) => Ok(()),
-        Err(error) if error.kind() == ErrorKind::NotFound && create => make(path),
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            Err(EngineError::NoSource(path.display().to_string()))
-        }
-        Err(source) => Err(EngineError::File {
-            option: "volume",
-            attempt: "look at",
-            path: path.to_owned(),
-            source,
-        }),
-    }
-}
-
-/// Makes a directory that every user of a container may list, whatever the umask is; an existing one is accepted.
-fn make(path: &Path) -> Result<(), EngineError> {
-    match std::fs::metadata(path) {
-        Ok(found) if found.is_dir() => return Ok(()),
-        // An existing directory keeps its mode.
-        Err(error) if error.kind() != ErrorKind::NotFound => return Err(failed(path)(error)),
-        _ => {}
-    }
-    let made = std::fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o755)
-        .create(path);
-    made.and_then(|()| {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let dir = rustix::fs::open(path, flags, Mode::empty())?;
-        Ok(rustix::fs::fchmod(dir, Mode::from_raw_mode(0o755))?)
-    })
-    .map_err(failed(path))
-}
-
-fn failed(path: &Path) -> impl FnOnce(std::io::Error) -> EngineError {
-    let path = PathBuf::from(path);
-    move |source| EngineError::File {
-        option: "volume",
-        attempt: "make directory",
-        path,
-        source,
-    }
-}
-
-/// Returns the directory of a volume's files; that of an anonymous one is derived from its container and destination.
-pub(crate) fn directory(
-    home: &Home,
-    id: &ContainerId,
-    rm: bool,
-    name: Option<&str>,
-    destination: &str,
-) -> PathBuf {
-    let anonymous = || anonymous_name(id, destination);
-    match name {
-        None if rm => home.container(id).join(format!("volume-{}", &anonymous()[..12])),
-        name => {
-            let name = name.map_or_else(anonymous, ToOwned::to_owned);
-            home.volumes().join(name).join("_data")
-        }
-    }
-}
-
-/// Returns the name of an anonymous volume: always the same for that container and destination.
-pub(crate) fn anonymous_name(id: &ContainerId, destination: &str) -> String {
-    tote_store::sha256(format!("{id} {destination}").as_bytes()).hex()
-}

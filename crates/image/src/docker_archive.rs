@@ -3,13 +3,9 @@
 use crate::document::{DocumentError, MAX_MANIFEST_BYTES, Read, json};
 use crate::text::null_default;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 
 /// Name of [`Images`] in the archive.
 pub const MANIFEST: &str = "manifest.json";
-
-/// Name of [`Repositories`] in the archive.
-pub const REPOSITORIES: &str = "repositories";
 
 /// `manifest.json`: the images in the archive.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,18 +36,6 @@ impl Read for Images {
     }
 }
 
-/// `repositories`: maps repository and tag to the topmost layer's id. The file is older than `manifest.json`, and
-/// still written for tools of that time.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Repositories(pub BTreeMap<String, BTreeMap<String, String>>);
-
-impl Read for Repositories {
-    fn read(bytes: &[u8]) -> Result<Self, DocumentError> {
-        json(bytes, "archive's repositories", MAX_MANIFEST_BYTES)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -63,7 +47,5 @@ mod tests {
         let images = Images::read(text).unwrap();
         assert_eq!(images.0[0].layers, ["a/layer.tar"]);
         assert!(images.0[0].repo_tags.is_empty());
-        let repositories = Repositories::read(br#"{"alpine":{"latest":"ab"}}"#).unwrap();
-        assert_eq!(repositories.0["alpine"]["latest"], "ab");
     }
 }

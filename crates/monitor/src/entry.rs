@@ -1,6 +1,6 @@
 //! Entries of a log as docker's json-file driver writes them, byte for byte.
 
-use crate::time::Time;
+use tote_calendar::Time;
 
 /// Destination of the bytes of an entry, piece by piece.
 pub(crate) trait Sink {

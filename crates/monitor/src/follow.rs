@@ -1,7 +1,7 @@
 //! Reader of a log: its end, entries since a time, and entries that are added while it reads.
 
+use crate::MonitorError;
 use crate::recorded::Entry;
-use crate::{MonitorError, Time};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::fs::inotify::{CreateFlags, WatchFlags};
@@ -10,6 +10,7 @@ use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::mem::MaybeUninit;
 use std::time::Duration;
+use tote_calendar::Time;
 use tote_sys::Errno;
 
 /// Selection of entries.

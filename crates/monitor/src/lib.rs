@@ -27,9 +27,7 @@ mod recorded;
 mod socket;
 #[cfg(test)]
 mod tests;
-mod time;
 mod watch;
-mod when;
 
 pub use attend::{Attachment, Attendant, Parting};
 pub use connection::Connection;
@@ -41,6 +39,4 @@ pub use log::{LogFile, LogFormat, LogOptions};
 pub use monitor::{Chores, Container, Ended, Exit, Monitor, PATIENCE, Settings, Verdict};
 pub use recorded::{Entry, Stream};
 pub use socket::{Listener, connect, pair};
-pub use time::{Time, TimeText};
 pub use tote_runtime::{DetachKeys, DetachKeysError};
-pub use when::BadTime;

@@ -226,8 +226,8 @@ impl Sink for End<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::time::Time;
     use std::path::Path;
+    use tote_calendar::Time;
 
     fn open(dir: &Path, options: LogOptions) -> LogFile {
         let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;

@@ -2,9 +2,9 @@
 
 use crate::entry::Line;
 use crate::log::LogFile;
-use crate::time::Time;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ops::Range;
+use tote_calendar::Time;
 use tote_sys::{Errno, Pages};
 
 /// Longest entry of a log, in bytes of output; docker's limit.

@@ -1,9 +1,9 @@
 //! Entries of a log as they are read.
 
-use crate::Time;
 use serde::Deserialize;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use tote_calendar::Time;
 
 /// Stream of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,7 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot be prepared has failed")]
 
 use proptest::prelude::*;
-use tote_monitor::{Entry, Report, Request, Time};
+use tote_calendar::Time;
+use tote_monitor::{Entry, Report, Request};
 
 fn message() -> impl Strategy<Value = Vec<u8>> {
     let letter = prop::sample::select(b"AIEWORX?".to_vec());

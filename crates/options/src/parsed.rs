@@ -91,12 +91,6 @@ impl Parsed {
         values.map(|(opt, value)| (*opt, value.as_os_str()))
     }
 
-    /// Returns the positionals as owned values.
-    #[must_use]
-    pub fn into_positionals(self) -> Vec<OsString> {
-        self.positionals
-    }
-
     /// True if help was asked for; then nothing else was checked.
     #[must_use]
     pub fn wants_help(&self) -> bool {

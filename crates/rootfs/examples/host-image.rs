@@ -31,9 +31,5 @@ fn main() -> Result<(), Box<dyn Error>> {
         again[0],
         again[again.len() / 2]
     );
-
-    let begin = Instant::now();
-    let private = image.private_paths()?;
-    println!("private {} paths in {:?}", private.len(), begin.elapsed());
     Ok(())
 }

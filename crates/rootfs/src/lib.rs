@@ -22,7 +22,7 @@ mod overlay;
 mod rootfs;
 
 pub use directory::{Directory, DirectoryError};
-pub use host::{HostImage, HostImageError, private_paths, sweep, sweep_abandoned};
+pub use host::{HostImage, HostImageError, sweep, sweep_abandoned};
 pub use inside::{
     Interpreter, InterpreterKind, LookupError, ReadError, interpreter_of, lookup_executable, read_content,
     read_content_in_root, read_in_root,

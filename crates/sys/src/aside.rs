@@ -3,8 +3,8 @@
 //! times as much.
 
 use crate::Errno;
-use crate::birth::errno;
-use crate::child::exit;
+use crate::outcome::errno;
+use crate::outcome::exit;
 
 /// Performs `work` in such a process, on the given stack; `flags` are further flags of clone(2).
 ///

@@ -1,9 +1,57 @@
 //! Attributes of mounts: mount_setattr(2), which rustix lacks.
 
-use crate::birth::errno;
-use crate::{Attributes, Errno, Propagation};
+use crate::Errno;
+use crate::outcome::errno;
 use rustix::fd::{AsRawFd, BorrowedFd};
 use rustix::mount::MountAttrFlags;
+
+/// Propagation of a mount, mount(2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Propagation {
+    /// Mount events neither come in nor go out.
+    Private,
+    /// Mount events come in.
+    Slave,
+    /// Mount events come in and go out.
+    Shared,
+    /// Private, and the mount cannot be bind-mounted.
+    Unbindable,
+}
+
+/// Mount attributes, mount_setattr(2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Attributes {
+    /// Flags that are set on the mount.
+    pub set: MountAttrFlags,
+    /// Flags that are cleared.
+    pub clear: MountAttrFlags,
+    /// Flags that are cleared unless the kernel has locked them for a user namespace.
+    pub clear_unlocked: MountAttrFlags,
+    /// Flags that are set on the mount and on every mount below.
+    pub set_below: MountAttrFlags,
+    /// Flags that are cleared on the mount and on every mount below.
+    pub clear_below: MountAttrFlags,
+    /// Propagation, and whether it applies to the mounts below as well.
+    pub propagation: Option<(Propagation, bool)>,
+}
+
+impl Attributes {
+    /// No change.
+    pub const NONE: Self = Self {
+        set: MountAttrFlags::empty(),
+        clear: MountAttrFlags::empty(),
+        clear_unlocked: MountAttrFlags::empty(),
+        set_below: MountAttrFlags::empty(),
+        clear_below: MountAttrFlags::empty(),
+        propagation: None,
+    };
+
+    /// Sets these flags and clears none.
+    #[must_use]
+    pub const fn set(set: MountAttrFlags) -> Self {
+        Self { set, ..Self::NONE }
+    }
+}
 
 /// Changes a mount: itself first and then the tree, so that the change to the tree holds for its top as well.
 pub(crate) fn change(mount: BorrowedFd<'_>, attributes: &Attributes) -> Result<(), Errno> {

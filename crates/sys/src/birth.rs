@@ -15,47 +15,17 @@
 //! One socket pair of whole messages carries all of it. Nothing is numbered by hand: an operation's index in the list
 //! is its name, so the owner of the list renders a failure.
 
-use crate::{Errno, ExitStatus, Guardian, Namespace, Op, Sealing, child, forebear, guardian};
+use crate::clone3::{CLONE_INTO_CGROUP, CloneArgs, CloneFlags, clone};
+use crate::event::{Event, receive};
+use crate::forebear::{self, Ancestry};
+use crate::gate::{self, Parcel};
+use crate::timings::Clock;
+use crate::{Errno, ExitStatus, Guardian, Op, Sealing, child, guardian};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
-use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
-};
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use rustix::process::{
     Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, pidfd_open, pidfd_send_signal, waitid,
 };
-use std::io::{IoSlice, IoSliceMut};
-use std::mem::MaybeUninit;
-use std::sync::atomic::{AtomicU64, Ordering};
-
-/// Longest text that travels with a failure, in bytes.
-pub(crate) const TEXT: usize = 200;
-/// Length of a message's header: kind, operation, errno.
-pub(crate) const HEADER: usize = 9;
-
-/// Most descriptors that go through a gate: more than a host has hierarchies.
-pub(crate) const FDS: usize = 20;
-
-/// Length of the parent's letter at a gate: kind, and which descriptors come along.
-pub(crate) const LETTER: usize = 4;
-
-/// Descriptors that the parent hands over at a gate.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Parcel<'a> {
-    /// User namespace by whose maps later mounts show owners.
-    pub idmap: Option<BorrowedFd<'a>>,
-    /// Tree for [`crate::Source::Handed`].
-    pub tree: Option<BorrowedFd<'a>>,
-    /// Network namespace to join.
-    pub network: Option<BorrowedFd<'a>>,
-    /// Opened `tasks` files of cgroups to enter. A process that writes `0` to one moves itself. Moving another
-    /// process, by its pid, takes a lock of the whole machine that waits for an RCU grace period: 41 µs against 8 ms,
-    /// measured.
-    pub tasks: &'a [BorrowedFd<'a>],
-}
-
-/// `CLONE_NEW…` bits for clone3(2).
-pub type CloneFlags = u64;
 
 /// Request for a new process.
 #[derive(Debug)]
@@ -79,15 +49,6 @@ pub struct Birth<'a> {
     pub guarded: bool,
 }
 
-/// Namespaces that a child is born into.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Ancestry<'a> {
-    /// Namespaces of any kind but user and time. Those that the caller may not join are joined from inside `user`.
-    pub join: &'a [Namespace],
-    /// User namespace that owns the child's new namespaces.
-    pub user: Option<BorrowedFd<'a>>,
-}
-
 /// A process that is performing its operations, or has become the program.
 #[derive(Debug)]
 pub struct Child {
@@ -99,61 +60,6 @@ pub struct Child {
     pub guardian: Option<Guardian>,
     channel: OwnedFd,
     clock: Option<Clock>,
-}
-
-/// Message of the child.
-#[derive(Debug)]
-pub enum Event {
-    /// Master of its console.
-    Console(OwnedFd),
-    /// Listener of its system call filter. The child may be waiting for an answer already.
-    Seccomp(OwnedFd),
-    /// The child is at a gate and waits for something that depends on the operations before it.
-    Knock,
-    /// An operation failed, and the child ends.
-    Failed {
-        /// Index of the operation; [`Event::PROGRAM`] for the program that a taker brought, since a taker has no
-        /// list.
-        op: usize,
-        /// Cause of the failure.
-        errno: Errno,
-        /// Further text of the kernel or the operation; often empty.
-        text: String,
-    },
-    /// An operation failed that the container can do without, and the child went on.
-    Without {
-        /// Index of the operation.
-        op: usize,
-        /// Cause of the failure.
-        errno: Errno,
-    },
-    /// The child has ended after [`Op::Descend`], and goes on in another child of this process, with this pid. The
-    /// pid comes from a process that others may have traced, so [`Child::descend`] checks it.
-    Descended(u32),
-    /// The child has come to [`Op::Ready`], [`Op::AwaitStart`] or [`Op::Park`].
-    Ready,
-    /// A taker has brought a parked process its program, by this connection.
-    Taken(OwnedFd),
-    /// The letter to a parked process was not read completely, and will not be.
-    Unread,
-    /// The keeper of a parked process reports that the program was executed.
-    Began,
-    /// The keeper of a parked process reports the end of the program.
-    Ended {
-        /// Exit code, or the number of a signal.
-        status: i32,
-        /// True if a signal ended it.
-        signaled: bool,
-        /// Number of its processes that the kernel killed for want of memory.
-        ooms: u64,
-    },
-    /// The child has executed the program (or was killed: its exit status tells).
-    Exec,
-}
-
-impl Event {
-    /// Value of `op` in [`Event::Failed`] that stands for the program brought to a parked process.
-    pub const PROGRAM: usize = u32::MAX as usize;
 }
 
 /// Clones a process that performs the operations.
@@ -192,7 +98,7 @@ pub fn birth(birth: &Birth<'_>) -> Result<Child, Errno> {
         // The child must not be the last holder of the seal: it would wait for its release when it executes the
         // program.
         crate::settle_seal();
-        child::run(birth, theirs.as_fd(), clock.as_ref())
+        child::run(birth.ops, birth.seal, theirs.as_fd(), clock.as_ref())
     };
     let ancestry = &birth.ancestry;
     let mut guardian = None;
@@ -216,22 +122,6 @@ pub fn birth(birth: &Birth<'_>) -> Result<Child, Errno> {
     })
 }
 
-/// Calls clone3(2). The new process runs `newborn` and exits.
-pub(crate) fn clone(args: &CloneArgs, newborn: impl FnOnce()) -> Result<u32, Errno> {
-    // SAFETY: without CLONE_VM the child has its own copy of all memory, as after fork(2). It is sound to run Rust in
-    // it because `child::run` allocates nothing and takes no lock, so it needs nothing that another thread of the
-    // parent might have held at that moment. `args` outlives the call, and the places in it that the kernel writes to
-    // are valid.
-    match unsafe { libc::syscall(libc::SYS_clone3, &raw const *args, size_of::<CloneArgs>()) } {
-        0 => {
-            newborn();
-            child::exit(125)
-        }
-        -1 => Err(errno()),
-        pid => Ok(pid as u32),
-    }
-}
-
 impl Child {
     /// Lets the child pass its next [`Op::Gate`], and hands over the parcel.
     ///
@@ -239,29 +129,7 @@ impl Child {
     /// `EPIPE` when the child is gone: its failure or its exit status tells why. `EINVAL` for more than twenty
     /// descriptors.
     pub fn open_gate(&self, parcel: &Parcel<'_>) -> Result<(), Errno> {
-        let mut fds = Vec::with_capacity(FDS);
-        fds.extend(parcel.idmap);
-        fds.extend(parcel.tree);
-        fds.extend(parcel.network);
-        fds.extend(parcel.tasks);
-        let letter: [u8; LETTER] = [
-            b'g',
-            parcel.idmap.is_some().into(),
-            parcel.tree.is_some().into(),
-            parcel.network.is_some().into(),
-        ];
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS))];
-        let mut control = SendAncillaryBuffer::new(&mut space);
-        if !fds.is_empty() && !control.push(SendAncillaryMessage::ScmRights(&fds)) {
-            return Err(Errno::INVAL);
-        }
-        rustix::net::sendmsg(
-            &self.channel,
-            &[IoSlice::new(&letter)],
-            &mut control,
-            SendFlags::NOSIGNAL,
-        )
-        .map(drop)
+        gate::open(self.channel.as_fd(), parcel)
     }
 
     /// Goes on with the process that [`Event::Descended`] has named; the previous process is reaped.
@@ -326,135 +194,4 @@ impl Child {
     pub fn timings(&self) -> Vec<u64> {
         self.clock.as_ref().map_or_else(Vec::new, Clock::read)
     }
-}
-
-/// Length of a keeper's last message: kind, whether a signal ended the program, status, number of killed processes.
-pub(crate) const ENDED: usize = 10;
-
-/// Waits for the next message of a child.
-pub(crate) fn receive(channel: BorrowedFd<'_>) -> Result<Event, Errno> {
-    loop {
-        match receive_once(channel) {
-            // A child that ended with a letter of the parent unread resets the connection; its own messages are still
-            // there and come next.
-            Err(Errno::CONNRESET) => {}
-            other => return other,
-        }
-    }
-}
-
-/// Waits for the next message of a child; `ECONNRESET`, once and first, if the other end has gone without reading
-/// all.
-pub(crate) fn receive_once(channel: BorrowedFd<'_>) -> Result<Event, Errno> {
-    let mut bytes = [0; HEADER + TEXT];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut control = RecvAncillaryBuffer::new(&mut space);
-    let length = loop {
-        let mut slices = [IoSliceMut::new(&mut bytes)];
-        match rustix::net::recvmsg(channel, &mut slices, &mut control, RecvFlags::CMSG_CLOEXEC) {
-            Err(Errno::INTR) => {}
-            other => break other?.bytes,
-        }
-    };
-    let fd = control.drain().find_map(|message| match message {
-        RecvAncillaryMessage::ScmRights(mut fds) => fds.next(),
-        _ => None,
-    });
-    match (bytes[0], length, fd) {
-        (_, 0, _) => Ok(Event::Exec),
-        (b'R', 1, None) => Ok(Event::Ready),
-        (b'P', 5, None) => Ok(Event::Descended(u32::from_ne_bytes([
-            bytes[1], bytes[2], bytes[3], bytes[4],
-        ]))),
-        (b'T', _, Some(fd)) => Ok(Event::Taken(fd)),
-        (b'B', _, _) => Ok(Event::Began),
-        (b'X', ENDED, _) => Ok(Event::Ended {
-            signaled: bytes[1] != 0,
-            status: i32::from_ne_bytes([bytes[2], bytes[3], bytes[4], bytes[5]]),
-            ooms: u32::from_ne_bytes([bytes[6], bytes[7], bytes[8], bytes[9]]).into(),
-        }),
-        (b'K', _, _) => Ok(Event::Knock),
-        (b'C', _, Some(fd)) => Ok(Event::Console(fd)),
-        (b'S', _, Some(fd)) => Ok(Event::Seccomp(fd)),
-        (kind @ (b'F' | b'W'), HEADER.., _) => {
-            let number =
-                |at: usize| u32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
-            let (op, errno) = (number(1) as usize, Errno::from_raw_os_error(number(5) as i32));
-            if kind == b'W' {
-                return Ok(Event::Without { op, errno });
-            }
-            Ok(Event::Failed {
-                op,
-                errno,
-                text: String::from_utf8_lossy(&bytes[HEADER..length]).into_owned(),
-            })
-        }
-        _ => Err(Errno::PROTO),
-    }
-}
-
-/// Times in memory that parent and child share.
-#[derive(Debug)]
-pub(crate) struct Clock {
-    times: &'static [AtomicU64],
-}
-
-impl Clock {
-    fn new(length: usize) -> Result<Self, Errno> {
-        let bytes = length.max(1) * size_of::<AtomicU64>();
-        let (protection, flags) = (
-            rustix::mm::ProtFlags::READ | rustix::mm::ProtFlags::WRITE,
-            rustix::mm::MapFlags::SHARED,
-        );
-        // SAFETY: a new anonymous mapping at an address of the kernel's choice touches no existing memory.
-        let start = unsafe { rustix::mm::mmap_anonymous(std::ptr::null_mut(), bytes, protection, flags) }?;
-        // SAFETY: the mapping is `bytes` long, page-aligned, zeroed (valid for atomics), and never unmapped.
-        let times = unsafe { std::slice::from_raw_parts(start.cast::<AtomicU64>(), length) };
-        Ok(Self { times })
-    }
-
-    /// Notes that an operation is done.
-    pub(crate) fn mark(&self, op: usize) {
-        if let Some(time) = self.times.get(op) {
-            time.store(monotonic(), Ordering::Relaxed);
-        }
-    }
-
-    fn read(&self) -> Vec<u64> {
-        self.times
-            .iter()
-            .map(|time| time.load(Ordering::Relaxed))
-            .collect()
-    }
-}
-
-fn monotonic() -> u64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
-}
-
-/// `struct clone_args`, linux/sched.h.
-#[repr(C)]
-#[derive(Default)]
-pub(crate) struct CloneArgs {
-    pub(crate) flags: u64,
-    pub(crate) pidfd: u64,
-    pub(crate) child_tid: u64,
-    pub(crate) parent_tid: u64,
-    pub(crate) exit_signal: u64,
-    pub(crate) stack: u64,
-    pub(crate) stack_size: u64,
-    pub(crate) tls: u64,
-    pub(crate) set_tid: u64,
-    pub(crate) set_tid_size: u64,
-    pub(crate) cgroup: u64,
-}
-
-const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
-
-/// Returns the errno of the libc call that just failed.
-pub(crate) fn errno() -> Errno {
-    std::io::Error::last_os_error()
-        .raw_os_error()
-        .map_or(Errno::INVAL, Errno::from_raw_os_error)
 }

@@ -1,8 +1,8 @@
 //! bpf(2): the device program of a cgroup v2.
 
 use crate::Errno;
-use crate::birth::errno;
-use crate::child::best_effort;
+use crate::outcome::best_effort;
+use crate::outcome::errno;
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 const BPF_PROG_LOAD: i32 = 5;

@@ -1,7 +1,7 @@
 //! Subvolumes, snapshots and quotas, ioctl(2) of btrfs.
 
 use crate::Errno;
-use crate::birth::errno;
+use crate::outcome::errno;
 use rustix::fd::{AsRawFd, BorrowedFd};
 use rustix::fs::FileType;
 use std::ffi::CStr;

@@ -1,133 +1,27 @@
 //! The child's loop. Nothing here or below allocates, locks, formats or panics.
 
-use crate::birth::{Birth, Clock, FDS, HEADER, LETTER, TEXT};
-use crate::fresh::Fresh;
+use crate::event::HEADER;
+use crate::outcome::{best_effort, errno, exit};
+use crate::registers::Registers;
+use crate::text::TEXT;
+use crate::timings::Clock;
 use crate::{
-    Errno, Event, Op, Sealing, console, copy, cover, descend, fresh, hook, identity, join, mount, namespace,
-    node, park, pid1, prctl, removal, rlimit, root, schedule, signal, start, switch,
+    Errno, Event, Op, Sealing, console, copy, cover, descend, fresh, gate, hook, identity, inherited, join,
+    mount, namespace, node, park, pid1, prctl, procfs, removal, rlimit, root, schedule, signal, socket,
+    start, switch,
 };
-use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd};
 use rustix::fs::Mode;
-use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags};
-use std::io::IoSliceMut;
-use std::mem::MaybeUninit;
-
-/// Results of earlier operations that later ones need.
-pub(crate) struct Registers<'a> {
-    /// The child's end of the conversation.
-    pub(crate) channel: BorrowedFd<'a>,
-    /// Child's end of the conversation with the command that starts the container.
-    pub(crate) conversation: Option<OwnedFd>,
-    /// The container's root.
-    pub(crate) root: Option<OwnedFd>,
-    /// Root that the current one covers.
-    pub(crate) beneath: Option<OwnedFd>,
-    /// The container's procfs, through a descriptor that no path leads to.
-    pub(crate) proc: Option<OwnedFd>,
-    /// The host's procfs.
-    pub(crate) own_proc: Option<OwnedFd>,
-    /// The container's devpts.
-    pub(crate) devpts: Option<OwnedFd>,
-    /// A null device that is mounted in the container: its own, or the host's on a read-only mount.
-    pub(crate) null: Option<OwnedFd>,
-    /// An empty read-only directory.
-    pub(crate) empty: Option<OwnedFd>,
-    /// The user namespace by whose maps mounts show owners.
-    pub(crate) idmap: Option<OwnedFd>,
-    /// A tree that the parent has opened.
-    pub(crate) tree: Option<OwnedFd>,
-    /// Whether mounts of this namespace are shared with others.
-    pub(crate) shares: bool,
-    /// Tmpfs that was mounted last, as long as all later mounts are inside it.
-    pub(crate) fresh: Option<Fresh>,
-    /// The slave of the console.
-    pub(crate) terminal: Option<OwnedFd>,
-    /// Program that a taker has brought, in place of the planned one.
-    pub(crate) brought: Option<park::Brought>,
-    /// True if a cgroup that the child has entered took no real-time process, until the parent has been told.
-    demoted: bool,
-    /// Text that a failing operation adds to its errno.
-    pub(crate) text: Text,
-}
-
-/// A short text without allocation.
-pub(crate) struct Text {
-    bytes: [u8; TEXT],
-    length: usize,
-}
-
-impl Text {
-    pub(crate) const EMPTY: Self = Self {
-        bytes: [0; TEXT],
-        length: 0,
-    };
-
-    /// Keeps the start of a text, up to the first NUL or line end.
-    pub(crate) fn set(&mut self, text: &[u8]) {
-        let end = text
-            .iter()
-            .position(|&byte| byte == 0 || byte == b'\n')
-            .unwrap_or(text.len());
-        self.length = 0;
-        self.add(&text[..end]);
-    }
-
-    /// Appends as much as there is room for; line ends become blanks.
-    pub(crate) fn add(&mut self, text: &[u8]) {
-        for &byte in text {
-            if let Some(place) = self.bytes.get_mut(self.length) {
-                *place = if byte == b'\n' { b' ' } else { byte };
-                self.length += 1;
-            }
-        }
-    }
-
-    /// Appends a number.
-    pub(crate) fn add_number(&mut self, number: u32) {
-        let mut digits = [0; 10];
-        let (mut start, mut rest) = (digits.len(), number);
-        loop {
-            start -= 1;
-            digits[start] = b'0' + (rest % 10) as u8;
-            rest /= 10;
-            if rest == 0 {
-                break;
-            }
-        }
-        self.add(&digits[start..]);
-    }
-
-    fn get(&self) -> &[u8] {
-        &self.bytes[..self.length]
-    }
-}
+use rustix::net::SendFlags;
+use std::ffi::CStr;
 
 /// Performs the operations in the child, in the namespaces that the clone made; does not return.
-pub(crate) fn run(birth: &Birth<'_>, channel: BorrowedFd<'_>, clock: Option<&Clock>) -> ! {
-    let ops = birth.ops;
+pub(crate) fn run(ops: &[Op], seal: Option<&Sealing>, channel: BorrowedFd<'_>, clock: Option<&Clock>) -> ! {
     signal::reset();
     // Files made on the way get exactly the modes given for them, whatever the caller's umask is.
     rustix::process::umask(Mode::WGRP | Mode::WOTH);
-    let mut registers = Registers {
-        channel,
-        conversation: None,
-        root: None,
-        beneath: None,
-        proc: None,
-        own_proc: None,
-        devpts: None,
-        null: None,
-        empty: None,
-        idmap: None,
-        tree: None,
-        shares: false,
-        fresh: None,
-        terminal: None,
-        brought: None,
-        demoted: false,
-        text: Text::EMPTY,
-    };
-    if let Some(Err(errno)) = birth.seal.map(Sealing::perform) {
+    let mut registers = Registers::new(channel);
+    if let Some(Err(errno)) = seal.map(Sealing::perform) {
         registers
             .text
             .set(b"this program's own file could not be kept out of reach");
@@ -166,9 +60,9 @@ pub(crate) fn run(birth: &Birth<'_>, channel: BorrowedFd<'_>, clock: Option<&Clo
 }
 
 /// Performs one operation.
-pub(crate) fn apply(op: &Op, registers: &mut Registers<'_>) -> Result<(), Errno> {
+fn apply(op: &Op, registers: &mut Registers<'_>) -> Result<(), Errno> {
     match op {
-        Op::Gate => gate(registers),
+        Op::Gate => gate::pass(registers),
         Op::Knock => rustix::net::send(registers.channel, b"K", SendFlags::NOSIGNAL).map(drop),
         Op::MapOneId(maps) => identity::map_one_id(*maps),
         Op::Join(namespace) => namespace.join(),
@@ -189,9 +83,10 @@ pub(crate) fn apply(op: &Op, registers: &mut Registers<'_>) -> Result<(), Errno>
         Op::CopyTree(tree) => copy::copy_tree(tree),
         Op::RemoveTree(path) => removal::remove_tree_at(path),
         Op::Mount(mount) => mount::mount(mount, registers),
+        Op::SetAside => mount::set_aside(registers),
         Op::Remount { path, attributes } => mount::remount(path, attributes, registers),
         Op::MakeDir { path, mode } => root::make_dir(registers.root()?, path, *mode).map(drop),
-        Op::Symlink { text, path, replace } => fresh::symlink(registers, text, path, *replace),
+        Op::Symlink { text, path, replace } => symlink(registers, text, path, *replace),
         Op::Device(node) => node::make(node, registers),
         Op::File { path, mode, content } => root::write(registers.root()?, path, *mode, content),
         Op::Mask(path) => cover::mask(path, registers),
@@ -200,11 +95,11 @@ pub(crate) fn apply(op: &Op, registers: &mut Registers<'_>) -> Result<(), Errno>
             path,
             value,
             optional,
-        } => match root::write_proc(registers, path, value) {
+        } => match procfs::write_proc(registers, path, value) {
             Err(_) if *optional => Ok(()),
             other => other,
         },
-        Op::LowerOomScore(score) => root::write_proc(registers, c"self/oom_score_adj", score),
+        Op::LowerOomScore(score) => procfs::write_proc(registers, c"self/oom_score_adj", score),
         Op::LoopbackUp => identity::loopback_up(),
         Op::HostName(name) => rustix::system::sethostname(name.to_bytes()),
         Op::DomainName(name) => rustix::system::setdomainname(name.to_bytes()),
@@ -231,28 +126,23 @@ pub(crate) fn apply(op: &Op, registers: &mut Registers<'_>) -> Result<(), Errno>
         Op::Privilege(privilege) => identity::set(privilege, registers.listens()),
         Op::WorkingDir(path) => root::working_dir(path),
         Op::Exec(exec) => Err(identity::exec(exec, registers)),
-        Op::HoldProc => root::hold_proc(registers),
+        Op::HoldProc => procfs::hold_proc(registers),
         Op::Descend { first_closed } => descend::go_on(*first_closed, registers),
         Op::JoinProcess(how) => join::join(how, registers),
         Op::Terminal { size, owner, plain } => join::terminal((*size, *owner, *plain), registers),
-        Op::Ready => start::tell_ready(registers.channel),
+        Op::Ready => socket::tell_ready(registers.channel),
         Op::Hook(how) => hook::run(how, registers),
         // The loop in `run` performs these.
         Op::Pid1(_) | Op::AwaitStart(_) | Op::Park(_) | Op::CloseFrom(_) => Err(Errno::INVAL),
     }
 }
 
-impl Registers<'_> {
-    /// Returns the container's root; a list that uses it before mounting it is wrong.
-    pub(crate) fn root(&self) -> Result<BorrowedFd<'_>, Errno> {
-        self.root.as_ref().map(AsFd::as_fd).ok_or(Errno::BADF)
+/// Makes a symbolic link inside, by one call where possible; an existing entry stays unless it is to be replaced.
+fn symlink(registers: &Registers<'_>, text: &CStr, path: &CStr, replace: bool) -> Result<(), Errno> {
+    if fresh::symlink(registers.fresh.as_ref(), text, path)? {
+        return Ok(());
     }
-
-    /// Returns the channel that is listened to: the conversation with the command that starts the container, once
-    /// there is one.
-    pub(crate) fn listens(&self) -> BorrowedFd<'_> {
-        self.conversation.as_ref().map_or(self.channel, AsFd::as_fd)
-    }
+    root::symlink(registers.root()?, text, path, replace)
 }
 
 /// True if the container can do without the operation: each user has a limited number of keys, and every container's
@@ -270,64 +160,6 @@ fn exit_code(op: &Op, errno: Errno) -> i32 {
         (Op::Exec(_) | Op::AwaitStart(_), Errno::NOENT) => 127,
         (Op::Exec(_) | Op::AwaitStart(_), _) => 126,
         _ => 125,
-    }
-}
-
-fn gate(registers: &mut Registers<'_>) -> Result<(), Errno> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS))];
-    let mut control = RecvAncillaryBuffer::new(&mut space);
-    let mut letter = [0u8; LETTER];
-    let length = loop {
-        let mut slices = [IoSliceMut::new(&mut letter)];
-        match rustix::net::recvmsg(
-            registers.channel,
-            &mut slices,
-            &mut control,
-            RecvFlags::CMSG_CLOEXEC,
-        ) {
-            Err(Errno::INTR) => {}
-            Ok(message) => break message.bytes,
-            Err(errno) => return Err(errno),
-        }
-    };
-    if length != letter.len() {
-        return Err(Errno::PIPE);
-    }
-    let [_, has_idmap, has_tree, has_network] = letter;
-    for message in control.drain() {
-        if let RecvAncillaryMessage::ScmRights(mut fds) = message {
-            if has_idmap == 1 {
-                registers.idmap = fds.next();
-            }
-            if has_tree == 1 {
-                registers.tree = fds.next();
-            }
-            if has_network == 1
-                && let Some(network) = fds.next()
-            {
-                join::set_namespaces(network.as_fd(), libc::CLONE_NEWNET as u32)?;
-            }
-            for tasks in fds {
-                registers.demoted |= enter_cgroup(tasks.as_fd())?;
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Moves this process into a v1 cgroup; true if it had to give up a real-time policy for that.
-///
-/// The `cpu` controller takes no real-time process where `cpu.rt_runtime_us` is 0, as it is in every new group. The
-/// group cannot be given time of its own: that would come out of the rest that the parent has, which on most machines
-/// is 0, and without RT_GROUP_SCHED the file does not exist. runc fails here. Under docker the caller's policy never
-/// reaches the container, whose processes are the daemon's children; a container of tote gets the same result.
-fn enter_cgroup(tasks: BorrowedFd<'_>) -> Result<bool, Errno> {
-    match rustix::io::write(tasks, b"0") {
-        Err(Errno::INVAL) if schedule::is_real_time() => {
-            schedule::leave_real_time()?;
-            rustix::io::write(tasks, b"0").map(|_| true)
-        }
-        other => other.map(|_| false),
     }
 }
 
@@ -377,6 +209,7 @@ fn close_from(first: u32, rest: &[Op], registers: &Registers<'_>) -> Result<(), 
             Op::AwaitStart(gate) => [Some(gate.listener.as_raw_fd()), None],
             Op::Park(park) => [Some(park.listener.as_raw_fd()), None],
             Op::Join(namespace) => [Some(namespace.fd.as_raw_fd()), None],
+            Op::Exec(exec) => [exec.file.as_ref().map(AsRawFd::as_raw_fd), None],
             _ => [None, None],
         });
         let here = [&registers.terminal, &registers.conversation].map(Option::as_ref);
@@ -386,16 +219,7 @@ fn close_from(first: u32, rest: &[Op], registers: &Registers<'_>) -> Result<(), 
     };
     // SAFETY: with CLOSE_RANGE_CLOEXEC nothing is closed now, and no descriptor is used after the exec that follows.
     if unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, libc::CLOSE_RANGE_CLOEXEC) } == -1 {
-        return Err(crate::birth::errno());
+        return Err(errno());
     }
-    start::close_others(first, kept)
+    inherited::close_others(first, kept)
 }
-
-/// Calls exit_group(2), without destructors and exit handlers, which belong to the parent.
-pub(crate) fn exit(code: i32) -> ! {
-    // SAFETY: _exit takes any number and does not return.
-    unsafe { libc::_exit(code) }
-}
-
-/// Ignores the result of a call that may fail without harm: the line that calls it says why.
-pub fn best_effort<T, E>(_result: Result<T, E>) {}

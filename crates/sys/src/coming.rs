@@ -2,9 +2,9 @@
 //! long.
 
 use crate::Errno;
-use crate::birth::errno;
-use crate::child::exit;
 use crate::identity::loopback_up;
+use crate::outcome::errno;
+use crate::outcome::exit;
 use rustix::fd::{FromRawFd, IntoRawFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use rustix::thread::UnshareFlags;

@@ -1,8 +1,9 @@
 //! The container's terminal.
 
-use crate::child::Registers;
+use crate::Errno;
+use crate::attach::attach;
+use crate::registers::Registers;
 use crate::root::{self, Last};
-use crate::{Errno, mount};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags, ResolveFlags, Uid};
 use rustix::mount::{OpenTreeFlags, open_tree};
@@ -28,7 +29,7 @@ pub(crate) fn open(how: How, registers: &mut Registers<'_>) -> Result<(), Errno>
         OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_EMPTY_PATH;
     let tree = open_tree(&slave, c"", clone)?;
     let place = root::open_or_make(registers.root()?, c"dev/console", true, Last::File(0o600))?;
-    mount::attach(tree.as_fd(), place.as_fd())?;
+    attach(tree.as_fd(), place.as_fd())?;
     send(registers.listens(), b'C', &master)?;
     registers.terminal = Some(slave);
     Ok(())
@@ -62,7 +63,7 @@ impl Name {
         let mut number: libc::c_uint = 0;
         // SAFETY: TIOCGPTN writes one unsigned int, to a variable that outlives the call.
         if unsafe { libc::ioctl(master.as_raw_fd(), libc::TIOCGPTN, &raw mut number) } == -1 {
-            return Err(crate::birth::errno());
+            return Err(crate::outcome::errno());
         }
         let mut name = Self {
             bytes: [0; 16],
@@ -203,7 +204,7 @@ pub(crate) fn put(fd: BorrowedFd<'_>, number: i32) -> Result<(), Errno> {
     }
     // SAFETY: `number` is that of a standard or a passed-on descriptor, which no value in this process owns.
     match unsafe { libc::syscall(libc::SYS_dup3, fd.as_raw_fd(), number, 0) } {
-        -1 => Err(crate::birth::errno()),
+        -1 => Err(crate::outcome::errno()),
         _ => Ok(()),
     }
 }

@@ -1,9 +1,9 @@
 //! Paths of the container that are hidden or made read-only.
 
 use crate::Errno;
+use crate::attach::attach;
 use crate::attributes::{Change, set_attributes};
-use crate::child::Registers;
-use crate::mount::attach;
+use crate::registers::Registers;
 use crate::{node, root};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::FileType;

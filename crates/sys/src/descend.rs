@@ -7,9 +7,10 @@
 //! becomes visible.
 
 use crate::Errno;
-use crate::birth::errno;
-use crate::child::{Registers, exit};
-use crate::start;
+use crate::inherited::close_others;
+use crate::outcome::errno;
+use crate::outcome::exit;
+use crate::registers::Registers;
 use rustix::fd::{AsRawFd, BorrowedFd};
 use std::ffi::CStr;
 
@@ -17,7 +18,7 @@ use std::ffi::CStr;
 pub(crate) fn go_on(first_closed: u32, registers: &Registers<'_>) -> Result<(), Errno> {
     let terminal = registers.terminal.as_ref().map(AsRawFd::as_raw_fd);
     let kept = || [registers.channel.as_raw_fd()].into_iter().chain(terminal);
-    start::close_others(first_closed, kept)?;
+    close_others(first_closed, kept)?;
     forget_environment();
     // SAFETY: the child is a copy of this process, as in `birth`, and neither allocates nor needs a lock.
     // CLONE_PARENT makes it a child of this one's parent, which waits for it. The call is clone(2), since filters

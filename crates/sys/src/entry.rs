@@ -1,6 +1,6 @@
 //! Entry point of the program, in place of the standard library's.
 
-use crate::child::best_effort;
+use crate::outcome::best_effort;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags};
 use std::io::Write as _;

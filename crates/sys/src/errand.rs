@@ -8,8 +8,8 @@ use crate::attributes::{Change, propagate, set_attributes};
 use crate::identity::{loopback_up, map_one_id, unshare};
 use crate::join::set_namespaces;
 use crate::lasting::{self, LastingMount};
-use crate::mount::open_source;
-use crate::{Attributes, DeviceNode, Errno, IdMaps, Propagation, seal};
+use crate::source::open_source;
+use crate::{Attributes, DeviceNode, Errno, IdMaps, Propagation, executable};
 use rustix::fd::{AsFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, FileType, Gid, Mode, OFlags, ResolveFlags, Statx, StatxFlags, Uid};
 use rustix::mount::{
@@ -232,7 +232,7 @@ fn perform(errand: &Errand<'_>) -> Result<i32, Errno> {
             c"/proc/thread-self/ns/net"
         }
         Errand::Overlay(overlay) => return mount_overlay(overlay).map(IntoRawFd::into_raw_fd),
-        Errand::Executable(path) => return seal::mount_by_name(path).map(IntoRawFd::into_raw_fd),
+        Errand::Executable(path) => return executable::mount_by_name(path).map(IntoRawFd::into_raw_fd),
         Errand::Tree(tree) => return open(tree).map(IntoRawFd::into_raw_fd),
         Errand::MountOf(process, path, recursive) => {
             return other(*process, path, *recursive).map(IntoRawFd::into_raw_fd);

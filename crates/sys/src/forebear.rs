@@ -6,8 +6,18 @@
 
 use crate::Errno;
 use crate::aside::aside;
-use crate::birth::{Ancestry, CloneArgs, clone as clone3};
-use crate::join::set_namespaces;
+use crate::clone3::{CloneArgs, clone as clone3};
+use crate::join::{Namespace, set_namespaces};
+use rustix::fd::BorrowedFd;
+
+/// Namespaces that a child is born into.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Ancestry<'a> {
+    /// Namespaces of any kind but user and time. Those that the caller may not join are joined from inside `user`.
+    pub join: &'a [Namespace],
+    /// User namespace that owns the child's new namespaces.
+    pub user: Option<BorrowedFd<'a>>,
+}
 
 /// Upper bound of joined namespaces: one of each kind.
 const KINDS: usize = 8;

@@ -1,7 +1,7 @@
 //! fork(2) for processes of this program that live beside it.
 
-use crate::birth::errno;
-use crate::{Errno, child};
+use crate::Errno;
+use crate::outcome::{errno, exit};
 use rustix::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use rustix::process::{Pid, WaitOptions, waitpid};
@@ -19,7 +19,7 @@ pub fn fork_worker(work: impl FnOnce() -> u8) -> Result<Pid, Errno> {
         -1 => Err(errno()),
         0 => {
             let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
-            child::exit(done.map_or(101, i32::from))
+            exit(done.map_or(101, i32::from))
         }
         pid => Pid::from_raw(pid).ok_or(Errno::CHILD),
     }

@@ -4,10 +4,9 @@
 //! nothing to look up, component by component, and no link to be wary of: a file or mount point is created right
 //! there. Every case that is not that simple is left to [`crate::root`], which takes nothing for granted.
 
-use crate::child::Registers;
-use crate::mount::at_name;
+use crate::Errno;
+use crate::attach::at_name;
 use crate::root::{Last, make_one, touch};
-use crate::{Errno, root};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::Mode;
 use std::ffi::CStr;
@@ -55,8 +54,8 @@ fn relative(path: &[u8]) -> &[u8] {
 }
 
 /// Creates a mount point; `false` if it does not lie directly in the tmpfs, or exists already.
-pub(crate) fn make(path: &CStr, last: Last, registers: &Registers<'_>) -> Result<bool, Errno> {
-    let Some((fresh, name)) = place(path, registers) else {
+pub(crate) fn make(fresh: Option<&Fresh>, path: &CStr, last: Last) -> Result<bool, Errno> {
+    let Some((fresh, name)) = place(fresh, path) else {
         return Ok(false);
     };
     let made = match last {
@@ -71,33 +70,26 @@ pub(crate) fn make(path: &CStr, last: Last, registers: &Registers<'_>) -> Result
 }
 
 /// Mounts at a place that [`make`] has created.
-pub(crate) fn attach(mount: BorrowedFd<'_>, path: &CStr, registers: &Registers<'_>) -> Result<(), Errno> {
-    let (fresh, name) = place(path, registers).ok_or(Errno::BADF)?;
+pub(crate) fn attach(fresh: Option<&Fresh>, path: &CStr, mount: BorrowedFd<'_>) -> Result<(), Errno> {
+    let (fresh, name) = place(fresh, path).ok_or(Errno::BADF)?;
     at_name(mount, fresh, name)
 }
 
-/// Does what [`root::symlink`] does, by one call where possible.
-pub(crate) fn symlink(
-    registers: &Registers<'_>,
-    text: &CStr,
-    path: &CStr,
-    replace: bool,
-) -> Result<(), Errno> {
-    if let Some((fresh, name)) = place(path, registers) {
-        match rustix::fs::symlinkat(text, fresh, name) {
-            Err(Errno::EXIST) => {}
-            other => return other,
-        }
+/// Makes a symbolic link; `false` if it does not lie directly in the tmpfs, or if something exists there already.
+pub(crate) fn symlink(fresh: Option<&Fresh>, text: &CStr, path: &CStr) -> Result<bool, Errno> {
+    let Some((fresh, name)) = place(fresh, path) else {
+        return Ok(false);
+    };
+    match rustix::fs::symlinkat(text, fresh, name) {
+        Ok(()) => Ok(true),
+        Err(Errno::EXIST) => Ok(false),
+        Err(errno) => Err(errno),
     }
-    root::symlink(registers.root()?, text, path, replace)
 }
 
 /// Splits a path that lies directly in the tmpfs into the directory and the name.
-pub(crate) fn place<'r, 'p>(
-    path: &'p CStr,
-    registers: &'r Registers<'_>,
-) -> Option<(BorrowedFd<'r>, &'p CStr)> {
-    let fresh = registers.fresh.as_ref()?;
+pub(crate) fn place<'f, 'p>(fresh: Option<&'f Fresh>, path: &'p CStr) -> Option<(BorrowedFd<'f>, &'p CStr)> {
+    let fresh = fresh?;
     Some((fresh.dir.as_fd(), fresh.name(path)?))
 }
 

@@ -20,8 +20,9 @@
 //! command is, before `r`, because the guardian dies with the command; and after `r`, because the line is closed
 //! then.
 
-use crate::birth::{CloneArgs, clone as clone3, errno};
-use crate::child::exit;
+use crate::clone3::{CloneArgs, clone as clone3};
+use crate::outcome::errno;
+use crate::outcome::exit;
 use crate::{Errno, best_effort, signal};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::{AsFd as _, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};

@@ -1,7 +1,9 @@
 //! Hooks that run in the container's namespaces: a program that the new process starts and waits for.
 
-use crate::birth::errno;
-use crate::child::{Registers, Text, exit};
+use crate::outcome::errno;
+use crate::outcome::exit;
+use crate::registers::Registers;
+use crate::text::Text;
 use crate::{Errno, Program, console};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};

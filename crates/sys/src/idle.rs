@@ -1,7 +1,7 @@
 //! Sleep with little memory: a process gives the memory that it does not need meanwhile back to the kernel.
 
 use crate::Errno;
-use crate::child::best_effort;
+use crate::outcome::best_effort;
 use rustix::event::{PollFd, Timespec, poll};
 use rustix::mm::{Advice, madvise};
 use std::ffi::c_void;

@@ -1,4 +1,8 @@
-//! Descriptors that the program which started this one has left open.
+//! Descriptors that a process must not keep: those that the program which started this one has left open, and those of the
+//! host in a process that waits in a container.
+
+use crate::Errno;
+use crate::outcome::errno;
 
 /// Closes every descriptor above standard error that survives execve(2). All descriptors of this program's own are
 /// close-on-exec, so the others were inherited at its start, and a long-lived process must not keep a stranger's pipe
@@ -18,6 +22,34 @@ pub fn close_inherited(kept: u32) {
             // SAFETY: a descriptor without close-on-exec is owned by no value of this process, whose own descriptors
             // all have it.
             unsafe { libc::close(number) };
+        }
+    }
+}
+
+/// Closes every descriptor from `first` on, except those in `kept`.
+pub(crate) fn close_others<I: Iterator<Item = i32>>(first: u32, kept: impl Fn() -> I) -> Result<(), Errno> {
+    let mut first = first;
+    loop {
+        let next = kept()
+            .filter_map(|fd| u32::try_from(fd).ok())
+            .filter(|fd| *fd >= first)
+            .min();
+        let last = match next {
+            Some(next) if next == first => {
+                first += 1;
+                continue;
+            }
+            Some(next) => next - 1,
+            None => u32::MAX,
+        };
+        // SAFETY: owners of the closed descriptors are in the lists and registers of this process, which are never
+        // dropped, as it ends by execve or _exit; and no operation after this one uses them.
+        if unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) } == -1 {
+            return Err(errno());
+        }
+        match next {
+            Some(next) => first = next + 1,
+            None => return Ok(()),
         }
     }
 }

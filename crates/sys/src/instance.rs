@@ -10,8 +10,8 @@
 //!
 //! If the kernel refuses one way, the next is tried.
 
-use crate::child::Text;
 use crate::copy::descriptor_path;
+use crate::text::Text;
 use crate::{Errno, Parameter, Value};
 use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::fs::{CWD, Mode, OFlags, openat};

@@ -1,7 +1,8 @@
 //! A process that is born into an existing container.
 
-use crate::birth::errno;
-use crate::child::{Registers, best_effort};
+use crate::outcome::best_effort;
+use crate::outcome::errno;
+use crate::registers::Registers;
 use crate::{Errno, console, prctl, root};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};

@@ -13,12 +13,15 @@
 //!   in the list; the caller that made the list knows the words.
 
 mod aside;
+mod attach;
 mod attributes;
 mod birth;
 mod bpf;
+mod brought;
 mod btrfs;
 mod child;
 mod clock;
+mod clone3;
 mod coming;
 mod console;
 mod copy;
@@ -26,9 +29,12 @@ mod cover;
 mod descend;
 mod entry;
 mod errand;
+mod event;
+mod executable;
 mod forebear;
 mod fork;
 mod fresh;
+mod gate;
 mod guardian;
 mod hook;
 mod identity;
@@ -44,12 +50,17 @@ mod mount;
 mod namespace;
 mod node;
 mod op;
+mod outcome;
 mod pages;
 mod park;
 mod pid1;
 mod pidfd;
 mod prctl;
+mod privilege;
+mod procfs;
+mod program;
 mod reason;
+mod registers;
 mod remap;
 mod removal;
 mod rlimit;
@@ -58,20 +69,24 @@ mod schedule;
 mod seal;
 mod seccomp;
 mod signal;
+mod socket;
 mod source;
 mod start;
 mod switch;
+mod text;
+mod timings;
 mod title;
 mod view;
 
-pub use birth::{Ancestry, Birth, Child, CloneFlags, Event, Parcel, birth};
+pub use attributes::{Attributes, Propagation};
+pub use birth::{Birth, Child, birth};
 pub use bpf::device_filter;
 pub use btrfs::{
     Quotas, create_subvolume, forget_subvolume, has_subvolume, is_subvolume, limit_subvolume, quotas,
     remove_subvolume, snapshot, subvolume_id,
 };
-pub use child::best_effort;
 pub use clock::utc_offset;
+pub use clone3::CloneFlags;
 pub use coming::ComingNetwork;
 pub use copy::{CopyMode, LinkedName, TreeCopy, copy_below, copy_linked};
 pub use entry::enter;
@@ -79,7 +94,10 @@ pub use errand::{
     ContentOverlay, MountRights, SocketKind, Tree, Unlocked, device_mount, network_namespace, open_in,
     overlay, socket_in, take_away, tree, user_namespace,
 };
+pub use event::Event;
+pub use forebear::Ancestry;
 pub use fork::{fork_apart, fork_orphan, fork_worker};
+pub use gate::Parcel;
 pub use guardian::{ExitStatus, Guardian};
 pub use hook::Hook;
 pub use idle::Footprint;
@@ -89,16 +107,18 @@ pub use lasting::{LastingMount, mount_number};
 pub use lock::{is_locked, lock_file};
 pub use loop_device::{LoopDevice, attach_loop, detach_loop};
 pub use mortal::spawn_mortal;
+pub use mount::{Make, MountOp, Quirk, Target};
 pub use namespace::{NewUserNamespace, own_mounts, user_namespace_of};
-pub use op::{
-    Attributes, Capabilities, Credentials, DeviceNode, Exec, Filter, IdMaps, Make, MountOp, Op, Privilege,
-    Program, Propagation, Quirk, Target,
-};
+pub use node::DeviceNode;
+pub use op::Op;
+pub use outcome::best_effort;
 pub use pages::Pages;
 pub use park::{Letter, Park, Taker, Taking, Wish};
 pub use pid1::AsPid1;
 pub use pidfd::send_signal;
 pub use prctl::{bounding_capabilities, die_with_parent, set_dumpable};
+pub use privilege::{Capabilities, Credentials, Filter, IdMaps, Privilege};
+pub use program::{Exec, Program};
 pub use reason::{chain, chain_with, reason};
 pub use removal::{is_full, remove_dir, remove_file, remove_tree, unlink, with_room};
 pub use rlimit::{Limit, hard_limit, resource_by_name};
@@ -106,9 +126,7 @@ pub use rustix::io::Errno;
 pub use schedule::{MemoryPolicy, SchedulerAttributes};
 pub use seal::{Sealing, is_sealed, may_change_executable, open_seal, seal, seal_in_place, settle_seal};
 pub use seccomp::SockFilter;
-pub use signal::{
-    SignalFd, SignalSet, note as note_signals, noted as noted_signal, pending_signal, raise_default,
-};
+pub use signal::{SignalFd, SignalSet, note as note_signals, noted as noted_signal, pending_signal};
 pub use source::{CloneSource, Parameter, Source, Value};
 pub use start::{AwaitStart, Starting, start_gate, waits_for_start};
 pub use title::set_title;

@@ -2,7 +2,7 @@
 //! descriptor, a forked child's included; unlike flock(2), fcntl(2) can also test for a lock without taking it.
 
 use crate::Errno;
-use crate::birth::errno;
+use crate::outcome::errno;
 use rustix::fd::{AsRawFd, BorrowedFd};
 
 /// Locks a file for this open file description alone; `false` if another one holds the lock and `wait` is not set.

@@ -1,7 +1,7 @@
 //! Loop devices, loop(4): a file as a block device.
 
 use crate::Errno;
-use crate::birth::errno;
+use crate::outcome::errno;
 use rustix::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use std::path::PathBuf;

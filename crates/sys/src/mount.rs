@@ -3,17 +3,78 @@
 //! A mount is made detached, gets its attributes there, and only then is moved to a place that was resolved inside the
 //! root: no path is looked up twice, so no link swapped in between can redirect it.
 
+use crate::attach::attach;
 use crate::attributes::{Change, beyond, change, propagate, set_attributes};
-use crate::child::{Registers, Text};
 use crate::fresh::{self, Fresh};
+use crate::registers::Registers;
 use crate::root::{self, Last};
-use crate::{
-    Attributes, CloneSource, CopyMode, Errno, Make, MountOp, Quirk, Source, Target, Value, copy, instance,
-};
+use crate::source::{on_host, open_source};
+use crate::text::Text;
+use crate::{Attributes, CloneSource, CopyMode, Errno, Source, Value, copy, instance};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{CWD, FileType, Mode, OFlags};
-use rustix::mount::{MountAttrFlags, MoveMountFlags, OpenTreeFlags, move_mount, open_tree};
-use std::ffi::CStr;
+use rustix::fs::FileType;
+use rustix::mount::{MountAttrFlags, OpenTreeFlags, open_tree};
+use std::ffi::{CStr, CString};
+
+/// Something to mount, and its place.
+#[derive(Debug)]
+pub struct MountOp {
+    /// Source of the mount.
+    pub source: Source,
+    /// Place of the mount.
+    pub target: Target,
+    /// Attributes of the mount.
+    pub attributes: Attributes,
+    /// Source in case the kernel does not let this namespace have a new instance.
+    pub otherwise: Option<CloneSource>,
+    /// Special treatment.
+    pub quirk: Quirk,
+}
+
+/// Special treatment of some mounts, beyond making and placing them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Quirk {
+    /// None.
+    None,
+    /// The existing contents of the place are copied into the mount.
+    CopyUp,
+    /// The source must be a procfs: the container would take any other file system below `/proc` for the kernel's.
+    OnlyProc,
+}
+
+/// Place of a mount.
+#[derive(Debug)]
+pub enum Target {
+    /// A directory on the host; the mount made last this way is the container's root.
+    Root(CString),
+    /// A directory on the host that a later operation builds upon.
+    Host(CString),
+    /// A path inside the root.
+    Inside {
+        /// Path inside.
+        path: CString,
+        /// Kind of mount point that is made if the path is missing.
+        make: Make,
+        /// True if a symbolic link on the way is an error; otherwise links are followed.
+        strict: bool,
+        /// True if the place may be a file of a procfs, which is refused otherwise: the kernel's own switches must
+        /// not be replaced (CVE-2019-16884, CVE-2025-52881).
+        over_proc: bool,
+    },
+}
+
+/// Kind of mount point to make where one is missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Make {
+    /// None: its absence is an error.
+    Nothing,
+    /// A directory.
+    Dir,
+    /// An empty file.
+    File,
+    /// A directory or an empty file, like the source.
+    LikeSource,
+}
 
 /// Makes a mount and puts it in its place.
 pub(crate) fn mount(op: &MountOp, registers: &mut Registers<'_>) -> Result<(), Errno> {
@@ -65,9 +126,9 @@ pub(crate) fn mount(op: &MountOp, registers: &mut Registers<'_>) -> Result<(), E
         let mount = make_mount(op, None, registers)?;
         let last = last(make, mount.as_fd())?;
         if let (Some(last), Quirk::None) = (last, op.quirk)
-            && fresh::make(path, last, registers)?
+            && fresh::make(registers.fresh.as_ref(), path, last)?
         {
-            fresh::attach(mount.as_fd(), path, registers)?;
+            fresh::attach(registers.fresh.as_ref(), path, mount.as_fd())?;
             return propagate(mount.as_fd(), &op.attributes);
         }
         let (place, was_there) = place(path, strict, last, registers)?;
@@ -105,10 +166,10 @@ fn new_at(
     registers: &mut Registers<'_>,
 ) -> Result<OwnedFd, Errno> {
     if let (Some(last), Quirk::None) = (last, op.quirk)
-        && fresh::make(path, last, registers)?
+        && fresh::make(registers.fresh.as_ref(), path, last)?
     {
         let mount = make_mount(op, None, registers)?;
-        fresh::attach(mount.as_fd(), path, registers)?;
+        fresh::attach(registers.fresh.as_ref(), path, mount.as_fd())?;
         return Ok(mount);
     }
     let (place, was_there) = place(path, strict, last, registers)?;
@@ -136,10 +197,6 @@ fn fill(source: &Source, place: BorrowedFd<'_>) -> Result<(), Errno> {
         hard_links: false,
     };
     copy::copy_below(place, on_host(path)?.as_fd(), how)
-}
-
-fn on_host(path: &CStr) -> Result<OwnedFd, Errno> {
-    rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
 }
 
 /// Returns the place to mount at, and whether it existed before.
@@ -259,19 +316,6 @@ fn clone(source: &CloneSource, attributes: &Attributes, idmap: Option<&OwnedFd>)
     Ok(tree)
 }
 
-/// Opens a tree of the host, or a part of it that is found without leaving it.
-pub(crate) fn open_source(
-    path: &CStr,
-    subpath: Option<&CStr>,
-    flags: OpenTreeFlags,
-) -> Result<OwnedFd, Errno> {
-    let Some(subpath) = subpath else {
-        return open_tree(CWD, path, flags);
-    };
-    let place = root::open(on_host(path)?.as_fd(), subpath, false)?;
-    open_tree(place, c"", flags | OpenTreeFlags::AT_EMPTY_PATH)
-}
-
 /// Name of a copy until it is complete, in the mount that the root covers.
 const FRESH: &CStr = c".fresh";
 
@@ -301,20 +345,20 @@ fn clone_of(place: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
     open_tree(place, c"", flags)
 }
 
+/// Copies the root and what is mounted in it.
+pub(crate) fn set_aside(registers: &mut Registers<'_>) -> Result<(), Errno> {
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_EMPTY_PATH
+        | OpenTreeFlags::AT_RECURSIVE;
+    registers.tree = Some(open_tree(registers.root()?, c"", flags)?);
+    registers.fresh = None;
+    Ok(())
+}
+
 /// Changes a mount of the container in place.
 pub(crate) fn remount(path: &CStr, attributes: &Attributes, registers: &Registers<'_>) -> Result<(), Errno> {
     let mount = root::open(registers.root()?, path, false)?;
     change(mount.as_fd(), attributes)?;
     propagate(mount.as_fd(), attributes)
-}
-
-/// Puts a detached mount at a place; both are descriptors.
-pub(crate) fn attach(mount: BorrowedFd<'_>, place: BorrowedFd<'_>) -> Result<(), Errno> {
-    let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
-    move_mount(mount, c"", place, c"", flags)
-}
-
-/// Puts a detached mount at a name in an open directory; a link there is not followed.
-pub(crate) fn at_name(mount: BorrowedFd<'_>, dir: BorrowedFd<'_>, name: &CStr) -> Result<(), Errno> {
-    move_mount(mount, c"", dir, name, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
 }

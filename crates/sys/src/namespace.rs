@@ -1,8 +1,8 @@
 //! Namespaces that take more than one call to make.
 
-use crate::birth::{CloneArgs, clone};
-use crate::child::{best_effort, exit};
+use crate::clone3::{CloneArgs, clone};
 use crate::identity::unshare;
+use crate::outcome::{best_effort, exit};
 use crate::{Errno, prctl};
 use rustix::fd::{FromRawFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};

@@ -1,20 +1,38 @@
 //! Device nodes: the container's own, and the host's if the kernel forbids making them.
 
+use crate::attach::at_name;
 use crate::attributes::{Change, set_attributes};
-use crate::child::{Registers, Text};
-use crate::mount::at_name;
-use crate::op::DeviceNode;
+use crate::registers::Registers;
+use crate::text::Text;
 use crate::{Errno, fresh, root};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, Dev, FileType, Gid, Mode, OFlags, Uid, makedev};
 use rustix::mount::{MountAttrFlags, OpenTreeFlags, open_tree};
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
+
+/// A device node to be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceNode {
+    /// Path of the node, inside.
+    pub path: CString,
+    /// `S_IFCHR`, `S_IFBLK` or `S_IFIFO`, and the permission bits.
+    pub mode: u32,
+    /// Major number.
+    pub major: u32,
+    /// Minor number.
+    pub minor: u32,
+    /// Owner and group.
+    pub owner: (u32, u32),
+    /// True if the mount around it is `nodev`: the node then gets a mount of its own without that flag, so that it
+    /// can be opened. An existing node must in this case be the same device.
+    pub on_nodev: bool,
+}
 
 /// Makes a node of the container's own, with exactly this mode and owner; an existing one stays. If the kernel
 /// forbids it, the host's node of the same path is bound.
 pub(crate) fn make(node: &DeviceNode, registers: &mut Registers<'_>) -> Result<(), Errno> {
     let number = makedev(node.major, node.minor);
-    if let Some((dir, name)) = fresh::place(&node.path, registers)
+    if let Some((dir, name)) = fresh::place(registers.fresh.as_ref(), &node.path)
         && made_at_once(dir, name, node, number)?
     {
         let null = finish(dir, name, node, number)?;

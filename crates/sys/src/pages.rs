@@ -1,7 +1,7 @@
 //! Anonymous memory whose pages can be returned to the kernel while the mapping stays: mmap(2), madvise(2).
 
 use crate::Errno;
-use crate::child::best_effort;
+use crate::outcome::best_effort;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 use std::ffi::c_void;
 use std::ops::{Deref, DerefMut};

@@ -16,9 +16,12 @@
 //!
 //! No other process is woken before the program runs: on few processors it would take time from the program.
 
-use crate::birth;
-use crate::child::{Registers, best_effort};
-use crate::start::{accept, address, close_others, socket, tell_ready};
+use crate::brought::Brought;
+use crate::event::{ENDED, receive_once};
+use crate::inherited::close_others;
+use crate::outcome::{best_effort, errno, exit};
+use crate::registers::Registers;
+use crate::socket::{accept, address, socket, tell_ready};
 use crate::{Errno, Event, Exec, console, root};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::mm::{MapFlags, ProtFlags};
@@ -155,7 +158,7 @@ impl Taking {
     /// # Errors
     /// recvmsg(2)'s; `EPROTO` for an unknown message.
     pub fn event(&self) -> Result<Event, Errno> {
-        match birth::receive_once(self.0.as_fd()) {
+        match receive_once(self.0.as_fd()) {
             Err(Errno::CONNRESET) => Ok(Event::Unread),
             other => other,
         }
@@ -224,7 +227,7 @@ impl Taker {
     /// Tells the taker how the program ended: a status or a signal, and how many processes were killed for want of
     /// memory.
     pub fn ended(&self, status: i32, signaled: bool, ooms: u64) {
-        let mut word = [0; birth::ENDED];
+        let mut word = [0; ENDED];
         (word[0], word[1]) = (b'X', signaled.into());
         word[2..6].copy_from_slice(&status.to_ne_bytes());
         word[6..].copy_from_slice(&u32::try_from(ooms).unwrap_or(u32::MAX).to_ne_bytes());
@@ -275,22 +278,6 @@ impl AsFd for Taking {
     }
 }
 
-/// Program that a taker has brought. Its texts are in a mapping of their own, which is never unmapped.
-pub(crate) struct Brought {
-    candidates: &'static [u8],
-    pub(crate) argv: *const *const libc::c_char,
-    pub(crate) envp: *const *const libc::c_char,
-}
-
-impl Brought {
-    /// Returns the paths to try, in order.
-    pub(crate) fn candidates(&self) -> impl Iterator<Item = &CStr> {
-        self.candidates
-            .split_inclusive(|byte| *byte == 0)
-            .filter_map(|text| CStr::from_bytes_with_nul(text).ok())
-    }
-}
-
 /// Waits in the child, which lacks only its program, ids and capabilities, and its filter if that may forbid the
 /// calls made here.
 pub(crate) fn wait(how: &Park, registers: &mut Registers<'_>) -> Result<(), Errno> {
@@ -318,7 +305,7 @@ pub(crate) fn wait(how: &Park, registers: &mut Registers<'_>) -> Result<(), Errn
     if head[0] != b'P' {
         // A taker that has closed its end needs no message.
         best_effort(tell_ready(connection.as_fd()));
-        crate::child::exit(0);
+        exit(0);
     }
     let (cwd, brought) = receive_texts(&connection, &head, (room, length))?;
     console::send(registers.channel, b'T', &connection)?;
@@ -473,7 +460,7 @@ fn peer_user(socket: BorrowedFd<'_>) -> Result<u32, Errno> {
     };
     match done {
         0 => Ok(peer.uid),
-        _ => Err(birth::errno()),
+        _ => Err(errno()),
     }
 }
 

@@ -1,7 +1,8 @@
 //! PID 1 of a container that asked for one (`--init`): forwards signals, reaps, exits as its child did.
 
-use crate::child::{Registers, apply, best_effort, exit};
-use crate::{Errno, Op, prctl, signal};
+use crate::outcome::{best_effort, errno, exit};
+use crate::registers::Registers;
+use crate::{Errno, Op, identity, prctl, signal};
 use std::ffi::CString;
 
 /// PID 1 that tote itself plays.
@@ -12,14 +13,14 @@ pub struct AsPid1 {
 }
 
 /// Splits the process: the parent stays as PID 1 and never returns, the child goes on with the remaining operations.
-pub(crate) fn split(how: &AsPid1, rest: &[Op], registers: &mut Registers<'_>) -> Result<(), Errno> {
+pub(crate) fn split(how: &AsPid1, rest: &[Op], registers: &Registers<'_>) -> Result<(), Errno> {
     // Signals are blocked before the fork, so that none is lost between it and the loop.
     signal::block_all()?;
     // The process is hidden before the child exists: the program may run before PID 1 gets to go on at all.
     prctl::set_dumpable(false)?;
     // SAFETY: the child is a copy of this process, as in `birth`, and neither allocates nor needs a lock.
     match unsafe { libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0, 0, 0, 0) } {
-        -1 => Err(crate::birth::errno()),
+        -1 => Err(errno()),
         0 => {
             signal::unblock_all();
             // Operations may write below /proc/self, whose files would belong to the host's root; `Op::Hide` comes
@@ -32,10 +33,12 @@ pub(crate) fn split(how: &AsPid1, rest: &[Op], registers: &mut Registers<'_>) ->
 
 /// Plays PID 1 inside the container, privileged until it has confined itself like its child. It closes the parent's
 /// descriptors first: once PID 1 has the container's rights, a process with CAP_SYS_PTRACE there can open them.
-fn stay(how: &AsPid1, rest: &[Op], registers: &mut Registers<'_>, child: i32) -> ! {
+fn stay(how: &AsPid1, rest: &[Op], registers: &Registers<'_>, child: i32) -> ! {
     close_all();
-    for op in rest.iter().filter(|op| matches!(op, Op::Privilege(_))) {
-        if apply(op, registers).is_err() {
+    for op in rest {
+        if let Op::Privilege(privilege) = op
+            && identity::set(privilege, registers.listens()).is_err()
+        {
             exit(125);
         }
     }

@@ -1,7 +1,7 @@
 //! pidfd_send_signal(2) by number: rustix takes named signals only, and real-time ones have no names.
 
 use crate::Errno;
-use crate::birth::errno;
+use crate::outcome::errno;
 use rustix::fd::{AsRawFd, BorrowedFd};
 
 /// Sends a signal to the process of a pidfd.

@@ -1,7 +1,7 @@
 //! prctl(2), for the options that are needed by number.
 
 use crate::Errno;
-use crate::birth::errno;
+use crate::outcome::errno;
 
 /// Upper bound of the capability numbers that are asked about; more than any kernel has.
 pub(crate) const CAPABILITIES: u32 = 64;

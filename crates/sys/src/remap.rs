@@ -6,7 +6,7 @@
 //! program, and the command line is not parsed twice.
 
 use crate::Errno;
-use crate::birth::errno;
+use crate::outcome::errno;
 use rustix::fd::{AsFd as _, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use std::ffi::CStr;

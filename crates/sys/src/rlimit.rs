@@ -1,7 +1,7 @@
 //! Resource limits by number, as setrlimit(2) has them.
 
 use crate::Errno;
-use crate::birth::errno;
+use crate::outcome::errno;
 
 /// Limit as the kernel has it; `u64::MAX` means no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 //! that change how the kernel treats it, personality(2) and keyctl(2). rustix lacks all of them.
 
 use crate::Errno;
-use crate::birth::errno;
+use crate::outcome::errno;
 use std::ffi::CStr;
 
 /// Arguments of sched_setattr(2).

@@ -6,17 +6,15 @@
 //! caller without the right to mount has that mount made in a user namespace; without user namespaces a sealed copy
 //! in memory has to do.
 
-use crate::birth::errno;
+use crate::executable::{OWN, read_only};
+use crate::outcome::errno;
 use crate::remap::Remap;
-use crate::{Attributes, Errno, Program};
-use rustix::fd::{AsFd as _, AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
+use crate::{Errno, Program};
+use rustix::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
 use rustix::fs::{Access, AtFlags, MemfdFlags, Mode, OFlags, SealFlags, StatVfsMountFlags};
-use rustix::mount::{MountAttrFlags, OpenTreeFlags, open_tree};
-use std::ffi::{CStr, CString};
+use std::ffi::CString;
 use std::os::unix::ffi::OsStringExt as _;
 use std::sync::atomic::{AtomicI32, Ordering};
-
-const OWN: &CStr = c"/proc/self/exe";
 
 /// Mount that this process runs from, once [`seal`] has made one. Closing the last descriptor of a detached mount
 /// waits for an RCU grace period, so that is put off until the process waits for another one anyway.
@@ -156,22 +154,6 @@ fn start_over(mount: Result<OwnedFd, Errno>) -> Errno {
 /// Makes a detached, read-only mount of the executable alone.
 fn mount_of_own() -> Result<OwnedFd, Errno> {
     read_only(OWN)
-}
-
-/// Does the same in a mount namespace that this process has just entered: the executable belongs to the previous one,
-/// and only its path leads to it here. `ENOENT` if the path leads to another file.
-pub(crate) fn mount_by_name(path: &CStr) -> Result<OwnedFd, Errno> {
-    let tree = read_only(path)?;
-    let (found, own) = (rustix::fs::fstat(&tree)?, rustix::fs::stat(OWN)?);
-    let same = (found.st_dev, found.st_ino) == (own.st_dev, own.st_ino);
-    same.then_some(tree).ok_or(Errno::NOENT)
-}
-
-fn read_only(path: &CStr) -> Result<OwnedFd, Errno> {
-    let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
-    let tree = open_tree(rustix::fs::CWD, path, flags)?;
-    crate::attributes::change(tree.as_fd(), &Attributes::set(MountAttrFlags::MOUNT_ATTR_RDONLY))?;
-    Ok(tree)
 }
 
 /// Copies the executable into memory and seals it against every change.

@@ -1,7 +1,7 @@
 //! seccomp(2), which rustix lacks.
 
 use crate::Errno;
-use crate::birth::errno;
+use crate::outcome::errno;
 use rustix::fd::{FromRawFd, OwnedFd};
 
 const NEW_LISTENER: u32 = libc::SECCOMP_FILTER_FLAG_NEW_LISTENER as u32;

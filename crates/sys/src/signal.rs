@@ -1,8 +1,8 @@
 //! Signals: a set, a descriptor that reads them, and the few calls around them.
 
 use crate::Errno;
-use crate::birth::errno;
-use crate::child::best_effort;
+use crate::outcome::best_effort;
+use crate::outcome::errno;
 use rustix::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicI32, Ordering};
 
@@ -226,14 +226,6 @@ pub(crate) fn wait_any() -> Option<i32> {
 pub(crate) fn kill(pid: i32, signo: i32) {
     // SAFETY: kill takes two numbers, any of which are allowed.
     unsafe { libc::kill(pid, signo) };
-}
-
-/// Ends this process as the signal would have, so that a shell sees it.
-pub fn raise_default(signo: i32) {
-    // SAFETY: SIG_DFL is always a valid disposition.
-    unsafe { libc::signal(signo, libc::SIG_DFL) };
-    best_effort(set_mask(libc::SIG_UNBLOCK, &SignalSet::empty().with(signo)));
-    kill(std::process::id() as i32, signo);
 }
 
 #[cfg(test)]

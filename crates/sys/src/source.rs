@@ -1,8 +1,10 @@
 //! Sources of mounts, as the operations of a birth name them.
 
-use crate::CopyMode;
-use rustix::fd::OwnedFd;
-use std::ffi::CString;
+use crate::{CopyMode, Errno, root};
+use rustix::fd::{AsFd as _, OwnedFd};
+use rustix::fs::{CWD, Mode, OFlags};
+use rustix::mount::{OpenTreeFlags, open_tree};
+use std::ffi::{CStr, CString};
 
 /// Source of a mount.
 #[derive(Debug)]
@@ -72,4 +74,22 @@ pub enum Value {
     /// Permission bits, in octal, of the directory that the mount covers; the parameter is left out if that directory
     /// had to be made.
     ModeOfPlace,
+}
+
+/// Opens a tree of the host, or a part of it that is found without leaving it.
+pub(crate) fn open_source(
+    path: &CStr,
+    subpath: Option<&CStr>,
+    flags: OpenTreeFlags,
+) -> Result<OwnedFd, Errno> {
+    let Some(subpath) = subpath else {
+        return open_tree(CWD, path, flags);
+    };
+    let place = root::open(on_host(path)?.as_fd(), subpath, false)?;
+    open_tree(place, c"", flags | OpenTreeFlags::AT_EMPTY_PATH)
+}
+
+/// Opens a path of the host (O_PATH).
+pub(crate) fn on_host(path: &CStr) -> Result<OwnedFd, Errno> {
+    rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
 }

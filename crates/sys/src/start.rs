@@ -6,12 +6,15 @@
 //! gone on or has ended, and a connection attempt with another socket type finds out without starting anything. After
 //! a crash only a name remains to be removed.
 
-use crate::birth::{self, Event};
-use crate::child::{Registers, best_effort};
+use crate::event::{Event, receive};
+use crate::inherited::close_others;
+use crate::outcome::best_effort;
+use crate::registers::Registers;
+use crate::socket::{accept, address, socket, tell_ready};
 use crate::{Errno, Exec, Op};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Access, AtFlags, CWD, FileType, StatxFlags};
-use rustix::net::{AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType};
+use rustix::net::SocketType;
 use std::ffi::CStr;
 
 /// Wait for the command that starts the container.
@@ -70,18 +73,8 @@ impl Starting {
     /// # Errors
     /// Those of [`crate::Child::event`].
     pub fn event(&self) -> Result<Event, Errno> {
-        birth::receive(self.0.as_fd())
+        receive(self.0.as_fd())
     }
-}
-
-pub(crate) fn socket(kind: SocketType) -> Result<OwnedFd, Errno> {
-    rustix::net::socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)
-}
-
-/// Makes the address by way of the descriptor: the directory's own path may be longer than the 107 bytes that an
-/// address takes.
-pub(crate) fn address(dir: BorrowedFd<'_>, name: &str) -> Result<SocketAddrUnix, Errno> {
-    SocketAddrUnix::new(format!("/proc/self/fd/{}/{name}", dir.as_raw_fd()))
 }
 
 /// Waits in the child, which has nothing left to do but to become the program.
@@ -114,49 +107,6 @@ pub(crate) fn wait(how: &AwaitStart, rest: &[Op], registers: &mut Registers<'_>)
     best_effort(tell_ready(conversation.as_fd()));
     registers.conversation = Some(conversation);
     Ok(())
-}
-
-/// Waits for the next connection.
-pub(crate) fn accept(listener: &OwnedFd) -> Result<OwnedFd, Errno> {
-    loop {
-        match rustix::net::accept_with(listener, SocketFlags::CLOEXEC) {
-            Err(Errno::INTR | Errno::CONNABORTED) => {}
-            other => return other,
-        }
-    }
-}
-
-/// Closes every descriptor from `first` on, except those in `kept`.
-pub(crate) fn close_others<I: Iterator<Item = i32>>(first: u32, kept: impl Fn() -> I) -> Result<(), Errno> {
-    let mut first = first;
-    loop {
-        let next = kept()
-            .filter_map(|fd| u32::try_from(fd).ok())
-            .filter(|fd| *fd >= first)
-            .min();
-        let last = match next {
-            Some(next) if next == first => {
-                first += 1;
-                continue;
-            }
-            Some(next) => next - 1,
-            None => u32::MAX,
-        };
-        // SAFETY: owners of the closed descriptors are in the lists and registers of this process, which are never
-        // dropped, as it ends by execve or _exit; and no operation after this one uses them.
-        if unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) } == -1 {
-            return Err(birth::errno());
-        }
-        match next {
-            Some(next) => first = next + 1,
-            None => return Ok(()),
-        }
-    }
-}
-
-/// Tells the other side that the process has come this far.
-pub(crate) fn tell_ready(channel: BorrowedFd<'_>) -> Result<(), Errno> {
-    rustix::net::send(channel, b"R", SendFlags::NOSIGNAL).map(drop)
 }
 
 /// Looks for the program as execvp(3) does, without executing it.

@@ -1,9 +1,9 @@
 //! Change from the host's root to the container's, and the mount events that the host may see: pivot_root(2),
 //! chroot(2), propagation.
 
+use crate::attach::attach;
 use crate::attributes::{Change, set_attributes};
-use crate::child::Registers;
-use crate::mount::attach;
+use crate::registers::Registers;
 use crate::{Errno, Propagation};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Package of the runner, and the name of its executable.
-pub(super) const RUNNER: &str = "tote-e2e";
+pub(crate) const RUNNER: &str = "tote-e2e";
 
 /// Name of a tote with fault points, where the runner looks for it: beside itself.
 const MORTAL: &str = "tote-mortal";

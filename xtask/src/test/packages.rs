@@ -88,6 +88,35 @@ const NEEDS: &[Need] = &[
     need("mkfs.erofs", "erofs-utils", "the images of the erofs driver"),
     need("strace", "strace", "counts the system calls of a start"),
     need("ip", "iproute2", "looks at network namespaces from outside"),
+    need(
+        "nft",
+        "nftables",
+        "compares the rules of the packet filter, and loads those of other firewalls",
+    ),
+    need("iptables", "iptables", "the rules of an older firewall"),
+    need("gdb", "gdb", "a tool that `tote debug` brings into a container"),
+    need(
+        "podman",
+        "podman",
+        "an engine whose containers `tote debug` enters",
+    ),
+    need(
+        "dockerd",
+        "docker.io",
+        "an engine whose containers `tote debug` enters",
+    ),
+    need(
+        "containerd",
+        "containerd",
+        "an engine whose containers `tote debug` enters",
+    ),
+    need(
+        "lxc-start",
+        "lxc",
+        "an engine whose containers `tote debug` enters",
+    ),
+    need("openssl", "openssl", "makes the certificates of registries"),
+    need("mmdebstrap", "mmdebstrap", "makes images of Debian's packages"),
     need("setpriv", "util-linux", "becomes the user without rights"),
     need("useradd", "passwd", "makes the user without rights"),
 ];
@@ -185,6 +214,37 @@ mod tests {
         ] {
             assert_eq!(is_debian(text), debian, "{text}");
         }
+    }
+
+    /// Programs of packages that every Debian has, and of packages in the table that have several programs.
+    const BESIDE: &[&str] = &[
+        "btrfs", "chrt", "ctr", "find", "flock", "nsenter", "prlimit", "script", "tar", "taskset", "tc",
+        "true", "unshare",
+    ];
+
+    /// Without this, a program that is missing in the table is found only by a look at the skipped tests of a new machine.
+    #[test]
+    fn every_program_that_a_test_needs_is_installed() {
+        let promises = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/e2e/src/promises");
+        let mut dirs = vec![promises];
+        let mut named = 0;
+        while let Some(dir) = dirs.pop() {
+            for entry in std::fs::read_dir(&dir).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    dirs.push(path);
+                    continue;
+                }
+                let text = std::fs::read_to_string(&path).unwrap();
+                for found in text.split("Program(\"").skip(1) {
+                    let name = found.split('"').next().unwrap();
+                    let known = BESIDE.contains(&name) || NEEDS.iter().any(|need| need.program == name);
+                    assert!(known, "{}: no package of the table has {name}", path.display());
+                    named += 1;
+                }
+            }
+        }
+        assert!(named > 50, "found only {named} needs of programs");
     }
 
     #[test]

@@ -32,10 +32,6 @@ pub struct Context<'a> {
     pub machine_hostname: Option<&'a str>,
     /// The caller's terminal, used with `--tty`.
     pub terminal_size: Option<ConsoleSize>,
-    /// Path of the cgroup, as the specification writes it.
-    pub cgroups_path: Option<&'a str>,
-    /// True if a cgroup can be created. If not, the default limits are left out.
-    pub has_cgroup: bool,
     /// The process of the container that `--pid container:ID` names.
     pub pid_peer: Option<u32>,
     /// The process of the container that `--ipc container:ID` names.
@@ -46,17 +42,12 @@ pub struct Context<'a> {
     pub uts_peer: Option<u32>,
     /// The host name of the container whose network or UTS namespace is joined.
     pub peer_hostname: Option<&'a str>,
-    /// The directory on the host with the other container's `/dev/shm`, for `--ipc container:ID`. A path below
-    /// `/proc/PID/root` must not be given: the other container could change it between check and use.
-    pub ipc_peer_shm: Option<&'a str>,
     /// The host's directory of each volume, by destination; an entry for each one that [`crate::volumes_of`] lists.
     pub volumes: &'a BTreeMap<String, String>,
     /// The nodes that each `--device` selects; all nodes of the host if the container is privileged.
     pub devices: &'a [HostDevice],
     /// The nodes of [`crate::BlockLimits::devices`].
     pub limited: &'a [HostDevice],
-    /// The init's executable on the host, for `--init`.
-    pub init: Option<&'a str>,
     /// Paths that are masked in addition to docker's, such as each `/sys/devices/system/cpu/cpuN/thermal_throttle`
     /// that exists (GHSA-6fw5-f8r9-fgfm).
     pub masked_paths: &'a [String],
@@ -86,18 +77,14 @@ impl<'a> Context<'a> {
             setgroups: true,
             machine_hostname: None,
             terminal_size: None,
-            cgroups_path: None,
-            has_cgroup: true,
             pid_peer: None,
             ipc_peer: None,
             network_peer: None,
             uts_peer: None,
             peer_hostname: None,
-            ipc_peer_shm: None,
             volumes: &NO_VOLUMES,
             devices: &[],
             limited: &[],
-            init: None,
             masked_paths: &[],
         }
     }

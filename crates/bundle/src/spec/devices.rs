@@ -1,7 +1,8 @@
-use super::{Context, SpecError, first_duplicate};
+use super::context::Context;
+use super::error::SpecError;
 use crate::device::{DeviceRequest, HostDevice};
 use crate::options::RunOptions;
-use crate::path::is_within;
+use crate::path::{first_duplicate, is_within};
 use tote_spec::{Device, DeviceRule, DeviceType, Mount};
 
 /// A node of the host with its place in the container.

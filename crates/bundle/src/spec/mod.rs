@@ -2,6 +2,8 @@
 
 mod context;
 mod devices;
+mod error;
+mod health;
 mod mounts;
 mod namespaces;
 mod paths;
@@ -9,114 +11,17 @@ mod process;
 mod resources;
 
 pub use context::Context;
+pub use error::SpecError;
+pub use health::health_of;
+pub use paths::system_paths;
 pub use resources::{DEFAULT_PIDS, block_io, check_limits};
 
 use crate::image::ImageConfig;
 use crate::mount::{MountSource, Volume};
 use crate::network::NetworkMode;
 use crate::options::RunOptions;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use tote_spec::{Linux, Root, Spec, VERSION};
-
-/// Why options, image and host cannot be turned into a specification.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum SpecError {
-    /// Neither the user nor the image names a program.
-    #[error("no command specified: give one behind the image")]
-    NoCommand,
-    /// The image's working directory is not absolute.
-    #[error("the working directory '{0}' is invalid, it needs to be an absolute path")]
-    Workdir(String),
-    /// Two mounts have one destination.
-    #[error("duplicate mount point: {0}: give each destination once")]
-    DuplicateMount(String),
-    /// The context has no directory for the volume.
-    #[error("no directory was prepared for the volume at {0}")]
-    Volume(String),
-    /// `--device` names no device node.
-    #[error("error gathering device information while adding custom device {0:?}: no device node is there")]
-    Device(String),
-    /// `--hostname` without a UTS namespace of the container's own.
-    #[error("conflicting options: --hostname and --uts host: the host's name would change")]
-    Hostname,
-    /// `--domainname` without a UTS namespace of the container's own.
-    #[error(
-        "conflicting options: --domainname needs a host name of the container's own: leave it out, or --uts"
-    )]
-    Domainname,
-    /// `--publish` in another's network; docker's words.
-    #[error("conflicting options: port publishing and the container type network mode")]
-    Published,
-    /// `--expose` in another container's network; docker's words.
-    #[error("conflicting options: port exposing and the container type network mode")]
-    Exposed,
-    /// `--add-host` has lines for a file that `--no-hosts` leaves out; podman's words.
-    #[error("--no-hosts and --add-host cannot be set together")]
-    NoHosts,
-    /// `--sysctl` for a namespace that is the host's.
-    #[error("sysctl {name:?} not allowed in host {namespace} namespace: leave out --{option} host")]
-    Sysctl {
-        /// The parameter.
-        name: String,
-        /// `network` or `ipc`.
-        namespace: &'static str,
-        /// The option that shares the namespace.
-        option: &'static str,
-    },
-    /// `--no-healthcheck` together with options of a check; docker's words.
-    #[error("--no-healthcheck conflicts with --health-* options")]
-    Health,
-    /// Two options that set the processor time.
-    #[error(
-        "conflicting options: --cpus and --cpu-period or --cpu-quota cannot both be set: give one of them"
-    )]
-    CpusAndPeriod,
-    /// `--memory-swap` without `--memory`.
-    #[error("you should always set the memory limit when using --memory-swap: give --memory too")]
-    SwapWithoutMemory,
-    /// The total of memory and swap is below the memory limit.
-    #[error(
-        "minimum memoryswap limit should be larger than memory limit: --memory-swap counts memory and swap together"
-    )]
-    SwapBelowMemory,
-    /// The reservation is above the memory limit.
-    #[error(
-        "minimum memory limit can not be less than memory reservation limit: give --memory at least --memory-reservation"
-    )]
-    ReservationAboveMemory,
-    /// An id that the user namespace does not map.
-    #[error(
-        "{kind} id {id} is not mapped in the container's user namespace: more ids need ranges in /etc/{file}"
-    )]
-    NotMapped {
-        /// `user` or `group`.
-        kind: &'static str,
-        /// The id in the container.
-        id: u32,
-        /// `subuid` or `subgid`.
-        file: &'static str,
-    },
-    /// `--group-add` where setgroups(2) is forbidden.
-    #[error("--group-add needs setgroups(2), which a user namespace without ranges in /etc/subgid forbids")]
-    Setgroups,
-    /// An option of a network namespace that belongs to another container; docker's words.
-    #[error("conflicting options: {0} and the network mode")]
-    NetworkConflict(&'static str),
-    /// The container of `--network container:ID` has no process; docker's words.
-    #[error("cannot join network of a non running container: {0}")]
-    NetworkPeer(String),
-    /// The container of `container:ID` has no process.
-    #[error("cannot join the {namespace} namespace of container {peer}: it is not running")]
-    Peer {
-        /// `pid`, `ipc` or `uts`.
-        namespace: &'static str,
-        /// The container.
-        peer: String,
-    },
-    /// `--init` without an init executable.
-    #[error("--init needs the init executable, which was not found")]
-    Init,
-}
 
 /// Returns the user that `--user` or else the image names, unresolved; empty is root.
 #[must_use]
@@ -168,7 +73,7 @@ pub fn volumes_of(options: &RunOptions, image: &ImageConfig) -> Vec<(String, Vol
 /// [`SpecError`] if options contradict each other, or `context` lacks what they need.
 pub fn spec(options: &RunOptions, image: &ImageConfig, context: &Context<'_>) -> Result<Spec, SpecError> {
     let hostname = namespaces::hostname(options, context)?;
-    let (masked_paths, readonly_paths) = paths::system_paths(options, context);
+    let (masked_paths, readonly_paths) = system_paths(options, context.masked_paths);
     let namespaces = namespaces::namespaces(options, context)?;
     // A joined user namespace already has its mappings.
     let new_user_namespace = namespaces
@@ -201,8 +106,7 @@ pub fn spec(options: &RunOptions, image: &ImageConfig, context: &Context<'_>) ->
             uid_mappings: mappings(context.uid_mappings),
             gid_mappings: mappings(context.gid_mappings),
             devices,
-            cgroups_path: context.cgroups_path.map(str::to_owned),
-            resources: resources::resources(options, context)?,
+            resources: Some(resources::resources(options, context)?),
             sysctl: sysctls(options, context)?,
             rootfs_propagation: mounts::root_propagation(options),
             masked_paths,
@@ -248,10 +152,4 @@ fn sysctls(options: &RunOptions, context: &Context<'_>) -> Result<BTreeMap<Strin
         sysctls.insert(name.clone(), value.clone());
     }
     Ok(sysctls)
-}
-
-/// Returns the first path that occurs twice.
-fn first_duplicate<'a>(paths: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let mut seen = BTreeSet::new();
-    paths.into_iter().find(|path| !seen.insert(*path))
 }

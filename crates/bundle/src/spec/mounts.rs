@@ -1,15 +1,13 @@
-use super::{Context, SpecError, first_duplicate, process};
+use super::context::Context;
+use super::error::SpecError;
 use crate::image::ImageConfig;
 use crate::mount::{Bind, MountRequest, MountSource, Propagation, Recursion};
 use crate::namespace::{IpcMode, PidMode};
 use crate::network::NetworkMode;
 use crate::options::RunOptions;
-use crate::path::clean_absolute;
+use crate::path::{clean_absolute, first_duplicate};
 use std::collections::BTreeSet;
 use tote_spec::Mount;
-
-/// Path of the init: in the container's own `/dev`, so that the root file system is not touched.
-pub(super) const INIT: &str = "/dev/tote-init";
 
 const DEFAULT_SHM_SIZE: u64 = 64 << 20;
 
@@ -55,9 +53,6 @@ pub(super) fn mounts(
         !below_dev && !overrides.contains(mount.destination.as_str())
     });
     mounts.extend(requested);
-    if let Some(init) = context.init.filter(|_| process::has_init(options)) {
-        mounts.push(mount(INIT, "bind", init, &["bind", "ro"]));
-    }
     Ok(mounts)
 }
 
@@ -106,22 +101,18 @@ fn default_mounts(options: &RunOptions, context: &Context<'_>) -> Vec<Mount> {
     } else {
         mount("/dev/mqueue", "mqueue", "mqueue", &quiet)
     });
-    let shared = match &options.ipc {
-        IpcMode::Host => Some("/dev/shm"),
-        IpcMode::Container(_) => context.ipc_peer_shm,
-        IpcMode::None | IpcMode::Private | IpcMode::Shareable => None,
-    };
-    match (shared, &options.ipc) {
-        (_, IpcMode::None) => {}
-        (Some(source), _) => {
+    match &options.ipc {
+        IpcMode::None => {}
+        IpcMode::Host => {
             mounts.push(mount(
                 "/dev/shm",
                 "bind",
-                source,
+                "/dev/shm",
                 &["rbind", "nosuid", "noexec", "nodev", "rprivate"],
             ));
         }
-        (None, _) => {
+        // The plan has the other container's own mount in the place of this one for `container:ID`.
+        IpcMode::Container(_) | IpcMode::Private | IpcMode::Shareable => {
             let mut shm = mount(
                 "/dev/shm",
                 "tmpfs",

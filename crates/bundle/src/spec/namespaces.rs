@@ -1,4 +1,5 @@
-use super::{Context, SpecError};
+use super::context::Context;
+use super::error::SpecError;
 use crate::namespace::{CgroupnsMode, IpcMode, PidMode, UtsMode};
 use crate::network::NetworkMode;
 use crate::options::RunOptions;

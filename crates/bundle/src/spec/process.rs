@@ -1,8 +1,8 @@
-use super::{Context, SpecError, mounts};
+use super::context::Context;
+use super::error::SpecError;
 use crate::capability;
 use crate::environment::Environment;
 use crate::image::{DEFAULT_PATH, ImageConfig, command_line};
-use crate::namespace::PidMode;
 use crate::options::RunOptions;
 use crate::path::clean_absolute;
 use std::collections::BTreeSet;
@@ -24,7 +24,7 @@ pub(super) fn process(
         terminal: options.tty,
         console_size: context.terminal_size.filter(|_| options.tty),
         user: user(context, options.umask)?,
-        args: args(options, image, context)?,
+        args: args(options, image)?,
         env: environment(options, image, context, hostname),
         cwd: working_directory(options, image)?,
         capabilities: Some(capabilities(options, context.user.uid)),
@@ -78,24 +78,12 @@ fn user(context: &Context<'_>, umask: Option<u32>) -> Result<User, SpecError> {
     Ok(user)
 }
 
-/// True if `--init` applies: only a PID namespace of the container's own lacks an init.
-pub(super) fn has_init(options: &RunOptions) -> bool {
-    options.init && options.pid == PidMode::Private
-}
-
-fn args(options: &RunOptions, image: &ImageConfig, context: &Context<'_>) -> Result<Vec<String>, SpecError> {
+fn args(options: &RunOptions, image: &ImageConfig) -> Result<Vec<String>, SpecError> {
     let command = command_line(options.entrypoint.as_deref(), &options.command, image);
     if command.is_empty() {
         return Err(SpecError::NoCommand);
     }
-    if !has_init(options) {
-        return Ok(command);
-    }
-    if context.init.is_none() {
-        return Err(SpecError::Init);
-    }
-    let init = [mounts::INIT, "--"].map(str::to_owned);
-    Ok(init.into_iter().chain(command).collect())
+    Ok(command)
 }
 
 fn working_directory(options: &RunOptions, image: &ImageConfig) -> Result<String, SpecError> {

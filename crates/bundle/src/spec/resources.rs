@@ -1,4 +1,6 @@
-use super::{Context, SpecError, devices};
+use super::context::Context;
+use super::devices;
+use super::error::SpecError;
 use crate::device::HostDevice;
 use crate::limit::{BlockLimits, DeviceLimit};
 use crate::options::{RunOptions, Swap};
@@ -10,24 +12,21 @@ pub const DEFAULT_PIDS: i64 = 2048;
 /// Length of a scheduler period, microseconds.
 const PERIOD: u64 = 100_000;
 
-/// Builds the limits of the cgroup; `None` if nothing is limited.
-pub(super) fn resources(options: &RunOptions, context: &Context<'_>) -> Result<Option<Resources>, SpecError> {
-    let default_pids = context.has_cgroup.then_some(DEFAULT_PIDS);
-    let resources = Resources {
-        devices: if context.has_cgroup {
-            devices::rules(options, context)?
-        } else {
-            Vec::new()
-        },
+/// Builds the limits of the cgroup.
+pub(super) fn resources(options: &RunOptions, context: &Context<'_>) -> Result<Resources, SpecError> {
+    Ok(Resources {
+        devices: devices::rules(options, context)?,
         memory: memory(options)?,
         cpu: cpu(options)?,
         block_io: block_io(&options.block, context.limited)?,
-        pids: options.pids_limit.or(default_pids).map(|limit| Pids {
-            limit: Some(if limit > 0 { limit } else { -1 }),
+        pids: Some(Pids {
+            limit: Some(match options.pids_limit.unwrap_or(DEFAULT_PIDS) {
+                limit @ 1.. => limit,
+                _ => -1,
+            }),
         }),
         ..Resources::default()
-    };
-    Ok((resources != Resources::default()).then_some(resources))
+    })
 }
 
 /// Refuses limits that contradict each other.

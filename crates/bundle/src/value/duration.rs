@@ -33,50 +33,7 @@ pub struct GoDurationError(String);
 /// # Errors
 /// [`GoDurationError`] for another text, and for more than 292 years.
 pub fn parse_go_duration(text: &str) -> Result<i64, GoDurationError> {
-    let (negative, rest) = match text.strip_prefix(['-', '+']) {
-        Some(rest) => (text.starts_with('-'), rest),
-        None => (false, text),
-    };
-    let total = if rest == "0" { Some(0) } else { sum(rest) };
-    let total = total.ok_or_else(|| GoDurationError(text.to_owned()))?;
-    Ok(if negative { -total } else { total })
-}
-
-fn sum(mut rest: &str) -> Option<i64> {
-    const UNITS: [(&str, i64); 8] = [
-        ("ns", 1),
-        ("us", 1_000),
-        ("µs", 1_000),
-        ("μs", 1_000),
-        ("ms", 1_000_000),
-        ("s", 1_000_000_000),
-        ("m", 60_000_000_000),
-        ("h", 3_600_000_000_000),
-    ];
-    let mut total = 0i64;
-    if rest.is_empty() {
-        return None;
-    }
-    while !rest.is_empty() {
-        let end = rest.find(|letter: char| !letter.is_ascii_digit() && letter != '.')?;
-        let (number, behind) = rest.split_at(end);
-        let end = behind.find(|letter: char| letter.is_ascii_digit() || letter == '.');
-        let (unit, behind) = behind.split_at(end.unwrap_or(behind.len()));
-        let (_, scale) = UNITS.iter().find(|(name, _)| *name == unit)?;
-        let (whole, part) = number.split_once('.').unwrap_or((number, ""));
-        if whole.is_empty() && part.is_empty() {
-            return None;
-        }
-        let whole: i64 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
-        total = total.checked_add(whole.checked_mul(*scale)?)?;
-        let mut scale = *scale;
-        for digit in part.chars() {
-            scale /= 10;
-            total = total.checked_add(scale * i64::from(digit.to_digit(10)?))?;
-        }
-        rest = behind;
-    }
-    Some(total)
+    tote_calendar::parse_duration(text).ok_or_else(|| GoDurationError(text.to_owned()))
 }
 
 #[cfg(test)]

@@ -85,20 +85,6 @@ fn processes() {
 }
 
 #[test]
-fn without_a_cgroup_only_what_was_asked_for() {
-    let without = |pairs: &[(&str, &str)]| {
-        let spec = Case::new(pairs)
-            .try_with(|context| context.has_cgroup = false)
-            .unwrap();
-        spec.linux.unwrap().resources
-    };
-    assert_eq!(without(&[]), None);
-    let asked = without(&[("pids-limit", "7")]).unwrap();
-    assert_eq!(asked.pids.unwrap().limit, Some(7));
-    assert!(asked.devices.is_empty());
-}
-
-#[test]
 fn device_rules() {
     let rules = resources(&[]).devices;
     assert!(!rules[0].allow && rules[0].kind.is_none());

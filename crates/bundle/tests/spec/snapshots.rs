@@ -30,7 +30,6 @@ fn rootless_with_a_single_id_and_a_terminal() {
     ])
     .rootless(1);
     let spec = case.try_with(|context| {
-        context.has_cgroup = false;
         context.terminal_size = Some(ConsoleSize {
             height: 24,
             width: 80,
@@ -63,10 +62,5 @@ fn many_options() {
     case.user.gid = 33;
     case.user.home = "/var/www".to_owned();
     case.options.command = vec!["httpd".to_owned(), "-f".to_owned()];
-    check(
-        "options",
-        &case
-            .try_with(|context| context.cgroups_path = Some("/tote/web"))
-            .unwrap(),
-    );
+    check("options", &case.spec());
 }

@@ -8,11 +8,9 @@ use crate::words::values;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
-use tote_engine::container::{Container, Entry, HealthStatus, State, Status};
+use tote_engine::container::{Container, Entry, HealthStatus, State, Status, mounts};
 use tote_engine::pod;
-use tote_engine::{
-    EngineError, Home, Selection, container_size, driver_of, mounts, networks_of, status_word,
-};
+use tote_engine::{EngineError, Home, Selection, container_size, driver_of, networks_of, status_word};
 use tote_options::Parsed;
 
 const COLUMNS: &str =

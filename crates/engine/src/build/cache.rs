@@ -4,17 +4,17 @@ use crate::{EngineError, Home};
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use tote_build::Built;
+use tote_build::{Built, Key};
 use tote_image::{Digest, ImageConfig, Read as _};
 use tote_store::{Store, sha256};
 use tote_sys::best_effort;
 
-fn path(home: &Home, key: &str) -> PathBuf {
+fn path(home: &Home, key: &Key) -> PathBuf {
     home.builds().join("cache").join(sha256(key.as_bytes()).hex())
 }
 
 /// Finds the image of a key, if all of its layers are present.
-pub(crate) fn find(home: &Home, store: &Store, key: &str) -> Option<Built> {
+pub(crate) fn find(home: &Home, store: &Store, key: &Key) -> Option<Built> {
     let path = path(home, key);
     let text = std::fs::read(&path).ok()?;
     let id = sha256(&text);
@@ -57,7 +57,7 @@ pub(crate) fn touch(path: &Path) {
 }
 
 /// Records the result of a key.
-pub(crate) fn put(home: &Home, key: &str, config: &ImageConfig) -> Result<Digest, EngineError> {
+pub(crate) fn put(home: &Home, key: &Key, config: &ImageConfig) -> Result<Digest, EngineError> {
     let path = path(home, key);
     let text = config.to_json();
     let fresh = path.with_extension(std::process::id().to_string());

@@ -1,16 +1,13 @@
 //! Repositories of git as directories: the commit of a reference, and its files below the build's own directory.
 
 use super::git::Git;
-use super::select::{Chosen, Filter, choose};
-use super::worker::Building;
 use super::workspace::{Workspace, make_dir};
 use super::{BuildFault, BuildRequest, inside};
 use crate::EngineError;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Timespec, Timestamps};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use tote_build::{CopyStep, Origin, Repository, is_commit};
-use tote_dockerfile::Ignore;
+use tote_build::{Repository, is_commit};
 use tote_state::record::is_there;
 use tote_sys::best_effort;
 
@@ -354,58 +351,6 @@ impl Settling {
             }
         }
         Ok(())
-    }
-}
-
-impl Building<'_> {
-    /// Finds the commit of a repository in an `ADD`. The result stays the same during a build.
-    pub(crate) fn commit_of(&mut self, repository: &Repository) -> Result<FoundCommit, EngineError> {
-        let known = self.commits.iter().find(|(known, _)| known == repository);
-        if let Some((_, found)) = known {
-            return Ok(found.clone());
-        }
-        let found = Fetcher::new(self.request, self.workspace)?.find(repository)?;
-        self.commits.push((repository.clone(), found.clone()));
-        Ok(found)
-    }
-
-    /// Builds a key that differs if the files of a step's repositories do. It consists of commits, so nothing is
-    /// fetched for it.
-    pub(crate) fn repositories_key(&mut self, step: &CopyStep) -> Result<String, EngineError> {
-        let mut key = String::new();
-        for repository in &step.repositories {
-            let FoundCommit { commit, .. } = self.commit_of(repository)?;
-            let Repository {
-                subdir,
-                submodules,
-                commit_times,
-                ..
-            } = repository;
-            let kept = repository.keeps_git_dir();
-            key += &format!("{commit} {subdir:?} {submodules} {commit_times} {kept}\n");
-            if kept {
-                // The kept directory contains the address.
-                key += &format!("{repository}\n");
-            }
-        }
-        Ok(key)
-    }
-
-    /// Fetches the files of a step's repositories.
-    pub(crate) fn repositories(&mut self, step: &CopyStep) -> Result<Vec<Chosen>, EngineError> {
-        let mut chosen = Vec::new();
-        for repository in &step.repositories {
-            let found = self.commit_of(repository)?;
-            let checkout = Fetcher::new(self.request, self.workspace)?.fetch(repository, &found)?;
-            let all = CopyStep::of(Origin::Context, "/".to_owned(), step.destination.clone());
-            let filter = Filter {
-                ignore: &Ignore::default(),
-                exclude: Ignore::parse(&step.exclude.join("\n")).map_err(BuildFault::Ignore)?,
-                sockets: false,
-            };
-            chosen.extend(choose(&checkout.root, &all, &filter)?);
-        }
-        Ok(chosen)
     }
 }
 

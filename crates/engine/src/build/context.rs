@@ -1,9 +1,10 @@
 //! Build context, and its Dockerfile.
 
+use super::BuildFault;
 use super::attest::Material;
 use super::checkout::Fetcher;
+use super::request::{BuildContext, BuildRequest};
 use super::workspace::{Workspace, make_dir};
-use super::{BuildFault, BuildRequest};
 use crate::EngineError;
 use rustix::fs::{Mode, OFlags};
 use std::collections::BTreeMap;
@@ -11,7 +12,7 @@ use std::io::{Cursor, Read};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use tote_archive::{Change, Compression, Decoder, Expansion, ExtractOptions, Limits, Owner, Reader, extract};
-use tote_build::{Origin, Repository};
+use tote_build::Origin;
 use tote_dockerfile::Ignore;
 use tote_image::Algorithm;
 use tote_registry::Hasher;
@@ -24,44 +25,6 @@ const DOCKERFILES: [&str; 3] = ["Dockerfile", "dockerfile", "Containerfile"];
 const IGNORE_FILES: [&str; 2] = [".dockerignore", ".containerignore"];
 /// Length of the start of a stream that shows whether it is an archive: a header of tar.
 const HEADER: usize = 512;
-
-/// Source of a build's files.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum BuildContext {
-    /// Directory on this machine.
-    Directory(PathBuf),
-    /// Archive: of a context if it has a Dockerfile, otherwise of a root file system.
-    Archive(PathBuf),
-    /// Standard input: an archive, or a Dockerfile without any files.
-    Stdin,
-    /// Repository of git.
-    Repository(Box<Repository>),
-    /// Address of HTTP: an archive, or a Dockerfile without any files.
-    Address(String),
-}
-
-impl BuildContext {
-    /// Parses the address of a remote context; `None` if the text is not such an address.
-    ///
-    /// # Errors
-    /// [`BuildFault::Repository`] if the address is of git, but unusable.
-    pub fn remote(text: &str) -> Result<Option<Self>, BuildFault> {
-        if let Some(repository) = Repository::parse_context(text)? {
-            return Ok(Some(Self::Repository(Box::new(repository))));
-        }
-        let is_address = text.starts_with("http://") || text.starts_with("https://");
-        Ok(is_address.then(|| Self::Address(text.to_owned())))
-    }
-
-    /// Returns the directory or archive, or `-`.
-    pub(crate) fn path(&self) -> &Path {
-        match self {
-            Self::Directory(path) | Self::Archive(path) => path,
-            Self::Stdin | Self::Repository(_) => Path::new("-"),
-            Self::Address(url) => Path::new(url),
-        }
-    }
-}
 
 /// Directory that was given to a build.
 #[derive(Debug)]

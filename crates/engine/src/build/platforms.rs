@@ -1,9 +1,9 @@
 //! Builds for each requested platform, and their common result.
 
 use super::attest::Attested;
+use super::built::BuiltManifest;
 use super::exchange::{Exporter, Exports};
 use super::output::Flat;
-use super::request::BuiltManifest;
 use super::worker::Building;
 use super::workspace::Workspace;
 use super::{BuildRequest, Voice, context};

@@ -1,13 +1,13 @@
 //! Request of a build.
 
-use super::{Attestations, BuildContext, BuildOutput, CacheFrom, CacheTo, SecretSource};
-use crate::{Access, PullEvent, PushReport, PushedImage, WhenToPull};
+use super::{Attestations, BuildFault, BuildOutput, CacheFrom, CacheTo, SecretSource};
+use crate::{Access, PullEvent, PushReport, WhenToPull};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Child;
-use tote_build::Event;
+use tote_build::{Event, Repository};
 use tote_bundle::RunOptions;
-use tote_image::{Digest, Platform, Reference};
+use tote_image::Platform;
 
 /// Request to build an image.
 #[derive(Clone, Debug)]
@@ -53,31 +53,42 @@ pub struct BuildRequest {
     pub quiet: bool,
 }
 
-/// Image that was built.
+/// Source of a build's files.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BuiltImage {
-    /// Id to which the names refer: that of an index if there are several platforms or attestations.
-    pub id: Digest,
-    /// Id of the image itself, if there is only one.
-    pub image: Option<Digest>,
-    /// Manifest or index of the result, if known: that at a registry after a push, otherwise the
-    /// one that `save` writes.
-    pub manifest: Option<BuiltManifest>,
-    /// Names of the image.
-    pub names: Vec<Reference>,
-    /// Pushed images.
-    pub pushed: Vec<PushedImage>,
+pub enum BuildContext {
+    /// Directory on this machine.
+    Directory(PathBuf),
+    /// Archive: of a context if it has a Dockerfile, otherwise of a root file system.
+    Archive(PathBuf),
+    /// Standard input: an archive, or a Dockerfile without any files.
+    Stdin,
+    /// Repository of git.
+    Repository(Box<Repository>),
+    /// Address of HTTP: an archive, or a Dockerfile without any files.
+    Address(String),
 }
 
-/// Descriptor of a built image or index.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BuiltManifest {
-    /// Media type of the document.
-    pub media_type: String,
-    /// Digest of the manifest.
-    pub digest: Digest,
-    /// Size in bytes.
-    pub size: u64,
+impl BuildContext {
+    /// Parses the address of a remote context; `None` if the text is not such an address.
+    ///
+    /// # Errors
+    /// [`BuildFault::Repository`] if the address is of git, but unusable.
+    pub fn remote(text: &str) -> Result<Option<Self>, BuildFault> {
+        if let Some(repository) = Repository::parse_context(text)? {
+            return Ok(Some(Self::Repository(Box::new(repository))));
+        }
+        let is_address = text.starts_with("http://") || text.starts_with("https://");
+        Ok(is_address.then(|| Self::Address(text.to_owned())))
+    }
+
+    /// Returns the directory or archive, or `-`.
+    pub(crate) fn path(&self) -> &Path {
+        match self {
+            Self::Directory(path) | Self::Archive(path) => path,
+            Self::Stdin | Self::Repository(_) => Path::new("-"),
+            Self::Address(url) => Path::new(url),
+        }
+    }
 }
 
 /// Receivers of progress events of a build.

@@ -17,7 +17,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::PathBuf;
 use std::time::Duration;
 use tote_archive::EntryPath;
-use tote_build::{Built, CopyStep, Event, Origin, Repository, RunStep, Worker};
+use tote_build::{Built, CopyStep, Event, Key, Origin, Repository, RunStep, Worker};
 use tote_dockerfile::Ignore;
 use tote_image::{Digest, ImageConfig, Platform, Raw};
 use tote_store::{Image, ImageRecord, Ingest, Store, Tree};
@@ -118,7 +118,7 @@ impl<'a> Building<'a> {
     }
 
     /// Looks for the result of a key in imported caches; it is as good as a local one.
-    fn imported(&mut self, key: &str, before: &ImageConfig) -> Option<Built> {
+    fn imported(&mut self, key: &Key, before: &ImageConfig) -> Option<Built> {
         let asker = Asker {
             store: self.store,
             ingest: self.ingest,
@@ -242,14 +242,14 @@ impl Worker for Building<'_> {
         self.exports.stage(in_result);
     }
 
-    fn cached(&mut self, key: &str, before: &ImageConfig) -> Option<Built> {
+    fn cached(&mut self, key: &Key, before: &ImageConfig) -> Option<Built> {
         let found = cache::find(self.home, self.store, key);
         let found = found.or_else(|| self.imported(key, before))?;
         self.exports.note(key, &found.config);
         Some(found)
     }
 
-    fn remember(&mut self, key: &str, config: &ImageConfig) -> Result<Digest, EngineError> {
+    fn remember(&mut self, key: &Key, config: &ImageConfig) -> Result<Digest, EngineError> {
         self.exports.note(key, config);
         cache::put(self.home, key, config)
     }
@@ -272,17 +272,20 @@ impl Worker for Building<'_> {
             // The checksum is known without a download.
             self.downloaded
                 .push(Material::new(tote_build::redacted(url), checksum));
-            let words = format!("{checksum} {:?} {:?}", super::download::name(url), step.inline);
-            return Ok(tote_store::sha256(words.as_bytes()).hex());
+            let key = Key::new("download")
+                .with(&checksum.to_string())
+                .with(&super::download::name(url))
+                .with(&step.inline);
+            return Ok(tote_store::sha256(key.as_bytes()).hex());
         }
         if !step.repositories.is_empty() {
-            let mut key = self.repositories_key(step)?;
+            let key = self.repositories_key(step)?;
             let repositories = Vec::new();
             let others = CopyStep {
                 repositories,
                 ..step.clone()
             };
-            key += &self.digest(&others)?;
+            let key = key.with(&self.digest(&others)?);
             return Ok(tote_store::sha256(key.as_bytes()).hex());
         }
         let chosen = self.chosen(step)?;

@@ -3,8 +3,8 @@
 use super::error::LifeError;
 use super::foreground::find_monitored;
 use super::record_lock::Change;
-use super::record_lock::change_state;
 use super::state::State;
+use super::state::change_state;
 use super::{Container, Entry, fault, find, name};
 use crate::{EngineError, Home, device};
 use tote_bundle::{Name, RunOptions};

@@ -5,7 +5,6 @@ use super::error::LifeError;
 use super::state::{State, Status};
 use crate::exec::Inside;
 use crate::{EngineError, Home};
-use rustix::fd::AsFd as _;
 use rustix::fs::FlockOperation;
 use serde::Serialize;
 use std::fs::{File, OpenOptions};
@@ -198,20 +197,6 @@ impl Claim {
         promised.then(|| lines.map(ToOwned::to_owned).collect())
     }
 
-    /// True if a process has the claim of a container; the claim is not taken.
-    #[must_use]
-    pub fn is_held(home: &Home, id: &ContainerId) -> bool {
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .open(home.live().join(id.as_str()));
-        // After an error the claim counts as held, so that nothing is repaired by mistake.
-        match file {
-            Ok(file) => tote_sys::is_locked(file.as_fd()).unwrap_or(true),
-            Err(error) => error.kind() != std::io::ErrorKind::NotFound,
-        }
-    }
-
     /// Records a container without a directory, with the facts for processes that join it. A concurrent reader may
     /// see half of it, and reads again.
     ///
@@ -268,6 +253,7 @@ fn rests(home: &Home, id: &ContainerId) -> Result<bool, EngineError> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::live::is_held;
     use super::*;
 
     #[test]
@@ -275,16 +261,16 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let home = Home::open(Some(dir.path())).unwrap();
         let id = ContainerId::from_bytes([7; 32]);
-        assert!(!Claim::is_held(&home, &id));
+        assert!(!is_held(&home, &id));
         assert!(
             Claim::abandoned(&home, &id).is_none(),
             "nothing is made by looking"
         );
         let claim = Claim::take(&home, &id).unwrap().unwrap();
-        assert!(Claim::is_held(&home, &id));
+        assert!(is_held(&home, &id));
         assert!(Claim::take(&home, &id).unwrap().is_none());
         drop(claim);
-        assert!(!Claim::is_held(&home, &id));
+        assert!(!is_held(&home, &id));
         let claim = Claim::abandoned(&home, &id).unwrap();
         claim.release();
         assert!(!home.live().join(id.as_str()).try_exists().unwrap());

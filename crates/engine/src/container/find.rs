@@ -1,8 +1,8 @@
 //! Lookup of containers.
 
-use super::claim::Claim;
 use super::entry::{Entry, LostRecord, REMOVING};
 use super::error::LifeError;
+use super::live::is_held;
 use super::record::{self, Container};
 use super::state::{State, Status};
 use crate::changes::ContainerError;
@@ -216,7 +216,7 @@ fn noted(home: &Home, id: &ContainerId) -> Result<Noted, EngineError> {
         match tote_state::record::parse::<Entry>(&path, &text) {
             Ok(entry) => {
                 // An entry without a process only serves a sweep after the death of its maker.
-                let lives = entry.state.process.is_some() && Claim::is_held(home, id);
+                let lives = entry.state.process.is_some() && is_held(home, id);
                 return Ok(if lives {
                     Noted::Container(Box::new(entry))
                 } else {
@@ -228,7 +228,7 @@ fn noted(home: &Home, id: &ContainerId) -> Result<Noted, EngineError> {
         std::thread::yield_now();
     }
     match last {
-        Some(error) if Claim::is_held(home, id) => Err(error.into()),
+        Some(error) if is_held(home, id) => Err(error.into()),
         // The writer was killed: the next sweep clears the parts that the id names.
         _ => Ok(Noted::Work),
     }
@@ -278,6 +278,7 @@ pub(super) fn exists(home: &Home, id: &ContainerId) -> Result<bool, EngineError>
 
 #[cfg(test)]
 mod tests {
+    use super::super::claim::Claim;
     use super::super::ProcessId;
     use super::super::tests::{container, id};
     use super::*;

@@ -6,7 +6,8 @@ use super::{find, logging};
 use crate::{EngineError, Home};
 use rustix::fs::{Mode, OFlags};
 use tote_bundle::LogDriver;
-use tote_monitor::{LogReader, Query, Time};
+use tote_calendar::Time;
+use tote_monitor::{LogReader, Query};
 use tote_sys::utc_offset;
 
 /// Selection of log entries.

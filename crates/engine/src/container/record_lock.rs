@@ -1,6 +1,5 @@
 //! The right to replace one of a container's records.
 
-use super::state::State;
 use crate::{EngineError, Home};
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use std::path::Path;
@@ -28,17 +27,4 @@ impl Change {
         rustix::fs::flock(&dir, how)?;
         Ok(Self(dir))
     }
-}
-
-/// Changes the record of a container's state.
-pub(crate) fn change_state(
-    home: &Home,
-    id: &ContainerId,
-    change: impl FnOnce(&mut State),
-) -> Result<State, EngineError> {
-    let _change = Change::begin(home, id)?;
-    let mut state = State::read(home, id)?;
-    change(&mut state);
-    state.write(home, id)?;
-    Ok(state)
 }

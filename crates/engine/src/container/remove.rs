@@ -5,6 +5,7 @@ use super::entry::REMOVING;
 use super::error::LifeError;
 use super::find::seek;
 use super::launch::{mend_all, revive};
+use super::live::is_held;
 use super::state::{State, Status};
 use super::stop::{Target, end_of};
 use super::{Container, Entry, LostRecord, fault, find, list, name, sweep};
@@ -253,7 +254,7 @@ fn begin_lost(home: &Home, wanted: &str, entry: Entry, how: How) -> Result<Begun
         .into());
     }
     let mut target = None;
-    if Claim::is_held(home, &id) {
+    if is_held(home, &id) {
         if !how.force {
             return Err(LifeError::Running(entry.container.display().to_owned()).into());
         }

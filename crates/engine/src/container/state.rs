@@ -1,6 +1,7 @@
 //! State of a container.
 
-use super::claim::Claim;
+use super::live::is_held;
+use super::record_lock::Change;
 use super::stamp::{Stamp, StampedEnd};
 use crate::network::Endpoint;
 use crate::{EngineError, Home};
@@ -219,7 +220,7 @@ impl State {
             if !matches!(state.status, Status::Running | Status::Restarting) {
                 return Ok(state);
             }
-            let held = Claim::is_held(home, id);
+            let held = is_held(home, id);
             if held {
                 return Ok(state);
             }
@@ -284,6 +285,19 @@ const NANOS: u64 = 1_000_000_000;
 pub(crate) fn boot() -> String {
     let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     text.trim_end().to_owned()
+}
+
+/// Changes the record of a container's state.
+pub(crate) fn change_state(
+    home: &Home,
+    id: &ContainerId,
+    change: impl FnOnce(&mut State),
+) -> Result<State, EngineError> {
+    let _change = Change::begin(home, id)?;
+    let mut state = State::read(home, id)?;
+    change(&mut state);
+    state.write(home, id)?;
+    Ok(state)
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use super::claim::Claim;
 use super::error::LifeError;
+use super::live::is_held;
 use super::state::{State, Status};
 use super::{Container, Entry, find, foreground, stopped};
 use crate::{EngineError, Home};
@@ -180,12 +181,12 @@ fn settle(home: &Home, id: &ContainerId) -> Result<(), EngineError> {
 fn ask(home: &Home, wanted: &str, options: StopOptions) -> Result<Option<Target>, EngineError> {
     let mut entry = find(home, wanted)?;
     let lives = |entry: &Entry| matches!(entry.state.status, Status::Running | Status::Restarting);
-    if !lives(&entry) && entry.kept && Claim::is_held(home, &entry.container.id) {
+    if !lives(&entry) && entry.kept && is_held(home, &entry.container.id) {
         // The monitor is about to release the claim, or to restart the container; the mark decides that, or the
         // container is seen running in a moment.
         mark(home, &entry);
         let until = Instant::now() + MOMENT;
-        while !lives(&entry) && Claim::is_held(home, &entry.container.id) && Instant::now() < until {
+        while !lives(&entry) && is_held(home, &entry.container.id) && Instant::now() < until {
             #[expect(
                 clippy::disallowed_methods,
                 reason = "between its container's lives a monitor has nothing that could be waited for"
@@ -302,7 +303,7 @@ pub fn wait(home: &Home, wanted: &str) -> Result<i32, EngineError> {
     let goes_on = match entry.state.status {
         Status::Running | Status::Restarting => true,
         // The monitor has not decided about a restart yet.
-        Status::Exited => Claim::is_held(home, id),
+        Status::Exited => is_held(home, id),
         _ => false,
     };
     if !goes_on {

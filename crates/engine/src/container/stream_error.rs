@@ -1,6 +1,7 @@
 //! Errors of a container's streams.
 
-use tote_monitor::{BadTime, DetachKeysError, MonitorError};
+use tote_calendar::BadTime;
+use tote_monitor::{DetachKeysError, MonitorError};
 use tote_sys::Errno;
 
 /// Error of an attachment or of a log; in docker's words if it has some.

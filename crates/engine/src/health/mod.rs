@@ -7,7 +7,7 @@ mod schedule;
 
 pub(crate) use chore::HealthChecks;
 
-use crate::container::record_lock::change_state;
+use crate::container::change_state;
 use crate::container::{Container, Entry, Health, HealthResult, HealthStatus};
 use crate::exec::{Captured, ExecError, Target, capture};
 use crate::{EngineError, Home};

@@ -1,6 +1,6 @@
 //! Why something is not shown.
 
-use tote_monitor::BadTime;
+use tote_calendar::BadTime;
 
 /// Why something is not shown.
 #[derive(Debug, thiserror::Error)]

@@ -11,7 +11,7 @@ use std::fs::File;
 use std::io::{BufRead as _, BufReader, ErrorKind, Seek as _, SeekFrom};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use tote_monitor::Time;
+use tote_calendar::Time;
 /// Which events to tell.
 #[derive(Clone, Debug, Default)]
 pub struct EventSelection {

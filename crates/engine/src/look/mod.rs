@@ -11,13 +11,15 @@ mod object;
 mod pattern;
 mod select;
 mod size;
+mod time;
 
 pub use error::LookError;
 pub use events::{EventSelection, events};
-pub use inspect::{UNSET_FIELDS, moment};
+pub use inspect::UNSET_FIELDS;
 pub(crate) use inspect::{asked_config, image_config, inspect_container};
 pub use object::{inspect_object, ports, published};
 pub(crate) use pattern::Pattern;
-pub use select::{MountPoint, Selection, driver_of, mounts, network_of, networks_of, select, status_word};
+pub use select::{Selection, driver_of, network_of, networks_of, select, status_word};
 pub(crate) use size::tree_size;
 pub use size::{ContainerSize, of_container as container_size};
+pub use time::moment;

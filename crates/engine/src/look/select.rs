@@ -7,7 +7,7 @@ use crate::look::label::has_label;
 use crate::look::label::label;
 use crate::{EngineError, Home};
 use std::path::{Path, PathBuf};
-use tote_bundle::{MountSource, NetworkMode, RestartPolicy, RunOptions};
+use tote_bundle::{NetworkMode, RestartPolicy, RunOptions};
 use tote_image::{Digest, Reference};
 use tote_store::Store;
 
@@ -119,7 +119,7 @@ fn parse(home: &Home, key: &str, value: &str) -> Result<Option<(&'static str, Fi
         "before" => Some(("before", Filter::Before(created(value)?))),
         "since" => Some(("since", Filter::Since(created(value)?))),
         "volume" => Some(("volume", Filter::Volume(value.to_owned()))),
-        "network" => Some(("network", Filter::Network(value.to_owned()))),
+        "network" => Some(("network", Filter::Network(crate::network::name_of(home, value)?))),
         "expose" => ports(value).map(|ports| ("expose", Filter::Expose(ports))),
         "is-task" => value.parse().ok().map(|is| ("is-task", Filter::Task(is))),
         "publish" => ports(value).map(|ports| ("publish", Filter::Publish(ports))),
@@ -247,42 +247,7 @@ pub fn driver_of(container: &Container) -> String {
 
 /// Whether a volume of that name, a source or a destination of that path is among the mounts.
 fn has_mount(container: &Container, wanted: &str) -> bool {
-    mounts(container).any(|mount| mount.source == wanted || mount.destination == wanted)
-}
-
-/// Mounts of a container that its options or its image ask for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MountPoint {
-    /// The volume's name, also a generated one, or the path of the host; empty for memory.
-    pub source: String,
-    /// Whether the source is a volume's name.
-    pub volume: bool,
-    /// Where it is in the container.
-    pub destination: String,
-}
-
-/// The mounts that were asked for.
-pub fn mounts(container: &Container) -> impl Iterator<Item = MountPoint> {
-    let id = container.id.clone();
-    let asked = container
-        .options
-        .iter()
-        .any(|(option, _)| matches!(option.as_str(), "volume" | "mount" | "inherit"));
-    let options = asked.then(|| container.run_options().ok()).flatten();
-    let requests = options.map(|options| options.mounts).unwrap_or_default();
-    requests.into_iter().map(move |request| {
-        let anonymous = || crate::volume::anonymous_name(&id, &request.destination);
-        let (source, volume) = match request.source {
-            MountSource::Bind(bind) => (bind.path, false),
-            MountSource::Volume(volume) => (volume.name.unwrap_or_else(anonymous), true),
-            MountSource::Tmpfs(_) => (String::new(), false),
-        };
-        MountPoint {
-            source,
-            volume,
-            destination: request.destination,
-        }
-    })
+    container::mounts(container).any(|mount| mount.source == wanted || mount.destination == wanted)
 }
 
 /// An image, by what containers of it or of images that are built on it have in common.
@@ -316,13 +281,22 @@ impl Ancestor {
     }
 }
 
+/// Whether an image is another one, or is built on it. An image that only changes settings has no layer more: then its
+/// history is longer.
+fn is_heir(ancestor: &tote_store::Image, image: &tote_store::Image) -> bool {
+    let (own, below) = (image.layers(), ancestor.layers());
+    let history = |image: &tote_store::Image| image.config.value().history.clone();
+    image.id == ancestor.id
+        || own.starts_with(below)
+            && (own.len() > below.len() || history(image).starts_with(&history(ancestor)))
+}
+
 fn heirs(store: &Store, ancestors: &[Digest]) -> Result<Vec<String>, EngineError> {
     let images = store.images()?;
     let mut heirs = Vec::new();
     for ancestor in ancestors {
-        let layers = store.image(ancestor)?.layers().to_vec();
-        let is_heir =
-            |image: &&tote_store::Image| image.id == *ancestor || image.layers().starts_with(&layers);
+        let ancestor = store.image(ancestor)?;
+        let is_heir = |image: &&tote_store::Image| is_heir(&ancestor, image);
         heirs.extend(images.iter().filter(is_heir).map(|image| image.id.to_string()));
     }
     Ok(heirs)

@@ -73,7 +73,7 @@ fn parse(key: &str, value: &str) -> Option<(&'static str, Filter)> {
         "ctr-number" => ("ctr-number", Filter::Members(value.parse().ok()?)),
         "network" => ("network", Filter::Network(value.to_owned())),
         "until" => {
-            let time = tote_monitor::Time::parse(value, tote_monitor::Time::now(), 0);
+            let time = tote_calendar::Time::parse(value, tote_calendar::Time::now(), 0);
             ("until", Filter::Until(time.ok()?.0))
         }
         _ => return None,

@@ -2,7 +2,8 @@
 
 use super::{Pod, find};
 use crate::Home;
-use crate::container::{Claim, Container, Entry, Status};
+use crate::container::is_held;
+use crate::container::{Container, Entry, Status};
 use rustix::process::{Signal, pidfd_send_signal};
 use tote_state::events::append;
 use tote_state::process;
@@ -26,7 +27,7 @@ pub(crate) fn member_ended(home: &Home, member: &Container) {
     // If two members end at once, the one that releases its claim later sees the other's end.
     let lives = |entry: &Entry| {
         let lives = matches!(entry.state.status, Status::Running | Status::Restarting);
-        lives || Claim::is_held(home, &entry.container.id)
+        lives || is_held(home, &entry.container.id)
     };
     let mut others = members.iter().filter(|entry| !entry.container.is_infra());
     if others.any(|entry| entry.container.id != member.id && lives(entry)) {

@@ -4,7 +4,7 @@ use crate::EngineError;
 use crate::look::label::{has_label, label};
 use std::collections::BTreeMap;
 use std::time::Duration;
-use tote_monitor::Time;
+use tote_calendar::Time;
 
 /// Filters of a pruning.
 #[derive(Clone, Debug, Default)]

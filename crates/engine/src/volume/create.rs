@@ -4,7 +4,7 @@ use super::VolumeFault;
 use super::device::Device;
 use super::record::{ANONYMOUS, FILE, MAKING, VolumeRecord, announce, is_name};
 use crate::container::fault;
-use crate::{EngineError, Home};
+use crate::{Caller, EngineError, Home};
 use rustix::fs::FlockOperation;
 use std::collections::BTreeMap;
 use std::os::unix::fs::DirBuilderExt as _;
@@ -42,7 +42,9 @@ pub fn create(
         return Err(VolumeFault::Driver { name, driver }.into());
     }
     let options = super::device::options_of(options);
-    Device::parse(&name, &options)?;
+    if let Some(device) = Device::parse(&name, &options)? {
+        device.allowed(&name, home.caller == Caller::Root)?;
+    }
     super::remove::sweep(home);
     let record = VolumeRecord {
         created: now(),
@@ -68,7 +70,7 @@ pub(super) fn when_missing(home: &Home, name: &str, volume: &Volume) -> Result<(
 
 /// Records an anonymous volume of a container.
 pub(super) fn note_anonymous(home: &Home, id: &ContainerId, destination: &str) -> Result<(), EngineError> {
-    let name = super::anonymous_name(id, destination);
+    let name = super::place::anonymous_name(id, destination);
     let record = VolumeRecord {
         created: now(),
         labels: BTreeMap::from([(ANONYMOUS.to_owned(), String::new())]),
@@ -85,7 +87,7 @@ pub(super) fn note_anonymous(home: &Home, id: &ContainerId, destination: &str) -
 fn make(home: &Home, name: &str, record: &VolumeRecord) -> Result<bool, EngineError> {
     let path = home.volumes().join(name);
     if let Some(_held) = super::hold::hold(&path)? {
-        super::make(&path.join("_data"))?;
+        super::place::make(&path.join("_data"))?;
         return Ok(false);
     }
     let fail = |source| EngineError::file("make", &path)(source);
@@ -104,7 +106,7 @@ fn make(home: &Home, name: &str, record: &VolumeRecord) -> Result<bool, EngineEr
     let made = begin().map_err(fail).and_then(|_locked| {
         fault::point("volume-made");
         tote_state::record::write(&fresh.join(FILE), record)?;
-        super::make(&fresh.join("_data"))?;
+        super::place::make(&fresh.join("_data"))?;
         std::fs::rename(&fresh, &path).map_err(fail)
     });
     if made.is_err() {

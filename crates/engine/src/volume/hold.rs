@@ -1,6 +1,6 @@
 //! Locks on volumes: a container in the making prevents the removal of its volumes.
 
-use super::failed;
+use super::place::failed;
 use crate::EngineError;
 use rustix::fd::OwnedFd;
 use rustix::fs::FlockOperation;

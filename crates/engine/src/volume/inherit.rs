@@ -1,7 +1,7 @@
 //! `--volumes-from`: a container gets the mounts of another one.
 
 use super::create::note_anonymous;
-use super::{anonymous_name, directory};
+use super::place::{anonymous_name, directory};
 use crate::container::{self, Entry};
 use crate::{EngineError, Home};
 use std::collections::BTreeMap;

@@ -86,7 +86,7 @@ impl VolumeUsers {
             .containers
             .extend(containers.iter().map(|(id, _)| id.clone()));
         for (user, container) in containers.into_iter().chain(pools) {
-            let named: BTreeSet<String> = crate::look::mounts(&container)
+            let named: BTreeSet<String> = container::mounts(&container)
                 .filter(|mount| mount.volume && !mount.source.is_empty())
                 .map(|mount| mount.source)
                 .collect();

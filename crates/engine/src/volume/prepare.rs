@@ -3,8 +3,9 @@
 use super::create::{note_anonymous, when_missing};
 use super::device::{self, Device};
 use super::hold::VolumeHold;
+use super::place::{directory, failed, make, source};
 use super::record::VolumeRecord;
-use super::{directory, failed, make, source, subpath};
+use super::subpath;
 use crate::container::Claim;
 use crate::{EngineError, Home};
 use std::collections::BTreeMap;
@@ -113,7 +114,9 @@ pub(crate) fn to_fill(
     let mut fill = Vec::new();
     for (destination, volume) in volumes_of(options, config) {
         let mount = spec.mounts.iter().find(|mount| mount.destination == destination);
-        let source = mount.and_then(|mount| mount.source.as_deref());
+        // Only a directory of the host can be looked into here; another file system is the container's to mount.
+        let bound = mount.filter(|mount| mount.kind.as_deref().is_none_or(|kind| kind == "bind"));
+        let source = bound.and_then(|mount| mount.source.as_deref());
         if let Some(source) = source.filter(|_| volume.copy)
             && is_empty(source)?
         {

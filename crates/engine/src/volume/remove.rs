@@ -127,7 +127,7 @@ pub(crate) fn unnamed_of(home: &Home, container: &Container) -> Result<Vec<Strin
     let mut names = given_to(home, &container.id)?;
     let inherits = container.options.iter().any(|(option, _)| option == "inherit");
     if inherits {
-        for mount in crate::look::mounts(container).filter(|mount| mount.volume) {
+        for mount in crate::container::mounts(container).filter(|mount| mount.volume) {
             if is_anonymous(home, &mount.source)? {
                 names.push(mount.source);
             }

@@ -3,7 +3,7 @@
 use rustix::io::Errno;
 use std::path::PathBuf;
 
-/// Why a host image cannot be prepared, listed or removed.
+/// Why a host image cannot be prepared or removed.
 #[derive(Debug, thiserror::Error)]
 pub enum HostImageError {
     /// The cache directory cannot be created.
@@ -57,14 +57,5 @@ pub enum HostImageError {
         /// The kernel's answer.
         #[source]
         source: std::io::Error,
-    },
-    /// The walk of the host's program directory for files that are not public failed.
-    #[error("cannot list the private files: cannot read {path}")]
-    Walk {
-        /// The directory that could not be read.
-        path: PathBuf,
-        /// The kernel's answer.
-        #[source]
-        source: Errno,
     },
 }

@@ -6,8 +6,7 @@
 //! ```text
 //! CACHE/
 //! ├── host-0123456789abcdef/   0700: the layer's /tmp is 1777 and must not be reachable for others of the host
-//! │   ├── root/                0755: the layer; its users hold a shared flock on it
-//! │   └── private-paths        written at first use, see HostImage::private_paths
+//! │   └── root/                0755: the layer; its users hold a shared flock on it
 //! └── .building-PID-N/         a skeleton in the making; its builder holds an exclusive flock on it
 //! ```
 //!
@@ -20,7 +19,6 @@ mod copy;
 mod error;
 mod etc;
 mod fingerprint;
-mod private;
 mod skeleton;
 
 #[cfg(test)]
@@ -28,7 +26,6 @@ mod tests;
 
 pub use cache::{sweep, sweep_abandoned};
 pub use error::HostImageError;
-pub use private::private_paths;
 
 use crate::rootfs::{Bind, Rootfs, Upper};
 use fingerprint::Host;
@@ -104,16 +101,6 @@ impl HostImage {
             upper,
             binds: self.binds.clone(),
         }
-    }
-
-    /// Returns [`private_paths`] of every bound directory. The first call walks them, which is far too slow for
-    /// every start, and stores the list beside the layer; so the answer is as old as the skeleton.
-    ///
-    /// # Errors
-    ///
-    /// [`HostImageError::Walk`], or [`HostImageError::Build`] if the list cannot be written.
-    pub fn private_paths(&self) -> Result<Vec<PathBuf>, HostImageError> {
-        private::remembered(&self.lower, &self.binds)
     }
 }
 

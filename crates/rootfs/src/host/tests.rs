@@ -6,7 +6,7 @@
 )]
 
 use super::cache::LAYER;
-use super::{HostImage, HostImageError, private_paths, sweep};
+use super::{HostImage, HostImageError, sweep};
 use std::collections::BTreeSet;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -390,26 +390,4 @@ fn a_skeleton_that_others_can_write_to_is_refused() {
     fs::set_permissions(&lower, Permissions::from_mode(0o777)).unwrap();
     let error = HostImage::prepare_from(host.path(), cache.path()).unwrap_err();
     assert!(matches!(error, HostImageError::Untrusted { .. }), "{error}");
-}
-
-#[test]
-fn private_paths_are_listed_once_and_not_descended_into() {
-    let usr = tempfile::tempdir().unwrap();
-    for (path, mode) in [("lib", 0o755), ("lib/closed", 0o750), ("lib/unsearchable", 0o754)] {
-        fs::create_dir(usr.path().join(path)).unwrap();
-        fs::set_permissions(usr.path().join(path), Permissions::from_mode(mode)).unwrap();
-    }
-    for (path, mode) in [
-        ("lib/open", 0o644),
-        ("lib/private", 0o640),
-        ("sudo", 0o4711),
-        ("lib/closed/x", 0o600),
-    ] {
-        fs::write(usr.path().join(path), "").unwrap();
-        fs::set_permissions(usr.path().join(path), Permissions::from_mode(mode)).unwrap();
-    }
-    symlink("/nonexistent", usr.path().join("link")).unwrap();
-    let expected =
-        ["lib/closed", "lib/private", "lib/unsearchable", "sudo"].map(|path| usr.path().join(path));
-    assert_eq!(private_paths(usr.path()).unwrap(), expected);
 }

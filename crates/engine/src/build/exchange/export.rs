@@ -7,6 +7,7 @@ use crate::{Access, EngineError, Home, PullEvent, PushEvent, PushReport, PushSte
 use std::collections::{BTreeMap, HashSet};
 use std::io::{Cursor, Read};
 use std::sync::atomic::AtomicBool;
+use tote_build::Key;
 use tote_image::{Descriptor, Digest, ImageConfig, MAX_LAYERS, Manifest};
 use tote_images::LayoutDirectory;
 use tote_images::{Compressed, for_each, push_layers, registry_client};
@@ -44,7 +45,7 @@ impl Exports {
         self.in_result = in_result;
     }
 
-    pub(crate) fn note(&mut self, key: &str, config: &ImageConfig) {
+    pub(crate) fn note(&mut self, key: &Key, config: &ImageConfig) {
         if self.to.is_empty() {
             return;
         }

@@ -5,6 +5,7 @@ use super::option::CacheFrom;
 use crate::build::BuildFault;
 use crate::{Access, EngineError, PullEvent};
 use std::collections::BTreeMap;
+use tote_build::Key;
 use tote_image::{Descriptor, Digest, ImageConfig, MAX_CONFIG_BYTES, Platform, Read as _, Reference};
 use tote_images::LayoutDirectory;
 use tote_images::{Fetch, registry_client};
@@ -52,7 +53,7 @@ impl Imports {
     }
 
     /// Finds the result of an instruction with that key on the image `before`, with all of its layers in the store.
-    pub(crate) fn find(&mut self, asker: &Asker<'_>, key: &str, before: &ImageConfig) -> Option<ImageConfig> {
+    pub(crate) fn find(&mut self, asker: &Asker<'_>, key: &Key, before: &ImageConfig) -> Option<ImageConfig> {
         let key = sha256(key.as_bytes()).hex();
         self.0.iter_mut().find_map(|source| {
             let found = source.opened(asker)?.record(asker, &key, before);

@@ -8,12 +8,12 @@ pub use unset::UNSET_FIELDS;
 
 use super::select::{driver_of, networks_of, status_word};
 use super::size;
+use super::time::moment;
 use crate::container::{self, Entry, Health, State};
 use crate::network::Endpoint;
 use crate::{EngineError, Home};
 use serde_json::{Map, Value, json};
 use tote_bundle::{DEFAULT_NETWORK, ImageConfig, RunOptions};
-use tote_monitor::Time;
 
 /// A container in docker's words; with `sizes` also what it wrote, for which its files are counted.
 ///
@@ -141,15 +141,6 @@ impl Subject<'_> {
         }
         json!({ "Name": driver_of(&self.entry.container), "Data": directories })
     }
-}
-
-/// A moment in nanoseconds since 1970 as docker writes it; the year 1 for never.
-#[must_use]
-pub fn moment(nanoseconds: u64) -> String {
-    if nanoseconds == 0 {
-        return "0001-01-01T00:00:00Z".to_owned();
-    }
-    Time(i128::from(nanoseconds)).text().to_string()
 }
 
 fn state_of(state: &State) -> Value {

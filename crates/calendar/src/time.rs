@@ -1,9 +1,10 @@
 //! Times as in docker's logs: RFC 3339 in UTC, with nanoseconds without trailing zeros.
 
-use rustix::time::{ClockId, clock_gettime};
-use tote_calendar::Civil;
+use crate::civil::Civil;
+use std::time::{SystemTime, UNIX_EPOCH};
 
-const NANOS: i128 = 1_000_000_000;
+/// Nanoseconds of a second.
+pub(crate) const NANOS: i128 = 1_000_000_000;
 
 /// Time in nanoseconds since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -16,8 +17,13 @@ impl Time {
     /// Returns the time of the wall clock.
     #[must_use]
     pub fn now() -> Self {
-        let now = clock_gettime(ClockId::Realtime);
-        Self(i128::from(now.tv_sec) * NANOS + i128::from(now.tv_nsec))
+        let nanos = |since: std::time::Duration| {
+            i128::from(since.as_secs()) * NANOS + i128::from(since.subsec_nanos())
+        };
+        Self(match SystemTime::now().duration_since(UNIX_EPOCH) {
+            Ok(since) => nanos(since),
+            Err(before) => -nanos(before.duration()),
+        })
     }
 
     /// Returns the text, without allocation. Times before 1970 or after 9999 are clamped to those years.

@@ -1,16 +1,23 @@
 //! Times as docker's users write them: `--since` and `--until`.
 
-use crate::Time;
-
-const NANOS: i128 = 1_000_000_000;
+use crate::civil::{days_of, days_since_1970};
+use crate::duration::{decimal, parse_duration};
+use crate::time::{NANOS, Time};
 
 /// Error for a text that is not a time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "not a time: give a duration before now such as 10m or 1h30m, seconds since 1970, \
-     or a date such as 2026-11-21T16:42:02Z"
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BadTime;
+
+impl std::fmt::Display for BadTime {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(
+            "not a time: give a duration before now such as 10m or 1h30m, seconds since 1970, or a date such as \
+             2026-11-21T16:42:02Z",
+        )
+    }
+}
+
+impl std::error::Error for BadTime {}
 
 impl Time {
     /// Parses a duration before `now` as Go writes it, a date with or without a time of day as of RFC 3339, or
@@ -19,8 +26,8 @@ impl Time {
     /// # Errors
     /// [`BadTime`].
     pub fn parse(text: &str, now: Self, offset: i32) -> Result<Self, BadTime> {
-        if let Some(nanos) = duration(text).filter(|_| text != "0") {
-            return Ok(Self(now.0 - nanos));
+        if let Some(nanos) = parse_duration(text).filter(|_| text != "0") {
+            return Ok(Self(now.0 - i128::from(nanos)));
         }
         date(text, offset)
             .or_else(|| seconds(text))
@@ -32,58 +39,6 @@ impl Time {
     #[must_use]
     pub fn from_rfc3339(text: &str) -> Option<Self> {
         date(text, 0).map(Self)
-    }
-}
-
-/// Parses digits with or without a point as a number of `unit`s; returns nanoseconds.
-fn decimal(text: &str, unit: i128) -> Option<i128> {
-    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
-    if whole.is_empty() && fraction.is_empty() {
-        return None;
-    }
-    let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-    if !digits(whole) || !digits(fraction) || whole.len() > 18 {
-        return None;
-    }
-    let mut nanos = whole.parse::<i128>().unwrap_or(0).checked_mul(unit)?;
-    let mut part = unit;
-    for digit in fraction.bytes() {
-        part /= 10;
-        nanos += i128::from(digit - b'0') * part;
-    }
-    Some(nanos)
-}
-
-/// Parses like Go's time.ParseDuration: `-1.5h`, `300ms`, `2h45m`.
-fn duration(text: &str) -> Option<i128> {
-    let (sign, mut rest) = match text.as_bytes().first()? {
-        b'-' => (-1, &text[1..]),
-        b'+' => (1, &text[1..]),
-        _ => (1, text),
-    };
-    if rest == "0" {
-        return Some(0);
-    }
-    let mut sum = 0i128;
-    loop {
-        let end = rest.find(|letter: char| !letter.is_ascii_digit() && letter != '.')?;
-        let (number, after) = rest.split_at(end);
-        let end = after.find(|letter: char| letter.is_ascii_digit() || letter == '.');
-        let (unit, after) = after.split_at(end.unwrap_or(after.len()));
-        let unit = match unit {
-            "ns" => 1,
-            "us" | "\u{b5}s" | "\u{3bc}s" => 1_000,
-            "ms" => 1_000_000,
-            "s" => NANOS,
-            "m" => 60 * NANOS,
-            "h" => 3600 * NANOS,
-            _ => return None,
-        };
-        sum += decimal(number, unit)?;
-        if after.is_empty() {
-            return Some(sign * sum);
-        }
-        rest = after;
     }
 }
 
@@ -153,27 +108,6 @@ fn number(digits: &[u8]) -> Option<i64> {
             .is_ascii_digit()
             .then(|| number * 10 + i64::from(digit - b'0'))
     })
-}
-
-fn days_of(year: i64, month: i64) -> i64 {
-    match month {
-        4 | 6 | 9 | 11 => 30,
-        2 if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) => 29,
-        2 => 28,
-        _ => 31,
-    }
-}
-
-/// Counts days, as the reverse of [`Time::text`], in years that begin in March.
-fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
-    let (year, month) = if month > 2 {
-        (year, month - 3)
-    } else {
-        (year - 1, month + 9)
-    };
-    let (era, of_era) = (year.div_euclid(400), year.rem_euclid(400));
-    let of_year = (153 * month + 2) / 5 + day - 1;
-    era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
 }
 
 #[cfg(test)]

@@ -1,0 +1,40 @@
+//! Mounts of a container, as its record has them.
+
+use super::record::Container;
+use crate::volume::anonymous_name;
+use tote_bundle::MountSource;
+
+/// Mounts of a container that its options or its image ask for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MountPoint {
+    /// Name of the volume, also a generated one, or the path of the host; empty for memory.
+    pub source: String,
+    /// True if the source is a volume's name.
+    pub volume: bool,
+    /// Place in the container.
+    pub destination: String,
+}
+
+/// Iterates over the mounts that were asked for.
+pub fn mounts(container: &Container) -> impl Iterator<Item = MountPoint> {
+    let id = container.id.clone();
+    let asked = container
+        .options
+        .iter()
+        .any(|(option, _)| matches!(option.as_str(), "volume" | "mount" | "inherit"));
+    let options = asked.then(|| container.run_options().ok()).flatten();
+    let requests = options.map(|options| options.mounts).unwrap_or_default();
+    requests.into_iter().map(move |request| {
+        let anonymous = || anonymous_name(&id, &request.destination);
+        let (source, volume) = match request.source {
+            MountSource::Bind(bind) => (bind.path, false),
+            MountSource::Volume(volume) => (volume.name.unwrap_or_else(anonymous), true),
+            MountSource::Tmpfs(_) => (String::new(), false),
+        };
+        MountPoint {
+            source,
+            volume,
+            destination: request.destination,
+        }
+    })
+}
