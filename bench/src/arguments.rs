@@ -16,6 +16,7 @@ Commands:
   images               loading, pulling and removing images, and what storage costs a container
   disks                what reading and writing costs on a container's disk, its volume and the host
   engine               the life of containers: run, exec, ps, a hundred of them, monitors at rest
+  debug                what sessions of debug cost, and work on a container's files in them
   timings              where the time of a start goes, as the program's --timings tell it
 
 Options:
@@ -40,6 +41,7 @@ pub(crate) enum Action {
     Images,
     Disks,
     Engine,
+    Debug,
     Timings,
     Help,
 }
@@ -122,6 +124,7 @@ fn command(word: OsString) -> Result<Action> {
         "images" => Ok(Action::Images),
         "disks" => Ok(Action::Disks),
         "engine" => Ok(Action::Engine),
+        "debug" => Ok(Action::Debug),
         "timings" => Ok(Action::Timings),
         other => bail!("unknown command {other:?}: try --help"),
     }

@@ -68,6 +68,7 @@ fn main() -> ExitCode {
         Action::Oci => measure("oci", &options),
         Action::Disks => measure("disks", &options),
         Action::Engine => measure("engine", &options),
+        Action::Debug => measure("debug", &options),
         Action::Timings => measure("timings", &options),
         Action::Images => match &options.set {
             Some(directory) => set::run(directory, &options).map(|()| true),

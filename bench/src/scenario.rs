@@ -413,6 +413,7 @@ mod tests {
             include_str!("../scenarios/images.json"),
             include_str!("../scenarios/disks.json"),
             include_str!("../scenarios/engine.json"),
+            include_str!("../scenarios/debug.json"),
         ] {
             Scenario::parse(text).unwrap();
         }

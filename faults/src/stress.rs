@@ -136,16 +136,23 @@ impl Stress<'_> {
             let all = name.iter().map(|name| [words, &[name]].concat());
             all.map(|words| Order::new(&words)).collect()
         };
-        let begun = killed
-            .iter()
-            .map(|name| Order::new(&["run", "-d", "--name", name, "tiny:1", "sleep", "100000"]));
+        // As root every third container is in a network.
+        let network = |number: usize| -> &[&str] {
+            let is_in = number % 3 == 1 && nix::unistd::geteuid().is_root();
+            if is_in { &["--network", "lab"] } else { &[] }
+        };
+        let begun = killed.iter().enumerate().map(|(number, name)| {
+            let words = [&["run", "-d", "--name", name], network(number)].concat();
+            Order::new(&[&words[..], &["tiny:1", "sleep", "100000"]].concat())
+        });
         let begun = begun.collect();
         let mut mixed = of_each(&killed, &["kill"]);
         for (number, image) in images.iter().enumerate() {
             let context = self.context(round, number)?;
             mixed.push(Order::new(&["build", "-q", "-t", image, &context]));
             let (name, word) = (format!("runs-{number}"), format!("said {round}.{number}"));
-            let run = Order::new(&["run", "--rm", "--name", &name, "tiny:1", "echo", &word]);
+            let words = [&["run", "--rm", "--name", &name], network(number)].concat();
+            let run = Order::new(&[&words[..], &["tiny:1", "echo", &word]].concat());
             mixed.push(run.says(format!("{word}\n")));
         }
         let ended = of_each(&killed, &["wait"]);

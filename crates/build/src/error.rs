@@ -29,8 +29,13 @@ pub enum BuildError<E: std::error::Error + 'static> {
         source: E,
     },
     /// The target is not a stage.
-    #[error("target stage {0:?} could not be found")]
-    Target(String),
+    #[error("target stage {name:?} could not be found{}", suggestion.as_ref().map(|stage| format!(" (did you mean {stage}?)")).unwrap_or_default())]
+    Target {
+        /// Target as given.
+        name: String,
+        /// The stage whose name differs in one place.
+        suggestion: Option<String>,
+    },
     /// The result of the build cannot be written.
     #[error(transparent)]
     Result(E),

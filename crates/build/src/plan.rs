@@ -16,6 +16,17 @@ pub(crate) fn find(file: &Dockerfile, name: &str, numbers: bool, before: usize) 
     named.or_else(number)
 }
 
+/// Finds a stage among the first `before` ones whose name differs from `name` in one place. Of one and two letters every
+/// name would be similar to every other.
+pub(crate) fn similar<'a>(file: &'a Dockerfile, name: &str, before: usize) -> Option<&'a str> {
+    let names: Vec<&str> = file.stages[..before]
+        .iter()
+        .filter_map(|stage| stage.name.as_deref())
+        .filter(|stage| stage.len().min(name.len()) > 2)
+        .collect();
+    tote_dockerfile::similar(&name.to_ascii_lowercase(), &names)
+}
+
 /// Returns the error for a name that is only that of the stage `at` or of a later one, from which nothing can be
 /// copied.
 pub(crate) fn later(file: &Dockerfile, name: &str, at: usize) -> Option<Fault> {

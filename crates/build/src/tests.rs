@@ -96,8 +96,10 @@ impl Worker for Memory {
     }
 
     fn say(&mut self, event: Event<'_>) {
-        if let Event::Unused(names) = event {
-            self.log.push(format!("unused {}", names.join(" ")));
+        match event {
+            Event::Unused(names) => self.log.push(format!("unused {}", names.join(" "))),
+            Event::Misspelled { name, stage } => self.log.push(format!("{name} is not {stage}")),
+            _ => {}
         }
     }
 }
@@ -197,6 +199,21 @@ fn only_needed_stages_are_built() {
     );
     let error = run(&mut memory, text, &target("d")).unwrap_err();
     assert_eq!(error.to_string(), "target stage \"d\" could not be found");
+    let error = run(&mut memory, "FROM scratch AS builder", &target("bulider")).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "target stage \"bulider\" could not be found (did you mean builder?)"
+    );
+    memory.images.insert(
+        "bulider".to_owned(),
+        Built {
+            id: Digest::sha256([0; 32]),
+            config: ImageConfig::default(),
+        },
+    );
+    let text = "FROM scratch AS builder\nRUN a\nFROM scratch AS last\nCOPY --from=bulider /a /a";
+    run(&mut memory, text, &target("last")).unwrap();
+    assert_eq!(memory.log[0], "bulider is not builder");
 }
 
 #[test]

@@ -79,7 +79,14 @@ pub fn build<W: Worker>(
     }
     walk.done
         .remove(&last)
-        .ok_or_else(|| BuildError::Target(last.to_string()))
+        .ok_or_else(|| no_target(file, &last.to_string()))
+}
+
+fn no_target<E: std::error::Error + 'static>(file: &Dockerfile, name: &str) -> BuildError<E> {
+    BuildError::Target {
+        name: name.to_owned(),
+        suggestion: plan::similar(file, name, file.stages.len()).map(ToOwned::to_owned),
+    }
 }
 
 /// The plan of a build, made before anything is executed.
@@ -107,8 +114,9 @@ impl Beginning {
         let globals = globals.map_err(|fault| Failed::from(fault).at(0, "ARG"))?;
         let last = match &options.target {
             None => file.stages.len().saturating_sub(1),
-            Some(target) => plan::find(file, target, true, file.stages.len())
-                .ok_or_else(|| BuildError::Target(target.clone()))?,
+            Some(target) => {
+                plan::find(file, target, true, file.stages.len()).ok_or_else(|| no_target(file, target))?
+            }
         };
         let mut bases = Vec::new();
         for stage in &file.stages[..=last] {
@@ -288,7 +296,12 @@ impl Walk<'_> {
             match plan::later(file, name, at) {
                 Some(later) => Err(later.into()),
                 None if name.parse::<usize>().is_ok() => Err(Fault::From(name.to_owned()).into()),
-                None => image(name, worker),
+                None => {
+                    if let Some(stage) = plan::similar(file, name, at) {
+                        worker.say(Event::Misspelled { name, stage });
+                    }
+                    image(name, worker)
+                }
             }
         };
         stage.execute(command, globals, &find, worker)

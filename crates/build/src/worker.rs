@@ -276,6 +276,13 @@ pub enum Event<'a> {
         /// Length of the file in bytes, if known.
         length: Option<u64>,
     },
+    /// Files come from an image, because no earlier stage has this name; that of one differs from it in one place.
+    Misspelled {
+        /// Name as the instruction has it.
+        name: &'a str,
+        /// Name of the stage.
+        stage: &'a str,
+    },
     /// Names of `--build-arg`s that no `ARG` declares.
     Unused(&'a [String]),
 }

@@ -139,7 +139,7 @@ pub(crate) fn for_user(add: &[Capability], bounding: &[&'static str]) -> Vec<&'s
         .collect()
 }
 
-fn named(capabilities: &[Capability]) -> impl Iterator<Item = &'static str> {
+pub(crate) fn named(capabilities: &[Capability]) -> impl Iterator<Item = &'static str> {
     capabilities.iter().filter_map(|capability| match capability {
         Capability::All => None,
         Capability::One(name) => Some(*name),

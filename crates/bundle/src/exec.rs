@@ -1,7 +1,9 @@
 //! The options of `exec`, and the process that they make out of a container's own.
 
+use crate::capability::{Capability, named};
 use crate::environment::{EnvOptions, Environment};
 use crate::error::{OptionError, ValueError, set_option};
+use crate::options::add_all;
 use crate::path::clean_absolute;
 use crate::user::ResolvedUser;
 use crate::value::{parse_boolean, parse_unsigned};
@@ -26,6 +28,8 @@ pub struct ExecOptions {
     pub user: Option<String>,
     /// `--privileged`: all capabilities.
     pub privileged: bool,
+    /// `--cap-add`: capabilities beside those of the container; only `debug` has it.
+    pub cap_add: Vec<Capability>,
     /// `--detach-keys`, as written.
     pub detach_keys: Option<String>,
     /// `--preserve-fds`: number of descriptors from 3 on that the process inherits.
@@ -52,6 +56,7 @@ impl ExecOptions {
             }
             "user" => self.user = (!value.is_empty()).then(|| value.to_owned()),
             "privileged" => self.privileged = parse_boolean(value)?,
+            "cap-add" => add_all(&mut self.cap_add, value)?,
             "detach-keys" => self.detach_keys = Some(value.to_owned()),
             "preserve-fds" => self.preserve_fds = parse_unsigned(value, 1 << 20)? as u32,
             _ => return Ok(self.env.apply(name, value)?),
@@ -100,7 +105,8 @@ pub fn exec_process(own: Process, options: &ExecOptions, context: &ExecContext<'
     if let Some(workdir) = &options.workdir {
         process.cwd.clone_from(workdir);
     }
-    if options.privileged {
+    let everything = options.privileged || options.cap_add.contains(&Capability::All);
+    if everything {
         let all = (context.all_capabilities)();
         process.capabilities = Some(Capabilities {
             bounding: all.clone(),
@@ -108,6 +114,15 @@ pub fn exec_process(own: Process, options: &ExecOptions, context: &ExecContext<'
             permitted: all,
             ..Capabilities::default()
         });
+    } else if !options.cap_add.is_empty() {
+        let sets = process.capabilities.get_or_insert_default();
+        for set in [&mut sets.bounding, &mut sets.effective, &mut sets.permitted] {
+            for name in named(&options.cap_add) {
+                if !set.iter().any(|held| held == name) {
+                    set.push(name.to_owned());
+                }
+            }
+        }
     }
     process
 }

@@ -69,7 +69,8 @@ pub use rate::{NetLimit, RateError};
 pub use refused::RefusedError;
 pub use security::{SeccompChoice, SecurityError, SecurityOptions};
 pub use spec::{
-    Context, DEFAULT_PIDS, SpecError, block_io, check_limits, health_of, labels_of, spec, user_of, volumes_of,
+    Context, DEFAULT_PIDS, SpecError, block_io, check_limits, health_of, labels_of, spec, system_paths,
+    user_of, volumes_of,
 };
 pub use user::{ResolvedUser, UserError, resolve_groups, resolve_user};
 pub use value::{

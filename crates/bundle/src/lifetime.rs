@@ -130,6 +130,10 @@ pub struct LogChoice {
     pub labels: Vec<String>,
     /// `env`: names of the variables that every entry carries.
     pub env: Vec<String>,
+    /// `labels-regex`: pattern of names of further labels that every entry carries.
+    pub labels_regex: Option<String>,
+    /// `env-regex`: pattern of names of further variables that every entry carries.
+    pub env_regex: Option<String>,
     /// `tag`: template of the tag that every entry carries.
     pub tag: Option<String>,
 }
@@ -165,8 +169,8 @@ pub enum LogError {
     Elsewhere(String),
     /// The driver does not know this option.
     #[error(
-        "unknown log opt '{0}' for json-file log driver: give max-size, max-file, labels, env, tag, mode, max-buffer-size or \
-         compress"
+        "unknown log opt '{0}' for json-file log driver: give max-size, max-file, labels, labels-regex, env, env-regex, \
+         tag, mode, max-buffer-size or compress"
     )]
     Option(String),
     /// The value of `max-size` is not a size.
@@ -211,6 +215,7 @@ impl LogChoice {
                 .filter(|name| !name.is_empty())
                 .map(str::to_owned)
         };
+        let some = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
         match (key, value) {
             ("max-size", "-1") => self.size = None,
             ("max-size", size) => self.size = Some(parse_decimal_size(size)?),
@@ -218,7 +223,9 @@ impl LogChoice {
             ("max-file", files) => self.files = Some(parse_integer(files, 1..=1000)?.unsigned_abs() as u32),
             ("labels", _) => self.labels = names().collect(),
             ("env", _) => self.env = names().collect(),
-            ("tag", template) => self.tag = Some(template.to_owned()).filter(|tag| !tag.is_empty()),
+            ("labels-regex", pattern) => self.labels_regex = some(pattern),
+            ("env-regex", pattern) => self.env_regex = some(pattern),
+            ("tag", template) => self.tag = some(template),
             // Rotated files stay uncompressed: every reader of docker's files can read those.
             ("compress", "true" | "1" | "false" | "0") => {}
             // A container always waits for a slow disk, so nothing is lost; see the monitor.
@@ -270,6 +277,12 @@ mod tests {
         assert_eq!((local.max_size(), local.max_files()), (Some(20 << 20), 5));
         assert_eq!(local.apply("log-opt", "tag={{.Name}}"), Ok(true));
         assert_eq!(local.tag.as_deref(), Some("{{.Name}}"));
+        assert_eq!(local.apply("log-opt", "labels-regex=^app"), Ok(true));
+        assert_eq!(local.apply("log-opt", "env-regex=^APP_"), Ok(true));
+        assert_eq!(
+            (local.labels_regex.as_deref(), local.env_regex.as_deref()),
+            (Some("^app"), Some("^APP_"))
+        );
         for option in [
             "compress=true",
             "compress=false",
@@ -288,7 +301,7 @@ mod tests {
             "max-size=x",
             "max-file=0",
             "compress=perhaps",
-            "labels-regex=x",
+            "label-regex=x",
             "mode=perhaps",
             "max-buffer-size=x",
             "max-size",

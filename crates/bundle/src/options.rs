@@ -218,6 +218,18 @@ impl RunOptions {
         set_option(name, value, |name, value| self.apply(name, value))
     }
 
+    /// Removes the options that would need another container or a device: what is left says what the container's files
+    /// are.
+    pub fn keep_mounts_only(&mut self) {
+        if let NetworkMode::Container(_) | NetworkMode::Networks(_) = self.network {
+            self.network = NetworkMode::None;
+        }
+        (self.pid, self.ipc, self.uts) = (PidMode::default(), IpcMode::default(), UtsMode::default());
+        (self.pod, self.tty, self.init) = (None, false, false);
+        self.devices.clear();
+        self.sysctls.clear();
+    }
+
     /// Returns the system call filter that all options together select: the one of `--security-opt seccomp=`;
     /// without it, none for a privileged container and else the default.
     #[must_use]
@@ -376,7 +388,7 @@ impl RunOptions {
 }
 
 /// Adds the capabilities of a list with commas, as podman accepts it.
-fn add_all(capabilities: &mut Vec<Capability>, value: &str) -> Result<(), ValueError> {
+pub(crate) fn add_all(capabilities: &mut Vec<Capability>, value: &str) -> Result<(), ValueError> {
     for name in value.split(',') {
         capabilities.push(name.parse()?);
     }

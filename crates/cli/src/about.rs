@@ -35,7 +35,23 @@ pub(crate) fn help(parsed: &Parsed) -> ExitCode {
 
 pub(crate) fn version(parsed: &Parsed) -> ExitCode {
     let own = json!({ "version": VERSION, "oci": tote_engine::OCI_VERSION, "arch": std::env::consts::ARCH });
+    if parsed.value("format").is_none() {
+        return print(&version_text());
+    }
     show(parsed, &own, || tote_engine::dockers_version(VERSION))
+}
+
+/// The version as `docker version` lays it out, for scripts that search it for lines.
+fn version_text() -> String {
+    let version = tote_engine::dockers_version(VERSION);
+    let of = |field: &str| plain(&version["Server"][field]);
+    let (api, oldest, place) = (of("APIVersion"), of("MinAPIVersion"), of("OsArch"));
+    let oci = tote_engine::OCI_VERSION;
+    format!(
+        "Client:\n Version:           {VERSION}\n API version:       {api}\n OS/Arch:           {place}\n \
+         Context:           default\n\nServer: tote\n Engine:\n  Version:          {VERSION}\n  API version:      {api} \
+         (minimum version {oldest})\n  OS/Arch:          {place}\n  OCI version:      {oci}\n"
+    )
 }
 
 pub(crate) fn info(parsed: &Parsed) -> ExitCode {

@@ -304,7 +304,7 @@ fn request(parsed: &Parsed) -> Result<BuildRequest, Failed> {
         agents,
         run: containers(parsed)?,
         pull,
-        access: crate::remote::access::access(parsed),
+        access: crate::remote::access::access_with_creds(parsed)?,
         attestations: attestations(parsed)?,
         push: parsed.flag("push"),
         outputs,
@@ -423,6 +423,11 @@ fn tell(event: &BuildEvent<'_>, quiet: bool, beside: bool) {
             warning(&format!(
                 "one or more build-args [{}] were not consumed",
                 names.join(" ")
+            ));
+        }
+        BuildEvent::Misspelled { name, stage } => {
+            warning(&format!(
+                "there is no stage {name} before this one, so it is an image's name (did you mean {stage}?)"
             ));
         }
         _ if quiet => {}

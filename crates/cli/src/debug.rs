@@ -1,12 +1,25 @@
 //! `tote debug`.
 
+use crate::commands::PULLING;
 use crate::home::home;
 use crate::tell::warning;
 use std::ffi::OsStr;
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
-use tote_engine::{DebugRequest, EngineError, ExecOptions, Executed, Image};
+use tote_engine::{DebugForwards, DebugRequest, DebugTools, EngineError, ExecOptions, Executed, Home, Image};
 use tote_options::Parsed;
+
+/// Options that are not those of the process.
+const OF_THE_SESSION: [&str; 8] = [
+    "tools",
+    "shell",
+    "command",
+    "no-cgroup",
+    "quiet",
+    "forward",
+    "view",
+    "port-forward",
+];
 
 pub(crate) fn debug(parsed: &Parsed) -> ExitCode {
     crate::exec::ended(run(parsed))
@@ -14,24 +27,58 @@ pub(crate) fn debug(parsed: &Parsed) -> ExitCode {
 
 fn run(parsed: &Parsed) -> Result<Executed, EngineError> {
     let mut exec = ExecOptions::default();
-    for (option, value) in parsed.own_values().filter(|(option, _)| option.long != "tools") {
-        exec.set(option.long, &value.to_string_lossy())?;
+    for (option, value) in parsed.own_values() {
+        let pulls = PULLING.options.iter().any(|pulling| pulling.long == option.long);
+        if !pulls && !OF_THE_SESSION.contains(&option.long) {
+            exec.set(option.long, &value.to_string_lossy())?;
+        }
     }
     if !exec.tty && !exec.interactive {
         exec.interactive = true;
         exec.tty = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
     }
     let mut words = crate::exec::words(parsed);
-    let container = words.next().unwrap_or_default();
+    let mut container = words.next().unwrap_or_default();
     exec.command = words.collect();
     let home = home(parsed)?;
-    let tools = parsed
-        .value("tools")
-        .map_or("host".into(), OsStr::to_string_lossy);
-    let tools = match Image::parse(&tools)? {
-        Image::Stored(name) => Image::Stored(crate::remote::present::present(parsed, &home, &name)?),
-        here => here,
+    if let Some(name) = container.strip_prefix("image:") {
+        container = match image(parsed, &home, name)? {
+            Image::Stored(name) => format!("image:{name}"),
+            _ => container,
+        };
+    }
+    let text = |name| parsed.value(name).map(OsStr::to_string_lossy);
+    let list = |name| {
+        let values = parsed.all(name).map(OsStr::to_string_lossy);
+        values.map(Into::into).collect()
     };
-    let request = DebugRequest { tools, exec };
+    let tools = text("tools").unwrap_or("host".into());
+    let request = DebugRequest {
+        tools: match tools.strip_prefix("container:") {
+            Some(name) => DebugTools::Container(name.to_owned()),
+            None => DebugTools::Image(image(parsed, &home, &tools)?),
+        },
+        exec,
+        shell: text("shell").map(Into::into),
+        script: text("command").map(Into::into),
+        no_cgroup: parsed.flag("no-cgroup"),
+        target_view: match text("view").as_deref() {
+            None | Some("tools") => false,
+            Some("target") => true,
+            Some(other) => return Err(tote_engine::DebugError::View(other.to_owned()).into()),
+        },
+        forwards: DebugForwards {
+            sockets: list("forward"),
+            ports: list("port-forward"),
+        },
+    };
     tote_engine::debug(&home, &container, request, &mut |text| warning(&text))
+}
+
+/// Returns an image; a missing one of a registry is pulled.
+fn image(parsed: &Parsed, home: &Home, name: &str) -> Result<Image, EngineError> {
+    Ok(match Image::parse(name)? {
+        Image::Stored(name) => Image::Stored(crate::remote::present::present(parsed, home, &name)?),
+        here => here,
+    })
 }

@@ -1,13 +1,29 @@
 //! `tote exec` and `tote top`.
 
 use crate::home::home;
-use crate::tell::{engine_error, print, say, warning};
+use crate::tell::{engine_error, failure, print, say, warning};
 use std::process::ExitCode;
 use tote_engine::{EngineError, ExecOptions, Executed, Processes};
 use tote_options::Parsed;
 
 pub(crate) fn exec(parsed: &Parsed) -> ExitCode {
-    ended(run(parsed))
+    match run(parsed) {
+        Err(error) => not_started(parsed, &error),
+        result => ended(result),
+    }
+}
+
+/// Reports why the process did not start. A program that is not there is missing in a container, and the hint says in
+/// which one.
+fn not_started(parsed: &Parsed, error: &EngineError) -> ExitCode {
+    let hint = error.hint().or_else(|| {
+        let program = error.missing_program()?;
+        let container = words(parsed).next()?;
+        Some(format!(
+            "{program} is not in the container {container}, or not on its PATH"
+        ))
+    });
+    failure(&tote_engine::chain(error), hint.as_deref(), error.exit_code())
 }
 
 /// Returns the exit code of a process that has run in a container.

@@ -119,7 +119,8 @@ pub(crate) fn remove(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     Ok(each_named(parsed, |name| {
         match tote_engine::remove_network(&home, name) {
             Err(EngineError::Network(NetworkFault::NotFound(_))) if parsed.flag("force") => Ok(String::new()),
-            removed => removed.map(|name| format!("{name}\n")),
+            // docker prints the words as given.
+            removed => removed.map(|_| format!("{name}\n")),
         }
     }))
 }

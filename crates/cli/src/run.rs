@@ -13,7 +13,7 @@ use tote_engine::{
 use tote_options::Parsed;
 
 /// Options that this command handles itself; all others are passed to the engine by their names.
-pub(crate) const OURS: [&str; 18] = [
+pub(crate) const OURS: [&str; 19] = [
     "rmi",
     "detach-keys",
     "pidfile",
@@ -31,6 +31,7 @@ pub(crate) const OURS: [&str; 18] = [
     "tls-verify",
     "authfile",
     "cert-dir",
+    "creds",
     "quiet",
 ];
 
@@ -121,7 +122,13 @@ fn begin(parsed: &Parsed, home: &Home, prepared: Prepared, timings: &mut Option<
         let started = container::run_detached(home, prepared, &mut warn);
         return match started.and_then(|()| note_process(parsed, home, &id)) {
             Ok(()) => print_made(id.as_str(), "the container runs as"),
-            Err(error) => engine_error(&error),
+            Err(error) => {
+                // docker names the container all the same: it is there, and can be looked at and removed.
+                if matches!(container::open(home, &id), Ok(Some(_))) {
+                    print(&format!("{id}\n"));
+                }
+                engine_error(&error)
+            }
         };
     } else {
         let how = crate::life::given::attaching(parsed, streams(parsed));

@@ -29,8 +29,11 @@ pub enum Reason {
     },
     #[error("no build stage in current context")]
     NoStage,
-    #[error("unknown flag: {0}")]
-    UnknownFlag(String),
+    #[error("unknown flag: --{name}{}", suggestion.map(|word| format!(" (did you mean --{word}?)")).unwrap_or_default())]
+    UnknownFlag {
+        name: String,
+        suggestion: Option<&'static str>,
+    },
     #[error("duplicate flag specified: {0}")]
     DuplicateFlag(String),
     #[error("missing a value on flag: {0}")]

@@ -1,12 +1,15 @@
 //! `--name=value` before an instruction's arguments.
 
 use crate::error::Reason;
+use crate::spelling::similar;
 use crate::words;
 
 /// The flags of an instruction; each one that the caller asks for is taken out.
 #[derive(Debug)]
 pub(crate) struct Flags {
     left: Vec<(String, Option<String>)>,
+    /// The names that the caller has asked for: those that the instruction knows.
+    known: Vec<&'static str>,
 }
 
 impl Flags {
@@ -27,10 +30,12 @@ impl Flags {
                 None => (flag, None),
             });
         }
-        (Self { left }, rest)
+        let known = Vec::new();
+        (Self { left, known }, rest)
     }
 
-    fn take(&mut self, name: &str) -> Option<(String, Option<String>)> {
+    fn take(&mut self, name: &'static str) -> Option<(String, Option<String>)> {
+        self.known.push(name);
         let at = self.left.iter().position(|(flag, _)| flag == name)?;
         Some(self.left.remove(at))
     }
@@ -47,8 +52,8 @@ impl Flags {
     /// Takes a flag with a value that may occur several times.
     pub(crate) fn values(&mut self, name: &'static str) -> Result<Vec<String>, Reason> {
         let mut values = Vec::new();
-        while let Some((name, value)) = self.take(name) {
-            values.push(value.ok_or(Reason::FlagValue(name))?);
+        while let Some((_, value)) = self.take(name) {
+            values.push(value.ok_or(Reason::FlagValue(name.to_owned()))?);
         }
         Ok(values)
     }
@@ -71,7 +76,10 @@ impl Flags {
     /// Refuses the flags that the caller has not taken: they are unknown.
     pub(crate) fn finish(self) -> Result<(), Reason> {
         match self.left.into_iter().next() {
-            Some((name, _)) => Err(Reason::UnknownFlag(format!("--{name}"))),
+            Some((name, _)) => Err(Reason::UnknownFlag {
+                suggestion: similar(&name, &self.known),
+                name,
+            }),
             None => Ok(()),
         }
     }

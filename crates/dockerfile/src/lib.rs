@@ -38,3 +38,4 @@ pub use instruction::{
 };
 pub use lines::Directives;
 pub use mount::{Mount, MountFlag, MountKind, Sharing};
+pub use spelling::similar;

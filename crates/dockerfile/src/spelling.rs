@@ -1,7 +1,8 @@
 //! Suggestions for names that are misspelled.
 
 /// Finds the known name that differs from `name` in one place: by one letter, or by two letters that are exchanged.
-pub(crate) fn similar(name: &str, known: &[&'static str]) -> Option<&'static str> {
+#[must_use]
+pub fn similar<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
     known.iter().copied().find(|known| {
         let same = known
             .bytes()
@@ -21,4 +22,24 @@ pub(crate) fn similar(name: &str, known: &[&'static str]) -> Option<&'static str
             _ => false,
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::similar;
+
+    #[test]
+    fn names_that_differ_in_one_place() {
+        let known = ["base", "builder"];
+        for (name, found) in [
+            ("bulider", Some("builder")),
+            ("buildr", Some("builder")),
+            ("builders", Some("builder")),
+            ("case", Some("base")),
+            ("bliuder", None),
+            ("other", None),
+        ] {
+            assert_eq!(similar(name, &known), found, "{name}");
+        }
+    }
 }

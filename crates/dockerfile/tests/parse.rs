@@ -290,6 +290,7 @@ fn errors_are_dockers() {
         ),
         ("ADD", "ADD requires at least one argument"),
         ("COPY --foo a b", "unknown flag: --foo"),
+        ("COPY --form=x a b", "unknown flag: --form (did you mean --from?)"),
         ("COPY --from a b", "missing a value on flag: from"),
         ("COPY --from=a --from=b a b", "duplicate flag specified: from"),
         (

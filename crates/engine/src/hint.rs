@@ -1,6 +1,7 @@
 //! Remedies for errors of the engine.
 
 use crate::changes::{BootstrapError, ContainerError};
+use crate::exec::ExecError;
 use crate::{BuildFault, EngineError};
 use tote_build::BuildError;
 use tote_driver::PrepareError;
@@ -11,7 +12,7 @@ use tote_sys::Errno;
 
 pub(crate) fn of(error: &EngineError) -> Option<String> {
     let text = match error {
-        EngineError::Run(error) => return error.hint(),
+        EngineError::Run(error) | EngineError::Exec(ExecError::Start(error)) => return error.hint(),
         EngineError::NameTaken { name, .. } => {
             return Some(format!(
                 "remove that container with 'tote rm {name}' (with -f where it still runs; run --replace does both), or choose another name"

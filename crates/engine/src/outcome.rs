@@ -1,7 +1,9 @@
 //! Meaning of an error for the caller: an exit code, a missing object, a remedy.
 
 use crate::EngineError;
+use crate::exec::ExecError;
 use tote_images::ImagesError;
+use tote_runtime::RuntimeError;
 use tote_sys::Errno;
 
 impl EngineError {
@@ -9,8 +11,12 @@ impl EngineError {
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         match self {
-            Self::Run(tote_runtime::RuntimeError::Step(step)) if step.program.is_some() => {
-                if step.errno == Errno::NOENT { 127 } else { 126 }
+            Self::Run(RuntimeError::Step(step)) if step.program.is_some() => {
+                if step.errno == Errno::NOENT {
+                    127
+                } else {
+                    126
+                }
             }
             // docker's CLI finds the kernel's words for a missing file in the error.
             Self::File {
@@ -48,7 +54,9 @@ impl EngineError {
     #[must_use]
     pub fn missing_program(&self) -> Option<&str> {
         match self {
-            Self::Run(tote_runtime::RuntimeError::Step(step)) if step.errno == Errno::NOENT => {
+            Self::Run(RuntimeError::Step(step)) | Self::Exec(ExecError::Start(RuntimeError::Step(step)))
+                if step.errno == Errno::NOENT =>
+            {
                 step.program.as_deref()
             }
             _ => None,

@@ -12,7 +12,7 @@ use crate::standard::{check_terminal, stdin};
 use crate::user::{Ids, ids};
 use crate::volume::VolumeHold;
 use crate::{EngineError, Home, HostInit, covered, device, given, spec, storage, volume};
-use tote_bundle::{ContainerId, Image, ImageConfig, RestartPolicy, RunOptions, SpecError, command_line};
+use tote_bundle::{ContainerId, Image, ImageConfig, RestartPolicy, RunOptions};
 use tote_runtime::Timings;
 use tote_sandbox::{Facts, Lifetime, Plan, Request, Switch};
 use tote_spec::Spec;
@@ -186,8 +186,37 @@ pub fn prepare_again(
     claim: Claim,
     init: HostInit,
 ) -> Result<Prepared, EngineError> {
+    claimed(home, container, claim, |container| {
+        plan_again(home, container, init, &|_| {})
+    })
+}
+
+/// Plans a container that stays stopped, for a visitor of its root: `still` removes the options that the visit has no
+/// use for. It has no part in a pod then.
+///
+/// # Errors
+/// As for [`prepare_again`].
+pub(crate) fn prepare_still(
+    home: &Home,
+    container: Container,
+    claim: Claim,
+    still: fn(&mut RunOptions),
+) -> Result<Prepared, EngineError> {
+    let init = HostInit::default();
+    claimed(home, container, claim, |container| {
+        plan_again(home, container, init, &still)
+    })
+}
+
+/// Plans a container whose claim the caller has taken.
+fn claimed(
+    home: &Home,
+    container: Container,
+    claim: Claim,
+    plan: impl FnOnce(Container) -> Result<Prepared, EngineError>,
+) -> Result<Prepared, EngineError> {
     let id = container.id.clone();
-    match plan_again(home, container, init) {
+    match plan(container) {
         Ok(mut prepared) => {
             prepared.claim = Some(claim);
             Ok(prepared)
@@ -203,10 +232,16 @@ pub fn prepare_again(
     }
 }
 
-fn plan_again(home: &Home, container: Container, init: HostInit) -> Result<Prepared, EngineError> {
+fn plan_again(
+    home: &Home,
+    container: Container,
+    init: HostInit,
+    adapt: &dyn Fn(&mut RunOptions),
+) -> Result<Prepared, EngineError> {
     let mut options = container.run_options()?;
     // Its record has the id; what was asked for may have been a name.
     options.pod.clone_from(&container.pod);
+    adapt(&mut options);
     let image = container.source()?;
     let source = Source::open(home, &image)?;
     let making = Making {
@@ -222,54 +257,6 @@ fn plan_again(home: &Home, container: Container, init: HostInit) -> Result<Prepa
     };
     let made = making.plan(&source, &options, None)?;
     Ok(made.prepared((container, true), options, source, init))
-}
-
-/// The record of a container that is only created: everything that needs no start. Makes what its mounts need, and holds
-/// its volumes.
-pub(crate) fn examine(
-    home: &Home,
-    id: &ContainerId,
-    name: &str,
-    request: RunRequest,
-) -> Result<(Container, VolumeHold), EngineError> {
-    given::note_id(&request.options, id)?;
-    let RunRequest {
-        mut options,
-        mut given,
-        image,
-        ..
-    } = request;
-    given::read_env_files(&mut options.env)?;
-    given::read_surroundings(&mut options)?;
-    volume::inherit(home, (&mut options, &mut given), true)?;
-    let source = Source::open(home, &image)?;
-    let config = source.config();
-    storage::choose_driver(home, &config, &mut options, &mut given)?;
-    crate::network::choose(&mut options, &mut given)?;
-    let ids = ids(&options, &config, &image, &source, home)?;
-    let environment = |name: &str| std::env::var(name).ok();
-    let (peers, joined) = Peers::find(home, &options)?;
-    let volumes = volume::prepare(home, id, (&joined, &config), false)?;
-    let asked = (joined.as_ref(), &peers);
-    let made = spec::make(home, id, asked, &config, &ids, &environment, &volumes);
-    let path_and_args = match made {
-        Ok(spec) => spec.process.map_or_else(Vec::new, |process| process.args),
-        // It may run by then.
-        Err(EngineError::Spec(SpecError::Peer { .. } | SpecError::NetworkPeer(_))) => {
-            command_line(options.entrypoint.as_deref(), &options.command, &config)
-        }
-        Err(error) => return Err(error),
-    };
-    // What is wrong is said now; the file is made at the start.
-    crate::etc::localtime(&options)?;
-    let recorded = Recorded {
-        image: container::absolute_image(&image),
-        image_id: source.image_id(),
-        given: container::resolve(home, given, &options)?,
-        path_and_args,
-    };
-    let container = recorded.container(id, name, &options, &config)?;
-    Ok((container, volumes.hold))
 }
 
 fn mark(timings: &mut Option<&mut Timings>, what: &str) {

@@ -195,6 +195,13 @@ impl Source {
         }
     }
 
+    /// Leaves out the volumes of the image, for a container that is thrown away.
+    pub(crate) fn forget_volumes(&mut self) {
+        if let Self::Stored(stored) = self {
+            stored.config.volumes.clear();
+        }
+    }
+
     /// The id of an image of the store.
     pub(crate) fn image_id(&self) -> Option<String> {
         match self {

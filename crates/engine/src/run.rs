@@ -230,7 +230,7 @@ fn put_away(home: &Home, entry: Entry, result: Option<&Ended>, (claim, leaves_cg
 }
 
 /// Writes down where its cgroups will be, where the id does not say so.
-fn note_groups(home: &Home, entry: &Entry, claim: &Claim) -> Result<(), EngineError> {
+pub(crate) fn note_groups(home: &Home, entry: &Entry, claim: &Claim) -> Result<(), EngineError> {
     let groups = entry.state.cgroup.as_deref();
     if groups.is_some() && !entry.kept {
         return claim.note(entry, &Inside::default());

@@ -72,6 +72,14 @@ impl ArchiveError {
             Self::ImageArchive(_) | Self::NoImageArchive => Some(
                 "give what 'tote save' or 'docker save' has written, or a directory with an OCI layout; 'tote import' takes a root file system",
             ),
+            Self::LayoutFile { path, source }
+                if path.ends_with(tote_image::layout::INDEX)
+                    && source.kind() == std::io::ErrorKind::NotFound =>
+            {
+                Some(
+                    "this directory is no OCI layout; give one, or the archive that 'tote save' or 'docker save' has written",
+                )
+            }
             _ => None,
         }
     }

@@ -10,8 +10,8 @@ use rustix::fs::{Mode, OFlags};
 use std::path::PathBuf;
 use tote_runtime::{Listen, Maps, Point, hooks_inside};
 use tote_sandbox::{
-    CgroupView, DeviceNodes, Facts, IdMapping, Lifecycle, Lifetime, Plan, Request, Root, SecurityModule,
-    Stdin, Switch, clone_flag,
+    CgroupView, DeviceNodes, Facts, IdMapping, Lifecycle, Lifetime, Plan, Request, Root, Stdin, Switch,
+    clone_flag,
 };
 use tote_spec::{ConsoleSize, NamespaceType, Process, Spec};
 use tote_sys::{ComingNetwork, IdMaps};
@@ -91,7 +91,7 @@ fn hidden(bundle: &Bundle, options: &CreateOptions) -> Result<Option<Vec<PathBuf
 pub(crate) fn facts(spec: &Spec) -> Facts<'static> {
     let process = spec.process.as_ref();
     Facts {
-        security_module: security_module(),
+        security_module: tote_runtime::security_module(),
         ..tote_runtime::host_facts(process.is_some_and(|process| process.oom_score_adj.is_some()))
     }
 }
@@ -258,18 +258,4 @@ fn may_set_groups(spec: &Spec) -> bool {
         .and_then(|path| path.strip_suffix("/ns/user"))
         .unwrap_or("/proc/self");
     tote_runtime::groups_allowed(process)
-}
-
-/// Returns the security module that labels processes on this host.
-fn security_module() -> SecurityModule {
-    let enabled = |path| std::fs::read_to_string(path).is_ok_and(|text| text.starts_with('Y'));
-    // A module that cannot be seen sets no labels, and a spec that asks for them is refused.
-    let enforces = |path| std::fs::metadata(path).is_ok();
-    if enabled("/sys/module/apparmor/parameters/enabled") {
-        SecurityModule::AppArmor
-    } else if enforces("/sys/fs/selinux/enforce") {
-        SecurityModule::SeLinux
-    } else {
-        SecurityModule::None
-    }
 }

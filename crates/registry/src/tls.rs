@@ -3,6 +3,7 @@
 use crate::error::Error;
 use crate::options::ClientOptions;
 use std::fs::ReadDir;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use ureq::tls::{Certificate, ClientCert, PemItem, PrivateKey, RootCerts, TlsConfig, parse_pem};
@@ -73,7 +74,8 @@ struct Own {
 fn for_host(options: &ClientOptions, host: &str) -> Result<Own, Error> {
     let mut own = Own::default();
     if let Some(directory) = &options.cert_dir {
-        own.add(std::fs::read_dir(directory).map_err(|error| unusable(directory, error))?)?;
+        let entries = std::fs::read_dir(directory).map_err(|error| unusable(directory, error))?;
+        own.add(directory, entries)?;
         return Ok(own);
     }
     // The host may come from a registry's `Location`; it must not lead out of the directory.
@@ -81,21 +83,41 @@ fn for_host(options: &ClientOptions, host: &str) -> Result<Own, Error> {
         return Ok(own);
     }
     for directory in &options.certificates {
-        if let Ok(entries) = std::fs::read_dir(directory.join(host)) {
-            own.add(entries)?;
+        let directory = directory.join(host);
+        match std::fs::read_dir(&directory) {
+            Ok(entries) => own.add(&directory, entries)?,
+            // As with podman: a directory of root's is not for other users.
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::PermissionDenied
+                ) => {}
+            Err(error) => return Err(unusable(&directory, error)),
         }
     }
     Ok(own)
 }
 
 impl Own {
-    fn add(&mut self, entries: ReadDir) -> Result<(), Error> {
-        let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    fn add(&mut self, directory: &Path, entries: ReadDir) -> Result<(), Error> {
+        let paths = entries.map(|entry| entry.map(|entry| entry.path()));
+        let mut paths = paths
+            .collect::<Result<Vec<PathBuf>, _>>()
+            .map_err(|error| unusable(directory, error))?;
         paths.sort();
-        for path in paths {
+        for path in &paths {
             match path.extension().and_then(|extension| extension.to_str()) {
-                Some("crt") => self.authorities.extend(certificates(&path, &read(&path)?)?),
-                Some("cert") => self.client = Some(client(&path)?),
+                Some("crt") => self.authorities.extend(certificates(path, &read(path)?)?),
+                Some("cert") => self.client = Some(client(path)?),
+                // docker refuses this too: the user believes in a certificate that is never shown.
+                Some("key") if !paths.contains(&path.with_extension("cert")) => {
+                    let name = path.with_extension("cert");
+                    let name = name.file_name().unwrap_or_default().display();
+                    return Err(unusable(
+                        path,
+                        format!("missing client certificate {name} for this key"),
+                    ));
+                }
                 _ => {}
             }
         }

@@ -23,6 +23,21 @@ pub fn host_facts(with_oom_score: bool) -> Facts<'static> {
     }
 }
 
+/// Returns the security module that labels processes on this host.
+#[must_use]
+pub fn security_module() -> SecurityModule {
+    let enabled = |path| std::fs::read_to_string(path).is_ok_and(|text| text.starts_with('Y'));
+    // A module that cannot be seen sets no labels, and a spec that asks for them is refused.
+    let enforces = |path| std::fs::metadata(path).is_ok();
+    if enabled("/sys/module/apparmor/parameters/enabled") {
+        SecurityModule::AppArmor
+    } else if enforces("/sys/fs/selinux/enforce") {
+        SecurityModule::SeLinux
+    } else {
+        SecurityModule::None
+    }
+}
+
 /// True if setgroups(2) is allowed in the user namespace of a process, given by its directory in /proc.
 #[must_use]
 pub fn groups_allowed(process: &str) -> bool {

@@ -46,7 +46,7 @@ pub use exec::{Entry, Reception, exec, exec_beside};
 pub use foreground::{Foreground, may_be_left, run};
 pub use hold::Holder;
 pub use hooks::{HookError, HookSpec, Point, hooks_inside, run_hook, set_state};
-pub use host::{groups_allowed, host_facts};
+pub use host::{groups_allowed, host_facts, security_module};
 pub use idmap::{MapLine, Maps, user_namespace};
 pub use join::Namespaces;
 pub use keep::{Kept, keep};

@@ -50,6 +50,7 @@ impl Display for Words<'_> {
             | Op::Unmount(_) => namespace(f, self.0),
             Op::CopyTree(_) | Op::RemoveTree(_) => tree(f, self.0),
             Op::Mount(op) => mount(f, op),
+            Op::SetAside => write!(f, "set the root aside"),
             Op::Remount { path, attributes } => {
                 write!(f, "remount {}", inside(path))?;
                 options(f, attributes)

@@ -49,4 +49,4 @@ pub use plan::{
 pub use process::program;
 pub use root::Root;
 pub use schedule::{affinity, schedule};
-pub use tools::{Brought, Tools};
+pub use tools::{Brought, HostFile, Tools, WrittenFile};

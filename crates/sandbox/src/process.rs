@@ -321,6 +321,7 @@ pub fn program(process: &Process, never: Option<(u64, u64)>) -> Result<Exec, Pla
         .collect::<Result<_, _>>()?
     };
     Ok(Exec {
+        file: None,
         candidates,
         program: Program::new(
             texts("process.args", &process.args)?,

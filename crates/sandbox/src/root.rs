@@ -2,6 +2,7 @@
 
 use crate::error::PlanError;
 use crate::plan::{Builder, DeviceNodes, Errand, Tree, cstring, cstring_path};
+use rustix::fd::OwnedFd;
 use rustix::mount::MountAttrFlags;
 use std::ffi::{CStr, CString};
 use std::path::{Path, PathBuf};
@@ -27,6 +28,8 @@ pub enum Root {
         /// user can.
         private: bool,
     },
+    /// The root of another process as the image, without the mounts in it; writes are kept in memory.
+    Of(OwnedFd),
 }
 
 impl Builder<'_> {
@@ -56,6 +59,10 @@ impl Builder<'_> {
                 let source = self.root_of_host(path);
                 self.mount(source, Target::Root(attach_point), attributes);
                 Ok(())
+            }
+            Root::Of(process) => {
+                self.keep_from_the_host(&attach_point);
+                self.root_of_process(process, &attach_point, set)
             }
             Root::Stored {
                 storage,

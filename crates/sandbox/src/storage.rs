@@ -3,12 +3,15 @@
 use crate::error::PlanError;
 use crate::plan::{Builder, cstring, cstring_path};
 use crate::root::{flag, parameter};
+use rustix::fd::OwnedFd;
 use rustix::mount::MountAttrFlags;
 use std::ffi::{CStr, CString};
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 use tote_rootfs::{CopiedLinks, LinkedName, OverlayOptions, OwnInodes, OwnTree, Split, Storage, Stub, Upper};
-use tote_sys::{Attributes, CloneSource, CopyMode, Make, Op, Parameter, Source, Target, TreeCopy, Value};
+use tote_sys::{
+    Attributes, CloneSource, CopyMode, Make, Op, Parameter, Propagation, Source, Target, TreeCopy, Value,
+};
 
 /// Directories below the mount that the root covers: the overlay's directories, copies of writable paths, generated
 /// files of the container, and mount points that the image lacks.
@@ -120,6 +123,18 @@ impl Builder<'_> {
         })
     }
 
+    /// Plans an empty root in memory.
+    pub(crate) fn memory_root(&mut self) -> Result<(), PlanError> {
+        let attach_point = cstring_path("the mount point", self.request.attach_point)?;
+        let parameters = vec![parameter("source", "tote")?, parameter("mode", "755")?];
+        self.new_root(
+            "tmpfs",
+            parameters,
+            &attach_point,
+            MountAttrFlags::MOUNT_ATTR_NODEV,
+        )
+    }
+
     fn memory(&mut self, size: Option<u64>, attach_point: &CStr) -> Result<(), PlanError> {
         let size = size.map_or_else(|| MEMORY_SHARE.to_owned(), |size| size.to_string());
         let parameters = vec![
@@ -185,6 +200,34 @@ impl Builder<'_> {
             self.mount(source, target, Attributes::set(read_only));
             options
         };
+        self.overlay(options, attach_point, set)
+    }
+
+    /// Plans an overlay in memory on the root of another process.
+    pub(crate) fn root_of_process(
+        &mut self,
+        process: OwnedFd,
+        attach_point: &CStr,
+        set: MountAttrFlags,
+    ) -> Result<(), PlanError> {
+        let options = OverlayOptions::new(vec![self.request.attach_point.join(LOWER)]);
+        let options = self.upper(options, Upper::Tmpfs { size: None }, attach_point)?;
+        let source = Source::Of {
+            process,
+            path: cstring("path", "/")?,
+            recursive: false,
+        };
+        let target = Target::Inside {
+            path: cstring("path", LOWER)?,
+            make: Make::Dir,
+            strict: true,
+            over_proc: false,
+        };
+        let attributes = Attributes {
+            propagation: Some((Propagation::Private, true)),
+            ..Attributes::set(set | MountAttrFlags::MOUNT_ATTR_RDONLY)
+        };
+        self.mount(source, target, attributes);
         self.overlay(options, attach_point, set)
     }
 

@@ -5,24 +5,50 @@
 //! no right over these mounts: it can neither make them writable nor take them away.
 
 use crate::error::PlanError;
-use crate::plan::{Builder, Errand, Facts, Request, cstring};
+use crate::plan::{Builder, Errand, Facts, Request, cstring, cstring_path};
 use crate::root::Root;
 use rustix::fd::OwnedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use tote_spec::{Linux, Namespace, NamespaceType, Spec};
-use tote_sys::{Attributes, Make, MountOp, Op, Propagation, Quirk, Source};
+use tote_sys::{Attributes, CloneSource, Make, MountOp, Op, Propagation, Quirk, Source};
 
 /// Root that a process brings into a container.
 #[derive(Debug)]
 pub struct Tools<'a> {
     /// The tools.
     pub root: Root,
+    /// Directory to which the tools move: the root is an empty directory in memory then.
+    pub aside: Option<&'a str>,
     /// Directory of the host on which the new mount namespace mounts them.
     pub attach_point: &'a Path,
     /// Parts of the container's tree that are shown among the tools, in this order.
     pub brought: Vec<Brought>,
     /// Symbolic links among the tools: text and path. An existing file stays.
     pub links: &'a [(&'a str, &'a str)],
+    /// Files of the host that are shown among the tools.
+    pub binds: Vec<HostFile>,
+    /// Files that are written among the tools.
+    pub files: Vec<WrittenFile>,
+}
+
+/// A file of the host, or a socket, that a root shows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostFile {
+    /// Path on the host.
+    pub path: PathBuf,
+    /// Path in the root; a missing file is made.
+    pub at: String,
+}
+
+/// A file that a root gets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WrittenFile {
+    /// Path in the root; missing directories are made.
+    pub path: String,
+    /// Mode of the file.
+    pub mode: u32,
+    /// Contents.
+    pub content: Vec<u8>,
 }
 
 /// Part of the container's tree that is shown among the tools, with everything that is mounted in it.
@@ -48,6 +74,30 @@ pub(crate) fn plan(tools: Tools<'_>, facts: Facts<'_>) -> Result<(Vec<Op>, Vec<V
     };
     builder.push(Op::Propagation(Propagation::Private));
     builder.root(tools.root)?;
+    for HostFile { path, at } in tools.binds {
+        let source = Source::Clone(CloneSource {
+            path: cstring_path("path", &path)?,
+            subpath: None,
+            recursive: false,
+            idmap: false,
+        });
+        let target = builder.inside(&at, Make::LikeSource)?;
+        builder.mount(source, target, Attributes::NONE);
+    }
+    for WrittenFile { path, mode, content } in tools.files {
+        let path = cstring("path", &path)?;
+        builder.push(Op::File { path, mode, content });
+    }
+    if let Some(aside) = tools.aside {
+        builder.push(Op::SetAside);
+        builder.memory_root()?;
+        let target = builder.inside(aside, Make::Dir)?;
+        builder.mount(
+            Source::Handed(cstring("path", "the tools")?),
+            target,
+            Attributes::NONE,
+        );
+    }
     for brought in tools.brought {
         builder.bring(brought)?;
     }

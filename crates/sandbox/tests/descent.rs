@@ -6,7 +6,8 @@ use rustix::fd::OwnedFd;
 use std::path::Path;
 use tote_rootfs::{Storage, Upper};
 use tote_sandbox::{
-    Brought, CgroupView, DeviceNodes, Facts, Newcomer, Plan, Root, SecurityModule, Stdin, Tools, enter,
+    Brought, CgroupView, DeviceNodes, Facts, HostFile, Newcomer, Plan, Root, SecurityModule, Stdin, Tools,
+    WrittenFile, enter,
 };
 use tote_spec::Spec;
 use tote_sys::{JoinProcess, Op, Privilege};
@@ -98,9 +99,9 @@ fn without_a_pid_namespace_nothing_is_between() {
     assert!(!plan.descends(), "{plan}");
 }
 
-#[test]
-fn tools_are_mounted_before_anything_is_joined() {
-    let tools = Tools {
+/// Tools with the container in a directory of them, or beside the container's tree.
+fn tools(aside: Option<&'static str>, at: &str) -> Tools<'static> {
+    Tools {
         root: Root::Stored {
             storage: Storage::Overlay {
                 lowers: vec!["/tools".into()],
@@ -111,14 +112,29 @@ fn tools_are_mounted_before_anything_is_joined() {
             binds: Vec::new(),
             private: false,
         },
+        aside,
         attach_point: Path::new("/attach"),
         brought: vec![Brought {
             process: OwnedFd::from(std::fs::File::open("/dev/null").unwrap()),
             path: "/".to_owned(),
-            at: "/target".to_owned(),
+            at: at.to_owned(),
         }],
         links: &[],
-    };
+        binds: vec![HostFile {
+            path: "/socket".into(),
+            at: "/run/socket".to_owned(),
+        }],
+        files: vec![WrittenFile {
+            path: "/bin/script".to_owned(),
+            mode: 0o755,
+            content: b"text".to_vec(),
+        }],
+    }
+}
+
+#[test]
+fn tools_are_mounted_before_anything_is_joined() {
+    let tools = tools(None, "/target");
     let plan = planned_with("null", NEW_PID | NEW_MOUNT, Some(tools));
     assert_eq!(
         plan.namespaces,
@@ -139,7 +155,30 @@ fn tools_are_mounted_before_anything_is_joined() {
     let last = plan.ops.iter().rposition(mounts).unwrap();
     assert!(last < pivot && pivot < joined, "{plan}");
     let text = plan.to_string();
-    assert!(text.contains("on /target"), "{text}");
+    for part in ["on /target", "bind /socket on /run/socket", "/bin/script"] {
+        assert!(text.contains(part), "no {part:?}: {text}");
+    }
     // The session ends with its parent, which holds the tools.
     place(&plan, |op| matches!(op, Op::DieWithParent));
+}
+
+#[test]
+fn tools_that_are_set_aside_are_whole_before_the_root_covers_them() {
+    let plan = planned_with("null", NEW_PID | NEW_MOUNT, Some(tools(Some("/.tote"), "/etc")));
+    let text = plan.to_string();
+    let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("no {part:?}: {text}"));
+    let order = [
+        "mount overlay",
+        "/bin/script",
+        "set the root aside",
+        "on /.tote",
+        "on /etc",
+    ]
+    .map(at);
+    assert!(order.is_sorted(), "{order:?}: {text}");
+    let covers = text.matches("mount tmpfs as the root").count();
+    assert_eq!(
+        covers, 2,
+        "one for the writes among the tools, and the root: {text}"
+    );
 }

@@ -83,6 +83,7 @@ fn apply(op: &Op, registers: &mut Registers<'_>) -> Result<(), Errno> {
         Op::CopyTree(tree) => copy::copy_tree(tree),
         Op::RemoveTree(path) => removal::remove_tree_at(path),
         Op::Mount(mount) => mount::mount(mount, registers),
+        Op::SetAside => mount::set_aside(registers),
         Op::Remount { path, attributes } => mount::remount(path, attributes, registers),
         Op::MakeDir { path, mode } => root::make_dir(registers.root()?, path, *mode).map(drop),
         Op::Symlink { text, path, replace } => symlink(registers, text, path, *replace),
@@ -208,6 +209,7 @@ fn close_from(first: u32, rest: &[Op], registers: &Registers<'_>) -> Result<(), 
             Op::AwaitStart(gate) => [Some(gate.listener.as_raw_fd()), None],
             Op::Park(park) => [Some(park.listener.as_raw_fd()), None],
             Op::Join(namespace) => [Some(namespace.fd.as_raw_fd()), None],
+            Op::Exec(exec) => [exec.file.as_ref().map(AsRawFd::as_raw_fd), None],
             _ => [None, None],
         });
         let here = [&registers.terminal, &registers.conversation].map(Option::as_ref);

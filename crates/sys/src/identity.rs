@@ -223,6 +223,22 @@ pub(crate) fn exec(exec: &Exec, registers: &mut Registers<'_>) -> Errno {
     match brought {
         None => {
             let Program { argv, envp, .. } = &exec.program;
+            if let Some(file) = &exec.file {
+                let (flags, none) = (libc::AT_EMPTY_PATH, c"".as_ptr());
+                // SAFETY: the arrays are null-terminated and point into strings that `Program` owns; on success this
+                // memory is gone together with the process image that borrowed it.
+                unsafe {
+                    libc::syscall(
+                        libc::SYS_execveat,
+                        file.as_raw_fd(),
+                        none,
+                        argv.as_ptr(),
+                        envp.as_ptr(),
+                        flags,
+                    )
+                };
+                return errno();
+            }
             let candidates = exec.candidates.iter().map(AsRef::as_ref);
             try_each(candidates, (argv.as_ptr(), envp.as_ptr()), exec.never, text)
         }

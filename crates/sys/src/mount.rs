@@ -345,6 +345,17 @@ fn clone_of(place: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
     open_tree(place, c"", flags)
 }
 
+/// Copies the root and what is mounted in it.
+pub(crate) fn set_aside(registers: &mut Registers<'_>) -> Result<(), Errno> {
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_EMPTY_PATH
+        | OpenTreeFlags::AT_RECURSIVE;
+    registers.tree = Some(open_tree(registers.root()?, c"", flags)?);
+    registers.fresh = None;
+    Ok(())
+}
+
 /// Changes a mount of the container in place.
 pub(crate) fn remount(path: &CStr, attributes: &Attributes, registers: &Registers<'_>) -> Result<(), Errno> {
     let mount = root::open(registers.root()?, path, false)?;

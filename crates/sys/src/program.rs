@@ -1,10 +1,13 @@
 //! Programs as execve(2) takes them.
 
+use rustix::fd::OwnedFd;
 use std::ffi::CString;
 
 /// A program, its arguments and its environment.
 #[derive(Debug)]
 pub struct Exec {
+    /// Executable that no path leads to; it is used in place of the paths.
+    pub file: Option<OwnedFd>,
     /// Absolute or relative paths, tried in order as execvp(3) does.
     pub candidates: Vec<CString>,
     /// argv and environment.

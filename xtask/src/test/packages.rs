@@ -95,6 +95,26 @@ const NEEDS: &[Need] = &[
     ),
     need("iptables", "iptables", "the rules of an older firewall"),
     need("gdb", "gdb", "a tool that `tote debug` brings into a container"),
+    need(
+        "podman",
+        "podman",
+        "an engine whose containers `tote debug` enters",
+    ),
+    need(
+        "dockerd",
+        "docker.io",
+        "an engine whose containers `tote debug` enters",
+    ),
+    need(
+        "containerd",
+        "containerd",
+        "an engine whose containers `tote debug` enters",
+    ),
+    need(
+        "lxc-start",
+        "lxc",
+        "an engine whose containers `tote debug` enters",
+    ),
     need("openssl", "openssl", "makes the certificates of registries"),
     need("mmdebstrap", "mmdebstrap", "makes images of Debian's packages"),
     need("setpriv", "util-linux", "becomes the user without rights"),
@@ -198,8 +218,8 @@ mod tests {
 
     /// Programs of packages that every Debian has, and of packages in the table that have several programs.
     const BESIDE: &[&str] = &[
-        "btrfs", "chrt", "find", "flock", "nsenter", "prlimit", "script", "tar", "taskset", "tc", "true",
-        "unshare",
+        "btrfs", "chrt", "ctr", "find", "flock", "nsenter", "prlimit", "script", "tar", "taskset", "tc",
+        "true", "unshare",
     ];
 
     /// Without this, a program that is missing in the table is found only by a look at the skipped tests of a new machine.

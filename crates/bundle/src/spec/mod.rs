@@ -13,6 +13,7 @@ mod resources;
 pub use context::Context;
 pub use error::SpecError;
 pub use health::health_of;
+pub use paths::system_paths;
 pub use resources::{DEFAULT_PIDS, block_io, check_limits};
 
 use crate::image::ImageConfig;
@@ -72,7 +73,7 @@ pub fn volumes_of(options: &RunOptions, image: &ImageConfig) -> Vec<(String, Vol
 /// [`SpecError`] if options contradict each other, or `context` lacks what they need.
 pub fn spec(options: &RunOptions, image: &ImageConfig, context: &Context<'_>) -> Result<Spec, SpecError> {
     let hostname = namespaces::hostname(options, context)?;
-    let (masked_paths, readonly_paths) = paths::system_paths(options, context);
+    let (masked_paths, readonly_paths) = system_paths(options, context.masked_paths);
     let namespaces = namespaces::namespaces(options, context)?;
     // A joined user namespace already has its mappings.
     let new_user_namespace = namespaces

@@ -1,4 +1,3 @@
-use super::context::Context;
 use crate::options::RunOptions;
 use crate::path::glob;
 
@@ -26,8 +25,9 @@ const READONLY: [&str; 5] = [
     "/proc/sysrq-trigger",
 ];
 
-/// Computes the masked and the read-only paths.
-pub(super) fn system_paths(options: &RunOptions, context: &Context<'_>) -> (Vec<String>, Vec<String>) {
+/// Computes the masked and the read-only paths; `more` are masked as well.
+#[must_use]
+pub fn system_paths(options: &RunOptions, more: &[String]) -> (Vec<String>, Vec<String>) {
     let security = &options.security;
     if options.privileged {
         return (Vec::new(), Vec::new());
@@ -35,7 +35,7 @@ pub(super) fn system_paths(options: &RunOptions, context: &Context<'_>) -> (Vec<
     let kept = |path: &&str| {
         !security.system_paths_unconfined && !security.unmask.iter().any(|pattern| glob(pattern, path))
     };
-    let extra = context.masked_paths.iter().map(String::as_str);
+    let extra = more.iter().map(String::as_str);
     let mut masked: Vec<String> = MASKED
         .into_iter()
         .chain(extra)

@@ -80,6 +80,77 @@ pub(super) static OF_RUN: &[Absent] = &[
         "systemd as the command needs --cgroupns private, --tmpfs /run and --tmpfs /run/lock, which may be given here.",
     ),
     absent(
+        &["--arch", "--os", "--variant"],
+        "--platform OS/ARCH[/VARIANT] names all three.",
+    ),
+    absent(
+        &["--image-volume", "--mount-image"],
+        "volumes of the image are volumes; --tmpfs at the same place keeps them in memory.",
+    ),
+    absent(
+        &["--http-proxy"],
+        "variables of the caller's proxies do not come into containers: give those that you want with -e NAME.",
+    ),
+    absent(
+        &["--passwd", "--passwd-entry", "--group-entry", "--hostuser"],
+        "--userns keep-id adds the caller to the container's /etc/passwd; other lines are the image's.",
+    ),
+    absent(
+        &["--read-only-tmpfs"],
+        "what is to be writable beside --read-only is given with --tmpfs: --tmpfs /run --tmpfs /tmp.",
+    ),
+    absent(
+        &["--no-hostname"],
+        "--hostname gives the container the name that it is to have.",
+    ),
+    absent(
+        &["--cgroup-conf"],
+        "limits have options of their own, such as --memory, --cpus, --pids-limit and --device-read-bps.",
+    ),
+    absent(
+        &["--conmon-pidfile"],
+        "--pidfile writes the process of the container; 'tote inspect -f {{.State.Pid}}' prints it.",
+    ),
+    absent(
+        &["--env-merge"],
+        "-e gives the whole value; 'tote image inspect -f {{.Config.Env}} IMAGE' shows the image's own.",
+    ),
+    absent(&["--init-path"], "--init has an init of tote's own."),
+    absent(
+        &["--init-ctr"],
+        "run the first container to its end, and then the others: 'tote wait' waits for it.",
+    ),
+    absent(
+        &["--retry", "--retry-delay"],
+        "a request that fails on the way is tried again without it.",
+    ),
+    absent(
+        &["--decryption-key"],
+        "encrypted layers are not read: decrypt the image with another tool, and load it.",
+    ),
+    absent(
+        &["--personality", "--rdt-class", "--seccomp-policy", "--chrootdirs"],
+        "tote has no such setting; an OCI bundle may have its own: 'tote oci run'.",
+    ),
+    absent(
+        &[
+            "--health-startup-cmd",
+            "--health-startup-interval",
+            "--health-startup-retries",
+            "--health-startup-success",
+            "--health-startup-timeout",
+        ],
+        "--health-start-period is a time in which checks that fail do not count.",
+    ),
+    absent(
+        &[
+            "--health-log-destination",
+            "--health-max-log-count",
+            "--health-max-log-size",
+        ],
+        "the last results of checks are in 'tote inspect', under .State.Health.",
+    ),
+    absent(
         &["--requires"],
         "start the other container first; members of a pod are started with it.",
     ),

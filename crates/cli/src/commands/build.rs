@@ -131,6 +131,7 @@ A RUN of a foreign image needs an interpreter for it in `/proc/sys/fs/binfmt_mis
         .completes(Completes::Words(&["always", "missing", "never"])),
         super::remote::AUTHFILE,
         super::remote::CERT_DIR,
+        super::remote::CREDS,
         super::remote::TLS_VERIFY,
     ],
 };

@@ -1,59 +1,97 @@
 //! The command that brings tools into a running container.
 
 use super::exec::{ENV, ENV_FILE, NOT_RUNNING, OF_THE_COMMAND, PRIVILEGED, SIGNALLED, WRONG_LINE};
+use super::remote::PULLING;
 use super::repeated::{CONTAINER, word};
 use crate::debug;
 use crate::seal::sealed;
+use tote_engine::DEBUG_SHELLS;
 use tote_options::{Command, Completes, Example, ExitStatus, Group, Opt, Parsing};
 
 /// `tote debug`.
 pub(crate) static DEBUG: Command = Command {
     usage: "[OPTIONS] CONTAINER [COMMAND] [ARG...]",
     details: "\
-Runs COMMAND in a container that runs, with programs that the container does not have. The command has the container's \
+Runs COMMAND in a container, with programs that the container does not have. The command has the container's \
 namespaces, cgroup, user, capabilities, filter and limits, and its environment except PATH. Its root directory holds \
 the tools; the container's own root is /target there (also in `$TARGET`), and what the command writes below it is \
 written to the container. The container's /proc, /dev, /sys, /etc/passwd, /etc/group, /etc/hosts, /etc/hostname and \
 /etc/resolv.conf take the place of the tools' own.
 
-Without COMMAND, `tote debug` starts the best shell of the tools: bash, zsh or sh. At a terminal the command gets a \
+Without COMMAND, `tote debug` starts a shell of the tools: the caller's own one (`$SHELL`), bash, zsh, fish or sh. At a terminal the command gets a \
 terminal of its own, as with `tote exec -it`; in a pipe its streams are passed on as they are.
 
 What the command writes elsewhere is kept in memory and is gone when the command ends; the command ends with `tote debug`. The container's own mounts, \
 files and processes stay as they are, and the container ends as if there had been no session.
 
-CONTAINER is the name or the id of a container, of tote or of another engine:
+With `--view target` the container's own tree is the root directory, and the tools are in /.tote, which comes last in PATH. The kernel and \
+the dynamic linker look in the container for what a program needs, so tools that are not static run only if the container has \
+their libraries: `--tools` with an image of static programs, such as busybox, always works. New files directly in / are gone afterwards.
+
+In a session, `tote exec COMMAND` runs a program of the container in the container's own root, and `entrypoint` shows what the \
+container runs: `entrypoint --lint` looks for mistakes, `entrypoint --run` runs it.
+
+CONTAINER is the name or the id of a container, of tote or of another engine; or of a pod or an image:
 
 `NAME`
-: A container of tote, or else of docker, podman, containerd or systemd-nspawn
+: A container of tote, or else a pod, a container of docker, podman, containerd, systemd-nspawn or LXC, or an image of the store
+`pod:NAME`
+: The namespaces that the members of a pod share
+`image:NAME`
+: A throwaway container of an image; tote pulls a missing one
+`rootfs:DIR`
+: A throwaway container of a directory with a root file system
 `docker:NAME`
 : A container of docker, in its usual place (/var/lib/docker)
 `podman:NAME`
 : A container of podman: root's for root, the caller's own for other users
 `containerd:[NAMESPACE/]ID`
 : A container of containerd, which includes Kubernetes'
+`crictl:ID`, `k8s:[NAMESPACE/]POD/CONTAINER`
+: A container of Kubernetes, of containerd or CRI-O
 `nspawn:NAME`
 : A machine of systemd-nspawn
+`lxc:NAME`, `lxd:NAME`
+: A container of LXC; of LXD or Incus
+`command:TEXT`
+: The process that has this text in its command
 `pid:N`
 : The surroundings of any process
+
+A container of tote that does not run is not started: its root is mounted for the session, with a first process that only waits, \
+without a network. What the command writes below /target is written to the container, which cannot start meanwhile. With an image, that is \
+gone after the session.
 
 A container of another engine has a filter of system calls that tote cannot read. Where it has one, the command gets \
 tote's default filter.",
     options: &[&Group {
         title: "",
         options: &[
+            Opt::list("cap-add", "CAPABILITY", "Give the command a capability that the container lacks, or ALL").completes(Completes::Capabilities),
+            Opt::value("command", "TEXT", "Let the shell carry out this text").short('c'),
             ENV,
             ENV_FILE,
+            Opt::list("forward", "SOCKET", "Let the command connect to a Unix socket of this machine: x11, wayland, dbus, ssh-agent or a PATH")
+                .completes(Completes::Words(&["x11", "wayland", "dbus", "ssh-agent"])),
             Opt::flag("interactive", "Keep standard input open (the default at a terminal)").short('i'),
+            Opt::flag("no-cgroup", "Leave the command in the caller's cgroup, so that the container's limits neither hold for it nor count it"),
+            Opt::list("port-forward", "[[ADDRESS:]PORT:]PORT", "Pass connections to a port of this machine on to a port of the container, whether it is published or not; ADDRESS is 127.0.0.1 by default"),
             PRIVILEGED,
-            Opt::value("tools", "IMAGE", "Take the tools from this image, from this machine (host) or from a directory (rootfs:DIR)")
+            Opt::flag("quiet", "Do not show how a pull goes").short('q'),
+            Opt::value("shell", "SHELL", "Start this shell of the tools: auto, bash, fish, sh or zsh")
+                .default("auto")
+                .completes(Completes::Words(&DEBUG_SHELLS)),
+            Opt::value("tools", "IMAGE", "Take the tools from this image, from this machine (host), from a directory (rootfs:DIR) or from another container (container:NAME)")
                 .default("host")
                 .completes(Completes::Images),
             Opt::flag("tty", "Give the command a terminal of its own (the default at a terminal)").short('t'),
             Opt::value("user", "USER[:GROUP]", "Run as this user and group of the container, by name or number").short('u'),
+            Opt::value("view", "VIEW", "Tree that the command sees: tools, with the container in /target; or target, the container's own tree with the tools in /.tote")
+                .default("tools")
+                .completes(Completes::Words(&["tools", "target"])),
             Opt::value("workdir", "DIR", "Start the command in this directory, among the tools or below /target").short('w').default("/"),
         ],
-    }],
+    }, &PULLING],
     positionals: &[
         CONTAINER,
         word("COMMAND", false, false),
@@ -65,6 +103,8 @@ tote's default filter.",
         Example { about: "What a process of the container waits for", line: "tote debug web strace -p 1" },
         Example { about: "Tools of an image", line: "tote debug --tools debian:bookworm web" },
         Example { about: "An archive of a directory of the container", line: "tote debug web tar -C /target -c etc > etc.tar" },
+        Example { about: "The files of an image, or of a container that does not run", line: "tote debug -c 'ls -l /target/etc' image:nginx" },
+        Example { about: "A port that was never published", line: "tote debug --port-forward 8080:80 web" },
         Example { about: "A container of docker", line: "tote debug docker:db ss -tlnp" },
     ],
     exit_status: &[
@@ -75,5 +115,5 @@ tote's default filter.",
         SIGNALLED,
         OF_THE_COMMAND,
     ],
-    ..Command::new("debug", "Run a command in a running container with tools of its own", |parsed| sealed(parsed, debug::debug))
+    ..Command::new("debug", "Run a command in a container with tools of its own", |parsed| sealed(parsed, debug::debug))
 };

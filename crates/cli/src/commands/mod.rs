@@ -31,6 +31,7 @@ mod unit;
 mod volume;
 
 pub(crate) use oci::OCI;
+pub(crate) use remote::PULLING;
 use tote_options::{Command, Completes, ExitStatus, Group, Opt, Section};
 
 /// `tote` itself: the root of the tables.

@@ -53,7 +53,7 @@ const IMAGE: Positional = Positional {
 };
 
 /// Options of `run` about images that are not in the store.
-pub(super) static PULLING: Group = Group {
+pub(crate) static PULLING: Group = Group {
     title: "Pulling",
     options: &[
         Opt::value("pull", "WHEN", "When to pull the image: missing, always or never")
@@ -62,6 +62,7 @@ pub(super) static PULLING: Group = Group {
         PLATFORM,
         AUTHFILE,
         CERT_DIR,
+        CREDS,
         TLS_VERIFY,
     ],
 };

@@ -31,7 +31,7 @@ pub(crate) fn present(parsed: &Parsed, home: &Home, image: &str) -> Result<Strin
 
 fn pull_apart(parsed: &Parsed, home: &Home, name: &str) -> Result<(), EngineError> {
     let mut words = vec![OsString::from("pull")];
-    for option in ["platform", "tls-verify", "authfile", "cert-dir", "quiet"] {
+    for option in ["platform", "tls-verify", "authfile", "cert-dir", "creds", "quiet"] {
         if let Some(value) = parsed.value(option) {
             let mut word = OsString::from(format!("--{option}="));
             word.push(value);

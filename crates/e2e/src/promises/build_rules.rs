@@ -184,6 +184,14 @@ fn later(cx: &Context) -> Result<()> {
             .has_err(&format!("begins on line {line}"))?;
     }
     ensure!(registry.log().is_empty(), "a registry was asked for a stage");
+    let file = "FROM scratch AS builder\nFROM scratch AS last\nCOPY --from=bulider /a /b\n";
+    context(cx, &["--pull=never"], file)?
+        .exits(1)?
+        .has_err("line 3")?
+        .has_err("did you mean builder?")?;
+    context(cx, &["--target", "lats"], file)?
+        .exits(1)?
+        .has_err("did you mean last?")?;
     nothing_left(cx)
 }
 

@@ -67,7 +67,12 @@ fn exit_codes(cx: &Context) -> Result<()> {
     exec(&["c", "true"])?.prints("")?.quietly()?;
     exec(&["c", "sh", "-c", "exit 7"])?.exits(7)?.quietly()?;
     exec(&["c", "sh", "-c", "kill -9 $$"])?.exits(137)?.quietly()?;
-    exec(&["c", "nope"])?.refuses(127, &["nope", "executable file not found in $PATH"])?;
+    exec(&["c", "nope"])?
+        .refuses(127, &["nope", "executable file not found in $PATH"])?
+        .has_err("nope is not in the container c, or not on its PATH")?;
+    exec(&["c", "ls -l"])?
+        .refuses(127, &["\"ls -l\"", "executable file not found in $PATH"])?
+        .has_err("the quotes make one word of the program and its arguments")?;
     exec(&["c", "/nope"])?.refuses(127, &["no such file or directory"])?;
     exec(&["c", "/etc/passwd"])?.refuses(126, &["permission denied"])?;
     exec(&["-w", "/nope", "c", "true"])?.refuses(127, &["/nope", "no such file or directory"])?;

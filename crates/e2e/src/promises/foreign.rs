@@ -28,12 +28,17 @@ pub(super) const TESTS: &[Test] = &[
 
 fn options(cx: &Context) -> Result<()> {
     let image = cx.image();
-    let table: [(&[&str], &str); 5] = [
+    let table: [(&[&str], &str); 10] = [
         (&["-p", "[::1]:8080:80"], "127.0.0.1 is for programs"),
         (&["--mac-address", "a"], "invalid mac-address"),
         (&["--link-local-ip", "10.0.0.2"], "--ip and --ip6"),
         (&["--network", "ns:/proc/1/ns/net"], "none, host, container:ID"),
         (&["--secret", "a"], "/run/secrets/NAME"),
+        (&["--arch", "arm64"], "--platform OS/ARCH"),
+        (&["--http-proxy=false"], "-e NAME"),
+        (&["--read-only-tmpfs"], "--tmpfs /run"),
+        (&["--passwd=false"], "keep-id"),
+        (&["--retry", "3"], "tried again"),
     ];
     for (words, advice) in table {
         for command in ["run", "create"] {
@@ -184,6 +189,9 @@ fn exit_codes(cx: &Context) -> Result<()> {
         let out = cx.tote(words).output()?;
         out.exits(1).with_context(|| format!("{words:?}"))?;
     }
+    let empty = cx.directory("empty")?;
+    let load = cx.tote(&["load", "-i", &empty]).output()?;
+    load.exits(1)?.has_err("index.json")?.has_err("no OCI layout")?;
     let forced = cx.tote(&["rmi", "-f", "nosuch"]).output()?;
     forced.exits(0)?.has_err("nosuch")?;
     // A file of images may hold secrets.

@@ -105,6 +105,17 @@ fn machine(cx: &Context) -> Result<()> {
         let said = says(&["version", "-f", template])?;
         ensure!(said == version, "{template}: {said}");
     }
+    // Scripts compare the version of the API before they use an option, and search the text for lines.
+    let api = says(&["version", "-f", "{{.Server.APIVersion}} {{.Client.ApiVersion}}"])?;
+    ensure!(api == "1.48 1.48", "{api}");
+    let text = says(&["version"])?;
+    for line in [
+        format!(" Version:           {version}"),
+        format!("  Version:          {version}"),
+        "  API version:      1.48 (minimum version 1.24)".to_owned(),
+    ] {
+        ensure!(text.lines().any(|found| found == line), "{line:?} in {text}");
+    }
     let all = "{{.ServerVersion}} {{.Driver}} {{.CgroupVersion}} {{.CgroupDriver}} {{.NCPU}} {{.MemTotal}} {{.OSType}} \
                {{.Architecture}} {{.DockerRootDir}} {{.Images}} {{.ContainersRunning}}";
     let said = says(&["info", "-f", all])?;

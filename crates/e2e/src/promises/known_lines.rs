@@ -184,6 +184,29 @@ fn commit(cx: &Context) -> Result<()> {
         .output()?
         .prints("b in /tmp\n")?;
     cx.tote(&["commit", "c", "carried"]).output()?.exits(0)?;
+    let of = |ancestor: &str| {
+        let filter = format!("ancestor={ancestor}");
+        let words = ["ps", "-a", "-f", &filter, "--format", "{{.Names}}"];
+        Ok::<_, anyhow::Error>(cx.tote(&words).output()?.out())
+    };
+    ensure!(of(&image)? == "c\n" && of("carried")?.is_empty(), "whose heirs");
+    // An image without a layer of its own is an heir, not an ancestor.
+    let create = |name: &str, image: &str| cx.tote(&["create", "--name", name, image]).output();
+    create("first", "carried")?.exits(0)?;
+    cx.tote(&["commit", "-c", "LABEL z=1", "first", "again"])
+        .output()?
+        .exits(0)?;
+    ensure!(
+        of("carried")? == "first\n" && of("again")?.is_empty(),
+        "ancestors"
+    );
+    create("second", "again")?.exits(0)?;
+    ensure!(
+        of("carried")? == "second\nfirst\n" && of("again")? == "second\n",
+        "heirs"
+    );
+    cx.tote(&["rm", "first", "second"]).output()?.exits(0)?;
+    cx.tote(&["rmi", "again"]).output()?.exits(0)?;
     // No option is given: all settings come from the image.
     cx.run(&["--rm", "carried"])?.prints("b in /tmp\n")?;
     let format = "{{index .Config.Labels \"x\"}} {{.Config.ExposedPorts}}";

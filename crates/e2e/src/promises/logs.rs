@@ -117,6 +117,36 @@ fn details(cx: &Context) -> Result<()> {
     cx.tote(&["logs", "--details", "d"])
         .output()?
         .prints("ROLE=web,tier=a+b line\n")?;
+    remove(cx, "d")?;
+    let patterns = [
+        "--label",
+        "tier=a",
+        "--label",
+        "frontier=b",
+        "-e",
+        "APP_ROLE=web",
+        "-e",
+        "MY_APP_ROLE=x",
+        "--log-opt",
+        "labels-regex=^tier$",
+        "--log-opt",
+        "env-regex=^APP_",
+    ];
+    ended(cx, "d", &patterns, "echo line")?;
+    cx.tote(&["logs", "--details", "d"])
+        .output()?
+        .prints("APP_ROLE=web,tier=a line\n")?;
+    remove(cx, "d")?;
+    let words = [
+        "run",
+        "--name",
+        "d",
+        "--log-opt",
+        "labels-regex=(a",
+        &cx.image(),
+        "true",
+    ];
+    cx.tote(&words).output()?.fails()?.has_err("labels-regex=(a")?;
     remove(cx, "d")
 }
 

@@ -34,6 +34,9 @@ mod concurrency;
 mod cp;
 mod cp_safety;
 mod debug;
+mod debug_engines;
+mod debug_forward;
+mod debug_targets;
 mod details;
 mod devices;
 mod disks;
@@ -201,6 +204,9 @@ pub(crate) const ALL: &[&[Test]] = &[
     concurrency::TESTS,
     races::TESTS,
     debug::TESTS,
+    debug_engines::TESTS,
+    debug_forward::TESTS,
+    debug_targets::TESTS,
     exec::TESTS,
     usage::TESTS,
     health::TESTS,

@@ -112,6 +112,23 @@ fn creds(cx: &Context) -> Result<()> {
     tote(cx, &["tag", &image, &copy])?.exits(0)?;
     tote(cx, &["push", "-q", &copy])?.exits(1)?.has_err("denied")?;
     tote(cx, &["push", "-q", "--creds", CREDS, &copy])?.exits(0)?;
+    for words in [
+        &["run", "--rm"][..],
+        &["create", "--name", "made"],
+        &["build", "-q", "-"],
+    ] {
+        forget(cx, &[&image])?;
+        let from = format!("FROM {image}\n");
+        let with = |creds: &[&str]| {
+            let place = if words[0] == "build" { None } else { Some(&*image) };
+            let all = [&words[..1], creds, &words[1..], place.as_slice()].concat();
+            cx.tote(&all).input(from.as_bytes()).output()
+        };
+        with(&[])?.fails()?.has_err("denied")?;
+        with(&["--creds", CREDS])?.exits(0)?;
+        tote(cx, &["rm", "-f", "made"])?.exits(0)?;
+    }
+    tote(cx, &["pull", "-q", "--creds", CREDS, &image])?.exits(0)?;
     let kept = fs::read_to_string(cx.scratch().join(".docker/config.json"))?;
     ensure!(kept == auths, "the file of credentials is now {kept}");
     forget(cx, &[&image, &copy])?;
@@ -314,6 +331,12 @@ fn authorities(cx: &Context) -> Result<()> {
             .output()?
             .prints("Login Succeeded\n")?;
     }
+    // docker refuses this as well: the key is of no use.
+    let lone = cx.directory("lone")?;
+    fs::copy(format!("{trusted}/client.key"), format!("{lone}/client.key"))?;
+    login(cx, &["--cert-dir", &lone], "127.0.0.1:1")
+        .output()?
+        .refuses(1, &["client.key", "missing client certificate client.cert"])?;
     let missing = cx.path("missing")?;
     login(cx, &["--cert-dir", &missing], "127.0.0.1:1")
         .output()?

@@ -5,10 +5,14 @@ use super::error::LifeError;
 use super::record::Container;
 use super::state::State;
 use super::{fault, name};
-use crate::{EngineError, Home, RunRequest, prepare};
+use crate::peer::Peers;
+use crate::rootfs::Source;
+use crate::user::ids;
+use crate::volume::VolumeHold;
+use crate::{EngineError, Home, RunRequest, given, spec, storage, volume};
 use std::collections::BTreeSet;
 use std::path::Path;
-use tote_bundle::{ContainerId, EnvEntry, Image, Name, RunOptions, SdNotify};
+use tote_bundle::{ContainerId, EnvEntry, Image, Name, RunOptions, SdNotify, SpecError, command_line};
 use tote_state::events::append;
 use tote_state::new_id;
 use tote_state::record::now;
@@ -22,7 +26,7 @@ use tote_sys::best_effort;
 pub fn create(home: &Home, mut request: RunRequest) -> Result<Container, EngineError> {
     let _guard = crate::pod::enlist(home, &mut request, false)?;
     let (id, claim, name) = allot(home, request.options.name.as_ref(), true)?;
-    let made = prepare::examine(home, &id, &name, request).and_then(|(container, _volumes)| {
+    let made = examine(home, &id, &name, request).and_then(|(container, _volumes)| {
         store(home, &container)?;
         Ok(container)
     });
@@ -37,6 +41,54 @@ pub fn create(home: &Home, mut request: RunRequest) -> Result<Container, EngineE
             Err(error)
         }
     }
+}
+
+/// The record of a container that is only created: everything that needs no start. Makes what its mounts need, and holds
+/// its volumes.
+fn examine(
+    home: &Home,
+    id: &ContainerId,
+    name: &str,
+    request: RunRequest,
+) -> Result<(Container, VolumeHold), EngineError> {
+    given::note_id(&request.options, id)?;
+    let RunRequest {
+        mut options,
+        mut given,
+        image,
+        ..
+    } = request;
+    given::read_env_files(&mut options.env)?;
+    given::read_surroundings(&mut options)?;
+    volume::inherit(home, (&mut options, &mut given), true)?;
+    let source = Source::open(home, &image)?;
+    let config = source.config();
+    storage::choose_driver(home, &config, &mut options, &mut given)?;
+    crate::network::choose(&mut options, &mut given)?;
+    let ids = ids(&options, &config, &image, &source, home)?;
+    let environment = |name: &str| std::env::var(name).ok();
+    let (peers, joined) = Peers::find(home, &options)?;
+    let volumes = volume::prepare(home, id, (&joined, &config), false)?;
+    let asked = (joined.as_ref(), &peers);
+    let made = spec::make(home, id, asked, &config, &ids, &environment, &volumes);
+    let path_and_args = match made {
+        Ok(spec) => spec.process.map_or_else(Vec::new, |process| process.args),
+        // It may run by then.
+        Err(EngineError::Spec(SpecError::Peer { .. } | SpecError::NetworkPeer(_))) => {
+            command_line(options.entrypoint.as_deref(), &options.command, &config)
+        }
+        Err(error) => return Err(error),
+    };
+    // What is wrong is said now; the file is made at the start.
+    crate::etc::localtime(&options)?;
+    let recorded = Recorded {
+        image: absolute_image(&image),
+        image_id: source.image_id(),
+        given: resolve(home, given, &options)?,
+        path_and_args,
+    };
+    let container = recorded.container(id, name, &options, &config)?;
+    Ok((container, volumes.hold))
 }
 
 /// Writes the records of a new container.
@@ -83,7 +135,7 @@ pub(crate) fn allot(
 /// Removes a container whose creation has failed, with the anonymous volumes that were made for it.
 pub(crate) fn undo(home: &Home, id: &ContainerId, given: &str, claim: Claim) {
     let made = match claim.promised_volumes() {
-        Some(_) => crate::volume::given_to(home, id),
+        Some(_) => volume::given_to(home, id),
         None => Ok(Vec::new()),
     };
     forget(home, id, given, (claim, false), made);
@@ -102,7 +154,7 @@ fn forget(
     (claim, leaves_cgroup): (Claim, bool),
     made: Result<Vec<String>, EngineError>,
 ) {
-    let going = made.and_then(|made| Ok([made, crate::volume::adopted(home, id)?].concat()));
+    let going = made.and_then(|made| Ok([made, volume::adopted(home, id)?].concat()));
     // The next command, which finds the claim free, clears the parts that cannot be removed now.
     let removed = crate::tree::remove(home, id).is_ok();
     let is_nameless = name::release(home, given, id);
@@ -110,13 +162,13 @@ fn forget(
     if leaves_cgroup || !removed || !is_nameless {
         // The text of the claim must stay, and until it is cleared, the volumes belong to the container.
         drop(claim);
-        best_effort(crate::volume::remove_unused(home, &going));
+        best_effort(volume::remove_unused(home, &going));
         return;
     }
     if !going.is_empty() {
         claim.note_volumes(Some(&going));
     }
-    if crate::volume::remove_unused(home, &going).is_ok() {
+    if volume::remove_unused(home, &going).is_ok() {
         claim.release();
     }
 }

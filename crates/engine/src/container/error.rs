@@ -131,6 +131,16 @@ pub enum LifeError {
         #[source]
         source: tote_template::TemplateError,
     },
+    /// Invalid value of `--log-opt labels-regex` or `env-regex`.
+    #[error(
+        "cannot read the pattern of the log opt {option}={text}: patterns have ^ $ . * + ? [a-z] [^a] \\x and |"
+    )]
+    LogPattern {
+        /// Name of the option.
+        option: &'static str,
+        /// Value as given.
+        text: String,
+    },
     /// Removal of the container's own name as a link; docker's wording.
     #[error("Conflict, cannot remove the default link name of the container")]
     DefaultLink,
@@ -175,13 +185,32 @@ impl LifeError {
             Self::Cgroup {
                 source: tote_cgroup::Error::NoFreezer,
                 ..
-            } => Some(format!(
-                "one of 'run --rm' in the foreground may have none: {UNKEPT}"
-            )),
+            } => Some(
+                "with cgroup v1 a container of 'run --rm' in the foreground has none: start it with -d beside --rm and attach to \
+                 it, or without --rm"
+                    .to_owned(),
+            ),
             Self::NoCgroup(..) => {
                 Some("root has cgroups; others need a subtree of cgroup v2 of their own".to_owned())
             }
             _ => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_container_without_a_freezer_is_told_how_to_have_one() {
+        let error = LifeError::Cgroup {
+            attempt: "pause",
+            name: "c".to_owned(),
+            source: tote_cgroup::Error::NoFreezer,
+        };
+        let hint = error.hint().unwrap_or_default();
+        // A container of `run -it --rm` has none either.
+        assert!(hint.contains("-d beside --rm") && !hint.contains("-it"), "{hint}");
     }
 }

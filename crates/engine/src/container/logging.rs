@@ -1,6 +1,7 @@
 //! Log of a container: file, format and attributes.
 
 use super::{Container, LifeError};
+use crate::look::Pattern;
 use serde_json::json;
 use std::collections::BTreeMap;
 use tote_bundle::{LogChoice, LogDriver, RunOptions};
@@ -38,14 +39,17 @@ pub(super) fn options(
 /// Builds the attributes of every entry: labels, variables, the tag.
 fn attributes(container: &Container, (log, spec): (&LogChoice, &Spec)) -> Result<Option<String>, LifeError> {
     let mut attributes = BTreeMap::new();
-    for name in &log.labels {
-        let value = container.labels.get(name);
-        attributes.extend(value.map(|value| (name.as_str(), value.as_str())));
+    let labels_regex = pattern("labels-regex", log.labels_regex.as_deref())?;
+    let env_regex = pattern("env-regex", log.env_regex.as_deref())?;
+    for (name, value) in &container.labels {
+        if log.labels.contains(name) || fits(labels_regex.as_ref(), name) {
+            attributes.insert(name.as_str(), value.as_str());
+        }
     }
     let process = spec.process.as_ref();
     let env = process.into_iter().flat_map(|process| &process.env);
     for (name, value) in env.filter_map(|entry| entry.split_once('=')) {
-        if log.env.iter().any(|wanted| wanted == name) {
+        if log.env.iter().any(|wanted| wanted == name) || fits(env_regex.as_ref(), name) {
             attributes.insert(name, value);
         }
     }
@@ -58,6 +62,20 @@ fn attributes(container: &Container, (log, spec): (&LogChoice, &Spec)) -> Result
     // Strings always have a form in JSON.
     let text = || serde_json::to_string(&attributes).ok();
     Ok((!attributes.is_empty()).then(text).flatten())
+}
+
+/// Reads the pattern of an option of the log.
+fn pattern(option: &'static str, text: Option<&str>) -> Result<Option<Pattern>, LifeError> {
+    let wrong = |text: &str| LifeError::LogPattern {
+        option,
+        text: text.to_owned(),
+    };
+    text.map(|text| Pattern::parse(text).ok_or_else(|| wrong(text)))
+        .transpose()
+}
+
+fn fits(pattern: Option<&Pattern>, name: &str) -> bool {
+    pattern.is_some_and(|pattern| pattern.is_in(name))
 }
 
 /// Expands the template of a tag with docker's words about a container.

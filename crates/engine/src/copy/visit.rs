@@ -10,7 +10,7 @@ use crate::user::{Ids, ids};
 use crate::{EngineError, Home, covered, facts, spec, storage, volume};
 use rustix::fd::OwnedFd;
 use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
-use tote_bundle::{ImageConfig, IpcMode, NetworkMode, PidMode, RunOptions, UtsMode};
+use tote_bundle::{ImageConfig, RunOptions};
 use tote_runtime::{Creation, Witness};
 use tote_sandbox::{DeviceNodes, IdMapping, Joins, Lifetime, Plan, Request};
 use tote_spec::{Linux, NamespaceType, Spec};
@@ -45,7 +45,8 @@ impl Visit {
 
     fn born(home: &Home, entry: &Entry) -> Result<(Child, Source), EngineError> {
         let container = &entry.container;
-        let options = mounts_only(container.run_options()?);
+        let mut options = container.run_options()?;
+        options.keep_mounts_only();
         let image = container.source()?;
         let source = Source::open(home, &image)?;
         let config = source.config();
@@ -101,18 +102,6 @@ impl Drop for Visit {
             claim.release();
         }
     }
-}
-
-/// Removes the options that would need another container or a device.
-fn mounts_only(mut options: RunOptions) -> RunOptions {
-    if let NetworkMode::Container(_) | NetworkMode::Networks(_) = options.network {
-        options.network = NetworkMode::None;
-    }
-    (options.pid, options.ipc, options.uts) = (PidMode::default(), IpcMode::default(), UtsMode::default());
-    (options.pod, options.tty, options.init) = (None, false, false);
-    options.devices.clear();
-    options.sysctls.clear();
-    options
 }
 
 /// Reduces a spec to its mounts. `/dev` stays, because device nodes are made in it.

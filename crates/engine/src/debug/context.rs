@@ -4,7 +4,7 @@ use super::DebugError;
 use crate::exec::{Inside, Target};
 use crate::proc::field;
 use rustix::fs::stat;
-use tote_sandbox::ALL_CAPABILITIES;
+use tote_sandbox::{ALL_CAPABILITIES, SecurityModule};
 use tote_spec::{Capabilities, IdMapping, Linux, Namespace, NamespaceType, Process, Rlimit, User};
 
 /// Kinds of namespaces, and their names in `/proc/PID/ns`.
@@ -61,6 +61,11 @@ pub(super) fn of_process(pid: u32, target: &str) -> Result<Target, DebugError> {
     let has_user = namespaces.iter().any(|one| one.kind == NamespaceType::User);
     let env = read("environ")?;
     let oom_score_adj = read("oom_score_adj")?.trim().parse().ok();
+    let (apparmor_profile, selinux_label) = match tote_runtime::security_module() {
+        SecurityModule::None => (None, None),
+        SecurityModule::AppArmor => (read("attr/apparmor/current").ok().and_then(profile), None),
+        SecurityModule::SeLinux => (None, read("attr/current").ok().and_then(label)),
+    };
     let process = Process {
         user: user(&status, has_user.then_some((&uid_map[..], &gid_map[..]))),
         env: env
@@ -73,6 +78,8 @@ pub(super) fn of_process(pid: u32, target: &str) -> Result<Target, DebugError> {
         rlimits: limits(&read("limits")?),
         no_new_privileges: field(&status, "NoNewPrivs") == Some(1),
         oom_score_adj,
+        apparmor_profile,
+        selinux_label,
         ..Process::default()
     };
     let linux = Linux {
@@ -100,6 +107,30 @@ pub(super) fn of_process(pid: u32, target: &str) -> Result<Target, DebugError> {
             default_filter: field(&status, "Seccomp") == Some(2),
         },
     })
+}
+
+/// Returns the command of a process; empty if it cannot be read.
+pub(super) fn command_of(pid: u32) -> Vec<String> {
+    let text = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let words = text.split(|byte| *byte == 0);
+    let mut words: Vec<String> = words
+        .map(|word| String::from_utf8_lossy(word).into_owned())
+        .collect();
+    words.pop_if(|last| last.is_empty());
+    words
+}
+
+/// Parses a process's profile of AppArmor, such as `docker-default (enforce)`; `None` for an unconfined one.
+fn profile(text: String) -> Option<String> {
+    let profile = text.trim_end_matches(['\0', '\n']);
+    let profile = profile.rsplit_once(" (").map_or(profile, |(name, _)| name);
+    (profile != "unconfined" && !profile.is_empty()).then(|| profile.to_owned())
+}
+
+/// Parses a process's label of SELinux.
+fn label(text: String) -> Option<String> {
+    let label = text.trim_end_matches(['\0', '\n']);
+    (!label.is_empty()).then(|| label.to_owned())
 }
 
 /// Returns the namespaces that are not this process's own.
@@ -238,6 +269,20 @@ mod tests {
         let status = "Uid:\t1000\t1000\t1000\t1000\nGid:\t1000\t1000\t1000\t1000\nGroups:\t1000 5 \n";
         let user = user(status, Some((&maps, &maps)));
         assert_eq!((user.uid, user.gid, user.additional_gids), (0, 0, vec![0]));
+    }
+
+    #[test]
+    fn labels_are_those_of_the_process() {
+        let of = |text: &str| profile(text.to_owned());
+        assert_eq!(
+            of("docker-default (enforce)\n").as_deref(),
+            Some("docker-default")
+        );
+        assert_eq!(of("a profile (x) (complain)\n").as_deref(), Some("a profile (x)"));
+        assert_eq!(of("unconfined\n"), None);
+        let text = "system_u:system_r:container_t:s0:c1,c2";
+        assert_eq!(label(format!("{text}\0")).as_deref(), Some(text));
+        assert_eq!(label("\n".to_owned()), None);
     }
 
     #[test]

@@ -9,6 +9,42 @@ pub enum DebugError {
     /// Unknown word before the colon of a target.
     #[error("cannot debug {0:?}: no container engine is called {1:?}")]
     Engine(String, String),
+    /// Sockets in a session whose root is the container's.
+    #[error(
+        "--forward cannot be given with --view target: a socket would need a place in the container's own tree"
+    )]
+    SocketsInTarget,
+    /// Invalid value of `--view`.
+    #[error("invalid value {0:?} for --view: it is tools or target")]
+    View(String),
+    /// Use of `--command` with a command.
+    #[error("--command cannot be given together with a command")]
+    TwoCommands,
+    /// Invalid value of `--forward` or `--port-forward`.
+    #[error("cannot forward {wanted:?}: {reason}")]
+    Forward {
+        /// Value.
+        wanted: String,
+        /// Fault of the value.
+        reason: String,
+    },
+    /// Socket or address that cannot be used.
+    #[error("cannot forward {what}")]
+    Listen {
+        /// Path or address here.
+        what: String,
+        /// Reason of the failure.
+        #[source]
+        source: std::io::Error,
+    },
+    /// Pod that does not run.
+    #[error("pod {0} does not run")]
+    Pod(String),
+    /// Tools of a container, for a user.
+    #[error(
+        "cannot take the tools of container {0}: only root may show the files of one container in another"
+    )]
+    ToolsOfContainer(String),
     /// Invalid pid.
     #[error("cannot debug pid:{0}: this is not the number of a process")]
     Pid(String),
@@ -20,6 +56,9 @@ pub enum DebugError {
         /// Wanted name.
         name: String,
     },
+    /// Text that no command contains.
+    #[error("no process has {0:?} in its command")]
+    NoCommand(String),
     /// Unreadable state of another engine.
     #[error("cannot read the state of {engine}: cannot read {path}")]
     State {
@@ -90,6 +129,10 @@ impl DebugError {
             Errno::from_io_error(source).is_some_and(|errno| matches!(errno, Errno::ACCESS | Errno::PERM))
         };
         match self {
+            Self::Pod(name) => Some(format!("start it: tote pod start {name}")),
+            Self::ToolsOfContainer(_) => Some(
+                "take an image instead: --tools IMAGE; 'tote commit' makes one of a container".to_owned(),
+            ),
             Self::Engine(..) => Some(format!("the engines are {}", super::foreign::names())),
             Self::Reused { pid, .. } => Some(format!(
                 "if the process is the container's all the same, give its number: pid:{pid}"
@@ -105,8 +148,20 @@ impl DebugError {
     /// Returns docker's exit code: 1 for a container that is not there or does not run.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
-            Self::Missing { .. } | Self::Reused { .. } | Self::Ended { .. } | Self::Ambiguous { .. } => 1,
-            Self::Engine(..) | Self::Pid(_) => 125,
+            Self::Pod(_)
+            | Self::NoCommand(_)
+            | Self::Missing { .. }
+            | Self::Reused { .. }
+            | Self::Ended { .. }
+            | Self::Ambiguous { .. } => 1,
+            Self::SocketsInTarget
+            | Self::View(_)
+            | Self::TwoCommands
+            | Self::Forward { .. }
+            | Self::Listen { .. }
+            | Self::Engine(..)
+            | Self::Pid(_)
+            | Self::ToolsOfContainer(_) => 125,
             Self::State { .. } | Self::Process { .. } | Self::Cgroup { .. } => 126,
         }
     }

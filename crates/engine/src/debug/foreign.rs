@@ -3,7 +3,9 @@
 
 use super::DebugError;
 use super::noted::NotedProcess;
+use super::processes;
 use serde::Deserialize;
+use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
@@ -14,15 +16,25 @@ pub(super) enum Engine {
     Podman,
     Containerd,
     Nspawn,
+    Lxc,
+    Lxd,
+    Crictl,
+    Kubernetes,
+    Command,
     Pid,
 }
 
-/// Engines, in the order in which a bare name is tried; the last one takes numbers only.
-const ENGINES: [(Engine, &str); 5] = [
+/// Engines, in the order in which a bare name is tried.
+const ENGINES: [(Engine, &str); 10] = [
     (Engine::Docker, "docker"),
     (Engine::Podman, "podman"),
     (Engine::Containerd, "containerd"),
     (Engine::Nspawn, "nspawn"),
+    (Engine::Lxc, "lxc"),
+    (Engine::Lxd, "lxd"),
+    (Engine::Crictl, "crictl"),
+    (Engine::Kubernetes, "k8s"),
+    (Engine::Command, "command"),
     (Engine::Pid, "pid"),
 ];
 
@@ -32,6 +44,12 @@ pub(super) fn names() -> String {
 }
 
 impl Engine {
+    /// True if a bare name may be one of this engine's: a text that many commands contain, and a number, are not, and
+    /// containers of Kubernetes are those of the engines before.
+    fn is_tried(self) -> bool {
+        !matches!(self, Self::Crictl | Self::Kubernetes | Self::Command | Self::Pid)
+    }
+
     fn name(self) -> &'static str {
         ENGINES
             .into_iter()
@@ -64,6 +82,11 @@ pub(super) fn find(engine: Engine, name: &str) -> Result<u32, DebugError> {
         engine: engine.name(),
         name: name.to_owned(),
     };
+    if engine == Engine::Command {
+        let found = Some(name).filter(|name| !name.is_empty());
+        let found = found.map_or(Ok(None), |name| processes::by_command(&processes::proc(), name))?;
+        return found.ok_or_else(|| DebugError::NoCommand(name.to_owned()));
+    }
     let process = look(engine, name)?.ok_or_else(missing)?;
     if process.is_reused() {
         return Err(DebugError::Reused {
@@ -79,7 +102,7 @@ pub(super) fn find(engine: Engine, name: &str) -> Result<u32, DebugError> {
 /// Finds a container of that name in any engine whose state this user can read.
 pub(super) fn find_anywhere(name: &str) -> Result<Option<u32>, DebugError> {
     let mut found = Vec::new();
-    for (engine, prefix) in ENGINES.into_iter().filter(|(engine, _)| *engine != Engine::Pid) {
+    for (engine, prefix) in ENGINES.into_iter().filter(|(engine, _)| engine.is_tried()) {
         match look(engine, name) {
             Ok(Some(process)) if !process.is_reused() => {
                 found.push((process.pid, format!("{prefix}:{name}")));
@@ -108,11 +131,21 @@ fn look(engine: Engine, name: &str) -> Result<Option<NotedProcess>, DebugError> 
     match engine {
         Engine::Docker => docker(Path::new("/var/lib/docker/containers"), name),
         Engine::Podman => podman(&podman_storages(), name),
-        Engine::Containerd => containerd(Path::new("/run/containerd/io.containerd.runtime.v2.task"), name),
+        Engine::Containerd => containerd(Path::new(CONTAINERD), name),
         Engine::Nspawn => nspawn(Path::new("/run/systemd/machines"), name),
-        Engine::Pid => Ok(None),
+        Engine::Lxc | Engine::Lxd => Ok(processes::of_lxc(&processes::proc(), name, engine == Engine::Lxd)),
+        // containerd's containers for Kubernetes are in a namespace of their own, CRI-O's in root's storage of podman.
+        Engine::Crictl => match containerd(Path::new(CONTAINERD), &format!("k8s.io/{name}"))? {
+            Some(found) => Ok(Some(found)),
+            None => podman(&root_storages(), name),
+        },
+        Engine::Kubernetes => kubernetes(Path::new(CONTAINERD), &root_storages(), name),
+        Engine::Command | Engine::Pid => Ok(None),
     }
 }
+
+/// Directory of containerd's running containers.
+const CONTAINERD: &str = "/run/containerd/io.containerd.runtime.v2.task";
 
 /// Reads a file of an engine; `None` if it is missing.
 fn read(engine: Engine, path: &Path) -> Result<Option<String>, DebugError> {
@@ -207,24 +240,98 @@ type PodmanStorage = (PathBuf, PathBuf);
 /// Storage drivers of podman, each of which has a directory for containers; vfs is the one that needs no right.
 const PODMAN_DRIVERS: [&str; 4] = ["overlay", "vfs", "btrfs", "zfs"];
 
+/// Returns the directories of root's podman, and of CRI-O.
+fn root_storages() -> Vec<PodmanStorage> {
+    storages(
+        Path::new("/var/lib/containers/storage"),
+        Path::new("/run/containers/storage"),
+    )
+}
+
+fn storages(graph: &Path, run: &Path) -> Vec<PodmanStorage> {
+    let directories = PODMAN_DRIVERS.map(|driver| format!("{driver}-containers"));
+    directories
+        .map(|directory| (graph.join(&directory), run.join(&directory)))
+        .into()
+}
+
 fn podman_storages() -> Vec<PodmanStorage> {
     let variable = |name: &str| std::env::var_os(name).map(PathBuf::from);
-    let (graph, run): (PathBuf, PathBuf) = if rustix::process::geteuid().is_root() {
-        (
-            "/var/lib/containers/storage".into(),
-            "/run/containers/storage".into(),
-        )
-    } else {
+    if rustix::process::geteuid().is_root() {
+        return root_storages();
+    }
+    let (graph, run) = {
         let data = variable("XDG_DATA_HOME").or_else(|| Some(variable("HOME")?.join(".local/share")));
         match (data, variable("XDG_RUNTIME_DIR")) {
             (Some(data), Some(run)) => (data.join("containers/storage"), run.join("containers")),
             _ => return Vec::new(),
         }
     };
-    let directories = PODMAN_DRIVERS.map(|driver| format!("{driver}-containers"));
-    directories
-        .map(|directory| (graph.join(&directory), run.join(&directory)))
-        .into()
+    storages(&graph, &run)
+}
+
+/// Part of a bundle's `config.json`.
+#[derive(Deserialize)]
+struct Annotated {
+    #[serde(default)]
+    annotations: BTreeMap<String, String>,
+}
+
+/// Names of the annotations of containerd and CRI-O: of a pod's namespace, of a pod, and of a container.
+const ANNOTATIONS: [[&str; 3]; 2] = [
+    [
+        "io.kubernetes.cri.sandbox-namespace",
+        "io.kubernetes.cri.sandbox-name",
+        "io.kubernetes.cri.container-name",
+    ],
+    [
+        "io.kubernetes.pod.namespace",
+        "io.kubernetes.pod.name",
+        "io.kubernetes.container.name",
+    ],
+];
+
+/// Finds a container of Kubernetes, `[NAMESPACE/]POD/CONTAINER`.
+fn kubernetes(
+    tasks: &Path,
+    storages: &[PodmanStorage],
+    wanted: &str,
+) -> Result<Option<NotedProcess>, DebugError> {
+    let words: Vec<&str> = wanted.split('/').collect();
+    let (namespace, pod, container) = match words[..] {
+        [pod, container] => (None, pod, container),
+        [namespace, pod, container] => (Some(namespace), pod, container),
+        _ => return Ok(None),
+    };
+    let is_wanted = |text: &str| {
+        let Ok(Annotated { annotations }) = serde_json::from_str(text) else {
+            return false;
+        };
+        ANNOTATIONS.iter().any(|[of_namespace, of_pod, of_container]| {
+            let is = |name: &str, value: &str| annotations.get(name).is_some_and(|known| known == value);
+            is(of_pod, pod)
+                && is(of_container, container)
+                && namespace.is_none_or(|value| is(of_namespace, value))
+        })
+    };
+    let of_containerd = (tasks.join("k8s.io"), "config.json", "init.pid");
+    let of_crio = storages
+        .iter()
+        .map(|(_, run)| (run.clone(), "userdata/config.json", "userdata/pidfile"));
+    for (dir, config, pid) in std::iter::once(of_containerd).chain(of_crio) {
+        for id in list(Engine::Kubernetes, &dir)? {
+            let bundle = dir.join(&id);
+            let text = read(Engine::Kubernetes, &bundle.join(config))?;
+            if text.is_some_and(|text| is_wanted(&text)) {
+                let path = bundle.join(pid);
+                let pid = read(Engine::Kubernetes, &path)?.and_then(|text| text.trim().parse().ok());
+                if let Some(found) = running(pid, &id, path) {
+                    return Ok(Some(found));
+                }
+            }
+        }
+    }
+    Ok(None)
 }
 
 fn podman(storages: &[PodmanStorage], wanted: &str) -> Result<Option<NotedProcess>, DebugError> {
@@ -343,6 +450,20 @@ mod tests {
         assert_eq!(pid(containerd(&at("c"), "cccc1")), Some(9));
         assert_eq!(pid(containerd(&at("c"), "moby/cccc")), Some(9));
         assert_eq!(pid(containerd(&at("c"), "k8s.io/cccc1")), None);
+
+        let config = r#"{"annotations":{"io.kubernetes.cri.sandbox-namespace":"prod",
+            "io.kubernetes.cri.sandbox-name":"web","io.kubernetes.cri.container-name":"app"}}"#;
+        write(at("c/k8s.io/dddd1/config.json"), config);
+        write(at("c/k8s.io/dddd1/init.pid"), "11");
+        let config = r#"{"annotations":{"io.kubernetes.pod.name":"db","io.kubernetes.container.name":"pg"}}"#;
+        write(at("r/eeee1/userdata/config.json"), config);
+        write(at("r/eeee1/userdata/pidfile"), "12");
+        let of_pod = |wanted| pid(kubernetes(&at("c"), &storages, wanted));
+        assert_eq!(of_pod("web/app"), Some(11));
+        assert_eq!(of_pod("prod/web/app"), Some(11));
+        assert_eq!(of_pod("test/web/app"), None);
+        assert_eq!(of_pod("db/pg"), Some(12));
+        assert_eq!(of_pod("web"), None);
 
         write(at("m/guest"), "NAME=guest\nLEADER=10\n");
         assert_eq!(pid(nspawn(&at("m"), "guest")), Some(10));

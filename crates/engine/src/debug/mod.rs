@@ -1,65 +1,65 @@
-//! `debug`: a process in a running container that brings its own tools.
+//! `debug`: a process in a container that brings its own tools.
 //!
 //! The process has everything of the container but its root: its namespaces, cgroup, user, capabilities, filter and
-//! limits. Its root is a tree of tools, in a mount namespace of its own, and the container's tree is `/target` in it.
+//! limits. Its root is a tree of tools, in a mount namespace of its own, and the container's tree is `/target` in it. A
+//! stopped container, or an image, gets a first process that only waits ([`still`]).
 
 mod context;
 mod error;
+mod find;
 mod foreign;
+mod forward;
+mod lint;
 mod noted;
+mod processes;
+mod shell;
+mod still;
+mod view;
 
 pub use error::DebugError;
+pub use forward::DebugForwards;
+pub use shell::SHELLS as DEBUG_SHELLS;
 
-use crate::exec::{self, ExecError, Executed, Target};
+use crate::exec::{self, Executed, Target};
 use crate::rootfs::Source;
-use crate::{Caller, EngineError, Home, container};
-use rustix::fd::{AsFd as _, BorrowedFd};
-use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, openat2};
+use crate::{Caller, EngineError, Home};
+use find::{Found, find};
+use forward::Forwards;
 use tote_bundle::{ExecOptions, Image};
 use tote_rootfs::{Storage, Upper};
-use tote_sandbox::{Brought, Root, Tools};
-use tote_sys::Errno;
+use tote_sandbox::{Root, Tools};
+use view::{ASIDE, View};
 
-/// Place of the container's tree among the tools.
-const PLACE: &str = "/target";
-
-/// Directories of the container that take the place of the tools' own.
-const DIRECTORIES: [&str; 3] = ["/proc", "/dev", "/sys"];
-
-/// Files of the container that take the place of the tools' own: they say who and where the process is.
-const FILES: [&str; 6] = [
-    "/etc/passwd",
-    "/etc/group",
-    "/etc/hostname",
-    "/etc/hosts",
-    "/etc/resolv.conf",
-    "/etc/localtime",
-];
-
-/// Symbolic link for those who know cntr.
-const LINKS: [(&str, &str); 1] = [(PLACE, "var/lib/cntr")];
-
-/// Search path of tools that say nothing of it.
-const PATH: &str = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-
-/// Command that becomes the most comfortable shell of the tools.
-const SHELL: [&str; 3] = [
-    "/bin/sh",
-    "-c",
-    "for shell in bash zsh; do command -v $shell >/dev/null 2>&1 && exec $shell; done; exec sh",
-];
+/// Origin of the tools.
+#[derive(Clone, Debug)]
+pub enum DebugTools {
+    /// An image.
+    Image(Image),
+    /// The files of another container, by its name as a target has it.
+    Container(String),
+}
 
 /// Request for a session.
 #[derive(Debug)]
 pub struct DebugRequest {
-    /// Image of the tools.
-    pub tools: Image,
+    /// Origin of the tools.
+    pub tools: DebugTools,
     /// Command and its surroundings; without a command a shell of the tools is started.
     pub exec: ExecOptions,
+    /// Shell of [`DEBUG_SHELLS`] that is started without a command.
+    pub shell: Option<String>,
+    /// Text that the shell carries out.
+    pub script: Option<String>,
+    /// True if the process stays in the caller's cgroup.
+    pub no_cgroup: bool,
+    /// True if the container's own tree is the root, with the tools in `/.tote`.
+    pub target_view: bool,
+    /// Ways between the session and this machine.
+    pub forwards: DebugForwards,
 }
 
-/// Runs a process with tools in a running container: one of ours by name, or one of another engine
-/// (`docker:NAME`, `podman:NAME`, `pid:N` and so on).
+/// Runs a process with tools in a container: a running or stopped one of ours by name, one of another engine
+/// (`docker:NAME`, `podman:NAME`, `pid:N` and so on), or a throwaway container of an image.
 ///
 /// # Errors
 /// [`EngineError`]; the process is gone then.
@@ -69,61 +69,114 @@ pub fn debug(
     mut request: DebugRequest,
     warn: &mut dyn FnMut(String),
 ) -> Result<Executed, EngineError> {
+    if request.script.is_some() && !request.exec.command.is_empty() {
+        return Err(DebugError::TwoCommands.into());
+    }
     // A session ends with its caller, who holds the tools, so no keys leave it alone.
     request.exec.detach_keys = Some(String::new());
     let keys = exec::detach_keys(&request.exec)?;
     crate::given::read_env_files(&mut request.exec.env)?;
-    let mut target = find(home, wanted)?;
-    let source = Source::open(home, &request.tools)?;
-    adapt(&mut target, &source);
-    if request.exec.command.is_empty() {
-        request.exec.command = SHELL.map(str::to_owned).into();
+    let Found {
+        mut target,
+        command,
+        still: _still,
+    } = find(home, wanted, warn)?;
+    if request.no_cgroup {
+        target.cgroup = String::new();
     }
-    if request.exec.workdir.is_none() {
-        request.exec.workdir = Some("/".to_owned());
+    let toolbox = Toolbox::open(home, &request.tools, warn)?;
+    if request.target_view && !request.forwards.sockets.is_empty() {
+        return Err(DebugError::SocketsInTarget.into());
     }
+    let view = View::new(&target, &command, request.target_view)?;
+    let mut forwards = Forwards::open(home, &request.forwards, &target)?;
+    let variables = view.variables(&target, toolbox.path());
+    adapt(
+        &mut target,
+        [variables, std::mem::take(&mut forwards.env)].concat(),
+    );
+    complete(&mut request, &view);
     let users = exec::users(home, &target, &request.exec)?;
+    let links: Vec<(&str, &str)> = view.links.iter().map(|(text, path)| (&**text, &**path)).collect();
     let tools = Tools {
-        root: root(home, &source),
+        root: toolbox.root(home)?,
+        aside: request.target_view.then_some(ASIDE),
         attach_point: &home.attach_point(),
-        brought: brought(&target)?,
-        links: &LINKS,
+        brought: view.brought,
+        links: &links,
+        binds: forwards.binds.clone(),
+        files: view.files,
     };
     let namespaces = target.namespaces();
     let plan = exec::plan(&target, &request.exec, users, namespaces, Some(tools))?;
-    // The image stays locked by `source` for as long as this process attends.
-    exec::visit(home, (target, plan, namespaces), &request.exec, keys, warn)
+    // The image stays locked by `toolbox`, and the target and the ways stay, for as long as this process attends.
+    let begun = &mut || forwards.settle();
+    exec::visit(
+        home,
+        (target, plan, namespaces),
+        (&request.exec, keys),
+        begun,
+        warn,
+    )
 }
 
-/// Finds the process to join: a bare name is a container of ours, or else one of another engine.
-fn find(home: &Home, wanted: &str) -> Result<Target, EngineError> {
-    if let Some((engine, name)) = foreign::parse(wanted)? {
-        return Ok(context::of_process(foreign::find(engine, name)?, wanted)?);
+/// Fills in a command and a directory where the request has none.
+fn complete(request: &mut DebugRequest, view: &View) {
+    if request.exec.command.is_empty() {
+        let preferred = std::env::var("SHELL").ok();
+        let (shell, script) = (request.shell.as_deref(), request.script.as_deref());
+        request.exec.command = shell::command(shell.or(view.shell), script, preferred.as_deref());
     }
-    match container::find(home, wanted) {
-        Ok(entry) => Target::of(home, entry),
-        Err(error) if error.is_missing_container() => match foreign::find_anywhere(wanted)? {
-            Some(process) => Ok(context::of_process(process, wanted)?),
-            None => Err(error),
-        },
-        Err(error) => Err(error),
+    request.exec.workdir.get_or_insert_with(|| "/".to_owned());
+}
+
+/// The tools, held for as long as they are used.
+enum Toolbox<'a> {
+    Image(Source),
+    Container(Box<Found<'a>>),
+}
+
+impl<'a> Toolbox<'a> {
+    fn open(home: &'a Home, tools: &DebugTools, warn: &mut dyn FnMut(String)) -> Result<Self, EngineError> {
+        Ok(match tools {
+            DebugTools::Image(image) => Self::Image(Source::open(home, image)?),
+            DebugTools::Container(name) if home.caller == Caller::Root => {
+                Self::Container(Box::new(find(home, name, warn)?))
+            }
+            DebugTools::Container(name) => return Err(DebugError::ToolsOfContainer(name.clone()).into()),
+        })
+    }
+
+    /// Returns the search path of the tools' own environment.
+    fn path(&self) -> Option<String> {
+        let env = match self {
+            Self::Image(source) => source.config().env,
+            Self::Container(found) => found.target.inside.process.env.clone(),
+        };
+        path_of(&env).map(str::to_owned)
+    }
+
+    /// Describes the root: the tools, with an overlay in memory that takes the session's writes.
+    fn root(&self, home: &Home) -> Result<Root, EngineError> {
+        match self {
+            Self::Image(source) => Ok(root(home, source)),
+            Self::Container(found) => Ok(Root::Of(found.target.hold()?)),
+        }
     }
 }
 
-/// Gives the process the variables of the tools where those of the container would mislead it.
-fn adapt(target: &mut Target, source: &Source) {
-    let path = source
-        .config()
-        .env
-        .into_iter()
-        .find(|line| line.starts_with("PATH="));
+/// Returns the value of `PATH`.
+fn path_of(env: &[String]) -> Option<&str> {
+    env.iter().rev().find_map(|line| line.strip_prefix("PATH="))
+}
+
+/// Gives the process variables in place of the container's own of the same names.
+fn adapt(target: &mut Target, variables: Vec<String>) {
     let env = &mut target.inside.process.env;
-    env.retain(|line| !line.starts_with("PATH=") && !line.starts_with("TARGET="));
+    let name = |line: &String| line.split_once('=').map(|(name, _)| name.to_owned());
+    env.retain(|line| !variables.iter().any(|other| name(other) == name(line)));
     // Before the others: `HOME` is changed with the user only where it stands last.
-    env.splice(
-        0..0,
-        [path.unwrap_or_else(|| PATH.to_owned()), format!("TARGET={PLACE}")],
-    );
+    env.splice(0..0, variables);
 }
 
 /// Describes the root: the tools, with an overlay in memory that takes the session's writes.
@@ -139,66 +192,5 @@ fn root(home: &Home, source: &Source) -> Root {
         binds: rootfs.binds,
         // The session may be inspected by the container's root, who must not read root's files of the host there.
         private: matches!(source, Source::Host(_)) && home.caller == Caller::Root,
-    }
-}
-
-/// Chooses the parts of the container's tree that are shown among the tools.
-fn brought(target: &Target) -> Result<Vec<Brought>, EngineError> {
-    let root = target.root()?;
-    let mut brought = vec![part(target, "/", PLACE)?];
-    for (paths, kind) in [
-        (&DIRECTORIES[..], FileType::Directory),
-        (&FILES[..], FileType::RegularFile),
-    ] {
-        for path in paths {
-            if is_there(root.as_fd(), path, kind).map_err(|source| ExecError::Root {
-                id: target.id.clone(),
-                source,
-            })? {
-                brought.push(part(target, path, path)?);
-            }
-        }
-    }
-    Ok(brought)
-}
-
-fn part(target: &Target, path: &str, at: &str) -> Result<Brought, EngineError> {
-    Ok(Brought {
-        process: target.hold()?,
-        path: path.to_owned(),
-        at: at.to_owned(),
-    })
-}
-
-/// True if the container has a file of that kind there, and no link: a link would lead to another place in a session.
-fn is_there(root: BorrowedFd<'_>, path: &str, kind: FileType) -> Result<bool, Errno> {
-    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-    let found = match openat2(root, path, flags, Mode::empty(), resolve) {
-        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(false),
-        found => rustix::fs::fstat(found?)?,
-    };
-    Ok(FileType::from_raw_mode(found.st_mode) == kind)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use rustix::fd::OwnedFd;
-
-    #[test]
-    fn links_and_other_kinds_are_not_brought() {
-        let dir = tempfile::tempdir().unwrap();
-        std::fs::create_dir(dir.path().join("etc")).unwrap();
-        std::fs::write(dir.path().join("etc/hosts"), "").unwrap();
-        std::os::unix::fs::symlink("hosts", dir.path().join("etc/passwd")).unwrap();
-        let root: OwnedFd = std::fs::File::open(dir.path()).unwrap().into();
-        let is = |path, kind| is_there(root.as_fd(), path, kind).unwrap();
-        assert!(is("/etc/hosts", FileType::RegularFile));
-        assert!(is("/etc", FileType::Directory));
-        assert!(!is("/etc/hosts", FileType::Directory));
-        assert!(!is("/etc/passwd", FileType::RegularFile), "a link");
-        assert!(!is("/etc/hosts/x", FileType::RegularFile));
-        assert!(!is("/proc", FileType::Directory), "nothing");
     }
 }

@@ -14,13 +14,13 @@ use crate::apart::read_among_owners;
 use crate::{EngineError, Home};
 use rustix::fd::{AsFd as _, OwnedFd};
 use std::time::Instant;
-use tote_bundle::{ExecContext, ExecOptions, ResolvedUser, exec_process, resolve_user};
+use tote_bundle::{Capability, ExecContext, ExecOptions, ResolvedUser, exec_process, resolve_user};
 use tote_cgroup::Cgroup;
 use tote_runtime::{
     Attendance, DetachKeys, Entry, Holder, Namespaces, Outcome, RawMode, Reception, RuntimeError, Stdio,
-    StdioMode, attend_or_leave, exec_beside, groups_allowed, host_facts,
+    StdioMode, attend_or_leave, exec_beside, groups_allowed, host_facts, security_module,
 };
-use tote_sandbox::{Facts, Newcomer, Plan, Stdin, Tools};
+use tote_sandbox::{Facts, Newcomer, Plan, SecurityModule, Stdin, Tools};
 use tote_spec::{ConsoleSize, NamespaceType, Process, Spec};
 use tote_state::events::Event;
 use tote_state::events::append;
@@ -56,7 +56,13 @@ pub fn exec(
     let namespaces = target.namespaces();
     let users = users(home, &target, &options)?;
     let plan = plan(&target, &options, users, namespaces, None)?;
-    visit(home, (target, plan, namespaces), &options, keys, warn)
+    visit(
+        home,
+        (target, plan, namespaces),
+        (&options, keys),
+        &mut || {},
+        warn,
+    )
 }
 
 /// Parses the keys that leave the process alone; refuses `-it` for a caller without a terminal.
@@ -70,15 +76,15 @@ pub(crate) fn detach_keys(options: &ExecOptions) -> Result<DetachKeys, ExecError
     Ok(keys)
 }
 
-/// Starts the planned process, and stays with it until its end if it is attached.
+/// Starts the planned process, and stays with it until its end if it is attached. `begun` is called when the program runs.
 ///
 /// # Errors
 /// [`EngineError`]; the process is gone then.
 pub(crate) fn visit(
     home: &Home,
     (target, mut plan, namespaces): (Target, Plan, Namespaces),
-    options: &ExecOptions,
-    keys: DetachKeys,
+    (options, keys): (&ExecOptions, DetachKeys),
+    begun: &mut dyn FnMut(),
     warn: &mut dyn FnMut(String),
 ) -> Result<Executed, EngineError> {
     std::mem::take(&mut plan.warnings)
@@ -98,6 +104,7 @@ pub(crate) fn visit(
     // Only a detached terminal needs the holder, but at the detach it would be too late to make one.
     let holder = options.tty.then(Holder::new).transpose()?;
     let child = visit.start(None, warn)?;
+    begun();
     let happened = Happened::begin(home, &visit.target, options);
     let Some(mut attendance) = visit.attendance else {
         if let (Some(master), Some(holder)) = (visit.console, holder) {
@@ -220,6 +227,14 @@ pub(crate) fn plan(
     let setgroups = !in_user_namespace || groups_allowed(&format!("/proc/{}", target.pid));
     let own = &target.inside.process;
     let own_bounding = own.capabilities.as_ref().map_or(&[][..], |sets| &sets.bounding);
+    let filter_for: Vec<String> = own_bounding
+        .iter()
+        .cloned()
+        .chain(options.cap_add.iter().filter_map(|capability| match capability {
+            Capability::One(name) => Some((*name).to_owned()),
+            Capability::All => None,
+        }))
+        .collect();
     let context = ExecContext {
         linux: in_user_namespace.then_some(&target.inside.linux),
         users,
@@ -238,6 +253,8 @@ pub(crate) fn plan(
         },
         environment: &|name| std::env::var(name).ok(),
     };
+    let is_labelled =
+        target.entry.is_none() && (own.apparmor_profile.is_some() || own.selinux_label.is_some());
     let process = exec_process(own.clone(), options, &context);
     let spec = Spec {
         process: Some(with_size(process)),
@@ -250,7 +267,7 @@ pub(crate) fn plan(
         namespaces: namespaces.flags,
         root: None,
         tools,
-        default_filter: target.inside.default_filter.then_some(own_bounding),
+        default_filter: target.inside.default_filter.then_some(&filter_for),
         stdin: if options.interactive && !options.detach {
             Stdin::Inherited
         } else {
@@ -261,6 +278,12 @@ pub(crate) fn plan(
         all_processors: false,
         facts: Facts {
             setgroups,
+            // Only processes of other engines' containers have labels here, see `debug`.
+            security_module: if is_labelled {
+                security_module()
+            } else {
+                SecurityModule::None
+            },
             waits_for_cgroup: target.cgroup.lines().any(|line| line.starts_with("v1 ")),
             ..host_facts(own.oom_score_adj.is_some())
         },

@@ -119,7 +119,7 @@ fn parse(home: &Home, key: &str, value: &str) -> Result<Option<(&'static str, Fi
         "before" => Some(("before", Filter::Before(created(value)?))),
         "since" => Some(("since", Filter::Since(created(value)?))),
         "volume" => Some(("volume", Filter::Volume(value.to_owned()))),
-        "network" => Some(("network", Filter::Network(value.to_owned()))),
+        "network" => Some(("network", Filter::Network(crate::network::name_of(home, value)?))),
         "expose" => ports(value).map(|ports| ("expose", Filter::Expose(ports))),
         "is-task" => value.parse().ok().map(|is| ("is-task", Filter::Task(is))),
         "publish" => ports(value).map(|ports| ("publish", Filter::Publish(ports))),
@@ -281,13 +281,22 @@ impl Ancestor {
     }
 }
 
+/// Whether an image is another one, or is built on it. An image that only changes settings has no layer more: then its
+/// history is longer.
+fn is_heir(ancestor: &tote_store::Image, image: &tote_store::Image) -> bool {
+    let (own, below) = (image.layers(), ancestor.layers());
+    let history = |image: &tote_store::Image| image.config.value().history.clone();
+    image.id == ancestor.id
+        || own.starts_with(below)
+            && (own.len() > below.len() || history(image).starts_with(&history(ancestor)))
+}
+
 fn heirs(store: &Store, ancestors: &[Digest]) -> Result<Vec<String>, EngineError> {
     let images = store.images()?;
     let mut heirs = Vec::new();
     for ancestor in ancestors {
-        let layers = store.image(ancestor)?.layers().to_vec();
-        let is_heir =
-            |image: &&tote_store::Image| image.id == *ancestor || image.layers().starts_with(&layers);
+        let ancestor = store.image(ancestor)?;
+        let is_heir = |image: &&tote_store::Image| is_heir(&ancestor, image);
         heirs.extend(images.iter().filter(is_heir).map(|image| image.id.to_string()));
     }
     Ok(heirs)

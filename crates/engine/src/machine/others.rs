@@ -24,16 +24,23 @@ fn hostname() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
-/// `docker version`, and podman's: client and server are this program. tote has no API, so the versions of the API are empty.
+/// Version of docker's API whose commands and options the command line has, those of docker 28.0. Scripts compare it
+/// before they use an option; nothing here serves that API.
+const API: &str = "1.48";
+
+/// Oldest version of the API that docker 28.0 speaks.
+const OLDEST_API: &str = "1.24";
+
+/// `docker version`, and podman's: client and server are this program.
 #[must_use]
 pub fn dockers_version(version: &str) -> Value {
     let kernel = rustix::system::uname().release().to_string_lossy().into_owned();
     let both = json!({
         "Version": version,
-        "ApiVersion": "",
-        "APIVersion": "",
-        "MinAPIVersion": "",
-        "DefaultAPIVersion": "",
+        "ApiVersion": API,
+        "APIVersion": API,
+        "MinAPIVersion": OLDEST_API,
+        "DefaultAPIVersion": API,
         "GitCommit": "",
         "GoVersion": "",
         "BuildTime": "",
@@ -46,7 +53,17 @@ pub fn dockers_version(version: &str) -> Value {
         "KernelVersion": kernel,
         "Platform": { "Name": "tote" },
         "Engine": { "Version": version },
-        "Components": [{ "Name": "Engine", "Version": version, "Details": {} }],
+        "Components": [{ "Name": "Engine", "Version": version, "Details": {
+            "ApiVersion": API,
+            "Arch": architecture(),
+            "BuildTime": "",
+            "Experimental": "false",
+            "GitCommit": "",
+            "GoVersion": "",
+            "KernelVersion": kernel,
+            "MinAPIVersion": OLDEST_API,
+            "Os": "linux",
+        } }],
     });
     json!({ "Client": both, "Server": both })
 }

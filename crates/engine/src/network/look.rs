@@ -293,7 +293,22 @@ fn description(row: &NetworkRow, network: Option<&Network>, members: Map<String,
         let ipv6 = network.ipv6.as_ref().map(range);
         std::iter::once(range(&network.ipv4)).chain(ipv6).collect()
     });
-    let options = network.map(|network| network.options.clone()).unwrap_or_default();
+    let mut options = network.map(|network| network.options.clone()).unwrap_or_default();
+    if let Some(network) = network.filter(|network| network.name == DEFAULT_NETWORK) {
+        // docker shows what holds for its default network, and programs find the bridge by it.
+        let bridge = network.bridge();
+        for (key, value) in [
+            ("bridge.default_bridge", "true"),
+            ("bridge.enable_icc", "true"),
+            ("bridge.enable_ip_masquerade", "true"),
+            ("bridge.host_binding_ipv4", "0.0.0.0"),
+            ("bridge.name", &bridge),
+            ("driver.mtu", "1500"),
+        ] {
+            let key = format!("com.docker.network.{key}");
+            options.entry(key).or_insert_with(|| value.to_owned());
+        }
+    }
     json!({
         "Name": row.name,
         "Id": row.id,

@@ -38,7 +38,7 @@ pub use look::{NetworkRow, NetworkSelection, exists, inspect, names, networks};
 pub(crate) use names::has_names;
 pub use ports::{add_ports, remove_ports};
 pub(crate) use publish::choose;
-pub(crate) use record::UP;
+pub(crate) use record::{UP, name_of};
 pub use refused::egress_log;
 pub(crate) use refused::refused;
 pub use remove::{prune, remove};

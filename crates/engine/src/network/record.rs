@@ -184,6 +184,17 @@ pub(super) fn all(home: &Home) -> Result<Vec<Network>, EngineError> {
     networks.filter_map(Result::transpose).collect()
 }
 
+/// Returns the name of a network that is named by the beginning of its id; any other text is returned as it is.
+pub(crate) fn name_of(home: &Home, wanted: &str) -> Result<String, EngineError> {
+    match find(home, wanted) {
+        Ok(network) => Ok(network.name),
+        Err(EngineError::Network(NetworkFault::NotFound(_) | NetworkFault::Ambiguous(_))) => {
+            Ok(wanted.to_owned())
+        }
+        Err(error) => Err(error),
+    }
+}
+
 /// The network of that name, or the one whose id begins so.
 pub(super) fn find(home: &Home, wanted: &str) -> Result<Network, EngineError> {
     if is_name(wanted)

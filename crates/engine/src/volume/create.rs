@@ -4,7 +4,7 @@ use super::VolumeFault;
 use super::device::Device;
 use super::record::{ANONYMOUS, FILE, MAKING, VolumeRecord, announce, is_name};
 use crate::container::fault;
-use crate::{EngineError, Home};
+use crate::{Caller, EngineError, Home};
 use rustix::fs::FlockOperation;
 use std::collections::BTreeMap;
 use std::os::unix::fs::DirBuilderExt as _;
@@ -42,7 +42,9 @@ pub fn create(
         return Err(VolumeFault::Driver { name, driver }.into());
     }
     let options = super::device::options_of(options);
-    Device::parse(&name, &options)?;
+    if let Some(device) = Device::parse(&name, &options)? {
+        device.allowed(&name, home.caller == Caller::Root)?;
+    }
     super::remove::sweep(home);
     let record = VolumeRecord {
         created: now(),

@@ -21,7 +21,34 @@ pub(super) enum Device {
         /// True for `o=bind,ro`.
         readonly: bool,
     },
+    /// File system of a disk or of the network, which each container mounts for itself. Root alone can.
+    Other {
+        /// Type as in mount(8).
+        kind: String,
+        /// Node of the disk, or `HOST:PATH` and the like.
+        source: String,
+        /// Options, those of the file system included.
+        options: Vec<String>,
+    },
 }
+
+/// File systems that show the kernel's own objects or other directories, of which a container gets none through a
+/// volume.
+const NOT_OF_DISKS: [&str; 13] = [
+    "proc",
+    "sysfs",
+    "cgroup",
+    "cgroup2",
+    "devpts",
+    "devtmpfs",
+    "mqueue",
+    "overlay",
+    "bpf",
+    "debugfs",
+    "tracefs",
+    "securityfs",
+    "fuse",
+];
 
 /// Parses the options of `--opt`; a later one of the same name replaces the earlier one.
 pub(super) fn options_of(given: &[String]) -> BTreeMap<String, String> {
@@ -79,10 +106,55 @@ impl Device {
             "" | "none" | "bind" => {
                 Self::directory(text("o"), text("device")).map_err(|(key, why)| fault(key, why))
             }
-            _ => Err(fault(
+            kind => Self::other(kind, text("device"), text("o"))
+                .map_err(|(key, why)| fault(key, why))
+                .map(Some),
+        }
+    }
+
+    /// Parses a file system of a disk or of the network.
+    fn other(kind: &str, source: &str, given: &str) -> Result<Self, (&'static str, &'static str)> {
+        let is_type = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-');
+        if !kind.bytes().all(is_type) || NOT_OF_DISKS.contains(&kind) {
+            return Err((
                 "type",
-                "tmpfs and none with o=bind are there: mount other file systems on the host, and bind them with -v or o=bind",
-            )),
+                "give tmpfs, none with o=bind, or a file system of a disk or of the network",
+            ));
+        }
+        let mut options: Vec<String> = given
+            .split(',')
+            .filter(|option| !option.is_empty())
+            .map(ToOwned::to_owned)
+            .collect();
+        let address = options.iter().find_map(|option| option.strip_prefix("addr="));
+        // The kernel looks no names up, and what a name means may change between two starts.
+        if kind.starts_with("nfs")
+            && address.is_some_and(|address| address.parse::<std::net::IpAddr>().is_err())
+        {
+            return Err(("o", "addr= takes an address, such as addr=192.168.1.1"));
+        }
+        // As with every volume, devices are opened through none.
+        if !options.iter().any(|option| option == "dev") {
+            options.push("nodev".to_owned());
+        }
+        Ok(Self::Other {
+            kind: kind.to_owned(),
+            source: source.to_owned(),
+            options,
+        })
+    }
+
+    /// Refuses the device to a user who cannot mount it.
+    ///
+    /// # Errors
+    /// [`VolumeFault::Unprivileged`].
+    pub(super) fn allowed(&self, name: &str, is_root: bool) -> Result<(), VolumeFault> {
+        match self {
+            Self::Other { kind, .. } if !is_root => Err(VolumeFault::Unprivileged {
+                name: name.to_owned(),
+                kind: kind.clone(),
+            }),
+            _ => Ok(()),
         }
     }
 
@@ -124,7 +196,7 @@ impl Device {
     pub(super) fn directory_for(&self, volume: &str, subpath: &str) -> Result<&Path, VolumeFault> {
         match self {
             Self::Directory { path, .. } => Ok(Path::new(path)),
-            Self::Memory(_) => Err(VolumeFault::SubpathOfMemory {
+            Self::Memory(_) | Self::Other { .. } => Err(VolumeFault::SubpathOfMemory {
                 volume: volume.to_owned(),
                 subpath: subpath.to_owned(),
             }),
@@ -141,6 +213,18 @@ impl Device {
             Self::Memory(options) => {
                 mount.kind = Some("tmpfs".to_owned());
                 mount.source = Some("tmpfs".to_owned());
+                mount.options.clone_from(options);
+                if is_readonly {
+                    mount.options.push("ro".to_owned());
+                }
+            }
+            Self::Other {
+                kind,
+                source,
+                options,
+            } => {
+                mount.kind = Some(kind.clone());
+                mount.source = Some(source.clone());
                 mount.options.clone_from(options);
                 if is_readonly {
                     mount.options.push("ro".to_owned());
@@ -172,7 +256,7 @@ pub(super) fn mount_all(devices: &BTreeMap<String, Device>, spec: &mut Spec) {
 pub(super) fn look_at(device: &Device) -> Result<(), EngineError> {
     match device {
         Device::Directory { path, .. } => super::place::source(Path::new(path), false),
-        Device::Memory(_) => Ok(()),
+        Device::Memory(_) | Device::Other { .. } => Ok(()),
     }
 }
 
@@ -211,6 +295,25 @@ mod tests {
     }
 
     #[test]
+    fn file_systems_of_disks() {
+        let options = ["type=nfs", "device=:/path/to/dir", "o=addr=192.168.1.1,rw"];
+        let Ok(Some(device)) = parse(&options) else {
+            panic!("an NFS")
+        };
+        let (kind, source) = ("nfs".to_owned(), ":/path/to/dir".to_owned());
+        let options = ["addr=192.168.1.1", "rw", "nodev"].map(str::to_owned).to_vec();
+        assert_eq!(
+            device,
+            Device::Other {
+                kind,
+                source,
+                options
+            }
+        );
+        assert!(device.allowed("v", true).is_ok() && device.allowed("v", false).is_err());
+    }
+
+    #[test]
     fn refused() {
         for (options, part) in [
             (
@@ -222,11 +325,12 @@ mod tests {
                 &["type=tmpfs", "device=tmpfs", "o=addr=a"],
                 "\"o=addr=a\": give size=",
             ),
+            (&["type=nfs", "device=:/x", "o=addr=a"], "addr= takes an address"),
+            (&["type=proc", "device=proc"], "\"type=proc\": give tmpfs"),
             (
-                &["type=nfs", "device=:/x", "o=addr=a"],
-                "\"type=nfs\": tmpfs and none",
+                &["type=ext4 x", "device=/dev/sda1"],
+                "\"type=ext4 x\": give tmpfs",
             ),
-            (&["type=ext4", "device=/dev/sda1"], "\"type=ext4\""),
             (&["type=none", "device=/srv"], "needs o=bind"),
             (&["device=srv", "o=bind"], "must be absolute"),
             (&["device=/srv", "o=bind,suid"], "beside bind there are ro and rw"),

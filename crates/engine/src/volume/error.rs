@@ -3,6 +3,16 @@
 /// Error of the work with volumes, in docker's words.
 #[derive(Debug, thiserror::Error)]
 pub enum VolumeFault {
+    /// Request of a user for a volume that only root can mount.
+    #[error(
+        "cannot create the volume {name}: only root mounts {kind}: let root mount it on the host, and bind it with o=bind or -v"
+    )]
+    Unprivileged {
+        /// Name of the volume.
+        name: String,
+        /// Type of the file system.
+        kind: String,
+    },
     /// Name of a missing volume.
     #[error("get {0}: no such volume")]
     Missing(String),

@@ -114,7 +114,9 @@ pub(crate) fn to_fill(
     let mut fill = Vec::new();
     for (destination, volume) in volumes_of(options, config) {
         let mount = spec.mounts.iter().find(|mount| mount.destination == destination);
-        let source = mount.and_then(|mount| mount.source.as_deref());
+        // Only a directory of the host can be looked into here; another file system is the container's to mount.
+        let bound = mount.filter(|mount| mount.kind.as_deref().is_none_or(|kind| kind == "bind"));
+        let source = bound.and_then(|mount| mount.source.as_deref());
         if let Some(source) = source.filter(|_| volume.copy)
             && is_empty(source)?
         {

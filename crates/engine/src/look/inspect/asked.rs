@@ -162,7 +162,10 @@ impl Subject<'_> {
             .into_iter()
             .filter_map(|option| option.split_once('='))
             .collect();
+        let (masked, read_only) = tote_bundle::system_paths(options, &[]);
         json!({
+            "MaskedPaths": or_null(masked),
+            "ReadonlyPaths": or_null(read_only),
             "Binds": or_null(self.volumes(true)),
             "ContainerIDFile": options.cidfile.clone().unwrap_or_default(),
             "LogConfig": { "Type": mode("log-driver", "json-file"), "Config": log_options },

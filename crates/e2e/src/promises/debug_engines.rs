@@ -1,0 +1,203 @@
+//! `tote debug`: containers of other engines. Each engine runs with its state in memory, in a mount namespace of the test's own.
+
+use super::life::done;
+use crate::context::Context;
+use crate::invocation::Invocation;
+use crate::need::Need::{Program, Root, SubIds};
+use crate::output::Output;
+use crate::promise::{Test, test};
+use anyhow::{Result, ensure};
+
+pub(super) const TESTS: &[Test] = &[
+    test(
+        "debug_engines::podmans_containers",
+        &[Root, Program("podman"), Program("runc")],
+        podman,
+    ),
+    test(
+        "debug_engines::podmans_containers_of_a_user",
+        &[SubIds, Program("podman"), Program("runc")],
+        podman_of_user,
+    ),
+    test(
+        "debug_engines::containerds_containers",
+        &[Root, Program("containerd"), Program("ctr"), Program("runc")],
+        containerd,
+    ),
+    test(
+        "debug_engines::dockers_containers",
+        &[Root, Program("dockerd"), Program("runc")],
+        docker,
+    ),
+    test(
+        "debug_engines::lxcs_containers",
+        &[Root, Program("lxc-start")],
+        lxc,
+    ),
+    test("debug_engines::a_process_by_its_command", &[], by_command),
+];
+
+/// Function of the scripts: `look NAME` prints what a session in the container sees. The first process has a value of its
+/// own in its environment, and the session shares its namespaces and cgroups but not its mounts.
+const LOOK: &str = r#"
+look() {
+  # An engine may return before its runtime has become the program.
+  until "$tote" --root "$state" debug "$1" sh -c 'tr "\0" " " < /proc/1/cmdline' | grep -q '^sleep'; do :; done
+  "$tote" --root "$state" debug "$1" sh -c '
+    echo "$MARK $(tr "\0" " " < /proc/1/cmdline)"
+    cat /target/mark
+    for name in cgroup ipc net pid user uts; do
+      test "$(readlink /proc/self/ns/$name)" = "$(readlink /proc/1/ns/$name)" || echo "another $name"
+    done
+    test "$(cat /proc/self/cgroup)" = "$(cat /proc/1/cgroup)" || echo "other cgroups"
+    test "$(grep -E "^(CapEff|CapBnd|Seccomp|NoNewPrivs):" /proc/self/status)" = \
+         "$(grep -E "^(CapEff|CapBnd|Seccomp|NoNewPrivs):" /proc/1/status)" || echo "other rights"
+    test "$(readlink /proc/self/ns/mnt)" != "$(readlink /proc/1/ns/mnt)" || echo "its mounts"'
+}
+memory() {
+  mount --make-rprivate /
+  for dir in "$@"; do mkdir -p "$dir"; mount -t tmpfs none "$dir"; done
+}
+tote=$1 state=$2 rootfs=$3 scratch=$4
+"#;
+
+/// Output of `look`.
+const SEEN: &str = "here sleep 1000 \nits root\n";
+
+fn script(cx: &Context, under: &[&str], text: &str) -> Result<Output> {
+    let (dir, _) = cx.own_rootfs("fs")?;
+    std::fs::write(dir.join("mark"), "its root\n")?;
+    let words = [
+        "bash".to_owned(),
+        "-c".to_owned(),
+        format!("{LOOK}{text}"),
+        "-".to_owned(),
+        cx.binary().display().to_string(),
+        cx.root().display().to_string(),
+        dir.display().to_string(),
+        cx.scratch().display().to_string(),
+    ];
+    Invocation::new(words).under(under).output()
+}
+
+/// Options of podman on a machine without systemd, where no limit can be raised.
+const PODMAN: &str = r#"
+podman() {
+  command podman --cgroup-manager=cgroupfs --events-backend=none --runtime runc "$@"
+}
+"#;
+
+fn podman(cx: &Context) -> Result<()> {
+    let text = r#"
+memory /var/lib/containers /run/containers /run/netns
+podman run -d --name podbox --network none --ulimit nofile=1024:1024 --ulimit nproc=1000:1000 -e MARK=here \
+  --rootfs "$rootfs" sleep 1000 >/dev/null
+look podman:podbox
+look podbox
+podman rm -f -t 0 podbox >/dev/null
+"#;
+    script(cx, &["unshare", "-m"], &format!("{PODMAN}{text}"))?.prints(&format!("{SEEN}{SEEN}"))?;
+    Ok(())
+}
+
+fn podman_of_user(cx: &Context) -> Result<()> {
+    let text = r#"
+export XDG_DATA_HOME=$scratch/data XDG_RUNTIME_DIR=$scratch/run HOME=$scratch
+mkdir -p "$XDG_DATA_HOME" "$XDG_RUNTIME_DIR"
+chmod 700 "$XDG_RUNTIME_DIR"
+podman run -d --name podbox --network none --ulimit nofile=1024:1024 --ulimit nproc=1000:1000 -e MARK=here \
+  --rootfs "$rootfs" sleep 1000 >/dev/null
+look podman:podbox
+podman rm -f -t 0 podbox >/dev/null
+podman unshare rm -rf "$XDG_DATA_HOME"
+kill "$(cat "$XDG_RUNTIME_DIR/libpod/tmp/pause.pid")"
+"#;
+    let out = script(cx, &[], &format!("{PODMAN}{text}"))?;
+    ensure!(out.out().starts_with(SEEN), "{}", out.transcript());
+    Ok(())
+}
+
+fn containerd(cx: &Context) -> Result<()> {
+    let text = r#"
+memory /run/containerd /var/lib/containerd
+containerd --log-level error >"$scratch/containerd.log" 2>&1 &
+pid=$!
+until ctr version >/dev/null 2>&1; do kill -0 $pid || exit 1; done
+ctr run -d --env MARK=here --env PATH=/bin --rootfs "$rootfs" ctrbox sleep 1000 </dev/null
+look containerd:ctrbox
+look containerd:default/ctrbox
+look ctrbox
+ctr task kill -s KILL ctrbox
+while ctr task ls | grep -q RUNNING; do :; done
+ctr task delete ctrbox >/dev/null 2>&1
+ctr container delete ctrbox
+kill $pid
+wait $pid
+"#;
+    script(cx, &["unshare", "-m"], text)?.prints(&SEEN.repeat(3))?;
+    Ok(())
+}
+
+fn docker(cx: &Context) -> Result<()> {
+    let text = r#"
+memory /run/docker /var/lib/docker /run/containerd /var/lib/containerd
+address=unix:///run/docker/test.sock
+dockerd --iptables=false --ip6tables=false --bridge=none --storage-driver=vfs -H $address \
+  --pidfile "$scratch/pid" --exec-opt native.cgroupdriver=cgroupfs --cgroup-parent /tote-test-docker >"$scratch/dockerd.log" 2>&1 &
+pid=$!
+docker() { command docker -H $address "$@"; }
+until docker version >/dev/null 2>&1; do kill -0 $pid || exit 1; done
+tar -C "$rootfs" -c . | docker import - tiny >/dev/null
+docker run -d --name dockbox --network none --ulimit nofile=1024:1024 -e MARK=here tiny sleep 1000 >/dev/null
+look docker:dockbox
+look dockbox
+docker rm -f dockbox >/dev/null
+kill $pid
+wait $pid
+rmdir /sys/fs/cgroup/*/tote-test-docker /sys/fs/cgroup/tote-test-docker 2>/dev/null || true
+"#;
+    script(cx, &["unshare", "-m"], text)?.prints(&SEEN.repeat(2))?;
+    Ok(())
+}
+
+fn lxc(cx: &Context) -> Result<()> {
+    let text = r#"
+memory /var/lib/lxc
+mkdir -p /var/lib/lxc/lxcbox
+cat >/var/lib/lxc/lxcbox/config <<END
+lxc.uts.name = lxcbox
+lxc.rootfs.path = dir:$rootfs
+lxc.net.0.type = empty
+lxc.environment = MARK=here
+lxc.environment = PATH=/bin
+lxc.init.cmd = sleep 1000
+lxc.mount.auto = proc:mixed sys:ro
+END
+lxc-start -n lxcbox -d
+look lxc:lxcbox
+look lxcbox
+lxc-stop -n lxcbox -k
+"#;
+    let out = script(cx, &["unshare", "-m"], text)?;
+    // LXC's own choice of rights is not that of its first process's children.
+    ensure!(out.out() == SEEN.repeat(2), "{}", out.transcript());
+    Ok(())
+}
+
+fn by_command(cx: &Context) -> Result<()> {
+    let (image, unique) = (cx.image(), format!("1000.{}", std::process::id()));
+    done(
+        cx,
+        &["run", "-d", "--name", "c", "-e", "A=1", &image, "sleep", &unique],
+    )?;
+    let target = format!("command:sleep {unique}");
+    let script = "echo $A; tr '\\0' ' ' < /proc/1/cmdline";
+    cx.tote(&["debug", &target, "sh", "-c", script])
+        .output()?
+        .prints(&format!("1\nsleep {unique} "))?;
+    cx.tote(&["debug", "command:no-such-program-1", "true"])
+        .output()?
+        .refuses(1, &["no-such-program-1"])?;
+    done(cx, &["rm", "-f", "c"])?;
+    Ok(())
+}
