@@ -278,7 +278,6 @@ pub(super) fn exists(home: &Home, id: &ContainerId) -> Result<bool, EngineError>
 
 #[cfg(test)]
 mod tests {
-    use super::super::claim::Claim;
     use super::super::ProcessId;
     use super::super::claim::Claim;
     use super::super::tests::{container, id};
