@@ -235,8 +235,9 @@ mod tests {
         let mut named = 0;
         while let Some(dir) = dirs.pop() {
             for entry in std::fs::read_dir(&dir).unwrap() {
-                let path = entry.unwrap().path();
-                if path.is_dir() {
+                let entry = entry.unwrap();
+                let path = entry.path();
+                if entry.file_type().unwrap().is_dir() {
                     dirs.push(path);
                     continue;
                 }
