@@ -64,7 +64,7 @@ pub enum Op {
     RemoveTree(CString),
     /// Mounts something.
     Mount(Box<MountOp>),
-    /// Copies the root that was made last, with everything that is mounted in it, for a later [`Source::Handed`]: another
+    /// Copies the root that was made last, with everything that is mounted in it, for a later [`Source::Handed`](crate::Source::Handed): another
     /// root is about to cover it.
     SetAside,
     /// Changes a mount of the container in place.

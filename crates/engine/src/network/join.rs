@@ -86,7 +86,7 @@ pub(crate) fn join(
 
 /// Whether the machine can have the network `bridge`.
 fn check_bridges(home: &Home) -> Result<(), EngineError> {
-    if record::mark(home, DEFAULT_NETWORK).exists() {
+    if tote_state::record::is_there(&record::mark(home, DEFAULT_NETWORK))? {
         return Ok(());
     }
     tote_network::check_bridges().map_err(|source| {

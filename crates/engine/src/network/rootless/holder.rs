@@ -11,7 +11,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::net::SocketFlags;
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -44,9 +44,11 @@ pub(super) fn live(line: OwnedFd) {
 
 fn begin(line: &mut File) -> Result<Holder, String> {
     let mut root = Vec::new();
-    let mut bytes = std::io::Read::by_ref(line).take(LONGEST_PATH).bytes();
-    while let Some(Ok(byte @ 1..)) = bytes.next() {
-        root.push(byte);
+    let path = std::io::Read::by_ref(line).take(LONGEST_PATH);
+    let read = BufReader::new(path).read_until(0, &mut root);
+    read.map_err(|error| error.to_string())?;
+    if root.last() == Some(&0) {
+        root.pop();
     }
     let in_words = |errno: Errno| errno.to_string();
     let home = Home::open(Some(Path::new(&OsString::from_vec(root)))).map_err(|error| error.to_string())?;
