@@ -81,7 +81,7 @@ mount -t tmpfs -o mode=755 none /mnt
 HOME=/mnt; STATE=/mnt/root
 cp "$TOTE" /mnt/tote; cp -r "${IMAGE#rootfs:}" /mnt/image; IMAGE=rootfs:/mnt/image
 mkdir "$STATE" "$STATE.other"; chown -R $USER_ID:$USER_ID "$STATE" "$STATE.other" /mnt/image
-user() { setpriv --reuid $USER_ID --regid $USER_ID --clear-groups -- env HOME="$STATE" TOTE_ROOTLESS_NETWORKS=1 "$@"; }
+user() { setpriv --reuid $USER_ID --regid $USER_ID --clear-groups -- env HOME="$STATE" "$@"; }
 tote() { user "/mnt/tote" --root "$STATE" "$@"; }
 down() { while pgrep -u $USER_ID >/dev/null; do sleep 0.02; done; }
 "#;

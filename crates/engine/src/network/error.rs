@@ -31,12 +31,6 @@ pub enum NetworkFault {
         /// The containers that are in it.
         containers: String,
     },
-    /// Networks of users other than root, unless they have asked for the preview.
-    #[error(
-        "cannot use a network: networks of users other than root are a preview in this release; set TOTE_ROOTLESS_NETWORKS=1 to try \
-         them, or give --network none or host"
-    )]
-    Preview,
     /// The program that connects networks of users with the machine's.
     #[error(
         "cannot use a network: pasta is not installed, by which the containers of users other than root reach other machines; install \
@@ -281,8 +275,7 @@ impl NetworkFault {
     pub(super) fn is_of_the_machine(&self) -> bool {
         matches!(
             self,
-            Self::Preview
-                | Self::NoPasta
+            Self::NoPasta
                 | Self::NoTunnel(_)
                 | Self::Rootless(_)
                 | Self::Holder(_)

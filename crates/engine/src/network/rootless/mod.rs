@@ -31,8 +31,6 @@ use tote_bundle::RunOptions;
 use tote_state::locked::locked;
 use tote_sys::Errno;
 
-/// Variable by which a user asks for what is not reliable yet: docs/networks.md lists the known faults.
-const PREVIEW: &str = "TOTE_ROOTLESS_NETWORKS";
 /// Time for threads to go.
 const END_OF_THREADS: Duration = Duration::from_millis(500);
 /// Lock of those that start the holder, and of its end.
@@ -42,9 +40,6 @@ const LOCK: &str = ".rootless-lock";
 pub(crate) fn unavailable(home: &Home) -> Option<NetworkFault> {
     if !is_outside(home) {
         return None;
-    }
-    if std::env::var_os(PREVIEW).is_none_or(|value| value != "1") {
-        return Some(NetworkFault::Preview);
     }
     pasta::missing()
 }
