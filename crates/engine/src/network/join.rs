@@ -10,9 +10,8 @@ use super::names;
 use super::publish;
 use super::record::{self, Addresses, Network};
 use super::refused;
-use super::rootless;
 use crate::container::{State, link_text};
-use crate::{EngineError, Home};
+use crate::{Caller, EngineError, Home};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use tote_bundle::{
     ContainerId, DEFAULT_NETWORK, ImageConfig, NetLimit, NetworkAttachment, NetworkMode, RateError,
@@ -51,8 +50,19 @@ pub(crate) fn join(
     if options.network == NetworkMode::Host && !options.published.is_empty() {
         joined.warnings.push(DISCARDED.to_owned());
     }
-    if attachments.is_empty() {
+    let Some(first) = attachments.first() else {
         return Ok(joined);
+    };
+    if home.caller == Caller::User {
+        let publishes = options.publish_all || !options.published.is_empty();
+        let fault = if options.egress.is_some() {
+            NetworkFault::Egress("only root has networks in this release")
+        } else if publishes {
+            NetworkFault::UnprivilegedPorts
+        } else {
+            NetworkFault::Unprivileged(first.network.clone())
+        };
+        return Err(fault.into());
     }
     if dry {
         return Ok(joined);
@@ -342,7 +352,7 @@ pub(crate) fn leave(
 fn part(home: &Home, id: &ContainerId, endpoints: &[Endpoint]) -> Result<Vec<String>, EngineError> {
     let mut idle = Vec::new();
     let links: Vec<_> = endpoints.iter().map(|endpoint| endpoint.link.clone()).collect();
-    publish::withdraw_of(home, id, endpoints)?;
+    publish::withdraw_of(id, endpoints)?;
     unlink(&links)?;
     if endpoints.iter().any(|endpoint| endpoint.egress) {
         refused::keep(home, id);
@@ -408,13 +418,9 @@ pub(crate) fn forget(home: &Home, id: &ContainerId) -> Result<(), EngineError> {
             own.push(name);
         }
     }
-    if !own.is_empty() && rootless::is_outside(home) {
-        drop(lock);
-        return rootless::within(home, || forget(home, id));
-    }
     let mut idle = Vec::new();
     if !own.is_empty() {
-        publish::withdraw(home, id)?;
+        publish::withdraw(id)?;
         // Its links are named from its id; their number is limited.
         unlink(&(0..MOST).map(|place| outside(id, place)).collect::<Vec<_>>())?;
         refused::keep(home, id);
