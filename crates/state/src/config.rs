@@ -62,6 +62,8 @@ pub struct StorageConfig {
     pub driver: Option<Driver>,
     /// Kind of sharing between new images and the host.
     pub share_host: Option<ShareHost>,
+    /// Least number of files of an image whose metadata are kept in one file.
+    pub erofs_from: Option<u64>,
 }
 
 /// Content of `storage.json` as written.
@@ -70,6 +72,7 @@ pub struct StorageConfig {
 struct Written {
     driver: Option<String>,
     share_host: Option<String>,
+    erofs_from: Option<u64>,
 }
 
 impl StorageConfig {
@@ -88,6 +91,7 @@ impl StorageConfig {
         Ok(Self {
             driver: driver.transpose().map_err(StorageConfigError::Driver)?,
             share_host: share_host.transpose().map_err(StorageConfigError::ShareHost)?,
+            erofs_from: written.erofs_from,
         })
     }
 }
@@ -224,7 +228,9 @@ mod tests {
 
     #[test]
     fn storage() {
-        let known = StorageConfig::parse(r#"{"driver": "split", "share-host": "never"}"#).unwrap();
+        let text = r#"{"driver": "split", "share-host": "never", "erofs-from": 0}"#;
+        let known = StorageConfig::parse(text).unwrap();
+        assert_eq!(known.erofs_from, Some(0));
         assert_eq!(known.driver, Some(Driver::Split));
         assert_eq!(known.share_host, Some(ShareHost::Never));
         assert_eq!(StorageConfig::parse("{}").unwrap(), StorageConfig::default());
@@ -233,6 +239,7 @@ mod tests {
             r#"{"driver": "fast"}"#,
             r#"{"share-host": "all"}"#,
             r#"{"drive": "split"}"#,
+            r#"{"erofs-from": -1}"#,
         ] {
             assert!(StorageConfig::parse(text).is_err(), "{text}");
         }

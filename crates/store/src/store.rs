@@ -29,8 +29,9 @@ pub struct StoreOptions {
     pub share_host: ShareHost,
     /// Rights with which overlays of its trees are mounted; `None` if they vary.
     pub overlays: Option<MountRights>,
-    /// True if the metadata of a tree may be a file of EROFS, where the kernel mounts one: only root of the machine may.
-    pub erofs: bool,
+    /// Least number of inodes of a tree whose metadata are to be a file of EROFS, where the kernel mounts one. `None` for callers
+    /// that may not mount it: only root of the machine may.
+    pub erofs_from: Option<u64>,
 }
 
 /// An open store.
@@ -45,8 +46,8 @@ pub struct Store {
     pub(crate) trash: Dir,
     pub(crate) owners: Owners,
     pub(crate) overlays: Option<MountRights>,
-    /// True if a tree may be a file of EROFS.
-    pub(crate) erofs: bool,
+    /// Least number of inodes of a tree that is to be a file of EROFS; `None` if no tree may be.
+    pub(crate) erofs_from: Option<u64>,
     /// True if there is something to sweep that could not be recorded, because the disk was full.
     pub(crate) unnoted: AtomicBool,
     /// Id of this boot: files written in another boot may have been lost by a power cut.
@@ -83,7 +84,9 @@ impl Store {
             root,
             owners: options.owners,
             overlays: options.overlays,
-            erofs: options.erofs && options.overlays == Some(MountRights::Root),
+            erofs_from: options
+                .erofs_from
+                .filter(|_| options.overlays == Some(MountRights::Root)),
             unnoted: AtomicBool::new(false),
             boot: boot_id(),
         })

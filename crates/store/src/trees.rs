@@ -186,7 +186,7 @@ impl Store {
         let read = read.map_err(self.trees.failed("read", LEASE))?;
         let sign = text[..read].strip_prefix(self.boot.as_bytes());
         let form = sign.filter(|_| !self.boot.is_empty()).and_then(Form::of_sign);
-        Ok(form.filter(|form| self.erofs || *form != Form::Image))
+        Ok(form.filter(|form| self.erofs_from.is_some() || *form != Form::Image))
     }
 
     fn words_of(&self, form: Form) -> String {
@@ -305,13 +305,19 @@ impl Store {
         image: &Image,
         model: &Model,
     ) -> Result<Option<(Form, u64)>, StoreError> {
-        if self.erofs && erofs::can_be_shown(dir)? {
+        if self.has_files_enough(model) && erofs::can_be_shown(dir)? {
             self.check_objects(image, model)?;
             let left_out = erofs::make(model, chain, dir)?;
             return Ok(Some((Form::Image, left_out)));
         }
         let left_out = self.make_directories(dir, image, model)?;
         Ok(left_out.map(|left_out| (Form::Inodes, left_out)))
+    }
+
+    /// True if a tree is large enough to be one file: a mount of the file costs each start the same, however small the tree is.
+    fn has_files_enough(&self, model: &Model) -> bool {
+        self.erofs_from
+            .is_some_and(|least| model.inodes().count() as u64 >= least)
     }
 
     /// Makes `inodes/` and `contents/`.

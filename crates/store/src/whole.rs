@@ -31,7 +31,7 @@ impl Store {
         }
         // Another kernel may not show what this one finds.
         let form = match self.overlays {
-            Some(_) if self.erofs && dir.is_there(erofs::IMAGE)? => {
+            Some(_) if self.erofs_from.is_some() && dir.is_there(erofs::IMAGE)? => {
                 if !erofs::is_whole(model, chain, dir)? {
                     return Ok(None);
                 }
@@ -74,7 +74,7 @@ impl Store {
         let dir = self.trees.enter(&chain)?;
         let has_links = dir.is_there(ROOT)?;
         let rights = self.overlays.filter(|_| inodes::are_there(&dir));
-        let has_image = self.erofs && dir.is_there(erofs::IMAGE)?;
+        let has_image = self.erofs_from.is_some() && dir.is_there(erofs::IMAGE)?;
         if !has_links && !has_image && rights.is_none() {
             return Ok(Some("its files are gone".to_owned()));
         }

@@ -49,7 +49,62 @@ pub(super) const TESTS: &[Test] = &[
         &[KERNEL],
         without_image,
     ),
+    test("inodes::images_in_one_file_have_their_links", ONE_FILE, |cx| {
+        in_one_file(cx, links)
+    }),
+    test("inodes::images_in_one_file_keep_numbers", ONE_FILE, |cx| {
+        in_one_file(cx, numbers)
+    }),
+    test(
+        "inodes::steps_of_builds_have_images_in_one_file",
+        ONE_FILE,
+        |cx| in_one_file(cx, steps),
+    ),
+    test("inodes::images_in_one_file_are_kept_apart", ONE_FILE, |cx| {
+        in_one_file(cx, apart)
+    }),
+    test("inodes::privileges_of_images_in_one_file_hold", ONE_FILE, |cx| {
+        in_one_file(cx, privileges)
+    }),
+    test(
+        "inodes::damage_of_an_image_in_one_file_is_mended",
+        ONE_FILE,
+        |cx| in_one_file(cx, damage),
+    ),
+    test("inodes::an_image_in_one_file_is_read", ONE_FILE, |cx| {
+        in_one_file(cx, without_links)
+    }),
+    test("inodes::drivers_copy_an_image_in_one_file", ONE_FILE, |cx| {
+        ask_for_one_file(cx)?;
+        with_links(cx)
+    }),
+    test("inodes::the_contents_of_a_lost_file_are_kept", ONE_FILE, |cx| {
+        ask_for_one_file(cx)?;
+        without_image(cx)
+    }),
 ];
+
+/// Needs of images whose metadata are one file: only root mounts it.
+const ONE_FILE: &[Need] = &[KERNEL, Need::Root];
+
+/// Writes a configuration by which every image is one file, as large images are.
+fn ask_for_one_file(cx: &Context) -> Result<()> {
+    let config = PathBuf::from(cx.directory(".config/tote")?);
+    fs::write(config.join("storage.json"), r#"{ "erofs-from": 0 }"#)?;
+    Ok(())
+}
+
+/// Runs a test with that configuration, and looks whether an image is one file.
+fn in_one_file(cx: &Context, test: fn(&Context) -> Result<()>) -> Result<()> {
+    ask_for_one_file(cx)?;
+    test(cx)?;
+    let trees = fs::read_dir(cx.root().join("store/trees"))?;
+    let trees = trees
+        .map(|tree| Ok(tree?.path().join(IMAGE)))
+        .collect::<Result<Vec<_>>>()?;
+    ensure!(trees.iter().any(|image| image.is_file()), "{trees:?}");
+    Ok(())
+}
 
 /// Lists options of containers whose image is below an overlayfs.
 fn overlays() -> Vec<&'static [&'static str]> {

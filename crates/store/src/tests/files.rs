@@ -13,7 +13,7 @@ use tote_sys::MountRights;
 fn file_options() -> StoreOptions {
     StoreOptions {
         overlays: Some(MountRights::Root),
-        erofs: true,
+        erofs_from: Some(0),
         ..options()
     }
 }
@@ -258,14 +258,16 @@ fn trees_of_both_forms_are_used_as_they_are() {
         .discard(&store.trees, &store.tree_name(&image).unwrap())
         .unwrap();
     let path = dir.path().join("store");
-    let open = |erofs| {
+    let open = |erofs_from| {
         let options = StoreOptions {
-            erofs,
+            erofs_from,
             ..file_options()
         };
         Store::open(&path, options).unwrap()
     };
-    let older = open(false).tree(&image).unwrap();
+    // It has one inode too few for a file.
+    let inodes = store.model(&image).unwrap().inodes().count() as u64;
+    let older = open(Some(inodes + 1)).tree(&image).unwrap();
     assert_eq!(older.own_inodes().unwrap().fs, None);
     let (newer, made) = store.make_tree(&image).unwrap();
     assert!(made.is_none() && newer.own_inodes() == older.own_inodes());
@@ -278,7 +280,7 @@ fn trees_of_both_forms_are_used_as_they_are() {
         .discard(&store.trees, &store.tree_name(&image).unwrap())
         .unwrap();
     assert!(tree_of(&store, &image).is_some());
-    let older = open(false).tree(&image).unwrap();
+    let older = open(None).tree(&image).unwrap();
     assert_eq!(older.own_inodes().unwrap().fs, None);
     assert_eq!(content(&older.view().unwrap(), "a").unwrap(), "same");
 }

@@ -85,7 +85,7 @@ fn options() -> StoreOptions {
         owners,
         share_host: ShareHost::Never,
         overlays: None,
-        erofs: false,
+        erofs_from: None,
     }
 }
 
