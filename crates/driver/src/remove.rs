@@ -36,11 +36,15 @@ pub fn remove(container: &Path) -> Result<(), RemoveError> {
         move |source| RemoveError { path, source }
     };
     let trash = trash_of(container);
-    let renamed = match std::fs::rename(container, &trash) {
-        Err(error) if error.kind() == ErrorKind::DirectoryNotEmpty => {
-            missing_is_fine(remove_tree(&trash)).map_err(failed(&trash))?;
-            std::fs::rename(container, &trash)
+    let mut renamed = std::fs::rename(container, &trash);
+    for _ in 0..ATTEMPTS {
+        if !is_not_empty(&renamed) {
+            break;
         }
+        missing_is_fine(remove_tree(&trash)).map_err(failed(&trash))?;
+        renamed = std::fs::rename(container, &trash);
+    }
+    let renamed = match renamed {
         // A full disk may have no room for another name, but a removal must work without any. So the records go
         // first, and after a crash in between the rest does not look like a whole container.
         Err(error) if matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) => {
@@ -86,7 +90,27 @@ pub fn remove_rest(trash: &Path) -> Result<(), RemoveError> {
     })
 }
 
+/// How often a removal begins again.
+const ATTEMPTS: u32 = 100;
+
+fn is_not_empty(result: &std::io::Result<()>) -> bool {
+    matches!(result, Err(error) if error.kind() == ErrorKind::DirectoryNotEmpty)
+}
+
+/// Removes a tree. Another command may be removing the next volume of the same name: rename(2) replaces a directory that this
+/// process has just emptied, so what is found not to be empty is emptied again.
 fn remove_tree(path: &Path) -> std::io::Result<()> {
+    let mut removed = remove_tree_once(path);
+    for _ in 0..ATTEMPTS {
+        if !is_not_empty(&removed) {
+            break;
+        }
+        removed = remove_tree_once(path);
+    }
+    removed
+}
+
+fn remove_tree_once(path: &Path) -> std::io::Result<()> {
     // overlayfs leaves a directory without permissions in its work directory. It is opened by descriptor, and not
     // through a link.
     let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -182,6 +206,28 @@ mod tests {
         fs::create_dir_all(longest.join("_data")).unwrap();
         remove(&longest).unwrap();
         assert_eq!(fs::read_dir(temp.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn removals_of_one_name_do_not_disturb_each_other() {
+        let temp = tempfile::tempdir().unwrap();
+        let (volume, trash) = (temp.path().join("v"), temp.path().join(".v"));
+        let is_over = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let sweeps = scope.spawn(|| {
+                while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
+                    super::remove_rest(&trash)?;
+                }
+                Ok::<_, super::RemoveError>(())
+            });
+            let removals = (0..2000).try_for_each(|_| {
+                fs::create_dir_all(volume.join("_data/sub")).unwrap();
+                remove(&volume)
+            });
+            is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+            sweeps.join().unwrap().unwrap();
+            removals.unwrap();
+        });
     }
 
     #[test]
