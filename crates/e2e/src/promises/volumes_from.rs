@@ -1,10 +1,11 @@
 //! `--volumes-from`: a container gets the mounts of another one, and keeps their volumes in use.
 
 use crate::context::Context;
-use crate::exchange::Running;
+use crate::exchange::{Running, patience};
 use crate::promise::{Test, test};
 use anyhow::{Result, ensure};
 use std::fs;
+use std::time::Instant;
 
 pub(super) const TESTS: &[Test] = &[
     test(
@@ -182,6 +183,11 @@ fn an_owner(cx: &Context) -> Result<Running> {
     let words = ["-i", "--name", "owner", "-v", "/data", &image, "sh", "-c", script];
     let mut owner = cx.run_command(&words).spawn()?;
     owner.expect("ready")?;
+    // The program may be faster than its parent, which writes down that it is there.
+    let deadline = Instant::now() + patience();
+    while cx.tote(&["inspect", "owner"]).output()?.code != 0 {
+        ensure!(Instant::now() < deadline, "nobody has written down the owner");
+    }
     Ok(owner)
 }
 
