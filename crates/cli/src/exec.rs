@@ -48,7 +48,12 @@ fn run(parsed: &Parsed) -> Result<Executed, EngineError> {
     let mut words = words(parsed);
     let container = words.next().unwrap_or_default();
     options.command = words.collect();
-    tote_engine::exec(&home(parsed)?, &container, options, &mut |text| warning(&text))
+    let report = &mut |error: &EngineError| {
+        not_started(parsed, error);
+        error.exit_code()
+    };
+    let warn = &mut |text: String| warning(&text);
+    tote_engine::exec(&home(parsed)?, &container, options, warn, report)
 }
 
 pub(crate) fn words(parsed: &Parsed) -> impl Iterator<Item = String> {

@@ -1,10 +1,10 @@
 //! fork(2) for processes of this program that live beside it.
 
-use crate::Errno;
-use crate::outcome::{errno, exit};
+use crate::outcome::{best_effort, errno, exit};
+use crate::{Errno, Footprint};
 use rustix::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 use rustix::fs::{Mode, OFlags};
-use rustix::process::{Pid, WaitOptions, waitpid};
+use rustix::process::{Pid, WaitOptions, wait, waitpid};
 use std::time::{Duration, Instant};
 
 /// Makes a process that performs `work` and ends with the exit code that it returns; the parent reaps the process.
@@ -61,6 +61,46 @@ pub fn fork_orphan(work: impl FnOnce() -> u8) -> Result<(), Errno> {
     }
 }
 
+/// Does [`fork_worker`] for work that starts processes which are to outlive this one, and returns its exit code. If that
+/// is 0, the worker stays until they have ended, and keeps nothing of this process meanwhile: without it they would be
+/// orphans, and an init that does not reap orphans keeps the first process of their PID namespace from ending.
+///
+/// # Errors
+/// Those of [`fork_worker`]; pipe2(2)'s; `ECHILD` for a worker that was killed.
+pub fn fork_parent(work: impl FnOnce() -> u8) -> Result<u8, Errno> {
+    let (ours, theirs) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+    let worker = fork_worker(move || {
+        // Without it the work would go on although its caller has ended.
+        best_effort(crate::die_with_parent());
+        let code = work();
+        if code == 0
+            && let Some(line) = alone_with(theirs)
+        {
+            await_children(line);
+        }
+        code
+    })?;
+    let mut byte = [0];
+    if rustix::io::retry_on_intr(|| rustix::io::read(&ours, &mut byte))? == 1 {
+        return Ok(0);
+    }
+    let ended = rustix::io::retry_on_intr(|| waitpid(Some(worker), WaitOptions::empty()))?;
+    let code = ended.and_then(|(_, status)| status.exit_status());
+    code.and_then(|code| u8::try_from(code).ok()).ok_or(Errno::CHILD)
+}
+
+/// Lets the caller of [`fork_parent`] go, and reaps all children of this process.
+fn await_children(line: OwnedFd) {
+    best_effort(crate::prctl::outlive_parent());
+    // The work may have taken it to a container's user namespace, where others have rights over it.
+    best_effort(crate::set_dumpable(false));
+    // A caller that is gone needs no answer.
+    best_effort(rustix::io::write(&line, &[1]));
+    drop(line);
+    Footprint::new().trim();
+    while matches!(wait(WaitOptions::empty()), Ok(_) | Err(Errno::INTR)) {}
+}
+
 /// Makes a process that keeps nothing of this one but the descriptor: a session of its own, `/dev/null` for its
 /// standard descriptors. The caller does not reap it and should end soon.
 ///
@@ -106,5 +146,6 @@ mod tests {
         // The harness runs tests in threads of their own.
         assert_eq!(fork_worker(|| 0), Err(Errno::BUSY));
         assert_eq!(fork_orphan(|| 0), Err(Errno::BUSY));
+        assert_eq!(fork_parent(|| 0), Err(Errno::BUSY));
     }
 }

@@ -2,7 +2,8 @@
 
 use crate::context::Context;
 use crate::exchange::{Running, patience};
-use crate::need::Need::{ManyIds, Root, Unprivileged};
+use crate::invocation::Invocation;
+use crate::need::Need::{ManyIds, Program, Root, Unprivileged};
 use crate::processes;
 use crate::promise::{Test, test};
 use crate::terminal::Terminal;
@@ -21,7 +22,12 @@ pub(super) const TESTS: &[Test] = &[
     test("exec::its_cgroup_is_the_containers", &[Root], cgroup),
     test("exec::a_terminal_of_its_own", &[], terminal),
     test("exec::the_detach_keys_leave_it_alone", &[], detach_keys),
-    test("exec::detached_it_has_no_parent", &[], detached),
+    test("exec::detached_it_is_reaped_by_its_parent", &[], detached),
+    test(
+        "exec::no_zombie_of_a_detached_process_keeps_a_container",
+        &[Root, Program("unshare"), Program("python3")],
+        no_zombie,
+    ),
     test("exec::signals_are_passed_on", &[], signals),
     test("exec::twenty_at_once", &[], many),
     test("exec::descriptors_are_passed_on", &[], descriptors),
@@ -328,17 +334,56 @@ fn detached(cx: &Context) -> Result<()> {
     let out = cx.tote(&["exec", "-d", "c", "sh", "-c", script]).output()?;
     out.prints("")?.quietly()?;
     ensure!(
-        totes() == 1,
-        "beside the container's own there are {} processes of tote",
-        totes() - 1
+        totes() == 2,
+        "beside the container's own and its parent there are {} processes of tote",
+        totes() - 2
     );
     let pid = pid_of(cx, "exit 6")?;
+    let parent = processes::all().into_iter().find(|process| process.pid == pid);
+    let parent = parent.context("it is gone")?.parent;
     fs::write(Path::new(&dir).join("go"), "\n")?;
-    adopted(pid, 6)?;
+    // It was not an orphan: its parent is, and ends with it.
+    adopted(parent, 0)?;
+    ensure!(
+        processes::all().iter().all(|process| process.pid != pid),
+        "it was not reaped"
+    );
     cx.tote(&["exec", "-d", "c", "nope"])
         .output()?
         .refuses(127, &["nope"])?;
+    ensure!(totes() == 1, "a process that did not start has left its parent");
     over(container)
+}
+
+/// Runs an engine whose PID 1 reaps no orphans, as in a container with a program of its own there.
+fn no_zombie(cx: &Context) -> Result<()> {
+    let script = r#"tote() { "$tote" --root "$root" "$@"; }
+        mount -t proc proc /proc
+        tote run -d --network none --name z "$image" sleep 1000 && tote exec -d z sh -c 'echo $$ > /pid'
+        timeout "$limit" "$tote" --root "$root" rm -f z"#;
+    // The first process waits for a child of its own by pid, and for no other.
+    let first = r#"sh -c "$0" & exec python3 -c 'import os, sys
+code = os.waitpid(int(sys.argv[1]), 0)[1]
+sys.exit(os.waitstatus_to_exitcode(code))' $!"#;
+    let root = cx.root();
+    Invocation::new([
+        "unshare",
+        "--mount",
+        "--pid",
+        "--fork",
+        "--kill-child",
+        "sh",
+        "-c",
+        first,
+        script,
+    ])
+    .env("tote", cx.binary())
+    .env("root", &root)
+    .env("image", cx.image())
+    .env("limit", patience().as_secs().to_string())
+    .output()?
+    .exits(0)?;
+    cx.nothing_left()
 }
 
 fn signals(cx: &Context) -> Result<()> {

@@ -39,17 +39,43 @@ pub enum Executed {
     Left,
 }
 
-/// Runs a process in a container.
+/// Runs a process in a container. A detached one has another process of this program for its parent, which reports a
+/// failure by `report` and ends with the exit code that this returns.
 ///
 /// # Errors
 /// [`EngineError`]; the process is gone then.
 pub fn exec(
     home: &Home,
     container: &str,
+    options: ExecOptions,
+    warn: &mut dyn FnMut(String),
+    report: &mut dyn FnMut(&EngineError) -> u8,
+) -> Result<Executed, EngineError> {
+    check_descriptors(options.preserve_fds)?;
+    if !options.detach {
+        return enter(home, container, options, warn);
+    }
+    let code = tote_sys::fork_parent(|| match enter(home, container, options, warn) {
+        Ok(_) => 0,
+        Err(error) => report(&error),
+    });
+    match code {
+        Ok(0) => Ok(Executed::Detached),
+        Ok(code) => Ok(Executed::Ended(code)),
+        Err(source) => Err(EngineError::Kernel {
+            attempt: "make the parent of a detached process",
+            source,
+        }),
+    }
+}
+
+/// Does [`exec`] in this process.
+fn enter(
+    home: &Home,
+    container: &str,
     mut options: ExecOptions,
     warn: &mut dyn FnMut(String),
 ) -> Result<Executed, EngineError> {
-    check_descriptors(options.preserve_fds)?;
     let keys = detach_keys(&options)?;
     crate::given::read_env_files(&mut options.env)?;
     let target = Target::find(home, container)?;
