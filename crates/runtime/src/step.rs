@@ -118,7 +118,9 @@ impl Step {
             (Execute, Errno::NOENT) if !self.text.is_empty() => {
                 "the program is there, but its loader is not: add that file to the image, or link the program statically"
             }
-            (Execute, Errno::NOEXEC) => "built for another architecture, or a script without a #! line?",
+            (Execute, Errno::NOEXEC) => {
+                "a script without a #! line, or a program for another machine: packages qemu-user-static and binfmt-support let this one execute those, or take an image for this one with --platform"
+            }
             (MountOverlay | MountProc | MountOther, Errno::NOSPC) => {
                 "the limit of mounts is reached: raise fs.mount-max"
             }

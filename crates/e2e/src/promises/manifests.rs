@@ -211,6 +211,20 @@ fn foreign(cx: &Context) -> Result<()> {
     build(cx, file, &["-t", "it"])?
         .exits(1)?
         .has_err("exec format error")?;
+    build(
+        cx,
+        "FROM scratch\nCOPY --chmod=755 program /program\n",
+        &["-t", "it"],
+    )?
+    .exits(0)?;
+    for words in [&["run", "--rm"][..], &["run", "-d", "--name", "it"]] {
+        cx.tote(&[words, &["it", "/program"]].concat())
+            .output()?
+            .exits(126)?
+            .has_err("exec: \"/program\": exec format error")?
+            .has_err("another machine: packages qemu-user-static and binfmt-support")?;
+    }
+    cx.tote(&["rm", "it"]).output()?.exits(0)?;
     let context = cx.path("context")?;
     cx.tote(&["build", "--platform", "linux/mips64", &context])
         .output()?

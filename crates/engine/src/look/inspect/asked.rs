@@ -237,6 +237,11 @@ impl Subject<'_> {
             "BlkioDeviceWriteBps": of_devices(&options.block.write_bps, "Rate"),
             "BlkioDeviceReadIOps": of_devices(&options.block.read_iops, "Rate"),
             "BlkioDeviceWriteIOps": of_devices(&options.block.write_iops, "Rate"),
+            // docker's for Windows, which its clients list all the same.
+            "CpuCount": 0,
+            "CpuPercent": 0,
+            "IOMaximumBandwidth": 0,
+            "IOMaximumIOps": 0,
             "CpuPeriod": options.cpu_budget.period,
             "CpuQuota": options.cpu_budget.quota,
             "CpuRealtimePeriod": options.cpu_budget.realtime_period,

@@ -208,6 +208,11 @@ fn networks(entry: &Entry) -> Value {
     let default = endpoint(entry, default);
     json!({
         "Bridge": "",
+        "HairpinMode": false,
+        "LinkLocalIPv6Address": "",
+        "LinkLocalIPv6PrefixLen": 0,
+        "SecondaryIPAddresses": null,
+        "SecondaryIPv6Addresses": null,
         "SandboxID": "",
         "SandboxKey": sandbox,
         "Ports": ports(entry),
