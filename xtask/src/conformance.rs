@@ -54,7 +54,7 @@ pub(crate) fn run(workspace: &Workspace, words: &[&str]) -> Result<ExitCode> {
 /// Runs the tests inside the enclosure.
 fn inside(outside: &str, words: &[&str]) -> Result<ExitCode> {
     let options = Options::parse(words)?;
-    ENCLOSURE.furnish(outside, options.unified)?;
+    ENCLOSURE.furnish(outside, options.shown)?;
     session::run(&options, &ENCLOSURE.scratch())
 }
 

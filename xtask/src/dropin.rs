@@ -60,7 +60,7 @@ pub(crate) fn run(workspace: &Workspace, words: &[&str]) -> Result<ExitCode> {
 /// failed.
 fn inside(outside: &str, words: &[&str]) -> Result<ExitCode> {
     let options = Options::parse(words)?;
-    ENCLOSURE.furnish(outside, options.unified)?;
+    ENCLOSURE.furnish(outside, options.shown)?;
     let logs = options
         .logs
         .as_deref()

@@ -49,6 +49,18 @@ pub(crate) struct Enclosure {
     pub(crate) name: &'static str,
 }
 
+/// Hierarchies of cgroups that a run sees.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Shown {
+    /// Those that the host has.
+    #[default]
+    All,
+    /// Only those of version 1, unless the host has none; `--no-unified`.
+    First,
+    /// Only that of version 2, which then is where engines look for it on a host without the others; `--only-unified`.
+    Second,
+}
+
 impl Enclosure {
     /// Returns the directory for the files of a run.
     pub(crate) fn scratch(self) -> PathBuf {
@@ -128,12 +140,12 @@ impl Enclosure {
     ///
     /// # Errors
     /// The present mount namespace is still the one in which the run was started; nothing is changed then.
-    pub(crate) fn furnish(self, outside: &str, unified: bool) -> Result<()> {
+    pub(crate) fn furnish(self, outside: &str, shown: Shown) -> Result<()> {
         if mount_namespace()? == outside {
             bail!("this is not a mount namespace of our own");
         }
         let hierarchies = hierarchy::all()?;
-        own_cgroups(&hierarchies, unified)?;
+        own_cgroups(&hierarchies, shown)?;
         own_nodes(&self.scratch().join("dev"))?;
         mount(
             &["-t", "devpts", "-o", "newinstance,ptmxmode=0666,gid=5,mode=620"],
@@ -146,28 +158,33 @@ impl Enclosure {
 }
 
 /// Mounts the same hierarchies again, of which the cgroup namespace shows only this run's groups.
-fn own_cgroups(hierarchies: &[Hierarchy], unified: bool) -> Result<()> {
+fn own_cgroups(hierarchies: &[Hierarchy], shown: Shown) -> Result<()> {
     succeed(program("umount").args(["--recursive", hierarchy::ROOT]))?;
+    let options = ["-t", "cgroup2", "-o", "nosuid,nodev,noexec"];
     let alone = hierarchies.iter().all(Hierarchy::is_v2);
+    if shown == Shown::Second && !alone {
+        return mount(&options, "cgroup2", hierarchy::ROOT);
+    }
     if !alone {
         mount(&["-t", "tmpfs", "-o", "mode=755"], "tmpfs", hierarchy::ROOT)?;
     }
-    for hierarchy in hierarchies.iter().filter(|h| alone || unified || !h.is_v2()) {
+    for hierarchy in hierarchies
+        .iter()
+        .filter(|h| alone || shown == Shown::All || !h.is_v2())
+    {
         std::fs::create_dir_all(&hierarchy.mount)
             .with_context(|| format!("create {}", hierarchy.mount.display()))?;
-        let mut options = vec!["-t", &hierarchy.kind];
         if !hierarchy.is_v2() {
             // A hierarchy without controllers has a name, and needs the option `none`.
             let none = hierarchy.controllers.starts_with("name=").then_some("none,");
             let value = format!("{}{}", none.unwrap_or_default(), hierarchy.controllers);
             mount(
-                &[&options[..], &["-o", &value]].concat(),
+                &["-t", &hierarchy.kind, "-o", &value],
                 "cgroup",
                 path(&hierarchy.mount)?,
             )?;
             continue;
         }
-        options.extend(["-o", "nosuid,nodev,noexec"]);
         mount(&options, "cgroup2", path(&hierarchy.mount)?)?;
     }
     Ok(())
@@ -222,7 +239,7 @@ mod tests {
             command: "none",
             name: "tote-nonexistent",
         };
-        let error = enclosure.furnish(&here, true).unwrap_err();
+        let error = enclosure.furnish(&here, Shown::All).unwrap_err();
         assert_eq!(error.to_string(), "this is not a mount namespace of our own");
     }
 }

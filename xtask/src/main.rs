@@ -48,7 +48,8 @@ usage: cargo xtask COMMAND
                                   kill commands, and fail their system calls: is anything lost or left?
   conformance SUITE --checkout DIR [--runtime PATH] [--passable FILE] [--limit SECONDS] [--no-unified] [FILTER]
                                   what runtime-tools or runc-bats, from a checkout, says of a runtime
-  dropin [--runtime PATH] [--engine podman|docker|containerd] [--against PATH] [--no-unified] [FILTER]
+  dropin [--runtime PATH] [--engine podman|podman-user|docker|containerd] [--against PATH]
+         [--no-unified|--only-unified] [FILTER]
                                   does a runtime serve installed engines as runc does
 ";
 

@@ -1,6 +1,7 @@
 //! The command line of a run.
 
 use super::suite::Suite;
+use crate::enclosure::Shown;
 use anyhow::{Context, Result, bail};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -20,8 +21,8 @@ pub(super) struct Options {
     pub(super) filter: Option<String>,
     /// Time limit of a test.
     pub(super) limit: Duration,
-    /// True if the runtime sees a v2 hierarchy beside those of v1; some runtimes refuse to run then.
-    pub(super) unified: bool,
+    /// Hierarchies that engines and runtimes see; some refuse to run with a v2 hierarchy beside those of v1.
+    pub(super) shown: Shown,
     /// Directory for the output of each test.
     pub(super) logs: Option<PathBuf>,
 }
@@ -32,13 +33,13 @@ impl Options {
             bail!("conformance: which suite? {}", Suite::NAMES);
         };
         let mut options = Self {
+            shown: Shown::All,
             suite: Suite::parse(suite)?,
             checkout: PathBuf::new(),
             runtime: None,
             passable: None,
             filter: None,
             limit: LIMIT,
-            unified: true,
             logs: None,
         };
         let mut rest = rest.iter();
@@ -53,7 +54,8 @@ impl Options {
                 "--passable" => options.passable = Some(absolute(value()?)?),
                 "--logs" => options.logs = Some(absolute(value()?)?),
                 "--limit" => options.limit = seconds(value()?)?,
-                "--no-unified" => options.unified = false,
+                "--no-unified" => options.shown = Shown::First,
+                "--only-unified" => options.shown = Shown::Second,
                 option if option.starts_with('-') => bail!("conformance: no option {option}"),
                 filter if options.filter.is_none() => options.filter = Some(filter.to_owned()),
                 second => bail!("conformance: one filter, not also {second:?}"),
@@ -81,8 +83,10 @@ impl Options {
             }
         }
         option("--limit", self.limit.as_secs().to_string());
-        if !self.unified {
-            words.push("--no-unified".to_owned());
+        match self.shown {
+            Shown::All => {}
+            Shown::First => words.push("--no-unified".to_owned()),
+            Shown::Second => words.push("--only-unified".to_owned()),
         }
         words.extend(self.filter.clone());
         words

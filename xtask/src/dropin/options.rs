@@ -1,6 +1,7 @@
 //! The command line.
 
 use super::engine::Engine;
+use crate::enclosure::Shown;
 use anyhow::{Context, Result, bail};
 use std::path::PathBuf;
 
@@ -15,18 +16,15 @@ pub(super) struct Options {
     pub(super) engine: Option<Engine>,
     /// Word that the names of cases must contain.
     pub(super) filter: Option<String>,
-    /// True if engines and runtimes see a v2 hierarchy beside those of v1; some refuse to run then.
-    pub(super) unified: bool,
+    /// Hierarchies that engines and runtimes see; some refuse to run with a v2 hierarchy beside those of v1.
+    pub(super) shown: Shown,
     /// Directory for the output of each case.
     pub(super) logs: Option<PathBuf>,
 }
 
 impl Options {
     pub(super) fn parse(words: &[&str]) -> Result<Self> {
-        let mut options = Self {
-            unified: true,
-            ..Self::default()
-        };
+        let mut options = Self { ..Self::default() };
         let mut rest = words.iter();
         while let Some(&word) = rest.next() {
             let mut value = || {
@@ -38,7 +36,8 @@ impl Options {
                 "--against" => options.reference = Some(absolute(value()?)?),
                 "--engine" => options.engine = Some(Engine::parse(value()?)?),
                 "--logs" => options.logs = Some(absolute(value()?)?),
-                "--no-unified" => options.unified = false,
+                "--no-unified" => options.shown = Shown::First,
+                "--only-unified" => options.shown = Shown::Second,
                 option if option.starts_with('-') => bail!("dropin: no option {option}"),
                 filter if options.filter.is_none() => options.filter = Some(filter.to_owned()),
                 second => bail!("dropin: one filter, not also {second:?}"),
@@ -63,8 +62,10 @@ impl Options {
         if let Some(engine) = self.engine {
             words.extend(["--engine", engine.name()].map(str::to_owned));
         }
-        if !self.unified {
-            words.push("--no-unified".to_owned());
+        match self.shown {
+            Shown::All => {}
+            Shown::First => words.push("--no-unified".to_owned()),
+            Shown::Second => words.push("--only-unified".to_owned()),
         }
         words.extend(self.filter.clone());
         words
@@ -87,6 +88,7 @@ mod tests {
             &[][..],
             &["--runtime", "/r", "--against", "/s", "--engine", "docker", "exec"],
             &["--logs", "/l", "--no-unified"],
+            &["--only-unified", "exec"],
         ] {
             let options = Options::parse(words).unwrap();
             let back = options.words();

@@ -1,7 +1,8 @@
 //! The ordinary user who runs podman without root.
 //!
 //! The user exists only in the enclosure, whose `/etc` is covered: with a range of subordinate ids, a home and an
-//! `$XDG_RUNTIME_DIR` of its own, and no right to any cgroup.
+//! `$XDG_RUNTIME_DIR` of its own, and no right to any cgroup but where there is only version 2: the run's group is
+//! delegated to it there, as systemd does.
 
 use super::place::{Place, make};
 use crate::enclosure::path;
@@ -37,7 +38,18 @@ pub(super) fn furnish(place: &Place, directory: &Path, runtime: &Path) -> Result
             .args(["--recursive", &format!("{ID}:{ID}")])
             .args([directory, &place.work.join("volume"), &place.work.join("tmp")]),
     )?;
-    succeed(program("chmod").arg("0700").arg(runtime_directory(directory)))
+    succeed(program("chmod").arg("0700").arg(runtime_directory(directory)))?;
+    delegate()
+}
+
+/// Gives the user the run's cgroup of version 2, if there is no other: cgroups(7), delegation.
+fn delegate() -> Result<()> {
+    let group = Path::new("/sys/fs/cgroup");
+    let files = ["cgroup.procs", "cgroup.subtree_control", "cgroup.threads"].map(|name| group.join(name));
+    if !files[0].exists() {
+        return Ok(());
+    }
+    succeed(program("chown").arg(format!("{ID}:{ID}")).arg(group).args(files))
 }
 
 /// Returns the path of the user's copy of the runtime, which keeps the runtime's name.

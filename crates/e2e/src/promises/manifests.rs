@@ -211,6 +211,13 @@ fn foreign(cx: &Context) -> Result<()> {
     build(cx, file, &["-t", "it"])?
         .exits(1)?
         .has_err("exec format error")?;
+    let context = cx.path("context")?;
+    cx.tote(&["build", "--platform", "linux/mips64", &context])
+        .output()?
+        .exits(1)?
+        .has_err("line 3: RUN")?
+        .has_err("cannot execute '/program x' for linux/mips64 on this machine")?
+        .has_err("hint: install qemu-user-static")?;
     build(
         cx,
         "FROM scratch\nCOPY --chmod=755 program /program\n",
@@ -225,13 +232,6 @@ fn foreign(cx: &Context) -> Result<()> {
             .has_err("another machine: packages qemu-user-static and binfmt-support")?;
     }
     cx.tote(&["rm", "it"]).output()?.exits(0)?;
-    let context = cx.path("context")?;
-    cx.tote(&["build", "--platform", "linux/mips64", &context])
-        .output()?
-        .exits(1)?
-        .has_err("line 3: RUN")?
-        .has_err("cannot execute '/program x' for linux/mips64 on this machine")?
-        .has_err("hint: install qemu-user-static")?;
     forget(cx)
 }
 
