@@ -9,7 +9,7 @@ mod ps;
 pub(crate) use events::events;
 pub(crate) use inspect::{inspect, inspect_containers};
 pub(crate) use places::{init, ls};
-pub(crate) use ps::{joined, ps};
+pub(crate) use ps::{joined, ps, status};
 
 use crate::home::home;
 use crate::tell::print;

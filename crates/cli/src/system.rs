@@ -1,11 +1,11 @@
 //! Containers and volumes in `tote system df`.
 
+use crate::look::status;
 use crate::text::{ago, size, table};
 use serde_json::{Value, json};
+use std::time::{SystemTime, UNIX_EPOCH};
 use tote_engine::container::{self, Entry};
-use tote_engine::{
-    ContainerSize, EngineError, Home, VolumeRow, VolumeSelection, container_size, status_word,
-};
+use tote_engine::{ContainerSize, EngineError, Home, VolumeRow, VolumeSelection, container_size};
 
 /// Containers and volumes with their sizes.
 pub(crate) struct Kept {
@@ -121,6 +121,8 @@ fn of_volumes(volumes: &[(VolumeRow, u64)]) -> Kind {
 
 /// Formats a table of the containers, and one of the volumes.
 fn tables(containers: &[(Entry, ContainerSize)], volumes: &[(VolumeRow, u64)]) -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let now = now.unwrap_or_default().as_secs();
     let mut lines = vec![cells(&[
         "CONTAINER ID",
         "IMAGE",
@@ -142,7 +144,7 @@ fn tables(containers: &[(Entry, ContainerSize)], volumes: &[(VolumeRow, u64)]) -
                 .to_string(),
             size(taken.written),
             ago(&tote_engine::moment(container.created)),
-            status_word(state).to_owned(),
+            status(state, now),
             container.display().to_owned(),
         ]
     }));

@@ -8,6 +8,7 @@ use crate::tell::{engine_error, failure, print};
 use crate::text::{ago, size, table};
 use crate::words::words;
 use serde_json::json;
+use std::collections::HashSet;
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
 use tote_engine::{EngineError, ImageSelection};
@@ -137,21 +138,51 @@ pub(crate) fn space(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     if parsed.value("format").is_some() {
         return Ok(listing.print(parsed));
     }
+    if parsed.flag("verbose") {
+        let lines = lines_of_images(&home, &space, &kept)?;
+        let kept_for_builds: Vec<_> = for_builds
+            .iter()
+            .map(|part| (part.id.short(), part.unique))
+            .collect();
+        let built = (size(built), table(&lines_of_builds(&kept_for_builds)));
+        return Ok(print(&format!(
+            "Images space usage:\n\n{}{}\nBuild cache usage: {}\n\n{}",
+            table(&lines),
+            kept.tables(),
+            built.0,
+            built.1
+        )));
+    }
     listing.print(parsed);
-    let mut text = format!(
+    Ok(print(&format!(
         "\nEvery file once: {}; layers apart: {}; a copy for each image: {}; shared with the host: {}\n",
         size(usage.stored),
         size(usage.layered),
         size(usage.copied),
         size(usage.host),
-    );
-    if parsed.flag("verbose") {
-        let lines = lines_of_images(&home, &space, &kept)?;
-        text += &format!("\nImages space usage:\n\n{}", table(&lines));
-        text += &kept.tables();
-        text += &format!("\nBuild cache usage: {}\n", size(built));
-    }
-    Ok(print(&text))
+    )))
+}
+
+/// Formats a table of the images that are only there for later builds, with headings.
+fn lines_of_builds(parts: &[(String, u64)]) -> Vec<Vec<String>> {
+    let headings = [
+        "CACHE ID",
+        "CACHE TYPE",
+        "SIZE",
+        "CREATED",
+        "LAST USED",
+        "USAGE",
+        "SHARED",
+    ];
+    let line = |(id, bytes): &(String, u64)| {
+        let known = [id.clone(), "regular".to_owned(), size(*bytes)];
+        // What the store does not know is left empty.
+        let unknown = std::iter::repeat_n(String::new(), headings.len() - known.len());
+        known.into_iter().chain(unknown).collect()
+    };
+    std::iter::once(row(&headings))
+        .chain(parts.iter().map(line))
+        .collect()
 }
 
 /// Formats a table of the images' sizes, with headings.
@@ -174,7 +205,12 @@ fn lines_of_images(
         "UNIQUE SIZE",
         "CONTAINERS",
     ])];
+    let mut shown = HashSet::new();
     for image in tote_engine::images(home, &selection)? {
+        // docker's: an image is shown by its first name alone.
+        if !shown.insert(image.id) {
+            continue;
+        }
         let Some(part) = space.usage.images.iter().find(|part| part.id == image.id) else {
             continue;
         };

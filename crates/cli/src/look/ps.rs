@@ -235,30 +235,8 @@ impl View<'_> {
         text.chars().take(most - 1).chain(['…']).collect()
     }
 
-    /// Formats the state in docker's words: `Up 5 minutes (healthy)`, `Exited (0) 2 hours ago`.
     fn status(&self, state: &State) -> String {
-        let ended = || text::duration(self.age(state.finished_at));
-        match state.status {
-            Status::Created => "Created".to_owned(),
-            Status::Running => {
-                let health = state.health.as_ref().map(|health| health.status);
-                let beside = match (state.paused, health) {
-                    (true, _) => " (Paused)",
-                    (false, Some(HealthStatus::Starting)) => " (health: starting)",
-                    (false, Some(HealthStatus::Healthy)) => " (healthy)",
-                    (false, Some(HealthStatus::Unhealthy)) => " (unhealthy)",
-                    (false, None) => "",
-                };
-                format!("Up {}{beside}", text::duration(self.age(state.started_at)))
-            }
-            Status::Restarting => format!("Restarting ({}) {} ago", state.exit_code, ended()),
-            Status::Removing => "Removal In Progress".to_owned(),
-            // The time is unknown if the container was not watched to its end.
-            Status::Exited if state.finished_at == 0 => format!("Exited ({})", state.exit_code),
-            Status::Exited => format!("Exited ({}) {} ago", state.exit_code, ended()),
-            Status::Dead if state.error.is_empty() => "Dead".to_owned(),
-            Status::Dead => format!("Dead: {}", state.error),
-        }
+        status(state, self.now)
     }
 
     fn pod<'b>(&self, id: &'b str) -> &'b str {
@@ -339,6 +317,36 @@ fn command(words: &[String]) -> String {
 pub(crate) fn joined(labels: &BTreeMap<String, String>) -> String {
     let labels = labels.iter().map(|(key, value)| format!("{key}={value}"));
     labels.collect::<Vec<_>>().join(",")
+}
+
+/// Formats the state in docker's words: `Up 5 minutes (healthy)`, `Exited (0) 2 hours ago`. `now` is in seconds since 1970.
+pub(crate) fn status(state: &State, now: u64) -> String {
+    let since = |nanoseconds: u64| text::duration(now.saturating_sub(nanoseconds / 1_000_000_000));
+    match state.status {
+        Status::Created => "Created".to_owned(),
+        Status::Running => {
+            let health = state.health.as_ref().map(|health| health.status);
+            let beside = match (state.paused, health) {
+                (true, _) => " (Paused)",
+                (false, Some(HealthStatus::Starting)) => " (health: starting)",
+                (false, Some(HealthStatus::Healthy)) => " (healthy)",
+                (false, Some(HealthStatus::Unhealthy)) => " (unhealthy)",
+                (false, None) => "",
+            };
+            format!("Up {}{beside}", since(state.started_at))
+        }
+        Status::Restarting => format!(
+            "Restarting ({}) {} ago",
+            state.exit_code,
+            since(state.finished_at)
+        ),
+        Status::Removing => "Removal In Progress".to_owned(),
+        // The time is unknown if the container was not watched to its end.
+        Status::Exited if state.finished_at == 0 => format!("Exited ({})", state.exit_code),
+        Status::Exited => format!("Exited ({}) {} ago", state.exit_code, since(state.finished_at)),
+        Status::Dead if state.error.is_empty() => "Dead".to_owned(),
+        Status::Dead => format!("Dead: {}", state.error),
+    }
 }
 
 #[cfg(test)]

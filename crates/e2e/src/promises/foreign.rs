@@ -271,16 +271,26 @@ fn df(cx: &Context) -> Result<()> {
     std::fs::write(&file, layer(cx)?)?;
     done(cx, &["import", &file, "one:1"])?;
     done(cx, &["create", "--name", "c", &cx.image(), "true"])?;
+    done(cx, &["tag", "one:1", "two:1"])?;
     let shown = done(cx, &["system", "df", "-v"])?;
     for heading in [
         "Images space usage:\n\nREPOSITORY   TAG       IMAGE ID",
         "Containers space usage:\n\nCONTAINER ID   IMAGE",
         "Local Volumes space usage:\n\nVOLUME NAME   LINKS     SIZE",
-        "Build cache usage: 0B",
+        "Build cache usage: 0B\n\nCACHE ID   CACHE TYPE",
     ] {
         let squeezed = squeeze(&shown);
         ensure!(squeezed.contains(&squeeze(heading)), "{heading}:\n{shown}");
     }
+    ensure!(
+        shown.starts_with("Images space usage:") && shown.contains(" Created "),
+        "{shown}"
+    );
+    ensure!(
+        shown.contains("\none ") && !shown.contains("\ntwo "),
+        "an image is there once: {shown}"
+    );
+    let shown = done(cx, &["system", "df"])?;
     let rows: Vec<&str> = shown.lines().take(5).collect();
     ensure!(
         rows[4].starts_with("Build Cache") && !rows[2].contains('%'),
