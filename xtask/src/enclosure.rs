@@ -52,12 +52,12 @@ pub(crate) struct Enclosure {
 /// Hierarchies of cgroups that a run sees.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Shown {
-    /// Those that the host has.
+    /// All that the host has.
     #[default]
     All,
-    /// Only those of version 1, unless the host has none; `--no-unified`.
+    /// Version 1 alone, unless the host has none; `--no-unified`.
     First,
-    /// Only that of version 2, which then is where engines look for it on a host without the others; `--only-unified`.
+    /// Version 2 alone, which then is where engines look for it on a host without the others; `--only-unified`.
     Second,
 }
 

@@ -46,7 +46,8 @@ usage: cargo xtask COMMAND
   bench [NAME] [ARGUMENT…]        build the engine and run a benchmark of it
   faults [--debug] [SCENARIO…] [OPTION…]
                                   kill commands, and fail their system calls: is anything lost or left?
-  conformance SUITE --checkout DIR [--runtime PATH] [--passable FILE] [--limit SECONDS] [--no-unified] [FILTER]
+  conformance SUITE --checkout DIR [--runtime PATH] [--passable FILE] [--limit SECONDS]
+              [--no-unified|--only-unified] [FILTER]
                                   what runtime-tools or runc-bats, from a checkout, says of a runtime
   dropin [--runtime PATH] [--engine podman|podman-user|docker|containerd] [--against PATH]
          [--no-unified|--only-unified] [FILTER]

@@ -42,11 +42,11 @@ pub(super) fn furnish(place: &Place, directory: &Path, runtime: &Path) -> Result
     delegate()
 }
 
-/// Gives the user the run's cgroup of version 2, if there is no other: cgroups(7), delegation.
+/// Gives the user the run's cgroup of version 2 where version 1 is absent: cgroups(7), delegation.
 fn delegate() -> Result<()> {
     let group = Path::new("/sys/fs/cgroup");
     let files = ["cgroup.procs", "cgroup.subtree_control", "cgroup.threads"].map(|name| group.join(name));
-    if !files[0].exists() {
+    if !files[0].try_exists().context("look for cgroups of version 2")? {
         return Ok(());
     }
     succeed(program("chown").arg(format!("{ID}:{ID}")).arg(group).args(files))
