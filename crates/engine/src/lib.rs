@@ -23,6 +23,7 @@ mod exec;
 mod facts;
 mod files;
 mod finished;
+mod flat;
 mod given;
 mod health;
 mod hint;

@@ -24,9 +24,8 @@ terminal of its own, as with `tote exec -it`; in a pipe its streams are passed o
 What the command writes elsewhere is kept in memory and is gone when the command ends; the command ends with `tote debug`. The container's own mounts, \
 files and processes stay as they are, and the container ends as if there had been no session.
 
-With `--view target` the container's own tree is the root directory, and the tools are in /.tote, which comes last in PATH. The kernel and \
-the dynamic linker look in the container for what a program needs, so tools that are not static run only if the container has \
-their libraries: `--tools` with an image of static programs, such as busybox, always works. New files directly in / are gone afterwards.
+With `--view target` the container's own tree is the root directory, and the tools are in /.tote, which comes last in PATH. Tools run there with \
+their own libraries and interpreters. New files directly in / are gone afterwards.
 
 In a session, `tote exec COMMAND` runs a program of the container in the container's own root, and `entrypoint` shows what the \
 container runs: `entrypoint --lint` looks for mistakes, `entrypoint --run` runs it.
@@ -72,6 +71,7 @@ tote's default filter.",
             ENV,
             ENV_FILE,
             Opt::list("forward", "SOCKET", "Let the command connect to a Unix socket of this machine: x11, wayland, dbus, ssh-agent or a PATH")
+                .details("With `x11` the command also gets the cookie of the display. With `--view target` a PATH is below /.tote/.run.")
                 .completes(Completes::Words(&["x11", "wayland", "dbus", "ssh-agent"])),
             Opt::flag("interactive", "Keep standard input open (the default at a terminal)").short('i'),
             Opt::flag("no-cgroup", "Leave the command in the caller's cgroup")

@@ -37,6 +37,7 @@ mod debug;
 mod debug_engines;
 mod debug_forward;
 mod debug_targets;
+mod debug_view;
 mod default_network;
 mod details;
 mod devices;
@@ -212,6 +213,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     debug_engines::TESTS,
     debug_forward::TESTS,
     debug_targets::TESTS,
+    debug_view::TESTS,
     default_network::TESTS,
     exec::TESTS,
     usage::TESTS,

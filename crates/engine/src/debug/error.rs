@@ -9,11 +9,6 @@ pub enum DebugError {
     /// Unknown word before the colon of a target.
     #[error("cannot debug {0:?}: no container engine is called {1:?}")]
     Engine(String, String),
-    /// Sockets in a session whose root is the container's.
-    #[error(
-        "--forward cannot be given with --view target: a socket would need a place in the container's own tree"
-    )]
-    SocketsInTarget,
     /// Invalid value of `--view`.
     #[error("invalid value {0:?} for --view: it is tools or target")]
     View(String),
@@ -154,8 +149,7 @@ impl DebugError {
             | Self::Reused { .. }
             | Self::Ended { .. }
             | Self::Ambiguous { .. } => 1,
-            Self::SocketsInTarget
-            | Self::View(_)
+            Self::View(_)
             | Self::TwoCommands
             | Self::Forward { .. }
             | Self::Listen { .. }

@@ -9,6 +9,7 @@ mod error;
 mod find;
 mod foreign;
 mod forward;
+mod launch;
 mod lint;
 mod noted;
 mod processes;
@@ -25,10 +26,13 @@ use crate::rootfs::Source;
 use crate::{Caller, EngineError, Home};
 use find::{Found, find};
 use forward::Forwards;
+use launch::{ASIDE, Launchers};
+use rustix::fd::AsFd as _;
+use rustix::fs::{Mode, OFlags, open};
 use tote_bundle::{ExecOptions, Image};
 use tote_rootfs::{Storage, Upper};
 use tote_sandbox::{Root, Tools};
-use view::{ASIDE, View};
+use view::View;
 
 /// Origin of the tools.
 #[derive(Clone, Debug)]
@@ -85,11 +89,9 @@ pub fn debug(
         target.cgroup = String::new();
     }
     let toolbox = Toolbox::open(home, &request.tools, warn)?;
-    if request.target_view && !request.forwards.sockets.is_empty() {
-        return Err(DebugError::SocketsInTarget.into());
-    }
-    let view = View::new(&target, &command, request.target_view)?;
-    let mut forwards = Forwards::open(home, &request.forwards, &target)?;
+    let launchers = request.target_view.then(|| toolbox.launchers()).transpose()?;
+    let view = View::new(&target, &command, launchers)?;
+    let mut forwards = Forwards::open(home, &request.forwards, (&target, request.target_view))?;
     let variables = view.variables(&target, toolbox.path());
     adapt(
         &mut target,
@@ -105,7 +107,7 @@ pub fn debug(
         brought: view.brought,
         links: &links,
         binds: forwards.binds.clone(),
-        files: view.files,
+        files: [view.files, std::mem::take(&mut forwards.files)].concat(),
     };
     let namespaces = target.namespaces();
     let plan = exec::plan(&target, &request.exec, users, namespaces, Some(tools))?;
@@ -154,6 +156,28 @@ impl<'a> Toolbox<'a> {
             Self::Container(found) => found.target.inside.process.env.clone(),
         };
         path_of(&env).map(str::to_owned)
+    }
+
+    /// Looks at the tools for a session in which they are not the root.
+    fn launchers(&self) -> Result<Launchers, EngineError> {
+        let path = self.path().unwrap_or_else(|| view::PATH.to_owned());
+        let path = &*path;
+        Ok(match self {
+            // Its programs are where this machine has them; what else this machine has is not shown.
+            Self::Image(Source::Host(image)) => {
+                let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+                let root = open("/", flags, Mode::empty()).map_err(|source| EngineError::Kernel {
+                    attempt: "open the root directory",
+                    source,
+                })?;
+                Launchers::new(root.as_fd(), image.layer(), path)
+            }
+            Self::Image(source) => Launchers::new(source.dir()?, source.dir()?, path),
+            Self::Container(found) => {
+                let root = found.target.root()?;
+                Launchers::new(root.as_fd(), root.as_fd(), path)
+            }
+        })
     }
 
     /// Describes the root: the tools, with an overlay in memory that takes the session's writes.

@@ -70,7 +70,7 @@ pub fn interpreter_of(root: impl AsFd, path: impl AsRef<Path>) -> Result<Option<
     }))
 }
 
-fn name_in(file: BorrowedFd<'_>) -> Result<Option<(Vec<u8>, InterpreterKind)>, Errno> {
+pub(super) fn name_in(file: BorrowedFd<'_>) -> Result<Option<(Vec<u8>, InterpreterKind)>, Errno> {
     let first = read_at(file, 0, FIRST_BYTES)?;
     if let Some(name) = script(&first) {
         return Ok(Some((name.to_vec(), InterpreterKind::Script)));
@@ -85,6 +85,14 @@ fn name_in(file: BorrowedFd<'_>) -> Result<Option<(Vec<u8>, InterpreterKind)>, E
     let mut name = read_at(file, offset, usize::try_from(length.min(MAX_NAME)).unwrap_or(0))?;
     name.truncate(name.iter().position(|byte| *byte == 0).unwrap_or(0));
     Ok((!name.is_empty()).then_some((name, InterpreterKind::Elf)))
+}
+
+/// Reads the first line as far as the kernel does, without its end.
+pub(super) fn first_line(file: BorrowedFd<'_>) -> Result<Vec<u8>, Errno> {
+    let mut first = read_at(file, 0, FIRST_BYTES)?;
+    let end = first.iter().position(|byte| matches!(byte, b'\n' | 0));
+    first.truncate(end.unwrap_or(first.len()));
+    Ok(first)
 }
 
 /// Parses the program of a `#!` line. As in the kernel, a line that is cut off inside the name does not count.

@@ -5,12 +5,14 @@
 //! device reacts. Every read has a limit.
 
 mod elf;
+mod executable;
 mod interpreter;
 mod lookup;
 
 #[cfg(test)]
 mod tests;
 
+pub use executable::{Executable, Needs, executable_in, resolve_in};
 pub use interpreter::{Interpreter, InterpreterKind, interpreter_of};
 pub use lookup::{LookupError, lookup_executable};
 
