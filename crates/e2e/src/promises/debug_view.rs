@@ -63,10 +63,7 @@ fn in_root(cx: &Context, words: &[&str]) -> Result<Output> {
 fn root(cx: &Context) -> Result<()> {
     let (tools, image) = cx.own_rootfs("tools")?;
     fs::write(tools.join("bin/only-here"), "#!/bin/sh\necho tool $0\n")?;
-    fs::set_permissions(
-        tools.join("bin/only-here"),
-        std::os::unix::fs::PermissionsExt::from_mode(0o755),
-    )?;
+    fs::set_permissions(tools.join("bin/only-here"), PermissionsExt::from_mode(0o755))?;
     let container = running(cx, &["-e", "PATH=/special:/bin"])?;
     let view = ["--view", "target", "--tools", &image, "c"];
     let script = "echo $TARGET; pwd; only-here; echo $PATH | cut -d: -f1,2; echo by session > /etc/mark; \

@@ -36,6 +36,7 @@ mod cp_safety;
 mod debug;
 mod debug_engines;
 mod debug_forward;
+mod debug_keep;
 mod debug_targets;
 mod debug_view;
 mod default_network;
@@ -212,6 +213,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     debug::TESTS,
     debug_engines::TESTS,
     debug_forward::TESTS,
+    debug_keep::TESTS,
     debug_targets::TESTS,
     debug_view::TESTS,
     default_network::TESTS,

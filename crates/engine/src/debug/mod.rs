@@ -5,10 +5,12 @@
 //! stopped container, or an image, gets a first process that only waits ([`still`]).
 
 mod context;
+mod effective;
 mod error;
 mod find;
 mod foreign;
 mod forward;
+mod kept;
 mod launch;
 mod lint;
 mod noted;
@@ -19,6 +21,7 @@ mod view;
 
 pub use error::DebugError;
 pub use forward::DebugForwards;
+pub use kept::{KeptTools, forget_kept, kept as kept_tools};
 pub use shell::SHELLS as DEBUG_SHELLS;
 
 use crate::exec::{self, Executed, Target};
@@ -26,6 +29,7 @@ use crate::rootfs::Source;
 use crate::{Caller, EngineError, Home};
 use find::{Found, find};
 use forward::Forwards;
+use kept::Layer;
 use launch::{ASIDE, Launchers};
 use rustix::fd::AsFd as _;
 use rustix::fs::{Mode, OFlags, open};
@@ -60,6 +64,12 @@ pub struct DebugRequest {
     pub target_view: bool,
     /// Ways between the session and this machine.
     pub forwards: DebugForwards,
+    /// Packages that are installed among the tools before the command runs.
+    pub packages: Vec<String>,
+    /// User of this machine, by name or number, to whom the files belong that the session makes.
+    pub effective_user: Option<String>,
+    /// True if what the session writes among the tools is there in the next one.
+    pub keep: bool,
 }
 
 /// Runs a process with tools in a container: a running or stopped one of ours by name, one of another engine
@@ -85,6 +95,9 @@ pub fn debug(
         command,
         still: _still,
     } = find(home, wanted, warn)?;
+    if request.target_view && !request.packages.is_empty() {
+        return Err(DebugError::PackagesInTarget.into());
+    }
     if request.no_cgroup {
         target.cgroup = String::new();
     }
@@ -98,10 +111,16 @@ pub fn debug(
         [variables, std::mem::take(&mut forwards.env)].concat(),
     );
     complete(&mut request, &view);
+    let layer = (request.keep)
+        .then(|| toolbox.layer(home, &target, &request.tools))
+        .transpose()?;
+    if let Some(name) = &request.effective_user {
+        effective::apply(name, &target, &mut request.exec)?;
+    }
     let users = exec::users(home, &target, &request.exec)?;
     let links: Vec<(&str, &str)> = view.links.iter().map(|(text, path)| (&**text, &**path)).collect();
     let tools = Tools {
-        root: toolbox.root(home)?,
+        root: toolbox.root(home, layer.as_ref())?,
         aside: request.target_view.then_some(ASIDE),
         attach_point: &home.attach_point(),
         brought: view.brought,
@@ -128,6 +147,10 @@ fn complete(request: &mut DebugRequest, view: &View) {
         let preferred = std::env::var("SHELL").ok();
         let (shell, script) = (request.shell.as_deref(), request.script.as_deref());
         request.exec.command = shell::command(shell.or(view.shell), script, preferred.as_deref());
+    }
+    if !request.packages.is_empty() {
+        let command = std::mem::take(&mut request.exec.command);
+        request.exec.command = shell::installing(&request.packages, command);
     }
     request.exec.workdir.get_or_insert_with(|| "/".to_owned());
 }
@@ -180,10 +203,24 @@ impl<'a> Toolbox<'a> {
         })
     }
 
-    /// Describes the root: the tools, with an overlay in memory that takes the session's writes.
-    fn root(&self, home: &Home) -> Result<Root, EngineError> {
+    /// Opens the layer in which the session's writes stay.
+    fn layer(&self, home: &Home, target: &Target, tools: &DebugTools) -> Result<Layer, EngineError> {
+        match (self, tools, &target.entry) {
+            (Self::Image(source), DebugTools::Image(image), Some(entry)) => {
+                Layer::open(home, entry, source, image)
+            }
+            (_, _, None) => Err(DebugError::NotKept(target.display().to_owned()).into()),
+            _ => Err(DebugError::DirectoryKept.into()),
+        }
+    }
+
+    /// Describes the root: the tools, with an overlay that takes the session's writes.
+    fn root(&self, home: &Home, layer: Option<&Layer>) -> Result<Root, EngineError> {
         match self {
-            Self::Image(source) => Ok(root(home, source)),
+            Self::Image(source) => {
+                let upper = layer.map_or(Upper::Tmpfs { size: None }, Layer::upper);
+                Ok(root(home, source, upper))
+            }
             Self::Container(found) => Ok(Root::Of(found.target.hold()?)),
         }
     }
@@ -203,14 +240,14 @@ fn adapt(target: &mut Target, variables: Vec<String>) {
     env.splice(0..0, variables);
 }
 
-/// Describes the root: the tools, with an overlay in memory that takes the session's writes.
-fn root(home: &Home, source: &Source) -> Root {
+/// Describes the root: the tools, with an overlay that takes the session's writes.
+fn root(home: &Home, source: &Source, upper: Upper) -> Root {
     let rootfs = source.rootfs();
     Root::Stored {
         storage: Storage::Overlay {
             lowers: rootfs.lowers,
             own_inodes: rootfs.own_inodes,
-            upper: Upper::Tmpfs { size: None },
+            upper,
             volatile: false,
         },
         binds: rootfs.binds,
