@@ -1,7 +1,7 @@
 //! An executable file of a root, as a program outside of it has to know it to start it from another place.
 
-use super::interpreter::{first_line, name_in};
-use super::{InterpreterKind, ReadError, find, is_regular, open_regular};
+use super::interpreter::{first_line, name_in, read_at};
+use super::{InterpreterKind, ReadError, find, is_regular, open_found};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd};
@@ -33,40 +33,57 @@ pub enum Needs {
     },
 }
 
-/// Looks at the file `path` of `root`; `None` if there is no regular file with an execute bit.
+/// Bytes of a file that are read at once: they have all that is looked for in most programs.
+const BEGINNING: usize = 4096;
+
+/// Looks at the file `path` of `root`; `None` if there is no regular file with an execute bit. `is_resolved` says that the path
+/// is known to have no link.
 ///
 /// # Errors
 ///
 /// [`ReadError`], except [`ReadError::TooLarge`] and [`ReadError::NotRegular`].
-pub fn executable_in(root: impl AsFd, path: impl AsRef<Path>) -> Result<Option<Executable>, ReadError> {
+pub fn executable_in(
+    root: impl AsFd,
+    path: impl AsRef<Path>,
+    is_resolved: bool,
+) -> Result<Option<Executable>, ReadError> {
     let (root, path) = (root.as_fd(), path.as_ref());
     let failed = |source| ReadError::Open {
         path: path.to_owned(),
         source,
     };
-    match find(root, path).map_err(failed)? {
-        Some((_, stat)) if is_regular(&stat) && stat.st_mode & 0o111 != 0 => {}
-        _ => return Ok(None),
-    }
-    let Some(file) = open_regular(root, path)? else {
+    let Some((found, stat)) = find(root, path).map_err(failed)? else {
         return Ok(None);
     };
+    if !is_regular(&stat) || stat.st_mode & 0o111 == 0 {
+        return Ok(None);
+    }
+    let file = open_found(found.as_fd()).map_err(failed)?;
     let failed = |source| ReadError::Read {
         path: path.to_owned(),
         source,
     };
-    let needs = match name_in(file.as_fd()).map_err(failed)? {
-        None => Needs::Nothing,
-        Some((name, InterpreterKind::Elf)) => Needs::Linker(OsString::from_vec(name).into()),
-        Some((name, InterpreterKind::Script)) => {
-            let line = first_line(file.as_fd()).map_err(failed)?;
-            Needs::Interpreter {
-                argument: argument(&line, &name),
-                path: OsString::from_vec(name).into(),
-            }
+    let beginning = read_at(file.as_fd(), 0, BEGINNING).map_err(failed)?;
+    let read = |offset, length| {
+        let start = usize::try_from(offset).unwrap_or(usize::MAX);
+        match beginning.get(start..start.saturating_add(length)) {
+            Some(bytes) => Ok(bytes.to_vec()),
+            None => read_at(file.as_fd(), offset, length),
         }
     };
-    let path = path_below(root, file.as_fd()).map_err(failed)?;
+    let needs = match name_in(&read).map_err(failed)? {
+        None => Needs::Nothing,
+        Some((name, InterpreterKind::Elf)) => Needs::Linker(OsString::from_vec(name).into()),
+        Some((name, InterpreterKind::Script)) => Needs::Interpreter {
+            argument: argument(&first_line(&read).map_err(failed)?, &name),
+            path: OsString::from_vec(name).into(),
+        },
+    };
+    let path = if is_resolved {
+        path.to_owned()
+    } else {
+        path_below(root, file.as_fd()).map_err(failed)?
+    };
     Ok(Some(Executable { path, needs }))
 }
 

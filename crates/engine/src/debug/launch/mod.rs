@@ -51,6 +51,7 @@ impl Launchers {
             top,
             libraries: libraries::search_path(root),
             linkers: BTreeMap::new(),
+            needed: BTreeMap::new(),
             made: Self::default(),
         };
         let mut dirs: Vec<PathBuf> = Vec::new();
@@ -75,6 +76,8 @@ struct Layout<'a> {
     libraries: String,
     /// Linkers by their paths: the options that each has.
     linkers: BTreeMap<PathBuf, Linker>,
+    /// Linkers and interpreters by the paths that programs have for them.
+    needed: BTreeMap<PathBuf, Option<Executable>>,
     made: Launchers,
 }
 
@@ -101,7 +104,7 @@ impl Layout<'_> {
     }
 
     /// Lists a directory of the tools, without a hostile one's last entries.
-    fn list(&self, dir: &Path) -> Vec<String> {
+    fn list(&self, dir: &Path) -> Vec<(String, FileType)> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
         let root = if dir == Path::new("/") {
@@ -113,11 +116,14 @@ impl Layout<'_> {
         let entries = opened.and_then(Dir::new).into_iter().flatten().flatten();
         let may_be_program = |kind| !matches!(kind, FileType::Socket | FileType::Fifo);
         let names = entries
-            .filter(|entry| may_be_program(entry.file_type()))
-            .filter_map(|entry| entry.file_name().to_str().ok().map(str::to_owned))
-            .filter(|name| !matches!(&**name, "." | ".."));
-        let mut names: Vec<String> = names.take(PROGRAMS).collect();
-        names.sort();
+            .map(|entry| {
+                let name = entry.file_name().to_string_lossy().into_owned();
+                (name, entry.file_type())
+            })
+            .filter(|(name, kind)| may_be_program(*kind) && !matches!(&**name, "." | ".."))
+            .filter(|(name, _)| !name.contains(char::REPLACEMENT_CHARACTER));
+        let mut names: Vec<_> = names.take(PROGRAMS).collect();
+        names.sort_unstable_by(|one, other| one.0.cmp(&other.0));
         names
     }
 
@@ -128,7 +134,7 @@ impl Layout<'_> {
             .iter()
             .filter(|dir| !dirs.iter().any(|other| other == **dir))
         {
-            for name in self.list(dir).into_iter().take(ENTRIES) {
+            for (name, _) in self.list(dir).into_iter().take(ENTRIES) {
                 let path = dir.join(name);
                 let is_own = |path: &PathBuf| dirs.contains(path) || above.contains(&**path);
                 if is_own(&path) {
@@ -149,12 +155,14 @@ impl Layout<'_> {
     }
 
     fn programs(&mut self, dir: &Path) {
-        for name in self.list(dir) {
+        for (name, kind) in self.list(dir) {
             if self.made.files.len() + self.made.links.len() >= PROGRAMS {
                 return;
             }
             let path = dir.join(&name);
-            let (Ok(Some(found)), Some(at)) = (executable_in(self.root, &path), path.to_str()) else {
+            // The directory is known to have no link in its path.
+            let found = executable_in(self.root, &path, kind == FileType::RegularFile);
+            let (Ok(Some(found)), Some(at)) = (found, path.to_str()) else {
                 continue;
             };
             let at = format!("{PLACE}{at}");
@@ -181,7 +189,7 @@ impl Layout<'_> {
         match &found.needs {
             Needs::Nothing => Some((own, vec![name])),
             Needs::Linker(path) => {
-                let linker = executable_in(self.root, path).ok().flatten()?;
+                let linker = self.needed(path)?;
                 let options = self.linker(&linker.path);
                 let file = seen(&linker.path)?;
                 let mut words = vec![file.clone()];
@@ -197,7 +205,7 @@ impl Layout<'_> {
                 Some((file, words))
             }
             Needs::Interpreter { path, argument } => {
-                let interpreter = executable_in(self.root, path).ok().flatten()?;
+                let interpreter = self.needed(path)?;
                 // An interpreter finds its data by the place at which it seems to be.
                 let name = Word::Text(format!("{PLACE}{}", path.to_str()?));
                 let (file, mut words) = self.words(&interpreter, name, depth.checked_sub(1)?)?;
@@ -209,6 +217,16 @@ impl Layout<'_> {
                 Some((file, words))
             }
         }
+    }
+
+    /// Looks at a linker or an interpreter, once.
+    fn needed(&mut self, path: &Path) -> Option<Executable> {
+        if let Some(known) = self.needed.get(path) {
+            return known.clone();
+        }
+        let found = executable_in(self.root, path, false).ok().flatten();
+        self.needed.insert(path.to_owned(), found.clone());
+        found
     }
 
     fn linker(&mut self, path: &Path) -> Linker {
