@@ -38,11 +38,6 @@ pub(super) const TESTS: &[Test] = &[
         &[Unprivileged],
         effective_of_user,
     ),
-    test(
-        "debug_keep::no_process_stays_after_the_session",
-        &[Root, Program("pgrep")],
-        no_helper,
-    ),
 ];
 
 fn debug(cx: &Context, words: &[&str]) -> Result<Output> {
@@ -243,8 +238,7 @@ fn effective_of_user(cx: &Context) -> Result<()> {
     over(container)
 }
 
-/// cntr leaves the process that maps ids behind.
-fn no_helper(cx: &Context) -> Result<()> {
+pub(super) fn no_helper(cx: &Context) -> Result<()> {
     let container = running(cx, &[])?;
     let children = || -> Result<Vec<i32>> {
         let all = processes::descendants(i32::try_from(std::process::id())?);

@@ -59,12 +59,6 @@ pub(super) const TESTS: &[Test] = &[
         &[],
         entrypoint,
     ),
-    test(
-        "debug_targets::ps_and_kill_see_only_the_container",
-        &[],
-        own_processes,
-    ),
-    test("debug_targets::a_merged_usr_is_whole", &[], merged_usr),
 ];
 
 fn debug(cx: &Context, words: &[&str]) -> Result<Output> {
@@ -359,7 +353,7 @@ fn entrypoint(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-fn own_processes(cx: &Context) -> Result<()> {
+pub(super) fn own_processes(cx: &Context) -> Result<()> {
     let container = running(cx, &[])?;
     let own = std::process::id();
     // A builtin of the shell acts from where the shell is; the numbers of this machine's processes must mean nothing there.
@@ -371,7 +365,7 @@ fn own_processes(cx: &Context) -> Result<()> {
 }
 
 /// On a machine whose /bin is a link, so is that of a container of the image `host`.
-fn merged_usr(cx: &Context) -> Result<()> {
+pub(super) fn merged_usr(cx: &Context) -> Result<()> {
     let links = fs::read_link("/bin").is_ok();
     done(cx, &["run", "-d", "--name", "h", "host", "sleep", "1000"])?;
     let script =

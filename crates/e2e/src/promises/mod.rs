@@ -35,6 +35,7 @@ mod cp;
 mod cp_safety;
 mod debug;
 mod debug_engines;
+mod debug_faults;
 mod debug_forward;
 mod debug_keep;
 mod debug_targets;
@@ -212,6 +213,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     races::TESTS,
     debug::TESTS,
     debug_engines::TESTS,
+    debug_faults::TESTS,
     debug_forward::TESTS,
     debug_keep::TESTS,
     debug_targets::TESTS,
