@@ -30,7 +30,7 @@ pub struct ExecOptions {
     pub privileged: bool,
     /// `--cap-add`: capabilities beside those of the container; only `debug` has it.
     pub cap_add: Vec<Capability>,
-    /// True if the process has the container's capabilities whoever its user is; only `debug` has it.
+    /// True if the process has the container's capabilities with any user; only `debug` has it.
     pub keeps_capabilities: bool,
     /// `--detach-keys`, as written.
     pub detach_keys: Option<String>,

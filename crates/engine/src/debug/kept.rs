@@ -1,4 +1,4 @@
-//! What sessions have written among the tools, kept for later sessions with the same tools in the same container.
+//! Files that sessions have written among the tools, kept for later sessions with the same tools in the same container.
 //!
 //! It is an upper layer in the container's directory, so it goes with the container, however that goes. A session holds a
 //! lock on it, which the kernel gives back when the session is killed; there is nothing to repair afterwards.

@@ -92,8 +92,8 @@ pub(super) fn commands(path: Option<&str>, command: &[String], complaints: &[Str
     })
 }
 
-/// Installs packages among the tools by the first package manager that they have. Its output is no part of the command's.
-/// There is no user for downloads here, and no person who could answer.
+/// Installs packages among the tools by the first package manager that they have. Its output goes to standard error.
+/// Downloads have no user of their own here, and nothing is asked.
 const INSTALL: &str = r#"#!/bin/sh
 set -e
 if command -v apt-get >/dev/null 2>&1; then

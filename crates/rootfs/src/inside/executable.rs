@@ -13,11 +13,11 @@ use std::path::{Path, PathBuf};
 pub struct Executable {
     /// Path in the root, without links.
     pub path: PathBuf,
-    /// What the file needs beside itself.
+    /// Needs of the file beside itself.
     pub needs: Needs,
 }
 
-/// What an executable file needs beside itself.
+/// Needs of an executable file beside itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Needs {
     /// Nothing that the kernel looks for: a static program, or a format of another kind.
@@ -36,8 +36,8 @@ pub enum Needs {
 /// Bytes of a file that are read at once: they have all that is looked for in most programs.
 const BEGINNING: usize = 4096;
 
-/// Looks at the file `path` of `root`; `None` if there is no regular file with an execute bit. `is_resolved` says that the path
-/// is known to have no link.
+/// Looks at the file `path` of `root`; `None` for anything but a regular file with an execute bit. `is_resolved` says that the path
+/// is known to be without links.
 ///
 /// # Errors
 ///

@@ -72,7 +72,7 @@ fn entry<'a>(rest: &mut &'a [u8]) -> Option<Entry<'a>> {
 }
 
 /// Makes a file of cookies for a session, out of that of the user: the cookie of this display, for every address, since a
-/// session has another host name. `None` if there is none.
+/// session has another host name. `None` if the file has no cookie for it.
 pub(super) fn of_display(file: &[u8], display: u32, host: &[u8]) -> Option<Vec<u8>> {
     let (mut rest, display) = (file, display.to_string());
     let mut found: Option<Entry<'_>> = None;

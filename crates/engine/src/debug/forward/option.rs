@@ -127,29 +127,7 @@ pub(super) fn parse_socket(
                 display: None,
             })
         }
-        "x11" => {
-            let display = wanted("DISPLAY")?;
-            let number = display_number(&display)
-                .ok_or_else(|| format!("$DISPLAY is {display:?}, which is no display of this machine"))?;
-            let here = if display.starts_with('/') {
-                display
-            } else {
-                format!("/tmp/.X11-unix/X{number}")
-            };
-            let usual = format!("/tmp/.X11-unix/X{number}");
-            // A display may be the path of a socket, which only old clients do not understand.
-            let (there, name) = if place.keeps_paths {
-                (usual, format!(":{number}"))
-            } else {
-                (there(&format!("X{number}")), there(&format!("X{number}")))
-            };
-            Ok(SocketWay {
-                here,
-                there,
-                env: vec![format!("DISPLAY={name}")],
-                display: Some(number),
-            })
-        }
+        "x11" => display(&wanted("DISPLAY")?, place),
         path if path.starts_with('/') => Ok(SocketWay {
             here: path.to_owned(),
             there: if place.keeps_paths {
@@ -162,6 +140,31 @@ pub(super) fn parse_socket(
         }),
         _ => Err("it is neither x11, wayland, dbus or ssh-agent nor an absolute path".to_owned()),
     }
+}
+
+/// Understands `x11` for this value of `DISPLAY`.
+fn display(display: &str, place: Place) -> Result<SocketWay, String> {
+    let number = display_number(display)
+        .ok_or_else(|| format!("$DISPLAY is {display:?}, which is no display of this machine"))?;
+    let usual = format!("/tmp/.X11-unix/X{number}");
+    let here = if display.starts_with('/') {
+        display.to_owned()
+    } else {
+        usual.clone()
+    };
+    // A display may be the path of a socket, which only old clients do not understand.
+    let (there, name) = if place.keeps_paths {
+        (usual, format!(":{number}"))
+    } else {
+        let there = place.at(&format!("X{number}"));
+        (there.clone(), there)
+    };
+    Ok(SocketWay {
+        here,
+        there,
+        env: vec![format!("DISPLAY={name}")],
+        display: Some(number),
+    })
 }
 
 /// Returns the number of a display such as `:0.0` or `unix:1`. For clients a path is that of display 0.
