@@ -112,12 +112,11 @@ fn remove_tree(path: &Path) -> std::io::Result<()> {
 
 fn remove_tree_once(path: &Path) -> std::io::Result<()> {
     open_work(path)?;
-    let kept = std::fs::read_dir(path.join("tools"))
+    let mut kept = std::fs::read_dir(path.join("tools"))
         .into_iter()
         .flatten()
         .flatten();
-    kept.map(|entry| open_work(&entry.path()))
-        .collect::<std::io::Result<()>>()?;
+    kept.try_for_each(|entry| open_work(&entry.path()))?;
     // A subvolume is removed at once with its content; on other file systems this fails without an effect.
     let gone = Gone::noted_in(path.parent().unwrap_or(path));
     for name in SUBVOLUMES {

@@ -8,10 +8,10 @@ use crate::container;
 use crate::rootfs::Source;
 use crate::{EngineError, Home};
 use rustix::fd::OwnedFd;
-use rustix::fs::FlockOperation;
+use rustix::fs::{FlockOperation, Mode, OFlags};
 use std::fs::DirBuilder;
 use std::io::ErrorKind;
-use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use tote_bundle::Image;
 use tote_rootfs::Upper;
@@ -74,13 +74,7 @@ impl Layer {
             Err(errno) => return Err(EngineError::file("lock", &dir)(errno)),
         };
         let upper = dir.join("upper");
-        // The mode is that of the session's root directory.
-        match DirBuilder::new().mode(0o755).create(&upper) {
-            Ok(()) => std::fs::set_permissions(&upper, std::fs::Permissions::from_mode(0o755)),
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
-            Err(error) => Err(error),
-        }
-        .map_err(EngineError::file("make", &upper))?;
+        make_seen(&upper).map_err(EngineError::file("make", &upper))?;
         let of = dir.join(OF);
         closed::write(&of, tools).map_err(EngineError::file("write", &of))?;
         Ok(Self { dir, _lock: lock })
@@ -93,6 +87,17 @@ impl Layer {
             work: self.dir.join("work"),
         }
     }
+}
+
+/// Makes a directory whose mode is that of the session's root directory; an existing one stays as it is.
+fn make_seen(path: &Path) -> std::io::Result<()> {
+    match DirBuilder::new().mode(0o755).create(path) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => return Ok(()),
+        made => made?,
+    }
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let dir = rustix::fs::open(path, flags, Mode::empty())?;
+    Ok(rustix::fs::fchmod(dir, Mode::from_raw_mode(0o755))?)
 }
 
 /// Lists the directories of the layers of a container.

@@ -267,8 +267,9 @@ mod tests {
         }
         symlink("usr/bin", at("bin")).unwrap();
         let file = |path: &str, text: &[u8]| {
-            fs::write(at(path), text).unwrap();
-            fs::set_permissions(at(path), fs::Permissions::from_mode(0o755)).unwrap();
+            let file = fs::File::create(at(path)).unwrap();
+            file.set_permissions(fs::Permissions::from_mode(0o755)).unwrap();
+            std::io::Write::write_all(&mut &file, text).unwrap();
         };
         file("lib64/ld.so", b"--argv0 --inhibit-cache");
         file("usr/bin/static", b"no format");

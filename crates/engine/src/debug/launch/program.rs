@@ -126,9 +126,8 @@ mod tests {
             (format!("{own} first one two three env\n"), Some(0))
         );
         assert_eq!(run("exec \"$0\""), (format!("{own} first env\n"), Some(0)));
-        std::fs::remove_file(&path).unwrap();
-        std::fs::write(&path, program("/no/such", &words)).unwrap();
-        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        let file = std::fs::File::options().write(true).truncate(true).open(&path);
+        std::io::Write::write_all(&mut file.unwrap(), &program("/no/such", &words)).unwrap();
         assert_eq!(run("exec \"$0\"").1, Some(127));
     }
 }
