@@ -267,7 +267,7 @@ mod tests {
         }
         symlink("usr/bin", at("bin")).unwrap();
         let file = |path: &str, text: &[u8]| {
-            let file = fs::File::create(at(path)).unwrap();
+            let file = fs::File::create_new(at(path)).unwrap();
             file.set_permissions(fs::Permissions::from_mode(0o755)).unwrap();
             std::io::Write::write_all(&mut &file, text).unwrap();
         };
