@@ -39,7 +39,7 @@ pub(super) const TESTS: &[Test] = &[
     // cntr leaves the process that maps ids behind.
     test(
         "debug_faults::no_process_stays_after_the_session",
-        &[Root, Program("pgrep")],
+        &[Root],
         debug_keep::no_helper,
     ),
     // cntr prints no warning, and "failed to unshare" to a user who may not.
