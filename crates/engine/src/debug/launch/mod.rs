@@ -2,7 +2,7 @@
 //!
 //! In a session whose root is the container's tree, the tools are in a directory of it. The kernel and the dynamic linker
 //! look for what a program needs from the root on, so a dynamic tool would find the container's libraries or none. So
-//! [`PLACE`] has the tools' layout, but in the place of their programs small ones ([`program`]) that call the tools' own
+//! [`PLACE`] has the tools' layout, but in the place of their programs small ones (file `program.rs`) that call the tools' own
 //! linker with the tools' libraries. Every other directory is a link to the tools themselves, where programs
 //! find their data by their own place. No file of the tools is changed, none is copied, and nothing is mounted elsewhere.
 
