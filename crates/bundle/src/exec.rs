@@ -30,6 +30,8 @@ pub struct ExecOptions {
     pub privileged: bool,
     /// `--cap-add`: capabilities beside those of the container; only `debug` has it.
     pub cap_add: Vec<Capability>,
+    /// True if the process has the container's capabilities with any user; only `debug` has it.
+    pub keeps_capabilities: bool,
     /// `--detach-keys`, as written.
     pub detach_keys: Option<String>,
     /// `--preserve-fds`: number of descriptors from 3 on that the process inherits.
@@ -122,6 +124,13 @@ pub fn exec_process(own: Process, options: &ExecOptions, context: &ExecContext<'
                     set.push(name.to_owned());
                 }
             }
+        }
+    }
+    if options.keeps_capabilities {
+        // By the ambient set a program gets them although its user is not root.
+        let sets = process.capabilities.get_or_insert_default();
+        for set in [&mut sets.permitted, &mut sets.inheritable, &mut sets.ambient] {
+            set.clone_from(&sets.effective);
         }
     }
     process

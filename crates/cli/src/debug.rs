@@ -2,7 +2,7 @@
 
 use crate::commands::PULLING;
 use crate::home::home;
-use crate::tell::warning;
+use crate::tell::{print, warning};
 use std::ffi::OsStr;
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
@@ -10,7 +10,12 @@ use tote_engine::{DebugForwards, DebugRequest, DebugTools, EngineError, ExecOpti
 use tote_options::Parsed;
 
 /// Options that are not those of the process.
-const OF_THE_SESSION: [&str; 8] = [
+const OF_THE_SESSION: [&str; 13] = [
+    "effective-user",
+    "install",
+    "keep",
+    "kept",
+    "forget",
     "tools",
     "shell",
     "command",
@@ -22,7 +27,27 @@ const OF_THE_SESSION: [&str; 8] = [
 ];
 
 pub(crate) fn debug(parsed: &Parsed) -> ExitCode {
-    crate::exec::ended(run(parsed))
+    let printed = match (parsed.flag("forget"), parsed.flag("kept")) {
+        (false, false) => return crate::exec::ended(run(parsed)),
+        (true, _) => forget(parsed),
+        (false, true) => kept(parsed),
+    };
+    printed.unwrap_or_else(|error| crate::exec::ended(Err(error)))
+}
+
+/// Removes what sessions have kept.
+fn forget(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+    let container = crate::exec::words(parsed).next().unwrap_or_default();
+    tote_engine::forget_kept(&home(parsed)?, &container)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints what sessions have kept.
+fn kept(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+    let container = crate::exec::words(parsed).next().unwrap_or_default();
+    let kept = tote_engine::kept_tools(&home(parsed)?, &container)?;
+    let lines = kept.iter().map(|one| format!("{}\t{}\n", one.tools, one.bytes));
+    Ok(print(&lines.collect::<String>()))
 }
 
 fn run(parsed: &Parsed) -> Result<Executed, EngineError> {
@@ -71,6 +96,9 @@ fn run(parsed: &Parsed) -> Result<Executed, EngineError> {
             sockets: list("forward"),
             ports: list("port-forward"),
         },
+        packages: list("install"),
+        effective_user: text("effective-user").map(Into::into),
+        keep: parsed.flag("keep"),
     };
     tote_engine::debug(&home, &container, request, &mut |text| warning(&text))
 }

@@ -111,16 +111,12 @@ fn remove_tree(path: &Path) -> std::io::Result<()> {
 }
 
 fn remove_tree_once(path: &Path) -> std::io::Result<()> {
-    // overlayfs leaves a directory without permissions in its work directory. It is opened by descriptor, and not
-    // through a link.
-    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    if let Ok(work) = rustix::fs::openat(CWD, path.join("work"), flags, Mode::empty())
-        && rustix::fs::openat(&work, "work", flags | OFlags::PATH, Mode::empty()).is_ok()
-    {
-        tote_sys::with_room(work.as_fd(), || {
-            rustix::fs::chmodat(&work, "work", Mode::RWXU, AtFlags::empty())
-        })?;
-    }
+    open_work(path)?;
+    let mut kept = std::fs::read_dir(path.join("tools"))
+        .into_iter()
+        .flatten()
+        .flatten();
+    kept.try_for_each(|entry| open_work(&entry.path()))?;
     // A subvolume is removed at once with its content; on other file systems this fails without an effect.
     let gone = Gone::noted_in(path.parent().unwrap_or(path));
     for name in SUBVOLUMES {
@@ -131,6 +127,20 @@ fn remove_tree_once(path: &Path) -> std::io::Result<()> {
         detach(&path.join(DISK));
     }
     tote_sys::remove_tree(path)
+}
+
+/// Gives permissions to the directory without any that overlayfs leaves in its work directory. It is opened by descriptor, and
+/// not through a link.
+fn open_work(path: &Path) -> std::io::Result<()> {
+    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    if let Ok(work) = rustix::fs::openat(CWD, path.join("work"), flags, Mode::empty())
+        && rustix::fs::openat(&work, "work", flags | OFlags::PATH, Mode::empty()).is_ok()
+    {
+        tote_sys::with_room(work.as_fd(), || {
+            rustix::fs::chmodat(&work, "work", Mode::RWXU, AtFlags::empty())
+        })?;
+    }
+    Ok(())
 }
 
 /// Names of subvolumes that the btrfs driver makes in a container's directory.

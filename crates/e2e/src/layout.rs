@@ -76,6 +76,7 @@ fn stands_for(word: &str, text: &str) -> bool {
     };
     match word {
         "ID" | "DIGEST" => has_digits(64),
+        "TOOLS" => has_digits(64) || text == "host",
         "CHAIN" => has_digits(64) || text == "empty",
         "SHORT" => has_digits(12),
         "AB" => has_digits(2),

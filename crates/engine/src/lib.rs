@@ -23,6 +23,7 @@ mod exec;
 mod facts;
 mod files;
 mod finished;
+mod flat;
 mod given;
 mod health;
 mod hint;
@@ -68,7 +69,10 @@ pub use changes::{
     WritablePath, bootstrap, changes, commit, export, trace,
 };
 pub use copy::{Copied, CopyError, CopyRequest, CopyStreams, copy};
-pub use debug::{DEBUG_SHELLS, DebugError, DebugForwards, DebugRequest, DebugTools, debug};
+pub use debug::{
+    DEBUG_SHELLS, DebugError, DebugForwards, DebugRequest, DebugTools, KeptTools, debug, forget_kept,
+    kept_tools,
+};
 pub use error::EngineError;
 pub use exec::{ExecError, Executed, exec};
 pub use finished::Finished;

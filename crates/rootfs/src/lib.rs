@@ -24,8 +24,8 @@ mod rootfs;
 pub use directory::{Directory, DirectoryError};
 pub use host::{HostImage, HostImageError, sweep, sweep_abandoned};
 pub use inside::{
-    Interpreter, InterpreterKind, LookupError, ReadError, interpreter_of, lookup_executable, read_content,
-    read_content_in_root, read_in_root,
+    Executable, Interpreter, InterpreterKind, LookupError, Needs, ReadError, executable_in, interpreter_of,
+    lookup_executable, read_content, read_content_in_root, read_in_root, resolve_in,
 };
 pub use overlay::{OverlayOptions, escape_overlay};
 pub use rootfs::{

@@ -23,11 +23,11 @@ pub struct Tools<'a> {
     pub attach_point: &'a Path,
     /// Parts of the container's tree that are shown among the tools, in this order.
     pub brought: Vec<Brought>,
-    /// Symbolic links among the tools: text and path. An existing file stays.
+    /// Symbolic links of the root: text and path. An existing file stays.
     pub links: &'a [(&'a str, &'a str)],
-    /// Files of the host that are shown among the tools.
+    /// Files of the host that the root shows.
     pub binds: Vec<HostFile>,
-    /// Files that are written among the tools.
+    /// Files that are written into the root.
     pub files: Vec<WrittenFile>,
 }
 
@@ -74,6 +74,16 @@ pub(crate) fn plan(tools: Tools<'_>, facts: Facts<'_>) -> Result<(Vec<Op>, Vec<V
     };
     builder.push(Op::Propagation(Propagation::Private));
     builder.root(tools.root)?;
+    if let Some(aside) = tools.aside {
+        builder.push(Op::SetAside);
+        builder.memory_root()?;
+        let target = builder.inside(aside, Make::Dir)?;
+        builder.mount(
+            Source::Handed(cstring("path", "the tools")?),
+            target,
+            Attributes::NONE,
+        );
+    }
     for HostFile { path, at } in tools.binds {
         let source = Source::Clone(CloneSource {
             path: cstring_path("path", &path)?,
@@ -87,16 +97,6 @@ pub(crate) fn plan(tools: Tools<'_>, facts: Facts<'_>) -> Result<(Vec<Op>, Vec<V
     for WrittenFile { path, mode, content } in tools.files {
         let path = cstring("path", &path)?;
         builder.push(Op::File { path, mode, content });
-    }
-    if let Some(aside) = tools.aside {
-        builder.push(Op::SetAside);
-        builder.memory_root()?;
-        let target = builder.inside(aside, Make::Dir)?;
-        builder.mount(
-            Source::Handed(cstring("path", "the tools")?),
-            target,
-            Attributes::NONE,
-        );
     }
     for brought in tools.brought {
         builder.bring(brought)?;

@@ -95,6 +95,13 @@ const NEEDS: &[Need] = &[
     ),
     need("iptables", "iptables", "the rules of an older firewall"),
     need("gdb", "gdb", "a tool that `tote debug` brings into a container"),
+    need("vim", "vim", "a tool that `tote debug` brings into a container"),
+    need(
+        "apt-get",
+        "apt",
+        "installs packages among the tools of `tote debug`",
+    ),
+    need("dpkg-deb", "dpkg", "makes a package for the same"),
     need("pgrep", "procps", "looks for processes of a user"),
     need("openssl", "openssl", "makes the certificates of registries"),
     need("mmdebstrap", "mmdebstrap", "makes images of Debian's packages"),
@@ -108,6 +115,11 @@ const ENGINES: &[Need] = &[
     need(
         "podman",
         "podman",
+        "an engine whose containers `tote debug` enters",
+    ),
+    need(
+        "systemd-nspawn",
+        "systemd-container",
         "an engine whose containers `tote debug` enters",
     ),
     need(

@@ -21,12 +21,11 @@ written to the container. The container's /proc, /dev, /sys, /etc/passwd, /etc/g
 Without COMMAND, `tote debug` starts a shell of the tools: the caller's own one (`$SHELL`), bash, zsh, fish or sh. At a terminal the command gets a \
 terminal of its own, as with `tote exec -it`; in a pipe its streams are passed on as they are.
 
-What the command writes elsewhere is kept in memory and is gone when the command ends; the command ends with `tote debug`. The container's own mounts, \
+What the command writes elsewhere is kept in memory and is gone when the command ends, unless `--keep` is given; the command ends with `tote debug`. The container's own mounts, \
 files and processes stay as they are, and the container ends as if there had been no session.
 
-With `--view target` the container's own tree is the root directory, and the tools are in /.tote, which comes last in PATH. The kernel and \
-the dynamic linker look in the container for what a program needs, so tools that are not static run only if the container has \
-their libraries: `--tools` with an image of static programs, such as busybox, always works. New files directly in / are gone afterwards.
+With `--view target` the container's own tree is the root directory, and the tools are in /.tote, which comes last in PATH. Tools run there with \
+their own libraries and interpreters. New files directly in / are gone afterwards.
 
 In a session, `tote exec COMMAND` runs a program of the container in the container's own root, and `entrypoint` shows what the \
 container runs: `entrypoint --lint` looks for mistakes, `entrypoint --run` runs it.
@@ -69,11 +68,20 @@ tote's default filter.",
         options: &[
             Opt::list("cap-add", "CAPABILITY", "Give the command a capability that the container lacks, or ALL").completes(Completes::Capabilities),
             Opt::value("command", "TEXT", "Let the shell carry out this text").short('c'),
+            Opt::value("effective-user", "USER", "Let files that the command makes belong to this user of this machine")
+                .details("The command has the ids of the user, and the container's capabilities, so it may do what the container's root may."),
             ENV,
             ENV_FILE,
             Opt::list("forward", "SOCKET", "Let the command connect to a Unix socket of this machine: x11, wayland, dbus, ssh-agent or a PATH")
+                .details("With `x11` the command also gets the cookie of the display. With `--view target` a PATH is below /.tote/.run.")
                 .completes(Completes::Words(&["x11", "wayland", "dbus", "ssh-agent"])),
+            Opt::flag("forget", "Remove what sessions with --keep have left in CONTAINER, and run nothing"),
+            Opt::list("install", "PACKAGE", "Install a package among the tools before COMMAND runs")
+                .details("The tools need apt-get, apk or dnf, and the container a way to its packages. In a session, `install PACKAGE...` does the same."),
             Opt::flag("interactive", "Keep standard input open (the default at a terminal)").short('i'),
+            Opt::flag("keep", "Keep what COMMAND writes among the tools, for the next session with --keep and the same tools")
+                .details("It is kept with the container, and goes with it."),
+            Opt::flag("kept", "List what sessions with --keep have left in CONTAINER: the tools, and a number of bytes"),
             Opt::flag("no-cgroup", "Leave the command in the caller's cgroup")
                 .details("The container's limits neither hold for the command nor count it then."),
             Opt::list("port-forward", "[[ADDRESS:]PORT:]PORT", "Pass connections to a port of this machine on to a port of the container")

@@ -34,6 +34,11 @@ pub(super) const TESTS: &[Test] = &[
         &[Root, Program("lxc-start")],
         lxc,
     ),
+    test(
+        "debug_engines::machines_of_systemd_nspawn",
+        &[Root, Program("systemd-nspawn")],
+        nspawn,
+    ),
     test("debug_engines::a_process_by_its_command", &[], by_command),
 ];
 
@@ -42,7 +47,7 @@ pub(super) const TESTS: &[Test] = &[
 const LOOK: &str = r#"
 look() {
   # An engine may return before its runtime has become the program.
-  until "$tote" --root "$state" debug "$1" sh -c 'tr "\0" " " < /proc/1/cmdline' | grep -q '^sleep'; do :; done
+  until "$tote" --root "$state" debug "$1" sh -c 'tr "\0" " " < /proc/1/cmdline' | grep -q '^\(/bin/\)\?sleep'; do :; done
   "$tote" --root "$state" debug "$1" sh -c '
     echo "$MARK $(tr "\0" " " < /proc/1/cmdline)"
     cat /target/mark
@@ -189,6 +194,31 @@ rmdir /sys/fs/cgroup/{,*/}lxc.pivot 2>/dev/null || true
     let out = script(cx, &["unshare", "-m"], text)?;
     // LXC's own choice of rights is not that of its first process's children.
     ensure!(out.out() == SEEN.repeat(2), "{}", out.transcript());
+    Ok(())
+}
+
+/// The machine is not registered, as on a machine without systemd-machined: its systemd-nspawn names it.
+fn nspawn(cx: &Context) -> Result<()> {
+    let text = r#"
+memory /run/systemd
+mkdir -p "$rootfs"/{usr,run,tmp,sys,dev,proc,var,root}
+echo ID=test >"$rootfs/etc/os-release"
+systemd-nspawn -q --register=no --keep-unit -D "$rootfs" -M nspawnbox -E MARK=here -E PATH=/bin /bin/sleep 1000 \
+  >"$scratch/nspawn.log" 2>&1 </dev/null &
+pid=$!
+until "$tote" --root "$state" debug nspawn:nspawnbox true 2>/dev/null; do kill -0 $pid || exit 1; done
+look nspawn:nspawnbox | sed 's:/bin/sleep:sleep:'
+look nspawnbox | sed 's:/bin/sleep:sleep:'
+"$tote" --root "$state" debug nspawn:none true || echo none
+kill $pid
+wait $pid || true
+"#;
+    let out = script(cx, &["unshare", "-m"], text)?;
+    ensure!(
+        out.out() == format!("{}none\n", SEEN.repeat(2)),
+        "{}",
+        out.transcript()
+    );
     Ok(())
 }
 

@@ -35,7 +35,7 @@ pub(super) const TESTS: &[Test] = &[
 ];
 
 /// Answers each connection with what it sends, in capitals, when the client has ended its side.
-fn serve(listener: UnixListener) {
+pub(super) fn serve(listener: UnixListener) {
     std::thread::spawn(move || {
         for stream in listener.incoming() {
             let Ok(mut stream) = stream else { return };

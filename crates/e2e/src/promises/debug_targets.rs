@@ -59,18 +59,6 @@ pub(super) const TESTS: &[Test] = &[
         &[],
         entrypoint,
     ),
-    test(
-        "debug_targets::ps_and_kill_see_only_the_container",
-        &[],
-        own_processes,
-    ),
-    test("debug_targets::a_merged_usr_is_whole", &[], merged_usr),
-    test("debug_targets::the_root_can_be_the_containers", &[], target_view),
-    test(
-        "debug_targets::in_the_containers_root_nothing_of_it_changes",
-        &[],
-        target_view_untouched,
-    ),
 ];
 
 fn debug(cx: &Context, words: &[&str]) -> Result<Output> {
@@ -365,75 +353,7 @@ fn entrypoint(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-fn target_view(cx: &Context) -> Result<()> {
-    let (tools, image) = cx.own_rootfs("tools")?;
-    fs::write(tools.join("bin/only-here"), "#!/bin/sh\necho tool $0\n")?;
-    fs::set_permissions(
-        tools.join("bin/only-here"),
-        std::os::unix::fs::PermissionsExt::from_mode(0o755),
-    )?;
-    let container = running(cx, &["-e", "PATH=/special:/bin"])?;
-    let view = ["--view", "target", "--tools", &image, "c"];
-    let script = "echo $TARGET; pwd; only-here; echo $PATH | cut -d: -f1,2; echo by session > /etc/mark; \
-        test -e /.tote/bin/busybox && echo beside; test -w /.tote/bin && echo scratch > /.tote/bin/scratch; test -d /proc/1 && echo proc";
-    debug(cx, &[&view[..], &["sh", "-c", script]].concat())?
-        .prints("/\n/\ntool /.tote/bin/only-here\n/special:/bin\nbeside\nproc\n")?
-        .quietly()?;
-    cx.tote(&["exec", "c", "cat", "/etc/mark"])
-        .output()?
-        .prints("by session\n")?;
-    ensure!(
-        !tools.join("bin/scratch").exists(),
-        "the session has written to the tools"
-    );
-    debug(cx, &[&["-c", "echo own shell"], &view[..]].concat())?.prints("own shell\n")?;
-    debug(cx, &["--view", "none", "c", "true"])?.refuses(125, &["--view", "target"])?;
-    debug(cx, &["--view", "target", "--forward", "/x", "c", "true"])?
-        .refuses(125, &["--forward", "--view target"])?;
-    over(container)?;
-    // A container without any program of its own.
-    let empty = cx.directory("empty")?;
-    fs::write(format!("{empty}/only"), "file\n")?;
-    let name = format!("rootfs:{empty}");
-    debug(
-        cx,
-        &[
-            "--view",
-            "target",
-            "--tools",
-            &image,
-            &name,
-            "sh",
-            "-c",
-            "cat /only; ls /",
-        ],
-    )?
-    .has_out("file\n")?
-    .quietly()?;
-    Ok(())
-}
-
-fn target_view_untouched(cx: &Context) -> Result<()> {
-    let (image, container) = (cx.image(), running(cx, &[])?);
-    let init = processes::container_init(container.pid())?;
-    let mounts = || fs::read_to_string(format!("/proc/{init}/mountinfo"));
-    let before = mounts()?;
-    let script =
-        "echo x > /new; mkdir /dir; umount /.tote; mount -t tmpfs none /.tote; ls -A / | tr '\\n' ' '";
-    debug(
-        cx,
-        &["--view", "target", "--tools", &image, "c", "sh", "-c", script],
-    )?
-    .has_out("new")?;
-    ensure!(mounts()? == before, "the container's mounts have changed");
-    let look = "test ! -e /new && test ! -e /dir && test ! -e /.tote && echo untouched";
-    cx.tote(&["exec", "c", "sh", "-c", look])
-        .output()?
-        .prints("untouched\n")?;
-    over(container)
-}
-
-fn own_processes(cx: &Context) -> Result<()> {
+pub(super) fn own_processes(cx: &Context) -> Result<()> {
     let container = running(cx, &[])?;
     let own = std::process::id();
     // A builtin of the shell acts from where the shell is; the numbers of this machine's processes must mean nothing there.
@@ -445,7 +365,7 @@ fn own_processes(cx: &Context) -> Result<()> {
 }
 
 /// On a machine whose /bin is a link, so is that of a container of the image `host`.
-fn merged_usr(cx: &Context) -> Result<()> {
+pub(super) fn merged_usr(cx: &Context) -> Result<()> {
     let links = fs::read_link("/bin").is_ok();
     done(cx, &["run", "-d", "--name", "h", "host", "sleep", "1000"])?;
     let script =

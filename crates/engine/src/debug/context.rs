@@ -162,7 +162,7 @@ fn maps(text: &str) -> Vec<IdMapping> {
 }
 
 /// Returns the id that the user namespace has for an id of ours; `None` if it has none.
-fn inside(maps: &[IdMapping], id: u32) -> Option<u32> {
+pub(super) fn inside(maps: &[IdMapping], id: u32) -> Option<u32> {
     maps.iter().find_map(|map| {
         let offset = id.checked_sub(map.host_id).filter(|offset| *offset < map.size)?;
         map.container_id.checked_add(offset)

@@ -9,14 +9,32 @@ pub enum DebugError {
     /// Unknown word before the colon of a target.
     #[error("cannot debug {0:?}: no container engine is called {1:?}")]
     Engine(String, String),
-    /// Sockets in a session whose root is the container's.
-    #[error(
-        "--forward cannot be given with --view target: a socket would need a place in the container's own tree"
-    )]
-    SocketsInTarget,
+    /// Packages in a session whose root is the container's.
+    #[error("--install cannot be given with --view target: packages would be installed in the container")]
+    PackagesInTarget,
+    /// Kept layer that another session uses.
+    #[error("cannot keep what is written among the tools of {0}: another session has it")]
+    Kept(String),
+    /// Container that has no directory.
+    #[error("cannot keep what is written among the tools of {0}: it is no container of tote that stays")]
+    NotKept(String),
+    /// Kept layer above files that may change.
+    #[error("cannot keep what is written among these tools: they are neither this machine's nor an image's")]
+    DirectoryKept,
     /// Invalid value of `--view`.
     #[error("invalid value {0:?} for --view: it is tools or target")]
     View(String),
+    /// Use of `--effective-user` with `--user`.
+    #[error("--effective-user cannot be given together with --user")]
+    TwoUsers,
+    /// User for `--effective-user` that cannot be had.
+    #[error("cannot make files as {user:?} of this machine: {reason}")]
+    Effective {
+        /// Wanted user.
+        user: String,
+        /// Reason of the failure.
+        reason: String,
+    },
     /// Use of `--command` with a command.
     #[error("--command cannot be given together with a command")]
     TwoCommands,
@@ -134,6 +152,7 @@ impl DebugError {
                 "take an image instead: --tools IMAGE; 'tote commit' makes one of a container".to_owned(),
             ),
             Self::Engine(..) => Some(format!("the engines are {}", super::foreign::names())),
+            Self::Kept(_) => Some("leave out --keep for a second session at the same time".to_owned()),
             Self::Reused { pid, .. } => Some(format!(
                 "if the process is the container's all the same, give its number: pid:{pid}"
             )),
@@ -154,8 +173,13 @@ impl DebugError {
             | Self::Reused { .. }
             | Self::Ended { .. }
             | Self::Ambiguous { .. } => 1,
-            Self::SocketsInTarget
-            | Self::View(_)
+            Self::View(_)
+            | Self::PackagesInTarget
+            | Self::TwoUsers
+            | Self::Effective { .. }
+            | Self::Kept(_)
+            | Self::NotKept(_)
+            | Self::DirectoryKept
             | Self::TwoCommands
             | Self::Forward { .. }
             | Self::Listen { .. }

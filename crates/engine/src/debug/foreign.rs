@@ -132,7 +132,11 @@ fn look(engine: Engine, name: &str) -> Result<Option<NotedProcess>, DebugError> 
         Engine::Docker => docker(Path::new("/var/lib/docker/containers"), name),
         Engine::Podman => podman(&podman_storages(), name),
         Engine::Containerd => containerd(Path::new(CONTAINERD), name),
-        Engine::Nspawn => nspawn(Path::new("/run/systemd/machines"), name),
+        // A machine that is not registered has no file.
+        Engine::Nspawn => match nspawn(Path::new("/run/systemd/machines"), name)? {
+            Some(found) => Ok(Some(found)),
+            None => Ok(processes::of_nspawn(&processes::proc(), name)),
+        },
         Engine::Lxc | Engine::Lxd => Ok(processes::of_lxc(&processes::proc(), name, engine == Engine::Lxd)),
         // containerd's containers for Kubernetes are in a namespace of their own, CRI-O's in root's storage of podman.
         Engine::Crictl => match containerd(Path::new(CONTAINERD), &format!("k8s.io/{name}"))? {

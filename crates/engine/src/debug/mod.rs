@@ -5,10 +5,13 @@
 //! stopped container, or an image, gets a first process that only waits ([`still`]).
 
 mod context;
+mod effective;
 mod error;
 mod find;
 mod foreign;
 mod forward;
+mod kept;
+mod launch;
 mod lint;
 mod noted;
 mod processes;
@@ -18,6 +21,7 @@ mod view;
 
 pub use error::DebugError;
 pub use forward::DebugForwards;
+pub use kept::{KeptTools, forget_kept, kept as kept_tools};
 pub use shell::SHELLS as DEBUG_SHELLS;
 
 use crate::exec::{self, Executed, Target};
@@ -25,10 +29,14 @@ use crate::rootfs::Source;
 use crate::{Caller, EngineError, Home};
 use find::{Found, find};
 use forward::Forwards;
+use kept::Layer;
+use launch::{ASIDE, Launchers};
+use rustix::fd::AsFd as _;
+use rustix::fs::{Mode, OFlags, open};
 use tote_bundle::{ExecOptions, Image};
 use tote_rootfs::{Storage, Upper};
 use tote_sandbox::{Root, Tools};
-use view::{ASIDE, View};
+use view::View;
 
 /// Origin of the tools.
 #[derive(Clone, Debug)]
@@ -56,6 +64,12 @@ pub struct DebugRequest {
     pub target_view: bool,
     /// Ways between the session and this machine.
     pub forwards: DebugForwards,
+    /// Packages that are installed among the tools before the command runs.
+    pub packages: Vec<String>,
+    /// User of this machine, by name or number, to whom the files belong that the session makes.
+    pub effective_user: Option<String>,
+    /// True if what the session writes among the tools is there in the next one.
+    pub keep: bool,
 }
 
 /// Runs a process with tools in a container: a running or stopped one of ours by name, one of another engine
@@ -81,31 +95,38 @@ pub fn debug(
         command,
         still: _still,
     } = find(home, wanted, warn)?;
+    if request.target_view && !request.packages.is_empty() {
+        return Err(DebugError::PackagesInTarget.into());
+    }
     if request.no_cgroup {
         target.cgroup = String::new();
     }
     let toolbox = Toolbox::open(home, &request.tools, warn)?;
-    if request.target_view && !request.forwards.sockets.is_empty() {
-        return Err(DebugError::SocketsInTarget.into());
-    }
-    let view = View::new(&target, &command, request.target_view)?;
-    let mut forwards = Forwards::open(home, &request.forwards, &target)?;
+    let launchers = request.target_view.then(|| toolbox.launchers()).transpose()?;
+    let view = View::new(&target, &command, launchers)?;
+    let mut forwards = Forwards::open(home, &request.forwards, (&target, request.target_view))?;
     let variables = view.variables(&target, toolbox.path());
     adapt(
         &mut target,
         [variables, std::mem::take(&mut forwards.env)].concat(),
     );
     complete(&mut request, &view);
+    let layer = (request.keep)
+        .then(|| toolbox.layer(home, &target, &request.tools))
+        .transpose()?;
+    if let Some(name) = &request.effective_user {
+        effective::apply(name, &target, &mut request.exec)?;
+    }
     let users = exec::users(home, &target, &request.exec)?;
     let links: Vec<(&str, &str)> = view.links.iter().map(|(text, path)| (&**text, &**path)).collect();
     let tools = Tools {
-        root: toolbox.root(home)?,
+        root: toolbox.root(home, layer.as_ref())?,
         aside: request.target_view.then_some(ASIDE),
         attach_point: &home.attach_point(),
         brought: view.brought,
         links: &links,
         binds: forwards.binds.clone(),
-        files: view.files,
+        files: [view.files, std::mem::take(&mut forwards.files)].concat(),
     };
     let namespaces = target.namespaces();
     let plan = exec::plan(&target, &request.exec, users, namespaces, Some(tools))?;
@@ -126,6 +147,10 @@ fn complete(request: &mut DebugRequest, view: &View) {
         let preferred = std::env::var("SHELL").ok();
         let (shell, script) = (request.shell.as_deref(), request.script.as_deref());
         request.exec.command = shell::command(shell.or(view.shell), script, preferred.as_deref());
+    }
+    if !request.packages.is_empty() {
+        let command = std::mem::take(&mut request.exec.command);
+        request.exec.command = shell::installing(&request.packages, command);
     }
     request.exec.workdir.get_or_insert_with(|| "/".to_owned());
 }
@@ -156,10 +181,46 @@ impl<'a> Toolbox<'a> {
         path_of(&env).map(str::to_owned)
     }
 
-    /// Describes the root: the tools, with an overlay in memory that takes the session's writes.
-    fn root(&self, home: &Home) -> Result<Root, EngineError> {
+    /// Looks at the tools for a session in which they are not the root.
+    fn launchers(&self) -> Result<Launchers, EngineError> {
+        let path = self.path().unwrap_or_else(|| view::PATH.to_owned());
+        let path = &*path;
+        Ok(match self {
+            // Its programs are where this machine has them; what else this machine has is not shown.
+            Self::Image(Source::Host(image)) => {
+                let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+                let root = open("/", flags, Mode::empty()).map_err(|source| EngineError::Kernel {
+                    attempt: "open the root directory",
+                    source,
+                })?;
+                Launchers::new(root.as_fd(), image.layer(), path)
+            }
+            Self::Image(source) => Launchers::new(source.dir()?, source.dir()?, path),
+            Self::Container(found) => {
+                let root = found.target.root()?;
+                Launchers::new(root.as_fd(), root.as_fd(), path)
+            }
+        })
+    }
+
+    /// Opens the layer in which the session's writes stay.
+    fn layer(&self, home: &Home, target: &Target, tools: &DebugTools) -> Result<Layer, EngineError> {
+        match (self, tools, &target.entry) {
+            (Self::Image(source), DebugTools::Image(image), Some(entry)) => {
+                Layer::open(home, entry, source, image)
+            }
+            (_, _, None) => Err(DebugError::NotKept(target.display().to_owned()).into()),
+            _ => Err(DebugError::DirectoryKept.into()),
+        }
+    }
+
+    /// Describes the root: the tools, with an overlay that takes the session's writes.
+    fn root(&self, home: &Home, layer: Option<&Layer>) -> Result<Root, EngineError> {
         match self {
-            Self::Image(source) => Ok(root(home, source)),
+            Self::Image(source) => {
+                let upper = layer.map_or(Upper::Tmpfs { size: None }, Layer::upper);
+                Ok(root(home, source, upper))
+            }
             Self::Container(found) => Ok(Root::Of(found.target.hold()?)),
         }
     }
@@ -179,14 +240,14 @@ fn adapt(target: &mut Target, variables: Vec<String>) {
     env.splice(0..0, variables);
 }
 
-/// Describes the root: the tools, with an overlay in memory that takes the session's writes.
-fn root(home: &Home, source: &Source) -> Root {
+/// Describes the root: the tools, with an overlay that takes the session's writes.
+fn root(home: &Home, source: &Source, upper: Upper) -> Root {
     let rootfs = source.rootfs();
     Root::Stored {
         storage: Storage::Overlay {
             lowers: rootfs.lowers,
             own_inodes: rootfs.own_inodes,
-            upper: Upper::Tmpfs { size: None },
+            upper,
             volatile: false,
         },
         binds: rootfs.binds,

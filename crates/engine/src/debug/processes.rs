@@ -13,6 +13,8 @@ struct Seen {
     parent: u32,
     /// Arguments, with blanks between them.
     command: String,
+    /// True if it is the first process of a PID namespace below this one.
+    is_first: bool,
 }
 
 fn all(proc: &Path) -> Vec<Seen> {
@@ -33,6 +35,7 @@ fn all(proc: &Path) -> Vec<Seen> {
             pid,
             parent: parent?.trim().parse().ok()?,
             command: String::from_utf8_lossy(&command).into_owned(),
+            is_first: is_first(&status),
         })
     })
     .collect()
@@ -55,6 +58,65 @@ pub(super) fn of_lxc(proc: &Path, name: &str, is_lxd: bool) -> Option<NotedProce
         id: name.to_owned(),
         path: proc.join(monitor.pid.to_string()),
     })
+}
+
+/// Whether a process has number 1 in a PID namespace that is not this one's.
+fn is_first(status: &str) -> bool {
+    let line = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
+    let numbers = line.unwrap_or_default().split_ascii_whitespace();
+    numbers.skip(1).last() == Some("1")
+}
+
+/// Finds the first process of a machine of systemd-nspawn that is not registered, by the command of its systemd-nspawn.
+pub(super) fn of_nspawn(proc: &Path, name: &str) -> Option<NotedProcess> {
+    let seen = all(proc);
+    let parent_of = |pid: u32| {
+        seen.iter()
+            .find(|process| process.pid == pid)
+            .map(|process| process.parent)
+    };
+    let is_its = |process: &&Seen| machine(&process.command) == Some(name);
+    let nspawn = seen.iter().find(is_its)?;
+    let is_below = |process: &Seen| {
+        let mut above = std::iter::successors(Some(process.parent), |pid| parent_of(*pid)).take(4);
+        above.any(|pid| pid == nspawn.pid)
+    };
+    let first = seen
+        .iter()
+        .find(|process| process.is_first && is_below(process))?;
+    Some(NotedProcess {
+        pid: first.pid,
+        id: name.to_owned(),
+        path: proc.join(nspawn.pid.to_string()),
+    })
+}
+
+/// Returns the name of the machine that a command of systemd-nspawn starts: the one that it gives, or that of its directory or
+/// image.
+fn machine(command: &str) -> Option<&str> {
+    let mut words = command.split(' ');
+    if words.next()?.rsplit('/').next() != Some("systemd-nspawn") {
+        return None;
+    }
+    let (mut place, mut words) = (None, words.peekable());
+    while let Some(word) = words.next() {
+        let mut value = |short: &str, long: &str| match word.strip_prefix(long) {
+            Some("") => words.next(),
+            Some(rest) => rest.strip_prefix('='),
+            None => match word.strip_prefix(short).filter(|_| !word.starts_with("--")) {
+                Some("") => words.next(),
+                rest => rest,
+            },
+        };
+        if let Some(name) = value("-M", "--machine") {
+            return Some(name);
+        }
+        let found = value("-D", "--directory").or_else(|| value("-i", "--image"));
+        place = place.or(found);
+    }
+    let place = place?.trim_end_matches('/');
+    let name = place.rsplit('/').next()?;
+    Some(name.strip_suffix(".raw").unwrap_or(name))
 }
 
 /// Finds the process whose command contains a text; of a process and its descendants, the process.
@@ -119,6 +181,35 @@ mod tests {
         assert_eq!(pid("web", true), None);
         assert_eq!(pid("db", true), Some(10));
         assert_eq!(pid("fake", false), None);
+    }
+
+    #[test]
+    fn machines_are_named_by_their_commands() {
+        for (command, name) in [
+            ("systemd-nspawn -q -M web -D /srv/x sleep 1", Some("web")),
+            (
+                "/usr/bin/systemd-nspawn --machine=web --directory=/srv/x",
+                Some("web"),
+            ),
+            ("systemd-nspawn -Mweb", Some("web")),
+            ("systemd-nspawn -q -D /srv/db/", Some("db")),
+            ("systemd-nspawn --image /srv/db.raw -b", Some("db")),
+            ("vim systemd-nspawn -M web", None),
+            ("systemd-nspawn --help", None),
+        ] {
+            assert_eq!(machine(command), name, "{command}");
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let proc = dir.path();
+        process(proc, 7, 1, "systemd-nspawn -M web -D /srv/x\0");
+        process(proc, 8, 7, "(sd-child)\0");
+        process(proc, 9, 8, "/sbin/init\0");
+        assert!(of_nspawn(proc, "web").is_none(), "it does not run yet");
+        let status = "Name:\tx\nPPid:\t8\nNSpid:\t9\t1\n";
+        std::fs::write(proc.join("9/status"), status).unwrap();
+        assert_eq!(of_nspawn(proc, "web").map(|found| found.pid), Some(9));
+        assert!(of_nspawn(proc, "db").is_none());
+        assert!(!is_first("NSpid:\t1\n"), "the first one of this machine");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Programs of a session that are not the tools' own: the choice of a shell, and two small commands.
+//! Programs of a session that are not the tools' own: the choice of a shell, and three small commands.
 
 use super::view::PLACE;
 use tote_sandbox::WrittenFile;
@@ -45,9 +45,9 @@ fn quoted(words: &[String]) -> String {
 }
 
 /// The commands `tote exec`, which runs a program of the container in the container's own root, and `entrypoint`, which
-/// shows or runs what the container would run. `env` are the container's variables, `command` is its command, and
+/// shows or runs what the container would run, and `install`. `env` are the container's variables, `command` is its command, and
 /// `complaints` say what is wrong with it.
-pub(super) fn commands(path: Option<&str>, command: &[String], complaints: &[String]) -> [WrittenFile; 2] {
+pub(super) fn commands(path: Option<&str>, command: &[String], complaints: &[String]) -> [WrittenFile; 3] {
     let path = quoted(&[path.unwrap_or(tote_bundle::DEFAULT_PATH).to_owned()]);
     let tote = format!(
         "#!/bin/sh\n\
@@ -84,11 +84,43 @@ pub(super) fn commands(path: Option<&str>, command: &[String], complaints: &[Str
          *) echo 'usage: entrypoint [--print|--lint|--run]' >&2; exit 125 ;;\n\
          esac\n"
     );
-    [("tote", tote), ("entrypoint", entrypoint)].map(|(name, text)| WrittenFile {
+    let install = INSTALL.to_owned();
+    [("tote", tote), ("entrypoint", entrypoint), ("install", install)].map(|(name, text)| WrittenFile {
         path: format!("{COMMANDS}/{name}"),
         mode: 0o755,
         content: text.into_bytes(),
     })
+}
+
+/// Installs packages among the tools by the first package manager that they have. Its output goes to standard error.
+/// Downloads have no user of their own here, and nothing is asked.
+const INSTALL: &str = r#"#!/bin/sh
+set -e
+if command -v apt-get >/dev/null 2>&1; then
+    export DEBIAN_FRONTEND=noninteractive
+    apt() { apt-get -qq -o APT::Sandbox::User=root -o Dpkg::Use-Pty=0 "$@"; }
+    # Lists of an earlier session may do.
+    apt install -y --no-install-recommends "$@" >/dev/null 2>&1 || { apt update && apt install -y --no-install-recommends "$@"; }
+elif command -v apk >/dev/null 2>&1; then
+    apk add --no-progress "$@"
+elif command -v dnf >/dev/null 2>&1; then
+    dnf install -y -q "$@"
+elif command -v microdnf >/dev/null 2>&1; then
+    microdnf install -y "$@"
+else
+    echo 'install: the tools have none of apt-get, apk and dnf' >&2
+    exit 125
+fi
+"#;
+
+/// Returns a command that installs packages first, and ends with 125 if that fails.
+pub(super) fn installing(packages: &[String], command: Vec<String>) -> Vec<String> {
+    let script = format!(
+        "{COMMANDS}/install {} </dev/null >&2 || exit 125; exec \"$@\"",
+        quoted(packages)
+    );
+    let words = ["/bin/sh", "-c", &script, "sh"].map(str::to_owned);
+    words.into_iter().chain(command).collect()
 }
 
 #[cfg(test)]

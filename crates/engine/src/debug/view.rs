@@ -1,5 +1,6 @@
 //! The tree that a session sees: the tools with the container in a directory of them, or the reverse.
 
+use super::launch::{ENTRIES, Launchers, PLACE as PLACE_OF_TOOLS};
 use super::{lint, path_of, shell};
 use crate::EngineError;
 use crate::exec::{ExecError, Target};
@@ -28,10 +29,7 @@ const FILES: [&str; 6] = [
 const LINKS: [(&str, &str); 1] = [(PLACE, "var/lib/cntr")];
 
 /// Search path of tools that say nothing of it.
-const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-
-/// Directory of the tools in a session whose root is the container's.
-pub(super) const ASIDE: &str = "/.tote";
+pub(super) const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// Parts of a session's tree beside the tools.
 pub(super) struct View {
@@ -42,36 +40,45 @@ pub(super) struct View {
     pub(super) files: Vec<WrittenFile>,
     /// Shell that is started unless another is asked for.
     pub(super) shell: Option<&'static str>,
+    /// Variables by which the tools find their data.
+    env: Vec<String>,
 }
 
 impl View {
-    /// Looks at the container's tree.
+    /// Looks at the container's tree; with `launchers` it is to be the root, and these are the tools in it.
     ///
     /// # Errors
     /// Fails if its root cannot be read.
-    pub(super) fn new(target: &Target, command: &[String], is_target: bool) -> Result<Self, EngineError> {
-        if !is_target {
+    pub(super) fn new(
+        target: &Target,
+        command: &[String],
+        launchers: Option<Launchers>,
+    ) -> Result<Self, EngineError> {
+        let Some(launchers) = launchers else {
             return Ok(Self {
-                is_target,
+                is_target: false,
                 brought: brought(target)?,
                 links: LINKS
                     .map(|(text, path)| (text.to_owned(), path.to_owned()))
                     .into(),
                 files: commands(target, command)?,
                 shell: None,
+                env: Vec::new(),
             });
-        }
+        };
         let root = target.root()?;
-        let (paths, links) = entries(root.as_fd()).map_err(|source| unreadable(target, source))?;
+        let (paths, mut links) = entries(root.as_fd()).map_err(|source| unreadable(target, source))?;
         let brought = paths
             .iter()
             .map(|path| part(target, path, path))
             .collect::<Result<_, _>>()?;
+        links.extend(launchers.links);
         Ok(Self {
-            is_target,
+            is_target: true,
             brought,
             links,
-            files: Vec::new(),
+            files: launchers.files,
+            env: launchers.env,
             // The first one in PATH: the container's own, else that of the tools.
             shell: Some("sh"),
         })
@@ -82,17 +89,24 @@ impl View {
         let path = path.unwrap_or_else(|| PATH.to_owned());
         let (path, place) = if self.is_target {
             let own = path_of(&target.inside.process.env).unwrap_or(tote_bundle::DEFAULT_PATH);
-            let aside = path.split(':').map(|dir| format!(":{ASIDE}{dir}"));
+            let aside = path.split(':').map(|dir| format!(":{PLACE_OF_TOOLS}{dir}"));
             (format!("{own}{}", aside.collect::<String>()), "/")
         } else {
             (format!("{}:{path}", shell::COMMANDS), PLACE)
         };
         // Debian's shells show the name of a root that is not the machine's in their prompt.
-        vec![
+        let own = [
             format!("PATH={path}"),
             format!("TARGET={place}"),
             format!("debian_chroot={}", target.display()),
-        ]
+        ];
+        let is_set = |line: &String| {
+            let name = line.split_once('=').map(|(name, _)| format!("{name}="));
+            let mut set = target.inside.process.env.iter();
+            name.is_some_and(|name| set.any(|other| other.starts_with(&name)))
+        };
+        let data = self.env.iter().filter(|line| !is_set(line)).cloned();
+        own.into_iter().chain(data).collect()
     }
 }
 
@@ -100,9 +114,6 @@ fn unreadable(target: &Target, source: Errno) -> ExecError {
     let id = target.id.clone();
     ExecError::Root { id, source }
 }
-
-/// Number of entries of a root at most: a hostile container must not make a plan without end.
-const ENTRIES: usize = 1024;
 
 /// Paths of a root's entries, and the links among them: text and path.
 type Entries = (Vec<String>, Vec<(String, String)>);
@@ -117,7 +128,7 @@ fn entries(root: BorrowedFd<'_>) -> Result<Entries, Errno> {
         let Ok(name) = entry.file_name().to_str() else {
             continue;
         };
-        if matches!(name, "." | "..") || Some(name) == ASIDE.strip_prefix('/') {
+        if matches!(name, "." | "..") || Some(name) == PLACE_OF_TOOLS.strip_prefix('/') {
             continue;
         }
         if paths.len() + links.len() >= ENTRIES {

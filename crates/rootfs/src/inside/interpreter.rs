@@ -48,7 +48,8 @@ pub fn interpreter_of(root: impl AsFd, path: impl AsRef<Path>) -> Result<Option<
         path: path.to_owned(),
         source,
     };
-    let Some((name, kind)) = name_in(file.as_fd()).map_err(failed)? else {
+    let read = |offset, length| read_at(file.as_fd(), offset, length);
+    let Some((name, kind)) = name_in(&read).map_err(failed)? else {
         return Ok(None);
     };
     let interpreter = PathBuf::from(OsString::from_vec(name));
@@ -70,21 +71,33 @@ pub fn interpreter_of(root: impl AsFd, path: impl AsRef<Path>) -> Result<Option<
     }))
 }
 
-fn name_in(file: BorrowedFd<'_>) -> Result<Option<(Vec<u8>, InterpreterKind)>, Errno> {
-    let first = read_at(file, 0, FIRST_BYTES)?;
+/// Reads bytes of a file: offset and number. Fewer come only at its end.
+pub(super) type Reads<'a> = &'a dyn Fn(u64, usize) -> Result<Vec<u8>, Errno>;
+
+/// Finds the name of the interpreter.
+pub(super) fn name_in(read: Reads<'_>) -> Result<Option<(Vec<u8>, InterpreterKind)>, Errno> {
+    let first = read(0, FIRST_BYTES)?;
     if let Some(name) = script(&first) {
         return Ok(Some((name.to_vec(), InterpreterKind::Script)));
     }
     let Some(table) = elf::program_headers(&first[..first.len().min(elf::HEADER)]) else {
         return Ok(None);
     };
-    let headers = read_at(file, table.offset, table.length)?;
+    let headers = read(table.offset, table.length)?;
     let Some((offset, length)) = elf::interp(table, &headers) else {
         return Ok(None);
     };
-    let mut name = read_at(file, offset, usize::try_from(length.min(MAX_NAME)).unwrap_or(0))?;
+    let mut name = read(offset, usize::try_from(length.min(MAX_NAME)).unwrap_or(0))?;
     name.truncate(name.iter().position(|byte| *byte == 0).unwrap_or(0));
     Ok((!name.is_empty()).then_some((name, InterpreterKind::Elf)))
+}
+
+/// Returns the first line as far as the kernel reads it, without its end.
+pub(super) fn first_line(read: Reads<'_>) -> Result<Vec<u8>, Errno> {
+    let mut first = read(0, FIRST_BYTES)?;
+    let end = first.iter().position(|byte| matches!(byte, b'\n' | 0));
+    first.truncate(end.unwrap_or(first.len()));
+    Ok(first)
 }
 
 /// Parses the program of a `#!` line. As in the kernel, a line that is cut off inside the name does not count.
@@ -104,7 +117,7 @@ pub(super) fn script(first: &[u8]) -> Option<&[u8]> {
 }
 
 /// Reads up to `length` bytes from `offset`; fewer only at the end of the file.
-fn read_at(file: BorrowedFd<'_>, offset: u64, length: usize) -> Result<Vec<u8>, Errno> {
+pub(super) fn read_at(file: BorrowedFd<'_>, offset: u64, length: usize) -> Result<Vec<u8>, Errno> {
     let mut bytes = vec![0; length];
     let mut filled = 0;
     while filled < length {

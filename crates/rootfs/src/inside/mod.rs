@@ -5,12 +5,14 @@
 //! device reacts. Every read has a limit.
 
 mod elf;
+mod executable;
 mod interpreter;
 mod lookup;
 
 #[cfg(test)]
 mod tests;
 
+pub use executable::{Executable, Needs, executable_in, resolve_in};
 pub use interpreter::{Interpreter, InterpreterKind, interpreter_of};
 pub use lookup::{LookupError, lookup_executable};
 
@@ -198,9 +200,12 @@ fn open_regular(root: BorrowedFd<'_>, path: &Path) -> Result<Option<OwnedFd>, Re
             path: path.to_owned(),
         });
     }
+    open_found(found.as_fd()).map(Some).map_err(failed)
+}
+
+/// Opens a file for reading that was found, and is known to be regular.
+fn open_found(found: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
     let again = format!("/proc/self/fd/{}", found.as_raw_fd());
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     rustix::fs::open(again, flags, Mode::empty())
-        .map(Some)
-        .map_err(failed)
 }

@@ -6,6 +6,7 @@
 //! socket is bound below the state root, under the name of the socket of a container in the foreground, so that the sweep
 //! knows it; it has no name any more once the session has it.
 
+mod cookie;
 mod option;
 mod relay;
 mod store;
@@ -13,7 +14,7 @@ mod store;
 use super::DebugError;
 use crate::exec::Target;
 use crate::{EngineError, Home};
-use option::{parse_port, parse_socket};
+use option::{Place, parse_port, parse_socket};
 use relay::{Server, Way, relay};
 use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::fs::{Mode, OFlags};
@@ -25,7 +26,7 @@ use std::net::TcpListener;
 use std::os::fd::AsRawFd as _;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
-use tote_sandbox::{HostFile, clone_flag};
+use tote_sandbox::{HostFile, WrittenFile, clone_flag};
 use tote_spec::NamespaceType;
 use tote_state::new_id;
 use tote_sys::{best_effort, set_namespaces};
@@ -45,18 +46,27 @@ pub(super) struct Forwards {
     pub(super) binds: Vec<HostFile>,
     /// Variables that tell programs of them.
     pub(super) env: Vec<String>,
+    /// Files that the session gets.
+    pub(super) files: Vec<WrittenFile>,
+    place: Place,
     process: Option<Pid>,
 }
 
 impl Forwards {
-    /// Opens the ways: from here on clients can connect.
+    /// Opens the ways: from here on clients can connect. `is_target` says that the session's root is the container's.
     ///
     /// # Errors
     /// [`DebugError`] for a value that says nothing, a socket that is not there, or an address that is taken.
-    pub(super) fn open(home: &Home, wanted: &DebugForwards, target: &Target) -> Result<Self, EngineError> {
+    pub(super) fn open(
+        home: &Home,
+        wanted: &DebugForwards,
+        (target, is_target): (&Target, bool),
+    ) -> Result<Self, EngineError> {
         let mut forwards = Self {
             binds: Vec::new(),
             env: Vec::new(),
+            files: Vec::new(),
+            place: if is_target { Place::TARGET } else { Place::TOOLS },
             process: None,
         };
         let mut ways = Vec::new();
@@ -93,7 +103,8 @@ impl Forwards {
             wanted: text.to_owned(),
             reason,
         };
-        let way = parse_socket(text, &|name| std::env::var(name).ok()).map_err(wrong)?;
+        let variable = |name: &str| std::env::var(name).ok();
+        let way = parse_socket(text, self.place, &variable).map_err(wrong)?;
         let unreachable = |source: std::io::Error| DebugError::Listen {
             what: way.here.replace('\0', "@"),
             source,
@@ -114,10 +125,36 @@ impl Forwards {
         let listener = bind(&path).map_err(EngineError::file("make", &path))?;
         self.binds.push(HostFile { path, at: way.there });
         self.env.extend(way.env);
+        if let Some(display) = way.display {
+            self.cookie(display)?;
+        }
         Ok(Way {
             listener,
             server: Server::Socket(address),
         })
+    }
+
+    /// Gives the session the cookie of a display, if the user has one. Without a cookie the server decides.
+    fn cookie(&mut self, display: u32) -> Result<(), EngineError> {
+        let variable = |name: &str| std::env::var(name).ok();
+        let file = cookie::read(&variable).map_err(|source| DebugError::Listen {
+            what: "x11: cannot read its cookie".to_owned(),
+            source,
+        })?;
+        let uname = rustix::system::uname();
+        let host = uname.nodename().to_bytes();
+        let made = file.and_then(|file| cookie::of_display(&file, display, host));
+        if let Some(content) = made {
+            let path = self.place.at("Xauthority");
+            self.env.push(format!("XAUTHORITY={path}"));
+            // The session's user is another one than the caller; only the session's processes have this file.
+            self.files.push(WrittenFile {
+                path,
+                mode: 0o444,
+                content,
+            });
+        }
+        Ok(())
     }
 
     /// Takes the names of the sockets away once the session has them.

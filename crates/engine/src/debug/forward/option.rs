@@ -44,10 +44,36 @@ pub(super) struct SocketWay {
     pub(super) there: String,
     /// Variables that tell programs of it.
     pub(super) env: Vec<String>,
+    /// Number of the display, if it is that of an X server.
+    pub(super) display: Option<u32>,
 }
 
-/// Directory for sockets in a session.
-const DIRECTORY: &str = "/.tote/run";
+/// Where a session has its sockets.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    directory: &'static str,
+    /// True if a socket may have the path that it has here.
+    keeps_paths: bool,
+}
+
+impl Place {
+    /// The root is a tree of tools, with files of the session's own above it.
+    pub(super) const TOOLS: Self = Self {
+        directory: "/.tote/run",
+        keeps_paths: true,
+    };
+
+    /// The root is the container's tree, which gets no file.
+    pub(super) const TARGET: Self = Self {
+        directory: "/.tote/.run",
+        keeps_paths: false,
+    };
+
+    /// Returns the path of a file in the directory of sockets.
+    pub(super) fn at(self, name: &str) -> String {
+        format!("{}/{name}", self.directory)
+    }
+}
 
 /// Understands a value of `--forward`, with the caller's variables.
 ///
@@ -55,6 +81,7 @@ const DIRECTORY: &str = "/.tote/run";
 /// A text that says what is missing.
 pub(super) fn parse_socket(
     text: &str,
+    place: Place,
     variable: &dyn Fn(&str) -> Option<String>,
 ) -> Result<SocketWay, String> {
     let wanted = |name: &str| {
@@ -62,12 +89,13 @@ pub(super) fn parse_socket(
             .filter(|value| !value.is_empty())
             .ok_or_else(|| format!("${name} is not set"))
     };
-    let there = |name: &str| format!("{DIRECTORY}/{name}");
+    let there = |name: &str| place.at(name);
     match text {
         "ssh-agent" => Ok(SocketWay {
             here: wanted("SSH_AUTH_SOCK")?,
             env: vec![format!("SSH_AUTH_SOCK={}", there(text))],
             there: there(text),
+            display: None,
         }),
         "wayland" => {
             let display = variable("WAYLAND_DISPLAY").unwrap_or_else(|| "wayland-0".to_owned());
@@ -81,6 +109,7 @@ pub(super) fn parse_socket(
                 here,
                 env: vec![format!("WAYLAND_DISPLAY={}", there(text))],
                 there: there(text),
+                display: None,
             })
         }
         "dbus" => {
@@ -95,29 +124,54 @@ pub(super) fn parse_socket(
                 here,
                 env: vec![format!("DBUS_SESSION_BUS_ADDRESS=unix:path={}", there(text))],
                 there: there(text),
+                display: None,
             })
         }
-        "x11" => {
-            let display = wanted("DISPLAY")?;
-            let number = display_number(&display)
-                .ok_or_else(|| format!("$DISPLAY is {display:?}, which is no display of this machine"))?;
-            Ok(SocketWay {
-                here: format!("/tmp/.X11-unix/X{number}"),
-                there: format!("/tmp/.X11-unix/X{number}"),
-                env: vec![format!("DISPLAY=:{number}")],
-            })
-        }
+        "x11" => display(&wanted("DISPLAY")?, place),
         path if path.starts_with('/') => Ok(SocketWay {
             here: path.to_owned(),
-            there: path.to_owned(),
+            there: if place.keeps_paths {
+                path.to_owned()
+            } else {
+                format!("{}{path}", place.directory)
+            },
             env: Vec::new(),
+            display: None,
         }),
         _ => Err("it is neither x11, wayland, dbus or ssh-agent nor an absolute path".to_owned()),
     }
 }
 
-/// Returns the number of a display such as `:0.0` or `unix:1`.
+/// Understands `x11` for this value of `DISPLAY`.
+fn display(display: &str, place: Place) -> Result<SocketWay, String> {
+    let number = display_number(display)
+        .ok_or_else(|| format!("$DISPLAY is {display:?}, which is no display of this machine"))?;
+    let usual = format!("/tmp/.X11-unix/X{number}");
+    let here = if display.starts_with('/') {
+        display.to_owned()
+    } else {
+        usual.clone()
+    };
+    // A display may be the path of a socket, which only old clients do not understand.
+    let (there, name) = if place.keeps_paths {
+        (usual, format!(":{number}"))
+    } else {
+        let there = place.at(&format!("X{number}"));
+        (there.clone(), there)
+    };
+    Ok(SocketWay {
+        here,
+        there,
+        env: vec![format!("DISPLAY={name}")],
+        display: Some(number),
+    })
+}
+
+/// Returns the number of a display such as `:0.0` or `unix:1`. For clients a path is that of display 0.
 fn display_number(display: &str) -> Option<u32> {
+    if display.starts_with('/') {
+        return Some(0);
+    }
     let (host, number) = display.split_once(':')?;
     let number = number.split('.').next()?.parse().ok()?;
     matches!(host, "" | "unix").then_some(number)
@@ -167,15 +221,29 @@ mod tests {
             "DBUS_SESSION_BUS_ADDRESS" => Some("tcp:host=x;unix:abstract=/bus,guid=1".to_owned()),
             _ => None,
         };
-        let here = |text: &str| parse_socket(text, &variable).map(|way| way.here);
+        let here = |text: &str| parse_socket(text, Place::TOOLS, &variable).map(|way| way.here);
         assert_eq!(here("ssh-agent").unwrap(), "/tmp/agent");
         assert_eq!(here("wayland").unwrap(), "/run/user/7/wayland-0");
         assert_eq!(here("x11").unwrap(), "/tmp/.X11-unix/X3");
         assert_eq!(here("dbus").unwrap(), "\0/bus");
         assert_eq!(here("/run/x.sock").unwrap(), "/run/x.sock");
         assert!(here("x12").unwrap_err().contains("ssh-agent"));
-        let nothing = parse_socket("x11", &|_| None).unwrap_err();
+        let nothing = parse_socket("x11", Place::TOOLS, &|_| None).unwrap_err();
         assert_eq!(nothing, "$DISPLAY is not set");
         assert_eq!(display_number("far:0"), None);
+        assert_eq!(display_number("unix:4.0"), Some(4));
+        let path = |name: &str| (name == "DISPLAY").then(|| "/tmp/X".to_owned());
+        let way = parse_socket("x11", Place::TOOLS, &path).unwrap();
+        assert_eq!((&*way.here, &*way.there), ("/tmp/X", "/tmp/.X11-unix/X0"));
+    }
+
+    #[test]
+    fn the_containers_tree_gets_no_file() {
+        let variable = |name: &str| (name == "DISPLAY").then(|| ":3".to_owned());
+        let way = |text: &str| parse_socket(text, Place::TARGET, &variable).unwrap();
+        assert_eq!(way("/run/x.sock").there, "/.tote/.run/run/x.sock");
+        let display = way("x11");
+        assert_eq!(display.env, ["DISPLAY=/.tote/.run/X3"]);
+        assert_eq!((&*display.there, display.display), ("/.tote/.run/X3", Some(3)));
     }
 }

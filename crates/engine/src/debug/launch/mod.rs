@@ -1,0 +1,343 @@
+//! Tools that run although their linker, libraries and interpreters are not where they expect them.
+//!
+//! In a session whose root is the container's tree, the tools are in a directory of it. The kernel and the dynamic linker
+//! look for what a program needs from the root on, so a dynamic tool would find the container's libraries or none. So
+//! [`PLACE`] has the tools' layout, but in the place of their programs small ones (file `program.rs`) that call the tools' own
+//! linker with the tools' libraries. Every other directory is a link to the tools themselves, where programs
+//! find their data by their own place. No file of the tools is changed, none is copied, and nothing is mounted elsewhere.
+
+mod libraries;
+mod program;
+
+use program::{Word, program};
+use rustix::fd::BorrowedFd;
+use rustix::fs::{Dir, FileType, Mode, OFlags, ResolveFlags, openat2};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use tote_rootfs::{Executable, Needs, executable_in, resolve_in};
+use tote_sandbox::WrittenFile;
+
+/// Directory of the tools' programs and data in a session whose root is the container's.
+pub(super) const PLACE: &str = "/.tote";
+
+/// Directory of the tools themselves there.
+pub(super) const ASIDE: &str = "/.tote/.tools";
+
+/// Number of entries of a root at most: a hostile container must not make a plan without end.
+pub(super) const ENTRIES: usize = 1024;
+
+/// Number of programs at most: a hostile image must not make a plan without end.
+const PROGRAMS: usize = 8192;
+
+/// Number of interpreters of interpreters, as the kernel has it.
+const DEPTH: usize = 4;
+
+/// The tools' layout, with programs that can be started.
+#[derive(Default)]
+pub(super) struct Launchers {
+    pub(super) files: Vec<WrittenFile>,
+    /// Symbolic links: text and path.
+    pub(super) links: Vec<(String, String)>,
+    /// Variables by which the tools find their data.
+    pub(super) env: Vec<String>,
+}
+
+impl Launchers {
+    /// Looks at the programs in the directories of a search path below `root`. A file or directory that cannot be read is
+    /// left out, as one that is not there. `top` has the entries of the root directory that may be shown.
+    pub(super) fn new(root: BorrowedFd<'_>, top: BorrowedFd<'_>, search: &str) -> Self {
+        let mut layout = Layout {
+            root,
+            top,
+            libraries: libraries::search_path(root),
+            linkers: BTreeMap::new(),
+            needed: BTreeMap::new(),
+            made: Self::default(),
+        };
+        let mut dirs: Vec<PathBuf> = Vec::new();
+        for dir in search.split(':').filter(|dir| dir.starts_with('/')) {
+            if let Ok(Some(dir)) = resolve_in(root, dir)
+                && !dirs.contains(&dir)
+            {
+                dirs.push(dir);
+            }
+        }
+        layout.outlines(&dirs);
+        dirs.iter().for_each(|dir| layout.programs(dir));
+        layout.made.env = libraries::variables(root);
+        layout.made
+    }
+}
+
+struct Layout<'a> {
+    root: BorrowedFd<'a>,
+    top: BorrowedFd<'a>,
+    /// Directories of libraries, as the session sees them.
+    libraries: String,
+    /// Linkers by their paths: the options that each has.
+    linkers: BTreeMap<PathBuf, Linker>,
+    /// Linkers and interpreters by the paths that programs have for them.
+    needed: BTreeMap<PathBuf, Option<Executable>>,
+    made: Launchers,
+}
+
+/// A dynamic linker of the tools.
+#[derive(Clone, Copy)]
+struct Linker {
+    /// True if it can be given the name of the program.
+    takes_name: bool,
+    /// True if it can be told to leave the container's list of libraries alone.
+    ignores_cache: bool,
+}
+
+/// Size of the largest linker that is searched for its options.
+const LARGEST_LINKER: usize = 16 << 20;
+
+/// Returns the path at which the session sees a file of the tools.
+fn seen(path: &Path) -> Option<String> {
+    Some(format!("{ASIDE}{}", path.to_str()?))
+}
+
+impl Layout<'_> {
+    fn link(&mut self, text: String, path: String) {
+        self.made.links.push((text, path));
+    }
+
+    /// Lists a directory of the tools, without a hostile one's last entries.
+    fn list(&self, dir: &Path) -> Vec<(String, FileType)> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+        let root = if dir == Path::new("/") {
+            self.top
+        } else {
+            self.root
+        };
+        let opened = openat2(root, dir, flags, Mode::empty(), resolve);
+        let entries = opened.and_then(Dir::new).into_iter().flatten().flatten();
+        let may_be_program = |kind| !matches!(kind, FileType::Socket | FileType::Fifo);
+        let names = entries
+            .map(|entry| {
+                let name = entry.file_name().to_string_lossy().into_owned();
+                (name, entry.file_type())
+            })
+            .filter(|(name, kind)| may_be_program(*kind) && !matches!(&**name, "." | ".."))
+            .filter(|(name, _)| !name.contains(char::REPLACEMENT_CHARACTER));
+        let mut names: Vec<_> = names.take(PROGRAMS).collect();
+        names.sort_unstable_by(|one, other| one.0.cmp(&other.0));
+        names
+    }
+
+    /// Plans the directories above those of programs: what is beside these in them is a link to the tools.
+    fn outlines(&mut self, dirs: &[PathBuf]) {
+        let above: BTreeSet<&Path> = dirs.iter().flat_map(|dir| dir.ancestors().skip(1)).collect();
+        for dir in above
+            .iter()
+            .filter(|dir| !dirs.iter().any(|other| other == **dir))
+        {
+            for (name, _) in self.list(dir).into_iter().take(ENTRIES) {
+                let path = dir.join(name);
+                let is_own = |path: &PathBuf| dirs.contains(path) || above.contains(&**path);
+                if is_own(&path) {
+                    continue;
+                }
+                let real = resolve_in(self.root, &path).ok().flatten();
+                // `bin` may be a link to `usr/bin`.
+                let text = match real.filter(|real| *real != path) {
+                    Some(real) if is_own(&real) => real.to_str().map(|real| format!("{PLACE}{real}")),
+                    Some(real) => seen(&real),
+                    None => seen(&path),
+                };
+                if let (Some(text), Some(path)) = (text, path.to_str()) {
+                    self.link(text, format!("{PLACE}{path}"));
+                }
+            }
+        }
+    }
+
+    fn programs(&mut self, dir: &Path) {
+        for (name, kind) in self.list(dir) {
+            if self.made.files.len() + self.made.links.len() >= PROGRAMS {
+                return;
+            }
+            let path = dir.join(&name);
+            // The directory is known to have no link in its path.
+            let found = executable_in(self.root, &path, kind == FileType::RegularFile);
+            let (Ok(Some(found)), Some(at)) = (found, path.to_str()) else {
+                continue;
+            };
+            let at = format!("{PLACE}{at}");
+            let words = match &found.needs {
+                Needs::Nothing => None,
+                _ => self.words(&found, Word::OwnName, DEPTH),
+            };
+            match (words, seen(&found.path)) {
+                (Some((file, words)), _) => self.made.files.push(WrittenFile {
+                    path: at,
+                    mode: 0o755,
+                    content: program(&file, &words),
+                }),
+                (None, Some(text)) => self.link(text, at),
+                (None, None) => {}
+            }
+        }
+    }
+
+    /// Returns the file to execute for a program that is called `name`, and the words that come before its arguments. `None`
+    /// if something that the program needs is not there.
+    fn words(&mut self, found: &Executable, name: Word, depth: usize) -> Option<(String, Vec<Word>)> {
+        let own = seen(&found.path)?;
+        match &found.needs {
+            Needs::Nothing => Some((own, vec![name])),
+            Needs::Linker(path) => {
+                let linker = self.needed(path)?;
+                let options = self.linker(&linker.path);
+                let file = seen(&linker.path)?;
+                let mut words = vec![file.clone()];
+                if options.ignores_cache {
+                    words.push("--inhibit-cache".to_owned());
+                }
+                words.extend(["--library-path".to_owned(), self.libraries.clone()]);
+                let mut words: Vec<Word> = words.into_iter().map(Word::Text).collect();
+                if options.takes_name {
+                    words.extend([Word::Text("--argv0".to_owned()), name]);
+                }
+                words.push(Word::Text(own));
+                Some((file, words))
+            }
+            Needs::Interpreter { path, argument } => {
+                let interpreter = self.needed(path)?;
+                // An interpreter finds its data by the place at which it seems to be.
+                let name = Word::Text(format!("{PLACE}{}", path.to_str()?));
+                let (file, mut words) = self.words(&interpreter, name, depth.checked_sub(1)?)?;
+                let argument = argument.as_ref().map(|argument| argument.to_str());
+                if let Some(argument) = argument {
+                    words.push(Word::Text(argument?.to_owned()));
+                }
+                words.push(Word::Text(own));
+                Some((file, words))
+            }
+        }
+    }
+
+    /// Looks at a linker or an interpreter, once.
+    fn needed(&mut self, path: &Path) -> Option<Executable> {
+        if let Some(known) = self.needed.get(path) {
+            return known.clone();
+        }
+        let found = executable_in(self.root, path, false).ok().flatten();
+        self.needed.insert(path.to_owned(), found.clone());
+        found
+    }
+
+    fn linker(&mut self, path: &Path) -> Linker {
+        if let Some(known) = self.linkers.get(path) {
+            return *known;
+        }
+        // Older ones lack options, and end when they meet one.
+        let text = tote_rootfs::read_in_root(self.root, path, LARGEST_LINKER);
+        let text = text.ok().flatten().unwrap_or_default();
+        let has = |option: &[u8]| text.windows(option.len()).any(|window| window == option);
+        let linker = Linker {
+            takes_name: has(b"argv0"),
+            ignores_cache: has(b"inhibit-cache"),
+        };
+        self.linkers.insert(path.to_owned(), linker);
+        linker
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::fd::AsFd as _;
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    fn tree() -> tempfile::TempDir {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |path: &str| dir.path().join(path);
+        for path in [
+            "usr/bin",
+            "usr/lib/x",
+            "usr/local/bin",
+            "etc/alternatives",
+            "lib64",
+        ] {
+            fs::create_dir_all(at(path)).unwrap();
+        }
+        symlink("usr/bin", at("bin")).unwrap();
+        let file = |path: &str, text: &[u8]| {
+            let file = fs::File::create_new(at(path)).unwrap();
+            file.set_permissions(fs::Permissions::from_mode(0o755)).unwrap();
+            std::io::Write::write_all(&mut &file, text).unwrap();
+        };
+        file("lib64/ld.so", b"--argv0 --inhibit-cache");
+        file("usr/bin/static", b"no format");
+        file("usr/bin/plain", &linked("/lib64/ld.so"));
+        file("usr/bin/orphan", &linked("/lib64/none"));
+        file("usr/bin/script", b"#!/bin/env  plain -x \n");
+        symlink("plain", at("usr/bin/env")).unwrap();
+        symlink("/etc/alternatives/edit", at("usr/bin/edit")).unwrap();
+        symlink("/usr/bin/plain", at("etc/alternatives/edit")).unwrap();
+        fs::write(at("usr/bin/readme"), "").unwrap();
+        dir
+    }
+
+    /// An ELF file with nothing but a linker.
+    fn linked(linker: &str) -> Vec<u8> {
+        let mut file = vec![0; 120];
+        file[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");
+        (file[32], file[54], file[56]) = (64, 56, 1);
+        (file[64], file[72], file[96]) = (3, 120, u8::try_from(linker.len() + 1).unwrap());
+        file.extend(linker.as_bytes());
+        file.push(0);
+        file
+    }
+
+    #[test]
+    fn programs_have_their_linkers_and_libraries() {
+        let dir = tree();
+        let root = fs::File::open(dir.path()).unwrap();
+        let made = Launchers::new(
+            root.as_fd(),
+            root.as_fd(),
+            "/usr/local/bin:/usr/bin:/bin:relative:/none",
+        );
+        let files: Vec<&str> = made.files.iter().map(|file| &*file.path).collect();
+        let names = ["edit", "env", "plain", "script"].map(|name| format!("{PLACE}/usr/bin/{name}"));
+        assert_eq!(files, names);
+        let link = |path: &str| {
+            let wanted = format!("{PLACE}/{path}");
+            let found = made.links.iter().find(|(_, path)| *path == wanted);
+            found.map(|(text, _)| text.replace(ASIDE, "A").replace(PLACE, "P"))
+        };
+        assert_eq!(link("bin").as_deref(), Some("P/usr/bin"));
+        assert_eq!(link("usr/lib").as_deref(), Some("A/usr/lib"));
+        assert_eq!(link("etc").as_deref(), Some("A/etc"));
+        assert_eq!(link("usr"), None, "it is a directory");
+        assert_eq!(link("usr/bin/static").as_deref(), Some("A/usr/bin/static"));
+        assert_eq!(link("usr/bin/orphan").as_deref(), Some("A/usr/bin/orphan"));
+        assert_eq!(link("usr/bin/readme"), None, "it is no program");
+        let text = |name: &str| {
+            let file = made.files.iter().find(|file| file.path.ends_with(name)).unwrap();
+            String::from_utf8_lossy(&file.content).into_owned()
+        };
+        let linker = format!("{ASIDE}/lib64/ld.so\0--inhibit-cache\0--library-path\0");
+        assert!(text("/plain").contains(&linker));
+        assert!(text("/edit").contains(&format!("--argv0\0{ASIDE}/usr/bin/plain\0")));
+        let expected =
+            format!("--argv0\0{PLACE}/bin/env\0{ASIDE}/usr/bin/plain\0plain -x\0{ASIDE}/usr/bin/script\0");
+        assert!(text("/script").contains(&expected), "{:?}", text("/script"));
+    }
+
+    #[test]
+    fn links_stay_inside() {
+        let dir = tree();
+        symlink("../../../../../../bin/sh", dir.path().join("usr/bin/out")).unwrap();
+        symlink("loop", dir.path().join("usr/bin/loop")).unwrap();
+        let root = fs::File::open(dir.path()).unwrap();
+        let made = Launchers::new(root.as_fd(), root.as_fd(), "/usr/bin");
+        assert!(!made.files.iter().any(|file| file.path.ends_with("/out")));
+        assert!(!made.links.iter().any(|(_, path)| path.ends_with("/loop")));
+    }
+}
