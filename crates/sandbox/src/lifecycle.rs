@@ -95,6 +95,22 @@ impl Plan {
         self.ops.splice(place..place, ops);
     }
 
+    /// Lets the new process wait in its root, until the parent has shown that root to those who watch it
+    /// ([`Errand::Watch`]).
+    pub fn watch_root(&mut self) {
+        let at = self.last_of_birth();
+        let is_gate = |op: &&Op| matches!(op, Op::Gate);
+        let before = self.ops[..at].iter().filter(is_gate).count();
+        self.gates.insert(before, vec![Errand::Watch]);
+        self.ops.splice(at..at, [Op::Ready, Op::Gate]);
+    }
+
+    /// Returns the index of the operation from which on the process is the program in all but name.
+    pub(crate) fn last_of_birth(&self) -> usize {
+        let is_last = |op: &Op| matches!(op, Op::Pid1(_) | Op::Session | Op::CloseFrom(_));
+        self.ops.iter().position(is_last).unwrap_or(self.ops.len())
+    }
+
     /// Returns the first descriptor that the program does not keep.
     fn first_closed(&self) -> u32 {
         let first = self.ops.iter().find_map(|op| match op {
