@@ -35,6 +35,20 @@ pub(crate) fn slim(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     Ok(tell_of(parsed, &made))
 }
 
+/// Runs `tote slim diff`.
+pub(crate) fn diff(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+    let home = home(parsed)?;
+    tote_engine::enter_ids(&home)?;
+    let names = words(parsed);
+    let (mut text, name) = (String::new(), |at: usize| {
+        names.get(at).map_or("", String::as_str)
+    });
+    tote_engine::slim_diff(&home, name(0), name(1), &mut |changed| {
+        text += &crate::change::line(&changed);
+    })?;
+    Ok(print(&text))
+}
+
 fn tell_of(parsed: &Parsed, made: &Slimmed) -> ExitCode {
     if parsed.value("format").is_some() {
         return match serde_json::to_value(&made.report) {

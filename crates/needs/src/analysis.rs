@@ -4,7 +4,7 @@ use crate::object::{Contents, Object, library_names, object};
 use crate::pattern::{Captures, Pattern};
 use crate::script::{FIRST_BYTES, script_line};
 use crate::search::Search;
-use crate::tables::rules::RULES;
+use crate::tables::rules::{RULES, UNLIKELY};
 use crate::tree::{Node, Tree, join, parent};
 use crate::{Reason, elf};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -89,6 +89,14 @@ fn rules() -> Vec<Parsed> {
         keep: parse(rule.keep),
     });
     parsed.collect()
+}
+
+/// True if a name in the text of an object is known to mean little.
+fn is_unlikely(path: &[u8], name: &[u8]) -> bool {
+    let file = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+    UNLIKELY
+        .iter()
+        .any(|(object, other)| file == object.as_bytes() && name.starts_with(other.as_bytes()))
 }
 
 struct Analysis<'a> {
@@ -179,7 +187,10 @@ impl Analysis<'_> {
             let handed = self.object(path, &object, inherited);
             if self.searched.insert(path.into()) {
                 let names = library_names(self.contents, path)?;
-                for name in names.iter().filter(|name| !object.needed.contains(name)) {
+                for name in names
+                    .iter()
+                    .filter(|name| !object.needed.contains(name) && !is_unlikely(path, name))
+                {
                     for found in self.search.find(name, (path, &object), inherited) {
                         self.keep(&found, Reason::Named(path.into()), &handed);
                     }

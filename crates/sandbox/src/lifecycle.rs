@@ -151,6 +151,30 @@ fn hooks(hooks: Vec<Hook>) -> impl Iterator<Item = Op> {
 mod tests {
     use super::*;
 
+    fn plan_of(ops: Vec<Op>) -> Plan {
+        Plan {
+            namespaces: 0,
+            pid_namespace: None,
+            user_namespace: None,
+            join: Vec::new(),
+            net_devices: Vec::new(),
+            links: Vec::new(),
+            ops,
+            gates: Vec::new(),
+            warnings: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_root_is_watched_once_it_is_the_root_and_before_the_program() {
+        let mut plan = plan_of(vec![Op::Gate, Op::Pivot, Op::Gate, Op::Session, Op::CloseFrom(3)]);
+        plan.gates = vec![vec![Errand::Maps], vec![Errand::Cgroup]];
+        plan.watch_root();
+        let expected = [vec![Errand::Maps], vec![Errand::Cgroup], vec![Errand::Watch]];
+        assert_eq!(plan.gates, expected);
+        assert!(matches!(plan.ops[3..6], [Op::Ready, Op::Gate, Op::Session]));
+    }
+
     #[test]
     fn hooks_come_before_the_root_is_entered_in_whatever_way() {
         for switch in [
@@ -158,17 +182,8 @@ mod tests {
             vec![Op::Chroot],
             vec![Op::Unmount(c"/proc".to_owned()), Op::MoveRoot],
         ] {
-            let mut plan = Plan {
-                namespaces: 0,
-                pid_namespace: None,
-                user_namespace: None,
-                join: Vec::new(),
-                net_devices: Vec::new(),
-                links: Vec::new(),
-                ops: vec![Op::Gate, Op::LoopbackUp],
-                gates: vec![vec![Errand::Maps]],
-                warnings: Vec::new(),
-            };
+            let mut plan = plan_of(vec![Op::Gate, Op::LoopbackUp]);
+            plan.gates = vec![vec![Errand::Maps]];
             plan.ops.extend(switch);
             let steps = plan.ops.len();
             plan.live(Lifecycle {
@@ -188,34 +203,24 @@ mod tests {
     }
 
     fn parked(filter: bool, known: bool) -> Vec<Op> {
-        let mut plan = Plan {
-            namespaces: 0,
-            pid_namespace: None,
-            user_namespace: None,
-            join: Vec::new(),
-            net_devices: Vec::new(),
-            links: Vec::new(),
-            ops: vec![
-                Op::Pivot,
-                Op::CloseFrom(5),
-                Op::Privilege(Privilege {
-                    credentials: Some(tote_sys::Credentials {
-                        uid: 7,
-                        gid: 8,
-                        groups: None,
-                    }),
-                    capabilities: Some(tote_sys::Capabilities {
-                        bounding: 9,
-                        ..tote_sys::Capabilities::default()
-                    }),
-                    no_new_privs: true,
-                    filter: filter.then(|| (Box::default(), 0)),
+        let mut plan = plan_of(vec![
+            Op::Pivot,
+            Op::CloseFrom(5),
+            Op::Privilege(Privilege {
+                credentials: Some(tote_sys::Credentials {
+                    uid: 7,
+                    gid: 8,
+                    groups: None,
                 }),
-                Op::DieWithParent,
-            ],
-            gates: Vec::new(),
-            warnings: Vec::new(),
-        };
+                capabilities: Some(tote_sys::Capabilities {
+                    bounding: 9,
+                    ..tote_sys::Capabilities::default()
+                }),
+                no_new_privs: true,
+                filter: filter.then(|| (Box::default(), 0)),
+            }),
+            Op::DieWithParent,
+        ]);
         let listener = std::fs::File::open("/dev/null").unwrap();
         plan.park(listener.into(), known);
         plan.ops

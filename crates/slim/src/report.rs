@@ -3,6 +3,9 @@
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+/// Most links that are followed on the way to a path, as in path_resolution(7).
+const LINKS: usize = 40;
+
 /// Report of an image that was made smaller.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
@@ -45,6 +48,9 @@ pub struct FileFate {
     pub path: String,
     /// Size in bytes; 0 for further names of a file.
     pub size: u64,
+    /// Text of a symbolic link; empty for all else.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub link: String,
     /// Kind of the reason in a word; empty for one that does not stay.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub kind: String,
@@ -116,12 +122,11 @@ impl Report {
     /// files below it.
     #[must_use]
     pub fn explain(&self, path: &str) -> Option<String> {
-        let path = format!("/{}", path.trim_matches('/'));
-        let find = |list: &'_ [FileFate]| list.iter().find(|file| file.path == path).cloned();
-        if let Some(file) = find(&self.kept) {
+        let path = self.beyond_links(path);
+        if let Some(file) = find(&self.kept, &path) {
             return Some(format!("{path} stays: {}", file.reason));
         }
-        if find(&self.removed).is_some() {
+        if find(&self.removed, &path).is_some() {
             return Some(format!(
                 "{path} is removed: no run used it, and no file that stays needs it"
             ));
@@ -134,6 +139,31 @@ impl Report {
                 "{path} is a directory: {kept} of its files and links stay, {removed} are removed"
             )),
         }
+    }
+
+    /// Follows the links of directories on the way to a path; the path itself may be a link.
+    fn beyond_links(&self, path: &str) -> String {
+        let mut rest: Vec<String> = names(path).rev().collect();
+        let (mut here, mut links) = (String::new(), 0);
+        while let Some(name) = rest.pop() {
+            if name == ".." {
+                here.truncate(here.rfind('/').unwrap_or(0));
+                continue;
+            }
+            let next = format!("{here}/{name}");
+            let found = find(&self.kept, &next).or_else(|| find(&self.removed, &next));
+            match found.filter(|found| !found.link.is_empty() && !rest.is_empty() && links < LINKS) {
+                Some(found) => {
+                    links += 1;
+                    if found.link.starts_with('/') {
+                        here.clear();
+                    }
+                    rest.extend(names(&found.link).rev());
+                }
+                None => here = next,
+            }
+        }
+        if here.is_empty() { "/".to_owned() } else { here }
     }
 
     /// Returns the largest things that are gone: whole directories where nothing of them stays, else files.
@@ -177,6 +207,16 @@ impl Report {
     }
 }
 
+/// Finds the file of a path in a list.
+fn find<'a>(list: &'a [FileFate], path: &str) -> Option<&'a FileFate> {
+    list.iter().find(|file| file.path == path)
+}
+
+fn names(path: &str) -> impl DoubleEndedIterator<Item = String> {
+    let names = path.split('/').filter(|name| !matches!(*name, "" | "."));
+    names.map(ToOwned::to_owned)
+}
+
 /// The directories above a path, the outermost first, without the root.
 fn above(path: &str) -> impl Iterator<Item = &str> {
     path.match_indices('/').skip(1).map(|(slash, _)| &path[..slash])
@@ -192,6 +232,7 @@ mod tests {
             size,
             kind: reason.to_owned(),
             reason: reason.to_owned(),
+            ..FileFate::default()
         }
     }
 
@@ -240,6 +281,28 @@ mod tests {
             .collect();
         assert_eq!(largest, [("/usr/share", 450, 2), ("/usr/bin/vim", 300, 1)]);
         assert_eq!(report.reasons()["traced"], (1, 100));
+    }
+
+    #[test]
+    fn links_on_the_way_are_followed() {
+        let mut report = report();
+        for (path, target) in [("/bin", "usr/bin"), ("/usr/bin/dash", "sh"), ("/loop", "/loop/x")] {
+            report.kept.push(FileFate {
+                link: target.to_owned(),
+                ..file(path, 0, "link")
+            });
+        }
+        for (path, answer) in [
+            ("/bin/sh", Some("/usr/bin/sh stays: traced")),
+            ("/bin/../lib/../bin/./sh", None),
+            ("/usr/lib/../bin/sh", Some("/usr/bin/sh stays: traced")),
+            ("/bin/dash", Some("/usr/bin/dash stays: link")),
+            ("/bin", Some("/bin stays: link")),
+            ("/loop/y", None),
+        ] {
+            let found = report.explain(path);
+            assert_eq!(found.as_deref().filter(|_| answer.is_some()), answer, "{path}");
+        }
     }
 
     #[test]

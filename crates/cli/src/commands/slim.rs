@@ -3,14 +3,14 @@
 use super::repeated::FORMAT;
 use super::{isolation, limits, process, remote};
 use crate::{exit, slim};
-use tote_options::{Command, Completes, Example, ExitStatus, Group, Opt, Positional};
+use tote_options::{Command, Completes, Example, ExitStatus, Group, Opt, Positional, Section};
 
 /// Options that the command handles itself; all others are those of its runs.
 pub(crate) static OWN: [&Group; 3] = [&RESULT, &RUNS, &FILES];
 
 /// `tote slim`.
 pub(crate) static SLIM: Command = Command {
-    usage: "[OPTIONS] IMAGE [-- COMMAND [ARG...]]",
+    usage: "[OPTIONS] IMAGE [-- COMMAND [ARG...]]\ndiff IMAGE OTHER",
     details: "\
 Makes a smaller image, of only the files that the image's programs need. The image runs with its own command, or with \
 COMMAND, while the kernel reports which files it opens; nothing is put into it. Analysis adds what no run shows: \
@@ -38,6 +38,7 @@ repeated until they pass. The image's health check is always one.",
         Positional { name: "IMAGE", required: true, many: false, completes: Completes::Images },
         Positional { name: "COMMAND", required: false, many: true, completes: Completes::None },
     ],
+    subcommands: &[Section { title: "Commands", commands: &[&DIFF] }],
     examples: &[
         Example {
             about: "A web server that answers, and shows its error page",
@@ -59,6 +60,34 @@ repeated until they pass. The image's health check is always one.",
     ],
     ..Command::new("slim", "Make a smaller image of the files that its programs need", |parsed| {
         exit::own(slim::slim(parsed))
+    })
+};
+
+static DIFF: Command = Command {
+    usage: "IMAGE OTHER",
+    details: "\
+Lists what OTHER lacks of IMAGE (D), what it has in another form (C) and what only it has (A). Of a directory that is not \
+there, only its own path is listed.",
+    positionals: &[
+        Positional {
+            name: "IMAGE",
+            required: true,
+            many: false,
+            completes: Completes::Images,
+        },
+        Positional {
+            name: "OTHER",
+            required: true,
+            many: false,
+            completes: Completes::Images,
+        },
+    ],
+    examples: &[Example {
+        about: "Files that are gone",
+        line: "tote slim diff nginx nginx.slim",
+    }],
+    ..Command::new("diff", "List the differences of two images", |parsed| {
+        exit::image(slim::diff(parsed))
     })
 };
 

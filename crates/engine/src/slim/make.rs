@@ -1,7 +1,7 @@
 //! The smaller image: which of the image's files are needed, and a layer of them.
 
 use super::report::{Sizes, removed};
-use super::{Recorded, SlimError, SlimRequest};
+use super::{Recorded, SlimRequest};
 use crate::build::{open_straight, pack};
 use crate::changes::{LinkedNames, add_layer};
 use crate::rootfs::Source;
@@ -15,9 +15,9 @@ use std::os::fd::BorrowedFd;
 use std::os::unix::fs::FileExt as _;
 use tote_archive::{Change, EntryPath, Kind, Writer, walk};
 use tote_bundle::Image;
-use tote_image::{ContainerConfig, Digest, History, ImageConfig};
+use tote_image::{Digest, History, ImageConfig};
 use tote_images::or_nothing;
-use tote_needs::{Contents, Needs, Node, Reason, Settings, Tree, needs};
+use tote_needs::{Contents, Node, Reason, Settings, Tree, needs};
 use tote_slim::Report;
 use tote_store::Store;
 
@@ -95,13 +95,10 @@ fn add(
         open: RefCell::new(None),
     };
     let config = image.config.value();
-    let mut found = needs(
-        &tree,
-        &view,
-        seeds(&config.config, request, recorded),
-        &settings(config, request),
-    );
-    exclude(&mut found, request)?;
+    let mut found = needs(&tree, &view, seeds(request, recorded), &settings(config, request));
+    found
+        .kept
+        .retain(|path, reason| matches!(reason, Reason::Included(_)) || !is_excluded(path, request));
     let mut report = Report {
         image: request.name_of_image.clone(),
         image_id: id.to_string(),
@@ -118,9 +115,8 @@ fn add(
     let changes = walk(root).without_links().filter_map(|entry| match entry {
         Ok((entry, content)) => {
             let path = entry.path.as_bytes();
-            let stays =
-                entry.kind == Kind::Directory && !is_excluded(path, request) || found.kept.contains_key(path);
-            let stays = stays && !entry.path.is_root() || entry.path.is_root();
+            let is_dir = entry.kind == Kind::Directory && !is_excluded(path, request);
+            let stays = entry.path.is_root() || is_dir || found.kept.contains_key(path);
             stays.then(|| Ok(linked.linked(Change::Add(entry), content)))
         }
         Err(error) => Some(Err(error)),
@@ -156,11 +152,7 @@ fn names(root: BorrowedFd<'_>, links: &HashMap<EntryPath, EntryPath>) -> Result<
 }
 
 /// The files that are known to be needed.
-fn seeds<'a>(
-    config: &ContainerConfig,
-    request: &'a SlimRequest,
-    recorded: &'a [Recorded],
-) -> Vec<(&'a [u8], Reason)> {
+fn seeds<'a>(request: &'a SlimRequest, recorded: &'a [Recorded]) -> Vec<(&'a [u8], Reason)> {
     let mut seeds: Vec<(&[u8], Reason)> = Vec::new();
     for run in recorded {
         seeds.extend(
@@ -183,8 +175,6 @@ fn seeds<'a>(
     if request.keep_metadata {
         seeds.extend(METADATA.map(|path| (path.as_bytes(), Reason::Included("--keep-metadata".into()))));
     }
-    // The health check and the command need not have run: the caller may have given another command.
-    let _ = config;
     seeds
 }
 
@@ -218,14 +208,6 @@ fn settings(config: &ImageConfig, request: &SlimRequest) -> Settings {
 
 fn is_excluded(path: &[u8], request: &SlimRequest) -> bool {
     request.excludes.iter().any(|pattern| pattern.matches(path))
-}
-
-/// Takes out what is not to stay; a path that is included by its name stays.
-fn exclude(found: &mut Needs, request: &SlimRequest) -> Result<(), SlimError> {
-    found
-        .kept
-        .retain(|path, reason| matches!(reason, Reason::Included(_)) || !is_excluded(path, request));
-    Ok(())
 }
 
 /// The configuration of the image with one layer in place of its own.

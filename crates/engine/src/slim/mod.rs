@@ -4,6 +4,7 @@
 //! need. A layer of these files makes a smaller image, which shares every file with the first one. It runs with the same
 //! commands and probes, and only if these end as before it gets its name.
 
+mod diff;
 mod error;
 mod http;
 mod make;
@@ -11,6 +12,7 @@ mod probe;
 mod report;
 mod watch;
 
+pub use diff::slim_diff;
 pub use error::SlimError;
 pub use http::parse_http_probe;
 pub use probe::SlimProbe;

@@ -14,12 +14,17 @@ pub(super) fn removed(tree: &Tree, sizes: &Sizes, found: &Needs) -> Report {
     for (path, node) in tree.iter() {
         let size = sizes.get(path).copied().unwrap_or(0);
         let is_file = matches!(node, Node::File(_));
+        let link = match node {
+            Node::Link(target) => String::from_utf8_lossy(target).into_owned(),
+            _ => String::new(),
+        };
         report.files_before += u64::from(is_file);
         if let Some(reason) = found.kept.get(path) {
             report.files_after += u64::from(is_file);
             report.kept.push(FileFate {
                 path: shown(path),
                 size,
+                link,
                 kind: reason.word().to_owned(),
                 reason: reason.to_string(),
             });
@@ -27,6 +32,7 @@ pub(super) fn removed(tree: &Tree, sizes: &Sizes, found: &Needs) -> Report {
             report.removed.push(FileFate {
                 path: shown(path),
                 size,
+                link,
                 ..FileFate::default()
             });
         }

@@ -12,6 +12,12 @@ pub struct Rule {
     pub keep: &'static [&'static str],
 }
 
+/// Names in the text of a library that do not mean that it needs the other one: the library, and the beginning of the name.
+pub(crate) static UNLIKELY: [(&str, &str); 1] = [
+    // getaddrinfo(3) loads it for international names, and only where a program asks for that.
+    ("libc.so.6", "libidn2.so"),
+];
+
 /// Number of rules in the table.
 const COUNT: usize = 26;
 
