@@ -7,6 +7,7 @@ use crate::run::given;
 use crate::tell::{failure, print, print_made, say, visible, warning};
 use crate::text::size;
 use crate::words::{values, words};
+use std::io::IsTerminal as _;
 use std::process::ExitCode;
 use tote_engine::{
     EngineError, Image, RunOptions, SlimError, SlimProbe, SlimReport, SlimRequest, SlimStep, Slimmed,
@@ -22,9 +23,9 @@ pub(crate) fn slim(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let mut request = request(parsed)?;
     let home = home(parsed)?;
     request.name_of_image = crate::remote::present::present(parsed, &home, &request.name_of_image)?;
-    let quiet = parsed.flag("quiet");
+    let shows = std::io::stderr().is_terminal() && !parsed.flag("quiet");
     let mut tell = |step: SlimStep<'_>| {
-        if !quiet {
+        if shows {
             say(&progress(step));
         }
     };

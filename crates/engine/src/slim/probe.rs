@@ -202,13 +202,28 @@ fn probe_all(home: &Home, id: &ContainerId, probes: &[SlimProbe], times: Times) 
     }
     probed.stopped = true;
     let signal = stop_signal.unwrap_or(tote_bundle::Signal::TERM).number();
-    if let Some(signal) = Signal::from_named_raw(signal.into()) {
-        best_effort(pidfd_send_signal(&target.init, signal));
+    let passed = probed.probes.iter().all(|probe| probe.passed);
+    if let Some(named) = Signal::from_named_raw(signal.into()).filter(|_| passed && hears(target.pid, signal))
+    {
+        best_effort(pidfd_send_signal(&target.init, named));
+        has_ended(&target.init, GRACE);
     }
-    if !has_ended(&target.init, GRACE) {
-        best_effort(pidfd_send_signal(&target.init, Signal::KILL));
-    }
+    best_effort(pidfd_send_signal(&target.init, Signal::KILL));
     probed
+}
+
+/// True if the first process of a container does something about a signal: without a handler the kernel keeps it from it.
+fn hears(pid: u32, signal: u8) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let masks = status.lines().filter_map(|line| {
+        // It may also wait for a signal that it blocks.
+        let mask = line
+            .strip_prefix("SigCgt:")
+            .or_else(|| line.strip_prefix("SigBlk:"))?;
+        u64::from_str_radix(mask.trim(), 16).ok()
+    });
+    let bit = 1u64.checked_shl(u32::from(signal).wrapping_sub(1)).unwrap_or(0);
+    masks.fold(0, |all, mask| all | mask) & bit != 0
 }
 
 /// Repeats a probe until it passes, the container ends or the time is over.

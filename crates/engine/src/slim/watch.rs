@@ -102,7 +102,7 @@ impl RootWatch {
         }
         let how = Use {
             pid: inner_pid(pid),
-            program: name_of(pid),
+            program: name_of(pid, path),
             at: self.begin.elapsed(),
             run: self.run,
         };
@@ -147,10 +147,14 @@ fn inner_pid(pid: u32) -> u32 {
         .unwrap_or(0)
 }
 
-fn name_of(pid: u32) -> Box<str> {
-    let name = std::fs::read(format!("/proc/{pid}/comm")).unwrap_or_default();
-    match name.trim_ascii() {
-        b"" => "ended".into(),
-        name => name.escape_ascii().to_string().into(),
-    }
+/// The name of a process. One that is about to become its program has the name of this one still.
+fn name_of(pid: u32, path: &[u8]) -> Box<str> {
+    let name = |pid: &str| std::fs::read(format!("/proc/{pid}/comm")).unwrap_or_default();
+    let found = name(&pid.to_string());
+    let shown = match found.trim_ascii() {
+        b"" => b"ended",
+        _ if found == name("self") => path.rsplit(|byte| *byte == b'/').next().unwrap_or(path),
+        found => found,
+    };
+    shown.escape_ascii().to_string().into()
 }
