@@ -107,13 +107,11 @@ pub(crate) fn run_beside(
     let door = (!is_kept).then_some(&mut front_door as &mut dyn Aside);
     let answers = Answers::of(home, &id, options, &entry.borrow().state.networks);
     let mut answers = FrontAnswers::new(answers, &left_answers);
+    let others = others.into_iter().map(|other| other as &mut dyn Aside);
     let own = notify.into_iter().chain(door).chain(answers.aside());
-    let asides = own
-        .chain(others.into_iter().map(|other| other as &mut dyn Aside))
-        .collect();
     let begun = (prepared.cgroup.as_ref(), prepared.network.as_ref());
     let keys = how.map(Attaching::keys).transpose()?;
-    let ends = (stdio, follow, asides);
+    let ends = (stdio, follow, own.chain(others).collect());
     let watched = foreground((plan, options), begun, &prepared.ids, ends, keys);
     let result = tote_runtime::run(watched, timings.as_deref_mut(), observer);
     if let (Ok(Parting::Left(why)), Some(how)) = (&result, how) {

@@ -76,7 +76,7 @@ struct Parsed {
 }
 
 fn rules() -> Vec<Parsed> {
-    // The table's patterns are tested; one that is no pattern would mean nothing.
+    // The table's patterns are tested; an invalid one would mean nothing.
     let parse = |texts: &[&str]| {
         texts
             .iter()

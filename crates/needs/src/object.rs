@@ -41,7 +41,7 @@ pub(crate) fn machine(contents: &dyn Contents, path: &[u8]) -> Option<Machine> {
     Some(elf::program_headers(&header)?.machine)
 }
 
-/// Reads an ELF file; `None` if it is none.
+/// Reads an ELF file; `None` for another file.
 ///
 /// # Errors
 /// The file cannot be read.

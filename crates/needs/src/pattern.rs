@@ -20,7 +20,7 @@ enum Part {
     Filled(Box<str>),
 }
 
-/// Why a text is no pattern.
+/// Why a text is not a valid pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PatternError {
     /// A `<` has no `>`.

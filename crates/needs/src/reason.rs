@@ -10,21 +10,21 @@ pub enum Reason {
     Used(Use),
     /// The caller asked for it, by this option.
     Included(Box<str>),
-    /// It is the program that the image runs.
+    /// Program that the image runs.
     Command,
     /// An ELF file links against it.
     Needed(Box<[u8]>),
-    /// It runs that program.
+    /// Interpreter of that program.
     Interpreter(Box<[u8]>),
-    /// Its name stands in the text of that ELF file.
+    /// The text of that ELF file has its name.
     Named(Box<[u8]>),
-    /// It is a link that leads to that object.
+    /// Link that leads to that object.
     Link(Box<[u8]>),
     /// A rule of this name keeps it, for that file; for an empty path, always.
     Rule(&'static str, Box<[u8]>),
-    /// It takes no space, and programs look whether it is there.
+    /// File without content: programs look whether it is there.
     Empty,
-    /// It is a link that leads out of the image's files.
+    /// Link that leads out of the image's files.
     Outside,
 }
 

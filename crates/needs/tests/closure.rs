@@ -405,7 +405,7 @@ fn add(tree: &mut Tree, path: &Path, depth: usize) {
     }
 }
 
-/// What ldd says of programs of the host is in their closures.
+/// Libraries that ldd names for programs of the host are in their closures.
 #[test]
 fn closures_have_what_ldd_finds() {
     if !Path::new("/usr/bin/ldd").exists() {

@@ -87,7 +87,7 @@ impl OpenWatch {
         self.group.as_fd()
     }
 
-    /// Reads reports that are there, without waiting; nothing if there are none.
+    /// Reads reports that are there, without waiting; an empty list if the queue is empty.
     ///
     /// # Errors
     /// read(2)'s, but for files that cannot be opened once more: these are left out.

@@ -60,7 +60,7 @@ pub enum SlimError {
     /// The process that probes.
     #[error("cannot start the process that probes")]
     Prober(#[source] Errno),
-    /// That process ended without an answer.
+    /// Early end of the process that probes, without an answer.
     #[error("cannot tell whether the probes passed: the process that probes ended early")]
     Unanswered,
     /// An answer of the process that makes the image.

@@ -27,8 +27,8 @@ impl std::fmt::Display for HttpProbe {
     }
 }
 
-/// Parses `[CODE=]http://HOST[:PORT][/PATH]`; a path or a port alone is one of `localhost`. A HOST that is no address is
-/// a name of the container itself.
+/// Parses `[CODE=]http://HOST[:PORT][/PATH]`; a path or a port alone is one of `localhost`. A HOST other than an
+/// address is a name of the container itself.
 ///
 /// # Errors
 /// [`SlimError::Url`].
@@ -76,7 +76,7 @@ fn parse(text: &str) -> Option<HttpProbe> {
 }
 
 impl HttpProbe {
-    /// Asks once. Returns whether the answer passes, and its first line or why there is none.
+    /// Asks once. Returns whether the answer passes, and its first line or why it did not come.
     pub(super) fn ask(&self, limit: Duration) -> (bool, String) {
         match self.answer(limit.max(Duration::from_millis(1))) {
             Ok(line) => (self.passes(&line), line),

@@ -92,7 +92,7 @@ pub struct Slimmed {
     pub report: Report,
 }
 
-/// What a run told.
+/// Results of a run.
 struct Recorded {
     uses: BTreeMap<Vec<u8>, Use>,
     report: RunReport,
