@@ -102,7 +102,6 @@ fn request(parsed: &Parsed) -> Result<SlimRequest, EngineError> {
     for file in values(parsed, "include-from") {
         include_from.extend(listed(&file)?);
     }
-    let environment = given.iter().filter(|(option, _)| option == "env");
     let probe_timeout = parsed
         .setting("probe-timeout")
         .unwrap_or_default()
@@ -111,7 +110,7 @@ fn request(parsed: &Parsed) -> Result<SlimRequest, EngineError> {
     Ok(SlimRequest {
         name_of_image,
         name: text("tag"),
-        environment: environment.map(|(_, line)| line.clone()).collect(),
+        given,
         options,
         also: values(parsed, "also").iter().map(|line| command(line)).collect(),
         probes: probes(parsed)?,

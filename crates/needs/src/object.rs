@@ -111,7 +111,8 @@ fn text(mut bytes: Vec<u8>) -> Option<Vec<u8>> {
     (!bytes.is_empty()).then_some(bytes)
 }
 
-/// Finds the names of libraries in the text of a file: what a program may give to dlopen(3).
+/// Finds the names of libraries in the text of a file, which a program may give to dlopen(3), and paths below the
+/// directories where programs have programs of their own.
 ///
 /// # Errors
 /// The file cannot be read.
@@ -125,6 +126,7 @@ pub(crate) fn library_names(contents: &dyn Contents, path: &[u8]) -> std::io::Re
         at += piece.len() as u64;
         before.extend_from_slice(&piece);
         names_in(&before, &mut names);
+        paths_in(&before, &mut names);
         before.drain(..before.len().saturating_sub(OVERLAP));
     }
     Ok(names)
@@ -155,6 +157,26 @@ fn names_in(bytes: &[u8], names: &mut BTreeSet<Vec<u8>>) {
     }
 }
 
+/// Finds paths below `/usr/lib` and `/usr/libexec` in a text.
+fn paths_in(bytes: &[u8], names: &mut BTreeSet<Vec<u8>>) {
+    const BELOW: &[u8] = b"/usr/lib";
+    let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || b"_+-./".contains(byte);
+    let mut from = 0;
+    while let Some(found) = find(&bytes[from..], BELOW) {
+        let begin = from + found;
+        from = begin + BELOW.len();
+        if begin > 0 && is_name(&bytes[begin - 1]) {
+            continue;
+        }
+        let rest = bytes[from..].iter().take(OVERLAP - BELOW.len());
+        if let Some(length) = rest.clone().position(|byte| !is_name(byte))
+            && names.len() < MAX_NAMES
+        {
+            names.insert(bytes[begin..from + length].to_vec());
+        }
+    }
+}
+
 fn find(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
     bytes.windows(wanted.len()).position(|window| window == wanted)
 }
@@ -170,6 +192,18 @@ mod tests {
         names_in(text, &mut names);
         let names: Vec<_> = names.iter().map(|name| String::from_utf8_lossy(name)).collect();
         assert_eq!(names, ["/usr/lib/foo/libbar.so", "libgcc_s.so.1", "libm.so.6"]);
+    }
+
+    #[test]
+    fn paths_of_programs_in_a_text() {
+        let mut names = BTreeSet::new();
+        let text = b"\0program /usr/lib/squid/unlinkd\0/usr/libexec/%s/y z\0\"/usr/libexec/a\"/opt/usr/lib/b\0/usr/lib/end";
+        paths_in(text, &mut names);
+        let names: Vec<_> = names.iter().map(|name| String::from_utf8_lossy(name)).collect();
+        assert_eq!(
+            names,
+            ["/usr/lib/squid/unlinkd", "/usr/libexec/", "/usr/libexec/a"]
+        );
     }
 
     /// A file whose names lie where two pieces meet.

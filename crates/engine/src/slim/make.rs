@@ -180,9 +180,9 @@ fn seeds<'a>(request: &'a SlimRequest, recorded: &'a [Recorded]) -> Vec<(&'a [u8
 
 fn settings(config: &ImageConfig, request: &SlimRequest) -> Settings {
     let value = |name: &str| {
-        let lines = request
-            .environment
-            .iter()
+        let given = request.given.iter().filter(|(option, _)| option == "env");
+        let lines = given
+            .map(|(_, line)| line)
             .rev()
             .chain(config.config.env.iter().rev());
         let found = lines

@@ -44,8 +44,8 @@ pub struct SlimRequest {
     pub name: Option<String>,
     /// Options of its runs; their command is that of the first run.
     pub options: RunOptions,
-    /// Values of `--env`, for the analysis.
-    pub environment: Vec<String>,
+    /// These options as they were given, by their long names.
+    pub given: Vec<(String, String)>,
     /// Commands of further runs, to which no question is put.
     pub also: Vec<Vec<String>>,
     /// Questions to the first run.
@@ -234,7 +234,7 @@ fn run(
     let of_run = RunRequest {
         image: Image::Stored(image.to_string()),
         options,
-        given: Vec::new(),
+        given: request.given.clone(),
         kept: false,
         init: HostInit::default(),
     };

@@ -13,9 +13,11 @@ pub struct Rule {
 }
 
 /// Names in the text of a library that do not mean that it needs the other one: the library, and the beginning of the name.
-pub(crate) static UNLIKELY: [(&str, &str); 1] = [
+pub(crate) static UNLIKELY: [(&str, &str); 2] = [
     // getaddrinfo(3) loads it for international names, and only where a program asks for that.
     ("libc.so.6", "libidn2.so"),
+    // Only audit2why(1) looks into policies by it.
+    ("libselinux.so.1", "libsepol.so"),
 ];
 
 /// Number of rules in the table.
@@ -111,7 +113,7 @@ pub static RULES: [Rule; COUNT] = [
             "etc/ssl/openssl.cnf",
             "etc/ssl/certs/**",
             "etc/gnutls/**",
-            "usr/lib/ssl/**",
+            "usr/lib/ssl/*",
             "usr/lib/ssl3/**",
             "usr/share/ca-certificates/**.crt",
             "usr/local/share/ca-certificates/**.crt",
@@ -283,7 +285,7 @@ pub static RULES: [Rule; COUNT] = [
             "<home>/lib/security/**",
             "<home>/lib/*.properties",
             "<home>/lib/tzdb.dat",
-            "<home>/lib/server/*",
+            "<home>/lib/server/lib*",
             "etc/java*/**",
         ],
     },
