@@ -14,6 +14,15 @@ const MAX_INHERITED: usize = 64;
 /// Most different inheritances with which one object is looked at.
 const MAX_VISITS: usize = 8;
 
+/// Name that is nowhere in a root, and the file that needs it.
+pub type MissingName = (Box<[u8]>, Box<[u8]>);
+
+/// Places where libraries are looked for.
+type Places = Vec<Vec<u8>>;
+
+/// File to look into, with the places that it inherits.
+type Visit = (Box<[u8]>, Places);
+
 /// Surroundings of the programs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
@@ -33,7 +42,7 @@ pub struct Needs {
     /// Path of each kept file, link and special file, with the first reason that was found. Directories are not here.
     pub kept: BTreeMap<Box<[u8]>, Reason>,
     /// Libraries and interpreters that are nowhere in the root: the name, and the file that needs it.
-    pub missing: BTreeSet<(Box<[u8]>, Box<[u8]>)>,
+    pub missing: BTreeSet<MissingName>,
     /// Files that could not be read.
     pub unread: BTreeSet<Box<[u8]>>,
 }
@@ -106,8 +115,8 @@ struct Analysis<'a> {
     search: Search<'a>,
     rules: Vec<Parsed>,
     /// Files to look into, with the places that they inherit.
-    queue: VecDeque<(Box<[u8]>, Vec<Vec<u8>>)>,
-    visits: BTreeMap<Box<[u8]>, Vec<Vec<Vec<u8>>>>,
+    queue: VecDeque<Visit>,
+    visits: BTreeMap<Box<[u8]>, Vec<Places>>,
     /// Files whose text was searched for names of libraries.
     searched: BTreeSet<Box<[u8]>>,
     /// Rules with filled-in patterns that were carried out.

@@ -26,7 +26,7 @@ mod search;
 mod tables;
 mod tree;
 
-pub use analysis::{Needs, Settings, needs};
+pub use analysis::{MissingName, Needs, Settings, needs};
 pub use object::Contents;
 pub use pattern::{Pattern, PatternError};
 pub use reason::{Reason, Use};

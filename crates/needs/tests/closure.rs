@@ -28,8 +28,8 @@ fn root(entries: &[(&str, &[u8])]) -> (Tree, Memory) {
     let (mut tree, mut memory) = (Tree::default(), Memory::default());
     for (path, value) in entries {
         for (slash, _) in path.match_indices('/') {
-            if tree.get(path[..slash].as_bytes()).is_none() {
-                tree.insert(path[..slash].as_bytes(), Node::Directory);
+            if tree.get(&path.as_bytes()[..slash]).is_none() {
+                tree.insert(&path.as_bytes()[..slash], Node::Directory);
             }
         }
         let node = match value.strip_prefix(b"->") {
@@ -387,12 +387,13 @@ impl Contents for Host {
 
 fn add(tree: &mut Tree, path: &Path, depth: usize) {
     use std::os::unix::ffi::OsStrExt as _;
-    let key = path.strip_prefix("/").unwrap().as_os_str().as_bytes();
+    let key = path.as_os_str().as_bytes();
+    let key = key.strip_prefix(b"/").unwrap_or(key);
     let Ok(stat) = std::fs::symlink_metadata(path) else {
         return;
     };
     if stat.is_symlink() {
-        let target = std::fs::read_link(path).unwrap();
+        let target = std::fs::read_link(path).unwrap_or_default();
         tree.insert(key, Node::Link(target.as_os_str().as_bytes().into()));
     } else if stat.is_dir() {
         tree.insert(key, Node::Directory);

@@ -137,7 +137,6 @@ fn parse(mut bytes: &[u8]) -> OpenedFiles {
 mod tests {
     use super::*;
     use rustix::fd::AsFd as _;
-    use std::os::fd::AsRawFd as _;
 
     #[test]
     #[expect(clippy::disallowed_methods, reason = "files of the test's own")]

@@ -21,7 +21,7 @@ pub(crate) static UNLIKELY: [(&str, &str); 2] = [
 ];
 
 /// Number of rules in the table.
-const COUNT: usize = 26;
+const COUNT: usize = 27;
 
 /// All rules.
 pub static RULES: [Rule; COUNT] = [
@@ -287,6 +287,23 @@ pub static RULES: [Rule; COUNT] = [
             "<home>/lib/tzdb.dat",
             "<home>/lib/server/lib*",
             "etc/java*/**",
+        ],
+    },
+    Rule {
+        name: "MariaDB",
+        when: &[
+            "**/sbin/mariadbd",
+            "**/sbin/mysqld",
+            "**/bin/mysqld",
+            "**/bin/mariadbd",
+        ],
+        keep: &[
+            "usr/share/mysql/*.sql",
+            "usr/share/mysql/english/**",
+            "usr/share/mysql/charsets/**",
+            "usr/share/mariadb/*.sql",
+            "usr/share/mariadb/english/**",
+            "usr/lib/mysql/plugin/auth_pam_tool_dir/**",
         ],
     },
     Rule {
