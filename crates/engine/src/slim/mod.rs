@@ -44,7 +44,7 @@ pub struct SlimRequest {
     pub name: Option<String>,
     /// Options of its runs; their command is that of the first run.
     pub options: RunOptions,
-    /// These options as they were given, by their long names.
+    /// Options of its runs as they were given, by their long names.
     pub given: Vec<(String, String)>,
     /// Commands of further runs, to which no question is put.
     pub also: Vec<Vec<String>>,
