@@ -4,7 +4,7 @@ use crate::image::given::note_image;
 use crate::output::{archive_to, reading};
 use crate::tell::{print, print_made, warning};
 use std::process::ExitCode;
-use tote_engine::{CommitOptions, EngineError, Status};
+use tote_engine::{Changed, CommitOptions, EngineError, Status};
 use tote_options::Parsed;
 
 fn word(parsed: &Parsed, at: usize) -> Option<String> {
@@ -46,16 +46,19 @@ pub(crate) fn diff(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     tote_engine::changes(
         &reading(parsed)?,
         &word(parsed, 0).unwrap_or_default(),
-        &mut |changed| {
-            let letter = match changed.status {
-                Status::Added => 'A',
-                Status::Changed => 'C',
-                Status::Deleted => 'D',
-            };
-            text += &format!("{letter} {}\n", changed.path);
-        },
+        &mut |changed| text += &line(&changed),
     )?;
     Ok(print(&text))
+}
+
+/// Formats a change in docker's words.
+pub(crate) fn line(changed: &Changed) -> String {
+    let letter = match changed.status {
+        Status::Added => 'A',
+        Status::Changed => 'C',
+        Status::Deleted => 'D',
+    };
+    format!("{letter} {}\n", changed.path)
 }
 
 pub(crate) fn export(parsed: &Parsed) -> Result<ExitCode, EngineError> {

@@ -34,6 +34,7 @@ mod pool;
 mod remote;
 mod run;
 mod seal;
+mod slim;
 mod stats;
 mod system;
 mod tell;

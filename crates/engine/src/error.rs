@@ -118,6 +118,9 @@ pub enum EngineError {
     /// Networks.
     #[error(transparent)]
     Network(#[from] crate::NetworkFault),
+    /// Smaller images.
+    #[error(transparent)]
+    Slim(#[from] crate::SlimError),
     /// Pools.
     #[error(transparent)]
     Pool(#[from] crate::PoolError),

@@ -40,6 +40,7 @@ pub(crate) fn of(error: &EngineError) -> Option<String> {
         EngineError::Pod(error) => return error.hint(),
         EngineError::Debug(error) => return error.hint(),
         EngineError::Pool(error) => return error.hint(),
+        EngineError::Slim(error) => return error.hint(),
         EngineError::Copy(error) => return error.hint().map(str::to_owned),
         EngineError::Storage(error) => return for_storage(error),
         EngineError::ImageDisk(_) => "say it yourself: --disk-size SIZE, or --driver overlay for none",

@@ -47,6 +47,7 @@ mod prune;
 mod resources;
 mod rootfs;
 mod run;
+mod slim;
 mod spec;
 mod standard;
 mod stats;
@@ -101,6 +102,10 @@ pub use prepare::{RunRequest, prepare, prepare_again};
 pub use prepared::Prepared;
 pub use prune::{PruneRequest, PrunedSystem, check_prune, prune_containers, prune_system};
 pub use run::run;
+pub use slim::{
+    SlimError, SlimProbe, SlimRequest, SlimStep, Slimmed, parse_http_probe, parse_pattern, parse_time, slim,
+    slim_diff,
+};
 pub use standard::check_terminal;
 pub use stats::{Usage, usage};
 pub use top::{Processes, TopError, top};
@@ -122,6 +127,7 @@ pub use tote_images::{
 };
 pub use tote_runtime::{Timings, prepare_seal, terminal_size, wait_while_read};
 pub use tote_sandbox::ALL_CAPABILITIES;
+pub use tote_slim::{FileFate, Part, ProbeReport, Report as SlimReport, RunReport};
 pub use tote_spec::VERSION as OCI_VERSION;
 pub use tote_state::{Caller, Home, StateError};
 pub use tote_sys::{chain, entry};

@@ -40,6 +40,7 @@ impl EngineError {
             | Self::Record(_)
             | Self::Images(ImagesError::OtherPlatform { .. })
             | Self::NotATerminal
+            | Self::Slim(_)
             | Self::PruneFilter(_)
             | Self::PruneVolumes => 1,
             Self::Life(error) => error.exit_code(),

@@ -33,8 +33,22 @@ use tote_sys::best_effort;
 /// [`EngineError`]; nothing of the container is left then.
 pub fn run(
     home: &Home,
-    mut prepared: Prepared,
+    prepared: Prepared,
     how: Option<&Attaching>,
+    timings: Option<&mut Timings>,
+    warn: &mut dyn FnMut(String),
+) -> Result<Finished, EngineError> {
+    run_beside(home, prepared, (how, Vec::new()), timings, warn)
+}
+
+/// Does [`run`], and looks after other things meanwhile.
+///
+/// # Errors
+/// Those of [`run`].
+pub(crate) fn run_beside(
+    home: &Home,
+    mut prepared: Prepared,
+    (how, others): (Option<&Attaching>, Vec<&mut dyn Aside>),
     mut timings: Option<&mut Timings>,
     warn: &mut dyn FnMut(String),
 ) -> Result<Finished, EngineError> {
@@ -93,10 +107,11 @@ pub fn run(
     let door = (!is_kept).then_some(&mut front_door as &mut dyn Aside);
     let answers = Answers::of(home, &id, options, &entry.borrow().state.networks);
     let mut answers = FrontAnswers::new(answers, &left_answers);
-    let asides = notify.into_iter().chain(door).chain(answers.aside()).collect();
+    let others = others.into_iter().map(|other| other as &mut dyn Aside);
+    let own = notify.into_iter().chain(door).chain(answers.aside());
     let begun = (prepared.cgroup.as_ref(), prepared.network.as_ref());
     let keys = how.map(Attaching::keys).transpose()?;
-    let ends = (stdio, follow, asides);
+    let ends = (stdio, follow, own.chain(others).collect());
     let watched = foreground((plan, options), begun, &prepared.ids, ends, keys);
     let result = tote_runtime::run(watched, timings.as_deref_mut(), observer);
     if let (Ok(Parting::Left(why)), Some(how)) = (&result, how) {

@@ -1,5 +1,6 @@
 //! Errands of the parent: work for a container's process that it may not do itself.
 
+use crate::outcome::{Aside, tell_network};
 use crate::{Maps, RuntimeError, Step};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
@@ -53,6 +54,7 @@ impl Errands<'_> {
                     made.tasks = cgroup.open_tasks().map_err(RuntimeError::Cgroup)?;
                 }
             }
+            Errand::Watch => made.root = Some(watched_root(child, self.plan, warn)?),
             Errand::Record | Errand::Hooks => {}
         }
         Ok(())
@@ -138,18 +140,7 @@ pub fn open_tree(
     plan: &Plan,
     warn: &mut dyn FnMut(String),
 ) -> Result<OwnedFd, RuntimeError> {
-    loop {
-        match child.event().map_err(RuntimeError::Wait)? {
-            Event::Knock => break,
-            // The warning is about its cgroup.
-            Event::Without { op, errno } => warn(crate::error::without(plan, op, errno)),
-            Event::Failed { op, errno, text } => {
-                return Err(RuntimeError::Step(Step::new(plan, op, errno, text)));
-            }
-            // The process was killed before it knocked; no other event comes this early.
-            _ => return Err(RuntimeError::Wait(Errno::CHILD)),
-        }
-    }
+    wait_for(child, plan, warn, |event| matches!(event, Event::Knock))?;
     let idmap = match &tree.idmap {
         None => None,
         Some((idmap, recursive)) => Some((user_namespace(idmap)?, *recursive)),
@@ -168,6 +159,41 @@ pub fn open_tree(
     })
 }
 
+/// Waits until the process is at the gate for which the parent has to see what it did before.
+fn wait_for(
+    child: &Child,
+    plan: &Plan,
+    warn: &mut dyn FnMut(String),
+    is_there: fn(&Event) -> bool,
+) -> Result<(), RuntimeError> {
+    loop {
+        match child.event().map_err(RuntimeError::Wait)? {
+            event if is_there(&event) => return Ok(()),
+            // The warning is about its cgroup.
+            Event::Without { op, errno } => warn(crate::error::without(plan, op, errno)),
+            Event::Failed { op, errno, text } => {
+                return Err(RuntimeError::Step(Step::new(plan, op, errno, text)));
+            }
+            // The process was killed before it knocked; no other event comes this early.
+            _ => return Err(RuntimeError::Wait(Errno::CHILD)),
+        }
+    }
+}
+
+/// Opens the root of a process that waits in it.
+fn watched_root(child: &Child, plan: &Plan, warn: &mut dyn FnMut(String)) -> Result<OwnedFd, RuntimeError> {
+    wait_for(child, plan, warn, |event| matches!(event, Event::Ready))?;
+    let root = crate::root_of(child.pid, child.pidfd.as_fd());
+    let opened = root.and_then(|root| {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        rustix::fs::openat(root, c".", flags, Mode::empty())
+    });
+    opened.map_err(|source| RuntimeError::Tree {
+        path: "/".to_owned(),
+        source,
+    })
+}
+
 fn make_node(node: &DeviceNode) -> Result<OwnedFd, RuntimeError> {
     tote_sys::device_mount(node).map_err(|source| RuntimeError::Node {
         path: node.path.to_string_lossy().into_owned(),
@@ -181,6 +207,8 @@ pub(crate) struct Made {
     pub(crate) idmap: Option<OwnedFd>,
     pub(crate) tree: Option<OwnedFd>,
     pub(crate) network: Option<OwnedFd>,
+    /// Root of the process, which it is not handed.
+    pub(crate) root: Option<OwnedFd>,
     pub(crate) tasks: Vec<OwnedFd>,
 }
 
@@ -245,6 +273,21 @@ fn user_namespace(idmap: &Idmap) -> Result<OwnedFd, RuntimeError> {
     made.map_err(RuntimeError::Idmap)
 }
 
+/// Tells everyone of the thing that an errand has made.
+pub(crate) fn tell(
+    errand: &Errand,
+    made: &Made,
+    asides: &mut [&mut dyn Aside],
+    warn: &mut dyn FnMut(String),
+) {
+    if let (Errand::Network, Some(network)) = (errand, &made.network) {
+        tell_network(asides, network.as_fd(), warn);
+    }
+    if let (Errand::Watch, Some(root)) = (errand, &made.root) {
+        asides.iter_mut().for_each(|aside| aside.root(root.as_fd()));
+    }
+}
+
 /// Returns an errand's name in `--timings`.
 pub(crate) fn words(errand: &Errand) -> &'static str {
     match errand {
@@ -256,6 +299,7 @@ pub(crate) fn words(errand: &Errand) -> &'static str {
         Errand::NetDevices(_) => "parent: move network devices",
         Errand::Network => "parent: make the network namespace",
         Errand::Cgroup => "parent: make the cgroup",
+        Errand::Watch => "parent: watch the root",
         Errand::Record | Errand::Hooks => "parent: go on",
     }
 }

@@ -2,11 +2,11 @@
 
 use crate::caller_signals::{CallerSignals, Wish};
 use crate::errand::{self, Errands, Made};
-use crate::outcome::{Aside, Ended, Leave, Left, Observer, Outcome, Parting, tell_network};
+use crate::outcome::{Aside, Ended, Leave, Left, Observer, Outcome, Parting};
 use crate::relay::Copy;
 use crate::{DetachKeys, Maps, RuntimeError, Stdio, Step, Timings};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fd::{AsFd as _, OwnedFd};
+use rustix::fd::OwnedFd;
 use rustix::process::{Signal, pidfd_send_signal};
 use std::time::{Duration, Instant};
 use tote_cgroup::Cgroup;
@@ -221,9 +221,7 @@ impl Watch<'_, '_> {
         for errand in errands {
             let child = self.child.as_ref().ok_or(RuntimeError::Ended)?;
             own.run(errand, child, &mut self.cgroup, &mut made, self.observer.warn)?;
-            if let (Errand::Network, Some(network)) = (errand, &made.network) {
-                tell_network(&mut self.foreground.asides, network.as_fd(), self.observer.warn);
-            }
+            errand::tell(errand, &made, &mut self.foreground.asides, self.observer.warn);
             if let Some(timings) = timings {
                 timings.mark(errand::words(errand));
             }

@@ -16,6 +16,10 @@ pub trait Aside: std::fmt::Debug {
         Ok(())
     }
 
+    /// Called when the container's process waits in its root, before it is the program: for plans that let it wait there
+    /// ([`Plan::watch_root`](tote_sandbox::Plan::watch_root)).
+    fn root(&mut self, _root: BorrowedFd<'_>) {}
+
     /// Called when the container's program runs.
     ///
     /// # Errors

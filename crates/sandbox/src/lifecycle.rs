@@ -95,6 +95,22 @@ impl Plan {
         self.ops.splice(place..place, ops);
     }
 
+    /// Lets the new process wait in its root, until the parent has shown that root to those who watch it
+    /// ([`Errand::Watch`]).
+    pub fn watch_root(&mut self) {
+        let at = self.last_of_birth();
+        let is_gate = |op: &&Op| matches!(op, Op::Gate);
+        let before = self.ops[..at].iter().filter(is_gate).count();
+        self.gates.insert(before, vec![Errand::Watch]);
+        self.ops.splice(at..at, [Op::Ready, Op::Gate]);
+    }
+
+    /// Returns the index of the operation from which on the process is the program in all but name.
+    pub(crate) fn last_of_birth(&self) -> usize {
+        let is_last = |op: &Op| matches!(op, Op::Pid1(_) | Op::Session | Op::CloseFrom(_));
+        self.ops.iter().position(is_last).unwrap_or(self.ops.len())
+    }
+
     /// Returns the first descriptor that the program does not keep.
     fn first_closed(&self) -> u32 {
         let first = self.ops.iter().find_map(|op| match op {
@@ -135,6 +151,30 @@ fn hooks(hooks: Vec<Hook>) -> impl Iterator<Item = Op> {
 mod tests {
     use super::*;
 
+    fn plan_of(ops: Vec<Op>) -> Plan {
+        Plan {
+            namespaces: 0,
+            pid_namespace: None,
+            user_namespace: None,
+            join: Vec::new(),
+            net_devices: Vec::new(),
+            links: Vec::new(),
+            ops,
+            gates: Vec::new(),
+            warnings: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_root_is_watched_once_it_is_the_root_and_before_the_program() {
+        let mut plan = plan_of(vec![Op::Gate, Op::Pivot, Op::Gate, Op::Session, Op::CloseFrom(3)]);
+        plan.gates = vec![vec![Errand::Maps], vec![Errand::Cgroup]];
+        plan.watch_root();
+        let expected = [vec![Errand::Maps], vec![Errand::Cgroup], vec![Errand::Watch]];
+        assert_eq!(plan.gates, expected);
+        assert!(matches!(plan.ops[3..6], [Op::Ready, Op::Gate, Op::Session]));
+    }
+
     #[test]
     fn hooks_come_before_the_root_is_entered_in_whatever_way() {
         for switch in [
@@ -142,17 +182,8 @@ mod tests {
             vec![Op::Chroot],
             vec![Op::Unmount(c"/proc".to_owned()), Op::MoveRoot],
         ] {
-            let mut plan = Plan {
-                namespaces: 0,
-                pid_namespace: None,
-                user_namespace: None,
-                join: Vec::new(),
-                net_devices: Vec::new(),
-                links: Vec::new(),
-                ops: vec![Op::Gate, Op::LoopbackUp],
-                gates: vec![vec![Errand::Maps]],
-                warnings: Vec::new(),
-            };
+            let mut plan = plan_of(vec![Op::Gate, Op::LoopbackUp]);
+            plan.gates = vec![vec![Errand::Maps]];
             plan.ops.extend(switch);
             let steps = plan.ops.len();
             plan.live(Lifecycle {
@@ -172,34 +203,24 @@ mod tests {
     }
 
     fn parked(filter: bool, known: bool) -> Vec<Op> {
-        let mut plan = Plan {
-            namespaces: 0,
-            pid_namespace: None,
-            user_namespace: None,
-            join: Vec::new(),
-            net_devices: Vec::new(),
-            links: Vec::new(),
-            ops: vec![
-                Op::Pivot,
-                Op::CloseFrom(5),
-                Op::Privilege(Privilege {
-                    credentials: Some(tote_sys::Credentials {
-                        uid: 7,
-                        gid: 8,
-                        groups: None,
-                    }),
-                    capabilities: Some(tote_sys::Capabilities {
-                        bounding: 9,
-                        ..tote_sys::Capabilities::default()
-                    }),
-                    no_new_privs: true,
-                    filter: filter.then(|| (Box::default(), 0)),
+        let mut plan = plan_of(vec![
+            Op::Pivot,
+            Op::CloseFrom(5),
+            Op::Privilege(Privilege {
+                credentials: Some(tote_sys::Credentials {
+                    uid: 7,
+                    gid: 8,
+                    groups: None,
                 }),
-                Op::DieWithParent,
-            ],
-            gates: Vec::new(),
-            warnings: Vec::new(),
-        };
+                capabilities: Some(tote_sys::Capabilities {
+                    bounding: 9,
+                    ..tote_sys::Capabilities::default()
+                }),
+                no_new_privs: true,
+                filter: filter.then(|| (Box::default(), 0)),
+            }),
+            Op::DieWithParent,
+        ]);
         let listener = std::fs::File::open("/dev/null").unwrap();
         plan.park(listener.into(), known);
         plan.ops

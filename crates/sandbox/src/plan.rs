@@ -62,6 +62,8 @@ pub enum Errand {
     Record,
     /// Runs the hooks in the runtime's namespaces while the new process waits.
     Hooks,
+    /// Shows the process's root to those who watch it, once the process is in it and before it is the program.
+    Watch,
 }
 
 /// Input of a plan.
@@ -270,11 +272,7 @@ impl Plan {
     /// Puts the operations that connect standard input and output before the one that starts the session, or that
     /// closes descriptors: from there on the process is the program in all but name.
     pub fn insert_stdio(&mut self, ops: Vec<Op>) {
-        let at = self
-            .ops
-            .iter()
-            .position(|op| matches!(op, Op::Pid1(_) | Op::Session | Op::CloseFrom(_)))
-            .unwrap_or(self.ops.len());
+        let at = self.last_of_birth();
         self.ops.splice(at..at, ops);
     }
 }

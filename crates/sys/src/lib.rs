@@ -31,6 +31,7 @@ mod entry;
 mod errand;
 mod event;
 mod executable;
+mod fanotify;
 mod forebear;
 mod fork;
 mod fresh;
@@ -95,6 +96,7 @@ pub use errand::{
     overlay, socket_in, take_away, tree, user_namespace,
 };
 pub use event::Event;
+pub use fanotify::{OpenWatch, OpenedFile, OpenedFiles};
 pub use forebear::Ancestry;
 pub use fork::{fork_apart, fork_orphan, fork_parent, fork_worker};
 pub use gate::Parcel;

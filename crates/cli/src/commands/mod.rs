@@ -25,6 +25,7 @@ mod process;
 mod remote;
 mod repeated;
 mod run;
+mod slim;
 #[cfg(test)]
 mod tests;
 mod unit;
@@ -32,6 +33,7 @@ mod volume;
 
 pub(crate) use oci::OCI;
 pub(crate) use remote::PULLING;
+pub(crate) use slim::OWN as SLIM_OWN;
 use tote_options::{Command, Completes, ExitStatus, Group, Opt, Section};
 
 /// `tote` itself: the root of the tables.
@@ -51,7 +53,7 @@ The command line is docker's, for what both can do. Options of `tote` itself com
         },
         Section {
             title: "Image commands",
-            commands: &[&build::BUILD, &image::IMAGES, &image::TOP_LOAD, &image::TOP_SAVE, &image::TOP_IMPORT, &image::TOP_TAG, &image::TOP_UNTAG, &image::RMI, &image::TOP_HISTORY, &image::IMAGE],
+            commands: &[&build::BUILD, &slim::SLIM, &image::IMAGES, &image::TOP_LOAD, &image::TOP_SAVE, &image::TOP_IMPORT, &image::TOP_TAG, &image::TOP_UNTAG, &image::RMI, &image::TOP_HISTORY, &image::IMAGE],
         },
         Section {
             title: "Registry commands",

@@ -118,6 +118,7 @@ mod search;
 mod second_attack;
 mod second_attack_streams;
 mod signals;
+mod slim;
 mod state_files;
 mod storage;
 mod stored;
@@ -166,6 +167,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     cp_safety::TESTS,
     round_trip::TESTS,
     prepared::TESTS,
+    slim::TESTS,
     image::TESTS,
     host_image::TESTS,
     isolation::TESTS,

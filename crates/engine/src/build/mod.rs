@@ -42,6 +42,8 @@ pub(crate) use cache::is_kept;
 pub use error::BuildFault;
 pub use exchange::{CacheFrom, CachePlace, CacheTo, parse_cache_from, parse_cache_to};
 pub use foreign::build_platforms;
+pub(crate) use inside::open_straight;
+pub(crate) use layer::pack;
 pub use named::{NamedContext, layout_name, parse_annotation, parse_context};
 pub use output::BuildOutput;
 pub(crate) use prune::forget_stale;

@@ -1,12 +1,13 @@
 //! An executable file of a root, as a program outside of it has to know it to start it from another place.
 
-use super::interpreter::{first_line, name_in, read_at};
+use super::interpreter::{name_in, read_at};
 use super::{InterpreterKind, ReadError, find, is_regular, open_found};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
+use tote_needs::{FIRST_BYTES, script_line};
 
 /// An executable file of a root.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,7 +76,7 @@ pub fn executable_in(
         None => Needs::Nothing,
         Some((name, InterpreterKind::Elf)) => Needs::Linker(OsString::from_vec(name).into()),
         Some((name, InterpreterKind::Script)) => Needs::Interpreter {
-            argument: argument(&first_line(&read).map_err(failed)?, &name),
+            argument: argument(&read(0, FIRST_BYTES).map_err(failed)?),
             path: OsString::from_vec(name).into(),
         },
     };
@@ -116,8 +117,7 @@ fn path_below(root: BorrowedFd<'_>, file: BorrowedFd<'_>) -> Result<PathBuf, Err
 }
 
 /// Parses the argument of a `#!` line: all that follows the interpreter, as one word.
-fn argument(line: &[u8], name: &[u8]) -> Option<OsString> {
-    let start = line.windows(name.len()).position(|window| window == name)? + name.len();
-    let rest = line[start..].trim_ascii();
-    (!rest.is_empty()).then(|| OsStr::from_bytes(rest).to_owned())
+fn argument(first: &[u8]) -> Option<OsString> {
+    let argument = script_line(first)?.argument;
+    (!argument.is_empty()).then(|| OsStr::from_bytes(argument).to_owned())
 }

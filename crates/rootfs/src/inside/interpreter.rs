@@ -1,14 +1,13 @@
 //! The interpreter of an executable: its dynamic linker, or the program of its `#!` line.
 
-use super::{ReadError, elf, find, is_regular, open_regular};
+use super::{ReadError, find, is_regular, open_regular};
 use rustix::io::Errno;
 use std::ffi::OsString;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
+use tote_needs::{FIRST_BYTES, elf, script_line};
 
-/// Bytes that the kernel reads to recognise a format (`BINPRM_BUF_SIZE`). A longer `#!` line is cut off here.
-const FIRST_BYTES: usize = 256;
 /// Maximum length of an interpreter's name with its NUL, the kernel's `PATH_MAX`.
 const MAX_NAME: u64 = 4096;
 
@@ -77,8 +76,8 @@ pub(super) type Reads<'a> = &'a dyn Fn(u64, usize) -> Result<Vec<u8>, Errno>;
 /// Finds the name of the interpreter.
 pub(super) fn name_in(read: Reads<'_>) -> Result<Option<(Vec<u8>, InterpreterKind)>, Errno> {
     let first = read(0, FIRST_BYTES)?;
-    if let Some(name) = script(&first) {
-        return Ok(Some((name.to_vec(), InterpreterKind::Script)));
+    if let Some(line) = script_line(&first) {
+        return Ok(Some((line.program.to_vec(), InterpreterKind::Script)));
     }
     let Some(table) = elf::program_headers(&first[..first.len().min(elf::HEADER)]) else {
         return Ok(None);
@@ -90,30 +89,6 @@ pub(super) fn name_in(read: Reads<'_>) -> Result<Option<(Vec<u8>, InterpreterKin
     let mut name = read(offset, usize::try_from(length.min(MAX_NAME)).unwrap_or(0))?;
     name.truncate(name.iter().position(|byte| *byte == 0).unwrap_or(0));
     Ok((!name.is_empty()).then_some((name, InterpreterKind::Elf)))
-}
-
-/// Returns the first line as far as the kernel reads it, without its end.
-pub(super) fn first_line(read: Reads<'_>) -> Result<Vec<u8>, Errno> {
-    let mut first = read(0, FIRST_BYTES)?;
-    let end = first.iter().position(|byte| matches!(byte, b'\n' | 0));
-    first.truncate(end.unwrap_or(first.len()));
-    Ok(first)
-}
-
-/// Parses the program of a `#!` line. As in the kernel, a line that is cut off inside the name does not count.
-pub(super) fn script(first: &[u8]) -> Option<&[u8]> {
-    let line = first.strip_prefix(b"#!")?;
-    let start = line.iter().position(|byte| !matches!(byte, b' ' | b'\t'))?;
-    let name = &line[start..];
-    let end = name
-        .iter()
-        .position(|byte| matches!(byte, b' ' | b'\t' | b'\n' | 0));
-    let end = match end {
-        Some(end) => end,
-        None if first.len() < FIRST_BYTES => name.len(),
-        None => return None,
-    };
-    (end > 0).then(|| &name[..end])
 }
 
 /// Reads up to `length` bytes from `offset`; fewer only at the end of the file.

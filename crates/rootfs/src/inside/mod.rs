@@ -4,7 +4,6 @@
 //! link and no `..` leads out of it. A file's type is checked before it is opened, so that no FIFO blocks and no
 //! device reacts. Every read has a limit.
 
-mod elf;
 mod executable;
 mod interpreter;
 mod lookup;

@@ -5,10 +5,8 @@
     reason = "files are prepared in a directory of the test's own"
 )]
 
-use super::interpreter::script;
 use super::{
-    Interpreter, InterpreterKind, LookupError, ReadError, elf, interpreter_of, lookup_executable,
-    read_in_root,
+    Interpreter, InterpreterKind, LookupError, ReadError, interpreter_of, lookup_executable, read_in_root,
 };
 use rustix::fs::{CWD, FileType, Mode};
 use std::ffi::OsStr;
@@ -16,6 +14,7 @@ use std::fs::{self, File, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
+use tote_needs::{elf, script_line};
 
 fn root_with(files: &[(&str, u32, &[u8])]) -> (TempDir, File) {
     let root = tempfile::tempdir().unwrap();
@@ -177,7 +176,12 @@ fn script_lines_are_read_as_the_kernel_reads_them() {
         (b"", None),
         (&long[..256], None),
     ] {
-        assert_eq!(script(first), name, "{}", first.escape_ascii());
+        assert_eq!(
+            script_line(first).map(|line| line.program),
+            name,
+            "{}",
+            first.escape_ascii()
+        );
     }
 }
 

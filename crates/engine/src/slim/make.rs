@@ -1,0 +1,227 @@
+//! The smaller image: which of the image's files are needed, and a layer of them.
+
+use super::report::{Sizes, removed};
+use super::{Recorded, SlimRequest};
+use crate::build::{open_straight, pack};
+use crate::changes::{LinkedNames, add_layer};
+use crate::rootfs::Source;
+use crate::{EngineError, Home, open_store};
+use rustix::fs::OFlags;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::ErrorKind;
+use std::os::fd::BorrowedFd;
+use std::os::unix::fs::FileExt as _;
+use tote_archive::{Change, EntryPath, Kind, Writer, walk};
+use tote_bundle::Image;
+use tote_image::{Digest, History, ImageConfig};
+use tote_images::or_nothing;
+use tote_needs::{Contents, Node, Reason, Settings, Tree, needs};
+use tote_slim::Report;
+use tote_store::Store;
+
+/// Databases of packages and licences, for `--keep-metadata`.
+const METADATA: [&str; 8] = [
+    "/var/lib/dpkg/status",
+    "/var/lib/dpkg/status.d",
+    "/var/lib/dpkg/info",
+    "/lib/apk/db",
+    "/usr/lib/apk/db",
+    "/var/lib/rpm",
+    "/usr/lib/sysimage/rpm",
+    "/etc/apk",
+];
+
+/// Files of an image, read through its view.
+struct View<'a> {
+    root: BorrowedFd<'a>,
+    /// The file that was read last: files are read in many pieces.
+    open: RefCell<Option<(Vec<u8>, File)>>,
+}
+
+impl Contents for View<'_> {
+    fn read(&self, path: &[u8], offset: u64, length: usize) -> std::io::Result<Vec<u8>> {
+        let mut open = self.open.borrow_mut();
+        let file = match open.take() {
+            Some((held, file)) if held == path => file,
+            _ => File::from(open_straight(self.root, path, OFlags::RDONLY | OFlags::NONBLOCK)?),
+        };
+        let rest = usize::try_from(file.metadata()?.len().saturating_sub(offset)).unwrap_or(usize::MAX);
+        let mut bytes = vec![0; length.min(rest)];
+        let mut filled = 0;
+        while filled < bytes.len() {
+            match file.read_at(&mut bytes[filled..], offset.saturating_add(filled as u64)) {
+                Ok(0) => break,
+                Ok(count) => filled += count,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        bytes.truncate(filled);
+        *open = Some((path.to_vec(), file));
+        Ok(bytes)
+    }
+}
+
+/// Makes the smaller image, without a name, and reports it. This process must have the ids of the image's owners.
+///
+/// # Errors
+/// [`EngineError`].
+pub(super) fn make(
+    home: &Home,
+    id: &Digest,
+    request: &SlimRequest,
+    recorded: &[Recorded],
+) -> Result<Report, EngineError> {
+    let store = open_store(home)?;
+    or_nothing(&store, add(home, &store, id, request, recorded))
+}
+
+fn add(
+    home: &Home,
+    store: &Store,
+    id: &Digest,
+    request: &SlimRequest,
+    recorded: &[Recorded],
+) -> Result<Report, EngineError> {
+    let image = store.image(id)?;
+    let source = Source::open(home, &Image::Stored(id.to_string()))?;
+    let root = source.dir()?;
+    let links = store.hard_links(&image)?;
+    let (tree, sizes) = names(root, &links)?;
+    let view = View {
+        root,
+        open: RefCell::new(None),
+    };
+    let config = image.config.value();
+    let mut found = needs(&tree, &view, seeds(request, recorded), &settings(config, request));
+    found
+        .kept
+        .retain(|path, reason| matches!(reason, Reason::Included(_)) || !is_excluded(path, request));
+    let mut report = Report {
+        image: request.name_of_image.clone(),
+        image_id: id.to_string(),
+        size_before: image.record.size,
+        ..removed(&tree, &sizes, &found)
+    };
+    if report.removed.is_empty() {
+        (report.slim_id, report.size_after) = (id.to_string(), image.record.size);
+        report.reckon();
+        return Ok(report);
+    }
+    let ingest = store.ingest_at_once()?;
+    let mut linked = LinkedNames::new(links);
+    let changes = walk(root).without_links().filter_map(|entry| match entry {
+        Ok((entry, content)) => {
+            let path = entry.path.as_bytes();
+            let is_dir = entry.kind == Kind::Directory && !is_excluded(path, request);
+            let stays = entry.path.is_root() || is_dir || found.kept.contains_key(path);
+            stays.then(|| Ok(linked.linked(Change::Add(entry), content)))
+        }
+        Err(error) => Some(Err(error)),
+    });
+    let layer = add_layer(&ingest, |out| pack(Writer::new(out), changes))?;
+    let config = smaller(config.clone(), layer.diff_id, request);
+    let made = ingest.image(&config.to_json(), None)?;
+    report.slim_id = made.id.to_string();
+    report.size_after = made.record.size;
+    report.bytes_written = layer.sizes.written;
+    report.reckon();
+    Ok(report)
+}
+
+/// Reads the names of an image, and the size of each file under its first name.
+fn names(root: BorrowedFd<'_>, links: &HashMap<EntryPath, EntryPath>) -> Result<(Tree, Sizes), EngineError> {
+    let (mut tree, mut sizes) = (Tree::default(), Sizes::new());
+    for entry in walk(root).without_links() {
+        let (entry, _) = entry?;
+        let node = match &entry.kind {
+            Kind::Directory => Node::Directory,
+            Kind::File { size } => {
+                let is_first = links.get(&entry.path).is_none_or(|first| *first == entry.path);
+                sizes.insert(entry.path.as_bytes().into(), if is_first { *size } else { 0 });
+                Node::File(*size)
+            }
+            Kind::Symlink { target } => Node::Link(target.as_slice().into()),
+            _ => Node::Special,
+        };
+        tree.insert(entry.path.as_bytes(), node);
+    }
+    Ok((tree, sizes))
+}
+
+/// The files that are known to be needed.
+fn seeds<'a>(request: &'a SlimRequest, recorded: &'a [Recorded]) -> Vec<(&'a [u8], Reason)> {
+    let mut seeds: Vec<(&[u8], Reason)> = Vec::new();
+    for run in recorded {
+        seeds.extend(
+            run.uses
+                .iter()
+                .map(|(path, how)| (path.as_slice(), Reason::Used(how.clone()))),
+        );
+    }
+    let included = |paths: &'a [String], option: &'static str| {
+        let paths = paths.iter();
+        paths.map(move |path| (path.as_bytes(), Reason::Included(option.into())))
+    };
+    seeds.extend(included(&request.include_paths, "--include-path"));
+    seeds.extend(included(&request.include_bins, "--include-bin"));
+    seeds.extend(included(&request.include_from, "--include-from"));
+    if request.include_shell {
+        let shell = ["/bin/sh", "/bin/bash", "/bin/ash", "/bin/dash", "/bin/busybox"];
+        seeds.extend(shell.map(|path| (path.as_bytes(), Reason::Included("--include-shell".into()))));
+    }
+    if request.keep_metadata {
+        seeds.extend(METADATA.map(|path| (path.as_bytes(), Reason::Included("--keep-metadata".into()))));
+    }
+    seeds
+}
+
+fn settings(config: &ImageConfig, request: &SlimRequest) -> Settings {
+    let value = |name: &str| {
+        let given = request.given.iter().filter(|(option, _)| option == "env");
+        let lines = given
+            .map(|(_, line)| line)
+            .rev()
+            .chain(config.config.env.iter().rev());
+        let found = lines
+            .filter_map(|line| line.split_once('='))
+            .find(|(known, _)| *known == name);
+        found.map(|(_, value)| value.to_owned()).unwrap_or_default()
+    };
+    let path = match value("PATH") {
+        path if path.is_empty() => tote_bundle::DEFAULT_PATH.to_owned(),
+        path => path,
+    };
+    let locale = ["LC_ALL", "LC_CTYPE", "LANG"].map(value);
+    let is_other = |name: &&String| {
+        !name.is_empty() && !matches!(&name.to_uppercase()[..], "C" | "POSIX" | "C.UTF-8" | "C.UTF8")
+    };
+    Settings {
+        path: path.into_bytes(),
+        library_path: value("LD_LIBRARY_PATH").into_bytes(),
+        zone: value("TZ").into_bytes(),
+        locale: locale.iter().any(|name| is_other(&name)),
+    }
+}
+
+fn is_excluded(path: &[u8], request: &SlimRequest) -> bool {
+    request.excludes.iter().any(|pattern| pattern.matches(path))
+}
+
+/// The configuration of the image with one layer in place of its own.
+fn smaller(mut config: ImageConfig, layer: Digest, request: &SlimRequest) -> ImageConfig {
+    let created = Some(tote_calendar::in_seconds(tote_calendar::now()));
+    config.rootfs.diff_ids = vec![layer];
+    for line in &mut config.history {
+        line.empty_layer = true;
+    }
+    config.created.clone_from(&created);
+    config.history.push(History {
+        created,
+        created_by: format!("tote slim {}", request.name_of_image),
+        ..History::default()
+    });
+    config
+}

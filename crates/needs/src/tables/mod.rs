@@ -1,0 +1,3 @@
+//! Tables.
+
+pub(crate) mod rules;

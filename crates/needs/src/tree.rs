@@ -1,0 +1,209 @@
+//! The names of a root, in memory.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Bound;
+
+/// Maximum number of symbolic links on a path, as in path_resolution(7).
+const LINKS: usize = 40;
+
+/// Object in a [`Tree`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Node {
+    /// A directory.
+    Directory,
+    /// A regular file of this size in bytes.
+    File(u64),
+    /// A symbolic link with this text.
+    Link(Box<[u8]>),
+    /// A device or FIFO.
+    Special,
+}
+
+/// The names of a root. Paths are relative to the root, with neither a leading slash nor `.` and `..`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tree {
+    nodes: BTreeMap<Box<[u8]>, Node>,
+}
+
+/// Object at the end of a path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Resolved {
+    /// Its path without symbolic links.
+    pub(crate) path: Box<[u8]>,
+    /// Links on the way, in the order in which they were followed.
+    pub(crate) links: Vec<Box<[u8]>>,
+}
+
+impl Tree {
+    /// Adds an object, or replaces it.
+    pub fn insert(&mut self, path: &[u8], node: Node) {
+        if !path.is_empty() {
+            self.nodes.insert(path.into(), node);
+        }
+    }
+
+    /// Returns the object of that path; its last component is not followed, and those before must be directories.
+    #[must_use]
+    pub fn get(&self, path: &[u8]) -> Option<&Node> {
+        match path {
+            [] => Some(&Node::Directory),
+            path => self.nodes.get(path),
+        }
+    }
+
+    /// Iterates over all objects but the root, sorted by path.
+    pub fn iter(&self) -> impl Iterator<Item = (&[u8], &Node)> {
+        self.nodes.iter().map(|(path, node)| (&**path, node))
+    }
+
+    /// Iterates over the objects whose paths begin with these bytes.
+    pub(crate) fn beginning<'a>(&'a self, prefix: &'a [u8]) -> impl Iterator<Item = (&'a [u8], &'a Node)> {
+        self.nodes
+            .range::<[u8], _>((Bound::Included(prefix), Bound::Unbounded))
+            .map(|(path, node)| (&**path, node))
+            .take_while(move |(path, _)| path.starts_with(prefix))
+    }
+
+    /// Iterates over the objects below a directory.
+    pub(crate) fn below(&self, dir: &[u8]) -> Vec<Box<[u8]>> {
+        let prefix = match dir {
+            [] => Vec::new(),
+            dir => [dir, b"/"].concat(),
+        };
+        self.beginning(&prefix).map(|(path, _)| path.into()).collect()
+    }
+
+    /// Follows a path, also its last component. `None` if it leads nowhere in this root.
+    pub(crate) fn resolve(&self, path: &[u8]) -> Option<Resolved> {
+        self.follow(b"", path)
+    }
+
+    /// Follows the text of a link in the directory `from`, or any path that is relative to it.
+    pub(crate) fn follow(&self, from: &[u8], path: &[u8]) -> Option<Resolved> {
+        let mut here: Vec<u8> = match path.first() {
+            Some(b'/') => Vec::new(),
+            _ => from.to_vec(),
+        };
+        let mut links = Vec::new();
+        let mut rest: VecDeque<Box<[u8]>> = names(path).collect();
+        while let Some(name) = rest.pop_front() {
+            match &*name {
+                b"." => continue,
+                b".." => {
+                    here.truncate(parent(&here).len());
+                    continue;
+                }
+                _ => {}
+            }
+            let next = join(&here, &name);
+            match self.get(&next)? {
+                Node::Directory => here = next,
+                Node::Link(target) => {
+                    links.push(next.into_boxed_slice());
+                    if links.len() > LINKS {
+                        return None;
+                    }
+                    if target.first() == Some(&b'/') {
+                        here.clear();
+                    }
+                    for name in names(target).collect::<Vec<_>>().into_iter().rev() {
+                        rest.push_front(name);
+                    }
+                }
+                Node::File(_) | Node::Special => {
+                    return rest.is_empty().then(|| Resolved {
+                        path: next.into(),
+                        links,
+                    });
+                }
+            }
+        }
+        Some(Resolved {
+            path: here.into(),
+            links,
+        })
+    }
+}
+
+impl<'a> FromIterator<(&'a str, Node)> for Tree {
+    fn from_iter<T: IntoIterator<Item = (&'a str, Node)>>(iter: T) -> Self {
+        let mut tree = Self::default();
+        for (path, node) in iter {
+            tree.insert(path.as_bytes(), node);
+        }
+        tree
+    }
+}
+
+fn names(path: &[u8]) -> impl Iterator<Item = Box<[u8]>> {
+    path.split(|byte| *byte == b'/')
+        .filter(|name| !name.is_empty())
+        .map(Into::into)
+}
+
+/// Joins a name to a directory.
+pub(crate) fn join(dir: &[u8], name: &[u8]) -> Vec<u8> {
+    match dir {
+        [] => name.to_vec(),
+        dir => [dir, b"/", name].concat(),
+    }
+}
+
+/// Returns the directory of a path; that of the root is the root.
+pub(crate) fn parent(path: &[u8]) -> &[u8] {
+    match path.iter().rposition(|byte| *byte == b'/') {
+        Some(slash) => &path[..slash],
+        None => b"",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn link(target: &str) -> Node {
+        Node::Link(target.as_bytes().into())
+    }
+
+    #[test]
+    fn links_are_followed_inside() {
+        let tree = Tree::from_iter([
+            ("bin", link("usr/bin")),
+            ("usr", Node::Directory),
+            ("usr/bin", Node::Directory),
+            ("usr/bin/sh", link("dash")),
+            ("usr/bin/dash", Node::File(1)),
+            ("usr/bin/up", link("../../../../../bin/sh")),
+            ("usr/bin/loop", link("loop")),
+            ("usr/bin/out", link("/etc/passwd")),
+        ]);
+        for (path, found) in [
+            ("/bin/sh", Some(("usr/bin/dash", &["bin", "usr/bin/sh"][..]))),
+            ("usr/bin/dash", Some(("usr/bin/dash", &[]))),
+            (
+                "bin/up",
+                Some(("usr/bin/dash", &["bin", "usr/bin/up", "bin", "usr/bin/sh"])),
+            ),
+            ("bin/../bin/./sh", Some(("usr/bin/dash", &["bin", "usr/bin/sh"]))),
+            ("/bin/loop", None),
+            ("/bin/out", None),
+            ("/bin/dash/x", None),
+            ("/", Some(("", &[]))),
+        ] {
+            let resolved = tree.resolve(path.as_bytes()).map(|found| {
+                let text = |path: &[u8]| String::from_utf8_lossy(path).into_owned();
+                (
+                    text(&found.path),
+                    found.links.iter().map(|link| text(link)).collect::<Vec<_>>(),
+                )
+            });
+            let found = found.map(|(path, links)| {
+                (
+                    path.to_owned(),
+                    links.iter().map(ToString::to_string).collect::<Vec<_>>(),
+                )
+            });
+            assert_eq!(resolved, found, "{path}");
+        }
+    }
+}
