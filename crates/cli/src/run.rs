@@ -299,11 +299,10 @@ fn request(parsed: &Parsed) -> Result<RunRequest, EngineError> {
 fn plan(prepared: &Prepared) -> ExitCode {
     let cgroup = prepared.cgroup().map(ToString::to_string).unwrap_or_default();
     let limit = prepared.limit().map(|limit| format!("{limit}\n"));
-    print(&format!(
-        "{cgroup}{}{}\n",
-        limit.unwrap_or_default(),
-        prepared.plan()
-    ))
+    match prepared.plan() {
+        Ok(plan) => print(&format!("{cgroup}{}{plan}\n", limit.unwrap_or_default())),
+        Err(error) => engine_error(&error),
+    }
 }
 
 fn report(timings: &Timings) {

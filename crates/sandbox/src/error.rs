@@ -37,6 +37,9 @@ pub enum PlanError {
     /// look for them.
     #[error("{0}")]
     Invalid(String),
+    /// The plan cannot be handed over to another process.
+    #[error(transparent)]
+    Form(#[from] crate::FormError),
     /// A feature that this version does not have yet.
     #[error("{0} is not supported by this version")]
     Unsupported(String),
