@@ -4,7 +4,7 @@ use crate::{Caller, EngineError, Home};
 use std::io::ErrorKind;
 use tote_bundle::{CgroupsMode, ContainerId, DEFAULT_PIDS, RunOptions};
 use tote_cgroup::{Cgroup, CgroupPath, Controllers, Layout, LayoutError, PathError, Plan, Request};
-use tote_runtime::RuntimeError;
+use tote_runtime::ErrandError;
 use tote_spec::{Linux, Resources, Rlimit, Spec};
 use tote_sys::best_effort;
 
@@ -211,7 +211,7 @@ pub(crate) fn clear(id: &ContainerId, record: Option<&str>) -> Result<(), Engine
     let opened = match groups.as_deref().map(Cgroup::open) {
         // A record that a power cut has damaged names no group.
         None | Some(Err(tote_cgroup::Error::Record { .. })) => None,
-        Some(opened) => Some(opened.map_err(RuntimeError::Cgroup)?),
+        Some(opened) => Some(opened.map_err(ErrandError::Cgroup)?),
     };
     let mut removed = Ok(());
     if let Some(cgroup) = opened.filter(|cgroup| !cgroup.is_empty()) {
@@ -220,7 +220,7 @@ pub(crate) fn clear(id: &ContainerId, record: Option<&str>) -> Result<(), Engine
     }
     // And what was made above them for groups that were not made any more.
     record.into_iter().for_each(tote_cgroup::remove_above);
-    Ok(removed.map_err(RuntimeError::Cgroup)?)
+    Ok(removed.map_err(ErrandError::Cgroup)?)
 }
 
 /// Plans the group of a pod: with these limits, and where its members can have what they need.

@@ -300,6 +300,12 @@ impl From<StateError> for EngineError {
     }
 }
 
+impl From<tote_runtime::ErrandError> for EngineError {
+    fn from(error: tote_runtime::ErrandError) -> Self {
+        Self::Run(error.into())
+    }
+}
+
 impl From<ImagesError> for EngineError {
     /// Errors from below the images keep their own variants: other use cases fail with them, too.
     fn from(error: ImagesError) -> Self {

@@ -9,8 +9,9 @@ use tote_sandbox::Plan;
 /// File with the plan that this process is to perform.
 const PLAN: &str = "TOTE_TEST_PLAN";
 
-/// The process that plans has ended when the other one gets the plan's bytes, and nothing but them.
+/// The performer gets the bytes of the plan, and nothing but them.
 #[test]
+#[expect(clippy::disallowed_methods, reason = "this program itself, by its own path")]
 fn another_process_performs_a_plan() {
     needs!();
     if let Some(path) = std::env::var_os(PLAN) {
