@@ -1,6 +1,6 @@
 //! Writing and reading of single values, and the two macros by which a type gets its form from a list of its fields.
 
-use super::FormError;
+use crate::error::FormError;
 use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::ffi::CString;
 
@@ -304,7 +304,7 @@ macro_rules! record {
 
             fn read(
                 from: &mut $crate::form::code::Reader<'_>,
-            ) -> Result<Self, $crate::form::FormError> {
+            ) -> Result<Self, $crate::error::FormError> {
                 Ok(Self { $($field: $crate::form::code::Form::read(from)?),* })
             }
 
@@ -335,7 +335,7 @@ macro_rules! choice {
 
             fn read(
                 from: &mut $crate::form::code::Reader<'_>,
-            ) -> Result<Self, $crate::form::FormError> {
+            ) -> Result<Self, $crate::error::FormError> {
                 let at = from.at();
                 Ok(match from.byte()? {
                     $($number => {
@@ -343,7 +343,7 @@ macro_rules! choice {
                         $($(let $field = $crate::form::code::Form::read(from)?;)*)?
                         Self::$variant $(($value))? $({ $($field),* })?
                     })*
-                    _ => return Err($crate::form::FormError::Value { at }),
+                    _ => return Err($crate::error::FormError::Value { at }),
                 })
             }
 

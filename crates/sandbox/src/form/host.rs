@@ -1,7 +1,7 @@
 //! Form of the plan itself, and of what its parent does on the host.
 
-use super::FormError;
 use super::code::{Form, Reader, Writer, choice, record};
+use crate::error::FormError;
 use crate::plan::{Errand, Idmap, Plan, Tree};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use tote_network::{Address, ContainerLink, Link6, LinkRules, Mac, Prefix, Rate};

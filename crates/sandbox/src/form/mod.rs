@@ -8,7 +8,7 @@
 //!   choice     = NUMBER FIELD*                 the number of a variant, one byte
 //!   descriptor = INDEX                         four bytes; it counts them in the order in which they come
 //! ```
-//! Descriptors stay outside: [`Plan::to_bytes`] lists them, and whoever reads the plan brings them in the same order, from
+//! Descriptors stay outside: [`Plan::to_bytes`] lists them, and the reader of the plan brings them in the same order, from
 //! a message of unix(7) or, in a guest, as files of its own. A plan without any needs nothing but its bytes.
 //!
 //! Every plan has exactly one form, and reading refuses everything else: what [`Plan::from_bytes`] accepts, it would
@@ -26,6 +26,7 @@ mod ops;
 #[cfg(test)]
 mod tests;
 
+use crate::error::FormError;
 use crate::plan::Plan;
 use code::{Form, Reader, Writer};
 use rustix::fd::{BorrowedFd, OwnedFd};
@@ -40,35 +41,6 @@ pub struct PlanBytes<'p> {
     pub bytes: Vec<u8>,
     /// Descriptors of the plan, in the order in which [`Plan::from_bytes`] expects them.
     pub fds: Vec<BorrowedFd<'p>>,
-}
-
-/// Reason why bytes are not a plan.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum FormError {
-    /// The first line is not the one of this version.
-    #[error("cannot read the plan: it was not written by this version of tote")]
-    Version,
-    /// Bytes are missing at the end.
-    #[error("cannot read the plan: it ends too early, at byte {at}")]
-    End {
-        /// Number of bytes that there are.
-        at: usize,
-    },
-    /// No value has these bytes.
-    #[error("cannot read the plan: byte {at} begins no value that belongs there")]
-    Value {
-        /// Place of the value's first byte.
-        at: usize,
-    },
-    /// The plan ended before its bytes did, or before its descriptors.
-    #[error("cannot read the plan: something follows its end")]
-    Rest,
-    /// A descriptor that the caller did not bring.
-    #[error("cannot read the plan: descriptor {index} is missing")]
-    Descriptor {
-        /// Its place in the list.
-        index: usize,
-    },
 }
 
 impl Plan {

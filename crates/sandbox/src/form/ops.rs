@@ -1,7 +1,7 @@
 //! Form of the operations, which the new process performs.
 
-use super::FormError;
 use super::code::{Form, Reader, Writer, choice, record};
+use crate::error::FormError;
 use rustix::mount::MountAttrFlags;
 use tote_sys::{
     AsPid1, Attributes, AwaitStart, Capabilities, CloneSource, CopyMode, Credentials, DeviceNode, Exec, Hook,

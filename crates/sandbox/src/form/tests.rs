@@ -1,6 +1,7 @@
+use super::VERSION;
 use super::any::Any;
 use super::code::{Form, Reader, Writer};
-use super::{FormError, VERSION};
+use crate::error::FormError;
 use crate::plan::Plan;
 use proptest::prelude::*;
 use rustix::fd::OwnedFd;
