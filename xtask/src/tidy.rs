@@ -12,6 +12,7 @@ mod names;
 mod prose;
 mod size;
 mod source;
+mod variants;
 
 use crate::finding::{Finding, report};
 use crate::program::{program, read};
@@ -60,6 +61,7 @@ fn check(path: &str, text: &str, exists: &dyn Fn(&str) -> bool) -> Vec<Finding> 
         findings.extend(functions::too_long(path, &source));
         findings.extend(dispatch::by_name(path, &source));
         findings.extend(names::of_types(path, &source));
+        findings.extend(variants::too_many(path, &source));
         findings.extend(prose::check(path, &source.comments));
         findings.extend(english::of_comments(path, &source.comments));
         findings.extend(english::of_errors(path, text));

@@ -1,5 +1,10 @@
 //! Why an option is refused, whichever it is.
 
+mod life;
+mod mounting;
+mod networking;
+mod scalar;
+
 use crate::capability::CapabilityError;
 use crate::device::DeviceError;
 use crate::disk::DiskError;
@@ -22,6 +27,10 @@ use crate::value::{
     BooleanError, CpusError, CpusetError, DurationError, EmptyError, IntegerError, PairError, SignalError,
     SizeError, StreamError, TimezoneError, UlimitError, UmaskError,
 };
+pub use life::LifeError;
+pub use mounting::MountingError;
+pub use networking::NetworkingError;
+pub use scalar::ScalarError;
 
 /// Why an option is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -57,8 +66,6 @@ pub enum OptionError {
 pub enum ValueError {
     #[error("a NUL byte cannot be passed to the kernel")]
     Nul,
-    #[error(transparent)]
-    Empty(#[from] EmptyError),
     #[error("the working directory '{0}' is invalid, it needs to be an absolute path")]
     Workdir(String),
     #[error("'{0}' is not an absolute path")]
@@ -66,33 +73,9 @@ pub enum ValueError {
     #[error("minimum memory limit allowed is 6MB: give at least 6m, or 0 for no limit")]
     LittleMemory,
     #[error(transparent)]
-    Boolean(#[from] BooleanError),
-    #[error(transparent)]
-    Integer(#[from] IntegerError),
-    #[error(transparent)]
-    Size(#[from] SizeError),
-    #[error(transparent)]
-    Cpus(#[from] CpusError),
-    #[error(transparent)]
-    Cpuset(#[from] CpusetError),
-    #[error(transparent)]
-    Duration(#[from] DurationError),
-    #[error(transparent)]
-    Signal(#[from] SignalError),
-    #[error(transparent)]
-    Ulimit(#[from] UlimitError),
-    #[error(transparent)]
-    Pair(#[from] PairError),
-    #[error(transparent)]
     Name(#[from] NameError),
     #[error(transparent)]
     Env(#[from] EnvError),
-    #[error(transparent)]
-    Volume(#[from] VolumeError),
-    #[error(transparent)]
-    Mount(#[from] MountOptionError),
-    #[error(transparent)]
-    Tmpfs(#[from] TmpfsError),
     #[error(transparent)]
     Device(#[from] DeviceError),
     #[error(transparent)]
@@ -101,43 +84,67 @@ pub enum ValueError {
     Security(#[from] SecurityError),
     #[error(transparent)]
     Mode(#[from] ModeError),
-    /// `--network`.
-    #[error(transparent)]
-    Network(#[from] NetworkModeError),
-    #[error(transparent)]
-    Host(#[from] HostError),
-    #[error(transparent)]
-    Health(#[from] HealthError),
-    #[error(transparent)]
-    Restart(#[from] RestartError),
-    #[error(transparent)]
-    SdNotify(#[from] SdNotifyError),
-    #[error(transparent)]
-    Log(#[from] LogError),
     #[error(transparent)]
     Limit(#[from] LimitError),
     #[error(transparent)]
     Rate(#[from] RateError),
     #[error(transparent)]
-    Disk(#[from] DiskError),
-    #[error(transparent)]
-    Port(#[from] PortError),
-    /// `--publish`.
-    #[error(transparent)]
-    Publish(#[from] PublishError),
-    /// `--egress`.
-    #[error(transparent)]
-    Egress(#[from] EgressError),
-    #[error(transparent)]
     Refused(#[from] RefusedError),
+    /// A number, a name or another simple value.
     #[error(transparent)]
-    Stream(#[from] StreamError),
+    Scalar(#[from] ScalarError),
+    /// A volume, a mount or a disk.
     #[error(transparent)]
-    Timezone(#[from] TimezoneError),
+    Mounting(#[from] MountingError),
+    /// A network, a port, a host or a policy.
     #[error(transparent)]
-    Umask(#[from] UmaskError),
+    Networking(#[from] NetworkingError),
+    /// A restart policy, a health check, a log or a notification.
     #[error(transparent)]
-    VolumesFrom(#[from] VolumesFromError),
+    Life(#[from] LifeError),
+}
+
+/// Makes errors of a part errors of the whole.
+macro_rules! parts {
+    ($whole:ty { $($source:ty => $part:ident),* $(,)? }) => {
+        $(impl From<$source> for $whole {
+            fn from(error: $source) -> Self {
+                Self::$part(error.into())
+            }
+        })*
+    };
+}
+
+parts! {
+    ValueError {
+        EmptyError => Scalar,
+        BooleanError => Scalar,
+        IntegerError => Scalar,
+        SizeError => Scalar,
+        CpusError => Scalar,
+        CpusetError => Scalar,
+        DurationError => Scalar,
+        SignalError => Scalar,
+        UlimitError => Scalar,
+        PairError => Scalar,
+        StreamError => Scalar,
+        TimezoneError => Scalar,
+        UmaskError => Scalar,
+        VolumeError => Mounting,
+        MountOptionError => Mounting,
+        TmpfsError => Mounting,
+        DiskError => Mounting,
+        VolumesFromError => Mounting,
+        NetworkModeError => Networking,
+        HostError => Networking,
+        PortError => Networking,
+        PublishError => Networking,
+        EgressError => Networking,
+        HealthError => Life,
+        RestartError => Life,
+        SdNotifyError => Life,
+        LogError => Life,
+    }
 }
 
 /// Gives a single option to `apply`, which returns whether it knows the name.

@@ -46,7 +46,7 @@ pub use device::{DeviceError, DeviceRequest, HostDevice};
 pub use disk::{DISK_SIZE_LABEL, DiskError, disk_size_label};
 pub use egress::{EgressEntry, EgressError, EgressPolicy, EgressService, EgressTarget};
 pub use environment::{EnvBase, EnvEntry, EnvError, EnvOptions, parse_env_file};
-pub use error::{OptionError, ValueError};
+pub use error::{LifeError, MountingError, NetworkingError, OptionError, ScalarError, ValueError};
 pub use exec::{ExecContext, ExecOptions, exec_process};
 pub use health::{HealthError, HealthOptions, Healthcheck};
 pub use host::{HostAddress, HostEntry, HostError, HostOptions, parse_dns, parse_hostname};
@@ -71,8 +71,8 @@ pub use rate::{NetLimit, RateError};
 pub use refused::RefusedError;
 pub use security::{SeccompChoice, SecurityError, SecurityOptions};
 pub use spec::{
-    Context, DEFAULT_PIDS, SpecError, block_io, check_limits, health_of, labels_of, spec, system_paths,
-    user_of, volumes_of,
+    ConflictingLimits, Context, DEFAULT_PIDS, SpecError, block_io, check_limits, health_of, labels_of, spec,
+    system_paths, user_of, volumes_of,
 };
 pub use user::{ResolvedUser, UserError, resolve_groups, resolve_user};
 pub use value::{

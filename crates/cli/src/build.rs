@@ -14,8 +14,9 @@ use std::process::{Child, ExitCode, Stdio};
 use std::sync::Arc;
 use tote_engine::ImagesError;
 use tote_engine::{
-    Attestations, BuildContext, BuildEvent, BuildFault, BuildNamed, BuildOptions, BuildOutput, BuildRequest,
-    BuiltImage, EngineError, NamedContext, Platform, RunOptions, SecretSource, Voice, WhenToPull, WholeFile,
+    Attestations, BuildContext, BuildEvent, BuildFault, BuildNamed, BuildOptionError, BuildOptions,
+    BuildOutput, BuildRequest, BuiltImage, EngineError, NamedContext, Platform, RequestError, RunOptions,
+    SecretSource, Voice, WhenToPull, WholeFile,
 };
 use tote_options::{Parsed, UsageError};
 
@@ -146,7 +147,9 @@ fn is_check(parsed: &Parsed) -> Result<bool, Failed> {
     match parsed.text("call")? {
         Some("check" | "lint") => Ok(true),
         None | Some("build" | "") => Ok(parsed.flag("check")),
-        Some(other) => Err(EngineError::from(BuildFault::Call(other.to_owned())).into()),
+        Some(other) => {
+            Err(EngineError::from(BuildFault::Option(BuildOptionError::Call(other.to_owned()))).into())
+        }
     }
 }
 
@@ -215,11 +218,13 @@ pub(crate) fn guard_build(parsed: &Parsed) -> ExitCode {
 
 /// Makes a path of the command line absolute, so that it stays right in another working directory.
 fn absolute(option: &'static str, path: &Path) -> Result<PathBuf, EngineError> {
-    std::path::absolute(path).map_err(|source| EngineError::File {
-        option,
-        attempt: "find",
-        path: path.to_owned(),
-        source,
+    std::path::absolute(path).map_err(|source| {
+        EngineError::Request(RequestError::File {
+            option,
+            attempt: "find",
+            path: path.to_owned(),
+            source,
+        })
     })
 }
 

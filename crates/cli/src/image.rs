@@ -24,7 +24,7 @@ use crate::words::words;
 use std::io::IsTerminal as _;
 use std::path::Path;
 use std::process::ExitCode;
-use tote_engine::{EngineError, LoadSource, Loaded, RemovedImage};
+use tote_engine::{EngineError, LoadSource, Loaded, RemovedImage, RequestError};
 use tote_options::Parsed;
 
 pub(crate) fn load(parsed: &Parsed) -> Result<ExitCode, EngineError> {
@@ -37,11 +37,13 @@ pub(crate) fn load(parsed: &Parsed) -> Result<ExitCode, EngineError> {
             tote_engine::load(&home, LoadSource::<std::io::Empty>::Layout(path), platform)?
         }
         Some(path) => {
-            let file = std::fs::File::open(path).map_err(|source| EngineError::File {
-                option: "input",
-                attempt: "open",
-                path: path.to_owned(),
-                source,
+            let file = std::fs::File::open(path).map_err(|source| {
+                EngineError::Request(RequestError::File {
+                    option: "input",
+                    attempt: "open",
+                    path: path.to_owned(),
+                    source,
+                })
             })?;
             tote_engine::load(&home, LoadSource::Archive(file), platform)?
         }

@@ -9,7 +9,7 @@ use crate::life::given::stop_timeout;
 use crate::tell::{engine_error, failure, print, refusal, usage_error, warning};
 use std::process::ExitCode;
 use tote_engine::container::{self, State, StopOptions, Streams};
-use tote_engine::{EngineError, Home, HostInit, Selection, Signal};
+use tote_engine::{EngineError, Home, HostInit, RequestError, Selection, Signal};
 use tote_options::Parsed;
 
 /// Work of a command on containers.
@@ -94,11 +94,13 @@ fn chosen(home: &Home, parsed: &Parsed, fits: fn(&State) -> bool) -> Result<Vec<
         let text = match std::fs::read_to_string(file) {
             // podman's rule: a container that was never created need not be stopped.
             Err(error) if error.kind() == std::io::ErrorKind::NotFound && parsed.flag("ignore") => continue,
-            text => text.map_err(|source| EngineError::File {
-                option: "cidfile",
-                attempt: "read",
-                path: file.into(),
-                source,
+            text => text.map_err(|source| {
+                EngineError::Request(RequestError::File {
+                    option: "cidfile",
+                    attempt: "read",
+                    path: file.into(),
+                    source,
+                })
             })?,
         };
         wanted.push(text.trim().to_owned());

@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 use tote_engine::container::StopOptions;
 use tote_engine::pod::{self, PodError, PodRequest};
-use tote_engine::{EngineError, Home, Signal};
+use tote_engine::{EngineError, Home, RequestError, Signal};
 use tote_options::Parsed;
 
 /// Options of `pod create` that apply to the infra container.
@@ -103,11 +103,13 @@ pub(crate) fn create(parsed: &Parsed) -> Result<ExitCode, EngineError> {
 
 /// Reads labels from a file, one on each line; lines that begin with `#` are comments.
 fn labels_in(path: &str) -> Result<Vec<String>, EngineError> {
-    let text = std::fs::read_to_string(path).map_err(|source| EngineError::File {
-        option: "label-file",
-        attempt: "read",
-        path: path.into(),
-        source,
+    let text = std::fs::read_to_string(path).map_err(|source| {
+        EngineError::Request(RequestError::File {
+            option: "label-file",
+            attempt: "read",
+            path: path.into(),
+            source,
+        })
     })?;
     let lines = text.lines().map(str::trim);
     let lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
@@ -308,11 +310,13 @@ pub(crate) fn inspect(parsed: &Parsed) -> Result<ExitCode, EngineError> {
 
 /// Reads the id in a file of `--pod-id-file`.
 pub(crate) fn id_in(path: &str) -> Result<String, EngineError> {
-    let id = std::fs::read_to_string(path).map_err(|source| EngineError::File {
-        option: "pod-id-file",
-        attempt: "read",
-        path: path.into(),
-        source,
+    let id = std::fs::read_to_string(path).map_err(|source| {
+        EngineError::Request(RequestError::File {
+            option: "pod-id-file",
+            attempt: "read",
+            path: path.into(),
+            source,
+        })
     })?;
     Ok(id.trim().to_owned())
 }

@@ -7,8 +7,8 @@ use std::process::ExitCode;
 use tote_engine::ImagesError;
 use tote_engine::container::{self, Streams};
 use tote_engine::{
-    ContainerId, EngineError, Home, HostInit, Image, Prepared, RunOptions, RunRequest, SdNotify, Timings,
-    WholeFile,
+    ContainerId, EngineError, Home, HostInit, Image, ImageFault, Prepared, RequestError, RunOptions,
+    RunRequest, SdNotify, Timings, WholeFile,
 };
 use tote_options::Parsed;
 
@@ -73,7 +73,7 @@ fn perform(parsed: &Parsed) -> ExitCode {
     }
     let code = match prepare(parsed, &mut timings) {
         // Other commands end with 1 then, as docker's do.
-        Err(error @ EngineError::Images(ImagesError::OtherPlatform { .. })) => {
+        Err(error @ EngineError::Image(ImageFault::Images(ImagesError::OtherPlatform { .. }))) => {
             engine_error(&error);
             ExitCode::from(125)
         }
@@ -100,7 +100,7 @@ fn remove_image(parsed: &Parsed, home: &Home) {
         return;
     }
     let told = |done: Result<_, EngineError>| match done {
-        Ok(_) | Err(EngineError::ImageInUse { .. }) => {}
+        Ok(_) | Err(EngineError::Image(ImageFault::ImageInUse { .. })) => {}
         Err(error) => warning(&tote_engine::chain(&error)),
     };
     let removed = tote_engine::enter_ids(home)
@@ -179,7 +179,9 @@ fn streams(parsed: &Parsed) -> Streams {
 pub(crate) fn create(parsed: &Parsed) -> ExitCode {
     let (home, request) = match requested(parsed, false, &mut None) {
         Ok(requested) => requested,
-        Err(error) if error.is_missing_image() || matches!(error, EngineError::NotPulled(_)) => {
+        Err(error)
+            if error.is_missing_image() || matches!(error, EngineError::Image(ImageFault::NotPulled(_))) =>
+        {
             return crate::tell::refusal(&error);
         }
         Err(error) => return engine_error(&error),
@@ -187,7 +189,9 @@ pub(crate) fn create(parsed: &Parsed) -> ExitCode {
     match container::create(&home, request) {
         Ok(container) => print_made(container.id.as_str(), "the container is"),
         // docker's codes: 125 for mistakes of the command line, 1 for errors of its daemon.
-        Err(error @ (EngineError::Option(_) | EngineError::Usage(_))) => engine_error(&error),
+        Err(error @ (EngineError::Request(RequestError::Option(_)) | EngineError::Usage(_))) => {
+            engine_error(&error)
+        }
         Err(error) => crate::tell::refusal(&error),
     }
 }
@@ -299,11 +303,10 @@ fn request(parsed: &Parsed) -> Result<RunRequest, EngineError> {
 fn plan(prepared: &Prepared) -> ExitCode {
     let cgroup = prepared.cgroup().map(ToString::to_string).unwrap_or_default();
     let limit = prepared.limit().map(|limit| format!("{limit}\n"));
-    print(&format!(
-        "{cgroup}{}{}\n",
-        limit.unwrap_or_default(),
-        prepared.plan()
-    ))
+    match prepared.plan() {
+        Ok(plan) => print(&format!("{cgroup}{}{plan}\n", limit.unwrap_or_default())),
+        Err(error) => engine_error(&error),
+    }
 }
 
 fn report(timings: &Timings) {

@@ -10,8 +10,8 @@ use crate::words::{values, words};
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
 use tote_engine::{
-    EngineError, Image, RunOptions, SlimError, SlimProbe, SlimReport, SlimRequest, SlimStep, Slimmed,
-    WholeFile, parse_http_probe, parse_pattern, parse_time,
+    EngineError, Image, RequestError, RunOptions, SlimError, SlimProbe, SlimReport, SlimRequest, SlimStep,
+    Slimmed, WholeFile, parse_http_probe, parse_pattern, parse_time,
 };
 use tote_options::Parsed;
 
@@ -151,11 +151,13 @@ fn command(line: &str) -> Vec<String> {
 
 /// Reads a list of paths; empty lines and lines that begin with # are skipped.
 fn listed(file: &str) -> Result<Vec<String>, EngineError> {
-    let text = std::fs::read_to_string(file).map_err(|source| EngineError::File {
-        option: "include-from",
-        attempt: "read",
-        path: file.into(),
-        source,
+    let text = std::fs::read_to_string(file).map_err(|source| {
+        EngineError::Request(RequestError::File {
+            option: "include-from",
+            attempt: "read",
+            path: file.into(),
+            source,
+        })
     })?;
     let lines = text.lines().map(str::trim);
     let lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));

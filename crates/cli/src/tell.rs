@@ -1,7 +1,7 @@
 //! Words to the caller: results on standard output, errors and warnings on standard error.
 
 use std::process::ExitCode;
-use tote_engine::{EngineError, chain};
+use tote_engine::{EngineError, ImageFault, chain};
 use tote_options::{Fault, Parsed, UsageError};
 
 /// Prints to standard output. An image, a container or a registry may have written parts of the text: on a
@@ -83,7 +83,7 @@ pub(crate) fn refusal(error: &EngineError) -> ExitCode {
 
 pub(crate) fn engine_error(error: &EngineError) -> ExitCode {
     // The process that pulled has reported the reason.
-    if matches!(error, EngineError::NotPulled(_)) {
+    if matches!(error, EngineError::Image(ImageFault::NotPulled(_))) {
         return ExitCode::from(error.exit_code());
     }
     failure(&chain(error), error.hint().as_deref(), error.exit_code())

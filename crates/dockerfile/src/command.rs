@@ -1,7 +1,7 @@
 //! The arguments of an instruction.
 
 use crate::duration;
-use crate::error::Reason;
+use crate::error::{ArgumentReason, FlagReason, HealthcheckReason, Reason};
 use crate::flags::Flags;
 use crate::heredoc::{self, Heredoc};
 use crate::instruction::{Add, Arg, Command, CommandLine, Copy, Healthcheck, Network, Run, Transfer};
@@ -85,7 +85,7 @@ pub(crate) fn parse(
 
 fn at_least_one<'a>(name: &'static str, rest: &'a str) -> Result<&'a str, Reason> {
     if rest.is_empty() {
-        Err(Reason::AtLeastOne(name))
+        Err(Reason::Argument(ArgumentReason::AtLeastOne(name)))
     } else {
         Ok(rest)
     }
@@ -94,7 +94,7 @@ fn at_least_one<'a>(name: &'static str, rest: &'a str) -> Result<&'a str, Reason
 /// Returns the whole rest of the line, blanks included.
 fn exactly_one(name: &'static str, rest: &str) -> Result<String, Reason> {
     if rest.is_empty() {
-        Err(Reason::ExactlyOne(name))
+        Err(Reason::Argument(ArgumentReason::ExactlyOne(name)))
     } else {
         Ok(rest.to_owned())
     }
@@ -114,7 +114,7 @@ fn json(rest: &str) -> Result<Option<Vec<String>>, Reason> {
         Ok(values) => {
             let strings = values.into_iter().map(|value| match value {
                 serde_json::Value::String(text) => Ok(text),
-                _ => Err(Reason::NotStrings),
+                _ => Err(Reason::Argument(ArgumentReason::NotStrings)),
             });
             strings.collect::<Result<_, _>>().map(Some)
         }
@@ -138,12 +138,12 @@ fn run(flags: &mut Flags, rest: &str, heredocs: Vec<Heredoc>) -> Result<Command,
         None | Some("default") => Network::Default,
         Some("none") => Network::None,
         Some("host") => Network::Host,
-        Some(other) => return Err(Reason::Network(other.to_owned())),
+        Some(other) => return Err(Reason::Flag(FlagReason::Network(other.to_owned()))),
     };
     let insecure = match flags.value("security")?.as_deref() {
         None | Some("sandbox") => false,
         Some("insecure") => true,
-        Some(other) => return Err(Reason::Security(other.to_owned())),
+        Some(other) => return Err(Reason::Flag(FlagReason::Security(other.to_owned()))),
     };
     let devices = flags.values("device")?;
     // A missing command is an empty one, as for docker's builder.
@@ -170,13 +170,13 @@ fn transfer(
         None => names(name, rest, escape)?,
     };
     let destination = match sources.len() {
-        0 => return Err(Reason::AtLeastOne(name)),
-        1 => return Err(Reason::NoDestination(name)),
+        0 => return Err(Reason::Argument(ArgumentReason::AtLeastOne(name))),
+        1 => return Err(Reason::Argument(ArgumentReason::NoDestination(name))),
         _ => sources.pop().unwrap_or_default(),
     };
     if !heredocs.is_empty() {
         if heredoc::parse(&destination, escape).is_some() {
-            return Err(Reason::HeredocDestination(name));
+            return Err(Reason::Argument(ArgumentReason::HeredocDestination(name)));
         }
         sources.retain(|source| heredoc::parse(source, escape).is_none());
     }
@@ -197,7 +197,7 @@ fn names(name: &'static str, rest: &str, escape: char) -> Result<Vec<String>, Re
     let words = blanks(rest);
     match words.len() == words::split(rest, escape).len() {
         true => Ok(words),
-        false => Err(Reason::QuotedBlank(name)),
+        false => Err(Reason::Argument(ArgumentReason::QuotedBlank(name))),
     }
 }
 
@@ -207,17 +207,17 @@ fn pairs(name: &'static str, rest: &str, escape: char) -> Result<Vec<(String, St
     let pairs = if words.first().is_some_and(|word| word.contains('=')) {
         let split = |word: String| match word.split_once('=') {
             Some((key, value)) => Ok((key.to_owned(), value.to_owned())),
-            None => Err(Reason::NoEquals(word)),
+            None => Err(Reason::Argument(ArgumentReason::NoEquals(word))),
         };
         words.into_iter().map(split).collect::<Result<Vec<_>, _>>()?
     } else {
         let (key, value) = rest
             .split_once(|next: char| next.is_ascii_whitespace())
-            .ok_or(Reason::TwoArguments(name))?;
+            .ok_or(Reason::Argument(ArgumentReason::TwoArguments(name)))?;
         vec![(key.to_owned(), value.trim_start().to_owned())]
     };
     if pairs.iter().any(|(key, _)| key.is_empty()) {
-        Err(Reason::BlankName(name))
+        Err(Reason::Argument(ArgumentReason::BlankName(name)))
     } else {
         Ok(pairs)
     }
@@ -226,7 +226,7 @@ fn pairs(name: &'static str, rest: &str, escape: char) -> Result<Vec<(String, St
 fn args(rest: &str, escape: char) -> Result<Vec<Arg>, Reason> {
     let words = words::split(at_least_one("ARG", rest)?, escape);
     let split = |word: String| match word.split_once('=') {
-        Some(("", _)) => Err(Reason::BlankName("ARG")),
+        Some(("", _)) => Err(Reason::Argument(ArgumentReason::BlankName("ARG"))),
         Some((name, value)) => Ok(Arg {
             name: name.to_owned(),
             default: Some(value.to_owned()),
@@ -242,10 +242,10 @@ fn args(rest: &str, escape: char) -> Result<Vec<Arg>, Reason> {
 fn volumes(rest: &str) -> Result<Vec<String>, Reason> {
     let volumes = json(rest)?.unwrap_or_else(|| blanks(rest));
     if volumes.is_empty() {
-        return Err(Reason::AtLeastOne("VOLUME"));
+        return Err(Reason::Argument(ArgumentReason::AtLeastOne("VOLUME")));
     }
     if volumes.iter().any(|volume| volume.trim().is_empty()) {
-        Err(Reason::EmptyVolume)
+        Err(Reason::Argument(ArgumentReason::EmptyVolume))
     } else {
         Ok(volumes)
     }
@@ -253,10 +253,10 @@ fn volumes(rest: &str) -> Result<Vec<String>, Reason> {
 
 fn shell(rest: &str) -> Result<Vec<String>, Reason> {
     match json(rest)? {
-        Some(words) if words.is_empty() => Err(Reason::AtLeastOne("SHELL")),
+        Some(words) if words.is_empty() => Err(Reason::Argument(ArgumentReason::AtLeastOne("SHELL"))),
         Some(words) => Ok(words),
-        None if rest.is_empty() => Err(Reason::AtLeastOne("SHELL")),
-        None => Err(Reason::ShellForm),
+        None if rest.is_empty() => Err(Reason::Argument(ArgumentReason::AtLeastOne("SHELL"))),
+        None => Err(Reason::Argument(ArgumentReason::ShellForm)),
     }
 }
 
@@ -264,15 +264,16 @@ fn healthcheck(flags: &mut Flags, rest: &str) -> Result<Healthcheck, Reason> {
     let (kind, rest) = split_name(at_least_one("HEALTHCHECK", rest)?);
     match &*kind.to_ascii_uppercase() {
         "NONE" if rest.is_empty() => Ok(Healthcheck::None),
-        "NONE" => Err(Reason::HealthNone),
-        "CMD" if rest.is_empty() => Err(Reason::HealthCommand),
+        "NONE" => Err(Reason::Healthcheck(HealthcheckReason::HealthNone)),
+        "CMD" if rest.is_empty() => Err(Reason::Healthcheck(HealthcheckReason::HealthCommand)),
         "CMD" => {
-            let retries = flags
-                .value("retries")?
-                .map(|text| text.parse().map_err(|_| Reason::Retries(text)));
+            let retries = flags.value("retries")?.map(|text| {
+                text.parse()
+                    .map_err(|_| Reason::Healthcheck(HealthcheckReason::Retries(text)))
+            });
             let command = command_line(rest)?;
             if command == CommandLine::Exec(Vec::new()) {
-                return Err(Reason::HealthCommand);
+                return Err(Reason::Healthcheck(HealthcheckReason::HealthCommand));
             }
             Ok(Healthcheck::Command {
                 command,
@@ -283,7 +284,9 @@ fn healthcheck(flags: &mut Flags, rest: &str) -> Result<Healthcheck, Reason> {
                 retries: retries.transpose()?,
             })
         }
-        _ => Err(Reason::HealthType(kind.to_owned())),
+        _ => Err(Reason::Healthcheck(HealthcheckReason::HealthType(
+            kind.to_owned(),
+        ))),
     }
 }
 
@@ -294,7 +297,9 @@ fn interval(flags: &mut Flags, name: &'static str) -> Result<Option<Duration>, R
     };
     match duration::parse(&text)? {
         Duration::ZERO => Ok(None),
-        short if short < Duration::from_millis(1) => Err(Reason::ShortInterval(name)),
+        short if short < Duration::from_millis(1) => {
+            Err(Reason::Healthcheck(HealthcheckReason::ShortInterval(name)))
+        }
         duration => Ok(Some(duration)),
     }
 }

@@ -1,6 +1,6 @@
 //! Durations in Go's syntax: `1h30m`, `1.5s`, `300ms`.
 
-use crate::error::Reason;
+use crate::error::{HealthcheckReason, Reason};
 use std::time::Duration;
 
 /// Parses a duration.
@@ -11,7 +11,7 @@ pub fn parse(text: &str) -> Result<Duration, Reason> {
     tote_calendar::parse_duration(text)
         .and_then(|nanos| u64::try_from(nanos).ok())
         .map(Duration::from_nanos)
-        .ok_or_else(|| Reason::Duration(text.to_owned()))
+        .ok_or_else(|| Reason::Healthcheck(HealthcheckReason::Duration(text.to_owned())))
 }
 
 #[cfg(test)]

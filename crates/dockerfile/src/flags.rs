@@ -1,6 +1,6 @@
 //! `--name=value` before an instruction's arguments.
 
-use crate::error::Reason;
+use crate::error::{FlagReason, Reason};
 use crate::spelling::similar;
 use crate::words;
 
@@ -45,7 +45,7 @@ impl Flags {
         let mut values = self.values(name)?;
         match values.len() {
             0 | 1 => Ok(values.pop()),
-            _ => Err(Reason::DuplicateFlag(name.to_owned())),
+            _ => Err(Reason::Flag(FlagReason::DuplicateFlag(name.to_owned()))),
         }
     }
 
@@ -53,7 +53,7 @@ impl Flags {
     pub(crate) fn values(&mut self, name: &'static str) -> Result<Vec<String>, Reason> {
         let mut values = Vec::new();
         while let Some((_, value)) = self.take(name) {
-            values.push(value.ok_or(Reason::FlagValue(name.to_owned()))?);
+            values.push(value.ok_or(Reason::Flag(FlagReason::FlagValue(name.to_owned())))?);
         }
         Ok(values)
     }
@@ -64,22 +64,25 @@ impl Flags {
             return Ok(None);
         };
         if self.take(name).is_some() {
-            return Err(Reason::DuplicateFlag(name.to_owned()));
+            return Err(Reason::Flag(FlagReason::DuplicateFlag(name.to_owned())));
         }
         match value.as_deref().map(str::to_ascii_lowercase).as_deref() {
             None | Some("true") => Ok(Some(true)),
             Some("false") => Ok(Some(false)),
-            _ => Err(Reason::FlagBoolean(name.to_owned(), value.unwrap_or_default())),
+            _ => Err(Reason::Flag(FlagReason::FlagBoolean(
+                name.to_owned(),
+                value.unwrap_or_default(),
+            ))),
         }
     }
 
     /// Refuses the flags that the caller has not taken: they are unknown.
     pub(crate) fn finish(self) -> Result<(), Reason> {
         match self.left.into_iter().next() {
-            Some((name, _)) => Err(Reason::UnknownFlag {
+            Some((name, _)) => Err(Reason::Flag(FlagReason::UnknownFlag {
                 suggestion: similar(&name, &self.known),
                 name,
-            }),
+            })),
             None => Ok(()),
         }
     }

@@ -28,7 +28,7 @@ mod spelling;
 mod words;
 
 pub use duration::parse as parse_duration;
-pub use error::{ParseError, Reason};
+pub use error::{ArgumentReason, FlagReason, HealthcheckReason, ParseError, Reason};
 pub use expand::{ExpandError, expand, expand_words};
 pub use heredoc::Heredoc;
 pub use ignore::{Ignore, IgnoreError};

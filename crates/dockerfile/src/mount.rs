@@ -1,6 +1,6 @@
 //! `RUN --mount`.
 
-use crate::error::Reason;
+use crate::error::{FlagReason, Reason};
 use crate::spelling::similar;
 
 /// The keys of `--mount`.
@@ -104,7 +104,7 @@ impl MountFlag {
         };
         // The stages are planned before any variable is known.
         if flag.from().is_some_and(has_variable) {
-            return Err(Reason::MountFrom);
+            return Err(Reason::Flag(FlagReason::MountFrom));
         }
         let values = flag.fields.iter().filter_map(|(_, value)| value.as_deref());
         if !values.clone().any(|value| value.contains(['$', '\\', '"', '\''])) {
@@ -141,9 +141,11 @@ fn has_variable(text: &str) -> bool {
 
 impl Mount {
     fn set(&mut self, key: &str, value: Option<&str>) -> Result<(), Reason> {
-        let bad = || Reason::MountValue {
-            key: key.to_owned(),
-            value: value.unwrap_or_default().to_owned(),
+        let bad = || {
+            Reason::Flag(FlagReason::MountValue {
+                key: key.to_owned(),
+                value: value.unwrap_or_default().to_owned(),
+            })
         };
         let flag = || match value.map(str::to_ascii_lowercase).as_deref() {
             None | Some("true" | "1") => Ok(true),
@@ -189,10 +191,10 @@ impl Mount {
             "gid" => self.gid = Some(number()?),
             "size" => self.size = Some(bytes(text?).ok_or_else(bad)?),
             _ => {
-                return Err(Reason::MountKey {
+                return Err(Reason::Flag(FlagReason::MountKey {
                     name: key.to_owned(),
                     suggestion: similar(key, &KEYS),
-                });
+                }));
             }
         }
         Ok(())
@@ -312,7 +314,11 @@ mod tests {
         let error = later.resolve::<Reason>(&|_| Ok("x".to_owned())).unwrap_err();
         assert_eq!(error.to_string(), "invalid value \"x\" for type of --mount");
         for text in ["from=$X,target=/a", "target=/$N,from=a${N}"] {
-            assert_eq!(MountFlag::parse(text), Err(Reason::MountFrom), "{text}");
+            assert_eq!(
+                MountFlag::parse(text),
+                Err(Reason::Flag(FlagReason::MountFrom)),
+                "{text}"
+            );
         }
     }
 }

@@ -1,7 +1,7 @@
 //! From a file's text to stages and instructions.
 
 use crate::command;
-use crate::error::{ParseError, Reason};
+use crate::error::{ArgumentReason, ParseError, Reason};
 use crate::flags::Flags;
 use crate::instruction::{Arg, Command, Dockerfile, Instruction, Lines, Stage};
 use crate::lines::{self, LogicalLine};
@@ -74,7 +74,7 @@ fn stage(arguments: &str, lines: Lines, escape: char) -> Result<Stage, Reason> {
     let (base, name) = match *words {
         [base] => (base, None),
         [base, word, name] if word.eq_ignore_ascii_case("as") => (base, Some(stage_name(name)?)),
-        _ => return Err(Reason::From),
+        _ => return Err(Reason::Argument(ArgumentReason::From)),
     };
     Ok(Stage {
         name,

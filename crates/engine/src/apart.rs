@@ -3,7 +3,7 @@
 //! Files of a user's images belong to ids of the user's ranges. To make them, or to look behind a directory that its owner
 //! has closed, one must be root among these ids, and a process that has become that cannot go back. So another process does it.
 
-use crate::container::{LifeError, failure_line, listen_failure};
+use crate::container::{LifeError, StartError, failure_line, listen_failure};
 use crate::{EngineError, Home};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{WaitOptions, waitpid};
@@ -78,6 +78,6 @@ pub(crate) fn among_owners(
     match answer.split_first() {
         Some((&DONE, text)) => Ok(text.to_vec()),
         Some((&FAILED, text)) => Err(listen_failure(text).into()),
-        _ => Err(LifeError::Unanswered.into()),
+        _ => Err(LifeError::Start(StartError::Unanswered).into()),
     }
 }

@@ -1,10 +1,10 @@
 //! The container's cgroup: where it is planned, and how a lost one is found again.
 
-use crate::{Caller, EngineError, Home};
+use crate::{Caller, EngineError, Home, MachineError, RequestError};
 use std::io::ErrorKind;
 use tote_bundle::{CgroupsMode, ContainerId, DEFAULT_PIDS, RunOptions};
 use tote_cgroup::{Cgroup, CgroupPath, Controllers, Layout, LayoutError, PathError, Plan, Request};
-use tote_runtime::RuntimeError;
+use tote_runtime::ErrandError;
 use tote_spec::{Linux, Resources, Rlimit, Spec};
 use tote_sys::best_effort;
 
@@ -85,10 +85,10 @@ fn plan(asked: &Asked<'_>, resources: &Resources) -> Result<Option<Planned>, Eng
     let watched = options.cpu_time.is_some();
     if options.cgroups == CgroupsMode::Disabled {
         if !resources.devices.is_empty() {
-            return Err(EngineError::DeviceRulesDisabled);
+            return Err(EngineError::Request(RequestError::DeviceRulesDisabled));
         }
         return if watched || *resources != Resources::default() || !options.cgroup_parent.is_empty() {
-            Err(EngineError::CgroupsDisabled)
+            Err(EngineError::Request(RequestError::CgroupsDisabled))
         } else {
             Ok(None)
         };
@@ -97,13 +97,13 @@ fn plan(asked: &Asked<'_>, resources: &Resources) -> Result<Option<Planned>, Eng
     let pod = asked.pod.as_ref().filter(|_| !own_parent);
     let kept = kept || own_parent || pod.is_some();
     if options.cgroups == CgroupsMode::Split && !dry {
-        let layout = Layout::read().map_err(EngineError::CgroupLayout)?;
-        tote_cgroup::make_room(&layout, std::process::id()).map_err(EngineError::CgroupRoom)?;
+        let layout = Layout::read().map_err(MachineError::CgroupLayout)?;
+        tote_cgroup::make_room(&layout, std::process::id()).map_err(MachineError::CgroupRoom)?;
     }
     if !watched && !kept && *resources == Resources::default() {
         return Ok(None);
     }
-    let mut layout = Layout::read().map_err(EngineError::CgroupLayout)?;
+    let mut layout = Layout::read().map_err(MachineError::CgroupLayout)?;
     if let Some(pod) = pod {
         layout.enter(pod);
     }
@@ -112,7 +112,7 @@ fn plan(asked: &Asked<'_>, resources: &Resources) -> Result<Option<Planned>, Eng
     if !watched && !kept && *resources == Resources::default() {
         return Ok(None);
     }
-    let path = path(id, &options.cgroup_parent).map_err(EngineError::CgroupPath)?;
+    let path = path(id, &options.cgroup_parent).map_err(MachineError::CgroupPath)?;
     let mut request = Request::new(&path, resources);
     if watched {
         request.also = Controllers::CPUACCT;
@@ -211,7 +211,7 @@ pub(crate) fn clear(id: &ContainerId, record: Option<&str>) -> Result<(), Engine
     let opened = match groups.as_deref().map(Cgroup::open) {
         // A record that a power cut has damaged names no group.
         None | Some(Err(tote_cgroup::Error::Record { .. })) => None,
-        Some(opened) => Some(opened.map_err(RuntimeError::Cgroup)?),
+        Some(opened) => Some(opened.map_err(ErrandError::Cgroup)?),
     };
     let mut removed = Ok(());
     if let Some(cgroup) = opened.filter(|cgroup| !cgroup.is_empty()) {
@@ -220,13 +220,13 @@ pub(crate) fn clear(id: &ContainerId, record: Option<&str>) -> Result<(), Engine
     }
     // And what was made above them for groups that were not made any more.
     record.into_iter().for_each(tote_cgroup::remove_above);
-    Ok(removed.map_err(RuntimeError::Cgroup)?)
+    Ok(removed.map_err(ErrandError::Cgroup)?)
 }
 
 /// Plans the group of a pod: with these limits, and where its members can have what they need.
 pub(crate) fn plan_pod(id: &ContainerId, parent: &str, resources: &Resources) -> Result<Plan, EngineError> {
-    let layout = Layout::read().map_err(EngineError::CgroupLayout)?;
-    let path = path(id, parent).map_err(EngineError::CgroupPath)?;
+    let layout = Layout::read().map_err(MachineError::CgroupLayout)?;
+    let path = path(id, parent).map_err(MachineError::CgroupPath)?;
     let mut request = Request::new(&path, resources);
     request.also = KEPT.into_iter().fold(request.also, Controllers::union);
     Ok(tote_cgroup::plan(&layout, &request)?)
@@ -237,9 +237,9 @@ pub(crate) fn plan_pod(id: &ContainerId, parent: &str, resources: &Resources) ->
 fn by_id(id: &ContainerId) -> Result<Option<String>, EngineError> {
     let layout = match Layout::read() {
         Err(LayoutError::Read { source, .. }) if source.kind() == ErrorKind::NotFound => return Ok(None),
-        layout => layout.map_err(EngineError::CgroupLayout)?,
+        layout => layout.map_err(MachineError::CgroupLayout)?,
     };
-    let relative = CgroupPath::from_id(id.as_str()).map_err(EngineError::CgroupPath)?;
+    let relative = CgroupPath::from_id(id.as_str()).map_err(MachineError::CgroupPath)?;
     let mut record = String::new();
     for hierarchy in layout.v1.iter().filter(|hierarchy| hierarchy.name.is_none()) {
         let path = hierarchy.own_dir().join(relative.as_path());

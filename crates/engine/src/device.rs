@@ -1,6 +1,6 @@
 //! Device nodes of the host.
 
-use crate::{Caller, EngineError};
+use crate::{Caller, EngineError, RequestError};
 use rustix::fs::{FileType, Stat, major, minor};
 use std::path::Path;
 use tote_bundle::{HostDevice, RunOptions};
@@ -18,7 +18,10 @@ pub(crate) fn devices(options: &RunOptions) -> Result<Vec<HostDevice>, EngineErr
         if FileType::from_raw_mode(stat.st_mode).is_dir() {
             below(path, &mut nodes, 0);
         } else {
-            nodes.push(node(path, &stat).ok_or_else(|| EngineError::Device(request.source.clone()))?);
+            nodes.push(
+                node(path, &stat)
+                    .ok_or_else(|| EngineError::Request(RequestError::Device(request.source.clone())))?,
+            );
         }
     }
     Ok(nodes)
@@ -29,9 +32,11 @@ pub(crate) fn limited(options: &RunOptions) -> Result<Vec<HostDevice>, EngineErr
     let limited = options.block.devices().map(|(option, path)| {
         let found = node(Path::new(path), &stat(option, Path::new(path))?);
         let found = found.filter(|node| node.kind == DeviceType::Block);
-        found.ok_or_else(|| EngineError::BlockDevice {
-            option,
-            path: path.to_owned(),
+        found.ok_or_else(|| {
+            EngineError::Request(RequestError::BlockDevice {
+                option,
+                path: path.to_owned(),
+            })
         })
     });
     limited.collect()
@@ -85,11 +90,13 @@ pub(crate) fn without_rules(caller: Caller, options: &RunOptions) -> impl Iterat
 }
 
 fn stat(option: &'static str, path: &Path) -> Result<Stat, EngineError> {
-    rustix::fs::stat(path).map_err(|errno| EngineError::File {
-        option,
-        attempt: "look at",
-        path: path.to_owned(),
-        source: errno.into(),
+    rustix::fs::stat(path).map_err(|errno| {
+        EngineError::Request(RequestError::File {
+            option,
+            attempt: "look at",
+            path: path.to_owned(),
+            source: errno.into(),
+        })
     })
 }
 

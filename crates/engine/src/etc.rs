@@ -1,7 +1,7 @@
 //! Files below `/etc` that are each container's own.
 
-use crate::EngineError;
 use crate::network::Endpoint;
+use crate::{EngineError, RequestError};
 use std::fmt::Display;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
@@ -123,14 +123,14 @@ pub(crate) fn localtime(options: &RunOptions) -> Result<Option<Vec<u8>>, EngineE
         Some("local") => PathBuf::from("/etc/localtime"),
         Some(zone) => Path::new("/usr/share/zoneinfo").join(zone),
     };
-    std::fs::read(&path)
-        .map(Some)
-        .map_err(|source| EngineError::File {
+    std::fs::read(&path).map(Some).map_err(|source| {
+        EngineError::Request(RequestError::File {
             option: "tz",
             attempt: "read",
             path,
             source,
         })
+    })
 }
 
 /// Servers, domains and options: of each kind what was asked for, or what the host has. `.` among the domains stands for no domain.

@@ -1,6 +1,6 @@
 //! Files that options name.
 
-use crate::EngineError;
+use crate::{EngineError, RequestError};
 use std::io::Write as _;
 use std::path::PathBuf;
 use tote_bundle::{ContainerId, EnvOptions, RunOptions};
@@ -58,22 +58,26 @@ pub(crate) fn read_env_files(env: &mut EnvOptions) -> Result<(), EngineError> {
 }
 
 fn read(option: &'static str, path: &str) -> Result<String, EngineError> {
-    std::fs::read_to_string(path).map_err(|source| EngineError::File {
-        option,
-        attempt: "read",
-        path: PathBuf::from(path),
-        source,
+    std::fs::read_to_string(path).map_err(|source| {
+        EngineError::Request(RequestError::File {
+            option,
+            attempt: "read",
+            path: PathBuf::from(path),
+            source,
+        })
     })
 }
 
 pub(crate) fn read_profile(path: PathBuf) -> Result<tote_spec::Seccomp, EngineError> {
-    let text = std::fs::read_to_string(&path).map_err(|source| EngineError::File {
-        option: "security-opt",
-        attempt: "read",
-        path: path.clone(),
-        source,
+    let text = std::fs::read_to_string(&path).map_err(|source| {
+        EngineError::Request(RequestError::File {
+            option: "security-opt",
+            attempt: "read",
+            path: path.clone(),
+            source,
+        })
     })?;
-    serde_json::from_str(&text).map_err(|source| EngineError::Profile { path, source })
+    serde_json::from_str(&text).map_err(|source| EngineError::Request(RequestError::Profile { path, source }))
 }
 
 /// Writes `--cidfile`; one that exists is another container's.
@@ -83,12 +87,12 @@ pub(crate) fn note_id(options: &RunOptions, id: &ContainerId) -> Result<(), Engi
     };
     let written = std::fs::File::create_new(path).and_then(|mut file| file.write_all(id.as_str().as_bytes()));
     written.map_err(|source| match source.kind() {
-        std::io::ErrorKind::AlreadyExists => EngineError::CidFile(path.clone()),
-        _ => EngineError::File {
+        std::io::ErrorKind::AlreadyExists => EngineError::Request(RequestError::CidFile(path.clone())),
+        _ => EngineError::Request(RequestError::File {
             option: "cidfile",
             attempt: "write",
             path: PathBuf::from(path),
             source,
-        },
+        }),
     })
 }

@@ -59,22 +59,24 @@ mod user;
 mod volume;
 
 pub use build::{
-    Attestations, BuildContext, BuildFault, BuildOutput, BuildRequest, BuildSpace, BuildsPruned, BuiltImage,
-    BuiltManifest, CacheFrom, CachePlace, CacheTo, CheckedDockerfile, NamedContext, ProvenanceMode,
-    ProvenanceVersion, PruneBuilds, Room, SecretSource, Voice, build, build_platforms, build_space,
-    check_build, guard_build, layout_name, parse_agent, parse_annotation, parse_cache_from, parse_cache_to,
-    parse_context, parse_secret, prune_builds,
+    Attestations, BuildContext, BuildFault, BuildOptionError, BuildOutput, BuildRequest, BuildSpace,
+    BuildsPruned, BuiltImage, BuiltManifest, CacheFault, CacheFrom, CachePlace, CacheTo, CheckedDockerfile,
+    ContextError, GitFailure, NamedContext, ProvenanceMode, ProvenanceVersion, PruneBuilds, RepositoryFault,
+    Room, SecretSource, Voice, build, build_platforms, build_space, check_build, guard_build, layout_name,
+    parse_agent, parse_annotation, parse_cache_from, parse_cache_to, parse_context, parse_secret,
+    prune_builds,
 };
 pub use changes::{
     BootstrapError, BootstrapOptions, Changed, CommitOptions, Committed, ContainerError, Traced,
     WritablePath, bootstrap, changes, commit, export, trace,
 };
-pub use copy::{Copied, CopyError, CopyRequest, CopyStreams, copy};
+pub use container::{LifeError, StartError};
+pub use copy::{Copied, CopyError, CopyRequest, CopyStreams, PlaceError, TransferFault, copy};
 pub use debug::{
     DEBUG_SHELLS, DebugError, DebugForwards, DebugRequest, DebugTools, KeptTools, debug, forget_kept,
     kept_tools,
 };
-pub use error::EngineError;
+pub use error::{EngineError, ImageFault, MachineError, RequestError};
 pub use exec::{ExecError, Executed, exec};
 pub use finished::Finished;
 pub use health::check_now;

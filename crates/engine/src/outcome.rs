@@ -1,9 +1,10 @@
 //! Meaning of an error for the caller: an exit code, a missing object, a remedy.
 
-use crate::EngineError;
 use crate::exec::ExecError;
+use crate::{ContainerError, EngineError, ImageFault, RequestError};
 use tote_images::ImagesError;
 use tote_runtime::RuntimeError;
+use tote_state::StateError;
 use tote_sys::Errno;
 
 impl EngineError {
@@ -19,7 +20,7 @@ impl EngineError {
                 }
             }
             // docker's CLI finds the kernel's words for a missing file in the error.
-            Self::File {
+            Self::Request(RequestError::File {
                 option:
                     "device"
                     | "device-read-bps"
@@ -29,20 +30,17 @@ impl EngineError {
                     | "blkio-weight-device",
                 source,
                 ..
-            } if source.kind() == std::io::ErrorKind::NotFound => 127,
+            }) if source.kind() == std::io::ErrorKind::NotFound => 127,
             Self::Container(_)
             | Self::Copy(_)
-            | Self::Bootstrap(_)
-            | Self::Top(_)
-            | Self::Stream(_)
             | Self::Look(_)
             | Self::Volume(_)
-            | Self::Record(_)
-            | Self::Images(ImagesError::OtherPlatform { .. })
-            | Self::NotATerminal
             | Self::Slim(_)
-            | Self::PruneFilter(_)
-            | Self::PruneVolumes => 1,
+            | Self::State(StateError::Record(_))
+            | Self::Image(ImageFault::Images(ImagesError::OtherPlatform { .. }))
+            | Self::Request(
+                RequestError::NotATerminal | RequestError::PruneFilter(_) | RequestError::PruneVolumes,
+            ) => 1,
             Self::Life(error) => error.exit_code(),
             Self::Pod(error) => error.exit_code(),
             Self::Exec(error) => error.exit_code(),
@@ -67,10 +65,7 @@ impl EngineError {
     /// True if no container has that name.
     #[must_use]
     pub fn is_missing_container(&self) -> bool {
-        matches!(
-            self,
-            Self::Container(crate::changes::ContainerError::NoContainer(_))
-        )
+        matches!(self, Self::Container(ContainerError::NoContainer(_)))
     }
 
     /// True if no image has that name or id.

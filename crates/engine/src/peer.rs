@@ -1,7 +1,7 @@
 //! The containers whose namespaces another one joins: `--network`, `--ipc`, `--uts`, `--pid` with `container:ID`.
 
 use crate::container::{self, Entry, ProcessId};
-use crate::{EngineError, Home};
+use crate::{EngineError, Home, StartError};
 use rustix::fd::OwnedFd;
 use std::borrow::Cow;
 use tote_bundle::{IpcMode, NetworkMode, PidMode, RunOptions, SpecError, UtsMode};
@@ -115,7 +115,7 @@ impl Peers {
 /// A container that an option names. Without it there is nothing to run, which is not what a command says of a container
 /// that it is about.
 fn peer(home: &Home, name: &str) -> Result<Entry, EngineError> {
-    container::find(home, name).map_err(|error| EngineError::NoPeer(error.to_string()))
+    container::find(home, name).map_err(|error| StartError::NoPeer(error.to_string()).into())
 }
 
 /// Name and options of the container that made the network of a container.

@@ -42,7 +42,7 @@ pub fn prepare(
     request.init.check(request.options.preserve_fds)?;
     let policy = request.options.restart;
     if request.options.rm && policy != RestartPolicy::No {
-        return Err(container::LifeError::RestartAndRm.into());
+        return Err(container::LifeError::Start(container::StartError::RestartAndRm).into());
     }
     let source = Source::open(home, &request.image)?;
     mark(&mut timings, "parent: open the image");

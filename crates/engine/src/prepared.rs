@@ -1,12 +1,12 @@
 //! Containers that are planned and not yet born.
 
-use crate::HostInit;
 use crate::container::{Claim, Container, Entry};
 use crate::init::Notify;
 use crate::pod::Guard;
 use crate::rootfs::Source;
 use crate::user::Ids;
 use crate::volume::VolumeHold;
+use crate::{EngineError, HostInit};
 use tote_bundle::RunOptions;
 use tote_sandbox::Plan;
 use tote_spec::Spec;
@@ -35,10 +35,12 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    /// The plan; printing it is what `--plan` does.
-    #[must_use]
-    pub fn plan(&self) -> &Plan {
-        &self.plan
+    /// Returns the plan as another process would perform it; printing it is what `--plan` does.
+    ///
+    /// # Errors
+    /// [`tote_sandbox::PlanError::Form`] if this process may open no more descriptors.
+    pub fn plan(&self) -> Result<Plan, EngineError> {
+        Ok(self.plan.handed_over().map_err(tote_sandbox::PlanError::from)?)
     }
 
     /// The plan of its cgroup, if it needs one.

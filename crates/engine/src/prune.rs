@@ -6,7 +6,7 @@ use crate::build::{BuildsPruned, PruneBuilds, Room, prune_builds};
 use crate::container;
 use crate::image::{Pruned, prune_images};
 use crate::volume::{PrunedVolumes, prune as prune_volumes};
-use crate::{EngineError, Home};
+use crate::{EngineError, Home, RequestError};
 use filters::PruneFilters;
 use std::collections::{BTreeMap, HashMap};
 use tote_bundle::ContainerId;
@@ -65,7 +65,7 @@ impl PrunedSystem {
 pub fn check_prune(request: &PruneRequest) -> Result<(), EngineError> {
     let filters = PruneFilters::parse(&request.filters)?;
     if request.volumes && filters.until.is_some() {
-        return Err(EngineError::PruneVolumes);
+        return Err(EngineError::Request(RequestError::PruneVolumes));
     }
     Ok(())
 }
@@ -146,6 +146,9 @@ mod tests {
         };
         check_prune(&request).unwrap();
         request.volumes = true;
-        assert!(matches!(check_prune(&request), Err(EngineError::PruneVolumes)));
+        assert!(matches!(
+            check_prune(&request),
+            Err(EngineError::Request(RequestError::PruneVolumes))
+        ));
     }
 }

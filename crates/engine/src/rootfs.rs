@@ -1,7 +1,7 @@
 //! An image becomes a root.
 
 use crate::apart::{among_owners, read_among_owners};
-use crate::{EngineError, Home};
+use crate::{EngineError, Home, ImageFault, MachineError};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -169,7 +169,7 @@ impl Stored {
             Ok(tote_images::make_tree(home, &id).map(|()| Vec::new())?)
         })?;
         let ready = store.ready_tree(image)?;
-        ready.ok_or(EngineError::NoTree(id))
+        ready.ok_or(EngineError::Image(ImageFault::NoTree(id)))
     }
 }
 
@@ -181,12 +181,12 @@ impl Stored {
 pub(crate) fn forget_skeletons(home: &Home) -> Result<(), EngineError> {
     let names = tote_state::record::names_in(&home.host_images())?;
     if names.iter().any(|name| name.starts_with('.')) {
-        tote_rootfs::sweep_abandoned(&home.host_images()).map_err(EngineError::HostImage)?;
+        tote_rootfs::sweep_abandoned(&home.host_images()).map_err(MachineError::HostImage)?;
     }
     // A single one may well be that of today.
     if names.iter().filter(|name| name.starts_with("host-")).count() > 1 {
-        let today = HostImage::prepare(&home.host_images()).map_err(EngineError::HostImage)?;
-        tote_rootfs::sweep(&home.host_images(), &today).map_err(EngineError::HostImage)?;
+        let today = HostImage::prepare(&home.host_images()).map_err(MachineError::HostImage)?;
+        tote_rootfs::sweep(&home.host_images(), &today).map_err(MachineError::HostImage)?;
     }
     Ok(())
 }
@@ -205,13 +205,13 @@ impl Source {
     pub(crate) fn open(home: &Home, image: &Image) -> Result<Self, EngineError> {
         Ok(match image {
             Image::Host => {
-                Self::Host(HostImage::prepare(&home.host_images()).map_err(EngineError::HostImage)?)
+                Self::Host(HostImage::prepare(&home.host_images()).map_err(MachineError::HostImage)?)
             }
             Image::Rootfs(given) => Self::Directory(Directory::open(Path::new(given)).map_err(|source| {
-                EngineError::Directory {
+                EngineError::Machine(MachineError::Directory {
                     given: given.clone(),
                     source,
-                }
+                })
             })?),
             Image::Stored(name) => Self::Stored(Box::new(Stored::open(home, name)?)),
         })
@@ -258,7 +258,9 @@ impl Source {
             Self::Stored(stored) => stored.read(path, limit),
             Self::Build(tree) => read_in_root(&tree.view, path, limit),
         };
-        read_among_owners(home, read, EngineError::UserFile)
+        read_among_owners(home, read, |error| {
+            EngineError::Machine(MachineError::UserFile(error))
+        })
     }
 
     /// Where files of the image are read before it is mounted.

@@ -11,7 +11,7 @@ use crate::rootfs::Source;
 use crate::standard::stdio;
 use crate::user::Ids;
 use crate::volume::VolumeHold;
-use crate::{EngineError, Home};
+use crate::{EngineError, Home, LifeError};
 use std::cell::RefCell;
 use std::time::Duration;
 use tote_bundle::{ContainerId, RunOptions, SeccompChoice};
@@ -52,7 +52,7 @@ pub(crate) fn run_beside(
     mut timings: Option<&mut Timings>,
     warn: &mut dyn FnMut(String),
 ) -> Result<Finished, EngineError> {
-    let missing = || EngineError::NoContainer(prepared.entry.container.id.to_string());
+    let missing = || EngineError::Life(LifeError::NoContainer(prepared.entry.container.id.to_string()));
     let claim = prepared.claim.take().ok_or_else(missing)?;
     prepared.plan.warnings.iter().cloned().for_each(&mut *warn);
     let (stdio, stdio_ops) = stdio(&prepared.options)?;
@@ -167,7 +167,7 @@ fn end(
     result: Result<Parting, RuntimeError>,
     (options, door, timings): (&RunOptions, Option<Door>, Option<&mut Timings>),
 ) -> Result<Finished, EngineError> {
-    let gone = EngineError::NoContainer(entry.container.id.to_string());
+    let gone = EngineError::Life(LifeError::NoContainer(entry.container.id.to_string()));
     let ended = match result {
         Ok(Parting::Ended(ended)) => Ok(ended),
         // Only containers that can be left are left.

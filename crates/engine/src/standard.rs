@@ -1,6 +1,6 @@
 //! Where a container's standard descriptors lead.
 
-use crate::EngineError;
+use crate::{EngineError, RequestError};
 use tote_bundle::{RunOptions, Stream};
 use tote_runtime::{Stdio, StdioMode};
 use tote_sandbox::Stdin;
@@ -37,6 +37,6 @@ pub fn check_terminal(options: &RunOptions) -> Result<(), EngineError> {
     if fits {
         Ok(())
     } else {
-        Err(EngineError::NotATerminal)
+        Err(EngineError::Request(RequestError::NotATerminal))
     }
 }

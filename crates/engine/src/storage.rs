@@ -1,11 +1,11 @@
 //! A container's storage: which driver, and what it is told.
 
 use crate::apart::among_owners;
-use crate::container::LifeError;
+use crate::container::{LifeError, StartError};
 use crate::prepared::Prepared;
 use crate::rootfs::{Source, Stored};
 use crate::user::Ids;
-use crate::{Caller, EngineError, Home};
+use crate::{Caller, EngineError, Home, RequestError};
 use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
 use tote_bundle::{ContainerId, DISK_SIZE_LABEL, ImageConfig, RunOptions};
@@ -53,7 +53,7 @@ pub(crate) fn choose_driver(
         && has_sizes(home, options)
     {
         let set = options.set("disk-size", size);
-        set.map_err(|source| EngineError::ImageDisk(Box::new(source)))?;
+        set.map_err(|source| EngineError::Request(RequestError::ImageDisk(Box::new(source))))?;
         given.push(("disk-size".to_owned(), size.to_owned()));
     }
     // What is kept can be kept to a size only on a disk of its own.
@@ -240,7 +240,7 @@ fn prepare(home: &Home, driver: Driver, request: &Request<'_>) -> Result<tote_dr
     match tote_driver::prepare(driver, request) {
         Err(error) if driver == Driver::Split && error.is_denied() && !has_ids(home) => {
             let seen = among_owners(home, || Ok(Survey::of(request)?.to_bytes()))?;
-            let survey = Survey::parse(&seen).ok_or(LifeError::Unanswered)?;
+            let survey = Survey::parse(&seen).ok_or(LifeError::Start(StartError::Unanswered))?;
             let survey = Some(&survey);
             Ok(tote_driver::prepare(driver, &Request { survey, ..*request })?)
         }

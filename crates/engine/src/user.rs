@@ -2,7 +2,7 @@
 
 use crate::keep_id::{CallerLines, HostUser};
 use crate::rootfs::Source;
-use crate::{Caller, EngineError, Home};
+use crate::{Caller, EngineError, Home, MachineError, RequestError};
 use tote_bundle::{
     Image, ImageConfig, ResolvedUser, RunOptions, UsernsMode, resolve_groups, resolve_user, user_of,
 };
@@ -106,7 +106,7 @@ fn mapping(
     if caller != Caller::User {
         return Ok(match options.userns {
             UsernsMode::Default | UsernsMode::Host | UsernsMode::KeepId => (IdMapping::None, None),
-            UsernsMode::Remap | UsernsMode::Auto => return Err(EngineError::NoRemap),
+            UsernsMode::Remap | UsernsMode::Auto => return Err(EngineError::Request(RequestError::NoRemap)),
         });
     }
     let keep = options.userns == UsernsMode::KeepId;
@@ -124,7 +124,7 @@ fn mapping(
     match ranges(own_uid, own_gid) {
         Some(maps) => Ok((IdMapping::ByParent, Some(maps))),
         None if one_is_enough => Ok((own, None)),
-        None => Err(EngineError::NoRanges(user.uid.to_string())),
+        None => Err(EngineError::Machine(MachineError::NoRanges(user.uid.to_string()))),
     }
 }
 

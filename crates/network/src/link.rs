@@ -70,6 +70,19 @@ impl fmt::Display for Mac {
 pub struct LinkRules(pub(crate) Vec<Request>);
 
 impl LinkRules {
+    /// Returns the messages of netlink(7) that make the rules.
+    #[must_use]
+    pub fn messages(&self) -> Vec<&[u8]> {
+        self.0.iter().map(Request::as_bytes).collect()
+    }
+
+    /// Takes what [`LinkRules::messages`] has returned; `None` if a message has no header.
+    #[must_use]
+    pub fn from_messages(messages: Vec<Vec<u8>>) -> Option<Self> {
+        let requests = messages.into_iter().map(Request::from_bytes);
+        requests.collect::<Option<Vec<_>>>().map(Self)
+    }
+
     pub(crate) fn set_up(&self) -> Result<(), LinkError> {
         transaction(self.0.clone()).map_err(failed(
             "make the rules of the container's egress policy (nf_tables, family netdev, which takes Linux 5.16)",

@@ -65,6 +65,16 @@ impl Request {
         self.bytes[start..start + 2].copy_from_slice(&length.to_ne_bytes());
     }
 
+    /// Takes what [`Request::as_bytes`] has returned; `None` if there is no room for a header in it.
+    pub(crate) fn from_bytes(bytes: Vec<u8>) -> Option<Self> {
+        (bytes.len() >= HEADER).then_some(Self { bytes })
+    }
+
+    /// Returns the message as far as it is decided; its length is not.
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
     pub(crate) fn finish(self, flags: u16) -> Vec<u8> {
         let mut bytes = self.flags(NLM_F_REQUEST | flags).bytes;
         let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);

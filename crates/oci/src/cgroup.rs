@@ -1,6 +1,6 @@
 //! Cgroup of the container: the plan from the spec, and its place.
 
-use crate::{Id, OciError};
+use crate::{GroupError, Id, OciError};
 use rustix::fs::Access;
 use std::path::{Path, PathBuf};
 use tote_cgroup::{Cgroup, CgroupPath, Layout, Plan, Policy, Request, default_device_rules};
@@ -183,14 +183,14 @@ pub(crate) fn check_unused(record: &str) -> Result<(), OciError> {
     let cgroup = Cgroup::open(record)?;
     let members = cgroup.pids()?.len();
     if members > 0 {
-        return Err(OciError::CgroupInUse(format!(
+        return Err(OciError::Group(GroupError::CgroupInUse(format!(
             "container's cgroup is not empty: {members} process(es) found"
-        )));
+        ))));
     }
     if cgroup.is_frozen()? {
-        return Err(OciError::CgroupInUse(
+        return Err(OciError::Group(GroupError::CgroupInUse(
             "container's cgroup unexpectedly frozen".to_owned(),
-        ));
+        )));
     }
     Ok(())
 }

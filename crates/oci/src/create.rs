@@ -6,7 +6,10 @@ use crate::error::of_birth;
 use crate::passed;
 use crate::record::{Kept, Record};
 use crate::store::Place;
-use crate::{Id, Level, OciError, Say, Status, Store, delete, hooks, pidfile, plan, seccomp, state, status};
+use crate::{
+    ContainerError, Id, Level, OciError, Say, Status, Store, delete, hooks, pidfile, plan, seccomp, state,
+    status,
+};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::cell::RefCell;
 use std::path::PathBuf;
@@ -139,7 +142,7 @@ pub fn run(
         match place.lock() {
             Ok(()) => delete::clear(place, id, created.cgroup, &mut |text| say(Level::Warning, &text))?,
             // Another command has removed it already.
-            Err(OciError::NotFound) => {}
+            Err(OciError::Container(ContainerError::NotFound)) => {}
             Err(error) => return Err(error),
         }
     }

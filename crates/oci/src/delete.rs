@@ -4,7 +4,7 @@ use crate::record::Record;
 use crate::states::Status;
 use crate::status::{self, status};
 use crate::store::Place;
-use crate::{Id, OciError, Store, hooks, record, state};
+use crate::{ContainerError, Id, OciError, Store, hooks, record, state};
 use rustix::fd::AsFd;
 use rustix::fs::{Mode, OFlags};
 use rustix::process::{Signal, pidfd_send_signal};
@@ -20,16 +20,16 @@ use tote_sys::{Errno, LastingMount, best_effort};
 pub fn delete(store: &Store, id: &Id, force: bool, warn: &mut dyn FnMut(String)) -> Result<(), OciError> {
     let locked = store.open(id).and_then(|mut place| place.lock().map(|()| place));
     let place = match locked {
-        Err(OciError::NotFound) if force => return Ok(()),
+        Err(OciError::Container(ContainerError::NotFound)) if force => return Ok(()),
         other => other?,
     };
     if !force && let Some((record, _)) = place.read()? {
         let status = status(&place, &record);
         if !matches!(status, Status::Stopped | Status::Created) {
-            return Err(OciError::NotStopped {
+            return Err(OciError::Container(ContainerError::NotStopped {
                 id: id.to_string(),
                 status,
-            });
+            }));
         }
     }
     clear(place, id, None, warn)

@@ -1,4 +1,8 @@
-use crate::states::Status;
+mod container;
+mod group;
+
+pub use container::ContainerError;
+pub use group::GroupError;
 use std::path::PathBuf;
 use tote_runtime::{RuntimeError, Step};
 use tote_spec::JsonError;
@@ -7,41 +11,6 @@ use tote_sys::Errno;
 /// Reason why a command failed. Where callers compare the text, it is runc's.
 #[derive(Debug, thiserror::Error)]
 pub enum OciError {
-    /// No id was given.
-    #[error("container id cannot be empty")]
-    NoId,
-    /// An id that cannot name a directory.
-    #[error("invalid container ID format: {0:?}")]
-    Id(String),
-    /// No container has this id.
-    #[error("container does not exist")]
-    NotFound,
-    /// A container with this id exists.
-    #[error("container with given ID already exists")]
-    Exists,
-    /// The container has ended.
-    #[error("container not running")]
-    NotRunning,
-    /// The container could not be resumed in its state.
-    #[error("container not paused")]
-    NotPaused,
-    /// The container could not be paused in its state.
-    #[error("container not running or created: {0}")]
-    NotPausable(Status),
-    /// The container could not be started in its state.
-    #[error("{0}")]
-    NotStartable(&'static str),
-    /// The container could not be removed in its state.
-    #[error("cannot delete container {id} that is not stopped: {status}")]
-    NotStopped {
-        /// Id of the container.
-        id: String,
-        /// State of the container.
-        status: Status,
-    },
-    /// No process could be run in the container in its state.
-    #[error("{0}")]
-    NotExecutable(&'static str),
     /// An argument, or their combination, is invalid.
     #[error("{0}")]
     Usage(String),
@@ -94,33 +63,6 @@ pub enum OciError {
     /// The spec cannot become a plan.
     #[error(transparent)]
     Plan(#[from] tote_sandbox::PlanError),
-    /// The mounts of cgroups cannot be read.
-    #[error(transparent)]
-    CgroupLayout(#[from] tote_cgroup::LayoutError),
-    /// The limits cannot become a plan.
-    #[error(transparent)]
-    CgroupPlan(#[from] tote_cgroup::PlanError),
-    /// The path cannot be used for a cgroup.
-    #[error(transparent)]
-    CgroupPath(#[from] tote_cgroup::PathError),
-    /// A cgroup could not be changed or asked.
-    #[error(transparent)]
-    Cgroup(#[from] tote_cgroup::Error),
-    /// The container has no cgroup.
-    #[error("the container has no cgroup")]
-    NoCgroup,
-    /// The cgroup to be made is in use already.
-    #[error("{0}")]
-    CgroupInUse(String),
-    /// `exec` cannot put its process into the requested group.
-    #[error("error adding pid of the new process to cgroups: join {}", path.display())]
-    SubCgroup {
-        /// Path of the group's directory.
-        path: PathBuf,
-        /// Cause.
-        #[source]
-        source: Errno,
-    },
     /// A process could not be made.
     #[error("unable to start container process: {0}")]
     Process(String),
@@ -174,6 +116,32 @@ pub enum OciError {
     /// ps(1) failed, or wrote no PID column.
     #[error("ps: {0}")]
     PsOutput(String),
+    /// The container is not there, or not in the right state.
+    #[error(transparent)]
+    Container(#[from] ContainerError),
+    /// The cgroup cannot be used.
+    #[error(transparent)]
+    Group(#[from] GroupError),
+}
+
+/// Makes errors of a part errors of the whole.
+macro_rules! parts {
+    ($whole:ty { $($source:ty => $part:ident),* $(,)? }) => {
+        $(impl From<$source> for $whole {
+            fn from(error: $source) -> Self {
+                Self::$part(error.into())
+            }
+        })*
+    };
+}
+
+parts! {
+    OciError {
+        tote_cgroup::LayoutError => Group,
+        tote_cgroup::PlanError => Group,
+        tote_cgroup::PathError => Group,
+        tote_cgroup::Error => Group,
+    }
 }
 
 impl OciError {

@@ -1,6 +1,6 @@
 //! The command `events`: resource use of a container, in runc's JSON.
 
-use crate::{Id, OciError, Store, status};
+use crate::{ContainerError, GroupError, Id, OciError, Store, status};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -33,11 +33,13 @@ pub fn events(
         ));
     }
     let place = store.open(id)?;
-    let (record, _) = place.read()?.ok_or(OciError::NotFound)?;
-    let init = status::init(&record).ok_or(OciError::NotRunning)?;
+    let (record, _) = place
+        .read()?
+        .ok_or(OciError::Container(ContainerError::NotFound))?;
+    let init = status::init(&record).ok_or(OciError::Container(ContainerError::NotRunning))?;
     let cgroup = Cgroup::open(&record.cgroup)?;
     if cgroup.is_empty() {
-        return Err(OciError::NoCgroup);
+        return Err(OciError::Group(GroupError::NoCgroup));
     }
     let id = id.as_str();
     let statistics = || -> Result<String, OciError> { line("stats", id, Some(data(&cgroup.stats()?))) };

@@ -8,7 +8,7 @@ use crate::states::Status;
 use crate::status::{self, status};
 use crate::store::Place;
 use crate::subgroup::Joined;
-use crate::{Id, Level, OciError, Say, Store, home, pidfile, plan, seccomp};
+use crate::{ContainerError, Id, Level, OciError, Say, Store, home, pidfile, plan, seccomp};
 use rustix::fd::{AsFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 use tote_runtime::{
@@ -68,7 +68,9 @@ pub fn exec(store: &Store, id: &Id, options: &ExecOptions, say: Say<'_>) -> Resu
     let listen = Listen::look();
     let preserve_fds = passed::count(options.preserve_fds, &listen)?;
     let place = store.open(id)?;
-    let (record, document) = place.read()?.ok_or(OciError::NotFound)?;
+    let (record, document) = place
+        .read()?
+        .ok_or(OciError::Container(ContainerError::NotFound))?;
     let (init, pid) = enterable(&place, &record, options.ignore_paused)?;
     let kept = record::kept(&document)?;
     let mut process = process(options, &record)?;
@@ -164,7 +166,7 @@ fn tell_plan(plan: &Plan, say: Say<'_>) {
 
 /// Returns the first process of a container in which others can run.
 fn enterable(place: &Place, record: &Record, ignore_paused: bool) -> Result<(OwnedFd, u32), OciError> {
-    let refuse = |text| Err(OciError::NotExecutable(text));
+    let refuse = |text| Err(OciError::Container(ContainerError::NotExecutable(text)));
     match status(place, record) {
         Status::Creating => refuse("cannot exec in a container that is created"),
         Status::Paused if !ignore_paused => {

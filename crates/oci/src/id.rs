@@ -1,4 +1,4 @@
-use crate::OciError;
+use crate::{ContainerError, OciError};
 use std::fmt;
 use std::str::FromStr;
 
@@ -23,10 +23,12 @@ impl FromStr for Id {
     fn from_str(text: &str) -> Result<Self, OciError> {
         let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'+' | b'-' | b'.');
         if text.is_empty() {
-            return Err(OciError::NoId);
+            return Err(OciError::Container(ContainerError::NoId));
         }
         if matches!(text, "." | "..") || text.len() > LONGEST || !text.bytes().all(fits) {
-            return Err(OciError::Id(text.chars().take(LONGEST).collect()));
+            return Err(OciError::Container(ContainerError::Id(
+                text.chars().take(LONGEST).collect(),
+            )));
         }
         Ok(Self(text.to_owned()))
     }

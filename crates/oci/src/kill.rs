@@ -1,7 +1,7 @@
 //! The command `kill`.
 
 use crate::status;
-use crate::{Id, OciError, Store};
+use crate::{ContainerError, Id, OciError, Store};
 use rustix::fd::AsFd as _;
 use rustix::process::Signal as Named;
 use tote_bundle::Signal;
@@ -22,14 +22,16 @@ pub fn kill(store: &Store, id: &Id, signal: &str, all: bool) -> Result<(), OciEr
         ),
     };
     let place = store.open(id)?;
-    let (record, _) = place.read()?.ok_or(OciError::NotFound)?;
+    let (record, _) = place
+        .read()?
+        .ok_or(OciError::Container(ContainerError::NotFound))?;
     let init = status::init(&record);
     let Some(signal) = signal else {
         // runc reports no error if a signal to `all` finds no process, so this check does not either.
         return if all || init.is_some() {
             Ok(())
         } else {
-            Err(OciError::NotRunning)
+            Err(OciError::Container(ContainerError::NotRunning))
         };
     };
     let is_kill = signal == Signal::KILL;
@@ -39,7 +41,11 @@ pub fn kill(store: &Store, id: &Id, signal: &str, all: bool) -> Result<(), OciEr
     if everybody {
         let cgroup = cgroup()?;
         if init.is_none() && cgroup.pids()?.is_empty() {
-            return if all { Ok(()) } else { Err(OciError::NotRunning) };
+            return if all {
+                Ok(())
+            } else {
+                Err(OciError::Container(ContainerError::NotRunning))
+            };
         }
         if is_kill {
             cgroup.kill_all()?;
@@ -56,13 +62,13 @@ pub fn kill(store: &Store, id: &Id, signal: &str, all: bool) -> Result<(), OciEr
         return if everybody {
             Ok(())
         } else {
-            Err(OciError::NotRunning)
+            Err(OciError::Container(ContainerError::NotRunning))
         };
     };
     if !everybody || cgroup()?.is_empty() {
         match tote_sys::send_signal(init.as_fd(), signal.number().into()) {
             Ok(()) => {}
-            Err(Errno::SRCH) => return Err(OciError::NotRunning),
+            Err(Errno::SRCH) => return Err(OciError::Container(ContainerError::NotRunning)),
             Err(errno) => return Err(OciError::kernel("signal the container's first process")(errno)),
         }
     }

@@ -49,7 +49,7 @@ mod update;
 
 pub use create::{CreateOptions, Made, create, run};
 pub use delete::delete;
-pub use error::OciError;
+pub use error::{ContainerError, GroupError, OciError};
 pub use events::{EventsOptions, events};
 pub use exec::{ExecOptions, exec};
 pub use features::features;

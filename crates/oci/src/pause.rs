@@ -2,7 +2,7 @@
 
 use crate::states::Status;
 use crate::status::status;
-use crate::{Id, OciError, Store};
+use crate::{ContainerError, Id, OciError, Store};
 use tote_cgroup::Cgroup;
 
 /// Suspends every process of a container.
@@ -11,10 +11,12 @@ use tote_cgroup::Cgroup;
 /// The container does not run, or has no cgroup that could be frozen.
 pub fn pause(store: &Store, id: &Id) -> Result<(), OciError> {
     let place = store.open(id)?;
-    let (record, _) = place.read()?.ok_or(OciError::NotFound)?;
+    let (record, _) = place
+        .read()?
+        .ok_or(OciError::Container(ContainerError::NotFound))?;
     match status(&place, &record) {
         Status::Running | Status::Created => Ok(Cgroup::open(&record.cgroup)?.freeze()?),
-        status => Err(OciError::NotPausable(status)),
+        status => Err(OciError::Container(ContainerError::NotPausable(status))),
     }
 }
 
@@ -24,9 +26,11 @@ pub fn pause(store: &Store, id: &Id) -> Result<(), OciError> {
 /// [`OciError::NotPaused`].
 pub fn resume(store: &Store, id: &Id) -> Result<(), OciError> {
     let place = store.open(id)?;
-    let (record, _) = place.read()?.ok_or(OciError::NotFound)?;
+    let (record, _) = place
+        .read()?
+        .ok_or(OciError::Container(ContainerError::NotFound))?;
     match status(&place, &record) {
         Status::Paused => Ok(Cgroup::open(&record.cgroup)?.thaw()?),
-        _ => Err(OciError::NotPaused),
+        _ => Err(OciError::Container(ContainerError::NotPaused)),
     }
 }

@@ -1,7 +1,7 @@
 //! The command `ps`.
 
 use crate::status;
-use crate::{Id, OciError, Store};
+use crate::{ContainerError, Id, OciError, Store};
 use std::process::Command;
 use tote_cgroup::Cgroup;
 
@@ -11,7 +11,9 @@ use tote_cgroup::Cgroup;
 /// The container does not exist, or its cgroup cannot be read.
 pub fn ps(store: &Store, id: &Id) -> Result<Vec<i32>, OciError> {
     let place = store.open(id)?;
-    let (record, _) = place.read()?.ok_or(OciError::NotFound)?;
+    let (record, _) = place
+        .read()?
+        .ok_or(OciError::Container(ContainerError::NotFound))?;
     let cgroup = Cgroup::open(&record.cgroup)?;
     if cgroup.is_empty() {
         let pid = record.pid.filter(|_| status::is_alive(&record));

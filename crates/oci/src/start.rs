@@ -4,7 +4,7 @@ use crate::error::of_birth;
 use crate::states::Status;
 use crate::status::{self, status};
 use crate::store::GATE;
-use crate::{Id, OciError, Store, hooks, record, seccomp, state};
+use crate::{ContainerError, Id, OciError, Store, hooks, record, seccomp, state};
 use rustix::fd::OwnedFd;
 use rustix::process::{Signal, pidfd_send_signal};
 use tote_runtime::{Refusal, RuntimeError};
@@ -19,18 +19,20 @@ use tote_sys::best_effort;
 pub fn start(store: &Store, id: &Id, warn: &mut dyn FnMut(String)) -> Result<(), OciError> {
     let mut place = store.open(id)?;
     place.lock()?;
-    let (record, document) = place.read()?.ok_or(OciError::NotFound)?;
+    let (record, document) = place
+        .read()?
+        .ok_or(OciError::Container(ContainerError::NotFound))?;
     match status(&place, &record) {
         Status::Created => {}
         Status::Stopped => {
-            return Err(OciError::NotStartable(
+            return Err(OciError::Container(ContainerError::NotStartable(
                 "cannot start a container that has stopped",
-            ));
+            )));
         }
         Status::Creating | Status::Running | Status::Paused => {
-            return Err(OciError::NotStartable(
+            return Err(OciError::Container(ContainerError::NotStartable(
                 "cannot start an already running container",
-            ));
+            )));
         }
     }
     let mut listener = |fd: OwnedFd| -> Result<(), Refusal> {

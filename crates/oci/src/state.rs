@@ -4,7 +4,7 @@ use crate::record::Record;
 use crate::states::Status;
 use crate::status::status;
 use crate::store::Place;
-use crate::{Id, OciError, Store};
+use crate::{ContainerError, Id, OciError, Store};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -61,7 +61,7 @@ pub(crate) fn of(place: &Place, id: &Id) -> Result<State, OciError> {
         Some((record, _)) => record,
         // Its creation has only just begun, or was given up.
         None if place.is_busy() => Record::default(),
-        None => return Err(OciError::NotFound),
+        None => return Err(OciError::Container(ContainerError::NotFound)),
     };
     let status = status(place, &record);
     Ok(State {

@@ -1,7 +1,7 @@
 //! Directories of containers: one for each, made by mkdir(2), which only one of two creators can win.
 
 use crate::record::{Record, document};
-use crate::{Id, OciError};
+use crate::{ContainerError, Id, OciError};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags, ResolveFlags};
 use std::io::Read as _;
@@ -57,12 +57,12 @@ impl Store {
     /// Makes the place of a new container, and locks it.
     pub(crate) fn make(&self, id: &Id) -> Result<Place, OciError> {
         match self.make_once(id) {
-            Err(OciError::Exists) => match self.abandoned(id) {
+            Err(OciError::Container(ContainerError::Exists)) => match self.abandoned(id) {
                 Some(place) => {
                     place.remove()?;
                     self.make_once(id)
                 }
-                None => Err(OciError::Exists),
+                None => Err(OciError::Container(ContainerError::Exists)),
             },
             other => other,
         }
@@ -93,17 +93,21 @@ impl Store {
         };
         match made {
             Ok(()) => {}
-            Err(Errno::EXIST) => return Err(OciError::Exists),
+            Err(Errno::EXIST) => return Err(OciError::Container(ContainerError::Exists)),
             Err(errno) => return Err(OciError::file("make", path)(errno.into())),
         }
         // Before it is locked, another creator may take it for an abandoned place, and then has won.
-        let mut place = self.open(id).map_err(|_| OciError::Exists)?;
-        place.lock().map_err(|_| OciError::Exists)?;
+        let mut place = self
+            .open(id)
+            .map_err(|_| OciError::Container(ContainerError::Exists))?;
+        place
+            .lock()
+            .map_err(|_| OciError::Container(ContainerError::Exists))?;
         // This may have opened the other creator's directory. The lock decides: the first to take it owns the
         // directory, and the second finds a record.
         match place.read() {
             Ok(None) => Ok(place),
-            _ => Err(OciError::Exists),
+            _ => Err(OciError::Container(ContainerError::Exists)),
         }
     }
 
@@ -117,7 +121,9 @@ impl Store {
                 path,
                 locked: false,
             }),
-            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Err(OciError::NotFound),
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {
+                Err(OciError::Container(ContainerError::NotFound))
+            }
             Err(errno) => Err(OciError::file("open", path)(errno.into())),
         }
     }
@@ -163,7 +169,7 @@ impl Place {
         if self.locked {
             Ok(())
         } else {
-            Err(OciError::NotFound)
+            Err(OciError::Container(ContainerError::NotFound))
         }
     }
 
@@ -263,10 +269,16 @@ mod tests {
     #[test]
     fn only_one_is_made() {
         let (_dir, store, id) = store();
-        assert!(matches!(store.open(&id), Err(OciError::NotFound)));
+        assert!(matches!(
+            store.open(&id),
+            Err(OciError::Container(ContainerError::NotFound))
+        ));
         assert_eq!(store.ids().unwrap(), []);
         let place = store.make(&id).unwrap();
-        assert!(matches!(store.make(&id), Err(OciError::Exists)));
+        assert!(matches!(
+            store.make(&id),
+            Err(OciError::Container(ContainerError::Exists))
+        ));
         assert_eq!(store.ids().unwrap(), std::slice::from_ref(&id));
         assert!(!place.is_busy(), "one's own lock is no other's");
         assert!(store.open(&id).unwrap().is_busy());
@@ -279,7 +291,7 @@ mod tests {
         let (_dir, store, id) = store();
         let first = store.make(&id).unwrap();
         assert!(
-            matches!(store.make(&id), Err(OciError::Exists)),
+            matches!(store.make(&id), Err(OciError::Container(ContainerError::Exists))),
             "its creator is at it"
         );
         drop(first);
@@ -289,7 +301,7 @@ mod tests {
             .unwrap();
         drop(second);
         assert!(
-            matches!(store.make(&id), Err(OciError::Exists)),
+            matches!(store.make(&id), Err(OciError::Container(ContainerError::Exists))),
             "it has a record"
         );
     }
@@ -307,7 +319,10 @@ mod tests {
             assert_eq!(store.open(&id).unwrap().read().unwrap().unwrap().0, record);
         }
         place.remove().unwrap();
-        assert!(matches!(store.open(&id), Err(OciError::NotFound)));
+        assert!(matches!(
+            store.open(&id),
+            Err(OciError::Container(ContainerError::NotFound))
+        ));
         store.make(&id).unwrap();
     }
 
@@ -318,7 +333,10 @@ mod tests {
         let mut late = store.open(&id).unwrap();
         store.open(&id).unwrap().remove().unwrap();
         let _second = store.make(&id).unwrap();
-        assert!(matches!(late.lock(), Err(OciError::NotFound)));
+        assert!(matches!(
+            late.lock(),
+            Err(OciError::Container(ContainerError::NotFound))
+        ));
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Group that `exec` puts a process into: the container's, one below it, or the one its first process has moved to.
 
-use crate::OciError;
 use crate::error::of_birth;
 use crate::record::Record;
+use crate::{GroupError, OciError};
 use std::collections::BTreeMap;
 use tote_cgroup::{Cgroup, Controllers};
 use tote_runtime::{Entry, Reception, RuntimeError};
@@ -48,7 +48,7 @@ impl Joined {
             return tote_runtime::exec_beside(entry, own, reception).map_err(of_birth);
         }
         tote_runtime::exec(entry, reception).map_err(|error| match error {
-            RuntimeError::Clone(source @ Errno::BUSY) => OciError::SubCgroup {
+            RuntimeError::Clone(source @ Errno::BUSY) => OciError::Group(GroupError::SubCgroup {
                 path: self
                     .cgroup
                     .paths()
@@ -56,7 +56,7 @@ impl Joined {
                     .map(|(_, path)| path.to_owned())
                     .unwrap_or_default(),
                 source,
-            },
+            }),
             other => of_birth(other),
         })
     }
@@ -141,10 +141,10 @@ fn existing(base: &str, path: &str) -> Result<String, OciError> {
     let whole = format!("{base}/{path}");
     match rustix::fs::stat(&whole) {
         Ok(_) => Ok(whole),
-        Err(source) => Err(OciError::SubCgroup {
+        Err(source) => Err(OciError::Group(GroupError::SubCgroup {
             path: whole.into(),
             source,
-        }),
+        })),
     }
 }
 

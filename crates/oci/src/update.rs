@@ -2,7 +2,7 @@
 
 use crate::states::Status;
 use crate::status::status;
-use crate::{Id, OciError, Store};
+use crate::{ContainerError, GroupError, Id, OciError, Store};
 use tote_cgroup::{Cgroup, Controllers, PlanError, Policy, device_program};
 use tote_spec::{BlockIo, Cpu, DeviceRule, Memory, Pids, Resources};
 
@@ -56,13 +56,15 @@ pub fn update(
     }
     let mut place = store.open(id)?;
     place.lock()?;
-    let (record, _) = place.read()?.ok_or(OciError::NotFound)?;
+    let (record, _) = place
+        .read()?
+        .ok_or(OciError::Container(ContainerError::NotFound))?;
     if status(&place, &record) == Status::Stopped {
-        return Err(OciError::NotRunning);
+        return Err(OciError::Container(ContainerError::NotRunning));
     }
     let cgroup = Cgroup::open(&record.cgroup)?;
     if cgroup.is_empty() {
-        return Err(OciError::NoCgroup);
+        return Err(OciError::Group(GroupError::NoCgroup));
     }
     for warning in cgroup.update(&resources, Policy::Strict)? {
         warn(warning.to_string());

@@ -1,5 +1,8 @@
+mod trust;
+
 use crate::credential::CredentialError;
 use tote_image::{Digest, DocumentError, NoPlatform};
+pub use trust::TrustError;
 
 /// Why an operation at a registry failed.
 #[derive(Debug, thiserror::Error)]
@@ -78,35 +81,6 @@ pub enum Error {
         #[source]
         source: std::io::Error,
     },
-    /// The host's certificate is not valid.
-    #[error("cannot load the certificates for {host}")]
-    Certificate {
-        /// `HOST` or `HOST:PORT`.
-        host: String,
-        /// The reason why the certificate is refused.
-        #[source]
-        source: Box<rustls::Error>,
-    },
-    /// The host does not speak TLS.
-    #[error("cannot talk to {host}: it does not speak TLS")]
-    PlainHttp {
-        /// `HOST` or `HOST:PORT`.
-        host: String,
-    },
-    /// The machine has no certificates of authorities.
-    #[error("cannot verify {host}: this machine has no file of trusted certificates")]
-    NoRoots {
-        /// `HOST` or `HOST:PORT`.
-        host: String,
-    },
-    /// A file of certificates is not usable.
-    #[error("cannot read the certificates in {path}: {why}")]
-    CertificateFile {
-        /// The file.
-        path: std::path::PathBuf,
-        /// The reason why the file is refused.
-        why: String,
-    },
     /// Any other error of the HTTP library.
     #[error("cannot talk to {host}: {why}")]
     Http {
@@ -179,6 +153,9 @@ pub enum Error {
         #[source]
         source: std::io::Error,
     },
+    /// The host cannot be trusted.
+    #[error(transparent)]
+    Trust(#[from] TrustError),
 }
 
 /// Kinds of failures that a caller may want to tell apart.
@@ -205,7 +182,7 @@ impl Error {
         match self {
             Self::NotFound { .. } | Self::Platform { .. } => Kind::NotFound,
             Self::Denied { .. } => Kind::Denied,
-            Self::Certificate { .. } | Self::PlainHttp { .. } | Self::NoRoots { .. } => Kind::Insecure,
+            Self::Trust(error) if error.is_insecure() => Kind::Insecure,
             Self::NoHost { .. } | Self::Connection { .. } | Self::Timeout { .. } | Self::Slow { .. } => {
                 Kind::Unreachable
             }
@@ -227,11 +204,7 @@ impl Error {
             Self::Denied { logged_in: true, .. } => {
                 Some("the credentials are known but not sufficient: see `tote login REGISTRY`")
             }
-            Self::Certificate { .. } => Some(
-                "put the registry's CA into /etc/containers/certs.d/HOST:PORT/ca.crt, or, if you trust the network, use --tls-verify=false",
-            ),
-            Self::PlainHttp { .. } => Some("if you trust the network, use --tls-verify=false"),
-            Self::NoRoots { .. } => Some("install the package ca-certificates, or set SSL_CERT_FILE"),
+            Self::Trust(error) => error.hint(),
             Self::TooMany { .. } => Some("wait, or log in: registries allow known users more"),
             Self::Slow { .. } => Some("try again later, or name a mirror in registries.json"),
             Self::NoHost { .. } => Some("check the name and /etc/resolv.conf"),

@@ -3,7 +3,7 @@
 use crate::auth::Scope;
 use crate::client::Client;
 use crate::endpoint::Endpoint;
-use crate::error::Error;
+use crate::error::{Error, TrustError};
 use crate::pace::TooSlow;
 use crate::uri::{join, same_origin};
 use crate::wait::{Retry, retry_after};
@@ -312,11 +312,16 @@ impl Client {
         };
         let plain = match ask("https") {
             Ok(_) => false,
-            Err(error @ (Error::Certificate { .. } | Error::NoHost { .. })) => return Err(error),
+            Err(error @ (Error::Trust(TrustError::Certificate { .. }) | Error::NoHost { .. })) => {
+                return Err(error);
+            }
             Err(error) => match (ask("http"), error) {
                 (Ok(_), _) => true,
                 // TLS was not even tried, or the host refused it.
-                (Err(error), Error::NoRoots { .. } | Error::PlainHttp { .. }) => return Err(error),
+                (
+                    Err(error),
+                    Error::Trust(TrustError::NoRoots { .. }) | Error::Trust(TrustError::PlainHttp { .. }),
+                ) => return Err(error),
                 (Err(_), error) => return Err(error),
             },
         };
@@ -371,11 +376,11 @@ fn is_lookup(error: &std::io::Error) -> bool {
 
 fn tls_failure(host: String, source: rustls::Error) -> Error {
     match source {
-        rustls::Error::InvalidMessage(_) => Error::PlainHttp { host },
-        source @ rustls::Error::InvalidCertificate(_) => Error::Certificate {
+        rustls::Error::InvalidMessage(_) => Error::Trust(TrustError::PlainHttp { host }),
+        source @ rustls::Error::InvalidCertificate(_) => Error::Trust(TrustError::Certificate {
             host,
             source: Box::new(source),
-        },
+        }),
         source => Error::Connection {
             host,
             source: std::io::Error::other(source),

@@ -46,7 +46,7 @@ pub use blob::Blob;
 pub use client::Client;
 pub use credential::{Credential, CredentialError, Credentials};
 pub use download::Download;
-pub use error::{Error, Kind};
+pub use error::{Error, Kind, TrustError};
 pub use hash::Hasher;
 pub use manifest::{Fetched, Resolved};
 pub use options::{ClientOptions, Progress};

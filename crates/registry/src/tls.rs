@@ -1,6 +1,6 @@
 //! Trusted certificates: those of the machine's authorities, and further ones for single hosts.
 
-use crate::error::Error;
+use crate::error::{Error, TrustError};
 use crate::options::ClientOptions;
 use std::fs::ReadDir;
 use std::io::ErrorKind;
@@ -52,9 +52,9 @@ pub(crate) fn config(
     };
     let roots = [roots, &own.authorities].concat();
     if roots.is_empty() {
-        return Err(Error::NoRoots {
+        return Err(Error::Trust(TrustError::NoRoots {
             host: host.to_owned(),
-        });
+        }));
     }
     Ok(builder.root_certs(specific(roots)).build())
 }
@@ -152,8 +152,8 @@ fn read(path: &Path) -> Result<Vec<u8>, Error> {
 }
 
 fn unusable(path: &Path, error: impl std::fmt::Display) -> Error {
-    Error::CertificateFile {
+    Error::Trust(TrustError::CertificateFile {
         path: path.to_owned(),
         why: error.to_string(),
-    }
+    })
 }

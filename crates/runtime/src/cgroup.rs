@@ -1,6 +1,6 @@
 //! Cgroup of the container, with its device program, the only part that is not a file.
 
-use crate::RuntimeError;
+use crate::{ErrandError, RuntimeError};
 use tote_cgroup::{Cgroup, Plan};
 use tote_sys::best_effort;
 
@@ -9,7 +9,7 @@ use tote_sys::best_effort;
 /// # Errors
 /// [`RuntimeError::Cgroup`] and [`RuntimeError::DeviceFilter`]; the cgroup has been removed again then.
 pub fn create(plan: &Plan, warn: &mut dyn FnMut(String)) -> Result<Cgroup, RuntimeError> {
-    let (cgroup, warnings) = Cgroup::create(plan).map_err(RuntimeError::Cgroup)?;
+    let (cgroup, warnings) = Cgroup::create(plan).map_err(ErrandError::Cgroup)?;
     warnings.into_iter().for_each(|warning| warn(warning.to_string()));
     if let Some(program) = plan.device_program()
         && let Err(error) = filter_devices(&cgroup, program)
@@ -38,5 +38,6 @@ pub fn filter_devices(cgroup: &Cgroup, program: &[tote_cgroup::BpfInsn]) -> Resu
             )
         })
         .collect();
-    tote_sys::device_filter(dir, &instructions).map_err(RuntimeError::DeviceFilter)
+    tote_sys::device_filter(dir, &instructions)
+        .map_err(|error| RuntimeError::Errand(ErrandError::DeviceFilter(error)))
 }

@@ -1,7 +1,7 @@
 //! Errands of the parent: work for a container's process that it may not do itself.
 
 use crate::outcome::{Aside, tell_network};
-use crate::{Maps, RuntimeError, Step};
+use crate::{ErrandError, Maps, RuntimeError, Step};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use tote_cgroup::Cgroup;
@@ -51,7 +51,7 @@ impl Errands<'_> {
                     *cgroup = Some(crate::cgroup::create(plan, warn)?);
                 }
                 if let Some(cgroup) = cgroup {
-                    made.tasks = cgroup.open_tasks().map_err(RuntimeError::Cgroup)?;
+                    made.tasks = cgroup.open_tasks().map_err(ErrandError::Cgroup)?;
                 }
             }
             Errand::Watch => made.root = Some(watched_root(child, self.plan, warn)?),
@@ -95,7 +95,8 @@ pub fn ancestry(plan: &Plan) -> Ancestry<'_> {
 /// # Errors
 /// [`RuntimeError::OomScore`].
 pub fn set_oom_score(pid: u32, score: i32) -> Result<(), RuntimeError> {
-    std::fs::write(format!("/proc/{pid}/oom_score_adj"), score.to_string()).map_err(RuntimeError::OomScore)
+    std::fs::write(format!("/proc/{pid}/oom_score_adj"), score.to_string())
+        .map_err(|error| RuntimeError::Errand(ErrandError::OomScore(error)))
 }
 
 /// Makes the network namespace of a plan, or takes the one that has been begun, moves the plan's devices into it, and
@@ -112,7 +113,7 @@ pub fn make_network(
     let network = match coming.and_then(ComingNetwork::take) {
         Some(network) => network,
         // If it could not be made in advance, this attempt returns the reason.
-        None => tote_sys::network_namespace(owner.map(AsFd::as_fd)).map_err(RuntimeError::Network)?,
+        None => tote_sys::network_namespace(owner.map(AsFd::as_fd)).map_err(ErrandError::Network)?,
     };
     tote_network::move_devices(&plan.net_devices, network.as_fd())?;
     tote_network::connect(&plan.links, network.as_fd())?;
@@ -125,7 +126,7 @@ pub fn make_network(
 /// [`RuntimeError::Network`] if the path is not there, and [`RuntimeError::NetDevice`].
 pub fn move_net_devices(plan: &Plan, path: &str) -> Result<(), RuntimeError> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-    let network = rustix::fs::open(path, flags, Mode::empty()).map_err(RuntimeError::Network)?;
+    let network = rustix::fs::open(path, flags, Mode::empty()).map_err(ErrandError::Network)?;
     Ok(tote_network::move_devices(&plan.net_devices, network.as_fd())?)
 }
 
@@ -195,9 +196,11 @@ fn watched_root(child: &Child, plan: &Plan, warn: &mut dyn FnMut(String)) -> Res
 }
 
 fn make_node(node: &DeviceNode) -> Result<OwnedFd, RuntimeError> {
-    tote_sys::device_mount(node).map_err(|source| RuntimeError::Node {
-        path: node.path.to_string_lossy().into_owned(),
-        source,
+    tote_sys::device_mount(node).map_err(|source| {
+        RuntimeError::Errand(ErrandError::Node {
+            path: node.path.to_string_lossy().into_owned(),
+            source,
+        })
     })
 }
 
@@ -235,7 +238,7 @@ const NOBODY: u32 = u32::MAX - 1;
 
 /// Makes a user namespace that maps no id of any file.
 pub(crate) fn idmap() -> Result<OwnedFd, RuntimeError> {
-    tote_sys::user_namespace(NOBODY).map_err(RuntimeError::Idmap)
+    tote_sys::user_namespace(NOBODY).map_err(|error| RuntimeError::Errand(ErrandError::Idmap(error)))
 }
 
 /// Value of `CLONE_NEWPID`.
@@ -270,7 +273,7 @@ fn user_namespace(idmap: &Idmap) -> Result<OwnedFd, RuntimeError> {
             rustix::fs::open(path.as_str(), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
         }
     };
-    made.map_err(RuntimeError::Idmap)
+    made.map_err(|error| RuntimeError::Errand(ErrandError::Idmap(error)))
 }
 
 /// Tells everyone of the thing that an errand has made.

@@ -1,4 +1,8 @@
+mod errand;
+
 use crate::step::Step;
+pub use errand::ErrandError;
+use errand::for_clone;
 use tote_network::{DeviceError, LinkError};
 use tote_sandbox::Plan;
 use tote_sys::{Errno, Op, reason};
@@ -21,43 +25,11 @@ pub enum RuntimeError {
     /// The new process was killed before it had become the program.
     #[error("the container's process was killed by signal {0} while it was set up")]
     Killed(i32),
-    /// The maps of the user namespace could not be written.
-    #[error("cannot write the {file} of the container's user namespace")]
-    Map {
-        /// `uid_map` or `gid_map`.
-        file: &'static str,
-        /// Cause.
-        #[source]
-        source: std::io::Error,
-    },
-    /// newuidmap(1) or newgidmap(1) refused.
-    #[error("{program} refused the ranges of the container's user namespace: {said}")]
-    MapProgram {
-        /// Name of the program.
-        program: &'static str,
-        /// Its message.
-        said: String,
-    },
-    /// The network namespace could not be made.
-    #[error("cannot make the container's network namespace")]
-    Network(#[source] Errno),
-    /// The user namespace of an id-mapped mount could not be made.
-    #[error("cannot make the user namespace of an id-mapped mount")]
-    Idmap(#[source] Errno),
     /// A directory that a container had written could not be removed.
     #[error("cannot remove {path} in a user namespace")]
     RemoveTree {
         /// Directory to remove.
         path: std::path::PathBuf,
-        /// Cause.
-        #[source]
-        source: Errno,
-    },
-    /// A device node could not be made for a user namespace, in which none can be made.
-    #[error("cannot make the device node {path:?} for the container")]
-    Node {
-        /// Path inside the container.
-        path: String,
         /// Cause.
         #[source]
         source: Errno,
@@ -71,24 +43,9 @@ pub enum RuntimeError {
         #[source]
         source: Errno,
     },
-    /// A network device could not be moved.
-    #[error(transparent)]
-    NetDevice(#[from] DeviceError),
-    /// A link of the container's could not be made.
-    #[error(transparent)]
-    Link(#[from] LinkError),
-    /// The score by which the kernel chooses processes to kill could not be set.
-    #[error("cannot set the oom score of the container's process")]
-    OomScore(#[source] std::io::Error),
     /// The listener of a system call filter has no receiver.
     #[error("linux.seccomp.listenerPath is not supported for a container in the foreground")]
     Listener,
-    /// The device program could not be loaded or attached.
-    #[error("cannot set the device rules of the container's cgroup")]
-    DeviceFilter(#[source] Errno),
-    /// The cgroup could not be made or entered.
-    #[error("cannot set up the container's cgroup")]
-    Cgroup(#[source] tote_cgroup::Error),
     /// The terminal of the caller could not be used.
     #[error("cannot {attempt}")]
     Terminal {
@@ -140,6 +97,27 @@ pub enum RuntimeError {
     /// Watching the process failed.
     #[error("cannot wait for the container's process")]
     Wait(#[source] Errno),
+    /// The parent could not do its part.
+    #[error(transparent)]
+    Errand(#[from] ErrandError),
+}
+
+/// Makes errors of a part errors of the whole.
+macro_rules! parts {
+    ($whole:ty { $($source:ty => $part:ident),* $(,)? }) => {
+        $(impl From<$source> for $whole {
+            fn from(error: $source) -> Self {
+                Self::$part(error.into())
+            }
+        })*
+    };
+}
+
+parts! {
+    RuntimeError {
+        DeviceError => Errand,
+        LinkError => Errand,
+    }
 }
 
 /// Reason of the caller not to go on.
@@ -149,28 +127,12 @@ impl RuntimeError {
     /// Returns advice for the user, if there is any.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
-        Some(
-            match self {
-                Self::Clone(errno) | Self::Network(errno) | Self::Idmap(errno) => return for_clone(*errno),
-                Self::Step(step) => return step.hint().map(str::to_owned),
-                Self::Map { file, source } if source.kind() == std::io::ErrorKind::NotFound => {
-                    let program = if *file == "uid_map" {
-                        "newuidmap"
-                    } else {
-                        "newgidmap"
-                    };
-                    return Some(format!(
-                        "install {program} (package uidmap or shadow-utils), or run as one user without -u"
-                    ));
-                }
-                Self::MapProgram { .. } => "check this user's lines in /etc/subuid and /etc/subgid",
-                Self::Cgroup(tote_cgroup::Error::NotHere { .. }) => {
-                    "see /sys/devices/system/cpu/online and /sys/devices/system/node/online"
-                }
-                _ => return None,
-            }
-            .to_owned(),
-        )
+        match self {
+            Self::Clone(errno) => for_clone(*errno).map(str::to_owned),
+            Self::Step(step) => step.hint().map(str::to_owned),
+            Self::Errand(errand) => errand.hint(),
+            _ => None,
+        }
     }
 
     /// Converts a process's report.
@@ -199,21 +161,4 @@ pub(crate) fn without(plan: &Plan, op: usize, errno: Errno) -> String {
         return format!("{words}{why}: the container keeps the oom score of this process");
     }
     format!("{words}{why}: the caller's is shared (keyrings(7): /proc/sys/kernel/keys has the limits)")
-}
-
-/// Returns advice for a namespace or a process that the kernel refuses.
-fn for_clone(errno: Errno) -> Option<String> {
-    let text = match errno {
-        Errno::PERM => {
-            "user namespaces are not allowed here: see kernel.unprivileged_userns_clone, user.max_user_namespaces and kernel.apparmor_restrict_unprivileged_userns"
-        }
-        Errno::NOSPC | Errno::USERS => {
-            "a limit of namespaces is reached, often that of user namespaces: raise user.max_user_namespaces and the other limits below /proc/sys/user"
-        }
-        Errno::AGAIN => "a limit of processes is reached: see ulimit -u and the pids cgroup",
-        Errno::NOSYS => "this kernel is too old: tote needs Linux 5.12",
-        Errno::INVAL => "this kernel lacks a kind of namespace: see CONFIG_*_NS, and /proc/self/ns",
-        _ => return None,
-    };
-    Some(text.to_owned())
 }

@@ -2,7 +2,7 @@
 
 use crate::errand::Made;
 use crate::patience::Patience;
-use crate::{Namespaces, Refusal, RuntimeError};
+use crate::{ErrandError, Namespaces, Refusal, RuntimeError};
 use rustix::fd::{BorrowedFd, OwnedFd};
 use std::time::Instant;
 use tote_cgroup::Cgroup;
@@ -97,7 +97,7 @@ pub fn exec_beside(
 ) -> Result<Child, RuntimeError> {
     match exec(entry, reception) {
         Err(RuntimeError::Clone(Errno::BUSY)) if record.lines().any(|line| line.starts_with("v2 ")) => {
-            let cgroup = tote_cgroup::beside(record, first).map_err(RuntimeError::Cgroup)?;
+            let cgroup = tote_cgroup::beside(record, first).map_err(ErrandError::Cgroup)?;
             // The first attempt has entered the user namespace, which can be entered only once.
             let namespaces = Namespaces {
                 user: false,
@@ -121,7 +121,7 @@ fn through(entry: Entry<'_>, child: &mut Child, reception: &mut Reception<'_>) -
             made.idmap = Some(crate::errand::idmap()?);
         }
         if let (true, Some(cgroup)) = (errands.contains(&Errand::Cgroup), entry.cgroup) {
-            made.tasks = cgroup.open_tasks().map_err(RuntimeError::Cgroup)?;
+            made.tasks = cgroup.open_tasks().map_err(ErrandError::Cgroup)?;
         }
         made.hand_over(child)?;
     }

@@ -1,6 +1,6 @@
 //! Maps of a user namespace that its own process may not write.
 
-use crate::RuntimeError;
+use crate::{ErrandError, RuntimeError};
 use rustix::fd::OwnedFd;
 use std::fmt::Write as _;
 use std::process::{Command, Stdio};
@@ -27,7 +27,7 @@ impl Maps {
         if self.privileged {
             for (file, lines) in [("uid_map", &self.uid), ("gid_map", &self.gid)] {
                 std::fs::write(format!("/proc/{pid}/{file}"), text(lines))
-                    .map_err(|source| RuntimeError::Map { file, source })?;
+                    .map_err(|source| RuntimeError::Errand(ErrandError::Map { file, source }))?;
             }
             return Ok(());
         }
@@ -80,18 +80,18 @@ fn spawn(
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .spawn()
-        .map_err(|source| RuntimeError::Map { file, source })
+        .map_err(|source| RuntimeError::Errand(ErrandError::Map { file, source }))
 }
 
 fn finish(program: &'static str, file: &'static str, child: std::process::Child) -> Result<(), RuntimeError> {
     let output = child
         .wait_with_output()
-        .map_err(|source| RuntimeError::Map { file, source })?;
+        .map_err(|source| RuntimeError::Errand(ErrandError::Map { file, source }))?;
     if output.status.success() {
         return Ok(());
     }
     let said = String::from_utf8_lossy(&output.stderr).trim().replace('\n', ", ");
-    Err(RuntimeError::MapProgram { program, said })
+    Err(RuntimeError::Errand(ErrandError::MapProgram { program, said }))
 }
 
 #[cfg(test)]

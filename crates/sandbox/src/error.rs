@@ -37,7 +37,39 @@ pub enum PlanError {
     /// look for them.
     #[error("{0}")]
     Invalid(String),
+    /// The plan cannot be handed over to another process.
+    #[error(transparent)]
+    Form(#[from] FormError),
     /// A feature that this version does not have yet.
     #[error("{0} is not supported by this version")]
     Unsupported(String),
+}
+
+/// Reason why bytes are not a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FormError {
+    /// The first line is not the one of this version.
+    #[error("cannot read the plan: it was not written by this version of tote")]
+    Version,
+    /// Bytes are missing at the end.
+    #[error("cannot read the plan: it ends too early, at byte {at}")]
+    End {
+        /// Number of bytes that there are.
+        at: usize,
+    },
+    /// No value has these bytes.
+    #[error("cannot read the plan: byte {at} begins no value that belongs there")]
+    Value {
+        /// Place of the value's first byte.
+        at: usize,
+    },
+    /// The plan ended before its bytes did, or before its descriptors.
+    #[error("cannot read the plan: something follows its end")]
+    Rest,
+    /// A descriptor that the caller did not bring.
+    #[error("cannot read the plan: descriptor {index} is missing")]
+    Descriptor {
+        /// Its place in the list.
+        index: usize,
+    },
 }

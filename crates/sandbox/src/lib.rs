@@ -5,6 +5,7 @@
 //! - Planning is pure. It makes no system call and reads no file; [`Facts`] carries the necessary knowledge of the
 //!   host. The same input gives the same text, and that text is the oracle of the tests.
 //! - Everything that the new process will touch is allocated here, before it exists.
+//! - A plan is data: all of it but descriptors has a byte form, by which another process can perform it ([`Plan::to_bytes`]).
 //! - A feature that the host forbids and the container can live without becomes a warning; an impossible one is an
 //!   error that names the property of the spec.
 //!
@@ -17,6 +18,7 @@ mod describe;
 mod device;
 mod enter;
 mod error;
+mod form;
 mod idmap;
 mod lifecycle;
 mod mounts;
@@ -38,7 +40,8 @@ pub use capability::{ALL as ALL_CAPABILITIES, by_name as capability_by_name};
 pub use check::check;
 pub use describe::{describe, mounting};
 pub use enter::{Newcomer, enter};
-pub use error::PlanError;
+pub use error::{FormError, PlanError};
+pub use form::PlanBytes;
 pub use lifecycle::Lifecycle;
 pub use namespaces::network_may_come;
 pub use path::whole_proc_and_sys;

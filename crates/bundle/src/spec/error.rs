@@ -1,3 +1,6 @@
+mod limits;
+
+pub use limits::ConflictingLimits;
 /// Why options, image and host cannot be turned into a specification.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SpecError {
@@ -46,24 +49,6 @@ pub enum SpecError {
     /// `--no-healthcheck` together with options of a check; docker's words.
     #[error("--no-healthcheck conflicts with --health-* options")]
     Health,
-    /// Two options that set the processor time.
-    #[error(
-        "conflicting options: --cpus and --cpu-period or --cpu-quota cannot both be set: give one of them"
-    )]
-    CpusAndPeriod,
-    /// `--memory-swap` without `--memory`.
-    #[error("you should always set the memory limit when using --memory-swap: give --memory too")]
-    SwapWithoutMemory,
-    /// The total of memory and swap is below the memory limit.
-    #[error(
-        "minimum memoryswap limit should be larger than memory limit: --memory-swap counts memory and swap together"
-    )]
-    SwapBelowMemory,
-    /// The reservation is above the memory limit.
-    #[error(
-        "minimum memory limit can not be less than memory reservation limit: give --memory at least --memory-reservation"
-    )]
-    ReservationAboveMemory,
     /// An id that the user namespace does not map.
     #[error(
         "{kind} id {id} is not mapped in the container's user namespace: more ids need ranges in /etc/{file}"
@@ -93,4 +78,7 @@ pub enum SpecError {
         /// The container.
         peer: String,
     },
+    /// Limits contradict each other.
+    #[error(transparent)]
+    Limits(#[from] ConflictingLimits),
 }

@@ -11,7 +11,7 @@ mod process;
 mod resources;
 
 pub use context::Context;
-pub use error::SpecError;
+pub use error::{ConflictingLimits, SpecError};
 pub use health::health_of;
 pub use paths::system_paths;
 pub use resources::{DEFAULT_PIDS, block_io, check_limits};

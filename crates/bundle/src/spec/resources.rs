@@ -1,6 +1,6 @@
 use super::context::Context;
 use super::devices;
-use super::error::SpecError;
+use super::error::{ConflictingLimits, SpecError};
 use crate::device::HostDevice;
 use crate::limit::{BlockLimits, DeviceLimit};
 use crate::options::{RunOptions, Swap};
@@ -46,13 +46,15 @@ fn memory(options: &RunOptions) -> Result<Option<Memory>, SpecError> {
     } = *options;
     let swap = match options.memory_swap {
         Swap::Unlimited => Some(-1),
-        Swap::Total(_) if limit == 0 => return Err(SpecError::SwapWithoutMemory),
-        Swap::Total(total) if total < limit => return Err(SpecError::SwapBelowMemory),
+        Swap::Total(_) if limit == 0 => return Err(SpecError::Limits(ConflictingLimits::SwapWithoutMemory)),
+        Swap::Total(total) if total < limit => {
+            return Err(SpecError::Limits(ConflictingLimits::SwapBelowMemory));
+        }
         Swap::Total(total) => Some(signed(total)),
         Swap::AsMemory => (limit != 0).then(|| signed(limit.saturating_mul(2))),
     };
     if limit != 0 && reservation > limit {
-        return Err(SpecError::ReservationAboveMemory);
+        return Err(SpecError::Limits(ConflictingLimits::ReservationAboveMemory));
     }
     let memory = Memory {
         limit: (limit != 0).then(|| signed(limit)),
@@ -68,7 +70,7 @@ fn memory(options: &RunOptions) -> Result<Option<Memory>, SpecError> {
 fn cpu(options: &RunOptions) -> Result<Option<Cpu>, SpecError> {
     let budget = options.cpu_budget;
     if options.nano_cpus != 0 && (budget.period, budget.quota) != (0, 0) {
-        return Err(SpecError::CpusAndPeriod);
+        return Err(SpecError::Limits(ConflictingLimits::CpusAndPeriod));
     }
     let mut cpu = Cpu {
         period: (budget.period != 0).then_some(budget.period),

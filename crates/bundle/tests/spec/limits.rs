@@ -1,5 +1,5 @@
 use super::Case;
-use tote_bundle::SpecError;
+use tote_bundle::{ConflictingLimits, SpecError};
 use tote_spec::Resources;
 
 fn resources(pairs: &[(&str, &str)]) -> Resources {
@@ -41,14 +41,17 @@ fn memory_and_swap() {
     }
     assert_eq!(resources(&[]).memory, None);
     for (pairs, error) in [
-        (&[("memory-swap", "64m")][..], SpecError::SwapWithoutMemory),
+        (
+            &[("memory-swap", "64m")][..],
+            SpecError::Limits(ConflictingLimits::SwapWithoutMemory),
+        ),
         (
             &[("memory", "64m"), ("memory-swap", "32m")],
-            SpecError::SwapBelowMemory,
+            SpecError::Limits(ConflictingLimits::SwapBelowMemory),
         ),
         (
             &[("memory", "64m"), ("memory-reservation", "65m")],
-            SpecError::ReservationAboveMemory,
+            SpecError::Limits(ConflictingLimits::ReservationAboveMemory),
         ),
     ] {
         assert_eq!(Case::new(pairs).error(), error);

@@ -4,7 +4,7 @@ use crate::tell::say;
 use std::ffi::OsString;
 use std::os::fd::AsFd as _;
 use std::process::{Command, Stdio};
-use tote_engine::{EngineError, Home, Wanted, WhenToPull};
+use tote_engine::{EngineError, Home, ImageFault, Wanted, WhenToPull};
 use tote_options::Parsed;
 
 /// Makes sure that the image of a `run` is in the store, and returns its name there.
@@ -43,16 +43,18 @@ fn pull_apart(parsed: &Parsed, home: &Home, name: &str) -> Result<(), EngineErro
     if apart(parsed, home, &words, &format!("{name}{tag}"))? {
         return Ok(());
     }
-    Err(EngineError::NotPulled(name.to_owned()))
+    Err(EngineError::Image(ImageFault::NotPulled(name.to_owned())))
 }
 
 /// Runs a command of this program on an image in a process of its own. Returns whether it succeeded.
 fn apart(parsed: &Parsed, home: &Home, words: &[OsString], image: &str) -> Result<bool, EngineError> {
     let failed = |attempt| {
-        move |source| EngineError::PullProcess {
-            attempt,
-            image: image.to_owned(),
-            source,
+        move |source| {
+            EngineError::Image(ImageFault::PullProcess {
+                attempt,
+                image: image.to_owned(),
+                source,
+            })
         }
     };
     #[expect(

@@ -1,8 +1,9 @@
 //! Repositories of git as directories: the commit of a reference, and its files below the build's own directory.
 
+use super::error::GitFailure;
 use super::git::Git;
 use super::workspace::{Workspace, make_dir};
-use super::{BuildFault, BuildRequest, inside};
+use super::{BuildFault, BuildRequest, RepositoryFault, inside};
 use crate::EngineError;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Timespec, Timestamps};
 use std::os::fd::OwnedFd;
@@ -70,11 +71,11 @@ impl<'a> Fetcher<'a> {
         if is_wanted(&found.commit) || found.tag.as_ref().is_some_and(is_wanted) {
             return Ok(found);
         }
-        Err(BuildFault::Commit {
+        Err(BuildFault::Git(RepositoryFault::Commit {
             url: repository.to_string(),
             expected: wanted.to_owned(),
             actual: found.commit,
-        }
+        })
         .into())
     }
 
@@ -93,9 +94,12 @@ impl<'a> Fetcher<'a> {
         } else {
             named(&lines, wanted)
         };
-        Ok(found.ok_or_else(|| BuildFault::Git {
-            url: repository.to_string(),
-            why: "the repository does not have that reference, or no commit".to_owned(),
+        Ok(found.ok_or_else(|| {
+            BuildFault::Git(RepositoryFault::Git {
+                url: repository.to_string(),
+                why: "the repository does not have that reference, or no commit".to_owned(),
+                kind: GitFailure::Other,
+            })
         })?)
     }
 
@@ -232,10 +236,11 @@ fn bring(
     git.run(tree, &all)?;
     match git.has(tree, &found.commit)? {
         true => Ok(()),
-        false => Err(BuildFault::Git {
+        false => Err(BuildFault::Git(RepositoryFault::Git {
             url: repository.to_string(),
             why: format!("no branch and no tag has the commit {}", found.commit),
-        }
+            kind: GitFailure::Other,
+        })
         .into()),
     }
 }
@@ -299,9 +304,11 @@ fn directory_of(repository: &Repository, root: OwnedFd) -> Result<OwnedFd, Engin
     }
     let flags = OFlags::RDONLY | OFlags::DIRECTORY;
     let found = inside::open_straight(&root, repository.subdir.as_bytes(), flags);
-    Ok(found.map_err(|errno| BuildFault::Subdirectory {
-        url: repository.to_string(),
-        source: errno.into(),
+    Ok(found.map_err(|errno| {
+        BuildFault::Git(RepositoryFault::Subdirectory {
+            url: repository.to_string(),
+            source: errno.into(),
+        })
     })?)
 }
 

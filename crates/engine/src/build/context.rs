@@ -1,11 +1,11 @@
 //! Build context, and its Dockerfile.
 
-use super::BuildFault;
 use super::attest::Material;
 use super::checkout::Fetcher;
 use super::request::{BuildContext, BuildRequest};
 use super::workspace::{Workspace, make_dir};
-use crate::EngineError;
+use super::{BuildFault, BuildOptionError, ContextError};
+use crate::{EngineError, RequestError};
 use rustix::fs::{Mode, OFlags};
 use std::collections::BTreeMap;
 use std::io::{Cursor, Read};
@@ -62,7 +62,8 @@ impl Files {
     /// Returns the directory that was given under that name.
     pub(crate) fn given(&self, origin: &Origin) -> Result<&Given, BuildFault> {
         match origin {
-            Origin::Named(name) => (self.named.get(name)).ok_or_else(|| BuildFault::NoContext(name.clone())),
+            Origin::Named(name) => (self.named.get(name))
+                .ok_or_else(|| BuildFault::Context(ContextError::NoContext(name.clone()))),
             Origin::Context | Origin::Layers(_) => Ok(&self.context),
         }
     }
@@ -84,7 +85,7 @@ pub(crate) fn open(request: &BuildRequest, workspace: &Workspace) -> Result<File
         dockerfile: given,
         source,
     } = match context {
-        BuildContext::Stdin if on_stdin => return Err(BuildFault::Stdin.into()),
+        BuildContext::Stdin if on_stdin => return Err(BuildFault::Option(BuildOptionError::Stdin).into()),
         context => opened(request, context, workspace)?,
     };
     // The path is the caller's own for a directory; otherwise it is inside the context.
@@ -219,7 +220,7 @@ fn own_dockerfile(root: &OwnedFd, context: &Path) -> Result<(PathBuf, String), E
             return Ok((name.to_owned(), text));
         }
     }
-    Err(BuildFault::NoDockerfile(context.to_owned()).into())
+    Err(BuildFault::Context(ContextError::NoDockerfile(context.to_owned())).into())
 }
 
 /// Opens the directories of `--build-context`.
@@ -228,7 +229,7 @@ fn named(request: &BuildRequest, workspace: &Workspace) -> Result<BTreeMap<Strin
     for (name, context) in &request.contexts {
         let OpenedContext { root, dockerfile, .. } = opened(request, context, workspace)?;
         if dockerfile.is_some() {
-            return Err(BuildFault::NoArchive(context.path().to_owned()).into());
+            return Err(BuildFault::Context(ContextError::NoArchive(context.path().to_owned())).into());
         }
         let patterns = ignore(&root, None, false)?;
         named.insert(name.clone(), Given::new(root, patterns));
@@ -300,21 +301,23 @@ fn unreadable(path: &Path, error: tote_archive::ReadError) -> EngineError {
 
 fn no_context(path: &Path) -> impl FnOnce(std::io::Error) -> BuildFault {
     let path = path.to_owned();
-    move |source| BuildFault::Context { path, source }
+    move |source| BuildFault::Context(ContextError::Context { path, source })
 }
 
 /// Opens a directory that the caller names, and follows links.
 fn directory(path: &Path) -> Result<OwnedFd, BuildFault> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    rustix::fs::open(path, flags, Mode::empty()).map_err(|errno| BuildFault::Context {
-        path: path.to_owned(),
-        source: errno.into(),
+    rustix::fs::open(path, flags, Mode::empty()).map_err(|errno| {
+        BuildFault::Context(ContextError::Context {
+            path: path.to_owned(),
+            source: errno.into(),
+        })
     })
 }
 
 fn no_dockerfile(path: &Path) -> impl FnOnce(std::io::Error) -> BuildFault {
     let path = path.to_owned();
-    move |source| BuildFault::Dockerfile { path, source }
+    move |source| BuildFault::Context(ContextError::Dockerfile { path, source })
 }
 
 /// Extracts an archive; any other stream is a Dockerfile, and its text is returned.
@@ -355,21 +358,23 @@ fn read(name: &str, input: impl Read) -> Result<String, EngineError> {
 
 fn in_context(root: &OwnedFd, path: &Path) -> Result<Option<String>, EngineError> {
     let limit = usize::try_from(LIMIT).unwrap_or(usize::MAX);
-    let bytes = tote_rootfs::read_in_root(root, path, limit).map_err(BuildFault::ContextFile)?;
+    let bytes = tote_rootfs::read_in_root(root, path, limit).map_err(ContextError::ContextFile)?;
     Ok(bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
 }
 
 /// Reads the file of `--ignorefile`.
 fn given_ignore(path: &Path) -> Result<Ignore, EngineError> {
-    let failed = |source| EngineError::File {
-        option: "ignorefile",
-        attempt: "read",
-        path: path.to_owned(),
-        source,
+    let failed = |source| {
+        EngineError::Request(RequestError::File {
+            option: "ignorefile",
+            attempt: "read",
+            path: path.to_owned(),
+            source,
+        })
     };
     let file = std::fs::File::open(path).map_err(failed)?;
     let text = read(&path.to_string_lossy(), file)?;
-    Ok(Ignore::parse(&text).map_err(BuildFault::Ignore)?)
+    Ok(Ignore::parse(&text).map_err(ContextError::Ignore)?)
 }
 
 /// Reads the ignore file beside the Dockerfile, otherwise the context's own. `is_own` is true if the Dockerfile's
@@ -395,7 +400,7 @@ fn ignore(root: &OwnedFd, dockerfile: Option<&Path>, is_own: bool) -> Result<Opt
         }
     }
     let parsed = text.map(|text| Ignore::parse(&text)).transpose();
-    Ok(parsed.map_err(BuildFault::Ignore)?)
+    Ok(parsed.map_err(ContextError::Ignore)?)
 }
 
 #[cfg(test)]

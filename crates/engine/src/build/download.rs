@@ -5,7 +5,7 @@ use super::attest::Material;
 use super::select::{Chosen, Item};
 use super::worker::Building;
 use super::workspace::make_dir;
-use crate::EngineError;
+use crate::{EngineError, ImageFault};
 use rustix::fs::{Mode, OFlags};
 use std::fs::File;
 use std::io::{BufWriter, Read as _, Write as _};
@@ -59,7 +59,7 @@ impl Building<'_> {
         let (mut buffer, mut received, mut told) = (vec![0; 64 << 10], 0, Instant::now());
         loop {
             let read = input.read(&mut buffer);
-            let count = read.map_err(|error| wrong(EngineError::LayerOutput(error)))?;
+            let count = read.map_err(|error| wrong(EngineError::Image(ImageFault::LayerOutput(error))))?;
             if count == 0 {
                 break;
             }

@@ -1,7 +1,8 @@
 //! Runs of git(1) for builds: with an environment and a configuration of its own, without the caller's, and without
 //! settings by which a repository could make it execute programs.
 
-use super::{BuildFault, SecretSource};
+use super::error::GitFailure;
+use super::{BuildFault, RepositoryFault, SecretSource};
 use crate::EngineError;
 use std::collections::{BTreeMap, VecDeque};
 use std::io::Read as _;
@@ -122,8 +123,10 @@ impl<'a> Git<'a> {
         command.current_dir(tree).args(arguments);
         command.stdin(Stdio::null()).stdout(output).stderr(Stdio::piped());
         let mut child = tote_sys::spawn_mortal(&mut command).map_err(|source| match source.kind() {
-            std::io::ErrorKind::NotFound => BuildFault::NoGit(self.repository.to_string()),
-            _ => BuildFault::GitStart(source),
+            std::io::ErrorKind::NotFound => {
+                BuildFault::Git(RepositoryFault::NoGit(self.repository.to_string()))
+            }
+            _ => BuildFault::Git(RepositoryFault::GitStart(source)),
         })?;
         let mut messages = VecDeque::new();
         let mut buffer = [0; 4096];
@@ -132,11 +135,11 @@ impl<'a> Git<'a> {
                 Ok(0) => break,
                 Ok(count) => messages.extend(&buffer[..count]),
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(BuildFault::GitStart(error).into()),
+                Err(error) => return Err(BuildFault::Git(RepositoryFault::GitStart(error)).into()),
             }
             messages.drain(..messages.len().saturating_sub(MESSAGES_MAX));
         }
-        let status = child.wait().map_err(BuildFault::GitStart)?;
+        let status = child.wait().map_err(RepositoryFault::GitStart)?;
         let mut text = Vec::new();
         let read = std::fs::File::open(&path).and_then(|file| file.take(OUTPUT_MAX).read_to_end(&mut text));
         read.map_err(EngineError::file("read", &path))?;
@@ -189,10 +192,12 @@ impl<'a> Git<'a> {
 
     fn refused(&self, said: &GitAnswer) -> BuildFault {
         let messages = (said.messages).replace(&self.repository.remote, &redacted(&self.repository.remote));
-        BuildFault::Git {
+        let why = reason(&messages);
+        BuildFault::Git(RepositoryFault::Git {
             url: self.repository.to_string(),
-            why: reason(&messages),
-        }
+            kind: GitFailure::of(&why),
+            why,
+        })
     }
 }
 

@@ -1,8 +1,8 @@
 //! Conversion of written files into a layer.
 
 use super::inside;
-use crate::EngineError;
 use crate::changes::{Passages, add_layer};
+use crate::{EngineError, ImageFault};
 use rustix::fs::OFlags;
 use std::collections::HashSet;
 use std::fs::File;
@@ -44,10 +44,13 @@ pub(crate) fn pack(
         let (change, content) = found?;
         archive.change(&change)?;
         if let Some(mut file) = content {
-            std::io::copy(&mut file, &mut archive).map_err(EngineError::LayerOutput)?;
+            std::io::copy(&mut file, &mut archive).map_err(ImageFault::LayerOutput)?;
         }
     }
-    archive.finish()?.flush().map_err(EngineError::LayerOutput)
+    archive
+        .finish()?
+        .flush()
+        .map_err(|error| EngineError::Image(ImageFault::LayerOutput(error)))
 }
 
 /// True if the change is a directory that exists below with the same owner and mode.

@@ -39,7 +39,7 @@ mod workspace;
 pub use attest::{Attestations, ProvenanceMode, ProvenanceVersion};
 pub use built::{BuiltImage, BuiltManifest};
 pub(crate) use cache::is_kept;
-pub use error::BuildFault;
+pub use error::{BuildFault, BuildOptionError, CacheFault, ContextError, GitFailure, RepositoryFault};
 pub use exchange::{CacheFrom, CachePlace, CacheTo, parse_cache_from, parse_cache_to};
 pub use foreign::build_platforms;
 pub(crate) use inside::open_straight;
@@ -75,7 +75,7 @@ pub fn build(home: Home, request: &BuildRequest, voice: Voice<'_>) -> Result<Bui
     let store = tote_store::Store::open(&home.store(), options)?;
     let mut workspace = Workspace::make(&home, voice.guard)?;
     let files = context::open(request, &workspace)?;
-    let dockerfile = Dockerfile::parse(&files.dockerfile).map_err(BuildFault::Parse)?;
+    let dockerfile = Dockerfile::parse(&files.dockerfile).map_err(ContextError::Parse)?;
     let ingest = store.ingest()?;
     let push = std::sync::Arc::clone(&voice.push);
     let platforms = Platforms {
@@ -137,7 +137,7 @@ pub fn check_build(home: &Home, request: &BuildRequest) -> Result<CheckedDockerf
     request.names()?;
     let workspace = Workspace::make(home, &|_| None)?;
     let dockerfile = context::open(request, &workspace)?.dockerfile;
-    let parsed = Dockerfile::parse(&dockerfile).map_err(BuildFault::Parse)?;
+    let parsed = Dockerfile::parse(&dockerfile).map_err(ContextError::Parse)?;
     tote_build::check_plan(&parsed, &request.options).map_err(|error| EngineError::Build(Box::new(error)))?;
     Ok(CheckedDockerfile {
         warnings: tote_build::check(&parsed, &dockerfile),
@@ -171,7 +171,7 @@ impl BuildRequest {
             Some(network) if ["default", "bridge", "none", "host"].contains(&network) => {
                 Ok(network.to_owned())
             }
-            Some(other) => Err(BuildFault::Network(other.to_owned()).into()),
+            Some(other) => Err(BuildFault::Option(BuildOptionError::Network(other.to_owned())).into()),
         }
     }
 

@@ -1,6 +1,6 @@
 //! `--build-context` and `--annotation`: values with names.
 
-use super::{BuildContext, BuildFault};
+use super::{BuildContext, BuildFault, BuildOptionError};
 use crate::EngineError;
 use std::path::{Path, PathBuf};
 
@@ -48,7 +48,7 @@ const IMAGES: [&str; 3] = ["docker-image://", "container-image://", "docker://"]
 /// # Errors
 /// [`BuildFault::ContextOption`] or [`BuildFault::Repository`].
 pub fn parse_context(text: &str) -> Result<(String, NamedContext), EngineError> {
-    let wrong = || BuildFault::ContextOption(text.to_owned());
+    let wrong = || BuildFault::Option(BuildOptionError::ContextOption(text.to_owned()));
     let (name, value) = text.split_once('=').ok_or_else(wrong)?;
     if name.is_empty() || value.is_empty() {
         return Err(wrong().into());
@@ -79,7 +79,7 @@ pub fn parse_context(text: &str) -> Result<(String, NamedContext), EngineError> 
 /// # Errors
 /// [`BuildFault::Annotation`].
 pub fn parse_annotation(text: &str) -> Result<(String, String), EngineError> {
-    let wrong = || BuildFault::Annotation(text.to_owned());
+    let wrong = || BuildFault::Option(BuildOptionError::Annotation(text.to_owned()));
     let (key, value) = text.split_once('=').ok_or_else(wrong)?;
     let key = match key.split_once(':') {
         Some(("manifest", key)) => key,

@@ -1,9 +1,9 @@
 //! `--output`: files of the result, as a directory or an archive.
 
-use super::BuildFault;
 use super::BuiltImage;
+use super::{BuildFault, BuildOptionError};
 use crate::changes::ContainerError;
-use crate::{EngineError, Home, SaveTarget, WholeFile};
+use crate::{EngineError, Home, ImageFault, SaveTarget, WholeFile};
 use rustix::fs::{MemfdFlags, OFlags};
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Seek as _, Write};
@@ -49,7 +49,7 @@ impl BuildOutput {
     /// # Errors
     /// [`BuildFault::Output`].
     pub fn parse(text: &str) -> Result<Self, EngineError> {
-        let wrong = || BuildFault::Output(text.to_owned());
+        let wrong = || BuildFault::Option(BuildOptionError::Output(text.to_owned()));
         if text == "-" {
             return Ok(Self::Archive(PathBuf::from("-")));
         }
@@ -158,7 +158,7 @@ fn unpack(flat: &Flat, path: &Path) -> Result<(), EngineError> {
     std::fs::create_dir_all(path).map_err(failed("make"))?;
     let target = super::view::open(path, OFlags::RDONLY);
     let target = target.map_err(|errno| failed("open")(errno.into()))?;
-    let (reader, writer) = std::io::pipe().map_err(EngineError::LayerOutput)?;
+    let (reader, writer) = std::io::pipe().map_err(ImageFault::LayerOutput)?;
     std::thread::scope(|scope| {
         let packing = std::thread::Builder::new()
             .spawn_scoped(scope, || {
@@ -207,7 +207,7 @@ fn below(flat: &Flat) -> Result<impl Iterator<Item = Packed>, EngineError> {
         let memory = rustix::fs::memfd_create(*name, MemfdFlags::CLOEXEC);
         let mut file = File::from(memory.map_err(kernel("keep a statement in memory"))?);
         let written = file.write_all(content).and_then(|()| file.rewind());
-        written.map_err(EngineError::LayerOutput)?;
+        written.map_err(ImageFault::LayerOutput)?;
         let entry = Entry::new(path, Kind::File { size });
         beside.push(Ok((Change::Add(entry), Some(file))));
     }

@@ -1,6 +1,6 @@
 //! Build cache: its size, and its removal.
 
-use super::{BuildFault, Room, cache};
+use super::{BuildFault, BuildOptionError, Room, cache};
 use crate::container::may_have_users;
 use crate::{EngineError, Home};
 use rustix::fs::FlockOperation;
@@ -51,7 +51,8 @@ impl PruneBuilds {
             .strip_prefix("until=")
             .or_else(|| text.strip_prefix("unused-for="));
         let duration = value.and_then(|value| tote_dockerfile::parse_duration(value).ok());
-        self.unused_for = Some(duration.ok_or_else(|| BuildFault::PruneFilter(text.to_owned()))?);
+        self.unused_for =
+            Some(duration.ok_or_else(|| BuildFault::Option(BuildOptionError::PruneFilter(text.to_owned())))?);
         Ok(())
     }
 }

@@ -1,6 +1,6 @@
 //! Repositories of git in an `ADD`.
 
-use super::BuildFault;
+use super::ContextError;
 use super::checkout::{Fetcher, FoundCommit};
 use super::select::{Chosen, Filter, choose};
 use super::worker::Building;
@@ -53,7 +53,7 @@ impl Building<'_> {
             let all = CopyStep::of(Origin::Context, "/".to_owned(), step.destination.clone());
             let filter = Filter {
                 ignore: &Ignore::default(),
-                exclude: Ignore::parse(&step.exclude.join("\n")).map_err(BuildFault::Ignore)?,
+                exclude: Ignore::parse(&step.exclude.join("\n")).map_err(ContextError::Ignore)?,
                 sockets: false,
             };
             chosen.extend(choose(&checkout.root, &all, &filter)?);

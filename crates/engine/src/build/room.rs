@@ -1,6 +1,6 @@
 //! Limits of the build cache's size.
 
-use super::BuildFault;
+use super::{BuildFault, BuildOptionError};
 use crate::EngineError;
 
 /// Limits of docker, in bytes; 0 means no limit.
@@ -21,7 +21,7 @@ impl Room {
     /// [`BuildFault::PruneSize`].
     pub fn parse(option: &'static str, text: &str) -> Result<u64, EngineError> {
         let size = tote_bundle::parse_size(text);
-        Ok(size.map_err(|source| BuildFault::PruneSize { option, source })?)
+        Ok(size.map_err(|source| BuildFault::Option(BuildOptionError::PruneSize { option, source }))?)
     }
 
     /// True if no limit is set.

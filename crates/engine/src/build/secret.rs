@@ -1,7 +1,7 @@
 //! Secrets of a build.
 
-use super::BuildFault;
-use crate::EngineError;
+use super::{BuildFault, BuildOptionError};
+use crate::{EngineError, RequestError};
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::PathBuf;
 
@@ -23,7 +23,7 @@ pub fn parse_secret(
     text: &str,
     has_variable: &dyn Fn(&str) -> bool,
 ) -> Result<(String, SecretSource), EngineError> {
-    let wrong = || BuildFault::SecretOption(text.to_owned());
+    let wrong = || BuildFault::Option(BuildOptionError::SecretOption(text.to_owned()));
     let (mut id, mut file, mut variable, mut kind) = (None, None, None, None);
     for field in text.split(',') {
         let (key, value) = field.split_once('=').ok_or_else(wrong)?;
@@ -65,19 +65,21 @@ pub fn parse_agent(text: &str, own: Option<PathBuf>) -> Result<(String, PathBuf)
     let path = given.filter(|_| !id.is_empty());
     let path = path.ok_or_else(|| {
         if id.is_empty() || text.contains('=') {
-            BuildFault::AgentOption(text.to_owned())
+            BuildFault::Option(BuildOptionError::AgentOption(text.to_owned()))
         } else {
-            BuildFault::NoOwnAgent(text.to_owned())
+            BuildFault::Option(BuildOptionError::NoOwnAgent(text.to_owned()))
         }
     })?;
-    let found = std::fs::metadata(&path).map_err(|source| EngineError::File {
-        option: "ssh",
-        attempt: "find",
-        path: path.clone(),
-        source,
+    let found = std::fs::metadata(&path).map_err(|source| {
+        EngineError::Request(RequestError::File {
+            option: "ssh",
+            attempt: "find",
+            path: path.clone(),
+            source,
+        })
     })?;
     if !found.file_type().is_socket() {
-        return Err(BuildFault::AgentKey(path).into());
+        return Err(BuildFault::Option(BuildOptionError::AgentKey(path)).into());
     }
     Ok((id.to_owned(), std::path::absolute(&path).unwrap_or(path)))
 }
@@ -86,11 +88,13 @@ impl SecretSource {
     /// Reads the secret.
     pub(crate) fn read(&self, id: &str) -> Result<Vec<u8>, EngineError> {
         match self {
-            Self::File(path) => std::fs::read(path).map_err(|source| EngineError::File {
-                option: "secret",
-                attempt: "read",
-                path: path.clone(),
-                source,
+            Self::File(path) => std::fs::read(path).map_err(|source| {
+                EngineError::Request(RequestError::File {
+                    option: "secret",
+                    attempt: "read",
+                    path: path.clone(),
+                    source,
+                })
             }),
             Self::Variable(name) => match std::env::var_os(name) {
                 Some(value) => Ok(std::os::unix::ffi::OsStringExt::into_vec(value)),

@@ -1,8 +1,8 @@
 //! Sources of `COPY` and `ADD`: the selected files, and a digest of them all.
 
 use super::hashes::{Hashes, Stamp};
-use super::{BuildFault, inside};
-use crate::EngineError;
+use super::{BuildFault, ContextError, inside};
+use crate::{EngineError, ImageFault};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use sha2::{Digest as _, Sha256};
@@ -110,7 +110,7 @@ fn expand(root: &OwnedFd, pattern: &str, any_depth: bool) -> Result<Vec<Vec<u8>>
                 directories(root, path, 0, &mut longer)?;
             } else if is_pattern {
                 for name in names_in(root, &path)? {
-                    if matches(part, &String::from_utf8_lossy(&name)).map_err(BuildFault::Glob)? {
+                    if matches(part, &String::from_utf8_lossy(&name)).map_err(ContextError::Glob)? {
                         longer.push(joined(&path, &name));
                     }
                 }
@@ -398,7 +398,8 @@ impl Chosen {
     /// Opens a file of the source for reading.
     pub(crate) fn open(&self, item: &Item) -> Result<File, EngineError> {
         if item.is_socket {
-            return File::open("/dev/null").map_err(EngineError::LayerOutput);
+            return File::open("/dev/null")
+                .map_err(|error| EngineError::Image(ImageFault::LayerOutput(error)));
         }
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
         let file = if self.is_dir {

@@ -8,7 +8,7 @@ use super::worker::Building;
 use crate::making::Purpose;
 use crate::prepare::prepare_from;
 use crate::rootfs::{BuildTree, Source};
-use crate::{EngineError, HostInit, NetworkFault, RunRequest};
+use crate::{EngineError, HostInit, ImageFault, NetworkFault, RunRequest};
 use rustix::fs::OFlags;
 use std::os::fd::AsFd as _;
 use tote_build::{Event, RunStep};
@@ -45,7 +45,7 @@ impl Building<'_> {
             own_inodes: lowers.own_inodes(),
             upper: scratch.upper.clone(),
             work: scratch.work.clone(),
-            view: view.try_clone().map_err(EngineError::LayerOutput)?,
+            view: view.try_clone().map_err(ImageFault::LayerOutput)?,
             secrets: self.workspace.path().join(SECRETS),
         }));
         let image = Image::Stored("build".to_owned());

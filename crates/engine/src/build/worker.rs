@@ -9,8 +9,8 @@ use super::place::{Copying, make_dirs};
 use super::select::{Chosen, Filter, choose, digest};
 use super::view::Lowers;
 use super::workspace::Workspace;
-use super::{BuildFault, BuildRequest, Voice, cache, inside, layer};
-use crate::{Caller, EngineError, Home, PullEvent};
+use super::{BuildFault, BuildRequest, ContextError, Voice, cache, inside, layer};
+use crate::{Caller, EngineError, Home, ImageFault, MachineError, PullEvent};
 use rustix::fs::OFlags;
 use std::collections::{HashMap, HashSet};
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -100,7 +100,7 @@ impl<'a> Building<'a> {
         config.rootfs.diff_ids = layers.to_vec();
         let json = config.to_json();
         let id = tote_store::sha256(&json);
-        let config = Raw::read(json).map_err(EngineError::ImageDocument)?;
+        let config = Raw::read(json).map_err(ImageFault::ImageDocument)?;
         Ok(Image {
             id,
             config,
@@ -173,7 +173,7 @@ impl<'a> Building<'a> {
         {
             return Ok(chosen);
         }
-        let exclude = Ignore::parse(&step.exclude.join("\n")).map_err(BuildFault::Ignore)?;
+        let exclude = Ignore::parse(&step.exclude.join("\n")).map_err(ContextError::Ignore)?;
         let mut chosen = match &step.from {
             given @ (Origin::Context | Origin::Named(_)) => {
                 let Given { root, ignore, .. } = self.files.given(given)?;
@@ -218,7 +218,7 @@ impl<'a> Building<'a> {
 /// Parses `USER[:GROUP]` with the names of an image.
 fn ids(chown: &str, tree: &OwnedFd) -> Result<(u32, u32), EngineError> {
     let read = |path| {
-        let bytes = tote_rootfs::read_in_root(tree, path, LIMIT).map_err(EngineError::UserFile)?;
+        let bytes = tote_rootfs::read_in_root(tree, path, LIMIT).map_err(MachineError::UserFile)?;
         Ok::<_, EngineError>(String::from_utf8_lossy(&bytes.unwrap_or_default()).into_owned())
     };
     let (user, group) = chown.split_once(':').unwrap_or((chown, ""));

@@ -21,3 +21,11 @@ pub enum BootstrapError {
     #[error("{0:?} is not the name of a suite, a variant or a package")]
     Word(String),
 }
+
+impl BootstrapError {
+    pub(super) fn hint(&self) -> Option<&'static str> {
+        matches!(self, Self::NoProgram).then_some(
+            "install it (package mmdebstrap), or import an archive that it made elsewhere: tote import",
+        )
+    }
+}

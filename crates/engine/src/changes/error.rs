@@ -79,4 +79,18 @@ pub enum ContainerError {
     /// The thread that packs, or that reads a log, could not be started.
     #[error("failed to start a thread")]
     Thread(#[source] std::io::Error),
+    /// A base image from a distribution's packages.
+    #[error(transparent)]
+    Bootstrap(#[from] super::BootstrapError),
+}
+
+impl ContainerError {
+    pub(crate) fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::InMemory(_) => Some("start it without --rm"),
+            Self::OfHost(_) => Some("start it from an image of the store, or from a directory (rootfs:DIR)"),
+            Self::Bootstrap(error) => error.hint(),
+            _ => None,
+        }
+    }
 }

@@ -4,7 +4,7 @@ use super::attached::Attaching;
 use super::foreground::find_monitored;
 use super::state::Status;
 use super::stream_error::StreamError;
-use crate::{EngineError, Finished, Home};
+use crate::{EngineError, Finished, Home, RequestError};
 use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use tote_bundle::ContainerId;
@@ -32,7 +32,7 @@ pub fn attach(home: &Home, wanted: &str, how: &Attaching) -> Result<Finished, En
     };
     let terminal = has("tty");
     if terminal && streams.stdin && !rustix::termios::isatty(rustix::stdio::stdin()) {
-        return Err(EngineError::NotATerminal);
+        return Err(EngineError::Request(RequestError::NotATerminal));
     }
     let attendant = Attendant::new().map_err(StreamError::from)?;
     let socket = connect(home, &entry.container.id).map_err(|source| match source {

@@ -1,7 +1,7 @@
 //! Container under a monitor, with the command attached to it from the start.
 
 use super::attach::{Stay, attach, stay};
-use super::error::LifeError;
+use super::error::{LifeError, StartError};
 use super::launch::{launch, prepare_start};
 use super::stream_error::StreamError;
 use crate::prepared::Prepared;
@@ -46,7 +46,7 @@ pub fn run_attached(
     how: &Attaching,
     warn: &mut dyn FnMut(String),
 ) -> Result<Finished, EngineError> {
-    let failed = |attempt| move |source| LifeError::Monitor { attempt, source };
+    let failed = |attempt| move |source| LifeError::Start(StartError::Monitor { attempt, source });
     let keys = how.keys()?;
     let (id, terminal) = (prepared.entry.container.id.clone(), prepared.options.tty);
     let (ours, theirs) = pair().map_err(failed("make a connection to"))?;

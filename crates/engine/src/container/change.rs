@@ -1,6 +1,6 @@
 //! Changes of an existing container: `rename`, `update`, `pause`, `unpause`.
 
-use super::error::LifeError;
+use super::error::{LifeError, StartError};
 use super::foreground::find_monitored;
 use super::record_lock::Change;
 use super::state::State;
@@ -169,7 +169,7 @@ pub fn update(
     // Contradictory limits are refused as at the start.
     let all = container.run_options()?;
     if container.rm && all.restart != tote_bundle::RestartPolicy::No {
-        return Err(LifeError::RestartAndRm.into());
+        return Err(LifeError::Start(StartError::RestartAndRm).into());
     }
     if given.iter().any(|(name, _)| name == "cpus") {
         crate::given::check_cpus(&all)?;

@@ -62,7 +62,7 @@ impl Claim {
     /// end may come just then.
     ///
     /// # Errors
-    /// [`EngineError::State`], and [`EngineError::Record`] if the container's state cannot be read.
+    /// [`EngineError::State`], and [`tote_state::StateError::Record`] if the container's state cannot be read.
     pub(super) fn take_soon(home: &Home, id: &ContainerId) -> Result<Option<Self>, EngineError> {
         Self::within(MOMENT, || Self::take(home, id), || rests(home, id))
     }

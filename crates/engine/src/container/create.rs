@@ -1,7 +1,7 @@
 //! Creation of containers.
 
 use super::claim::Claim;
-use super::error::LifeError;
+use super::error::{LifeError, StartError};
 use super::record::Container;
 use super::state::State;
 use super::{fault, name};
@@ -9,7 +9,7 @@ use crate::peer::Peers;
 use crate::rootfs::Source;
 use crate::user::ids;
 use crate::volume::VolumeHold;
-use crate::{EngineError, Home, RunRequest, etc, given, network, spec, storage, volume};
+use crate::{EngineError, Home, RequestError, RunRequest, etc, given, network, spec, storage, volume};
 use std::collections::BTreeSet;
 use std::path::Path;
 use tote_bundle::{ContainerId, EnvEntry, Image, Name, RunOptions, SdNotify, SpecError, command_line};
@@ -74,7 +74,7 @@ fn examine(
     let path_and_args = match made {
         Ok(spec) => spec.process.map_or_else(Vec::new, |process| process.args),
         // It may run by then.
-        Err(EngineError::Spec(SpecError::Peer { .. } | SpecError::NetworkPeer(_))) => {
+        Err(EngineError::Request(RequestError::Spec(SpecError::Peer { .. } | SpecError::NetworkPeer(_)))) => {
             command_line(options.entrypoint.as_deref(), &options.command, &config)
         }
         Err(error) => return Err(error),
@@ -271,7 +271,7 @@ impl Recorded {
     ) -> Result<Container, EngineError> {
         let health = tote_bundle::health_of(options, config)?;
         if options.sdnotify == SdNotify::Healthy && health.is_none() {
-            return Err(LifeError::Unchecked.into());
+            return Err(LifeError::Start(StartError::Unchecked).into());
         }
         let stop_signal = options.stop_signal.map(|signal| signal.to_string());
         let of_image = || Some(config.stop_signal.clone()).filter(|signal| !signal.is_empty());

@@ -1,6 +1,6 @@
 //! Standard descriptors of a container under a monitor.
 
-use super::error::LifeError;
+use super::error::{LifeError, StartError};
 use crate::EngineError;
 use rustix::fd::OwnedFd;
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -23,9 +23,11 @@ impl Ends {
             return Ok((ends, ops));
         }
         let pipe = || {
-            pipe_with(PipeFlags::CLOEXEC).map_err(|source| LifeError::Monitor {
-                attempt: "make pipes for",
-                source,
+            pipe_with(PipeFlags::CLOEXEC).map_err(|source| {
+                LifeError::Start(StartError::Monitor {
+                    attempt: "make pipes for",
+                    source,
+                })
             })
         };
         if options.interactive {

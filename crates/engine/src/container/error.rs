@@ -1,6 +1,10 @@
 //! Errors of containers.
 
-use tote_sys::Errno;
+mod start;
+
+use super::StreamError;
+use crate::EngineError;
+pub use start::StartError;
 
 /// Error of the work with a container; in docker's words if it has some.
 #[derive(Debug, thiserror::Error)]
@@ -70,34 +74,6 @@ pub enum LifeError {
     /// Renaming to the present name.
     #[error("renaming a container with the same name as its current name")]
     SameName,
-    /// Failed start, in the words of the monitor.
-    #[error("{text}")]
-    Launch {
-        /// Error text, in one line.
-        text: String,
-        /// Suggested remedy.
-        hint: Option<String>,
-        /// Exit code of docker.
-        code: u8,
-    },
-    /// Monitor that died before the program ran.
-    #[error("the container's monitor was killed before the program ran")]
-    Unborn,
-    /// Killed process for actions that only the owners of an image's files can do.
-    #[error("the process that prepares the image's files was killed")]
-    Unanswered,
-    /// Failed system call for the monitor.
-    #[error("cannot {attempt} the container's monitor")]
-    Monitor {
-        /// Attempted action.
-        attempt: &'static str,
-        /// Reason of the failure.
-        #[source]
-        source: Errno,
-    },
-    /// Error within the monitor.
-    #[error(transparent)]
-    Watch(#[from] tote_monitor::MonitorError),
     /// Failed action on the container's cgroup.
     #[error("cannot {attempt} container {name}")]
     Cgroup {
@@ -109,78 +85,59 @@ pub enum LifeError {
         #[source]
         source: tote_cgroup::Error,
     },
-    /// Missing descriptor to pass on.
-    #[error(
-        "file descriptor {missing} is not open: LISTEN_FDS and --preserve-fds pass on {count}, from 3 on"
-    )]
-    Descriptor {
-        /// Requested number of descriptors from 3 on.
-        count: u32,
-        /// First missing descriptor.
-        missing: u32,
-    },
-    /// Notification of health without a health check; podman's words.
-    #[error("sdnotify policy \"healthy\" requires a healthcheck to be set")]
-    Unchecked,
-    /// Invalid value of `--log-opt tag`.
-    #[error("log opt tag={tag}")]
-    Tag {
-        /// Value as given.
-        tag: String,
-        /// Reason of the failure.
-        #[source]
-        source: tote_template::TemplateError,
-    },
-    /// Invalid value of `--log-opt labels-regex` or `env-regex`.
-    #[error(
-        "cannot read the pattern of the log opt {option}={text}: patterns have ^ $ . * + ? [a-z] [^a] \\x and |"
-    )]
-    LogPattern {
-        /// Name of the option.
-        option: &'static str,
-        /// Value as given.
-        text: String,
-    },
     /// Removal of the container's own name as a link; docker's wording.
     #[error("Conflict, cannot remove the default link name of the container")]
     DefaultLink,
-    /// Use of both `--restart` and `--rm`.
-    #[error("conflicting options: --restart and --rm")]
-    RestartAndRm,
     /// Restart of a container that is removed at its end.
     #[error("cannot restart container {0}: it was started with --rm and is removed when it ends")]
     RestartOfRm(String),
     /// Invalid limits for `update`.
     #[error(transparent)]
     Limits(#[from] tote_bundle::SpecError),
+    /// A start that failed, or cannot be begun.
+    #[error(transparent)]
+    Start(#[from] StartError),
+    /// A container's streams or its log.
+    #[error(transparent)]
+    Stream(#[from] StreamError),
+    /// A container that is not running.
+    #[error("container {0:?} is not running")]
+    NoContainer(String),
+}
+crate::error::parts! {
+    EngineError {
+        StartError => Life,
+    }
+}
+
+crate::error::parts! {
+    LifeError {
+        tote_monitor::MonitorError => Start,
+    }
 }
 
 /// Suggested remedy for a container without records.
-pub(crate) const UNKEPT: &str = "start it with -d beside --rm and attach to it, with -it beside --rm, where it can be left and attached to, or without --rm: then it has a monitor, a log and records";
+const UNKEPT: &str = "start it with -d beside --rm and attach to it, with -it beside --rm, where it can be left and attached to, or without --rm: then it has a monitor, a log and records";
 
 impl LifeError {
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
-            Self::Launch { code, .. } => *code,
-            Self::RestartAndRm
-            | Self::Unborn
-            | Self::Unanswered
-            | Self::Unchecked
-            | Self::Descriptor { .. } => 125,
+            Self::Start(error) => error.exit_code(),
+            Self::NoContainer(_) => 125,
             _ => 1,
         }
     }
 
     pub(crate) fn hint(&self) -> Option<String> {
         match self {
-            Self::Launch { hint, .. } => hint.clone(),
+            Self::Start(error) => error.hint(),
             Self::Lost { id, .. } => Some(format!(
                 "make the record readable again; 'tote rm -f {id}' removes the container and all that it wrote"
             )),
             Self::NewerRecord { .. } => {
                 Some("use the tote that wrote it, or add -f to remove the container all the same".to_owned())
             }
-            Self::Unkept(..) => Some(UNKEPT.to_owned()),
+            Self::Unkept(..) | Self::Stream(StreamError::Unkept(_)) => Some(UNKEPT.to_owned()),
             Self::RestartOfRm(_) => Some("run it again, or start it without --rm".to_owned()),
             Self::Cgroup {
                 source: tote_cgroup::Error::NoFreezer,

@@ -1,6 +1,6 @@
 //! An error on its way to another process, and as a line.
 
-use super::error::LifeError;
+use super::error::{LifeError, StartError};
 use crate::EngineError;
 
 /// Formats an error for another process: docker's exit code, the line, and behind a zero the hint.
@@ -15,13 +15,13 @@ pub(crate) fn failure_line(error: &EngineError) -> Vec<u8> {
 /// Parses such an error.
 pub(crate) fn listen_failure(text: &[u8]) -> LifeError {
     let Some((code, rest)) = text.split_first() else {
-        return LifeError::Unborn;
+        return LifeError::Start(StartError::Unborn);
     };
     let text = String::from_utf8_lossy(rest);
     let (text, hint) = text.split_once('\0').unwrap_or((&text, ""));
-    LifeError::Launch {
+    LifeError::Start(StartError::Launch {
         text: text.to_owned(),
         hint: Some(hint.to_owned()).filter(|hint| !hint.is_empty()),
         code: *code,
-    }
+    })
 }

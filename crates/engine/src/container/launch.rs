@@ -1,7 +1,7 @@
 //! Launch of a monitor by a command: the fork, and the reports.
 
 use super::claim::Claim;
-use super::error::LifeError;
+use super::error::{LifeError, StartError};
 use super::failure::failure_line;
 use super::failure::listen_failure;
 use super::life;
@@ -16,6 +16,7 @@ use std::fs::File;
 use std::io::{Read as _, Write as _};
 use tote_bundle::ContainerId;
 use tote_monitor::Streams;
+use tote_state::StateError;
 use tote_state::record::RecordError;
 use tote_sys::best_effort;
 
@@ -33,7 +34,7 @@ pub(crate) fn launch(
     companion: Option<Companion>,
     warn: &mut dyn FnMut(String),
 ) -> Result<(), EngineError> {
-    let failed = |attempt| move |source| LifeError::Monitor { attempt, source };
+    let failed = |attempt| move |source| LifeError::Start(StartError::Monitor { attempt, source });
     prepared.plan.warnings.iter().cloned().for_each(&mut *warn);
     let flags = rustix::pipe::PipeFlags::CLOEXEC;
     let (reader, writer) = rustix::pipe::pipe_with(flags).map_err(failed("make a pipe for"))?;
@@ -200,7 +201,7 @@ pub(crate) fn claim(home: &Home, entry: Entry) -> Result<(Entry, Claim), EngineE
 /// Fails if the state is undamaged but unreadable now, or a newer tote's.
 fn renew_state(home: &Home, id: &ContainerId) -> Result<(), EngineError> {
     match State::read(home, id) {
-        Err(EngineError::Record(RecordError::Damaged { .. })) => {
+        Err(EngineError::State(StateError::Record(RecordError::Damaged { .. }))) => {
             let state = State {
                 status: Status::Exited,
                 exit_code: 255,
@@ -253,12 +254,12 @@ pub(crate) fn listen(pipe: &mut File, warn: &mut dyn FnMut(String)) -> Result<()
     loop {
         let mut head = [0; 5];
         if pipe.read_exact(&mut head).is_err() {
-            return Err(LifeError::Unborn.into());
+            return Err(LifeError::Start(StartError::Unborn).into());
         }
         let [letter, length @ ..] = head;
         let mut text = vec![0; u32::from_ne_bytes(length) as usize];
         if pipe.read_exact(&mut text).is_err() {
-            return Err(LifeError::Unborn.into());
+            return Err(LifeError::Start(StartError::Unborn).into());
         }
         match letter {
             b'S' => return Ok(()),

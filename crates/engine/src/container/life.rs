@@ -3,7 +3,7 @@
 use super::born::{Running, note_failure, running};
 use super::claim::Claim;
 use super::ends::Ends;
-use super::error::LifeError;
+use super::error::{LifeError, StartError};
 use super::launch::{Companion, Report};
 use super::limits::{Limits, Tasks};
 use super::socket::SOCKET;
@@ -88,12 +88,14 @@ impl<'a> Watcher<'a> {
         let dir = |attempt| {
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
             let opened = rustix::fs::open(&path, flags, Mode::empty());
-            opened.map_err(|source| LifeError::Monitor { attempt, source })
+            opened.map_err(|source| LifeError::Start(StartError::Monitor { attempt, source }))
         };
         let here = dir("open the directory of")?;
-        let listener = Listener::bind(here.as_fd(), SOCKET).map_err(|source| LifeError::Monitor {
-            attempt: "make the socket of",
-            source,
+        let listener = Listener::bind(here.as_fd(), SOCKET).map_err(|source| {
+            LifeError::Start(StartError::Monitor {
+                attempt: "make the socket of",
+                source,
+            })
         })?;
         fault::point("bound");
         let log = super::logging::options(container, (options, spec))?

@@ -1,6 +1,6 @@
 //! Log of a container: file, format and attributes.
 
-use super::{Container, LifeError};
+use super::{Container, LifeError, StartError};
 use crate::look::Pattern;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -66,9 +66,11 @@ fn attributes(container: &Container, (log, spec): (&LogChoice, &Spec)) -> Result
 
 /// Reads the pattern of an option of the log.
 fn pattern(option: &'static str, text: Option<&str>) -> Result<Option<Pattern>, LifeError> {
-    let wrong = |text: &str| LifeError::LogPattern {
-        option,
-        text: text.to_owned(),
+    let wrong = |text: &str| {
+        LifeError::Start(StartError::LogPattern {
+            option,
+            text: text.to_owned(),
+        })
     };
     text.map(|text| Pattern::parse(text).ok_or_else(|| wrong(text)))
         .transpose()
@@ -80,9 +82,11 @@ fn fits(pattern: Option<&Pattern>, name: &str) -> bool {
 
 /// Expands the template of a tag with docker's words about a container.
 fn expand(tag: &str, container: &Container, spec: &Spec) -> Result<String, LifeError> {
-    let failed = |source| LifeError::Tag {
-        tag: tag.to_owned(),
-        source,
+    let failed = |source| {
+        LifeError::Start(StartError::Tag {
+            tag: tag.to_owned(),
+            source,
+        })
     };
     let image = container.image_id.as_deref().unwrap_or(&container.image);
     let short = image.strip_prefix("sha256:").unwrap_or(image);

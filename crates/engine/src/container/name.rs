@@ -5,7 +5,7 @@ pub(crate) use super::find::named;
 use super::link::{link_text, read};
 use super::record::Container;
 use super::record_lock::Change;
-use crate::{EngineError, Home};
+use crate::{EngineError, Home, LifeError, RequestError};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use tote_bundle::{ContainerId, Name};
@@ -37,17 +37,17 @@ pub(crate) fn take(home: &Home, name: &Name, id: &ContainerId) -> Result<(), Eng
                 }
                 .into());
             }
-            return Err(EngineError::NameTaken {
+            return Err(EngineError::Request(RequestError::NameTaken {
                 name: name.to_string(),
                 id: holder.to_string(),
-            });
+            }));
         }
         discard(home, name, &path);
     }
-    Err(EngineError::NameTaken {
+    Err(EngineError::Request(RequestError::NameTaken {
         name: name.to_string(),
         id: "another that comes and goes".to_owned(),
-    })
+    }))
 }
 
 /// Checks that a name can be taken now, without taking it.
@@ -57,10 +57,10 @@ pub(crate) fn take(home: &Home, name: &Name, id: &ContainerId) -> Result<(), Eng
 pub(crate) fn check(home: &Home, name: &Name) -> Result<(), EngineError> {
     match holder(home, name, &home.names().join(name.as_str()))? {
         None => Ok(()),
-        Some(holder) => Err(EngineError::NameTaken {
+        Some(holder) => Err(EngineError::Request(RequestError::NameTaken {
             name: name.to_string(),
             id: holder.to_string(),
-        }),
+        })),
     }
 }
 
@@ -85,7 +85,7 @@ pub(crate) fn take_any(home: &Home, id: &ContainerId) -> Result<Name, EngineErro
             }
         }
     }
-    Err(EngineError::NoContainer(id.to_string()))
+    Err(EngineError::Life(LifeError::NoContainer(id.to_string())))
 }
 
 /// Returns the existing container that has the name of this link.

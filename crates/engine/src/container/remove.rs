@@ -15,6 +15,7 @@ use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::time::Duration;
 use tote_bundle::{ContainerId, Name};
+use tote_state::StateError;
 use tote_state::events::append;
 use tote_state::locked::{is_full_disk, locked};
 use tote_state::record::{RecordError, is_there};
@@ -244,8 +245,12 @@ fn begin_lost(home: &Home, wanted: &str, entry: Entry, how: How) -> Result<Begun
         Container::read(home, &id).map(drop),
         State::read(home, &id).map(drop),
     ];
-    let is_newer =
-        |read: &Result<(), EngineError>| matches!(read, Err(EngineError::Record(RecordError::Newer { .. })));
+    let is_newer = |read: &Result<(), EngineError>| {
+        matches!(
+            read,
+            Err(EngineError::State(StateError::Record(RecordError::Newer { .. })))
+        )
+    };
     if !how.force && records.iter().any(is_newer) {
         return Err(LifeError::NewerRecord {
             id: id.to_string(),

@@ -160,7 +160,7 @@ fn succeed<'a>(
         answers,
     } = estate;
     let container = entry.container;
-    let claim = claim.ok_or_else(|| EngineError::NoContainer(container.id.to_string()))?;
+    let claim = claim.ok_or_else(|| EngineError::Life(LifeError::NoContainer(container.id.to_string())))?;
     let dir = home.container(&container.id);
     tote_state::closed::directory(&dir).map_err(EngineError::file("make", &dir))?;
     tote_state::record::write(&dir.join("config.json"), spec)?;

@@ -9,6 +9,7 @@ use super::stamp::Stamp;
 use super::state::State;
 use crate::{EngineError, Home};
 use tote_bundle::ContainerId;
+use tote_state::StateError;
 use tote_state::events::append;
 use tote_state::record::now;
 use tote_state::record::{RecordError, is_there};
@@ -109,7 +110,7 @@ fn clear(home: &Home, id: &ContainerId, container: Option<&Container>, claim: &C
         None => {
             let state = match State::read(home, id) {
                 // A state that a power cut has emptied names no cgroup any more.
-                Err(EngineError::Record(RecordError::Damaged { .. })) => State::default(),
+                Err(EngineError::State(StateError::Record(RecordError::Damaged { .. }))) => State::default(),
                 Err(_) => return false,
                 Ok(state) => state,
             };

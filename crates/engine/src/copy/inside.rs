@@ -1,6 +1,6 @@
 //! Root of a container in any state.
 
-use super::error::CopyError;
+use super::error::{CopyError, PlaceError};
 use super::tree::Tree;
 use super::visit::Visit;
 use crate::changes::ContainerError;
@@ -128,10 +128,10 @@ impl Inside {
 
     /// Builds docker's error for a missing path.
     pub(super) fn not_there(&self, path: &[u8]) -> CopyError {
-        CopyError::NotThere {
+        CopyError::Place(PlaceError::NotThere {
             path: String::from_utf8_lossy(path).into_owned(),
             container: self.name.clone(),
-        }
+        })
     }
 
     /// Checks that a directory in the container is writable; the errors are docker's.

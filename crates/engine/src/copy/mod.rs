@@ -13,7 +13,7 @@ mod put;
 mod tree;
 mod visit;
 
-pub use error::CopyError;
+pub use error::{CopyError, PlaceError, TransferFault};
 
 use crate::{EngineError, Home};
 use inside::Inside;
@@ -173,7 +173,7 @@ fn original(tree: Tree<'_>, wanted: &Wanted, follow: bool, named: &Named<'_>) ->
         Ok((fd, stat)) => Ok(Original::new(fd, &stat, wanted, shown)),
         Err(Errno::NOENT) => Err(match named {
             Named::Inside(inside) => inside.not_there(&wanted.path),
-            Named::Here(path) => CopyError::NotHere(text(path)),
+            Named::Here(path) => CopyError::Place(PlaceError::NotHere(text(path))),
         }),
         Err(source) => Err(CopyError::Path {
             attempt: "open",

@@ -1,6 +1,6 @@
 //! Placement of the source at the destination.
 
-use super::error::{CopyError, innermost};
+use super::error::{CopyError, PlaceError, TransferFault, innermost};
 use super::inside::Inside;
 use super::place::{Misplaced, Put, There, Wanted, rule};
 use super::tree::{Spot, Tree};
@@ -58,9 +58,11 @@ impl Original {
 
     /// Returns the entry of a source other than a directory, with this name.
     fn alone(&self, name: &EntryPath) -> Result<(Entry, Option<File>), CopyError> {
-        let found = entry_of(self.fd.as_fd(), name.clone()).map_err(|source| CopyError::Walk {
-            from: self.shown.clone(),
-            source,
+        let found = entry_of(self.fd.as_fd(), name.clone()).map_err(|source| {
+            CopyError::Transfer(TransferFault::Walk {
+                from: self.shown.clone(),
+                source,
+            })
         })?;
         found.ok_or_else(|| CopyError::Socket(self.shown.clone()))
     }
@@ -153,7 +155,9 @@ impl Copying<'_> {
     ) -> Result<Copied, EngineError> {
         let shown = String::from_utf8_lossy(given).into_owned();
         let spot = tree.destination(wanted).map_err(|source| match source {
-            Errno::NOENT => CopyError::NoParent(String::from_utf8_lossy(above(&wanted.path)).into_owned()),
+            Errno::NOENT => CopyError::Place(PlaceError::NoParent(
+                String::from_utf8_lossy(above(&wanted.path)).into_owned(),
+            )),
             source => unusable(&shown)(source),
         })?;
         let kept = self.request.archive;
@@ -172,7 +176,7 @@ impl Copying<'_> {
         (shown, options, harmless): (&str, ExtractOptions, bool),
     ) -> Result<Copied, EngineError> {
         if spot.special {
-            return Err(CopyError::Special(shown.to_owned()).into());
+            return Err(CopyError::Place(PlaceError::Special(shown.to_owned())).into());
         }
         let what = (original.directory, original.contents);
         let name = match rule(what, wanted, spot.there, self.request.overwrite) {
@@ -181,15 +185,17 @@ impl Copying<'_> {
             Ok(Put::Contents) => b"",
             Err(misplaced) => return Err(misplaced_error(misplaced, shown).into()),
         };
-        let path = EntryPath::parse(name).map_err(CopyError::Name)?;
+        let path = EntryPath::parse(name).map_err(TransferFault::Name)?;
         if !original.directory && !self.replaces_directory(&spot.dir, name, shown)? {
             return self.single(original, &spot.dir, name, (shown, options, harmless));
         }
         let entries = original.entries(&path, Some(&spot.dir))?;
         let done = transfer(made(entries, harmless), spot.dir.as_fd(), &options, self.told);
-        Ok(copied(done.map_err(|source| CopyError::Transfer {
-            to: shown.to_owned(),
-            source,
+        Ok(copied(done.map_err(|source| {
+            CopyError::Transfer(TransferFault::Transfer {
+                to: shown.to_owned(),
+                source,
+            })
         })?))
     }
 
@@ -199,10 +205,10 @@ impl Copying<'_> {
         let is_dir = there.is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory);
         if is_dir && !self.request.overwrite {
             let name = String::from_utf8_lossy(name);
-            return Err(CopyError::FileOnDirectory(format!(
+            return Err(CopyError::Place(PlaceError::FileOnDirectory(format!(
                 "{}/{name}",
                 shown.trim_end_matches('/')
-            )));
+            ))));
         }
         Ok(is_dir)
     }
@@ -216,14 +222,16 @@ impl Copying<'_> {
         (shown, options, harmless): (&str, ExtractOptions, bool),
     ) -> Result<Copied, EngineError> {
         let fresh = [UNFINISHED, &new_id()?.as_str().as_bytes()[..16]].concat();
-        let path = EntryPath::parse(&fresh).map_err(CopyError::Name)?;
+        let path = EntryPath::parse(&fresh).map_err(TransferFault::Name)?;
         let (mut entry, file) = original.alone(&path)?;
         if harmless {
             disarm(&mut entry);
         }
-        let failed = |why| CopyError::Single {
-            to: shown.to_owned(),
-            why,
+        let failed = |why| {
+            CopyError::Transfer(TransferFault::Single {
+                to: shown.to_owned(),
+                why,
+            })
         };
         let begun = Nameless::begin(&entry, dir.as_fd(), &options);
         if let Some(mut whole) = begun.map_err(|error| failed(innermost(&error)))? {
@@ -267,27 +275,29 @@ impl Copying<'_> {
         let name = if original.contents && original.directory {
             EntryPath::root()
         } else {
-            EntryPath::parse(&original.name).map_err(CopyError::Name)?
+            EntryPath::parse(&original.name).map_err(TransferFault::Name)?
         };
         let mut writer = Writer::new(BufWriter::with_capacity(BUFFER, output));
         let mut done = Copied::default();
         for found in original.entries(&name, None)? {
-            let (entry, file) = found.map_err(|source| CopyError::Walk {
-                from: original.shown.clone(),
-                source,
+            let (entry, file) = found.map_err(|source| {
+                CopyError::Transfer(TransferFault::Walk {
+                    from: original.shown.clone(),
+                    source,
+                })
             })?;
-            writer.entry(&entry).map_err(CopyError::Write)?;
+            writer.entry(&entry).map_err(TransferFault::Write)?;
             if let (Kind::File { size }, Some(file)) = (&entry.kind, file) {
                 // A file that grows meanwhile keeps its former size; one that shrinks is an error of the archive.
                 let mut counting = Counting {
                     input: file.take(*size),
                     told: self.told,
                 };
-                done.bytes += std::io::copy(&mut counting, &mut writer).map_err(CopyError::Output)?;
+                done.bytes += std::io::copy(&mut counting, &mut writer).map_err(TransferFault::Output)?;
             }
         }
-        let mut out = writer.finish().map_err(CopyError::Write)?;
-        out.flush().map_err(CopyError::Output)?;
+        let mut out = writer.finish().map_err(TransferFault::Write)?;
+        out.flush().map_err(TransferFault::Output)?;
         Ok(done)
     }
 
@@ -305,7 +315,7 @@ impl Copying<'_> {
         })?;
         match spot.there {
             There::Directory => {}
-            There::File => return Err(CopyError::StreamToFile(shown).into()),
+            There::File => return Err(CopyError::Place(PlaceError::StreamToFile(shown)).into()),
             There::Nothing => return Err(inside.not_there(&wanted.path).into()),
         }
         inside.check_writable(&spot.dir, &shown)?;
@@ -315,12 +325,12 @@ impl Copying<'_> {
             input,
             told: self.told,
         };
-        let input = Decoder::new(counting, Expansion::default()).map_err(CopyError::Input)?;
+        let input = Decoder::new(counting, Expansion::default()).map_err(TransferFault::Input)?;
         let mut reader = Reader::new(input, Limits::default()).without_whiteouts();
         let done = extract(&mut reader, spot.dir.as_fd(), &options);
-        Ok(copied(
-            done.map_err(|source| CopyError::Extract { to: shown, source })?,
-        ))
+        Ok(copied(done.map_err(|source| {
+            CopyError::Transfer(TransferFault::Extract { to: shown, source })
+        })?))
     }
 }
 
@@ -385,9 +395,9 @@ fn unusable(shown: &str) -> impl Fn(Errno) -> CopyError + use<> {
 fn misplaced_error(misplaced: Misplaced, shown: &str) -> CopyError {
     let shown = shown.to_owned();
     match misplaced {
-        Misplaced::DirectoryOnFile => CopyError::DirectoryOnFile(shown),
-        Misplaced::NoDirectory => CopyError::NoDirectory(shown),
-        Misplaced::NotDirectory => CopyError::NotDirectory(shown),
+        Misplaced::DirectoryOnFile => CopyError::Place(PlaceError::DirectoryOnFile(shown)),
+        Misplaced::NoDirectory => CopyError::Place(PlaceError::NoDirectory(shown)),
+        Misplaced::NotDirectory => CopyError::Place(PlaceError::NotDirectory(shown)),
     }
 }
 

@@ -17,8 +17,9 @@ use std::time::Instant;
 use tote_bundle::{Capability, ExecContext, ExecOptions, ResolvedUser, exec_process, resolve_user};
 use tote_cgroup::Cgroup;
 use tote_runtime::{
-    Attendance, DetachKeys, Entry, Holder, Namespaces, Outcome, RawMode, Reception, RuntimeError, Stdio,
-    StdioMode, attend_or_leave, exec_beside, groups_allowed, host_facts, security_module,
+    Attendance, DetachKeys, Entry, ErrandError, Holder, Namespaces, Outcome, RawMode, Reception,
+    RuntimeError, Stdio, StdioMode, attend_or_leave, exec_beside, groups_allowed, host_facts,
+    security_module,
 };
 use tote_sandbox::{Facts, Newcomer, Plan, SecurityModule, Stdin, Tools};
 use tote_spec::{ConsoleSize, NamespaceType, Process, Spec};
@@ -174,7 +175,7 @@ impl Visit {
         deadline: Option<Instant>,
         warn: &mut dyn FnMut(String),
     ) -> Result<Child, EngineError> {
-        let cgroup = Cgroup::open(&self.target.cgroup).map_err(RuntimeError::Cgroup)?;
+        let cgroup = Cgroup::open(&self.target.cgroup).map_err(ErrandError::Cgroup)?;
         if cgroup.is_frozen().unwrap_or(false) {
             return Err(ExecError::Paused(self.target.id.clone()).into());
         }

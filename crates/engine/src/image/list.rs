@@ -1,7 +1,7 @@
 //! The list of images.
 
 use crate::prune::filters::PruneFilters;
-use crate::{EngineError, Home};
+use crate::{EngineError, Home, ImageFault};
 use std::collections::{HashMap, HashSet};
 use tote_image::{Digest, ImageConfig, Raw, Reference};
 use tote_images::open_store;
@@ -96,7 +96,7 @@ pub(super) fn shown(store: &Store, index: &ImageIndex) -> Result<Image, EngineEr
     let usual = index.usual().and_then(|id| store.image(&id).ok());
     let config = match usual {
         Some(image) => image.config,
-        None => Raw::read(ImageConfig::default().to_json()).map_err(EngineError::ImageDocument)?,
+        None => Raw::read(ImageConfig::default().to_json()).map_err(ImageFault::ImageDocument)?,
     };
     Ok(Image {
         id: index.id,
@@ -204,7 +204,7 @@ enum Filter {
 
 impl Filter {
     fn parse(text: &str, find: &dyn Fn(&str) -> Result<Image, EngineError>) -> Result<Self, EngineError> {
-        let wrong = || EngineError::Filter(text.to_owned());
+        let wrong = || EngineError::Image(ImageFault::Filter(text.to_owned()));
         let (key, value) = text.split_once('=').ok_or_else(wrong)?;
         Ok(match key {
             "dangling" => match value {

@@ -2,7 +2,7 @@
 
 use super::list::fits;
 use crate::prune::filters::PruneFilters;
-use crate::{EngineError, Home, container};
+use crate::{EngineError, Home, ImageFault, container};
 use std::collections::HashSet;
 use tote_image::{Digest, Platform, Reference};
 use tote_images::ImagesError;
@@ -69,10 +69,10 @@ fn remove(
         }
     }
     if let Some(index) = index {
-        return Err(EngineError::ImageOfIndex {
+        return Err(EngineError::Image(ImageFault::ImageOfIndex {
             image: id.short(),
             index,
-        });
+        }));
     }
     let going = match store.index(&id)? {
         Some(index) => orphans(store, &index)?,
@@ -83,7 +83,7 @@ fn remove(
     }
     let repositories = names.iter().filter(|name| name.digest().is_none());
     if given.is_none() && repositories.count() > 1 && !force {
-        return Err(EngineError::ManyNames(id.short()));
+        return Err(EngineError::Image(ImageFault::ManyNames(id.short())));
     }
     let removed = delete(store, &id)?;
     events::removed(home, &id, &removed);
@@ -223,11 +223,11 @@ fn forget_templates(home: &Home, store: &Store) {
 fn check_use(home: &Home, id: &Digest, given: Option<&Reference>, force: bool) -> Result<(), EngineError> {
     for user in container::image_users(home, id)? {
         if user.runs || !force {
-            return Err(EngineError::ImageInUse {
+            return Err(EngineError::Image(ImageFault::ImageInUse {
                 image: given.map_or_else(|| id.short(), Reference::familiar),
                 user: user.name,
                 runs: user.runs,
-            });
+            }));
         }
     }
     Ok(())

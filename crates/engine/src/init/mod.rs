@@ -9,7 +9,7 @@ mod notify;
 
 pub(crate) use notify::Notify;
 
-use crate::container::LifeError;
+use crate::container::{LifeError, StartError};
 use crate::user::{Ids, root_outside};
 use crate::{EngineError, Home};
 use rustix::fd::OwnedFd;
@@ -88,7 +88,9 @@ impl HostInit {
     /// Whether what is to be passed on is there. To be asked before anything is opened.
     pub(crate) fn check(&self, preserved: u32) -> Result<(), LifeError> {
         let count = self.listen.count().saturating_add(preserved);
-        missing_descriptor(count).map_or(Ok(()), |missing| Err(LifeError::Descriptor { count, missing }))
+        missing_descriptor(count).map_or(Ok(()), |missing| {
+            Err(LifeError::Start(StartError::Descriptor { count, missing }))
+        })
     }
 
     /// Adds to the spec what the container needs of it, and makes that, unless it is only to be looked at.

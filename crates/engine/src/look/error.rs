@@ -42,4 +42,7 @@ pub enum LookError {
     /// An invalid port.
     #[error("invalid port {0:?}: give a number from 1 to 65535, and tcp, udp or sctp behind a slash")]
     Port(String),
+    /// The processes of a container cannot be shown.
+    #[error(transparent)]
+    Top(#[from] crate::top::TopError),
 }

@@ -3,7 +3,7 @@
 use super::lock::Guard;
 use super::{Pod, PodError, group, remove};
 use crate::container::{self, fault, name};
-use crate::{EngineError, Home, RunRequest, network};
+use crate::{EngineError, Home, RequestError, RunRequest, network};
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Write as _};
 use std::path::PathBuf;
@@ -249,12 +249,12 @@ fn note_id(path: PathBuf, id: &ContainerId) -> Result<(), EngineError> {
     });
     written.map_err(|source| match source.kind() {
         ErrorKind::AlreadyExists => PodError::IdFile(path.display().to_string()).into(),
-        _ => EngineError::File {
+        _ => EngineError::Request(RequestError::File {
             option: "pod-id-file",
             attempt: "write",
             path,
             source,
-        },
+        }),
     })
 }
 

@@ -10,7 +10,7 @@ use crate::{EngineError, Home, cgroup};
 use std::io::ErrorKind;
 use tote_bundle::{ContainerId, RunOptions};
 use tote_cgroup::Cgroup;
-use tote_runtime::RuntimeError;
+use tote_runtime::ErrandError;
 use tote_sys::best_effort;
 
 /// Name of the record in a pod's directory.
@@ -43,7 +43,7 @@ pub(super) fn make(home: &Home, pod: &Pod, warn: &mut dyn FnMut(String)) -> Resu
     let resources = resources(&options, &pod.limits, &[])?;
     let plan = cgroup::plan_pod(&pod.id, &options.cgroup_parent, &resources)?;
     note(home, &pod.id, &plan.record())?;
-    let (group, warnings) = Cgroup::create(&plan).map_err(RuntimeError::Cgroup)?;
+    let (group, warnings) = Cgroup::create(&plan).map_err(ErrandError::Cgroup)?;
     fault::point("pod-grouped");
     note(home, &pod.id, &group.record())?;
     warnings.into_iter().for_each(|warning| warn(warning.to_string()));
@@ -75,7 +75,7 @@ pub(crate) fn group_of(home: &Home, pod: &str) -> Result<Option<Cgroup>, EngineE
     let Some(record) = read(home, &id)? else {
         return Ok(None);
     };
-    let group = Cgroup::open(&record).map_err(RuntimeError::Cgroup)?;
+    let group = Cgroup::open(&record).map_err(ErrandError::Cgroup)?;
     Ok(Some(group).filter(|group| !group.is_empty()))
 }
 

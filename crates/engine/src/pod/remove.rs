@@ -8,6 +8,7 @@ use super::{Pod, PodError, PodStatus};
 use crate::container::{self, Entry, Status, StopOptions, fault, name};
 use crate::{EngineError, Home};
 use tote_bundle::{ContainerId, StopTimeout};
+use tote_state::StateError;
 use tote_state::events::append;
 use tote_state::locked::is_full_disk;
 use tote_state::record::{RecordError, is_there};
@@ -24,7 +25,7 @@ pub fn remove(
     sweep(home);
     let pod = match find::record(home, wanted) {
         Ok(pod) => pod,
-        Err(EngineError::Record(error)) => return remove_lost(home, wanted, force, error),
+        Err(EngineError::State(StateError::Record(error))) => return remove_lost(home, wanted, force, error),
         Err(error) => return Err(vec![error]),
     };
     if force && timeout.is_some() {

@@ -5,7 +5,7 @@ use crate::container::{self, Claim, Container, Entry, ProcessId, Report, Status,
 use crate::exec::Inside;
 use crate::network::Answers;
 use crate::prepared::Prepared;
-use crate::{EngineError, Home};
+use crate::{EngineError, Home, LifeError};
 use rustix::fd::{AsFd as _, BorrowedFd};
 use rustix::fs::{Mode, OFlags};
 use serde::{Deserialize, Serialize};
@@ -45,7 +45,7 @@ pub(super) fn live(
     let id = prepared.entry.container.id.clone();
     let socket = pool.sockets(home).join(id.as_str());
     let Some(claim) = prepared.claim.take() else {
-        return report.failed(&EngineError::NoContainer(id.to_string()));
+        return report.failed(&EngineError::Life(LifeError::NoContainer(id.to_string())));
     };
     match Keeper::new(home, socket.clone(), prepared, &mut report) {
         Ok((keeper, created, source)) => {

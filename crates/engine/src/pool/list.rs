@@ -28,7 +28,7 @@ pub fn names(home: &Home) -> Vec<String> {
 /// Lists the pools, by name.
 ///
 /// # Errors
-/// [`EngineError::Record`] if a record cannot be read.
+/// [`tote_state::StateError::Record`] if a record cannot be read.
 pub fn pools(home: &Home) -> Result<Vec<PoolRow>, EngineError> {
     let row = |pool: Pool| PoolRow {
         ready: pool.ready(home),

@@ -1,7 +1,7 @@
 //! Which of what is not used a pruning is to remove.
 
-use crate::EngineError;
 use crate::look::label::{has_label, label};
+use crate::{EngineError, RequestError};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tote_calendar::Time;
@@ -21,7 +21,7 @@ impl PruneFilters {
     pub(crate) fn parse(texts: &[String]) -> Result<Self, EngineError> {
         let mut filters = Self::default();
         for text in texts {
-            let wrong = || EngineError::PruneFilter(text.clone());
+            let wrong = || EngineError::Request(RequestError::PruneFilter(text.clone()));
             match text.split_once('=').ok_or_else(wrong)? {
                 ("until", time) => {
                     let time = Time::parse(time, Time::now(), 0).map_err(|_| wrong())?;
@@ -48,7 +48,7 @@ impl PruneFilters {
             filters.dangling = Some(match text.as_str() {
                 "dangling=true" | "dangling=1" => true,
                 "dangling=false" | "dangling=0" => false,
-                _ => return Err(EngineError::PruneFilter(text)),
+                _ => return Err(EngineError::Request(RequestError::PruneFilter(text))),
             });
         }
         Ok(filters)

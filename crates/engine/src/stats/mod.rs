@@ -121,7 +121,7 @@ pub(crate) fn running(entry: &Entry) -> Result<(ProcessId, Cgroup, Vec<u32>), En
         return Err(ExecError::NotRunning(entry.container.id.to_string()).into());
     };
     let record = entry.state.cgroup.as_deref().unwrap_or_default();
-    let cgroup = Cgroup::open(record).map_err(tote_runtime::RuntimeError::Cgroup)?;
+    let cgroup = Cgroup::open(record).map_err(tote_runtime::ErrandError::Cgroup)?;
     let own_pids = entry.container.option("pid").is_none_or(|mode| mode != "host");
     let pids = members(first.pid, &cgroup, own_pids);
     Ok((first, cgroup, pids))

@@ -3,7 +3,7 @@
 use super::create::note_anonymous;
 use super::place::{anonymous_name, directory};
 use crate::container::{self, Entry};
-use crate::{EngineError, Home};
+use crate::{EngineError, Home, StartError};
 use std::collections::BTreeMap;
 use std::io;
 use tote_bundle::{ContainerId, MountRequest, MountSource, RunOptions, Volume, volumes_of};
@@ -24,7 +24,7 @@ pub(crate) fn inherit(
     let mut found = BTreeMap::new();
     for from in &options.volumes_from {
         let entry =
-            container::find(home, &from.container).map_err(|error| EngineError::NoPeer(error.to_string()))?;
+            container::find(home, &from.container).map_err(|error| StartError::NoPeer(error.to_string()))?;
         for mut mount in mounts_of(home, &entry, keeps)? {
             mount.readonly |= from.readonly;
             found.insert(mount.destination.clone(), mount);

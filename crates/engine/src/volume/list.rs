@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::UNIX_EPOCH;
 use tote_bundle::ContainerId;
+use tote_state::StateError;
 use tote_state::record::{RecordError, is_there, names_in};
 
 /// Selection of volumes to list: each filter must apply, but names and drivers are alternatives.
@@ -172,7 +173,9 @@ pub(super) fn is_anonymous(home: &Home, name: &str) -> Result<bool, EngineError>
 /// newer tote, has no owner.
 fn owner(home: &Home, name: &str) -> Result<Option<String>, EngineError> {
     match VolumeRecord::read(home, name) {
-        Err(EngineError::Record(RecordError::Damaged { .. } | RecordError::Newer { .. })) => Ok(None),
+        Err(EngineError::State(StateError::Record(
+            RecordError::Damaged { .. } | RecordError::Newer { .. },
+        ))) => Ok(None),
         record => Ok(record?.and_then(|record| record.container)),
     }
 }

@@ -1,6 +1,6 @@
 //! Directories of volumes, and sources of bind mounts.
 
-use crate::{EngineError, Home};
+use crate::{EngineError, Home, RequestError};
 use rustix::fs::{Mode, OFlags};
 use std::io::ErrorKind;
 use std::os::unix::fs::DirBuilderExt as _;
@@ -12,15 +12,15 @@ pub(super) fn source(path: &Path, create: bool) -> Result<(), EngineError> {
     match path.symlink_metadata() {
         Ok(_) => Ok(()),
         Err(error) if error.kind() == ErrorKind::NotFound && create => make(path),
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            Err(EngineError::NoSource(path.display().to_string()))
-        }
-        Err(source) => Err(EngineError::File {
+        Err(error) if error.kind() == ErrorKind::NotFound => Err(EngineError::Request(
+            RequestError::NoSource(path.display().to_string()),
+        )),
+        Err(source) => Err(EngineError::Request(RequestError::File {
             option: "volume",
             attempt: "look at",
             path: path.to_owned(),
             source,
-        }),
+        })),
     }
 }
 
@@ -47,11 +47,13 @@ pub(super) fn make(path: &Path) -> Result<(), EngineError> {
 /// Names the attempt and the path of a failure.
 pub(super) fn failed(path: &Path) -> impl FnOnce(std::io::Error) -> EngineError {
     let path = PathBuf::from(path);
-    move |source| EngineError::File {
-        option: "volume",
-        attempt: "make directory",
-        path,
-        source,
+    move |source| {
+        EngineError::Request(RequestError::File {
+            option: "volume",
+            attempt: "make directory",
+            path,
+            source,
+        })
     }
 }
 

@@ -7,7 +7,7 @@ use super::place::{directory, failed, make, source};
 use super::record::VolumeRecord;
 use super::subpath;
 use crate::container::Claim;
-use crate::{EngineError, Home};
+use crate::{EngineError, Home, RequestError};
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -133,12 +133,12 @@ fn is_empty(directory: &str) -> Result<bool, EngineError> {
         Ok(mut entries) => Ok(entries.next().is_none()),
         Err(error) => match error.kind() {
             ErrorKind::PermissionDenied | ErrorKind::NotADirectory | ErrorKind::NotFound => Ok(false),
-            _ => Err(EngineError::File {
+            _ => Err(EngineError::Request(RequestError::File {
                 option: "volume",
                 attempt: "list",
                 path: PathBuf::from(directory),
                 source: error,
-            }),
+            })),
         },
     }
 }

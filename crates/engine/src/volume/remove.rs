@@ -7,6 +7,7 @@ use super::record::{MAKING, announce, is_name};
 use crate::container::Container;
 use crate::{EngineError, Home};
 use std::collections::BTreeMap;
+use tote_state::StateError;
 use tote_state::events::Event;
 use tote_state::events::append;
 use tote_state::record::{RecordError, names_in};
@@ -59,7 +60,9 @@ pub fn remove(home: &Home, name: &str, force: bool) -> Result<(), EngineError> {
 /// Decides whether a volume with unknown users may be removed.
 fn may_go(name: &str, lost: EngineError, force: bool) -> Result<(), EngineError> {
     match lost {
-        EngineError::Record(source @ (RecordError::Damaged { .. } | RecordError::Newer { .. })) => {
+        EngineError::State(StateError::Record(
+            source @ (RecordError::Damaged { .. } | RecordError::Newer { .. }),
+        )) => {
             if force {
                 return Ok(());
             }
@@ -152,7 +155,9 @@ pub(crate) fn remove_unused(home: &Home, names: &[String]) -> Result<(), EngineE
             _ if !row.containers.is_empty() || !names.contains(&row.name) => {}
             None => unused.push(row),
             // A volume with a damaged record has no known owner, and stays for `volume rm -f`.
-            Some(EngineError::Record(RecordError::Damaged { .. } | RecordError::Newer { .. })) => {}
+            Some(EngineError::State(StateError::Record(
+                RecordError::Damaged { .. } | RecordError::Newer { .. },
+            ))) => {}
             Some(error) => failed = failed.or(Some(error)),
         }
     }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use std::io::{Read as _, Seek as _};
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
-use tote_runtime::{Foreground, Maps, Observer, Outcome, Parting, Stdio, run};
+use tote_runtime::{Foreground, Maps, Observer, Outcome, Parting, RuntimeError, Stdio, run};
 use tote_sandbox::{
     CgroupView, DeviceNodes, Facts, IdMapping, Lifetime, Plan, Request, Root, SecurityModule, Stdin, Switch,
 };
@@ -192,33 +192,9 @@ impl Bundle {
                 number: 2,
             },
         ]);
-        let maps = Maps {
-            uid: vec![(0, 100_000, 65536)],
-            gid: vec![(0, 100_000, 65536)],
-            privileged: true,
-        };
-        let foreground = Foreground {
-            plan: &plan,
-            cgroup: None,
-            maps: Some(&maps),
-            network: None,
-            stdio: Stdio::default(),
-            interactive: false,
-            follow_size: false,
-            timeout: Some(std::time::Duration::from_secs(20)),
-            cpu_time: None,
-            asides: Vec::new(),
-            guarded: false,
-            keys: None,
-        };
-        let observer = Observer {
-            born: &mut |_, _| {},
-            runs: &mut || {},
-            warn: &mut |_| {},
-            leave: &mut |_, _| Ok(()),
-            stays: &mut || {},
-        };
-        let ended = run(foreground, None, observer);
+        // Each test is one of the byte form as well.
+        let plan = plan.handed_over().map_err(|error| error.to_string())?;
+        let ended = perform(&plan);
         let mut text = String::new();
         let mut file = std::fs::File::from(output);
         file.rewind().unwrap();
@@ -229,6 +205,37 @@ impl Bundle {
             Err(error) => Err(tote_sys::chain(&error)),
         }
     }
+}
+
+/// Performs a plan, with the maps of [`Bundle::in_user_namespace`] where it asks for some.
+pub(crate) fn perform(plan: &Plan) -> Result<Parting, RuntimeError> {
+    let maps = Maps {
+        uid: vec![(0, 100_000, 65536)],
+        gid: vec![(0, 100_000, 65536)],
+        privileged: true,
+    };
+    let foreground = Foreground {
+        plan,
+        cgroup: None,
+        maps: Some(&maps),
+        network: None,
+        stdio: Stdio::default(),
+        interactive: false,
+        follow_size: false,
+        timeout: Some(std::time::Duration::from_secs(20)),
+        cpu_time: None,
+        asides: Vec::new(),
+        guarded: false,
+        keys: None,
+    };
+    let observer = Observer {
+        born: &mut |_, _| {},
+        runs: &mut || {},
+        warn: &mut |_| {},
+        leave: &mut |_, _| Ok(()),
+        stays: &mut || {},
+    };
+    run(foreground, None, observer)
 }
 
 pub(crate) fn open(path: &String) -> OwnedFd {
@@ -262,7 +269,7 @@ const APPLETS: [&str; 22] = [
 
 /// Seals this program once, for all tests in it. Otherwise each test would seal it, with a descriptor that all of
 /// them share, and could not in a mount namespace in which this program's file is not mounted.
-fn seal() {
+pub(crate) fn seal() {
     static SEALED: std::sync::Once = std::sync::Once::new();
     SEALED.call_once(|| tote_runtime::seal_in_place().unwrap());
 }

@@ -1,7 +1,7 @@
 //! `--provenance`, `--sbom` and `--attest`: requested attestations.
 
 use crate::EngineError;
-use crate::build::BuildFault;
+use crate::build::{BuildFault, BuildOptionError};
 
 /// Version of SLSA's provenance.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -121,7 +121,7 @@ fn switch(field: &str) -> Option<bool> {
 
 fn refused(option: &'static str, value: &str) -> EngineError {
     let value = value.to_owned();
-    BuildFault::Attestation { option, value }.into()
+    BuildFault::Option(BuildOptionError::Attestation { option, value }).into()
 }
 
 #[cfg(test)]

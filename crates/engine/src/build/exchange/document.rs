@@ -1,7 +1,7 @@
 //! Document of a cache: results of instructions, by key.
 
 use crate::EngineError;
-use crate::build::BuildFault;
+use crate::build::{BuildFault, CacheFault};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use tote_image::{Descriptor, Digest, ImageConfig, MAX_CONFIG_BYTES, Manifest};
@@ -29,7 +29,7 @@ impl Document {
     pub(super) fn to_json(&self) -> Result<Vec<u8>, EngineError> {
         let json = serde_json::to_vec(self).map_err(ArchiveError::SaveDocument)?;
         if json.len() > MAX_CONFIG_BYTES {
-            return Err(BuildFault::CacheSize(json.len()).into());
+            return Err(BuildFault::Cache(CacheFault::CacheSize(json.len())).into());
         }
         Ok(json)
     }
@@ -37,9 +37,10 @@ impl Document {
     /// Parses a document of unknown origin.
     pub(super) fn read(json: &[u8]) -> Result<Self, EngineError> {
         if json.len() > MAX_CONFIG_BYTES {
-            return Err(BuildFault::CacheSize(json.len()).into());
+            return Err(BuildFault::Cache(CacheFault::CacheSize(json.len())).into());
         }
-        serde_json::from_slice(json).map_err(|error| BuildFault::CacheDocument(error).into())
+        serde_json::from_slice(json)
+            .map_err(|error| BuildFault::Cache(CacheFault::CacheDocument(error)).into())
     }
 
     /// Reads the document of a manifest, and its layers; `config` fetches the configuration.
@@ -50,7 +51,7 @@ impl Document {
         let document = match manifest.annotations.get(ANNOTATION) {
             _ if manifest.config.media_type == MEDIA_TYPE => Self::read(&config(&manifest.config)?)?,
             Some(text) => Self::read(text.as_bytes())?,
-            None => return Err(BuildFault::NoCache.into()),
+            None => return Err(BuildFault::Cache(CacheFault::NoCache).into()),
         };
         if document.layers.len() != manifest.layers.len() {
             return Err(ArchiveError::LayerCount {

@@ -2,8 +2,8 @@
 
 use super::document::{ANNOTATION, Document, MAX_ANNOTATION, MEDIA_TYPE};
 use super::option::{CachePlace, CacheTo};
-use crate::build::BuildFault;
-use crate::{Access, EngineError, Home, PullEvent, PushEvent, PushReport, PushStep};
+use crate::build::{BuildFault, CacheFault};
+use crate::{Access, EngineError, Home, ImageFault, PullEvent, PushEvent, PushReport, PushStep};
 use std::collections::{BTreeMap, HashSet};
 use std::io::{Cursor, Read};
 use std::sync::atomic::AtomicBool;
@@ -71,7 +71,7 @@ impl Exports {
             };
             let written = written.map_err(|source| {
                 let (to, source) = (to.place.to_string(), Box::new(source));
-                EngineError::from(BuildFault::CacheExport { to, source })
+                EngineError::from(BuildFault::Cache(CacheFault::CacheExport { to, source }))
             });
             match written {
                 Err(error) if to.may_fail => {
@@ -113,7 +113,7 @@ impl Exports {
         document.layers = result.layers().to_vec();
         let json = document.to_json()?;
         if json.len() > MAX_ANNOTATION {
-            return Err(BuildFault::CacheInline(json.len()).into());
+            return Err(BuildFault::Cache(CacheFault::CacheInline(json.len())).into());
         }
         let text = String::from_utf8_lossy(&json).into_owned();
         let annotation = BTreeMap::from([(ANNOTATION.to_owned(), text)]);
@@ -129,7 +129,7 @@ impl Exports {
     ) -> Result<(), EngineError> {
         let document = self.document(all_stages, |layer| bases.contains(layer));
         if document.layers.len() > MAX_LAYERS {
-            return Err(BuildFault::CacheLayers(document.layers.len()).into());
+            return Err(BuildFault::Cache(CacheFault::CacheLayers(document.layers.len())).into());
         }
         let json = document.to_json()?;
         let config = Descriptor::new(MEDIA_TYPE, sha256(&json), json.len() as u64);
@@ -180,7 +180,7 @@ impl Exporter<'_> {
         tell(PushStep::Compressing);
         let mut told = |done, size| tell(PushStep::Compressed { done, size });
         let compressed = Compressed::new(self.home, self.store, diff_id, (stop, &mut told))?;
-        let content = compressed.open().map_err(EngineError::LayerOutput)?;
+        let content = compressed.open().map_err(ImageFault::LayerOutput)?;
         layout.put_blob(&compressed.descriptor, content)?;
         tell(PushStep::Done);
         // The next build finds the layer in this form.

@@ -2,8 +2,8 @@
 
 use super::document::Document;
 use super::option::CacheFrom;
-use crate::build::BuildFault;
-use crate::{Access, EngineError, PullEvent};
+use crate::build::{BuildFault, CacheFault};
+use crate::{Access, EngineError, ImageFault, PullEvent};
 use std::collections::BTreeMap;
 use tote_build::Key;
 use tote_image::{Descriptor, Digest, ImageConfig, MAX_CONFIG_BYTES, Platform, Read as _, Reference};
@@ -109,7 +109,7 @@ fn open(asker: &Asker<'_>, from: &CacheFrom) -> Result<Open, EngineError> {
             })
         }
         CacheFrom::Registry(names) => {
-            let mut failure = BuildFault::NoCache.into();
+            let mut failure = BuildFault::Cache(CacheFault::NoCache).into();
             for name in names {
                 match named(asker, name) {
                     Ok(open) => return Ok(open),
@@ -140,7 +140,9 @@ fn in_store(asker: &Asker<'_>, name: &Reference) -> Result<Option<Open>, EngineE
     let Some(manifest) = asker.store.manifest(&id)? else {
         return Ok(None);
     };
-    let (document, _) = Document::of(manifest.value(), |_| Err(BuildFault::NoCache.into()))?;
+    let (document, _) = Document::of(manifest.value(), |_| {
+        Err(BuildFault::Cache(CacheFault::NoCache).into())
+    })?;
     Ok(Some(Open {
         called: name.familiar(),
         place: Place::Store,
@@ -173,7 +175,7 @@ impl Open {
             return Ok(None);
         };
         // The configuration is read with the limits of any other one.
-        let found = ImageConfig::read(&found.to_json()).map_err(EngineError::ImageDocument)?;
+        let found = ImageConfig::read(&found.to_json()).map_err(ImageFault::ImageDocument)?;
         let mut missing: Vec<(Digest, Descriptor)> = Vec::new();
         for diff_id in &found.rootfs.diff_ids {
             if asker.store.layer(diff_id)?.is_some() || missing.iter().any(|(known, _)| known == diff_id) {

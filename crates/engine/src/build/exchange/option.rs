@@ -1,7 +1,7 @@
 //! `--cache-from` and `--cache-to`.
 
 use crate::EngineError;
-use crate::build::BuildFault;
+use crate::build::{BuildFault, BuildOptionError};
 use std::path::PathBuf;
 use tote_image::Reference;
 
@@ -57,10 +57,10 @@ pub enum CachePlace {
 /// [`BuildFault::CacheFrom`].
 pub fn parse_cache_from(text: &str) -> Result<Vec<CacheFrom>, EngineError> {
     parse(text, from, |name| names(name).map(CacheFrom::Registry)).map_err(|why| {
-        BuildFault::CacheFrom {
+        BuildFault::Option(BuildOptionError::CacheFrom {
             text: text.to_owned(),
             why,
-        }
+        })
         .into()
     })
 }
@@ -80,10 +80,10 @@ pub fn parse_cache_to(text: &str) -> Result<Vec<CacheTo>, EngineError> {
         })
     };
     parse(text, to, plain).map_err(|why| {
-        BuildFault::CacheTo {
+        BuildFault::Option(BuildOptionError::CacheTo {
             text: text.to_owned(),
             why,
-        }
+        })
         .into()
     })
 }
