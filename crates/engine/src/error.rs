@@ -51,9 +51,6 @@ pub enum EngineError {
     /// Networks.
     #[error(transparent)]
     Network(#[from] crate::NetworkFault),
-    /// Smaller images.
-    #[error(transparent)]
-    Slim(#[from] crate::SlimError),
     /// Pools.
     #[error(transparent)]
     Pool(#[from] crate::PoolError),
@@ -119,6 +116,8 @@ parts! {
         tote_image::PlatformError => Image,
         tote_archive::WalkError => Image,
         tote_archive::WriteError => Image,
+        crate::SlimError => Image,
+        crate::debug::KeepError => Debug,
     }
 }
 

@@ -1,8 +1,8 @@
 //! Remedies for errors of the engine: those of errors from the crates below, whose words name commands of this one. An
 //! error of the engine's own has its remedy beside its variants.
 
-use crate::EngineError;
 use crate::exec::ExecError;
+use crate::{EngineError, ImageFault};
 use tote_build::BuildError;
 use tote_image::{Reference, ReferenceError};
 use tote_state::StateError;
@@ -13,6 +13,7 @@ pub(crate) fn of(error: &EngineError) -> Option<String> {
         EngineError::Run(error) | EngineError::Exec(ExecError::Start(error)) => error.hint(),
         EngineError::Request(error) => error.hint(),
         EngineError::Machine(error) => error.hint(),
+        EngineError::Image(ImageFault::Slim(error)) => error.hint(),
         EngineError::Image(error) => error.hint().map(str::to_owned),
         EngineError::Container(error) => error.hint().map(str::to_owned),
         EngineError::BuildFault(fault) => fault.hint().map(str::to_owned),
@@ -24,7 +25,6 @@ pub(crate) fn of(error: &EngineError) -> Option<String> {
         EngineError::Pod(error) => error.hint(),
         EngineError::Debug(error) => error.hint(),
         EngineError::Pool(error) => error.hint(),
-        EngineError::Slim(error) => error.hint(),
         EngineError::Copy(error) => error.hint().map(str::to_owned),
         EngineError::Store(error) => for_store(error).map(str::to_owned),
         EngineError::State(error) => for_state(error).map(str::to_owned),

@@ -73,8 +73,8 @@ pub use changes::{
 pub use container::{LifeError, StartError};
 pub use copy::{Copied, CopyError, CopyRequest, CopyStreams, PlaceError, TransferFault, copy};
 pub use debug::{
-    DEBUG_SHELLS, DebugError, DebugForwards, DebugRequest, DebugTools, KeptTools, debug, forget_kept,
-    kept_tools,
+    DEBUG_SHELLS, DebugError, DebugForwards, DebugRequest, DebugTools, KeepError, KeptTools, debug,
+    forget_kept, kept_tools,
 };
 pub use error::{EngineError, ImageFault, MachineError, RequestError};
 pub use exec::{ExecError, Executed, exec};

@@ -35,9 +35,8 @@ impl EngineError {
             | Self::Copy(_)
             | Self::Look(_)
             | Self::Volume(_)
-            | Self::Slim(_)
             | Self::State(StateError::Record(_))
-            | Self::Image(ImageFault::Images(ImagesError::OtherPlatform { .. }))
+            | Self::Image(ImageFault::Slim(_) | ImageFault::Images(ImagesError::OtherPlatform { .. }))
             | Self::Request(
                 RequestError::NotATerminal | RequestError::PruneFilter(_) | RequestError::PruneVolumes,
             ) => 1,

@@ -9,18 +9,9 @@ pub enum DebugError {
     /// Unknown word before the colon of a target.
     #[error("cannot debug {0:?}: no container engine is called {1:?}")]
     Engine(String, String),
-    /// Packages in a session whose root is the container's.
-    #[error("--install cannot be given with --view target: packages would be installed in the container")]
-    PackagesInTarget,
-    /// Kept layer that another session uses.
-    #[error("cannot keep what is written among the tools of {0}: another session has it")]
-    Kept(String),
-    /// Container that has no directory.
-    #[error("cannot keep what is written among the tools of {0}: it is no container of tote that stays")]
-    NotKept(String),
-    /// Kept layer above files that may change.
-    #[error("cannot keep what is written among these tools: they are neither this machine's nor an image's")]
-    DirectoryKept,
+    /// Layer of the tools that cannot be kept or added to.
+    #[error(transparent)]
+    Keep(#[from] KeepError),
     /// Invalid value of `--view`.
     #[error("invalid value {0:?} for --view: it is tools or target")]
     View(String),
@@ -140,6 +131,23 @@ pub enum DebugError {
     },
 }
 
+/// Reason why what a session writes among its tools cannot be kept, or why it has no place for packages.
+#[derive(Debug, thiserror::Error)]
+pub enum KeepError {
+    /// Packages in a session whose root is the container's.
+    #[error("--install cannot be given with --view target: packages would be installed in the container")]
+    PackagesInTarget,
+    /// Kept layer that another session uses.
+    #[error("cannot keep what is written among the tools of {0}: another session has it")]
+    Kept(String),
+    /// Container that has no directory.
+    #[error("cannot keep what is written among the tools of {0}: it is no container of tote that stays")]
+    NotKept(String),
+    /// Kept layer above files that may change.
+    #[error("cannot keep what is written among these tools: they are neither this machine's nor an image's")]
+    DirectoryKept,
+}
+
 impl DebugError {
     /// A remedy, if one is known.
     pub(crate) fn hint(&self) -> Option<String> {
@@ -152,7 +160,9 @@ impl DebugError {
                 "take an image instead: --tools IMAGE; 'tote commit' makes one of a container".to_owned(),
             ),
             Self::Engine(..) => Some(format!("the engines are {}", super::foreign::names())),
-            Self::Kept(_) => Some("leave out --keep for a second session at the same time".to_owned()),
+            Self::Keep(KeepError::Kept(_)) => {
+                Some("leave out --keep for a second session at the same time".to_owned())
+            }
             Self::Reused { pid, .. } => Some(format!(
                 "if the process is the container's all the same, give its number: pid:{pid}"
             )),
@@ -174,12 +184,9 @@ impl DebugError {
             | Self::Ended { .. }
             | Self::Ambiguous { .. } => 1,
             Self::View(_)
-            | Self::PackagesInTarget
             | Self::TwoUsers
             | Self::Effective { .. }
-            | Self::Kept(_)
-            | Self::NotKept(_)
-            | Self::DirectoryKept
+            | Self::Keep(_)
             | Self::TwoCommands
             | Self::Forward { .. }
             | Self::Listen { .. }

@@ -3,7 +3,7 @@
 //! It is an upper layer in the container's directory, so it goes with the container, however that goes. A session holds a
 //! lock on it, which the kernel gives back when the session is killed; there is nothing to repair afterwards.
 
-use super::DebugError;
+use super::KeepError;
 use crate::container;
 use crate::rootfs::Source;
 use crate::{EngineError, Home};
@@ -43,7 +43,7 @@ impl Layer {
     /// Opens the layer of these tools in a container, and makes it the first time.
     ///
     /// # Errors
-    /// [`DebugError::Kept`] if another session has it.
+    /// [`KeepError::Kept`] if another session has it.
     pub(super) fn open(
         home: &Home,
         entry: &container::Entry,
@@ -52,7 +52,7 @@ impl Layer {
     ) -> Result<Self, EngineError> {
         let name = entry.container.display().to_owned();
         if !entry.kept {
-            return Err(DebugError::NotKept(name).into());
+            return Err(KeepError::NotKept(name).into());
         }
         let (key, tools) = match (tools, image) {
             (Source::Host(_), _) => ("host".to_owned(), "host"),
@@ -60,7 +60,7 @@ impl Layer {
                 let key = source.chain().map(str::to_owned);
                 (key.or_else(|| source.image_id()).unwrap_or_default(), &**name)
             }
-            _ => return Err(DebugError::DirectoryKept.into()),
+            _ => return Err(KeepError::DirectoryKept.into()),
         };
         let layers = home.container(&entry.container.id).join(LAYERS);
         let dir = layers.join(key.replace(':', "-"));
@@ -70,7 +70,7 @@ impl Layer {
         let lock = locked::directory(&dir, FlockOperation::NonBlockingLockExclusive);
         let lock = match lock {
             Ok(Some(lock)) => lock,
-            Ok(None) | Err(Errno::WOULDBLOCK) => return Err(DebugError::Kept(name).into()),
+            Ok(None) | Err(Errno::WOULDBLOCK) => return Err(KeepError::Kept(name).into()),
             Err(errno) => return Err(EngineError::file("lock", &dir)(errno)),
         };
         let upper = dir.join("upper");
@@ -142,7 +142,7 @@ fn bytes_below(dir: &Path) -> u64 {
 /// Removes what sessions have kept among the tools in a container.
 ///
 /// # Errors
-/// [`DebugError::Kept`] if a session has it; the others are removed then, or not.
+/// [`KeepError::Kept`] if a session has it; the others are removed then, or not.
 pub fn forget_kept(home: &Home, wanted: &str) -> Result<(), EngineError> {
     for dir in layers(home, wanted)? {
         match locked::directory(&dir, FlockOperation::NonBlockingLockExclusive) {
@@ -150,7 +150,7 @@ pub fn forget_kept(home: &Home, wanted: &str) -> Result<(), EngineError> {
                 crate::tree::remove_at(home, &dir)?;
                 drop(lock);
             }
-            Err(Errno::WOULDBLOCK) => return Err(DebugError::Kept(wanted.to_owned()).into()),
+            Err(Errno::WOULDBLOCK) => return Err(KeepError::Kept(wanted.to_owned()).into()),
             Err(errno) => return Err(EngineError::file("lock", &dir)(errno)),
         }
     }

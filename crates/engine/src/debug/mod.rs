@@ -19,7 +19,7 @@ mod shell;
 mod still;
 mod view;
 
-pub use error::DebugError;
+pub use error::{DebugError, KeepError};
 pub use forward::DebugForwards;
 pub use kept::{KeptTools, forget_kept, kept as kept_tools};
 pub use shell::SHELLS as DEBUG_SHELLS;
@@ -96,7 +96,7 @@ pub fn debug(
         still: _still,
     } = find(home, wanted, warn)?;
     if request.target_view && !request.packages.is_empty() {
-        return Err(DebugError::PackagesInTarget.into());
+        return Err(KeepError::PackagesInTarget.into());
     }
     if request.no_cgroup {
         target.cgroup = String::new();
@@ -209,8 +209,8 @@ impl<'a> Toolbox<'a> {
             (Self::Image(source), DebugTools::Image(image), Some(entry)) => {
                 Layer::open(home, entry, source, image)
             }
-            (_, _, None) => Err(DebugError::NotKept(target.display().to_owned()).into()),
-            _ => Err(DebugError::DirectoryKept.into()),
+            (_, _, None) => Err(KeepError::NotKept(target.display().to_owned()).into()),
+            _ => Err(KeepError::DirectoryKept.into()),
         }
     }
 

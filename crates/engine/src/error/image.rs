@@ -75,6 +75,9 @@ pub enum ImageFault {
     /// A tree becomes an archive.
     #[error("cannot write a layer")]
     LayerArchive(#[from] tote_archive::WriteError),
+    /// A smaller image.
+    #[error(transparent)]
+    Slim(#[from] crate::SlimError),
     /// The output of a layer cannot be written.
     #[error("cannot write a layer")]
     LayerOutput(#[source] std::io::Error),
