@@ -163,15 +163,15 @@ fn tools_are_mounted_before_anything_is_joined() {
 }
 
 #[test]
-fn tools_that_are_set_aside_are_whole_before_the_root_covers_them() {
+fn files_of_the_root_come_after_the_tools_that_are_set_aside() {
     let plan = planned_with("null", NEW_PID | NEW_MOUNT, Some(tools(Some("/.tote"), "/etc")));
     let text = plan.to_string();
     let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("no {part:?}: {text}"));
     let order = [
         "mount overlay",
-        "/bin/script",
         "set the root aside",
         "on /.tote",
+        "/bin/script",
         "on /etc",
     ]
     .map(at);
