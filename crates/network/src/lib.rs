@@ -24,6 +24,7 @@ mod forwarding;
 mod kind;
 mod lease;
 mod link;
+mod neighbour;
 mod netlink;
 mod nft_table;
 mod noted;
@@ -49,6 +50,7 @@ pub use lease::{LeaseError, Leases};
 pub use link::{
     ContainerLink, Link6, LinkError, LinkRules, Mac, connect, disconnect, lead_out, reflect, remove,
 };
+pub use neighbour::forget_neighbours;
 pub use noted::Noted;
 pub use published::{PublishedPort, allow_loopback, publish, published, withdraw};
 pub use redirect::{RESOLVER, resolver_sockets};

@@ -4,6 +4,7 @@ use crate::device::{
     IFLA_IFNAME, IFLA_NET_NS_FD, RTM_GETLINK, RTM_NEWADDR, RTM_NEWLINK, link, link as link_header,
 };
 use crate::filter::transaction;
+use crate::neighbour::settle;
 use crate::netlink::{Attribute, Message, NLM_F_CREATE, NLM_F_EXCL, Request, Socket, number, text};
 use crate::route::default_route;
 use crate::shape::{Rate, shape};
@@ -143,7 +144,7 @@ pub struct LinkError {
     pub source: Errno,
 }
 
-fn failed(attempt: impl Into<String>) -> impl FnOnce(Errno) -> LinkError {
+pub(crate) fn failed(attempt: impl Into<String>) -> impl FnOnce(Errno) -> LinkError {
     let attempt = attempt.into();
     move |source| LinkError { attempt, source }
 }
@@ -208,7 +209,7 @@ pub fn connect(links: &[ContainerLink], network: BorrowedFd<'_>) -> Result<(), L
     let set = || failed(format!("set the address {} of the container", first.address));
     match there.batch(requests).map_err(set())?.first() {
         Some((_, errno)) => Err(set()(*errno)),
-        None => Ok(()),
+        None => settle(&here, links),
     }
 }
 
@@ -409,7 +410,7 @@ pub(crate) fn remove_link(socket: &Socket, name: &str) -> Result<(), LinkError> 
 }
 
 /// The first failure of a batch that is not the one which does no harm.
-fn refusals(refused: Result<Vec<(usize, Errno)>, Errno>, harmless: Errno) -> Result<(), Errno> {
+pub(crate) fn refusals(refused: Result<Vec<(usize, Errno)>, Errno>, harmless: Errno) -> Result<(), Errno> {
     let other = refused?.into_iter().find(|(_, errno)| *errno != harmless);
     other.map_or(Ok(()), |(_, errno)| Err(errno))
 }

@@ -34,6 +34,11 @@ pub(super) const TESTS: &[Test] = &[
         NEEDS,
         changed_later,
     ),
+    test(
+        "ports::no_connection_is_lost_while_a_container_starts",
+        NEEDS,
+        first,
+    ),
 ];
 
 /// Functions beside those of the machine. Containers answer each connection to their port 80 with the client's address, as
@@ -400,4 +405,30 @@ tote: No such container: nosuch
 1
 "#;
     shows(cx, script, lines)
+}
+
+fn first(cx: &Context) -> Result<()> {
+    let script = r#"
+# Connects until a connection stands.
+connect() {
+    perl -MIO::Socket::INET -e 'until (IO::Socket::INET->new("127.0.0.1:8080")) { select undef, undef, undef, 0.001 }' &
+    client=$!
+}
+# How often the kernel has waited in vain for the answer to a packet, which takes a second for the first one of a connection.
+waits() { awk '/^TcpExt/ { if (!n) { for (i = 1; i <= NF; i++) if ($i == "TCPTimeouts") n = i } else print $n }' /proc/net/netstat; }
+before=$(waits)
+connect
+serve web -p 8080:80
+wait $client
+for start in 1 2 3 4; do
+    tote stop -t 0 web >/dev/null
+    connect
+    tote start web >/dev/null
+    wait $client
+done
+echo $(($(waits) - before)) in vain
+tote rm -f web >/dev/null
+down
+"#;
+    shows(cx, script, "0 in vain\n")
 }

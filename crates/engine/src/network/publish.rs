@@ -95,6 +95,8 @@ fn put_chosen(
     mut note: impl FnMut(&[PortRecord]) -> Result<(), EngineError>,
 ) -> Result<Vec<PortRecord>, EngineError> {
     tote_network::allow_loopback(bridge).map_err(NetworkFault::Publish)?;
+    tote_network::forget_neighbours(bridge, endpoint.addresses())
+        .map_err(|source| NetworkFault::Link(endpoint.network.clone(), source))?;
     let address = record::find(home, &endpoint.network)?.host_binding();
     let mut bindings = bindings.to_vec();
     for binding in &mut bindings {
