@@ -1,8 +1,8 @@
-//! What the host knows of its neighbours on a bridge (arp(7)): the hardware addresses of containers.
+//! Hardware addresses of containers that the host knows as its neighbours on a bridge (arp(7)).
 //!
 //! A packet for a container that is about to start waits in the kernel until the container's hardware address is known. The
-//! kernel asks for it once in a second, so a packet of the moment before the link would wait that long. Whoever makes the link
-//! says the address instead, and what waits goes on.
+//! kernel asks for it once in a second, so a packet of the moment before the link would wait that long. The process that makes
+//! the link says the address instead, and what waits goes on.
 
 use crate::link::{ContainerLink, LinkError, Mac, failed, index_of, refusals};
 use crate::netlink::{NLM_F_CREATE, Request, Socket};
