@@ -12,6 +12,7 @@
 
 mod bridge;
 mod called;
+mod clients;
 mod conntrack;
 mod device;
 mod egress;
@@ -41,6 +42,7 @@ pub use bridge::{
     Bridge, Bridge6, Uplink, bring_up, check_bridges, routes_in_the_way, routes6_in_the_way, take_down,
 };
 pub use called::CalledNames;
+pub use clients::{CLIENT_MARK, keep_clients};
 pub use device::{DeviceError, move_devices};
 pub use egress::{Answerer, Egress, EgressLink, Place, Service, remove_egress};
 pub use error::NetworkError;
@@ -50,7 +52,7 @@ pub use link::{
     ContainerLink, Link6, LinkError, LinkRules, Mac, connect, disconnect, lead_out, reflect, remove,
 };
 pub use noted::Noted;
-pub use published::{PublishedPort, allow_loopback, publish, published, withdraw};
+pub use published::{PublishedPort, allow_loopback, publish, published, published_in, withdraw};
 pub use redirect::{RESOLVER, resolver_sockets};
 pub use shape::Rate;
 pub use special::is_special;

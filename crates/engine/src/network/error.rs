@@ -31,12 +31,24 @@ pub enum NetworkFault {
         /// The containers that are in it.
         containers: String,
     },
-    /// Bridges need rights over the host's network.
+    /// The program that connects networks of users with the machine's.
     #[error(
-        "cannot use network {0}: only root has networks in this release, and --network takes none, host and container:ID for \
-         other users"
+        "cannot use a network: pasta is not installed, by which the containers of users other than root reach other machines; install \
+         the package passt, or give --network none or host"
     )]
-    Unprivileged(String),
+    NoPasta,
+    /// The device that pasta needs.
+    #[error(
+        "cannot use a network: this user may not open /dev/net/tun, which pasta needs; as root, 'modprobe tun' and 'chmod 666 \
+         /dev/net/tun' help"
+    )]
+    NoTunnel(#[source] Errno),
+    /// The namespaces of a user's networks.
+    #[error("cannot enter the namespaces of this user's networks")]
+    Rootless(#[source] Errno),
+    /// The process that keeps them.
+    #[error("cannot start the process that keeps this user's networks: {0}")]
+    Holder(String),
     /// A driver that there is not.
     #[error("cannot make a network with driver {0}: the only driver of this release is bridge")]
     Driver(String),
@@ -204,12 +216,15 @@ pub enum NetworkFault {
          container"
     )]
     PublishedElsewhere(String),
-    /// `--publish` of users other than root.
+    /// A port that the kernel gives to root only.
     #[error(
-        "cannot publish ports: only root has networks in this release, and with --network host a container's ports are this \
-         machine's own"
+        "cannot publish port {0}: ports below net.ipv4.ip_unprivileged_port_start are root's; as root, 'sysctl -w \
+         net.ipv4.ip_unprivileged_port_start={0}' gives it to every user"
     )]
-    UnprivilegedPorts,
+    LowPort(u16),
+    /// A protocol that has no way in for users other than root.
+    #[error("cannot publish a port of {0}: users other than root publish those of tcp and udp")]
+    NoForward(&'static str),
     /// A port of the host that is in use.
     #[error("cannot publish {host}: port {}/{protocol} is already used by {holder}", host.port())]
     PortTaken {
@@ -260,7 +275,13 @@ impl NetworkFault {
     pub(super) fn is_of_the_machine(&self) -> bool {
         matches!(
             self,
-            Self::Unprivileged(_) | Self::Up { .. } | Self::NoPool | Self::Look(_)
+            Self::NoPasta
+                | Self::NoTunnel(_)
+                | Self::Rootless(_)
+                | Self::Holder(_)
+                | Self::Up { .. }
+                | Self::NoPool
+                | Self::Look(_)
         )
     }
 

@@ -23,6 +23,7 @@ mod publish;
 mod record;
 mod refused;
 mod remove;
+mod rootless;
 
 pub(crate) use answers::{Answers, FrontAnswers};
 pub(crate) use choose::{choose, default_of, go_without};
@@ -43,3 +44,4 @@ pub(crate) use record::{UP, name_of};
 pub use refused::egress_log;
 pub(crate) use refused::refused;
 pub use remove::{prune, remove};
+pub(crate) use rootless::{enter_for, unavailable};
