@@ -83,7 +83,8 @@ cp "$TOTE" /mnt/tote; cp -r "${IMAGE#rootfs:}" /mnt/image; IMAGE=rootfs:/mnt/ima
 mkdir "$STATE" "$STATE.other"; chown -R $USER_ID:$USER_ID "$STATE" "$STATE.other" /mnt/image
 user() { setpriv --reuid $USER_ID --regid $USER_ID --clear-groups -- env HOME="$STATE" "$@"; }
 tote() { user "/mnt/tote" --root "$STATE" "$@"; }
-down() { while pgrep -u $USER_ID >/dev/null; do sleep 0.02; done; }
+# One that has ended counts no more, and is there until its new parent looks for it.
+down() { while pgrep -r D,R,S,T -u $USER_ID >/dev/null; do sleep 0.02; done; }
 "#;
 
 /// Runs a script as such a user on a machine, and compares the links, rules and settings of the machine.
