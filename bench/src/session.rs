@@ -219,7 +219,7 @@ impl Session {
                 None
             }
             AsUser::User => {
-                env.push(("HOME".to_owned(), self.user.home.to_string_lossy().into_owned()));
+                env.push(("HOME".to_owned(), self.stage.home.to_string_lossy().into_owned()));
                 env.push(("USER".to_owned(), self.user.name.clone()));
                 let runtime_dir = self.stage.runtime_dir.to_string_lossy().into_owned();
                 env.push(("XDG_RUNTIME_DIR".to_owned(), runtime_dir));

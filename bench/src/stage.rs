@@ -8,6 +8,7 @@
 //!   state/NAME/       what runtimes keep; empty again at the end, or something leaked. A tmpfs, as `/run` is, where
 //!                     the mount namespace is the run's own
 //!   run-user/         XDG_RUNTIME_DIR of the unprivileged user where the host has none
+//!   home/             HOME of that user where the account's own does not exist, as a system user's
 //! ```
 
 use crate::account::Account;
@@ -40,6 +41,8 @@ pub(crate) struct Stage {
     pub(crate) peak: PathBuf,
     /// XDG_RUNTIME_DIR of the unprivileged user.
     pub(crate) runtime_dir: PathBuf,
+    /// HOME of the unprivileged user.
+    pub(crate) home: PathBuf,
     /// Mount point of a tmpfs for the state of runtimes.
     states: Option<PathBuf>,
 }
@@ -62,6 +65,7 @@ impl Stage {
         let mut stage = Stage {
             peak: scratch.join("program/peak"),
             runtime_dir: PathBuf::from(format!("/run/user/{}", user.uid)),
+            home: user.home.clone(),
             places: BTreeMap::new(),
             tag: tag.to_owned(),
             scratch,
@@ -111,12 +115,21 @@ impl Stage {
             self.place("state", name, &root);
         }
         if !self.runtime_dir.is_dir() {
-            self.runtime_dir = self.make_directory("run-user")?;
-            fs::set_permissions(&self.runtime_dir, fs::Permissions::from_mode(0o700))
-                .context("close run-user")?;
-            chown(&self.runtime_dir, Some(user.uid), Some(user.gid)).context("give run-user to its user")?;
+            self.runtime_dir = self.make_directory_of(user, "run-user")?;
+        }
+        if !self.home.is_dir() {
+            self.home = self.make_directory_of(user, "home")?;
         }
         Ok(())
+    }
+
+    /// Makes a directory in the scratch directory that only `user` may enter.
+    fn make_directory_of(&mut self, user: &Account, name: &str) -> Result<PathBuf> {
+        let made = self.make_directory(name)?;
+        fs::set_permissions(&made, fs::Permissions::from_mode(0o700))
+            .and_then(|()| chown(&made, Some(user.uid), Some(user.gid)))
+            .with_context(|| format!("give {} to its user", made.display()))?;
+        Ok(made)
     }
 
     /// Lists the state that candidates left, and unmounts it if it is in memory.

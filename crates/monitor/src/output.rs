@@ -82,7 +82,8 @@ impl Output {
         }
         let start = self.unlogged.end;
         match rustix::io::read(fd, &mut self.buffer[start..]) {
-            Err(Errno::AGAIN | Errno::INTR) => false,
+            // Without memory for the call the bytes stay where they are, for the next one.
+            Err(Errno::AGAIN | Errno::INTR | Errno::NOMEM) => false,
             Ok(length @ 1..) => {
                 self.chunk = start..start + length;
                 self.unlogged.end = self.chunk.end;

@@ -8,6 +8,7 @@
 
 use crate::StoreError;
 use crate::dir::{Dir, write_all};
+use crate::error::is_shown;
 use crate::inodes::{CONTENTS, Names, beginning};
 use crate::key::{Attributes, Key, push_hex};
 use crate::model::{Model, Node, Number, ROOT};
@@ -281,8 +282,9 @@ pub(crate) fn can_be_shown(tree: &Dir) -> Result<bool, StoreError> {
             .map_err(contents.failed("make", &name))?;
         write_all(&content, b"x").map_err(contents.failed("write", &name))?;
         make(&Model::of_one_file(key, 1), "", &probe)?;
-        let mounted = mount(&probe.path().join(IMAGE), contents.path());
-        Ok(mounted.is_ok_and(|view| beginning(view.as_fd(), b"file").is_ok_and(|read| read == b"x")))
+        let image = probe.path().join(IMAGE);
+        let read = mount(&image, contents.path()).and_then(|view| beginning(view.as_fd(), b"file"));
+        is_shown(&image, read.map(|read| read == b"x"))
     };
     let shown = shown();
     tree.remove_tree(PROBE)?;
@@ -290,19 +292,21 @@ pub(crate) fn can_be_shown(tree: &Dir) -> Result<bool, StoreError> {
 }
 
 /// True if the kernel shows the first content of a whole tree.
-pub(crate) fn show(model: &Model, tree: &Path, objects: &Dir) -> bool {
+pub(crate) fn show(model: &Model, tree: &Path, objects: &Dir) -> Result<bool, StoreError> {
     let mut paths = model.paths();
     let first = paths.find_map(|(path, inode)| match &inode.node {
         Node::File { key, size: 1.. } => Some((path, *key)),
         _ => None,
     });
-    let Some((path, key)) = first else {
-        return mount(&tree.join(IMAGE), objects.path()).is_ok();
-    };
-    mount(&tree.join(IMAGE), objects.path()).is_ok_and(|view| {
-        let shown = beginning(view.as_fd(), path.as_bytes());
-        shown.is_ok() && shown == beginning(objects.as_fd(), key.name(0).as_bytes())
-    })
+    let image = tree.join(IMAGE);
+    let shown = mount(&image, objects.path()).and_then(|view| match first {
+        None => Ok(true),
+        Some((path, key)) => {
+            let shown = beginning(view.as_fd(), path.as_bytes())?;
+            Ok(beginning(objects.as_fd(), key.name(0).as_bytes())? == shown)
+        }
+    });
+    is_shown(&image, shown)
 }
 
 /// Mounts such a file over the contents, read-only and attached nowhere.

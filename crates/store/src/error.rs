@@ -1,5 +1,5 @@
 use rustix::io::Errno;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use tote_image::Digest;
 
 /// A layer whose content does not have its digest.
@@ -159,4 +159,31 @@ fn called(layer: Option<&Digest>) -> String {
 /// True if a file or a directory does not exist, or part of its path is another kind of entry.
 pub(crate) fn is_gone(errno: Errno) -> bool {
     matches!(errno, Errno::NOENT | Errno::NOTDIR | Errno::LOOP)
+}
+
+/// Whether the kernel shows what was mounted at `path` to find that out. A kernel that refuses says no; one that lacks memory
+/// or descriptors has said nothing.
+///
+/// # Errors
+/// The kernel said nothing.
+pub(crate) fn is_shown(path: &Path, shown: Result<bool, Errno>) -> Result<bool, StoreError> {
+    match shown {
+        Err(errno @ (Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::AGAIN | Errno::INTR)) => {
+            Err(StoreError::io("mount", path.to_owned(), errno))
+        }
+        shown => Ok(shown.unwrap_or(false)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kernel_without_descriptors_has_not_refused() {
+        let path = Path::new("/tree");
+        assert!(is_shown(path, Ok(true)).unwrap());
+        assert!(!is_shown(path, Err(Errno::NODEV)).unwrap());
+        assert!(is_shown(path, Err(Errno::MFILE)).is_err());
+    }
 }

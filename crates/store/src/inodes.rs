@@ -12,6 +12,7 @@
 
 use crate::StoreError;
 use crate::dir::{Dir, write_all};
+use crate::error::is_shown;
 use crate::fault::step;
 use crate::key::{Attributes, Key, Owners};
 use crate::model::{Model, Node};
@@ -183,8 +184,8 @@ pub(crate) fn can_be_shown(tree: &Dir, rights: MountRights) -> Result<bool, Stor
             .map_err(inodes.failed("make", "file"))?;
         let described = lead_to(&file, "0", 1, Names::of(rights));
         described.map_err(inodes.failed("describe", "file"))?;
-        let mounted = mount(probe.path(), rights);
-        Ok(mounted.is_ok_and(|mounted| beginning(mounted.as_fd(), b"file").is_ok_and(|read| read == b"x")))
+        let read = mount(probe.path(), rights).and_then(|mounted| beginning(mounted.as_fd(), b"file"));
+        is_shown(probe.path(), read.map(|read| read == b"x"))
     };
     let shown = match shown() {
         Err(error) if matches!(StoreError::errno(&error), Some(Errno::OPNOTSUPP | Errno::PERM)) => Ok(false),
@@ -212,17 +213,18 @@ pub(crate) fn forget(tree: &Dir) -> Result<(), StoreError> {
 
 /// True if the kernel shows the content of a file, tried with a single mount. A kernel that is too old for this
 /// refuses to mount or to open the file.
-pub(crate) fn show(model: &Model, tree: &Dir, rights: MountRights) -> bool {
+pub(crate) fn show(model: &Model, tree: &Dir, rights: MountRights) -> Result<bool, StoreError> {
     let mut paths = model.paths();
     // The first content has the first number.
     let Some((path, _)) = paths.find(|(_, inode)| matches!(inode.node, Node::File { size: 1.., .. })) else {
-        return true;
+        return Ok(true);
     };
-    mount(tree.path(), rights).is_ok_and(|mounted| {
-        let shown = beginning(mounted.as_fd(), path.as_bytes());
+    let shown = mount(tree.path(), rights).and_then(|mounted| {
+        let shown = beginning(mounted.as_fd(), path.as_bytes())?;
         let content = format!("{CONTENTS}/0");
-        shown.is_ok() && shown == beginning(tree.as_fd(), content.as_bytes())
-    })
+        Ok(beginning(tree.as_fd(), content.as_bytes())? == shown)
+    });
+    is_shown(tree.path(), shown)
 }
 
 /// Mounts both directories of a tree as one, read-only and attached nowhere.

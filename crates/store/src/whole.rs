@@ -36,14 +36,14 @@ impl Store {
                     return Ok(None);
                 }
                 self.check_objects(image, model)?;
-                let shows = erofs::show(model, dir.path(), &self.objects.dir);
+                let shows = erofs::show(model, dir.path(), &self.objects.dir)?;
                 shows.then_some(Form::Image)
             }
             Some(rights) if inodes::are_there(dir) => {
                 if inodes::damaged(&self.objects, model, dir, rights)?.is_some() {
                     return Ok(None);
                 }
-                inodes::show(model, dir, rights).then_some(Form::Inodes)
+                inodes::show(model, dir, rights)?.then_some(Form::Inodes)
             }
             _ if !has_links => return Ok(None),
             _ => self

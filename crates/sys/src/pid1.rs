@@ -72,9 +72,14 @@ fn close_all() {
 
 fn reap() -> Option<(i32, i32)> {
     let mut status = 0;
-    // SAFETY: `status` is a valid place for the kernel to write.
-    let pid = unsafe { libc::waitpid(-1, &raw mut status, libc::WNOHANG) };
-    (pid > 0).then_some((pid, status))
+    loop {
+        // SAFETY: `status` is a valid place for the kernel to write.
+        let pid = unsafe { libc::waitpid(-1, &raw mut status, libc::WNOHANG) };
+        // A child that ended raises no second SIGCHLD, so an interrupted call is made again.
+        if pid != -1 || errno() != Errno::INTR {
+            return (pid > 0).then_some((pid, status));
+        }
+    }
 }
 
 /// Returns the exit code as shells do: the program's, or 128 plus the signal.
