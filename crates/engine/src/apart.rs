@@ -48,6 +48,18 @@ pub(crate) fn among_owners(
     home: &Home,
     work: impl FnOnce() -> Result<Vec<u8>, EngineError>,
 ) -> Result<Vec<u8>, EngineError> {
+    apart(|| enter_ids(home).map_err(EngineError::from), work)
+}
+
+/// Does something in a process of its own, which `enter` moves to the namespaces where it can be done, and gives what it gave.
+/// This process must have one thread.
+///
+/// # Errors
+/// Those of both; [`EngineError::Kernel`].
+pub(crate) fn apart(
+    enter: impl FnOnce() -> Result<(), EngineError>,
+    work: impl FnOnce() -> Result<Vec<u8>, EngineError>,
+) -> Result<Vec<u8>, EngineError> {
     let failed = |attempt| move |source| EngineError::Kernel { attempt, source };
     let (reader, writer) =
         pipe_with(PipeFlags::CLOEXEC).map_err(failed("make a pipe to a process of the image's owners"))?;
@@ -56,7 +68,7 @@ pub(crate) fn among_owners(
         let Some((_, mut writer)) = pipe.take() else {
             return 0;
         };
-        let (letter, text) = match enter_ids(home).map_err(EngineError::from).and_then(|()| work()) {
+        let (letter, text) = match enter().and_then(|()| work()) {
             Ok(text) => (DONE, text),
             Err(error) => (FAILED, failure_line(&error)),
         };

@@ -150,6 +150,7 @@ impl Making<'_> {
         mut timings: Option<&mut Timings>,
     ) -> Result<Made, EngineError> {
         let (home, id, dry) = (self.home, self.id, self.purpose == Purpose::Plan);
+        let entered = crate::network::enter_for(home, options, dry)?;
         let ids = ids(options, &self.config, self.image, source, home)?;
         let (peers, options) = Peers::find(home, options)?;
         let (options, asked) = (options.as_ref(), (options.as_ref(), &peers));
@@ -203,7 +204,7 @@ impl Making<'_> {
         mark(&mut timings, "parent: prepare the root");
         let parks = !self.kept && self.purpose == Purpose::Later; // in a pool
         let mut plan = tote_sandbox::plan(&request, root, joins(&spec, options, &peers, parks)?)?;
-        let warnings = [joined.warnings, equipment.warnings].concat();
+        let warnings = [entered, joined.warnings, equipment.warnings].concat();
         self.warn(&mut plan, options, warnings);
         mark(&mut timings, "parent: plan");
         Ok(Made {

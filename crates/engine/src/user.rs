@@ -71,10 +71,7 @@ pub(crate) fn ids(
     }
     let mut caller = CallerLines::default();
     if keeps {
-        let (uid, gid) = (
-            rustix::process::getuid().as_raw(),
-            rustix::process::getgid().as_raw(),
-        );
+        let (uid, gid) = tote_images::caller_ids(home.caller);
         caller = CallerLines::of(&HostUser::look(uid, gid), (&passwd, &group), options, config);
         let known = resolve_user(&format!("{uid}:{gid}"), &passwd, &group)?;
         user = ResolvedUser {
@@ -110,7 +107,11 @@ fn mapping(
         });
     }
     let keep = options.userns == UsernsMode::KeepId;
-    let (own_uid, own_gid) = if keep { (uid, gid) } else { (0, 0) };
+    let (own_uid, own_gid) = if keep {
+        tote_images::caller_ids(caller)
+    } else {
+        (0, 0)
+    };
     // One id suffices for programs of the host that run as root: nothing in the image belongs to anybody else.
     let one_is_enough = (user.uid, user.gid) == (own_uid, own_gid) || (keep && options.user.is_none());
     let own = IdMapping::Own(IdMaps {

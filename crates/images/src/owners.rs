@@ -13,6 +13,9 @@ pub fn ranges(own_uid: u32, own_gid: u32) -> Option<Maps> {
         rustix::process::geteuid().as_raw(),
         rustix::process::getegid().as_raw(),
     );
+    if uid == 0 {
+        return nested_ranges(own_uid, own_gid);
+    }
     let name = login_name(uid);
     let uid_ranges = subid::parse(&read_or_empty("/etc/subuid"), &name, uid);
     let gid_ranges = subid::parse(&read_or_empty("/etc/subgid"), &name, uid);
@@ -24,6 +27,44 @@ pub fn ranges(own_uid: u32, own_gid: u32) -> Option<Maps> {
         gid: subid::map(own_gid, gid, &gid_ranges),
         privileged: false,
     })
+}
+
+/// Returns these maps for a process that has moved to a user namespace with these ranges, where the caller is root.
+fn nested_ranges(own_uid: u32, own_gid: u32) -> Option<Maps> {
+    let map = |file, own| {
+        let total: u32 = own_map(file).map(|(_, _, count)| count).sum();
+        (total > 1).then(|| subid::map(own, 0, &[(1, total - 1)]))
+    };
+    Some(Maps {
+        uid: map("uid_map", own_uid)?,
+        gid: map("gid_map", own_gid)?,
+        privileged: true,
+    })
+}
+
+/// Returns the ids of a caller as the machine has them, also in a process that has moved to a user namespace.
+#[must_use]
+pub fn caller_ids(caller: Caller) -> (u32, u32) {
+    let (uid, gid) = (
+        rustix::process::getuid().as_raw(),
+        rustix::process::getgid().as_raw(),
+    );
+    let outside = |file, id| {
+        let root = own_map(file).find(|(inside, ..)| *inside == 0);
+        root.filter(|_| caller == Caller::User && id == 0)
+            .map_or(id, |(_, outside, _)| outside)
+    };
+    (outside("uid_map", uid), outside("gid_map", gid))
+}
+
+/// The lines of a map of this process's user namespace: first id inside, first id outside, number of ids.
+fn own_map(file: &str) -> impl Iterator<Item = (u32, u32, u32)> {
+    let text = read_or_empty(&format!("/proc/self/{file}"));
+    let lines = text.lines().filter_map(|line| {
+        let mut fields = line.split_ascii_whitespace().map(str::parse);
+        Some((fields.next()?.ok()?, fields.next()?.ok()?, fields.next()?.ok()?))
+    });
+    lines.collect::<Vec<_>>().into_iter()
 }
 
 /// True if [`enter_ids`] would change nothing: this process may give files to all owners that images name, or the

@@ -12,6 +12,7 @@
 
 mod bridge;
 mod called;
+mod clients;
 mod conntrack;
 mod device;
 mod egress;
@@ -42,6 +43,7 @@ pub use bridge::{
     Bridge, Bridge6, Uplink, bring_up, check_bridges, routes_in_the_way, routes6_in_the_way, take_down,
 };
 pub use called::CalledNames;
+pub use clients::{CLIENT_MARK, keep_clients};
 pub use device::{DeviceError, move_devices};
 pub use egress::{Answerer, Egress, EgressLink, Place, Service, remove_egress};
 pub use error::NetworkError;
@@ -52,7 +54,7 @@ pub use link::{
 };
 pub use neighbour::forget_neighbours;
 pub use noted::Noted;
-pub use published::{PublishedPort, allow_loopback, publish, published, withdraw};
+pub use published::{PublishedPort, allow_loopback, publish, published, published_in, withdraw};
 pub use redirect::{RESOLVER, resolver_sockets};
 pub use shape::Rate;
 pub use special::is_special;

@@ -13,6 +13,7 @@ use crate::rule::{NFTA_DATA_VALUE, big};
 use crate::subnet::{LOOPBACK, Prefix};
 use crate::transport::Transport;
 use crate::{conntrack, forwarding};
+use rustix::fd::BorrowedFd;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use tote_sys::Errno;
 
@@ -229,12 +230,26 @@ fn socket_address(bytes: &[u8]) -> Option<SocketAddr> {
 /// # Errors
 /// [`NetworkError::Filter`].
 pub fn published() -> Result<Option<Vec<(PublishedPort, String)>>, NetworkError> {
+    published_by(Socket::of_filter)
+}
+
+/// Every published port of another network namespace.
+///
+/// # Errors
+/// As of [`published`].
+pub fn published_in(network: BorrowedFd<'_>) -> Result<Option<Vec<(PublishedPort, String)>>, NetworkError> {
+    published_by(|| Socket::of_filter_inside(network))
+}
+
+fn published_by(
+    socket: impl Fn() -> Result<Socket, Errno>,
+) -> Result<Option<Vec<(PublishedPort, String)>>, NetworkError> {
     let mut all = Vec::new();
     for map in Map::ALL {
         let mut request = Request::new(NFT_MSG_GETSETELEM, &header(NFPROTO_INET));
         request.name(NFTA_SET_ELEM_LIST_TABLE, TABLE);
         request.name(NFTA_SET_ELEM_LIST_SET, map.name());
-        match Socket::of_filter().and_then(|socket| socket.ask(request, true)) {
+        match socket().and_then(|socket| socket.ask(request, true)) {
             Ok(messages) => all.extend(messages.iter().flat_map(elements)),
             // The maps of IPv6 are made for the first port that needs them.
             Err(Errno::NOENT) if map.is_ipv6() => {}

@@ -89,6 +89,11 @@ const NEEDS: &[Need] = &[
     need("strace", "strace", "counts the system calls of a start"),
     need("ip", "iproute2", "looks at network namespaces from outside"),
     need(
+        "pasta",
+        "passt",
+        "connects the networks of users other than root with the machine",
+    ),
+    need(
         "nft",
         "nftables",
         "compares the rules of the packet filter, and loads those of other firewalls",

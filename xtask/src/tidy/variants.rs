@@ -7,7 +7,7 @@ use crate::finding::Finding;
 const MOST: usize = 20;
 
 /// Enums that were larger when this began to be checked, with their files and sizes. A number can only become smaller.
-const LARGER: &[(&str, &str, usize)] = &[("crates/engine/src/network/error.rs", "NetworkFault", 48)];
+const LARGER: &[(&str, &str, usize)] = &[("crates/engine/src/network/error.rs", "NetworkFault", 47)];
 
 /// An error enum.
 #[derive(Debug, PartialEq, Eq)]

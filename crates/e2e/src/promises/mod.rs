@@ -79,6 +79,7 @@ mod networks;
 mod networks_ipv6;
 mod networks_killed;
 mod networks_many;
+mod networks_rootless;
 mod oci_cgroup;
 mod oci_engines;
 mod oci_exec;
@@ -242,6 +243,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     networks::TESTS,
     networks_ipv6::TESTS,
     networks_killed::TESTS,
+    networks_rootless::TESTS,
     networks_many::TESTS,
     ports::TESTS,
     rates::TESTS,

@@ -6,7 +6,7 @@ use crate::invocation::Invocation;
 use crate::need::Need;
 use crate::output::Output;
 use crate::promise::{Test, test};
-use anyhow::{Result, ensure};
+use anyhow::Result;
 
 pub(super) const NEEDS: &[Need] = &[
     Need::Root,
@@ -55,11 +55,6 @@ pub(super) const TESTS: &[Test] = &[
     ),
     test("networks::commands_have_dockers_words", NEEDS, commands),
     test("networks::files_and_inspect_tell_the_address", NEEDS, told),
-    test(
-        "networks::others_than_root_are_refused",
-        &[Need::Unprivileged],
-        refused,
-    ),
 ];
 
 /// The machine: `up0` leads to the server's namespace, which has no route back but to the link itself.
@@ -352,17 +347,4 @@ tote network inspect -f '{{range .Containers}}{{if eq .Name "b"}}{{.MacAddress}}
 "#;
     let lines = "192.168.77.10\tbox\n192.168.77.1\tout\nbox\n02:00:00:00:00:07\nnameserver 127.0.0.11\n192.168.77.1 24 web\n02:00:00:00:00:08\n";
     prints(cx, script, lines)
-}
-
-fn refused(cx: &Context) -> Result<()> {
-    let image = cx.image();
-    for words in [
-        &["run", "--rm", "--network", "bridge", &image, "true"][..],
-        &["network", "create", "web"],
-    ] {
-        let out = cx.tote(words).output()?;
-        let is_refused = out.err().contains("only root has networks in this release");
-        ensure!(out.code != 0 && is_refused, "{}", out.transcript());
-    }
-    cx.nothing_left()
 }

@@ -3,9 +3,8 @@
 use super::networks::NEEDS;
 use super::ports::shows;
 use crate::context::Context;
-use crate::need::Need;
 use crate::promise::{Test, test};
-use anyhow::{Result, ensure};
+use anyhow::Result;
 
 pub(super) const TESTS: &[Test] = &[
     test("ports::whoever_has_a_port_is_named", NEEDS, conflict),
@@ -19,11 +18,6 @@ pub(super) const TESTS: &[Test] = &[
     test("ports::a_port_goes_with_its_network", NEEDS, disconnected),
     test("ports::two_state_roots_share_the_machine", NEEDS, two_roots),
     test("ports::networks_that_cannot_publish_refuse_it", NEEDS, refused),
-    test(
-        "ports::others_than_root_are_told_so",
-        &[Need::Unprivileged],
-        unprivileged,
-    ),
 ];
 
 fn conflict(cx: &Context) -> Result<()> {
@@ -158,14 +152,4 @@ ran
 1
 ";
     shows(cx, script, lines)
-}
-
-fn unprivileged(cx: &Context) -> Result<()> {
-    let image = cx.image();
-    let out = cx
-        .tote(&["run", "--rm", "-p", "8080:80", &image, "true"])
-        .output()?;
-    let is_refused = out.err().contains("cannot publish ports: only root has networks");
-    ensure!(out.code == 125 && is_refused, "{}", out.transcript());
-    cx.nothing_left()
 }

@@ -69,7 +69,7 @@ pub fn look(home: &Home) -> MachineReport {
         rootless: home.caller == Caller::User,
         kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
         cgroups,
-        features: features(),
+        features: features(home),
         driver: match home.storage_config() {
             Ok(config) => config.driver.unwrap_or_default().name().to_owned(),
             Err(error) => format!("unknown: {error}"),
@@ -88,7 +88,7 @@ fn drivers(home: &Home) -> BTreeMap<&'static str, String> {
     probes.iter().map(|probe| (probe.name, words(probe))).collect()
 }
 
-fn features() -> BTreeMap<&'static str, String> {
+fn features(home: &Home) -> BTreeMap<&'static str, String> {
     let filesystems = std::fs::read_to_string("/proc/filesystems").unwrap_or_default();
     let lsm = std::fs::read_to_string("/sys/kernel/security/lsm").unwrap_or_default();
     let mut features = BTreeMap::new();
@@ -115,6 +115,10 @@ fn features() -> BTreeMap<&'static str, String> {
             },
         );
     }
+    let networks = crate::network::unavailable(home).map(|fault| fault.to_string());
+    let reason = networks.as_deref().unwrap_or_default();
+    let reason = reason.strip_prefix("cannot use a network: ").unwrap_or(reason);
+    features.insert("networks", answer(networks.is_none(), reason));
     for name in ["apparmor", "selinux", "landlock", "bpf"] {
         let active = lsm.trim().split(',').any(|active| active == name);
         features.insert(name, answer(active, "not among the active security modules"));

@@ -133,6 +133,7 @@ impl MachineReport {
         if self.rootless {
             security.push("name=rootless");
         }
+        let networks = self.features.get("networks").is_some_and(|word| word == "yes");
         json!({
             "ServerVersion": version,
             "Debug": false,
@@ -141,7 +142,7 @@ impl MachineReport {
             "IndexServerAddress": "https://index.docker.io/v1/",
             "Plugins": {
                 "Volume": ["local"],
-                "Network": ["none", "host"],
+                "Network": if networks { vec!["bridge", "host", "null"] } else { vec!["host", "null"] },
                 "Authorization": null,
                 "Log": ["json-file", "local", "k8s-file", "none"],
             },

@@ -4,6 +4,7 @@ use super::egress::{Gate, Keeper};
 use super::endpoint::Endpoint;
 use super::names::{self, called, networks_of};
 use super::record::Network;
+use super::rootless;
 use crate::Home;
 use rustix::fd::{AsFd as _, BorrowedFd};
 use std::cell::RefCell;
@@ -229,14 +230,24 @@ impl Names for NetworkNames {
         let hosts = self
             .leads_out()
             .then(|| std::fs::read_to_string("/etc/resolv.conf"))?;
-        let mut servers: Vec<_> = crate::etc::servers(&hosts.unwrap_or_default())
-            .map(|address| server(address, false))
-            .collect();
+        let mut servers: Vec<_> = crate::etc::servers(&hosts.unwrap_or_default()).collect();
         if servers.is_empty() {
             // resolv.conf(5)
-            servers.push(server(Ipv4Addr::LOCALHOST.into(), false));
+            servers.push(Ipv4Addr::LOCALHOST.into());
         }
-        Some(servers)
+        if rootless::is_inside(&self.home) {
+            // The loopback device of this process is another one than the host's.
+            servers
+                .iter_mut()
+                .filter(|one| one.is_loopback())
+                .for_each(|one| *one = rootless::RELAYED);
+        }
+        Some(
+            servers
+                .into_iter()
+                .map(|address| server(address, false))
+                .collect(),
+        )
     }
 
     fn hearing(&self, name: Option<&str>) -> Hearing {

@@ -6,12 +6,12 @@
 use super::endpoint::Endpoint;
 use super::join::{self, Joined, WaysOut};
 use super::record::{self, Network};
-use super::{NetworkFault, egress, interrupted, names, publish};
+use super::{NetworkFault, egress, interrupted, names, publish, rootless};
 use crate::container::fault;
 use crate::container::foreground::find_monitored;
 use crate::container::record_lock::Change;
 use crate::container::{Container, Entry, LifeError, State};
-use crate::{Caller, EngineError, Home};
+use crate::{EngineError, Home};
 use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -39,6 +39,7 @@ pub struct ConnectRequest {
 /// [`NetworkFault`] in docker's words, and [`EngineError::State`]; the container is as it was then.
 pub fn connect(home: &Home, request: &ConnectRequest) -> Result<(), EngineError> {
     let network = found(home, &request.network)?;
+    rootless::enter(home)?;
     let entry = kept(home, &request.container, "connect")?;
     let id = &entry.container.id.clone();
     interrupted::end_connection(home, id);
@@ -93,6 +94,7 @@ pub fn connect(home: &Home, request: &ConnectRequest) -> Result<(), EngineError>
 /// [`NetworkFault`] in docker's words, and [`EngineError::State`].
 pub fn disconnect(home: &Home, network: &str, container: &str) -> Result<(), EngineError> {
     let network = found(home, network)?;
+    rootless::enter(home)?;
     let entry = kept(home, container, "disconnect")?;
     let id = &entry.container.id.clone();
     interrupted::end_connection(home, id);
@@ -134,7 +136,6 @@ fn tell(home: &Home, action: &str, network: &Network, id: &ContainerId) {
 /// The network; the default one is there for everybody.
 fn found(home: &Home, wanted: &str) -> Result<Network, EngineError> {
     match wanted {
-        _ if home.caller == Caller::User => Err(NetworkFault::Unprivileged(wanted.to_owned()).into()),
         "host" => Err(NetworkFault::Host.into()),
         "none" => Err(NetworkFault::Private.into()),
         DEFAULT_NETWORK | "default" => {
@@ -288,7 +289,7 @@ pub(super) fn unplug(
         .partition(|one| one.network_id == network.id);
     state.networks = left;
     // Another container may get the address that its ports lead to.
-    publish::withdraw_of(id, &gone)?;
+    publish::withdraw_of(home, id, &gone)?;
     for endpoint in &gone {
         tote_network::remove(&endpoint.link).map_err(failed)?;
     }

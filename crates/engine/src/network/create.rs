@@ -3,7 +3,8 @@
 use super::NetworkFault;
 use super::options;
 use super::record::{self, Addresses, Network, is_name};
-use crate::{Caller, EngineError, Home};
+use super::rootless;
+use crate::{EngineError, Home};
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use tote_bundle::{ContainerId, DEFAULT_NETWORK};
@@ -70,8 +71,8 @@ pub fn create(home: &Home, request: &NetworkRequest) -> Result<String, EngineErr
 
 /// Refuses what this release does not have.
 fn check(home: &Home, request: &NetworkRequest) -> Result<(), NetworkFault> {
-    if home.caller == Caller::User {
-        return Err(NetworkFault::Unprivileged(request.name.clone()));
+    if let Some(fault) = rootless::unavailable(home) {
+        return Err(fault);
     }
     if !is_name(&request.name) {
         return Err(NetworkFault::Name(request.name.clone()));

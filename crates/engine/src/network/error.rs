@@ -1,5 +1,6 @@
 //! Why something cannot be done with a network.
 
+use crate::EngineError;
 use std::net::{IpAddr, SocketAddr};
 use tote_bundle::NetworkModeError;
 use tote_network::{LeaseError, NetworkError, SubnetError};
@@ -31,12 +32,9 @@ pub enum NetworkFault {
         /// The containers that are in it.
         containers: String,
     },
-    /// Bridges need rights over the host's network.
-    #[error(
-        "cannot use network {0}: only root has networks in this release, and --network takes none, host and container:ID for \
-         other users"
-    )]
-    Unprivileged(String),
+    /// A network of a user other than root.
+    #[error(transparent)]
+    Rootless(#[from] RootlessFault),
     /// A driver that there is not.
     #[error("cannot make a network with driver {0}: the only driver of this release is bridge")]
     Driver(String),
@@ -204,12 +202,6 @@ pub enum NetworkFault {
          container"
     )]
     PublishedElsewhere(String),
-    /// `--publish` of users other than root.
-    #[error(
-        "cannot publish ports: only root has networks in this release, and with --network host a container's ports are this \
-         machine's own"
-    )]
-    UnprivilegedPorts,
     /// A port of the host that is in use.
     #[error("cannot publish {host}: port {}/{protocol} is already used by {holder}", host.port())]
     PortTaken {
@@ -255,12 +247,57 @@ pub enum NetworkFault {
     NoSuchAddress(IpAddr),
 }
 
+/// Error of a network that a user other than root has.
+#[derive(Debug, thiserror::Error)]
+pub enum RootlessFault {
+    /// The program that connects networks of users with the machine's.
+    #[error(
+        "cannot use a network: pasta is not installed, by which the containers of users other than root reach other machines; install \
+         the package passt, or give --network none or host"
+    )]
+    NoPasta,
+    /// The device that pasta needs.
+    #[error(
+        "cannot use a network: this user may not open /dev/net/tun, which pasta needs; as root, 'modprobe tun' and 'chmod 666 \
+         /dev/net/tun' help"
+    )]
+    NoTunnel(#[source] Errno),
+    /// The namespaces of a user's networks.
+    #[error("cannot enter the namespaces of this user's networks")]
+    Enter(#[source] Errno),
+    /// The process that keeps them.
+    #[error("cannot start the process that keeps this user's networks: {0}")]
+    Holder(String),
+    /// A port that the kernel gives to root only.
+    #[error(
+        "cannot publish port {0}: ports below net.ipv4.ip_unprivileged_port_start are root's; as root, 'sysctl -w \
+         net.ipv4.ip_unprivileged_port_start={0}' gives it to every user"
+    )]
+    LowPort(u16),
+    /// A protocol that has no way in for users other than root.
+    #[error("cannot publish a port of {0}: users other than root publish those of tcp and udp")]
+    NoForward(&'static str),
+}
+
+crate::error::parts! {
+    EngineError {
+        RootlessFault => Network,
+    }
+}
+
 impl NetworkFault {
     /// Whether it says that the machine or the user cannot have the network, whatever container is to be in it.
     pub(super) fn is_of_the_machine(&self) -> bool {
         matches!(
             self,
-            Self::Unprivileged(_) | Self::Up { .. } | Self::NoPool | Self::Look(_)
+            Self::Rootless(
+                RootlessFault::NoPasta
+                    | RootlessFault::NoTunnel(_)
+                    | RootlessFault::Enter(_)
+                    | RootlessFault::Holder(_)
+            ) | Self::Up { .. }
+                | Self::NoPool
+                | Self::Look(_)
         )
     }
 
@@ -277,7 +314,7 @@ pub(super) fn fault_of_link(network: &str, source: tote_network::LinkError) -> N
 }
 
 /// The fault of a lease, or of a name, in that network.
-pub(super) fn fault_of(network: &str, source: LeaseError) -> crate::EngineError {
+pub(super) fn fault_of(network: &str, source: LeaseError) -> EngineError {
     let network = network.to_owned();
     NetworkFault::Lease { network, source }.into()
 }

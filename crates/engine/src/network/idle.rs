@@ -2,6 +2,7 @@
 
 use super::NetworkFault;
 use super::record::{self, Network};
+use super::rootless;
 use crate::{EngineError, Home};
 use std::time::Duration;
 use tote_state::locked::locked;
@@ -19,8 +20,10 @@ pub(crate) fn settle(home: &Home, names: &[String]) -> Result<(), EngineError> {
     if names.is_empty() {
         return Ok(());
     }
-    let _lock = record::lock(home)?;
-    names.iter().try_for_each(|name| take_down(home, name))
+    rootless::within(home, || {
+        let _lock = record::lock(home)?;
+        names.iter().try_for_each(|name| take_down(home, name))
+    })
 }
 
 /// Takes a network down that has no container; with it goes what a killed `network create` or `network rm` has left. The caller

@@ -47,8 +47,13 @@ pub(super) fn unmark(home: &Home, id: &ContainerId) {
 
 /// Ends what a killed `connect` or `disconnect` of this container has begun. After an error the mark stays for the next command.
 pub(crate) fn end_connection(home: &Home, id: &ContainerId) {
-    if matches!(is_marked(home, id), Ok(true)) && matches!(mend(home, id), Ok(true)) {
-        unmark(home, id);
+    if matches!(is_marked(home, id), Ok(true)) {
+        best_effort(super::rootless::within(home, || {
+            if mend(home, id)? {
+                unmark(home, id);
+            }
+            Ok(())
+        }));
     }
 }
 

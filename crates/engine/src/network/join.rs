@@ -10,8 +10,9 @@ use super::names;
 use super::publish;
 use super::record::{self, Addresses, Network};
 use super::refused;
+use super::rootless;
 use crate::container::{State, link_text};
-use crate::{Caller, EngineError, Home};
+use crate::{EngineError, Home};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use tote_bundle::{
     ContainerId, DEFAULT_NETWORK, ImageConfig, NetLimit, NetworkAttachment, NetworkMode, RateError,
@@ -50,19 +51,8 @@ pub(crate) fn join(
     if options.network == NetworkMode::Host && !options.published.is_empty() {
         joined.warnings.push(DISCARDED.to_owned());
     }
-    let Some(first) = attachments.first() else {
+    if attachments.is_empty() {
         return Ok(joined);
-    };
-    if home.caller == Caller::User {
-        let publishes = options.publish_all || !options.published.is_empty();
-        let fault = if options.egress.is_some() {
-            NetworkFault::Egress("only root has networks in this release")
-        } else if publishes {
-            NetworkFault::UnprivilegedPorts
-        } else {
-            NetworkFault::Unprivileged(first.network.clone())
-        };
-        return Err(fault.into());
     }
     if dry {
         return Ok(joined);
@@ -352,7 +342,7 @@ pub(crate) fn leave(
 fn part(home: &Home, id: &ContainerId, endpoints: &[Endpoint]) -> Result<Vec<String>, EngineError> {
     let mut idle = Vec::new();
     let links: Vec<_> = endpoints.iter().map(|endpoint| endpoint.link.clone()).collect();
-    publish::withdraw_of(id, endpoints)?;
+    publish::withdraw_of(home, id, endpoints)?;
     unlink(&links)?;
     if endpoints.iter().any(|endpoint| endpoint.egress) {
         refused::keep(home, id);
@@ -418,9 +408,13 @@ pub(crate) fn forget(home: &Home, id: &ContainerId) -> Result<(), EngineError> {
             own.push(name);
         }
     }
+    if !own.is_empty() && rootless::is_outside(home) {
+        drop(lock);
+        return rootless::within(home, || forget(home, id));
+    }
     let mut idle = Vec::new();
     if !own.is_empty() {
-        publish::withdraw(id)?;
+        publish::withdraw(home, id)?;
         // Its links are named from its id; their number is limited.
         unlink(&(0..MOST).map(|place| outside(id, place)).collect::<Vec<_>>())?;
         refused::keep(home, id);

@@ -103,7 +103,7 @@ pub fn exists(home: &Home, wanted: &str) -> Result<bool, EngineError> {
 pub fn networks(home: &Home, selection: &NetworkSelection) -> Result<Vec<NetworkRow>, EngineError> {
     let filters = selection.filters.iter().map(|text| Filter::parse(text));
     let filters = filters.collect::<Result<Vec<_>, _>>()?;
-    if home.caller != crate::Caller::User
+    if super::rootless::unavailable(home).is_none()
         && let Err(error) = make_default(home)
         && !error.is_full()
     {
@@ -256,7 +256,7 @@ pub fn inspect(home: &Home, wanted: &str) -> Result<Value, EngineError> {
     if let Some(row) = builtin(wanted) {
         return Ok(description(&row, None, Map::new()));
     }
-    if wanted == DEFAULT_NETWORK && home.caller != crate::Caller::User {
+    if wanted == DEFAULT_NETWORK && super::rootless::unavailable(home).is_none() {
         make_default(home)?;
     }
     let network = record::find(home, wanted)?;

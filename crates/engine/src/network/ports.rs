@@ -8,11 +8,12 @@ use super::connect::kept;
 use super::endpoint::{Endpoint, PortRecord};
 use super::publish;
 use super::record;
+use super::rootless;
 use super::{NetworkFault, error::fault_of_link};
 use crate::container::record_lock::Change;
 use crate::container::{Container, State};
 use crate::look::LookError;
-use crate::{Caller, EngineError, Home};
+use crate::{EngineError, Home};
 use tote_bundle::{ContainerId, DEFAULT_NETWORK, NetworkMode, PortBinding, RunOptions};
 
 /// Publishes more ports of a container, in the words of `--publish`. Gives those that are published at once, a line each.
@@ -21,9 +22,7 @@ use tote_bundle::{ContainerId, DEFAULT_NETWORK, NetworkMode, PortBinding, RunOpt
 /// [`EngineError::Option`], [`NetworkFault`], [`EngineError::State`]; none of them is published then.
 pub fn add_ports(home: &Home, wanted: &str, words: &[String]) -> Result<Vec<String>, EngineError> {
     let bindings = parse(words)?;
-    if home.caller == Caller::User {
-        return Err(NetworkFault::UnprivilegedPorts.into());
-    }
+    rootless::enter(home)?;
     let entry = kept(home, wanted, "publish ports of")?;
     let id = &entry.container.id.clone();
     let _change = Change::begin(home, id)?;
@@ -54,6 +53,7 @@ pub fn add_ports(home: &Home, wanted: &str, words: &[String]) -> Result<Vec<Stri
 /// [`LookError::NoPort`] where one is not published, and as [`add_ports`].
 pub fn remove_ports(home: &Home, wanted: &str, words: &[String]) -> Result<(), EngineError> {
     let unwanted = parse(words)?;
+    rootless::enter(home)?;
     let entry = kept(home, wanted, "take ports from")?;
     let id = &entry.container.id.clone();
     let _change = Change::begin(home, id)?;
@@ -203,7 +203,7 @@ fn withdraw_now(
         gone.extend(ports.filter_map(|port| port.published(endpoint)));
         endpoint.ports.retain(|port| !goes(port));
     }
-    tote_network::withdraw(&gone).map_err(NetworkFault::Publish)?;
+    publish::withdraw_these(home, &gone)?;
     state.write(home, id)
 }
 

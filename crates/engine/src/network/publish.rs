@@ -1,14 +1,14 @@
 //! Published ports: which of the host's ports lead to a container.
 
 use super::endpoint::{Endpoint, PortRecord, ports_of};
-use super::{NetworkFault, listener, record};
+use super::{NetworkFault, record, rootless};
 use crate::container;
 use crate::{EngineError, Home};
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use tote_bundle::{ContainerId, ImageConfig, PortBinding, RunOptions, parse_expose};
 use tote_network::{NetworkError, PublishedPort, Transport};
-use tote_sys::Errno;
+use tote_sys::{Errno, best_effort};
 
 /// The ports where Linux looks for free ones, unless its settings say others.
 const EPHEMERAL: (u16, u16) = (32768, 60999);
@@ -40,6 +40,7 @@ pub(super) fn publish(
             return Ok(());
         }
         put(&former, true)?;
+        rootless::lead(home)?;
         taken = Some(former);
     }
     if bindings.is_empty() {
@@ -47,7 +48,7 @@ pub(super) fn publish(
     }
     if taken.iter().flatten().any(|(_, holder)| holder == id.as_str()) {
         // A start that was killed has left them.
-        withdraw(id)?;
+        withdraw(home, id)?;
         taken
             .iter_mut()
             .for_each(|all| all.retain(|(_, holder)| holder != id.as_str()));
@@ -115,11 +116,17 @@ fn put_chosen(
         note(&records)?;
         let held: Vec<_> = ports.iter().map(|port| (*port, id.to_string())).collect();
         match put(&held, false) {
-            Ok(()) => return Ok(records),
+            Ok(()) => {
+                let led = rootless::lead(home);
+                if led.is_err() {
+                    withdraw_others(home, id, &endpoint.ports)?;
+                }
+                return led.map(|()| records);
+            }
             // A command of another state root.
             Err(error) if is_taken(&error) && choice.shift < ATTEMPTS => {
                 choice.shift += 1;
-                withdraw_others(id, &endpoint.ports)?;
+                withdraw_others(home, id, &endpoint.ports)?;
                 choice.taken = tote_network::published()
                     .map_err(NetworkFault::Publish)?
                     .unwrap_or_default();
@@ -133,26 +140,39 @@ fn put_chosen(
 ///
 /// # Errors
 /// [`NetworkFault::Publish`].
-pub(super) fn withdraw_of(id: &ContainerId, endpoints: &[Endpoint]) -> Result<(), NetworkFault> {
+pub(super) fn withdraw_of(home: &Home, id: &ContainerId, endpoints: &[Endpoint]) -> Result<(), NetworkFault> {
     if ports_of(endpoints).next().is_none() {
         return Ok(());
     }
-    withdraw(id)
+    withdraw(home, id)
 }
 
 /// Takes back what is published for a container, whatever its record says. The caller holds the lock.
 ///
 /// # Errors
 /// [`NetworkFault::Publish`].
-pub(super) fn withdraw(id: &ContainerId) -> Result<(), NetworkFault> {
-    tote_network::withdraw(&own(id)?).map_err(NetworkFault::Publish)
+pub(super) fn withdraw(home: &Home, id: &ContainerId) -> Result<(), NetworkFault> {
+    withdraw_these(home, &own(id)?)
+}
+
+/// Takes these ports back.
+///
+/// # Errors
+/// [`NetworkFault::Publish`].
+pub(super) fn withdraw_these(home: &Home, ports: &[PublishedPort]) -> Result<(), NetworkFault> {
+    tote_network::withdraw(ports).map_err(NetworkFault::Publish)?;
+    if !ports.is_empty() {
+        // A holder that is gone leads nothing in.
+        best_effort(rootless::lead(home));
+    }
+    Ok(())
 }
 
 /// Takes back what is published for a container and not among these.
-fn withdraw_others(id: &ContainerId, keep: &[PortRecord]) -> Result<(), NetworkFault> {
+fn withdraw_others(home: &Home, id: &ContainerId, keep: &[PortRecord]) -> Result<(), NetworkFault> {
     let mut own = own(id)?;
     own.retain(|port| !keep.contains(&PortRecord::of(port)));
-    tote_network::withdraw(&own).map_err(NetworkFault::Publish)
+    withdraw_these(home, &own)
 }
 
 fn own(id: &ContainerId) -> Result<Vec<PublishedPort>, NetworkFault> {
@@ -284,14 +304,14 @@ impl Choice<'_> {
         for place in (0..count).map(|place| (start + place) % count) {
             let port = first + u16::try_from(place).unwrap_or_default();
             let hosts = || addresses.iter().map(|address| SocketAddr::new(*address, port));
-            let Some((host, holder)) = self.taken(transport, hosts(), chosen)? else {
+            let Some((host, holder)) = self.taken(transport, hosts(), chosen, count == 1)? else {
                 return Ok(port);
             };
             if count == 1 {
                 return Err(NetworkFault::PortTaken {
                     host,
                     protocol: transport.as_str(),
-                    holder: holder.unwrap_or_else(|| listener::holder(transport, port)),
+                    holder,
                 }
                 .into());
             }
@@ -305,35 +325,29 @@ impl Choice<'_> {
         .into())
     }
 
-    /// The first of these addresses and ports that is not free, and its holder in words, unless it is a program of the host.
+    /// The first of these addresses and ports that is not free, and its holder in words; that of a program of the host only
+    /// if it is to be `named`.
     fn taken(
         &self,
         transport: Transport,
         hosts: impl Iterator<Item = SocketAddr>,
         chosen: &[PublishedPort],
-    ) -> Result<Option<(SocketAddr, Option<String>)>, EngineError> {
+        named: bool,
+    ) -> Result<Option<(SocketAddr, String)>, EngineError> {
         for host in hosts {
             if chosen.iter().any(|other| other.overlaps(transport, host)) {
                 let own = "this container itself, which asks for it twice";
-                return Ok(Some((host, Some(own.to_owned()))));
+                return Ok(Some((host, own.to_owned())));
             }
             let mut taken = self.taken.iter();
             if let Some((_, id)) = taken.find(|(other, _)| other.overlaps(transport, host)) {
-                return Ok(Some((host, Some(self.name(id)))));
+                return Ok(Some((host, self.name(id))));
             }
-            if !self.is_free(transport, host)? {
-                return Ok(Some((host, None)));
+            if let Some(holder) = rootless::holder(self.home, (transport, host), named)? {
+                return Ok(Some((host, holder)));
             }
         }
         Ok(None)
-    }
-
-    fn is_free(&self, transport: Transport, host: SocketAddr) -> Result<bool, NetworkFault> {
-        let free = tote_network::is_free(transport, host);
-        free.map_err(|source| NetworkFault::NoSuchHost {
-            address: host.ip(),
-            source,
-        })
     }
 
     /// Where the search begins follows from the container, so that it finds its former port again where that is free.

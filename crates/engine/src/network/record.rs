@@ -161,7 +161,7 @@ pub(super) fn mark(home: &Home, name: &str) -> PathBuf {
 pub(crate) const UP: &str = ".network";
 
 /// Makes a directory that only its owner may open.
-fn made(path: &Path) -> Result<(), EngineError> {
+pub(super) fn made(path: &Path) -> Result<(), EngineError> {
     closed::directory(path).map_err(EngineError::file("make", path))
 }
 

@@ -34,7 +34,7 @@ pub fn remove(home: &Home, wanted: &str) -> Result<String, EngineError> {
         }
         .into());
     }
-    super::idle::take_down(home, &network.name)?;
+    super::rootless::within(home, || super::idle::take_down(home, &network.name))?;
     let mark = record::mark(home, &network.name);
     record::mark_removal(&mark)?;
     network.remove(home)?;

@@ -1,0 +1,410 @@
+//! The ports that lead inside, and what passes by them.
+
+use crate::datagrams::{self, IDLE, Peer};
+use crate::flow::{After, Flow};
+use rustix::event::Timespec;
+use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+use tote_sys::Errno;
+
+/// The most connections at a time; more wait in the kernel's queues.
+const MOST_FLOWS: usize = 4096;
+/// The most clients of ports for datagrams; the one that was silent for the longest time is forgotten for one more.
+const MOST_PEERS: usize = 1024;
+/// How many clients may wait to be accepted; the kernel's own limit is `net.core.somaxconn`.
+const BACKLOG: i32 = 4096;
+
+/// Which protocol a port is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// TCP.
+    Stream,
+    /// UDP.
+    Datagram,
+}
+
+/// A port that leads inside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Forward {
+    /// The protocol.
+    pub kind: Kind,
+    /// The address and port where clients come; 0.0.0.0 and :: are each address of that protocol.
+    pub from: SocketAddr,
+    /// The address and port inside, of the same protocol.
+    pub to: SocketAddr,
+}
+
+/// Ports of this process's network namespace that lead into another one.
+#[derive(Debug)]
+pub struct Forwarder {
+    network: OwnedFd,
+    mark: Option<u32>,
+    epoll: OwnedFd,
+    ports: BTreeMap<Forward, (u64, OwnedFd)>,
+    flows: BTreeMap<u64, Flow>,
+    peers: BTreeMap<u64, (Forward, Peer)>,
+    /// Numbers of what is served before anything is waited for.
+    ready: BTreeSet<u64>,
+    next: u64,
+}
+
+impl Forwarder {
+    /// A forwarder into a network namespace, without ports. With a `mark`, which the network namespace leads back, programs
+    /// there see the addresses of their clients; otherwise they see one of the namespace's own.
+    ///
+    /// # Errors
+    /// epoll_create(2)'s.
+    pub fn new(network: OwnedFd, mark: Option<u32>) -> Result<Self, Errno> {
+        Ok(Self {
+            network,
+            mark,
+            epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
+            ports: BTreeMap::new(),
+            flows: BTreeMap::new(),
+            peers: BTreeMap::new(),
+            ready: BTreeSet::new(),
+            next: 0,
+        })
+    }
+
+    /// Leads exactly these ports inside. Connections of ports that are led no more go on.
+    ///
+    /// # Errors
+    /// The first port that cannot be had, and why; the others are led.
+    pub fn lead(&mut self, wanted: &BTreeSet<Forward>) -> Result<(), (Forward, Errno)> {
+        self.ports.retain(|port, _| wanted.contains(port));
+        let ports = &self.ports;
+        self.peers.retain(|_, (port, _)| ports.contains_key(port));
+        let mut failed = Ok(());
+        for port in wanted {
+            if self.ports.contains_key(port) {
+                continue;
+            }
+            if let Err(errno) = self.open(port)
+                && failed.is_ok()
+            {
+                failed = Err((*port, errno));
+            }
+        }
+        failed
+    }
+
+    fn open(&mut self, port: &Forward) -> Result<(), Errno> {
+        let socket = listen(port)?;
+        let number = self.number();
+        epoll::add(&self.epoll, &socket, EventData::new_u64(number), EDGES)?;
+        self.ports.insert(*port, (number, socket));
+        // Clients may have come before.
+        self.ready.insert(number);
+        Ok(())
+    }
+
+    fn number(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+
+    /// How long the owner may wait for the descriptor at most; `None` for any time.
+    #[must_use]
+    pub fn patience(&self) -> Option<Duration> {
+        if !self.ready.is_empty() {
+            return Some(Duration::ZERO);
+        }
+        let oldest = self.peers.values().map(|(_, peer)| peer.last).min()?;
+        Some(IDLE.saturating_sub(oldest.elapsed()))
+    }
+
+    /// Passes what can be passed at once.
+    pub fn advance(&mut self) {
+        let mut events = [const { std::mem::MaybeUninit::uninit() }; 64];
+        let now = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        if let Ok((happened, _)) = epoll::wait(&self.epoll, &mut events, Some(&now)) {
+            self.ready.extend(happened.iter().map(|event| event.data.u64()));
+        }
+        for number in std::mem::take(&mut self.ready) {
+            self.serve(number);
+        }
+        let now = Instant::now();
+        self.peers
+            .retain(|_, (_, peer)| now.saturating_duration_since(peer.last) < IDLE);
+    }
+
+    fn serve(&mut self, number: u64) {
+        if let Some(flow) = self.flows.get_mut(&number) {
+            match flow.advance() {
+                After::Waits => {}
+                After::More => drop(self.ready.insert(number)),
+                After::Over => self.end(number),
+            }
+        } else if let Some((port, peer)) = self.peers.get_mut(&number) {
+            let mut room = datagrams::room();
+            if let Some((_, socket)) = self.ports.get(port)
+                && peer.answer(socket.as_fd(), &mut room)
+            {
+                self.ready.insert(number);
+            }
+        } else if let Some(port) = self.port(number) {
+            let more = match port.kind {
+                Kind::Stream => self.accept(&port),
+                Kind::Datagram => self.take(&port),
+            };
+            if more {
+                self.ready.insert(number);
+            }
+        }
+    }
+
+    fn port(&self, number: u64) -> Option<Forward> {
+        let mut ports = self.ports.iter();
+        ports.find(|(_, (own, _))| *own == number).map(|(port, _)| *port)
+    }
+
+    /// Forgets a connection. Clients may have waited for its room.
+    fn end(&mut self, number: u64) {
+        let was_full = self.flows.len() >= MOST_FLOWS;
+        self.flows.remove(&number);
+        if was_full {
+            self.ready.extend(self.ports.values().map(|(number, _)| *number));
+        }
+    }
+
+    /// Accepts clients. Gives whether more may wait.
+    fn accept(&mut self, port: &Forward) -> bool {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        while self.flows.len() < MOST_FLOWS {
+            let Some((_, socket)) = self.ports.get(port) else {
+                return false;
+            };
+            let (client, peer) = match rustix::net::acceptfrom_with(socket, flags) {
+                Ok((client, Some(peer))) => (client, peer),
+                Err(Errno::INTR | Errno::CONNABORTED) => continue,
+                // With a descriptor for each connection, another one's end makes room.
+                Ok((_, None)) | Err(_) => return false,
+            };
+            let Ok(peer) = SocketAddr::try_from(peer) else {
+                continue;
+            };
+            if let Ok(flow) = Flow::begin(client, (self.network.as_fd(), self.mark), (port, peer)) {
+                let number = self.number();
+                let added = flow
+                    .fds()
+                    .map(|fd| epoll::add(&self.epoll, fd, EventData::new_u64(number), EDGES));
+                if added.iter().all(Result::is_ok) {
+                    self.flows.insert(number, flow);
+                    self.ready.insert(number);
+                }
+            }
+        }
+        false
+    }
+
+    /// Takes datagrams of clients. Gives whether there may be more.
+    fn take(&mut self, port: &Forward) -> bool {
+        let Some((_, socket)) = self.ports.get(port) else {
+            return false;
+        };
+        let mut taken = Vec::new();
+        let more = datagrams::take(socket.as_fd(), |from, bytes| taken.push((from, bytes.to_vec())));
+        for (from, bytes) in taken {
+            let known = self
+                .peers
+                .values_mut()
+                .find(|(of, peer)| of == port && peer.address == from);
+            if let Some((_, peer)) = known {
+                peer.ask(&bytes);
+                continue;
+            }
+            self.make_room();
+            let Ok(mut peer) = Peer::begin((self.network.as_fd(), self.mark), port, from) else {
+                continue;
+            };
+            peer.ask(&bytes);
+            let number = self.number();
+            if epoll::add(&self.epoll, peer.as_fd(), EventData::new_u64(number), EDGES).is_ok() {
+                self.peers.insert(number, (*port, peer));
+                self.ready.insert(number);
+            }
+        }
+        more
+    }
+
+    fn make_room(&mut self) {
+        if self.peers.len() < MOST_PEERS {
+            return;
+        }
+        let oldest = self.peers.iter().min_by_key(|(_, (_, peer))| peer.last);
+        if let Some(number) = oldest.map(|(number, _)| *number) {
+            self.peers.remove(&number);
+        }
+    }
+}
+
+impl AsFd for Forwarder {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.epoll.as_fd()
+    }
+}
+
+/// Everything that happens, told once.
+const EDGES: EventFlags = EventFlags::IN
+    .union(EventFlags::OUT)
+    .union(EventFlags::RDHUP)
+    .union(EventFlags::ET);
+
+/// Asks the kernel whether this process could have a port now. Nothing keeps the port.
+///
+/// # Errors
+/// [`Errno::ADDRINUSE`] where another process has it, [`Errno::ADDRNOTAVAIL`] where there is no such address, and
+/// [`Errno::ACCESS`] where the caller may not have it.
+pub fn is_free(kind: Kind, from: SocketAddr) -> Result<(), Errno> {
+    listen(&Forward { kind, from, to: from }).map(drop)
+}
+
+/// The socket of a port in this process's network namespace.
+fn listen(port: &Forward) -> Result<OwnedFd, Errno> {
+    let family = match port.from {
+        SocketAddr::V4(_) => AddressFamily::INET,
+        SocketAddr::V6(_) => AddressFamily::INET6,
+    };
+    let kind = match port.kind {
+        Kind::Stream => SocketType::STREAM,
+        Kind::Datagram => SocketType::DGRAM,
+    };
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = rustix::net::socket_with(family, kind, flags, None)?;
+    if port.from.is_ipv6() {
+        sockopt::set_ipv6_v6only(&socket, true)?;
+    }
+    if port.kind == Kind::Stream {
+        // Connections that have ended do not count, only a socket that listens.
+        sockopt::set_socket_reuseaddr(&socket, true)?;
+    }
+    rustix::net::bind(&socket, &port.from)?;
+    if port.kind == Kind::Stream {
+        rustix::net::listen(&socket, BACKLOG)?;
+    }
+    Ok(socket)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::event::{PollFd, PollFlags, poll};
+    use std::io::{ErrorKind, Read as _, Write as _};
+    use std::net::{Shutdown, TcpListener, TcpStream, UdpSocket};
+    use std::thread::{JoinHandle, spawn};
+
+    /// A forwarder into this process's own network namespace; only root may open sockets in one by its descriptor.
+    fn forwarder() -> Option<Forwarder> {
+        let network: OwnedFd = std::fs::File::open("/proc/self/ns/net").unwrap().into();
+        let kind = (AddressFamily::INET, SocketType::STREAM, None);
+        if tote_sys::socket_in(network.as_fd(), kind).is_err() {
+            println!("skipped: needs root, for sockets in a network namespace");
+            return None;
+        }
+        Some(Forwarder::new(network, None).unwrap())
+    }
+
+    fn free_port() -> SocketAddr {
+        TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+    }
+
+    /// Serves until a client has what it wants.
+    fn serve<T>(forwarder: &mut Forwarder, client: JoinHandle<T>) -> T {
+        while !client.is_finished() {
+            let wait = Timespec {
+                tv_sec: 0,
+                tv_nsec: 10_000_000,
+            };
+            let mut fds = [PollFd::new(&*forwarder, PollFlags::IN)];
+            poll(&mut fds, Some(&wait)).unwrap();
+            forwarder.advance();
+        }
+        client.join().unwrap()
+    }
+
+    #[test]
+    fn bytes_pass_both_ways_and_ends_are_told() {
+        let Some(mut forwarder) = forwarder() else { return };
+        let program = TcpListener::bind("127.0.0.1:0").unwrap();
+        let (kind, from, to) = (Kind::Stream, free_port(), program.local_addr().unwrap());
+        forwarder
+            .lead(&BTreeSet::from([Forward { kind, from, to }]))
+            .unwrap();
+        let answering = spawn(move || {
+            let (mut client, _) = program.accept().unwrap();
+            let mut asked = Vec::new();
+            client.read_to_end(&mut asked).unwrap();
+            client.write_all(&asked).unwrap();
+        });
+        let client = spawn(move || {
+            let mut socket = TcpStream::connect(from).unwrap();
+            let asked: Vec<u8> = (0..1_000_000u32).map(|number| number.to_le_bytes()[0]).collect();
+            socket.write_all(&asked).unwrap();
+            socket.shutdown(Shutdown::Write).unwrap();
+            let mut answered = Vec::new();
+            socket.read_to_end(&mut answered).unwrap();
+            answered == asked
+        });
+        assert!(serve(&mut forwarder, client));
+        answering.join().unwrap();
+        while !forwarder.flows.is_empty() {
+            forwarder.advance();
+        }
+        forwarder.lead(&BTreeSet::new()).unwrap();
+        let refused = TcpStream::connect(from).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
+    }
+
+    #[test]
+    fn a_connection_that_no_program_takes_is_reset() {
+        let Some(mut forwarder) = forwarder() else { return };
+        let (kind, from, to) = (Kind::Stream, free_port(), free_port());
+        forwarder
+            .lead(&BTreeSet::from([Forward { kind, from, to }]))
+            .unwrap();
+        let client = spawn(move || TcpStream::connect(from).and_then(|mut socket| socket.read(&mut [0])));
+        let reset = serve(&mut forwarder, client).unwrap_err();
+        assert_eq!(reset.kind(), ErrorKind::ConnectionReset);
+        assert!(forwarder.flows.is_empty());
+        assert_eq!(is_free(kind, from), Err(Errno::ADDRINUSE));
+    }
+
+    #[test]
+    fn each_client_gets_the_answers_to_its_datagrams() {
+        let Some(mut forwarder) = forwarder() else { return };
+        let program = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let (kind, from, to) = (Kind::Datagram, free_port(), program.local_addr().unwrap());
+        forwarder
+            .lead(&BTreeSet::from([Forward { kind, from, to }]))
+            .unwrap();
+        let answering = spawn(move || {
+            for _ in 0..2 {
+                let mut bytes = [0; 16];
+                let (length, client) = program.recv_from(&mut bytes).unwrap();
+                program.send_to(&bytes[..length], client).unwrap();
+            }
+        });
+        let client = spawn(move || {
+            let sockets = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
+            for (number, socket) in sockets.iter().enumerate() {
+                socket.send_to(&[u8::try_from(number).unwrap()], from).unwrap();
+            }
+            sockets.map(|socket| {
+                let mut bytes = [9; 16];
+                let (length, server) = socket.recv_from(&mut bytes).unwrap();
+                (length, bytes[0], server)
+            })
+        });
+        assert_eq!(serve(&mut forwarder, client), [(1, 0, from), (1, 1, from)]);
+        answering.join().unwrap();
+        assert_eq!(forwarder.peers.len(), 2);
+    }
+}

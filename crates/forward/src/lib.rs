@@ -1,0 +1,16 @@
+//! Connections and datagrams led from the caller's network namespace into another one, where no link connects the two.
+//!
+//! Invariants:
+//! - There is one descriptor for the owner's poll(2), and no call waits for a peer.
+//! - Nothing grows without a bound: neither connections nor the clients of a datagram port, and what passes is in the
+//!   kernel's pipes.
+//! - A connection ends on one side as it ended on the other one: in order, or by a reset.
+//!
+//! The crate decides neither which ports lead where, nor who may use them.
+
+mod datagrams;
+mod flow;
+mod forwarder;
+mod pump;
+
+pub use forwarder::{Forward, Forwarder, Kind, is_free};
