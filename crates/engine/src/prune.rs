@@ -60,7 +60,7 @@ impl PrunedSystem {
 /// Looks at a request before anybody is asked whether it is meant.
 ///
 /// # Errors
-/// [`EngineError::PruneFilter`], and [`EngineError::PruneVolumes`] for `until` with volumes, which are not as old as their
+/// `RequestError::PruneFilter`, and `RequestError::PruneVolumes` for `until` with volumes, which are not as old as their
 /// files.
 pub fn check_prune(request: &PruneRequest) -> Result<(), EngineError> {
     let filters = PruneFilters::parse(&request.filters)?;
@@ -110,7 +110,7 @@ pub fn prune_system(home: &Home, request: &PruneRequest) -> Result<PrunedSystem,
 /// Removes the containers that do not run, and counts what they had written.
 ///
 /// # Errors
-/// [`EngineError::PruneFilter`].
+/// `RequestError::PruneFilter`.
 pub fn prune_containers(
     home: &Home,
     filters: &[String],

@@ -31,7 +31,7 @@ pub(crate) fn stdio(options: &RunOptions) -> Result<(Stdio, Vec<tote_sys::Op>), 
 /// docker's rule: input from something else than a terminal cannot be given to one.
 ///
 /// # Errors
-/// [`EngineError::NotATerminal`].
+/// `RequestError::NotATerminal`.
 pub fn check_terminal(options: &RunOptions) -> Result<(), EngineError> {
     let fits = !options.tty || !options.interactive || rustix::termios::isatty(rustix::stdio::stdin());
     if fits {

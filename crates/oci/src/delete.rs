@@ -16,7 +16,7 @@ use tote_sys::{Errno, LastingMount, best_effort};
 /// error.
 ///
 /// # Errors
-/// [`OciError::NotStopped`], [`OciError::NotFound`], and errors of the removal.
+/// `ContainerError::NotStopped`, `ContainerError::NotFound`, and errors of the removal.
 pub fn delete(store: &Store, id: &Id, force: bool, warn: &mut dyn FnMut(String)) -> Result<(), OciError> {
     let locked = store.open(id).and_then(|mut place| place.lock().map(|()| place));
     let place = match locked {

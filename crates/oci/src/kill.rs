@@ -12,7 +12,7 @@ use tote_sys::{Errno, best_effort};
 /// exists, as in kill(2).
 ///
 /// # Errors
-/// [`OciError::NotRunning`] if no process exists.
+/// `ContainerError::NotRunning` if no process exists.
 pub fn kill(store: &Store, id: &Id, signal: &str, all: bool) -> Result<(), OciError> {
     let signal: Option<Signal> = match signal {
         "0" => None,

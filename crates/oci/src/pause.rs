@@ -23,7 +23,7 @@ pub fn pause(store: &Store, id: &Id) -> Result<(), OciError> {
 /// Lets the processes go on.
 ///
 /// # Errors
-/// [`OciError::NotPaused`].
+/// `ContainerError::NotPaused`.
 pub fn resume(store: &Store, id: &Id) -> Result<(), OciError> {
     let place = store.open(id)?;
     let (record, _) = place

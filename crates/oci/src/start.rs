@@ -15,7 +15,7 @@ use tote_sys::best_effort;
 /// A failing `poststart` hook is a warning: the program runs already, and the specification wants it to go on.
 ///
 /// # Errors
-/// [`OciError::NotStartable`] if the container does not wait for its start, and errors of running the program.
+/// `ContainerError::NotStartable` if the container does not wait for its start, and errors of running the program.
 pub fn start(store: &Store, id: &Id, warn: &mut dyn FnMut(String)) -> Result<(), OciError> {
     let mut place = store.open(id)?;
     place.lock()?;

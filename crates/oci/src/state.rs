@@ -50,7 +50,7 @@ pub(crate) struct ForHooks<'a> {
 /// Returns the state of a container.
 ///
 /// # Errors
-/// [`OciError::NotFound`], and errors of reading its record.
+/// `ContainerError::NotFound`, and errors of reading its record.
 pub fn state(store: &Store, id: &Id) -> Result<State, OciError> {
     of(&store.open(id)?, id)
 }

@@ -7,7 +7,7 @@ use tote_sys::best_effort;
 /// Makes a cgroup and sets its limits, on v2 including the device program.
 ///
 /// # Errors
-/// [`RuntimeError::Cgroup`] and [`RuntimeError::DeviceFilter`]; the cgroup has been removed again then.
+/// `ErrandError::Cgroup` and `ErrandError::DeviceFilter`; the cgroup has been removed again then.
 pub fn create(plan: &Plan, warn: &mut dyn FnMut(String)) -> Result<Cgroup, RuntimeError> {
     let (cgroup, warnings) = Cgroup::create(plan).map_err(ErrandError::Cgroup)?;
     warnings.into_iter().for_each(|warning| warn(warning.to_string()));
@@ -24,7 +24,7 @@ pub fn create(plan: &Plan, warn: &mut dyn FnMut(String)) -> Result<Cgroup, Runti
 /// Gives a cgroup v2 a device program in place of its old one; a v1 cgroup has its rules in files.
 ///
 /// # Errors
-/// [`RuntimeError::DeviceFilter`].
+/// `ErrandError::DeviceFilter`.
 pub fn filter_devices(cgroup: &Cgroup, program: &[tote_cgroup::BpfInsn]) -> Result<(), RuntimeError> {
     let Some(dir) = cgroup.v2_dir() else { return Ok(()) };
     let instructions: Vec<_> = program

@@ -93,7 +93,7 @@ pub fn ancestry(plan: &Plan) -> Ancestry<'_> {
 /// Sets the `oom_score_adj` of a process.
 ///
 /// # Errors
-/// [`RuntimeError::OomScore`].
+/// `ErrandError::OomScore`.
 pub fn set_oom_score(pid: u32, score: i32) -> Result<(), RuntimeError> {
     std::fs::write(format!("/proc/{pid}/oom_score_adj"), score.to_string())
         .map_err(|error| RuntimeError::Errand(ErrandError::OomScore(error)))
@@ -103,7 +103,7 @@ pub fn set_oom_score(pid: u32, score: i32) -> Result<(), RuntimeError> {
 /// makes the plan's links.
 ///
 /// # Errors
-/// [`RuntimeError::Network`], [`RuntimeError::NetDevice`] and [`RuntimeError::Link`].
+/// `ErrandError::Network`, `ErrandError::NetDevice` and `ErrandError::Link`.
 pub fn make_network(
     plan: &Plan,
     child: &Child,
@@ -123,7 +123,7 @@ pub fn make_network(
 /// Moves the network devices of a plan into the network namespace at a path.
 ///
 /// # Errors
-/// [`RuntimeError::Network`] if the path is not there, and [`RuntimeError::NetDevice`].
+/// `ErrandError::Network` if the path is not there, and `ErrandError::NetDevice`.
 pub fn move_net_devices(plan: &Plan, path: &str) -> Result<(), RuntimeError> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
     let network = rustix::fs::open(path, flags, Mode::empty()).map_err(ErrandError::Network)?;
@@ -133,7 +133,7 @@ pub fn move_net_devices(plan: &Plan, path: &str) -> Result<(), RuntimeError> {
 /// Opens a tree that the process is going to mount, once the process knocks.
 ///
 /// # Errors
-/// [`RuntimeError::Tree`], and [`RuntimeError::Idmap`] for its map; [`RuntimeError::Step`] if the process fails
+/// [`RuntimeError::Tree`], and `ErrandError::Idmap` for its map; [`RuntimeError::Step`] if the process fails
 /// before.
 pub fn open_tree(
     tree: &Tree,

@@ -11,7 +11,7 @@ use tote_sys::{Ancestry, Birth, Child, Errno, Event, IdMaps, Op, Parcel, birth};
 /// Removes a tree as root of a new user namespace with these maps; without maps, the caller is the only mapped user.
 ///
 /// # Errors
-/// [`RuntimeError::Clone`], [`RuntimeError::Map`], and [`RuntimeError::RemoveTree`]; the rest of the tree stays in
+/// [`RuntimeError::Clone`], `ErrandError::Map`, and [`RuntimeError::RemoveTree`]; the rest of the tree stays in
 /// its place.
 pub fn remove_tree(path: &Path, maps: Option<&Maps>) -> Result<(), RuntimeError> {
     let failed = |source| RuntimeError::RemoveTree {

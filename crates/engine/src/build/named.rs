@@ -46,7 +46,7 @@ const IMAGES: [&str; 3] = ["docker-image://", "container-image://", "docker://"]
 /// `NAME=oci-layout://DIR[:TAG|@DIGEST]`.
 ///
 /// # Errors
-/// [`BuildFault::ContextOption`] or [`BuildFault::Repository`].
+/// `BuildOptionError::ContextOption` or `RepositoryFault::Repository`.
 pub fn parse_context(text: &str) -> Result<(String, NamedContext), EngineError> {
     let wrong = || BuildFault::Option(BuildOptionError::ContextOption(text.to_owned()));
     let (name, value) = text.split_once('=').ok_or_else(wrong)?;
@@ -77,7 +77,7 @@ pub fn parse_context(text: &str) -> Result<(String, NamedContext), EngineError> 
 /// Parses the value of `--annotation`: `[manifest:]KEY=VALUE`.
 ///
 /// # Errors
-/// [`BuildFault::Annotation`].
+/// `BuildOptionError::Annotation`.
 pub fn parse_annotation(text: &str) -> Result<(String, String), EngineError> {
     let wrong = || BuildFault::Option(BuildOptionError::Annotation(text.to_owned()));
     let (key, value) = text.split_once('=').ok_or_else(wrong)?;

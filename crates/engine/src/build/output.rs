@@ -47,7 +47,7 @@ impl BuildOutput {
     /// `type=image|registry,name=NAME,push=true`. A quoted name can hold several, with commas between.
     ///
     /// # Errors
-    /// [`BuildFault::Output`].
+    /// `BuildOptionError::Output`.
     pub fn parse(text: &str) -> Result<Self, EngineError> {
         let wrong = || BuildFault::Option(BuildOptionError::Output(text.to_owned()));
         if text == "-" {

@@ -45,7 +45,7 @@ impl PruneBuilds {
     /// Applies a `--filter`: `until=24h`, or `unused-for=24h`.
     ///
     /// # Errors
-    /// [`BuildFault::PruneFilter`].
+    /// `BuildOptionError::PruneFilter`.
     pub fn filter(&mut self, text: &str) -> Result<(), EngineError> {
         let value = text
             .strip_prefix("until=")

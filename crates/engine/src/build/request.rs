@@ -74,7 +74,7 @@ impl BuildContext {
     /// Parses the address of a remote context; `None` if the text is not such an address.
     ///
     /// # Errors
-    /// [`BuildFault::Repository`] if the address is of git, but unusable.
+    /// `RepositoryFault::Repository` if the address is of git, but unusable.
     pub fn remote(text: &str) -> Result<Option<Self>, BuildFault> {
         if let Some(repository) = Repository::parse_context(text)? {
             return Ok(Some(Self::Repository(Box::new(repository))));

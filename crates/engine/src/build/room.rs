@@ -18,7 +18,7 @@ impl Room {
     /// Parses the value of an option as docker does: `10GB` are 10 times 1024 times 1024 times 1024 bytes.
     ///
     /// # Errors
-    /// [`BuildFault::PruneSize`].
+    /// `BuildOptionError::PruneSize`.
     pub fn parse(option: &'static str, text: &str) -> Result<u64, EngineError> {
         let size = tote_bundle::parse_size(text);
         Ok(size.map_err(|source| BuildFault::Option(BuildOptionError::PruneSize { option, source }))?)

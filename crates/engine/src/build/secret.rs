@@ -18,7 +18,7 @@ pub enum SecretSource {
 /// if it exists, otherwise the file.
 ///
 /// # Errors
-/// [`BuildFault::SecretOption`].
+/// `BuildOptionError::SecretOption`.
 pub fn parse_secret(
     text: &str,
     has_variable: &dyn Fn(&str) -> bool,
@@ -52,7 +52,7 @@ pub fn parse_secret(
 /// Parses the value of `--ssh`: `default`, or `ID[=SOCKET]`. The default socket is that of the caller's agent, `own`.
 ///
 /// # Errors
-/// [`BuildFault::AgentOption`], [`BuildFault::NoOwnAgent`], or [`BuildFault::AgentKey`] for a file
+/// `BuildOptionError::AgentOption`, `BuildOptionError::NoOwnAgent`, or `BuildOptionError::AgentKey` for a file
 /// that is not a socket.
 pub fn parse_agent(text: &str, own: Option<PathBuf>) -> Result<(String, PathBuf), EngineError> {
     let (id, given) = match text.split_once('=') {

@@ -16,7 +16,7 @@ use tote_sys::best_effort;
 /// Renames a container.
 ///
 /// # Errors
-/// [`EngineError::NameTaken`], [`LifeError::SameName`].
+/// `RequestError::NameTaken`, [`LifeError::SameName`].
 pub fn rename(home: &Home, wanted: &str, to: &str) -> Result<(), EngineError> {
     let entry = find_monitored(home, wanted)?;
     let to: Name = to.strip_prefix('/').unwrap_or(to).parse().map_err(|source| {

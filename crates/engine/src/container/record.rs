@@ -65,7 +65,7 @@ impl Container {
     /// Parses the options as they were at the creation.
     ///
     /// # Errors
-    /// [`EngineError::Option`] if the writing version of tote knew other options.
+    /// `RequestError::Option` if the writing version of tote knew other options.
     pub fn run_options(&self) -> Result<RunOptions, EngineError> {
         let mut options = RunOptions {
             command: self.command.clone(),

@@ -172,7 +172,7 @@ pub(crate) fn remove_unused(home: &Home, names: &[String]) -> Result<(), EngineE
 /// removed anyway.
 ///
 /// # Errors
-/// [`VolumeFault::Filter`], and [`EngineError::Remove`].
+/// [`VolumeFault::Filter`], and `MachineError::Remove`.
 pub fn prune(home: &Home, named_too: bool, filters: &[String]) -> Result<PrunedVolumes, EngineError> {
     let mut named_too = named_too;
     let mut parsed = Vec::new();

@@ -41,7 +41,7 @@ impl Attestations {
     /// Applies `--attest type=provenance|sbom[,KEY=VALUE…]`, with docker's keys.
     ///
     /// # Errors
-    /// [`BuildFault::Attestation`]
+    /// `BuildOptionError::Attestation`
     pub fn attest(&mut self, text: &str) -> Result<(), EngineError> {
         let wrong = || refused("attest", text);
         let (mut kind, mut others) = (None, Vec::new());
@@ -61,7 +61,7 @@ impl Attestations {
     /// Applies `--provenance true|false|mode=min|mode=max[,version=v0.2|v1]`.
     ///
     /// # Errors
-    /// [`BuildFault::Attestation`]
+    /// `BuildOptionError::Attestation`
     pub fn provenance(&mut self, text: &str) -> Result<(), EngineError> {
         let fields: Vec<&str> = text.split(',').collect();
         self.set_provenance(&fields, &|| refused("provenance", text))
@@ -70,7 +70,7 @@ impl Attestations {
     /// Applies `--sbom true|false`.
     ///
     /// # Errors
-    /// [`BuildFault::Attestation`]
+    /// `BuildOptionError::Attestation`
     pub fn sbom(&mut self, text: &str) -> Result<(), EngineError> {
         let fields: Vec<&str> = text.split(',').collect();
         self.set_sbom(&fields, &|| refused("sbom", text))

@@ -54,7 +54,7 @@ pub enum CachePlace {
 /// Parses a value of `--cache-from`: `type=local,src=DIR`, `type=registry,ref=REF`, or references.
 ///
 /// # Errors
-/// [`BuildFault::CacheFrom`].
+/// `BuildOptionError::CacheFrom`.
 pub fn parse_cache_from(text: &str) -> Result<Vec<CacheFrom>, EngineError> {
     parse(text, from, |name| names(name).map(CacheFrom::Registry)).map_err(|why| {
         BuildFault::Option(BuildOptionError::CacheFrom {
@@ -68,7 +68,7 @@ pub fn parse_cache_from(text: &str) -> Result<Vec<CacheFrom>, EngineError> {
 /// Parses a value of `--cache-to`: `type=local,dest=DIR`, `type=registry,ref=REF`, `type=inline`, or references.
 ///
 /// # Errors
-/// [`BuildFault::CacheTo`].
+/// `BuildOptionError::CacheTo`.
 pub fn parse_cache_to(text: &str) -> Result<Vec<CacheTo>, EngineError> {
     let plain = |name: &str| {
         let mut names = names(name)?;
