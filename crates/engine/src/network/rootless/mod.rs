@@ -16,7 +16,7 @@ mod socket;
 pub(super) use ports::{holder, lead};
 pub(super) use socket::RELAYED;
 
-use super::record::made;
+use super::record::{find, made};
 use super::{NetworkFault, RootlessFault};
 use crate::{Caller, EngineError, Home, apart};
 use rustix::fd::{AsFd as _, OwnedFd};
@@ -27,7 +27,7 @@ use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::time::{Duration, Instant};
-use tote_bundle::RunOptions;
+use tote_bundle::{DEFAULT_NETWORK, RunOptions};
 use tote_state::locked::locked;
 use tote_sys::Errno;
 
@@ -86,8 +86,16 @@ pub(crate) fn enter(home: &Home) -> Result<Vec<String>, EngineError> {
 /// # Errors
 /// [`NetworkFault`].
 pub(crate) fn enter_for(home: &Home, options: &RunOptions, dry: bool) -> Result<Vec<String>, EngineError> {
-    if options.network.attachments().is_empty() {
+    let attachments = options.network.attachments();
+    if attachments.is_empty() {
         return Ok(Vec::new());
+    }
+    if is_outside(home) {
+        // A misspelt name is one whatever the machine lacks.
+        let named = attachments.iter().map(|one| one.network.as_str());
+        for name in named.filter(|name| *name != DEFAULT_NETWORK) {
+            find(home, name)?;
+        }
     }
     match unavailable(home) {
         Some(fault) => Err(fault.into()),
