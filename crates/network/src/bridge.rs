@@ -12,7 +12,7 @@ use crate::rule::Expression::{
 };
 use crate::subnet::{Address, LOOPBACK, Prefix};
 use crate::surroundings::{PREFIX, Surroundings};
-use crate::{Subnet, Subnet6, forwarding, kind, published};
+use crate::{Subnet, Subnet6, forwarding, kind, parted, published};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::Path;
 use tote_sys::Errno;
@@ -161,6 +161,7 @@ pub fn take_down((name, alias): (&str, &str), note: &Path) -> Result<(), Network
         Ok(_) | Err(Errno::NODEV) => {}
         Err(errno) => return Err(NetworkError::Look(errno)),
     }
+    parted::remove_marked(&socket)?;
     let hooks = [Hook::Raw, Hook::Input, Hook::Forward, Hook::Postrouting];
     let names = hooks.map(|hook| chain_name(name, hook));
     let remove = |source| NetworkError::Filter {

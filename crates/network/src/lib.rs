@@ -29,6 +29,7 @@ mod neighbour;
 mod netlink;
 mod nft_table;
 mod noted;
+mod parted;
 mod published;
 mod redirect;
 mod route;
@@ -49,11 +50,10 @@ pub use egress::{Answerer, Egress, EgressLink, Place, Service, remove_egress};
 pub use error::NetworkError;
 pub use filter_events::FilterEvents;
 pub use lease::{LeaseError, Leases};
-pub use link::{
-    ContainerLink, Link6, LinkError, LinkRules, Mac, connect, disconnect, lead_out, reflect, remove,
-};
+pub use link::{ContainerLink, Link6, LinkError, LinkRules, Mac, connect, lead_out, reflect, remove};
 pub use neighbour::forget_neighbours;
 pub use noted::Noted;
+pub use parted::disconnect;
 pub use published::{PublishedPort, allow_loopback, publish, published, published_in, withdraw};
 pub use redirect::{RESOLVER, resolver_sockets};
 pub use shape::Rate;

@@ -18,13 +18,13 @@ use tote_sys::Errno;
 const RTM_DELLINK: u16 = 17;
 pub(crate) const IFLA_ADDRESS: u16 = 1;
 const IFLA_MTU: u16 = 4;
-const IFLA_MASTER: u16 = 10;
+pub(crate) const IFLA_MASTER: u16 = 10;
 pub(crate) const IFLA_LINKINFO: u16 = 18;
 pub(crate) const IFLA_INFO_KIND: u16 = 1;
 const IFLA_INFO_DATA: u16 = 2;
 const IFLA_INFO_SLAVE_KIND: u16 = 4;
 const IFLA_INFO_SLAVE_DATA: u16 = 5;
-const IFLA_IFALIAS: u16 = 20;
+pub(crate) const IFLA_IFALIAS: u16 = 20;
 const IFLA_BRPORT_MODE: u16 = 4;
 const IFLA_BRPORT_ISOLATED: u16 = 33;
 const IFLA_BR_FORWARD_DELAY: u16 = 1;
@@ -34,7 +34,7 @@ const IFA_LOCAL: u16 = 2;
 const IFA_BROADCAST: u16 = 4;
 /// An address that is used at once, without asking whether another host has it.
 const IFA_F_NODAD: u8 = 0x02;
-const IFF_UP: u32 = 1;
+pub(crate) const IFF_UP: u32 = 1;
 
 /// The hardware address of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -259,26 +259,6 @@ fn port_flag(outside: &str, flag: u16) -> Request {
     request
 }
 
-/// Takes the host's end of links off their bridges and down: no container has the addresses behind them any more, even where a
-/// process keeps the other end's network namespace. Links that are gone need nothing.
-///
-/// # Errors
-/// The kernel's, of the socket.
-pub fn disconnect(outside: &[String]) -> Result<(), Errno> {
-    if outside.is_empty() {
-        return Ok(());
-    }
-    let requests = outside.iter().map(|name| {
-        let mut header = link(0, 0);
-        header[12..].copy_from_slice(&IFF_UP.to_ne_bytes());
-        let mut request = Request::new(RTM_NEWLINK, &header);
-        request.name(IFLA_IFNAME, name);
-        request.attribute(IFLA_MASTER, &0u32.to_ne_bytes());
-        request
-    });
-    refusals(Socket::new()?.batch(requests.collect()), Errno::NODEV)
-}
-
 /// Removes a link of a container by the name of its end on the host's side; one that is gone needs nothing.
 ///
 /// # Errors
@@ -404,9 +384,15 @@ pub(crate) fn make_bridge(socket: &Socket, bridge: &BridgeLink<'_>) -> Result<u3
 
 /// Removes a link; one that is gone needs nothing.
 pub(crate) fn remove_link(socket: &Socket, name: &str) -> Result<(), LinkError> {
+    refusals(socket.batch(vec![removal(name)]), Errno::NODEV)
+        .map_err(failed(format!("remove the link {name}")))
+}
+
+/// The request that removes a link.
+pub(crate) fn removal(name: &str) -> Request {
     let mut request = Request::new(RTM_DELLINK, &link(0, 0));
     request.name(IFLA_IFNAME, name);
-    refusals(socket.batch(vec![request]), Errno::NODEV).map_err(failed(format!("remove the link {name}")))
+    request
 }
 
 /// The first failure of a batch that is not the one which does no harm.

@@ -31,6 +31,11 @@ pub(super) const TESTS: &[Test] = &[
         isolated,
     ),
     test("networks::an_internal_network_leads_nowhere", NEEDS, internal),
+    test(
+        "networks::an_unanswered_connection_keeps_no_link",
+        NEEDS,
+        unanswered,
+    ),
     test("networks::an_address_is_given_once", NEEDS, given_once),
     test(
         "networks::a_killed_monitor_leaves_no_address_behind",
@@ -115,6 +120,22 @@ tote run --rm --memory 100m --cpus 1 --network bridge "$IMAGE" busybox nc 198.51
 tote run --rm --network none "$IMAGE" busybox nc 198.51.100.9 80 </dev/null 2>/dev/null || echo apart
 "#;
     prints(cx, script, "198.51.100.2\n1400\n198.51.100.2\napart\n")
+}
+
+fn unanswered(cx: &Context) -> Result<()> {
+    let script = r#"
+nsenter -t $server -n perl -MIO::Socket::INET -e '$s = IO::Socket::INET->new(Listen => 9, LocalPort => 81, ReuseAddr => 1) or die;
+sleep 300' >/dev/null 2>&1 & teller="$teller $!"
+while ! in_server grep -q ':0051 00000000:0000 0A' /proc/net/tcp; do sleep 0.02; done
+tote run -d --network bridge --name a "$IMAGE" sh -c 'yes | busybox nc 198.51.100.9 81' >/dev/null
+while ! in_server grep -q ':0051 026433C6:.* 01 ' /proc/net/tcp; do sleep 0.02; done
+# The server confirms nothing any more that the container says: the container's kernel says it again for minutes.
+in_server ip link set s0 down
+tote rm -f a >/dev/null
+down
+echo gone
+"#;
+    prints(cx, script, "gone\n")
 }
 
 fn put_back(cx: &Context) -> Result<()> {
