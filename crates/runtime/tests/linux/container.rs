@@ -8,7 +8,7 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use tote_runtime::{Foreground, Maps, Observer, Outcome, Parting, RuntimeError, Stdio, run};
 use tote_sandbox::{
-    CgroupView, DeviceNodes, Facts, IdMapping, Lifetime, Plan, Request, Root, SecurityModule, Stdin, Switch,
+    CgroupView, DeviceNodes, Facts, Lifetime, MapOrigin, Plan, Request, Root, SecurityModule, Stdin, Switch,
 };
 use tote_spec::{NamespaceType, Spec};
 use tote_sys::Op;
@@ -137,9 +137,9 @@ impl Bundle {
             files: &[],
             fill: &[],
             id_mapping: if maps {
-                IdMapping::ByParent
+                MapOrigin::ByParent
             } else {
-                IdMapping::None
+                MapOrigin::None
             },
             default_filter: false,
             stdin: Stdin::Null,
