@@ -210,8 +210,8 @@ impl Bundle {
 /// Performs a plan, with the maps of [`Bundle::in_user_namespace`] where it asks for some.
 pub(crate) fn perform(plan: &Plan) -> Result<Parting, RuntimeError> {
     let maps = Maps {
-        uid: vec![(0, 100_000, 65536)],
-        gid: vec![(0, 100_000, 65536)],
+        uid: vec![tote_spec::IdMapping::new(0, 100_000, 65536)],
+        gid: vec![tote_spec::IdMapping::new(0, 100_000, 65536)],
         privileged: true,
     };
     let foreground = Foreground {
