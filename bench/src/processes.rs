@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 const REST: Duration = Duration::from_millis(2500);
 
 /// Lists the children. All threads count, because a subreaper's orphans may become children of any thread.
-pub(crate) fn children() -> Result<Vec<Pid>> {
+pub fn children() -> Result<Vec<Pid>> {
     Ok(children_of("self")?
         .into_iter()
         .filter_map(Pid::from_raw)
@@ -35,7 +35,7 @@ fn children_of(process: &str) -> Result<Vec<i32>> {
 
 /// Compares the number of processes left behind with `leaves`, daemons not counted; returns the error if they
 /// differ. Some runtimes' own processes end a moment after the command, so it waits for a time.
-pub(crate) fn miscounted(leaves: usize, daemons: &[Pid]) -> Result<Option<String>> {
+pub fn miscounted(leaves: usize, daemons: &[Pid]) -> Result<Option<String>> {
     if leaves == 0 {
         return Ok(None);
     }
@@ -54,7 +54,7 @@ pub(crate) fn miscounted(leaves: usize, daemons: &[Pid]) -> Result<Option<String
 
 /// Measures the mean PSS in KiB of the processes of `program` that were left, once they have come to rest; `None`
 /// without any.
-pub(crate) fn idle_pss(program: &Path, daemons: &[Pid]) -> Result<Option<f64>> {
+pub fn idle_pss(program: &Path, daemons: &[Pid]) -> Result<Option<f64>> {
     std::thread::sleep(REST);
     let file = |path: &Path| fs::metadata(path).map(|file| (file.dev(), file.ino()));
     let wanted = file(program).with_context(|| format!("read {}", program.display()))?;

@@ -17,7 +17,7 @@ use std::process::{Command, Stdio};
 /// An image.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Archive {
+pub struct Archive {
     /// Name of the image in the archive.
     tag: String,
     /// Tree that is added to the first layer.
@@ -128,7 +128,7 @@ fn pack(root: &Path, tar: &Path) -> Result<()> {
 
 /// Makes an image of `layers`, tar archives that this consumes, in a new directory of `work`, and writes it to
 /// `output` as `docker save` would, but with compressed layers.
-pub(crate) fn seal(layers: &[PathBuf], tag: &str, work: &Path, output: &Path) -> Result<()> {
+pub fn seal(layers: &[PathBuf], tag: &str, work: &Path, output: &Path) -> Result<()> {
     let image = work.join("image");
     fs::create_dir_all(&image).with_context(|| format!("make {}", image.display()))?;
     let (mut diff_ids, mut names) = (Vec::new(), Vec::new());
