@@ -55,7 +55,7 @@ pub struct Service {
     /// Name of the place.
     pub name: String,
     /// Value of the place.
-    value: String,
+    pub value: String,
     #[serde(default)]
     needs: Vec<String>,
     daemon: Option<Vec<String>>,
@@ -63,7 +63,7 @@ pub struct Service {
     answers: Option<Vec<String>>,
     /// Commands that run once, one after another.
     #[serde(default)]
-    run: Vec<Vec<String>>,
+    pub run: Vec<Vec<String>>,
     /// Commands that run once at the end, before daemons end.
     #[serde(default)]
     end: Vec<Vec<String>>,
@@ -78,6 +78,22 @@ pub struct Apparatus {
     place: PathBuf,
     /// Places that could not be made, with the reason.
     pub missing: BTreeMap<String, String>,
+}
+
+impl Service {
+    /// Describes a preparation of one command.
+    #[must_use]
+    pub fn of_command(name: &str, value: &str, argv: Vec<String>) -> Self {
+        Service {
+            name: name.to_owned(),
+            value: value.to_owned(),
+            needs: Vec::new(),
+            daemon: None,
+            answers: None,
+            run: vec![argv],
+            end: Vec::new(),
+        }
+    }
 }
 
 impl Plan {

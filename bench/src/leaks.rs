@@ -2,7 +2,7 @@
 
 use crate::mountinfo::{self, Mount};
 use anyhow::Result;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ pub struct Snapshot {
 }
 
 /// Mounts and cgroups that were left behind.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Leaks {
     /// Objects that this run certainly made.
     pub certain: Vec<String>,

@@ -96,7 +96,8 @@ fn measure(command: &str, options: &Options) -> Result<bool> {
     let directory = path.parent().unwrap_or(Path::new("/"));
     let raw = file("jsonl");
     let raw = fs::File::create(&raw).with_context(|| format!("make {}", raw.display()))?;
-    let mut session = Session::open(&scenario, directory, &world, &settings(options), raw)?;
+    let mut session = Session::open(&scenario, directory, &world, &settings(options))?;
+    session.write_to(raw);
     let started = clock::now_nanos() / 1_000_000_000;
     let mut samples = session.measure(Pass::WarmUp, options.warm_up)?;
     samples.extend(session.measure(Pass::Wall, options.runs)?);

@@ -62,7 +62,7 @@ pub struct Program {
 }
 
 /// A small root file system; paths are relative to it.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tree {
     /// Directories.
@@ -119,6 +119,9 @@ pub struct Candidate {
     /// counts from 0.
     #[serde(default = "once")]
     pub times: usize,
+    /// Number of times that `argv` is started at once; `{n}` counts from 0.
+    #[serde(default = "once")]
+    pub together: usize,
     /// Number of processes that are left when the clock stops, for `after` to end.
     #[serde(default)]
     pub leaves: usize,
@@ -265,7 +268,10 @@ impl Scenario {
                 candidate.name
             );
             ensure!(
-                candidate.times > 0 && candidate.every > 0 && candidate.steps().all(Step::runs),
+                candidate.times > 0
+                    && candidate.together > 0
+                    && candidate.every > 0
+                    && candidate.steps().all(Step::runs),
                 "candidate {:?} never runs",
                 candidate.name
             );

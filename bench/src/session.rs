@@ -5,10 +5,11 @@ use crate::apparatus::Apparatus;
 use crate::chance::Chance;
 use crate::interruption;
 use crate::leaks::{Leaks, Snapshot};
+use crate::processes::EVERY;
 use crate::sample::{Pass, Sample};
 use crate::scenario::{AsUser, Candidate, Scenario};
 use crate::stage::{PATH, Stage, find_program};
-use crate::step::{Step, expand, words};
+use crate::step::{Step, Together, expand, words};
 use crate::trial::{Runner, Trial};
 use crate::world::World;
 use anyhow::{Context, Result};
@@ -49,7 +50,7 @@ pub struct Session {
     ready: Vec<Ready>,
     /// Candidates that were not run, with the reason.
     pub skipped: BTreeMap<String, String>,
-    raw: File,
+    raw: Option<File>,
     containers: usize,
 }
 
@@ -62,14 +63,8 @@ struct Ready {
 }
 
 impl Session {
-    /// Prepares `scenario`, read from a file in `directory`. Samples are written to `raw` as they come.
-    pub fn open(
-        scenario: &Scenario,
-        directory: &Path,
-        world: &World,
-        options: &Settings,
-        raw: File,
-    ) -> Result<Self> {
+    /// Prepares `scenario`, read from a file in `directory`.
+    pub fn open(scenario: &Scenario, directory: &Path, world: &World, options: &Settings) -> Result<Self> {
         let root = rustix::process::geteuid().is_root();
         let user = if root {
             Account::ensure(&options.as_user)?
@@ -96,7 +91,7 @@ impl Session {
             settle: options.settle,
             ready: Vec::new(),
             skipped: BTreeMap::new(),
-            raw,
+            raw: None,
             containers: 0,
             apparatus,
         };
@@ -182,6 +177,11 @@ impl Session {
         Ok(samples)
     }
 
+    /// Sets the file that every sample is added to as it comes.
+    pub fn write_to(&mut self, raw: File) {
+        self.raw = Some(raw);
+    }
+
     /// Names the candidates that can run here, in the scenario's order.
     pub fn ready(&self) -> impl Iterator<Item = &str> {
         self.ready.iter().map(|ready| ready.candidate.name.as_str())
@@ -200,9 +200,9 @@ impl Session {
         let mut line = serde_json::to_string(&sample).context("write down a sample")?;
         line.push('\n');
         // One write, so that a kill leaves a whole line or none.
-        self.raw
-            .write_all(line.as_bytes())
-            .context("write down a sample")?;
+        if let Some(raw) = &mut self.raw {
+            raw.write_all(line.as_bytes()).context("write down a sample")?;
+        }
         interruption::check()?;
         std::thread::sleep(self.settle);
         Ok(sample)
@@ -230,7 +230,11 @@ impl Session {
             .places
             .insert("id".to_owned(), format!("{}-{}", self.stage.tag, self.containers));
         let Ready { candidate, .. } = &self.ready[index];
-        let mut timed = vec![Step::Run(candidate.argv.clone())];
+        let argv = candidate.argv.clone();
+        let mut timed = vec![match candidate.together {
+            1 => Step::Run(argv),
+            together => Step::Together(Together { together, argv }),
+        }];
         timed.extend(candidate.then.iter().cloned());
         let places = self.places(candidate);
         let mut timed = steps(&timed, candidate.times, &places)?;
@@ -335,6 +339,9 @@ fn steps(steps: &[Step], times: usize, places: &BTreeMap<String, String>) -> Res
 
 /// Returns the file of a program, as `/proc/PID/exe` shows it.
 fn idle(program: &str, places: &BTreeMap<String, String>) -> Result<PathBuf> {
+    if program == EVERY {
+        return Ok(PathBuf::from(program));
+    }
     let name = expand(program, places)?;
     let path = find_program(&name).with_context(|| format!("find {name}"))?;
     path.canonicalize().with_context(|| format!("find {name}"))

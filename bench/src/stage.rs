@@ -79,7 +79,14 @@ impl Stage {
             states: None,
             _lock: lock,
         };
+        for (name, value) in [("uid", user.uid), ("gid", user.gid)] {
+            stage.places.insert(format!("user:{name}"), value.to_string());
+        }
         stage.fill(scenario, directory, user, private)?;
+        let own = [("home", stage.home.clone()), ("run", stage.runtime_dir.clone())];
+        for (name, path) in own {
+            stage.place("user", name, &path);
+        }
         Ok(stage)
     }
 
@@ -320,7 +327,11 @@ fn make_bundle(bundle: &Bundle, tree: &Tree, root: &Path, places: &BTreeMap<Stri
     let mut config: Value =
         serde_json::from_str(&text).with_context(|| format!("read {}", path.display()))?;
     adapt(&mut config, bundle)?;
-    fs::write(&path, config.to_string()).with_context(|| format!("write {}", path.display()))
+    let mut text = config.to_string();
+    for (place, value) in places {
+        text = text.replace(&format!("{{{place}}}"), value);
+    }
+    fs::write(&path, text).with_context(|| format!("write {}", path.display()))
 }
 
 /// Adapts the runtime's default specification: the program, the terminal and the binds; the rest is left unchanged.

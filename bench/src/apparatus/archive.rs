@@ -43,6 +43,18 @@ const SIZES: [(usize, usize); 6] = [
 const DIRECTORIES: usize = 60;
 
 impl Archive {
+    /// Describes an image of one layer: the tree and nothing else.
+    #[must_use]
+    pub fn of_tree(tag: &str, tree: &str) -> Self {
+        Archive {
+            tag: tag.to_owned(),
+            tree: tree.to_owned(),
+            layers: 1,
+            files: 0,
+            exact: BTreeMap::new(),
+        }
+    }
+
     /// Writes the archive to a file in `place`; returns its path.
     pub(super) fn make(
         &self,

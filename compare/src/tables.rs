@@ -1,0 +1,3 @@
+//! What is shipped with the program.
+
+pub(crate) mod shipped;
