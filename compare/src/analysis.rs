@@ -227,7 +227,7 @@ pub(crate) fn findings(results: &Results, tables: &[Table]) -> Findings {
             .iter()
             .flat_map(|block| block.rows.iter().map(move |row| (block, row)))
         {
-            let mut note = |to: &mut BTreeMap<String, BTreeSet<String>>| {
+            let note = |to: &mut BTreeMap<String, BTreeSet<String>>| {
                 let what = match block.size.as_str() {
                     "" => table.series.name.clone(),
                     size => format!("{} {size}", table.series.name),

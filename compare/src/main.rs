@@ -21,6 +21,8 @@ mod analysis;
 mod arguments;
 mod compose;
 mod data;
+mod history;
+mod import;
 mod progress;
 mod published;
 mod record;
@@ -46,7 +48,12 @@ fn main() -> ExitCode {
         Action::Run => run::run(&options).map(|(sound, _)| sound),
         Action::Report => report(&options),
         Action::Teardown => teardown(),
-        _ => Ok(true),
+        Action::Setup => run::try_out(&options),
+        Action::History => history(&options),
+        Action::Import => import::import(&options).map(|path| {
+            println!("{}", path.display());
+            true
+        }),
     });
     match result {
         Ok(true) => ExitCode::SUCCESS,
@@ -88,6 +95,16 @@ fn experiments(options: &Options) -> Result<bool> {
         if !one.sizes.is_empty() {
             println!("    sizes: {}", sizes.join(" "));
         }
+    }
+    Ok(true)
+}
+
+fn history(options: &Options) -> Result<bool> {
+    let place = options.files.first().unwrap_or(&options.out);
+    let (text, written) = history::write(place)?;
+    print!("{text}");
+    for path in written {
+        eprintln!("{}", path.display());
     }
     Ok(true)
 }

@@ -2,7 +2,7 @@
 
 mod html;
 mod markdown;
-mod plots;
+pub(crate) mod plots;
 
 use crate::analysis::{self, Findings, Table};
 use crate::arguments::Options;

@@ -84,6 +84,45 @@ pub(crate) fn run(options: &Options) -> Result<(bool, PathBuf)> {
     Ok((sound && clean, path))
 }
 
+/// Makes all that the candidates need, runs each once, and removes it. Returns whether all went well.
+pub(crate) fn try_out(options: &Options) -> Result<bool> {
+    let mut all = Catalogue::read(options.data.as_deref())?;
+    all.choose(&options.candidates, &options.experiments)?;
+    let composed = compose(&all, true, options.time_limit_ms, &cgroups()?)?;
+    let world = world::enter(&composed.scenario.hidden_mounts, &composed.scenario.apparatus)?;
+    bench::interruption::prepare();
+    let tote = tote(options)?;
+    std::env::set_current_dir("/").context("change to /")?;
+    let settings = Settings {
+        tote,
+        seed: options.seed,
+        as_user: options.as_user.clone(),
+        settle: Duration::ZERO,
+    };
+    let mut session = Session::open(&composed.scenario, Path::new("/"), &world, &settings)?;
+    let mut sound = true;
+    for (cell, reason) in &session.skipped {
+        println!("{cell}: not made: {reason}");
+    }
+    let ready: Vec<String> = session.ready().map(str::to_owned).collect();
+    for (index, cell) in ready.iter().enumerate() {
+        let sample = match session.run(index, Pass::WarmUp, (0, 0)) {
+            Ok(sample) => sample,
+            Err(error) => {
+                drop(session.close());
+                return Err(error);
+            }
+        };
+        sound &= sample.fault.is_none();
+        println!("{cell}: {}", told(&sample));
+    }
+    let leaks = session.close()?;
+    for leak in &leaks.certain {
+        println!("left behind: {leak}");
+    }
+    Ok(sound && leaks.certain.is_empty())
+}
+
 /// Returns the layout of control groups.
 pub(crate) fn cgroups() -> Result<String> {
     Ok(bench::mountinfo::cgroup_mode(&bench::mountinfo::read()?).to_owned())
@@ -273,7 +312,7 @@ mod tests {
 
     fn composed() -> Composed {
         let all = Catalogue::read(None).unwrap();
-        let header = crate::record::tests::header();
+        let header = record::tests::header();
         Composed {
             scenario: compose(&all, true, 1, "v2").unwrap().scenario,
             cells: header.cells,
@@ -289,7 +328,7 @@ mod tests {
         let all = turns(&ready, &composed(), &options);
         assert_eq!(all.len(), 2 * (1 + 4));
         assert_eq!(all, turns(&ready, &composed(), &options));
-        let done = [crate::record::tests::sample("slow", 0, &[1], None)];
+        let done = [record::tests::sample("slow", 0, &[1], None)];
         let left = without(all.clone(), &done);
         assert_eq!(left.len(), 9);
         let rest: Vec<Turn> = (all.into_iter())

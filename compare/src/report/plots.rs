@@ -2,7 +2,7 @@
 
 use crate::analysis::{Block, Row, Table};
 use anyhow::{Result, anyhow};
-use plotters::coord::ranged1d::SegmentValue;
+use plotters::coord::ranged1d::{SegmentValue, ValueFormatter};
 use plotters::prelude::*;
 
 /// Width of all plots in the units of SVG.
@@ -172,9 +172,12 @@ pub(crate) fn sizes(table: &Table, published: &[Line]) -> Result<Option<String>>
             }
         }
     }
-    if table.blocks.len() < 2 || lines.is_empty() {
-        return Ok(None);
-    }
+    curves(&lines, published, &table.series.axis, &table.series.unit)
+}
+
+/// Draws lines on logarithmic scales; `published` are drawn thin. `None` where all points have one place.
+pub(crate) fn curves(lines: &[Line], published: &[Line], axis: &str, unit: &str) -> Result<Option<String>> {
+    let mut lines = lines.to_vec();
     let measured = lines.len();
     lines.extend(published.iter().cloned());
     let points = || lines.iter().flat_map(|line| &line.1).copied();
@@ -183,6 +186,15 @@ pub(crate) fn sizes(table: &Table, published: &[Line]) -> Result<Option<String>>
     let (Some((left, right)), Some((low, high))) = (across, up) else {
         return Ok(None);
     };
+    let own = bounds(
+        lines[..measured]
+            .iter()
+            .flat_map(|line| &line.1)
+            .map(|point| point.0),
+    );
+    if own.is_none_or(|(first, last)| first >= last) {
+        return Ok(None);
+    }
     let svg = drawn(high_with_legend(lines.len()), |area| {
         let mut chart = ChartBuilder::on(area)
             .margin(8)
@@ -198,8 +210,8 @@ pub(crate) fn sizes(table: &Table, published: &[Line]) -> Result<Option<String>>
             .bold_line_style(BLACK.mix(0.15))
             .axis_style(BLACK)
             .label_style(font())
-            .x_desc(&table.series.axis)
-            .y_desc(&table.series.unit)
+            .x_desc(axis)
+            .y_desc(unit)
             .x_label_formatter(&|value| short(*value))
             .y_label_formatter(&|value| short(*value))
             .draw()?;
@@ -211,10 +223,10 @@ pub(crate) fn sizes(table: &Table, published: &[Line]) -> Result<Option<String>>
 type Chart<'a, 'b, X, Y> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<X, Y>>;
 
 /// Draws lines with their legend; those from `thin` on (if it is not 0) are thin.
-fn draw_lines<'b, X, Y>(chart: &mut Chart<'_, 'b, X, Y>, lines: &[Line], thin: usize) -> Drawn<'b>
+fn draw_lines<'a, 'b: 'a, X, Y>(chart: &mut Chart<'a, 'b, X, Y>, lines: &[Line], thin: usize) -> Drawn<'b>
 where
-    X: plotters::coord::ranged1d::Ranged<ValueType = f64>,
-    Y: plotters::coord::ranged1d::Ranged<ValueType = f64>,
+    X: Ranged<ValueType = f64>,
+    Y: Ranged<ValueType = f64>,
 {
     for (number, (label, points)) in lines.iter().enumerate() {
         let is_thin = thin > 0 && number >= thin;
@@ -249,7 +261,7 @@ fn mesh<'b, X>(
     unit: &str,
 ) -> Drawn<'b>
 where
-    X: plotters::coord::ranged1d::Ranged + plotters::coord::ranged1d::ValueFormatter<X::ValueType>,
+    X: Ranged + ValueFormatter<X::ValueType>,
     X::ValueType: Copy + Into<f64>,
 {
     chart
@@ -269,7 +281,6 @@ where
         .draw()
 }
 
-/// The order of rows is from below to above in the plot, so the first row is the last label.
 fn name(labels: &[&str], at: i32) -> String {
     usize::try_from(at)
         .ok()
