@@ -25,7 +25,7 @@ pub struct Machine {
     pub hidden_mounts: Vec<PathBuf>,
     /// Load averages over 1, 5 and 15 minutes.
     pub load_before: [f64; 3],
-    /// The same after the measurements.
+    /// Load averages after the measurements.
     pub load_after: [f64; 3],
 }
 

@@ -45,7 +45,7 @@ pub(crate) struct Row {
     pub(crate) values: Vec<f64>,
 }
 
-/// What is wrong with candidates.
+/// Faults of candidates.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Findings {
     /// Candidates that reported a wrong exit code.

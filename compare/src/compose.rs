@@ -1,6 +1,6 @@
 //! From the catalogue to a scenario of the harness: a cell is an experiment of one size with one candidate.
 
-use crate::data::{Candidate, Catalogue, Experiment};
+use crate::catalogue::{Candidate, Catalogue, Experiment};
 use crate::record::{Cell, Series, Subject};
 use anyhow::{Context, Result, bail};
 use bench::apparatus::{Archive, Plan, Service};
@@ -150,32 +150,7 @@ impl Composed {
         };
         let image = self.image(all, candidate, &experiment.image)?;
         let splice = Splice::new(candidate, experiment, &image, size);
-        let mut timed: Vec<(String, Step)> = Vec::new();
-        for phase in &phases {
-            for step in &candidate.verbs[phase] {
-                timed.push((phase.clone(), splice.step(step)));
-            }
-        }
-        if let Some(contains) = &experiment.answer {
-            let address = format!("127.0.0.1:{PORT}")
-                .parse()
-                .context("express an address")?;
-            let answer = Answer {
-                address,
-                contains: contains.clone(),
-            };
-            timed.push(("response".to_owned(), Step::Answer(answer)));
-        }
-        let before = before(candidate, &phases)
-            .iter()
-            .map(|step| splice.step(step))
-            .collect();
-        let clean = candidate
-            .verbs
-            .get("clean")
-            .map(Vec::as_slice)
-            .unwrap_or_default();
-        let clean: Vec<Step> = clean.iter().map(|step| splice.step(step)).collect();
+        let timed = timed(candidate, experiment, &phases, &splice)?;
         let (laps, mut steps): (Vec<String>, Vec<Step>) = timed.into_iter().unzip();
         let Step::Run(argv) = steps.remove(0) else {
             bail!(
@@ -185,12 +160,20 @@ impl Composed {
             );
         };
         let name = Cell::name_of(&experiment.name, size, &candidate.name);
+        let clean = candidate
+            .verbs
+            .get("clean")
+            .map(Vec::as_slice)
+            .unwrap_or_default();
         self.scenario.candidates.push(scenario::Candidate {
             name: name.clone(),
             argv,
-            before,
+            before: before(candidate, &phases)
+                .into_iter()
+                .map(|step| splice.step(step))
+                .collect(),
             then: steps,
-            after: clean,
+            after: clean.iter().map(|step| splice.step(step)).collect(),
             times: 1,
             together: if experiment.together {
                 place.max(1.0) as usize
@@ -311,6 +294,32 @@ fn phases(candidate: &Candidate, experiment: &Experiment) -> Option<Vec<String>>
     let whole = ["create", "start", "exec", "stop", "remove"].map(str::to_owned);
     let replaceable = experiment.phases == [run] && !experiment.together;
     (replaceable && whole.iter().all(has)).then(|| whole.to_vec())
+}
+
+/// Lists the steps on the clock, each with its phase.
+fn timed(
+    candidate: &Candidate,
+    experiment: &Experiment,
+    phases: &[String],
+    splice: &Splice,
+) -> Result<Vec<(String, Step)>> {
+    let mut timed: Vec<(String, Step)> = Vec::new();
+    for phase in phases {
+        for step in &candidate.verbs[phase] {
+            timed.push((phase.clone(), splice.step(step)));
+        }
+    }
+    if let Some(contains) = &experiment.answer {
+        let address = format!("127.0.0.1:{PORT}")
+            .parse()
+            .context("express an address")?;
+        let answer = Answer {
+            address,
+            contains: contains.clone(),
+        };
+        timed.push(("response".to_owned(), Step::Answer(answer)));
+    }
+    Ok(timed)
 }
 
 /// Lists the steps that make a container in which the first phase runs.

@@ -1,6 +1,6 @@
 //! `tote-bench`: the comparison of container engines as a tool that anyone can run.
 //!
-//! Candidates, experiments and images are TOML files ([`data`]). They become a scenario of the harness
+//! Candidates, experiments and images are TOML files ([`catalogue`]). They become a scenario of the harness
 //! ([`compose`]), whose samples go to a file that can be continued ([`record`], [`run`]); reports are made of that file
 //! alone ([`report`]).
 //!
@@ -19,8 +19,8 @@
 
 mod analysis;
 mod arguments;
+mod catalogue;
 mod compose;
-mod data;
 mod history;
 mod import;
 mod progress;
@@ -31,7 +31,7 @@ mod run;
 mod tables;
 
 use crate::arguments::{Action, Options};
-use crate::data::Catalogue;
+use crate::catalogue::Catalogue;
 use anyhow::Result;
 use std::process::ExitCode;
 

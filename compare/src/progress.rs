@@ -44,7 +44,7 @@ impl Progress {
         let line = format!("{percent:3}%  {cell}: {told}; about {rest} left");
         let mut out = std::io::stderr().lock();
         let block = cell.split('/').next().unwrap_or_default();
-        // Progress that cannot be shown is no reason to stop a measurement.
+        // A measurement goes on if its progress cannot be shown.
         drop(if self.live {
             write!(out, "\r\x1b[K{line}")
         } else if block == self.block {

@@ -1,8 +1,8 @@
 //! A measurement: block by block (an experiment of one size), round by round, in random order.
 
 use crate::arguments::Options;
+use crate::catalogue::Catalogue;
 use crate::compose::{Composed, compose};
-use crate::data::Catalogue;
 use crate::progress::{Progress, clock};
 use crate::record::{self, Cell, End, Header, Results};
 use anyhow::{Context, Result, ensure};

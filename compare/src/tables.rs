@@ -1,3 +1,3 @@
-//! What is shipped with the program.
+//! Tables and texts that are shipped with the program.
 
 pub(crate) mod shipped;

@@ -184,7 +184,7 @@ impl Catalogue {
         })
     }
 
-    /// Keeps the candidates and experiments with these names; all where there is no name.
+    /// Keeps the candidates and experiments with these names; all if no name is given.
     pub(crate) fn choose(&mut self, candidates: &[String], experiments: &[String]) -> Result<()> {
         choose("candidate", &mut self.candidates, candidates, |candidate| {
             &candidate.name
@@ -214,7 +214,7 @@ impl Catalogue {
 impl Experiment {
     fn check(&self) -> Result<()> {
         let Experiment { name, .. } = self;
-        ensure!(!self.phases.is_empty(), "the experiment {name} has no phases");
+        ensure!(!self.phases.is_empty(), "the experiment {name} lacks phases");
         ensure!(
             self.runs > 0 && self.quick > 0,
             "the experiment {name} never runs"
@@ -232,7 +232,7 @@ impl Experiment {
         Ok(())
     }
 
-    /// Lists the sizes with their places on the axis, in ascending order; one without a name where there are none.
+    /// Lists the sizes with their places on the axis, in ascending order; a single one without a name if the experiment lacks sizes.
     pub(crate) fn steps(&self, quick: bool) -> Vec<(String, f64)> {
         if self.sizes.is_empty() {
             return vec![(String::new(), 0.0)];
