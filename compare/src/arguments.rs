@@ -15,6 +15,7 @@ Commands:
   experiments          list what is measured
   setup                make all that the candidates need, run each once, and remove it again
   run                  measure; results are added to a new file in the directory of --out
+  ablate               measure tote as it is beside tote with one measure more or less
   report [FILE]        write report.md, report.html, report.json and report.csv beside the newest results, or FILE
   history [DIR]        compare the results in a directory, run by run
   import FILE...       make results from the JSON files of the thesis's benchmark tool
@@ -43,6 +44,7 @@ pub(crate) enum Action {
     Experiments,
     Setup,
     Run,
+    Ablate,
     Report,
     History,
     Import,
@@ -149,6 +151,7 @@ fn command(word: OsString) -> Result<Action> {
         "experiments" => Ok(Action::Experiments),
         "setup" => Ok(Action::Setup),
         "run" => Ok(Action::Run),
+        "ablate" => Ok(Action::Ablate),
         "report" => Ok(Action::Report),
         "history" => Ok(Action::History),
         "import" => Ok(Action::Import),

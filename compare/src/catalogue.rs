@@ -32,6 +32,9 @@ pub(crate) struct Candidate {
     pub(crate) runtime: String,
     pub(crate) driver: String,
     pub(crate) isolation: String,
+    /// Group of candidates that are measured only if they are named: `ablation`.
+    #[serde(default)]
+    pub(crate) group: String,
     #[serde(default, rename = "as")]
     pub(crate) as_user: AsUser,
     /// Version of control groups that the candidate must have: `v1`, `v2` or `hybrid`; empty for any.
@@ -184,8 +187,21 @@ impl Catalogue {
         })
     }
 
-    /// Keeps the candidates and experiments with these names; all if no name is given.
+    /// Names the candidates of a group.
+    pub(crate) fn group(&self, group: &str) -> Vec<String> {
+        let members = self
+            .candidates
+            .iter()
+            .filter(|candidate| candidate.group == group);
+        members.map(|candidate| candidate.name.clone()).collect()
+    }
+
+    /// Keeps the candidates and experiments with these names. If no name is given, it keeps all experiments, and all
+    /// candidates that are in no group.
     pub(crate) fn choose(&mut self, candidates: &[String], experiments: &[String]) -> Result<()> {
+        if candidates.is_empty() {
+            self.candidates.retain(|candidate| candidate.group.is_empty());
+        }
         choose("candidate", &mut self.candidates, candidates, |candidate| {
             &candidate.name
         })?;

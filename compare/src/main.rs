@@ -48,6 +48,7 @@ fn main() -> ExitCode {
         Action::Run => run::run(&options).map(|(sound, _)| sound),
         Action::Report => report(&options),
         Action::Teardown => teardown(),
+        Action::Ablate => ablate(options),
         Action::Setup => run::try_out(&options),
         Action::History => history(&options),
         Action::Import => import::import(&options).map(|path| {
@@ -97,6 +98,16 @@ fn experiments(options: &Options) -> Result<bool> {
         }
     }
     Ok(true)
+}
+
+fn ablate(mut options: Options) -> Result<bool> {
+    let all = Catalogue::read(options.data.as_deref())?;
+    options.candidates = all.group("ablation");
+    options.candidates.push("tote".to_owned());
+    if options.experiments.is_empty() {
+        options.experiments = ["hello-world", "run"].map(str::to_owned).to_vec();
+    }
+    run::run(&options).map(|(sound, _)| sound)
 }
 
 fn history(options: &Options) -> Result<bool> {

@@ -23,6 +23,9 @@ is this text, `tote bench help` lists its options.
 `run`
 : Measure. A run that was killed goes on with `--resume`
 
+`ablate`
+: Measure this engine as it is beside itself with one measure more or less
+
 `report`
 : Write the newest results as Markdown, HTML, JSON and CSV
 
@@ -40,7 +43,7 @@ is this text, `tote bench help` lists its options.
             required: true,
             many: false,
             completes: Completes::Words(&[
-                "candidates", "experiments", "setup", "run", "report", "history", "import", "teardown", "help",
+                "candidates", "experiments", "setup", "run", "ablate", "report", "history", "import", "teardown", "help",
             ]),
         },
         Positional {
