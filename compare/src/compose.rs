@@ -4,7 +4,7 @@ use crate::catalogue::{Candidate, Catalogue, Experiment};
 use crate::record::{Cell, Series, Subject};
 use anyhow::{Context, Result, bail};
 use bench::apparatus::{Archive, Plan, Service};
-use bench::scenario::{self, Bundle, Expectation, Scenario, Text, Tree};
+use bench::scenario::{self, Bundle, Expectation, Scenario, Text};
 use bench::step::{Answer, Note, Repeat, Step, Together};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -216,10 +216,7 @@ impl Composed {
         let named = |text: &String| text.replace("{image}", image);
         if let Some(bundle) = &candidate.bundle {
             let name = format!("{}-{image}", candidate.name);
-            self.scenario
-                .trees
-                .entry("nothing".to_owned())
-                .or_insert_with(Tree::default);
+            self.scenario.trees.entry("nothing".to_owned()).or_default();
             let mut patch = bundle.patch.clone();
             if patch.is_null() {
                 patch = serde_json::json!({});

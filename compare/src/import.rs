@@ -132,15 +132,17 @@ fn named(name: &str) -> (String, String, f64) {
     let lower = name.to_lowercase();
     let lower = lower.replace("database", "db");
     let words: Vec<&str> = lower.split_whitespace().collect();
-    if let Some((last, first)) = words.split_last() {
-        if let Some((size, files, bytes)) = SIZES.iter().find(|size| size.0 == *last) {
-            let place = if first.first() == Some(&"db") {
-                *bytes
-            } else {
-                *files
-            };
-            return (first.join("-"), (*size).to_owned(), place);
-        }
+    let split = words.split_last().and_then(|(last, first)| {
+        let size = SIZES.iter().find(|size| size.0 == *last)?;
+        Some((first, size))
+    });
+    if let Some((first, (size, files, bytes))) = split {
+        let place = if first.first() == Some(&"db") {
+            *bytes
+        } else {
+            *files
+        };
+        return (first.join("-"), (*size).to_owned(), place);
     }
     (words.join("-"), String::new(), 0.0)
 }

@@ -7,10 +7,6 @@
 //! It is not the engine, whose command `bench` only starts it, and it measures nothing itself: clock, order and checks
 //! are those of the crate `bench`.
 
-#![expect(
-    clippy::disallowed_methods,
-    reason = "a harness runs programs and waits for them; nothing here is on anybody's hot path"
-)]
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
