@@ -151,6 +151,7 @@ fn block(cells: &[&Cell], baseline: &str, series: &Series, samples: &[Sample], c
             values,
         });
     }
+    rows.retain(|row| row.summary.is_some() || !row.faults.is_empty());
     let key = |row: &Row| match &row.summary {
         None => f64::INFINITY,
         Some(found) if series.more_is_better => -found.median,
@@ -234,7 +235,7 @@ pub(crate) fn findings(results: &Results, tables: &[Table]) -> Findings {
                 };
                 to.entry(row.candidate.clone()).or_default().insert(what);
             };
-            if row.summary.is_none() {
+            if row.summary.is_none() && !row.faults.is_empty() {
                 note(&mut found.failures);
             }
             for fault in row.faults.keys() {
@@ -269,7 +270,7 @@ pub(crate) fn findings(results: &Results, tables: &[Table]) -> Findings {
 pub(crate) fn warnings(results: &Results, tables: &[Table]) -> Vec<String> {
     let mut found = Vec::new();
     if results.end.is_none() && results.header.origin == "measured" {
-        found.push("The measurement is not complete: `tote bench run --resume` continues it.".to_owned());
+        found.push("The measurement is not complete; tote bench run --resume continues it.".to_owned());
     }
     let cores = results.header.machine["cores"].as_f64().unwrap_or(1.0);
     let load = results.header.machine["load_before"][0].as_f64().unwrap_or(0.0);

@@ -275,7 +275,9 @@ fn phases(candidate: &Candidate, experiment: &Experiment) -> Option<Vec<String>>
             .words
             .get("publish")
             .is_some_and(|words| !words.is_empty());
-    if !network || !publishes || experiment.writes && candidate.driver == "read-only root" {
+    // What is written into a root that all runs share is there for the next one, which would measure something else.
+    let layered = !["read-only root", "shared root"].contains(&candidate.driver.as_str());
+    if !network || !publishes || (experiment.writes && !layered) {
         return None;
     }
     if experiment.phases.iter().all(has) {

@@ -21,9 +21,10 @@ pub(crate) fn page(report: &Report<'_>) -> Result<String> {
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
          <title>{title}</title><style>{STYLE}</style></head><body><main>\n<h1>{title}</h1>\n\
          <p>Made by <code>tote bench</code> on {}. Ratios are those to {}, of medians; what failed is not compared. \
-         A click on the head of a column sorts by it. ~ marks rows whose quartiles are far apart.</p>\n",
+         Published numbers come from other hardware ({}). A click on the head of a column sorts by it. ~ marks rows whose quartiles are far apart.</p>\n",
         clock::utc(report.header.started),
-        escape(&report.baseline)
+        escape(&report.baseline),
+        escape(&report.published.source)
     );
     for warning in &report.warnings {
         out += &format!(
@@ -162,10 +163,10 @@ fn measured(out: &mut String, report: &Report<'_>, table: &Table, block: &Block)
             .iter()
             .map(|(name, ms)| format!("{name} {}", figure(*ms)))
             .collect();
+        let empty = "<td></td>".repeat(4);
         *out += &format!(
-            "<tr class=\"published\"><td>{} ({})</td><td></td><td>{}</td><td></td><td></td><td></td><td></td><td>{}</td><td></td></tr>\n",
+            "<tr class=\"published\"><td>published: {}</td><td></td><td>{}</td>{empty}<td>{}</td><td></td></tr>\n",
             escape(&label),
-            escape(&report.published.source),
             figure(sum),
             escape(&told.join(", "))
         );

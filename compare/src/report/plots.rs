@@ -6,10 +6,13 @@ use plotters::coord::ranged1d::{SegmentValue, ValueFormatter};
 use plotters::prelude::*;
 
 /// Width of all plots in the units of SVG.
-const WIDTH: u32 = 720;
+const WIDTH: u32 = 760;
+
+/// Width of the part of a plot that is beside the legend.
+const CHART: u32 = 570;
 
 /// Colours of series, told apart on light and dark ground and by most people who see few colours.
-const COLOURS: [RGBColor; 8] = [
+const COLOURS: [RGBColor; 14] = [
     RGBColor(0, 114, 178),
     RGBColor(230, 159, 0),
     RGBColor(0, 158, 115),
@@ -18,6 +21,12 @@ const COLOURS: [RGBColor; 8] = [
     RGBColor(213, 94, 0),
     RGBColor(150, 140, 40),
     RGBColor(128, 128, 128),
+    RGBColor(120, 80, 200),
+    RGBColor(200, 50, 80),
+    RGBColor(60, 170, 60),
+    RGBColor(160, 110, 70),
+    RGBColor(0, 170, 180),
+    RGBColor(230, 130, 110),
 ];
 
 /// A bar of phases: label, and phases with milliseconds.
@@ -46,8 +55,9 @@ pub(crate) fn bars(bars: &[Bar], unit: &str) -> Result<Option<String>> {
         }
     }
     let labels: Vec<&str> = bars.iter().map(|(label, _)| label.as_str()).collect();
-    let svg = drawn(rows_high(bars.len()), |area| {
-        let mut chart = ChartBuilder::on(area)
+    let svg = drawn(rows_high(bars.len()), |whole| {
+        let (area, side) = whole.split_horizontally(CHART);
+        let mut chart = ChartBuilder::on(&area)
             .margin(8)
             .x_label_area_size(36)
             .y_label_area_size(label_width(&labels))
@@ -68,16 +78,14 @@ pub(crate) fn bars(bars: &[Bar], unit: &str) -> Result<Option<String>> {
                 piece.set_margin(3, 3, 0, 0);
                 Some(piece)
             });
-            chart
-                .draw_series(pieces)?
-                .label(*name)
-                .legend(move |(x, y)| Rectangle::new([(x, y - 5), (x + 12, y + 5)], filled));
+            chart.draw_series(pieces)?;
         }
-        chart
-            .configure_series_labels()
-            .position(SeriesLabelPosition::LowerRight)
-            .label_font(font())
-            .draw()?;
+        let entries: Vec<(&str, ShapeStyle)> = names
+            .iter()
+            .enumerate()
+            .map(|(number, name)| (*name, colour(number).stroke_width(8)))
+            .collect();
+        legend(&side, &entries)?;
         Ok(())
     })?;
     Ok(Some(svg))
@@ -133,13 +141,14 @@ pub(crate) fn distribution(block: &Block, unit: &str) -> Result<Option<String>> 
                     .collect(),
             )
         })
-        .take(COLOURS.len() * 2)
+        .take(COLOURS.len())
         .collect();
     let Some((low, high)) = bounds(lines.iter().flat_map(|line| &line.1).map(|point| point.0)) else {
         return Ok(None);
     };
-    let svg = drawn(high_with_legend(lines.len()), |area| {
-        let mut chart = ChartBuilder::on(area)
+    let svg = drawn(high_with_legend(lines.len()), |whole| {
+        let (area, side) = whole.split_horizontally(CHART);
+        let mut chart = ChartBuilder::on(&area)
             .margin(8)
             .x_label_area_size(36)
             .y_label_area_size(48)
@@ -153,7 +162,7 @@ pub(crate) fn distribution(block: &Block, unit: &str) -> Result<Option<String>> 
             .x_desc(unit)
             .y_desc("share of runs")
             .draw()?;
-        draw_lines(&mut chart, &lines, 0)
+        draw_lines(&mut chart, &side, &lines, 0)
     })?;
     Ok(Some(svg))
 }
@@ -195,8 +204,9 @@ pub(crate) fn curves(lines: &[Line], published: &[Line], axis: &str, unit: &str)
     if own.is_none_or(|(first, last)| first >= last) {
         return Ok(None);
     }
-    let svg = drawn(high_with_legend(lines.len()), |area| {
-        let mut chart = ChartBuilder::on(area)
+    let svg = drawn(high_with_legend(lines.len()), |whole| {
+        let (area, side) = whole.split_horizontally(CHART);
+        let mut chart = ChartBuilder::on(&area)
             .margin(8)
             .x_label_area_size(40)
             .y_label_area_size(64)
@@ -215,7 +225,7 @@ pub(crate) fn curves(lines: &[Line], published: &[Line], axis: &str, unit: &str)
             .x_label_formatter(&|value| short(*value))
             .y_label_formatter(&|value| short(*value))
             .draw()?;
-        draw_lines(&mut chart, &lines, measured)
+        draw_lines(&mut chart, &side, &lines, measured)
     })?;
     Ok(Some(svg))
 }
@@ -223,30 +233,43 @@ pub(crate) fn curves(lines: &[Line], published: &[Line], axis: &str, unit: &str)
 type Chart<'a, 'b, X, Y> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<X, Y>>;
 
 /// Draws lines with their legend; those from `thin` on (if it is not 0) are thin.
-fn draw_lines<'a, 'b: 'a, X, Y>(chart: &mut Chart<'a, 'b, X, Y>, lines: &[Line], thin: usize) -> Drawn<'b>
+fn draw_lines<'b, X, Y>(
+    chart: &mut Chart<'_, 'b, X, Y>,
+    side: &Area<'b>,
+    lines: &[Line],
+    thin: usize,
+) -> Drawn<'b>
 where
     X: Ranged<ValueType = f64>,
     Y: Ranged<ValueType = f64>,
 {
+    let mut entries: Vec<(&str, ShapeStyle)> = Vec::new();
     for (number, (label, points)) in lines.iter().enumerate() {
         let is_thin = thin > 0 && number >= thin;
-        let style = colour(number)
-            .mix(if is_thin { 0.45 } else { 1.0 })
+        let colour = colour(if is_thin { number - thin } else { number });
+        let style = colour
+            .mix(if is_thin { 0.6 } else { 1.0 })
             .stroke_width(if is_thin { 1 } else { 2 });
-        chart
-            .draw_series(LineSeries::new(points.iter().copied(), style))?
-            .label(label.as_str())
-            .legend(move |(x, y)| PathElement::new([(x, y), (x + 14, y)], style));
+        chart.draw_series(LineSeries::new(points.iter().copied(), style))?;
         if !is_thin {
-            let dot = colour(number).filled();
-            chart.draw_series(points.iter().map(|point| Circle::new(*point, 3, dot)))?;
+            chart.draw_series(points.iter().map(|point| Circle::new(*point, 3, colour.filled())))?;
         }
+        entries.push((label, style));
     }
-    chart
-        .configure_series_labels()
-        .position(SeriesLabelPosition::UpperLeft)
-        .label_font(font())
-        .draw()?;
+    legend(side, &entries)
+}
+
+/// Draws a legend from the top of an area.
+fn legend<'b>(area: &Area<'b>, entries: &[(&str, ShapeStyle)]) -> Drawn<'b> {
+    for (number, (label, style)) in entries.iter().enumerate() {
+        let y = row(number) * 17 + 18;
+        area.draw(&PathElement::new([(4, y), (20, y)], *style))?;
+        area.draw(&Text::new(
+            (*label).to_owned(),
+            (26, y - 6),
+            TextStyle::from(("sans-serif", 11)).color(&BLACK),
+        ))?;
+    }
     Ok(())
 }
 
@@ -334,7 +357,7 @@ fn rows_high(rows: usize) -> u32 {
 }
 
 fn high_with_legend(lines: usize) -> u32 {
-    u32::try_from(lines * 18 + 60).unwrap_or(WIDTH).max(380)
+    u32::try_from(lines * 17 + 60).unwrap_or(WIDTH).max(380)
 }
 
 /// Room for labels of that many characters.
