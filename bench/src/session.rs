@@ -197,13 +197,14 @@ impl Session {
     /// sample is written down before this returns. Fails after a signal.
     pub fn run(&mut self, index: usize, pass: Pass, place: (usize, usize)) -> Result<Sample> {
         let sample = self.attempt(index, pass, place)?;
+        // A signal may have ended the candidate as well, so this run says nothing.
+        interruption::check()?;
         let mut line = serde_json::to_string(&sample).context("write down a sample")?;
         line.push('\n');
         // One write, so that a kill leaves a whole line or none.
         if let Some(raw) = &mut self.raw {
             raw.write_all(line.as_bytes()).context("write down a sample")?;
         }
-        interruption::check()?;
         std::thread::sleep(self.settle);
         Ok(sample)
     }

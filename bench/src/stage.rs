@@ -203,7 +203,8 @@ fn remove_unmounted(scratch: &Path) -> Result<()> {
 }
 
 /// Removes the directories of runs that were killed, and their control groups, which have their names. Returns the paths.
-/// Directories of runs that live are locked, and stay.
+/// Directories of runs that live stay: they are locked. Call it outside of private namespaces, where all processes can be
+/// seen.
 pub fn sweep() -> Result<Vec<PathBuf>> {
     let mut removed = Vec::new();
     let place = std::env::temp_dir();
@@ -217,6 +218,9 @@ pub fn sweep() -> Result<Vec<PathBuf>> {
         let Some(tag) = name.strip_prefix("tote-").filter(|tag| tag.starts_with("bench-")) else {
             continue;
         };
+        if lives(tag) {
+            continue;
+        }
         let Ok(directory) = File::open(&path) else {
             continue;
         };
@@ -240,6 +244,15 @@ pub fn sweep() -> Result<Vec<PathBuf>> {
         removed.push(path);
     }
     Ok(removed)
+}
+
+/// True if the process whose number is in a run's tag exists. Runs in a pid namespace of their own all have number 1.
+fn lives(tag: &str) -> bool {
+    let number = tag
+        .split('-')
+        .nth(1)
+        .and_then(|number| u32::from_str_radix(number, 16).ok());
+    number.is_some_and(|number| number != 1 && Path::new(&format!("/proc/{number}")).exists())
 }
 
 /// Cleans up after an error; failures cannot be reported any more.

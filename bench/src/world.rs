@@ -35,6 +35,12 @@ pub struct World {
     pub hidden: Vec<PathBuf>,
 }
 
+/// True if this process is the re-executed one, inside the private namespace.
+#[must_use]
+pub fn is_inside() -> bool {
+    env::var_os(OUTSIDE).is_some()
+}
+
 /// Enters the private namespace: outside of it, re-executes the program and does not return; inside, hides
 /// `hidden`. Without root there is no such namespace: nothing is hidden, and candidates run in the caller's.
 pub fn enter(hidden: &[PathBuf], plan: &Plan) -> Result<World> {

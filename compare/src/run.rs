@@ -60,6 +60,7 @@ pub(crate) fn run(options: &Options) -> Result<(bool, PathBuf)> {
         !composed.cells.is_empty(),
         "no chosen candidate can run an experiment here: see `tote bench candidates`"
     );
+    sweep()?;
     let world = world::enter(&composed.scenario.hidden_mounts, &composed.scenario.apparatus)?;
     bench::interruption::prepare();
     let mut machine = Machine::describe(&world)?;
@@ -89,6 +90,7 @@ pub(crate) fn try_out(options: &Options) -> Result<bool> {
     let mut all = Catalogue::read(options.data.as_deref())?;
     all.choose(&options.candidates, &options.experiments)?;
     let composed = compose(&all, true, options.time_limit_ms, &cgroups()?)?;
+    sweep()?;
     let world = world::enter(&composed.scenario.hidden_mounts, &composed.scenario.apparatus)?;
     bench::interruption::prepare();
     let tote = tote(options)?;
@@ -121,6 +123,14 @@ pub(crate) fn try_out(options: &Options) -> Result<bool> {
         println!("left behind: {leak}");
     }
     Ok(sound && leaks.certain.is_empty())
+}
+
+/// Removes what killed runs have left, whose names the next run may need.
+fn sweep() -> Result<()> {
+    if !world::is_inside() {
+        bench::stage::sweep()?;
+    }
+    Ok(())
 }
 
 /// Returns the layout of control groups.
