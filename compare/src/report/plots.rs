@@ -6,7 +6,7 @@ use plotters::coord::ranged1d::{SegmentValue, ValueFormatter};
 use plotters::prelude::*;
 
 /// Width of all plots in the units of SVG.
-const WIDTH: u32 = 760;
+const WIDTH: u32 = 800;
 
 /// Width of the part of a plot that is beside the legend.
 const CHART: u32 = 570;
@@ -248,7 +248,7 @@ where
         let is_thin = thin > 0 && number >= thin;
         let colour = colour(if is_thin { number - thin } else { number });
         let style = colour
-            .mix(if is_thin { 0.6 } else { 1.0 })
+            .mix(if is_thin { 0.8 } else { 1.0 })
             .stroke_width(if is_thin { 1 } else { 2 });
         chart.draw_series(LineSeries::new(points.iter().copied(), style))?;
         if !is_thin {
