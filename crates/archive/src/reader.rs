@@ -144,9 +144,15 @@ impl<R: Read, F: Framing> Reader<R, F> {
                 within: self.current.path.to_string(),
             });
         }
+        self.framing.stored(bytes);
         self.current.advance(extent, bytes.len() as u64);
         self.current.position = offset + bytes.len() as u64;
         Ok(Some((offset, bytes)))
+    }
+
+    /// Returns the receiver of the framing, to tell it about the entry that was returned last.
+    pub fn framing(&mut self) -> &mut F {
+        &mut self.framing
     }
 
     /// Hands back the input and the receiver of the framing, after [`Self::next_change`] has returned `None`.
@@ -321,6 +327,7 @@ impl<R: Read, F: Framing> Read for Reader<R, F> {
             }
             .into());
         }
+        self.framing.stored(&out[..count]);
         current.advance(extent, count as u64);
         current.position += count as u64;
         Ok(count)

@@ -68,6 +68,7 @@ mod sweep;
 mod tests;
 mod tree;
 mod trees;
+mod twin;
 mod usage;
 mod verify;
 mod whole;

@@ -29,6 +29,34 @@ fn a_layer_comes_out_as_it_came_in() {
 }
 
 #[test]
+fn two_hashes_at_once_are_those_of_two_threads() {
+    let noise: Vec<u8> = (0..500_000_u32)
+        .flat_map(|at| at.wrapping_mul(40503).to_le_bytes())
+        .collect();
+    let tar = Tar::default()
+        .sparse("holes", 70_000, 4096, &noise[..3000])
+        .sparse("large holes", 9_000_000, 512, &noise[..1_900_001])
+        .file("odd", &noise[..1_500_001]);
+    let archive = [tar.file("small", &noise[..65]).end(), sample()].concat();
+    let added = [false, true].map(|twice| {
+        let (_dir, store) = store();
+        let (dir, _) = store.layers.make_unfinished().unwrap();
+        let input = (&*archive, Limits::default());
+        let layer = crate::intake::take_in(&store, &dir, None, input, twice).unwrap();
+        let contents = crate::layer::contents(&dir).unwrap();
+        let contents: Vec<_> = contents.iter().map(|stored| stored.to_bytes()).collect();
+        for stored in &crate::layer::contents(&dir).unwrap() {
+            let file = store.objects.dir.open_file(&stored.key.name(0)).unwrap();
+            assert_eq!(crate::key::content_hash(file).unwrap(), stored.key.content);
+        }
+        (layer, contents)
+    });
+    assert_eq!(added[0].0.diff_id, digest(&archive));
+    assert_eq!(added[0].1.len(), 4);
+    assert!(added[0] == added[1]);
+}
+
+#[test]
 fn what_is_there_is_not_written_again() {
     let (_dir, store) = store();
     let first = add_layer(&store, &sample()).unwrap();
