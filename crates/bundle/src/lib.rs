@@ -55,9 +55,9 @@ pub use image::{DEFAULT_PATH, Image, ImageConfig, ImageError, command_line};
 pub use lifetime::{LogChoice, LogDriver, LogError, RestartError, RestartPolicy, SdNotify, SdNotifyError};
 pub use limit::{BlockLimits, CpuBudget, DeviceGrant, DeviceLimit, LimitError};
 pub use mount::{
-    Bind, CsvError, MountOptionError, MountRequest, MountSource, Propagation, Recursion, Relabel, TmpfsError,
-    Volume, VolumeError, VolumesFrom, VolumesFromError, parse_inherited, parse_mount, parse_tmpfs,
-    parse_volume,
+    Bind, CsvError, MountOptionError, MountRequest, MountSource, Propagation, Recursion, Relabel,
+    Restrictions, TmpfsError, Volume, VolumeError, VolumesFrom, VolumesFromError, parse_inherited,
+    parse_mount, parse_tmpfs, parse_volume,
 };
 pub use name::{Name, NameError};
 pub use namespace::{CgroupnsMode, CgroupsMode, IpcMode, ModeError, PidMode, UsernsMode, UtsMode};

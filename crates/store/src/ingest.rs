@@ -27,6 +27,7 @@ pub struct Ingest<'a> {
 impl Drop for Ingest<'_> {
     fn drop(&mut self) {
         self.store.doubt_trees_of_replaced();
+        self.store.objects.forget_seen();
         // The lock is still held here, so no sweep takes the mark for an abandoned one.
         if let Some(mark) = &self.mark {
             best_effort(self.store.root.unlink(mark));

@@ -158,6 +158,7 @@ impl<'a> Intake<'a> {
 
     /// Records a file that is in the store now.
     fn note(&mut self, file: &FoundFile, origin: Origin) -> Result<(), StoreError> {
+        self.store.objects.note_seen(&file.key);
         self.sizes.files += 1;
         self.sizes.size += file.size;
         match origin {

@@ -59,6 +59,7 @@ mod model;
 mod names;
 mod objects;
 mod parse;
+mod parts;
 mod patience;
 mod removal;
 mod share;

@@ -68,10 +68,6 @@ pub(super) static OF_RUN: &[Absent] = &[
         "ids are mapped as --userns says: keep-id for the same id inside as outside.",
     ),
     absent(
-        &["--rootfs"],
-        "give rootfs:DIR in place of the image: 'tote run rootfs:/srv/alpine'.",
-    ),
-    absent(
         &["--secret"],
         "mount a file read-only in its place: -v FILE:/run/secrets/NAME:ro.",
     ),

@@ -13,7 +13,8 @@ pub(crate) static FILESYSTEM: Group = Group {
                 "SOURCE is an absolute path of the host, made as a directory where nothing is there, or the name of a volume; \
                  without it the volume is anonymous. \
                  OPTIONS are separated by commas: `ro` or `rw`, and `private`, `slave` or `shared`, each also with an \
-                 `r` in front for whole trees.",
+                 `r` in front for whole trees. With `noexec` programs there cannot be executed, with `nosuid` their \
+                 set-user-ID bits have no effect.",
             ),
         Opt::list("mount", "MOUNT", "Mount by keys: type=bind,source=DIR,target=DIR,readonly").details(
             "`type` is `bind`, `volume` or `tmpfs`; `src` stands for `source`, `dst` for `target`, `ro` for `readonly`.",
@@ -25,6 +26,7 @@ pub(crate) static FILESYSTEM: Group = Group {
             ),
         Opt::list("tmpfs", "DIR[:OPTIONS]", "Mount an empty file system in memory at this directory")
             .details("OPTIONS are those of tmpfs(5), such as `size=64m,mode=1777`."),
+        Opt::flag("rootfs", "Take IMAGE for a directory, as `rootfs:IMAGE` does"),
         Opt::flag("read-only", "Mount the container's root file system read-only"),
         Opt::value("driver", "DRIVER", "Storage driver for the writable layer")
             .env("TOTE_DRIVER")
