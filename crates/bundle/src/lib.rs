@@ -48,7 +48,7 @@ pub use egress::{EgressEntry, EgressError, EgressPolicy, EgressService, EgressTa
 pub use environment::{EnvBase, EnvEntry, EnvError, EnvOptions, parse_env_file};
 pub use error::{LifeError, MountingError, NetworkingError, OptionError, ScalarError, ValueError};
 pub use exec::{ExecContext, ExecOptions, exec_process};
-pub use health::{HealthError, HealthOptions, Healthcheck};
+pub use health::{HealthError, HealthOptions, Healthcheck, OnFailure};
 pub use host::{HostAddress, HostEntry, HostError, HostOptions, parse_dns, parse_hostname};
 pub use id::{ContainerId, ContainerIdError};
 pub use image::{DEFAULT_PATH, Image, ImageConfig, ImageError, command_line};

@@ -140,6 +140,6 @@ pub use unit::{
 };
 pub use volume::{
     PrunedVolumes, VolumeFault, VolumeRow, VolumeSelection, create as create_volume, exists as has_volume,
-    inspect as inspect_volume, names as volume_names, prune as prune_volumes, remove as remove_volume,
-    volumes,
+    export as export_volume, import as import_volume, inspect as inspect_volume, names as volume_names,
+    prune as prune_volumes, remove as remove_volume, volumes,
 };

@@ -190,10 +190,6 @@ pub(super) static OF_CONNECT: &[Absent] = &[
 /// Commands of `volume`.
 pub(super) static OF_VOLUME: &[Absent] = &[
     absent(
-        &["export", "import"],
-        "let a container do it: 'tote run --rm -v VOLUME:/v IMAGE tar -C /v -c .' writes an archive, and 'tar -C /v -x' with -i reads one.",
-    ),
-    absent(
         &["update"],
         "volumes of swarms alone can be changed, and tote runs on one machine.",
     ),
