@@ -40,6 +40,7 @@ mod system;
 mod tell;
 mod text;
 mod unit;
+mod unshare;
 mod volume;
 mod words;
 

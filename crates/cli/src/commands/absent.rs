@@ -39,10 +39,6 @@ pub(super) static OF_TOTE: &[Absent] = &[
         "tote does not read Kubernetes' files: make the pod with 'tote pod create' and 'tote run --pod'.",
     ),
     absent(
-        &["unshare"],
-        "use unshare(1) to enter a user namespace; 'tote cp' and 'tote export' read files of containers with their owners.",
-    ),
-    absent(
         &["mount", "umount", "unmount"],
         "containers and images are not mounted for others: 'tote cp' and 'tote export' get their files, and 'tote ls' shows where a \
          container's tree is while it runs.",

@@ -26,7 +26,6 @@ pub(crate) static FILESYSTEM: Group = Group {
             ),
         Opt::list("tmpfs", "DIR[:OPTIONS]", "Mount an empty file system in memory at this directory")
             .details("OPTIONS are those of tmpfs(5), such as `size=64m,mode=1777`."),
-        Opt::flag("rootfs", "Take IMAGE for a directory, as `rootfs:IMAGE` does"),
         Opt::flag("read-only", "Mount the container's root file system read-only"),
         Opt::value("driver", "DRIVER", "Storage driver for the writable layer")
             .env("TOTE_DRIVER")

@@ -23,6 +23,7 @@ pub(super) const TESTS: &[Test] = &[
     test("foreign::more_cpus_than_there_are_is_refused", &[], cpus),
     test("foreign::what_is_not_there_ends_with_one", &[], exit_codes),
     test("foreign::podmans_options_are_done_or_refused", &[], podmans),
+    test("foreign::unshare_has_the_ids_of_containers", &[], unshare),
     test(
         "foreign::keep_groups_keeps_the_callers",
         &[Need::Root, Need::Program("setpriv")],
@@ -65,7 +66,6 @@ fn commands(cx: &Context) -> Result<()> {
         (&["context", "ls"], "no daemon"),
         (&["-H", "tcp://a", "ps"], "no daemon"),
         (&["swarm", "init"], "one machine"),
-        (&["unshare"], "unshare(1)"),
         (&["mount"], "tote cp"),
         (&["kube", "play"], "pod create"),
         (&["volume", "mount", "v"], "{{.Mountpoint}}"),
@@ -250,6 +250,27 @@ fn podmans(cx: &Context) -> Result<()> {
     cx.shell(&["-v", &format!("{dir}:/w:ro,noexec,nosuid")], "/w/program")?
         .exits(126)?
         .has_err("Permission denied")?;
+    Ok(())
+}
+
+/// The ids of a user's containers.
+fn unshare(cx: &Context) -> Result<()> {
+    let caller = rustix::process::geteuid();
+    let unshare = |words: &[&str]| cx.tote(&[&["unshare"], words].concat()).output();
+    if caller.is_root() {
+        return unshare(&["id", "-u"])?
+            .exits(125)?
+            .has_err("has the ids of all containers already")
+            .map(drop);
+    }
+    unshare(&["id", "-u"])?.prints("0\n")?;
+    let map = unshare(&["cat", "/proc/self/uid_map"])?.exits(0)?.out();
+    let first: Vec<&str> = map.split_whitespace().take(3).collect();
+    ensure!(first[..] == ["0", &caller.as_raw().to_string(), "1"], "{map}");
+    unshare(&["sh", "-c", "exit 3"])?.exits(3)?;
+    unshare(&["/nosuch"])?
+        .exits(127)?
+        .has_err("cannot execute /nosuch")?;
     Ok(())
 }
 
