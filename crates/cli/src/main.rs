@@ -39,6 +39,7 @@ mod slim;
 mod stats;
 mod tell;
 mod unit;
+mod unshare;
 mod volume;
 mod words;
 
