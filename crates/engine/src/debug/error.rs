@@ -49,11 +49,6 @@ pub enum DebugError {
     /// Pod that does not run.
     #[error("pod {0} does not run")]
     Pod(String),
-    /// Tools of a container, for a user.
-    #[error(
-        "cannot take the tools of container {0}: only root may show the files of one container in another"
-    )]
-    ToolsOfContainer(String),
     /// Invalid pid.
     #[error("cannot debug pid:{0}: this is not the number of a process")]
     Pid(String),
@@ -156,9 +151,6 @@ impl DebugError {
         };
         match self {
             Self::Pod(name) => Some(format!("start it: tote pod start {name}")),
-            Self::ToolsOfContainer(_) => Some(
-                "take an image instead: --tools IMAGE; 'tote commit' makes one of a container".to_owned(),
-            ),
             Self::Engine(..) => Some(format!("the engines are {}", super::foreign::names())),
             Self::Keep(KeepError::Kept(_)) => {
                 Some("leave out --keep for a second session at the same time".to_owned())
@@ -191,8 +183,7 @@ impl DebugError {
             | Self::Forward { .. }
             | Self::Listen { .. }
             | Self::Engine(..)
-            | Self::Pid(_)
-            | Self::ToolsOfContainer(_) => 125,
+            | Self::Pid(_) => 125,
             Self::State { .. } | Self::Process { .. } | Self::Cgroup { .. } => 126,
         }
     }
