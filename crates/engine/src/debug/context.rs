@@ -4,8 +4,10 @@ use super::DebugError;
 use crate::exec::{Inside, Target};
 use crate::proc::field;
 use rustix::fs::stat;
+use std::io::ErrorKind;
 use tote_sandbox::{ALL_CAPABILITIES, SecurityModule};
 use tote_spec::{Capabilities, IdMapping, Linux, Namespace, NamespaceType, Process, Rlimit, User};
+use tote_sys::Errno;
 
 /// Kinds of namespaces, and their names in `/proc/PID/ns`.
 const NAMESPACES: [(NamespaceType, &str); 8] = [
@@ -50,11 +52,7 @@ pub(super) fn of_process(pid: u32, target: &str) -> Result<Target, DebugError> {
     let read = |name: &str| {
         std::fs::read(format!("/proc/{pid}/{name}"))
             .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
-            .map_err(|source| DebugError::Process {
-                pid,
-                target: target.to_owned(),
-                source,
-            })
+            .map_err(|source| unreadable(pid, target, source))
     };
     let (status, uid_map, gid_map) = (read("status")?, maps(&read("uid_map")?), maps(&read("gid_map")?));
     let namespaces = namespaces(pid);
@@ -107,6 +105,29 @@ pub(super) fn of_process(pid: u32, target: &str) -> Result<Target, DebugError> {
             default_filter: field(&status, "Seccomp") == Some(2),
         },
     })
+}
+
+/// Explains why a process cannot be looked into. The kernel lets nobody, root included, look into a process that has more
+/// capabilities.
+fn unreadable(pid: u32, target: &str, source: std::io::Error) -> DebugError {
+    let target = target.to_owned();
+    // A process that has ended, and that its parent has not waited for, has nothing left of its own.
+    if matches!(Errno::from_io_error(&source), Some(Errno::SRCH | Errno::NOENT)) {
+        return DebugError::Ended { pid, target };
+    }
+    let sets = |process: &str| {
+        let status = std::fs::read_to_string(format!("/proc/{process}/status"));
+        capabilities(&status.unwrap_or_default())
+    };
+    if source.kind() == ErrorKind::PermissionDenied && rustix::process::geteuid().is_root() {
+        let own = sets("self").effective;
+        let mut missing = sets(&pid.to_string()).permitted;
+        missing.retain(|name| !own.contains(name));
+        if !missing.is_empty() {
+            return DebugError::Rights { pid, target, missing };
+        }
+    }
+    DebugError::Process { pid, target, source }
 }
 
 /// Returns the command of a process; empty if it cannot be read.

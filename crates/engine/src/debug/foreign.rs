@@ -2,7 +2,7 @@
 //! started.
 
 use super::DebugError;
-use super::noted::NotedProcess;
+use super::noted::{NotedProcess, is_id};
 use super::processes::Processes;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -130,7 +130,11 @@ fn look(engine: Engine, name: &str, processes: &Processes) -> Result<Option<Note
     }
     match engine {
         Engine::Docker => docker(Path::new("/var/lib/docker/containers"), name),
-        Engine::Podman => podman(&podman_storages(), name),
+        // Root's podman notes nothing of containers of users, nor one user's podman of a storage elsewhere.
+        Engine::Podman => match podman(&podman_storages(), name)? {
+            Some(found) => Ok(Some(found)),
+            None => processes.of_podman(name),
+        },
         Engine::Containerd => containerd(Path::new(CONTAINERD), name),
         // A machine that is not registered has no file.
         Engine::Nspawn => match nspawn(Path::new("/run/systemd/machines"), name)? {
@@ -179,13 +183,6 @@ fn list(engine: Engine, dir: &Path) -> Result<Vec<String>, DebugError> {
         Ok(entry.file_name().to_string_lossy().into_owned())
     };
     entries.map(name).collect()
-}
-
-/// Ids are recognised by at least this many digits.
-const SHORTEST_ID: usize = 4;
-
-fn is_id(wanted: &str, id: &str) -> bool {
-    wanted.len() >= SHORTEST_ID && id.starts_with(wanted)
 }
 
 /// The process that a file names; `None` if it says that the container does not run.
@@ -415,7 +412,10 @@ mod tests {
     #[test]
     fn names_do_not_leave_the_directory() {
         for bad in ["", ".", "..", "../x", "a/../../b"] {
-            assert!(look(Engine::Nspawn, bad, &Processes::here()).unwrap().is_none(), "{bad}");
+            assert!(
+                look(Engine::Nspawn, bad, &Processes::here()).unwrap().is_none(),
+                "{bad}"
+            );
         }
         let dir = tempfile::tempdir().unwrap();
         assert!(nspawn(dir.path(), "a/b").unwrap().is_none());

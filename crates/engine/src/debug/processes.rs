@@ -1,8 +1,9 @@
 //! Containers and commands that are found by the titles of processes: no file says where they run.
 
 use super::DebugError;
-use super::noted::NotedProcess;
+use super::noted::{NotedProcess, is_id};
 use std::cell::OnceCell;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 /// Title of the process that LXC has beside each container; the container's path and name follow.
@@ -117,6 +118,37 @@ impl Processes {
         Some(self.noted(first, name, nspawn))
     }
 
+    /// Finds the first process of a container of podman, whoever started it, by the process `conmon` beside it. That process names
+    /// the container, wherever its user's podman has its files. Users other than root see only their own.
+    ///
+    /// # Errors
+    /// [`DebugError::Ambiguous`] if containers of several users have this name.
+    pub(super) fn of_podman(&self, wanted: &str) -> Result<Option<NotedProcess>, DebugError> {
+        let own = rustix::process::geteuid().as_raw();
+        let is_shown = |process: &&Seen| {
+            let owner = self.proc.join(process.pid.to_string()).metadata();
+            own == 0 || owner.is_ok_and(|found| found.uid() == own)
+        };
+        let beside = self.seen().iter().filter_map(|process| {
+            let id = conmons_container(&process.command, wanted)?;
+            is_shown(&process).then_some((process, id))
+        });
+        let found: Vec<NotedProcess> = beside
+            .filter_map(|(conmon, id)| {
+                let is_its = |process: &&Seen| self.parent_of(process.pid) == Some(conmon.pid);
+                let first = self.seen().iter().find(is_its)?;
+                Some(self.noted(first, id, conmon))
+            })
+            .collect();
+        if found.len() > 1 {
+            return Err(DebugError::Ambiguous {
+                name: wanted.to_owned(),
+                engines: found.iter().map(|first| format!("pid:{}", first.pid)).collect(),
+            });
+        }
+        Ok(found.into_iter().next())
+    }
+
     /// Finds the process whose command contains a text; of a process and its descendants, the process.
     ///
     /// # Errors
@@ -155,6 +187,23 @@ fn is_first(status: &str) -> bool {
     let line = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
     let numbers = line.unwrap_or_default().split_ascii_whitespace();
     numbers.skip(1).last() == Some("1")
+}
+
+/// Returns the id of the container that a command of conmon is beside, if `wanted` is its name or its id.
+fn conmons_container<'a>(command: &'a str, wanted: &str) -> Option<&'a str> {
+    let mut words = command.split(' ');
+    if words.next()?.rsplit('/').next() != Some("conmon") {
+        return None;
+    }
+    let value = |option: &str| {
+        let mut words = words.clone();
+        words.find(|word| *word == option)?;
+        words.next()
+    };
+    let (id, name) = (value("-c")?, value("-n"));
+    // For `podman exec` there is one more, with an id of its own.
+    let is_first = value("-u") == Some(id);
+    (is_first && (name == Some(wanted) || is_id(wanted, id))).then_some(id)
 }
 
 /// Returns the name of the machine that a command of systemd-nspawn starts: the one that it gives, or that of its directory or
@@ -213,6 +262,43 @@ mod tests {
     }
 
     #[test]
+    fn containers_of_podman_are_beside_conmon() {
+        let dir = tempfile::tempdir().unwrap();
+        let proc = dir.path();
+        let conmon = |id: &str, session: &str, name: &str| {
+            format!(
+                "/usr/bin/conmon\0--api-version\x001\0-c\0{id}\0-u\0{session}\0-r\0crun\0-n\0{name}\0-x\0"
+            )
+        };
+        process(proc, 7, 1, &conmon("aaaa1", "aaaa1", "web"));
+        process(proc, 8, 7, "sleep\01000\0");
+        process(proc, 9, 1, &conmon("aaaa1", "bbbb1", "web"));
+        process(proc, 10, 9, "sh\0");
+        process(proc, 11, 1, &conmon("cccc1", "cccc1", "starting"));
+        process(
+            proc,
+            12,
+            1,
+            "vi\0/usr/bin/conmon\0-c\0dddd1\0-u\0dddd1\0-n\0fake\0",
+        );
+        process(proc, 13, 12, "sh\0");
+        let pid = |name| {
+            Processes::of(proc)
+                .of_podman(name)
+                .unwrap()
+                .map(|found| found.pid)
+        };
+        assert_eq!(pid("web"), Some(8), "not the one of an exec");
+        assert_eq!(pid("aaaa1"), Some(8));
+        assert_eq!(pid("starting"), None);
+        assert_eq!(pid("fake"), None);
+        process(proc, 14, 1, &conmon("eeee1", "eeee1", "web"));
+        process(proc, 15, 14, "sleep\01000\0");
+        let error = Processes::of(proc).of_podman("web").unwrap_err().to_string();
+        assert!(error.contains("pid:8") && error.contains("pid:15"), "{error}");
+    }
+
+    #[test]
     fn machines_are_named_by_their_commands() {
         for (command, name) in [
             ("systemd-nspawn -q -M web -D /srv/x sleep 1", Some("web")),
@@ -233,10 +319,16 @@ mod tests {
         process(proc, 7, 1, "systemd-nspawn -M web -D /srv/x\0");
         process(proc, 8, 7, "(sd-child)\0");
         process(proc, 9, 8, "/sbin/init\0");
-        assert!(Processes::of(proc).of_nspawn("web").is_none(), "it does not run yet");
+        assert!(
+            Processes::of(proc).of_nspawn("web").is_none(),
+            "it does not run yet"
+        );
         let status = "Name:\tx\nPPid:\t8\nNSpid:\t9\t1\n";
         std::fs::write(proc.join("9/status"), status).unwrap();
-        assert_eq!(Processes::of(proc).of_nspawn("web").map(|found| found.pid), Some(9));
+        assert_eq!(
+            Processes::of(proc).of_nspawn("web").map(|found| found.pid),
+            Some(9)
+        );
         assert!(Processes::of(proc).of_nspawn("db").is_none());
         assert!(!is_first("NSpid:\t1\n"), "the first one of this machine");
     }
@@ -248,7 +340,10 @@ mod tests {
         process(proc, 7, 1, "nginx: master\0-g\0daemon off;\0");
         process(proc, 8, 7, "nginx: worker\0");
         assert_eq!(Processes::of(proc).by_command("nginx").unwrap(), Some(7));
-        assert_eq!(Processes::of(proc).by_command("master -g daemon").unwrap(), Some(7));
+        assert_eq!(
+            Processes::of(proc).by_command("master -g daemon").unwrap(),
+            Some(7)
+        );
         assert_eq!(Processes::of(proc).by_command("apache").unwrap(), None);
         process(proc, 9, 1, "nginx: master\0");
         let error = Processes::of(proc).by_command("nginx").unwrap_err().to_string();
