@@ -63,6 +63,9 @@ pub(crate) struct Compared {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) steps: Vec<String>,
     pub(crate) at_most: Option<f64>,
+    /// What others have published for the same comparison.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) published: Option<f64>,
     /// Ratio of medians, or a median if there is nothing to compare it to.
     pub(crate) found: Option<f64>,
     pub(crate) interval: Option<Interval>,
@@ -155,6 +158,7 @@ pub(crate) fn compare(
         measure: comparison.measure,
         steps: comparison.steps.clone(),
         at_most: comparison.at_most,
+        published: comparison.published,
         found: found.map(|(value, _)| value),
         interval: found.map(|(_, interval)| interval),
         verdict,
@@ -260,6 +264,7 @@ mod tests {
             measure,
             steps: Vec::new(),
             at_most,
+            published: None,
         };
         compare(&comparison, &rows, &samples, &mut chance)
     }

@@ -215,6 +215,8 @@ pub(crate) struct Comparison {
     pub(crate) steps: Vec<String>,
     /// The target; without one the comparison is only informative.
     pub(crate) at_most: Option<f64>,
+    /// What others have published for the same comparison, to be read beside what is found here.
+    pub(crate) published: Option<f64>,
 }
 
 impl Scenario {

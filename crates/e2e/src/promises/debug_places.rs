@@ -182,8 +182,7 @@ fn debian(cx: &Context) -> Result<()> {
         ],
     )?;
     let script = "ps -o comm= -p 1; ls /target | tr '\\n' ' '; readlink /bin; . /etc/os-release; echo $ID; \
-        (strace -p 1 2>&1 & sleep 0; until grep -q 'TracerPid:.[1-9]' /proc/1/status; do :; done; kill $!) | head -n 1; \
-        perl -e 'print 6 * 7, qq(\\n)'; dpkg --print-architecture | wc -l";
+        timeout 3 strace -p 1 2>&1 | head -n 1; perl -e 'print 6 * 7, qq(\\n)'; dpkg --print-architecture | wc -l";
     let expected = "sleep\ndev etc proc sleep sys usr/bin\ndebian\nstrace: Process 1 attached\n42\n1\n";
     debug(cx, &["--tools", "tools:1", "s", "bash", "-c", script])?.prints(expected)?;
     let script = "test -x /sleep && ps -o comm= -p 1; perl -e 'print 6 * 7, qq(\\n)'";

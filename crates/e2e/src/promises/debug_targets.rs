@@ -398,9 +398,9 @@ pub(super) fn own_processes(cx: &Context) -> Result<()> {
     let own = std::process::id();
     // A builtin of the shell acts from where the shell is; the numbers of this machine's processes must mean nothing there.
     let script = format!(
-        "kill -0 {own} 2>/dev/null || echo not there; kill -0 1 && echo there; ps -e -o comm= | sort -u | tr '\\n' ' '"
+        "kill -0 {own} 2>/dev/null || echo not there; kill -0 1 && echo there; list=$(ps -e -o comm=); echo \"$list\" | sort -u"
     );
-    debug(cx, &["c", "bash", "-c", &script])?.prints("not there\nthere\nbash cat ps sort tr ")?;
+    debug(cx, &["c", "bash", "-c", &script])?.prints("not there\nthere\nbash\ncat\nps\n")?;
     over(container)
 }
 

@@ -4,7 +4,6 @@ use super::DebugError;
 use crate::exec::{Inside, Target};
 use crate::proc::field;
 use rustix::fs::stat;
-use std::io::ErrorKind;
 use tote_sandbox::{ALL_CAPABILITIES, SecurityModule};
 use tote_spec::{Capabilities, IdMapping, Linux, Namespace, NamespaceType, Process, Rlimit, User};
 use tote_sys::Errno;
@@ -52,7 +51,7 @@ pub(super) fn of_process(pid: u32, target: &str) -> Result<Target, DebugError> {
     let read = |name: &str| {
         std::fs::read(format!("/proc/{pid}/{name}"))
             .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
-            .map_err(|source| unreadable(pid, target, source))
+            .map_err(|source| unreadable((pid, start_time), target, source))
     };
     let (status, uid_map, gid_map) = (read("status")?, maps(&read("uid_map")?), maps(&read("gid_map")?));
     let namespaces = namespaces(pid);
@@ -107,27 +106,24 @@ pub(super) fn of_process(pid: u32, target: &str) -> Result<Target, DebugError> {
     })
 }
 
-/// Explains why a process cannot be looked into. The kernel lets nobody, root included, look into a process that has more
-/// capabilities.
-fn unreadable(pid: u32, target: &str, source: std::io::Error) -> DebugError {
+/// Explains why a process cannot be looked into.
+fn unreadable((pid, start_time): (u32, u64), target: &str, source: std::io::Error) -> DebugError {
     let target = target.to_owned();
-    // A process that has ended, and that its parent has not waited for, has nothing left of its own.
-    if matches!(Errno::from_io_error(&source), Some(Errno::SRCH | Errno::NOENT)) {
-        return DebugError::Ended { pid, target };
-    }
-    let sets = |process: &str| {
-        let status = std::fs::read_to_string(format!("/proc/{process}/status"));
-        capabilities(&status.unwrap_or_default())
-    };
-    if source.kind() == ErrorKind::PermissionDenied && rustix::process::geteuid().is_root() {
-        let own = sets("self").effective;
-        let mut missing = sets(&pid.to_string()).permitted;
-        missing.retain(|name| !own.contains(name));
-        if !missing.is_empty() {
-            return DebugError::Rights { pid, target, missing };
+    match Errno::from_io_error(&source) {
+        // A process that has ended, and that its parent has not waited for, has nothing left of its own.
+        _ if tote_state::process::is_ending(pid, start_time) => DebugError::Ended { pid, target },
+        Some(Errno::ACCESS | Errno::PERM) if rustix::process::geteuid().is_root() && !may_trace() => {
+            DebugError::MayNotTrace { pid, target }
         }
+        _ => DebugError::Process { pid, target, source },
     }
-    DebugError::Process { pid, target, source }
+}
+
+/// Whether this process may look into others that have more rights; root in a container usually may not.
+fn may_trace() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let held = capabilities(&status).effective;
+    held.iter().any(|name| name == "CAP_SYS_PTRACE")
 }
 
 /// Returns the command of a process; empty if it cannot be read.

@@ -115,15 +115,13 @@ pub enum DebugError {
         #[source]
         source: std::io::Error,
     },
-    /// Process with capabilities that this one lacks.
-    #[error("cannot look into process {pid} of {target}: it has capabilities that tote lacks: {}", missing.join(", "))]
-    Rights {
+    /// Process that has rights which this one lacks.
+    #[error("cannot look into process {pid} of {target}: tote lacks the capability SYS_PTRACE")]
+    MayNotTrace {
         /// Process.
         pid: u32,
         /// Target, as the user named it.
         target: String,
-        /// Names of the capabilities.
-        missing: Vec<String>,
     },
     /// Groups of a process that cannot be found.
     #[error("cannot find the cgroup of {target}")]
@@ -169,10 +167,13 @@ impl DebugError {
                 "if the process is the container's all the same, give its number: pid:{pid}"
             )),
             Self::Missing { .. } => Some("give the pid of one of its processes instead: pid:N".to_owned()),
-            Self::Rights { .. } => Some(
-                "run tote where root has them: outside of this container, or in one that is run with --privileged"
+            Self::MayNotTrace { .. } => Some(
+                "run tote outside of this container, or give the container --privileged or --cap-add SYS_PTRACE,SYS_ADMIN"
                     .to_owned(),
             ),
+            Self::Process { source, .. } if denied(source) && rustix::process::geteuid().is_root() => {
+                Some("this machine keeps even root away from the process, maybe by a security module".to_owned())
+            }
             Self::State { source, .. } | Self::Process { source, .. } if denied(source) => {
                 Some("the container belongs to another user: run tote as root or as that user".to_owned())
             }
@@ -198,7 +199,7 @@ impl DebugError {
             | Self::Listen { .. }
             | Self::Engine(..)
             | Self::Pid(_) => 125,
-            Self::State { .. } | Self::Process { .. } | Self::Rights { .. } | Self::Cgroup { .. } => 126,
+            Self::State { .. } | Self::Process { .. } | Self::MayNotTrace { .. } | Self::Cgroup { .. } => 126,
         }
     }
 }
