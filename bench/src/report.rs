@@ -63,7 +63,7 @@ pub(crate) struct Compared {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) steps: Vec<String>,
     pub(crate) at_most: Option<f64>,
-    /// What others have published for the same comparison.
+    /// Ratio that others have published for the same comparison.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) published: Option<f64>,
     /// Ratio of medians, or a median if there is nothing to compare it to.

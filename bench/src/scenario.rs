@@ -215,7 +215,7 @@ pub(crate) struct Comparison {
     pub(crate) steps: Vec<String>,
     /// The target; without one the comparison is only informative.
     pub(crate) at_most: Option<f64>,
-    /// What others have published for the same comparison, to be read beside what is found here.
+    /// Ratio that others have published for the same comparison, to be read beside the one found here.
     pub(crate) published: Option<f64>,
 }
 

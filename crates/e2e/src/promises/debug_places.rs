@@ -128,7 +128,7 @@ fn to_another(cx: &Context) -> Result<()> {
     over(container)
 }
 
-/// `/bin` and `/usr/bin` are two directories with other programs, and `/lib` is no link either.
+/// `/bin` and `/usr/bin` are two directories with other programs, and `/lib` is a directory as well.
 fn split_usr(cx: &Context) -> Result<()> {
     let (dir, split) = cx.own_rootfs("split")?;
     fs::create_dir_all(dir.join("lib"))?;

@@ -30,7 +30,7 @@ struct Place {
 }
 
 impl Processes {
-    /// Those of this machine.
+    /// Returns the processes of this machine.
     pub(super) fn here() -> Self {
         Self::of(Path::new("/proc"))
     }
@@ -118,7 +118,7 @@ impl Processes {
         Some(self.noted(first, name, nspawn))
     }
 
-    /// Finds the first process of a container of podman, whoever started it, by the process `conmon` beside it. That process names
+    /// Finds the first process of a container of podman, of any user, by the process `conmon` beside it. That process names
     /// the container, wherever its user's podman has its files. Users other than root see only their own.
     ///
     /// # Errors
@@ -271,7 +271,7 @@ mod tests {
             )
         };
         process(proc, 7, 1, &conmon("aaaa1", "aaaa1", "web"));
-        process(proc, 8, 7, "sleep\01000\0");
+        process(proc, 8, 7, "sleep\0inf\0");
         process(proc, 9, 1, &conmon("aaaa1", "bbbb1", "web"));
         process(proc, 10, 9, "sh\0");
         process(proc, 11, 1, &conmon("cccc1", "cccc1", "starting"));
@@ -293,7 +293,7 @@ mod tests {
         assert_eq!(pid("starting"), None);
         assert_eq!(pid("fake"), None);
         process(proc, 14, 1, &conmon("eeee1", "eeee1", "web"));
-        process(proc, 15, 14, "sleep\01000\0");
+        process(proc, 15, 14, "sleep\0inf\0");
         let error = Processes::of(proc).of_podman("web").unwrap_err().to_string();
         assert!(error.contains("pid:8") && error.contains("pid:15"), "{error}");
     }

@@ -178,7 +178,7 @@ fn commands(target: &Target, command: &[String]) -> Result<Vec<WrittenFile>, Eng
 enum Copied {
     Missing,
     Content(Vec<u8>),
-    /// One that cannot be copied, since its owner has closed it to the caller, or it is too long.
+    /// File that cannot be copied, since its owner has closed it to the caller, or it is too long.
     Closed,
 }
 
