@@ -82,6 +82,7 @@ mod text;
 mod timings;
 mod title;
 mod view;
+mod visit;
 
 pub use attributes::{Attributes, Propagation};
 pub use birth::{Birth, Child, birth};
@@ -97,7 +98,7 @@ pub use copy::{CopyMode, LinkedName, TreeCopy, copy_below, copy_linked};
 pub use entry::enter;
 pub use errand::{
     ContentOverlay, MountRights, SocketKind, Tree, Unlocked, device_mount, network_namespace, open_in,
-    overlay, socket_in, take_away, tree, user_namespace,
+    overlay, root_of, socket_in, take_away, tree, user_namespace,
 };
 pub use event::Event;
 pub use fanotify::{OpenWatch, OpenedFile, OpenedFiles};
