@@ -35,7 +35,8 @@ pub enum IsolationError {
 }
 
 /// True for a value that asks for a virtual machine.
-pub(crate) fn is_vm(value: &str) -> bool {
+#[must_use]
+pub fn is_vm(value: &str) -> bool {
     let name = value.split(['=', ',']).next().unwrap_or_default();
     name.eq_ignore_ascii_case("vm")
 }

@@ -66,6 +66,8 @@ pub(crate) struct Made {
     beside: tote_driver::Beside,
     volumes: VolumeHold,
     without_network: Option<String>,
+    /// Release of the kernel of a virtual machine.
+    pub(crate) kernel: Option<String>,
     /// Root of a virtual machine's sandbox, whose lock is held until it is mounted.
     pub(crate) beneath: Option<Source>,
 }
@@ -86,6 +88,7 @@ impl Made {
             writable: self.writable,
             networks: self.endpoints,
             cgroup: record,
+            kernel: self.kernel,
             ..State::default()
         };
         Prepared {
@@ -230,6 +233,7 @@ impl Making<'_> {
             beside,
             volumes: volumes.hold,
             without_network: None,
+            kernel: None,
             beneath: None,
         })
     }

@@ -55,6 +55,7 @@ pub(super) fn plan(
         files: vec![(MACHINE, 0o444, description), (PLAN, 0o444, plan.to_vec())],
     };
     let mut made = sandbox.plan_with(&beneath, &outer, timings)?;
+    made.kernel = Some(kernel.release);
     made.beneath = Some(beneath);
     Ok(made)
 }

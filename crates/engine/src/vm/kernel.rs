@@ -198,6 +198,7 @@ pub(crate) fn in_use(home: &Home) -> Result<Option<VmKernel>, EngineError> {
 /// Files of a machine, on this one.
 #[derive(Debug)]
 pub(super) struct Files {
+    pub(super) release: String,
     pub(super) program: PathBuf,
     pub(super) vmlinux: PathBuf,
     pub(super) initramfs: PathBuf,
@@ -224,6 +225,7 @@ pub(super) fn files(home: &Home) -> Result<Files, EngineError> {
         program: place.join("tote"),
         vmlinux: of_kernel.join(VMLINUX),
         initramfs: place.join(INITRAMFS),
+        release: kernel.release,
     };
     if !record::is_there(&files.initramfs)? {
         let _lock = locked(&dir)?;
@@ -234,6 +236,24 @@ pub(super) fn files(home: &Home) -> Result<Files, EngineError> {
     Ok(files)
 }
 
+/// Returns the length of the part of a program that the kernel loads: what debuggers read stands behind it, and a guest would
+/// have it in memory.
+fn loaded(program: &[u8]) -> Option<usize> {
+    let field = |at: usize, length: usize| {
+        let bytes = program.get(at..at + length)?;
+        let number = bytes.iter().rev().fold(0_u64, |sum, byte| sum << 8 | u64::from(*byte));
+        usize::try_from(number).ok()
+    };
+    program.starts_with(b"\x7fELF\x02\x01").then_some(())?;
+    let (table, size, count) = (field(0x20, 8)?, field(0x36, 2)?, field(0x38, 2)?);
+    let mut end = table.checked_add(size.checked_mul(count)?)?;
+    for number in 0..count {
+        let at = table + number * size;
+        end = end.max(field(at + 8, 8)?.checked_add(field(at + 32, 8)?)?);
+    }
+    Some(end).filter(|end| *end <= program.len())
+}
+
 /// Makes the copy of this program, and the initramfs with it.
 fn make_program(dir: &Path, own: &Path, modules: &Path, place: &Path) -> Result<(), VmFault> {
     let read = |path: &Path| {
@@ -241,7 +261,8 @@ fn make_program(dir: &Path, own: &Path, modules: &Path, place: &Path) -> Result<
         let read = File::open(path).and_then(|mut file| file.read_to_end(&mut bytes));
         read.map(|_| bytes).map_err(VmFault::file("read", path))
     };
-    let (program, mut initramfs) = (read(own)?, read(modules)?);
+    let (mut program, mut initramfs) = (read(own)?, read(modules)?);
+    program.truncate(loaded(&program).unwrap_or(program.len()));
     let mut cpio = Cpio::new();
     // The places of the first mounts.
     for directory in ["dev", "proc", "sys", "root"] {
@@ -253,4 +274,32 @@ fn make_program(dir: &Path, own: &Path, modules: &Path, place: &Path) -> Result<
     write(&new.join("tote"), 0o555, &program)?;
     write(&new.join(INITRAMFS), 0o444, &initramfs)?;
     put_in_place(&new, place)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_kernel_loads_of_this_program() {
+        let program = std::fs::read("/proc/self/exe").unwrap();
+        let end = loaded(&program).unwrap();
+        assert!(end > 0x1000 && end <= program.len());
+        let mut longer = program[..end].to_vec();
+        longer.extend([0; 100]);
+        assert_eq!(loaded(&longer), Some(end));
+        assert_eq!(loaded(&program[..end - 1]), None, "it is cut off");
+        assert_eq!(loaded(b"#!/bin/sh"), None);
+    }
+
+    #[test]
+    fn a_name_of_a_kernel_leads_nowhere_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = Home::open(Some(&dir.path().join("root"))).unwrap();
+        assert!(matches!(in_use(&home), Ok(None)));
+        assert!(files(&home).unwrap_err().to_string().contains("there is no kernel for it yet"));
+        closed::directory(&home.vm()).unwrap();
+        record::write(&home.vm().join(IN_USE), &"../../etc").unwrap();
+        assert!(matches!(in_use(&home), Ok(None)));
+    }
 }

@@ -25,10 +25,21 @@ pub(crate) use settle::settle;
 pub use tote_guest::init as guest_init;
 
 use crate::EngineError;
+use crate::container::Container;
 use crate::making::{Made, Making};
 use crate::rootfs::Source;
 use tote_bundle::{RunOptions, VmOptions};
 use tote_runtime::Timings;
+
+/// Refuses an attempt to reach into a container that is in a virtual machine.
+pub(crate) fn check_here(container: &Container, attempt: &'static str) -> Result<(), EngineError> {
+    let isolation = container.options.iter().rfind(|(name, _)| name == "isolation");
+    if isolation.is_some_and(|(_, value)| tote_bundle::is_vm(value)) {
+        let container = container.display().to_owned();
+        return Err(VmFault::Apart { attempt, container }.into());
+    }
+    Ok(())
+}
 
 /// Leaves out what an image has no use for in a virtual machine: its volumes are directories of the disk, which can be written to
 /// as everything else, and a check of its health would be a process that joins the container.
