@@ -80,7 +80,7 @@ fn arguments(
     };
     // reboot=t with -no-reboot: the guest ends the machine as it would begin anew. A kernel that finds no PIT cannot measure
     // the clock of an emulated processor, so it is told.
-    let mut append = "console=ttyS0 quiet panic=-1 reboot=t".to_owned();
+    let mut append = "console=ttyS0 quiet panic=-1 reboot=t pci=off".to_owned();
     if let (Accel::Tcg, Some(khz)) = (machine.accel, tsc_khz) {
         append += &format!(" tsc_early_khz={khz}");
     }

@@ -131,6 +131,7 @@ mod units;
 mod usage;
 mod user;
 mod volume_commands;
+mod vm;
 mod volumes;
 mod volumes_from;
 
@@ -150,6 +151,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     command_lines::TESTS,
     known_lines::TESTS,
     reference::TESTS,
+    vm::TESTS,
     volumes::TESTS,
     recovery::TESTS,
     power_cuts::TESTS,
