@@ -23,6 +23,7 @@ mod health;
 mod host;
 mod id;
 mod image;
+mod isolation;
 mod label;
 mod lifetime;
 mod limit;
@@ -52,6 +53,7 @@ pub use health::{HealthError, HealthOptions, Healthcheck, OnFailure};
 pub use host::{HostAddress, HostEntry, HostError, HostOptions, parse_dns, parse_hostname};
 pub use id::{ContainerId, ContainerIdError};
 pub use image::{DEFAULT_PATH, Image, ImageConfig, ImageError, command_line};
+pub use isolation::{Acceleration, IsolationError, VmOptions, is_vm};
 pub use lifetime::{LogChoice, LogDriver, LogError, RestartError, RestartPolicy, SdNotify, SdNotifyError};
 pub use limit::{BlockLimits, CpuBudget, DeviceGrant, DeviceLimit, LimitError};
 pub use mount::{

@@ -6,6 +6,7 @@ use crate::environment::{EnvBase, EnvOptions};
 use crate::error::{OptionError, ValueError, set_option};
 use crate::health::HealthOptions;
 use crate::host::HostOptions;
+use crate::isolation::{VmOptions, is_vm};
 use crate::lifetime::{LogChoice, RestartPolicy, SdNotify};
 use crate::limit::{self, BlockLimits, CpuBudget, DeviceGrant};
 use crate::mount::{MountRequest, VolumesFrom, parse_inherited, parse_mount, parse_tmpfs, parse_volume};
@@ -183,6 +184,8 @@ pub struct RunOptions {
     pub cgroup_parent: String,
     /// `--sdnotify`
     pub sdnotify: SdNotify,
+    /// `--isolation vm`: the virtual machine that has the container.
+    pub vm: Option<VmOptions>,
 }
 
 /// Value of `--memory-swap`.
@@ -310,6 +313,7 @@ impl RunOptions {
             "tmpfs" => self.mount(parse_tmpfs(value)?),
             "inherit" => self.mounts.push(parse_inherited(value)?),
             "volumes-from" => self.volumes_from.push(value.parse()?),
+            "isolation" if is_vm(value) => self.vm = Some(value.parse()?),
             "read-only" => self.read_only = parse_boolean(value)?,
             "driver" => self.driver = Some(not_empty(value)?),
             "disk-size" => self.disk_size = Some(disk_size(value)?),

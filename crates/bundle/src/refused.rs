@@ -1,6 +1,8 @@
 //! Options of docker's that select among alternatives of which tote has a single one. That value is accepted; any
 //! other is refused with the reason.
 
+use crate::isolation::IsolationError;
+
 /// Why such an option is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RefusedError {
@@ -16,8 +18,8 @@ pub enum RefusedError {
     )]
     Runtime(String),
     /// `--isolation`
-    #[error("invalid isolation: {0}: only default is supported")]
-    Isolation(String),
+    #[error(transparent)]
+    Isolation(#[from] IsolationError),
     /// `--link`
     #[error(
         "--link is not supported: use a network of your own (tote network create), --network container:NAME, or a pod"
@@ -41,7 +43,7 @@ pub(crate) fn check(name: &str, value: &str) -> Result<bool, RefusedError> {
         ("runtime", "" | "tote" | "runc" | "crun" | "io.containerd.runc.v2") => return Ok(true),
         ("runtime", _) => RefusedError::Runtime(value.to_owned()),
         ("isolation", _) if value.is_empty() || value.eq_ignore_ascii_case("default") => return Ok(true),
-        ("isolation", _) => RefusedError::Isolation(value.to_owned()),
+        ("isolation", _) => IsolationError::Unknown(value.to_owned()).into(),
         ("volume-driver", "" | "local") => return Ok(true),
         ("volume-driver", _) => RefusedError::VolumeDriver(value.to_owned()),
         _ => return Ok(false),

@@ -38,6 +38,7 @@
 
 mod crew;
 mod dir;
+mod disk;
 mod doomed;
 mod erofs;
 mod error;

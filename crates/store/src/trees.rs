@@ -7,6 +7,7 @@
 //! ├── image.erofs  the image without contents, for overlayfs, where the kernel mounts such a file for the caller
 //! ├── inodes/      elsewhere the same as a directory of empty files with inodes of their own
 //! ├── contents/    what these empty files contain
+//! ├── disk.erofs   the image with all contents, for virtual machines, once one has asked for it
 //! └── root/        the image, of links to objects: where overlayfs can show none of these, or once a command
 //!                  has asked for it
 //! ```

@@ -81,6 +81,7 @@ mod switch;
 mod text;
 mod timings;
 mod title;
+mod tsc;
 mod view;
 mod visit;
 
@@ -140,4 +141,5 @@ pub use signal::{SignalFd, SignalSet, note as note_signals, noted as noted_signa
 pub use source::{CloneSource, Parameter, Source, Value};
 pub use start::{AwaitStart, Starting, start_gate, waits_for_start};
 pub use title::set_title;
+pub use tsc::tsc_khz;
 pub use view::{file_mount, overlay_of};

@@ -64,7 +64,20 @@ before it. Elsewhere it says nothing."),
     ],
 };
 
-/// `--isolation` of docker's, which has a single value on Linux.
+/// `--isolation` of containers.
+const ISOLATION: Opt = Opt::value(
+    "isolation",
+    "TECHNOLOGY",
+    "Isolation technology: default, or vm for a virtual machine",
+)
+.completes(Completes::Words(&["default", "vm"]))
+.details(
+    "`vm` runs the container in a small virtual machine with a kernel of its own, which `tote vm setup` has made ready; its writes are in \
+     the machine's memory. `vm=qemu,accel=tcg,memory=SIZE,cpus=NUMBER` says what the machine has; without `memory` and `cpus` \
+     `--memory` and `--cpus` count, or 512m and one processor.",
+);
+
+/// `--isolation` of docker's builds, which has a single value on Linux.
 pub(super) const TECHNOLOGY: Opt = Opt::value(
     "isolation",
     "TECHNOLOGY",
@@ -248,7 +261,7 @@ pub(crate) static DOCKERS: Group = Group {
             "Accepted for compatibility: tote is always the runtime",
         )
         .completes(Completes::Words(&["tote", "runc", "crun"])),
-        TECHNOLOGY,
+        ISOLATION,
         Opt::value(
             "volume-driver",
             "DRIVER",
