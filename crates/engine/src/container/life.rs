@@ -12,6 +12,7 @@ use super::state::{ProcessId, State, Status, keep_room};
 use super::{Container, Entry, Health, erase, fault, remove, restart, stopped};
 use crate::health::HealthChecks;
 use crate::init::Notify;
+use crate::slim::Misses;
 use crate::network::Answers;
 use crate::prepare::prepare_again;
 use crate::prepared::Prepared;
@@ -259,6 +260,7 @@ impl<'a> Watcher<'a> {
         } = prepared;
         tote_state::record::write(&self.home.container(&self.id).join("config.json"), &spec)?;
         State::note_groups(self.home, &self.id, entry.state.cgroup.as_deref())?;
+        let mut misses = Misses::of(&options, &_source, &mut plan)?;
         let (mut ends, ops) = Ends::new(&options)?;
         plan.insert_stdio(ops);
         let mut console = None;
@@ -284,7 +286,10 @@ impl<'a> Watcher<'a> {
                     console = Some(master);
                     Ok(())
                 },
-                listener: &mut |_| Ok(()),
+                listener: &mut |listener| {
+                    misses.iter_mut().for_each(|misses| misses.answer(&listener));
+                    Ok(())
+                },
                 warn: &mut |text| report.warn(&text),
                 stays: &mut || self.leaves_cgroup = true,
             },
@@ -310,6 +315,7 @@ impl<'a> Watcher<'a> {
         Ok(Running {
             notify,
             answers,
+            misses,
             limits: Limits::new(&options, created.cgroup.as_ref()),
             child: created.child,
             cgroup: created.cgroup,
@@ -342,6 +348,7 @@ impl<'a> Watcher<'a> {
             mut limits,
             mut notify,
             mut answers,
+            misses,
             _source,
         } = running;
         let Ends {
@@ -386,6 +393,8 @@ impl<'a> Watcher<'a> {
             self.leaves_cgroup = cgroup.remove().is_err();
         }
         fault::point("cgroup-gone");
+        // The container is not worse for it.
+        best_effort(misses.map_or(Ok(()), |misses| misses.note(self.home)));
         self.leave_networks(&state.networks);
         let note = |state: &mut State| {
             match &ended {
