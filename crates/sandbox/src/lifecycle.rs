@@ -204,7 +204,14 @@ mod tests {
         plan.watch_root();
         plan.listen(&["openat", "execve"]).unwrap();
         plan.insert_stdio(vec![Op::NoOutput { number: 1 }]);
-        let [Op::Pivot, Op::Ready, Op::Gate, Op::Privilege(listens), Op::NoOutput { .. }, ..] = &plan.ops[..]
+        let [
+            Op::Pivot,
+            Op::Ready,
+            Op::Gate,
+            Op::Privilege(listens),
+            Op::NoOutput { .. },
+            ..,
+        ] = &plan.ops[..]
         else {
             panic!("{plan}");
         };

@@ -200,8 +200,7 @@ impl Builder<'_> {
         else {
             return Ok(None);
         };
-        let filter =
-            tote_seccomp::compile(profile, Arch::NATIVE).map_err(PlanError::Seccomp)?;
+        let filter = tote_seccomp::compile(profile, Arch::NATIVE).map_err(PlanError::Seccomp)?;
         if filter.notify && self.request.init {
             // PID 1 would load the filter as well, and has no receiver for the second listener.
             return Err(PlanError::Unsupported(

@@ -37,7 +37,10 @@ impl Store {
         let text = serde_json::to_vec(&all);
         let text = text.map_err(|_| StoreError::damaged(dir.path().join(MISSES), "it cannot be written"))?;
         if text.len() as u64 > LIMIT {
-            return Err(StoreError::damaged(dir.path().join(MISSES), "it would be too large"));
+            return Err(StoreError::damaged(
+                dir.path().join(MISSES),
+                "it would be too large",
+            ));
         }
         dir.write(MISSES, &text)
     }

@@ -161,7 +161,9 @@ pub fn read_memory(process: u32, address: u64, bytes: &mut [u8]) -> Result<usize
     let mut pieces: Vec<libc::iovec> = Vec::new();
     let mut done = 0;
     while done < wanted {
-        let Some(at) = address.checked_add(done) else { break };
+        let Some(at) = address.checked_add(done) else {
+            break;
+        };
         let length = (PAGE - at % PAGE).min(wanted - done);
         let (Ok(base), Ok(size)) = (usize::try_from(at), usize::try_from(length)) else {
             break;

@@ -10,8 +10,8 @@ pub use error::ExecError;
 pub(crate) use inside::Inside;
 pub(crate) use target::Target;
 
-use crate::slim::Listening;
 use crate::apart::read_among_owners;
+use crate::slim::Listening;
 use crate::{EngineError, Home};
 use rustix::fd::{AsFd as _, OwnedFd};
 use std::time::Instant;

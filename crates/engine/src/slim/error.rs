@@ -9,7 +9,9 @@ pub enum SlimError {
     #[error("cannot slim {0}: it is not an image of the store")]
     NotStored(String),
     /// The image is no part of another one.
-    #[error("cannot find the whole image of {0}: 'tote slim' has not made it, or was told not to keep the rest")]
+    #[error(
+        "cannot find the whole image of {0}: 'tote slim' has not made it, or was told not to keep the rest"
+    )]
     NoWhole(String),
     /// The image with everything is not in the store.
     #[error("cannot find the whole image of {image}: {whole} is not here")]

@@ -81,7 +81,11 @@ pub(crate) struct Misses {
 
 impl Misses {
     /// Prepares to listen to a container on that image, if its options ask for it.
-    pub(crate) fn of(options: &RunOptions, source: &Source, plan: &mut Plan) -> Result<Option<Self>, EngineError> {
+    pub(crate) fn of(
+        options: &RunOptions,
+        source: &Source,
+        plan: &mut Plan,
+    ) -> Result<Option<Self>, EngineError> {
         let whole = source.image_id().and_then(|id| id.parse().ok());
         let (Some(slim), Some(whole)) = (&options.slim_fallback, whole) else {
             return Ok(None);
@@ -117,7 +121,9 @@ impl Misses {
         };
         let mut missed = BTreeSet::new();
         for (path, _) in heard.uses {
-            let Ok(path) = String::from_utf8(path) else { continue };
+            let Ok(path) = String::from_utf8(path) else {
+                continue;
+            };
             if whole.has(&path)? && !slim.as_ref().map_or(Ok(false), |slim| slim.has(&path))? {
                 missed.insert(format!("/{path}"));
             }

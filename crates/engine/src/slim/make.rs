@@ -168,7 +168,10 @@ fn seeds<'a>(request: &'a SlimRequest, recorded: &'a [Recorded]) -> Vec<(&'a [u8
         );
     }
     for (paths, origin) in [
-        (&request.learned.before, "the smaller image that misses were noted of"),
+        (
+            &request.learned.before,
+            "the smaller image that misses were noted of",
+        ),
         (&request.learned.missed, "--from-misses"),
     ] {
         let paths = paths.iter();

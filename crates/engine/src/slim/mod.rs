@@ -200,7 +200,13 @@ pub fn slim(
         false => None,
     };
     let id: Digest = open_store(home)?.resolve(&report.slim_id)?;
-    let verified = verify_all(home, (&image, &id), (&request, &recorded), rights.as_ref(), (tell, warn));
+    let verified = verify_all(
+        home,
+        (&image, &id),
+        (&request, &recorded),
+        rights.as_ref(),
+        (tell, warn),
+    );
     match verified {
         Ok((runs, capabilities)) => {
             report.runs.extend(runs);
@@ -530,7 +536,11 @@ fn made(
 
 /// Removes images that have no name.
 fn forget(home: &Home, ids: &[&str]) {
-    let ids: Vec<String> = ids.iter().filter(|id| !id.is_empty()).map(|&id| id.to_owned()).collect();
+    let ids: Vec<String> = ids
+        .iter()
+        .filter(|id| !id.is_empty())
+        .map(|&id| id.to_owned())
+        .collect();
     let removed = |home: &Home| remove_images(home, &ids, &[], false, &mut |_| {});
     // What cannot be removed now is an image without a name, which prune removes.
     if has_ids(home) {

@@ -259,8 +259,8 @@ fn ask(
     let end = Instant::now() + limit;
     for attempts in 1.. {
         let left = end.saturating_duration_since(Instant::now());
-        let (passed, output) =
-            attempt(at, probe, left, listening.as_deref_mut()).unwrap_or_else(|error| (false, tote_sys::chain(&error)));
+        let (passed, output) = attempt(at, probe, left, listening.as_deref_mut())
+            .unwrap_or_else(|error| (false, tote_sys::chain(&error)));
         if passed || Instant::now() + PAUSE >= end || has_ended(init, PAUSE) {
             return report(probe, attempts, passed, output);
         }

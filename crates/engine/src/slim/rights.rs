@@ -117,7 +117,10 @@ mod tests {
     }
 
     fn named(profile: &Seccomp, name: &str) -> bool {
-        let mut allowed = profile.syscalls.iter().filter(|rule| rule.action == Action::Allow);
+        let mut allowed = profile
+            .syscalls
+            .iter()
+            .filter(|rule| rule.action == Action::Allow);
         allowed.any(|rule| rule.names.iter().any(|known| known == name))
     }
 

@@ -235,9 +235,12 @@ fn port(thread: u32, arguments: &[u64; 6]) -> Option<(&'static str, u16)> {
         return None;
     }
     let family = u16::from_ne_bytes([address[0], address[1]]);
-    let is_ip = [rustix::net::AddressFamily::INET, rustix::net::AddressFamily::INET6]
-        .iter()
-        .any(|ip| ip.as_raw() == family);
+    let is_ip = [
+        rustix::net::AddressFamily::INET,
+        rustix::net::AddressFamily::INET6,
+    ]
+    .iter()
+    .any(|ip| ip.as_raw() == family);
     let number = u16::from_be_bytes([address[2], address[3]]);
     if !is_ip || number == 0 {
         return None;
