@@ -1,8 +1,9 @@
 //! The smaller image: which of the image's files are needed, and a layer of them.
 
+use super::SlimRequest;
 use super::layers::{Divided, Links};
 use super::report::{Sizes, removed};
-use super::{Recorded, SlimRequest};
+use super::run::Recorded;
 use crate::build::open_straight;
 use crate::rootfs::Source;
 use crate::{EngineError, Home, open_store};
