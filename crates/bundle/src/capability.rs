@@ -63,6 +63,12 @@ const DEFAULT: [&str; 14] = [
     "CAP_AUDIT_WRITE",
 ];
 
+/// Returns the full names of the capabilities that a container with these options is limited to.
+#[must_use]
+pub fn capabilities_of(options: &crate::RunOptions) -> Vec<&'static str> {
+    tweak(&options.cap_add, &options.cap_drop, options.privileged)
+}
+
 /// A value of `--cap-add` or `--cap-drop`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Capability {

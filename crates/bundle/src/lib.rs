@@ -42,6 +42,7 @@ mod spec;
 mod user;
 mod value;
 
+pub use capability::capabilities_of;
 pub use capability::{Capability, CapabilityError};
 pub use device::{DeviceError, DeviceRequest, HostDevice};
 pub use disk::{DISK_SIZE_LABEL, DiskError, disk_size_label};

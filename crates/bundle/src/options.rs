@@ -59,6 +59,9 @@ pub struct RunOptions {
     pub volumes_from: Vec<VolumesFrom>,
     /// `--read-only`: the root file system cannot be written.
     pub read_only: bool,
+    /// `--slim-fallback`: the image is the smaller one of a whole, which stands behind it. Empty as given; the caller
+    /// fills in the id of the smaller image.
+    pub slim_fallback: Option<String>,
     /// `--driver`: the storage driver's name, as written; the caller knows the valid names.
     pub driver: Option<String>,
     /// `--disk-size`: bytes that the container may write.
@@ -188,6 +191,14 @@ pub struct RunOptions {
     pub vm: Option<VmOptions>,
 }
 
+/// Parses a value of `--slim-fallback`: a boolean, or the id that the caller has filled in.
+fn fallback(value: &str) -> Result<Option<String>, ValueError> {
+    if value.starts_with("sha256:") {
+        return Ok(Some(value.to_owned()));
+    }
+    Ok(parse_boolean(value)?.then(String::new))
+}
+
 /// Value of `--memory-swap`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Swap {
@@ -315,6 +326,7 @@ impl RunOptions {
             "volumes-from" => self.volumes_from.push(value.parse()?),
             "isolation" if is_vm(value) => self.vm = Some(value.parse()?),
             "read-only" => self.read_only = parse_boolean(value)?,
+            "slim-fallback" => self.slim_fallback = fallback(value)?,
             "driver" => self.driver = Some(not_empty(value)?),
             "disk-size" => self.disk_size = Some(disk_size(value)?),
             "storage-opt" => self.disk_size = Some(disk_size(storage_size(value)?)?),

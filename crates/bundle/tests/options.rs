@@ -85,6 +85,7 @@ fn sandbox_options() {
         ("mount", "type=tmpfs,target=/c"),
         ("tmpfs", "/d"),
         ("read-only", "true"),
+        ("slim-fallback", "true"),
         ("cap-add", "net_admin"),
         ("cap-drop", "ALL"),
         ("privileged", "false"),
@@ -104,6 +105,7 @@ fn sandbox_options() {
     assert_eq!(options.cap_add, [Capability::One("CAP_NET_ADMIN")]);
     assert_eq!(options.cap_drop, [Capability::All]);
     assert!(options.read_only && options.security.no_new_privileges);
+    assert_eq!(options.slim_fallback.as_deref(), Some(""));
     assert_eq!(options.shm_size, Some(1 << 20));
     let modes = (
         options.pid,

@@ -33,6 +33,9 @@ pub(crate) fn slim(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     if let Some(file) = parsed.value("html") {
         WholeFile::put("html", file.as_ref(), &made.report.page())?;
     }
+    if let (Some(file), Some(profile)) = (parsed.value("seccomp-profile"), &made.profile) {
+        WholeFile::put("seccomp-profile", file.as_ref(), profile)?;
+    }
     Ok(tell_of(parsed, &made))
 }
 
@@ -60,7 +63,11 @@ fn tell_of(parsed: &Parsed, made: &Slimmed) -> ExitCode {
     if parsed.flag("quiet") {
         return print_made(&made.id.to_string(), "the smaller image is");
     }
-    let code = print(&summary(&made.report));
+    let mut text = summary(&made.report);
+    if let Some(file) = parsed.value("seccomp-profile") {
+        text += &rights(&made.report, &file.to_string_lossy());
+    }
+    let code = print(&text);
     let mut lines = String::new();
     for path in values(parsed, "explain") {
         let answer = made.report.explain(&path);
@@ -125,6 +132,10 @@ fn request(parsed: &Parsed) -> Result<SlimRequest, EngineError> {
         excludes: excludes?,
         keep_metadata: parsed.flag("keep-metadata"),
         show_output: parsed.flag("show-clogs"),
+        keeps_rest: !parsed.flag("no-fat"),
+        from_misses: parsed.flag("from-misses"),
+        rights: parsed.value("seccomp-profile").is_some(),
+        learned: tote_engine::Learned::default(),
     })
 }
 
@@ -177,6 +188,24 @@ fn progress(step: SlimStep<'_>) -> String {
     }
 }
 
+/// Formats the rights with which the smaller image did what the image does.
+fn rights(report: &SlimReport, file: &str) -> String {
+    let capabilities: String = report
+        .capabilities
+        .iter()
+        .map(|name| format!(" --cap-add {name}"))
+        .collect();
+    let ports: Vec<&str> = report.ports.iter().map(String::as_str).collect();
+    let mut text = format!(
+        "enough rights:\n    --security-opt seccomp={} --cap-drop ALL{capabilities}\n",
+        visible(file)
+    );
+    if !ports.is_empty() {
+        text += &format!("ports: {}\n", ports.join(" "));
+    }
+    text
+}
+
 /// Formats the report for people.
 fn summary(report: &SlimReport) -> String {
     let mut text = format!(
@@ -199,6 +228,9 @@ fn summary(report: &SlimReport) -> String {
         size(report.size_after),
         report.files_after
     );
+    if !report.fat.is_empty() {
+        text += &format!("whole:  {}, for --slim-fallback and debug --tools\n", report.fat);
+    }
     text += "kept:\n";
     for (kind, (files, bytes)) in report.reasons() {
         text += &format!("    {:>9}  {files} {kind}\n", size(bytes));

@@ -106,8 +106,8 @@ pub use prepared::Prepared;
 pub use prune::{PruneRequest, PrunedSystem, check_prune, prune_containers, prune_system};
 pub use run::run;
 pub use slim::{
-    SlimError, SlimProbe, SlimRequest, SlimStep, Slimmed, parse_http_probe, parse_pattern, parse_time, slim,
-    slim_diff,
+    Learned, SlimError, SlimProbe, SlimRequest, SlimStep, Slimmed, parse_http_probe, parse_pattern,
+    parse_time, slim, slim_diff,
 };
 pub use standard::check_terminal;
 pub use stats::{Usage, usage};

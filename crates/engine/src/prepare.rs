@@ -4,6 +4,7 @@ use crate::container::{self, Claim, Container, Recorded};
 use crate::making::{Making, Purpose, mark};
 use crate::prepared::Prepared;
 use crate::rootfs::Source;
+use crate::slim::fall_back;
 use crate::standard::check_terminal;
 use crate::{EngineError, Home, HostInit, given, storage, volume};
 use tote_bundle::{ContainerId, Image, RestartPolicy, RunOptions};
@@ -44,7 +45,8 @@ pub fn prepare(
     if request.options.rm && policy != RestartPolicy::No {
         return Err(container::LifeError::Start(container::StartError::RestartAndRm).into());
     }
-    let source = Source::open(home, &request.image)?;
+    let whole = fall_back(home, &request.image, &mut request.options, &mut request.given)?;
+    let source = Source::open(home, whole.as_ref().unwrap_or(&request.image))?;
     mark(&mut timings, "parent: open the image");
     // Its health checks need a process, and the command is busy with its terminal and its signals.
     request.kept |= tote_bundle::health_of(&request.options, &source.config())?.is_some();

@@ -3,6 +3,7 @@
 use crate::apart::{among_owners, read_among_owners};
 use crate::{EngineError, Home, ImageFault, MachineError};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{Mode, OFlags, ResolveFlags};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use tote_bundle::{Image, ImageConfig};
@@ -12,7 +13,7 @@ use tote_rootfs::{
     read_in_root,
 };
 use tote_store::{Image as Stocked, Opened, Store, Tree};
-use tote_sys::{MountRights, best_effort};
+use tote_sys::{Errno, MountRights, best_effort};
 
 /// An image that is ready to be mounted; holds its lock for as long as it is used.
 #[derive(Debug)]
@@ -294,6 +295,24 @@ impl Source {
             Self::Stored(stored) => stored.view()?,
             Self::Build(tree) => tree.view.as_fd(),
         })
+    }
+
+    /// True if an image of the store has a file or directory of this path, whose links are followed in the image.
+    ///
+    /// # Errors
+    /// [`EngineError::Store`]: the image cannot be read.
+    pub(crate) fn has(&self, path: &str) -> Result<bool, EngineError> {
+        let Self::Stored(stored) = self else {
+            return Ok(false);
+        };
+        let Some(names) = stored.tree.directory() else {
+            let found = stored.tree.open(path.as_bytes());
+            let found = found.map_err(EngineError::file("look for", path))?;
+            return Ok(!matches!(found, Opened::Absent));
+        };
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        let found = rustix::fs::openat2(names, path, flags, Mode::empty(), ResolveFlags::IN_ROOT);
+        Ok(!matches!(found, Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP)))
     }
 
     /// The layers, and what is mounted on them.

@@ -8,6 +8,7 @@ use crate::finished::Finished;
 use crate::network::{Answers, FrontAnswers};
 use crate::prepared::Prepared;
 use crate::rootfs::Source;
+use crate::slim::Misses;
 use crate::standard::stdio;
 use crate::user::Ids;
 use crate::volume::VolumeHold;
@@ -55,6 +56,7 @@ pub(crate) fn run_beside(
     let missing = || EngineError::Life(LifeError::NoContainer(prepared.entry.container.id.to_string()));
     let claim = prepared.claim.take().ok_or_else(missing)?;
     prepared.plan.warnings.iter().cloned().for_each(&mut *warn);
+    let mut misses = Misses::of(&prepared.options, &prepared._source, &mut prepared.plan)?;
     let (stdio, stdio_ops) = stdio(&prepared.options)?;
     prepared.plan.insert_stdio(stdio_ops);
     let (id, is_kept) = (prepared.entry.container.id.clone(), prepared.entry.kept);
@@ -108,7 +110,12 @@ pub(crate) fn run_beside(
     let answers = Answers::of(home, &id, options, &entry.borrow().state.networks);
     let mut answers = FrontAnswers::new(answers, &left_answers);
     let others = others.into_iter().map(|other| other as &mut dyn Aside);
-    let own = notify.into_iter().chain(door).chain(answers.aside());
+    let listens = misses.as_mut().map(|misses| misses as &mut dyn Aside);
+    let own = notify
+        .into_iter()
+        .chain(door)
+        .chain(answers.aside())
+        .chain(listens);
     let begun = (prepared.cgroup.as_ref(), prepared.network.as_ref());
     let keys = how.map(Attaching::keys).transpose()?;
     let ends = (stdio, follow, own.chain(others).collect());
@@ -122,7 +129,11 @@ pub(crate) fn run_beside(
     drop(raw);
     let told = (options, front_door.close(), timings);
     let last = (claim.take(), leaves_cgroup);
-    end(home, entry.into_inner(), last, result, told)
+    let finished = end(home, entry.into_inner(), last, result, told)?;
+    if let Some(Err(error)) = misses.map(|misses| misses.note(home)) {
+        warn(format!("no misses are noted: {}", tote_sys::chain(&error)));
+    }
+    Ok(finished)
 }
 
 /// The steps that are left for when the program runs already.

@@ -128,6 +128,10 @@ impl Analysis<'_> {
     fn seed(&mut self, path: &[u8], reason: Reason) {
         match self.tree.resolve(path) {
             Some(found) if self.tree.get(&found.path) == Some(&Node::Directory) => {
+                // A program that opens a directory reads its names, which stay.
+                if matches!(reason, Reason::Used(_)) {
+                    return;
+                }
                 for below in self.tree.below(&found.path) {
                     self.keep(&below, reason.clone(), &[]);
                 }

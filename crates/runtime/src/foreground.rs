@@ -3,7 +3,7 @@
 use crate::caller_signals::{CallerSignals, Wish};
 use crate::errand::{self, Errands, Made};
 use crate::newborn::{Attendant, Newborn};
-use crate::outcome::{Aside, Ended, Leave, Left, Observer, Outcome, Parting};
+use crate::outcome::{Aside, Ended, Leave, Left, Observer, Outcome, Parting, tell_listener};
 use crate::relay::Copy;
 use crate::{DetachKeys, Maps, RuntimeError, Stdio, Timings};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -338,7 +338,7 @@ impl Watch<'_, '_> {
                     })?;
                 self.console = Some(master);
             }
-            Event::Seccomp(_) => return Err(RuntimeError::Listener),
+            Event::Seccomp(listener) => tell_listener(&mut self.foreground.asides, listener)?,
             Event::Exec => {
                 self.program_runs = true;
                 for aside in &mut self.foreground.asides {

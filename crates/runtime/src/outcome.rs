@@ -1,6 +1,6 @@
 //! Ends of a container in the foreground, other ways to leave it, and the functions that are told of them.
 
-use crate::BrokenStream;
+use crate::{BrokenStream, RuntimeError};
 use rustix::fd::{BorrowedFd, OwnedFd};
 use std::time::Duration;
 use tote_cgroup::Cgroup;
@@ -19,6 +19,12 @@ pub trait Aside: std::fmt::Debug {
     /// Called when the container's process waits in its root, before it is the program: for plans that let it wait there
     /// ([`Plan::watch_root`](tote_sandbox::Plan::watch_root)).
     fn root(&mut self, _root: BorrowedFd<'_>) {}
+
+    /// Takes the listener of a plan that reports calls ([`Plan::listen`](tote_sandbox::Plan::listen)); gives it back where
+    /// it is not for this one.
+    fn listener(&mut self, listener: OwnedFd) -> Option<OwnedFd> {
+        Some(listener)
+    }
 
     /// Called when the container's program runs.
     ///
@@ -51,6 +57,14 @@ pub(crate) fn tell_network(
 ) {
     let told = asides.iter_mut().map(|aside| aside.network(network));
     told.filter_map(Result::err).for_each(warn);
+}
+
+/// Gives the listener of a filter to the first one who takes it.
+pub(crate) fn tell_listener(asides: &mut [&mut dyn Aside], listener: OwnedFd) -> Result<(), RuntimeError> {
+    let left = asides
+        .iter_mut()
+        .try_fold(listener, |listener, aside| aside.listener(listener));
+    left.map_or(Ok(()), |_| Err(RuntimeError::Listener))
 }
 
 /// Reason why a command no longer watches its container.

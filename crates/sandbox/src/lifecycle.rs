@@ -1,5 +1,6 @@
 //! Additions of an OCI runtime to a birth: a record of the process, hooks, and the wait for `start`.
 
+use crate::PlanError;
 use crate::plan::{Errand, Plan};
 use rustix::fd::OwnedFd;
 use tote_sys::{AwaitStart, Hook, Op, Park, Privilege};
@@ -105,6 +106,28 @@ impl Plan {
         self.ops.splice(at..at, [Op::Ready, Op::Gate]);
     }
 
+    /// Lets a listener, which goes to the parent ([`tote_sys::Event::Seccomp`]), hear of these calls, and of nothing else,
+    /// before they are performed. It has to let each of them through; the program's own filter has its say as before.
+    ///
+    /// # Errors
+    /// [`PlanError::Seccomp`]: write(2) is among them, or too many are.
+    pub fn listen(&mut self, calls: &[&str]) -> Result<(), PlanError> {
+        let filter = crate::privilege::listener(calls)?;
+        // A process that is born into a container has a listener only once its parent knows its number.
+        let at = match self.descends() {
+            true => self.last_of_its_maker(),
+            false => self.last_of_birth(),
+        };
+        let alone = Privilege {
+            credentials: None,
+            capabilities: None,
+            no_new_privs: false,
+            filter: Some(filter),
+        };
+        self.ops.insert(at, Op::Privilege(alone));
+        Ok(())
+    }
+
     /// Returns the index of the operation from which on the process is the program in all but name.
     pub(crate) fn last_of_birth(&self) -> usize {
         let is_last = |op: &Op| matches!(op, Op::Pid1(_) | Op::Session | Op::CloseFrom(_));
@@ -173,6 +196,31 @@ mod tests {
         let expected = [vec![Errand::Maps], vec![Errand::Cgroup], vec![Errand::Watch]];
         assert_eq!(plan.gates, expected);
         assert!(matches!(plan.ops[3..6], [Op::Ready, Op::Gate, Op::Session]));
+    }
+
+    #[test]
+    fn a_listener_comes_after_the_watch_and_before_the_rest_of_the_birth() {
+        let mut plan = plan_of(vec![Op::Pivot, Op::Session, Op::CloseFrom(3)]);
+        plan.watch_root();
+        plan.listen(&["openat", "execve"]).unwrap();
+        plan.insert_stdio(vec![Op::NoOutput { number: 1 }]);
+        let [
+            Op::Pivot,
+            Op::Ready,
+            Op::Gate,
+            Op::Privilege(listens),
+            Op::NoOutput { .. },
+            ..,
+        ] = &plan.ops[..]
+        else {
+            panic!("{plan}");
+        };
+        let (_, flags) = listens.filter.as_ref().unwrap();
+        // NEW_LISTENER and WAIT_KILLABLE_RECV: a signal must not repeat the call.
+        assert_eq!(*flags, 1 << 3 | 1 << 5);
+        assert!(!crate::privilege::lets_through(listens, &[("openat", 0)]));
+        assert!(crate::privilege::lets_through(listens, &[("read", 0)]));
+        assert!(plan.listen(&["write"]).is_err());
     }
 
     #[test]

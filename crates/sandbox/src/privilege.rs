@@ -3,7 +3,8 @@
 use crate::capability;
 use crate::error::PlanError;
 use crate::plan::{Builder, MapOrigin};
-use tote_spec::{NamespaceType, Process};
+use tote_seccomp::Arch;
+use tote_spec::{Action, NamespaceType, Process, Seccomp, SyscallRule};
 use tote_sys::{Capabilities, Credentials, Filter, Privilege, SockFilter};
 
 /// Calls that a process makes between loading its filter and becoming the program, besides those around the loading
@@ -188,17 +189,6 @@ impl Builder<'_> {
     }
 
     fn filter(&self, bounding: u64) -> Result<Option<Filter>, PlanError> {
-        let convert = |instructions: &[tote_seccomp::Instruction]| {
-            instructions
-                .iter()
-                .map(|instruction| SockFilter {
-                    code: instruction.code,
-                    jt: instruction.jt,
-                    jf: instruction.jf,
-                    k: instruction.k,
-                })
-                .collect()
-        };
         if self.request.default_filter {
             let filter = tote_seccomp::default_filter(tote_seccomp::CapSet::from_bits(bounding));
             return Ok(Some((convert(&filter), 0)));
@@ -212,8 +202,7 @@ impl Builder<'_> {
         else {
             return Ok(None);
         };
-        let filter =
-            tote_seccomp::compile(profile, tote_seccomp::Arch::NATIVE).map_err(PlanError::Seccomp)?;
+        let filter = tote_seccomp::compile(profile, Arch::NATIVE).map_err(PlanError::Seccomp)?;
         if filter.notify && self.request.init {
             // PID 1 would load the filter as well, and has no receiver for the second listener.
             return Err(PlanError::Unsupported(
@@ -223,6 +212,36 @@ impl Builder<'_> {
         let listener = if filter.notify { NEW_LISTENER } else { 0 };
         Ok(Some((convert(&filter.instructions), filter.flags | listener)))
     }
+}
+
+/// Compiles a filter that reports these calls, of every interface that this kernel has, and allows all others.
+pub(crate) fn listener(calls: &[&str]) -> Result<Filter, PlanError> {
+    let profile = Seccomp {
+        default_action: Action::Allow,
+        default_errno_ret: None,
+        architectures: Arch::NATIVE.family().map(|arch| arch.name().to_owned()).collect(),
+        flags: Some(vec!["SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV".to_owned()]),
+        listener_path: None,
+        listener_metadata: None,
+        syscalls: vec![SyscallRule {
+            names: calls.iter().map(|&name| name.to_owned()).collect(),
+            action: Action::Notify,
+            errno_ret: None,
+            args: Vec::new(),
+        }],
+    };
+    let filter = tote_seccomp::compile(&profile, Arch::NATIVE).map_err(PlanError::Seccomp)?;
+    Ok((convert(&filter.instructions), filter.flags | NEW_LISTENER))
+}
+
+fn convert(instructions: &[tote_seccomp::Instruction]) -> Box<[SockFilter]> {
+    let converted = instructions.iter().map(|instruction| SockFilter {
+        code: instruction.code,
+        jt: instruction.jt,
+        jf: instruction.jf,
+        k: instruction.k,
+    });
+    converted.collect()
 }
 
 /// Takes an operation that only loads the filter out of the one that also changes ids and capabilities, if the filter

@@ -62,6 +62,32 @@ impl Arch {
         row(name).and_then(|row| self.number_in(row))
     }
 
+    /// Returns the names of all its calls.
+    pub fn calls(self) -> impl Iterator<Item = &'static str> {
+        let known = ROWS.iter().filter(move |row| self.number_in(row).is_some());
+        known.map(|row| row.0)
+    }
+
+    /// Returns the name of a call that a filter or its listener sees as that number of the `AUDIT_ARCH_…`.
+    #[must_use]
+    pub fn call(audit: u32, number: u32) -> Option<&'static str> {
+        let is_x32 = audit == Self::X32.audit() && number & X32_BIT != 0;
+        let arch = match is_x32 {
+            true => Self::X32,
+            false => Self::ALL.into_iter().find(|arch| arch.audit() == audit)?,
+        };
+        let row = ROWS.iter().find(|row| arch.number_in(row) == Some(number))?;
+        Some(row.0)
+    }
+
+    /// Returns the architectures of which the kernel of this one runs programs, this one first.
+    pub fn family(self) -> impl Iterator<Item = Self> {
+        let others = Self::ALL
+            .into_iter()
+            .filter(move |other| *other != self && other.shares_kernel_with(self));
+        std::iter::once(self).chain(others)
+    }
+
     /// Does the same as [`Arch::number`], for a row already found.
     pub(crate) fn number_in(self, row: &Row) -> Option<u32> {
         let [x86_64, x32, x86, aarch64, arm] = row.1;
@@ -131,6 +157,20 @@ pub(crate) const FOREIGN: &[&str] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn calls_have_their_names_back() {
+        for arch in Arch::ALL {
+            for name in arch.calls() {
+                let number = arch.number(name).unwrap();
+                assert_eq!(Arch::call(arch.audit(), number), Some(name), "{arch:?}");
+            }
+        }
+        assert_eq!(Arch::call(1, 0), None);
+        assert_eq!(Arch::call(Arch::X86.audit(), 0xffff), None);
+        let family: Vec<Arch> = Arch::X86_64.family().collect();
+        assert_eq!(family, [Arch::X86_64, Arch::X32, Arch::X86]);
+    }
 
     #[test]
     fn the_table_is_sorted_and_numbers_are_unique() {

@@ -1,7 +1,7 @@
 //! The report and the questions that it answers.
 
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Most links that are followed on the way to a path, as in path_resolution(7).
 const LINKS: usize = 40;
@@ -18,6 +18,10 @@ pub struct Report {
     pub slim: String,
     /// Id of the smaller image; that of the image if nothing was left out.
     pub slim_id: String,
+    /// Name of the image with the rest as well; empty where that is not kept.
+    pub fat: String,
+    /// Its id.
+    pub fat_id: String,
     /// Sizes of both in bytes, as lists of images show them.
     pub size_before: u64,
     /// The smaller image's.
@@ -30,6 +34,12 @@ pub struct Report {
     pub files_after: u64,
     /// Bytes that the smaller image added to the store's files; all of its files are there already.
     pub bytes_written: u64,
+    /// System calls that were made beside those of each program, if rights were asked for.
+    pub system_calls: BTreeSet<String>,
+    /// Short names of the capabilities that the smaller image did with.
+    pub capabilities: BTreeSet<String>,
+    /// Ports that programs listened at or sent from, as `80/tcp`.
+    pub ports: BTreeSet<String>,
     /// Runs of the image, and then those of the smaller one.
     pub runs: Vec<RunReport>,
     /// Libraries and interpreters that files name and the image lacks: the name, and the file that names it.
@@ -67,7 +77,7 @@ pub struct RunReport {
     pub of_slim: bool,
     /// Command; empty for the image's own.
     pub command: String,
-    /// How it was observed: `fanotify`, or nothing.
+    /// How it was observed: `fanotify`, `seccomp`, or nothing.
     pub traced_by: String,
     /// Exit code, if it ended by itself.
     pub exit_code: Option<u8>,

@@ -9,7 +9,7 @@
 //! ├── unsynced              exists if something was added since the last sync to the disk
 //! ├── layers/DIGEST/        a layer without its files' contents
 //! ├── images/DIGEST/        config.json, manifest.json: as received; image.json,
-//! │                         and writable.json if a command was traced; or index.json: images for several platforms
+//! │                         writable.json if a command was traced, misses.json if it stood behind a smaller image; or index.json: images for several platforms
 //! ├── names/NAME            a name, and the id of its image or index
 //! ├── trees/CHAIN/          images as trees without contents, which lead to the objects, or as directories of hard links
 //! └── trash/                what is no more, but still takes space
@@ -56,6 +56,7 @@ mod layer;
 mod leased;
 mod links;
 mod lock;
+mod misses;
 mod model;
 mod names;
 mod objects;

@@ -49,6 +49,11 @@ const NO_IMAGE: &[Act] = &[
     Tote(&["image", "prune", "-f"]),
     Tote(&["builder", "prune", "-af"]),
 ];
+const NO_SLIM: &[Act] = &[
+    Tote(&["rmi", "-f", "-i", "t:2", "t-fat:2"]),
+    NO_IMAGE[1],
+    NO_IMAGE[2],
+];
 const NO_VOLUME: &[Act] = &[Tote(&["volume", "rm", "-f", "v1"])];
 const NO_POD: &[Act] = &[Tote(&["pod", "rm", "-f", "-i", "p"])];
 const NO_POOL: &[Act] = &[
@@ -138,6 +143,8 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     Scenario { name: "cp-out-running", command: &["cp", "keep:/mark", "{dir}/written"], done: &[File("written")], undo: NO_OUTPUT, ..PLAIN },
     Scenario { name: "export", command: &["export", "-o", "{dir}/written", "kept"], done: &[File("written")], undo: NO_OUTPUT, ..PLAIN },
     Scenario { name: "commit", command: &["commit", "kept", "t:2"], done: &[Image("t:2")], ..IMAGE },
+    Scenario { name: "slim", command: &["slim", "--network", "none", "-t", "t:2", "tiny:1", "--", "sh", "-c", "true"], done: &[Image("t:2"), Image("t-fat:2")], undo: NO_SLIM, ..IMAGE },
+    Scenario { name: "slim-fallback", before: &[Tote(&["slim", "-q", "--network", "none", "-t", "t:2", "tiny:1", "--", "sh", "-c", "true"])], command: &["run", "--rm", "--slim-fallback", "--name", "x", "--network", "none", "t:2", "sh", "-c", "echo said"], done: &[Says("said"), NoContainer("x")], undo: NO_SLIM, ..IMAGE },
     Scenario { name: "build", command: &["build", "-t", "t:2", "{dir}/context"], done: &[Image("t:2")], sweep: &[PLAIN.sweep[0], Tote(&["builder", "prune", "-f"])], ..IMAGE },
     Scenario { name: "load", command: &["load", "-i", "{dir}/saved.tar"], done: &[Image("t:2")], ..IMAGE },
     Scenario { name: "import", command: &["import", "{dir}/other.tar", "t:2"], done: &[Image("t:2")], ..IMAGE },

@@ -27,6 +27,10 @@ pub(crate) static FILESYSTEM: Group = Group {
         Opt::list("tmpfs", "DIR[:OPTIONS]", "Mount an empty file system in memory at this directory")
             .details("OPTIONS are those of tmpfs(5), such as `size=64m,mode=1777`."),
         Opt::flag("read-only", "Mount the container's root file system read-only"),
+        Opt::flag("slim-fallback", "Give the container of a slim image the whole image's files, and note which ones it opens").details(
+            "The image was made by `tote slim`, and IMAGE-fat is here as well. `tote slim --from-misses IMAGE` adds the noted files. \
+             Processes of `tote exec` have the files, and none is noted.",
+        ),
         Opt::value("driver", "DRIVER", "Storage driver for the writable layer")
             .env("TOTE_DRIVER")
             .completes(Completes::Words(&["overlay", "split", "reflink", "btrfs", "copy", "loop", "loop-xfs", "erofs"]))

@@ -13,13 +13,15 @@ pub(crate) static SLIM: Command = Command {
     usage: "[OPTIONS] IMAGE [-- COMMAND [ARG...]]\ndiff IMAGE OTHER",
     details: "\
 Makes a smaller image, of only the files that the image's programs need. The image runs with its own command, or with \
-COMMAND, while the kernel reports which files it opens; nothing is put into it. Analysis adds what no run shows: \
+COMMAND, while the kernel reports which files it opens (to root by fanotify, to others by seccomp); nothing is put into it. Analysis adds what no run shows: \
 interpreters, libraries, links, and files that belong together, such as certificates, locales or the modules of Python. \
 Then the smaller image runs with the same commands and probes. Only if these pass there as well it gets its name; \
 otherwise the command fails, and says what failed.
 
 The smaller image shares every file with the image: it takes no space for them. Owners, modes, attributes, links and the \
-configuration stay as they are. Directories, links and empty files stay as well.
+configuration stay as they are, but for a label. Directories, links and empty files stay as well. The files that are left out \
+are one more layer of the image NAME-fat, which has everything: `tote debug --tools NAME-fat` shows it beside a container of the \
+smaller image, `tote run --slim-fallback` behind one.
 
 A run ends when its command ends, or when all probes have passed, or after 10 seconds where there is no probe. Probes are \
 repeated until they pass. The image's health check is always one.",
@@ -47,6 +49,10 @@ repeated until they pass. The image's health check is always one.",
         Example {
             about: "A database, asked by its own client",
             line: "tote slim --exec 'redis-cli set a b && redis-cli get a' -t redis:small redis",
+        },
+        Example {
+            about: "A smaller image that learns from a test run, in which it has everything",
+            line: "tote run --rm --slim-fallback app.slim self-test; tote slim --from-misses app.slim",
         },
         Example {
             about: "A program that ends by itself, twice, and why a file stays",
@@ -108,6 +114,13 @@ static RESULT: Group = Group {
             "Write the report to this file as a page with a map of the image",
         )
         .completes(Completes::File),
+        Opt::flag("no-fat", "Do not keep the files that are left out as an image NAME-fat"),
+        Opt::value("seccomp-profile", "FILE", "Write a seccomp profile of the calls that the runs made to this file")
+            .completes(Completes::File)
+            .details(
+                "It is the default profile without the calls that no run made. The smaller image has to pass under it and \
+                 with only the capabilities that were used; the report names them, and the ports.",
+            ),
         FORMAT,
         Opt::flag("quiet", "Print only the id of the smaller image").short('q'),
     ],
@@ -131,6 +144,9 @@ static RUNS: Group = Group {
         Opt::value("probe-timeout", "TIME", "Time in which each probe has to pass").default("30s"),
         Opt::list("also", "COMMAND", "Run the image once more with this command, without probes").details(
             "Words are separated by spaces; a list in JSON, `[\"sh\", \"-c\", \"a b\"]`, has words with spaces.",
+        ),
+        Opt::flag("from-misses", "IMAGE is a slim image: add the files that its containers have missed").details(
+            "Containers of `tote run --slim-fallback` note them. The result takes the name of IMAGE.",
         ),
         Opt::flag("show-clogs", "Show the output of the containers"),
     ],

@@ -9,42 +9,23 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
 
 pub(super) const TESTS: &[Test] = &[
+    test("slim::what_a_run_uses_stays_as_it_was", TAR, stays),
+    test("slim::a_slim_image_cannot_be_made_smaller", TAR, twice),
+    test("slim::an_image_that_fails_its_probes_gets_no_name", TAR, unlike),
+    test("slim::a_service_is_asked_in_its_network", TAR, service),
+    test("slim::users_include_and_exclude", TAR, chosen),
+    test("slim::a_run_cannot_bring_files_of_the_machine", TAR, hostile),
     test(
-        "slim::what_a_run_uses_stays_as_it_was",
-        &[Need::Root, Need::Program("tar")],
-        stays,
-    ),
-    test(
-        "slim::a_slim_image_cannot_be_made_smaller",
-        &[Need::Root, Need::Program("tar")],
-        twice,
-    ),
-    test(
-        "slim::an_image_that_fails_its_probes_gets_no_name",
-        &[Need::Root, Need::Program("tar")],
-        unlike,
-    ),
-    test(
-        "slim::a_service_is_asked_in_its_network",
-        &[Need::Root, Need::Program("tar")],
-        service,
-    ),
-    test(
-        "slim::users_include_and_exclude",
-        &[Need::Root, Need::Program("tar")],
-        chosen,
-    ),
-    test(
-        "slim::a_run_cannot_bring_files_of_the_machine",
-        &[Need::Root, Need::Program("tar")],
-        hostile,
-    ),
-    test(
-        "slim::only_root_may_watch",
+        "slim::users_trace_by_a_listener",
         &[Need::Unprivileged, Need::Program("tar")],
         users,
     ),
+    test("slim::the_rest_is_kept_and_shares_every_file", TAR, rest),
+    test("slim::a_miss_falls_through_and_is_learned", TAR, misses),
+    test("slim::rights_that_were_used_are_enough", TAR, rights),
 ];
+
+const TAR: &[Need] = &[Need::Program("tar")];
 
 /// Bytes of the files that no run uses.
 const LARGE: usize = 300_000;
@@ -125,9 +106,15 @@ fn stays(cx: &Context) -> Result<()> {
         "{page}"
     );
     cx.run(&["app.slim:1"])?.prints("said\n")?;
-    let look = "stat -c '%a %u %g %h' /opt/app/used; readlink /opt/app/link; test -d /opt/app/unused && echo directory";
-    cx.run(&["app.slim:1", "sh", "-c", look])?
-        .prints("4640 1234 2000 1\nused\ndirectory\n")?;
+    let owner = "stat -c '%a %u %g' /opt/app/used";
+    let before = cx.run(&["app:1", "sh", "-c", owner])?.exits(0)?.out();
+    if rustix::process::getuid().is_root() {
+        ensure!(before == "4640 1234 2000\n", "{before}");
+    }
+    let look = "stat -c %h /opt/app/used; readlink /opt/app/link; test -d /opt/app/unused && echo directory";
+    let look = format!("{owner}; {look}");
+    cx.run(&["app.slim:1", "sh", "-c", &look])?
+        .prints(&format!("{before}1\nused\ndirectory\n"))?;
     cx.run(&["app.slim:1", "cat", "/opt/app/unused/large"])?.fails()?;
     cx.tote(&["slim", "diff", "app:1", "app.slim:1"])
         .output()?
@@ -298,7 +285,173 @@ fn hostile(cx: &Context) -> Result<()> {
 
 fn users(cx: &Context) -> Result<()> {
     image(cx)?;
-    slim(cx, &["app:1"])?.refuses(1, &["only root may", "run tote slim as root"])?;
-    ensure!(names(cx)? == "app:1\n", "left: {}", names(cx)?);
+    let words = [
+        "--exec",
+        "cat /opt/app/seen",
+        "--format",
+        "{{json .Runs}}",
+        "app:1",
+        "--",
+        "sh",
+        "-c",
+    ];
+    let words: Vec<&str> = words.into_iter().chain(["cat /opt/app/used; sleep 60"]).collect();
+    let told = slim(cx, &words)?;
+    told.exits(0)?.has_out("\"TracedBy\":\"seccomp\"")?;
+    // A probe is another process than the container's: it is listened to as well.
+    let look = "cat /opt/app/seen; test -e /opt/app/unused/large || echo gone";
+    cx.run(&["app.slim:1", "sh", "-c", look])?
+        .prints("only its presence counts\ngone\n")?;
+    let again = slim(
+        cx,
+        &[
+            "-t",
+            "b:1",
+            "--explain",
+            "/bin/busybox",
+            "--explain",
+            "/opt/app/used",
+            "app:1",
+        ],
+    )?;
+    again
+        .exits(0)?
+        .has_out("/bin/busybox stays: traced by PID 1 ")?
+        .has_out("/opt/app/used stays: traced by PID ")?;
+    cx.nothing_left()
+}
+
+fn rest(cx: &Context) -> Result<()> {
+    image(cx)?;
+    slim(cx, &["--format", "{{.BytesWritten}} {{.Fat}}", "app:1"])?
+        .exits(0)?
+        .prints("0 app.slim-fat:1\n")?;
+    let diff = cx.tote(&["slim", "diff", "app:1", "app.slim-fat:1"]).output()?;
+    diff.prints("")?;
+    let look = "stat -c '%h %a' /opt/app/used /opt/app/again; wc -c < /opt/app/unused/large";
+    let whole = cx.run(&["app.slim-fat:1", "sh", "-c", look])?;
+    let before = cx.run(&["app:1", "sh", "-c", look])?;
+    whole.prints(&before.exits(0)?.out())?;
+    // The smaller image's layer is the first one of both.
+    let layers = |name: &str| {
+        cx.tote(&["inspect", "--format", "{{json .RootFS.Layers}}", name])
+            .output()
+    };
+    let (slim_layers, fat_layers) = (layers("app.slim:1")?, layers("app.slim-fat:1")?);
+    let first = slim_layers.exits(0)?.out();
+    let first = first.trim().trim_end_matches(']');
+    ensure!(
+        fat_layers.exits(0)?.out().starts_with(first),
+        "{}",
+        fat_layers.out()
+    );
+    cx.tote(&[
+        "run",
+        "-d",
+        "--network",
+        "none",
+        "--name",
+        "c",
+        "app.slim:1",
+        "sleep",
+        "600",
+    ])
+    .output()?
+    .exits(0)?;
+    let tools = [
+        "debug",
+        "--tools",
+        "app.slim-fat:1",
+        "c",
+        "wc",
+        "-c",
+        "/opt/app/unused/large",
+    ];
+    cx.tote(&tools).output()?.exits(0)?.has_out("300000")?;
+    cx.tote(&["rm", "-f", "c"]).output()?.exits(0)?;
+    slim(cx, &["--no-fat", "-t", "alone:1", "app:1"])?.exits(0)?;
+    ensure!(!names(cx)?.contains("alone-fat"), "{}", names(cx)?);
+    let refused = cx.run(&["--slim-fallback", "--network", "none", "alone:1"])?;
+    refused
+        .fails()?
+        .has_err("cannot find the whole image of alone:1")?;
+    cx.nothing_left()
+}
+
+fn misses(cx: &Context) -> Result<()> {
+    image(cx)?;
+    slim(cx, &["app:1"])?.exits(0)?;
+    slim(cx, &["--from-misses", "app.slim:1"])?.refuses(1, &["none is noted", "--slim-fallback"])?;
+    let fallback =
+        |words: &[&str]| cx.run(&[&["--slim-fallback", "--network", "none", "app.slim:1"], words].concat());
+    fallback(&["cat", "/opt/app/seen", "/etc/hostname"])?
+        .exits(0)?
+        .has_out("only its presence counts\n")?;
+    // A container with a monitor notes as well.
+    let run = [
+        "run",
+        "-d",
+        "--network",
+        "none",
+        "--name",
+        "c",
+        "--slim-fallback",
+        "app.slim:1",
+    ];
+    let words: Vec<&str> = run
+        .into_iter()
+        .chain(["sh", "-c", "cd /opt/app; wc -c < unused/large"])
+        .collect();
+    cx.tote(&words).output()?.exits(0)?;
+    cx.tote(&["wait", "c"]).output()?.prints("0\n")?;
+    cx.tote(&["logs", "c"]).output()?.prints("300000\n")?;
+    // The container is one of the whole image, which stays with it.
+    cx.tote(&["rmi", "app.slim-fat:1", "app:1"]).output()?.fails()?;
+    cx.tote(&["rm", "c"]).output()?.exits(0)?;
+    cx.run(&["--network", "none", "app.slim:1", "cat", "/opt/app/seen"])?
+        .fails()?;
+    slim(cx, &["--from-misses", "--explain", "/opt/app/seen", "app.slim:1"])?
+        .exits(0)?
+        .has_out("/opt/app/seen stays: included by --from-misses")?;
+    let look = "cat /opt/app/seen /opt/app/used; wc -c < /opt/app/unused/large";
+    cx.run(&["--network", "none", "app.slim:1", "sh", "-c", look])?
+        .prints("only its presence counts\nsaid\n300000\n")?;
+    cx.nothing_left()
+}
+
+fn rights(cx: &Context) -> Result<()> {
+    image(cx)?;
+    let profile = cx.path("seccomp.json")?;
+    let serve = "trap 'exit 0' TERM; chown 5 /opt/app/used; busybox httpd -f -p 8080 -h /srv & wait";
+    let words = [
+        "--seccomp-profile",
+        &profile,
+        "--http-probe",
+        "8080/index.html",
+        "app:1",
+        "--",
+    ];
+    let words: Vec<&str> = words.into_iter().chain(["sh", "-c", serve]).collect();
+    slim(cx, &words)?
+        .exits(0)?
+        .has_out("--cap-drop ALL --cap-add CHOWN\n")?
+        .has_out("ports: 8080/tcp\n")?;
+    let option = format!("seccomp={profile}");
+    let limited = [
+        "--network",
+        "none",
+        "--security-opt",
+        &option,
+        "--cap-drop",
+        "ALL",
+    ];
+    let run = |words: &[&str]| cx.run(&[&limited[..], words].concat());
+    run(&["app.slim:1", "cat", "/opt/app/used"])?.prints("said\n")?;
+    // No run made a directory.
+    run(&["app.slim:1", "mkdir", "/tmp/x"])?
+        .fails()?
+        .has_err("not permitted")?;
+    cx.run(&["--network", "none", "app.slim:1", "mkdir", "/tmp/x"])?
+        .exits(0)?;
     cx.nothing_left()
 }

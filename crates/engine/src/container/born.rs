@@ -6,6 +6,7 @@ use super::limits::Limits;
 use super::state::{ProcessId, State, Status};
 use crate::init::Notify;
 use crate::network::Answers;
+use crate::slim::Misses;
 use crate::{EngineError, Home};
 use tote_cgroup::Cgroup;
 use tote_runtime::Created;
@@ -21,6 +22,7 @@ pub(super) struct Running {
     pub(super) limits: Limits,
     pub(super) notify: Option<Notify>,
     pub(super) answers: Option<Answers>,
+    pub(super) misses: Option<Misses>,
     /// Reference to the image, which stays while this is held.
     pub(super) _source: Option<crate::rootfs::Source>,
 }

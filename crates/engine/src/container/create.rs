@@ -7,6 +7,7 @@ use super::state::State;
 use super::{fault, name};
 use crate::peer::Peers;
 use crate::rootfs::Source;
+use crate::slim::fall_back;
 use crate::user::ids;
 use crate::volume::VolumeHold;
 use crate::{EngineError, Home, RequestError, RunRequest, etc, given, network, spec, storage, volume};
@@ -61,7 +62,8 @@ fn examine(
     given::read_env_files(&mut options.env)?;
     given::read_surroundings(&mut options)?;
     volume::inherit(home, (&mut options, &mut given), true)?;
-    let mut source = Source::open(home, &image)?;
+    let whole = fall_back(home, &image, &mut options, &mut given)?;
+    let mut source = Source::open(home, whole.as_ref().unwrap_or(&image))?;
     crate::vm::settle(&image, &mut options, &mut given)?;
     crate::vm::adapt(&options, &mut source);
     let config = source.config();

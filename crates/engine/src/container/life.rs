@@ -15,6 +15,7 @@ use crate::init::Notify;
 use crate::network::Answers;
 use crate::prepare::prepare_again;
 use crate::prepared::Prepared;
+use crate::slim::Misses;
 use crate::{EngineError, Home, HostInit};
 use rustix::fd::AsFd as _;
 use rustix::fs::{Mode, OFlags};
@@ -264,6 +265,7 @@ impl<'a> Watcher<'a> {
         } = prepared;
         tote_state::record::write(&self.home.container(&self.id).join("config.json"), &spec)?;
         State::note_groups(self.home, &self.id, entry.state.cgroup.as_deref())?;
+        let mut misses = Misses::of(&options, &_source, &mut plan)?;
         let (mut ends, ops) = Ends::new(&options)?;
         plan.insert_stdio(ops);
         let mut console = None;
@@ -289,7 +291,10 @@ impl<'a> Watcher<'a> {
                     console = Some(master);
                     Ok(())
                 },
-                listener: &mut |_| Ok(()),
+                listener: &mut |listener| {
+                    misses.iter_mut().for_each(|misses| misses.answer(&listener));
+                    Ok(())
+                },
                 warn: &mut |text| report.warn(&text),
                 stays: &mut || self.leaves_cgroup = true,
             },
@@ -315,6 +320,7 @@ impl<'a> Watcher<'a> {
         Ok(Running {
             notify,
             answers,
+            misses,
             limits: Limits::new(&options, created.cgroup.as_ref()),
             child: created.child,
             cgroup: created.cgroup,
@@ -347,6 +353,7 @@ impl<'a> Watcher<'a> {
             mut limits,
             mut notify,
             mut answers,
+            misses,
             _source,
         } = running;
         let Ends {
@@ -399,6 +406,8 @@ impl<'a> Watcher<'a> {
             self.leaves_cgroup = cgroup.remove().is_err();
         }
         fault::point("cgroup-gone");
+        // The container is not worse for it.
+        best_effort(misses.map_or(Ok(()), |misses| misses.note(self.home)));
         self.leave_networks(&state.networks);
         let note = |state: &mut State| {
             match &ended {

@@ -193,6 +193,7 @@ fn succeed<'a>(
         state,
         notify: None,
         answers,
+        misses: None,
         _source: None,
     };
     Ok((watcher, (container, running), claim))

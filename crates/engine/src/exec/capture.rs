@@ -3,6 +3,7 @@
 use super::{ExecError, Visit, exit_code, plan};
 use crate::EngineError;
 use crate::exec::Target;
+use crate::slim::Listening;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::pipe::PipeFlags;
@@ -34,12 +35,13 @@ impl Captured {
     }
 }
 
-/// Runs a program in the container, limited by `timeout`. Descendants may survive it.
+/// Runs a program in the container, limited by `timeout`, and listens to it where that is asked for. Descendants may
+/// survive it.
 pub(crate) fn capture(
     target: Target,
     command: Vec<String>,
-    timeout: Duration,
-    most: usize,
+    (timeout, most): (Duration, usize),
+    listening: Option<&mut Listening>,
 ) -> Result<Captured, EngineError> {
     let options = ExecOptions {
         command,
@@ -47,6 +49,9 @@ pub(crate) fn capture(
     };
     let namespaces = target.namespaces();
     let mut plan = plan(&target, &options, None, namespaces, None)?;
+    if let Some(listening) = &listening {
+        listening.listen_to(&mut plan)?;
+    }
     let failed = |source| EngineError::Kernel {
         attempt: "make a pipe for the output",
         source,
@@ -67,6 +72,7 @@ pub(crate) fn capture(
         namespaces,
         attendance: None,
         console: None,
+        listening,
     };
     let deadline = Instant::now() + timeout;
     // Warnings about missing features were given for the container itself.

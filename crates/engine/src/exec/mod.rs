@@ -11,6 +11,7 @@ pub(crate) use inside::Inside;
 pub(crate) use target::Target;
 
 use crate::apart::read_among_owners;
+use crate::slim::Listening;
 use crate::{EngineError, Home};
 use rustix::fd::{AsFd as _, OwnedFd};
 use std::time::Instant;
@@ -127,6 +128,7 @@ pub(crate) fn visit(
         namespaces,
         attendance,
         console: None,
+        listening: None,
     };
     // Only a detached terminal needs the holder, but at the detach it would be too late to make one.
     let holder = options.tty.then(Holder::new).transpose()?;
@@ -159,16 +161,18 @@ pub(crate) fn visit(
 }
 
 /// Process on its way into a container.
-struct Visit {
+struct Visit<'a> {
     target: Target,
     plan: Plan,
     namespaces: Namespaces,
     attendance: Option<Attendance>,
     /// Master of the process's terminal, if no caller attends.
     console: Option<OwnedFd>,
+    /// Listener of its calls, for plans that report them.
+    listening: Option<&'a mut Listening>,
 }
 
-impl Visit {
+impl Visit<'_> {
     /// Starts the process. On return it executes its program, or was killed at the deadline.
     fn start(
         &mut self,
@@ -195,7 +199,13 @@ impl Visit {
                     Ok(())
                 }
             },
-            listener: &mut |_, _| Err(RuntimeError::Listener.into()),
+            listener: &mut |listener, _| match self.listening.as_mut() {
+                Some(listening) => {
+                    listening.answer(&listener);
+                    Ok(())
+                }
+                None => Err(RuntimeError::Listener.into()),
+            },
             warn,
         };
         let first = (self.target.cgroup.as_str(), self.target.pid);

@@ -59,7 +59,7 @@ pub(crate) fn check(home: &Home, entry: &Entry, check: &Healthcheck) -> HealthRe
 
 fn check_target(target: Target, check: &Healthcheck) -> HealthResult {
     let (start, timeout) = (now(), Schedule::of(check).timeout);
-    match capture(target, argv(&check.test), timeout, LONGEST) {
+    match capture(target, argv(&check.test), (timeout, LONGEST), None) {
         Ok(captured) => finished(start, timeout, &captured),
         Err(error) => failed(start, &error),
     }

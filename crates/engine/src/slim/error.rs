@@ -8,6 +8,22 @@ pub enum SlimError {
     /// Only images of the store have layers.
     #[error("cannot slim {0}: it is not an image of the store")]
     NotStored(String),
+    /// The image is no part of another one.
+    #[error(
+        "cannot find the whole image of {0}: 'tote slim' has not made it, or was told not to keep the rest"
+    )]
+    NoWhole(String),
+    /// The image with everything is not in the store.
+    #[error("cannot find the whole image of {image}: {whole} is not here")]
+    WholeGone {
+        /// The smaller image.
+        image: String,
+        /// Id of the whole.
+        whole: String,
+    },
+    /// Nothing was missed.
+    #[error("cannot learn from misses of {0}: none is noted")]
+    NoMisses(String),
     /// A run of the image itself fails, so it cannot tell what the image needs.
     #[error("cannot slim {image}: {what} in the image itself: {why}")]
     Whole {
@@ -54,9 +70,12 @@ pub enum SlimError {
     /// Reports were lost.
     #[error("cannot tell which files the container opened: the kernel dropped reports")]
     Overflow,
-    /// This user may not ask the kernel for reports.
-    #[error("cannot watch which files the container opens: only root may")]
-    NotRoot,
+    /// A listener of the container's calls was not answered.
+    #[error("cannot tell which files the container opened: its calls could not be listened to")]
+    Listen(#[source] Errno),
+    /// No memory for a profile.
+    #[error("cannot keep the seccomp profile for the smaller image's runs")]
+    Profile(#[source] Errno),
     /// The process that probes.
     #[error("cannot start the process that probes")]
     Prober(#[source] Errno),
@@ -77,7 +96,10 @@ impl SlimError {
             Self::Smaller { .. } => {
                 "--include-path PATH and --include-bin FILE keep files that no run uses; more probes find more of them"
             }
-            Self::NotRoot => "run tote slim as root",
+            Self::WholeGone { .. } => {
+                "the image was made as one of a pair: load or pull the one whose name ends with -fat as well"
+            }
+            Self::NoMisses(_) => "tote run --slim-fallback IMAGE notes the files that the image lacks",
             _ => return None,
         };
         Some(text.to_owned())

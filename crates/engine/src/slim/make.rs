@@ -1,21 +1,21 @@
 //! The smaller image: which of the image's files are needed, and a layer of them.
 
+use super::SlimRequest;
+use super::layers::{Divided, Links};
 use super::report::{Sizes, removed};
-use super::{Recorded, SlimRequest};
-use crate::build::{open_straight, pack};
-use crate::changes::{LinkedNames, add_layer};
+use super::run::Recorded;
+use crate::build::open_straight;
 use crate::rootfs::Source;
 use crate::{EngineError, Home, open_store};
 use rustix::fs::OFlags;
 use std::cell::RefCell;
-use std::collections::HashMap;
 use std::fs::File;
 use std::io::ErrorKind;
 use std::os::fd::BorrowedFd;
 use std::os::unix::fs::FileExt as _;
-use tote_archive::{Change, EntryPath, Kind, Writer, walk};
+use tote_archive::{Kind, walk};
 use tote_bundle::Image;
-use tote_image::{Digest, History, ImageConfig};
+use tote_image::{Digest, ImageConfig};
 use tote_images::or_nothing;
 use tote_needs::{Contents, Node, Reason, Settings, Tree, needs};
 use tote_slim::Report;
@@ -111,28 +111,23 @@ fn add(
         return Ok(report);
     }
     let ingest = store.ingest_at_once()?;
-    let mut linked = LinkedNames::new(links);
-    let changes = walk(root).without_links().filter_map(|entry| match entry {
-        Ok((entry, content)) => {
-            let path = entry.path.as_bytes();
-            let is_dir = entry.kind == Kind::Directory && !is_excluded(path, request);
-            let stays = entry.path.is_root() || is_dir || found.kept.contains_key(path);
-            stays.then(|| Ok(linked.linked(Change::Add(entry), content)))
-        }
-        Err(error) => Some(Err(error)),
-    });
-    let layer = add_layer(&ingest, |out| pack(Writer::new(out), changes))?;
-    let config = smaller(config.clone(), layer.diff_id, request);
-    let made = ingest.image(&config.to_json(), None)?;
-    report.slim_id = made.id.to_string();
-    report.size_after = made.record.size;
-    report.bytes_written = layer.sizes.written;
+    let divided = Divided {
+        root,
+        links: &links,
+        found: &found,
+        request,
+    };
+    let halves = divided.add(&ingest, config)?;
+    report.slim_id = halves.slim.id.to_string();
+    report.size_after = halves.slim.record.size;
+    report.fat_id = halves.whole.map(|whole| whole.id.to_string()).unwrap_or_default();
+    report.bytes_written = halves.written;
     report.reckon();
     Ok(report)
 }
 
 /// Reads the names of an image, and the size of each file under its first name.
-fn names(root: BorrowedFd<'_>, links: &HashMap<EntryPath, EntryPath>) -> Result<(Tree, Sizes), EngineError> {
+fn names(root: BorrowedFd<'_>, links: &Links) -> Result<(Tree, Sizes), EngineError> {
     let (mut tree, mut sizes) = (Tree::default(), Sizes::new());
     for entry in walk(root).without_links() {
         let (entry, _) = entry?;
@@ -151,6 +146,18 @@ fn names(root: BorrowedFd<'_>, links: &HashMap<EntryPath, EntryPath>) -> Result<
     Ok((tree, sizes))
 }
 
+/// Returns the paths of an image's files and links.
+pub(super) fn files(source: &Source) -> Result<Vec<String>, EngineError> {
+    let mut files = Vec::new();
+    for entry in walk(source.dir()?).without_links() {
+        let (entry, _) = entry?;
+        if entry.kind != Kind::Directory {
+            files.push(entry.path.to_string());
+        }
+    }
+    Ok(files)
+}
+
 /// The files that are known to be needed.
 fn seeds<'a>(request: &'a SlimRequest, recorded: &'a [Recorded]) -> Vec<(&'a [u8], Reason)> {
     let mut seeds: Vec<(&[u8], Reason)> = Vec::new();
@@ -160,6 +167,16 @@ fn seeds<'a>(request: &'a SlimRequest, recorded: &'a [Recorded]) -> Vec<(&'a [u8
                 .iter()
                 .map(|(path, how)| (path.as_slice(), Reason::Used(how.clone()))),
         );
+    }
+    for (paths, origin) in [
+        (
+            &request.learned.before,
+            "the smaller image that misses were noted of",
+        ),
+        (&request.learned.missed, "--from-misses"),
+    ] {
+        let paths = paths.iter();
+        seeds.extend(paths.map(|path| (path.as_bytes(), Reason::Included(origin.into()))));
     }
     let included = |paths: &'a [String], option: &'static str| {
         let paths = paths.iter();
@@ -206,22 +223,6 @@ fn settings(config: &ImageConfig, request: &SlimRequest) -> Settings {
     }
 }
 
-fn is_excluded(path: &[u8], request: &SlimRequest) -> bool {
+pub(super) fn is_excluded(path: &[u8], request: &SlimRequest) -> bool {
     request.excludes.iter().any(|pattern| pattern.matches(path))
-}
-
-/// The configuration of the image with one layer in place of its own.
-fn smaller(mut config: ImageConfig, layer: Digest, request: &SlimRequest) -> ImageConfig {
-    let created = Some(tote_calendar::in_seconds(tote_calendar::now()));
-    config.rootfs.diff_ids = vec![layer];
-    for line in &mut config.history {
-        line.empty_layer = true;
-    }
-    config.created.clone_from(&created);
-    config.history.push(History {
-        created,
-        created_by: format!("tote slim {}", request.name_of_image),
-        ..History::default()
-    });
-    config
 }

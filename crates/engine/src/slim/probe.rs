@@ -1,6 +1,7 @@
 //! Probes of a running container, by a process beside it, which stops the container in the end.
 
 use super::http::HttpProbe;
+use super::listen::{Heard, Hearing, Listening};
 use crate::exec::{Target, capture};
 use crate::{EngineError, Home};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -64,6 +65,8 @@ pub(super) struct Probed {
     pub(super) probes: Vec<ProbeReport>,
     /// True if the container was stopped, and did not end by itself.
     pub(super) stopped: bool,
+    /// Calls of the processes that probed inside.
+    pub(super) heard: Heard,
 }
 
 /// The process that probes, as its parent sees it.
@@ -73,6 +76,7 @@ pub(super) struct Prober<'a> {
     id: ContainerId,
     probes: &'a [SlimProbe],
     times: Times,
+    hearing: Option<(Hearing, u32)>,
     worker: Option<Pid>,
     result: Option<OwnedFd>,
     text: Vec<u8>,
@@ -80,12 +84,20 @@ pub(super) struct Prober<'a> {
 }
 
 impl<'a> Prober<'a> {
-    pub(super) fn new(home: &'a Home, id: ContainerId, probes: &'a [SlimProbe], times: Times) -> Self {
+    /// Prepares the probes of a container; `hearing` says what is to be heard of those inside, in a run of that number.
+    pub(super) fn new(
+        home: &'a Home,
+        id: ContainerId,
+        probes: &'a [SlimProbe],
+        times: Times,
+        hearing: Option<(Hearing, u32)>,
+    ) -> Self {
         Self {
             home,
             id,
             probes,
             times,
+            hearing,
             worker: None,
             result: None,
             text: Vec::new(),
@@ -112,9 +124,15 @@ impl<'a> Prober<'a> {
         let (result, sink) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
         rustix::io::ioctl_fionbio(&result, true)?;
         let (home, id, probes, times) = (self.home, &self.id, self.probes, self.times);
+        let mut listening = self.hearing.map(|(hearing, run)| Listening::new(hearing, run));
         let worker = tote_sys::fork_worker(move || {
             best_effort(tote_sys::die_with_parent());
-            let found = probe_all(home, id, probes, times);
+            let mut found = probe_all((home, id), probes, times, listening.as_mut());
+            match listening.map(Listening::heard).transpose() {
+                Ok(heard) => found.heard = heard.unwrap_or_default(),
+                // The parent finds no answer then.
+                Err(_) => return 1,
+            }
             let text = serde_json::to_vec(&found).unwrap_or_default();
             let mut rest = &text[..];
             while let Ok(written @ 1..) = rustix::io::write(&sink, rest) {
@@ -175,7 +193,12 @@ impl Drop for Prober<'_> {
 }
 
 /// Asks all questions, and stops the container.
-fn probe_all(home: &Home, id: &ContainerId, probes: &[SlimProbe], times: Times) -> Probed {
+fn probe_all(
+    (home, id): (&Home, &ContainerId),
+    probes: &[SlimProbe],
+    times: Times,
+    mut listening: Option<&mut Listening>,
+) -> Probed {
     let begin = Instant::now();
     let mut probed = Probed::default();
     let target = match Target::find(home, id.as_str()) {
@@ -192,9 +215,9 @@ fn probe_all(home: &Home, id: &ContainerId, probes: &[SlimProbe], times: Times) 
         .as_ref()
         .and_then(|entry| entry.container.stop_signal.parse().ok());
     for probe in probes {
-        probed
-            .probes
-            .push(ask(home, id, (probe, &target.init), times.probe));
+        let listening = listening.as_deref_mut();
+        let asked = ask((home, id), (probe, &target.init), times.probe, listening);
+        probed.probes.push(asked);
     }
     let left = times.run_for.saturating_sub(begin.elapsed());
     if has_ended(&target.init, left) {
@@ -227,12 +250,17 @@ fn hears(pid: u32, signal: u8) -> bool {
 }
 
 /// Repeats a probe until it passes, the container ends or the time is over.
-fn ask(home: &Home, id: &ContainerId, (probe, init): (&SlimProbe, &OwnedFd), limit: Duration) -> ProbeReport {
+fn ask(
+    at: (&Home, &ContainerId),
+    (probe, init): (&SlimProbe, &OwnedFd),
+    limit: Duration,
+    mut listening: Option<&mut Listening>,
+) -> ProbeReport {
     let end = Instant::now() + limit;
     for attempts in 1.. {
         let left = end.saturating_duration_since(Instant::now());
-        let (passed, output) =
-            attempt(home, id, probe, left).unwrap_or_else(|error| (false, tote_sys::chain(&error)));
+        let (passed, output) = attempt(at, probe, left, listening.as_deref_mut())
+            .unwrap_or_else(|error| (false, tote_sys::chain(&error)));
         if passed || Instant::now() + PAUSE >= end || has_ended(init, PAUSE) {
             return report(probe, attempts, passed, output);
         }
@@ -250,10 +278,10 @@ fn report(probe: &SlimProbe, attempts: u32, passed: bool, output: String) -> Pro
 }
 
 fn attempt(
-    home: &Home,
-    id: &ContainerId,
+    (home, id): (&Home, &ContainerId),
     probe: &SlimProbe,
     limit: Duration,
+    listening: Option<&mut Listening>,
 ) -> Result<(bool, String), EngineError> {
     let target = Target::find(home, id.as_str())?;
     let command = match probe {
@@ -268,7 +296,7 @@ fn attempt(
         SlimProbe::Exec(line) => ["/bin/sh", "-c", line].map(str::to_owned).to_vec(),
         SlimProbe::Health(command) => command.clone(),
     };
-    let captured = capture(target, command, limit, OUTPUT)?;
+    let captured = capture(target, command, (limit, OUTPUT), listening)?;
     let output = String::from_utf8_lossy(&captured.output).trim().to_owned();
     Ok(match captured.code {
         Some(0) => (true, output),

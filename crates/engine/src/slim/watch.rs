@@ -4,6 +4,7 @@
 //! another file system is never reported. Only names come out of it, and only the image's own files are looked for under
 //! them: whatever a container does to its paths, no file of the machine gets into an image.
 
+use super::process::{inner_pid, name_of};
 use rustix::fd::{AsRawFd as _, BorrowedFd, OwnedFd};
 use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStringExt as _;
@@ -137,24 +138,4 @@ impl Aside for RootWatch {
 fn namespace(pid: &str) -> Option<PathBuf> {
     let link = rustix::fs::readlink(format!("/proc/{pid}/ns/mnt"), Vec::new()).ok()?;
     Some(std::ffi::OsString::from_vec(link.into_bytes()).into())
-}
-
-/// The number of a process in its innermost PID namespace; 0 if it has ended.
-fn inner_pid(pid: u32) -> u32 {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
-    line.and_then(|pids| pids.split_whitespace().last()?.parse().ok())
-        .unwrap_or(0)
-}
-
-/// The name of a process. One that is about to become its program has the name of this one still.
-fn name_of(pid: u32, path: &[u8]) -> Box<str> {
-    let name = |pid: &str| std::fs::read(format!("/proc/{pid}/comm")).unwrap_or_default();
-    let found = name(&pid.to_string());
-    let shown = match found.trim_ascii() {
-        b"" => b"ended",
-        _ if found == name("self") => path.rsplit(|byte| *byte == b'/').next().unwrap_or(path),
-        found => found,
-    };
-    shown.escape_ascii().to_string().into()
 }
