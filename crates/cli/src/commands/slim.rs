@@ -2,6 +2,7 @@
 
 use super::repeated::FORMAT;
 use super::{isolation, limits, process, remote};
+use crate::seal::sealed;
 use crate::{exit, slim};
 use tote_options::{Command, Completes, Example, ExitStatus, Group, Opt, Positional, Section};
 
@@ -65,7 +66,7 @@ repeated until they pass. The image's health check is always one.",
         ExitStatus { status: "125", about: "The command line is wrong, or a container could not be run" },
     ],
     ..Command::new("slim", "Make a smaller image of the files that its programs need", |parsed| {
-        exit::own(slim::slim(parsed))
+        sealed(parsed, |parsed| exit::own(slim::slim(parsed)))
     })
 };
 

@@ -318,6 +318,11 @@ fn users(cx: &Context) -> Result<()> {
         .exits(0)?
         .has_out("/bin/busybox stays: traced by PID 1 ")?
         .has_out("/opt/app/used stays: traced by PID ")?;
+    // A program in the user's own directory, which containers must not be able to change.
+    let own = cx.path("tote")?;
+    fs::copy(cx.binary(), &own)?;
+    let words = ["slim", "--network", "none", "-t", "c:1", "app:1"];
+    cx.other_tote(own.as_ref(), &words).output()?.exits(0)?;
     cx.nothing_left()
 }
 
