@@ -9,6 +9,7 @@
 mod about;
 mod ask;
 mod attach;
+mod bench;
 mod build;
 mod buildx;
 mod change;
