@@ -95,7 +95,7 @@ pub enum Verdict {
     Kill,
     /// The container gets its stop signal, and is killed where that does not end it in time.
     End,
-    /// The same as if this process was asked to end it, by SIGTERM.
+    /// The container ends for good, as if this process was asked by SIGTERM.
     Stop,
 }
 

@@ -5,7 +5,7 @@ use crate::dir::ADDING;
 use crate::error::WrongLayer;
 use crate::gap::Presence;
 use crate::image::Image;
-use crate::intake::{Reading, take_in_archive};
+use crate::intake::take_in_archive;
 use crate::layer::{BLOBS, LayerSizes};
 use crate::lock::Lock;
 use crate::store::{Store, sha256_hex};
@@ -116,7 +116,7 @@ impl<'a> Ingest<'a> {
         input: impl Read + Send,
         limits: Limits,
     ) -> Result<Layer, StoreError> {
-        let layer = self.take_in(Some(vacancy.diff_id), (input, Reading::Ahead), limits)?;
+        let layer = self.take_in(Some(vacancy.diff_id), input, limits)?;
         best_effort(
             vacancy
                 .lock
@@ -130,21 +130,13 @@ impl<'a> Ingest<'a> {
     /// # Errors
     /// [`StoreError`].
     pub fn add_layer(&self, input: impl Read + Send, limits: Limits) -> Result<Layer, StoreError> {
-        self.take_in(None, (input, Reading::Ahead), limits)
-    }
-
-    /// Does the same for an archive that is there already and not compressed, so that no thread has to read it ahead.
-    ///
-    /// # Errors
-    /// [`StoreError`].
-    pub fn add_plain_layer(&self, input: impl Read + Send, limits: Limits) -> Result<Layer, StoreError> {
-        self.take_in(None, (input, Reading::AtOnce), limits)
+        self.take_in(None, input, limits)
     }
 
     fn take_in(
         &self,
         expected: Option<Digest>,
-        input: (impl Read + Send, Reading),
+        input: impl Read + Send,
         limits: Limits,
     ) -> Result<Layer, StoreError> {
         self.store.note_unsynced()?;

@@ -1,9 +1,8 @@
 //! Adding a layer from its archive.
 //!
 //! Three threads work, so that two processors are busy: one reads and decompresses the archive, the next parses it and
-//! hashes both the archive and each file, and the caller's own writes. An archive that is not compressed needs no first
-//! thread: to read it takes less than to hand it over. Where the processor cannot hash two at once, the first thread hashes
-//! the archive. Only the caller's thread changes the store.
+//! hashes both the archive and each file, and the caller's own writes. Where the processor cannot hash two at once, the
+//! first thread hashes the archive. Only the caller's thread changes the store.
 
 use crate::StoreError;
 use crate::dir::Dir;
@@ -23,15 +22,6 @@ use tote_sys::has_sha256_twice;
 /// Number of batches on the way, so that short delays of one side do not stop the other.
 const DEPTH: usize = 4;
 
-/// How an archive is read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reading {
-    /// By a thread of its own, since it takes time.
-    Ahead,
-    /// By the thread that parses it.
-    AtOnce,
-}
-
 /// Reads a layer's archive, writes its files as objects and its records into `dir`. `expected` is for messages.
 ///
 /// # Errors
@@ -40,12 +30,10 @@ pub(crate) fn take_in_archive(
     store: &Store,
     dir: &Dir,
     expected: Option<Digest>,
-    (input, reading): (impl Read + Send, Reading),
+    input: impl Read + Send,
     limits: Limits,
 ) -> Result<Layer, StoreError> {
-    let twice = has_sha256_twice();
-    let reading = if twice { reading } else { Reading::Ahead };
-    take_in(store, dir, expected, (input, limits), (reading, twice))
+    take_in(store, dir, expected, (input, limits), has_sha256_twice())
 }
 
 /// Does what [`take_in_archive`] does; the parser hashes the archive if `twice` says so.
@@ -57,19 +45,15 @@ pub(crate) fn take_in(
     dir: &Dir,
     expected: Option<Digest>,
     (input, limits): (impl Read + Send, Limits),
-    (reading, twice): (Reading, bool),
+    twice: bool,
 ) -> Result<Layer, StoreError> {
     let mut intake = Intake::new(store, dir)?;
     std::thread::scope(|scope| {
         let unreadable = |source| unreadable(expected, source);
-        let input = Hashing::new(input, !twice);
-        let input = match reading {
-            Reading::Ahead => Input::Ahead(ReadAhead::new(scope, input).map_err(unreadable)?),
-            Reading::AtOnce => Input::AtOnce(input),
-        };
+        let ahead = ReadAhead::new(scope, Hashing::new(input, !twice)).map_err(unreadable)?;
         let (full, taken) = sync_channel(DEPTH);
         let (emptied, empty) = channel();
-        let parser = Parser::new(input, (expected, limits), store.owners, (full, empty), twice);
+        let parser = Parser::new(ahead, (expected, limits), store.owners, (full, empty), twice);
         let parser = parser.map_err(intake.failed(FRAMING))?;
         let parsing = std::thread::Builder::new()
             .name("parse".to_owned())
@@ -84,8 +68,7 @@ pub(crate) fn take_in(
         match parsed {
             Ok(whole) => {
                 intake.sizes.size += whole.links;
-                let input = whole.input.finish().map_err(unreadable)?;
-                let (diff_id, size) = whole.archive.unwrap_or_else(|| input.finish());
+                let (diff_id, size) = whole.archive.unwrap_or_else(|| whole.input.finish());
                 intake.finish(size, diff_id)
             }
             Err(Interrupted::Failed(error)) => Err(error),
@@ -210,31 +193,6 @@ impl<'a> Intake<'a> {
             diff_id,
             sizes: self.sizes,
         })
-    }
-}
-
-/// The archive as the parser reads it.
-enum Input<'scope, R> {
-    Ahead(ReadAhead<'scope, Hashing<R>>),
-    AtOnce(Hashing<R>),
-}
-
-impl<'scope, R: Read + Send + 'scope> Input<'scope, R> {
-    /// Hands back the reader, after its end.
-    fn finish(self) -> std::io::Result<Hashing<R>> {
-        match self {
-            Self::Ahead(ahead) => ahead.finish(),
-            Self::AtOnce(input) => Ok(input),
-        }
-    }
-}
-
-impl<'scope, R: Read + Send + 'scope> Read for Input<'scope, R> {
-    fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {
-        match self {
-            Self::Ahead(ahead) => ahead.read(out),
-            Self::AtOnce(input) => input.read(out),
-        }
     }
 }
 

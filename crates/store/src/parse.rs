@@ -6,7 +6,7 @@ use crate::twin::HashedFraming;
 use sha2::{Digest as _, Sha256};
 use std::io::{Error, ErrorKind, Read, Write};
 use std::sync::mpsc::{Receiver, SyncSender};
-use tote_archive::{Change, Entry, EntryPath, Kind, Limits, ReadError, Reader};
+use tote_archive::{Change, Entry, EntryPath, Kind, Limits, ReadAhead, ReadError, Reader};
 use tote_image::Digest;
 
 /// Maximum bytes of a content that is read completely before anything is written, so that an existing one costs no
@@ -112,8 +112,8 @@ impl Write for FramingOutput {
 type Framing = HashedFraming<zstd::Encoder<'static, FramingOutput>>;
 
 /// The thread between the one that reads an archive and the one that writes its files.
-pub(crate) struct Parser<R> {
-    reader: Reader<R, Framing>,
+pub(crate) struct Parser<'scope, R> {
+    reader: Reader<ReadAhead<'scope, R>, Framing>,
     /// Digest of the layer, for messages.
     layer: Option<Digest>,
     owners: Owners,
@@ -145,13 +145,13 @@ impl From<StoreError> for Interrupted {
     }
 }
 
-impl<R: Read> Parser<R> {
+impl<'scope, R: Read + Send + 'scope> Parser<'scope, R> {
     /// Parses `input`, sends batches to `full`, and takes used buffers from `empty`; hashes the archive if that is asked.
     ///
     /// # Errors
     /// The compressor for the framing cannot be created.
     pub(crate) fn new(
-        input: R,
+        input: ReadAhead<'scope, R>,
         (layer, limits): (Option<Digest>, Limits),
         owners: Owners,
         (full, empty): (SyncSender<Parsed>, Receiver<Batch>),
@@ -193,7 +193,8 @@ impl<R: Read> Parser<R> {
             }
         }
         self.hand_over()?;
-        let (input, framing) = self.reader.into_parts();
+        let (ahead, framing) = self.reader.into_parts();
+        let input = ahead.finish().map_err(|source| unreadable(layer, source))?;
         // Writing the framing fails only if the writer has ended.
         let (framing, archive) = framing.finish().map_err(|_| Interrupted::Writer)?;
         framing.finish().map_err(|_| Interrupted::Writer)?;

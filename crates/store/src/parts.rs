@@ -168,7 +168,7 @@ mod tests {
         assert_eq!((subtrees.count(), divided.parts.len()), (30, 32));
         assert_eq!(divided.large.len(), 2);
 
-        // However deep it is, no path is too long for one call.
+        // Paths stay short enough for one call, however deep the tree is.
         let deep = "directory/".repeat(400);
         let deep = model(&(0..300).map(|n| format!("{deep}{n}")).collect::<Vec<_>>());
         let longest = Divided::of(&deep).parts.into_iter().map(|part| match part {

@@ -269,7 +269,7 @@ impl Maker<'_> {
         Ok(())
     }
 
-    /// Makes an inode that is no directory; returns whether it could.
+    /// Makes a file or node, but not a directory; returns whether it could.
     fn make_inode(
         &mut self,
         dir: BorrowedFd<'_>,

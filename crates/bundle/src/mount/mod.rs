@@ -21,7 +21,7 @@ pub struct MountRequest {
     pub source: MountSource,
     /// True if the mount is read-only.
     pub readonly: bool,
-    /// What programs in it may not do.
+    /// Restrictions of the programs in it.
     pub restrictions: Restrictions,
 }
 

@@ -296,7 +296,7 @@ fn archives(cx: &Context) -> Result<()> {
     cx.tote(&words).input(&bytes).output()?.exits(0)?;
     cx.shell(&["-v", "third:/v"], "cat /v/file")?.prints("one\n")?;
     volume(&["import", "third", "/nosuch"])?
-        .exits(1)?
+        .exits(125)?
         .has_err("/nosuch")?;
     volume(&["export", "nosuch"])?
         .fails()?

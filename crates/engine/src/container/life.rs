@@ -64,6 +64,17 @@ pub(super) fn settle(container: &Container) {
     best_effort(rustix::thread::set_name(&name));
 }
 
+/// Returns the action when the container's health check fails.
+fn on_failure(container: &Container) -> OnFailure {
+    let checked = container
+        .health
+        .as_ref()
+        .and_then(|_| container.run_options().ok());
+    checked
+        .map(|options| options.health.on_failure)
+        .unwrap_or_default()
+}
+
 pub(super) struct Watcher<'a> {
     home: &'a Home,
     id: ContainerId,
@@ -376,16 +387,9 @@ impl<'a> Watcher<'a> {
             kept: true,
             lost: None,
         };
-        let checked = container
-            .health
-            .as_ref()
-            .and_then(|_| container.run_options().ok());
-        let on_failure = checked
-            .map(|options| options.health.on_failure)
-            .unwrap_or_default();
         let mut tasks = Tasks {
             limits: &mut limits,
-            health: HealthChecks::of(self.home, &entry, on_failure),
+            health: HealthChecks::of(self.home, &entry, on_failure(container)),
             notify: notify.as_mut(),
             answers: answers.as_mut(),
         };
