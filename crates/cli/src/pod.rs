@@ -22,7 +22,7 @@ use tote_engine::{EngineError, Home, RequestError, Signal};
 use tote_options::Parsed;
 
 /// Options of `pod create` that apply to the infra container.
-const OF_INFRA: [&str; 16] = [
+const OF_INFRA: [&str; 17] = [
     "hostname",
     "pid",
     "uts",
@@ -38,6 +38,7 @@ const OF_INFRA: [&str; 16] = [
     "net-burst",
     "add-host",
     "dns",
+    "egress",
     "shm-size",
 ];
 

@@ -26,9 +26,10 @@ mod remove;
 mod rootless;
 
 pub(crate) use answers::{Answers, FrontAnswers};
-pub(crate) use choose::{choose, default_of, go_without};
+pub(crate) use choose::{choose, default_of, go_without, lacks};
 pub use connect::{ConnectRequest, connect, disconnect};
 pub use create::{NetworkRequest, create};
+pub(crate) use egress::check_step;
 #[cfg(test)]
 pub(crate) use endpoint::Endpoint6;
 pub use endpoint::PortRecord;
@@ -44,4 +45,4 @@ pub(crate) use record::{UP, name_of};
 pub use refused::egress_log;
 pub(crate) use refused::refused;
 pub use remove::{prune, remove};
-pub(crate) use rootless::{enter_for, unavailable};
+pub(crate) use rootless::{apart, enter_for, enter_network, enter_user, unavailable};

@@ -216,7 +216,8 @@ fn infra(home: &Home, pod: &Pod, name: Option<String>) -> Result<ContainerId, En
     }
     if pod.option("network").is_none() && pod.share.iter().any(|shared| shared == "net") {
         // Its image is the host's own, but it has the network of containers with other images.
-        let network = network::default_of(NetworkUser::Container, pod.option("publish").is_some())?;
+        let needs_one = pod.option("publish").is_some() || pod.option("egress").is_some();
+        let network = network::default_of(NetworkUser::Container, needs_one)?;
         given.push(("network".to_owned(), network));
     }
     let mut options = RunOptions::default();
