@@ -24,6 +24,11 @@ pub(super) const TESTS: &[Test] = &[
         bound,
     ),
     test("network_options::others_are_refused", NEEDS, refused),
+    test(
+        "network_options::those_of_a_pod_count_for_its_members",
+        NEEDS,
+        of_pods,
+    ),
 ];
 
 fn named(cx: &Context) -> Result<()> {
@@ -55,6 +60,19 @@ tote: cannot make a network with bridge br-lab: network lab has that name for it
 1
 ";
     prints(cx, script, lines)
+}
+
+fn of_pods(cx: &Context) -> Result<()> {
+    let script = r#"
+tote pod create --network bridge --dns-search x.y --dns-option ndots:3 --no-hosts --name g >/dev/null
+tote run --rm --pod g "$IMAGE" sh -c 'grep -E "^(search|options)" /etc/resolv.conf; grep -q localhost /etc/hosts 2>/dev/null && echo hosts || echo no hosts'
+tote pod rm -f g >/dev/null
+tote pod create --expose 80 --publish-all --name g --infra-name of-g >/dev/null
+tote pod start g >/dev/null
+tote port of-g | grep -c '^80/tcp -> 0.0.0.0:'
+tote pod rm -f g >/dev/null
+"#;
+    prints(cx, script, "search x.y\noptions ndots:3\nno hosts\n1\n")
 }
 
 fn foreign(cx: &Context) -> Result<()> {

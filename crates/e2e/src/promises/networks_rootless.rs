@@ -337,11 +337,9 @@ down
 tote ps -aq | wc -l
 ls "$STATE"/build/work "$STATE"/networks/bridge/leases "$STATE"/live
 "#;
-    let ended = format!(
-        "{}137\n0\n/mnt/root/build/work:\n\n/mnt/root/live:\n\n/mnt/root/networks/bridge/leases:\n",
-        "1\n"
-    );
-    shows(cx, &format!("{BUILD}{script}"), &ended)
+    let ended =
+        "143\n137\n0\n/mnt/root/build/work:\n\n/mnt/root/live:\n\n/mnt/root/networks/bridge/leases:\n";
+    shows(cx, &format!("{BUILD}{script}"), ended)
 }
 
 fn without(cx: &Context) -> Result<()> {
