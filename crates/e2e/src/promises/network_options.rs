@@ -25,6 +25,11 @@ pub(super) const TESTS: &[Test] = &[
     ),
     test("network_options::others_are_refused", NEEDS, refused),
     test(
+        "network_options::inspect_and_events_tell_of_links_as_docker_does",
+        NEEDS,
+        told,
+    ),
+    test(
         "network_options::those_of_a_pod_count_for_its_members",
         NEEDS,
         of_pods,
@@ -59,6 +64,33 @@ lo
 tote: cannot make a network with bridge br-lab: network lab has that name for its own
 1
 ";
+    prints(cx, script, lines)
+}
+
+fn told(cx: &Context) -> Result<()> {
+    let script = r#"
+tote network create lab >/dev/null
+id=$(tote run -d --network name=lab,alias=www -h box --name web "$IMAGE" sleep 300)
+tote inspect -f '{{with .NetworkSettings.Networks.lab}}{{json .Aliases}} {{json .DNSNames}} {{json .DriverOpts}}{{end}}' web | sed "s/$(echo $id | cut -c 1-12)/ID/"
+tote inspect -f '{{json .NetworkSettings.EndpointID}}' web
+tote network connect bridge web
+tote inspect -f '{{.NetworkSettings.EndpointID}}' web | sed "s/$id/ID/"
+tote rm -f -t 0 web >/dev/null
+tote events --since 10m --until 0s --filter type=network --format '{{.Action}} {{index .Actor.Attributes "name"}}' | sort
+tote events --since 10m --until 0s --filter event=connect --filter event=start --format '{{.Action}}' | head -n 2
+tote network rm lab >/dev/null
+"#;
+    let lines = r#"["www"] ["web","ID","www","box"] null
+""
+ID
+connect bridge
+connect lab
+create lab
+disconnect bridge
+disconnect lab
+connect
+start
+"#;
     prints(cx, script, lines)
 }
 

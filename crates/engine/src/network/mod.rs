@@ -39,7 +39,7 @@ pub(crate) use idle::{linger, settle, sweep};
 pub(crate) use interrupted::{CONNECTING, end_connection};
 pub(crate) use join::{call, forget, join, leave, leave_recorded};
 pub use look::{NetworkRow, NetworkSelection, exists, inspect, names, networks};
-pub(crate) use names::{has_names, hide};
+pub(crate) use names::{has_names, hide, names_of};
 pub use ports::{add_ports, remove_ports};
 pub(crate) use record::{UP, name_of};
 pub use refused::egress_log;
