@@ -2,17 +2,15 @@
 
 use crate::ask::agreed;
 use crate::home::home;
-use crate::listing::{Listing, describe_each, each_named, only_ids};
-use crate::look::joined;
+use crate::listing::{describe_each, each_named, only_ids, show};
 use crate::tell::{print, print_made};
-use crate::text;
 use crate::words::values;
 use crate::words::words;
-use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
-use tote_engine::{EngineError, VolumeRow, VolumeSelection};
+use tote_engine::{EngineError, VolumeSelection};
 use tote_options::Parsed;
+use tote_view::size;
 
 pub(crate) fn create(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let labels: BTreeMap<String, String> = values(parsed, "label")
@@ -55,41 +53,7 @@ pub(crate) fn list(parsed: &Parsed) -> Result<ExitCode, EngineError> {
         let names = rows.iter().map(|row| format!("{}\n", row.name));
         return Ok(print(&names.collect::<String>()));
     }
-    let listing = Listing {
-        headings: &[
-            ("Driver", "DRIVER"),
-            ("Name", "VOLUME NAME"),
-            ("Scope", "SCOPE"),
-            ("Mountpoint", "MOUNTPOINT"),
-            ("Labels", "LABELS"),
-            ("Links", "LINKS"),
-            ("Size", "SIZE"),
-            ("Availability", "AVAILABILITY"),
-            ("Group", "GROUP"),
-            ("Status", "STATUS"),
-        ],
-        columns: "{{.Driver}}\t{{.Name}}".to_owned(),
-        rows: rows.iter().map(line).collect(),
-        methods: rows.iter().map(|row| json!({ "Label": row.labels })).collect(),
-        ..Listing::default()
-    };
-    Ok(listing.print(parsed))
-}
-
-/// Formats a volume with the fields of docker's `--format json`.
-fn line(row: &VolumeRow) -> Value {
-    json!({
-        "Availability": "N/A",
-        "Driver": "local",
-        "Group": "N/A",
-        "Labels": joined(&row.labels),
-        "Links": "N/A",
-        "Mountpoint": row.mountpoint.display().to_string(),
-        "Name": row.name,
-        "Scope": "local",
-        "Size": "N/A",
-        "Status": "N/A",
-    })
+    Ok(show(&tote_view::volumes(&rows), parsed))
 }
 
 pub(crate) fn inspect(parsed: &Parsed) -> Result<ExitCode, EngineError> {
@@ -125,6 +89,6 @@ pub(crate) fn prune(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     }
     Ok(print(&format!(
         "{output}Total reclaimed space: {}\n",
-        text::size(pruned.bytes)
+        size(pruned.bytes)
     )))
 }

@@ -132,6 +132,7 @@ pub use tote_sandbox::ALL_CAPABILITIES;
 pub use tote_slim::{FileFate, Part, ProbeReport, Report as SlimReport, RunReport};
 pub use tote_spec::VERSION as OCI_VERSION;
 pub use tote_state::{Caller, Home, StateError};
+pub use tote_store::ImageUsage;
 pub use tote_sys::{chain, entry};
 pub use tote_unit::Wishes;
 pub use unit::{

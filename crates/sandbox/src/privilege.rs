@@ -2,7 +2,7 @@
 
 use crate::capability;
 use crate::error::PlanError;
-use crate::plan::{Builder, IdMapping};
+use crate::plan::{Builder, MapOrigin};
 use tote_spec::{NamespaceType, Process};
 use tote_sys::{Capabilities, Credentials, Filter, Privilege, SockFilter};
 
@@ -66,7 +66,7 @@ impl Builder<'_> {
     fn credentials(&mut self, process: &Process) -> Result<Credentials, PlanError> {
         let user = &process.user;
         crate::check::ids(user)?;
-        let one_id = if let IdMapping::Own(maps) = self.request.id_mapping {
+        let one_id = if let MapOrigin::Own(maps) = self.request.id_mapping {
             Some(maps)
         } else {
             None
