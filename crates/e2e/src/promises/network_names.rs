@@ -33,7 +33,7 @@ pub(super) const TESTS: &[Test] = &[
         NEEDS,
         churn,
     )
-    .slow(6),
+    .slow(10),
     test("network_names::hostile_packets_change_nothing", NEEDS, hostile),
     test(
         "network_names::a_container_is_connected_while_it_runs",
