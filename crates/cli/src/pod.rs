@@ -22,7 +22,7 @@ use tote_engine::{EngineError, Home, RequestError, Signal};
 use tote_options::Parsed;
 
 /// Options of `pod create` that apply to the infra container.
-const OF_INFRA: [&str; 16] = [
+const OF_INFRA: [&str; 22] = [
     "hostname",
     "pid",
     "uts",
@@ -37,7 +37,13 @@ const OF_INFRA: [&str; 16] = [
     "net-rate",
     "net-burst",
     "add-host",
+    "no-hosts",
     "dns",
+    "dns-search",
+    "dns-option",
+    "egress",
+    "expose",
+    "publish-all",
     "shm-size",
 ];
 

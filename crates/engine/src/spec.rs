@@ -189,7 +189,8 @@ pub(crate) fn files(
     if let Some(hostname) = hostname.filter(|_| !mounted("/etc/hostname")) {
         files.push(("etc/hostname", PLAIN, format!("{hostname}\n").into_bytes()));
     }
-    if !mounted("/etc/hosts") && !options.host.no_hosts {
+    let no_hosts = options.host.no_hosts || network.host.no_hosts;
+    if !mounted("/etc/hosts") && !no_hosts {
         files.push((
             "etc/hosts",
             PLAIN,

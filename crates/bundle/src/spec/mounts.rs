@@ -148,9 +148,10 @@ fn devpts(context: &Context<'_>) -> Mount {
 }
 
 /// Returns the mount of `/sys`. As for `/proc`: sysfs belongs to the network namespace, which must be owned to
-/// mount it.
+/// mount it, and a step of a user's build has the user namespace of the build.
 fn sys(options: &RunOptions, context: &Context<'_>) -> Mount {
-    let mut sys = if context.has_user_namespace() && options.network == NetworkMode::Host {
+    let is_below_the_machine = context.has_user_namespace() || context.rootless;
+    let mut sys = if is_below_the_machine && options.network == NetworkMode::Host {
         mount(
             "/sys",
             "bind",

@@ -137,11 +137,12 @@ A RUN of a foreign image needs an interpreter for it in `/proc/sys/fs/binfmt_mis
 };
 
 /// Options for the container of every RUN, named as for `run`.
-pub(crate) const OF_CONTAINERS: [&str; 20] = [
+pub(crate) const OF_CONTAINERS: [&str; 21] = [
     "isolation",
     "network",
     "add-host",
     "dns",
+    "egress",
     "volume",
     "device",
     "cap-add",
@@ -175,6 +176,11 @@ static CONTAINERS: Group = Group {
             "Add this line to /etc/hosts of each RUN",
         ),
         Opt::list("dns", "ADDRESS", "Resolve names with this server"),
+        Opt::list("egress", "allow:DESTINATION,...|@FILE|none|log", "Let each RUN connect to these destinations only")
+            .details(
+                "The lists are those of `tote run --egress`. A RUN with a network of its own line, `--network=none` or `=host`, has no \
+                 policy or is refused. Images and files that the build itself fetches are not concerned.",
+            ),
         Opt::list(
             "volume",
             "SOURCE:TARGET[:OPTIONS]",

@@ -17,7 +17,7 @@ pub(crate) static NETWORK: Command = Command {
     usage: "COMMAND",
     details: "\
 A network connects containers with each other and, unless it is internal, with the world outside: '--network NAME' puts a \
-container into it. Networks need root in this release. The network bridge is there without being made. The host's side of a \
+container into it. Users other than root have networks where pasta is installed. The network bridge is there without being made. The host's side of a \
 network, a bridge and rules of the packet filter, is there while a container is in it.",
     subcommands: &[Section {
         title: "Commands",

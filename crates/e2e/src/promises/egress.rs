@@ -52,6 +52,7 @@ nsenter -t $server -n perl -MIO::Socket::INET -e '$| = 1; $s = IO::Socket::INET-
 while ($s->recv($m, 4096)) { print "$m\n"; $s->send("heard") }' > "$FILE.quic" 2>&1 & teller="$teller $!"
 while ! in_server grep -q ':0035 00000000:0000 07' /proc/net/udp || ! in_server grep -q ':01BB 00000000:0000 07' /proc/net/udp; do sleep 0.02; done
 # The image of the tests has neither getent nor perl.
+STEPS=$IMAGE
 IMAGE=host
 # Prints the answer of a connection, or the reason why there is none; a refusal comes within a second, far below the time limit.
 TRY='for to in "$@"; do echo "$to $(timeout 5 perl -MIO::Socket::INET -MTime::HiRes=time -e '\''
@@ -64,7 +65,7 @@ none_left() { nft list tables | grep netdev || true; }
 "#;
 
 /// Runs a script that is to print these lines.
-fn prints(cx: &Context, script: &str, lines: &str) -> Result<()> {
+pub(super) fn prints(cx: &Context, script: &str, lines: &str) -> Result<()> {
     let whole = format!("{WORLD}{script}\ntote rm -fa >/dev/null\nnone_left\n");
     let out = on_machine_of(cx, &["--net", "--mount"], &whole)?;
     ensure!(out.code == 0 && out.out() == lines, "{}", out.transcript());

@@ -48,6 +48,7 @@ mod devices;
 mod disks;
 mod drivers;
 mod egress;
+mod egress_groups;
 mod egress_ipv6;
 mod errors;
 mod exec;
@@ -242,6 +243,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     printed::TESTS,
     volume_commands::TESTS,
     egress::TESTS,
+    egress_groups::TESTS,
     egress_ipv6::TESTS,
     network_names::TESTS,
     network_options::TESTS,

@@ -24,6 +24,16 @@ pub(super) const TESTS: &[Test] = &[
         bound,
     ),
     test("network_options::others_are_refused", NEEDS, refused),
+    test(
+        "network_options::inspect_and_events_tell_of_links_as_docker_does",
+        NEEDS,
+        told,
+    ),
+    test(
+        "network_options::those_of_a_pod_count_for_its_members",
+        NEEDS,
+        of_pods,
+    ),
 ];
 
 fn named(cx: &Context) -> Result<()> {
@@ -55,6 +65,46 @@ tote: cannot make a network with bridge br-lab: network lab has that name for it
 1
 ";
     prints(cx, script, lines)
+}
+
+fn told(cx: &Context) -> Result<()> {
+    let script = r#"
+tote network create lab >/dev/null
+id=$(tote run -d --network name=lab,alias=www -h box --name web "$IMAGE" sleep 300)
+tote inspect -f '{{with .NetworkSettings.Networks.lab}}{{json .Aliases}} {{json .DNSNames}} {{json .DriverOpts}}{{end}}' web | sed "s/$(echo $id | cut -c 1-12)/ID/"
+tote inspect -f '{{json .NetworkSettings.EndpointID}}' web
+tote network connect bridge web
+tote inspect -f '{{.NetworkSettings.EndpointID}}' web | sed "s/$id/ID/"
+tote rm -f -t 0 web >/dev/null
+tote events --since 10m --until 0s --filter type=network --format '{{.Action}} {{index .Actor.Attributes "name"}}' | sort
+tote events --since 10m --until 0s --filter event=connect --filter event=start --format '{{.Action}}' | head -n 2
+tote network rm lab >/dev/null
+"#;
+    let lines = r#"["www"] ["web","ID","www","box"] null
+""
+ID
+connect bridge
+connect lab
+create lab
+disconnect bridge
+disconnect lab
+connect
+start
+"#;
+    prints(cx, script, lines)
+}
+
+fn of_pods(cx: &Context) -> Result<()> {
+    let script = r#"
+tote pod create --network bridge --dns-search x.y --dns-option ndots:3 --no-hosts --name g >/dev/null
+tote run --rm --pod g "$IMAGE" sh -c 'grep -E "^(search|options)" /etc/resolv.conf; grep -q localhost /etc/hosts 2>/dev/null && echo hosts || echo no hosts'
+tote pod rm -f g >/dev/null
+tote pod create --expose 80 --publish-all --name g --infra-name of-g >/dev/null
+tote pod start g >/dev/null
+tote port of-g | grep -c '^80/tcp -> 0.0.0.0:'
+tote pod rm -f g >/dev/null
+"#;
+    prints(cx, script, "search x.y\noptions ndots:3\nno hosts\n1\n")
 }
 
 fn foreign(cx: &Context) -> Result<()> {

@@ -66,6 +66,12 @@ pub(super) const TESTS: &[Test] = &[
         NEEDS,
         cluster,
     ),
+    test("rootless_networks::steps_of_builds_have_them", NEEDS, built),
+    test(
+        "rootless_networks::a_killed_build_ends_its_step_and_leaves_nothing",
+        NEEDS,
+        killed_build,
+    ),
 ];
 
 /// The user: one without ranges of ids, for whom nothing on the machine has to be prepared.
@@ -280,6 +286,60 @@ b
 198.51.100.9
 ";
     shows(cx, script, lines)
+}
+
+/// Makes a context for builds, with this step, of which `apart` prints a line where it has no network.
+const BUILD: &str = r#"
+unset TOTE_BUILD_NETWORK
+mkdir /mnt/context; cp -a "${IMAGE#rootfs:}" /mnt/context/root
+step() { printf 'FROM scratch\nCOPY root /\nRUN %s\n' "$1" > /mnt/context/Dockerfile; chown -R $USER_ID:$USER_ID /mnt/context; }
+"#;
+
+fn built(cx: &Context) -> Result<()> {
+    let script = r#"
+step "( $HEAR ) || echo apart"
+build() { tote build --no-cache "$@" /mnt/context 2>/dev/null | grep -E '^(198|apart)'; }
+build
+build --network bridge
+build --network host
+build --network none
+# A network of a running container's and of steps is one.
+serve web --network bridge
+step "busybox nc -w 3 $(tote inspect -f '{{.NetworkSettings.IPAddress}}' web) 80 </dev/null >/dev/null && echo 198.neighbour"
+build
+step true
+lacking() { user PATH=/nowhere "/mnt/tote" --root "$STATE" build --no-cache "$@" /mnt/context 2>&1; }
+lacking | grep -c 'warning: RUN: no network but a loopback device.*install the package passt'
+lacking --network bridge | grep -c 'line 3.*cannot use a network.*install the package passt'
+"#;
+    shows(
+        cx,
+        &format!("{BUILD}{script}"),
+        "198.51.100.2\n198.51.100.2\n198.51.100.2\napart\n198.neighbour\n1\n1\n",
+    )
+}
+
+fn killed_build(cx: &Context) -> Result<()> {
+    let script = r#"
+step 'echo begun; exec sleep 300'
+for signal in TERM KILL; do
+  mkfifo "$FILE.$signal"
+  # exec: the process is the build itself.
+  (exec setpriv --reuid $USER_ID --regid $USER_ID --clear-groups -- env HOME="$STATE" /mnt/tote --root "$STATE" build --no-cache /mnt/context > "$FILE.$signal" 2>/dev/null) & build=$!
+  sed /begun$/q "$FILE.$signal" >/dev/null
+  kill -$signal $build
+  wait $build || echo $?
+  down
+done
+# The next command that runs something looks for what the last one has left.
+tote run --rm --network none "$IMAGE" true
+down
+tote ps -aq | wc -l
+ls "$STATE"/build/work "$STATE"/networks/bridge/leases "$STATE"/live
+"#;
+    let ended =
+        "143\n137\n0\n/mnt/root/build/work:\n\n/mnt/root/live:\n\n/mnt/root/networks/bridge/leases:\n";
+    shows(cx, &format!("{BUILD}{script}"), ended)
 }
 
 fn without(cx: &Context) -> Result<()> {

@@ -31,6 +31,7 @@ mod secret;
 mod select;
 mod squash;
 mod step;
+mod step_place;
 mod stubs;
 mod view;
 mod worker;
@@ -53,9 +54,11 @@ pub use room::Room;
 pub use secret::{SecretSource, parse_agent, parse_secret};
 pub use workspace::guard_build;
 
-use crate::{Caller, EngineError, Home, PushRequest};
+use crate::{Caller, EngineError, Home, NetworkFault, PushRequest};
 use platforms::Platforms;
+use step_place::StepPlace;
 use tote_build::Warning;
+use tote_bundle::DEFAULT_NETWORK;
 use tote_dockerfile::Dockerfile;
 use tote_image::Reference;
 use tote_images::ImagesError;
@@ -69,9 +72,9 @@ use workspace::Workspace;
 /// [`EngineError`]; of the build only its cache is left then.
 pub fn build(home: Home, request: &BuildRequest, voice: Voice<'_>) -> Result<BuiltImage, EngineError> {
     let (names, began) = (request.names()?, tote_calendar::now());
-    request.network()?;
+    request.check_egress()?;
     let options = tote_images::store_options(&home)?;
-    let home = enter(home)?;
+    let (home, place) = enter(home, request)?;
     let store = tote_store::Store::open(&home.store(), options)?;
     let mut workspace = Workspace::make(&home, voice.guard)?;
     let files = context::open(request, &workspace)?;
@@ -87,6 +90,7 @@ pub fn build(home: Home, request: &BuildRequest, voice: Voice<'_>) -> Result<Bui
         dockerfile: &dockerfile,
         names: &names,
         began,
+        place,
     };
     let id = platforms.build(&mut workspace, voice)?;
     for name in &names {
@@ -164,10 +168,19 @@ impl BuildRequest {
         Ok(names)
     }
 
+    /// Refuses an egress policy that steps would not hold.
+    fn check_egress(&self) -> Result<(), EngineError> {
+        let mut options = self.run.clone();
+        options.network = self.network()?.parse().map_err(NetworkFault::Mode)?;
+        Ok(crate::network::check_step(&options)?)
+    }
+
     /// The network of a `RUN` that names none.
     pub(crate) fn network(&self) -> Result<String, EngineError> {
+        let has_policy = self.run.egress.is_some();
         match self.network.as_deref() {
-            None => crate::network::default_of(NetworkUser::Step, false),
+            None => crate::network::default_of(NetworkUser::Step, has_policy),
+            Some("default") if has_policy => Ok(DEFAULT_NETWORK.to_owned()),
             Some(network) if ["default", "bridge", "none", "host"].contains(&network) => {
                 Ok(network.to_owned())
             }
@@ -190,18 +203,25 @@ fn name(tag: &str) -> Result<Reference, EngineError> {
 }
 
 /// Makes this process root of a user namespace with mounts of its own, so that it may own and mount the files of
-/// images. A user without ranges of ids has a single id.
-fn enter(home: Home) -> Result<Home, EngineError> {
+/// images. A user without ranges of ids has a single id. Where steps may have networks, that namespace is the one of the user's
+/// networks: links are given only to namespaces below it.
+fn enter(home: Home, request: &BuildRequest) -> Result<(Home, StepPlace), EngineError> {
     if home.caller != Caller::User {
-        return Ok(home);
+        return Ok((home, StepPlace::Here));
     }
-    tote_images::enter_ids(&home)?;
-    if !rustix::process::geteuid().is_root() {
-        tote_images::enter_one_id()?;
-    }
+    let wants = !["none", "host"].contains(&request.network()?.as_str());
+    let place = if wants && crate::network::enter_user(&home).is_ok() {
+        StepPlace::Apart
+    } else {
+        tote_images::enter_ids(&home)?;
+        if !rustix::process::geteuid().is_root() {
+            tote_images::enter_one_id()?;
+        }
+        StepPlace::Nowhere
+    };
     tote_sys::own_mounts().map_err(|source| EngineError::Kernel {
         attempt: "make mounts of the build's own",
         source,
     })?;
-    Ok(Home::open(Some(home.root()))?)
+    Ok((Home::open(Some(home.root()))?, place))
 }

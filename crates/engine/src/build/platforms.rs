@@ -4,6 +4,7 @@ use super::attest::Attested;
 use super::built::BuiltManifest;
 use super::exchange::{Exporter, Exports};
 use super::output::Flat;
+use super::step_place::StepPlace;
 use super::worker::Building;
 use super::workspace::Workspace;
 use super::{BuildRequest, Voice, context};
@@ -28,6 +29,8 @@ pub(super) struct Platforms<'a> {
     pub(super) names: &'a [Reference],
     /// Time since 1970 at which the build began.
     pub(super) began: Duration,
+    /// Networks of the steps.
+    pub(super) place: StepPlace,
 }
 
 /// Built image, with its requested platform, if any.
@@ -119,6 +122,7 @@ impl Platforms<'_> {
         let places = (self.store, self.ingest);
         let mut building = Building::new(self.home, places, asked, self.files, workspace, voice);
         building.exports = std::mem::take(&mut made.exports);
+        building.place = self.place;
         let options = tote_build::Options {
             platform: platform.clone(),
             ..self.request.options.clone()

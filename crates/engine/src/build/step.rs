@@ -8,8 +8,9 @@ use super::worker::Building;
 use crate::making::Purpose;
 use crate::prepare::prepare_from;
 use crate::rootfs::{BuildTree, Source};
-use crate::{EngineError, HostInit, ImageFault, NetworkFault, RunRequest};
+use crate::{EngineError, Home, HostInit, ImageFault, NetworkFault, RunRequest};
 use rustix::fs::OFlags;
+use serde::{Deserialize, Serialize};
 use std::os::fd::AsFd as _;
 use tote_build::{Event, RunStep};
 use tote_bundle::{DEFAULT_PATH, Image, ImageConfig, NetworkMode, RunOptions};
@@ -38,6 +39,11 @@ impl Building<'_> {
             None => self.request.network()?,
         };
         options.network = network.parse().map_err(NetworkFault::Mode)?;
+        if step.host_network == Some(false) {
+            // It connects nowhere.
+            options.egress = None;
+        }
+        let lacks = self.place.adapt(&mut options)?;
         let held = self.mounts(step, &mut options)?;
         let source = Source::Build(Box::new(BuildTree {
             config: config(step),
@@ -48,47 +54,27 @@ impl Building<'_> {
             view: view.try_clone().map_err(ImageFault::LayerOutput)?,
             secrets: self.workspace.path().join(SECRETS),
         }));
-        let image = Image::Stored("build".to_owned());
         let muted = self.request.quiet.then(Muted::start);
-        let prepared = prepare_from(
-            self.home,
-            RunRequest {
-                image,
-                options,
-                given: vec![("network".to_owned(), network)],
-                kept: false,
-                init: HostInit::default(),
-            },
-            source,
-            Purpose::Now,
-            None,
-        )?;
-        let offline = prepared.options.network == NetworkMode::None && step.host_network.is_none();
-        let without_network = prepared.without_network.clone();
-        let stubs = Stubs::of(
-            &view,
-            prepared
-                .spec
-                .mounts
-                .iter()
-                .map(|mount| mount.destination.as_str()),
-        );
-        let finished = crate::run::run(self.home, prepared, None, None, &mut |_| {});
+        let has_network = !options.network.attachments().is_empty();
+        let (home, place) = (self.home, (self.home, self.workspace.path()));
+        let ran = self
+            .place
+            .run(place, has_network, || ran(home, (options, network), source, step))?;
+        let stubs = Stubs::of(&view, ran.mounts.iter().map(String::as_str));
         drop((muted, held));
         // What is muted hides messages, too.
-        if let Some(reason) = &without_network {
+        if let Some(reason) = ran.without_network.as_ref().or(lacks.as_ref()) {
             (self.say)(Event::NoNetwork(reason));
         }
         for dir in [SECRETS, AGENTS, "copies"] {
             best_effort(tote_sys::remove_tree(&self.workspace.path().join(dir)));
         }
-        let finished = finished.map_err(|error| super::foreign::explained(error, step))?;
-        if finished.exit_code != 0 {
+        if ran.exit_code != 0 {
             return Err(BuildFault::Command {
                 command: step.argv.join(" "),
-                code: finished.exit_code,
-                reason: finished.reason,
-                offline,
+                code: ran.exit_code,
+                reason: ran.reason,
+                offline: ran.offline,
             }
             .into());
         }
@@ -97,6 +83,67 @@ impl Building<'_> {
         stubs.clear(upper.as_fd());
         self.commit(layers, &lowers, (&view, upper), scratch.upper, &stubs.touched)
     }
+}
+
+/// Result of a step's command.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Ran {
+    exit_code: u8,
+    /// Reason of that, for people.
+    reason: Option<String>,
+    /// True if the step had no network and asked for none by itself.
+    offline: bool,
+    /// Reason why it had none.
+    without_network: Option<String>,
+    /// Places of the container's mounts.
+    mounts: Vec<String>,
+}
+
+impl Ran {
+    /// Returns the text that [`Ran::read`] reads.
+    pub(crate) fn text(&self) -> Vec<u8> {
+        serde_json::to_vec(self).unwrap_or_default()
+    }
+
+    /// Reads the text of another process; `None` if it ends too early.
+    pub(crate) fn read(text: &[u8]) -> Option<Self> {
+        serde_json::from_slice(text).ok()
+    }
+}
+
+/// Runs a step's command to its end.
+fn ran(
+    home: &Home,
+    (options, network): (RunOptions, String),
+    source: Source,
+    step: &RunStep,
+) -> Result<Ran, EngineError> {
+    let prepared = prepare_from(
+        home,
+        RunRequest {
+            image: Image::Stored("build".to_owned()),
+            options,
+            given: vec![("network".to_owned(), network)],
+            kept: false,
+            init: HostInit::default(),
+        },
+        source,
+        Purpose::Now,
+        None,
+    )?;
+    let offline = prepared.options.network == NetworkMode::None && step.host_network.is_none();
+    let without_network = prepared.without_network.clone();
+    let mounts = prepared.spec.mounts.iter();
+    let mounts = mounts.map(|mount| mount.destination.clone()).collect();
+    let finished = crate::run::run(home, prepared, None, None, &mut |_| {});
+    let finished = finished.map_err(|error| super::foreign::explained(error, step))?;
+    Ok(Ran {
+        exit_code: finished.exit_code,
+        reason: finished.reason,
+        offline,
+        without_network,
+        mounts,
+    })
 }
 
 fn config(step: &RunStep) -> ImageConfig {

@@ -7,6 +7,7 @@ use super::exchange::{Asker, Exports, Imports};
 use super::hashes::Hashes;
 use super::place::{Copying, make_dirs};
 use super::select::{Chosen, Filter, choose, digest};
+use super::step_place::StepPlace;
 use super::view::Lowers;
 use super::workspace::Workspace;
 use super::{BuildFault, BuildRequest, ContextError, Voice, cache, inside, layer};
@@ -39,6 +40,8 @@ pub(crate) struct Building<'a> {
     imports: Imports,
     /// Caches of `--cache-to`.
     pub(crate) exports: Exports,
+    /// Networks of the steps.
+    pub(crate) place: StepPlace,
     /// Platform to build for.
     platform: Platform,
     /// Images by name and platform.
@@ -75,6 +78,7 @@ impl<'a> Building<'a> {
             pull: voice.pull,
             imports: Imports::new(&request.cache_from),
             exports: Exports::new(&request.cache_to),
+            place: StepPlace::Here,
             platform: platform.cloned().unwrap_or_else(Platform::host),
             bases: HashMap::new(),
             commits: Vec::new(),

@@ -12,19 +12,20 @@ use super::state::{ProcessId, State, Status, keep_room};
 use super::{Container, Entry, Health, erase, fault, remove, restart, stopped};
 use crate::health::HealthChecks;
 use crate::init::Notify;
-use crate::network::Answers;
+use crate::network::{Answers, Endpoint};
 use crate::prepare::prepare_again;
 use crate::prepared::Prepared;
 use crate::slim::Misses;
 use crate::{EngineError, Home, HostInit};
 use rustix::fd::AsFd as _;
 use rustix::fs::{Mode, OFlags};
+use std::cell::RefCell;
 use std::time::{Duration, Instant};
 use tote_bundle::{ContainerId, OnFailure, RestartPolicy, RunOptions, StopTimeout};
 use tote_monitor::{Listener, LogFile, Monitor, PATIENCE, Settings};
 use tote_runtime::{Created, Creation, Witness};
 use tote_spec::Spec;
-use tote_state::events::append;
+use tote_state::events::{Event, append};
 use tote_state::record::now;
 use tote_sys::best_effort;
 
@@ -322,7 +323,9 @@ impl<'a> Watcher<'a> {
             ..entry.state
         };
         let (created, state) = self.recorded(before, created)?;
-        append(self.home, &[entry.container.event("start")]);
+        let mut events = links_of(&self.id, &state.networks, "connect");
+        events.push(entry.container.event("start"));
+        append(self.home, &events);
         fault::point("running");
         // The notification comes before the end of the command that the init has started.
         if let Some(Err(warning)) = notify.as_ref().map(Notify::started) {
@@ -413,6 +416,7 @@ impl<'a> Watcher<'a> {
         // The container is not worse for it.
         best_effort(misses.map_or(Ok(()), |misses| misses.note(self.home)));
         self.leave_networks(&state.networks);
+        let left = RefCell::new(Vec::new());
         let note = |state: &mut State| {
             match &ended {
                 Ok(ended) => state.exit_code = if limits.over() { 124 } else { ended.exit.code() },
@@ -421,7 +425,8 @@ impl<'a> Watcher<'a> {
             (state.status, state.finished_at, state.paused) = (Status::Exited, now(), false);
             (state.process, state.monitor) = (None, None);
             state.cgroup = state.cgroup.take().filter(|_| self.leaves_cgroup);
-            state.networks.clear();
+            // It may have been connected with others since it began.
+            left.replace(std::mem::take(&mut state.networks));
             state.oom_killed = oom_killed;
         };
         // Other processes record health and pauses; without the file, the facts known here suffice.
@@ -433,18 +438,19 @@ impl<'a> Watcher<'a> {
             }
         }
         fault::point("state-ended");
-        self.announce_end(container, &state);
+        self.announce_end(container, &state, &left.take());
         state
     }
 
     /// Appends the events of the end of the container.
-    fn announce_end(&self, container: &Container, state: &State) {
-        let died = container.event("die").with("exitCode", state.exit_code);
+    fn announce_end(&self, container: &Container, state: &State, networks: &[Endpoint]) {
+        let mut events = Vec::new();
         if state.oom_killed {
-            append(self.home, &[container.event("oom"), died]);
-        } else {
-            append(self.home, &[died]);
+            events.push(container.event("oom"));
         }
+        events.push(container.event("die").with("exitCode", state.exit_code));
+        events.extend(links_of(&self.id, networks, "disconnect"));
+        append(self.home, &events);
     }
 
     /// Ends the monitor: waiting clients are told when the final state is reached.
@@ -488,4 +494,11 @@ fn end(home: &Home, id: &ContainerId, claim: Claim) {
     best_effort(std::fs::remove_file(home.container(id).join(SOCKET)));
     claim.release();
     fault::point("released");
+}
+/// docker's events of a container's links.
+fn links_of(id: &ContainerId, networks: &[Endpoint], action: &str) -> Vec<Event> {
+    networks
+        .iter()
+        .map(|endpoint| endpoint.event(action, id))
+        .collect()
 }

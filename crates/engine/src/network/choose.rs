@@ -86,8 +86,11 @@ pub(crate) fn go_without(
     // What is left of it, the next command finds.
     best_effort(join::forget(home, id));
     options.network = NetworkMode::None;
+    Some(lacks(fault))
+}
+
+/// The line for people about a container that does without a network, for that reason.
+pub(crate) fn lacks(fault: &NetworkFault) -> String {
     let why = tote_sys::chain(fault);
-    Some(format!(
-        "no network but a loopback device, as with --network none: {why}"
-    ))
+    format!("no network but a loopback device, as with --network none: {why}")
 }

@@ -35,8 +35,8 @@ pub(super) fn check(options: &RunOptions) -> Result<(), NetworkFault> {
     if options.egress.is_none() {
         return Ok(());
     }
-    let reason = if options.pod.is_some() {
-        "members of a pod share one network, and a pod has no policy in this release"
+    let reason = if options.pod.is_some() && !options.infra {
+        "members of a pod share one network: give --egress to pod create"
     } else if options.network == NetworkMode::Host {
         "with --network host it has this machine's own links"
     } else if matches!(options.network, NetworkMode::Container(_)) {
@@ -47,6 +47,17 @@ pub(super) fn check(options: &RunOptions) -> Result<(), NetworkFault> {
         return Ok(());
     };
     Err(NetworkFault::Egress(reason))
+}
+
+/// Refuses a policy of steps of a build that would not hold it.
+///
+/// # Errors
+/// [`NetworkFault::Egress`].
+pub(crate) fn check_step(options: &RunOptions) -> Result<(), NetworkFault> {
+    match options.network {
+        NetworkMode::None => check_none(options),
+        _ => check(options),
+    }
 }
 
 /// Refuses a policy with `--network none`.

@@ -2,8 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use tote_bundle::{DEFAULT_NETWORK, PortBinding};
+use tote_bundle::{ContainerId, DEFAULT_NETWORK, PortBinding};
 use tote_network::{PublishedPort, Transport};
+use tote_state::events::Event;
 
 /// A container's end in a network, as its record has it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,6 +51,15 @@ pub struct Endpoint6 {
 }
 
 impl Endpoint {
+    /// Something that happens to the container's link now; docker's word for that.
+    pub(crate) fn event(&self, action: &str, container: &ContainerId) -> Event {
+        let event = Event::of("network", action, &self.network_id);
+        event
+            .with("name", &self.network)
+            .with("type", "bridge")
+            .with("container", container)
+    }
+
     /// The container's addresses in the network.
     pub(crate) fn addresses(&self) -> impl Iterator<Item = IpAddr> {
         let ipv6 = self.ipv6.map(|ipv6| ipv6.address.into());

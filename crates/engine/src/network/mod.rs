@@ -26,9 +26,10 @@ mod remove;
 mod rootless;
 
 pub(crate) use answers::{Answers, FrontAnswers};
-pub(crate) use choose::{choose, default_of, go_without};
+pub(crate) use choose::{choose, default_of, go_without, lacks};
 pub use connect::{ConnectRequest, connect, disconnect};
 pub use create::{NetworkRequest, create};
+pub(crate) use egress::check_step;
 #[cfg(test)]
 pub(crate) use endpoint::Endpoint6;
 pub use endpoint::PortRecord;
@@ -38,10 +39,10 @@ pub(crate) use idle::{linger, settle, sweep};
 pub(crate) use interrupted::{CONNECTING, end_connection};
 pub(crate) use join::{call, forget, join, leave, leave_recorded};
 pub use look::{NetworkRow, NetworkSelection, exists, inspect, names, networks};
-pub(crate) use names::{has_names, hide};
+pub(crate) use names::{has_names, hide, names_of};
 pub use ports::{add_ports, remove_ports};
 pub(crate) use record::{UP, name_of};
 pub use refused::egress_log;
 pub(crate) use refused::refused;
 pub use remove::{prune, remove};
-pub(crate) use rootless::{enter_for, unavailable};
+pub(crate) use rootless::{apart, enter_for, enter_network, enter_user, unavailable};

@@ -74,7 +74,7 @@ pub(super) fn check_names(attachment: &NetworkAttachment) -> Result<(), NetworkF
 
 /// All names of a container in a network, in lower case: its own, the first digits of its id, its aliases there, what it is
 /// called by itself, and its pod's name where it stands for a pod.
-fn names(
+pub(crate) fn names_of(
     (id, name): (&ContainerId, &str),
     options: &RunOptions,
     (pod, aliases): (Option<&str>, &[String]),
@@ -132,7 +132,7 @@ pub(super) fn put(
         if !endpoint.is_named() {
             continue;
         }
-        let all = names((of.id, of.name), options, (of.pod, &endpoint.aliases));
+        let all = names_of((of.id, of.name), options, (of.pod, &endpoint.aliases));
         if !CalledNames::fit(&all) {
             return Err(NetworkFault::TooManyAliases(endpoint.network.clone()).into());
         }
@@ -217,10 +217,10 @@ mod tests {
         let mut options = RunOptions::default();
         options.set("hostname", "Box").unwrap();
         let aliases = ["www".to_owned(), "WEB".to_owned()];
-        let all = names((&id, "web"), &options, (None, &aliases));
+        let all = names_of((&id, "web"), &options, (None, &aliases));
         assert_eq!(all, ["web", "abababababab", "www", "box"]);
         options.set("domainname", "example.org").unwrap();
-        let all = names((&id, ""), &options, (Some("pod"), &[]));
+        let all = names_of((&id, ""), &options, (Some("pod"), &[]));
         assert_eq!(all, ["abababababab", "box", "box.example.org", "pod"]);
     }
 

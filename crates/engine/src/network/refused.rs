@@ -5,6 +5,7 @@
 //! container can pass: the set by its size, and the file by the number of names.
 
 use super::NetworkFault;
+use crate::container::Container;
 use crate::look::moment;
 use crate::{EngineError, Home, container};
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,7 +14,7 @@ use std::io::Write as _;
 use std::net::{IpAddr, SocketAddr};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-use tote_bundle::{ContainerId, EgressPolicy};
+use tote_bundle::{ContainerId, EgressPolicy, NetworkMode};
 use tote_network::{Egress, Noted};
 use tote_state::record::now;
 use tote_sys::best_effort;
@@ -175,14 +176,30 @@ pub(crate) fn refused(home: &Home, id: &ContainerId, policy: &EgressPolicy) -> V
     all(home, id)
 }
 
+/// The container whose links a container has, with its policy: a member of a pod has those of the pod.
+fn policy_of(home: &Home, container: Container) -> Result<(Container, Option<EgressPolicy>), EngineError> {
+    let options = container.run_options()?;
+    match &options.network {
+        NetworkMode::Container(other) if options.egress.is_none() => {
+            let other = container::find(home, other)?.container;
+            match other.run_options()?.egress {
+                None => Ok((container, None)),
+                policy => Ok((other, policy)),
+            }
+        }
+        _ => Ok((container, options.egress)),
+    }
+}
+
 /// The lines of `logs --egress`: what was refused, or of a policy that only logs the list that the container would need.
 ///
 /// # Errors
 /// [`EngineError`]: there is no such container, or it has no policy.
 pub fn egress_log(home: &Home, wanted: &str) -> Result<Vec<String>, EngineError> {
     let container = container::find(home, wanted)?.container;
-    let Some(policy) = container.run_options()?.egress else {
-        return Err(NetworkFault::NoEgress(container.display().to_owned()).into());
+    let (container, policy) = match policy_of(home, container)? {
+        (container, Some(policy)) => (container, policy),
+        (container, None) => return Err(NetworkFault::NoEgress(container.display().to_owned()).into()),
     };
     if policy.log {
         return Ok(needed(&all(home, &container.id)));

@@ -216,7 +216,9 @@ fn infra(home: &Home, pod: &Pod, name: Option<String>) -> Result<ContainerId, En
     }
     if pod.option("network").is_none() && pod.share.iter().any(|shared| shared == "net") {
         // Its image is the host's own, but it has the network of containers with other images.
-        let network = network::default_of(NetworkUser::Container, pod.option("publish").is_some())?;
+        let needs_one = ["publish", "publish-all", "egress"].map(|option| pod.option(option));
+        let needs_one = needs_one.into_iter().flatten().any(|value| value != "false");
+        let network = network::default_of(NetworkUser::Container, needs_one)?;
         given.push(("network".to_owned(), network));
     }
     let mut options = RunOptions::default();

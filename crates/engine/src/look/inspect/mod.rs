@@ -89,7 +89,7 @@ fn describe(home: &Home, entry: &Entry, sizes: bool) -> Value {
         "GraphDriver": subject.graph_driver(),
         "Mounts": subject.mounts(),
         "Config": subject.config(),
-        "NetworkSettings": networks(entry),
+        "NetworkSettings": networks(entry, &subject.options),
         "Pod": container.pod.clone().unwrap_or_default(),
     });
     if let (Some(policy), Some(value)) = (&subject.options.egress, value.as_object_mut()) {
@@ -188,7 +188,7 @@ fn health_of(health: &Health) -> Value {
     })
 }
 
-fn networks(entry: &Entry) -> Value {
+fn networks(entry: &Entry, options: &RunOptions) -> Value {
     let pid = entry.state.pid();
     let sandbox = if pid == 0 {
         String::new()
@@ -204,7 +204,7 @@ fn networks(entry: &Entry) -> Value {
                 .iter()
                 .find(|one| one.network == name || one.network_id.starts_with(&name));
             let key = found.map_or(name, |found| found.network.clone());
-            networks.insert(key, endpoint(entry, found));
+            networks.insert(key, endpoint(entry, options, found));
         }
     }
     // docker's: of the default network alone.
@@ -213,7 +213,7 @@ fn networks(entry: &Entry) -> Value {
         .networks
         .iter()
         .find(|one| one.network == DEFAULT_NETWORK);
-    let default = endpoint(entry, default);
+    let default = endpoint(entry, options, default);
     json!({
         "Bridge": "",
         "HairpinMode": false,
@@ -224,6 +224,7 @@ fn networks(entry: &Entry) -> Value {
         "SandboxID": "",
         "SandboxKey": sandbox,
         "Ports": ports(entry),
+        "EndpointID": default["EndpointID"],
         "Gateway": default["Gateway"],
         "IPAddress": default["IPAddress"],
         "IPPrefixLen": default["IPPrefixLen"],
@@ -255,7 +256,7 @@ fn ports(entry: &Entry) -> Map<String, Value> {
 }
 
 /// docker's description of a container's end in a network; of one that does not run it is nearly empty.
-fn endpoint(entry: &Entry, found: Option<&Endpoint>) -> Value {
+fn endpoint(entry: &Entry, options: &RunOptions, found: Option<&Endpoint>) -> Value {
     let text = |of: fn(&Endpoint) -> String| found.map(of).unwrap_or_default();
     let gateway = |one: &Endpoint| one.gateway.map(|address| address.to_string()).unwrap_or_default();
     let ipv6 = found.and_then(|one| one.ipv6);
@@ -266,7 +267,13 @@ fn endpoint(entry: &Entry, found: Option<&Endpoint>) -> Value {
     json!({
         "IPAMConfig": null,
         "Links": null,
-        "Aliases": null,
+        "Aliases": found.filter(|one| !one.aliases.is_empty()).map(|one| &one.aliases),
+        "DriverOpts": null,
+        "GwPriority": 0,
+        "DNSNames": found.filter(|one| one.network != DEFAULT_NETWORK).map(|one| {
+            let (id, name) = (&entry.container.id, &*entry.container.name);
+            crate::network::names_of((id, name), options, (None, &one.aliases))
+        }),
         "NetworkID": text(|one| one.network_id.clone()),
         "EndpointID": found.map_or("", |_| entry.container.id.as_str()),
         "Gateway": text(gateway),

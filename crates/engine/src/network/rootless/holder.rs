@@ -61,7 +61,7 @@ fn begin(line: &mut File) -> Result<Holder, String> {
     };
     let (user, Namespaces { network }) = user(&home)?;
     let published = Published::new(&network).map_err(in_words)?;
-    let mut holder = Holder {
+    Ok(Holder {
         listener: socket::listen(&home).map_err(in_words)?,
         home,
         user,
@@ -71,9 +71,7 @@ fn begin(line: &mut File) -> Result<Holder, String> {
         begun: None,
         connections: Vec::new(),
         published,
-    };
-    holder.connect_networks();
-    Ok(holder)
+    })
 }
 
 struct Holder {
@@ -182,8 +180,8 @@ impl Holder {
             Err(_) => return false,
         };
         let request = String::from_utf8_lossy(bytes.get(..length).unwrap_or_default());
-        if request == socket::ENTER {
-            if self.pasta.is_none() {
+        if [socket::ENTER, socket::KNOW].contains(&&*request) {
+            if self.pasta.is_none() && request == socket::ENTER {
                 self.connect_networks();
             }
             let fds = [self.user.as_fd(), self.network.as_fd()];

@@ -70,8 +70,12 @@ pub(crate) fn enter(home: &Home) -> Result<Vec<String>, EngineError> {
         Ok(connection) => connection,
         Err(_) => start(home)?,
     };
-    let (user, network, warning) = socket::enter(&connection).map_err(RootlessFault::Enter)?;
-    move_to(&user, &network).map_err(RootlessFault::Enter)?;
+    let entered = socket::enter(&connection, socket::ENTER).and_then(|(user, network, warning)| {
+        move_to_user(&user)?;
+        move_to_network(&network)?;
+        Ok(warning)
+    });
+    let warning = entered.map_err(RootlessFault::Enter)?;
     // The holder stays as long as this descriptor is open, in this process or in one that is forked from it.
     std::mem::forget(connection);
     Ok(Some(warning)
@@ -115,8 +119,9 @@ pub(super) fn within(home: &Home, work: impl FnOnce() -> Result<(), EngineError>
     }
     let enter = || {
         let entered = match socket::connect(home) {
-            Ok(connection) => socket::enter(&connection).and_then(|(user, network, _)| {
-                move_to(&user, &network)?;
+            Ok(connection) => socket::enter(&connection, socket::ENTER).and_then(|(user, network, _)| {
+                move_to_user(&user)?;
+                move_to_network(&network)?;
                 std::mem::forget(connection);
                 Ok(())
             }),
@@ -127,7 +132,46 @@ pub(super) fn within(home: &Home, work: impl FnOnce() -> Result<(), EngineError>
     apart::apart(enter, || work().map(|()| Vec::new())).map(drop)
 }
 
-fn move_to(user: &OwnedFd, network: &OwnedFd) -> Result<(), Errno> {
+/// Moves this process, which must have one thread, to the user namespace of the caller's networks, where the caller's ids are as in
+/// any other of its user namespaces. Its network stays the machine's.
+///
+/// # Errors
+/// [`NetworkFault`]; the process is where it was then.
+pub(crate) fn enter_user(home: &Home) -> Result<(), EngineError> {
+    if let Some(fault) = pasta::missing() {
+        return Err(fault.into());
+    }
+    made(&home.networks())?;
+    let connection = match socket::connect(home) {
+        Ok(connection) => connection,
+        Err(_) => start(home)?,
+    };
+    let entered = socket::enter(&connection, socket::KNOW).and_then(|(user, _, _)| move_to_user(&user));
+    entered.map_err(RootlessFault::Enter)?;
+    // The namespace's networks stay as long as this process.
+    std::mem::forget(connection);
+    Ok(())
+}
+
+/// Moves a process that [`enter_user`] has moved, or a child of it, to the caller's networks.
+///
+/// # Errors
+/// [`NetworkFault`].
+pub(crate) fn enter_network(home: &Home) -> Result<(), EngineError> {
+    let entered = socket::connect(home).and_then(|connection| {
+        let (_, network, _) = socket::enter(&connection, socket::ENTER)?;
+        std::mem::forget(connection);
+        move_to_network(&network)
+    });
+    entered.map_err(|errno| RootlessFault::Enter(errno).into())
+}
+
+/// The reason why a process that has the caller's ids, and not those of the caller's networks, can have no network.
+pub(crate) fn apart() -> NetworkFault {
+    pasta::missing().unwrap_or_else(|| RootlessFault::Enter(Errno::PERM).into())
+}
+
+fn move_to_user(user: &OwnedFd) -> Result<(), Errno> {
     let begin = Instant::now();
     while let Err(errno) = move_into_link_name_space(user.as_fd(), Some(LinkNameSpaceType::User)) {
         // Threads whose work is done are joined before the kernel has forgotten them.
@@ -136,8 +180,11 @@ fn move_to(user: &OwnedFd, network: &OwnedFd) -> Result<(), Errno> {
         }
         rustix::thread::sched_yield();
     }
-    move_into_link_name_space(network.as_fd(), Some(LinkNameSpaceType::Network))?;
     reopen()
+}
+
+fn move_to_network(network: &OwnedFd) -> Result<(), Errno> {
+    move_into_link_name_space(network.as_fd(), Some(LinkNameSpaceType::Network))
 }
 
 /// The kernel closes the directory in /proc of a process that moves to another user namespace. This one is the caller's as
@@ -154,7 +201,7 @@ struct Namespaces {
 impl Namespaces {
     /// Moves this process into the network namespace as well.
     fn enter(&self) -> Result<(), Errno> {
-        move_into_link_name_space(self.network.as_fd(), Some(LinkNameSpaceType::Network))
+        move_to_network(&self.network)
     }
 }
 

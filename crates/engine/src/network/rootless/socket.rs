@@ -19,8 +19,10 @@ pub(in crate::network) const RELAYED: IpAddr = IpAddr::V4(Ipv4Addr::new(169, 254
 const NAME: &str = ".rootless";
 /// The longest request or answer.
 pub(super) const LONGEST: usize = 4096;
-/// Request to be given the namespaces.
+/// Request to be given the namespaces, with the way to the machine open.
 pub(super) const ENTER: &str = "enter";
+/// Request to be given the namespaces by a process that has no use for networks yet.
+pub(super) const KNOW: &str = "know";
 
 fn dir(home: &Home) -> Result<OwnedFd, Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -79,9 +81,9 @@ pub(super) fn ask(home: &Home, request: &str) -> Result<String, Errno> {
     receive(connection.as_fd()).map(|(text, _)| text)
 }
 
-/// Gets the namespaces, the user's first, and a warning, which may be empty.
-pub(super) fn enter(connection: &OwnedFd) -> Result<(OwnedFd, OwnedFd, String), Errno> {
-    send(connection.as_fd(), ENTER)?;
+/// Gets the namespaces by [`ENTER`] or [`KNOW`], the user's first, and a warning, which may be empty.
+pub(super) fn enter(connection: &OwnedFd, request: &str) -> Result<(OwnedFd, OwnedFd, String), Errno> {
+    send(connection.as_fd(), request)?;
     let (warning, fds) = receive(connection.as_fd())?;
     let [user, network] = <[OwnedFd; 2]>::try_from(fds).map_err(|_| Errno::PROTO)?;
     Ok((user, network, warning))
