@@ -2,14 +2,16 @@
 
 use super::Container;
 use super::ends::Ends;
+use super::launch::Report;
 use super::limits::Limits;
 use super::state::{ProcessId, State, Status};
 use crate::init::Notify;
 use crate::network::Answers;
 use crate::slim::Misses;
 use crate::{EngineError, Home};
+use rustix::fd::OwnedFd;
 use tote_cgroup::Cgroup;
-use tote_runtime::Created;
+use tote_runtime::{Created, Creation, Witness};
 use tote_state::record::now;
 use tote_sys::{Child, best_effort};
 
@@ -25,6 +27,41 @@ pub(super) struct Running {
     pub(super) misses: Option<Misses>,
     /// Reference to the image, which stays while this is held.
     pub(super) _source: Option<crate::rootfs::Source>,
+}
+
+/// Makes the process of a container; returns it with the master of its console. `stays` becomes true if its cgroup could not be
+/// removed after a failure.
+pub(super) fn bear(
+    creation: Creation<'_>,
+    (answers, misses): (&mut Option<Answers>, &mut Option<Misses>),
+    stays: &mut bool,
+    report: &mut Report,
+) -> Result<(Created, Option<OwnedFd>), EngineError> {
+    let (mut console, mut unnamed) = (None, None);
+    let created = tote_runtime::create(
+        creation,
+        Witness {
+            record: &mut |_, _| Ok(()),
+            network: &mut |network| {
+                unnamed = answers.as_mut().and_then(|answers| answers.open(network).err());
+                Ok(())
+            },
+            hooks: &mut || Ok(()),
+            root: &mut |_| Ok(()),
+            console: &mut |master| {
+                console = Some(master);
+                Ok(())
+            },
+            listener: &mut |listener| {
+                misses.iter_mut().for_each(|misses| misses.answer(&listener));
+                Ok(())
+            },
+            warn: &mut |text| report.warn(&text),
+            stays: &mut || *stays = true,
+        },
+    )?;
+    unnamed.iter().for_each(|warning| report.warn(warning));
+    Ok((created, console))
 }
 
 /// Records a failed start.

@@ -2,10 +2,10 @@
 
 use super::error::{LifeError, StartError};
 use crate::EngineError;
-use rustix::fd::OwnedFd;
+use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::pipe::{PipeFlags, pipe_with};
 use tote_bundle::RunOptions;
-use tote_sys::Op;
+use tote_sys::{Child, Op};
 
 /// Monitor's ends of the pipes; the container's ends go to its process.
 #[derive(Default)]
@@ -17,6 +17,18 @@ pub(super) struct Ends {
 }
 
 impl Ends {
+    /// Returns what a monitor watches: the process with the ends of its streams.
+    pub(super) fn of(self, child: &Child) -> tote_monitor::Container<'_> {
+        tote_monitor::Container {
+            pidfd: child.pidfd.as_fd(),
+            guardian: child.guardian.as_ref(),
+            stdin: self.stdin,
+            stdout: self.stdout,
+            stderr: self.stderr,
+            console: self.console,
+        }
+    }
+
     pub(super) fn new(options: &RunOptions) -> Result<(Self, Vec<Op>), EngineError> {
         let (mut ends, mut ops) = (Self::default(), Vec::new());
         if options.tty {

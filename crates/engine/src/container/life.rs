@@ -1,6 +1,6 @@
 //! Life of a container in its monitor: from its first start to its final end.
 
-use super::born::{Running, note_failure, running};
+use super::born::{Running, bear, note_failure, running};
 use super::claim::Claim;
 use super::ends::Ends;
 use super::error::{LifeError, StartError};
@@ -23,7 +23,7 @@ use std::cell::RefCell;
 use std::time::{Duration, Instant};
 use tote_bundle::{ContainerId, OnFailure, RestartPolicy, RunOptions, StopTimeout};
 use tote_monitor::{Listener, LogFile, Monitor, PATIENCE, Settings};
-use tote_runtime::{Created, Creation, Witness};
+use tote_runtime::{Created, Creation};
 use tote_spec::Spec;
 use tote_state::events::{Event, append};
 use tote_state::record::now;
@@ -280,39 +280,16 @@ impl<'a> Watcher<'a> {
         let mut misses = Misses::of(&options, &_source, &mut plan)?;
         let (mut ends, ops) = Ends::new(&options)?;
         plan.insert_stdio(ops);
-        let mut console = None;
-        let mut answers = Answers::of(self.home, &self.id, &options, &entry.state.networks);
-        let mut unnamed = None;
         let creation = Creation {
             plan: &plan,
             cgroup: cgroup.as_ref(),
             maps: ids.maps.as_ref().filter(|_| plan.user_namespace.is_none()),
             network: None,
         };
-        let created = tote_runtime::create(
-            creation,
-            Witness {
-                record: &mut |_, _| Ok(()),
-                network: &mut |network| {
-                    unnamed = answers.as_mut().and_then(|answers| answers.open(network).err());
-                    Ok(())
-                },
-                hooks: &mut || Ok(()),
-                root: &mut |_| Ok(()),
-                console: &mut |master| {
-                    console = Some(master);
-                    Ok(())
-                },
-                listener: &mut |listener| {
-                    misses.iter_mut().for_each(|misses| misses.answer(&listener));
-                    Ok(())
-                },
-                warn: &mut |text| report.warn(&text),
-                stays: &mut || self.leaves_cgroup = true,
-            },
-        )?;
+        let mut answers = Answers::of(self.home, &self.id, &options, &entry.state.networks);
+        let told = (&mut answers, &mut misses);
+        let (created, console) = bear(creation, told, &mut self.leaves_cgroup, report)?;
         fault::point("born");
-        unnamed.iter().for_each(|warning| report.warn(warning));
         ends.console = console;
         // A restart passes the init's descriptors on once more.
         let goes_on = options.restart != RestartPolicy::No || options.health.on_failure == OnFailure::Restart;
@@ -370,20 +347,7 @@ impl<'a> Watcher<'a> {
             misses,
             _source,
         } = running;
-        let Ends {
-            stdin,
-            stdout,
-            stderr,
-            console,
-        } = ends;
-        let watched = tote_monitor::Container {
-            pidfd: child.pidfd.as_fd(),
-            guardian: child.guardian.as_ref(),
-            stdin,
-            stdout,
-            stderr,
-            console,
-        };
+        let watched = ends.of(&child);
         let entry = Entry {
             container: container.clone(),
             state: state.clone(),
@@ -406,12 +370,12 @@ impl<'a> Watcher<'a> {
         if ended.as_ref().is_ok_and(|ended| ended.asked_to_stop) {
             stopped::mark_orderly(self.home, &self.id);
         }
-        let mut oom_killed = false;
-        if let Some(cgroup) = &cgroup {
-            oom_killed = cgroup.oom_kills() > 0;
+        let oom_killed = cgroup.is_some_and(|cgroup| {
+            let killed = cgroup.oom_kills() > 0;
             best_effort(cgroup.kill_all());
             self.leaves_cgroup = cgroup.remove().is_err();
-        }
+            killed
+        });
         fault::point("cgroup-gone");
         // The container is not worse for it.
         best_effort(misses.map_or(Ok(()), |misses| misses.note(self.home)));
@@ -481,7 +445,7 @@ impl<'a> Watcher<'a> {
     }
 
     /// Takes the container out of its networks.
-    fn leave_networks(&mut self, endpoints: &[crate::network::Endpoint]) {
+    fn leave_networks(&mut self, endpoints: &[Endpoint]) {
         match crate::network::leave_recorded(self.home, &self.id, endpoints) {
             Ok(idle) => self.idle_networks.extend(idle),
             Err(_) => self.leaves_rest = true,
@@ -495,6 +459,7 @@ fn end(home: &Home, id: &ContainerId, claim: Claim) {
     claim.release();
     fault::point("released");
 }
+
 /// docker's events of a container's links.
 fn links_of(id: &ContainerId, networks: &[Endpoint], action: &str) -> Vec<Event> {
     networks

@@ -14,6 +14,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::{IoSliceMut, Write as _};
 use std::mem::MaybeUninit;
 use std::time::{Duration, Instant};
+use tote_state::process::set_title;
 use tote_sys::{CallListener, Errno, ReportedCall, best_effort, read_memory};
 
 /// Most different files that are noted.
@@ -28,6 +29,7 @@ pub(super) fn record(socket: OwnedFd) {
     let Some((listener, setting)) = receive(&socket) else {
         return;
     };
+    set_title("tote listener");
     let mut recorder = Recorder {
         begin: Instant::now()
             .checked_sub(Duration::from_nanos(setting.elapsed))
