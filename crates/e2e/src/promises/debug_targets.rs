@@ -310,7 +310,9 @@ fn capabilities(cx: &Context) -> Result<()> {
     // The filter opens with the capability, as that of a container does.
     let script = "unshare -m true && echo made";
     debug(cx, &["c", "sh", "-c", script])?.fails()?;
-    debug(cx, &["--cap-add", "SYS_ADMIN", "c", "sh", "-c", script])?.prints("made\n")?;
+    for option in ["--cap-add=SYS_ADMIN", "--cap-add=ALL", "--privileged"] {
+        debug(cx, &[option, "c", "sh", "-c", script])?.has_out("made\n")?;
+    }
     over(container)
 }
 

@@ -102,6 +102,10 @@ pub fn debug(
     if request.no_cgroup {
         target.cgroup = String::new();
     }
+    if request.exec.privileged {
+        // As for a container that is run so: the filter would forbid what the capabilities allow, such as mounts.
+        target.inside.default_filter = false;
+    }
     let toolbox = Toolbox::open(home, &request.tools, warn)?;
     let launchers = request.target_view.then(|| toolbox.launchers()).transpose()?;
     let view = View::new(&target, &command, launchers)?;

@@ -267,9 +267,12 @@ pub(crate) fn plan(
     let filter_for: Vec<String> = own_bounding
         .iter()
         .cloned()
-        .chain(options.cap_add.iter().filter_map(|capability| match capability {
-            Capability::One(name) => Some((*name).to_owned()),
-            Capability::All => None,
+        .chain(options.cap_add.iter().flat_map(|capability| match capability {
+            Capability::One(name) => vec![(*name).to_owned()],
+            Capability::All => {
+                let names = tote_sandbox::ALL_CAPABILITIES.iter();
+                names.map(|name| format!("CAP_{name}")).collect()
+            }
         }))
         .collect();
     let context = ExecContext {
