@@ -67,6 +67,11 @@ const NEEDS: &[Need] = &[
         "python3",
         "an interpreter that runs from the host's /usr",
     ),
+    need(
+        "pip3",
+        "python3-pip",
+        "a client of a mirror that an egress policy allows",
+    ),
     need("perl", "perl", "an interpreter that runs from the host's /usr"),
     need(
         "node",

@@ -1,8 +1,9 @@
-//! Egress policies of pods and of steps of builds, in the world of [`super::egress`].
+//! Egress policies of pods and of steps of builds, and what tools of programmers do under one, in the world of [`super::egress`].
 
 use super::egress::prints;
 use super::networks::NEEDS;
 use crate::context::Context;
+use crate::need::Need;
 use crate::promise::{Test, test};
 use anyhow::Result;
 
@@ -13,7 +14,62 @@ pub(super) const TESTS: &[Test] = &[
         NEEDS,
         built,
     ),
+    test(
+        "egress_groups::git_and_pip_reach_an_allowed_mirror",
+        MIRROR,
+        git_and_pip,
+    )
+    .slow(2),
 ];
+
+const MIRROR: &[Need] = &[
+    Need::Root,
+    Need::Program("unshare"),
+    Need::Program("nsenter"),
+    Need::Program("ip"),
+    Need::Program("nft"),
+    Need::Program("perl"),
+    Need::Program("busybox"),
+    Need::Program("git"),
+    Need::Program("/usr/bin/python3"),
+    Need::Program("/usr/bin/pip3"),
+];
+
+fn git_and_pip(cx: &Context) -> Result<()> {
+    let script = r#"
+mkdir -p "$FILE.www/simple/leaf"
+(cd "$FILE.www"; git init -q --bare repo.git; git init -q work; git -C work -c user.name=a -c user.email=a@b commit -q --allow-empty -m cloned
+git -C work push -q ../repo.git HEAD:refs/heads/one; git -C repo.git symbolic-ref HEAD refs/heads/one; git -C repo.git update-server-info
+/usr/bin/python3 - <<'END'
+import zipfile
+with zipfile.ZipFile('leaf-1.0-py3-none-any.whl', 'w') as wheel:
+    wheel.writestr('leaf.py', 'print("installed")\n')
+    wheel.writestr('leaf-1.0.dist-info/METADATA', 'Metadata-Version: 2.1\nName: leaf\nVersion: 1.0\n')
+    wheel.writestr('leaf-1.0.dist-info/WHEEL', 'Wheel-Version: 1.0\nGenerator: a\nRoot-Is-Purelib: true\nTag: py3-none-any\n')
+    wheel.writestr('leaf-1.0.dist-info/RECORD', '')
+END
+echo '<a href="/leaf-1.0-py3-none-any.whl">leaf-1.0-py3-none-any.whl</a>' > simple/leaf/index.html)
+for address in 198.51.100.9 198.51.100.8; do
+  nsenter -t $server -n /usr/bin/python3 -m http.server --bind $address -d "$FILE.www" 8000 >/dev/null 2>&1 & teller="$teller $!"
+done
+while [ "$(in_server grep -c ':1F40 00000000:0000 0A' /proc/net/tcp)" != 2 ]; do sleep 0.02; done
+for host in good.test evil.test 198.51.100.8; do
+  tote run --rm --egress allow:good.test:8000 "$IMAGE" sh -c 'cd /tmp
+git clone -q http://$1:8000/repo.git clone >/dev/null 2>&1 && git -C clone log --format=%s || echo $1 not cloned
+/usr/bin/pip3 install -q --retries 0 --no-cache-dir --disable-pip-version-check --trusted-host $1 --index-url http://$1:8000/simple -t /tmp/to leaf >/dev/null 2>&1
+PYTHONPATH=/tmp/to /usr/bin/python3 -c "import leaf" 2>/dev/null || echo $1 not installed' - $host
+done
+"#;
+    let lines = "\
+cloned
+installed
+evil.test not cloned
+evil.test not installed
+198.51.100.8 not cloned
+198.51.100.8 not installed
+";
+    prints(cx, script, lines)
+}
 
 fn pod(cx: &Context) -> Result<()> {
     let script = r#"
