@@ -4,7 +4,7 @@ use super::listen::{Heard, Hearing, Listening};
 use super::probe::{Probed, Prober, SlimProbe, Times};
 use super::rights::Rights;
 use super::watch::RootWatch;
-use super::{SlimError, SlimRequest, SlimStep};
+use super::{SlimError, SlimProbe, SlimRequest, SlimStep};
 use crate::run::run_beside;
 use crate::{EngineError, Finished, Home, HostInit, RunRequest, prepare};
 use std::collections::{BTreeMap, BTreeSet};
