@@ -83,10 +83,21 @@ mod tests {
             memory: Some(256 << 20),
             processors: Some(2),
         };
-        for text in ["vm=qemu,accel=tcg,memory=256m,cpus=2", "vm,cpus=2,memory=256m,accel=tcg"] {
+        for text in [
+            "vm=qemu,accel=tcg,memory=256m,cpus=2",
+            "vm,cpus=2,memory=256m,accel=tcg",
+        ] {
             assert_eq!(text.parse(), Ok(whole.clone()), "{text}");
         }
-        for text in ["hyperv", "vmx", "vm=xen", "vm,accel=hvf", "vm,cpus=0", "vm,memory=x", "vm,qemu=1"] {
+        for text in [
+            "hyperv",
+            "vmx",
+            "vm=xen",
+            "vm,accel=hvf",
+            "vm,cpus=0",
+            "vm,memory=x",
+            "vm,qemu=1",
+        ] {
             assert!(text.parse::<VmOptions>().is_err(), "{text}");
         }
     }

@@ -41,9 +41,9 @@ impl Stream {
 /// End of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// It ended by itself with this code.
+    /// Exit code of a process that ended by itself.
     Code(u8),
-    /// A signal killed it.
+    /// Number of the signal that killed it.
     Signal(u8),
 }
 
@@ -140,10 +140,9 @@ impl ToHost {
     /// Appends the message. Texts are cut at [`MAX_TEXT`] bytes.
     pub fn push(&self, session: u16, out: &mut Vec<u8>) {
         let (kind, payload) = match self {
-            Self::Ready { version, kernel } => (
-                129,
-                [&version.to_le_bytes()[..], cut(kernel).as_bytes()].concat(),
-            ),
+            Self::Ready { version, kernel } => {
+                (129, [&version.to_le_bytes()[..], cut(kernel).as_bytes()].concat())
+            }
             Self::Runs => (130, Vec::new()),
             Self::Output(Stream::Out, bytes) => return push(out, 131, session, bytes),
             Self::Output(Stream::Err, bytes) => return push(out, 132, session, bytes),
@@ -192,7 +191,10 @@ fn text(bytes: &[u8], kind: u8) -> Result<String, ChannelError> {
         return Err(ChannelError::Payload(kind));
     }
     let text = String::from_utf8_lossy(bytes);
-    Ok(text.chars().map(|c| if c.is_control() { '?' } else { c }).collect())
+    Ok(text
+        .chars()
+        .map(|c| if c.is_control() { '?' } else { c })
+        .collect())
 }
 
 /// Splits bytes into pieces that fit into a frame.

@@ -97,9 +97,7 @@ fn an_enemy_is_refused() {
         kernel: String::new(),
     };
     let chunk = ToHost::Output(Stream::Out, vec![0; MAX_PAYLOAD]);
-    let flood: Vec<u8> = (0..=WINDOW / MAX_PAYLOAD)
-        .flat_map(|_| sent(&chunk, 1))
-        .collect();
+    let flood: Vec<u8> = (0..=WINDOW / MAX_PAYLOAD).flat_map(|_| sent(&chunk, 1)).collect();
     let warnings: Vec<u8> = (0..=MAX_WARNINGS)
         .flat_map(|_| sent(&ToHost::Warning("w".to_owned()), 1))
         .collect();
@@ -127,7 +125,10 @@ fn an_enemy_is_refused() {
         (warnings, ChannelError::Warnings),
         (long, ChannelError::Length(MAX_PAYLOAD as u32 + 1)),
         (huge_text, ChannelError::Payload(134)),
-        (sent(&ToHost::Output(Stream::Out, vec![]), 1), ChannelError::Payload(131)),
+        (
+            sent(&ToHost::Output(Stream::Out, vec![]), 1),
+            ChannelError::Payload(131),
+        ),
         (vec![1; 2 * HEADER], ChannelError::Length(0x0101_0101)),
         (vec![200, 0, 0, 0, 0, 0, 0, 0], ChannelError::Kind(200)),
         // A message of the host's own.
@@ -153,14 +154,14 @@ fn texts_have_one_line() {
 }
 
 fn any_to_host() -> impl Strategy<Value = ToHost> {
-    let text = ".{0,20}".prop_map(|text: String| text.chars().filter(|c| !c.is_control()).collect::<String>());
+    let text =
+        ".{0,20}".prop_map(|text: String| text.chars().filter(|c| !c.is_control()).collect::<String>());
     let bytes = prop::collection::vec(any::<u8>(), 1..40);
     prop_oneof![
         (any::<u16>(), text.clone()).prop_map(|(version, kernel)| ToHost::Ready { version, kernel }),
         Just(ToHost::Runs),
-        (any::<bool>(), bytes).prop_map(|(out, bytes)| {
-            ToHost::Output(if out { Stream::Out } else { Stream::Err }, bytes)
-        }),
+        (any::<bool>(), bytes)
+            .prop_map(|(out, bytes)| { ToHost::Output(if out { Stream::Out } else { Stream::Err }, bytes) }),
         any::<u32>().prop_map(ToHost::Credit),
         text.clone().prop_map(ToHost::Warning),
         (any::<u8>(), text).prop_map(|(code, text)| ToHost::Failed(code, text)),
@@ -237,7 +238,7 @@ proptest! {
         prop_assert!(host.room(session) <= WINDOW);
     }
 
-    /// The same for the guest's end.
+    /// Noise makes the guest's end keep no more either.
     #[test]
     fn noise_of_a_host(noise in prop::collection::vec(any::<u8>(), 0..300)) {
         let mut guest = Guest::new("");

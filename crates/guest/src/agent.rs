@@ -87,7 +87,9 @@ impl Agent {
                 Some((Work::Output(stream), fd, PollFlags::IN))
             };
             let reports = session.reports().map(|fd| (Work::Reports, fd, PollFlags::IN));
-            let input = session.waiting_input().map(|fd| (Work::Input, fd, PollFlags::OUT));
+            let input = session
+                .waiting_input()
+                .map(|fd| (Work::Input, fd, PollFlags::OUT));
             let outputs = STREAMS.into_iter().filter_map(readable);
             for (work, fd, flags) in outputs.chain(reports).chain(input) {
                 works.push((*number, work));

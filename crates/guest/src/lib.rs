@@ -13,7 +13,7 @@
 //!
 //! Invariants:
 //!
-//! - There is no second implementation of a container: births are `runtime`'s.
+//! - Containers have one implementation: births are `runtime`'s.
 //! - The agent keeps no more than the windows of the channel allow.
 //! - The machine ends when the host says so, when the host is gone, or when process 1 fails; nothing in it is kept.
 //!
@@ -39,7 +39,10 @@ pub fn init() -> ExitCode {
     if let Err(error) = ended {
         let text = format!("tote: the guest cannot go on: {}\n", tote_sys::chain(&error));
         // The console is the only place for it.
-        best_effort(rustix::io::write(rustix::stdio::stderr().as_fd(), text.as_bytes()));
+        best_effort(rustix::io::write(
+            rustix::stdio::stderr().as_fd(),
+            text.as_bytes(),
+        ));
     }
     // The host takes a restart for the end.
     best_effort(rustix::system::reboot(rustix::system::RebootCommand::Restart));

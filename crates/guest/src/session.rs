@@ -206,7 +206,11 @@ impl Session {
             Some(Report::Failed(code, text)) => guest.failed(self.number, *code, text),
             // The kernel has killed the worker, and with it the process.
             _ if self.runs => guest.ended(self.number, End::Signal(9)),
-            _ => guest.failed(self.number, 125, "the guest has killed the process that starts the container"),
+            _ => guest.failed(
+                self.number,
+                125,
+                "the guest has killed the process that starts the container",
+            ),
         }
         true
     }

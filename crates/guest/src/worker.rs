@@ -29,7 +29,10 @@ pub(crate) fn work(plan: &[u8], has_terminal: bool, ends: Ends) -> u8 {
         .and_then(|()| rustix::stdio::dup2_stderr(&ends.errors));
     drop((ends.input, ends.output, ends.errors));
     if let Err(errno) = connected {
-        tell(&Report::Failed(125, format!("cannot connect the streams: {errno}")));
+        tell(&Report::Failed(
+            125,
+            format!("cannot connect the streams: {errno}"),
+        ));
         return 0;
     }
     let plan = match Plan::from_bytes(plan, Vec::new()) {

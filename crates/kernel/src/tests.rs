@@ -10,7 +10,10 @@ use std::path::Path;
 /// A module with these texts.
 fn module(texts: &[&str]) -> Vec<u8> {
     let names = b"\0.modinfo\0.shstrtab\0";
-    let info: Vec<u8> = texts.iter().flat_map(|text| [text.as_bytes(), b"\0"].concat()).collect();
+    let info: Vec<u8> = texts
+        .iter()
+        .flat_map(|text| [text.as_bytes(), b"\0"].concat())
+        .collect();
     let mut elf = b"\x7fELF\x02\x01".to_vec();
     elf.resize(0x40, 0);
     let names_at = elf.len() as u64;
@@ -22,7 +25,11 @@ fn module(texts: &[&str]) -> Vec<u8> {
     for (at, value) in [(0x3a, 0x40_u16), (0x3c, 3), (0x3e, 2)] {
         elf[at..at + 2].copy_from_slice(&value.to_le_bytes());
     }
-    for (name, at, length) in [(0_u32, 0, 0), (1, info_at, info.len()), (10, names_at, names.len())] {
+    for (name, at, length) in [
+        (0_u32, 0, 0),
+        (1, info_at, info.len()),
+        (10, names_at, names.len()),
+    ] {
         let mut header = vec![0; 0x40];
         header[..4].copy_from_slice(&name.to_le_bytes());
         header[0x18..0x20].copy_from_slice(&at.to_le_bytes());
@@ -51,7 +58,10 @@ impl Modules for Fake {
 #[test]
 fn exactly_the_modules_that_are_needed_in_their_order() {
     let fake = Fake(BTreeMap::from([
-        ("a", module(&["license=GPL", "depends=b,c-d", "softdep=pre: e absent post: f"])),
+        (
+            "a",
+            module(&["license=GPL", "depends=b,c-d", "softdep=pre: e absent post: f"]),
+        ),
         ("b", module(&["depends=c-d,builtin"])),
         ("c_d", module(&["depends=", "name=c_d"])),
         ("e", module(&[])),
@@ -64,14 +74,20 @@ fn exactly_the_modules_that_are_needed_in_their_order() {
         let found = closure_of(&fake, wanted, optional)?;
         Ok::<_, KernelError>(found.into_iter().map(|module| module.name).collect::<Vec<_>>())
     };
-    assert_eq!(names(&["a", "builtin"], &["absent"]).unwrap(), ["c_d", "b", "e", "a"]);
+    assert_eq!(
+        names(&["a", "builtin"], &["absent"]).unwrap(),
+        ["c_d", "b", "e", "a"]
+    );
     assert_eq!(names(&["loop"], &[]).unwrap(), ["pool", "loop"]);
     for (wanted, lacking) in [("absent", "absent"), ("lacks", "nothing")] {
         let error = names(&[wanted], &[]).unwrap_err().to_string();
         assert_eq!(error, format!("kernel 6.1 lacks {lacking}, which a guest needs"));
     }
     let broken = Fake(BTreeMap::from([("x", b"no module".to_vec())]));
-    assert!(matches!(closure_of(&broken, &["x"], &[]), Err(KernelError::Module(_))));
+    assert!(matches!(
+        closure_of(&broken, &["x"], &[]),
+        Err(KernelError::Module(_))
+    ));
 }
 
 #[test]
@@ -152,7 +168,10 @@ fn kernels_come_out_of_their_images() {
         (bzimage(b"unknown"), "compression is unknown"),
         (bzimage(&lz4)[..2800].to_vec(), "cut off"),
         (bzimage(&lz4_of(&[b'x'; 40], 20)), "not an ELF file"),
-        (bzimage(&[&lz4::MAGIC[..], &[3, 0, 0, 0, 0, 9, 9]].concat()), "LZ4 is damaged"),
+        (
+            bzimage(&[&lz4::MAGIC[..], &[3, 0, 0, 0, 0, 9, 9]].concat()),
+            "LZ4 is damaged",
+        ),
     ] {
         let error = image::vmlinux(image).unwrap_err().to_string();
         assert!(error.contains(reason), "{error}");
@@ -171,12 +190,24 @@ fn packages_are_unpacked() {
     std::io::Write::write_all(&mut tar, b"hi").unwrap();
     let tar = tar.finish().unwrap();
     let member = |name: &str, content: &[u8]| {
-        let header = format!("{name:<16}{:<12}{:<6}{:<6}{:<8}{:<10}`\n", 0, 0, 0, 100_644, content.len());
+        let header = format!(
+            "{name:<16}{:<12}{:<6}{:<6}{:<8}{:<10}`\n",
+            0,
+            0,
+            0,
+            100_644,
+            content.len()
+        );
         let mut bytes = [header.as_bytes(), content].concat();
         bytes.resize(bytes.len().next_multiple_of(2), b'\n');
         bytes
     };
-    let deb = [b"!<arch>\n".to_vec(), member("debian-binary", b"2.0"), member("data.tar", &tar)].concat();
+    let deb = [
+        b"!<arch>\n".to_vec(),
+        member("debian-binary", b"2.0"),
+        member("data.tar", &tar),
+    ]
+    .concat();
     std::fs::write(&package, &deb).unwrap();
     ar::unpack(&package, &into).unwrap();
     assert_eq!(std::fs::read(into.join("boot/vmlinuz-1")).unwrap(), b"hi");
@@ -200,7 +231,10 @@ fn archives_as_the_kernel_reads_them() {
     cpio.file("a/b", 0o755, b"12345");
     let bytes = cpio.finish();
     let text = String::from_utf8_lossy(&bytes);
-    assert!(text.starts_with("070701000000010000 41ed".replace(' ', "").as_str()), "{text}");
+    assert!(
+        text.starts_with("070701000000010000 41ed".replace(' ', "").as_str()),
+        "{text}"
+    );
     assert_eq!(bytes.len() % 4, 0);
     assert!(text.contains("0000000500000000"), "{text}");
     assert!(text.contains("TRAILER!!!"), "{text}");

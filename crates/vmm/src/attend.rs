@@ -94,6 +94,9 @@ impl<'a> Attendant<'a> {
         machine: &Machine,
         streams: Streams<'a>,
     ) -> Result<(Self, Box<dyn Booted>), VmmError> {
+        if streams.size().is_some() {
+            streams.silence()?;
+        }
         let pair = || {
             let (ours, theirs) = UnixStream::pair()?;
             ours.set_nonblocking(true)?;
@@ -126,12 +129,7 @@ impl<'a> Attendant<'a> {
         Ok((attendant, booted))
     }
 
-    fn attend(
-        mut self,
-        mut booted: Box<dyn Booted>,
-        plan: &[u8],
-        warn: &mut dyn FnMut(String),
-    ) -> Verdict {
+    fn attend(mut self, mut booted: Box<dyn Booted>, plan: &[u8], warn: &mut dyn FnMut(String)) -> Verdict {
         let verdict = loop {
             match self.turn(booted.as_mut(), plan, warn) {
                 Ok(None) => {}
@@ -151,11 +149,17 @@ impl<'a> Attendant<'a> {
 
     /// Adds last words to an error that says little.
     fn explained(&self, error: VmmError, words: String) -> VmmError {
-        let words: Vec<String> = Some(words).filter(|words| !words.is_empty()).into_iter().collect();
+        let words: Vec<String> = Some(words)
+            .filter(|words| !words.is_empty())
+            .into_iter()
+            .collect();
         let last = || last_words(&[words, self.last.lines(2)]);
         match error {
             VmmError::Ended { .. } => VmmError::Ended { last: last() },
-            VmmError::Silent { seconds, .. } => VmmError::Silent { seconds, last: last() },
+            VmmError::Silent { seconds, .. } => VmmError::Silent {
+                seconds,
+                last: last(),
+            },
             error => error,
         }
     }
@@ -217,7 +221,9 @@ impl<'a> Attendant<'a> {
         let candidates = [
             (!self.channel_ended).then(|| PollFd::from_borrowed_fd(self.channel.as_fd(), channel)),
             (!self.console_ended).then(|| PollFd::from_borrowed_fd(self.console.as_fd(), PollFlags::IN)),
-            booted.control().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)),
+            booted
+                .control()
+                .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)),
             Some(PollFd::from_borrowed_fd(booted.ended(), PollFlags::IN)),
             Some(PollFd::new(&self.streams.signals, PollFlags::IN)),
             wants_input.then(|| PollFd::from_borrowed_fd(self.streams.input, PollFlags::IN)),
@@ -303,9 +309,14 @@ impl<'a> Attendant<'a> {
         Ok(())
     }
 
-    /// Passes signals on; returns the verdict if there is no container yet that could get them.
+    /// Passes signals on; returns the verdict of a machine that has not begun its container.
     fn take_signals(&mut self) -> Result<Option<Verdict>, VmmError> {
-        while let Some(number) = self.streams.signals.next().map_err(VmmError::kernel("get signals"))? {
+        while let Some(number) = self
+            .streams
+            .signals
+            .next()
+            .map_err(VmmError::kernel("get signals"))?
+        {
             let known = u8::try_from(number).unwrap_or_default();
             match (self.session, number) {
                 (Some(session), RESIZED) => {

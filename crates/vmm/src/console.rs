@@ -21,7 +21,9 @@ impl Tail {
         let text = String::from_utf8_lossy(&self.0);
         let lines = text.lines().map(|line| {
             let line = line.trim();
-            line.chars().map(|c| if c.is_control() { '?' } else { c }).collect::<String>()
+            line.chars()
+                .map(|c| if c.is_control() { '?' } else { c })
+                .collect::<String>()
         });
         let lines: Vec<String> = lines.filter(|line| !line.is_empty()).collect();
         lines[lines.len().saturating_sub(count)..].to_vec()

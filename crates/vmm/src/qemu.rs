@@ -27,7 +27,10 @@ impl Vmm for Qemu {
             rustix::io::fcntl_setfd(fd, FdFlags::empty()).map_err(VmmError::kernel("pass on a socket"))?;
         }
         let [control, channel, console] = fds.map(|fd| fd.as_raw_fd());
-        #[expect(clippy::disallowed_methods, reason = "a machine is a program of the host, at a path that was found before")]
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "a machine is a program of the host, at a path that was found before"
+        )]
         let mut command = Command::new(&machine.program);
         command
             .args(arguments(machine, tsc_khz(), (control, channel, console)))
@@ -64,30 +67,33 @@ fn pidfd(child: &Child) -> Result<OwnedFd, VmmError> {
         .map_err(VmmError::kernel("watch the virtual machine"))
 }
 
+/// Returns the command line of the kernel. By `reboot=t`, with QEMU's `-no-reboot`, the guest ends the machine as it would begin anew. A
+/// kernel that finds no PIT cannot measure the clock of an emulated processor, so it is told.
+fn command_line(accel: Accel, tsc_khz: Option<u64>) -> String {
+    let mut line = "console=ttyS0 quiet panic=-1 reboot=t pci=off".to_owned();
+    if let (Accel::Tcg, Some(khz)) = (accel, tsc_khz) {
+        line += &format!(" tsc_early_khz={khz}");
+    }
+    line
+}
+
 /// Returns the command line; the numbers are those of the sockets for QMP, the channel and the console.
 fn arguments(
     machine: &Machine,
     tsc_khz: Option<u64>,
     (control, channel, console): (i32, i32, i32),
 ) -> Vec<String> {
-    let accel = match machine.accel {
-        Accel::Kvm => "kvm",
-        Accel::Tcg => "tcg,thread=multi",
+    let (accel, cpu) = match machine.accel {
+        Accel::Kvm => ("kvm", "host"),
+        Accel::Tcg => ("tcg,thread=multi", "max"),
     };
-    let cpu = match machine.accel {
-        Accel::Kvm => "host",
-        Accel::Tcg => "max",
-    };
-    // reboot=t with -no-reboot: the guest ends the machine as it would begin anew. A kernel that finds no PIT cannot measure
-    // the clock of an emulated processor, so it is told.
-    let mut append = "console=ttyS0 quiet panic=-1 reboot=t pci=off".to_owned();
-    if let (Accel::Tcg, Some(khz)) = (machine.accel, tsc_khz) {
-        append += &format!(" tsc_early_khz={khz}");
-    }
     // A comma in a value is written twice.
     let path = |path: &std::path::Path| path.display().to_string().replace(',', ",,");
     let pairs = [
-        ("-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny".to_owned()),
+        (
+            "-sandbox",
+            "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny".to_owned(),
+        ),
         ("-machine", "microvm".to_owned()),
         ("-accel", accel.to_owned()),
         ("-cpu", cpu.to_owned()),
@@ -96,21 +102,32 @@ fn arguments(
         ("-display", "none".to_owned()),
         ("-kernel", machine.kernel.display().to_string()),
         ("-initrd", machine.initramfs.display().to_string()),
-        ("-append", append),
+        ("-append", command_line(machine.accel, tsc_khz)),
         ("-chardev", format!("socket,id=control,fd={control}")),
         ("-mon", "chardev=control,mode=control".to_owned()),
         ("-chardev", format!("socket,id=console,fd={console}")),
         ("-serial", "chardev:console".to_owned()),
         ("-device", "virtio-serial-device,max_ports=2".to_owned()),
         ("-chardev", format!("socket,id=channel,fd={channel}")),
-        ("-device", format!("virtserialport,chardev=channel,name={}", machine.port)),
-        ("-blockdev", format!("driver=file,node-name=image,read-only=on,locking=off,filename={}", path(&machine.disk))),
+        (
+            "-device",
+            format!("virtserialport,chardev=channel,name={}", machine.port),
+        ),
+        (
+            "-blockdev",
+            format!(
+                "driver=file,node-name=image,read-only=on,locking=off,filename={}",
+                path(&machine.disk)
+            ),
+        ),
         ("-device", "virtio-blk-device,drive=image".to_owned()),
         ("-object", "rng-random,id=random,filename=/dev/urandom".to_owned()),
         ("-device", "virtio-rng-device,rng=random".to_owned()),
     ];
     let flags = ["-nodefaults", "-no-user-config", "-no-reboot", "-S"].map(str::to_owned);
-    let pairs = pairs.into_iter().flat_map(|(name, value)| [name.to_owned(), value]);
+    let pairs = pairs
+        .into_iter()
+        .flat_map(|(name, value)| [name.to_owned(), value]);
     flags.into_iter().chain(pairs).collect()
 }
 

@@ -95,7 +95,8 @@ impl Qmp {
     }
 
     fn ask(&mut self, command: &str) {
-        self.out.extend_from_slice(json!({ "execute": command }).to_string().as_bytes());
+        self.out
+            .extend_from_slice(json!({ "execute": command }).to_string().as_bytes());
         self.out.push(b'\n');
     }
 }

@@ -86,7 +86,7 @@ fn machine() -> Machine {
     }
 }
 
-/// What came out of a container with this input.
+/// Runs a container with this input; returns its verdict, output and warnings.
 fn run(vmm: &Fake, input: &[u8]) -> (Verdict, Vec<u8>, Vec<String>) {
     let (mut writer, reader) = UnixStream::pair().unwrap();
     let (out, mut read_out) = UnixStream::pair().unwrap();
@@ -104,7 +104,9 @@ fn run(vmm: &Fake, input: &[u8]) -> (Verdict, Vec<u8>, Vec<String>) {
         outputs: [out.as_fd(), out.as_fd()],
         signals: SignalFd::new(&SignalSet::empty()).unwrap(),
     };
-    let verdict = attend(vmm, &machine(), b"the plan", streams, &mut |text| warnings.push(text));
+    let verdict = attend(vmm, &machine(), b"the plan", streams, &mut |text| {
+        warnings.push(text)
+    });
     drop((out, reader));
     written.join().unwrap();
     (verdict, collected.join().unwrap(), warnings)
@@ -242,7 +244,8 @@ fn qmp_lets_the_machine_run() {
     let mut qmp = Qmp::new();
     qmp.received(b"{\"QMP\": {\"version\": {}}}\r\n").unwrap();
     assert_eq!(qmp.take_outgoing(), b"{\"execute\":\"qmp_capabilities\"}\n");
-    qmp.received(b"{\"return\": {}}\r\n{\"event\": \"RESUME\"}").unwrap();
+    qmp.received(b"{\"return\": {}}\r\n{\"event\": \"RESUME\"}")
+        .unwrap();
     assert_eq!(qmp.take_outgoing(), b"{\"execute\":\"cont\"}\n");
     assert!(!qmp.runs());
     qmp.received(b"\n{\"return\": {}}\n").unwrap();
@@ -251,7 +254,10 @@ fn qmp_lets_the_machine_run() {
     let refused = qmp.received(b"{\"error\": {\"class\": \"GenericError\", \"desc\": \"no\"}}\n");
     assert!(matches!(refused, Err(VmmError::Refused { .. })));
     assert!(matches!(Qmp::new().received(b"hello\n"), Err(VmmError::Qmp(_))));
-    assert!(matches!(Qmp::new().received(&[b'x'; 70_000]), Err(VmmError::Qmp(_))));
+    assert!(matches!(
+        Qmp::new().received(&[b'x'; 70_000]),
+        Err(VmmError::Qmp(_))
+    ));
 }
 
 #[test]

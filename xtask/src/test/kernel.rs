@@ -54,7 +54,9 @@ fn fetch(place: &Path) -> Result<()> {
     }
     fs::create_dir_all(&work)?;
     let depends = read(program("apt-cache").args(["depends", PACKAGE]))?;
-    let package = depends.lines().find_map(|line| line.trim().strip_prefix("Depends: linux-image-"));
+    let package = depends
+        .lines()
+        .find_map(|line| line.trim().strip_prefix("Depends: linux-image-"));
     let package = package.with_context(|| format!("apt knows no {PACKAGE}"))?;
     println!("fetching Debian's package linux-image-{package}");
     succeed(

@@ -130,8 +130,8 @@ mod terminal;
 mod units;
 mod usage;
 mod user;
-mod volume_commands;
 mod vm;
+mod volume_commands;
 mod volumes;
 mod volumes_from;
 

@@ -77,7 +77,14 @@ fn setup(cx: &Context) -> Result<()> {
         .has_err("hint: tote vm setup")?;
     let output = cx.tote(&["vm", "setup", &kernel()?]).output()?;
     output.exits(0)?;
-    for part in ["kernel:  ", "cloud", "erofs, ", "overlay, ", "virtio_mmio, ", "kept as: "] {
+    for part in [
+        "kernel:  ",
+        "cloud",
+        "erofs, ",
+        "overlay, ",
+        "virtio_mmio, ",
+        "kept as: ",
+    ] {
         output.has_out(part)?;
     }
     // Nothing that a guest does not need.
@@ -112,7 +119,10 @@ fn package(cx: &Context) -> Result<()> {
     packed.exits(0)?.prints(&direct.out())?;
     // What was unpacked is gone.
     let left = std::fs::read_dir(cx.root().join("vm"))?.count();
-    ensure!(left == 3, "{left} names in vm/: a lock, kernels, and the one in use");
+    ensure!(
+        left == 3,
+        "{left} names in vm/: a lock, kernels, and the one in use"
+    );
     Ok(())
 }
 
@@ -167,11 +177,17 @@ fn own_kernel(cx: &Context) -> Result<()> {
     ];
     let output = cx.run(&words)?;
     output.exits(7)?.has_err("error")?;
-    let (release, rest) = output.out().split_once('\n').map_or_else(Default::default, |(first, rest)| {
-        (first.to_owned(), rest.to_owned())
-    });
+    let (release, rest) = output
+        .out()
+        .split_once('\n')
+        .map_or_else(Default::default, |(first, rest)| {
+            (first.to_owned(), rest.to_owned())
+        });
     let own = std::fs::read_to_string("/proc/sys/kernel/osrelease")?;
-    ensure!(release.contains("cloud") && release != own.trim(), "kernel {release}");
+    ensure!(
+        release.contains("cloud") && release != own.trim(),
+        "kernel {release}"
+    );
     ensure!(rest == "1234\n/tmp\nbox\nb\n2\nread-only\n", "{rest}");
     cx.nothing_left()
 }
@@ -225,7 +241,12 @@ fn detached(cx: &Context) -> Result<()> {
     prepare(cx)?;
     start(cx)?;
     let shown = cx
-        .tote(&["inspect", "--format", "{{.VirtualMachine.Kernel}} {{.HostConfig.Isolation}}", "vm"])
+        .tote(&[
+            "inspect",
+            "--format",
+            "{{.VirtualMachine.Kernel}} {{.HostConfig.Isolation}}",
+            "vm",
+        ])
         .output()?;
     shown.exits(0)?.has_out("cloud")?.has_out(" vm")?;
     for (words, code) in [
@@ -248,7 +269,9 @@ fn detached(cx: &Context) -> Result<()> {
 fn killed_machine(cx: &Context) -> Result<()> {
     prepare(cx)?;
     start(cx)?;
-    let output = cx.tote(&["inspect", "--format", "{{.State.Pid}}", "vm"]).output()?;
+    let output = cx
+        .tote(&["inspect", "--format", "{{.State.Pid}}", "vm"])
+        .output()?;
     let attendant: i32 = output.out().trim().parse()?;
     let machines = processes::descendants(attendant);
     ensure!(machines.len() == 1, "{} processes", machines.len());
@@ -268,11 +291,13 @@ fn killed_command(cx: &Context) -> Result<()> {
     running.expect("ready")?;
     let all = processes::descendants(running.pid());
     ensure!(all.len() >= 2, "an attendant and its machine: {}", all.len());
-    let last = all.last().context("there is one")?;
-    let machine = processes::pidfd(last.pid)?;
+    let all = all.iter().map(|process| processes::pidfd(process.pid));
+    let all = all.collect::<Result<Vec<_>>>()?;
     running.signal(Signal::KILL)?;
     running.wait()?;
-    processes::wait_end(&machine, "the machine", crate::exchange::patience())?;
+    for process in &all {
+        processes::wait_end(process, "the attendant and its machine", crate::exchange::patience())?;
+    }
     // The next command finds what is left.
     cx.tote(&["ps", "-a"]).output()?.exits(0)?;
     cx.nothing_left()

@@ -15,7 +15,9 @@ pub enum VmFault {
     #[error("cannot use accel=kvm: {0}")]
     NoKvm(String),
     /// The image is not one of the store.
-    #[error("cannot use this image in a virtual machine: its files are the host's; only images of the store can be a disk")]
+    #[error(
+        "cannot use this image in a virtual machine: its files are the host's; only images of the store can be a disk"
+    )]
     NotStored,
     /// An option that has no meaning, or none yet, in a virtual machine.
     #[error("cannot use {option} with --isolation vm: {reason}")]
@@ -34,7 +36,9 @@ pub enum VmFault {
         least: u64,
     },
     /// A command that reaches into a container.
-    #[error("cannot {attempt} container {container}: it is in a virtual machine, whose processes and files are not this machine's")]
+    #[error(
+        "cannot {attempt} container {container}: it is in a virtual machine, whose processes and files are not this machine's"
+    )]
     Apart {
         /// The attempt.
         attempt: &'static str,
@@ -82,12 +86,16 @@ impl VmFault {
             Self::NoKernel => {
                 "tote vm setup takes the kernel of this machine, tote vm setup FILE.deb that of a package: apt-get download linux-image-6.1.0-56-cloud-amd64 or a newer one"
             }
-            Self::NoVmm(_) => "apt-get install qemu-system-x86, or the package of that program in another distribution",
+            Self::NoVmm(_) => {
+                "apt-get install qemu-system-x86, or the package of that program in another distribution"
+            }
             Self::NoKvm(_) => "leave out accel=kvm: QEMU translates then, which is slower and needs no right",
             Self::Kernel(tote_kernel::KernelError::NoKernel(_)) => {
                 "apt-get install linux-image-cloud-amd64, or give a package: apt-cache depends linux-image-cloud-amd64 names it, apt-get download fetches it"
             }
-            Self::Apart { .. } => "what the container prints, its exit code, its logs and stop, kill and wait work as ever",
+            Self::Apart { .. } => {
+                "what the container prints, its exit code, its logs and stop, kill and wait work as ever"
+            }
             _ => return None,
         })
     }

@@ -46,7 +46,10 @@ pub(super) fn plan(
         making.environment,
         &volumes,
     )?;
-    let linux = spec.linux.as_mut().ok_or(tote_sandbox::PlanError::Missing("linux"))?;
+    let linux = spec
+        .linux
+        .as_mut()
+        .ok_or(tote_sandbox::PlanError::Missing("linux"))?;
     let default_filter = choose_filter(options, linux)?;
     let files = crate::spec::files(&spec, options, &peers, &[])?;
     let request = Request {

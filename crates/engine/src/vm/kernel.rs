@@ -4,7 +4,7 @@
 //! sandboxes, which cannot reach it otherwise, and stands in the initramfs; both are named by what the file system says of its
 //! file, so that a newer program makes them anew at its first start of a machine.
 
-use super::VmFault;
+use super::error::VmFault;
 use crate::{EngineError, Home};
 use rustix::fs::Mode;
 use serde::{Deserialize, Serialize};
@@ -27,7 +27,7 @@ const RECORD: &str = "kernel.json";
 const IN_USE: &str = "kernel";
 const LOCK: &str = ".lock";
 
-/// Beginning of the names of unfinished directories; whoever has the lock removes those of killed commands.
+/// Beginning of the names of unfinished directories; the holder of the lock removes those of killed commands.
 const UNFINISHED: &str = ".new-";
 
 /// Modules of every guest: the devices of its machine, and the file systems of its container.
@@ -77,9 +77,7 @@ pub fn setup(home: &Home, source: &VmSource) -> Result<VmKernel, EngineError> {
     let guest = match source {
         VmSource::Machine => Kernel::below(Path::new("/")).and_then(|kernel| ready(&kernel)),
         VmSource::Image { image, modules } => Kernel::of(image, modules).and_then(|kernel| ready(&kernel)),
-        VmSource::Path(path) if is_directory(path)? => {
-            Kernel::below(path).and_then(|kernel| ready(&kernel))
-        }
+        VmSource::Path(path) if is_directory(path)? => Kernel::below(path).and_then(|kernel| ready(&kernel)),
         VmSource::Path(package) => {
             let unpacked = unfinished(&dir)?;
             let kernel = unpack(package, &unpacked)
@@ -155,7 +153,12 @@ fn put_in_place(from: &Path, to: &Path) -> Result<(), VmFault> {
         closed::directory(above).map_err(VmFault::file("make", above))?;
     }
     match std::fs::rename(from, to) {
-        Err(error) if matches!(error.kind(), ErrorKind::DirectoryNotEmpty | ErrorKind::AlreadyExists) => {
+        Err(error)
+            if matches!(
+                error.kind(),
+                ErrorKind::DirectoryNotEmpty | ErrorKind::AlreadyExists
+            ) =>
+        {
             best_effort(tote_sys::remove_tree(from));
             Ok(())
         }
@@ -204,8 +207,9 @@ pub(super) struct Files {
     pub(super) initramfs: PathBuf,
 }
 
-/// Returns the files of a machine; those that have this program in them are made if they are not there.
-pub(super) fn files(home: &Home) -> Result<Files, EngineError> {
+/// Returns the files of a machine; those that have this program in them are made if they are not there, but not for a plan that is
+/// only shown.
+pub(super) fn files(home: &Home, dry: bool) -> Result<Files, EngineError> {
     let kernel = in_use(home)?.ok_or(VmFault::NoKernel)?;
     let dir = home.vm();
     let of_kernel = dir.join("kernels").join(&kernel.hash);
@@ -227,7 +231,7 @@ pub(super) fn files(home: &Home) -> Result<Files, EngineError> {
         initramfs: place.join(INITRAMFS),
         release: kernel.release,
     };
-    if !record::is_there(&files.initramfs)? {
+    if !dry && !record::is_there(&files.initramfs)? {
         let _lock = locked(&dir)?;
         if !record::is_there(&files.initramfs)? {
             make_program(&dir, own, &of_kernel.join(MODULES), &place)?;
@@ -241,7 +245,10 @@ pub(super) fn files(home: &Home) -> Result<Files, EngineError> {
 fn loaded(program: &[u8]) -> Option<usize> {
     let field = |at: usize, length: usize| {
         let bytes = program.get(at..at + length)?;
-        let number = bytes.iter().rev().fold(0_u64, |sum, byte| sum << 8 | u64::from(*byte));
+        let number = bytes
+            .iter()
+            .rev()
+            .fold(0_u64, |sum, byte| sum << 8 | u64::from(*byte));
         usize::try_from(number).ok()
     };
     program.starts_with(b"\x7fELF\x02\x01").then_some(())?;
@@ -297,7 +304,12 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let home = Home::open(Some(&dir.path().join("root"))).unwrap();
         assert!(matches!(in_use(&home), Ok(None)));
-        assert!(files(&home).unwrap_err().to_string().contains("there is no kernel for it yet"));
+        assert!(
+            files(&home, false)
+                .unwrap_err()
+                .to_string()
+                .contains("there is no kernel for it yet")
+        );
         closed::directory(&home.vm()).unwrap();
         record::write(&home.vm().join(IN_USE), &"../../etc").unwrap();
         assert!(matches!(in_use(&home), Ok(None)));

@@ -1,9 +1,12 @@
 //! Options that a virtual machine has no use for: each is refused with its reason, before anything is made.
 
-use super::VmFault;
+use super::error::VmFault;
 use crate::EngineError;
+use crate::container::Container;
+use crate::rootfs::Source;
 use tote_bundle::{
-    CgroupnsMode, Image, IpcMode, MountSource, NetworkMode, PidMode, RunOptions, SdNotify, UsernsMode, UtsMode,
+    CgroupnsMode, Image, IpcMode, MountSource, NetworkMode, PidMode, RunOptions, SdNotify, UsernsMode,
+    UtsMode,
 };
 
 /// Reason for what comes with a later version.
@@ -39,6 +42,24 @@ pub(crate) fn settle(
     Ok(())
 }
 
+/// Refuses an attempt to reach into a container that is in a virtual machine.
+pub(crate) fn check_here(container: &Container, attempt: &'static str) -> Result<(), EngineError> {
+    let isolation = container.options.iter().rfind(|(name, _)| name == "isolation");
+    if isolation.is_some_and(|(_, value)| tote_bundle::is_vm(value)) {
+        let container = container.display().to_owned();
+        return Err(VmFault::Apart { attempt, container }.into());
+    }
+    Ok(())
+}
+
+/// Leaves out what an image has no use for in a virtual machine: its volumes are directories of the disk, which can be written to
+/// as everything else, and a check of its health would be a process that joins the container.
+pub(crate) fn adapt(options: &RunOptions, source: &mut Source) {
+    if options.vm.is_some() {
+        source.forget_volumes();
+    }
+}
+
 /// Returns the first option that is refused, and why.
 fn refused(options: &RunOptions) -> Option<(&'static str, &'static str)> {
     let is_shared = |mount: &tote_bundle::MountRequest| !matches!(mount.source, MountSource::Tmpfs(_));
@@ -48,28 +69,72 @@ fn refused(options: &RunOptions) -> Option<(&'static str, &'static str)> {
             "volumes",
             "not supported yet in virtual machines; --tmpfs is",
         ),
-        (options.network != NetworkMode::None, "--network", "only none is supported yet in virtual machines"),
-        (!options.published.is_empty() || options.publish_all, "--publish", LATER),
+        (
+            options.network != NetworkMode::None,
+            "--network",
+            "only none is supported yet in virtual machines",
+        ),
+        (
+            !options.published.is_empty() || options.publish_all,
+            "--publish",
+            LATER,
+        ),
         (options.egress.is_some(), "--egress", LATER),
         (options.pid != PidMode::default(), "--pid", OTHER_KERNEL),
         (options.ipc != IpcMode::default(), "--ipc", OTHER_KERNEL),
         (options.uts != UtsMode::default(), "--uts", OTHER_KERNEL),
-        (options.cgroupns == CgroupnsMode::Host, "--cgroupns host", OTHER_KERNEL),
-        (options.userns != UsernsMode::Default, "--userns", "ids in a virtual machine are not those of the host"),
+        (
+            options.cgroupns == CgroupnsMode::Host,
+            "--cgroupns host",
+            OTHER_KERNEL,
+        ),
+        (
+            options.userns != UsernsMode::Default,
+            "--userns",
+            "ids in a virtual machine are not those of the host",
+        ),
         (options.pod.is_some(), "--pod", LATER),
-        (!options.devices.is_empty(), "--device", "a device of the host cannot be in a virtual machine"),
+        (
+            !options.devices.is_empty(),
+            "--device",
+            "a device of the host cannot be in a virtual machine",
+        ),
         (
             !options.device_grants.is_empty(),
             "--device-cgroup-rule",
             "a device of the host cannot be in a virtual machine",
         ),
-        (options.privileged, "--privileged", "it would give devices of the host, which cannot be in a virtual machine"),
-        (options.health.check != tote_bundle::Healthcheck::default(), "--health-cmd", LATER),
+        (
+            options.privileged,
+            "--privileged",
+            "it would give devices of the host, which cannot be in a virtual machine",
+        ),
+        (
+            options.health.check != tote_bundle::Healthcheck::default(),
+            "--health-cmd",
+            LATER,
+        ),
         (options.sdnotify == SdNotify::Healthy, "--sdnotify", LATER),
-        (options.preserve_fds > 0, "--preserve-fds", "descriptors of the host cannot be in a virtual machine"),
-        (options.disk_size.is_some(), "--disk-size", "writes are in the machine's memory, which --memory limits"),
-        (options.driver.is_some(), "--driver", "the image is a disk of the machine, and writes are in its memory"),
-        (!options.writable.is_empty(), "--writable", "the image is a disk of the machine, and writes are in its memory"),
+        (
+            options.preserve_fds > 0,
+            "--preserve-fds",
+            "descriptors of the host cannot be in a virtual machine",
+        ),
+        (
+            options.disk_size.is_some(),
+            "--disk-size",
+            "writes are in the machine's memory, which --memory limits",
+        ),
+        (
+            options.driver.is_some(),
+            "--driver",
+            "the image is a disk of the machine, and writes are in its memory",
+        ),
+        (
+            !options.writable.is_empty(),
+            "--writable",
+            "the image is a disk of the machine, and writes are in its memory",
+        ),
     ];
     let first = table.into_iter().find(|(is_asked, ..)| *is_asked);
     first.map(|(_, option, reason)| (option, reason))

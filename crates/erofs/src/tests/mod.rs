@@ -365,11 +365,17 @@ fn files_with_their_data() {
     read_back(&tree, &bytes);
     let image = on_disk(&bytes);
     if let Some(mount) = mounted(image.path()) {
-        for (name, number) in [("dir/file1", 3), ("again", 3), ("dir/file4097", 6), ("dir/file100000", 7)] {
+        for (name, number) in [
+            ("dir/file1", 3),
+            ("again", 3),
+            ("dir/file4097", 6),
+            ("dir/file100000", 7),
+        ] {
             let What::File(size) = tree.0[number].kind else {
                 panic!("{number} is not a file");
             };
-            let file = rustix::fs::openat(&mount, name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).unwrap();
+            let file =
+                rustix::fs::openat(&mount, name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).unwrap();
             let mut found = Vec::new();
             std::io::Read::read_to_end(&mut std::fs::File::from(file), &mut found).unwrap();
             assert!(found == data_of(number, size), "{name}");

@@ -431,5 +431,10 @@ fn a_disk_has_the_contents_and_is_made_once() {
     assert!(disk.find(b"empty").unwrap().is_some());
     let names = std::fs::read_dir(path.parent().unwrap()).unwrap();
     let left: Vec<_> = names.map(|entry| entry.unwrap().file_name()).collect();
-    assert!(!left.iter().any(|name| name.to_string_lossy().starts_with(".new-")), "{left:?}");
+    assert!(
+        !left
+            .iter()
+            .any(|name| name.to_string_lossy().starts_with(".new-")),
+        "{left:?}"
+    );
 }

@@ -108,7 +108,10 @@ fn describe(home: &Home, entry: &Entry, sizes: bool) -> Value {
     if subject.options.vm.is_some()
         && let Some(value) = value.as_object_mut()
     {
-        value.insert("VirtualMachine".to_owned(), json!({ "Vmm": "qemu", "Kernel": entry.state.kernel }));
+        value.insert(
+            "VirtualMachine".to_owned(),
+            json!({ "Vmm": "qemu", "Kernel": entry.state.kernel }),
+        );
     }
     if sizes && let Some(value) = value.as_object_mut() {
         let size = size::of_container(home, entry);
