@@ -41,9 +41,9 @@ impl Stream {
 /// End of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// It ended by itself with this code.
+    /// Exit code of a process that ended by itself.
     Code(u8),
-    /// A signal killed it.
+    /// Number of the signal that killed it.
     Signal(u8),
 }
 

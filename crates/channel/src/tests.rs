@@ -238,7 +238,7 @@ proptest! {
         prop_assert!(host.room(session) <= WINDOW);
     }
 
-    /// The same for the guest's end.
+    /// Noise makes the guest's end keep no more either.
     #[test]
     fn noise_of_a_host(noise in prop::collection::vec(any::<u8>(), 0..300)) {
         let mut guest = Guest::new("");

@@ -139,9 +139,6 @@ impl Making<'_> {
         options: &mut RunOptions,
         mut timings: Option<&mut Timings>,
     ) -> Result<Made, EngineError> {
-        if let Some(vm) = &options.vm {
-            return crate::vm::plan(self, vm, source, options, timings);
-        }
         let error = match self.plan_with(source, options, timings.as_deref_mut()) {
             Err(error) => error,
             made => return made,
@@ -153,6 +150,25 @@ impl Making<'_> {
         made.without_network = Some(reason.clone());
         made.plan.warnings.push(reason);
         Ok(made)
+    }
+
+    /// Makes the storage of its root.
+    fn root(
+        &self,
+        source: &Source,
+        options: &RunOptions,
+        (spec, files, ids): (&Spec, &Files, &Ids),
+    ) -> Result<(tote_sandbox::Root, tote_driver::Beside), EngineError> {
+        let wanted = storage::Wanted {
+            options,
+            config: &self.config,
+            spec,
+            files,
+            ids,
+            dry: self.purpose == Purpose::Plan,
+            runs: true,
+        };
+        storage::root(self.home, self.id, source, &wanted)
     }
 
     /// Plans it in the kernel of this machine.
@@ -212,16 +228,7 @@ impl Making<'_> {
             links: &joined.links,
             facts,
         };
-        let wanted = storage::Wanted {
-            options,
-            config: &self.config,
-            spec: &spec,
-            files: &files,
-            ids: &ids,
-            dry,
-            runs: true,
-        };
-        let (root, beside) = storage::root(home, id, source, &wanted)?;
+        let (root, beside) = self.root(source, options, (&spec, &files, &ids))?;
         let writable = storage::copies(&root);
         mark(&mut timings, "parent: prepare the root");
         let parks = !self.kept && self.purpose == Purpose::Later; // in a pool

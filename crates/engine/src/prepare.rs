@@ -193,7 +193,7 @@ fn plan_again(
         purpose: Purpose::Later,
         files: Vec::new(),
     };
-    let made = making.plan(&source, &mut options, None)?;
+    let made = crate::vm::plan(&making, &source, &mut options, None)?;
     Ok(made.prepared((container, true), options, source, init))
 }
 
@@ -234,7 +234,7 @@ fn build(
         purpose,
         files: Vec::new(),
     };
-    let made = making.plan(&source, &mut options, timings)?;
+    let made = crate::vm::plan(&making, &source, &mut options, timings)?;
     let recorded = Recorded {
         image: container::absolute_image(&image),
         image_id: source.image_id(),

@@ -143,6 +143,11 @@ impl Stored {
         Ok(path)
     }
 
+    /// Where [`Stored::disk`] makes that file.
+    pub(crate) fn disk_path(&self) -> PathBuf {
+        self.tree.disk_path()
+    }
+
     /// The image as the disk of a virtual machine; made when it is first asked for.
     ///
     /// # Errors
@@ -152,7 +157,7 @@ impl Stored {
             let store = tote_images::open_store(home)?;
             Ok::<_, EngineError>(store.disk(&store.image(&self.id)?, &self.tree)?)
         };
-        let path = self.tree.disk_path();
+        let path = self.disk_path();
         if tote_state::record::is_there(&path)? {
             return Ok(path);
         }

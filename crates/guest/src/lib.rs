@@ -13,7 +13,7 @@
 //!
 //! Invariants:
 //!
-//! - There is no second implementation of a container: births are `runtime`'s.
+//! - Containers have one implementation: births are `runtime`'s.
 //! - The agent keeps no more than the windows of the channel allow.
 //! - The machine ends when the host says so, when the host is gone, or when process 1 fails; nothing in it is kept.
 //!

@@ -5,15 +5,15 @@ use tote_channel::End;
 /// Something that happened to the process of a worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Report {
-    /// It exists, with this number.
+    /// Number of the process, which exists now.
     Born(i32),
-    /// It has become its program.
+    /// Process that has become its program.
     Runs,
-    /// It has to do without something.
+    /// Something that the process has to do without.
     Warning(String),
-    /// It could not begin: an exit code and the reason.
+    /// Exit code and reason of a process that could not begin.
     Failed(u8, String),
-    /// It has ended.
+    /// End of the process.
     Ended(End),
 }
 

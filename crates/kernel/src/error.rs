@@ -16,15 +16,15 @@ pub enum KernelError {
         #[source]
         source: std::io::Error,
     },
-    /// There is no kernel with its modules.
-    #[error("cannot find a kernel in {0}: there is no boot/vmlinuz-RELEASE with a lib/modules/RELEASE")]
+    /// The directory lacks a kernel with its modules.
+    #[error("cannot find a kernel in {0}: it lacks a boot/vmlinuz-RELEASE with a lib/modules/RELEASE")]
     NoKernel(PathBuf),
     /// The file is not a package.
     #[error("cannot unpack {path}: {reason}")]
     Package {
         /// The package.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Fault of the package.
         reason: String,
     },
     /// The archive in a package cannot be unpacked.

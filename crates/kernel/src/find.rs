@@ -31,7 +31,7 @@ impl Kernel {
     /// machines (`-cloud-`) come first: they have fewer drivers, and boot in less time.
     ///
     /// # Errors
-    /// [`KernelError::NoKernel`] if there is none, and those of reading.
+    /// [`KernelError::NoKernel`], and those of reading.
     pub fn below(root: &Path) -> Result<Self, KernelError> {
         let boot = root.join("boot");
         let mut releases = Vec::new();
@@ -39,7 +39,7 @@ impl Kernel {
             let Some(release) = name.strip_prefix("vmlinuz-") else {
                 continue;
             };
-            if let Some(modules) = modules_of(root, release) {
+            if let Some(modules) = modules_of(root, release)? {
                 releases.push((
                     release.contains("-cloud-"),
                     version(release),
@@ -150,9 +150,18 @@ fn names(dir: &Path) -> Result<Vec<String>, KernelError> {
 }
 
 /// Returns the directory of a release's modules. Where `/lib` is a link to `/usr/lib`, an unpacked package may have either.
-fn modules_of(root: &Path, release: &str) -> Option<PathBuf> {
-    let below = ["lib/modules", "usr/lib/modules"].map(|dir| root.join(dir).join(release));
-    below.into_iter().find(|dir| dir.join("kernel").is_dir())
+fn modules_of(root: &Path, release: &str) -> Result<Option<PathBuf>, KernelError> {
+    for below in ["lib/modules", "usr/lib/modules"] {
+        let dir = root.join(below).join(release);
+        let modules = dir.join("kernel");
+        match modules.metadata() {
+            Ok(found) if found.is_dir() => return Ok(Some(dir)),
+            Ok(_) => {}
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {}
+            Err(source) => return Err(KernelError::file("look at", modules)(source)),
+        }
+    }
+    Ok(None)
 }
 
 /// Returns the name of a module in a path such as `kernel/fs/fuse/fuse.ko.xz`.

@@ -94,6 +94,9 @@ impl<'a> Attendant<'a> {
         machine: &Machine,
         streams: Streams<'a>,
     ) -> Result<(Self, Box<dyn Booted>), VmmError> {
+        if streams.size().is_some() {
+            streams.silence()?;
+        }
         let pair = || {
             let (ours, theirs) = UnixStream::pair()?;
             ours.set_nonblocking(true)?;
@@ -306,7 +309,7 @@ impl<'a> Attendant<'a> {
         Ok(())
     }
 
-    /// Passes signals on; returns the verdict if there is no container yet that could get them.
+    /// Passes signals on; returns the verdict of a machine that has not begun its container.
     fn take_signals(&mut self) -> Result<Option<Verdict>, VmmError> {
         while let Some(number) = self
             .streams

@@ -6,9 +6,9 @@
 //!  standard streams, signals ◄──────► channel (crate of that name) ◄────────────────────► serial port ◄──► process 1
 //!  exit code                                                       ◄────────────────────► QMP
 //! ```
-//! To everybody outside, the attendant is the container's process: it has the container's streams, gets its signals, and ends
+//! To all processes outside, the attendant is the container's process: it has the container's streams, gets its signals, and ends
 //! with its exit code. So logs, limits, restarts, clean-up and records are those of every other container. The VMM is its
-//! child in a PID namespace of their own: neither outlives the other, whoever is killed.
+//! child in a PID namespace of their own: neither outlives the other, whichever is killed.
 //!
 //! Invariants:
 //!

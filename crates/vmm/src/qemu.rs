@@ -67,26 +67,26 @@ fn pidfd(child: &Child) -> Result<OwnedFd, VmmError> {
         .map_err(VmmError::kernel("watch the virtual machine"))
 }
 
+/// Returns the command line of the kernel. By `reboot=t`, with QEMU's `-no-reboot`, the guest ends the machine as it would begin anew. A
+/// kernel that finds no PIT cannot measure the clock of an emulated processor, so it is told.
+fn command_line(accel: Accel, tsc_khz: Option<u64>) -> String {
+    let mut line = "console=ttyS0 quiet panic=-1 reboot=t pci=off".to_owned();
+    if let (Accel::Tcg, Some(khz)) = (accel, tsc_khz) {
+        line += &format!(" tsc_early_khz={khz}");
+    }
+    line
+}
+
 /// Returns the command line; the numbers are those of the sockets for QMP, the channel and the console.
 fn arguments(
     machine: &Machine,
     tsc_khz: Option<u64>,
     (control, channel, console): (i32, i32, i32),
 ) -> Vec<String> {
-    let accel = match machine.accel {
-        Accel::Kvm => "kvm",
-        Accel::Tcg => "tcg,thread=multi",
+    let (accel, cpu) = match machine.accel {
+        Accel::Kvm => ("kvm", "host"),
+        Accel::Tcg => ("tcg,thread=multi", "max"),
     };
-    let cpu = match machine.accel {
-        Accel::Kvm => "host",
-        Accel::Tcg => "max",
-    };
-    // reboot=t with -no-reboot: the guest ends the machine as it would begin anew. A kernel that finds no PIT cannot measure
-    // the clock of an emulated processor, so it is told.
-    let mut append = "console=ttyS0 quiet panic=-1 reboot=t pci=off".to_owned();
-    if let (Accel::Tcg, Some(khz)) = (machine.accel, tsc_khz) {
-        append += &format!(" tsc_early_khz={khz}");
-    }
     // A comma in a value is written twice.
     let path = |path: &std::path::Path| path.display().to_string().replace(',', ",,");
     let pairs = [
@@ -102,7 +102,7 @@ fn arguments(
         ("-display", "none".to_owned()),
         ("-kernel", machine.kernel.display().to_string()),
         ("-initrd", machine.initramfs.display().to_string()),
-        ("-append", append),
+        ("-append", command_line(machine.accel, tsc_khz)),
         ("-chardev", format!("socket,id=control,fd={control}")),
         ("-mon", "chardev=control,mode=control".to_owned()),
         ("-chardev", format!("socket,id=console,fd={console}")),

@@ -3,14 +3,14 @@
 use crate::VmmError;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::BorrowedFd;
-use rustix::termios::{OptionalActions, isatty, tcgetattr, tcgetwinsize, tcsetattr};
+use rustix::termios::{LocalModes, OptionalActions, Termios, isatty, tcgetattr, tcgetwinsize, tcsetattr};
 use tote_channel::Stream;
 use tote_sys::{Errno, SignalFd, SignalSet};
 
 /// Bytes of which a pipe that is ready takes all, so that no write waits: `PIPE_BUF`.
 const ATOMIC: usize = 4096;
 
-/// Signals that are not for the container: those that nobody can catch, and those that are about this process itself.
+/// Signals that are not for the container: those that no process can catch, and those that are about this process itself.
 const OWN: [i32; 8] = [
     4,  // SIGILL
     7,  // SIGBUS
@@ -58,16 +58,23 @@ impl<'a> Streams<'a> {
         Some((size.ws_row, size.ws_col))
     }
 
-    /// Lets the terminal pass on everything as it comes: lines are edited by the one in the guest. Nobody needs the old state,
+    /// Keeps the terminal from showing what is typed before the one in the guest does; keys that end a program still end the machine.
+    pub(crate) fn silence(&self) -> Result<(), VmmError> {
+        self.change(|state| state.local_modes.remove(LocalModes::ECHO))
+    }
+
+    /// Lets the terminal pass on everything as it comes: lines are edited by the one in the guest. The old state is not kept,
     /// because the terminal is the container's.
     pub(crate) fn make_raw(&self) -> Result<(), VmmError> {
-        let failed = VmmError::kernel("change the terminal");
-        let change = || {
-            let mut state = tcgetattr(self.input)?;
-            state.make_raw();
+        self.change(Termios::make_raw)
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Termios)) -> Result<(), VmmError> {
+        let changed = tcgetattr(self.input).and_then(|mut state| {
+            change(&mut state);
             tcsetattr(self.input, OptionalActions::Now, &state)
-        };
-        change().map_err(failed)
+        });
+        changed.map_err(VmmError::kernel("change the terminal"))
     }
 }
 
@@ -87,7 +94,7 @@ impl Waiting {
         self.bytes.is_empty()
     }
 
-    /// Writes a piece to a descriptor that is ready; returns how many bytes are done with. What nobody reads is lost.
+    /// Writes a piece to a descriptor that is ready; returns how many bytes are done with. What has lost its reader is lost.
     pub(crate) fn write(&mut self, to: BorrowedFd<'_>) -> usize {
         let piece = &self.bytes[..self.bytes.len().min(ATOMIC)];
         let count = match rustix::io::write(to, piece) {

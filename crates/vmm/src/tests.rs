@@ -86,7 +86,7 @@ fn machine() -> Machine {
     }
 }
 
-/// What came out of a container with this input.
+/// Runs a container with this input; returns its verdict, output and warnings.
 fn run(vmm: &Fake, input: &[u8]) -> (Verdict, Vec<u8>, Vec<String>) {
     let (mut writer, reader) = UnixStream::pair().unwrap();
     let (out, mut read_out) = UnixStream::pair().unwrap();

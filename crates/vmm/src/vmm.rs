@@ -19,7 +19,7 @@ pub trait Vmm: fmt::Debug {
     /// Starts a machine, and returns as soon as it exists; the guest may take longer.
     ///
     /// # Errors
-    /// [`VmmError`] if there is no machine.
+    /// [`VmmError`] if the machine does not begin.
     fn boot(&self, machine: &Machine, wires: Wires) -> Result<Box<dyn Booted>, VmmError>;
 }
 

@@ -291,11 +291,17 @@ fn killed_command(cx: &Context) -> Result<()> {
     running.expect("ready")?;
     let all = processes::descendants(running.pid());
     ensure!(all.len() >= 2, "an attendant and its machine: {}", all.len());
-    let last = all.last().context("there is one")?;
-    let machine = processes::pidfd(last.pid)?;
+    let all = all.iter().map(|process| processes::pidfd(process.pid));
+    let all = all.collect::<Result<Vec<_>>>()?;
     running.signal(Signal::KILL)?;
     running.wait()?;
-    processes::wait_end(&machine, "the machine", crate::exchange::patience())?;
+    for process in &all {
+        processes::wait_end(
+            process,
+            "the attendant and its machine",
+            crate::exchange::patience(),
+        )?;
+    }
     // The next command finds what is left.
     cx.tote(&["ps", "-a"]).output()?.exits(0)?;
     cx.nothing_left()

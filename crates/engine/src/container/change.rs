@@ -155,6 +155,7 @@ pub fn update(
 ) -> Result<(), EngineError> {
     let entry = find_monitored(home, wanted)?;
     kept(&entry, "update")?;
+    crate::vm::check_here(&entry.container, "change the limits of")?;
     let mut new = RunOptions::default();
     for (name, value) in given {
         new.set(name, value)?;

@@ -1,6 +1,6 @@
 //! The program of a machine's sandbox: tote as the attendant.
 
-use super::VmFault;
+use super::error::VmFault;
 use std::path::{Path, PathBuf};
 use tote_vmm::{Machine, Qemu, Streams, Verdict};
 
@@ -22,7 +22,7 @@ pub(super) fn place(name: &str) -> PathBuf {
 /// Attends the machine that this sandbox is for, until its end; `warn` gets what the container has to do without.
 ///
 /// # Errors
-/// [`VmFault`] if this is no sandbox of a machine.
+/// [`VmFault`] if this is another sandbox than a machine's.
 pub fn attend(warn: &mut dyn FnMut(String)) -> Result<Verdict, VmFault> {
     let root = Path::new("/");
     let read = |path: &str| {

@@ -1,9 +1,10 @@
 //! The host's part: the sandbox of the machine.
 
 use super::attend::{MACHINE, PLAN, PROGRAM, place};
+use super::error::VmFault;
+use super::kernel;
 use super::kernel::{Files, files};
-use super::{VmFault, kernel};
-use crate::making::{Made, Making};
+use crate::making::{Made, Making, Purpose};
 use crate::rootfs::{Source, Stored};
 use crate::{Caller, EngineError, HostInit};
 use std::path::{Path, PathBuf};
@@ -36,8 +37,13 @@ pub(super) fn plan(
     timings: Option<&mut Timings>,
 ) -> Result<Made, EngineError> {
     let machine = machine(vm, options)?;
-    let kernel = files(making.home)?;
-    let disk = stored.disk(making.home)?;
+    let dry = making.purpose == Purpose::Plan;
+    let kernel = files(making.home, dry)?;
+    let disk = if dry {
+        stored.disk_path()
+    } else {
+        stored.disk(making.home)?
+    };
     let description = serde_json::to_vec(&machine).map_err(VmFault::Description)?;
     let outer = outside(options, machine.memory, making.home.caller, &kernel, &disk);
     let beneath = Source::open(making.home, &Image::Host)?;

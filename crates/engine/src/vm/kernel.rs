@@ -4,7 +4,7 @@
 //! sandboxes, which cannot reach it otherwise, and stands in the initramfs; both are named by what the file system says of its
 //! file, so that a newer program makes them anew at its first start of a machine.
 
-use super::VmFault;
+use super::error::VmFault;
 use crate::{EngineError, Home};
 use rustix::fs::Mode;
 use serde::{Deserialize, Serialize};
@@ -27,7 +27,7 @@ const RECORD: &str = "kernel.json";
 const IN_USE: &str = "kernel";
 const LOCK: &str = ".lock";
 
-/// Beginning of the names of unfinished directories; whoever has the lock removes those of killed commands.
+/// Beginning of the names of unfinished directories; the holder of the lock removes those of killed commands.
 const UNFINISHED: &str = ".new-";
 
 /// Modules of every guest: the devices of its machine, and the file systems of its container.
@@ -207,8 +207,9 @@ pub(super) struct Files {
     pub(super) initramfs: PathBuf,
 }
 
-/// Returns the files of a machine; those that have this program in them are made if they are not there.
-pub(super) fn files(home: &Home) -> Result<Files, EngineError> {
+/// Returns the files of a machine; those that have this program in them are made if they are not there, but not for a plan that is
+/// only shown.
+pub(super) fn files(home: &Home, dry: bool) -> Result<Files, EngineError> {
     let kernel = in_use(home)?.ok_or(VmFault::NoKernel)?;
     let dir = home.vm();
     let of_kernel = dir.join("kernels").join(&kernel.hash);
@@ -230,7 +231,7 @@ pub(super) fn files(home: &Home) -> Result<Files, EngineError> {
         initramfs: place.join(INITRAMFS),
         release: kernel.release,
     };
-    if !record::is_there(&files.initramfs)? {
+    if !dry && !record::is_there(&files.initramfs)? {
         let _lock = locked(&dir)?;
         if !record::is_there(&files.initramfs)? {
             make_program(&dir, own, &of_kernel.join(MODULES), &place)?;
@@ -304,7 +305,7 @@ mod tests {
         let home = Home::open(Some(&dir.path().join("root"))).unwrap();
         assert!(matches!(in_use(&home), Ok(None)));
         assert!(
-            files(&home)
+            files(&home, false)
                 .unwrap_err()
                 .to_string()
                 .contains("there is no kernel for it yet")

@@ -1,7 +1,9 @@
 //! Options that a virtual machine has no use for: each is refused with its reason, before anything is made.
 
-use super::VmFault;
+use super::error::VmFault;
 use crate::EngineError;
+use crate::container::Container;
+use crate::rootfs::Source;
 use tote_bundle::{
     CgroupnsMode, Image, IpcMode, MountSource, NetworkMode, PidMode, RunOptions, SdNotify, UsernsMode,
     UtsMode,
@@ -38,6 +40,24 @@ pub(crate) fn settle(
         given.push(("no-healthcheck".to_owned(), "true".to_owned()));
     }
     Ok(())
+}
+
+/// Refuses an attempt to reach into a container that is in a virtual machine.
+pub(crate) fn check_here(container: &Container, attempt: &'static str) -> Result<(), EngineError> {
+    let isolation = container.options.iter().rfind(|(name, _)| name == "isolation");
+    if isolation.is_some_and(|(_, value)| tote_bundle::is_vm(value)) {
+        let container = container.display().to_owned();
+        return Err(VmFault::Apart { attempt, container }.into());
+    }
+    Ok(())
+}
+
+/// Leaves out what an image has no use for in a virtual machine: its volumes are directories of the disk, which can be written to
+/// as everything else, and a check of its health would be a process that joins the container.
+pub(crate) fn adapt(options: &RunOptions, source: &mut Source) {
+    if options.vm.is_some() {
+        source.forget_volumes();
+    }
 }
 
 /// Returns the first option that is refused, and why.
