@@ -2,8 +2,8 @@
 
 use super::Container;
 use super::ends::Ends;
-use super::launch::Report;
 use super::limits::Limits;
+use super::report::Report;
 use super::state::{ProcessId, State, Status};
 use crate::init::Notify;
 use crate::network::Answers;

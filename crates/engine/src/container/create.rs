@@ -2,7 +2,7 @@
 
 use super::claim::Claim;
 use super::error::{LifeError, StartError};
-use super::record::Container;
+use super::record::{Container, absolute, absolute_image};
 use super::state::State;
 use super::{fault, name};
 use crate::peer::Peers;
@@ -12,8 +12,7 @@ use crate::user::ids;
 use crate::volume::VolumeHold;
 use crate::{EngineError, Home, RequestError, RunRequest, etc, given, network, spec, storage, volume};
 use std::collections::BTreeSet;
-use std::path::Path;
-use tote_bundle::{ContainerId, EnvEntry, Image, Name, RunOptions, SdNotify, SpecError, command_line};
+use tote_bundle::{ContainerId, EnvEntry, Name, RunOptions, SdNotify, SpecError, command_line};
 use tote_state::events::append;
 use tote_state::new_id;
 use tote_state::record::now;
@@ -175,19 +174,6 @@ fn forget(
     if volume::remove_unused(home, &going).is_ok() {
         claim.release();
     }
-}
-
-/// Returns the image with absolute paths.
-pub(crate) fn absolute_image(image: &Image) -> String {
-    match image {
-        Image::Host => "host".to_owned(),
-        Image::Rootfs(dir) => format!("rootfs:{}", absolute(dir)),
-        Image::Stored(name) => name.clone(),
-    }
-}
-
-fn absolute(path: &str) -> String {
-    std::path::absolute(Path::new(path)).map_or_else(|_| path.to_owned(), |path| path.display().to_string())
 }
 
 /// Resolves the given options, so that they mean the same for another process at a later start. The files that

@@ -39,6 +39,7 @@ pub(crate) mod name;
 mod record;
 pub(crate) mod record_lock;
 mod remove;
+mod report;
 mod restart;
 mod socket;
 mod stamp;
@@ -65,6 +66,7 @@ pub use logs::{LogsOptions, logs};
 pub use logs_of::logs_of;
 pub use mount_points::{MountPoint, mounts};
 pub use record::Container;
+pub(crate) use record::absolute_image;
 pub use remove::{remove, remove_link, remove_named};
 pub(crate) use state::change_state;
 pub use state::{Health, HealthResult, HealthStatus, ProcessId, State, Status};
@@ -74,14 +76,15 @@ pub use sweep::sweep;
 pub use tote_monitor::{Entry as LogEntry, Stream as LogStream, Streams};
 pub use tote_state::events::Event;
 
-pub(crate) use create::{Recorded, absolute_image, allot, discard, resolve, store, undo};
+pub(crate) use create::{Recorded, allot, discard, resolve, store, undo};
 pub(crate) use find::{image_users, list_whole, may_have_users};
 
 pub(crate) use failure::{failure_line, listen_failure};
-pub(crate) use launch::{Report, claim, listen};
+pub(crate) use launch::claim;
 pub(crate) use link::{link_text, parse as parse_link};
 pub(crate) use record::as_text;
 pub(crate) use remove::{erase, forget, prune, remove_members};
+pub(crate) use report::{Report, listen};
 pub(crate) use state::{boot, keep_room};
 pub(crate) use stopped::was_stopped;
 

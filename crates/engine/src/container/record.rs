@@ -61,6 +61,21 @@ pub struct Container {
 /// Name of the record in a container's directory.
 pub(super) const FILE: &str = "container.json";
 
+/// Returns the image with absolute paths.
+pub(crate) fn absolute_image(image: &Image) -> String {
+    match image {
+        Image::Host => "host".to_owned(),
+        Image::Rootfs(dir) => format!("rootfs:{}", absolute(dir)),
+        Image::Stored(name) => name.clone(),
+    }
+}
+
+/// Returns a path that means the same for a process in another directory.
+pub(super) fn absolute(path: &str) -> String {
+    std::path::absolute(std::path::Path::new(path))
+        .map_or_else(|_| path.to_owned(), |path| path.display().to_string())
+}
+
 impl Container {
     /// Parses the options as they were at the creation.
     ///

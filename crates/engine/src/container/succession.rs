@@ -8,9 +8,9 @@ use super::attach::{Stay, stay};
 use super::attached::Attaching;
 use super::born::Running;
 use super::ends::Ends;
-use super::launch::{self, Companion, Report};
 use super::life::{self, Watcher};
 use super::limits::Limits;
+use super::report::{Companion, Report, listen};
 use super::{Claim, Container, Entry, LifeError, ProcessId, State, fault};
 use crate::network::Answers;
 use crate::{EngineError, Finished, Home, HostInit};
@@ -66,7 +66,7 @@ pub(crate) fn hand_over<'a>(
         }
     });
     forked.map_err(kernel)?;
-    if let Err(error) = launch::listen(&mut File::from(reader), &mut |_| {}) {
+    if let Err(error) = listen(&mut File::from(reader), &mut |_| {}) {
         forget_records(home, id);
         return Err(failed(tote_sys::chain(&error)));
     }

@@ -1,7 +1,7 @@
 //! Runs of both images, and the comparison of their results.
 
 use super::listen::{Heard, Hearing, Listening};
-use super::probe::{Probed, Prober, SlimProbe, Times};
+use super::probe::{Probed, Prober, Times};
 use super::rights::Rights;
 use super::watch::RootWatch;
 use super::{SlimError, SlimProbe, SlimRequest, SlimStep};
