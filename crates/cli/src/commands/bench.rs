@@ -65,7 +65,7 @@ is this text, `tote bench help` lists its options.
         ExitStatus { status: "0", about: "All was measured, and was sound" },
         ExitStatus { status: "1", about: "Runs failed, or a candidate left something behind" },
         ExitStatus { status: "2", about: "There is no result" },
-        ExitStatus { status: "125", about: "`tote-bench` could not be executed" },
+        ExitStatus { status: "125", about: "The program `tote-bench` could not be executed" },
     ],
     ..Command::new("bench", "Measure container engines side by side", bench::bench)
 };
