@@ -1,8 +1,8 @@
 //! `tote-bench`: the comparison of container engines as a tool that anyone can run.
 //!
 //! Candidates, experiments and images are TOML files ([`catalogue`]). They become a scenario of the harness
-//! ([`compose`]), whose samples go to a file that can be continued ([`record`], [`run`]); reports are made of that file
-//! alone ([`report`]).
+//! ([`compose`]), whose samples go to a file that can be continued ([`record`], [`mod@run`]); reports are made of that file
+//! alone ([`mod@report`]).
 //!
 //! It is not the engine, whose command `bench` only starts it, and it measures nothing itself: clock, order and checks
 //! are those of the crate `bench`.
