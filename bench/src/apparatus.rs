@@ -15,7 +15,7 @@ pub use disk::{Disk, mount_disk};
 use crate::stage::{PATH, Stage, find_program};
 use crate::step::expand;
 use crate::{interruption, mountinfo};
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use rustix::mount::{UnmountFlags, unmount};
 use rustix::process::Pid;
 use serde::Deserialize;
@@ -81,6 +81,17 @@ pub struct Apparatus {
 }
 
 impl Service {
+    /// Iterates over all words in which places are filled in.
+    fn words(&self) -> impl Iterator<Item = &String> {
+        let commands = self
+            .daemon
+            .iter()
+            .chain(&self.answers)
+            .chain(&self.run)
+            .chain(&self.end);
+        std::iter::once(&self.value).chain(commands.flatten())
+    }
+
     /// Describes a preparation of one command.
     #[must_use]
     pub fn of_command(name: &str, value: &str, argv: Vec<String>) -> Self {
@@ -152,14 +163,17 @@ impl Apparatus {
         }
         for (name, text) in &plan.files {
             let path = made.place.join(format!("file-{name}"));
-            fs::write(&path, fill(text, &stage.places)?)
-                .with_context(|| format!("write {}", path.display()))?;
-            stage.place("file", name, &path);
+            let found = made.has(std::iter::once(text)).and_then(|()| {
+                fs::write(&path, fill(text, &stage.places)?)
+                    .with_context(|| format!("write {}", path.display()))
+            });
+            made.note(stage, "file", name, found.map(|()| path));
         }
         for service in &plan.services {
             interruption::check()?;
             let found = made
-                .serve(service, &stage.places)
+                .has(service.words())
+                .and_then(|()| made.serve(service, &stage.places))
                 .and_then(|()| fill(&service.value, &stage.places));
             made.note(stage, "have", &service.name, found.map(PathBuf::from));
         }
@@ -181,6 +195,18 @@ impl Apparatus {
             daemon.stop()?;
         }
         unmount_below(&self.place)
+    }
+
+    /// Checks that no word has a place that could not be made; the error is the reason why it could not.
+    fn has<'a>(&self, mut words: impl Iterator<Item = &'a String>) -> Result<()> {
+        let missing = words.find_map(|word| {
+            let mut places = self.missing.iter();
+            places.find(|(place, _)| word.contains(&format!("{{{place}}}")))
+        });
+        match missing {
+            Some((_, reason)) => Err(anyhow!("{reason}")),
+            None => Ok(()),
+        }
     }
 
     fn note(&mut self, stage: &mut Stage, kind: &str, name: &str, found: Result<PathBuf>) {

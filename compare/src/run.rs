@@ -203,9 +203,9 @@ fn open(
             let name = calendar::utc(header.started)
                 .replace([' ', ':'], "-")
                 .replace("-UTC", "");
-            let path = options
-                .out
-                .join(format!("{name}-{:08x}.jsonl", options.seed & 0xFFFF_FFFF));
+            let second = header.started % 60;
+            let seed = options.seed & 0xFFFF_FFFF;
+            let path = options.out.join(format!("{name}-{second:02}-{seed:08x}.jsonl"));
             (record::begin(&path, &header)?, path)
         }
     };

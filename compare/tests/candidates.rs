@@ -242,6 +242,59 @@ fn a_killed_measurement_goes_on_where_it_was() {
     assert_eq!(place.left(), 0, "directories of the run");
 }
 
+/// What cannot be made takes out the candidates that need it, with the root of the matter as the reason, and no others.
+#[test]
+fn candidates_without_their_needs_are_skipped() {
+    if let Some(need) = lacks() {
+        println!("skipped: needs {need}");
+        return;
+    }
+    let place = Place::new("needy");
+    place.candidate("works", "echo hello", 7);
+    let needy = "extends = \"works\"\nimage = \"{have:service}\"\n[verbs]\nrun = [[\"echo\", \"{image}\"]]\n[apparatus]\n\
+                 disks = { bad = { mkfs = [\"no-such-mkfs\"], size = 1 } }\nfiles = { f = \"{disk:bad}/x\" }\n\
+                 services = [{ name = \"service\", value = \"{file:f}\" }]\n";
+    place.put("candidates/needy", needy);
+    place.put(
+        "candidates/absent",
+        "extends = \"works\"\nneeds = [\"no-such-program\"]\n",
+    );
+    let run = place
+        .command(&[
+            "run",
+            "--runs",
+            "1",
+            "--warm-up",
+            "0",
+            "--candidates",
+            "works,needy,absent",
+        ])
+        .output()
+        .unwrap();
+    assert_eq!(
+        run.status.code(),
+        Some(0),
+        "{}",
+        String::from_utf8_lossy(&run.stderr)
+    );
+    let report = place.report();
+    let reason = report["header"]["skipped"]["truth/needy"]
+        .as_str()
+        .unwrap_or_default();
+    assert!(
+        ["needs root", "needs no-such-mkfs"].contains(&reason),
+        "{}",
+        report["header"]["skipped"]
+    );
+    let absent = report["header"]["subjects"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|one| one["name"] == "absent")
+        .unwrap();
+    assert_eq!(absent["skipped"], "needs no-such-program");
+}
+
 fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
