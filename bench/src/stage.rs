@@ -17,7 +17,7 @@ use crate::mountinfo;
 use crate::scenario::{Bundle, Scenario, Tree};
 use crate::step::{expand, words};
 use anyhow::{Context, Result, bail, ensure};
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -221,7 +221,9 @@ pub fn sweep() -> Result<Vec<PathBuf>> {
         if lives(tag) {
             continue;
         }
-        let Ok(directory) = File::open(&path) else {
+        // The directory that holds the runs is everybody's, so a name in it may be a link that a stranger planted.
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let Ok(directory) = open(&path, flags, Mode::empty()).map(File::from) else {
             continue;
         };
         let meta = directory
