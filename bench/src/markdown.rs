@@ -29,11 +29,10 @@ pub(crate) fn report(report: &Report, breakdowns: &[Breakdown], command: &str) -
 
 fn comparisons(out: &mut String, comparisons: &[Compared]) {
     out.push_str("## Targets and comparisons\n\nRatios are ratios of medians.\n\n");
-    table(
-        out,
-        &["what", "found", "95% interval", "target", "verdict"],
-        "lrrrl",
-    );
+    let published = comparisons.iter().any(|compared| compared.published.is_some());
+    let mut titles = vec!["what", "found", "95% interval", "target", "verdict"];
+    titles.extend(published.then_some("published by others"));
+    table(out, &titles, if published { "lrrrlr" } else { "lrrrl" });
     for compared in comparisons {
         let quantity = match compared.measure {
             Measure::Wall | Measure::Steps => "ms",
@@ -62,7 +61,7 @@ fn comparisons(out: &mut String, comparisons: &[Compared]) {
         let interval = compared
             .interval
             .map(|i| format!("{} to {}", figure(i.low), figure(i.high)));
-        let cells = [
+        let mut cells = vec![
             what,
             compared.found.map(figure).unwrap_or_default(),
             interval.unwrap_or_default(),
@@ -72,6 +71,14 @@ fn comparisons(out: &mut String, comparisons: &[Compared]) {
                 .unwrap_or_default(),
             verdict,
         ];
+        if published {
+            cells.push(
+                compared
+                    .published
+                    .map(|ratio| format!("{ratio:?}"))
+                    .unwrap_or_default(),
+            );
+        }
         row(out, &cells);
     }
     out.push('\n');
@@ -324,6 +331,7 @@ mod tests {
             measure: Measure::Wall,
             steps: Vec::new(),
             at_most: Some(1.0),
+            published: None,
             found: Some(0.756),
             interval: Some(Interval { low: 0.7, high: 0.8 }),
             verdict: Verdict::Met,
@@ -334,6 +342,13 @@ mod tests {
             out.contains("| a / b | 0.76 | 0.70 to 0.80 | ≤ 1.0 | met |"),
             "{out}"
         );
+
+        compared.published = Some(13.4);
+        out.clear();
+        comparisons(&mut out, std::slice::from_ref(&compared));
+        assert!(out.contains("| verdict | published by others |"), "{out}");
+        assert!(out.contains("| ≤ 1.0 | met | 13.4 |"), "{out}");
+        compared.published = None;
 
         compared.at_most = Some(0.025);
         (compared.found, compared.interval) = (Some(0.0123), Some(Interval { low: 0.01, high: 0.3 }));

@@ -83,6 +83,9 @@ pub struct Compared {
     pub steps: Vec<String>,
     /// The target.
     pub at_most: Option<f64>,
+    /// Ratio that others have published for the same comparison.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub published: Option<f64>,
     /// Ratio of medians, or a median if there is nothing to compare it to.
     pub found: Option<f64>,
     /// Interval of `found`.
@@ -172,6 +175,7 @@ pub fn compare(comparison: &Comparison, rows: &[Row], samples: &[Sample], chance
         measure: comparison.measure,
         steps: comparison.steps.clone(),
         at_most: comparison.at_most,
+        published: comparison.published,
         found: found.map(|(value, _)| value),
         interval: found.map(|(_, interval)| interval),
         verdict,
@@ -279,6 +283,7 @@ mod tests {
             measure,
             steps: Vec::new(),
             at_most,
+            published: None,
         };
         compare(&comparison, &rows, &samples, &mut chance)
     }

@@ -239,6 +239,8 @@ pub struct Comparison {
     pub steps: Vec<String>,
     /// The target; without one the comparison is only informative.
     pub at_most: Option<f64>,
+    /// Ratio that others have published for the same comparison, to be read beside the one found here.
+    pub published: Option<f64>,
 }
 
 impl Scenario {
