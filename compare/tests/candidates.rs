@@ -242,7 +242,7 @@ fn a_killed_measurement_goes_on_where_it_was() {
     assert_eq!(place.left(), 0, "directories of the run");
 }
 
-/// What cannot be made takes out the candidates that need it, with the root of the matter as the reason, and no others.
+/// A part of the environment that cannot be made takes out the candidates that need it, and no others; the reason is the first failure.
 #[test]
 fn candidates_without_their_needs_are_skipped() {
     if let Some(need) = lacks() {

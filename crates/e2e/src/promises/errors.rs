@@ -172,7 +172,11 @@ fn bench(cx: &Context) -> Result<()> {
     std::fs::write(&beside, "#!/bin/sh\necho \"$@\"; exit 3\n")?;
     std::fs::set_permissions(&beside, std::fs::Permissions::from_mode(0o755))?;
     let out = crate::invocation::Invocation::new(words).output()?;
-    out.exits(3)?.prints("run --quick --out x\n")?;
+    ensure!(
+        out.exits(3)?.out() == "run --quick --out x\n",
+        "expected the program beside tote with its words, saw:\n{}",
+        out.transcript()
+    );
     Ok(())
 }
 
