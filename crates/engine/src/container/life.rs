@@ -455,7 +455,7 @@ impl<'a> Watcher<'a> {
     }
 
     /// Takes the container out of its networks.
-    fn leave_networks(&mut self, endpoints: &[crate::network::Endpoint]) {
+    fn leave_networks(&mut self, endpoints: &[Endpoint]) {
         match crate::network::leave_recorded(self.home, &self.id, endpoints) {
             Ok(idle) => self.idle_networks.extend(idle),
             Err(_) => self.leaves_rest = true,
