@@ -3,12 +3,14 @@
 use crate::ask::agreed;
 use crate::home::home;
 use crate::listing::{describe_each, each_named, only_ids, show};
+use crate::output::{archive_to, reading};
 use crate::tell::{print, print_made};
 use crate::words::values;
 use crate::words::words;
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::process::ExitCode;
-use tote_engine::{EngineError, VolumeSelection};
+use tote_engine::{ArchiveError, EngineError, VolumeSelection};
 use tote_options::Parsed;
 use tote_view::size;
 
@@ -42,6 +44,34 @@ pub(crate) fn exists(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let name = words(parsed).pop().unwrap_or_default();
     let is_here = tote_engine::has_volume(&home(parsed)?, &name)?;
     Ok(ExitCode::from(u8::from(!is_here)))
+}
+
+pub(crate) fn export(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+    let name = words(parsed).pop().unwrap_or_default();
+    archive_to(parsed, |out| {
+        tote_engine::export_volume(&reading(parsed)?, &name, out)
+    })
+}
+
+pub(crate) fn import(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+    let words = words(parsed);
+    let [name, source] = words.as_slice() else {
+        return Ok(ExitCode::FAILURE);
+    };
+    // Opened as the caller: the process has other ids afterwards.
+    let file = match source.as_str() {
+        "-" => None,
+        path => Some(File::open(path).map_err(|error| ArchiveError::LayoutFile {
+            path: path.into(),
+            source: error,
+        })?),
+    };
+    let home = reading(parsed)?;
+    match file {
+        Some(file) => tote_engine::import_volume(&home, name, file)?,
+        None => tote_engine::import_volume(&home, name, std::io::stdin())?,
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 pub(crate) fn list(parsed: &Parsed) -> Result<ExitCode, EngineError> {

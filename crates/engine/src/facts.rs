@@ -78,7 +78,8 @@ pub(crate) fn limits(
     Ok((default_filter, planned))
 }
 
-fn choose_filter(options: &RunOptions, linux: &mut Linux) -> Result<bool, EngineError> {
+/// Chooses the filter of system calls; true for the default one.
+pub(crate) fn choose_filter(options: &RunOptions, linux: &mut Linux) -> Result<bool, EngineError> {
     match options.seccomp() {
         SeccompChoice::Default => return Ok(!options.privileged),
         SeccompChoice::Unconfined => {}

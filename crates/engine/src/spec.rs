@@ -5,7 +5,7 @@ use crate::network::Endpoint;
 use crate::peer::Peers;
 use crate::user::{Ids, spec_mappings};
 use crate::volume::Volumes;
-use crate::{Caller, EngineError, Home, device};
+use crate::{Caller, EngineError, device};
 use std::path::Path;
 use tote_bundle::{ContainerId, Context, ImageConfig, IpcMode, RunOptions, spec};
 use tote_sandbox::MapOrigin;
@@ -14,7 +14,7 @@ use tote_sys::Limit;
 
 /// The spec of a container with these volumes.
 pub(crate) fn make(
-    home: &Home,
+    caller: Caller,
     id: &ContainerId,
     (options, peers): (&RunOptions, &Peers),
     config: &ImageConfig,
@@ -39,7 +39,7 @@ pub(crate) fn make(
     };
     let context = Context {
         added_gids: &ids.added_gids,
-        rootless: home.caller != Caller::Root,
+        rootless: caller != Caller::Root,
         uid_mappings: &uid_mappings,
         gid_mappings: &gid_mappings,
         setgroups: !matches!(ids.mapping, MapOrigin::Own(_)),
@@ -58,7 +58,7 @@ pub(crate) fn make(
     };
     let mut spec = spec(options, config, &context)?;
     volumes.mount_devices(&mut spec);
-    adapt(&mut spec, options, home.caller);
+    adapt(&mut spec, options, caller);
     Ok(spec)
 }
 

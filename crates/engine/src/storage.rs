@@ -47,7 +47,8 @@ pub(crate) fn choose_driver(
     given: &mut Vec<(String, String)>,
 ) -> Result<(), EngineError> {
     // What keeps a pod's namespaces writes nothing.
-    if options.driver.is_some() || options.infra {
+    // Neither does the sandbox of a virtual machine.
+    if options.driver.is_some() || options.infra || options.vm.is_some() {
         return Ok(());
     }
     if let Some(size) = image_size(options, config)

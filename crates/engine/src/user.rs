@@ -89,6 +89,29 @@ pub(crate) fn ids(
     })
 }
 
+impl Ids {
+    /// Finds out about user and groups of a container that has every id, in a virtual machine.
+    pub(crate) fn of_guest(
+        options: &RunOptions,
+        config: &ImageConfig,
+        source: &Source,
+        home: &Home,
+    ) -> Result<Self, EngineError> {
+        let read = |path| {
+            let bytes = source.read(home, path)?;
+            Ok::<_, EngineError>(String::from_utf8_lossy(&bytes.unwrap_or_default()).into_owned())
+        };
+        let (passwd, group) = (read("etc/passwd")?, read("etc/group")?);
+        Ok(Self {
+            user: resolve_user(user_of(options, config), &passwd, &group)?,
+            added_gids: resolve_groups(&options.group_add, &group)?,
+            mapping: MapOrigin::None,
+            maps: None,
+            caller: CallerLines::default(),
+        })
+    }
+}
+
 fn mapping(
     options: &RunOptions,
     user: &ResolvedUser,

@@ -100,6 +100,13 @@ pub fn enter_one_id() -> Result<(), ImagesError> {
     move_into_thread_name_spaces(namespace.as_fd(), ThreadNameSpaceType::USER).map_err(failed)
 }
 
+/// True if this process's user namespace has more than one user id, so that files can belong to several.
+#[must_use]
+pub fn has_many_ids() -> bool {
+    let map = read_or_empty("/proc/self/uid_map");
+    !matches!(map.split_whitespace().collect::<Vec<_>>()[..], [_, _, "1"])
+}
+
 fn read_or_empty(path: &str) -> String {
     std::fs::read_to_string(path).unwrap_or_default()
 }

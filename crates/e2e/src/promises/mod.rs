@@ -35,9 +35,11 @@ mod cp;
 mod cp_safety;
 mod debug;
 mod debug_engines;
+mod debug_errors;
 mod debug_faults;
 mod debug_forward;
 mod debug_keep;
+mod debug_places;
 mod debug_targets;
 mod debug_view;
 mod default_network;
@@ -131,6 +133,7 @@ mod terminal;
 mod units;
 mod usage;
 mod user;
+mod vm;
 mod volume_commands;
 mod volumes;
 mod volumes_from;
@@ -151,6 +154,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     command_lines::TESTS,
     known_lines::TESTS,
     reference::TESTS,
+    vm::TESTS,
     volumes::TESTS,
     recovery::TESTS,
     power_cuts::TESTS,
@@ -217,9 +221,11 @@ pub(crate) const ALL: &[&[Test]] = &[
     races::TESTS,
     debug::TESTS,
     debug_engines::TESTS,
+    debug_errors::TESTS,
     debug_faults::TESTS,
     debug_forward::TESTS,
     debug_keep::TESTS,
+    debug_places::TESTS,
     debug_targets::TESTS,
     debug_view::TESTS,
     default_network::TESTS,

@@ -133,7 +133,15 @@ fn plan(
 ) -> Result<(Plan, Vec<String>, tote_driver::Beside), EngineError> {
     let (id, peers) = (&entry.container.id, Peers::default());
     let volumes = volume::prepare(home, id, (options, config), false)?;
-    let mut spec = spec::make(home, id, (options, &peers), config, ids, &|_| None, &volumes)?;
+    let mut spec = spec::make(
+        home.caller,
+        id,
+        (options, &peers),
+        config,
+        ids,
+        &|_| None,
+        &volumes,
+    )?;
     let files = covered::files(home, (id, ids), &mut spec, (options, &peers, &[]), false)?;
     strip(&mut spec);
     let attach_point = home.attach_point();

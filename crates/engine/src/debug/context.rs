@@ -6,6 +6,7 @@ use crate::proc::field;
 use rustix::fs::stat;
 use tote_sandbox::{ALL_CAPABILITIES, SecurityModule};
 use tote_spec::{Capabilities, IdMapping, Linux, Namespace, NamespaceType, Process, Rlimit, User};
+use tote_sys::Errno;
 
 /// Kinds of namespaces, and their names in `/proc/PID/ns`.
 const NAMESPACES: [(NamespaceType, &str); 8] = [
@@ -50,11 +51,7 @@ pub(super) fn of_process(pid: u32, target: &str) -> Result<Target, DebugError> {
     let read = |name: &str| {
         std::fs::read(format!("/proc/{pid}/{name}"))
             .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
-            .map_err(|source| DebugError::Process {
-                pid,
-                target: target.to_owned(),
-                source,
-            })
+            .map_err(|source| unreadable((pid, start_time), target, source))
     };
     let (status, uid_map, gid_map) = (
         read("status")?,
@@ -111,6 +108,26 @@ pub(super) fn of_process(pid: u32, target: &str) -> Result<Target, DebugError> {
             default_filter: field(&status, "Seccomp") == Some(2),
         },
     })
+}
+
+/// Explains why a process cannot be looked into.
+fn unreadable((pid, start_time): (u32, u64), target: &str, source: std::io::Error) -> DebugError {
+    let target = target.to_owned();
+    match Errno::from_io_error(&source) {
+        // A process that has ended, and that its parent has not waited for, has nothing left of its own.
+        _ if tote_state::process::is_ending(pid, start_time) => DebugError::Ended { pid, target },
+        Some(Errno::ACCESS | Errno::PERM) if rustix::process::geteuid().is_root() && !may_trace() => {
+            DebugError::MayNotTrace { pid, target }
+        }
+        _ => DebugError::Process { pid, target, source },
+    }
+}
+
+/// Whether this process may look into others that have more rights; root in a container usually may not.
+fn may_trace() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let held = capabilities(&status).effective;
+    held.iter().any(|name| name == "CAP_SYS_PTRACE")
 }
 
 /// Returns the command of a process; empty if it cannot be read.
