@@ -24,7 +24,7 @@ pub(crate) enum StepPlace {
     /// They are in another network namespace. A process that enters it cannot come back, and the build itself asks registries from the
     /// machine's own.
     Apart,
-    /// There are none.
+    /// The user cannot have networks.
     Nowhere,
 }
 

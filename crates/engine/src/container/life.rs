@@ -300,9 +300,11 @@ impl<'a> Watcher<'a> {
             ..entry.state
         };
         let (created, state) = self.recorded(before, created)?;
-        let mut events = links_of(&self.id, &state.networks, "connect");
-        events.push(entry.container.event("start"));
-        append(self.home, &events);
+        let connected = links_of(&self.id, &state.networks, "connect");
+        append(
+            self.home,
+            &[connected, vec![entry.container.event("start")]].concat(),
+        );
         fault::point("running");
         // The notification comes before the end of the command that the init has started.
         if let Some(Err(warning)) = notify.as_ref().map(Notify::started) {
