@@ -1,10 +1,10 @@
 //! Reports for people: Markdown, with every number that a reader needs to question it.
 
-use crate::clock;
-use crate::report::{Compared, Report, Row, Verdict};
-use crate::scenario::{AsUser, Measure};
-use crate::steps::TOTAL;
-use crate::timings::{Breakdown, StepRow};
+use bench::clock;
+use bench::report::{Compared, Report, Row, Verdict};
+use bench::scenario::{AsUser, Measure};
+use bench::steps::TOTAL;
+use bench::timings::{Breakdown, StepRow};
 
 /// Formats the whole report of a scenario, preceded by the breakdowns of steps if there are any.
 pub(crate) fn report(report: &Report, breakdowns: &[Breakdown], command: &str) -> String {
@@ -314,7 +314,7 @@ fn line(out: &mut String, text: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stats::Interval;
+    use bench::stats::Interval;
 
     #[test]
     fn cells_cannot_be_broken_out_of() {

@@ -6,6 +6,7 @@
 //! a sample of faults comes last.
 
 mod e2e;
+mod kernel;
 mod packages;
 mod tally;
 mod unit;

@@ -117,6 +117,7 @@ macro_rules! parts {
 
 parts! {
     ValueError {
+        crate::isolation::IsolationError => Refused,
         EmptyError => Scalar,
         BooleanError => Scalar,
         IntegerError => Scalar,

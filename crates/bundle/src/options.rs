@@ -6,6 +6,7 @@ use crate::environment::{EnvBase, EnvOptions};
 use crate::error::{OptionError, ValueError, set_option};
 use crate::health::HealthOptions;
 use crate::host::HostOptions;
+use crate::isolation::{VmOptions, is_vm};
 use crate::lifetime::{LogChoice, RestartPolicy, SdNotify};
 use crate::limit::{self, BlockLimits, CpuBudget, DeviceGrant};
 use crate::mount::{MountRequest, VolumesFrom, parse_inherited, parse_mount, parse_tmpfs, parse_volume};
@@ -183,6 +184,8 @@ pub struct RunOptions {
     pub cgroup_parent: String,
     /// `--sdnotify`
     pub sdnotify: SdNotify,
+    /// `--isolation vm`: the virtual machine that has the container.
+    pub vm: Option<VmOptions>,
 }
 
 /// Value of `--memory-swap`.
@@ -270,8 +273,7 @@ impl RunOptions {
                 self.workdir = Some(clean);
             }
             "user" => self.user = Some(value.to_owned()),
-            "group-add" if value == "keep-groups" => return Err(RefusedError::KeepGroups.into()),
-            "group-add" => self.group_add.push(not_empty(value)?),
+            "group-add" => self.add_group(value)?,
             "entrypoint" => self.entrypoint = Some(value.to_owned()),
             "init" => self.init = parse_boolean(value)?,
             "stop-signal" => self.stop_signal = Some(value.parse()?),
@@ -311,6 +313,7 @@ impl RunOptions {
             "tmpfs" => self.mount(parse_tmpfs(value)?),
             "inherit" => self.mounts.push(parse_inherited(value)?),
             "volumes-from" => self.volumes_from.push(value.parse()?),
+            "isolation" if is_vm(value) => self.vm = Some(value.parse()?),
             "read-only" => self.read_only = parse_boolean(value)?,
             "driver" => self.driver = Some(not_empty(value)?),
             "disk-size" => self.disk_size = Some(disk_size(value)?),
@@ -342,6 +345,20 @@ impl RunOptions {
             _ => return Ok(false),
         }
         Ok(true)
+    }
+
+    /// Adds a group of the program, or keeps the caller's.
+    fn add_group(&mut self, value: &str) -> Result<(), ValueError> {
+        if value == "keep-groups" {
+            let keep = (tote_spec::KEEP_GROUPS.to_owned(), "1".to_owned());
+            self.annotations.extend([keep]);
+        } else {
+            self.group_add.push(not_empty(value)?);
+        }
+        match self.annotations.contains_key(tote_spec::KEEP_GROUPS) && !self.group_add.is_empty() {
+            true => Err(RefusedError::KeepGroups.into()),
+            false => Ok(()),
+        }
     }
 
     /// Adds a mount. docker's rule: a mount that is given twice in the same words is mounted once.

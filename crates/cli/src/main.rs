@@ -9,6 +9,7 @@
 mod about;
 mod ask;
 mod attach;
+mod bench;
 mod build;
 mod buildx;
 mod change;
@@ -36,10 +37,10 @@ mod run;
 mod seal;
 mod slim;
 mod stats;
-mod system;
 mod tell;
-mod text;
 mod unit;
+mod unshare;
+mod vm;
 mod volume;
 mod words;
 
@@ -58,6 +59,9 @@ tote_engine::entry!(crate::main);
 fn main() -> ExitCode {
     let mut args = std::env::args_os();
     let program = args.next().unwrap_or_default();
+    if let Some(code) = vm::called_as(&program) {
+        return code;
+    }
     let as_runtime = oci::is_called_so(&program);
     let implied = unit::called_as(&program).unwrap_or_default();
     let args = implied.iter().map(Into::into).chain(args);

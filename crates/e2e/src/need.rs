@@ -51,11 +51,18 @@ pub(crate) enum Need {
     LocalOfRoot,
     /// Build of tote with fault points beside this program; `cargo xtask test` puts one there.
     FaultPoints,
+    /// Unpacked package of a kernel for virtual machines beside this program; `cargo xtask test` puts one there.
+    GuestKernel,
 }
 
 /// Returns the path of a tote that tests can kill at fault points.
 pub(crate) fn mortal() -> Option<PathBuf> {
     Some(std::env::current_exe().ok()?.with_file_name("tote-mortal"))
+}
+
+/// Returns the path of an unpacked package with a kernel for virtual machines.
+pub(crate) fn guest_kernel() -> Option<PathBuf> {
+    Some(std::env::current_exe().ok()?.with_file_name("guest-kernel"))
 }
 
 impl Need {
@@ -83,6 +90,7 @@ impl Need {
                 .metadata()
                 .is_ok_and(|found| found.is_dir() && found.uid() == 0 && found.mode() & 0o5 == 0o5),
             Self::FaultPoints => mortal().is_some_and(|path| path.is_file()),
+            Self::GuestKernel => guest_kernel().is_some_and(|path| path.join("boot").is_dir()),
         }
     }
 
@@ -124,6 +132,7 @@ impl fmt::Display for Need {
             Self::Userns => write!(f, "userns"),
             Self::LocalOfRoot => write!(f, "local-of-root: a /usr/local/etc of root's"),
             Self::FaultPoints => write!(f, "fault points: tote-mortal beside tote-e2e"),
+            Self::GuestKernel => write!(f, "guest-kernel: a kernel's package, unpacked beside tote-e2e"),
         }
     }
 }

@@ -111,6 +111,7 @@ parts! {
         tote_driver::PrepareError => Machine,
         tote_driver::RemoveError => Machine,
         tote_sandbox::PlanError => Machine,
+        crate::vm::VmFault => Machine,
         tote_image::ReferenceError => Image,
         tote_registry::Error => Image,
         tote_image::PlatformError => Image,

@@ -3,6 +3,7 @@
 use crate::cgroup::Planned;
 use crate::container::{Container, Entry, State};
 use crate::facts::{device_nodes, facts, joins, limits};
+use crate::files::Files;
 use crate::init::Notify;
 use crate::network::Endpoint;
 use crate::peer::Peers;
@@ -48,13 +49,15 @@ pub(crate) struct Making<'a> {
     pub(crate) kept: bool,
     pub(crate) init: &'a HostInit,
     pub(crate) purpose: Purpose,
+    /// Files that the container has beside those that follow from its options.
+    pub(crate) files: Files,
 }
 
 /// A plan, and what it rests on.
 pub(crate) struct Made {
     pub(crate) spec: Spec,
     writable: Vec<String>,
-    plan: Plan,
+    pub(crate) plan: Plan,
     cgroup: Option<Planned>,
     network: Option<tote_sys::ComingNetwork>,
     endpoints: Vec<Endpoint>,
@@ -63,6 +66,10 @@ pub(crate) struct Made {
     beside: tote_driver::Beside,
     volumes: VolumeHold,
     without_network: Option<String>,
+    /// Release of the kernel of a virtual machine.
+    pub(crate) kernel: Option<String>,
+    /// Root of a virtual machine's sandbox, whose lock is held until it is mounted.
+    pub(crate) beneath: Option<Source>,
 }
 
 impl Made {
@@ -81,6 +88,7 @@ impl Made {
             writable: self.writable,
             networks: self.endpoints,
             cgroup: record,
+            kernel: self.kernel,
             ..State::default()
         };
         Prepared {
@@ -104,6 +112,7 @@ impl Made {
             beside: self.beside,
             volumes: self.volumes,
             without_network: self.without_network,
+            _beneath: self.beneath,
         }
     }
 }
@@ -130,6 +139,9 @@ impl Making<'_> {
         options: &mut RunOptions,
         mut timings: Option<&mut Timings>,
     ) -> Result<Made, EngineError> {
+        if let Some(vm) = &options.vm {
+            return crate::vm::plan(self, vm, source, options, timings);
+        }
         let error = match self.plan_with(source, options, timings.as_deref_mut()) {
             Err(error) => error,
             made => return made,
@@ -143,7 +155,8 @@ impl Making<'_> {
         Ok(made)
     }
 
-    fn plan_with(
+    /// Plans it in the kernel of this machine.
+    pub(crate) fn plan_with(
         &self,
         source: &Source,
         options: &RunOptions,
@@ -156,7 +169,15 @@ impl Making<'_> {
         let (options, asked) = (options.as_ref(), (options.as_ref(), &peers));
         let joined = crate::network::join(home, (id, self.name), (options, &self.config), dry)?;
         let volumes = volume::prepare(home, id, (options, &self.config), dry)?;
-        let mut spec = spec::make(home, id, asked, &self.config, &ids, self.environment, &volumes)?;
+        let mut spec = spec::make(
+            home.caller,
+            id,
+            asked,
+            &self.config,
+            &ids,
+            self.environment,
+            &volumes,
+        )?;
         let comes = self.purpose == Purpose::Now && tote_sandbox::network_may_come(&spec);
         let network = comes.then(tote_sys::ComingNetwork::begin).and_then(Result::ok);
         let equipment = self.init.equip(home, id, (options, &ids), &mut spec, dry)?;
@@ -166,7 +187,8 @@ impl Making<'_> {
         let (default_filter, planned) = limits(home, id, options, devices, (self.kept, dry))?;
         mark(&mut timings, "parent: plan the cgroup");
         let named = (options, &peers, &*joined.endpoints);
-        let files = covered::files(home, (id, &ids), &mut spec, named, dry)?;
+        let mut files = covered::files(home, (id, &ids), &mut spec, named, dry)?;
+        files.extend(self.files.iter().cloned());
         let facts = Facts {
             hard_limit: &|resource| tote_sys::hard_limit(resource).ok().map(|limit| limit.hard),
             network_comes: network.is_some(),
@@ -219,6 +241,8 @@ impl Making<'_> {
             beside,
             volumes: volumes.hold,
             without_network: None,
+            kernel: None,
+            beneath: None,
         })
     }
 }

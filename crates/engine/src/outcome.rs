@@ -12,13 +12,7 @@ impl EngineError {
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         match self {
-            Self::Run(RuntimeError::Step(step)) if step.program.is_some() => {
-                if step.errno == Errno::NOENT {
-                    127
-                } else {
-                    126
-                }
-            }
+            Self::Run(error) => error.exit_code(),
             // docker's CLI finds the kernel's words for a missing file in the error.
             Self::Request(RequestError::File {
                 option:

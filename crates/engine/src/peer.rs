@@ -115,7 +115,10 @@ impl Peers {
 /// A container that an option names. Without it there is nothing to run, which is not what a command says of a container
 /// that it is about.
 fn peer(home: &Home, name: &str) -> Result<Entry, EngineError> {
-    container::find(home, name).map_err(|error| StartError::NoPeer(error.to_string()).into())
+    let found = container::find(home, name);
+    let entry = found.map_err(|error| EngineError::from(StartError::NoPeer(error.to_string())))?;
+    crate::vm::check_here(&entry.container, "join namespaces of")?;
+    Ok(entry)
 }
 
 /// Name and options of the container that made the network of a container.

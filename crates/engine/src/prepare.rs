@@ -177,7 +177,8 @@ fn plan_again(
     options.pod.clone_from(&container.pod);
     adapt(&mut options);
     let image = container.source()?;
-    let source = Source::open(home, &image)?;
+    let mut source = Source::open(home, &image)?;
+    crate::vm::adapt(&options, &mut source);
     let making = Making {
         home,
         id: &container.id,
@@ -188,6 +189,7 @@ fn plan_again(
         kept: true,
         init: &init,
         purpose: Purpose::Later,
+        files: Vec::new(),
     };
     let made = making.plan(&source, &mut options, None)?;
     Ok(made.prepared((container, true), options, source, init))
@@ -198,7 +200,7 @@ fn build(
     home: &Home,
     (id, name): (&ContainerId, &str),
     request: RunRequest,
-    source: Source,
+    mut source: Source,
     purpose: Purpose,
     timings: Option<&mut Timings>,
 ) -> Result<Prepared, EngineError> {
@@ -213,6 +215,8 @@ fn build(
     given::read_env_files(&mut options.env)?;
     given::read_surroundings(&mut options)?;
     volume::inherit(home, (&mut options, &mut given), !dry)?;
+    crate::vm::settle(&image, &mut options, &mut given)?;
+    crate::vm::adapt(&options, &mut source);
     let config = source.config();
     storage::choose_driver(home, &config, &mut options, &mut given)?;
     crate::network::choose(&image, &mut options, &mut given)?;
@@ -226,6 +230,7 @@ fn build(
         kept,
         init: &init,
         purpose,
+        files: Vec::new(),
     };
     let made = making.plan(&source, &mut options, timings)?;
     let recorded = Recorded {

@@ -27,6 +27,8 @@ pub struct Prepared {
     pub(crate) init: HostInit,
     pub(crate) notify: Option<Notify>,
     pub(crate) _source: Source,
+    /// Root of a virtual machine's sandbox.
+    pub(crate) _beneath: Option<Source>,
     pub(crate) beside: tote_driver::Beside,
     /// Until it is written down that it has them.
     pub(crate) volumes: VolumeHold,

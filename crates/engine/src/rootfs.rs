@@ -142,6 +142,26 @@ impl Stored {
         Ok(path)
     }
 
+    /// The image as the disk of a virtual machine; made when it is first asked for.
+    ///
+    /// # Errors
+    /// [`EngineError`].
+    pub(crate) fn disk(&self, home: &Home) -> Result<PathBuf, EngineError> {
+        let make = || {
+            let store = tote_images::open_store(home)?;
+            Ok::<_, EngineError>(store.disk(&store.image(&self.id)?, &self.tree)?)
+        };
+        let path = self.tree.disk_path();
+        if tote_state::record::is_there(&path)? {
+            return Ok(path);
+        }
+        if tote_images::has_ids(home) {
+            return make();
+        }
+        among_owners(home, || make().map(|_| Vec::new()))?;
+        Ok(path)
+    }
+
     fn open(home: &Home, name: &str) -> Result<Self, EngineError> {
         let store = tote_images::open_store(home)?;
         let image = store.image(&store.resolve(name)?)?;

@@ -5,16 +5,16 @@ use crate::network::Endpoint;
 use crate::peer::Peers;
 use crate::user::{Ids, spec_mappings};
 use crate::volume::Volumes;
-use crate::{Caller, EngineError, Home, device};
+use crate::{Caller, EngineError, device};
 use std::path::Path;
 use tote_bundle::{ContainerId, Context, ImageConfig, IpcMode, RunOptions, spec};
-use tote_sandbox::IdMapping;
+use tote_sandbox::MapOrigin;
 use tote_spec::{ConsoleSize, Process, Rlimit, Spec};
 use tote_sys::Limit;
 
 /// The spec of a container with these volumes.
 pub(crate) fn make(
-    home: &Home,
+    caller: Caller,
     id: &ContainerId,
     (options, peers): (&RunOptions, &Peers),
     config: &ImageConfig,
@@ -39,10 +39,10 @@ pub(crate) fn make(
     };
     let context = Context {
         added_gids: &ids.added_gids,
-        rootless: home.caller != Caller::Root,
+        rootless: caller != Caller::Root,
         uid_mappings: &uid_mappings,
         gid_mappings: &gid_mappings,
-        setgroups: !matches!(ids.mapping, IdMapping::Own(_)),
+        setgroups: !matches!(ids.mapping, MapOrigin::Own(_)),
         machine_hostname: Some(&hostname),
         terminal_size: size.map(|(height, width)| ConsoleSize { height, width }),
         pid_peer: pid(peers.pid),
@@ -58,7 +58,7 @@ pub(crate) fn make(
     };
     let mut spec = spec(options, config, &context)?;
     volumes.mount_devices(&mut spec);
-    adapt(&mut spec, options, home.caller);
+    adapt(&mut spec, options, caller);
     Ok(spec)
 }
 

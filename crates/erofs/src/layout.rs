@@ -1,7 +1,7 @@
 //! Places of inodes and directories in an image.
 //!
 //! ```text
-//! superblock │ shared attributes │ inodes, each with its attributes and, if short, its directory or target │ directories
+//! superblock │ shared attributes │ inodes, each with its attributes and, if short, its directory or target │ directories │ data
 //! ```
 //! The children of a directory follow one another, so that a walk reads few blocks.
 
@@ -16,6 +16,8 @@ use crate::tree::{Node, Tree, Xattr};
 pub struct Layout<'a> {
     pub(crate) tree: &'a dyn Tree,
     pub(crate) uuid: [u8; 16],
+    /// True if the image has the data of its files.
+    pub(crate) has_data: bool,
     /// Attributes that are written once for all inodes, and their places.
     pub(crate) shared: Vec<(Xattr<'a>, u64)>,
     /// Inodes in the order of their places; the first is the root.
@@ -69,6 +71,25 @@ impl<'a> Layout<'a> {
         uuid: [u8; 16],
         shared: &[Xattr<'a>],
     ) -> Result<Self, LayoutError> {
+        Self::place_all(tree, root, uuid, shared, false)
+    }
+
+    /// Places a tree with the data of its files, for a kernel that finds them nowhere else. [`Layout::write_with_data`]
+    /// writes it.
+    ///
+    /// # Errors
+    /// [`LayoutError`] if the format cannot hold the tree.
+    pub fn with_data(tree: &'a dyn Tree, root: usize, uuid: [u8; 16]) -> Result<Self, LayoutError> {
+        Self::place_all(tree, root, uuid, &[], true)
+    }
+
+    fn place_all(
+        tree: &'a dyn Tree,
+        root: usize,
+        uuid: [u8; 16],
+        shared: &[Xattr<'a>],
+        has_data: bool,
+    ) -> Result<Self, LayoutError> {
         let mut end = SUPERBLOCK + SUPERBLOCK_SIZE as u64;
         let mut placed_shared = Vec::new();
         for xattr in shared {
@@ -78,6 +99,7 @@ impl<'a> Layout<'a> {
         let mut layout = Self {
             tree,
             uuid,
+            has_data,
             shared: placed_shared,
             placed: Vec::new(),
             indexes: Vec::new(),
@@ -119,6 +141,7 @@ impl<'a> Layout<'a> {
             Node::Symlink(target) => (target.len() as u64, target.len() as u64, true),
             Node::File(size) if size > i64::MAX as u64 => return Err(LayoutError::Size),
             Node::File(0) => (0, 0, false),
+            Node::File(size) if self.has_data => (size, 0, false),
             Node::File(size) => (size, chunks(size).1 * 4, false),
             Node::Device { .. } | Node::Fifo => (0, 0, false),
         };
@@ -179,14 +202,18 @@ impl<'a> Layout<'a> {
     /// Places what does not follow its inode.
     fn place_blocks(&mut self) -> Result<(), LayoutError> {
         let mut next = self.inodes_end.div_ceil(BLOCK);
-        for placed in &mut self.placed {
-            if matches!(
-                self.tree.inode(placed.number).node,
-                Node::Directory | Node::Symlink(_)
-            ) && placed.size > placed.tail
-            {
-                placed.first_block = u32::try_from(next).map_err(|_| LayoutError::Blocks)?;
-                next += (placed.size - placed.tail).div_ceil(BLOCK);
+        // Directories come first: a walk that reads no file finds them close together.
+        for of_files in [false, true] {
+            for placed in &mut self.placed {
+                let has_blocks = match self.tree.inode(placed.number).node {
+                    Node::Directory | Node::Symlink(_) => !of_files,
+                    Node::File(_) => of_files && self.has_data,
+                    Node::Device { .. } | Node::Fifo => false,
+                };
+                if has_blocks && placed.size > placed.tail {
+                    placed.first_block = u32::try_from(next).map_err(|_| LayoutError::Blocks)?;
+                    next += (placed.size - placed.tail).div_ceil(BLOCK);
+                }
             }
         }
         self.blocks = u32::try_from(next).map_err(|_| LayoutError::Blocks)?;

@@ -34,7 +34,7 @@ pub struct Inode<'a> {
 pub enum Node<'a> {
     /// A directory.
     Directory,
-    /// A regular file of that size in bytes, whose data is elsewhere.
+    /// A regular file of that size in bytes, whose data the tree does not have.
     File(u64),
     /// A symbolic link with its target.
     Symlink(&'a [u8]),

@@ -6,17 +6,30 @@ use crate::format::{
 };
 use crate::layout::{Entry, Layout, Placed, for_each_entry};
 use crate::tree::{Inode, Node, Xattr};
-use std::io::{BufWriter, Write};
+use std::io::{BufWriter, ErrorKind, Write};
 
 /// Bytes that are collected before they are written.
 const BUFFER: usize = 256 << 10;
 
 impl Layout<'_> {
-    /// Writes the image.
+    /// Writes the image, which has no data of files.
     ///
     /// # Errors
     /// Those of `out`.
     pub fn write(&self, out: impl Write) -> std::io::Result<()> {
+        self.write_with_data(out, &mut |_, _| Ok(()))
+    }
+
+    /// Writes the image. `data` writes the data of the file with a number of the tree's; it must have the size that the tree
+    /// says.
+    ///
+    /// # Errors
+    /// Those of `out` and `data`; [`ErrorKind::InvalidData`] if the data of a file have another size.
+    pub fn write_with_data(
+        &self,
+        out: impl Write,
+        data: &mut dyn FnMut(usize, &mut dyn Write) -> std::io::Result<()>,
+    ) -> std::io::Result<()> {
         let mut out = Output {
             out: BufWriter::with_capacity(BUFFER, out),
             at: 0,
@@ -37,7 +50,7 @@ impl Layout<'_> {
             out.put(&bytes)?;
         }
         for placed in &self.placed {
-            if placed.first_block > 0 {
+            if placed.first_block > 0 && !self.is_file(placed) {
                 bytes.clear();
                 self.push_data(placed, &mut bytes);
                 let own = bytes.len() - usize::try_from(placed.tail).unwrap_or(bytes.len());
@@ -45,8 +58,22 @@ impl Layout<'_> {
                 out.put(&bytes[..own])?;
             }
         }
+        for placed in &self.placed {
+            if placed.first_block > 0 && self.is_file(placed) {
+                let begin = u64::from(placed.first_block) * BLOCK;
+                out.pad_to(begin)?;
+                data(placed.number, &mut out)?;
+                if out.at != begin + placed.size {
+                    return Err(ErrorKind::InvalidData.into());
+                }
+            }
+        }
         out.pad_to(self.size())?;
         out.out.flush()
+    }
+
+    fn is_file(&self, placed: &Placed) -> bool {
+        matches!(self.tree.inode(placed.number).node, Node::File(_))
     }
 
     fn superblock(&self) -> Vec<u8> {
@@ -83,6 +110,7 @@ impl Layout<'_> {
             Node::Symlink(_) if inlined => (SYMLINK, INLINE, 0),
             Node::Symlink(_) => (SYMLINK, PLAIN, placed.first_block),
             Node::File(0) => (REGULAR, PLAIN, 0),
+            Node::File(_) if self.has_data => (REGULAR, PLAIN, placed.first_block),
             Node::File(size) => (REGULAR, CHUNKS, chunks(size).0 - u32::from(BLOCK_BITS)),
             Node::Device { block, major, minor } => {
                 let kind = if block { BLOCK_DEVICE } else { CHARACTER };
@@ -101,7 +129,7 @@ impl Layout<'_> {
         self.push_owner_and_times(&inode, placed, bytes);
         self.push_xattrs(placed, bytes);
         match inode.node {
-            Node::File(size) if size > 0 => {
+            Node::File(size) if size > 0 && !self.has_data => {
                 for _ in 0..chunks(size).1 {
                     push_u32(bytes, HOLE);
                 }
@@ -215,6 +243,17 @@ impl<W: Write> Output<W> {
             let length = (at - self.at).min(BLOCK);
             self.put(&ZEROS[..usize::try_from(length).unwrap_or_default()])?;
         }
+        Ok(())
+    }
+}
+
+impl<W: Write> Write for Output<W> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.put(bytes)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
         Ok(())
     }
 }

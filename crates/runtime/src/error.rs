@@ -135,6 +135,16 @@ impl RuntimeError {
         }
     }
 
+    /// Returns docker's exit code: 127 for a program that is not there, 126 for one that cannot be executed, 125 for the rest.
+    #[must_use]
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Step(step) if step.program.is_some() && step.errno == Errno::NOENT => 127,
+            Self::Step(step) if step.program.is_some() => 126,
+            _ => 125,
+        }
+    }
+
     /// Converts a process's report.
     pub(crate) fn of_step(plan: &Plan, op: usize, errno: Errno, text: String) -> Self {
         match plan.ops.get(op) {

@@ -29,6 +29,9 @@
 //! ├── pools/NAME/           sandboxes that wait for a program; see `pool`
 //! ├── networks/             created by the first network; `.lock` guards changes, `.forwarding` lists changed settings
 //! │   └── NAME/             `network.json`, and in `leases/` a link for each address, whose text names the container
+//! ├── vm/                   created by `vm setup`; `kernel` names the one in use
+//! │   ├── kernels/HASH/     `vmlinux`, `modules.cpio` and `kernel.json`, by the hash of the first two
+//! │   └── programs/FILE/    this program as guests and their attendants have it, and initramfs with it in them
 //! └── volumes/NAME/         a volume: its files in `_data/`; `volume.json` if it has more properties than its name
 //! ```
 //! ROOT is 0700, so that other users reach nothing below it by any name. Every directory in it is 0700 and every
@@ -346,6 +349,12 @@ impl Home {
     #[must_use]
     pub fn pool(&self, name: &Name) -> PathBuf {
         self.pools().join(name.as_str())
+    }
+
+    /// Returns the directory of virtual machines' kernels, which `vm setup` creates.
+    #[must_use]
+    pub fn vm(&self) -> PathBuf {
+        self.root.join("vm")
     }
 
     /// Returns the directory of the named volumes.

@@ -16,7 +16,7 @@ use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use std::io::{ErrorKind, Read as _, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use tote_archive::Timestamp;
 use tote_erofs::{Found, Image, Inode, Layout, LayoutError, ReadError, Tree, Xattr};
 use tote_sys::MountRights;
@@ -38,7 +38,7 @@ const NAMES: Names = Names::of(MountRights::Root);
 
 /// A model as EROFS can hold it.
 #[derive(Debug)]
-struct Seen<'a>(&'a Model);
+pub(crate) struct Seen<'a>(pub(crate) &'a Model);
 
 impl Seen<'_> {
     /// True for a node that overlayfs would take for the mark of a removed file.
@@ -121,19 +121,27 @@ fn redirect(key: &Key) -> String {
 
 /// Places a model; `chain` is the name of its tree.
 fn layout<'a>(seen: &'a Seen<'_>, chain: &str, tree: &Path) -> Result<Layout<'a>, StoreError> {
+    Layout::of(seen, ROOT, uuid_of(chain), &[METACOPY]).map_err(|error| impossible(tree.join(IMAGE), &error))
+}
+
+/// Returns the name of the file system of a tree.
+pub(crate) fn uuid_of(chain: &str) -> [u8; 16] {
     let mut uuid = [0; 16];
     // A tree without layers has another name than the digest of some.
     if crate::key::parse_hex(chain.get(..32).unwrap_or_default(), &mut uuid).is_none() {
         uuid = *b"tote: no layers\0";
     }
-    Layout::of(seen, ROOT, uuid, &[METACOPY]).map_err(|error| {
-        let errno = match &error {
-            LayoutError::Name(_) | LayoutError::Target => Errno::NAMETOOLONG,
-            LayoutError::Xattr(_) | LayoutError::Xattrs => Errno::TOOBIG,
-            LayoutError::Size | LayoutError::Blocks => Errno::FBIG,
-        };
-        StoreError::io("make", tree.join(IMAGE), errno)
-    })
+    uuid
+}
+
+/// Builds the error of a tree that the format cannot hold.
+pub(crate) fn impossible(path: PathBuf, error: &LayoutError) -> StoreError {
+    let errno = match error {
+        LayoutError::Name(_) | LayoutError::Target => Errno::NAMETOOLONG,
+        LayoutError::Xattr(_) | LayoutError::Xattrs => Errno::TOOBIG,
+        LayoutError::Size | LayoutError::Blocks => Errno::FBIG,
+    };
+    StoreError::io("make", path, errno)
 }
 
 /// Makes the file in a tree that has none, and gives the number of device nodes that it leaves out.
@@ -160,7 +168,7 @@ fn is_whiteout(node: &Node) -> bool {
 
 /// Refuses what the kernel would refuse of an ordinary tree, but not of this one: the highest number as an id, and lists of
 /// rights that it cannot read.
-fn check(model: &Model, tree: &Dir) -> Result<(), StoreError> {
+pub(crate) fn check(model: &Model, tree: &Dir) -> Result<(), StoreError> {
     for inode in model.inodes() {
         let Attributes { uid, gid, xattrs, .. } = &inode.attributes;
         if *uid == u32::MAX || *gid == u32::MAX {
@@ -204,7 +212,7 @@ fn failed(attempt: &'static str, tree: &Dir, source: std::io::Error) -> StoreErr
 }
 
 /// A file that is written as all files of the store are.
-struct Output<'a>(&'a OwnedFd);
+pub(crate) struct Output<'a>(pub(crate) &'a OwnedFd);
 
 impl Write for Output<'_> {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {

@@ -38,6 +38,7 @@
 
 mod crew;
 mod dir;
+mod disk;
 mod doomed;
 mod erofs;
 mod error;
@@ -59,6 +60,7 @@ mod model;
 mod names;
 mod objects;
 mod parse;
+mod parts;
 mod patience;
 mod removal;
 mod share;
@@ -68,6 +70,7 @@ mod sweep;
 mod tests;
 mod tree;
 mod trees;
+mod twin;
 mod usage;
 mod verify;
 mod whole;

@@ -2,7 +2,8 @@
 //!
 //! Two things live here. First the *birth* of a container: [`Op`] is one prepared operation of becoming a container,
 //! and [`birth`] clones a process that performs a list of them in order and reports the first that fails. Second the
-//! few calls that rustix lacks, each in a file named after its man page.
+//! few calls that rustix lacks, each in a file named after its man page. And one use of instructions that no crate offers
+//! has its place here because it needs `unsafe`, too: two hashes at once ([`sha256_twice`]).
 //!
 //! Invariants:
 //! - Between clone3(2) and execve(2) the child allocates nothing, takes no lock, formats no text, and cannot panic: all
@@ -71,6 +72,7 @@ mod root;
 mod schedule;
 mod seal;
 mod seccomp;
+mod sha256;
 mod signal;
 mod socket;
 mod source;
@@ -79,6 +81,7 @@ mod switch;
 mod text;
 mod timings;
 mod title;
+mod tsc;
 mod view;
 mod visit;
 
@@ -133,8 +136,10 @@ pub use rustix::io::Errno;
 pub use schedule::{MemoryPolicy, SchedulerAttributes};
 pub use seal::{Sealing, is_sealed, may_change_executable, open_seal, seal, seal_in_place, settle_seal};
 pub use seccomp::SockFilter;
+pub use sha256::{Sha256State, has_sha256_twice, sha256_twice};
 pub use signal::{SignalFd, SignalSet, note as note_signals, noted as noted_signal, pending_signal};
 pub use source::{CloneSource, Parameter, Source, Value};
 pub use start::{AwaitStart, Starting, start_gate, waits_for_start};
 pub use title::set_title;
+pub use tsc::tsc_khz;
 pub use view::{file_mount, overlay_of};

@@ -1,6 +1,6 @@
 //! The end-to-end tests: a separate runner drives the release binary as its users do.
 
-use super::{Tally, is_root, user};
+use super::{Tally, is_root, kernel, user};
 use crate::build::{ENGINE, development, release};
 use crate::program::{program, tee};
 use crate::workspace::Workspace;
@@ -42,6 +42,7 @@ pub(super) fn run(workspace: &Workspace, filter: Option<&str>) -> Result<Tally> 
     let tote = release(workspace, ENGINE)?;
     let runner = development(workspace, RUNNER)?;
     let mortal = beside(&runner, &development(workspace, ENGINE)?)?;
+    let kernel = kernel::beside(&runner)?;
     let mut tally = drive(
         program(&runner).arg("--tote").arg(&tote).args(filter),
         "as we are",
@@ -52,6 +53,9 @@ pub(super) fn run(workspace: &Workspace, filter: Option<&str>) -> Result<Tally> 
     if is_root()? {
         println!("running the end-to-end tests again as the user {}", user::NAME);
         let stage = user::Stage::prepare(&[&tote, &runner, &mortal])?;
+        if let Some(kernel) = &kernel {
+            stage.add(kernel)?;
+        }
         let mut command = stage.command(RUNNER);
         command.arg("--tote").arg(stage.binary("tote")).args(filter);
         tally += drive(&mut command, user::NAME);

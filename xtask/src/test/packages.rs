@@ -86,6 +86,11 @@ const NEEDS: &[Need] = &[
     need("mkfs.xfs", "xfsprogs", "a file system for the storage drivers"),
     need("mkfs.ext4", "e2fsprogs", "the disks of the loop driver"),
     need("mkfs.erofs", "erofs-utils", "the images of the erofs driver"),
+    need(
+        "qemu-system-x86_64",
+        "qemu-system-x86",
+        "runs the virtual machines of containers",
+    ),
     need("strace", "strace", "counts the system calls of a start"),
     need("ip", "iproute2", "looks at network namespaces from outside"),
     need(

@@ -54,6 +54,11 @@ impl Stage {
         Ok(stage)
     }
 
+    /// Copies a directory beside the binaries.
+    pub(super) fn add(&self, directory: &Path) -> Result<()> {
+        succeed(program("cp").arg("-r").arg(directory).arg(self.root.join("bin")))
+    }
+
     /// Returns the path of a copied binary.
     pub(super) fn binary(&self, name: &str) -> PathBuf {
         self.root.join("bin").join(name)

@@ -13,7 +13,8 @@ pub(crate) static FILESYSTEM: Group = Group {
                 "SOURCE is an absolute path of the host, made as a directory where nothing is there, or the name of a volume; \
                  without it the volume is anonymous. \
                  OPTIONS are separated by commas: `ro` or `rw`, and `private`, `slave` or `shared`, each also with an \
-                 `r` in front for whole trees.",
+                 `r` in front for whole trees. With `noexec` programs there cannot be executed, with `nosuid` their \
+                 set-user-ID bits have no effect.",
             ),
         Opt::list("mount", "MOUNT", "Mount by keys: type=bind,source=DIR,target=DIR,readonly").details(
             "`type` is `bind`, `volume` or `tmpfs`; `src` stands for `source`, `dst` for `target`, `ro` for `readonly`.",
@@ -63,7 +64,20 @@ before it. Elsewhere it says nothing."),
     ],
 };
 
-/// `--isolation` of docker's, which has a single value on Linux.
+/// `--isolation` of containers.
+const ISOLATION: Opt = Opt::value(
+    "isolation",
+    "TECHNOLOGY",
+    "Isolation technology: default, or vm for a virtual machine",
+)
+.completes(Completes::Words(&["default", "vm"]))
+.details(
+    "`vm` runs the container in a small virtual machine with a kernel of its own, which `tote vm setup` has made ready; its writes are in \
+     the machine's memory. `vm=qemu,accel=tcg,memory=SIZE,cpus=NUMBER` says what the machine has; without `memory` and `cpus` \
+     `--memory` and `--cpus` count, or 512m and one processor.",
+);
+
+/// `--isolation` of docker's builds, which has a single value on Linux.
 pub(super) const TECHNOLOGY: Opt = Opt::value(
     "isolation",
     "TECHNOLOGY",
@@ -247,7 +261,7 @@ pub(crate) static DOCKERS: Group = Group {
             "Accepted for compatibility: tote is always the runtime",
         )
         .completes(Completes::Words(&["tote", "runc", "crun"])),
-        TECHNOLOGY,
+        ISOLATION,
         Opt::value(
             "volume-driver",
             "DRIVER",

@@ -132,6 +132,7 @@ mod terminal;
 mod units;
 mod usage;
 mod user;
+mod vm;
 mod volume_commands;
 mod volumes;
 mod volumes_from;
@@ -152,6 +153,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     command_lines::TESTS,
     known_lines::TESTS,
     reference::TESTS,
+    vm::TESTS,
     volumes::TESTS,
     recovery::TESTS,
     power_cuts::TESTS,

@@ -54,6 +54,7 @@ pub fn commit(
         return Err(ImagesError::TagIsDigest(name.familiar()).into());
     }
     let container = container::find(home, wanted)?;
+    crate::vm::check_here(&container.entry.container, "commit")?;
     let store = open_store(home)?;
     or_nothing(&store, add(home, &store, &container, name.as_ref(), options))
 }

@@ -31,6 +31,7 @@ pub struct Changed {
 /// [`EngineError`].
 pub fn changes(home: &Home, wanted: &str, each: &mut dyn FnMut(Changed)) -> Result<(), EngineError> {
     let container = container::find(home, wanted)?;
+    crate::vm::check_here(&container.entry.container, "list the changes of")?;
     let source = container.source(home)?;
     for found in differences(&container, source.dir()?)? {
         let found = found.map_err(|source| walk_failed(&container, source))?;
@@ -45,6 +46,7 @@ pub fn changes(home: &Home, wanted: &str, each: &mut dyn FnMut(Changed)) -> Resu
 /// Bytes of the files that a container has changed or added; `None` where that cannot be known.
 pub(crate) fn written(home: &Home, wanted: &str) -> Option<u64> {
     let container = container::find(home, wanted).ok()?;
+    crate::vm::check_here(&container.entry.container, "measure").ok()?;
     let source = container.source(home).ok()?;
     let mut bytes = 0;
     for found in differences(&container, source.dir().ok()?).ok()? {

@@ -19,6 +19,7 @@ use tote_bundle::Image;
 /// [`EngineError`].
 pub fn export(home: &Home, wanted: &str, out: impl Write) -> Result<(), EngineError> {
     let container = container::find(home, wanted)?;
+    crate::vm::check_here(&container.entry.container, "export")?;
     let source = container.source(home)?;
     refuse_host(&container, &source)?;
     let links = links(home, &container)?;

@@ -61,7 +61,9 @@ fn examine(
     given::read_env_files(&mut options.env)?;
     given::read_surroundings(&mut options)?;
     volume::inherit(home, (&mut options, &mut given), true)?;
-    let source = Source::open(home, &image)?;
+    let mut source = Source::open(home, &image)?;
+    crate::vm::settle(&image, &mut options, &mut given)?;
+    crate::vm::adapt(&options, &mut source);
     let config = source.config();
     storage::choose_driver(home, &config, &mut options, &mut given)?;
     network::choose(&image, &mut options, &mut given)?;
@@ -70,7 +72,7 @@ fn examine(
     let (peers, joined) = Peers::find(home, &options)?;
     let volumes = volume::prepare(home, id, (&joined, &config), false)?;
     let asked = (joined.as_ref(), &peers);
-    let made = spec::make(home, id, asked, &config, &ids, &environment, &volumes);
+    let made = spec::make(home.caller, id, asked, &config, &ids, &environment, &volumes);
     let path_and_args = match made {
         Ok(spec) => spec.process.map_or_else(Vec::new, |process| process.args),
         // It may run by then.

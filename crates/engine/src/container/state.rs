@@ -87,6 +87,9 @@ pub struct State {
     /// Path of the cgroup, in the cgroup crate's notation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cgroup: Option<String>,
+    /// Release of the kernel of its virtual machine, if it is in one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<String>,
     /// Endpoints in networks, if any.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub networks: Vec<Endpoint>,

@@ -39,6 +39,7 @@ impl Inside {
     /// [`EngineError`].
     pub(super) fn open(home: &Home, name: &str, writes: bool) -> Result<Self, EngineError> {
         let entry = container::find(home, name)?;
+        crate::vm::check_here(&entry.container, "copy files of")?;
         if let Some(running) = Self::running(&entry, name)? {
             return Ok(running);
         }

@@ -53,7 +53,11 @@ pub(super) fn of_process(pid: u32, target: &str) -> Result<Target, DebugError> {
             .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
             .map_err(|source| unreadable((pid, start_time), target, source))
     };
-    let (status, uid_map, gid_map) = (read("status")?, maps(&read("uid_map")?), maps(&read("gid_map")?));
+    let (status, uid_map, gid_map) = (
+        read("status")?,
+        IdMapping::read(&read("uid_map")?),
+        IdMapping::read(&read("gid_map")?),
+    );
     let namespaces = namespaces(pid);
     let has_user = namespaces.iter().any(|one| one.kind == NamespaceType::User);
     let env = read("environ")?;
@@ -164,28 +168,6 @@ fn namespaces(pid: u32) -> Vec<Namespace> {
     foreign.map(|(kind, _)| Namespace { kind, path: None }).collect()
 }
 
-/// Parses `uid_map` or `gid_map`.
-fn maps(text: &str) -> Vec<IdMapping> {
-    let map = |line: &str| {
-        let mut numbers = line.split_ascii_whitespace().map(str::parse);
-        let mut number = || numbers.next()?.ok();
-        Some(IdMapping {
-            container_id: number()?,
-            host_id: number()?,
-            size: number()?,
-        })
-    };
-    text.lines().filter_map(map).collect()
-}
-
-/// Returns the id that the user namespace has for an id of ours; `None` if it has none.
-pub(super) fn inside(maps: &[IdMapping], id: u32) -> Option<u32> {
-    maps.iter().find_map(|map| {
-        let offset = id.checked_sub(map.host_id).filter(|offset| *offset < map.size)?;
-        map.container_id.checked_add(offset)
-    })
-}
-
 /// Reads the effective ids and the groups of a process out of its status.
 fn user(status: &str, maps: Option<(&[IdMapping], &[IdMapping])>) -> User {
     let numbers = |name: &str| -> Vec<u32> {
@@ -204,9 +186,12 @@ fn user(status: &str, maps: Option<(&[IdMapping], &[IdMapping])>) -> User {
         },
         Some((uids, gids)) => User {
             // A process without an id there is one that root of the namespace has let in.
-            uid: inside(uids, uid).unwrap_or(0),
-            gid: inside(gids, gid).unwrap_or(0),
-            additional_gids: groups.into_iter().filter_map(|gid| inside(gids, gid)).collect(),
+            uid: IdMapping::inside(uids, uid).unwrap_or(0),
+            gid: IdMapping::inside(gids, gid).unwrap_or(0),
+            additional_gids: groups
+                .into_iter()
+                .filter_map(|gid| IdMapping::inside(gids, gid))
+                .collect(),
             ..User::default()
         },
     }
@@ -279,10 +264,10 @@ mod tests {
 
     #[test]
     fn ids_are_those_inside() {
-        let maps = maps("0 1000 1\n1 100000 65536\n");
-        assert_eq!(inside(&maps, 1000), Some(0));
-        assert_eq!(inside(&maps, 100_005), Some(6));
-        assert_eq!(inside(&maps, 5), None, "an id that is not mapped");
+        let maps = IdMapping::read("0 1000 1\n1 100000 65536\n");
+        assert_eq!(IdMapping::inside(&maps, 1000), Some(0));
+        assert_eq!(IdMapping::inside(&maps, 100_005), Some(6));
+        assert_eq!(IdMapping::inside(&maps, 5), None, "an id that is not mapped");
         let status = "Uid:\t1000\t1000\t1000\t1000\nGid:\t1000\t1000\t1000\t1000\nGroups:\t1000 5 \n";
         let user = user(status, Some((&maps, &maps)));
         assert_eq!((user.uid, user.gid, user.additional_gids), (0, 0, vec![0]));

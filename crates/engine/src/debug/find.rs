@@ -86,6 +86,7 @@ fn of_entry<'a>(
     entry: Entry,
     warn: &mut dyn FnMut(String),
 ) -> Result<Found<'a>, EngineError> {
+    crate::vm::check_here(&entry.container, "debug")?;
     let (id, until) = (entry.container.id.clone(), Instant::now() + MOMENT);
     let mut entry = entry;
     loop {

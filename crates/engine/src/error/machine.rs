@@ -45,12 +45,16 @@ pub enum MachineError {
     /// A spec that cannot be planned.
     #[error(transparent)]
     Plan(#[from] tote_sandbox::PlanError),
+    /// A virtual machine that cannot be had.
+    #[error(transparent)]
+    Vm(#[from] crate::vm::VmFault),
 }
 
 impl MachineError {
     pub(crate) fn hint(&self) -> Option<String> {
         match self {
             Self::Storage(error) => for_storage(error),
+            Self::Vm(fault) => fault.hint().map(str::to_owned),
             Self::NoRanges(_) => Some(
                 "add this user to /etc/subuid and /etc/subgid (usermod --add-subuids 100000-165535 --add-subgids 100000-165535 USER) and install uidmap"
                     .to_owned(),

@@ -41,6 +41,7 @@ impl Target {
     /// # Errors
     /// Fails if the container does not run.
     pub(crate) fn of(home: &Home, entry: Entry) -> Result<Self, EngineError> {
+        crate::vm::check_here(&entry.container, "join")?;
         let stopped = || ExecError::NotRunning(entry.container.id.to_string());
         let first = entry
             .state

@@ -66,6 +66,7 @@ pub(crate) struct Scene {
 pub fn top(home: &Home, container: &str, words: &[String]) -> Result<Processes, EngineError> {
     let request = Request::parse(words)?;
     let entry = container::find(home, container)?;
+    crate::vm::check_here(&entry.container, "list the processes of")?;
     Ok(of(&[crate::stats::running(&entry)?], &request))
 }
 

@@ -334,6 +334,58 @@ fn every_kind_of_file_with_all_that_an_inode_has() {
     check(&tree);
 }
 
+/// Data of a file in the tests.
+fn data_of(number: usize, size: u64) -> Vec<u8> {
+    (0..size).map(|at| (at / 7) as u8 ^ number as u8).collect()
+}
+
+#[test]
+fn files_with_their_data() {
+    let mut tree = Plain::new();
+    let dir = tree.add(0, b"dir", file(What::Directory(BTreeMap::new())));
+    for size in [0, 1, 4095, 4096, 4097, 100_000] {
+        tree.add(dir, format!("file{size}").as_bytes(), file(What::File(size)));
+    }
+    tree.link(0, b"again", 3);
+    tree.add(0, b"link", file(What::Symlink(vec![b't'; 4000])));
+    for count in 0..400 {
+        tree.add(0, format!("name-{count:04}").as_bytes(), file(What::Fifo));
+    }
+    let layout = Layout::with_data(&tree, 0, [7; 16]).unwrap();
+    let mut bytes = Vec::new();
+    let mut data = |number: usize, out: &mut dyn std::io::Write| {
+        let What::File(size) = tree.0[number].kind else {
+            panic!("{number} is not a file");
+        };
+        out.write_all(&data_of(number, size))
+    };
+    layout.write_with_data(&mut bytes, &mut data).unwrap();
+    assert_eq!(bytes.len() as u64, layout.size());
+    assert!(bytes.len() < 200_000, "a hard link has no data of its own");
+    read_back(&tree, &bytes);
+    let image = on_disk(&bytes);
+    if let Some(mount) = mounted(image.path()) {
+        for (name, number) in [
+            ("dir/file1", 3),
+            ("again", 3),
+            ("dir/file4097", 6),
+            ("dir/file100000", 7),
+        ] {
+            let What::File(size) = tree.0[number].kind else {
+                panic!("{number} is not a file");
+            };
+            let file =
+                rustix::fs::openat(&mount, name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).unwrap();
+            let mut found = Vec::new();
+            std::io::Read::read_to_end(&mut std::fs::File::from(file), &mut found).unwrap();
+            assert!(found == data_of(number, size), "{name}");
+        }
+    }
+    let mut short = |_: usize, out: &mut dyn std::io::Write| out.write_all(b"x");
+    let error = layout.write_with_data(Vec::new(), &mut short).unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::InvalidData);
+}
+
 #[test]
 fn directories_of_all_sizes() {
     for count in [0, 1, 30, 100, 200, 330, 340, 341, 342, 700, 2000] {

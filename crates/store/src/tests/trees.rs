@@ -406,3 +406,35 @@ fn a_tree_in_use_stays_as_it_is_when_it_is_looked_through() {
     assert_ne!([&own.tree, &own.contents].map(|path| inode(path)), before);
     assert_eq!(store.damage_of_tree(&image).unwrap(), None);
 }
+
+#[test]
+fn a_disk_has_the_contents_and_is_made_once() {
+    let (_dir, store) = store();
+    let layer = Tar::default()
+        .file("dir/file", b"the content of a file")
+        .entry(b'0', "empty", 0o600, "", b"")
+        .symlink("link", "/somewhere/else")
+        .end();
+    let image = add_image(&store, &[&layer]).unwrap();
+    let tree = store.tree(&image).unwrap();
+    let path = store.disk(&image, &tree).unwrap();
+    assert_eq!(path.symlink_metadata().unwrap().mode(), 0o100_444);
+    let before = inode(&path);
+    assert_eq!(inode(&store.disk(&image, &tree).unwrap()), before);
+    let bytes = std::fs::read(&path).unwrap();
+    let content = b"the content of a file";
+    assert!(bytes.windows(content.len()).any(|window| window == content));
+    let disk = tote_erofs::Image::open(std::fs::File::open(&path).unwrap()).unwrap();
+    let found = disk.find(b"dir/file").unwrap().unwrap();
+    assert_eq!(found.size, content.len() as u64);
+    assert_eq!(disk.xattr(&found, b"trusted.overlay.metacopy").unwrap(), None);
+    assert!(disk.find(b"empty").unwrap().is_some());
+    let names = std::fs::read_dir(path.parent().unwrap()).unwrap();
+    let left: Vec<_> = names.map(|entry| entry.unwrap().file_name()).collect();
+    assert!(
+        !left
+            .iter()
+            .any(|name| name.to_string_lossy().starts_with(".new-")),
+        "{left:?}"
+    );
+}

@@ -203,7 +203,7 @@ impl Subject<'_> {
             "ShmSize": options.shm_size.unwrap_or(64 << 20),
             "Sysctls": options.sysctls,
             "Runtime": "tote",
-            "Isolation": "",
+            "Isolation": if options.vm.is_some() { "vm" } else { "" },
         })
     }
 

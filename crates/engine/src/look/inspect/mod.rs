@@ -105,6 +105,14 @@ fn describe(home: &Home, entry: &Entry, sizes: bool) -> Value {
         let egress = json!({ "Policy": policy.to_string(), "Refused": refused.collect::<Vec<_>>() });
         value.insert("Egress".to_owned(), egress);
     }
+    if subject.options.vm.is_some()
+        && let Some(value) = value.as_object_mut()
+    {
+        value.insert(
+            "VirtualMachine".to_owned(),
+            json!({ "Vmm": "qemu", "Kernel": entry.state.kernel }),
+        );
+    }
     if sizes && let Some(value) = value.as_object_mut() {
         let size = size::of_container(home, entry);
         value.insert("SizeRw".to_owned(), Value::from(size.written));

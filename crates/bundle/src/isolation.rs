@@ -1,0 +1,104 @@
+//! `--isolation`: a container in the kernel of this machine, or in a small virtual machine with a kernel of its own.
+
+use crate::value::parse_size;
+use std::str::FromStr;
+
+/// Way in which the guest's instructions are executed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Acceleration {
+    /// By the processor itself.
+    Kvm,
+    /// By a translator.
+    Tcg,
+}
+
+/// Virtual machine of a container.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct VmOptions {
+    /// `accel=`; without it whatever works is used.
+    pub accel: Option<Acceleration>,
+    /// `memory=`: bytes of the machine's memory; without it `--memory` counts.
+    pub memory: Option<u64>,
+    /// `cpus=`: number of processors; without it `--cpus` counts.
+    pub processors: Option<u32>,
+}
+
+/// Why a value of `--isolation` is refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum IsolationError {
+    /// The value names no technology.
+    #[error("invalid isolation: {0}: only default and vm are supported")]
+    Unknown(String),
+    /// A part of the value is not one of a virtual machine's.
+    #[error("invalid isolation: cannot use {0:?}: give vm, or vm=qemu,accel=kvm|tcg,memory=SIZE,cpus=NUMBER")]
+    Part(String),
+}
+
+/// True for a value that asks for a virtual machine.
+#[must_use]
+pub fn is_vm(value: &str) -> bool {
+    let name = value.split(['=', ',']).next().unwrap_or_default();
+    name.eq_ignore_ascii_case("vm")
+}
+
+impl FromStr for VmOptions {
+    type Err = IsolationError;
+
+    /// Parses `vm`, `vm=qemu`, `vm=KEY=VALUE,…` and `vm,KEY=VALUE,…`.
+    fn from_str(text: &str) -> Result<Self, IsolationError> {
+        if !is_vm(text) {
+            return Err(IsolationError::Unknown(text.to_owned()));
+        }
+        let mut vm = Self::default();
+        let parts = text.get(2..).unwrap_or_default().trim_start_matches(['=', ',']);
+        for part in parts.split(',').filter(|part| !part.is_empty()) {
+            let wrong = || IsolationError::Part(part.to_owned());
+            match part.split_once('=').unwrap_or((part, "")) {
+                ("qemu", "") => {}
+                ("accel", "kvm") => vm.accel = Some(Acceleration::Kvm),
+                ("accel", "tcg") => vm.accel = Some(Acceleration::Tcg),
+                ("memory", size) => vm.memory = Some(parse_size(size).map_err(|_| wrong())?),
+                ("cpus", number) => {
+                    let number = number.parse().ok().filter(|number| (1..=1024).contains(number));
+                    vm.processors = Some(number.ok_or_else(wrong)?);
+                }
+                _ => return Err(wrong()),
+            }
+        }
+        Ok(vm)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn machines() {
+        for text in ["vm", "VM", "vm=qemu", "vm="] {
+            assert_eq!(text.parse(), Ok(VmOptions::default()), "{text}");
+        }
+        let whole = VmOptions {
+            accel: Some(Acceleration::Tcg),
+            memory: Some(256 << 20),
+            processors: Some(2),
+        };
+        for text in [
+            "vm=qemu,accel=tcg,memory=256m,cpus=2",
+            "vm,cpus=2,memory=256m,accel=tcg",
+        ] {
+            assert_eq!(text.parse(), Ok(whole.clone()), "{text}");
+        }
+        for text in [
+            "hyperv",
+            "vmx",
+            "vm=xen",
+            "vm,accel=hvf",
+            "vm,cpus=0",
+            "vm,memory=x",
+            "vm,qemu=1",
+        ] {
+            assert!(text.parse::<VmOptions>().is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,302 @@
+//! `--isolation vm`: the same container in a small virtual machine, everything executed by QEMU's translator.
+
+use super::stored;
+use crate::context::Context;
+use crate::need::{self, Need};
+use crate::processes;
+use crate::promise::{Test, test};
+use anyhow::{Context as _, Result, ensure};
+use rustix::process::Signal;
+use std::fs::File;
+use std::io::Read as _;
+
+const QEMU: Need = Need::Program("qemu-system-x86_64");
+
+pub(super) const TESTS: &[Test] = &[
+    test("vm::setup_says_what_it_did", &[Need::GuestKernel], setup),
+    test(
+        "vm::a_package_gives_the_same_kernel",
+        &[Need::GuestKernel, Need::Program("dpkg-deb")],
+        package,
+    ),
+    test("vm::what_cannot_be_is_refused", &[Need::GuestKernel], refusals),
+    test(
+        "vm::a_container_has_a_kernel_of_its_own",
+        &[QEMU, Need::GuestKernel],
+        own_kernel,
+    )
+    .slow(3),
+    test(
+        "vm::a_mebibyte_passes_unchanged_both_ways",
+        &[QEMU, Need::GuestKernel],
+        binary_clean,
+    )
+    .slow(3),
+    test(
+        "vm::a_missing_program_ends_with_127",
+        &[QEMU, Need::GuestKernel],
+        missing,
+    )
+    .slow(3),
+    test(
+        "vm::a_detached_one_is_watched_and_stopped",
+        &[QEMU, Need::GuestKernel],
+        detached,
+    )
+    .slow(3),
+    test(
+        "vm::a_killed_machine_is_reported",
+        &[QEMU, Need::GuestKernel],
+        killed_machine,
+    )
+    .slow(3),
+    test(
+        "vm::a_killed_command_leaves_no_machine",
+        &[QEMU, Need::GuestKernel],
+        killed_command,
+    )
+    .slow(3),
+];
+
+/// Path of the unpacked package that the tests take their kernel from.
+fn kernel() -> Result<String> {
+    let path = need::guest_kernel().context("this program has a path")?;
+    Ok(path.to_str().context("its path is text")?.to_owned())
+}
+
+/// Makes the kernel ready, and an image `app`.
+fn prepare(cx: &Context) -> Result<()> {
+    cx.tote(&["vm", "setup", "-q", &kernel()?]).output()?.exits(0)?;
+    stored::image(cx, "app", &[]).map(drop)
+}
+
+fn setup(cx: &Context) -> Result<()> {
+    stored::image(cx, "app", &[])?;
+    cx.run(&["--isolation", "vm", "app", "true"])?
+        .refuses(125, &["there is no kernel for it yet"])?
+        .has_err("hint: tote vm setup")?;
+    let output = cx.tote(&["vm", "setup", &kernel()?]).output()?;
+    output.exits(0)?;
+    for part in [
+        "kernel:  ",
+        "cloud",
+        "erofs, ",
+        "overlay, ",
+        "virtio_mmio, ",
+        "kept as: ",
+    ] {
+        output.has_out(part)?;
+    }
+    // Nothing that a guest does not need.
+    ensure!(!output.out().contains("ext4"), "{}", output.out());
+    cx.tote(&["vm", "setup", "/dev/null"])
+        .output()?
+        .refuses(1, &["it is not a package of Debian"])?;
+    let empty = cx.directory("empty")?;
+    cx.tote(&["vm", "setup", &empty])
+        .output()?
+        .refuses(1, &["cannot find a kernel in"])?
+        .has_err("hint: apt-get install linux-image-cloud-amd64")?;
+    cx.nothing_left()
+}
+
+fn package(cx: &Context) -> Result<()> {
+    let direct = cx.tote(&["vm", "setup", "-q", &kernel()?]).output()?;
+    direct.exits(0)?;
+    let (dir, file) = (cx.directory("package")?, cx.path("kernel.deb")?);
+    crate::invocation::Invocation::new(["cp", "-r", &format!("{}/.", kernel()?), &dir])
+        .output()?
+        .exits(0)?;
+    cx.directory("package/DEBIAN")?;
+    cx.file(
+        "package/DEBIAN/control",
+        "Package: kernel\nVersion: 1\nArchitecture: amd64\nMaintainer: a <a@b.example>\nDescription: kernel\n",
+    )?;
+    crate::invocation::Invocation::new(["dpkg-deb", "-Zgzip", "-z1", "--build", &dir, &file])
+        .output()?
+        .exits(0)?;
+    let packed = cx.tote(&["vm", "setup", "-q", &file]).output()?;
+    packed.exits(0)?.prints(&direct.out())?;
+    // What was unpacked is gone.
+    let left = std::fs::read_dir(cx.root().join("vm"))?.count();
+    ensure!(
+        left == 3,
+        "{left} names in vm/: a lock, kernels, and the one in use"
+    );
+    Ok(())
+}
+
+fn refusals(cx: &Context) -> Result<()> {
+    prepare(cx)?;
+    for (option, value, reason) in [
+        ("--volume", "/tmp:/x", "cannot use volumes with --isolation vm"),
+        ("--network", "host", "only none is supported yet"),
+        ("--publish", "80:80", "cannot use --publish"),
+        ("--device", "/dev/null", "a device of the host"),
+        ("--pid", "host", "another kernel"),
+        ("--memory", "64m", "it needs 128 at least"),
+        ("--health-cmd", "true", "cannot use --health-cmd"),
+        ("--driver", "split", "the image is a disk of the machine"),
+    ] {
+        cx.run(&["--isolation", "vm", option, value, "app", "true"])?
+            .refuses(125, &[reason])?;
+    }
+    cx.run(&["--isolation", "vm", &cx.image(), "true"])?
+        .refuses(125, &["only images of the store can be a disk"])?;
+    cx.run(&["--isolation", "vm=xen", "app", "true"])?
+        .refuses(125, &["cannot use \"xen\""])?;
+    cx.run(&["--isolation", "hyperv", "app", "true"])?
+        .refuses(125, &["only default and vm are supported"])?;
+    cx.nothing_left()
+}
+
+fn own_kernel(cx: &Context) -> Result<()> {
+    prepare(cx)?;
+    let script = "uname -r; id -u; pwd; hostname; echo $A; nproc; touch /x 2>/dev/null || echo read-only; \
+                  ls /dev/vda /dev/ttyS0 2>/dev/null; echo error >&2; exit 7";
+    let words = [
+        "--isolation",
+        "vm=qemu,accel=tcg",
+        "--cpus",
+        "2",
+        "--memory",
+        "300m",
+        "--env",
+        "A=b",
+        "--workdir",
+        "/tmp",
+        "--user",
+        "alice",
+        "--hostname",
+        "box",
+        "--read-only",
+        "app",
+        "sh",
+        "-c",
+        script,
+    ];
+    let output = cx.run(&words)?;
+    output.exits(7)?.has_err("error")?;
+    let (release, rest) = output
+        .out()
+        .split_once('\n')
+        .map_or_else(Default::default, |(first, rest)| {
+            (first.to_owned(), rest.to_owned())
+        });
+    let own = std::fs::read_to_string("/proc/sys/kernel/osrelease")?;
+    ensure!(
+        release.contains("cloud") && release != own.trim(),
+        "kernel {release}"
+    );
+    ensure!(rest == "1234\n/tmp\nbox\nb\n2\nread-only\n", "{rest}");
+    cx.nothing_left()
+}
+
+fn binary_clean(cx: &Context) -> Result<()> {
+    prepare(cx)?;
+    let mut random = vec![0; 1024 * 1024];
+    File::open("/dev/urandom")?.read_exact(&mut random)?;
+    random[..6].copy_from_slice(b"\r\n\0\x04\x1a\xff");
+    let output = cx
+        .run_command(&["-i", "--isolation", "vm", "app", "cat"])
+        .input(&random)
+        .output()?;
+    output.exits(0)?.quietly()?;
+    ensure!(output.stdout == random, "{} bytes came back", output.stdout.len());
+    Ok(())
+}
+
+fn missing(cx: &Context) -> Result<()> {
+    prepare(cx)?;
+    let output = cx.run(&["--isolation", "vm", "app", "absent"])?;
+    output
+        .exits(127)?
+        .has_err("exec: \"absent\": executable file not found in $PATH")?;
+    cx.nothing_left()
+}
+
+/// Starts a container `vm` that says `ready`, says so of a SIGTERM, and ends with 5 then.
+fn start(cx: &Context) -> Result<()> {
+    let script = "trap 'echo asked; exit 5' TERM; echo ready; while :; do sleep 0.1; done";
+    let words = [
+        "run",
+        "-d",
+        "--name",
+        "vm",
+        "--isolation",
+        "vm",
+        "app",
+        "sh",
+        "-c",
+        script,
+    ];
+    cx.tote(&words).output()?.exits(0)?;
+    let mut follow = cx.tote(&["logs", "-f", "vm"]).spawn()?;
+    follow.expect("ready")?;
+    follow.signal(Signal::KILL)?;
+    follow.wait().map(drop)
+}
+
+fn detached(cx: &Context) -> Result<()> {
+    prepare(cx)?;
+    start(cx)?;
+    let shown = cx
+        .tote(&[
+            "inspect",
+            "--format",
+            "{{.VirtualMachine.Kernel}} {{.HostConfig.Isolation}}",
+            "vm",
+        ])
+        .output()?;
+    shown.exits(0)?.has_out("cloud")?.has_out(" vm")?;
+    for (words, code) in [
+        (&["exec", "vm", "true"][..], 125),
+        (&["cp", "vm:/etc/passwd", "-"], 125),
+        (&["top", "vm"], 125),
+        (&["diff", "vm"], 1),
+        (&["commit", "vm", "other"], 1),
+    ] {
+        cx.tote(words)
+            .output()?
+            .refuses(code, &["it is in a virtual machine"])?;
+    }
+    cx.tote(&["stop", "vm"]).output()?.exits(0)?;
+    cx.tote(&["wait", "vm"]).output()?.exits(0)?.prints("5\n")?;
+    cx.tote(&["logs", "vm"]).output()?.prints("ready\nasked\n")?;
+    cx.tote(&["rm", "vm"]).output()?.exits(0).map(drop)
+}
+
+fn killed_machine(cx: &Context) -> Result<()> {
+    prepare(cx)?;
+    start(cx)?;
+    let output = cx
+        .tote(&["inspect", "--format", "{{.State.Pid}}", "vm"])
+        .output()?;
+    let attendant: i32 = output.out().trim().parse()?;
+    let machines = processes::descendants(attendant);
+    ensure!(machines.len() == 1, "{} processes", machines.len());
+    processes::kill(machines[0].pid, Signal::KILL);
+    cx.tote(&["wait", "vm"]).output()?.exits(0)?.prints("137\n")?;
+    cx.tote(&["logs", "vm"])
+        .output()?
+        .has_err("tote: the virtual machine ended before the container did")?;
+    cx.tote(&["rm", "vm"]).output()?.exits(0).map(drop)
+}
+
+fn killed_command(cx: &Context) -> Result<()> {
+    prepare(cx)?;
+    let mut running = cx
+        .run_command(&["--isolation", "vm", "app", "sh", "-c", "echo ready; sleep 1000"])
+        .spawn()?;
+    running.expect("ready")?;
+    let all = processes::descendants(running.pid());
+    ensure!(all.len() >= 2, "an attendant and its machine: {}", all.len());
+    let last = all.last().context("there is one")?;
+    let machine = processes::pidfd(last.pid)?;
+    running.signal(Signal::KILL)?;
+    running.wait()?;
+    processes::wait_end(&machine, "the machine", crate::exchange::patience())?;
+    // The next command finds what is left.
+    cx.tote(&["ps", "-a"]).output()?.exits(0)?;
+    cx.nothing_left()
+}

@@ -1,0 +1,170 @@
+//! The loop of process 1.
+
+use crate::error::GuestError;
+use crate::session::{STREAMS, Session};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fd::{AsFd as _, OwnedFd};
+use rustix::process::{WaitOptions, wait};
+use std::collections::BTreeMap;
+use tote_channel::{Guest, Order, Stream};
+use tote_sys::Errno;
+
+/// Bytes that are read of the channel at a time.
+const CHUNK: usize = 64 << 10;
+
+/// Something that a descriptor is ready for.
+#[derive(Clone, Copy, Debug)]
+enum Work {
+    Channel,
+    Reports,
+    Input,
+    Output(Stream),
+}
+
+/// Serves the host until the machine is to end.
+pub(crate) fn serve(port: OwnedFd) -> Result<(), GuestError> {
+    let release = rustix::system::uname().release().to_string_lossy().into_owned();
+    let mut agent = Agent {
+        port,
+        guest: Guest::new(&release),
+        sessions: BTreeMap::new(),
+    };
+    while !agent.turn()? {}
+    Ok(())
+}
+
+struct Agent {
+    port: OwnedFd,
+    guest: Guest,
+    sessions: BTreeMap<u16, Session>,
+}
+
+impl Agent {
+    /// Waits, and does what can be done; true if the machine is to end.
+    fn turn(&mut self) -> Result<bool, GuestError> {
+        for (number, work) in self.wait()? {
+            match work {
+                Work::Channel => {
+                    if self.read()? {
+                        return Ok(true);
+                    }
+                }
+                Work::Reports | Work::Input | Work::Output(_) => self.advance(number, work),
+            }
+        }
+        let guest = &mut self.guest;
+        self.sessions.retain(|_, session| !session.tell_end(guest));
+        // Workers, and orphans of what containers have left.
+        while let Ok(Some(_)) = wait(WaitOptions::NOHANG) {}
+        self.write().map(|()| false)
+    }
+
+    fn advance(&mut self, number: u16, work: Work) {
+        let Some(session) = self.sessions.get_mut(&number) else {
+            return;
+        };
+        match work {
+            Work::Reports => session.read_reports(&mut self.guest),
+            Work::Input => session.write_input(&mut self.guest),
+            Work::Output(stream) => session.read_output(stream, &mut self.guest),
+            Work::Channel => {}
+        }
+    }
+
+    /// Waits until something is ready; returns what, by the number of its session.
+    fn wait(&mut self) -> Result<Vec<(u16, Work)>, GuestError> {
+        let sends = !self.guest.outgoing().is_empty();
+        let channel = if sends {
+            PollFlags::IN | PollFlags::OUT
+        } else {
+            PollFlags::IN
+        };
+        let mut works = vec![(0, Work::Channel)];
+        let mut fds = vec![PollFd::from_borrowed_fd(self.port.as_fd(), channel)];
+        for (number, session) in &self.sessions {
+            let readable = |stream| {
+                let fd = session.readable(&self.guest, stream)?;
+                Some((Work::Output(stream), fd, PollFlags::IN))
+            };
+            let reports = session.reports().map(|fd| (Work::Reports, fd, PollFlags::IN));
+            let input = session
+                .waiting_input()
+                .map(|fd| (Work::Input, fd, PollFlags::OUT));
+            let outputs = STREAMS.into_iter().filter_map(readable);
+            for (work, fd, flags) in outputs.chain(reports).chain(input) {
+                works.push((*number, work));
+                fds.push(PollFd::from_borrowed_fd(fd, flags));
+            }
+        }
+        match poll(&mut fds, None) {
+            Ok(_) => {}
+            Err(Errno::INTR) => return Ok(Vec::new()),
+            Err(errno) => return Err(GuestError::kernel("wait for", "the host")(errno)),
+        }
+        let ready = fds.iter().zip(works).filter(|(fd, _)| !fd.revents().is_empty());
+        Ok(ready.map(|(_, work)| work).collect())
+    }
+
+    /// Takes what the host has sent; true if the machine is to end.
+    fn read(&mut self) -> Result<bool, GuestError> {
+        let mut buffer = vec![0; CHUNK];
+        let length = match rustix::io::read(&self.port, &mut buffer) {
+            // The host is gone.
+            Ok(0) => return Ok(true),
+            Ok(length) => length,
+            Err(Errno::AGAIN | Errno::INTR) => return Ok(false),
+            Err(errno) => return Err(GuestError::kernel("read", "the channel")(errno)),
+        };
+        for order in self.guest.received(&buffer[..length])? {
+            if matches!(order, Order::PowerOff) {
+                return Ok(true);
+            }
+            self.follow(order);
+        }
+        Ok(false)
+    }
+
+    fn follow(&mut self, order: Order) {
+        match order {
+            Order::Begin {
+                session,
+                plan,
+                terminal,
+            } => match Session::begin(session, &plan, terminal.is_some()) {
+                Ok(begun) => _ = self.sessions.insert(session, begun),
+                Err(error) => self.guest.failed(session, 125, &tote_sys::chain(&error)),
+            },
+            Order::Input(number, bytes) => {
+                if let Some(session) = self.sessions.get_mut(&number) {
+                    session.take_input(&bytes, &mut self.guest);
+                }
+            }
+            Order::InputEnd(number) => {
+                if let Some(session) = self.sessions.get_mut(&number) {
+                    session.end_input(&mut self.guest);
+                }
+            }
+            Order::Signal(number, signal) => {
+                if let Some(session) = self.sessions.get_mut(&number) {
+                    session.signal(signal);
+                }
+            }
+            // What there is room for is found at the next turn; terminals have the size that their plan gives.
+            Order::Room(..) | Order::Resize(..) | Order::PowerOff => {}
+        }
+    }
+
+    /// Sends as much as the channel takes.
+    fn write(&mut self) -> Result<(), GuestError> {
+        let out = self.guest.outgoing();
+        while !out.is_empty() {
+            match rustix::io::write(&self.port, out) {
+                Ok(length) => _ = out.drain(..length),
+                Err(Errno::AGAIN) => break,
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(GuestError::kernel("write to", "the channel")(errno)),
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,50 @@
+//! The first process of a virtual machine: it loads modules, mounts the disk, and performs the plans that come over the
+//! channel with the same code as a host does.
+//!
+//! ```text
+//! process 1 (agent)         worker, one for each process           container
+//! ─────────────────         ─────────────────────────────          ─────────
+//! channel ◄──► pipes ─────────────────────────────────────────►  0, 1, 2
+//!   fork ─────────────────► Plan::from_bytes, runtime::run ─────►  birth, program
+//!         ◄── reports ───── born, runs, warnings, how it ended
+//! ```
+//! A worker does for its container what `tote run` does on a host: it is the container's parent, runs the errands, and tells
+//! how it ended. The agent only passes bytes and signals on, so no container holds up another.
+//!
+//! Invariants:
+//!
+//! - There is no second implementation of a container: births are `runtime`'s.
+//! - The agent keeps no more than the windows of the channel allow.
+//! - The machine ends when the host says so, when the host is gone, or when process 1 fails; nothing in it is kept.
+//!
+//! Not in this crate: how the plan was made, and what the host does with the output.
+
+mod agent;
+mod error;
+mod machine;
+mod report;
+mod session;
+mod worker;
+
+pub use machine::{CONTAINERS, IMAGE, PORT};
+
+use std::os::fd::AsFd as _;
+use std::process::ExitCode;
+use tote_sys::best_effort;
+
+/// Is the first process of a virtual machine until the machine ends. Call it in no other process.
+#[must_use]
+pub fn init() -> ExitCode {
+    let ended = machine::prepare().and_then(agent::serve);
+    if let Err(error) = ended {
+        let text = format!("tote: the guest cannot go on: {}\n", tote_sys::chain(&error));
+        // The console is the only place for it.
+        best_effort(rustix::io::write(
+            rustix::stdio::stderr().as_fd(),
+            text.as_bytes(),
+        ));
+    }
+    // The host takes a restart for the end.
+    best_effort(rustix::system::reboot(rustix::system::RebootCommand::Restart));
+    ExitCode::FAILURE
+}

@@ -1,0 +1,129 @@
+//! From the start of process 1 to a machine in which plans can be performed.
+
+use crate::error::GuestError;
+use rustix::fd::OwnedFd;
+use rustix::fs::{Mode, OFlags};
+use rustix::mount::{MountFlags, mount, mount_move};
+use std::time::{Duration, Instant};
+use tote_sys::Errno;
+
+/// Name of the serial port that is the channel to the host.
+pub const PORT: &str = "tote";
+
+/// Directory in which the image of the container is mounted.
+pub const IMAGE: &str = "/image";
+
+/// Directory on which a mount namespace mounts its root.
+pub const CONTAINERS: &str = "/container";
+
+/// Directories of the root that takes the place of the initramfs.
+const DIRECTORIES: [&str; 6] = ["dev", "proc", "sys", "image", "container", "tmp"];
+
+/// File systems that are there before the root changes, with their types.
+const SYSTEMS: [(&str, &str); 3] = [("/dev", "devtmpfs"), ("/proc", "proc"), ("/sys", "sysfs")];
+
+/// Place of the new root in the initramfs.
+const ROOT: &str = "/root";
+
+/// Disk of the image.
+const DISK: &str = "/dev/vda";
+
+/// Time that a device takes at most on a busy host that emulates everything.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Prepares the machine; returns the channel to the host.
+pub(crate) fn prepare() -> Result<OwnedFd, GuestError> {
+    for (place, kind) in SYSTEMS {
+        system(kind, place, kind)?;
+    }
+    load_modules()?;
+    leave_initramfs()?;
+    appear("vda", || match rustix::fs::stat(DISK) {
+        Ok(_) => Ok(Some(())),
+        Err(Errno::NOENT) => Ok(None),
+        Err(errno) => Err(GuestError::kernel("look at", DISK)(errno)),
+    })?;
+    let flags = MountFlags::RDONLY | MountFlags::NODEV;
+    mount(DISK, IMAGE, "erofs", flags, c"").map_err(GuestError::kernel("mount", DISK))?;
+    let port = appear(PORT, port)?;
+    let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    rustix::fs::open(&port, flags, Mode::empty()).map_err(GuestError::kernel("open", &port))
+}
+
+fn system(kind: &str, place: &str, source: &str) -> Result<(), GuestError> {
+    match mount(source, place, kind, MountFlags::empty(), c"") {
+        // The kernel may have mounted its devices already.
+        Ok(()) | Err(Errno::BUSY) => Ok(()),
+        Err(errno) => Err(GuestError::kernel("mount", place)(errno)),
+    }
+}
+
+/// Loads the modules that the initramfs has, in the order of its list.
+fn load_modules() -> Result<(), GuestError> {
+    const LIST: &str = "/modules/list";
+    let list = std::fs::read_to_string(LIST).map_err(|source| GuestError::Read { path: LIST, source })?;
+    for name in list.lines() {
+        let path = format!("/modules/{name}.ko");
+        let file = rustix::fs::open(&path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
+        let file = file.map_err(GuestError::kernel("open", &path))?;
+        match rustix::system::finit_module(&file, c"", 0) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(errno) => return Err(GuestError::kernel("load module", name)(errno)),
+        }
+    }
+    Ok(())
+}
+
+/// Replaces the root by an empty one in memory: pivot_root(2), by which each container leaves it, refuses the initramfs.
+fn leave_initramfs() -> Result<(), GuestError> {
+    system("tmpfs", ROOT, "root")?;
+    for name in DIRECTORIES {
+        let path = format!("{ROOT}/{name}");
+        rustix::fs::mkdir(&path, Mode::from_raw_mode(0o755)).map_err(GuestError::kernel("make", &path))?;
+    }
+    for (place, _) in SYSTEMS {
+        let new = format!("{ROOT}{place}");
+        mount_move(place, &new).map_err(GuestError::kernel("move", place))?;
+    }
+    let entered = rustix::process::chdir(ROOT)
+        .and_then(|()| mount_move(".", "/"))
+        .and_then(|()| rustix::process::chroot("."))
+        .and_then(|()| rustix::process::chdir("/"));
+    entered.map_err(GuestError::kernel("change to", "the new root"))
+}
+
+/// Returns the path of the port's device, once it has its name.
+fn port() -> Result<Option<String>, GuestError> {
+    let Ok(ports) = std::fs::read_dir("/sys/class/virtio-ports") else {
+        return Ok(None);
+    };
+    for entry in ports.flatten() {
+        let name = std::fs::read_to_string(entry.path().join("name")).unwrap_or_default();
+        let device = format!("/dev/{}", entry.file_name().display());
+        if name.trim_end() == PORT && rustix::fs::stat(&device).is_ok() {
+            return Ok(Some(device));
+        }
+    }
+    Ok(None)
+}
+
+/// Waits for a device. Drivers tell of devices only by netlink messages, which another loop would have to wait for.
+fn appear<T>(
+    what: &'static str,
+    mut look: impl FnMut() -> Result<Option<T>, GuestError>,
+) -> Result<T, GuestError> {
+    let begin = Instant::now();
+    loop {
+        if let Some(found) = look()? {
+            return Ok(found);
+        }
+        if begin.elapsed() > PATIENCE {
+            return Err(GuestError::NoDevice(what));
+        }
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "a device that appears wakes nothing that this process could wait for; it takes a few ms, once in a boot"
+        )]
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}

@@ -1,0 +1,221 @@
+//! A process of the machine as the agent sees it: its worker, and the pipes between both and the host.
+
+use crate::error::GuestError;
+use crate::report::Report;
+use crate::worker::{Ends, work};
+use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{Pid, Signal, kill_process};
+use tote_channel::{End, Guest, Stream};
+use tote_sys::{Errno, best_effort};
+
+/// Bytes that are read of a pipe at a time.
+const CHUNK: usize = 32 << 10;
+
+/// Longest line of a report.
+const LINE: usize = 8192;
+
+/// Both outputs.
+pub(crate) const STREAMS: [Stream; 2] = [Stream::Out, Stream::Err];
+
+/// A process, from its plan to its end.
+#[derive(Debug)]
+pub(crate) struct Session {
+    number: u16,
+    reports: Option<OwnedFd>,
+    /// Beginning of a report that has not come as a whole.
+    line: Vec<u8>,
+    input: Option<OwnedFd>,
+    /// Input that the process has not read: no more than a window.
+    pending: Vec<u8>,
+    input_ends: bool,
+    outputs: [Option<OwnedFd>; 2],
+    process: Option<i32>,
+    /// Signals that came before the process did.
+    early: Vec<u8>,
+    runs: bool,
+    end: Option<Report>,
+}
+
+impl Session {
+    /// Forks a worker that performs the plan.
+    pub(crate) fn begin(number: u16, plan: &[u8], has_terminal: bool) -> Result<Self, GuestError> {
+        let pipe = || pipe_with(PipeFlags::CLOEXEC).map_err(GuestError::kernel("make", "a pipe"));
+        let ((their_input, input), (output, their_output)) = (pipe()?, pipe()?);
+        let ((errors, their_errors), (reports, their_reports)) = (pipe()?, pipe()?);
+        for end in [&input, &output, &errors, &reports] {
+            rustix::io::ioctl_fionbio(end, true).map_err(GuestError::kernel("change", "a pipe"))?;
+        }
+        let mut ends = Some(Ends {
+            input: their_input,
+            output: their_output,
+            errors: their_errors,
+            reports: their_reports,
+        });
+        let mut ours = Some((input, output, errors, reports));
+        let forked = tote_sys::fork_worker(|| {
+            // Ends of the agent that stayed open here would keep the streams from ending.
+            drop(ours.take());
+            ends.take().map_or(1, |ends| work(plan, has_terminal, ends))
+        });
+        forked.map_err(GuestError::kernel("make", "a worker"))?;
+        drop(ends.take());
+        let Some((input, output, errors, reports)) = ours.take() else {
+            return Err(GuestError::kernel("make", "a worker")(Errno::CHILD));
+        };
+        Ok(Self {
+            number,
+            reports: Some(reports),
+            line: Vec::new(),
+            input: Some(input),
+            pending: Vec::new(),
+            input_ends: false,
+            outputs: [Some(output), Some(errors)],
+            process: None,
+            early: Vec::new(),
+            runs: false,
+            end: None,
+        })
+    }
+
+    /// Returns the descriptor of the reports, until they have ended.
+    pub(crate) fn reports(&self) -> Option<BorrowedFd<'_>> {
+        self.reports.as_ref().map(OwnedFd::as_fd)
+    }
+
+    /// Returns the descriptor of the input, if something has to be written to it.
+    pub(crate) fn waiting_input(&self) -> Option<BorrowedFd<'_>> {
+        self.input
+            .as_ref()
+            .filter(|_| !self.pending.is_empty())
+            .map(OwnedFd::as_fd)
+    }
+
+    /// Returns the descriptor of an output, if the host takes more of it.
+    pub(crate) fn readable(&self, guest: &Guest, stream: Stream) -> Option<BorrowedFd<'_>> {
+        let output = self.outputs[index(stream)].as_ref();
+        output
+            .filter(|_| guest.room(self.number, stream) > 0)
+            .map(OwnedFd::as_fd)
+    }
+
+    /// Takes input of the host.
+    pub(crate) fn take_input(&mut self, bytes: &[u8], guest: &mut Guest) {
+        self.pending.extend_from_slice(bytes);
+        self.write_input(guest);
+    }
+
+    /// Notes that the input ends after what has come of it.
+    pub(crate) fn end_input(&mut self, guest: &mut Guest) {
+        self.input_ends = true;
+        self.write_input(guest);
+    }
+
+    /// Writes as much input as the pipe takes.
+    pub(crate) fn write_input(&mut self, guest: &mut Guest) {
+        while !self.pending.is_empty() {
+            let written = match &self.input {
+                Some(input) => rustix::io::write(input, &self.pending),
+                None => Err(Errno::PIPE),
+            };
+            let count = match written {
+                Ok(count) => count,
+                Err(Errno::INTR) => continue,
+                Err(Errno::AGAIN) => return,
+                // The process has closed its input: what comes is lost, as in a pipe.
+                Err(_) => {
+                    self.input = None;
+                    self.pending.len()
+                }
+            };
+            self.pending.drain(..count);
+            guest.consumed(self.number, count);
+        }
+        if self.input_ends {
+            self.input = None;
+        }
+    }
+
+    /// Sends a signal to the process, as soon as there is one.
+    pub(crate) fn signal(&mut self, number: u8) {
+        let signal = Signal::from_named_raw(i32::from(number));
+        match (self.process.and_then(Pid::from_raw), signal) {
+            // A process that has ended needs no signal.
+            (Some(pid), Some(signal)) => best_effort(kill_process(pid, signal)),
+            (None, Some(_)) if self.early.len() < 64 => self.early.push(number),
+            _ => {}
+        }
+    }
+
+    /// Passes on what an output has.
+    pub(crate) fn read_output(&mut self, stream: Stream, guest: &mut Guest) {
+        let place = &mut self.outputs[index(stream)];
+        let Some(output) = place else { return };
+        let mut buffer = vec![0; guest.room(self.number, stream).min(CHUNK)];
+        match rustix::io::read(&*output, &mut buffer) {
+            Ok(0) if !buffer.is_empty() => *place = None,
+            Ok(length) => _ = guest.output(self.number, stream, &buffer[..length]),
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            Err(_) => *place = None,
+        }
+    }
+
+    /// Reads reports of the worker.
+    pub(crate) fn read_reports(&mut self, guest: &mut Guest) {
+        let Some(reports) = &self.reports else { return };
+        let mut buffer = [0; 4096];
+        match rustix::io::read(reports, &mut buffer) {
+            Ok(0) => self.reports = None,
+            Ok(length) => self.line.extend_from_slice(&buffer[..length]),
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            Err(_) => self.reports = None,
+        }
+        while let Some(end) = self.line.iter().position(|byte| *byte == b'\n') {
+            let line: Vec<u8> = self.line.drain(..=end).collect();
+            if let Some(report) = Report::parse(String::from_utf8_lossy(&line[..end]).as_ref()) {
+                self.note(report, guest);
+            }
+        }
+        self.line.truncate(LINE);
+    }
+
+    fn note(&mut self, report: Report, guest: &mut Guest) {
+        match report {
+            Report::Born(pid) => {
+                self.process = Some(pid);
+                for number in std::mem::take(&mut self.early) {
+                    self.signal(number);
+                }
+            }
+            Report::Runs => {
+                self.runs = true;
+                guest.runs(self.number);
+            }
+            Report::Warning(text) => guest.warn(self.number, &text),
+            end => self.end = Some(end),
+        }
+    }
+
+    /// True if the process has ended, and everything that it has written is on its way: the host is told then.
+    pub(crate) fn tell_end(&self, guest: &mut Guest) -> bool {
+        if self.reports.is_some() || self.outputs.iter().any(Option::is_some) {
+            return false;
+        }
+        match &self.end {
+            Some(Report::Ended(end)) => guest.ended(self.number, *end),
+            Some(Report::Failed(code, text)) => guest.failed(self.number, *code, text),
+            // The kernel has killed the worker, and with it the process.
+            _ if self.runs => guest.ended(self.number, End::Signal(9)),
+            _ => guest.failed(
+                self.number,
+                125,
+                "the guest has killed the process that starts the container",
+            ),
+        }
+        true
+    }
+}
+
+fn index(stream: Stream) -> usize {
+    usize::from(stream.number()) - 1
+}

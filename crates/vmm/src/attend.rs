@@ -1,0 +1,362 @@
+//! The attendant: the loop between a container's streams and its machine.
+
+use crate::console::{Tail, last_words};
+use crate::streams::{OUTPUTS, RESIZED, Streams, Waiting};
+use crate::vmm::{Booted, Vmm, Wires};
+use crate::{Machine, VmmError};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::AsFd as _;
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+use tote_channel::{End, Event, Host, Session};
+use tote_sys::Errno;
+
+/// Time in which the guest has to come up: TCG on a host with ten times as many tasks as processors takes a minute.
+const BOOT: Duration = Duration::from_secs(180);
+
+/// Bytes that are read of a stream at a time.
+const CHUNK: usize = 32 << 10;
+
+/// Signals by which a machine ends that has not begun its container.
+const ENDING: [i32; 4] = [1, 2, 3, 15];
+
+/// End of a container.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// Exit code, as docker has it.
+    pub code: u8,
+    /// Something that the user has to know, in one line.
+    pub message: Option<String>,
+}
+
+impl Verdict {
+    fn code(code: u8) -> Self {
+        Self { code, message: None }
+    }
+}
+
+/// Runs a container in a machine: boots it, has it perform the plan, and passes streams and signals on until the end.
+/// `warn` gets lines about what the container has to do without.
+#[must_use]
+pub fn attend(
+    vmm: &dyn Vmm,
+    machine: &Machine,
+    plan: &[u8],
+    streams: Streams<'_>,
+    warn: &mut dyn FnMut(String),
+) -> Verdict {
+    let (attendant, booted) = match Attendant::boot(vmm, machine, streams) {
+        Ok(begun) => begun,
+        Err(error) => return failed(&error, false),
+    };
+    attendant.attend(booted, plan, warn)
+}
+
+/// Returns the verdict of a machine that failed: docker's 137 of a killed container, once there is one.
+fn failed(error: &VmmError, runs: bool) -> Verdict {
+    Verdict {
+        code: if runs { 137 } else { 125 },
+        message: Some(tote_sys::chain(error)),
+    }
+}
+
+struct Attendant<'a> {
+    streams: Streams<'a>,
+    host: Host,
+    channel: UnixStream,
+    /// True once nothing more comes through the channel.
+    channel_ended: bool,
+    console: UnixStream,
+    console_ended: bool,
+    last: Tail,
+    waiting: [Waiting; 2],
+    session: Option<Session>,
+    input_ended: bool,
+    runs: bool,
+    begin: Instant,
+}
+
+/// Descriptors that are ready.
+#[derive(Clone, Copy, Debug, Default)]
+struct Ready {
+    channel: bool,
+    console: bool,
+    control: bool,
+    ended: bool,
+    signals: bool,
+    input: bool,
+    outputs: [bool; 2],
+}
+
+impl<'a> Attendant<'a> {
+    fn boot(
+        vmm: &dyn Vmm,
+        machine: &Machine,
+        streams: Streams<'a>,
+    ) -> Result<(Self, Box<dyn Booted>), VmmError> {
+        let pair = || {
+            let (ours, theirs) = UnixStream::pair()?;
+            ours.set_nonblocking(true)?;
+            Ok::<_, std::io::Error>((ours, theirs))
+        };
+        let make = || Ok::<_, std::io::Error>((pair()?, pair()?));
+        let ((channel, theirs), (console, console_theirs)) = make().map_err(|error| {
+            let errno = Errno::from_io_error(&error).unwrap_or(Errno::IO);
+            VmmError::kernel("make sockets for the virtual machine")(errno)
+        })?;
+        let wires = Wires {
+            channel: theirs,
+            console: console_theirs,
+        };
+        let booted = vmm.boot(machine, wires)?;
+        let attendant = Self {
+            streams,
+            host: Host::new(),
+            channel,
+            channel_ended: false,
+            console,
+            console_ended: false,
+            last: Tail::default(),
+            waiting: [Waiting::default(), Waiting::default()],
+            session: None,
+            input_ended: false,
+            runs: false,
+            begin: Instant::now(),
+        };
+        Ok((attendant, booted))
+    }
+
+    fn attend(mut self, mut booted: Box<dyn Booted>, plan: &[u8], warn: &mut dyn FnMut(String)) -> Verdict {
+        let verdict = loop {
+            match self.turn(booted.as_mut(), plan, warn) {
+                Ok(None) => {}
+                Ok(Some(verdict)) => break Ok(verdict),
+                Err(error) => break Err(error),
+            }
+        };
+        let words = booted.end();
+        for (waiting, to) in self.waiting.iter_mut().zip(self.streams.outputs) {
+            waiting.finish(to);
+        }
+        match verdict {
+            Ok(verdict) => verdict,
+            Err(error) => failed(&self.explained(error, words), self.runs),
+        }
+    }
+
+    /// Adds last words to an error that says little.
+    fn explained(&self, error: VmmError, words: String) -> VmmError {
+        let words: Vec<String> = Some(words)
+            .filter(|words| !words.is_empty())
+            .into_iter()
+            .collect();
+        let last = || last_words(&[words, self.last.lines(2)]);
+        match error {
+            VmmError::Ended { .. } => VmmError::Ended { last: last() },
+            VmmError::Silent { seconds, .. } => VmmError::Silent {
+                seconds,
+                last: last(),
+            },
+            error => error,
+        }
+    }
+
+    fn turn(
+        &mut self,
+        booted: &mut dyn Booted,
+        plan: &[u8],
+        warn: &mut dyn FnMut(String),
+    ) -> Result<Option<Verdict>, VmmError> {
+        let ready = self.wait(booted)?;
+        if ready.control {
+            booted.advance()?;
+        }
+        if ready.console {
+            self.read_console();
+        }
+        if ready.channel
+            && let Some(verdict) = self.read_channel(plan, warn)?
+        {
+            return Ok(Some(verdict));
+        }
+        if ready.signals
+            && let Some(verdict) = self.take_signals()?
+        {
+            return Ok(Some(verdict));
+        }
+        if ready.input {
+            self.read_input()?;
+        }
+        for (index, is_ready) in ready.outputs.into_iter().enumerate() {
+            if is_ready {
+                let count = self.waiting[index].write(self.streams.outputs[index]);
+                if let Some(session) = self.session {
+                    self.host.consumed(session, OUTPUTS[index], count);
+                }
+            }
+        }
+        self.write_channel();
+        // What it has said before is read first.
+        if ready.ended && (self.channel_ended || !ready.channel) {
+            return Err(VmmError::Ended { last: String::new() });
+        }
+        if !self.host.is_ready() && self.begin.elapsed() >= BOOT {
+            return Err(VmmError::Silent {
+                seconds: BOOT.as_secs(),
+                last: String::new(),
+            });
+        }
+        Ok(None)
+    }
+
+    fn wait(&mut self, booted: &dyn Booted) -> Result<Ready, VmmError> {
+        let mut channel = PollFlags::IN;
+        channel.set(PollFlags::OUT, !self.host.outgoing().is_empty());
+        let room = self.session.map_or(0, |session| self.host.room(session));
+        let wants_input = room > 0 && !self.input_ended;
+        let [out, err] = self.streams.outputs;
+        let candidates = [
+            (!self.channel_ended).then(|| PollFd::from_borrowed_fd(self.channel.as_fd(), channel)),
+            (!self.console_ended).then(|| PollFd::from_borrowed_fd(self.console.as_fd(), PollFlags::IN)),
+            booted
+                .control()
+                .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)),
+            Some(PollFd::from_borrowed_fd(booted.ended(), PollFlags::IN)),
+            Some(PollFd::new(&self.streams.signals, PollFlags::IN)),
+            wants_input.then(|| PollFd::from_borrowed_fd(self.streams.input, PollFlags::IN)),
+            (!self.waiting[0].is_empty()).then(|| PollFd::from_borrowed_fd(out, PollFlags::OUT)),
+            (!self.waiting[1].is_empty()).then(|| PollFd::from_borrowed_fd(err, PollFlags::OUT)),
+        ];
+        let asked = candidates.each_ref().map(Option::is_some);
+        let mut fds: Vec<_> = candidates.into_iter().flatten().collect();
+        let left = BOOT.saturating_sub(self.begin.elapsed());
+        let timeout = Timespec::try_from(left).ok().filter(|_| !self.host.is_ready());
+        match poll(&mut fds, timeout.as_ref()) {
+            Ok(_) => {}
+            Err(Errno::INTR) => return Ok(Ready::default()),
+            Err(errno) => return Err(VmmError::kernel("wait for the virtual machine")(errno)),
+        }
+        let mut found = fds.iter().map(|fd| !fd.revents().is_empty());
+        let [channel, console, control, ended, signals, input, out, err] =
+            asked.map(|asked| asked && found.next() == Some(true));
+        Ok(Ready {
+            channel,
+            console,
+            control,
+            ended,
+            signals,
+            input,
+            outputs: [out, err],
+        })
+    }
+
+    fn read_console(&mut self) {
+        let mut buffer = [0; 4096];
+        match rustix::io::read(&self.console, &mut buffer) {
+            Ok(0) => self.console_ended = true,
+            Ok(length) => self.last.push(&buffer[..length]),
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            Err(_) => self.console_ended = true,
+        }
+    }
+
+    /// Takes what the guest says; returns the verdict if that was the end.
+    fn read_channel(
+        &mut self,
+        plan: &[u8],
+        warn: &mut dyn FnMut(String),
+    ) -> Result<Option<Verdict>, VmmError> {
+        let mut buffer = vec![0; CHUNK];
+        let length = match rustix::io::read(&self.channel, &mut buffer) {
+            Err(Errno::AGAIN | Errno::INTR) => return Ok(None),
+            Ok(0) | Err(_) => {
+                self.channel_ended = true;
+                return Ok(None);
+            }
+            Ok(length) => length,
+        };
+        for event in self.host.received(&buffer[..length])? {
+            match event {
+                Event::Ready(_) => self.begin_container(plan)?,
+                Event::Runs(_) => self.runs = true,
+                Event::Output(_, stream, bytes) => {
+                    self.waiting[usize::from(stream.number()) - 1].push(&bytes);
+                }
+                Event::Room(_) => {}
+                Event::Warning(_, text) => warn(text),
+                Event::Failed(_, code, text) => {
+                    let message = Some(text);
+                    return Ok(Some(Verdict { code, message }));
+                }
+                Event::Ended(_, End::Code(code)) => return Ok(Some(Verdict::code(code))),
+                Event::Ended(_, End::Signal(number)) => {
+                    return Ok(Some(Verdict::code(128_u8.saturating_add(number))));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    fn begin_container(&mut self, plan: &[u8]) -> Result<(), VmmError> {
+        let terminal = self.streams.size();
+        if terminal.is_some() {
+            self.streams.make_raw()?;
+        }
+        self.session = Some(self.host.begin(plan, terminal)?);
+        Ok(())
+    }
+
+    /// Passes signals on; returns the verdict if there is no container yet that could get them.
+    fn take_signals(&mut self) -> Result<Option<Verdict>, VmmError> {
+        while let Some(number) = self
+            .streams
+            .signals
+            .next()
+            .map_err(VmmError::kernel("get signals"))?
+        {
+            let known = u8::try_from(number).unwrap_or_default();
+            match (self.session, number) {
+                (Some(session), RESIZED) => {
+                    if let Some((rows, columns)) = self.streams.size() {
+                        self.host.resize(session, rows, columns);
+                    }
+                }
+                (Some(session), _) => self.host.signal(session, known),
+                (None, number) if ENDING.contains(&number) => {
+                    return Ok(Some(Verdict::code(128 + known)));
+                }
+                (None, _) => {}
+            }
+        }
+        Ok(None)
+    }
+
+    fn read_input(&mut self) -> Result<(), VmmError> {
+        let Some(session) = self.session else {
+            return Ok(());
+        };
+        let mut buffer = vec![0; self.host.room(session).min(CHUNK)];
+        match rustix::io::read(self.streams.input, &mut buffer) {
+            Ok(length) if length > 0 => _ = self.host.input(session, &buffer[..length]),
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            // The other side of a terminal is gone: EIO is its end.
+            Ok(_) | Err(_) => {
+                self.input_ended = true;
+                self.host.end_input(session);
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends as much as the channel takes. An end of it is found by reading.
+    fn write_channel(&mut self) {
+        let out = self.host.outgoing();
+        while !out.is_empty() {
+            match rustix::io::write(&self.channel, out) {
+                Ok(length) => _ = out.drain(..length),
+                Err(Errno::INTR) => {}
+                Err(_) => return,
+            }
+        }
+    }
+}

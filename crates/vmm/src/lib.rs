@@ -1,0 +1,38 @@
+//! Virtual machine monitors (VMMs), and the process that stands between one of them and the streams of a container.
+//!
+//! ```text
+//!  monitor or command of tote         attendant (attend), first process of a sandbox      VMM              guest
+//!  ──────────────────────────         ──────────────────────────────────────────────     ────             ─────
+//!  standard streams, signals ◄──────► channel (crate of that name) ◄────────────────────► serial port ◄──► process 1
+//!  exit code                                                       ◄────────────────────► QMP
+//! ```
+//! To everybody outside, the attendant is the container's process: it has the container's streams, gets its signals, and ends
+//! with its exit code. So logs, limits, restarts, clean-up and records are those of every other container. The VMM is its
+//! child in a PID namespace of their own: neither outlives the other, whoever is killed.
+//!
+//! Invariants:
+//!
+//! - A [`Vmm`] is a few functions; what a machine needs is a [`Machine`], and nothing of it is a path of the host outside of
+//!   the sandbox.
+//! - The guest is an enemy: all that it says goes through [`tote_channel::Host`], and of its console the last lines are kept.
+//! - The VMM has no default devices, no terminal, no network and no descriptors but its own.
+//!
+//! Not in this crate: the sandbox, images, kernels, and what a plan means.
+
+mod attend;
+mod console;
+mod error;
+mod machine;
+mod qemu;
+mod qmp;
+mod streams;
+#[cfg(test)]
+mod tests;
+mod vmm;
+
+pub use attend::{Verdict, attend};
+pub use error::VmmError;
+pub use machine::{Accel, Machine};
+pub use qemu::{PROGRAM, Qemu};
+pub use streams::Streams;
+pub use vmm::{Booted, Vmm, Wires};

@@ -1,0 +1,238 @@
+//! QEMU, with its smallest machine.
+
+use crate::console::{Tail, last_words};
+use crate::qmp::Qmp;
+use crate::vmm::{Booted, Vmm, Wires};
+use crate::{Accel, Machine, VmmError};
+use rustix::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
+use rustix::io::FdFlags;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use std::io::Read as _;
+use std::os::unix::net::UnixStream;
+use std::process::{Child, ChildStderr, Command, Stdio};
+use tote_sys::{Errno, best_effort, tsc_khz};
+
+/// Name of the program.
+pub const PROGRAM: &str = "qemu-system-x86_64";
+
+/// QEMU.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Qemu;
+
+impl Vmm for Qemu {
+    fn boot(&self, machine: &Machine, wires: Wires) -> Result<Box<dyn Booted>, VmmError> {
+        let (ours, theirs) = UnixStream::pair().map_err(|error| start(machine, error))?;
+        let fds = [theirs.as_fd(), wires.channel.as_fd(), wires.console.as_fd()];
+        for fd in fds {
+            rustix::io::fcntl_setfd(fd, FdFlags::empty()).map_err(VmmError::kernel("pass on a socket"))?;
+        }
+        let [control, channel, console] = fds.map(|fd| fd.as_raw_fd());
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "a machine is a program of the host, at a path that was found before"
+        )]
+        let mut command = Command::new(&machine.program);
+        command
+            .args(arguments(machine, tsc_khz(), (control, channel, console)))
+            .env_clear()
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped());
+        let mut child = tote_sys::spawn_mortal(&mut command).map_err(|error| start(machine, error))?;
+        drop((theirs, wires));
+        let running = Running {
+            pidfd: pidfd(&child)?,
+            errors: child.stderr.take(),
+            child,
+            control: ours,
+            qmp: Qmp::new(),
+            words: Tail::default(),
+        };
+        running.unblock()?;
+        Ok(Box::new(running))
+    }
+}
+
+fn start(machine: &Machine, source: std::io::Error) -> VmmError {
+    VmmError::Start {
+        program: machine.program.display().to_string(),
+        source,
+    }
+}
+
+fn pidfd(child: &Child) -> Result<OwnedFd, VmmError> {
+    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    pid.ok_or(Errno::CHILD)
+        .and_then(|pid| pidfd_open(pid, PidfdFlags::empty()))
+        .map_err(VmmError::kernel("watch the virtual machine"))
+}
+
+/// Returns the command line; the numbers are those of the sockets for QMP, the channel and the console.
+fn arguments(
+    machine: &Machine,
+    tsc_khz: Option<u64>,
+    (control, channel, console): (i32, i32, i32),
+) -> Vec<String> {
+    let accel = match machine.accel {
+        Accel::Kvm => "kvm",
+        Accel::Tcg => "tcg,thread=multi",
+    };
+    let cpu = match machine.accel {
+        Accel::Kvm => "host",
+        Accel::Tcg => "max",
+    };
+    // reboot=t with -no-reboot: the guest ends the machine as it would begin anew. A kernel that finds no PIT cannot measure
+    // the clock of an emulated processor, so it is told.
+    let mut append = "console=ttyS0 quiet panic=-1 reboot=t pci=off".to_owned();
+    if let (Accel::Tcg, Some(khz)) = (machine.accel, tsc_khz) {
+        append += &format!(" tsc_early_khz={khz}");
+    }
+    // A comma in a value is written twice.
+    let path = |path: &std::path::Path| path.display().to_string().replace(',', ",,");
+    let pairs = [
+        (
+            "-sandbox",
+            "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny".to_owned(),
+        ),
+        ("-machine", "microvm".to_owned()),
+        ("-accel", accel.to_owned()),
+        ("-cpu", cpu.to_owned()),
+        ("-m", format!("{}M", machine.memory)),
+        ("-smp", machine.processors.to_string()),
+        ("-display", "none".to_owned()),
+        ("-kernel", machine.kernel.display().to_string()),
+        ("-initrd", machine.initramfs.display().to_string()),
+        ("-append", append),
+        ("-chardev", format!("socket,id=control,fd={control}")),
+        ("-mon", "chardev=control,mode=control".to_owned()),
+        ("-chardev", format!("socket,id=console,fd={console}")),
+        ("-serial", "chardev:console".to_owned()),
+        ("-device", "virtio-serial-device,max_ports=2".to_owned()),
+        ("-chardev", format!("socket,id=channel,fd={channel}")),
+        (
+            "-device",
+            format!("virtserialport,chardev=channel,name={}", machine.port),
+        ),
+        (
+            "-blockdev",
+            format!(
+                "driver=file,node-name=image,read-only=on,locking=off,filename={}",
+                path(&machine.disk)
+            ),
+        ),
+        ("-device", "virtio-blk-device,drive=image".to_owned()),
+        ("-object", "rng-random,id=random,filename=/dev/urandom".to_owned()),
+        ("-device", "virtio-rng-device,rng=random".to_owned()),
+    ];
+    let flags = ["-nodefaults", "-no-user-config", "-no-reboot", "-S"].map(str::to_owned);
+    let pairs = pairs
+        .into_iter()
+        .flat_map(|(name, value)| [name.to_owned(), value]);
+    flags.into_iter().chain(pairs).collect()
+}
+
+/// A process of QEMU.
+#[derive(Debug)]
+struct Running {
+    child: Child,
+    pidfd: OwnedFd,
+    errors: Option<ChildStderr>,
+    control: UnixStream,
+    qmp: Qmp,
+    words: Tail,
+}
+
+impl Running {
+    fn unblock(&self) -> Result<(), VmmError> {
+        let failed = VmmError::kernel("talk to the virtual machine monitor");
+        let set = || {
+            rustix::io::ioctl_fionbio(&self.control, true)?;
+            self.errors
+                .as_ref()
+                .map_or(Ok(()), |errors| rustix::io::ioctl_fionbio(errors, true))
+        };
+        set().map_err(failed)
+    }
+}
+
+impl Booted for Running {
+    fn control(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.control.as_fd())
+    }
+
+    fn ended(&self) -> BorrowedFd<'_> {
+        self.pidfd.as_fd()
+    }
+
+    fn advance(&mut self) -> Result<(), VmmError> {
+        let failed = "talk to the virtual machine monitor";
+        let mut buffer = [0; 4096];
+        loop {
+            match rustix::io::read(&self.control, &mut buffer) {
+                // The end of the process says more.
+                Ok(0) | Err(Errno::AGAIN | Errno::CONNRESET) => return Ok(()),
+                Ok(length) => self.qmp.received(&buffer[..length])?,
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(VmmError::kernel(failed)(errno)),
+            }
+            // Two short lines in the whole conversation: there is room for them.
+            let answer = self.qmp.take_outgoing();
+            match rustix::io::write(&self.control, &answer) {
+                Ok(_) | Err(Errno::PIPE) => {}
+                Err(errno) => return Err(VmmError::kernel(failed)(errno)),
+            }
+        }
+    }
+
+    fn end(&mut self) -> String {
+        // It may have ended already; nothing in it is kept.
+        best_effort(self.child.kill());
+        best_effort(self.child.wait());
+        let mut text = Vec::new();
+        if let Some(errors) = self.errors.take() {
+            // A program that was killed has said everything.
+            best_effort(errors.take(64 << 10).read_to_end(&mut text));
+        }
+        self.words.push(&text);
+        let said = self.words.lines(2);
+        last_words(&[said]).trim_start_matches(": ").to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn machine(accel: Accel) -> Machine {
+        Machine {
+            program: "/usr/bin/qemu-system-x86_64".into(),
+            accel,
+            memory: 512,
+            processors: 2,
+            kernel: "/vm/kernel".into(),
+            initramfs: "/vm/initramfs".into(),
+            disk: "/vm/a,b".into(),
+            port: "tote".to_owned(),
+        }
+    }
+
+    #[test]
+    fn command_lines() {
+        let line = arguments(&machine(Accel::Tcg), Some(2_596_000), (3, 4, 5)).join(" ");
+        for part in [
+            "-nodefaults -no-user-config",
+            "-sandbox on,",
+            "-accel tcg,thread=multi -cpu max -m 512M -smp 2",
+            "socket,id=control,fd=3",
+            "socket,id=channel,fd=4",
+            "socket,id=console,fd=5",
+            "filename=/vm/a,,b",
+            "tsc_early_khz=2596000",
+        ] {
+            assert!(line.contains(part), "{part}: {line}");
+        }
+        let line = arguments(&machine(Accel::Kvm), Some(1), (3, 4, 5)).join(" ");
+        assert!(line.contains("-accel kvm -cpu host"), "{line}");
+        assert!(!line.contains("tsc_early"), "{line}");
+    }
+}

@@ -1,0 +1,102 @@
+//! QMP, QEMU's machine protocol: lines of JSON, here without reading and writing them.
+
+use crate::VmmError;
+use serde_json::{Value, json};
+
+/// Longest line that is kept: QEMU's own are shorter.
+const LINE: usize = 64 << 10;
+
+/// State of the conversation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// QEMU has not said hello.
+    Silent,
+    /// The capabilities are asked for.
+    Greeted,
+    /// The machine is asked to run.
+    Asked,
+    /// The machine runs.
+    Runs,
+}
+
+/// The client's side of a conversation that lets a machine run which was started with `-S`.
+#[derive(Debug)]
+pub(crate) struct Qmp {
+    state: State,
+    line: Vec<u8>,
+    out: Vec<u8>,
+}
+
+impl Qmp {
+    pub(crate) fn new() -> Self {
+        Self {
+            state: State::Silent,
+            line: Vec::new(),
+            out: Vec::new(),
+        }
+    }
+
+    /// Returns the bytes that have to be sent, and forgets them.
+    pub(crate) fn take_outgoing(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.out)
+    }
+
+    /// True once the machine runs.
+    #[cfg(test)]
+    pub(crate) fn runs(&self) -> bool {
+        self.state == State::Runs
+    }
+
+    /// Takes bytes of QEMU.
+    pub(crate) fn received(&mut self, bytes: &[u8]) -> Result<(), VmmError> {
+        for byte in bytes {
+            if *byte != b'\n' {
+                self.line.push(*byte);
+                if self.line.len() > LINE {
+                    return Err(VmmError::Qmp("a line is too long".to_owned()));
+                }
+                continue;
+            }
+            let line = std::mem::take(&mut self.line);
+            let value = serde_json::from_slice(&line);
+            self.hear(&value.map_err(|error| VmmError::Qmp(error.to_string()))?)?;
+        }
+        Ok(())
+    }
+
+    fn hear(&mut self, message: &Value) -> Result<(), VmmError> {
+        if let Some(error) = message.get("error") {
+            let attempt = match self.state {
+                State::Asked => "let the machine run",
+                _ => "begin a conversation",
+            };
+            let reason = error.get("desc").and_then(Value::as_str).unwrap_or_default();
+            return Err(VmmError::Refused {
+                attempt,
+                reason: reason.to_owned(),
+            });
+        }
+        let is_greeting = message.get("QMP").is_some();
+        let is_return = message.get("return").is_some();
+        self.state = match (self.state, is_greeting, is_return) {
+            (State::Silent, true, _) => {
+                self.ask("qmp_capabilities");
+                State::Greeted
+            }
+            (State::Greeted, _, true) => {
+                self.ask("cont");
+                State::Asked
+            }
+            (State::Asked, _, true) => State::Runs,
+            // Events, which tell nothing that the end of the process does not.
+            (state, ..) => state,
+        };
+        Ok(())
+    }
+
+    fn ask(&mut self, command: &str) {
+        self.out
+            .extend_from_slice(json!({ "execute": command }).to_string().as_bytes());
+        self.out.push(b'\n');
+    }
+}

@@ -1,0 +1,272 @@
+//! The attendant with a VMM that boots nothing: its guest is a thread of the test.
+
+use crate::attend::{Verdict, attend};
+use crate::console::Tail;
+use crate::qmp::Qmp;
+use crate::streams::Streams;
+use crate::vmm::{Booted, Vmm, Wires};
+use crate::{Accel, Machine, VmmError};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::cell::RefCell;
+use std::fmt;
+use std::io::{Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::thread::JoinHandle;
+use tote_channel::{End, Guest, Order, Stream};
+use tote_sys::{SignalFd, SignalSet};
+
+type Body = Box<dyn FnOnce(UnixStream, UnixStream) + Send>;
+
+/// A VMM whose machine is a function with the machine's ends of channel and console.
+struct Fake(RefCell<Option<Body>>);
+
+impl Fake {
+    fn new(body: impl FnOnce(UnixStream, UnixStream) + Send + 'static) -> Self {
+        Self(RefCell::new(Some(Box::new(body))))
+    }
+}
+
+impl fmt::Debug for Fake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Fake")
+    }
+}
+
+#[derive(Debug)]
+struct Thread {
+    thread: Option<JoinHandle<()>>,
+    ended: OwnedFd,
+}
+
+impl Vmm for Fake {
+    fn boot(&self, _: &Machine, wires: Wires) -> Result<Box<dyn Booted>, VmmError> {
+        let body = self.0.borrow_mut().take().unwrap();
+        let (ended, alive) = UnixStream::pair().unwrap();
+        let thread = std::thread::spawn(move || {
+            body(wires.channel, wires.console);
+            drop(alive);
+        });
+        Ok(Box::new(Thread {
+            thread: Some(thread),
+            ended: ended.into(),
+        }))
+    }
+}
+
+impl Booted for Thread {
+    fn control(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    fn ended(&self) -> BorrowedFd<'_> {
+        self.ended.as_fd()
+    }
+
+    fn advance(&mut self) -> Result<(), VmmError> {
+        Ok(())
+    }
+
+    fn end(&mut self) -> String {
+        // A thread that waits for the attendant goes when that is gone.
+        drop(self.thread.take());
+        "the last words".to_owned()
+    }
+}
+
+fn machine() -> Machine {
+    Machine {
+        program: "".into(),
+        accel: Accel::Tcg,
+        memory: 1,
+        processors: 1,
+        kernel: "".into(),
+        initramfs: "".into(),
+        disk: "".into(),
+        port: String::new(),
+    }
+}
+
+/// What came out of a container with this input.
+fn run(vmm: &Fake, input: &[u8]) -> (Verdict, Vec<u8>, Vec<String>) {
+    let (mut writer, reader) = UnixStream::pair().unwrap();
+    let (out, mut read_out) = UnixStream::pair().unwrap();
+    let input = input.to_vec();
+    // The machine may end before it has read everything.
+    let written = std::thread::spawn(move || drop(writer.write_all(&input)));
+    let mut warnings = Vec::new();
+    let collected = std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        read_out.read_to_end(&mut bytes).unwrap();
+        bytes
+    });
+    let streams = Streams {
+        input: reader.as_fd(),
+        outputs: [out.as_fd(), out.as_fd()],
+        signals: SignalFd::new(&SignalSet::empty()).unwrap(),
+    };
+    let verdict = attend(vmm, &machine(), b"the plan", streams, &mut |text| {
+        warnings.push(text)
+    });
+    drop((out, reader));
+    written.join().unwrap();
+    (verdict, collected.join().unwrap(), warnings)
+}
+
+/// Serves as a guest until `answer` says that it is enough.
+fn guest(mut channel: UnixStream, mut answer: impl FnMut(&mut Guest, Order) -> bool) {
+    let mut guest = Guest::new("6.1");
+    let mut buffer = [0; 10_000];
+    loop {
+        let out = std::mem::take(guest.outgoing());
+        if channel.write_all(&out).is_err() {
+            return;
+        }
+        let length = channel.read(&mut buffer).unwrap_or(0);
+        if length == 0 {
+            return;
+        }
+        for order in guest.received(&buffer[..length]).unwrap() {
+            if answer(&mut guest, order) {
+                let out = std::mem::take(guest.outgoing());
+                let _gone = channel.write_all(&out);
+                return;
+            }
+        }
+    }
+}
+
+#[test]
+fn streams_and_the_exit_code_are_passed_on() {
+    let input: Vec<u8> = (0..600_000_u32).map(|at| at as u8).collect();
+    let expected = input.clone();
+    // A cat, whose output waits for room.
+    let vmm = Fake::new(move |channel, _console| {
+        let mut pending: Vec<u8> = Vec::new();
+        let mut ended = false;
+        guest(channel, move |guest, order| {
+            match order {
+                Order::Begin { session, plan, .. } => {
+                    assert_eq!((session, &*plan), (1, &b"the plan"[..]));
+                    guest.warn(1, "no keyring");
+                    guest.runs(1);
+                }
+                Order::Input(1, bytes) => {
+                    guest.consumed(1, bytes.len());
+                    pending.extend(bytes);
+                }
+                Order::InputEnd(1) => ended = true,
+                Order::Room(1, Stream::Out) => {}
+                order => panic!("{order:?}"),
+            }
+            while !pending.is_empty() {
+                let taken = guest.output(1, Stream::Out, &pending);
+                if taken == 0 {
+                    return false;
+                }
+                pending.drain(..taken);
+            }
+            if ended {
+                guest.ended(1, End::Code(7));
+            }
+            ended
+        });
+    });
+    let (verdict, output, warnings) = run(&vmm, &input);
+    assert_eq!((verdict.code, verdict.message), (7, None));
+    assert!(output == expected);
+    assert_eq!(warnings, ["no keyring"]);
+}
+
+#[test]
+fn ends_of_all_kinds() {
+    let ended = |end| {
+        Fake::new(move |channel, _console| {
+            guest(channel, move |guest, _| {
+                guest.runs(1);
+                guest.ended(1, end);
+                true
+            });
+        })
+    };
+    assert_eq!(run(&ended(End::Code(0)), b"").0.code, 0);
+    assert_eq!(run(&ended(End::Signal(9)), b"").0.code, 137);
+    assert_eq!(run(&ended(End::Signal(255)), b"").0.code, 255);
+    let failed = Fake::new(|channel, _console| {
+        guest(channel, |guest, _| {
+            guest.failed(1, 127, "exec: \"x\": no such file or directory");
+            true
+        });
+    });
+    let (verdict, ..) = run(&failed, b"");
+    assert_eq!(verdict.code, 127);
+    assert_eq!(verdict.message.unwrap(), "exec: \"x\": no such file or directory");
+}
+
+#[test]
+fn a_machine_that_is_killed_is_reported_with_its_last_words() {
+    let early = Fake::new(|_channel, mut console| {
+        console.write_all(b"Kernel \x1bpanic\r\nnot syncing\r\n").unwrap();
+    });
+    let (verdict, ..) = run(&early, b"");
+    assert_eq!(verdict.code, 125);
+    let message = verdict.message.unwrap();
+    assert!(
+        message.starts_with("the virtual machine ended before the container did: the last words"),
+        "{message}"
+    );
+    let late = Fake::new(|channel, _console| {
+        guest(channel, |guest, _| {
+            guest.runs(1);
+            guest.output(1, Stream::Out, b"said before");
+            true
+        });
+    });
+    let (verdict, output, _) = run(&late, b"");
+    assert_eq!((verdict.code, &*output), (137, &b"said before"[..]));
+}
+
+#[test]
+fn garbage_of_the_guest_ends_it() {
+    let vmm = Fake::new(|mut channel, mut console| {
+        // The console is flooded; only its end is kept.
+        let _gone = console.write_all(&[b'x'; 100_000]);
+        let _gone = channel.write_all(&[0xff; 100_000]);
+        let _gone = channel.read(&mut [0; 10]);
+    });
+    let (verdict, output, _) = run(&vmm, b"input");
+    assert_eq!((verdict.code, output.len()), (125, 0));
+    let message = verdict.message.unwrap();
+    assert!(message.starts_with("the guest was ended, because"), "{message}");
+}
+
+#[test]
+fn qmp_lets_the_machine_run() {
+    let mut qmp = Qmp::new();
+    qmp.received(b"{\"QMP\": {\"version\": {}}}\r\n").unwrap();
+    assert_eq!(qmp.take_outgoing(), b"{\"execute\":\"qmp_capabilities\"}\n");
+    qmp.received(b"{\"return\": {}}\r\n{\"event\": \"RESUME\"}")
+        .unwrap();
+    assert_eq!(qmp.take_outgoing(), b"{\"execute\":\"cont\"}\n");
+    assert!(!qmp.runs());
+    qmp.received(b"\n{\"return\": {}}\n").unwrap();
+    assert!(qmp.runs());
+    let mut qmp = Qmp::new();
+    let refused = qmp.received(b"{\"error\": {\"class\": \"GenericError\", \"desc\": \"no\"}}\n");
+    assert!(matches!(refused, Err(VmmError::Refused { .. })));
+    assert!(matches!(Qmp::new().received(b"hello\n"), Err(VmmError::Qmp(_))));
+    assert!(matches!(
+        Qmp::new().received(&[b'x'; 70_000]),
+        Err(VmmError::Qmp(_))
+    ));
+}
+
+#[test]
+fn the_end_of_a_text() {
+    let mut tail = Tail::default();
+    for number in 0..10_000 {
+        tail.push(format!("line {number}\r\n\n").as_bytes());
+    }
+    tail.push(b"a\x07b");
+    assert_eq!(tail.lines(2), ["line 9999", "a?b"]);
+    assert!(tail.lines(10_000).len() < 1000);
+}

@@ -1,0 +1,42 @@
+//! The few functions of a virtual machine monitor.
+
+use crate::{Machine, VmmError};
+use rustix::fd::BorrowedFd;
+use std::fmt;
+use std::os::unix::net::UnixStream;
+
+/// Ends of a machine's lines; the other ends are the attendant's.
+#[derive(Debug)]
+pub struct Wires {
+    /// The channel to process 1.
+    pub channel: UnixStream,
+    /// The console of the kernel: text for people.
+    pub console: UnixStream,
+}
+
+/// A program that runs machines.
+pub trait Vmm: fmt::Debug {
+    /// Starts a machine, and returns as soon as it exists; the guest may take longer.
+    ///
+    /// # Errors
+    /// [`VmmError`] if there is no machine.
+    fn boot(&self, machine: &Machine, wires: Wires) -> Result<Box<dyn Booted>, VmmError>;
+}
+
+/// A machine.
+pub trait Booted: fmt::Debug {
+    /// Returns a descriptor that is readable if [`Booted::advance`] has something to do.
+    fn control(&self) -> Option<BorrowedFd<'_>>;
+
+    /// Returns a descriptor that is readable once the machine has ended.
+    fn ended(&self) -> BorrowedFd<'_>;
+
+    /// Takes what the VMM has to say, and answers.
+    ///
+    /// # Errors
+    /// [`VmmError`] if the machine cannot run.
+    fn advance(&mut self) -> Result<(), VmmError>;
+
+    /// Ends the machine at once, and returns the last words of the VMM.
+    fn end(&mut self) -> String;
+}
