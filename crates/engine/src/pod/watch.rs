@@ -73,7 +73,7 @@ pub fn usage(home: &Home, wanted: &[String]) -> Result<Vec<(String, Usage)>, Eng
     Ok(pods.into_iter().flat_map(of).collect())
 }
 
-/// Lists the processes of all running members; `words` are those of [`crate::top`].
+/// Lists the processes of all running members; `words` are those of [`crate::top()`].
 ///
 /// # Errors
 /// Fails if the pod is missing, none of its containers runs, or the words are invalid.
