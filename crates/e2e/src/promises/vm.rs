@@ -296,7 +296,11 @@ fn killed_command(cx: &Context) -> Result<()> {
     running.signal(Signal::KILL)?;
     running.wait()?;
     for process in &all {
-        processes::wait_end(process, "the attendant and its machine", crate::exchange::patience())?;
+        processes::wait_end(
+            process,
+            "the attendant and its machine",
+            crate::exchange::patience(),
+        )?;
     }
     // The next command finds what is left.
     cx.tote(&["ps", "-a"]).output()?.exits(0)?;
