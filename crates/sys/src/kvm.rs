@@ -124,13 +124,13 @@ impl Shared {
         assert!(at + bytes.len() <= self.1, "within the mapping");
         // SAFETY: the bytes fit into the mapping, as was just checked; the guest does not run, and no reference into
         // the mapping exists.
-        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.0.add(at), bytes.len()) };
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.0.wrapping_add(at), bytes.len()) };
     }
 
     fn read_u32(&self, at: usize) -> u32 {
         assert!(at + 4 <= self.1, "within the mapping");
         // SAFETY: four bytes at that place are in the mapping, as was just checked, and any bytes are a number.
-        unsafe { self.0.add(at).cast::<u32>().read_unaligned() }
+        unsafe { self.0.wrapping_add(at).cast::<u32>().read_unaligned() }
     }
 }
 
@@ -162,8 +162,10 @@ pub fn try_kvm() -> Result<(), KvmFault> {
     let flags = OFlags::RDWR | OFlags::CLOEXEC;
     let kvm = rustix::fs::open(c"/dev/kvm", flags, Mode::empty()).map_err(failed("open /dev/kvm"))?;
     let make = || -> Result<u32, Errno> {
-        // SAFETY: CREATE_VM takes the number of a type; the new descriptor has no other owner.
-        let machine = unsafe { OwnedFd::from_raw_fd(request(&kvm, CREATE_VM, 0)?) };
+        // SAFETY: CREATE_VM takes the number of a type.
+        let machine = unsafe { request(&kvm, CREATE_VM, 0)? };
+        // SAFETY: the new descriptor has no other owner.
+        let machine = unsafe { OwnedFd::from_raw_fd(machine) };
         let memory = Shared::map(MEMORY, None)?;
         fill(&memory);
         let region = Region {
@@ -176,11 +178,16 @@ pub fn try_kvm() -> Result<(), KvmFault> {
         // SAFETY: the request reads a Region, which lives until the call returns; the memory that it names is mapped
         // until the end of this function, and so longer than the machine is used.
         unsafe { request(&machine, SET_USER_MEMORY_REGION, (&raw const region) as usize)? };
-        // SAFETY: CREATE_VCPU takes a number; the new descriptor has no other owner.
-        let processor = unsafe { OwnedFd::from_raw_fd(request(&machine, CREATE_VCPU, 0)?) };
+        // SAFETY: CREATE_VCPU takes a number.
+        let processor = unsafe { request(&machine, CREATE_VCPU, 0)? };
+        // SAFETY: the new descriptor has no other owner.
+        let processor = unsafe { OwnedFd::from_raw_fd(processor) };
         // SAFETY: the request takes no argument.
         let length = unsafe { request(&kvm, GET_VCPU_MMAP_SIZE, 0)? };
-        let run = Shared::map(usize::try_from(length).map_err(|_| Errno::INVAL)?, Some(&processor))?;
+        let run = Shared::map(
+            usize::try_from(length).map_err(|_| Errno::INVAL)?,
+            Some(&processor),
+        )?;
         begin(&processor)?;
         // SAFETY: RUN takes no argument. The guest sees its own four pages, and nothing of this process.
         unsafe { request(&processor, RUN, 0)? };

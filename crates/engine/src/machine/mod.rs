@@ -103,7 +103,6 @@ fn features(home: &Home) -> BTreeMap<&'static str, String> {
         ("user namespaces", "/proc/self/ns/user"),
         ("cgroup namespaces", "/proc/self/ns/cgroup"),
         ("seccomp", "/proc/sys/kernel/seccomp/actions_avail"),
-        ("kvm", "/dev/kvm"),
     ] {
         let present = std::path::Path::new(file).try_exists().unwrap_or(false);
         features.insert(
@@ -115,6 +114,8 @@ fn features(home: &Home) -> BTreeMap<&'static str, String> {
             },
         );
     }
+    let kvm = tote_sys::try_kvm().map_err(|fault| fault.to_string());
+    features.insert("kvm", kvm.map_or_else(|reason| reason, |()| "yes".to_owned()));
     let networks = crate::network::unavailable(home).map(|fault| fault.to_string());
     let reason = networks.as_deref().unwrap_or_default();
     let reason = reason.strip_prefix("cannot use a network: ").unwrap_or(reason);

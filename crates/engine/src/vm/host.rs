@@ -88,7 +88,10 @@ fn machine(vm: &VmOptions, options: &RunOptions) -> Result<Machine, EngineError>
         .filter(|number| *number > 0);
     let accel = match vm.accel {
         Some(Acceleration::Kvm) => {
-            let reason = "virtual machines of tote do not use it yet".to_owned();
+            let reason = match tote_sys::try_kvm() {
+                Ok(()) => "virtual machines of tote do not use it yet".to_owned(),
+                Err(fault) => fault.to_string(),
+            };
             return Err(VmFault::NoKvm(reason).into());
         }
         _ => Accel::Tcg,
