@@ -427,7 +427,7 @@ fn misses(cx: &Context) -> Result<()> {
 fn rights(cx: &Context) -> Result<()> {
     image(cx)?;
     let profile = cx.path("seccomp.json")?;
-    let serve = "trap 'exit 0' TERM; chown 5 /opt/app/used; busybox httpd -f -p 8080 -h /srv & wait";
+    let serve = "trap 'exit 0' TERM; cat /opt/app/used; chown 5 /opt/app/used; busybox httpd -f -p 8080 -h /srv & wait";
     let words = [
         "--seccomp-profile",
         &profile,
@@ -451,7 +451,7 @@ fn rights(cx: &Context) -> Result<()> {
         "ALL",
     ];
     let run = |words: &[&str]| cx.run(&[&limited[..], words].concat());
-    run(&["app.slim:1", "cat", "/opt/app/used"])?.prints("said\n")?;
+    run(&["app.slim:1", "cat", "/srv/index.html"])?.prints("hello\n")?;
     // No run made a directory.
     run(&["app.slim:1", "mkdir", "/tmp/x"])?
         .fails()?
