@@ -31,10 +31,10 @@ const MODULES: [&str; 7] = [
 /// A directory of the build cannot be used.
 pub(super) fn beside(runner: &Path) -> Result<Option<PathBuf>> {
     let place = runner.with_file_name(NAME);
-    if place.join("boot").is_dir() {
+    if place.join("boot").try_exists()? {
         return Ok(Some(place));
     }
-    if !is_root()? || !Path::new("/usr/bin/apt-get").is_file() {
+    if !is_root()? || !Path::new("/usr/bin/apt-get").try_exists()? {
         println!("missing: {NAME}, which root's tests unpack from Debian's package {PACKAGE}");
         return Ok(None);
     }
@@ -49,7 +49,7 @@ pub(super) fn beside(runner: &Path) -> Result<Option<PathBuf>> {
 
 fn fetch(place: &Path) -> Result<()> {
     let work = place.with_file_name(format!("{NAME}.new"));
-    if work.is_dir() {
+    if work.try_exists()? {
         fs::remove_dir_all(&work)?;
     }
     fs::create_dir_all(&work)?;
@@ -76,7 +76,7 @@ fn fetch(place: &Path) -> Result<()> {
     let modules = format!("lib/modules/{package}");
     for directory in MODULES {
         let path = format!("{modules}/kernel/{directory}");
-        if whole.join(&path).is_dir() {
+        if whole.join(&path).try_exists()? {
             copy(&whole, &path, &part)?;
         }
     }

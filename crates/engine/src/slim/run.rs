@@ -26,11 +26,14 @@ pub(super) struct Recorded {
     pub(super) code: u8,
 }
 
+/// Function that is told of the steps.
+pub(super) type Tell<'a> = &'a mut dyn FnMut(SlimStep<'_>);
+
 /// Way of a run.
 pub(super) enum How<'a> {
     /// Files and rights are told.
     Traced,
-    /// As a user would run it.
+    /// The run of a user, without rights of its own.
     Plain,
     /// With rights and capabilities.
     With(&'a Rights, &'a BTreeSet<String>),
@@ -43,7 +46,7 @@ pub(super) fn verify_all(
     (image, id): (&Digest, &Digest),
     (request, recorded): (&SlimRequest, &[Recorded]),
     rights: Option<&Rights>,
-    (tell, warn): (&mut dyn FnMut(SlimStep<'_>), &mut dyn FnMut(String)),
+    (tell, warn): (Tell<'_>, &mut dyn FnMut(String)),
 ) -> Result<(Vec<RunReport>, BTreeSet<String>), EngineError> {
     let ways: Vec<How<'_>> = match rights {
         Some(rights) => rights.attempts.iter().map(|set| How::With(rights, set)).collect(),
