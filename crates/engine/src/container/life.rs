@@ -300,11 +300,7 @@ impl<'a> Watcher<'a> {
             ..entry.state
         };
         let (created, state) = self.recorded(before, created)?;
-        let connected = links_of(&self.id, &state.networks, "connect");
-        append(
-            self.home,
-            &[connected, vec![entry.container.event("start")]].concat(),
-        );
+        self.announce_start(&entry.container, &state);
         fault::point("running");
         // The notification comes before the end of the command that the init has started.
         if let Some(Err(warning)) = notify.as_ref().map(Notify::started) {
@@ -406,6 +402,13 @@ impl<'a> Watcher<'a> {
         fault::point("state-ended");
         self.announce_end(container, &state, &left.take());
         state
+    }
+
+    /// Appends the events of the start of the container.
+    fn announce_start(&self, container: &Container, state: &State) {
+        let mut events = links_of(&self.id, &state.networks, "connect");
+        events.push(container.event("start"));
+        append(self.home, &events);
     }
 
     /// Appends the events of the end of the container.
