@@ -7,16 +7,20 @@ use std::process::Command;
 
 /// A line of passwd(5).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Account {
-    pub(crate) name: String,
-    pub(crate) uid: u32,
-    pub(crate) gid: u32,
-    pub(crate) home: PathBuf,
+pub struct Account {
+    /// Name.
+    pub name: String,
+    /// User id.
+    pub uid: u32,
+    /// Group id.
+    pub gid: u32,
+    /// Home directory.
+    pub home: PathBuf,
 }
 
 impl Account {
     /// Finds the account `name`, or makes it with useradd(8); an account made here is kept. Root only.
-    pub(crate) fn ensure(name: &str) -> Result<Self> {
+    pub fn ensure(name: &str) -> Result<Self> {
         if let Some(account) = Self::look_up(|account| account.name == name)? {
             ensure!(account.uid != 0, "{name} is root, not an unprivileged user");
             return Ok(account);
@@ -38,7 +42,7 @@ impl Account {
     }
 
     /// Finds the account with this user id.
-    pub(crate) fn of_uid(uid: u32) -> Result<Self> {
+    pub fn of_uid(uid: u32) -> Result<Self> {
         Self::look_up(|account| account.uid == uid)?
             .with_context(|| format!("user id {uid} is not in /etc/passwd"))
     }

@@ -8,15 +8,14 @@ mod archive;
 mod daemon;
 mod disk;
 
-pub(crate) use archive::{Archive, seal};
-pub(crate) use daemon::Daemon;
-pub(crate) use disk::mount_disk;
+pub use archive::{Archive, seal};
+pub use daemon::Daemon;
+pub use disk::{Disk, mount_disk};
 
 use crate::stage::{PATH, Stage, find_program};
 use crate::step::expand;
 use crate::{interruption, mountinfo};
 use anyhow::{Context, Result, ensure};
-use disk::Disk;
 use rustix::mount::{UnmountFlags, unmount};
 use rustix::process::Pid;
 use serde::Deserialize;
@@ -28,32 +27,35 @@ use std::process::Command;
 /// Value of the key `apparatus` in a scenario.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct Plan {
+pub struct Plan {
     /// True if all candidates run in a network namespace of their own, which has only a loopback device. As root
     /// only.
-    pub(crate) private_network: bool,
+    pub private_network: bool,
+    /// True if all candidates run in a pid namespace of their own, so that nothing outlives this program. As root only.
+    pub private_processes: bool,
     /// Directories of the host that are covered by an empty tmpfs, if they exist, because programs write there
     /// unasked.
-    pub(crate) covered: Vec<PathBuf>,
+    pub covered: Vec<PathBuf>,
     /// Directories for any content: `{directory:NAME}`.
-    directories: Vec<String>,
+    pub directories: Vec<String>,
     /// File systems in files; `{disk:NAME}` is the mount point.
-    disks: BTreeMap<String, Disk>,
+    pub disks: BTreeMap<String, Disk>,
     /// Archives as `docker save` writes them, with compressed layers: `{archive:NAME}`.
-    archives: BTreeMap<String, Archive>,
+    pub archives: BTreeMap<String, Archive>,
     /// Texts in which places are replaced: `{file:NAME}`.
-    files: BTreeMap<String, String>,
+    pub files: BTreeMap<String, String>,
     /// Services, started in this order.
-    services: Vec<Service>,
+    pub services: Vec<Service>,
 }
 
 /// A daemon, preparations, or both; the place `{have:NAME}` exists once they have succeeded.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Service {
-    name: String,
+pub struct Service {
+    /// Name of the place.
+    pub name: String,
     /// Value of the place.
-    value: String,
+    pub value: String,
     #[serde(default)]
     needs: Vec<String>,
     daemon: Option<Vec<String>>,
@@ -61,7 +63,7 @@ struct Service {
     answers: Option<Vec<String>>,
     /// Commands that run once, one after another.
     #[serde(default)]
-    run: Vec<Vec<String>>,
+    pub run: Vec<Vec<String>>,
     /// Commands that run once at the end, before daemons end.
     #[serde(default)]
     end: Vec<Vec<String>>,
@@ -69,18 +71,63 @@ struct Service {
 
 /// The environment that was made; dropping this value removes it.
 #[derive(Debug)]
-pub(crate) struct Apparatus {
+pub struct Apparatus {
     daemons: Vec<Daemon>,
     /// Commands to run at the end.
     ends: Vec<Command>,
     place: PathBuf,
     /// Places that could not be made, with the reason.
-    pub(crate) missing: BTreeMap<String, String>,
+    pub missing: BTreeMap<String, String>,
+}
+
+impl Service {
+    /// Describes a preparation of one command.
+    #[must_use]
+    pub fn of_command(name: &str, value: &str, argv: Vec<String>) -> Self {
+        Service {
+            name: name.to_owned(),
+            value: value.to_owned(),
+            needs: Vec::new(),
+            daemon: None,
+            answers: None,
+            run: vec![argv],
+            end: Vec::new(),
+        }
+    }
+}
+
+impl Plan {
+    /// Adds the parts of another plan. Parts of the same name are made once.
+    pub fn add(&mut self, other: &Plan) {
+        self.private_network |= other.private_network;
+        self.private_processes |= other.private_processes;
+        let add = |to: &mut Vec<String>, from: &[String]| {
+            for name in from {
+                if !to.contains(name) {
+                    to.push(name.clone());
+                }
+            }
+        };
+        add(&mut self.directories, &other.directories);
+        for path in &other.covered {
+            if !self.covered.contains(path) {
+                self.covered.push(path.clone());
+            }
+        }
+        self.disks.extend(other.disks.clone());
+        self.archives.extend(other.archives.clone());
+        self.files.extend(other.files.clone());
+        for service in &other.services {
+            if self.services.iter().all(|known| known.name != service.name) {
+                self.services.push(service.clone());
+            }
+        }
+    }
 }
 
 impl Apparatus {
     /// Makes the parts of `plan` and adds their places to `stage`.
-    pub(crate) fn set_up(plan: &Plan, stage: &mut Stage) -> Result<Self> {
+    pub fn set_up(plan: &Plan, stage: &mut Stage) -> Result<Self> {
         // podman refuses a runroot of more than 50 characters, so the name is short.
         let place = stage.make_directory("kit")?;
         let mut made = Apparatus {
@@ -121,12 +168,12 @@ impl Apparatus {
     }
 
     /// Returns the pids of the daemons, which are children of this process and not left behind by a candidate.
-    pub(crate) fn pids(&self) -> Vec<Pid> {
+    pub fn pids(&self) -> Vec<Pid> {
         self.daemons.iter().map(Daemon::pid).collect()
     }
 
     /// Ends the daemons and unmounts everything below the run's own directories.
-    pub(crate) fn take_down(&mut self) -> Result<()> {
+    pub fn take_down(&mut self) -> Result<()> {
         while let Some(mut end) = self.ends.pop() {
             succeed(&mut end)?;
         }
@@ -177,7 +224,7 @@ impl Drop for Apparatus {
 }
 
 /// Unmounts everything below a directory of this run, the last mount first.
-pub(crate) fn unmount_below(place: &Path) -> Result<()> {
+pub fn unmount_below(place: &Path) -> Result<()> {
     let mut mounts = mountinfo::read()?;
     mounts.retain(|mount| mount.target.starts_with(place));
     for mount in mounts.iter().rev() {
@@ -218,7 +265,7 @@ fn command(argv: &[String], places: &BTreeMap<String, String>) -> Result<Command
 }
 
 /// Runs a command to its end; the error is the last line of its stderr.
-pub(crate) fn succeed(command: &mut Command) -> Result<()> {
+pub fn succeed(command: &mut Command) -> Result<()> {
     let name = Path::new(command.get_program()).display().to_string();
     let output = command.output().with_context(|| format!("run {name}"))?;
     let said = String::from_utf8_lossy(&output.stderr);

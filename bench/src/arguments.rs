@@ -1,7 +1,7 @@
 //! The command line.
 
-use crate::clock;
 use anyhow::{Context, Result, bail};
+use bench::clock;
 use lexopt::prelude::*;
 use std::ffi::OsString;
 use std::path::PathBuf;

@@ -5,10 +5,11 @@
 
 /// State of a sequence.
 #[derive(Clone, Debug)]
-pub(crate) struct Chance(u64);
+pub struct Chance(u64);
 
 impl Chance {
-    pub(crate) fn new(seed: u64) -> Self {
+    /// Starts the sequence of `seed`.
+    pub fn new(seed: u64) -> Self {
         Chance(seed)
     }
 
@@ -21,12 +22,12 @@ impl Chance {
     }
 
     /// Draws a number below `bound`; the bias of this multiplication is below `bound` / 2^64.
-    pub(crate) fn below(&mut self, bound: usize) -> usize {
+    pub fn below(&mut self, bound: usize) -> usize {
         ((u128::from(self.next()) * bound as u128) >> 64) as usize
     }
 
     /// Draws a random order of the numbers below `count` (Fisher and Yates).
-    pub(crate) fn permutation(&mut self, count: usize) -> Vec<usize> {
+    pub fn permutation(&mut self, count: usize) -> Vec<usize> {
         let mut order: Vec<usize> = (0..count).collect();
         for last in (1..count).rev() {
             order.swap(last, self.below(last + 1));

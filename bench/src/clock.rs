@@ -3,12 +3,12 @@
 use tote_calendar::Civil;
 
 /// Returns the present time in nanoseconds since 1970; 0 for times before.
-pub(crate) fn now_nanos() -> u64 {
+pub fn now_nanos() -> u64 {
     u64::try_from(tote_calendar::now().as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Formats seconds since 1970 as `YYYY-MM-DD HH:MM UTC`.
-pub(crate) fn utc(seconds: u64) -> String {
+pub fn utc(seconds: u64) -> String {
     let Civil {
         year,
         month,

@@ -9,17 +9,17 @@ const INTERRUPT: i32 = rustix::process::Signal::INT.as_raw();
 const TERMINATE: i32 = rustix::process::Signal::TERM.as_raw();
 
 /// Makes SIGINT and SIGTERM pending instead of fatal; a second one of the same kind is fatal again.
-pub(crate) fn prepare() {
+pub fn prepare() {
     tote_sys::note_signals(&[INTERRUPT, TERMINATE]);
 }
 
 /// True if a signal is pending.
-pub(crate) fn pending() -> bool {
+pub fn pending() -> bool {
     tote_sys::noted_signal().is_some()
 }
 
 /// Returns an error if a signal is pending.
-pub(crate) fn check() -> Result<()> {
+pub fn check() -> Result<()> {
     match tote_sys::noted_signal() {
         Some(INTERRUPT) => bail!("interrupted"),
         Some(_) => bail!("terminated"),
@@ -28,6 +28,6 @@ pub(crate) fn check() -> Result<()> {
 }
 
 /// Returns the exit code for the pending signal.
-pub(crate) fn exit_code() -> Option<u8> {
+pub fn exit_code() -> Option<u8> {
     u8::try_from(128 + tote_sys::noted_signal()?).ok()
 }

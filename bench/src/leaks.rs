@@ -2,30 +2,30 @@
 
 use crate::mountinfo::{self, Mount};
 use anyhow::Result;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Mounts and cgroups at one moment.
 #[derive(Clone, Debug)]
-pub(crate) struct Snapshot {
+pub struct Snapshot {
     mounts: BTreeSet<Mount>,
     cgroups: BTreeSet<PathBuf>,
 }
 
 /// Mounts and cgroups that were left behind.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub(crate) struct Leaks {
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Leaks {
     /// Objects that this run certainly made.
-    pub(crate) certain: Vec<String>,
+    pub certain: Vec<String>,
     /// New objects that another process on the machine may have made.
-    pub(crate) suspected: Vec<String>,
+    pub suspected: Vec<String>,
 }
 
 impl Snapshot {
     /// Takes a snapshot; `hidden` are mount points that vanish with the private mount namespace.
-    pub(crate) fn take(hidden: &[PathBuf]) -> Result<Self> {
+    pub fn take(hidden: &[PathBuf]) -> Result<Self> {
         let mut cgroups = BTreeSet::new();
         walk(Path::new("/sys/fs/cgroup"), hidden, &mut cgroups);
         Ok(Snapshot {
@@ -36,7 +36,7 @@ impl Snapshot {
 
     /// Lists the differences to the snapshot `before`. Everything that this run makes has `tag` in its name;
     /// `private_mounts` is true if no other process can mount anything here.
-    pub(crate) fn since(&self, before: &Snapshot, tag: &str, private_mounts: bool) -> Leaks {
+    pub fn since(&self, before: &Snapshot, tag: &str, private_mounts: bool) -> Leaks {
         let mut leaks = Leaks::default();
         for mount in self.mounts.difference(&before.mounts) {
             let certain = private_mounts || mount.target.to_string_lossy().contains(tag);
@@ -56,7 +56,8 @@ impl Snapshot {
 }
 
 impl Leaks {
-    pub(crate) fn push(&mut self, certain: bool, what: String) {
+    /// Adds a leak; `certain` says that the run made it.
+    pub fn push(&mut self, certain: bool, what: String) {
         if certain {
             &mut self.certain
         } else {
@@ -64,6 +65,19 @@ impl Leaks {
         }
         .push(what);
     }
+}
+
+/// Lists the control groups with `tag` in their names, the innermost first.
+#[must_use]
+pub fn cgroups_named(tag: &str) -> Vec<PathBuf> {
+    let mut found = BTreeSet::new();
+    walk(Path::new("/sys/fs/cgroup"), &[], &mut found);
+    let mut named: Vec<PathBuf> = found
+        .into_iter()
+        .filter(|path| path.to_string_lossy().contains(tag))
+        .collect();
+    named.reverse();
+    named
 }
 
 /// Collects cgroups. A cgroup that vanishes meanwhile is not a leak.

@@ -10,25 +10,28 @@ use std::process::Command;
 
 /// Description of the machine in the report.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Machine {
+pub struct Machine {
     /// `uname -srv`, without the name of the host.
-    pub(crate) kernel: String,
-    pub(crate) cpu: String,
+    pub kernel: String,
+    /// Name of the processor.
+    pub cpu: String,
     /// Number of CPUs that this process may use.
-    pub(crate) cores: usize,
-    pub(crate) memory_mib: u64,
+    pub cores: usize,
+    /// Memory.
+    pub memory_mib: u64,
     /// Cgroup layout outside the private mount namespace: `v2`, `hybrid`, `v1` or `none`.
-    pub(crate) cgroups: &'static str,
+    pub cgroups: &'static str,
     /// Mounts that were hidden from the candidates.
-    pub(crate) hidden_mounts: Vec<PathBuf>,
+    pub hidden_mounts: Vec<PathBuf>,
     /// Load averages over 1, 5 and 15 minutes.
-    pub(crate) load_before: [f64; 3],
-    pub(crate) load_after: [f64; 3],
+    pub load_before: [f64; 3],
+    /// Load averages after the measurements.
+    pub load_after: [f64; 3],
 }
 
 impl Machine {
     /// Describes this machine before the measurements.
-    pub(crate) fn describe(world: &World) -> Result<Self> {
+    pub fn describe(world: &World) -> Result<Self> {
         let read = |path: &str| fs::read_to_string(path).with_context(|| format!("read {path}"));
         let load = load_average()?;
         Ok(Machine {
@@ -55,7 +58,7 @@ impl Machine {
     }
 
     /// Records the load after the measurements.
-    pub(crate) fn note_load_after(&mut self) -> Result<()> {
+    pub fn note_load_after(&mut self) -> Result<()> {
         self.load_after = load_average()?;
         Ok(())
     }
@@ -63,16 +66,18 @@ impl Machine {
 
 /// Description of the program under test in the report.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Subject {
-    pub(crate) bytes: u64,
+pub struct Subject {
+    /// Size of the program's file.
+    pub bytes: u64,
     /// First line of `--version`.
-    pub(crate) version: Option<String>,
+    pub version: Option<String>,
     /// Output of `git describe` in the directory where the measurement was started.
-    pub(crate) revision: Option<String>,
+    pub revision: Option<String>,
 }
 
 impl Subject {
-    pub(crate) fn describe(program: &Path) -> Result<Self> {
+    /// Describes `program`.
+    pub fn describe(program: &Path) -> Result<Self> {
         let bytes = fs::metadata(program)
             .with_context(|| format!("look at {}", program.display()))?
             .len();
@@ -87,7 +92,7 @@ impl Subject {
 }
 
 /// Returns the first output line of each of `commands` that succeeds and prints one.
-pub(crate) fn versions(commands: &BTreeMap<String, Vec<String>>) -> BTreeMap<String, String> {
+pub fn versions(commands: &BTreeMap<String, Vec<String>>) -> BTreeMap<String, String> {
     commands
         .iter()
         .filter_map(|(peer, command)| Some((peer.clone(), first_line(command)?)))

@@ -1,12 +1,9 @@
 //! `bench`: measures tote and its peers on one machine under the same conditions.
 //!
-//! Candidates are data ([`scenario`]). They run in a private mount namespace ([`world`]), one after another, in a
-//! new random order each round ([`session`]); the exit code and output of each run are checked ([`sample`]) before
-//! its time counts. Raw samples are kept; the report has medians with bootstrap intervals ([`stats`]), next to a
-//! description of the machine ([`machine`]).
+//! The scenarios are the project's own, with targets; the [harness](bench) does the rest. The comparison for everyone
+//! is another program, `tote-bench`.
 //!
-//! The engine does not depend on this program, which is not a load generator either: it starts a single program at
-//! a time.
+//! The engine does not depend on this program, which is not a load generator either.
 
 #![expect(
     clippy::disallowed_methods,
@@ -18,39 +15,20 @@
     reason = "a command line tool talks to people"
 )]
 
-mod account;
-mod apparatus;
 mod arguments;
-mod chance;
-mod clock;
-mod interruption;
-mod leaks;
-mod machine;
 mod markdown;
-mod mountinfo;
-mod processes;
-mod report;
-mod sample;
-mod scenario;
-mod session;
 mod set;
-mod stage;
-mod stats;
-mod step;
-mod steps;
-mod timings;
-mod trial;
-mod world;
 
 use crate::arguments::{Action, Options};
-use crate::chance::Chance;
-use crate::machine::{Machine, Subject};
-use crate::report::{Conditions, Report};
-use crate::sample::Pass;
-use crate::scenario::Scenario;
-use crate::session::Session;
-use crate::timings::Breakdown;
 use anyhow::{Context, Result, ensure};
+use bench::chance::Chance;
+use bench::machine::{Machine, Subject};
+use bench::report::{Conditions, Report};
+use bench::sample::Pass;
+use bench::scenario::Scenario;
+use bench::session::{Session, Settings};
+use bench::timings::Breakdown;
+use bench::{clock, interruption, machine, report, timings, world};
 use serde::Serialize;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -116,7 +94,10 @@ fn measure(command: &str, options: &Options) -> Result<bool> {
     );
 
     let directory = path.parent().unwrap_or(Path::new("/"));
-    let mut session = Session::open(&scenario, directory, &world, options, &file("jsonl"))?;
+    let raw = file("jsonl");
+    let raw = fs::File::create(&raw).with_context(|| format!("make {}", raw.display()))?;
+    let mut session = Session::open(&scenario, directory, &world, &settings(options))?;
+    session.write_to(raw);
     let started = clock::now_nanos() / 1_000_000_000;
     let mut samples = session.measure(Pass::WarmUp, options.warm_up)?;
     samples.extend(session.measure(Pass::Wall, options.runs)?);
@@ -155,6 +136,15 @@ fn measure(command: &str, options: &Options) -> Result<bool> {
         .collect();
     write_down(&report, &breakdowns, command, &file("json"), &file("md"))?;
     Ok(report.is_sound())
+}
+
+fn settings(options: &Options) -> Settings {
+    Settings {
+        tote: options.tote.clone(),
+        seed: options.seed,
+        as_user: options.as_user.clone(),
+        settle: options.settle,
+    }
 }
 
 fn conditions(command: &str, options: &Options) -> Conditions {

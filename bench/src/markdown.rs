@@ -1,10 +1,10 @@
 //! Reports for people: Markdown, with every number that a reader needs to question it.
 
-use crate::clock;
-use crate::report::{Compared, Report, Row, Verdict};
-use crate::scenario::{AsUser, Measure};
-use crate::steps::TOTAL;
-use crate::timings::{Breakdown, StepRow};
+use bench::clock;
+use bench::report::{Compared, Report, Row, Verdict};
+use bench::scenario::{AsUser, Measure};
+use bench::steps::TOTAL;
+use bench::timings::{Breakdown, StepRow};
 
 /// Formats the whole report of a scenario, preceded by the breakdowns of steps if there are any.
 pub(crate) fn report(report: &Report, breakdowns: &[Breakdown], command: &str) -> String {
@@ -29,11 +29,10 @@ pub(crate) fn report(report: &Report, breakdowns: &[Breakdown], command: &str) -
 
 fn comparisons(out: &mut String, comparisons: &[Compared]) {
     out.push_str("## Targets and comparisons\n\nRatios are ratios of medians.\n\n");
-    table(
-        out,
-        &["what", "found", "95% interval", "target", "verdict"],
-        "lrrrl",
-    );
+    let published = comparisons.iter().any(|compared| compared.published.is_some());
+    let mut titles = vec!["what", "found", "95% interval", "target", "verdict"];
+    titles.extend(published.then_some("published by others"));
+    table(out, &titles, if published { "lrrrlr" } else { "lrrrl" });
     for compared in comparisons {
         let quantity = match compared.measure {
             Measure::Wall | Measure::Steps => "ms",
@@ -62,7 +61,7 @@ fn comparisons(out: &mut String, comparisons: &[Compared]) {
         let interval = compared
             .interval
             .map(|i| format!("{} to {}", figure(i.low), figure(i.high)));
-        let cells = [
+        let mut cells = vec![
             what,
             compared.found.map(figure).unwrap_or_default(),
             interval.unwrap_or_default(),
@@ -72,6 +71,14 @@ fn comparisons(out: &mut String, comparisons: &[Compared]) {
                 .unwrap_or_default(),
             verdict,
         ];
+        if published {
+            cells.push(
+                compared
+                    .published
+                    .map(|ratio| format!("{ratio:?}"))
+                    .unwrap_or_default(),
+            );
+        }
         row(out, &cells);
     }
     out.push('\n');
@@ -307,7 +314,7 @@ fn line(out: &mut String, text: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stats::Interval;
+    use bench::stats::Interval;
 
     #[test]
     fn cells_cannot_be_broken_out_of() {
@@ -324,6 +331,7 @@ mod tests {
             measure: Measure::Wall,
             steps: Vec::new(),
             at_most: Some(1.0),
+            published: None,
             found: Some(0.756),
             interval: Some(Interval { low: 0.7, high: 0.8 }),
             verdict: Verdict::Met,
@@ -334,6 +342,13 @@ mod tests {
             out.contains("| a / b | 0.76 | 0.70 to 0.80 | ≤ 1.0 | met |"),
             "{out}"
         );
+
+        compared.published = Some(13.4);
+        out.clear();
+        comparisons(&mut out, std::slice::from_ref(&compared));
+        assert!(out.contains("| verdict | published by others |"), "{out}");
+        assert!(out.contains("| ≤ 1.0 | met | 13.4 |"), "{out}");
+        compared.published = None;
 
         compared.at_most = Some(0.025);
         (compared.found, compared.interval) = (Some(0.0123), Some(Interval { low: 0.01, high: 0.3 }));

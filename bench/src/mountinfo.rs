@@ -6,23 +6,25 @@ use std::path::PathBuf;
 
 /// A mount.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Mount {
-    pub(crate) target: PathBuf,
+pub struct Mount {
+    /// Mount point.
+    pub target: PathBuf,
     /// The kernel's id of the mount: unique among the mounts that exist at the same time.
-    pub(crate) id: u64,
-    pub(crate) fs_type: String,
+    pub id: u64,
+    /// Type of the file system.
+    pub fs_type: String,
     /// True if mounts below it propagate to peers.
-    pub(crate) shared: bool,
+    pub shared: bool,
 }
 
 /// Reads the mounts of this process's namespace.
-pub(crate) fn read() -> Result<Vec<Mount>> {
+pub fn read() -> Result<Vec<Mount>> {
     let text = fs::read_to_string("/proc/self/mountinfo").context("read /proc/self/mountinfo")?;
     Ok(parse(&text))
 }
 
 /// Parses mountinfo; lines with another format are left out.
-pub(crate) fn parse(text: &str) -> Vec<Mount> {
+pub fn parse(text: &str) -> Vec<Mount> {
     text.lines().filter_map(parse_line).collect()
 }
 
@@ -41,7 +43,7 @@ fn parse_line(line: &str) -> Option<Mount> {
 }
 
 /// Returns the machine's cgroup layout: `v2`, `hybrid`, `v1` or `none`.
-pub(crate) fn cgroup_mode(mounts: &[Mount]) -> &'static str {
+pub fn cgroup_mode(mounts: &[Mount]) -> &'static str {
     let cgroup_mounts = |fs_type: &str| {
         mounts
             .iter()

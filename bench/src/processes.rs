@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 const REST: Duration = Duration::from_millis(2500);
 
 /// Lists the children. All threads count, because a subreaper's orphans may become children of any thread.
-pub(crate) fn children() -> Result<Vec<Pid>> {
+pub fn children() -> Result<Vec<Pid>> {
     Ok(children_of("self")?
         .into_iter()
         .filter_map(Pid::from_raw)
@@ -35,7 +35,7 @@ fn children_of(process: &str) -> Result<Vec<i32>> {
 
 /// Compares the number of processes left behind with `leaves`, daemons not counted; returns the error if they
 /// differ. Some runtimes' own processes end a moment after the command, so it waits for a time.
-pub(crate) fn miscounted(leaves: usize, daemons: &[Pid]) -> Result<Option<String>> {
+pub fn miscounted(leaves: usize, daemons: &[Pid]) -> Result<Option<String>> {
     if leaves == 0 {
         return Ok(None);
     }
@@ -52,23 +52,32 @@ pub(crate) fn miscounted(leaves: usize, daemons: &[Pid]) -> Result<Option<String
     }
 }
 
-/// Measures the mean PSS in KiB of the processes of `program` that were left, once they have come to rest; `None`
-/// without any.
-pub(crate) fn idle_pss(program: &Path, daemons: &[Pid]) -> Result<Option<f64>> {
+/// Name that stands for all programs.
+pub const EVERY: &str = "*";
+
+/// Measures the mean PSS in KiB of the processes of `program` that were left, once they have come to rest; the sum of
+/// all processes that were left for [`EVERY`]. `None` without any.
+pub fn idle_pss(program: &Path, daemons: &[Pid]) -> Result<Option<f64>> {
     std::thread::sleep(REST);
     let file = |path: &Path| fs::metadata(path).map(|file| (file.dev(), file.ino()));
-    let wanted = file(program).with_context(|| format!("read {}", program.display()))?;
+    let every = program == Path::new(EVERY);
+    let wanted = match every {
+        true => None,
+        false => Some(file(program).with_context(|| format!("read {}", program.display()))?),
+    };
     let mut occupied = Vec::new();
     for pid in descendants(daemons)? {
         // Compare files and not names: tote runs from a mount of its own executable that has no name.
-        if file(Path::new(&format!("/proc/{pid}/exe"))).is_ok_and(|exe| exe == wanted) {
+        let exe = file(Path::new(&format!("/proc/{pid}/exe"))).ok();
+        if exe.is_some() && (every || exe == wanted) {
             let path = format!("/proc/{pid}/smaps_rollup");
             let text = fs::read_to_string(&path).with_context(|| format!("read {path}"))?;
             occupied.push(pss(&text).with_context(|| format!("find Pss in {path}"))?);
         }
     }
     let sum: u64 = occupied.iter().sum();
-    Ok((!occupied.is_empty()).then(|| sum as f64 / occupied.len() as f64))
+    let share = if every { 1 } else { occupied.len() };
+    Ok((!occupied.is_empty()).then(|| sum as f64 / share as f64))
 }
 
 /// Lists the running processes below this one, except daemons and their descendants. A process that has ended and

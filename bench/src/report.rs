@@ -11,68 +11,93 @@ use std::collections::BTreeMap;
 
 /// A whole report.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Report {
-    pub(crate) scenario: String,
-    pub(crate) about: String,
+pub struct Report {
+    /// Name of the scenario.
+    pub scenario: String,
+    /// The scenario's question.
+    pub about: String,
     /// Start of the measurement in seconds since 1970.
-    pub(crate) started: u64,
-    pub(crate) conditions: Conditions,
-    pub(crate) machine: Machine,
+    pub started: u64,
+    /// How it was measured.
+    pub conditions: Conditions,
+    /// Where it was measured.
+    pub machine: Machine,
     /// The program under test; `None` if only peers were measured.
-    pub(crate) tote: Option<Subject>,
+    pub tote: Option<Subject>,
     /// First line of each peer's version.
-    pub(crate) versions: BTreeMap<String, String>,
-    pub(crate) candidates: Vec<Row>,
-    pub(crate) comparisons: Vec<Compared>,
-    pub(crate) leaks: Leaks,
+    pub versions: BTreeMap<String, String>,
+    /// Results of the candidates.
+    pub candidates: Vec<Row>,
+    /// Results of the comparisons.
+    pub comparisons: Vec<Compared>,
+    /// Objects that were left behind.
+    pub leaks: Leaks,
 }
 
 /// How the samples were taken.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub(crate) struct Conditions {
-    pub(crate) seed: u64,
-    pub(crate) rounds: usize,
-    pub(crate) warm_up_rounds: usize,
-    pub(crate) memory_rounds: usize,
+pub struct Conditions {
+    /// Seed of order and intervals.
+    pub seed: u64,
+    /// Rounds that count.
+    pub rounds: usize,
+    /// Rounds that do not count.
+    pub warm_up_rounds: usize,
+    /// Rounds that measure memory.
+    pub memory_rounds: usize,
     /// Pause after each run in milliseconds.
-    pub(crate) settle_ms: u64,
+    pub settle_ms: u64,
 }
 
 /// Results of a candidate.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Row {
-    pub(crate) name: String,
+pub struct Row {
+    /// Name.
+    pub name: String,
     /// Command as in the scenario, with its places.
-    pub(crate) command: String,
+    pub command: String,
+    /// User that ran it.
     #[serde(rename = "as")]
-    pub(crate) as_user: AsUser,
+    pub as_user: AsUser,
     /// Reason why the candidate was not run.
-    pub(crate) skipped: Option<String>,
-    pub(crate) wall_ms: Option<Summary>,
-    pub(crate) peak_rss_mib: Option<Summary>,
+    pub skipped: Option<String>,
+    /// Wall time.
+    pub wall_ms: Option<Summary>,
+    /// Peak memory.
+    pub peak_rss_mib: Option<Summary>,
     /// Reasons for which runs did not count, with the number of runs.
-    pub(crate) faults: BTreeMap<String, usize>,
+    pub faults: BTreeMap<String, usize>,
 }
 
 /// Result of a comparison.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub(crate) struct Compared {
-    pub(crate) of: String,
-    pub(crate) to: Option<String>,
-    pub(crate) measure: Measure,
+pub struct Compared {
+    /// Candidate that is compared.
+    pub of: String,
+    /// Candidate that it is compared with.
+    pub to: Option<String>,
+    /// Compared quantity.
+    pub measure: Measure,
+    /// Beginnings of the labels of steps that are summed up.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(crate) steps: Vec<String>,
-    pub(crate) at_most: Option<f64>,
+    pub steps: Vec<String>,
+    /// The target.
+    pub at_most: Option<f64>,
+    /// Ratio that others have published for the same comparison.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub published: Option<f64>,
     /// Ratio of medians, or a median if there is nothing to compare it to.
-    pub(crate) found: Option<f64>,
-    pub(crate) interval: Option<Interval>,
-    pub(crate) verdict: Verdict,
+    pub found: Option<f64>,
+    /// Interval of `found`.
+    pub interval: Option<Interval>,
+    /// Judgement.
+    pub verdict: Verdict,
 }
 
 /// Result of checking a target.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Verdict {
+pub enum Verdict {
     /// The whole interval is within the target.
     Met,
     /// The whole interval is beyond the target.
@@ -87,13 +112,13 @@ pub(crate) enum Verdict {
 
 impl Report {
     /// True if every run gave the expected result and nothing was left behind. Targets do not matter here.
-    pub(crate) fn is_sound(&self) -> bool {
+    pub fn is_sound(&self) -> bool {
         self.leaks.certain.is_empty() && self.candidates.iter().all(|row| row.faults.is_empty())
     }
 }
 
 /// Builds a row for each candidate of `scenario`.
-pub(crate) fn rows(
+pub fn rows(
     scenario: &Scenario,
     samples: &[Sample],
     skipped: &BTreeMap<String, String>,
@@ -122,12 +147,7 @@ pub(crate) fn rows(
 }
 
 /// Computes the result of a comparison from the samples.
-pub(crate) fn compare(
-    comparison: &Comparison,
-    rows: &[Row],
-    samples: &[Sample],
-    chance: &mut Chance,
-) -> Compared {
+pub fn compare(comparison: &Comparison, rows: &[Row], samples: &[Sample], chance: &mut Chance) -> Compared {
     let names = [Some(&comparison.of), comparison.to.as_ref()];
     let hole = names
         .into_iter()
@@ -155,6 +175,7 @@ pub(crate) fn compare(
         measure: comparison.measure,
         steps: comparison.steps.clone(),
         at_most: comparison.at_most,
+        published: comparison.published,
         found: found.map(|(value, _)| value),
         interval: found.map(|(_, interval)| interval),
         verdict,
@@ -233,6 +254,8 @@ mod tests {
             peak_rss_kib: (pass == Pass::PeakRss).then_some(2048),
             idle_pss_kib: None,
             stamps_ns: None,
+            laps_ns: Vec::new(),
+            figure: None,
             steps: Vec::new(),
             fault: fault.map(str::to_owned),
         }
@@ -260,6 +283,7 @@ mod tests {
             measure,
             steps: Vec::new(),
             at_most,
+            published: None,
         };
         compare(&comparison, &rows, &samples, &mut chance)
     }

@@ -1,14 +1,15 @@
 //! A raw measurement, which is a line of the `.jsonl` file; and how it is made of an outcome.
 
-use crate::scenario::Expectation;
+use crate::scenario::{Candidate, Expectation};
 use crate::steps::{self, Step};
 use crate::trial::{Ending, Outcome};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
 
 /// Purpose of a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Pass {
+pub enum Pass {
     /// Fills caches; checked, never counted.
     WarmUp,
     /// Measures wall time.
@@ -18,60 +19,77 @@ pub(crate) enum Pass {
 }
 
 /// A run.
-#[derive(Clone, Debug, Serialize)]
-pub(crate) struct Sample {
-    pub(crate) candidate: String,
-    pub(crate) pass: Pass,
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Sample {
+    /// Name of the candidate.
+    pub candidate: String,
+    /// Purpose.
+    pub pass: Pass,
     /// Number of the round; every candidate runs once in a round.
-    pub(crate) round: usize,
+    pub round: usize,
     /// Position within the round, from 0.
-    pub(crate) position: usize,
-    pub(crate) wall_ns: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) peak_rss_kib: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) idle_pss_kib: Option<f64>,
+    pub position: usize,
+    /// Time of all steps on the clock.
+    pub wall_ns: u64,
+    /// Time of each step on the clock, where there are several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub laps_ns: Vec<u64>,
+    /// Number that the program printed after [`Candidate::figure`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub figure: Option<f64>,
+    /// Peak memory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peak_rss_kib: Option<u64>,
+    /// Memory of the processes that were left, at rest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle_pss_kib: Option<f64>,
     /// Time from the first stamp to the last.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) stamps_ns: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stamps_ns: Option<u64>,
     /// The program's report about its own steps.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(crate) steps: Vec<Step>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub steps: Vec<Step>,
     /// Reason why the run does not count.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) fault: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fault: Option<String>,
 }
 
 impl Sample {
     /// Judges the run of `candidate` at `place`, which is its round and position.
-    pub(crate) fn judge(
-        candidate: &str,
-        pass: Pass,
-        place: (usize, usize),
-        outcome: &Outcome,
-        expect: &Expectation,
-    ) -> Self {
+    pub fn judge(candidate: &Candidate, pass: Pass, place: (usize, usize), outcome: &Outcome) -> Self {
         let stderr = String::from_utf8_lossy(&outcome.stderr);
         let peak_rss_kib = (pass == Pass::PeakRss).then(|| peak(&stderr)).flatten();
         let unmeasured = pass == Pass::PeakRss && peak_rss_kib.is_none();
+        let stdout = String::from_utf8_lossy(&outcome.stdout);
+        let figure = candidate
+            .figure
+            .as_deref()
+            .and_then(|label| figure(&stdout, label));
+        let wanting = candidate.figure.as_deref().filter(|_| figure.is_none());
         Sample {
-            candidate: candidate.to_owned(),
+            candidate: candidate.name.clone(),
             pass,
             round: place.0,
             position: place.1,
-            wall_ns: u64::try_from(outcome.wall.as_nanos()).unwrap_or(u64::MAX),
+            wall_ns: nanoseconds(outcome.wall),
+            laps_ns: match outcome.laps.as_slice() {
+                [] | [_] => Vec::new(),
+                laps => laps.iter().copied().map(nanoseconds).collect(),
+            },
+            figure,
             peak_rss_kib,
             idle_pss_kib: outcome.idle_pss_kib,
             stamps_ns: stamps(&stderr),
             steps: steps::parse(&stderr),
-            fault: fault(outcome, expect, &stderr)
+            fault: fault(outcome, &candidate.expect, &stderr)
+                .or_else(|| wanting.map(|label| format!("no number after {label:?}")))
                 .or(unmeasured.then(|| "peak memory was not told".to_owned())),
         }
     }
 
     /// Sums up the microseconds of the steps whose labels begin with one of `beginnings`; `None` if a beginning has
     /// no step.
-    pub(crate) fn sum_of(&self, beginnings: &[String]) -> Option<u64> {
+    pub fn sum_of(&self, beginnings: &[String]) -> Option<u64> {
         let begins = |beginning: &String| self.steps.iter().any(|step| step.label.starts_with(beginning));
         let counts = |step: &&Step| {
             beginnings
@@ -85,13 +103,15 @@ impl Sample {
     }
 
     /// Makes the sample of a run that could not be started or waited for.
-    pub(crate) fn failed(candidate: &str, pass: Pass, place: (usize, usize), error: &anyhow::Error) -> Self {
+    pub fn failed(candidate: &str, pass: Pass, place: (usize, usize), error: &anyhow::Error) -> Self {
         Sample {
             candidate: candidate.to_owned(),
             pass,
             round: place.0,
             position: place.1,
             wall_ns: 0,
+            laps_ns: Vec::new(),
+            figure: None,
             peak_rss_kib: None,
             idle_pss_kib: None,
             stamps_ns: None,
@@ -99,6 +119,20 @@ impl Sample {
             fault: Some(format!("{error:#}")),
         }
     }
+}
+
+fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Returns the first number after `label`.
+fn figure(stdout: &str, label: &str) -> Option<f64> {
+    let (_, rest) = stdout.split_once(label)?;
+    let rest = rest.trim_start();
+    let end = rest
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(rest.len());
+    rest.get(..end)?.parse().ok()
 }
 
 /// Returns the largest number, in KiB, of the lines that `peak` writes; the last line of stderr must be such a
@@ -149,12 +183,12 @@ fn fault(outcome: &Outcome, expect: &Expectation, stderr: &str) -> Option<String
 mod tests {
     use super::*;
     use crate::scenario::Text;
-    use std::time::Duration;
 
     fn outcome(ending: Ending, stdout: &str, stderr: &str, stragglers: usize) -> Outcome {
         let (stdout, stderr) = (stdout.as_bytes().to_vec(), stderr.as_bytes().to_vec());
         Outcome {
             wall: Duration::from_micros(5),
+            laps: vec![Duration::from_micros(5)],
             ending,
             stdout,
             stderr,
@@ -162,6 +196,37 @@ mod tests {
             stragglers,
             trouble: None,
         }
+    }
+
+    fn expecting(expect: &Expectation) -> Candidate {
+        let mut candidate: Candidate = serde_json::from_str(r#"{"name": "c", "argv": ["x"]}"#).unwrap();
+        candidate.expect = expect.clone();
+        candidate
+    }
+
+    #[test]
+    fn a_number_stands_after_its_label() {
+        let cases = [
+            ("events per second:   812.25\n", Some(812.25)),
+            ("x\nevents per second: 7", Some(7.0)),
+            ("events per second: none", None),
+            ("812.25", None),
+        ];
+        for (stdout, expected) in cases {
+            assert_eq!(figure(stdout, "events per second:"), expected, "{stdout:?}");
+        }
+        let mut candidate = expecting(&Expectation {
+            exit: 0,
+            stdout: Text::Contains(String::new()),
+        });
+        candidate.figure = Some("speed".to_owned());
+        let without = Sample::judge(
+            &candidate,
+            Pass::Wall,
+            (0, 0),
+            &outcome(Ending::Exited(0), "fast", "", 0),
+        );
+        assert_eq!(without.fault.as_deref(), Some("no number after \"speed\""));
     }
 
     #[test]
@@ -198,7 +263,7 @@ mod tests {
             ),
         ];
         for (outcome, expected) in cases {
-            let sample = Sample::judge("c", Pass::Wall, (0, 0), &outcome, &hi);
+            let sample = Sample::judge(&expecting(&hi), Pass::Wall, (0, 0), &outcome);
             assert_eq!(sample.fault.as_deref(), expected, "{outcome:?}");
             assert_eq!(sample.wall_ns, 5_000);
         }
@@ -208,7 +273,7 @@ mod tests {
     fn steps_are_summed_by_how_they_begin() {
         let told = "timings: 5 mount a\ntimings: 7 mount b\ntimings: 11 end\n";
         let ended = outcome(Ending::Exited(0), "", told, 0);
-        let sample = Sample::judge("c", Pass::Wall, (0, 0), &ended, &Expectation::default());
+        let sample = Sample::judge(&expecting(&Expectation::default()), Pass::Wall, (0, 0), &ended);
         let sum =
             |labels: &[&str]| sample.sum_of(&labels.iter().map(|l| (*l).to_owned()).collect::<Vec<_>>());
         assert_eq!(sum(&["mount "]), Some(12));
@@ -236,7 +301,7 @@ mod tests {
     fn peak_memory_is_read_or_missed() {
         let judge = |stderr: &str| {
             let ended = outcome(Ending::Exited(0), "", stderr, 0);
-            Sample::judge("c", Pass::PeakRss, (0, 0), &ended, &Expectation::default())
+            Sample::judge(&expecting(&Expectation::default()), Pass::PeakRss, (0, 0), &ended)
         };
         assert_eq!(judge("noise\npeak: 980\n").peak_rss_kib, Some(980));
         assert_eq!(judge("peak: 980\n").fault, None);

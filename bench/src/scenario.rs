@@ -11,38 +11,40 @@ use std::path::PathBuf;
 /// A scenario file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Scenario {
+pub struct Scenario {
     /// Base name of the report's files.
-    pub(crate) name: String,
+    pub name: String,
     /// Question of the scenario in a sentence or two; printed above the report.
-    pub(crate) about: String,
+    pub about: String,
     /// Time limit in milliseconds; a run that takes longer is killed and does not count.
     #[serde(default = "default_time_limit")]
-    pub(crate) time_limit_ms: u64,
+    pub time_limit_ms: u64,
     /// Mount points that are unmounted, if they exist, in the private mount namespace of the candidates.
     #[serde(default)]
-    pub(crate) hidden_mounts: Vec<PathBuf>,
+    pub hidden_mounts: Vec<PathBuf>,
     /// C programs compiled for the run: `{program:NAME}`.
     #[serde(default)]
-    pub(crate) programs: BTreeMap<String, Program>,
+    pub programs: BTreeMap<String, Program>,
     /// Directory trees made for the run: `{tree:NAME}`.
     #[serde(default)]
-    pub(crate) trees: BTreeMap<String, Tree>,
+    pub trees: BTreeMap<String, Tree>,
     /// OCI bundles made for the run: `{bundle:NAME}`.
     #[serde(default)]
-    pub(crate) bundles: BTreeMap<String, Bundle>,
+    pub bundles: BTreeMap<String, Bundle>,
     /// Directories for the state of candidates, which must leave them empty: `{state:NAME}`.
     #[serde(default)]
-    pub(crate) states: Vec<String>,
+    pub states: Vec<String>,
     /// Further environment of the candidates.
     #[serde(default)]
-    pub(crate) apparatus: apparatus::Plan,
+    pub apparatus: apparatus::Plan,
     /// Commands that print each peer's version.
     #[serde(default)]
-    pub(crate) versions: BTreeMap<String, Vec<String>>,
-    pub(crate) candidates: Vec<Candidate>,
+    pub versions: BTreeMap<String, Vec<String>>,
+    /// Commands that are measured.
+    pub candidates: Vec<Candidate>,
+    /// Claims about them.
     #[serde(default)]
-    pub(crate) comparisons: Vec<Comparison>,
+    pub comparisons: Vec<Comparison>,
 }
 
 fn default_time_limit() -> u64 {
@@ -52,83 +54,96 @@ fn default_time_limit() -> u64 {
 /// A C source and its compiler flags.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Program {
+pub struct Program {
     /// Path of the source, relative to the scenario file.
-    pub(crate) source: PathBuf,
-    pub(crate) flags: Vec<String>,
+    pub source: PathBuf,
+    /// Flags of the compiler.
+    pub flags: Vec<String>,
 }
 
 /// A small root file system; paths are relative to it.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Tree {
+pub struct Tree {
+    /// Directories.
     #[serde(default)]
-    pub(crate) directories: Vec<PathBuf>,
+    pub directories: Vec<PathBuf>,
     /// Copies of the host's programs, or of those compiled for the run: maps the path to the program's name or its
     /// place.
     #[serde(default)]
-    pub(crate) programs: BTreeMap<PathBuf, String>,
+    pub programs: BTreeMap<PathBuf, String>,
     /// Symbolic links: maps the link to its target.
     #[serde(default)]
-    pub(crate) links: BTreeMap<PathBuf, PathBuf>,
+    pub links: BTreeMap<PathBuf, PathBuf>,
+    /// Commands that make the rest, in order; `{root}` is the tree.
+    #[serde(default)]
+    pub make: Vec<Vec<String>>,
 }
 
 /// An OCI bundle: the runtime's own default specification with the changes that a run of the program needs.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Bundle {
+pub struct Bundle {
     /// Command that is run inside the bundle and writes `config.json`.
-    pub(crate) spec: Vec<String>,
+    pub spec: Vec<String>,
     /// The tree that becomes `rootfs`.
-    pub(crate) tree: String,
+    pub tree: String,
     /// The container's argv.
-    pub(crate) args: Vec<String>,
+    pub args: Vec<String>,
     /// Absolute paths of the host, bound read-only at the same path.
     #[serde(default)]
-    pub(crate) binds: Vec<String>,
+    pub binds: Vec<String>,
     /// JSON merge patch (RFC 7396) with further changes.
     #[serde(default)]
-    pub(crate) patch: serde_json::Value,
+    pub patch: serde_json::Value,
 }
 
 /// A command to run and measure.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Candidate {
-    pub(crate) name: String,
+pub struct Candidate {
+    /// Name.
+    pub name: String,
     /// Command line; words may hold `{…}` places.
-    pub(crate) argv: Vec<String>,
+    pub argv: Vec<String>,
     /// Steps before the clock starts.
     #[serde(default)]
-    pub(crate) before: Vec<Step>,
+    pub before: Vec<Step>,
     /// Further steps on the clock.
     #[serde(default)]
-    pub(crate) then: Vec<Step>,
+    pub then: Vec<Step>,
     /// Steps after the clock has stopped, also after a failure.
     #[serde(default)]
-    pub(crate) after: Vec<Step>,
+    pub after: Vec<Step>,
     /// Number of times that `argv` and `then` are run, one after another on one clock, and then `after`; `{n}`
     /// counts from 0.
     #[serde(default = "once")]
-    pub(crate) times: usize,
+    pub times: usize,
+    /// Number of times that `argv` is started at once; `{n}` counts from 0.
+    #[serde(default = "once")]
+    pub together: usize,
     /// Number of processes that are left when the clock stops, for `after` to end.
     #[serde(default)]
-    pub(crate) leaves: usize,
+    pub leaves: usize,
     /// Program of which the processes left are measured: their mean PSS, once they have come to rest.
-    pub(crate) idle: Option<String>,
+    pub idle: Option<String>,
+    /// Text after which the program prints a number that is kept: [`crate::sample::Sample::figure`].
+    pub figure: Option<String>,
     /// The candidate runs only in every `every`th round, beginning with the first.
     #[serde(default = "once")]
-    pub(crate) every: usize,
+    pub every: usize,
+    /// User that runs it.
     #[serde(default, rename = "as")]
-    pub(crate) as_user: AsUser,
+    pub as_user: AsUser,
     /// Programs that must be in PATH, besides the first word of `argv`.
     #[serde(default)]
-    pub(crate) needs: Vec<String>,
+    pub needs: Vec<String>,
     /// Variables added to the candidate's small environment; values may hold `{…}` places.
     #[serde(default)]
-    pub(crate) env: BTreeMap<String, String>,
+    pub env: BTreeMap<String, String>,
+    /// Expected result.
     #[serde(default)]
-    pub(crate) expect: Expectation,
+    pub expect: Expectation,
 }
 
 fn once() -> usize {
@@ -138,7 +153,8 @@ fn once() -> usize {
 /// The user that a candidate runs as.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum AsUser {
+pub enum AsUser {
+    /// Root.
     #[default]
     Root,
     /// The user of `--as-user`; the caller if the caller is not root.
@@ -148,18 +164,22 @@ pub(crate) enum AsUser {
 /// The expected result, without which a run does not count.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct Expectation {
+pub struct Expectation {
     /// Exit code.
-    pub(crate) exit: i32,
-    pub(crate) stdout: Text,
+    pub exit: i32,
+    /// Text.
+    pub stdout: Text,
 }
 
 /// The expected text on stdout.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Text {
+pub enum Text {
+    /// The whole text.
     Is(String),
+    /// Its beginning.
     StartsWith(String),
+    /// A part of it.
     Contains(String),
 }
 
@@ -170,7 +190,8 @@ impl Default for Text {
 }
 
 impl Text {
-    pub(crate) fn matches(&self, found: &[u8]) -> bool {
+    /// True if `found` is as expected.
+    pub fn matches(&self, found: &[u8]) -> bool {
         match self {
             Text::Is(text) => found == text.as_bytes(),
             Text::StartsWith(text) => found.starts_with(text.as_bytes()),
@@ -183,7 +204,7 @@ impl Text {
 
 /// A measured quantity.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-pub(crate) enum Measure {
+pub enum Measure {
     /// Milliseconds from before the start until after the reaping.
     #[default]
     #[serde(rename = "wall-ms")]
@@ -205,21 +226,26 @@ pub(crate) enum Measure {
 /// A comparison of medians: `of` / `to`, or `of` alone without `to`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Comparison {
-    pub(crate) of: String,
-    pub(crate) to: Option<String>,
+pub struct Comparison {
+    /// Candidate that is compared.
+    pub of: String,
+    /// Candidate that it is compared with.
+    pub to: Option<String>,
+    /// Compared quantity.
     #[serde(default)]
-    pub(crate) measure: Measure,
+    pub measure: Measure,
     /// For [`Measure::Steps`]: beginnings of their labels.
     #[serde(default)]
-    pub(crate) steps: Vec<String>,
+    pub steps: Vec<String>,
     /// The target; without one the comparison is only informative.
-    pub(crate) at_most: Option<f64>,
+    pub at_most: Option<f64>,
+    /// Ratio that others have published for the same comparison, to be read beside the one found here.
+    pub published: Option<f64>,
 }
 
 impl Scenario {
     /// Parses a scenario. Fails if it cannot be measured, or names two candidates alike.
-    pub(crate) fn parse(text: &str) -> Result<Self> {
+    pub fn parse(text: &str) -> Result<Self> {
         let scenario: Scenario = serde_json::from_str(text).context("read the scenario")?;
         ensure!(
             !scenario.name.is_empty()
@@ -244,7 +270,10 @@ impl Scenario {
                 candidate.name
             );
             ensure!(
-                candidate.times > 0 && candidate.every > 0 && candidate.steps().all(Step::runs),
+                candidate.times > 0
+                    && candidate.together > 0
+                    && candidate.every > 0
+                    && candidate.steps().all(Step::runs),
                 "candidate {:?} never runs",
                 candidate.name
             );
@@ -275,7 +304,7 @@ impl Scenario {
 impl Scenario {
     /// Keeps the candidates whose names contain one of `words`, those that they are compared with, and their
     /// comparisons.
-    pub(crate) fn only(&mut self, words: &[String]) -> Result<()> {
+    pub fn only(&mut self, words: &[String]) -> Result<()> {
         let wanted = |name: &str| words.is_empty() || words.iter().any(|word| name.contains(word));
         self.comparisons.retain(|comparison| wanted(&comparison.of));
         let needed: BTreeSet<&str> = self.comparisons.iter().filter_map(|c| c.to.as_deref()).collect();
@@ -291,12 +320,12 @@ impl Scenario {
 
 impl Candidate {
     /// Iterates over all steps except `argv`.
-    pub(crate) fn steps(&self) -> impl Iterator<Item = &Step> {
+    pub fn steps(&self) -> impl Iterator<Item = &Step> {
         self.before.iter().chain(&self.then).chain(&self.after)
     }
 
     /// Formats the candidate for people: the steps on the clock, and around it.
-    pub(crate) fn told(&self) -> String {
+    pub fn told(&self) -> String {
         let join = |steps: &[Step]| steps.iter().map(Step::told).collect::<Vec<_>>().join("; ");
         let mut text = String::new();
         if !self.before.is_empty() {

@@ -2,14 +2,14 @@
 
 use crate::account::Account;
 use crate::apparatus::Apparatus;
-use crate::arguments::Options;
 use crate::chance::Chance;
 use crate::interruption;
 use crate::leaks::{Leaks, Snapshot};
+use crate::processes::EVERY;
 use crate::sample::{Pass, Sample};
 use crate::scenario::{AsUser, Candidate, Scenario};
 use crate::stage::{PATH, Stage, find_program};
-use crate::step::{Step, expand, words};
+use crate::step::{Step, Together, expand, words};
 use crate::trial::{Runner, Trial};
 use crate::world::World;
 use anyhow::{Context, Result};
@@ -22,9 +22,22 @@ use std::time::Duration;
 /// Number of failures in a row after which a candidate is not run again.
 const PATIENCE: usize = 3;
 
+/// Settings of a measurement that no scenario makes.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The engine to measure: the place `{tote}`.
+    pub tote: Option<PathBuf>,
+    /// Seed of the order.
+    pub seed: u64,
+    /// Account that rootless candidates run as.
+    pub as_user: String,
+    /// Pause after each run.
+    pub settle: Duration,
+}
+
 /// State of a measurement.
 #[derive(Debug)]
-pub(crate) struct Session {
+pub struct Session {
     /// Environment of the candidates; must end before the stage is removed.
     apparatus: Apparatus,
     stage: Stage,
@@ -36,8 +49,8 @@ pub(crate) struct Session {
     settle: Duration,
     ready: Vec<Ready>,
     /// Candidates that were not run, with the reason.
-    pub(crate) skipped: BTreeMap<String, String>,
-    raw: File,
+    pub skipped: BTreeMap<String, String>,
+    raw: Option<File>,
     containers: usize,
 }
 
@@ -50,14 +63,8 @@ struct Ready {
 }
 
 impl Session {
-    /// Prepares `scenario`, read from a file in `directory`. Samples are written to `raw` as they come.
-    pub(crate) fn open(
-        scenario: &Scenario,
-        directory: &Path,
-        world: &World,
-        options: &Options,
-        raw: &Path,
-    ) -> Result<Self> {
+    /// Prepares `scenario`, read from a file in `directory`.
+    pub fn open(scenario: &Scenario, directory: &Path, world: &World, options: &Settings) -> Result<Self> {
         let root = rustix::process::geteuid().is_root();
         let user = if root {
             Account::ensure(&options.as_user)?
@@ -66,7 +73,6 @@ impl Session {
         };
         let before = Snapshot::take(&world.hidden)?;
         let tag = format!("bench-{:x}-{:x}", std::process::id(), options.seed & 0xFFFF_FFFF);
-        let raw = File::create(raw).with_context(|| format!("make {}", raw.display()))?;
         let mut stage = Stage::set_up(scenario, directory, &tag, &user, world.private)?;
         stage.places.extend(
             options
@@ -77,7 +83,7 @@ impl Session {
         let apparatus = Apparatus::set_up(&scenario.apparatus, &mut stage)?;
         let mut session = Session {
             stage,
-            runner: Runner::new(Duration::from_millis(scenario.time_limit_ms), apparatus.pids())?,
+            runner: Runner::new(Duration::from_millis(scenario.time_limit_ms), kept(&apparatus)?)?,
             user,
             before,
             world: world.clone(),
@@ -85,7 +91,7 @@ impl Session {
             settle: options.settle,
             ready: Vec::new(),
             skipped: BTreeMap::new(),
-            raw,
+            raw: None,
             containers: 0,
             apparatus,
         };
@@ -157,31 +163,58 @@ impl Session {
     }
 
     /// Runs every candidate once in each of `rounds`, each round in a new random order, and returns the samples.
-    pub(crate) fn measure(&mut self, pass: Pass, rounds: usize) -> Result<Vec<Sample>> {
+    pub fn measure(&mut self, pass: Pass, rounds: usize) -> Result<Vec<Sample>> {
         let mut samples = Vec::with_capacity(rounds * self.ready.len());
         for round in 0..rounds {
             let order = self.order.permutation(self.ready.len());
             for (position, index) in order.into_iter().enumerate() {
                 let ready = &self.ready[index];
                 if ready.faults < PATIENCE && round.is_multiple_of(ready.candidate.every) {
-                    let sample = self.run(index, pass, (round, position))?;
-                    let line = serde_json::to_string(&sample).context("write down a sample")?;
-                    writeln!(self.raw, "{line}").context("write down a sample")?;
-                    samples.push(sample);
-                    interruption::check()?;
-                    std::thread::sleep(self.settle);
+                    samples.push(self.run(index, pass, (round, position))?);
                 }
             }
         }
         Ok(samples)
     }
 
-    fn run(&mut self, index: usize, pass: Pass, place: (usize, usize)) -> Result<Sample> {
+    /// Sets the file that every sample is added to as it comes.
+    pub fn write_to(&mut self, raw: File) {
+        self.raw = Some(raw);
+    }
+
+    /// Names the candidates that can run here, in the scenario's order.
+    pub fn ready(&self) -> impl Iterator<Item = &str> {
+        self.ready.iter().map(|ready| ready.candidate.name.as_str())
+    }
+
+    /// True if the candidate has failed so often in a row that it is not run again.
+    #[must_use]
+    pub fn is_given_up(&self, index: usize) -> bool {
+        self.ready[index].faults >= PATIENCE
+    }
+
+    /// Runs the candidate at `index` of [`Session::ready`] once; `place` is the round and the position in it. The
+    /// sample is written down before this returns. Fails after a signal.
+    pub fn run(&mut self, index: usize, pass: Pass, place: (usize, usize)) -> Result<Sample> {
+        let sample = self.attempt(index, pass, place)?;
+        // A signal may have ended the candidate as well, so this run says nothing.
+        interruption::check()?;
+        let mut line = serde_json::to_string(&sample).context("write down a sample")?;
+        line.push('\n');
+        // One write, so that a kill leaves a whole line or none.
+        if let Some(raw) = &mut self.raw {
+            raw.write_all(line.as_bytes()).context("write down a sample")?;
+        }
+        std::thread::sleep(self.settle);
+        Ok(sample)
+    }
+
+    fn attempt(&mut self, index: usize, pass: Pass, place: (usize, usize)) -> Result<Sample> {
         let trial = self.trial(index, pass)?;
         let ready = &mut self.ready[index];
         let candidate = &ready.candidate;
         let sample = match self.runner.run(&trial) {
-            Ok(outcome) => Sample::judge(&candidate.name, pass, place, &outcome, &candidate.expect),
+            Ok(outcome) => Sample::judge(candidate, pass, place, &outcome),
             Err(error) => Sample::failed(&candidate.name, pass, place, &error),
         };
         ready.faults = if sample.fault.is_some() {
@@ -198,14 +231,23 @@ impl Session {
             .places
             .insert("id".to_owned(), format!("{}-{}", self.stage.tag, self.containers));
         let Ready { candidate, .. } = &self.ready[index];
-        let mut timed = vec![Step::Run(candidate.argv.clone())];
+        let argv = candidate.argv.clone();
+        let mut timed = vec![match candidate.together {
+            1 => Step::Run(argv),
+            together => Step::Together(Together { together, argv }),
+        }];
         timed.extend(candidate.then.iter().cloned());
         let places = self.places(candidate);
         let mut timed = steps(&timed, candidate.times, &places)?;
         if pass == Pass::PeakRss {
             for step in &mut timed {
-                if let Step::Run(argv) = step {
-                    argv.insert(0, self.stage.peak.to_string_lossy().into_owned());
+                let peak = self.stage.peak.to_string_lossy();
+                match step {
+                    Step::Run(argv) => argv.insert(0, peak.into_owned()),
+                    Step::Parallel(commands) => commands
+                        .iter_mut()
+                        .for_each(|argv| argv.insert(0, peak.clone().into_owned())),
+                    _ => {}
                 }
             }
         }
@@ -246,7 +288,7 @@ impl Session {
     }
 
     /// Removes the preparations, and returns what the candidates left behind.
-    pub(crate) fn close(mut self) -> Result<Leaks> {
+    pub fn close(mut self) -> Result<Leaks> {
         self.apparatus.take_down()?;
         let states = self.stage.take_states()?;
         let mut leaks =
@@ -259,6 +301,13 @@ impl Session {
     }
 }
 
+/// Returns the processes that the set-up leaves running: daemons, and what some engines of users keep.
+fn kept(apparatus: &Apparatus) -> Result<Vec<rustix::process::Pid>> {
+    let mut kept = apparatus.pids();
+    kept.extend(crate::processes::children()?);
+    Ok(kept)
+}
+
 /// Fills in the places of steps and finds their programs; repeats them `times` times.
 fn steps(steps: &[Step], times: usize, places: &BTreeMap<String, String>) -> Result<Vec<Step>> {
     let mut places = places.clone();
@@ -269,13 +318,20 @@ fn steps(steps: &[Step], times: usize, places: &BTreeMap<String, String>) -> Res
                 found.push(step.clone());
                 continue;
             };
+            let mut together = Vec::new();
             for again in 0..step.times() {
                 let count = if step.times() > 1 { again } else { n };
                 places.insert("n".to_owned(), count.to_string());
                 let mut argv = words(argv, &places)?;
                 let program = find_program(&argv[0]).with_context(|| format!("find {}", argv[0]))?;
                 argv[0] = program.to_string_lossy().into_owned();
-                found.push(step.with(argv));
+                match step {
+                    Step::Together(_) => together.push(argv),
+                    _ => found.push(step.with(argv)),
+                }
+            }
+            if !together.is_empty() {
+                found.push(Step::Parallel(together));
             }
         }
     }
@@ -284,6 +340,9 @@ fn steps(steps: &[Step], times: usize, places: &BTreeMap<String, String>) -> Res
 
 /// Returns the file of a program, as `/proc/PID/exe` shows it.
 fn idle(program: &str, places: &BTreeMap<String, String>) -> Result<PathBuf> {
+    if program == EVERY {
+        return Ok(PathBuf::from(program));
+    }
     let name = expand(program, places)?;
     let path = find_program(&name).with_context(|| format!("find {name}"))?;
     path.canonicalize().with_context(|| format!("find {name}"))

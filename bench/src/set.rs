@@ -8,10 +8,10 @@
 mod peer;
 mod tree;
 
-use crate::apparatus::{Plan, mount_disk, succeed, unmount_below};
 use crate::arguments::Options;
-use crate::{clock, world};
 use anyhow::{Context, Result, ensure};
+use bench::apparatus::{Plan, mount_disk, succeed, unmount_below};
+use bench::{clock, world};
 use rustix::mount::{UnmountFlags, mount_bind, unmount};
 use serde::{Deserialize, Serialize};
 use std::fs;

@@ -12,45 +12,49 @@
 //! ```
 
 use crate::account::Account;
+use crate::apparatus::succeed;
 use crate::mountinfo;
 use crate::scenario::{Bundle, Scenario, Tree};
-use crate::step::expand;
+use crate::step::{expand, words};
 use anyhow::{Context, Result, bail, ensure};
+use rustix::fs::{FlockOperation, flock};
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::fs::{self, DirBuilder};
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt, chown, symlink};
+use std::fs::{self, DirBuilder, File};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Search path for programs, and the PATH of every candidate.
-pub(crate) const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+pub const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 const PEAK_SOURCE: &str = include_str!("../floor/peak.c");
 
 /// The prepared directory.
 #[derive(Debug)]
-pub(crate) struct Stage {
+pub struct Stage {
     scratch: PathBuf,
     /// Values of the places in argv templates.
-    pub(crate) places: BTreeMap<String, String>,
+    pub places: BTreeMap<String, String>,
     /// Word in the names of all objects made for this run.
-    pub(crate) tag: String,
+    pub tag: String,
     /// Program that reports another program's peak memory.
-    pub(crate) peak: PathBuf,
+    pub peak: PathBuf,
     /// XDG_RUNTIME_DIR of the unprivileged user.
-    pub(crate) runtime_dir: PathBuf,
+    pub runtime_dir: PathBuf,
     /// HOME of the unprivileged user.
-    pub(crate) home: PathBuf,
+    pub home: PathBuf,
     /// Mount point of a tmpfs for the state of runtimes.
     states: Option<PathBuf>,
+    /// Lock on the directory, held as long as the run lives.
+    _lock: File,
 }
 
 impl Stage {
     /// Prepares the needs of `scenario`, whose file is in `directory`. Bundles whose runtime is missing are left
     /// out. `private` is true if the mount namespace is this program's own.
-    pub(crate) fn set_up(
+    pub fn set_up(
         scenario: &Scenario,
         directory: &Path,
         tag: &str,
@@ -62,6 +66,9 @@ impl Stage {
             .mode(0o755)
             .create(&scratch)
             .with_context(|| format!("make {}", scratch.display()))?;
+        let lock = File::open(&scratch).with_context(|| format!("open {}", scratch.display()))?;
+        flock(&lock, FlockOperation::NonBlockingLockExclusive)
+            .with_context(|| format!("lock {}", scratch.display()))?;
         let mut stage = Stage {
             peak: scratch.join("program/peak"),
             runtime_dir: PathBuf::from(format!("/run/user/{}", user.uid)),
@@ -70,8 +77,16 @@ impl Stage {
             tag: tag.to_owned(),
             scratch,
             states: None,
+            _lock: lock,
         };
+        for (name, value) in [("uid", user.uid), ("gid", user.gid)] {
+            stage.places.insert(format!("user:{name}"), value.to_string());
+        }
         stage.fill(scenario, directory, user, private)?;
+        let own = [("home", stage.home.clone()), ("run", stage.runtime_dir.clone())];
+        for (name, path) in own {
+            stage.place("user", name, &path);
+        }
         Ok(stage)
     }
 
@@ -133,7 +148,7 @@ impl Stage {
     }
 
     /// Lists the state that candidates left, and unmounts it if it is in memory.
-    pub(crate) fn take_states(&mut self) -> Result<Vec<String>> {
+    pub fn take_states(&mut self) -> Result<Vec<String>> {
         let mut left = Vec::new();
         for (_, path) in self
             .places
@@ -155,30 +170,89 @@ impl Stage {
     }
 
     /// Removes everything. Refuses if there is a mount below, because the removal would go through it.
-    pub(crate) fn remove(&self) -> Result<()> {
-        if let Some(mount) = mountinfo::read()?
-            .iter()
-            .find(|mount| mount.target.starts_with(&self.scratch))
-        {
-            bail!(
-                "keep {}: {} is mounted",
-                self.scratch.display(),
-                mount.target.display()
-            );
-        }
-        fs::remove_dir_all(&self.scratch).with_context(|| format!("remove {}", self.scratch.display()))
+    pub fn remove(&self) -> Result<()> {
+        remove_unmounted(&self.scratch)
     }
 
-    pub(crate) fn place(&mut self, kind: &str, name: &str, path: &Path) {
+    /// Adds the place `{KIND:NAME}`.
+    pub fn place(&mut self, kind: &str, name: &str, path: &Path) {
         self.places
             .insert(format!("{kind}:{name}"), path.to_string_lossy().into_owned());
     }
 
-    pub(crate) fn make_directory(&self, name: &str) -> Result<PathBuf> {
+    /// Makes a directory below the run's own.
+    pub fn make_directory(&self, name: &str) -> Result<PathBuf> {
         let path = self.scratch.join(name);
         fs::create_dir_all(&path).with_context(|| format!("make {}", path.display()))?;
         Ok(path)
     }
+}
+
+fn remove_unmounted(scratch: &Path) -> Result<()> {
+    if let Some(mount) = mountinfo::read()?
+        .iter()
+        .find(|mount| mount.target.starts_with(scratch))
+    {
+        bail!(
+            "keep {}: {} is mounted",
+            scratch.display(),
+            mount.target.display()
+        );
+    }
+    fs::remove_dir_all(scratch).with_context(|| format!("remove {}", scratch.display()))
+}
+
+/// Removes the directories of runs that were killed, and their control groups, which have their names. Returns the paths.
+/// Directories of runs that live stay: they are locked. Call it outside of private namespaces, where all processes can be
+/// seen.
+pub fn sweep() -> Result<Vec<PathBuf>> {
+    let mut removed = Vec::new();
+    let place = std::env::temp_dir();
+    for entry in fs::read_dir(&place).with_context(|| format!("read {}", place.display()))? {
+        let path = entry.with_context(|| format!("read {}", place.display()))?.path();
+        let name = path
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
+        let Some(tag) = name.strip_prefix("tote-").filter(|tag| tag.starts_with("bench-")) else {
+            continue;
+        };
+        if lives(tag) {
+            continue;
+        }
+        let Ok(directory) = File::open(&path) else {
+            continue;
+        };
+        let meta = directory
+            .metadata()
+            .with_context(|| format!("look at {}", path.display()))?;
+        let own = rustix::process::geteuid().as_raw();
+        if !meta.is_dir()
+            || meta.uid() != own
+            || flock(&directory, FlockOperation::NonBlockingLockExclusive).is_err()
+        {
+            continue;
+        }
+        for cgroup in crate::leaks::cgroups_named(tag) {
+            // A group whose processes live is not the sweep's to end.
+            if fs::remove_dir(&cgroup).is_ok() {
+                removed.push(cgroup);
+            }
+        }
+        remove_unmounted(&path)?;
+        removed.push(path);
+    }
+    Ok(removed)
+}
+
+/// True if the process whose number is in a run's tag exists. Runs in a pid namespace of their own all have number 1.
+fn lives(tag: &str) -> bool {
+    let number = tag
+        .split('-')
+        .nth(1)
+        .and_then(|number| u32::from_str_radix(number, 16).ok());
+    number.is_some_and(|number| number != 1 && Path::new(&format!("/proc/{number}")).exists())
 }
 
 /// Cleans up after an error; failures cannot be reported any more.
@@ -191,7 +265,7 @@ impl Drop for Stage {
 }
 
 /// Finds the program `name`: a path if it has a slash, else the first match in [`PATH`].
-pub(crate) fn find_program(name: &str) -> Option<PathBuf> {
+pub fn find_program(name: &str) -> Option<PathBuf> {
     let executable = |path: &PathBuf| {
         fs::metadata(path).is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
     };
@@ -236,6 +310,13 @@ fn make_tree(tree: &Tree, root: &Path, places: &BTreeMap<String, String>) -> Res
         let path = root.join(link);
         symlink(target, &path).with_context(|| format!("link {}", path.display()))?;
     }
+    let mut places = places.clone();
+    places.insert("root".to_owned(), root.to_string_lossy().into_owned());
+    for argv in &tree.make {
+        let argv = words(argv, &places)?;
+        let (program, arguments) = argv.split_first().context("a tree has an empty command")?;
+        succeed(Command::new(program).args(arguments)).with_context(|| format!("make {}", root.display()))?;
+    }
     Ok(())
 }
 
@@ -259,7 +340,11 @@ fn make_bundle(bundle: &Bundle, tree: &Tree, root: &Path, places: &BTreeMap<Stri
     let mut config: Value =
         serde_json::from_str(&text).with_context(|| format!("read {}", path.display()))?;
     adapt(&mut config, bundle)?;
-    fs::write(&path, config.to_string()).with_context(|| format!("write {}", path.display()))
+    let mut text = config.to_string();
+    for (place, value) in places {
+        text = text.replace(&format!("{{{place}}}"), value);
+    }
+    fs::write(&path, text).with_context(|| format!("write {}", path.display()))
 }
 
 /// Adapts the runtime's default specification: the program, the terminal and the binds; the rest is left unchanged.

@@ -11,38 +11,45 @@ const RESAMPLES: usize = 4000;
 
 /// An interval with 95% confidence, by the percentile bootstrap.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub(crate) struct Interval {
-    pub(crate) low: f64,
-    pub(crate) high: f64,
+pub struct Interval {
+    /// Lower end.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
 }
 
 /// Summary of a candidate's samples of one quantity.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub(crate) struct Summary {
+pub struct Summary {
     /// Number of samples.
-    pub(crate) n: usize,
-    pub(crate) min: f64,
-    pub(crate) median: f64,
+    pub n: usize,
+    /// Smallest sample.
+    pub min: f64,
+    /// Median.
+    pub median: f64,
     /// Interval of the median.
-    pub(crate) median_interval: Interval,
-    pub(crate) p95: f64,
+    pub median_interval: Interval,
+    /// 95th percentile.
+    pub p95: f64,
     /// Distance between the quartiles.
-    pub(crate) iqr: f64,
+    pub iqr: f64,
     /// Mean of the fastest three quarters: the statistic of the thesis' tool ("best 15 of 20"), for comparison
     /// only, since it hides a slow quarter.
-    pub(crate) best_three_quarters_mean: f64,
+    pub best_three_quarters_mean: f64,
 }
 
 /// Ratio of two medians.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub(crate) struct Ratio {
-    pub(crate) of_medians: f64,
-    pub(crate) interval: Interval,
+pub struct Ratio {
+    /// Median divided by median.
+    pub of_medians: f64,
+    /// Interval of the ratio.
+    pub interval: Interval,
 }
 
 /// Computes the quantile `q` (0 to 1) of ascending samples, interpolated linearly between neighbours (Hyndman and
 /// Fan, type 7). NaN without samples.
-pub(crate) fn quantile(ascending: &[f64], q: f64) -> f64 {
+pub fn quantile(ascending: &[f64], q: f64) -> f64 {
     let Some(last) = ascending.len().checked_sub(1) else {
         return f64::NAN;
     };
@@ -53,13 +60,13 @@ pub(crate) fn quantile(ascending: &[f64], q: f64) -> f64 {
 }
 
 /// Computes the median of samples in any order, which it may rearrange. NaN without samples.
-pub(crate) fn median(samples: &mut [f64]) -> f64 {
+pub fn median(samples: &mut [f64]) -> f64 {
     samples.sort_unstable_by(f64::total_cmp);
     quantile(samples, 0.5)
 }
 
 /// Summarises samples in any order; `None` without samples.
-pub(crate) fn summarise(samples: &[f64], chance: &mut Chance) -> Option<Summary> {
+pub fn summarise(samples: &[f64], chance: &mut Chance) -> Option<Summary> {
     let mut ascending = samples.to_vec();
     ascending.sort_unstable_by(f64::total_cmp);
     let min = *ascending.first()?;
@@ -78,7 +85,7 @@ pub(crate) fn summarise(samples: &[f64], chance: &mut Chance) -> Option<Summary>
 /// Computes the ratio of the medians of two candidates that were measured in the same rounds: `of[i]` and `to[i]`
 /// belong to the same round. Rounds, not samples, are drawn again, so an influence on a whole round moves both
 /// medians together and does not widen the interval. `None` if the lengths differ or there are no samples.
-pub(crate) fn ratio(of: &[f64], to: &[f64], chance: &mut Chance) -> Option<Ratio> {
+pub fn ratio(of: &[f64], to: &[f64], chance: &mut Chance) -> Option<Ratio> {
     if of.len() != to.len() || of.is_empty() {
         return None;
     }

@@ -3,21 +3,35 @@
 use anyhow::{Result, bail};
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
 
 /// A step: a command, a repeated command, a command whose output later steps need, or a wait.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 #[serde(untagged)]
-pub(crate) enum Step {
+pub enum Step {
+    /// A command.
     Run(Vec<String>),
+    /// A wait.
     Wait(Wait),
+    /// A command whose output is kept.
     Note(Note),
+    /// A repeated command.
     Repeat(Repeat),
+    /// Commands at once.
+    Together(Together),
+    /// A wait for a web server.
+    Answer(Answer),
+    /// Commands that are started at once: a [`Together`] whose places are filled in.
+    #[serde(skip)]
+    Parallel(Vec<Vec<String>>),
 }
 
 /// The condition of a wait.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Wait {
+pub enum Wait {
     /// The end of all processes that were left to this one, such as a container's.
     Reap,
 }
@@ -25,39 +39,96 @@ pub(crate) enum Wait {
 /// A command whose stdout, trimmed, becomes the place `{noted:NAME}` of the steps after it.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Note {
+pub struct Note {
+    /// Name of the value.
     #[serde(rename = "note")]
-    pub(crate) name: String,
+    pub name: String,
+    /// The command.
     #[serde(rename = "of")]
-    pub(crate) argv: Vec<String>,
+    pub argv: Vec<String>,
 }
 
 /// A command that is run several times, one after another; `{n}` counts from 0.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Repeat {
-    pub(crate) times: usize,
+pub struct Repeat {
+    /// Number of runs.
+    pub times: usize,
+    /// The command.
     #[serde(rename = "run")]
-    pub(crate) argv: Vec<String>,
+    pub argv: Vec<String>,
+}
+
+/// A command that is started several times at once; `{n}` counts from 0. The step ends with the last of them.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[serde(deny_unknown_fields)]
+pub struct Together {
+    /// Number of commands.
+    pub together: usize,
+    /// The command.
+    #[serde(rename = "run")]
+    pub argv: Vec<String>,
+}
+
+/// A wait until a web server answers with a text.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[serde(deny_unknown_fields)]
+pub struct Answer {
+    /// Address and port.
+    #[serde(rename = "answer")]
+    pub address: SocketAddr,
+    /// Part of the response's text.
+    pub contains: String,
+}
+
+impl Answer {
+    /// Asks until the text arrives; false if it does not in time. Between attempts it waits for a part of a millisecond, so that a
+    /// machine of one processor has time for the server.
+    #[must_use]
+    pub fn arrives_within(&self, limit: Duration) -> bool {
+        let deadline = Instant::now() + limit;
+        while Instant::now() < deadline {
+            if self.ask().is_ok_and(|found| found) {
+                return true;
+            }
+            std::thread::sleep(Duration::from_micros(200));
+        }
+        false
+    }
+
+    fn ask(&self) -> std::io::Result<bool> {
+        let limit = Duration::from_secs(1);
+        let mut stream = TcpStream::connect_timeout(&self.address, limit)?;
+        stream.set_read_timeout(Some(limit))?;
+        stream.write_all(b"GET / HTTP/1.0\r\nHost: localhost\r\n\r\n")?;
+        let mut answer = Vec::new();
+        stream.take(64 << 10).read_to_end(&mut answer)?;
+        Ok(String::from_utf8_lossy(&answer).contains(&self.contains))
+    }
 }
 
 impl Note {
     /// Returns the name of the place.
-    pub(crate) fn place(&self) -> String {
+    pub fn place(&self) -> String {
         format!("noted:{}", self.name)
     }
 }
 
 impl Step {
-    pub(crate) fn argv(&self) -> Option<&[String]> {
+    /// Returns the command of a step that has one.
+    pub fn argv(&self) -> Option<&[String]> {
         match self {
-            Step::Run(argv) | Step::Note(Note { argv, .. }) | Step::Repeat(Repeat { argv, .. }) => Some(argv),
-            Step::Wait(Wait::Reap) => None,
+            Step::Run(argv)
+            | Step::Note(Note { argv, .. })
+            | Step::Repeat(Repeat { argv, .. })
+            | Step::Together(Together { argv, .. }) => Some(argv),
+            Step::Parallel(commands) => commands.first().map(Vec::as_slice),
+            Step::Wait(Wait::Reap) | Step::Answer(_) => None,
         }
     }
 
     /// Returns the step with another argv.
-    pub(crate) fn with(&self, argv: Vec<String>) -> Self {
+    pub fn with(&self, argv: Vec<String>) -> Self {
         match self {
             Step::Note(note) => Step::Note(Note {
                 name: note.name.clone(),
@@ -68,31 +139,36 @@ impl Step {
     }
 
     /// Returns the number of runs.
-    pub(crate) fn times(&self) -> usize {
+    pub fn times(&self) -> usize {
         match self {
             Step::Repeat(repeat) => repeat.times,
+            Step::Together(together) => together.together,
             _ => 1,
         }
     }
 
     /// True if the step runs at all.
-    pub(crate) fn runs(&self) -> bool {
+    pub fn runs(&self) -> bool {
         self.times() > 0
     }
 
-    pub(crate) fn told(&self) -> String {
-        let command = self
-            .argv()
-            .map_or_else(|| "reap".to_owned(), |argv| argv.join(" "));
-        match self.times() {
-            1 => command,
-            times => format!("{times} times: {command}"),
+    /// Formats the step for people.
+    pub fn told(&self) -> String {
+        let command = match (self, self.argv()) {
+            (_, Some(argv)) => argv.join(" "),
+            (Step::Answer(answer), None) => format!("await an answer of {}", answer.address),
+            (_, None) => "reap".to_owned(),
+        };
+        match (self, self.times()) {
+            (_, 1) => command,
+            (Step::Together(_), times) => format!("{times} at once: {command}"),
+            (_, times) => format!("{times} times: {command}"),
         }
     }
 }
 
 /// Replaces every `{NAME}` in `template` by its value. Braces cannot be escaped.
-pub(crate) fn expand(template: &str, places: &BTreeMap<String, String>) -> Result<String> {
+pub fn expand(template: &str, places: &BTreeMap<String, String>) -> Result<String> {
     let mut expanded = String::new();
     let mut rest = template;
     while let Some((before, from_name)) = rest.split_once('{') {
@@ -111,7 +187,7 @@ pub(crate) fn expand(template: &str, places: &BTreeMap<String, String>) -> Resul
 }
 
 /// Fills the places into the words of an argv. A word with `{A..B}` becomes a word for each number from A to B.
-pub(crate) fn words(argv: &[String], places: &BTreeMap<String, String>) -> Result<Vec<String>> {
+pub fn words(argv: &[String], places: &BTreeMap<String, String>) -> Result<Vec<String>> {
     let mut words = Vec::with_capacity(argv.len());
     for word in argv {
         match range(word) {

@@ -1,21 +1,22 @@
 //! A program's report about its own steps with `--timings`: lines `timings: MICROSECONDS LABEL` on stderr, in
 //! order, the last of them `timings: MICROSECONDS total`.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Label of the line with the total.
-pub(crate) const TOTAL: &str = "total";
+pub const TOTAL: &str = "total";
 
 /// A line of the report.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct Step {
-    pub(crate) label: String,
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Step {
+    /// Name of the step.
+    pub label: String,
     /// Duration in microseconds.
-    pub(crate) us: u64,
+    pub us: u64,
 }
 
 /// Parses the steps in `stderr`; other lines are ignored. Lines with one label are summed up.
-pub(crate) fn parse(stderr: &str) -> Vec<Step> {
+pub fn parse(stderr: &str) -> Vec<Step> {
     let mut steps: Vec<Step> = Vec::new();
     for line in stderr.lines() {
         let Some((us, label)) = parse_line(line) else {

@@ -8,26 +8,28 @@ use serde::Serialize;
 
 /// Steps of a candidate.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Breakdown {
-    pub(crate) candidate: String,
+pub struct Breakdown {
+    /// Name of the candidate.
+    pub candidate: String,
     /// Median wall time, measured from outside.
-    pub(crate) wall_us: f64,
+    pub wall_us: f64,
     /// Median of the program's own total.
-    pub(crate) total_us: f64,
+    pub total_us: f64,
     /// Steps in the program's order, the total last.
-    pub(crate) steps: Vec<StepRow>,
+    pub steps: Vec<StepRow>,
 }
 
 /// A step over all runs.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct StepRow {
-    pub(crate) label: String,
+pub struct StepRow {
+    /// Name of the step.
+    pub label: String,
     /// Microseconds in the runs that had the step.
-    pub(crate) us: Summary,
+    pub us: Summary,
 }
 
 /// Summarises the steps of `candidate` over the runs that count. `None` if no run reported a total.
-pub(crate) fn break_down(candidate: &str, samples: &[Sample], chance: &mut Chance) -> Option<Breakdown> {
+pub fn break_down(candidate: &str, samples: &[Sample], chance: &mut Chance) -> Option<Breakdown> {
     let runs: Vec<&Sample> = samples
         .iter()
         .filter(|sample| sample.candidate == candidate && sample.pass == Pass::Wall && sample.fault.is_none())
@@ -76,6 +78,8 @@ mod tests {
             peak_rss_kib: None,
             idle_pss_kib: None,
             stamps_ns: None,
+            laps_ns: Vec::new(),
+            figure: None,
             steps: steps::parse(stderr),
             fault: None,
         }

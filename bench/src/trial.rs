@@ -10,7 +10,7 @@
 use crate::account::Account;
 use crate::interruption;
 use crate::processes::{children, idle_pss, miscounted};
-use crate::step::Step;
+use crate::step::{Answer, Note, Repeat, Step, Together, Wait};
 use anyhow::{Context, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{MemfdFlags, memfd_create};
@@ -34,48 +34,55 @@ const STREAM_LIMIT: usize = 64 * 1024;
 const BEFORE: &str = "before";
 
 /// Time for processes left behind to end by themselves: a pid namespace is torn down after its owner has ended.
-pub(crate) const GRACE: Duration = Duration::from_secs(2);
+pub const GRACE: Duration = Duration::from_secs(2);
 
 /// Programs that are ready to run.
 #[derive(Clone, Debug)]
-pub(crate) struct Trial {
+pub struct Trial {
     /// Steps before the clock starts; all must exit with 0.
-    pub(crate) before: Vec<Step>,
+    pub before: Vec<Step>,
     /// Steps on the clock; a step that does not exit with `exit` is the last. The first word of each argv is a
     /// path.
-    pub(crate) timed: Vec<Step>,
+    pub timed: Vec<Step>,
     /// Steps after the clock has stopped, run even after a failure; all must exit with 0.
-    pub(crate) after: Vec<Step>,
+    pub after: Vec<Step>,
     /// Expected exit code of the programs on the clock.
-    pub(crate) exit: i32,
+    pub exit: i32,
     /// Number of processes that the programs on the clock leave for later steps to end.
-    pub(crate) leaves: usize,
+    pub leaves: usize,
     /// Program of the processes left, whose memory is measured.
-    pub(crate) idle: Option<PathBuf>,
+    pub idle: Option<PathBuf>,
     /// The whole environment.
-    pub(crate) env: Vec<(String, String)>,
+    pub env: Vec<(String, String)>,
     /// User that runs the programs; `None` for this process's.
-    pub(crate) account: Option<Account>,
+    pub account: Option<Account>,
 }
 
 /// Outcome of a run.
 #[derive(Debug)]
-pub(crate) struct Outcome {
-    pub(crate) wall: Duration,
-    pub(crate) ending: Ending,
-    pub(crate) stdout: Vec<u8>,
-    pub(crate) stderr: Vec<u8>,
+pub struct Outcome {
+    /// Time of all steps on the clock.
+    pub wall: Duration,
+    /// Time of each step on the clock that was begun, in order.
+    pub laps: Vec<Duration>,
+    /// How it ended.
+    pub ending: Ending,
+    /// Standard output.
+    pub stdout: Vec<u8>,
+    /// Standard error.
+    pub stderr: Vec<u8>,
     /// Mean PSS of the processes of [`Trial::idle`] in KiB.
-    pub(crate) idle_pss_kib: Option<f64>,
+    pub idle_pss_kib: Option<f64>,
     /// Number of processes that were left behind, outlived the grace and had to be killed.
-    pub(crate) stragglers: usize,
+    pub stragglers: usize,
     /// Any other failure: before or after the clock, or with the processes that were left.
-    pub(crate) trouble: Option<String>,
+    pub trouble: Option<String>,
 }
 
 /// End of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ending {
+pub enum Ending {
+    /// Ended with this code.
     Exited(i32),
     /// Ended by this signal.
     Signaled(i32),
@@ -83,9 +90,18 @@ pub(crate) enum Ending {
     TimedOut,
 }
 
+/// A step whose commands are built.
+#[derive(Debug)]
+enum Act {
+    /// Commands that are started at once, all of which are waited for.
+    Commands(Vec<Command>),
+    Reap,
+    Answer(Answer),
+}
+
 /// The runner of trials, one after another.
 #[derive(Debug)]
-pub(crate) struct Runner {
+pub struct Runner {
     stdin: File,
     stdout: File,
     stderr: File,
@@ -98,7 +114,7 @@ pub(crate) struct Runner {
 
 impl Runner {
     /// Makes this process a subreaper.
-    pub(crate) fn new(time_limit: Duration, kept: Vec<Pid>) -> Result<Self> {
+    pub fn new(time_limit: Duration, kept: Vec<Pid>) -> Result<Self> {
         set_child_subreaper(Some(getpid())).context("become a subreaper")?;
         let stream = |name: &str| -> Result<File> {
             Ok(File::from(
@@ -116,16 +132,16 @@ impl Runner {
     }
 
     /// Runs `trial` once. Fails if it could not be started or waited for, which may not be the program's fault.
-    pub(crate) fn run(&mut self, trial: &Trial) -> Result<Outcome> {
+    pub fn run(&mut self, trial: &Trial) -> Result<Outcome> {
         self.noted.clear();
         self.empty_streams()?;
         let mut trouble = self.off_the_clock(trial, BEFORE, &trial.before)?;
-        let mut wall = Duration::ZERO;
+        let mut laps = Vec::new();
         let mut ending = Ending::Exited(trial.exit);
         let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
         if trouble.is_none() && !interruption::pending() {
             self.empty_streams()?;
-            (wall, ending) = self.on_the_clock(trial)?;
+            (laps, ending) = self.on_the_clock(trial)?;
             (stdout, stderr) = (contents(&self.stdout)?, contents(&self.stderr)?);
             trouble = miscounted(trial.leaves, &self.kept)?;
         }
@@ -138,7 +154,8 @@ impl Runner {
         }
         let after = self.off_the_clock(trial, "after", &trial.after)?;
         Ok(Outcome {
-            wall,
+            wall: laps.iter().sum(),
+            laps,
             ending,
             stragglers: self.sweep(GRACE)?,
             stdout,
@@ -148,17 +165,21 @@ impl Runner {
         })
     }
 
-    fn on_the_clock(&self, trial: &Trial) -> Result<(Duration, Ending)> {
-        let commands = self.commands(trial, &trial.timed)?;
+    fn on_the_clock(&self, trial: &Trial) -> Result<(Vec<Duration>, Ending)> {
+        let acts = self.acts(trial, &trial.timed)?;
         let mut ending = Ending::Exited(trial.exit);
-        let start = Instant::now();
-        for command in commands {
-            ending = self.step(command)?;
+        let mut laps = Vec::with_capacity(acts.len());
+        let mut last = Instant::now();
+        for act in acts {
+            ending = self.act(act)?;
+            let now = Instant::now();
+            laps.push(now - last);
+            last = now;
             if !matches!(ending, Ending::Exited(code) if code == trial.exit) || interruption::pending() {
                 break;
             }
         }
-        Ok((start.elapsed(), ending))
+        Ok((laps, ending))
     }
 
     /// Runs steps off the clock; returns the first failure. Steps after a failure are run all the same.
@@ -172,12 +193,14 @@ impl Runner {
             if matches!(step, Step::Note(_)) {
                 self.empty_streams()?;
             }
-            let mut command = step.argv().map(|argv| self.command(trial, argv)).transpose()?;
-            if let Some(command) = &mut command {
-                // A separate process group, so that ^C at the terminal does not end it.
-                command.process_group(0);
+            let mut act = self.prepared(trial, step)?;
+            if let Act::Commands(commands) = &mut act {
+                for command in commands {
+                    // A separate process group, so that ^C at the terminal does not end it.
+                    command.process_group(0);
+                }
             }
-            let ending = self.step(command)?;
+            let ending = self.act(act)?;
             if let Step::Note(note) = step {
                 let told = contents(&self.stdout)?;
                 let told = String::from_utf8_lossy(&told).trim().to_owned();
@@ -193,34 +216,66 @@ impl Runner {
         Ok(trouble)
     }
 
-    /// Builds the commands beforehand, so that only their run is on the clock. `None` is a wait for processes that
-    /// were left.
-    fn commands(&self, trial: &Trial, steps: &[Step]) -> Result<Vec<Option<Command>>> {
-        let commands = steps
-            .iter()
-            .map(|step| step.argv().map(|argv| self.command(trial, argv)).transpose());
-        commands.collect()
+    /// Builds the commands beforehand, so that only their run is on the clock.
+    fn acts(&self, trial: &Trial, steps: &[Step]) -> Result<Vec<Act>> {
+        steps.iter().map(|step| self.prepared(trial, step)).collect()
     }
 
-    fn step(&self, command: Option<Command>) -> Result<Ending> {
-        let Some(mut command) = command else {
-            return Ok(match self.sweep(self.time_limit)? {
-                0 => Ending::Exited(0),
-                _ => Ending::TimedOut,
-            });
+    fn prepared(&self, trial: &Trial, step: &Step) -> Result<Act> {
+        Ok(match step {
+            Step::Wait(Wait::Reap) => Act::Reap,
+            Step::Answer(answer) => Act::Answer(answer.clone()),
+            Step::Parallel(commands) => Act::Commands(
+                (commands.iter())
+                    .map(|argv| self.command(trial, argv))
+                    .collect::<Result<_>>()?,
+            ),
+            Step::Run(argv)
+            | Step::Note(Note { argv, .. })
+            | Step::Repeat(Repeat { argv, .. })
+            | Step::Together(Together { argv, .. }) => Act::Commands(vec![self.command(trial, argv)?]),
+        })
+    }
+
+    fn act(&self, act: Act) -> Result<Ending> {
+        let commands = match act {
+            Act::Reap => {
+                return Ok(match self.sweep(self.time_limit)? {
+                    0 => Ending::Exited(0),
+                    _ => Ending::TimedOut,
+                });
+            }
+            Act::Answer(answer) => {
+                return Ok(match answer.arrives_within(self.time_limit) {
+                    true => Ending::Exited(0),
+                    false => Ending::TimedOut,
+                });
+            }
+            Act::Commands(commands) => commands,
         };
-        let mut child = command
-            .spawn()
-            .with_context(|| format!("start {}", command.get_program().display()))?;
-        let pid = Pid::from_child(&child);
-        // The pidfd is opened while the program runs; only the end of the wait is on the clock.
-        let pidfd = pidfd_open(pid, PidfdFlags::empty()).context("open a pidfd")?;
-        let in_time = ends_within(&pidfd, self.time_limit)?;
-        if !in_time {
-            pidfd_send_signal(&pidfd, Signal::KILL).context("kill what did not end in time")?;
+        let deadline = Instant::now() + self.time_limit;
+        let mut begun = Vec::with_capacity(commands.len());
+        for mut command in commands {
+            let child = command
+                .spawn()
+                .with_context(|| format!("start {}", command.get_program().display()))?;
+            // The pidfd is opened while the program runs; only the end of the wait is on the clock.
+            let pidfd = pidfd_open(Pid::from_child(&child), PidfdFlags::empty()).context("open a pidfd")?;
+            begun.push((child, pidfd));
         }
-        let status = child.wait().context("reap")?;
-        Ok(if in_time { ending(status) } else { Ending::TimedOut })
+        let mut worst = Ending::Exited(0);
+        for (mut child, pidfd) in begun {
+            let in_time = ends_within(&pidfd, deadline.saturating_duration_since(Instant::now()))?;
+            if !in_time {
+                pidfd_send_signal(&pidfd, Signal::KILL).context("kill what did not end in time")?;
+            }
+            let status = child.wait().context("reap")?;
+            let found = if in_time { ending(status) } else { Ending::TimedOut };
+            if found != Ending::Exited(0) {
+                worst = found;
+            }
+        }
+        Ok(worst)
     }
 
     /// Reaps all processes that were left behind; kills those that outlive the grace. Returns the number of killed

@@ -26,18 +26,24 @@ const OUTSIDE: &str = "TOTE_BENCH_OUTSIDE";
 
 /// Conditions that all candidates share.
 #[derive(Clone, Debug)]
-pub(crate) struct World {
+pub struct World {
     /// True if the mount namespace is this program's own.
-    pub(crate) private: bool,
+    pub private: bool,
     /// Cgroup layout before anything was hidden: `v2`, `hybrid`, `v1` or `none`.
-    pub(crate) cgroups: &'static str,
+    pub cgroups: &'static str,
     /// Mounts that are hidden from the candidates.
-    pub(crate) hidden: Vec<PathBuf>,
+    pub hidden: Vec<PathBuf>,
+}
+
+/// True if this process is the re-executed one, inside the private namespace.
+#[must_use]
+pub fn is_inside() -> bool {
+    env::var_os(OUTSIDE).is_some()
 }
 
 /// Enters the private namespace: outside of it, re-executes the program and does not return; inside, hides
 /// `hidden`. Without root there is no such namespace: nothing is hidden, and candidates run in the caller's.
-pub(crate) fn enter(hidden: &[PathBuf], plan: &Plan) -> Result<World> {
+pub fn enter(hidden: &[PathBuf], plan: &Plan) -> Result<World> {
     if !rustix::process::geteuid().is_root() {
         let cgroups = mountinfo::cgroup_mode(&mountinfo::read()?);
         return Ok(World {
@@ -53,6 +59,10 @@ pub(crate) fn enter(hidden: &[PathBuf], plan: &Plan) -> Result<World> {
         unshare.args(["--mount", "--propagation", "private"]);
         if plan.private_network {
             unshare.arg("--net");
+        }
+        if plan.private_processes {
+            // A kill of the process outside asks the one inside for an end, which cleans up; all others end with it.
+            unshare.args(["--pid", "--fork", "--mount-proc", "--kill-child=TERM"]);
         }
         let error = unshare
             .arg("--")

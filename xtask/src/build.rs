@@ -9,6 +9,9 @@ use std::path::PathBuf;
 /// Package of the engine's only binary.
 pub(crate) const ENGINE: &str = "tote-cli";
 
+/// Package of the comparison for everyone, which is shipped beside the engine.
+pub(crate) const COMPARISON: &str = "compare";
+
 /// Profile of the shipped binary.
 pub(crate) const SHIPPED: &str = "dist";
 

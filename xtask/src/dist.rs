@@ -1,6 +1,6 @@
-//! `cargo xtask dist`: builds the shipped binary.
+//! `cargo xtask dist`: builds the shipped binary, and beside it `tote-bench`.
 
-use crate::build::{ENGINE, shipped};
+use crate::build::{COMPARISON, ENGINE, release, shipped};
 use crate::elf;
 use crate::program::{program, read};
 use crate::workspace::Workspace;
@@ -15,6 +15,10 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     if let Some(linker) = elf::interpreter(&bytes).with_context(|| shipped.display().to_string())? {
         bail!("{} is not static: it asks for {linker}", shipped.display());
     }
+    // The comparison waits for the programs that it measures, so nothing is gained by optimising it as a whole.
+    let comparison = release(workspace, COMPARISON)?;
+    let beside = directory(workspace, "")?.join("tote-bench");
+    std::fs::copy(&comparison, &beside).with_context(|| format!("copy {}", comparison.display()))?;
     let sum = read(program("sha256sum").arg("--").arg(&shipped))?;
     let sum = sum.split_whitespace().next().unwrap_or_default();
     println!("{}", shipped.display());

@@ -21,6 +21,7 @@ mod finding;
 mod guest;
 mod hot;
 mod man;
+mod posix;
 mod program;
 mod test;
 mod tidy;
@@ -49,6 +50,7 @@ usage: cargo xtask COMMAND
   conformance SUITE --checkout DIR [--runtime PATH] [--passable FILE] [--limit SECONDS]
               [--no-unified|--only-unified] [FILTER]
                                   what runtime-tools or runc-bats, from a checkout, says of a runtime
+  posix --suite PATH [FILTER]     does pjdfstest find the same files in a session of debug as below it
   dropin [--runtime PATH] [--engine podman|podman-user|docker|containerd] [--against PATH]
          [--no-unified|--only-unified] [FILTER]
                                   does a runtime serve installed engines as runc does
@@ -90,6 +92,7 @@ fn dispatch(words: &[&str]) -> anyhow::Result<ExitCode> {
         ("completions", []) => completions::run(&workspace)?,
         ("hot", []) => hot::run(&workspace)?,
         ("conformance", _) => return conformance::run(&workspace, rest),
+        ("posix", _) => return posix::run(&workspace, rest),
         ("dropin", _) => return dropin::run(&workspace, rest),
         ("bench", _) => bench::run(&workspace, rest)?,
         ("faults", _) => faults::run(&workspace, rest)?,

@@ -17,7 +17,7 @@ use std::process::{Command, Stdio};
 /// An image.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Archive {
+pub struct Archive {
     /// Name of the image in the archive.
     tag: String,
     /// Tree that is added to the first layer.
@@ -43,6 +43,18 @@ const SIZES: [(usize, usize); 6] = [
 const DIRECTORIES: usize = 60;
 
 impl Archive {
+    /// Describes an image of one layer: the tree and nothing else.
+    #[must_use]
+    pub fn of_tree(tag: &str, tree: &str) -> Self {
+        Archive {
+            tag: tag.to_owned(),
+            tree: tree.to_owned(),
+            layers: 1,
+            files: 0,
+            exact: BTreeMap::new(),
+        }
+    }
+
     /// Writes the archive to a file in `place`; returns its path.
     pub(super) fn make(
         &self,
@@ -128,7 +140,7 @@ fn pack(root: &Path, tar: &Path) -> Result<()> {
 
 /// Makes an image of `layers`, tar archives that this consumes, in a new directory of `work`, and writes it to
 /// `output` as `docker save` would, but with compressed layers.
-pub(crate) fn seal(layers: &[PathBuf], tag: &str, work: &Path, output: &Path) -> Result<()> {
+pub fn seal(layers: &[PathBuf], tag: &str, work: &Path, output: &Path) -> Result<()> {
     let image = work.join("image");
     fs::create_dir_all(&image).with_context(|| format!("make {}", image.display()))?;
     let (mut diff_ids, mut names) = (Vec::new(), Vec::new());

@@ -17,7 +17,7 @@ const LIMIT: Duration = Duration::from_secs(30);
 
 /// A started daemon. `setpriv --pdeathsig` ends it even if this program is killed.
 #[derive(Debug)]
-pub(crate) struct Daemon {
+pub struct Daemon {
     child: Child,
     pidfd: OwnedFd,
     log: PathBuf,
@@ -25,7 +25,7 @@ pub(crate) struct Daemon {
 
 impl Daemon {
     /// Starts a daemon whose output goes to `log`.
-    pub(crate) fn start(command: Command, log: &Path) -> Result<Self> {
+    pub fn start(command: Command, log: &Path) -> Result<Self> {
         let output = File::create(log).with_context(|| format!("make {}", log.display()))?;
         let name = command.get_program().to_owned();
         let mut under = Command::new("setpriv");
@@ -51,12 +51,13 @@ impl Daemon {
         })
     }
 
-    pub(crate) fn pid(&self) -> Pid {
+    /// Returns the process id.
+    pub fn pid(&self) -> Pid {
         Pid::from_child(&self.child)
     }
 
     /// Waits until `question` succeeds; fails if the daemon ends before.
-    pub(crate) fn await_answer(&self, question: impl Fn() -> Result<Command>) -> Result<()> {
+    pub fn await_answer(&self, question: impl Fn() -> Result<Command>) -> Result<()> {
         let deadline = Instant::now() + LIMIT;
         loop {
             let Err(error) = succeed(&mut question()?) else {
@@ -73,7 +74,7 @@ impl Daemon {
     }
 
     /// Asks the daemon to end, and waits for its end.
-    pub(crate) fn stop(mut self) -> Result<()> {
+    pub fn stop(mut self) -> Result<()> {
         // A daemon that has ended by itself is not reaped yet, so the signal does no harm.
         pidfd_send_signal(&self.pidfd, Signal::TERM).context("end a daemon")?;
         let ended = self.ends_within(LIMIT)?;

@@ -11,7 +11,7 @@ use std::process::Command;
 /// A file system to make.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Disk {
+pub struct Disk {
     /// Command that makes the file system, without the file.
     mkfs: Vec<String>,
     /// Size in MiB.
@@ -27,7 +27,7 @@ impl Disk {
 }
 
 /// Makes a file system of `size` MiB in a file in `place` and mounts it. The loop device disappears with the mount.
-pub(crate) fn mount_disk(place: &Path, name: &str, mkfs: &[&str], size: u64) -> Result<PathBuf> {
+pub fn mount_disk(place: &Path, name: &str, mkfs: &[&str], size: u64) -> Result<PathBuf> {
     ensure!(rustix::process::geteuid().is_root(), "needs root");
     let (mkfs, arguments) = mkfs.split_first().context("a disk has an empty mkfs")?;
     let mkfs = find_program(mkfs).with_context(|| format!("needs {mkfs}"))?;

@@ -1,8 +1,8 @@
 //! Disk space of the same archives in docker's store, which keeps the layers apart.
 
-use crate::apparatus::{Daemon, succeed};
-use crate::stage::find_program;
 use anyhow::{Context, Result, bail, ensure};
+use bench::apparatus::{Daemon, succeed};
+use bench::stage::find_program;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};

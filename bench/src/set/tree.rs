@@ -1,8 +1,8 @@
 //! The images of the set: trees made by mmdebstrap(1), and the difference between a tree and the base as a layer.
 
-use crate::apparatus::{seal, succeed};
-use crate::stage::find_program;
 use anyhow::{Context, Result};
+use bench::apparatus::{seal, succeed};
+use bench::stage::find_program;
 use std::collections::BTreeSet;
 use std::fs::{self, Metadata};
 use std::os::unix::ffi::OsStrExt;

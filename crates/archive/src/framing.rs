@@ -41,6 +41,10 @@ pub trait Framing {
     /// # Errors
     /// An error ends the reading.
     fn content(&mut self, content: Content) -> io::Result<()>;
+
+    /// Receives bytes of a file's content once they are read, the holes of a sparse file excepted. Together with those of
+    /// [`Self::inline`] they are all bytes of the archive, in its order.
+    fn stored(&mut self, _: &[u8]) {}
 }
 
 /// Ignores the framing.
@@ -61,6 +65,10 @@ impl<F: Framing> Framing for &mut F {
 
     fn content(&mut self, content: Content) -> io::Result<()> {
         (**self).content(content)
+    }
+
+    fn stored(&mut self, bytes: &[u8]) {
+        (**self).stored(bytes);
     }
 }
 

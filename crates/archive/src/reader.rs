@@ -26,6 +26,8 @@ pub struct Reader<R, F = ()> {
     pub(crate) framing: F,
     pub(crate) limits: Limits,
     pub(crate) whiteouts: bool,
+    /// False if the input lacks the contents of files.
+    contents: bool,
     /// Number of headers so far.
     pub(crate) headers: u64,
     /// Bytes of files so far, with holes.
@@ -81,6 +83,7 @@ impl<R: Read, F: Framing> Reader<R, F> {
             framing,
             limits,
             whiteouts: true,
+            contents: true,
             headers: 0,
             file_bytes: 0,
             changes: 0,
@@ -94,6 +97,14 @@ impl<R: Read, F: Framing> Reader<R, F> {
     #[must_use]
     pub fn without_whiteouts(mut self) -> Self {
         self.whiteouts = false;
+        self
+    }
+
+    /// Reads an input from which the stretches of [`Content`] were left out, as an iterator over [`crate::Segment`]s
+    /// can do it: every file's content is a hole of the file's size.
+    #[must_use]
+    pub fn without_contents(mut self) -> Self {
+        self.contents = false;
         self
     }
 
@@ -144,9 +155,15 @@ impl<R: Read, F: Framing> Reader<R, F> {
                 within: self.current.path.to_string(),
             });
         }
+        self.framing.stored(bytes);
         self.current.advance(extent, bytes.len() as u64);
         self.current.position = offset + bytes.len() as u64;
         Ok(Some((offset, bytes)))
+    }
+
+    /// Returns the receiver of the framing, to tell it about the entry that was returned last.
+    pub fn framing(&mut self) -> &mut F {
+        &mut self.framing
     }
 
     /// Hands back the input and the receiver of the framing, after [`Self::next_change`] has returned `None`.
@@ -155,7 +172,12 @@ impl<R: Read, F: Framing> Reader<R, F> {
     }
 
     /// Begins the content of a change, for [`Read`] and [`Self::next_chunk`], and reports its framing.
-    pub(crate) fn begin(&mut self, change: Change, map: SparseMap, stored: u64) -> Result<Change, ReadError> {
+    pub(crate) fn begin(
+        &mut self,
+        change: Change,
+        mut map: SparseMap,
+        stored: u64,
+    ) -> Result<Change, ReadError> {
         let entry = self.changes;
         self.changes += 1;
         for Extent { offset, len } in &map.extents {
@@ -168,6 +190,9 @@ impl<R: Read, F: Framing> Reader<R, F> {
             self.framing
                 .content(content)
                 .map_err(|source| ReadError::Framing { position, source })?;
+        }
+        if !self.contents {
+            map.extents.clear();
         }
         let path = change.path().clone();
         self.current = Current {
@@ -321,6 +346,7 @@ impl<R: Read, F: Framing> Read for Reader<R, F> {
             }
             .into());
         }
+        self.framing.stored(&out[..count]);
         current.advance(extent, count as u64);
         current.position += count as u64;
         Ok(count)

@@ -139,13 +139,7 @@ pub fn exec_process(own: Process, options: &ExecOptions, context: &ExecContext<'
 /// Keeps the groups that the container maps. An unmapped one is dropped silently, because the user did not name it.
 fn groups(user: &ResolvedUser, context: &ExecContext<'_>) -> User {
     let maps: &[IdMapping] = context.linux.map_or(&[], |linux| &linux.gid_mappings);
-    let mapped = |gid: &u32| {
-        maps.is_empty()
-            || maps.iter().any(|map| {
-                gid.checked_sub(map.container_id)
-                    .is_some_and(|offset| offset < map.size)
-            })
-    };
+    let mapped = |gid: &u32| maps.is_empty() || IdMapping::outside(maps, *gid).is_some();
     // The primary group comes first, so that no setgid(2) can shed it (CVE-2022-36109).
     let all = std::iter::once(&user.gid).chain(&user.additional_gids).copied();
     User {

@@ -26,8 +26,24 @@ pub struct Healthcheck {
 pub struct HealthOptions {
     /// `--no-healthcheck`.
     pub none: bool,
+    /// `--health-on-failure`.
+    pub on_failure: OnFailure,
     /// All other options about it.
     pub check: Healthcheck,
+}
+
+/// Action when a container becomes unhealthy; podman's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnFailure {
+    /// Only the state says it.
+    #[default]
+    None,
+    /// The container is killed; then its restart policy decides.
+    Kill,
+    /// The container is stopped, as by `stop`, and stays so.
+    Stop,
+    /// The container is stopped and started again, whatever its restart policy says.
+    Restart,
 }
 
 /// Why an option about the health check is refused.
@@ -48,6 +64,9 @@ pub enum HealthError {
     /// The duration is below docker's lower limit.
     #[error("cannot be less than 1ms")]
     Short,
+    /// The action is unknown.
+    #[error("invalid action {0:?}: give none, kill, stop or restart")]
+    Action(String),
 }
 
 impl HealthOptions {
@@ -61,6 +80,15 @@ impl HealthOptions {
             "health-start-period" => check.start_period = time(value)?,
             "health-start-interval" => check.start_interval = time(value)?,
             "health-retries" => check.retries = retries(value)?,
+            "health-on-failure" => {
+                self.on_failure = match value {
+                    "" | "none" => OnFailure::None,
+                    "kill" => OnFailure::Kill,
+                    "stop" => OnFailure::Stop,
+                    "restart" => OnFailure::Restart,
+                    _ => return Err(HealthError::Action(value.to_owned())),
+                }
+            }
             "no-healthcheck" => self.none = parse_boolean(value)?,
             _ => return Ok(false),
         }
@@ -102,5 +130,21 @@ mod tests {
         }
         options.set("health-timeout", "0").unwrap();
         assert!(options.set("health-retries", "-1").is_err());
+    }
+
+    #[test]
+    fn actions() {
+        use super::OnFailure;
+        let mut options = RunOptions::default();
+        for (text, action) in [
+            ("kill", OnFailure::Kill),
+            ("stop", OnFailure::Stop),
+            ("restart", OnFailure::Restart),
+            ("none", OnFailure::None),
+        ] {
+            options.set("health-on-failure", text).unwrap();
+            assert_eq!(options.health.on_failure, action);
+        }
+        assert!(options.set("health-on-failure", "reboot").is_err());
     }
 }

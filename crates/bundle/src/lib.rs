@@ -49,7 +49,7 @@ pub use egress::{EgressEntry, EgressError, EgressPolicy, EgressService, EgressTa
 pub use environment::{EnvBase, EnvEntry, EnvError, EnvOptions, parse_env_file};
 pub use error::{LifeError, MountingError, NetworkingError, OptionError, ScalarError, ValueError};
 pub use exec::{ExecContext, ExecOptions, exec_process};
-pub use health::{HealthError, HealthOptions, Healthcheck};
+pub use health::{HealthError, HealthOptions, Healthcheck, OnFailure};
 pub use host::{HostAddress, HostEntry, HostError, HostOptions, parse_dns, parse_hostname};
 pub use id::{ContainerId, ContainerIdError};
 pub use image::{DEFAULT_PATH, Image, ImageConfig, ImageError, command_line};
@@ -57,9 +57,9 @@ pub use isolation::{Acceleration, IsolationError, VmOptions, is_vm};
 pub use lifetime::{LogChoice, LogDriver, LogError, RestartError, RestartPolicy, SdNotify, SdNotifyError};
 pub use limit::{BlockLimits, CpuBudget, DeviceGrant, DeviceLimit, LimitError};
 pub use mount::{
-    Bind, CsvError, MountOptionError, MountRequest, MountSource, Propagation, Recursion, Relabel, TmpfsError,
-    Volume, VolumeError, VolumesFrom, VolumesFromError, parse_inherited, parse_mount, parse_tmpfs,
-    parse_volume,
+    Bind, CsvError, MountOptionError, MountRequest, MountSource, Propagation, Recursion, Relabel,
+    Restrictions, TmpfsError, Volume, VolumeError, VolumesFrom, VolumesFromError, parse_inherited,
+    parse_mount, parse_tmpfs, parse_volume,
 };
 pub use name::{Name, NameError};
 pub use namespace::{CgroupnsMode, CgroupsMode, IpcMode, ModeError, PidMode, UsernsMode, UtsMode};

@@ -273,8 +273,7 @@ impl RunOptions {
                 self.workdir = Some(clean);
             }
             "user" => self.user = Some(value.to_owned()),
-            "group-add" if value == "keep-groups" => return Err(RefusedError::KeepGroups.into()),
-            "group-add" => self.group_add.push(not_empty(value)?),
+            "group-add" => self.add_group(value)?,
             "entrypoint" => self.entrypoint = Some(value.to_owned()),
             "init" => self.init = parse_boolean(value)?,
             "stop-signal" => self.stop_signal = Some(value.parse()?),
@@ -346,6 +345,20 @@ impl RunOptions {
             _ => return Ok(false),
         }
         Ok(true)
+    }
+
+    /// Adds a group of the program, or keeps the caller's.
+    fn add_group(&mut self, value: &str) -> Result<(), ValueError> {
+        if value == "keep-groups" {
+            let keep = (tote_spec::KEEP_GROUPS.to_owned(), "1".to_owned());
+            self.annotations.extend([keep]);
+        } else {
+            self.group_add.push(not_empty(value)?);
+        }
+        match self.annotations.contains_key(tote_spec::KEEP_GROUPS) && !self.group_add.is_empty() {
+            true => Err(RefusedError::KeepGroups.into()),
+            false => Ok(()),
+        }
     }
 
     /// Adds a mount. docker's rule: a mount that is given twice in the same words is mounted once.

@@ -26,17 +26,8 @@ pub enum RefusedError {
     )]
     Link,
     /// `--group-add keep-groups`
-    #[error(
-        "the caller's groups have no ids in the container: give --group-add with a group of the image, or let the files \
-         belong to the caller's own user or group"
-    )]
+    #[error("keep-groups keeps the caller's groups and no other: leave out the other --group-add")]
     KeepGroups,
-    /// `--health-on-failure`
-    #[error(
-        "nothing is done to an unhealthy container but to say so: let the check itself end the program, which --restart starts \
-         again, or watch 'tote events --filter event=health_status'"
-    )]
-    OnFailure,
     /// `--volume-driver`
     #[error("error looking up volume plugin {0}: plugin not found: only local is supported")]
     VolumeDriver(String),
@@ -49,8 +40,6 @@ pub(crate) fn check(name: &str, value: &str) -> Result<bool, RefusedError> {
         ("link", _) => RefusedError::Link,
         // Linux has had no such limit since 5.16, and docker's daemon ignores it as well.
         ("disable-content-trust" | "kernel-memory", _) => return Ok(true),
-        ("health-on-failure", "" | "none") => return Ok(true),
-        ("health-on-failure", _) => RefusedError::OnFailure,
         ("runtime", "" | "tote" | "runc" | "crun" | "io.containerd.runc.v2") => return Ok(true),
         ("runtime", _) => RefusedError::Runtime(value.to_owned()),
         ("isolation", _) if value.is_empty() || value.eq_ignore_ascii_case("default") => return Ok(true),
@@ -74,7 +63,6 @@ mod tests {
             ("isolation", "default"),
             ("isolation", ""),
             ("volume-driver", "local"),
-            ("health-on-failure", "none"),
             ("kernel-memory", "1g"),
         ] {
             assert_eq!(check(name, value), Ok(true), "--{name} {value}");
@@ -85,7 +73,6 @@ mod tests {
             ("volume-driver", "nfs"),
             ("gpus", "all"),
             ("link", "db"),
-            ("health-on-failure", "kill"),
         ] {
             assert!(check(name, value).is_err(), "--{name} {value}");
         }

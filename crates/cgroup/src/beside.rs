@@ -1,7 +1,8 @@
 //! Present group of a process, for another process that has to be beside it.
 
 use crate::error::Error;
-use crate::{Cgroup, Layout};
+use crate::place::GroupPlace;
+use crate::{Cgroup, Controllers, Layout};
 
 /// Opens the groups of a record, with the v2 directory in which that process is now instead of the recorded one.
 ///
@@ -12,14 +13,11 @@ use crate::{Cgroup, Layout};
 /// `/proc` cannot be read, or an existing directory cannot be opened.
 pub fn beside(record: &str, pid: u32) -> Result<Cgroup, Error> {
     let now = layout_of(pid)?.v2.map(|hierarchy| hierarchy.own_dir());
-    let text: String = record
-        .lines()
-        .map(|line| match &now {
-            Some(now) if line.starts_with("v2 ") => format!("v2 0  {}\n", now.display()),
-            _ => format!("{line}\n"),
-        })
-        .collect();
-    Cgroup::open(&text)
+    let places = GroupPlace::all(record)?.into_iter().map(|place| match &now {
+        Some(now) if place.is_v2 => GroupPlace::v2(now.clone()),
+        _ => place,
+    });
+    Cgroup::open(&GroupPlace::record(places))
 }
 
 /// Returns the groups of a process as a record for [`Cgroup::open`]: of a container that another engine made. Groups in
@@ -30,16 +28,17 @@ pub fn beside(record: &str, pid: u32) -> Result<Cgroup, Error> {
 /// `/proc` cannot be read.
 pub fn record_of(pid: u32) -> Result<String, Error> {
     let dirs = |layout: Layout| {
-        let v1 = layout.v1.iter().map(|hierarchy| ("v1", hierarchy.own_dir()));
-        let v2 = layout.v2.iter().map(|hierarchy| ("v2", hierarchy.own_dir()));
+        let v1 = layout.v1.iter();
+        let v1 = v1.map(|hierarchy| GroupPlace::v1(Controllers::NONE, hierarchy.own_dir()));
+        let v2 = layout
+            .v2
+            .iter()
+            .map(|hierarchy| GroupPlace::v2(hierarchy.own_dir()));
         v1.chain(v2).collect::<Vec<_>>()
     };
     let own = dirs(layout_of(std::process::id())?);
     let its = dirs(layout_of(pid)?).into_iter();
-    Ok(its
-        .filter(|dir| !own.contains(dir))
-        .map(|(version, dir)| format!("{version} 0  {}\n", dir.display()))
-        .collect())
+    Ok(GroupPlace::record(its.filter(|place| !own.contains(place))))
 }
 
 fn layout_of(pid: u32) -> Result<Layout, Error> {

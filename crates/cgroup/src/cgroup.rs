@@ -1,5 +1,6 @@
 use crate::controllers::Controllers;
 use crate::error::{Error, Losses, Warning};
+use crate::place::GroupPlace;
 use crate::plan::{Policy, checked, device_writes};
 use crate::write::Writes;
 use crate::{devices, file, v1, v2};
@@ -64,22 +65,16 @@ impl Cgroup {
     /// A line is not a record, or an existing directory cannot be opened.
     pub fn open(record: &str) -> Result<Self, Error> {
         let mut dirs = Vec::new();
-        for line in record.lines() {
-            let bad = || Error::Record {
-                line: line.chars().take(128).collect(),
-            };
-            let mut fields = line.splitn(4, ' ');
-            let mut field = || fields.next().ok_or_else(bad);
-            let (version, made, list, path) = (field()?, field()?, field()?, field()?);
-            let path = PathBuf::from(path);
-            if !matches!(version, "v1" | "v2") || !path.is_absolute() {
-                return Err(bad());
-            }
-            let made = made.parse().map_err(|_| bad())?;
-            let controllers = Controllers::from_list(list, ',');
+        for place in GroupPlace::all(record)? {
+            let GroupPlace {
+                is_v2,
+                made,
+                controllers,
+                path,
+            } = place;
             match file::open_dir(&path) {
                 Ok(fd) => dirs.push(Dir {
-                    is_v2: version == "v2",
+                    is_v2,
                     controllers,
                     path,
                     made,
@@ -96,16 +91,12 @@ impl Cgroup {
     /// Returns the places of the group for a later [`Cgroup::open`]: a line for each directory.
     #[must_use]
     pub fn record(&self) -> String {
-        let line = |dir: &Dir| {
-            let version = if dir.is_v2 { "v2" } else { "v1" };
-            format!(
-                "{version} {} {} {}\n",
-                dir.made,
-                dir.controllers,
-                dir.path.display()
-            )
-        };
-        self.dirs.iter().map(line).collect()
+        GroupPlace::record(self.dirs.iter().map(|dir| GroupPlace {
+            is_v2: dir.is_v2,
+            made: dir.made,
+            controllers: dir.controllers,
+            path: dir.path.clone(),
+        }))
     }
 
     /// Returns every directory with the controllers it carries.

@@ -3,41 +3,39 @@
 use crate::cgroup::Cgroup;
 use crate::layout::Layout;
 use crate::path::Start;
+use crate::place::GroupPlace;
 use crate::plan::Plan;
 use rustix::fs::rmdir;
-use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 impl Plan {
     /// Returns the future places of the groups, in the form of [`Cgroup::record`], so that they can be found if this
     /// process dies while it makes them. [`Cgroup::open`] leaves out groups that were not made.
     #[must_use]
     pub fn record(&self) -> String {
-        let mut record = String::new();
-        let mut note = |version, controllers, base: &Path, path: &Path| {
+        let place = |is_v2, controllers, base: &Path, path: &Path| {
             let above = path.ancestors().skip(1).filter(|dir| !dir.as_os_str().is_empty());
             let missing = above.filter(|dir| is_absent(&base.join(dir))).count();
-            // Writing to a string cannot fail.
-            _ = writeln!(
-                record,
-                "{version} {missing} {controllers} {}",
-                base.join(path).display()
-            );
+            GroupPlace {
+                is_v2,
+                made: missing,
+                controllers,
+                path: base.join(path),
+            }
         };
-        for group in &self.v1 {
-            note("v1", group.controllers, &group.base, &group.path);
-        }
+        let v1 = self.v1.iter();
+        let mut places: Vec<_> = v1
+            .map(|group| place(false, group.controllers, &group.base, &group.path))
+            .collect();
         if let Some(unified) = &self.v2 {
             let near = unified.path.start == Start::Near;
-            let places = unified
+            let above = unified
                 .parents()
                 .into_iter()
                 .take(if near { usize::MAX } else { 1 });
-            for parent in places {
-                note("v2", unified.needed, &parent, unified.path.as_path());
-            }
+            places.extend(above.map(|parent| place(true, unified.needed, &parent, unified.path.as_path())));
         }
-        record
+        GroupPlace::record(places)
     }
 }
 
@@ -67,11 +65,8 @@ pub(crate) fn is_absent(path: &Path) -> bool {
 /// Removes the directories above groups that were missing before according to a record, if they are empty: the groups
 /// themselves may never have been made.
 pub fn remove_above(record: &str) {
-    for line in record.lines() {
-        let mut fields = line.splitn(4, ' ');
-        let made = fields.nth(1).and_then(|made| made.parse().ok()).unwrap_or(0);
-        let path = PathBuf::from(fields.nth(1).unwrap_or_default());
-        for dir in path.ancestors().skip(1).take(made) {
+    for place in GroupPlace::readable(record) {
+        for dir in place.path.ancestors().skip(1).take(place.made) {
             if rmdir(dir).is_err() && !is_absent(dir) {
                 break;
             }

@@ -5,7 +5,6 @@ use crate::home::home;
 use crate::image::given::note_image;
 use crate::remote::progress::Progress;
 use crate::tell::{engine_error, print, print_made, warning};
-use crate::text::size;
 use std::collections::BTreeMap;
 use std::io::IsTerminal as _;
 use std::os::unix::process::CommandExt as _;
@@ -19,6 +18,7 @@ use tote_engine::{
     SecretSource, Voice, WhenToPull, WholeFile,
 };
 use tote_options::{Parsed, UsageError};
+use tote_view::size;
 
 /// Why a build failed.
 enum Failed {
@@ -165,7 +165,7 @@ fn check(parsed: &Parsed, request: &BuildRequest) -> Result<ExitCode, Failed> {
             "Dockerfile:{}\n{rule}\n{:>4} | >>> {}\n{rule}\n",
             warning.line,
             warning.line,
-            crate::tell::one_line(line.unwrap_or_default())
+            tote_view::one_line(line.unwrap_or_default())
         );
     }
     let (said, code) = match checked.warnings.len() {
@@ -447,7 +447,7 @@ fn tell(event: &BuildEvent<'_>, quiet: bool, beside: bool) {
         BuildEvent::Step { number, total, text } => {
             print(&format!(
                 "Step {number}/{total} : {}\n",
-                crate::tell::one_line(text)
+                tote_view::one_line(text)
             ));
         }
         // The next line overwrites this one.
@@ -460,7 +460,7 @@ fn tell(event: &BuildEvent<'_>, quiet: bool, beside: bool) {
                 let of = length.map_or(String::new(), |length| format!("/{}", size(length)));
                 crate::tell::say(&format!(
                     "\r\x1b[K{}: {}{of}\r",
-                    crate::tell::one_line(url),
+                    tote_view::one_line(url),
                     size(*received)
                 ));
             }

@@ -7,13 +7,13 @@ use crate::listing::render;
 use crate::manifest::with_progress;
 use crate::remote::access::access;
 use crate::tell::{failure, print, say};
-use crate::text::size;
 use crate::words::words;
 use serde_json::{Value, json};
 use std::process::ExitCode;
 use std::sync::Arc;
 use tote_engine::{EngineError, InspectedManifest, MadeIndex, PushReport, ToolsRequest};
 use tote_options::Parsed;
+use tote_view::size;
 
 /// Name of the only builder.
 const NAME: &str = "default";
@@ -69,7 +69,7 @@ pub(crate) fn list() -> ExitCode {
         ]
         .to_vec(),
     ];
-    print(&crate::text::table(&lines))
+    print(&tote_view::table(&lines))
 }
 
 pub(crate) fn inspect(parsed: &Parsed) -> ExitCode {

@@ -2,12 +2,12 @@
 
 use crate::home::home;
 use crate::tell::{engine_error, failure, say, warning};
-use crate::text::size;
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use tote_engine::{Copied, CopyRequest, CopyStreams, EngineError};
 use tote_options::Parsed;
+use tote_view::size;
 
 /// Copies that end within this time show no progress.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -55,7 +55,7 @@ pub(crate) fn copy(parsed: &Parsed) -> ExitCode {
                 say(&format!(
                     "Successfully copied {} to {}\n",
                     size(copied.bytes),
-                    crate::tell::one_line(&to)
+                    tote_view::one_line(&to)
                 ));
             }
             ExitCode::SUCCESS

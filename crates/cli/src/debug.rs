@@ -81,6 +81,8 @@ fn run(parsed: &Parsed) -> Result<Executed, EngineError> {
     let request = DebugRequest {
         tools: match tools.strip_prefix("container:") {
             Some(name) => DebugTools::Container(name.to_owned()),
+            // No name of an image begins so.
+            None if tools.starts_with(['/', '.']) => DebugTools::Image(Image::Rootfs(tools.into())),
             None => DebugTools::Image(image(parsed, &home, &tools)?),
         },
         exec,

@@ -19,13 +19,13 @@ use crate::image::given::filters;
 use crate::image::given::platform;
 use crate::image::given::platforms;
 use crate::tell::{engine_error, failure, print, say, warning};
-use crate::text::removal;
 use crate::words::words;
 use std::io::IsTerminal as _;
 use std::path::Path;
 use std::process::ExitCode;
 use tote_engine::{EngineError, LoadSource, Loaded, RemovedImage, RequestError};
 use tote_options::Parsed;
+use tote_view::removal;
 
 pub(crate) fn load(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let home = home(parsed)?;
@@ -167,6 +167,6 @@ pub(crate) fn prune(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     }
     Ok(print(&format!(
         "{text}Total reclaimed space: {}\n",
-        crate::text::size(pruned.bytes)
+        tote_view::size(pruned.bytes)
     )))
 }

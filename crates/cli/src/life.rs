@@ -334,7 +334,7 @@ pub(crate) fn prune(home: &Home, parsed: &Parsed) -> Result<ExitCode, EngineErro
         let lines: String = removed.iter().map(|id| format!("{id}\n")).collect();
         print(&format!("Deleted Containers:\n{lines}\n"));
     }
-    let mut code = print(&format!("Total reclaimed space: {}\n", crate::text::size(bytes)));
+    let mut code = print(&format!("Total reclaimed space: {}\n", tote_view::size(bytes)));
     for error in errors {
         code = engine_error(&error);
     }

@@ -3,13 +3,12 @@
 mod events;
 mod inspect;
 mod places;
-mod ports;
 mod ps;
 
 pub(crate) use events::events;
 pub(crate) use inspect::{inspect, inspect_containers};
 pub(crate) use places::{init, ls};
-pub(crate) use ps::{joined, ps, status};
+pub(crate) use ps::ps;
 
 use crate::home::home;
 use crate::tell::print;

@@ -5,7 +5,6 @@ use crate::listing::each_named;
 use crate::remote::access::access_with_creds;
 use crate::remote::{Progress, pushed_image};
 use crate::tell::{engine_error, print, print_made};
-use crate::text::removal;
 use crate::words::words;
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
@@ -16,6 +15,7 @@ use tote_engine::{
     PushRequest, Reference,
 };
 use tote_options::Parsed;
+use tote_view::removal;
 
 /// Parses the options about registries; `--insecure` is docker's.
 fn access(parsed: &Parsed) -> Result<Access, EngineError> {

@@ -2,20 +2,16 @@
 
 use crate::ask::agreed;
 use crate::home::home;
-use crate::listing::{Listing, describe_each, each_named, only_ids};
-use crate::look::joined;
+use crate::listing::{describe_each, each_named, only_ids, show};
 use crate::tell::{print, print_made};
 use crate::words::values;
 use crate::words::words;
-use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::str::FromStr;
-use tote_engine::{ConnectRequest, EngineError, NetworkFault, NetworkRequest, NetworkRow, NetworkSelection};
+use tote_engine::{ConnectRequest, EngineError, NetworkFault, NetworkRequest, NetworkSelection};
 use tote_options::Parsed;
-
-/// Number of an id's digits that lists show.
-const SHORT: usize = 12;
+use tote_view::id_of_network;
 
 /// Parses words such as `KEY=VALUE`; a word without `=` has an empty value.
 fn pairs(parsed: &Parsed, option: &str) -> BTreeMap<String, String> {
@@ -57,54 +53,12 @@ pub(crate) fn list(parsed: &Parsed) -> Result<ExitCode, EngineError> {
         filters: values(parsed, "filter"),
     };
     let rows = tote_engine::networks(&home(parsed)?, &selection)?;
-    let length = if parsed.flag("no-trunc") {
-        usize::MAX
-    } else {
-        SHORT
-    };
-    let rows: Vec<_> = rows.iter().map(|row| (row, line(row, length))).collect();
+    let whole = parsed.flag("no-trunc");
     if only_ids(parsed) {
-        let ids = rows
-            .iter()
-            .map(|(_, line)| format!("{}\n", line["ID"].as_str().unwrap_or_default()));
+        let ids = rows.iter().map(|row| format!("{}\n", id_of_network(row, whole)));
         return Ok(print(&ids.collect::<String>()));
     }
-    let listing = Listing {
-        headings: &[
-            ("ID", "NETWORK ID"),
-            ("Name", "NAME"),
-            ("Driver", "DRIVER"),
-            ("Scope", "SCOPE"),
-            ("IPv4", "IPV4"),
-            ("IPv6", "IPV6"),
-            ("Internal", "INTERNAL"),
-            ("Labels", "LABELS"),
-            ("CreatedAt", "CREATED AT"),
-        ],
-        columns: "{{.ID}}\t{{.Name}}\t{{.Driver}}\t{{.Scope}}".to_owned(),
-        methods: rows
-            .iter()
-            .map(|(row, _)| json!({ "Label": row.labels }))
-            .collect(),
-        rows: rows.into_iter().map(|(_, line)| line).collect(),
-        ..Listing::default()
-    };
-    Ok(listing.print(parsed))
-}
-
-/// Formats a network with the fields of docker's `--format json`.
-fn line(row: &NetworkRow, length: usize) -> Value {
-    json!({
-        "CreatedAt": crate::text::moment(&tote_engine::moment(row.created)),
-        "Driver": row.driver,
-        "ID": row.id.get(..length).unwrap_or(&row.id),
-        "IPv4": "true",
-        "IPv6": row.ipv6.to_string(),
-        "Internal": row.internal.to_string(),
-        "Labels": joined(&row.labels),
-        "Name": row.name,
-        "Scope": "local",
-    })
+    Ok(show(&tote_view::networks(&rows, whole), parsed))
 }
 
 pub(crate) fn inspect(parsed: &Parsed) -> Result<ExitCode, EngineError> {

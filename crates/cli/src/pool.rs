@@ -1,12 +1,11 @@
 //! `tote pool …`, and `tote run --pool`.
 
 use crate::home::home;
-use crate::listing::{Listing, describe, each_named, only_ids};
+use crate::listing::{describe, each_named, only_ids, show};
 use crate::tell::{engine_error, failure, print, warning};
 use crate::words::words;
-use serde_json::{Value, json};
 use std::process::ExitCode;
-use tote_engine::{EngineError, FillRequest, Home, HostInit, Image, PoolRow, PoolRun, Timings, chain};
+use tote_engine::{EngineError, FillRequest, Home, HostInit, Image, PoolRun, Timings, chain};
 use tote_options::Parsed;
 
 pub(crate) fn fill(parsed: &Parsed) -> Result<ExitCode, EngineError> {
@@ -47,31 +46,7 @@ pub(crate) fn list(parsed: &Parsed) -> Result<ExitCode, EngineError> {
         return Ok(print(&lines.collect::<String>()));
     }
     let rows = tote_engine::pools(&home)?;
-    let listing = Listing {
-        headings: &[
-            ("Name", "NAME"),
-            ("Image", "IMAGE"),
-            ("Ready", "READY"),
-            ("Size", "SIZE"),
-            ("Command", "COMMAND"),
-            ("Error", "ERROR"),
-        ],
-        columns: "{{.Name}}\t{{.Image}}\t{{.Ready}}\t{{.Size}}\t{{.Error}}".to_owned(),
-        rows: rows.iter().map(line).collect(),
-        ..Listing::default()
-    };
-    Ok(listing.print(parsed))
-}
-
-fn line(row: &PoolRow) -> Value {
-    json!({
-        "Name": row.pool.name.as_str(),
-        "Image": row.pool.template.image,
-        "Ready": row.ready.len().to_string(),
-        "Size": row.pool.size.to_string(),
-        "Command": row.pool.template.path_and_args.join(" "),
-        "Error": row.error,
-    })
+    Ok(show(&tote_view::pools(&rows), parsed))
 }
 
 pub(crate) fn inspect(parsed: &Parsed) -> Result<ExitCode, EngineError> {
@@ -80,7 +55,7 @@ pub(crate) fn inspect(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let (mut found, mut code) = (Vec::new(), None);
     for name in words(parsed) {
         match rows.iter().find(|row| row.pool.name.as_str() == name) {
-            Some(row) => found.push(description(row)),
+            Some(row) => found.push(tote_view::pool(row)),
             None => code = Some(missing(&home, &name)),
         }
     }
@@ -95,25 +70,6 @@ fn missing(home: &Home, name: &str) -> ExitCode {
         // The pool was created just now.
         Ok(_) => ExitCode::from(1),
     }
-}
-
-fn description(row: &PoolRow) -> Value {
-    let template = &row.pool.template;
-    let options = template.options.iter();
-    let options = options.map(|(option, value)| json!([option, value]));
-    json!({
-        "Name": row.pool.name.as_str(),
-        "Created": tote_engine::moment(template.created),
-        "Image": template.image,
-        "ImageID": template.image_id,
-        "Size": row.pool.size,
-        "Ready": row.ready.len(),
-        "Sandboxes": row.ready.iter().map(ToString::to_string).collect::<Vec<_>>(),
-        "Options": options.collect::<Vec<_>>(),
-        "Command": template.path_and_args,
-        "Labels": template.labels,
-        "Error": row.error,
-    })
 }
 
 pub(crate) fn remove(parsed: &Parsed) -> Result<ExitCode, EngineError> {

@@ -13,7 +13,8 @@ use tote_engine::{
 use tote_options::Parsed;
 
 /// Options that this command handles itself; all others are passed to the engine by their names.
-pub(crate) const OURS: [&str; 19] = [
+pub(crate) const OURS: [&str; 20] = [
+    "rootfs",
     "rmi",
     "detach-keys",
     "pidfile",
@@ -287,7 +288,11 @@ fn request(parsed: &Parsed) -> Result<RunRequest, EngineError> {
         .positionals()
         .iter()
         .map(|word| word.to_string_lossy().into_owned());
-    let image = Image::parse(&words.next().unwrap_or_default())?;
+    let mut image = words.next().unwrap_or_default();
+    if parsed.flag("rootfs") {
+        image.insert_str(0, "rootfs:");
+    }
+    let image = Image::parse(&image)?;
     options.command = leading.into_iter().chain(words).collect();
     // Health checks need a monitor, so `--sdnotify healthy` needs a kept container too.
     let kept = !options.rm || options.detach || options.sdnotify == SdNotify::Healthy;

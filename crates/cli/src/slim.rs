@@ -5,7 +5,6 @@ use crate::home::home;
 use crate::listing::describe;
 use crate::run::given;
 use crate::tell::{failure, print, print_made, say, visible, warning};
-use crate::text::size;
 use crate::words::{values, words};
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
@@ -14,6 +13,7 @@ use tote_engine::{
     Slimmed, WholeFile, parse_http_probe, parse_pattern, parse_time,
 };
 use tote_options::Parsed;
+use tote_view::size;
 
 /// Number of removed things that are printed.
 const LARGEST: usize = 10;

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 use tote_engine::{EngineError, ImageFault, chain};
 use tote_options::{Fault, Parsed, UsageError};
+use tote_view::one_line;
 
 /// Prints to standard output. An image, a container or a registry may have written parts of the text: on a
 /// terminal, control characters are shown as `\u{1b}`; other outputs get them unchanged.
@@ -106,14 +107,6 @@ pub(crate) fn say(text: &str) {
     drop(std::io::stderr().write_all(text.as_bytes()));
 }
 
-/// Replaces control characters by spaces: parts of the text may come from an image or a file, and must not control
-/// the terminal.
-pub(crate) fn one_line(text: &str) -> String {
-    text.chars()
-        .map(|letter| if letter.is_control() { ' ' } else { letter })
-        .collect()
-}
-
 /// Prints the help of a group of commands.
 pub(crate) fn help(parsed: &Parsed) -> ExitCode {
     print(&parsed.help(width()))
@@ -138,7 +131,6 @@ mod tests {
 
     #[test]
     fn control_characters_do_not_reach_the_terminal() {
-        assert_eq!(one_line("a\nb\x1b[31mc"), "a b [31mc");
         let shown = "a\tb\\u{1b}]0;t\\u{7}\\u{9b}\\r\né\n";
         assert_eq!(visible("a\tb\x1b]0;t\x07\u{9b}\r\né\n"), shown);
     }

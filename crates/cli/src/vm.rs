@@ -2,12 +2,12 @@
 
 use crate::home::home;
 use crate::tell::{failure, print, warning};
-use crate::text::size;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tote_engine::{EngineError, VmSource};
 use tote_options::Parsed;
+use tote_view::size;
 
 /// Path by which the kernel of a guest starts its first process.
 const INIT: &str = "/init";

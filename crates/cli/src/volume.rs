@@ -2,17 +2,17 @@
 
 use crate::ask::agreed;
 use crate::home::home;
-use crate::listing::{Listing, describe_each, each_named, only_ids};
-use crate::look::joined;
+use crate::listing::{describe_each, each_named, only_ids, show};
+use crate::output::{archive_to, reading};
 use crate::tell::{print, print_made};
-use crate::text;
 use crate::words::values;
 use crate::words::words;
-use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::process::ExitCode;
-use tote_engine::{EngineError, VolumeRow, VolumeSelection};
+use tote_engine::{ArchiveError, EngineError, VolumeSelection};
 use tote_options::Parsed;
+use tote_view::size;
 
 pub(crate) fn create(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let labels: BTreeMap<String, String> = values(parsed, "label")
@@ -46,6 +46,34 @@ pub(crate) fn exists(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     Ok(ExitCode::from(u8::from(!is_here)))
 }
 
+pub(crate) fn export(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+    let name = words(parsed).pop().unwrap_or_default();
+    archive_to(parsed, |out| {
+        tote_engine::export_volume(&reading(parsed)?, &name, out)
+    })
+}
+
+pub(crate) fn import(parsed: &Parsed) -> Result<ExitCode, EngineError> {
+    let words = words(parsed);
+    let [name, source] = words.as_slice() else {
+        return Ok(ExitCode::FAILURE);
+    };
+    // Opened as the caller: the process has other ids afterwards.
+    let file = match source.as_str() {
+        "-" => None,
+        path => Some(File::open(path).map_err(|error| ArchiveError::LayoutFile {
+            path: path.into(),
+            source: error,
+        })?),
+    };
+    let home = reading(parsed)?;
+    match file {
+        Some(file) => tote_engine::import_volume(&home, name, file)?,
+        None => tote_engine::import_volume(&home, name, std::io::stdin())?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
 pub(crate) fn list(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let selection = VolumeSelection {
         filters: values(parsed, "filter"),
@@ -55,41 +83,7 @@ pub(crate) fn list(parsed: &Parsed) -> Result<ExitCode, EngineError> {
         let names = rows.iter().map(|row| format!("{}\n", row.name));
         return Ok(print(&names.collect::<String>()));
     }
-    let listing = Listing {
-        headings: &[
-            ("Driver", "DRIVER"),
-            ("Name", "VOLUME NAME"),
-            ("Scope", "SCOPE"),
-            ("Mountpoint", "MOUNTPOINT"),
-            ("Labels", "LABELS"),
-            ("Links", "LINKS"),
-            ("Size", "SIZE"),
-            ("Availability", "AVAILABILITY"),
-            ("Group", "GROUP"),
-            ("Status", "STATUS"),
-        ],
-        columns: "{{.Driver}}\t{{.Name}}".to_owned(),
-        rows: rows.iter().map(line).collect(),
-        methods: rows.iter().map(|row| json!({ "Label": row.labels })).collect(),
-        ..Listing::default()
-    };
-    Ok(listing.print(parsed))
-}
-
-/// Formats a volume with the fields of docker's `--format json`.
-fn line(row: &VolumeRow) -> Value {
-    json!({
-        "Availability": "N/A",
-        "Driver": "local",
-        "Group": "N/A",
-        "Labels": joined(&row.labels),
-        "Links": "N/A",
-        "Mountpoint": row.mountpoint.display().to_string(),
-        "Name": row.name,
-        "Scope": "local",
-        "Size": "N/A",
-        "Status": "N/A",
-    })
+    Ok(show(&tote_view::volumes(&rows), parsed))
 }
 
 pub(crate) fn inspect(parsed: &Parsed) -> Result<ExitCode, EngineError> {
@@ -125,6 +119,6 @@ pub(crate) fn prune(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     }
     Ok(print(&format!(
         "{output}Total reclaimed space: {}\n",
-        text::size(pruned.bytes)
+        size(pruned.bytes)
     )))
 }

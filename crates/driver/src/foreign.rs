@@ -11,10 +11,8 @@ use crate::PrepareError;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat};
 use std::path::Path;
+use tote_spec::IdMapping;
 use tote_sys::Errno;
-
-/// A line of an id map: the first id inside, the first id outside, and the number of ids.
-pub type MapLine = (u32, u32, u32);
 
 /// Files that are written for a container, and the ids of its user namespace.
 #[derive(Clone, Copy, Debug)]
@@ -22,9 +20,9 @@ pub struct OwnFiles<'a> {
     /// Paths relative to the root.
     pub paths: &'a [&'a str],
     /// User ids of the user namespace.
-    pub uids: &'a [MapLine],
+    pub uids: &'a [IdMapping],
     /// Group ids of the user namespace.
-    pub gids: &'a [MapLine],
+    pub gids: &'a [IdMapping],
 }
 
 impl OwnFiles<'_> {
@@ -74,10 +72,7 @@ impl OwnFiles<'_> {
     }
 
     fn holds(&self, stat: &Stat) -> bool {
-        let has = |lines: &[MapLine], id: u32| {
-            let mut lines = lines.iter();
-            lines.any(|&(_, first, count)| id.checked_sub(first).is_some_and(|offset| offset < count))
-        };
+        let has = |maps, id| IdMapping::inside(maps, id).is_some();
         has(self.uids, stat.st_uid) && has(self.gids, stat.st_gid)
     }
 }
@@ -150,11 +145,11 @@ mod tests {
         (dir, lower, upper)
     }
 
-    fn mapped(all: bool) -> Vec<MapLine> {
+    fn mapped(all: bool) -> Vec<IdMapping> {
         let own = rustix::process::geteuid().as_raw();
         match all {
-            true => vec![(0, 0, u32::MAX)],
-            false => vec![(0, own + 1, 1000)],
+            true => vec![IdMapping::new(0, 0, u32::MAX)],
+            false => vec![IdMapping::new(0, own + 1, 1000)],
         }
     }
 

@@ -37,7 +37,7 @@ mod template;
 
 pub use driver::{Driver, DriverError};
 pub use error::PrepareError;
-pub use foreign::{MapLine, OwnFiles};
+pub use foreign::OwnFiles;
 pub use prepare::{copies_tree, prepare, reads_contents};
 pub use prepared::{Beside, Limit, Prepared};
 pub use probe::{Probe, probe};

@@ -3,7 +3,9 @@
 use crate::{Caller, EngineError, Home, MachineError, RequestError};
 use std::io::ErrorKind;
 use tote_bundle::{CgroupsMode, ContainerId, DEFAULT_PIDS, RunOptions};
-use tote_cgroup::{Cgroup, CgroupPath, Controllers, Layout, LayoutError, PathError, Plan, Request};
+use tote_cgroup::{
+    Cgroup, CgroupPath, Controllers, GroupPlace, Layout, LayoutError, PathError, Plan, Request,
+};
 use tote_runtime::ErrandError;
 use tote_spec::{Linux, Resources, Rlimit, Spec};
 use tote_sys::best_effort;
@@ -240,23 +242,31 @@ fn by_id(id: &ContainerId) -> Result<Option<String>, EngineError> {
         layout => layout.map_err(MachineError::CgroupLayout)?,
     };
     let relative = CgroupPath::from_id(id.as_str()).map_err(MachineError::CgroupPath)?;
-    let mut record = String::new();
-    for hierarchy in layout.v1.iter().filter(|hierarchy| hierarchy.name.is_none()) {
-        let path = hierarchy.own_dir().join(relative.as_path());
-        record += &format!("v1 1 {} {}\n", hierarchy.controllers, path.display());
-    }
+    let v1 = layout.v1.iter().filter(|hierarchy| hierarchy.name.is_none());
+    let mut places: Vec<_> = v1
+        .map(|hierarchy| GroupPlace {
+            made: 1,
+            ..GroupPlace::v1(
+                hierarchy.controllers,
+                hierarchy.own_dir().join(relative.as_path()),
+            )
+        })
+        .collect();
     if let Some(hierarchy) = &layout.v2 {
         // On v2 the group is below the nearest ancestor that can hand out controllers.
         let own = hierarchy.own_dir();
-        for base in own
+        let above = own
             .ancestors()
-            .take_while(|base| base.starts_with(&hierarchy.mount_point))
-        {
+            .take_while(|base| base.starts_with(&hierarchy.mount_point));
+        for base in above {
             for (made, path) in [(0, &relative), (1, &relative.held())] {
-                let path = base.join(path.as_path());
-                record += &format!("v2 {made} {} {}\n", hierarchy.controllers, path.display());
+                places.push(GroupPlace {
+                    made,
+                    controllers: hierarchy.controllers,
+                    ..GroupPlace::v2(base.join(path.as_path()))
+                });
             }
         }
     }
-    Ok(Some(record))
+    Ok(Some(GroupPlace::record(places)))
 }

@@ -7,7 +7,7 @@ use crate::user::Ids;
 use crate::{Caller, EngineError, Home, cgroup, device, given};
 use std::path::PathBuf;
 use tote_bundle::{Capability, ContainerId, RunOptions, SeccompChoice};
-use tote_sandbox::{CgroupView, DeviceNodes, Facts, IdMapping, Joins};
+use tote_sandbox::{CgroupView, DeviceNodes, Facts, Joins, MapOrigin};
 use tote_spec::{Linux, Spec};
 use tote_state::process;
 
@@ -43,7 +43,7 @@ pub(crate) fn device_nodes(options: &RunOptions, spec: &Spec, caller: Caller, id
             Capability::All => true,
             Capability::One(name) => *name == "CAP_SYS_ADMIN",
         });
-    let in_user_namespace = ids.mapping != IdMapping::None;
+    let in_user_namespace = ids.mapping != MapOrigin::None;
     let cgroup = may_mount || !options.device_grants.is_empty() || device::opens_bound(spec);
     if cgroup && caller == Caller::Root && !in_user_namespace {
         DeviceNodes::Ruled

@@ -124,15 +124,17 @@ pub use tote_images::{
     PullEvent, PullRequest, Pulled, PushEvent, PushReport, PushRequest, PushStep, PushedImage, RemoteError,
     RemovedImage, SEARCH_LIMIT, SaveTarget, SearchRequest, ToolsRequest, Wanted, WhenToPull, WholeFile,
     add_to_manifest, annotate_manifest, ask_secret, create_at_registry, create_manifest, enter_ids,
-    has_image, has_manifest, image_tree, import, import_url, inspect_manifest, list_tags, load, login,
-    login_name, logout, logout_everywhere, open_store, parse_creds, pull, pull_all_tags, push, push_all_tags,
-    remove_from_manifest, remove_manifest, save, search, tag, untag, verify_store, wanted,
+    enter_one_id, has_ids, has_image, has_manifest, image_tree, import, import_url, inspect_manifest,
+    list_tags, load, login, login_name, logout, logout_everywhere, open_store, parse_creds, pull,
+    pull_all_tags, push, push_all_tags, remove_from_manifest, remove_manifest, save, search, tag, untag,
+    verify_store, wanted,
 };
 pub use tote_runtime::{Timings, prepare_seal, terminal_size, wait_while_read};
 pub use tote_sandbox::ALL_CAPABILITIES;
 pub use tote_slim::{FileFate, Part, ProbeReport, Report as SlimReport, RunReport};
 pub use tote_spec::VERSION as OCI_VERSION;
 pub use tote_state::{Caller, Home, StateError};
+pub use tote_store::ImageUsage;
 pub use tote_sys::{chain, entry};
 pub use tote_unit::Wishes;
 pub use unit::{
@@ -142,6 +144,6 @@ pub use unit::{
 pub use vm::{VmFault, VmKernel, VmSource, attend as attend_vm, guest_init, setup as setup_vm};
 pub use volume::{
     PrunedVolumes, VolumeFault, VolumeRow, VolumeSelection, create as create_volume, exists as has_volume,
-    inspect as inspect_volume, names as volume_names, prune as prune_volumes, remove as remove_volume,
-    volumes,
+    export as export_volume, import as import_volume, inspect as inspect_volume, names as volume_names,
+    prune as prune_volumes, remove as remove_volume, volumes,
 };

@@ -8,7 +8,7 @@ use crate::volume::Volumes;
 use crate::{Caller, EngineError, device};
 use std::path::Path;
 use tote_bundle::{ContainerId, Context, ImageConfig, IpcMode, RunOptions, spec};
-use tote_sandbox::IdMapping;
+use tote_sandbox::MapOrigin;
 use tote_spec::{ConsoleSize, Process, Rlimit, Spec};
 use tote_sys::Limit;
 
@@ -42,7 +42,7 @@ pub(crate) fn make(
         rootless: caller != Caller::Root,
         uid_mappings: &uid_mappings,
         gid_mappings: &gid_mappings,
-        setgroups: !matches!(ids.mapping, IdMapping::Own(_)),
+        setgroups: !matches!(ids.mapping, MapOrigin::Own(_)),
         machine_hostname: Some(&hostname),
         terminal_size: size.map(|(height, width)| ConsoleSize { height, width }),
         pid_peer: pid(peers.pid),

@@ -9,10 +9,11 @@ use crate::{Caller, EngineError, Home, RequestError};
 use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
 use tote_bundle::{ContainerId, DISK_SIZE_LABEL, ImageConfig, RunOptions};
-use tote_driver::{Beside, Driver, Limit, MapLine, MountPoint, OwnFiles, Request, Survey};
+use tote_driver::{Beside, Driver, Limit, MountPoint, OwnFiles, Request, Survey};
 use tote_images::has_ids;
 use tote_rootfs::{Rootfs, Storage};
-use tote_sandbox::{IdMapping, Root};
+use tote_sandbox::{MapOrigin, Root};
+use tote_spec::IdMapping;
 use tote_spec::{NamespaceType, Spec};
 use tote_store::Store;
 
@@ -250,11 +251,11 @@ fn prepare(home: &Home, driver: Driver, request: &Request<'_>) -> Result<tote_dr
 }
 
 /// The ids of a container's user namespace; none where it makes none.
-fn maps(ids: &Ids) -> Option<(Vec<MapLine>, Vec<MapLine>)> {
+fn maps(ids: &Ids) -> Option<(Vec<IdMapping>, Vec<IdMapping>)> {
     match (&ids.maps, ids.mapping) {
         (Some(maps), _) => Some((maps.uid.clone(), maps.gid.clone())),
-        (None, IdMapping::Own(own)) => {
-            let line = |(inside, outside)| vec![(inside, outside, 1)];
+        (None, MapOrigin::Own(own)) => {
+            let line = |(inside, outside)| vec![IdMapping::new(inside, outside, 1)];
             Some((line(own.uid), line(own.gid)))
         }
         (None, _) => None,

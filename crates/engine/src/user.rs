@@ -8,8 +8,8 @@ use tote_bundle::{
 };
 use tote_images::ranges;
 use tote_runtime::Maps;
-use tote_sandbox::IdMapping;
-use tote_spec::{IdMapping as SpecMapping, Spec};
+use tote_sandbox::MapOrigin;
+use tote_spec::{IdMapping, Spec};
 use tote_sys::IdMaps;
 
 /// The ids of a container.
@@ -17,7 +17,7 @@ use tote_sys::IdMaps;
 pub(crate) struct Ids {
     pub(crate) user: ResolvedUser,
     pub(crate) added_gids: Vec<u32>,
-    pub(crate) mapping: IdMapping,
+    pub(crate) mapping: MapOrigin,
     pub(crate) maps: Option<Maps>,
     /// The caller's lines among the image's users, where the caller has the same id inside.
     pub(crate) caller: CallerLines,
@@ -25,9 +25,9 @@ pub(crate) struct Ids {
 
 impl Ids {
     /// How the container's own ids are mapped; not at all where it joins a user namespace, which has its maps.
-    pub(crate) fn mapping_of(&self, spec: &Spec) -> IdMapping {
+    pub(crate) fn mapping_of(&self, spec: &Spec) -> MapOrigin {
         if joins_user_namespace(spec) {
-            IdMapping::None
+            MapOrigin::None
         } else {
             self.mapping
         }
@@ -37,8 +37,7 @@ impl Ids {
 /// The id outside of the container's root, where files that root of the machine makes for it are to belong to that one.
 pub(crate) fn root_outside(caller: Caller, ids: &Ids) -> Option<u32> {
     let maps = ids.maps.as_ref().filter(|_| caller == Caller::Root)?;
-    let root = maps.uid.iter().find(|(inside, ..)| *inside == 0)?;
-    Some(root.1)
+    IdMapping::outside(&maps.uid, 0)
 }
 
 /// Finds out about user, groups and maps; reads of the image only what it must.
@@ -65,7 +64,7 @@ pub(crate) fn ids(
     let mut user = resolve_user(wanted, &passwd, &group)?;
     let added_gids = resolve_groups(&options.group_add, &group)?;
     let (mapping, maps) = mapping(options, &user, image, home.caller)?;
-    if matches!(mapping, IdMapping::Own(_)) {
+    if matches!(mapping, MapOrigin::Own(_)) {
         // One group is all there is: those that the image's files would add cannot be had.
         user.additional_gids.clear();
     }
@@ -106,7 +105,7 @@ impl Ids {
         Ok(Self {
             user: resolve_user(user_of(options, config), &passwd, &group)?,
             added_gids: resolve_groups(&options.group_add, &group)?,
-            mapping: IdMapping::None,
+            mapping: MapOrigin::None,
             maps: None,
             caller: CallerLines::default(),
         })
@@ -118,14 +117,14 @@ fn mapping(
     user: &ResolvedUser,
     image: &Image,
     caller: Caller,
-) -> Result<(IdMapping, Option<Maps>), EngineError> {
+) -> Result<(MapOrigin, Option<Maps>), EngineError> {
     let (uid, gid) = (
         rustix::process::geteuid().as_raw(),
         rustix::process::getegid().as_raw(),
     );
     if caller != Caller::User {
         return Ok(match options.userns {
-            UsernsMode::Default | UsernsMode::Host | UsernsMode::KeepId => (IdMapping::None, None),
+            UsernsMode::Default | UsernsMode::Host | UsernsMode::KeepId => (MapOrigin::None, None),
             UsernsMode::Remap | UsernsMode::Auto => return Err(EngineError::Request(RequestError::NoRemap)),
         });
     }
@@ -137,7 +136,7 @@ fn mapping(
     };
     // One id suffices for programs of the host that run as root: nothing in the image belongs to anybody else.
     let one_is_enough = (user.uid, user.gid) == (own_uid, own_gid) || (keep && options.user.is_none());
-    let own = IdMapping::Own(IdMaps {
+    let own = MapOrigin::Own(IdMaps {
         uid: (own_uid, uid),
         gid: (own_gid, gid),
     });
@@ -146,7 +145,7 @@ fn mapping(
         return Ok((own, None));
     }
     match ranges(own_uid, own_gid) {
-        Some(maps) => Ok((IdMapping::ByParent, Some(maps))),
+        Some(maps) => Ok((MapOrigin::ByParent, Some(maps))),
         None if one_is_enough => Ok((own, None)),
         None => Err(EngineError::Machine(MachineError::NoRanges(user.uid.to_string()))),
     }
@@ -172,31 +171,17 @@ pub(crate) fn may_set_groups(spec: &Spec) -> bool {
 /// Whether the user namespace that this process is in has that group.
 pub(crate) fn maps_group(gid: u32) -> bool {
     let map = std::fs::read_to_string("/proc/self/gid_map").unwrap_or_default();
-    map.lines().any(|line| {
-        let mut fields = line.split_whitespace().map(str::parse::<u32>);
-        match (fields.next(), fields.nth(1)) {
-            (Some(Ok(first)), Some(Ok(count))) => gid.checked_sub(first).is_some_and(|offset| offset < count),
-            _ => false,
-        }
-    })
+    IdMapping::outside(&IdMapping::read(&map), gid).is_some()
 }
 
 /// Maps as the spec writes them.
-pub(crate) fn spec_mappings(mapping: IdMapping, maps: Option<&Maps>) -> (Vec<SpecMapping>, Vec<SpecMapping>) {
-    let line = |(container_id, host_id, size): (u32, u32, u32)| SpecMapping {
-        container_id,
-        host_id,
-        size,
-    };
+pub(crate) fn spec_mappings(mapping: MapOrigin, maps: Option<&Maps>) -> (Vec<IdMapping>, Vec<IdMapping>) {
     match (mapping, maps) {
-        (IdMapping::Own(maps), _) => (
-            vec![line((maps.uid.0, maps.uid.1, 1))],
-            vec![line((maps.gid.0, maps.gid.1, 1))],
+        (MapOrigin::Own(maps), _) => (
+            vec![IdMapping::new(maps.uid.0, maps.uid.1, 1)],
+            vec![IdMapping::new(maps.gid.0, maps.gid.1, 1)],
         ),
-        (_, Some(maps)) => (
-            maps.uid.iter().copied().map(line).collect(),
-            maps.gid.iter().copied().map(line).collect(),
-        ),
+        (_, Some(maps)) => (maps.uid.clone(), maps.gid.clone()),
         _ => (Vec::new(), Vec::new()),
     }
 }

@@ -11,6 +11,7 @@ mod prepare;
 mod record;
 mod remove;
 pub(crate) mod subpath;
+mod transfer;
 
 pub use create::create;
 pub use error::VolumeFault;
@@ -22,3 +23,4 @@ pub(crate) use place::{anonymous_name, directory};
 pub(crate) use prepare::{Volumes, prepare, to_fill};
 pub use remove::{PrunedVolumes, prune, remove};
 pub(crate) use remove::{remove_unused, sweep, unnamed_of};
+pub use transfer::{export, import};

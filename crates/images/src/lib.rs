@@ -52,7 +52,7 @@ pub use naming::{has_image, tag, untag, with_digests};
 pub use open::{
     find, for_platforms, make_tree, open_store, or_nothing, resolve, store_options, sweep_a_little,
 };
-pub use owners::{caller_ids, enter_ids, enter_one_id, has_ids, ranges};
+pub use owners::{caller_ids, enter_ids, enter_one_id, has_ids, has_many_ids, ranges};
 pub use remark::{Remark, is_remark};
 pub use remote::{
     Access, Compressed, Fetch, Health, LayerStep, Lost, PullEvent, PullRequest, Pulled, PushEvent,

@@ -5,6 +5,7 @@ use rustix::fd::AsFd as _;
 use rustix::thread::{ThreadNameSpaceType, move_into_thread_name_spaces};
 use std::path::Path;
 use tote_runtime::Maps;
+use tote_spec::IdMapping;
 
 /// Returns the id maps of a user's containers; `None` unless the user has ranges of ids and the programs that assign
 /// them exist. The user's own ids map to `own_uid` and `own_gid` inside.
@@ -32,7 +33,7 @@ pub fn ranges(own_uid: u32, own_gid: u32) -> Option<Maps> {
 /// Returns these maps for a process that has moved to a user namespace with these ranges, where the caller is root.
 fn nested_ranges(own_uid: u32, own_gid: u32) -> Option<Maps> {
     let map = |file, own| {
-        let total: u32 = own_map(file).map(|(_, _, count)| count).sum();
+        let total: u32 = own_map(file).iter().map(|map| map.size).sum();
         (total > 1).then(|| subid::map(own, 0, &[(1, total - 1)]))
     };
     Some(Maps {
@@ -50,21 +51,15 @@ pub fn caller_ids(caller: Caller) -> (u32, u32) {
         rustix::process::getgid().as_raw(),
     );
     let outside = |file, id| {
-        let root = own_map(file).find(|(inside, ..)| *inside == 0);
-        root.filter(|_| caller == Caller::User && id == 0)
-            .map_or(id, |(_, outside, _)| outside)
+        let root = IdMapping::outside(&own_map(file), 0);
+        root.filter(|_| caller == Caller::User && id == 0).unwrap_or(id)
     };
     (outside("uid_map", uid), outside("gid_map", gid))
 }
 
-/// The lines of a map of this process's user namespace: first id inside, first id outside, number of ids.
-fn own_map(file: &str) -> impl Iterator<Item = (u32, u32, u32)> {
-    let text = read_or_empty(&format!("/proc/self/{file}"));
-    let lines = text.lines().filter_map(|line| {
-        let mut fields = line.split_ascii_whitespace().map(str::parse);
-        Some((fields.next()?.ok()?, fields.next()?.ok()?, fields.next()?.ok()?))
-    });
-    lines.collect::<Vec<_>>().into_iter()
+/// A map of this process's user namespace.
+fn own_map(file: &str) -> Vec<IdMapping> {
+    IdMapping::read(&read_or_empty(&format!("/proc/self/{file}")))
 }
 
 /// True if [`enter_ids`] would change nothing: this process may give files to all owners that images name, or the
@@ -103,6 +98,13 @@ pub fn enter_one_id() -> Result<(), ImagesError> {
     };
     let namespace = tote_sys::user_namespace(0).map_err(failed)?;
     move_into_thread_name_spaces(namespace.as_fd(), ThreadNameSpaceType::USER).map_err(failed)
+}
+
+/// True if this process's user namespace has more than one user id, so that files can belong to several.
+#[must_use]
+pub fn has_many_ids() -> bool {
+    let map = read_or_empty("/proc/self/uid_map");
+    !matches!(map.split_whitespace().collect::<Vec<_>>()[..], [_, _, "1"])
 }
 
 fn read_or_empty(path: &str) -> String {

@@ -1,6 +1,6 @@
 //! Ranges of ids that an unprivileged user may assign, subuid(5) and subgid(5).
 
-use tote_runtime::MapLine;
+use tote_spec::IdMapping;
 
 /// Range: first id and count.
 pub(crate) type Range = (u32, u32);
@@ -23,13 +23,13 @@ pub(crate) fn parse(text: &str, name: &str, uid: u32) -> Vec<Range> {
 }
 
 /// Builds the lines of a map: the user at `own`, the ranges on the other ids from 0.
-pub(crate) fn map(own: u32, outside: u32, ranges: &[Range]) -> Vec<MapLine> {
+pub(crate) fn map(own: u32, outside: u32, ranges: &[Range]) -> Vec<IdMapping> {
     let mut lines = Vec::with_capacity(ranges.len() + 2);
     let mut inside = 0u32;
     for &(mut first, mut count) in ranges {
         while count > 0 {
             if inside == own {
-                lines.push((own, outside, 1));
+                lines.push(IdMapping::new(own, outside, 1));
                 inside += 1;
             }
             let room = if inside < own {
@@ -41,12 +41,12 @@ pub(crate) fn map(own: u32, outside: u32, ranges: &[Range]) -> Vec<MapLine> {
             if size == 0 {
                 return lines;
             }
-            lines.push((inside, first, size));
+            lines.push(IdMapping::new(inside, first, size));
             (inside, first, count) = (inside + size, first + size, count - size);
         }
     }
     if inside <= own {
-        lines.push((own, outside, 1));
+        lines.push(IdMapping::new(own, outside, 1));
     }
     lines
 }
@@ -67,20 +67,24 @@ mod tests {
     fn the_user_is_root_inside() {
         assert_eq!(
             map(0, 1000, &[(100_000, 65536)]),
-            [(0, 1000, 1), (1, 100_000, 65536)]
+            [IdMapping::new(0, 1000, 1), IdMapping::new(1, 100_000, 65536)]
         );
-        assert_eq!(map(0, 1000, &[]), [(0, 1000, 1)]);
+        assert_eq!(map(0, 1000, &[]), [IdMapping::new(0, 1000, 1)]);
     }
 
     #[test]
     fn the_user_keeps_its_id() {
         assert_eq!(
             map(1000, 1000, &[(100_000, 65536)]),
-            [(0, 100_000, 1000), (1000, 1000, 1), (1001, 101_000, 64536)]
+            [
+                IdMapping::new(0, 100_000, 1000),
+                IdMapping::new(1000, 1000, 1),
+                IdMapping::new(1001, 101_000, 64536)
+            ]
         );
         assert_eq!(
             map(1000, 1000, &[(100_000, 10)]),
-            [(0, 100_000, 10), (1000, 1000, 1)]
+            [IdMapping::new(0, 100_000, 10), IdMapping::new(1000, 1000, 1)]
         );
     }
 }

@@ -93,6 +93,10 @@ pub enum Verdict {
     Live,
     /// The container is killed; without one, waiting is over. The caller remembers the reason.
     Kill,
+    /// The container gets its stop signal, and is killed where that does not end it in time.
+    End,
+    /// The same as if this process was asked to end it, by SIGTERM.
+    Stop,
 }
 
 /// Work of the caller while the monitor waits: time limits, health checks. No method may block for long.

@@ -145,9 +145,16 @@ impl<'m, 'a> Watch<'m, 'a> {
             self.rest_at = None;
             self.rest();
         }
-        if (ready.chore || over(chores.due())) && chores.perform(now) == Verdict::Kill {
-            self.signal(Signal::KILL.as_raw());
-            return Ok(self.running.is_none());
+        if ready.chore || over(chores.due()) {
+            match chores.perform(now) {
+                Verdict::Live => {}
+                Verdict::Kill => {
+                    self.signal(Signal::KILL.as_raw());
+                    return Ok(self.running.is_none());
+                }
+                Verdict::End => self.end(now),
+                Verdict::Stop => self.stop(now, chores),
+            }
         }
         Ok(false)
     }
@@ -233,14 +240,24 @@ impl<'m, 'a> Watch<'m, 'a> {
         {
             if self.asked_to_stop {
                 self.signal(Signal::KILL.as_raw());
-                continue;
+            } else {
+                self.stop(now, chores);
             }
-            self.asked_to_stop = true;
-            chores.asked_to_stop();
-            self.signal(self.monitor.settings.stop_signal);
-            self.kill_at = self.monitor.settings.stop_timeout.map(|timeout| now + timeout);
         }
         Ok(())
+    }
+
+    /// Ends the container for good.
+    fn stop(&mut self, now: Instant, chores: &mut dyn Chores) {
+        self.asked_to_stop = true;
+        chores.asked_to_stop();
+        self.end(now);
+    }
+
+    /// Sends the stop signal, and sets the time at which the container is killed.
+    fn end(&mut self, now: Instant) {
+        self.signal(self.monitor.settings.stop_signal);
+        self.kill_at = self.monitor.settings.stop_timeout.map(|timeout| now + timeout);
     }
 
     fn signal(&self, signo: i32) {

@@ -3,7 +3,7 @@
 use crate::{GroupError, Id, OciError};
 use rustix::fs::Access;
 use std::path::{Path, PathBuf};
-use tote_cgroup::{Cgroup, CgroupPath, Layout, Plan, Policy, Request, default_device_rules};
+use tote_cgroup::{Cgroup, CgroupPath, GroupPlace, Layout, Plan, Policy, Request, default_device_rules};
 use tote_spec::{Resources, Spec};
 
 /// Plan of a cgroup, and the parts that the container is to see of it.
@@ -51,13 +51,13 @@ pub(crate) fn plan(id: &Id, spec: &Spec, root: bool, systemd: bool) -> Result<Pl
             policy: Policy::Strict,
         },
     )?;
-    let mut record = String::new();
+    let mut places = Vec::new();
     let (mut legacy, mut is_makeable) = (Vec::new(), true);
     for (controllers, path) in plan.v1_directories() {
         let makeable = root || may_make(&path);
         is_makeable &= makeable;
         if makeable {
-            record += &format!("v1 0 {controllers} {}\n", path.display());
+            places.push(GroupPlace::v1(controllers, path.clone()));
         }
         if let Some(name) = layout.v1_name(&path) {
             legacy.push((name, path.display().to_string()));
@@ -68,7 +68,7 @@ pub(crate) fn plan(id: &Id, spec: &Spec, root: bool, systemd: bool) -> Result<Pl
         for parent in parents(wanted, &hierarchy.mount_point, &hierarchy.own_dir()) {
             let path = parent.join(path.as_path());
             if root || may_make(&path) {
-                record += &format!("v2 0  {}\n", path.display());
+                places.push(GroupPlace::v2(path));
             }
         }
     }
@@ -77,7 +77,7 @@ pub(crate) fn plan(id: &Id, spec: &Spec, root: bool, systemd: bool) -> Result<Pl
         legacy,
         unified,
         is_makeable,
-        record,
+        record: GroupPlace::record(places),
     })
 }
 
@@ -172,12 +172,8 @@ fn parents(wanted: Option<&str>, mount_point: &Path, own: &Path) -> Vec<PathBuf>
 /// that one's limits and, at the end, kill that one's processes as well.
 pub(crate) fn check_unused(record: &str) -> Result<(), OciError> {
     // Usually the group does not exist, which a look at each hierarchy shows. If looking fails, the group is opened.
-    let may_be_there = |line: &str| {
-        line.splitn(4, ' ')
-            .nth(3)
-            .is_some_and(|path| Path::new(path).try_exists().unwrap_or(true))
-    };
-    if !record.lines().any(may_be_there) {
+    let may_be_there = |place: GroupPlace| place.path.try_exists().unwrap_or(true);
+    if !GroupPlace::readable(record).any(may_be_there) {
         return Ok(());
     }
     let cgroup = Cgroup::open(record)?;

@@ -65,17 +65,9 @@ fn read(namespace: BorrowedFd<'_>) -> Result<String, OciError> {
 
 /// True if the kernel's text of a map equals a bundle's list.
 fn is_same(text: &str, list: &[IdMapping]) -> bool {
-    let mut there: Vec<[u32; 3]> = text
-        .lines()
-        .filter_map(|line| {
-            let mut numbers = line.split_whitespace().map(|number| number.parse().ok());
-            Some([numbers.next()??, numbers.next()??, numbers.next()??])
-        })
-        .collect();
-    let mut given: Vec<[u32; 3]> = list
-        .iter()
-        .map(|map| [map.container_id, map.host_id, map.size])
-        .collect();
+    let numbers = |map: &IdMapping| [map.container_id, map.host_id, map.size];
+    let mut there: Vec<_> = IdMapping::read(text).iter().map(numbers).collect();
+    let mut given: Vec<_> = list.iter().map(numbers).collect();
     there.sort_unstable();
     given.sort_unstable();
     there == given

@@ -10,7 +10,7 @@ use rustix::fs::{Mode, OFlags};
 use std::path::PathBuf;
 use tote_runtime::{Listen, Maps, Point, hooks_inside};
 use tote_sandbox::{
-    CgroupView, DeviceNodes, Facts, IdMapping, Lifecycle, Lifetime, Plan, Request, Root, Stdin, Switch,
+    CgroupView, DeviceNodes, Facts, Lifecycle, Lifetime, MapOrigin, Plan, Request, Root, Stdin, Switch,
     clone_flag,
 };
 use tote_spec::{ConsoleSize, NamespaceType, Process, Spec};
@@ -182,41 +182,39 @@ pub(crate) fn has_own_pids(spec: &Spec) -> bool {
 }
 
 /// Returns the kind of id mapping, and the maps that the parent writes.
-fn mapping(spec: &Spec) -> Result<(IdMapping, Option<Maps>), OciError> {
+fn mapping(spec: &Spec) -> Result<(MapOrigin, Option<Maps>), OciError> {
     let is_new = spec
         .namespace(NamespaceType::User)
         .is_some_and(|namespace| namespace.path.is_none());
     let (Some(linux), true) = (&spec.linux, is_new) else {
-        return Ok((IdMapping::None, None));
+        return Ok((MapOrigin::None, None));
     };
     if linux.uid_mappings.is_empty() || linux.gid_mappings.is_empty() {
         return Err(OciError::Property(
             "user namespaces enabled, but no uid or gid mappings found".to_owned(),
         ));
     }
-    let lines = |maps: &[tote_spec::IdMapping]| -> Vec<_> {
-        maps.iter()
-            .map(|map| (map.container_id, map.host_id, map.size))
-            .collect()
-    };
-    let (uid, gid) = (lines(&linux.uid_mappings), lines(&linux.gid_mappings));
+    let (uid, gid) = (linux.uid_mappings.clone(), linux.gid_mappings.clone());
     let own = (
         rustix::process::geteuid().as_raw(),
         rustix::process::getegid().as_raw(),
     );
     let privileged = own.0 == 0;
-    if let (&[(inside_uid, out_uid, 1)], &[(inside_gid, out_gid, 1)], false) =
-        (&uid[..], &gid[..], privileged)
-        && (out_uid, out_gid) == own
+    if let (
+        [one_uid @ tote_spec::IdMapping { size: 1, .. }],
+        [one_gid @ tote_spec::IdMapping { size: 1, .. }],
+        false,
+    ) = (&uid[..], &gid[..], privileged)
+        && (one_uid.host_id, one_gid.host_id) == own
     {
         let maps = IdMaps {
-            uid: (inside_uid, out_uid),
-            gid: (inside_gid, out_gid),
+            uid: (one_uid.container_id, one_uid.host_id),
+            gid: (one_gid.container_id, one_gid.host_id),
         };
-        return Ok((IdMapping::Own(maps), None));
+        return Ok((MapOrigin::Own(maps), None));
     }
     let maps = Maps { uid, gid, privileged };
-    Ok((IdMapping::ByParent, Some(maps)))
+    Ok((MapOrigin::ByParent, Some(maps)))
 }
 
 /// Opens the namespaces to join.

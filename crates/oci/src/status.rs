@@ -9,7 +9,7 @@ use rustix::fd::OwnedFd;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::io::ErrorKind;
 use std::time::Duration;
-use tote_cgroup::Cgroup;
+use tote_cgroup::{Cgroup, Controllers, GroupPlace};
 use tote_sys::Errno;
 
 /// Time that the end of a killed process usually takes at most.
@@ -84,18 +84,9 @@ fn wait(init: &OwnedFd, limit: Duration) -> bool {
 
 /// Asks the one hierarchy that can tell: opening all of them means up to nine.
 fn is_frozen(record: &Record) -> bool {
-    let tells = |line: &&str| {
-        let mut fields = line.split(' ');
-        let (version, list) = (fields.next(), fields.nth(1));
-        version == Some("v2") || list.is_some_and(|list| list.split(',').any(|name| name == "freezer"))
-    };
-    let lines: String = record
-        .cgroup
-        .lines()
-        .filter(tells)
-        .flat_map(|line| [line, "\n"])
-        .collect();
-    Cgroup::open(&lines).is_ok_and(|cgroup| cgroup.is_frozen().unwrap_or(false))
+    let tells = |place: &GroupPlace| place.is_v2 || place.controllers.contains(Controllers::FREEZER);
+    let places = GroupPlace::readable(&record.cgroup).filter(tells);
+    Cgroup::open(&GroupPlace::record(places)).is_ok_and(|cgroup| cgroup.is_frozen().unwrap_or(false))
 }
 
 /// Returns state and start time of a process; `None` if no process has this pid.

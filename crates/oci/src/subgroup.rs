@@ -4,7 +4,8 @@ use crate::error::of_birth;
 use crate::record::Record;
 use crate::{GroupError, OciError};
 use std::collections::BTreeMap;
-use tote_cgroup::{Cgroup, Controllers};
+use std::path::{Path, PathBuf};
+use tote_cgroup::{Cgroup, Controllers, GroupPlace};
 use tote_runtime::{Entry, Reception, RuntimeError};
 use tote_sys::{Child, Errno};
 
@@ -97,8 +98,11 @@ impl<'a> Choices<'a> {
     }
 
     /// Returns the path for a hierarchy with these controllers; those of v2 are not named.
-    fn of(&self, version: &str, controllers: &str) -> Option<&'a str> {
-        let named = |name: &str| version == "v1" && controllers.split(',').any(|one| one == name);
+    fn of(&self, place: &GroupPlace) -> Option<&'a str> {
+        let named = |name: &str| {
+            let one = Controllers::from_name(name);
+            !place.is_v2 && one.is_some_and(|one| place.controllers.contains(one))
+        };
         let choice = self.0.iter().find(|(name, _)| name.is_empty() || named(name));
         choice.map(|(_, path)| *path)
     }
@@ -106,45 +110,36 @@ impl<'a> Choices<'a> {
 
 /// Returns the recorded directories, with the chosen ones replaced.
 fn below(record: &str, choices: &Choices<'_>) -> Result<String, OciError> {
-    let known = record
-        .lines()
-        .filter(|line| line.starts_with("v1 "))
-        .filter_map(|line| line.split(' ').nth(2))
-        .map(|list| Controllers::from_list(list, ','))
-        .fold(Controllers::NONE, Controllers::union);
+    let places: Vec<_> = GroupPlace::readable(record).collect();
+    let known = places
+        .iter()
+        .filter(|place| !place.is_v2)
+        .fold(Controllers::NONE, |known, place| known.union(place.controllers));
     for name in choices.0.keys().filter(|name| !name.is_empty()) {
         if !Controllers::from_name(name).is_some_and(|one| known.contains(one)) {
             return Err(OciError::Usage(format!("unknown controller {name} in --cgroup")));
         }
     }
-    let mut text = String::new();
-    for line in record.lines() {
-        let fields: Vec<&str> = line.splitn(4, ' ').collect();
-        let &[version, made, controllers, base] = &fields[..] else {
-            continue;
-        };
-        let path = match choices.of(version, controllers) {
-            Some(path) => existing(base, path)?,
-            None => base.to_owned(),
-        };
-        text += &format!("{version} {made} {controllers} {path}\n");
-    }
-    Ok(text)
+    let chosen = places.into_iter().map(|place| match choices.of(&place) {
+        Some(path) => Ok(GroupPlace {
+            path: existing(&place.path, path)?,
+            ..place
+        }),
+        None => Ok(place),
+    });
+    Ok(GroupPlace::record(chosen.collect::<Result<Vec<_>, OciError>>()?))
 }
 
 /// Checks that the group exists: a missing one is not made.
-fn existing(base: &str, path: &str) -> Result<String, OciError> {
+fn existing(base: &Path, path: &str) -> Result<PathBuf, OciError> {
     let path = path.trim_matches('/');
     if path.is_empty() {
         return Ok(base.to_owned());
     }
-    let whole = format!("{base}/{path}");
+    let whole = base.join(path);
     match rustix::fs::stat(&whole) {
         Ok(_) => Ok(whole),
-        Err(source) => Err(OciError::Group(GroupError::SubCgroup {
-            path: whole.into(),
-            source,
-        })),
+        Err(source) => Err(OciError::Group(GroupError::SubCgroup { path: whole, source })),
     }
 }
 

@@ -4,8 +4,8 @@ use crate::relay::Copy;
 use crate::{BrokenStream, DetachKeys, Outcome, RuntimeError, Stdio};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
-use tote_sys::{Errno, SignalFd, SignalSet, best_effort};
+use rustix::process::{Signal, pidfd_send_signal};
+use tote_sys::{Errno, ExitStatus, SignalFd, SignalSet, best_effort};
 
 /// Caller's side of a process.
 #[derive(Debug)]
@@ -172,17 +172,7 @@ pub fn attend_or_leave(
             return Ok(None);
         }
     }
-    let status = loop {
-        match waitid(WaitId::PidFd(pidfd.as_fd()), WaitIdOptions::EXITED) {
-            Ok(Some(status)) => break status,
-            Ok(None) | Err(Errno::INTR) => {}
-            Err(errno) => return Err(RuntimeError::Wait(errno)),
-        }
-    };
+    let status = ExitStatus::of(pidfd.as_fd()).map_err(RuntimeError::Wait)?;
     attendance.stdio.drain();
-    Ok(Some(match (status.exit_status(), status.terminating_signal()) {
-        (Some(code), _) => Outcome::Exited(code),
-        (None, Some(signal)) => Outcome::Signaled(signal),
-        (None, None) => Outcome::Signaled(Signal::KILL.as_raw()),
-    }))
+    Ok(Some(status.into()))
 }

@@ -1,9 +1,9 @@
 //! A container with a life of its own: born up to its start gate, or up to its program, and then left alone.
 
-use crate::errand::{self, Errands, Made};
+use crate::errand::{Errands, Made};
+use crate::newborn::{Attendant, Newborn, agreed};
 use crate::step::{Step, StepKind};
 use crate::{Maps, Refusal, RuntimeError};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
 use tote_cgroup::Cgroup;
@@ -66,25 +66,31 @@ pub struct Created {
 ///
 /// # Errors
 /// [`RuntimeError`]; the process and its cgroup have been removed then.
-pub fn create(creation: Creation<'_>, witness: Witness<'_>) -> Result<Created, RuntimeError> {
+pub fn create(creation: Creation<'_>, mut witness: Witness<'_>) -> Result<Created, RuntimeError> {
     crate::seal::seal_in_place()?;
-    let mut midwife = Midwife {
-        creation,
-        witness,
-        child: None,
-        cgroup: None,
-    };
-    match midwife.deliver() {
-        Ok(()) => match midwife.child.take() {
-            Some(child) => Ok(Created {
-                child,
-                cgroup: midwife.cgroup.take(),
-            }),
-            None => Err(RuntimeError::Clone(Errno::CHILD)),
-        },
-        Err(error) => {
-            midwife.undo();
-            Err(error)
+    let Creation {
+        plan,
+        cgroup,
+        maps,
+        network,
+    } = creation;
+    let mut newborn = Newborn::new(Errands {
+        plan,
+        cgroup,
+        joined: None,
+        maps,
+        network,
+    });
+    let delivered = witness.deliver(&mut newborn);
+    let Newborn { child, cgroup, .. } = newborn;
+    match (delivered, child) {
+        (Ok(()), Some(child)) => Ok(Created { child, cgroup }),
+        (delivered, child) => {
+            if let Err(error) = undo(child.as_ref(), cgroup.as_ref()) {
+                (witness.stays)();
+                (witness.warn)(format!("the container's cgroup stays behind: {error}"));
+            }
+            Err(delivered.err().unwrap_or(RuntimeError::Clone(Errno::CHILD)))
         }
     }
 }
@@ -128,137 +134,68 @@ pub fn start(
     }
 }
 
-struct Midwife<'a, 'w> {
-    creation: Creation<'a>,
-    witness: Witness<'w>,
-    child: Option<Child>,
-    cgroup: Option<Cgroup>,
+impl Attendant for Witness<'_> {
+    fn warn(&mut self) -> &mut dyn FnMut(String) {
+        self.warn
+    }
+
+    fn attend(
+        &mut self,
+        errand: &Errand,
+        newborn: &mut Newborn<'_>,
+        made: &Made,
+    ) -> Result<(), RuntimeError> {
+        match (errand, &made.tree, &made.network) {
+            (Errand::Record, ..) => agreed((self.record)(newborn.child()?, newborn.cgroup.as_ref())),
+            (Errand::Hooks, ..) if !matches!(self.hear(newborn)?, Event::Ready) => Err(end(newborn)),
+            (Errand::Hooks, ..) => agreed((self.hooks)()),
+            (Errand::Root(_), Some(tree), _) => agreed((self.root)(tree.as_fd())),
+            (Errand::Network, _, Some(network)) => agreed((self.network)(network.as_fd())),
+            _ => Ok(()),
+        }
+    }
 }
 
-impl Midwife<'_, '_> {
-    fn deliver(&mut self) -> Result<(), RuntimeError> {
-        let plan = self.creation.plan;
-        if let Some(groups) = self.creation.cgroup.filter(|groups| groups.uses_v2()) {
-            self.make_cgroup(groups)?;
-        }
-        self.child = Some(errand::bear(plan, self.cgroup.as_ref(), (None, false), false)?);
-        for errands in &plan.gates {
-            let made = self.run(errands).map_err(|error| self.reason(error))?;
-            made.hand_over(self.child()?)?;
-        }
+impl Witness<'_> {
+    /// Brings the process to its start gate, or to its program if it has no such gate.
+    fn deliver(&mut self, newborn: &mut Newborn<'_>) -> Result<(), RuntimeError> {
+        let plan = newborn.errands.plan;
+        newborn.bear((None, false), false, self.warn)?;
+        newborn.pass_gates(self)?;
         tote_sys::settle_seal();
         let waits = plan
             .ops
             .iter()
             .any(|op| matches!(op, tote_sys::Op::AwaitStart(_) | tote_sys::Op::Park(_)));
-        match self.hear()? {
-            Event::Exec if waits => Err(self.end()),
+        match self.hear(newborn)? {
+            Event::Exec if waits => Err(end(newborn)),
             _ => Ok(()),
         }
     }
 
-    fn child(&self) -> Result<&Child, RuntimeError> {
-        self.child.as_ref().ok_or(RuntimeError::Wait(Errno::CHILD))
-    }
-
-    fn make_cgroup(&mut self, plan: &tote_cgroup::Plan) -> Result<(), RuntimeError> {
-        self.cgroup = Some(crate::cgroup::create(plan, &mut self.witness.warn)?);
-        Ok(())
-    }
-
-    fn run(&mut self, errands: &[Errand]) -> Result<Made, RuntimeError> {
-        let mut made = Made::default();
-        let Creation {
-            plan,
-            cgroup,
-            maps,
-            network,
-        } = self.creation;
-        let own = Errands {
-            plan,
-            cgroup,
-            maps,
-            network,
-        };
-        for errand in errands {
-            let child = self.child.as_ref().ok_or(RuntimeError::Ended)?;
-            match errand {
-                Errand::Record => {
-                    (self.witness.record)(child, self.cgroup.as_ref()).map_err(RuntimeError::Refused)?;
-                }
-                Errand::Hooks => {
-                    if !matches!(self.hear()?, Event::Ready) {
-                        return Err(self.end());
-                    }
-                    (self.witness.hooks)().map_err(RuntimeError::Refused)?;
-                }
-                other => own.run(other, child, &mut self.cgroup, &mut made, self.witness.warn)?,
-            }
-            if let (Errand::Root(_), Some(tree)) = (errand, &made.tree) {
-                (self.witness.root)(tree.as_fd()).map_err(RuntimeError::Refused)?;
-            }
-            if let (Errand::Network, Some(network)) = (errand, &made.network) {
-                (self.witness.network)(network.as_fd()).map_err(RuntimeError::Refused)?;
-            }
-        }
-        Ok(made)
-    }
-
     /// Returns the next event that does not carry a descriptor for the witness.
-    fn hear(&mut self) -> Result<Event, RuntimeError> {
+    fn hear(&mut self, newborn: &mut Newborn<'_>) -> Result<Event, RuntimeError> {
         loop {
-            match self.child()?.event().map_err(RuntimeError::Wait)? {
-                Event::Console(master) => (self.witness.console)(master).map_err(RuntimeError::Refused)?,
-                Event::Failed { op, errno, text } => {
-                    return Err(RuntimeError::of_step(self.creation.plan, op, errno, text));
-                }
-                Event::Seccomp(fd) => (self.witness.listener)(fd).map_err(RuntimeError::Refused)?,
-                Event::Without { op, errno } => {
-                    (self.witness.warn)(crate::error::without(self.creation.plan, op, errno));
-                }
-                Event::Descended(pid) => {
-                    let child = self.child.as_mut().ok_or(RuntimeError::Ended)?;
-                    child.descend(pid).map_err(RuntimeError::Wait)?;
-                }
+            match newborn.hear(self.warn)? {
+                Event::Console(master) => agreed((self.console)(master))?,
+                Event::Seccomp(fd) => agreed((self.listener)(fd))?,
+                Event::Descended(_) => {}
                 event => return Ok(event),
             }
         }
     }
+}
 
-    /// Returns the child's own report if there is one: an errand for a process that has failed fails as well.
-    fn reason(&mut self, error: RuntimeError) -> RuntimeError {
-        let reported = self.child.as_ref().is_some_and(|child| {
-            let mut fds = [PollFd::from_borrowed_fd(child.channel(), PollFlags::IN)];
-            let now = Timespec {
-                tv_sec: 0,
-                tv_nsec: 0,
-            };
-            poll(&mut fds, Some(&now)) == Ok(1)
-        });
-        match reported.then(|| self.hear()) {
-            Some(Err(step @ (RuntimeError::Step(_) | RuntimeError::Hook { .. }))) => step,
-            _ => error,
-        }
-    }
-
-    /// Returns the reason why a process has gone without a report.
-    fn end(&self) -> RuntimeError {
-        let killed = self.child.as_ref().and_then(|child| {
-            let status = waitid(
-                WaitId::PidFd(child.pidfd.as_fd()),
-                WaitIdOptions::EXITED | WaitIdOptions::NOWAIT,
-            );
-            status.ok().flatten()?.terminating_signal()
-        });
-        killed.map_or(RuntimeError::Ended, RuntimeError::Killed)
-    }
-
-    fn undo(&mut self) {
-        if let Err(error) = undo(self.child.as_ref(), self.cgroup.take().as_ref()) {
-            (self.witness.stays)();
-            (self.witness.warn)(format!("the container's cgroup stays behind: {error}"));
-        }
-    }
+/// Returns the reason why a process has gone without a report.
+fn end(newborn: &Newborn<'_>) -> RuntimeError {
+    let killed = newborn.child.as_ref().and_then(|child| {
+        let status = waitid(
+            WaitId::PidFd(child.pidfd.as_fd()),
+            WaitIdOptions::EXITED | WaitIdOptions::NOWAIT,
+        );
+        status.ok().flatten()?.terminating_signal()
+    });
+    killed.map_or(RuntimeError::Ended, RuntimeError::Killed)
 }
 
 impl Created {

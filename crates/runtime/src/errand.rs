@@ -16,6 +16,8 @@ pub(crate) struct Errands<'a> {
     pub(crate) plan: &'a Plan,
     /// Cgroup to make.
     pub(crate) cgroup: Option<&'a tote_cgroup::Plan>,
+    /// Cgroup that is there already, of a container that the process joins.
+    pub(crate) joined: Option<&'a Cgroup>,
     /// Maps to write.
     pub(crate) maps: Option<&'a Maps>,
     /// Network namespace, if another process is making it already.
@@ -50,7 +52,7 @@ impl Errands<'_> {
                 if let (Some(plan), None) = (self.cgroup, &*cgroup) {
                     *cgroup = Some(crate::cgroup::create(plan, warn)?);
                 }
-                if let Some(cgroup) = cgroup {
+                if let Some(cgroup) = cgroup.as_ref().or(self.joined) {
                     made.tasks = cgroup.open_tasks().map_err(ErrandError::Cgroup)?;
                 }
             }

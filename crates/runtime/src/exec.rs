@@ -1,13 +1,14 @@
 //! A new process in an existing container.
 
-use crate::errand::Made;
+use crate::errand::{self, Errands, Made};
+use crate::newborn::{Attendant, Newborn, agreed};
 use crate::patience::Patience;
 use crate::{ErrandError, Namespaces, Refusal, RuntimeError};
 use rustix::fd::{BorrowedFd, OwnedFd};
 use std::time::Instant;
-use tote_cgroup::Cgroup;
+use tote_cgroup::{Cgroup, GroupPlace};
 use tote_sandbox::{Errand, Plan};
-use tote_sys::{Birth, Child, Errno, Event, birth, set_namespaces};
+use tote_sys::{Child, Errno, Event, set_namespaces};
 
 /// Request for a process in a container.
 #[derive(Clone, Copy, Debug)]
@@ -56,31 +57,32 @@ pub fn exec(entry: Entry<'_>, reception: &mut Reception<'_>) -> Result<Child, Ru
     if entry.namespaces.user {
         set_namespaces(entry.init, NEW_USER).map_err(|source| RuntimeError::Join { what: "user", source })?;
     }
-    let born_in = |cgroup| {
-        birth(&Birth {
-            ops: &entry.plan.ops,
-            namespaces: entry.plan.namespaces,
-            ancestry: crate::errand::ancestry(entry.plan),
-            cgroup,
-            timings: false,
-            seal: seal.as_ref(),
-            guarded: false,
-        })
-    };
-    let cgroup = entry.cgroup.and_then(Cgroup::v2_dir);
-    let mut child = match born_in(cgroup) {
-        Err(Errno::ACCESS) if cgroup.is_some() => {
+    let mut newborn = Newborn::new(Errands {
+        plan: entry.plan,
+        cgroup: None,
+        joined: entry.cgroup,
+        maps: None,
+        network: None,
+    });
+    let born_in = |cgroup| errand::bear(entry.plan, cgroup, (seal.as_ref(), false), false);
+    let child = match born_in(entry.cgroup) {
+        Err(RuntimeError::Clone(Errno::ACCESS))
+            if entry.cgroup.is_some_and(|cgroup| cgroup.v2_dir().is_some()) =>
+        {
             (reception.warn)(OUTSIDE.to_owned());
             born_in(None)
         }
         other => other,
-    }
-    .map_err(RuntimeError::Clone)?;
-    match through(entry, &mut child, reception) {
-        Ok(()) => Ok(child),
-        Err(error) => {
-            child.kill();
-            Err(error)
+    }?;
+    newborn.child = Some(child);
+    let passed = through(entry, &mut newborn, reception);
+    match (passed, newborn.child) {
+        (Ok(()), Some(child)) => Ok(child),
+        (passed, child) => {
+            if let Some(child) = child {
+                child.kill();
+            }
+            Err(passed.err().unwrap_or(RuntimeError::Wait(Errno::CHILD)))
         }
     }
 }
@@ -96,7 +98,7 @@ pub fn exec_beside(
     reception: &mut Reception<'_>,
 ) -> Result<Child, RuntimeError> {
     match exec(entry, reception) {
-        Err(RuntimeError::Clone(Errno::BUSY)) if record.lines().any(|line| line.starts_with("v2 ")) => {
+        Err(RuntimeError::Clone(Errno::BUSY)) if GroupPlace::readable(record).any(|place| place.is_v2) => {
             let cgroup = tote_cgroup::beside(record, first).map_err(ErrandError::Cgroup)?;
             // The first attempt has entered the user namespace, which can be entered only once.
             let namespaces = Namespaces {
@@ -114,49 +116,51 @@ pub fn exec_beside(
     }
 }
 
-fn through(entry: Entry<'_>, child: &mut Child, reception: &mut Reception<'_>) -> Result<(), RuntimeError> {
-    for errands in &entry.plan.gates {
-        let mut made = Made::default();
-        if errands.contains(&Errand::Idmap) {
-            made.idmap = Some(crate::errand::idmap()?);
-        }
-        if let (true, Some(cgroup)) = (errands.contains(&Errand::Cgroup), entry.cgroup) {
-            made.tasks = cgroup.open_tasks().map_err(ErrandError::Cgroup)?;
-        }
-        made.hand_over(child)?;
+impl Attendant for Reception<'_> {
+    fn warn(&mut self) -> &mut dyn FnMut(String) {
+        self.warn
     }
+
+    fn attend(&mut self, _: &Errand, _: &mut Newborn<'_>, _: &Made) -> Result<(), RuntimeError> {
+        Ok(())
+    }
+}
+
+fn through(
+    entry: Entry<'_>,
+    newborn: &mut Newborn<'_>,
+    reception: &mut Reception<'_>,
+) -> Result<(), RuntimeError> {
+    newborn.pass_gates(reception)?;
     tote_sys::settle_seal();
     let mut patience = Patience::until(entry.deadline);
     let mut descends = entry.plan.descends();
     let (mut failure, mut filter) = (None, None);
     loop {
-        if let Err(error) = patience.wait(child) {
+        if let Err(error) = patience.wait(newborn.child()?) {
             return Err(failure.unwrap_or(error));
         }
-        match child.event().map_err(RuntimeError::Wait)? {
-            // A process in the container must not send a terminal: the process before it does that.
-            Event::Console(master) if descends || !entry.plan.descends() => {
-                (reception.console)(master).map_err(RuntimeError::Refused)?
-            }
+        match newborn.hear(reception.warn) {
             // A process that was born in the container may report before its maker names it. Both are gone at the end
             // of file.
-            Event::Failed { op, errno, text } => {
-                failure = Some(RuntimeError::of_step(entry.plan, op, errno, text));
+            Err(step @ (RuntimeError::Step(_) | RuntimeError::Hook { .. })) => {
+                failure = Some(step);
                 patience.hurry();
             }
-            Event::Seccomp(fd) => filter = Some(fd),
-            Event::Without { op, errno } => (reception.warn)(crate::error::without(entry.plan, op, errno)),
-            Event::Descended(pid) if descends => {
-                child.descend(pid).map_err(RuntimeError::Wait)?;
-                descends = false;
+            Err(error) => return Err(error),
+            // A process in the container must not send a terminal: the process before it does that.
+            Ok(Event::Console(master)) if descends || !entry.plan.descends() => {
+                agreed((reception.console)(master))?;
             }
-            Event::Exec if descends && failure.is_none() => return Err(RuntimeError::Ended),
-            Event::Exec => return failure.map_or(Ok(()), Err),
-            _ => {}
+            Ok(Event::Seccomp(fd)) => filter = Some(fd),
+            Ok(Event::Descended(_)) => descends = false,
+            Ok(Event::Exec) if descends && failure.is_none() => return Err(RuntimeError::Ended),
+            Ok(Event::Exec) => return failure.map_or(Ok(()), Err),
+            Ok(_) => {}
         }
         // The receiver of the listener is told the pid of its process.
         if let Some(fd) = filter.take_if(|_| !descends) {
-            (reception.listener)(fd, child.pid).map_err(RuntimeError::Refused)?;
+            agreed((reception.listener)(fd, newborn.child()?.pid))?;
         }
     }
 }

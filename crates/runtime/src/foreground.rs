@@ -2,16 +2,17 @@
 
 use crate::caller_signals::{CallerSignals, Wish};
 use crate::errand::{self, Errands, Made};
+use crate::newborn::{Attendant, Newborn};
 use crate::outcome::{Aside, Ended, Leave, Left, Observer, Outcome, Parting};
 use crate::relay::Copy;
-use crate::{DetachKeys, Maps, RuntimeError, Stdio, Step, Timings};
+use crate::{DetachKeys, Maps, RuntimeError, Stdio, Timings};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use rustix::process::{Signal, pidfd_send_signal};
 use std::time::{Duration, Instant};
 use tote_cgroup::Cgroup;
 use tote_sandbox::{Errand, Plan};
-use tote_sys::{Child, ComingNetwork, Errno, Event, ExitStatus, Sealing, best_effort};
+use tote_sys::{ComingNetwork, Errno, Event, Sealing, best_effort};
 
 /// Container to run, and how to watch it.
 #[derive(Debug)]
@@ -64,9 +65,15 @@ pub fn run(
     if let Some(timings) = &mut timings {
         timings.mark("parent: prepare");
     }
+    let errands = Errands {
+        plan: foreground.plan,
+        cgroup: foreground.cgroup,
+        joined: None,
+        maps: foreground.maps,
+        network: foreground.network,
+    };
     let mut watch = Watch {
-        child: None,
-        cgroup: None,
+        newborn: Newborn::new(errands),
         console: None,
         program_runs: false,
         leave: None,
@@ -79,7 +86,7 @@ pub fn run(
     if let Ok(Stop::Left(leave)) = result {
         return Ok(Parting::Left(leave));
     }
-    if watch.child.is_none() {
+    if watch.newborn.child.is_none() {
         watch.remove_cgroup();
         return Err(result.err().unwrap_or(RuntimeError::Clone(Errno::CHILD)));
     }
@@ -106,6 +113,27 @@ pub fn run(
     }
 }
 
+/// Parties that are told of the parent's errands in the foreground.
+struct Beside<'a, 'b, 't> {
+    asides: &'a mut [&'b mut dyn Aside],
+    warn: &'a mut dyn FnMut(String),
+    timings: &'a mut Option<&'t mut Timings>,
+}
+
+impl Attendant for Beside<'_, '_, '_> {
+    fn warn(&mut self) -> &mut dyn FnMut(String) {
+        self.warn
+    }
+
+    fn attend(&mut self, errand: &Errand, _: &mut Newborn<'_>, made: &Made) -> Result<(), RuntimeError> {
+        errand::tell(errand, made, self.asides, self.warn);
+        if let Some(timings) = self.timings {
+            timings.mark(errand::words(errand));
+        }
+        Ok(())
+    }
+}
+
 /// Reason why the wait is over.
 enum Stop {
     /// The container has ended by itself.
@@ -119,8 +147,7 @@ enum Stop {
 /// Resources that exist while the process does. [`Watch::end`] clears them, whatever happened.
 struct Watch<'a, 'o> {
     observer: Observer<'o>,
-    child: Option<Child>,
-    cgroup: Option<Cgroup>,
+    newborn: Newborn<'a>,
     console: Option<OwnedFd>,
     program_runs: bool,
     /// Reason why another process has to watch it, as soon as nothing is on the way between it and the caller.
@@ -129,27 +156,14 @@ struct Watch<'a, 'o> {
 }
 
 impl Watch<'_, '_> {
-    /// Clones the process. A cgroup v2 is made before, so that the process is born in it; a v1 cgroup is made
-    /// afterwards, while the new process already has work to do.
     fn start(&mut self, seal: Option<&Sealing>, timings: Option<&mut Timings>) -> Result<(), RuntimeError> {
-        let plan = self.foreground.plan;
-        if let Some(groups) = self.foreground.cgroup.filter(|groups| groups.uses_v2()) {
-            self.make_cgroup(groups)?;
-        }
-        self.child = Some(errand::bear(
-            plan,
-            self.cgroup.as_ref(),
-            (seal, timings.is_some()),
-            self.foreground.guarded,
-        )?);
+        let how = (seal, timings.is_some());
+        self.newborn
+            .bear(how, self.foreground.guarded, self.observer.warn)?;
         if let Some(timings) = timings {
             timings.mark("parent: clone the process");
         }
         Ok(())
-    }
-
-    fn child(&self) -> Result<&Child, RuntimeError> {
-        self.child.as_ref().ok_or(RuntimeError::Wait(Errno::CHILD))
     }
 
     /// Does the parent's part of the start and then waits; returns the outcome if this side caused it.
@@ -158,75 +172,26 @@ impl Watch<'_, '_> {
         signals: &mut CallerSignals,
         timings: &mut Option<&mut Timings>,
     ) -> Result<Stop, RuntimeError> {
-        let plan = self.foreground.plan;
-        for errands in &plan.gates {
-            let parcel = match self.run_errands(errands, timings) {
-                Ok(parcel) => parcel,
-                Err(error) => return Err(self.own_failure().unwrap_or(error)),
-            };
-            parcel.hand_over(self.child()?)?;
-        }
-        if !plan.descends() {
+        let mut beside = Beside {
+            asides: &mut self.foreground.asides,
+            warn: self.observer.warn,
+            timings,
+        };
+        self.newborn.pass_gates(&mut beside)?;
+        if !self.foreground.plan.descends() {
             self.tell_born()?;
         }
         self.wait(signals)
     }
 
     fn tell_born(&mut self) -> Result<(), RuntimeError> {
-        let (pid, groups) = (self.child()?.pid, self.cgroup.as_ref().map(Cgroup::record));
+        let (pid, groups) = (
+            self.newborn.child()?.pid,
+            self.newborn.cgroup.as_ref().map(Cgroup::record),
+        );
         (self.observer.born)(pid, groups);
         tote_sys::settle_seal();
         Ok(())
-    }
-
-    /// Returns the child's failure if it has reported one: an errand for it then fails too, with an error that tells
-    /// less.
-    fn own_failure(&mut self) -> Option<RuntimeError> {
-        let child = self.child.as_ref()?;
-        let mut fds = [PollFd::from_borrowed_fd(child.channel(), PollFlags::IN)];
-        let now = Timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
-        match poll(&mut fds, Some(&now)) {
-            Ok(1) => self.hear().err(),
-            _ => None,
-        }
-    }
-
-    fn make_cgroup(&mut self, plan: &tote_cgroup::Plan) -> Result<(), RuntimeError> {
-        self.cgroup = Some(crate::cgroup::create(plan, &mut self.observer.warn)?);
-        Ok(())
-    }
-
-    fn run_errands(
-        &mut self,
-        errands: &[Errand],
-        timings: &mut Option<&mut Timings>,
-    ) -> Result<Made, RuntimeError> {
-        let mut made = Made::default();
-        let Foreground {
-            plan,
-            cgroup,
-            maps,
-            network,
-            ..
-        } = self.foreground;
-        let own = Errands {
-            plan,
-            cgroup,
-            maps,
-            network,
-        };
-        for errand in errands {
-            let child = self.child.as_ref().ok_or(RuntimeError::Ended)?;
-            own.run(errand, child, &mut self.cgroup, &mut made, self.observer.warn)?;
-            errand::tell(errand, &made, &mut self.foreground.asides, self.observer.warn);
-            if let Some(timings) = timings {
-                timings.mark(errand::words(errand));
-            }
-        }
-        Ok(made)
     }
 
     fn wait(&mut self, signals: &mut CallerSignals) -> Result<Stop, RuntimeError> {
@@ -296,8 +261,8 @@ impl Watch<'_, '_> {
             return None;
         }
         let mut left = Some(Left {
-            child: self.child.take()?,
-            cgroup: self.cgroup.take(),
+            child: self.newborn.child.take()?,
+            cgroup: self.newborn.cgroup.take(),
             console: self.console.take(),
             timeout: deadline.map(|deadline| deadline.saturating_duration_since(Instant::now())),
         });
@@ -309,13 +274,14 @@ impl Watch<'_, '_> {
         self.foreground.asides.iter_mut().for_each(|aside| aside.stay());
         self.foreground.stdio.copies.iter_mut().for_each(Copy::stay);
         if let Some(left) = left {
-            (self.child, self.cgroup, self.console) = (Some(left.child), left.cgroup, left.console);
+            (self.newborn.child, self.newborn.cgroup) = (Some(left.child), left.cgroup);
+            self.console = left.console;
         }
         None
     }
 
     fn poll(&self, signals: &CallerSignals, deadline: Option<Instant>) -> Result<Ready, RuntimeError> {
-        let child = self.child()?;
+        let child = self.newborn.child()?;
         let copies: Vec<_> = self.foreground.stdio.copies.iter().map(Copy::poll_fd).collect();
         let asides: Vec<_> = self
             .foreground
@@ -361,7 +327,7 @@ impl Watch<'_, '_> {
     }
 
     fn hear(&mut self) -> Result<(), RuntimeError> {
-        match self.child()?.event().map_err(RuntimeError::Wait)? {
+        match self.newborn.hear(self.observer.warn)? {
             Event::Console(master) => {
                 self.foreground
                     .stdio
@@ -371,9 +337,6 @@ impl Watch<'_, '_> {
                         source,
                     })?;
                 self.console = Some(master);
-            }
-            Event::Without { op, errno } => {
-                (self.observer.warn)(crate::error::without(self.foreground.plan, op, errno));
             }
             Event::Seccomp(_) => return Err(RuntimeError::Listener),
             Event::Exec => {
@@ -385,19 +348,7 @@ impl Watch<'_, '_> {
                 }
                 (self.observer.runs)();
             }
-            Event::Failed { op, errno, text } => {
-                return Err(RuntimeError::Step(Step::new(
-                    self.foreground.plan,
-                    op,
-                    errno,
-                    text,
-                )));
-            }
-            Event::Descended(pid) => {
-                let child = self.child.as_mut().ok_or(RuntimeError::Ended)?;
-                child.descend(pid).map_err(RuntimeError::Wait)?;
-                self.tell_born()?;
-            }
+            Event::Descended(_) => self.tell_born()?,
             // A knock needs no answer here, and messages about later starts do not come from a container in the
             // foreground.
             _ => {}
@@ -413,7 +364,7 @@ impl Watch<'_, '_> {
                 // docker's behaviour: a closed window detaches, and the container goes on.
                 Wish::Forward(Signal::HUP) if self.foreground.guarded => self.leave = Some(Leave::Hangup),
                 // A process that has just ended needs no signal.
-                Wish::Forward(signal) => best_effort(pidfd_send_signal(&self.child()?.pidfd, signal)),
+                Wish::Forward(signal) => best_effort(pidfd_send_signal(&self.newborn.child()?.pidfd, signal)),
                 Wish::Insist => return Ok(true),
             }
         }
@@ -429,16 +380,16 @@ impl Watch<'_, '_> {
     }
 
     fn cpu_time_left(&self) -> Option<Duration> {
-        let used = match &self.cgroup {
+        let used = match &self.newborn.cgroup {
             Some(cgroup) if cgroup.counts_cpu() => Duration::from_nanos(cgroup.cpu_usage()),
-            _ => crate::cpu::of_tree(self.child.as_ref()?.pid),
+            _ => crate::cpu::of_tree(self.newborn.child.as_ref()?.pid),
         };
         self.foreground.cpu_time.map(|limit| limit.saturating_sub(used))
     }
 
     /// Kills the process if it still runs, reaps it, and copies the last of its output.
     fn end(&mut self) -> Result<Outcome, RuntimeError> {
-        let child = self.child()?;
+        let child = self.newborn.child()?;
         // ESRCH: the process has ended already, which is the usual case.
         best_effort(pidfd_send_signal(&child.pidfd, Signal::KILL));
         let status = child.reap().map_err(RuntimeError::Wait)?;
@@ -446,18 +397,15 @@ impl Watch<'_, '_> {
         for aside in &mut self.foreground.asides {
             aside.advance();
         }
-        Ok(match status {
-            ExitStatus::Code(code) => Outcome::Exited(code),
-            ExitStatus::Signal(signal) => Outcome::Signaled(signal),
-        })
+        Ok(status.into())
     }
 
     fn ooms(&self) -> u64 {
-        self.cgroup.as_ref().map_or(0, Cgroup::oom_kills)
+        self.newborn.cgroup.as_ref().map_or(0, Cgroup::oom_kills)
     }
 
     fn step_times(&self, timings: &mut Timings) {
-        let Some(child) = &self.child else { return };
+        let Some(child) = &self.newborn.child else { return };
         for (op, at) in self
             .foreground
             .plan
@@ -471,7 +419,7 @@ impl Watch<'_, '_> {
     }
 
     fn remove_cgroup(&mut self) {
-        if let Some(cgroup) = self.cgroup.take()
+        if let Some(cgroup) = self.newborn.cgroup.take()
             && let Err(error) = cgroup.remove()
         {
             (self.observer.stays)();

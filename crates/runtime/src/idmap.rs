@@ -2,20 +2,16 @@
 
 use crate::{ErrandError, RuntimeError};
 use rustix::fd::OwnedFd;
-use std::fmt::Write as _;
 use std::process::{Command, Stdio};
-use tote_sys::best_effort;
-
-/// Line of a map: first id inside, first id outside, number of ids.
-pub type MapLine = (u32, u32, u32);
+use tote_spec::IdMapping;
 
 /// Both maps, and which program writes them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Maps {
     /// `uid_map`.
-    pub uid: Vec<MapLine>,
+    pub uid: Vec<IdMapping>,
     /// `gid_map`.
-    pub gid: Vec<MapLine>,
+    pub gid: Vec<IdMapping>,
     /// True if this process may write them itself; otherwise newuidmap(1) and newgidmap(1) do. This is the only place
     /// where a helper program is run: these are setuid, and an unprivileged user can get a range in no other way.
     pub privileged: bool,
@@ -49,14 +45,8 @@ pub fn user_namespace(maps: &Maps) -> Result<OwnedFd, RuntimeError> {
     namespace.open().map_err(RuntimeError::Clone)
 }
 
-fn text(lines: &[MapLine]) -> String {
-    lines
-        .iter()
-        .fold(String::new(), |mut text, (inside, outside, size)| {
-            // Writing to a String cannot fail.
-            best_effort(writeln!(text, "{inside} {outside} {size}"));
-            text
-        })
+fn text(lines: &[IdMapping]) -> String {
+    lines.iter().map(|line| format!("{line}\n")).collect()
 }
 
 #[expect(
@@ -67,12 +57,12 @@ fn spawn(
     program: &'static str,
     file: &'static str,
     pid: u32,
-    lines: &[MapLine],
+    lines: &[IdMapping],
 ) -> Result<std::process::Child, RuntimeError> {
     let numbers = lines
         .iter()
-        .flat_map(|(inside, outside, size)| [inside, outside, size])
-        .map(ToString::to_string);
+        .flat_map(|line| [line.container_id, line.host_id, line.size])
+        .map(|number| number.to_string());
     Command::new(program)
         .arg(pid.to_string())
         .args(numbers)
@@ -96,10 +86,12 @@ fn finish(program: &'static str, file: &'static str, child: std::process::Child)
 
 #[cfg(test)]
 mod tests {
+    use tote_spec::IdMapping;
+
     #[test]
     fn map_text() {
         assert_eq!(
-            super::text(&[(0, 1000, 1), (1, 100_000, 65536)]),
+            super::text(&[IdMapping::new(0, 1000, 1), IdMapping::new(1, 100_000, 65536)]),
             "0 1000 1\n1 100000 65536\n"
         );
     }

@@ -3,8 +3,8 @@
 use crate::{Aside, Created, Outcome, RuntimeError};
 use rustix::event::{PollFd, PollFlags};
 use rustix::fd::AsFd;
-use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
-use tote_sys::{Child, Errno, Event, Footprint, SignalFd, SignalSet, Taker, Wish, best_effort};
+use rustix::process::{Signal, pidfd_send_signal};
+use tote_sys::{Child, Errno, Event, ExitStatus, Footprint, SignalFd, SignalSet, Taker, Wish, best_effort};
 
 /// Event of a sandbox while it is kept.
 #[derive(Debug)]
@@ -158,17 +158,7 @@ impl Keeper<'_> {
     }
 
     fn reap(&self) -> Result<Outcome, RuntimeError> {
-        let status = loop {
-            match waitid(WaitId::PidFd(self.child.pidfd.as_fd()), WaitIdOptions::EXITED) {
-                Ok(Some(status)) => break status,
-                Ok(None) | Err(Errno::INTR) => {}
-                Err(errno) => return Err(RuntimeError::Wait(errno)),
-            }
-        };
-        Ok(match (status.exit_status(), status.terminating_signal()) {
-            (Some(code), _) => Outcome::Exited(code),
-            (None, Some(signal)) => Outcome::Signaled(signal),
-            (None, None) => Outcome::Signaled(Signal::KILL.as_raw()),
-        })
+        let status = ExitStatus::of(self.child.pidfd.as_fd()).map_err(RuntimeError::Wait)?;
+        Ok(status.into())
     }
 }

@@ -4,7 +4,7 @@ use crate::BrokenStream;
 use rustix::fd::{BorrowedFd, OwnedFd};
 use std::time::Duration;
 use tote_cgroup::Cgroup;
-use tote_sys::Child;
+use tote_sys::{Child, ExitStatus};
 
 /// Something else to look after while a container runs.
 pub trait Aside: std::fmt::Debug {
@@ -99,6 +99,15 @@ pub enum Outcome {
     CpuTimeOver,
     /// Killed because the caller was asked to end for the third time.
     Insisted,
+}
+
+impl From<ExitStatus> for Outcome {
+    fn from(status: ExitStatus) -> Self {
+        match status {
+            ExitStatus::Code(code) => Self::Exited(code),
+            ExitStatus::Signal(signal) => Self::Signaled(signal),
+        }
+    }
 }
 
 /// Function that lets another process watch the container from now on, for the given reason.

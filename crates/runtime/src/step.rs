@@ -125,14 +125,12 @@ impl Step {
                 "the limit of mounts is reached: raise fs.mount-max"
             }
             (MountOverlay | MountProc | MountOther, Errno::NODEV) => "this kernel lacks that file system",
-            (MountOverlay | MountProc | MountOther | Bind | BindMapped, Errno::NOSYS) => {
-                "this kernel is too old: tote needs Linux 5.12"
-            }
+            (_, Errno::NOSYS) => "this kernel is too old: tote needs Linux 5.12",
             (MountOverlay, Errno::INVAL) => {
                 "the state root may itself be on overlayfs, or the kernel too old for overlay in a user namespace (5.11): use --root DIR on another file system"
             }
             (BindMapped, Errno::INVAL | Errno::PERM | Errno::OPNOTSUPP) => {
-                "this file system has no id-mapped mounts, without which root would see the private files in it: run as a user"
+                "this file system has no id-mapped mounts, without which root would see the private files in it: run as a user, or take an image in its place"
             }
             (MountProc, Errno::PERM) => {
                 "the kernel gives a new /proc only where the host's own is not covered: inside another container, run that one with --security-opt systempaths=unconfined"

@@ -225,6 +225,7 @@ fn mount(f: &mut fmt::Formatter<'_>, op: &MountOp) -> fmt::Result {
         }
         Source::Of { path, .. } => write!(f, "bind another container's {}", text(path))?,
         Source::Handed(path) => write!(f, "bind {}, which the parent opened,", text(path))?,
+        Source::Opened { origin, .. } => write!(f, "bind {}", text(origin))?,
         Source::Beneath { copy: Some(_), .. } => write!(f, "bind a copy of what is there")?,
         Source::Beneath { path, copy: None } => write!(f, "bind the container's own {}", text(path))?,
     }
@@ -280,6 +281,7 @@ pub fn mounting(op: &Op) -> Option<String> {
             let source = match &mount.source {
                 Source::Clone(source) => &source.path,
                 Source::Handed(path) | Source::Beneath { path, .. } | Source::Of { path, .. } => path,
+                Source::Opened { origin, .. } => origin,
                 Source::New { fs, .. } => fs,
             };
             (text(source).to_string(), path)

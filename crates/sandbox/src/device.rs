@@ -158,11 +158,7 @@ impl<'a> Builder<'a> {
 /// Returns the host's id for an id of the container. If the spec does not map the id, the host's root owns the node,
 /// as it owns bound nodes.
 fn outside(maps: &[IdMapping], id: u32) -> u32 {
-    let found = maps.iter().find_map(|map| {
-        let offset = id.checked_sub(map.container_id)?;
-        (offset < map.size).then(|| map.host_id.saturating_add(offset))
-    });
-    found.unwrap_or(0)
+    IdMapping::outside(maps, id).unwrap_or(0)
 }
 
 const S_IFIFO: u32 = 0o010_000;

@@ -2,9 +2,7 @@
 
 use crate::error::PlanError;
 use crate::plan::{Builder, Idmap};
-use std::fmt::Write as _;
 use tote_spec::{IdMapping, Mount, NamespaceType};
-use tote_sys::best_effort;
 
 impl Builder<'_> {
     /// Returns the maps of a bind, and whether they apply to the mounts below as well. `option` is the value of
@@ -46,13 +44,5 @@ fn maps(uid: &[IdMapping], gid: &[IdMapping]) -> Idmap {
 }
 
 fn lines(maps: &[IdMapping]) -> String {
-    maps.iter().fold(String::new(), |mut text, map| {
-        // Writing to a String cannot fail.
-        best_effort(writeln!(
-            text,
-            "{} {} {}",
-            map.container_id, map.host_id, map.size
-        ));
-        text
-    })
+    maps.iter().map(|map| format!("{map}\n")).collect()
 }

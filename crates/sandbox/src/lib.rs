@@ -46,7 +46,7 @@ pub use lifecycle::Lifecycle;
 pub use namespaces::network_may_come;
 pub use path::whole_proc_and_sys;
 pub use plan::{
-    CgroupView, DeviceNodes, Errand, Facts, IdMapping, Idmap, Joins, Lifetime, Plan, Request, SecurityModule,
+    CgroupView, DeviceNodes, Errand, Facts, Idmap, Joins, Lifetime, MapOrigin, Plan, Request, SecurityModule,
     Stdin, Switch, Tree, clone_flag, plan,
 };
 pub use process::program;

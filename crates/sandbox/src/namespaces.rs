@@ -5,7 +5,7 @@
 //! process joins them itself, which costs less.
 
 use crate::error::PlanError;
-use crate::plan::{Builder, Errand, IdMapping, Switch, clone_flag, cstring_path};
+use crate::plan::{Builder, Errand, MapOrigin, Switch, clone_flag, cstring_path};
 use rustix::fd::OwnedFd;
 use std::fmt::Write as _;
 use tote_spec::{NamespaceType, Spec};
@@ -39,7 +39,7 @@ impl Builder<'_> {
         // joined user namespace, the clone would make it for an id that the container does not have.
         let ipc_late = self.is_new(NamespaceType::Ipc)
             && self.parent_acts()
-            && !matches!(self.request.id_mapping, IdMapping::Own(_));
+            && !matches!(self.request.id_mapping, MapOrigin::Own(_));
         for namespace in self.request.spec.namespaces() {
             let late = LATER.contains(&namespace.kind) || ipc_late && namespace.kind == NamespaceType::Ipc;
             if self.is_new(namespace.kind) && !late {
@@ -88,9 +88,9 @@ impl Builder<'_> {
     fn maps(&mut self) {
         let mut errands = Vec::new();
         match self.request.id_mapping {
-            IdMapping::None => {}
-            IdMapping::Own(maps) => self.push(Op::MapOneId(maps)),
-            IdMapping::ByParent => errands.push(Errand::Maps),
+            MapOrigin::None => {}
+            MapOrigin::Own(maps) => self.push(Op::MapOneId(maps)),
+            MapOrigin::ByParent => errands.push(Errand::Maps),
         }
         let process = self.request.spec.process.as_ref();
         if let Some(score) = process.and_then(|process| process.oom_score_adj)
@@ -125,7 +125,7 @@ impl Builder<'_> {
 
     /// Takes mapped ids. Root of the host has no id in a user namespace, and files cannot be stored without an owner.
     fn own_ids(&mut self) {
-        if !self.parent_acts() || matches!(self.request.id_mapping, IdMapping::Own(_)) {
+        if !self.parent_acts() || matches!(self.request.id_mapping, MapOrigin::Own(_)) {
             return;
         }
         let linux = self.request.spec.linux.as_ref();

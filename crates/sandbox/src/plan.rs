@@ -79,7 +79,7 @@ pub struct Request<'a> {
     /// directories.
     pub fill: &'a [String],
     /// Origin of the user namespace's maps.
-    pub id_mapping: IdMapping,
+    pub id_mapping: MapOrigin,
     /// True if the default filter replaces the spec's.
     pub default_filter: bool,
     /// Source of standard input.
@@ -112,7 +112,7 @@ impl<'a> Request<'a> {
             attach_point,
             files: &[],
             fill: &[],
-            id_mapping: IdMapping::None,
+            id_mapping: MapOrigin::None,
             default_filter: false,
             stdin: Stdin::Null,
             init: false,
@@ -139,7 +139,7 @@ pub enum Switch<'a> {
 
 /// Origin of the user namespace's maps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum IdMapping {
+pub enum MapOrigin {
     /// No new user namespace is made.
     None,
     /// The new process writes them, one id each.

@@ -2,7 +2,7 @@
 
 use crate::capability;
 use crate::error::PlanError;
-use crate::plan::{Builder, IdMapping};
+use crate::plan::{Builder, MapOrigin};
 use tote_spec::{NamespaceType, Process};
 use tote_sys::{Capabilities, Credentials, Filter, Privilege, SockFilter};
 
@@ -66,7 +66,7 @@ impl Builder<'_> {
     fn credentials(&mut self, process: &Process) -> Result<Credentials, PlanError> {
         let user = &process.user;
         crate::check::ids(user)?;
-        let one_id = if let IdMapping::Own(maps) = self.request.id_mapping {
+        let one_id = if let MapOrigin::Own(maps) = self.request.id_mapping {
             Some(maps)
         } else {
             None
@@ -91,7 +91,9 @@ impl Builder<'_> {
         } else {
             self.check_mapped(process)?;
         }
-        let may_set = one_id.is_none() && self.request.facts.setgroups;
+        let keeps = self.request.spec.annotations.get(tote_spec::KEEP_GROUPS);
+        let keeps = keeps.is_some_and(|value| value != "0");
+        let may_set = one_id.is_none() && self.request.facts.setgroups && !keeps;
         let groups = may_set.then(|| {
             // Engines give some groups twice.
             let mut groups = Vec::with_capacity(user.additional_gids.len());

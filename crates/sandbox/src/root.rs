@@ -28,7 +28,7 @@ pub enum Root {
         /// user can.
         private: bool,
     },
-    /// The root of another process as the image, without the mounts in it; writes are kept in memory.
+    /// Detached copy of the root of another process as the image ([`tote_sys::root_of`]); writes are kept in memory.
     Of(OwnedFd),
 }
 
@@ -60,9 +60,9 @@ impl Builder<'_> {
                 self.mount(source, Target::Root(attach_point), attributes);
                 Ok(())
             }
-            Root::Of(process) => {
+            Root::Of(tree) => {
                 self.keep_from_the_host(&attach_point);
-                self.root_of_process(process, &attach_point, set)
+                self.root_of_process(tree, &attach_point, set)
             }
             Root::Stored {
                 storage,

@@ -216,16 +216,15 @@ impl Builder<'_> {
     /// Plans an overlay in memory on the root of another process.
     pub(crate) fn root_of_process(
         &mut self,
-        process: OwnedFd,
+        tree: OwnedFd,
         attach_point: &CStr,
         set: MountAttrFlags,
     ) -> Result<(), PlanError> {
         let options = OverlayOptions::new(vec![self.request.attach_point.join(LOWER)]);
         let options = self.upper(options, Upper::Tmpfs { size: None }, attach_point)?;
-        let source = Source::Of {
-            process,
-            path: cstring("path", "/")?,
-            recursive: false,
+        let source = Source::Opened {
+            tree,
+            origin: cstring("path", "another container's /")?,
         };
         let target = Target::Inside {
             path: cstring("path", LOWER)?,

@@ -6,7 +6,7 @@
 
 use rustix::fd::OwnedFd;
 use std::path::Path;
-use tote_sandbox::{CgroupView, DeviceNodes, Facts, IdMapping, Request, Root, SecurityModule, Stdin, plan};
+use tote_sandbox::{CgroupView, DeviceNodes, Facts, MapOrigin, Request, Root, SecurityModule, Stdin, plan};
 use tote_spec::{NamespaceType, Spec};
 
 /// Plans for a host with two v1 hierarchies.
@@ -39,9 +39,9 @@ fn planned_among(text: &str, hierarchies: &[&str]) -> String {
     };
     let request = Request {
         id_mapping: if linux.uid_mappings.is_empty() {
-            IdMapping::None
+            MapOrigin::None
         } else {
-            IdMapping::ByParent
+            MapOrigin::ByParent
         },
         stdin: Stdin::Inherited,
         ..Request::bare(&spec, Path::new("/run/attach"), facts)

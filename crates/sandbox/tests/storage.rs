@@ -4,7 +4,7 @@
 
 use std::path::Path;
 use tote_rootfs::{OwnInodes, Split, Storage, Upper};
-use tote_sandbox::{CgroupView, DeviceNodes, Facts, IdMapping, Request, Root, SecurityModule, Stdin, plan};
+use tote_sandbox::{CgroupView, DeviceNodes, Facts, MapOrigin, Request, Root, SecurityModule, Stdin, plan};
 use tote_spec::Spec;
 
 fn own() -> Option<OwnInodes> {
@@ -47,9 +47,9 @@ fn planned(storage: Storage, namespaces: &str) -> Vec<String> {
     };
     let request = Request {
         id_mapping: if namespaces.is_empty() {
-            IdMapping::None
+            MapOrigin::None
         } else {
-            IdMapping::ByParent
+            MapOrigin::ByParent
         },
         stdin: Stdin::Inherited,
         ..Request::bare(&spec, Path::new("/attach"), facts)

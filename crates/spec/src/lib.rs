@@ -31,6 +31,9 @@ use std::collections::BTreeMap;
 /// Version of the specification that a [`Spec`] made here declares.
 pub const VERSION: &str = "1.3.0";
 
+/// Annotation of crun's that lets a process keep the supplementary groups of the engine; podman sets it.
+pub const KEEP_GROUPS: &str = "run.oci.keep_original_groups";
+
 /// Contents of a whole `config.json`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

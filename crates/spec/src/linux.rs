@@ -107,6 +107,55 @@ pub struct IdMapping {
     pub size: u32,
 }
 
+impl IdMapping {
+    /// A line of a map: first id inside, first id outside, number of ids.
+    #[must_use]
+    pub const fn new(container_id: u32, host_id: u32, size: u32) -> Self {
+        Self {
+            container_id,
+            host_id,
+            size,
+        }
+    }
+
+    /// Reads a map as the kernel shows it, `/proc/PID/uid_map`. What is not a line of a map is left out.
+    #[must_use]
+    pub fn read(text: &str) -> Vec<Self> {
+        let line = |line: &str| {
+            let mut numbers = line.split_ascii_whitespace().map(str::parse);
+            let mut number = || numbers.next()?.ok();
+            Some(Self::new(number()?, number()?, number()?))
+        };
+        text.lines().filter_map(line).collect()
+    }
+
+    /// The id outside of an id inside; `None` if the map has none.
+    #[must_use]
+    pub fn outside(maps: &[Self], id: u32) -> Option<u32> {
+        maps.iter().find_map(|map| {
+            let offset = id
+                .checked_sub(map.container_id)
+                .filter(|offset| *offset < map.size)?;
+            map.host_id.checked_add(offset)
+        })
+    }
+
+    /// The id inside of an id outside; `None` if the map has none.
+    #[must_use]
+    pub fn inside(maps: &[Self], id: u32) -> Option<u32> {
+        maps.iter().find_map(|map| {
+            let offset = id.checked_sub(map.host_id).filter(|offset| *offset < map.size)?;
+            map.container_id.checked_add(offset)
+        })
+    }
+}
+
+impl std::fmt::Display for IdMapping {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {} {}", self.container_id, self.host_id, self.size)
+    }
+}
+
 /// Offset by which a clock of the time namespace is ahead.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]

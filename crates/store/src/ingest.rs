@@ -5,7 +5,7 @@ use crate::dir::ADDING;
 use crate::error::WrongLayer;
 use crate::gap::Presence;
 use crate::image::Image;
-use crate::intake::take_in_archive;
+use crate::intake::{Reading, take_in_archive};
 use crate::layer::{BLOBS, LayerSizes};
 use crate::lock::Lock;
 use crate::store::{Store, sha256_hex};
@@ -27,6 +27,7 @@ pub struct Ingest<'a> {
 impl Drop for Ingest<'_> {
     fn drop(&mut self) {
         self.store.doubt_trees_of_replaced();
+        self.store.objects.forget_seen();
         // The lock is still held here, so no sweep takes the mark for an abandoned one.
         if let Some(mark) = &self.mark {
             best_effort(self.store.root.unlink(mark));
@@ -115,7 +116,7 @@ impl<'a> Ingest<'a> {
         input: impl Read + Send,
         limits: Limits,
     ) -> Result<Layer, StoreError> {
-        let layer = self.take_in(Some(vacancy.diff_id), input, limits)?;
+        let layer = self.take_in(Some(vacancy.diff_id), (input, Reading::Ahead), limits)?;
         best_effort(
             vacancy
                 .lock
@@ -129,13 +130,21 @@ impl<'a> Ingest<'a> {
     /// # Errors
     /// [`StoreError`].
     pub fn add_layer(&self, input: impl Read + Send, limits: Limits) -> Result<Layer, StoreError> {
-        self.take_in(None, input, limits)
+        self.take_in(None, (input, Reading::Ahead), limits)
+    }
+
+    /// Does the same for an archive that is there already and not compressed, so that no thread has to read it ahead.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn add_plain_layer(&self, input: impl Read + Send, limits: Limits) -> Result<Layer, StoreError> {
+        self.take_in(None, (input, Reading::AtOnce), limits)
     }
 
     fn take_in(
         &self,
         expected: Option<Digest>,
-        input: impl Read + Send,
+        input: (impl Read + Send, Reading),
         limits: Limits,
     ) -> Result<Layer, StoreError> {
         self.store.note_unsynced()?;

@@ -14,7 +14,7 @@ use crate::StoreError;
 use crate::dir::{Dir, write_all};
 use crate::error::is_shown;
 use crate::fault::step;
-use crate::key::{Attributes, Key, Owners};
+use crate::key::{Attributes, Key};
 use crate::model::{Model, Node};
 use crate::objects::Objects;
 use crate::tree::{self, Files, LinkedFiles};
@@ -32,48 +32,73 @@ use tote_sys::{ContentOverlay, MountRights};
 pub(crate) const INODES: &str = "inodes";
 pub(crate) const CONTENTS: &str = "contents";
 
-/// Number of each content in `contents/`; empty files have none.
+/// The contents of a model in the order of `contents/`, where their names are numbers; empty files have none.
 #[derive(Debug)]
-struct Numbers(HashMap<Key, usize>);
+pub(crate) struct Numbers<'a> {
+    of: HashMap<Key, usize>,
+    contents: Vec<Numbered<'a>>,
+}
 
-impl Numbers {
+/// A content with its number.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Numbered<'a> {
+    number: usize,
+    key: &'a Key,
+    size: u64,
+    attributes: &'a Attributes,
+}
+
+impl<'a> Numbers<'a> {
     /// Numbers the contents in the image's order, so that each making of the tree gives the same numbers.
-    fn of(model: &Model) -> Self {
-        let mut numbers = HashMap::new();
+    pub(crate) fn of(model: &'a Model) -> Self {
+        let mut numbers = Self {
+            of: HashMap::new(),
+            contents: Vec::new(),
+        };
         for inode in model.inodes() {
-            if let Node::File { key, size: 1.. } = inode.node {
-                let next = numbers.len();
-                numbers.entry(key).or_insert(next);
+            if let Node::File {
+                key,
+                size: size @ 1..,
+            } = &inode.node
+            {
+                let number = numbers.contents.len();
+                numbers.of.entry(*key).or_insert_with(|| {
+                    numbers.contents.push(Numbered {
+                        number,
+                        key,
+                        size: *size,
+                        attributes: &inode.attributes,
+                    });
+                    number
+                });
             }
         }
-        Self(numbers)
+        numbers
+    }
+
+    pub(crate) fn contents(&self) -> &[Numbered<'a>] {
+        &self.contents
     }
 
     fn name(&self, key: &Key) -> Option<String> {
-        self.0.get(key).map(usize::to_string)
+        self.of.get(key).map(usize::to_string)
     }
+}
 
-    /// Links all objects by their numbers.
-    fn link(&self, objects: &Objects, model: &Model, dir: &Dir) -> Result<(), StoreError> {
-        let mut links = LinkedFiles::new(objects);
-        let mut left = self.0.clone();
-        for inode in model.inodes() {
-            if let Node::File { key, size } = &inode.node
-                && let Some(number) = left.remove(key)
-            {
-                let name = number.to_string();
-                let path = dir.path().join(&name);
-                links.make(
-                    dir.as_fd(),
-                    name.as_bytes(),
-                    (key, *size),
-                    &inode.attributes,
-                    &path,
-                )?;
-            }
-        }
-        Ok(())
+/// Links objects by their numbers in the directory of contents.
+pub(crate) fn link_contents(
+    objects: &Objects,
+    contents: &[Numbered<'_>],
+    dir: &Dir,
+) -> Result<(), StoreError> {
+    let mut links = LinkedFiles::new(objects);
+    for content in contents {
+        let name = content.number.to_string();
+        let path = dir.path().join(&name);
+        let file = (content.key, content.size);
+        links.make(dir.as_fd(), name.as_bytes(), file, content.attributes, &path)?;
     }
+    Ok(())
 }
 
 /// Names of overlayfs's attributes, which depend on the rights of the mount.
@@ -99,10 +124,10 @@ impl Names {
 }
 
 /// A maker of files without content.
-#[derive(Debug)]
-struct EmptyFiles<'a> {
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct EmptyFiles<'a> {
     objects: &'a Objects,
-    numbers: &'a Numbers,
+    numbers: &'a Numbers<'a>,
     names: Names,
 }
 
@@ -124,7 +149,15 @@ impl Files for EmptyFiles<'_> {
     }
 }
 
-impl EmptyFiles<'_> {
+impl<'a> EmptyFiles<'a> {
+    pub(crate) fn new(objects: &'a Objects, numbers: &'a Numbers<'a>, rights: MountRights) -> Self {
+        Self {
+            objects,
+            numbers,
+            names: Names::of(rights),
+        }
+    }
+
     fn describe(&self, file: &OwnedFd, key: &Key, size: u64) -> Result<(), Errno> {
         match self.numbers.name(key) {
             Some(name) => lead_to(file, &name, size, self.names),
@@ -140,32 +173,6 @@ fn lead_to(file: &OwnedFd, content: &str, size: u64, names: Names) -> Result<(),
     let redirect = format!("/{content}");
     rustix::fs::fsetxattr(file, names.redirect, redirect.as_bytes(), XattrFlags::CREATE)?;
     rustix::fs::fsetxattr(file, names.metacopy, &[], XattrFlags::CREATE)
-}
-
-/// Makes the directory of contents in a tree that has none.
-pub(crate) fn link_contents(objects: &Objects, model: &Model, tree: &Dir) -> Result<(), StoreError> {
-    Numbers::of(model).link(objects, model, &make_dir(tree, CONTENTS)?)
-}
-
-/// Makes the directory of empty files in a tree that has none, and gives the number of device nodes that could not be made.
-/// `None` where the file system does not keep the attributes of the files, or does not let this user set them.
-pub(crate) fn make_files(
-    (objects, owners): (&Objects, Owners),
-    model: &Model,
-    tree: &Dir,
-    rights: MountRights,
-) -> Result<Option<u64>, StoreError> {
-    let inodes = make_dir(tree, INODES)?;
-    let mut files = EmptyFiles {
-        objects,
-        numbers: &Numbers::of(model),
-        names: Names::of(rights),
-    };
-    match tree::make((objects, owners), model, &inodes, &mut files) {
-        Ok(left_out) => Ok(Some(left_out)),
-        Err(error) if matches!(error.errno(), Some(Errno::OPNOTSUPP | Errno::PERM)) => Ok(None),
-        Err(error) => Err(error),
-    }
 }
 
 /// Whether the file system and the kernel, asked with one file, can have a tree with inodes of its own. A kernel that is too
@@ -195,7 +202,8 @@ pub(crate) fn can_be_shown(tree: &Dir, rights: MountRights) -> Result<bool, Stor
     shown
 }
 
-fn make_dir(tree: &Dir, name: &str) -> Result<Dir, StoreError> {
+/// Makes a directory in that of a tree.
+pub(crate) fn make_dir(tree: &Dir, name: &str) -> Result<Dir, StoreError> {
     tree.make(name, 0o700).map_err(tree.failed("make", name))?;
     tree.enter(name)
 }

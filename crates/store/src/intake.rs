@@ -1,7 +1,9 @@
 //! Adding a layer from its archive.
 //!
-//! Three threads work, so that two processors are busy: one reads, decompresses and hashes the archive, the next
-//! parses it and hashes each file, and the caller's own writes. Only the caller's thread changes the store.
+//! Three threads work, so that two processors are busy: one reads and decompresses the archive, the next parses it and
+//! hashes both the archive and each file, and the caller's own writes. An archive that is not compressed needs no first
+//! thread: to read it takes less than to hand it over. Where the processor cannot hash two at once, the first thread hashes
+//! the archive. Only the caller's thread changes the store.
 
 use crate::StoreError;
 use crate::dir::Dir;
@@ -16,9 +18,19 @@ use std::io::{BufWriter, Read, Write as _};
 use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
 use tote_archive::{Limits, ReadAhead};
 use tote_image::Digest;
+use tote_sys::has_sha256_twice;
 
 /// Number of batches on the way, so that short delays of one side do not stop the other.
 const DEPTH: usize = 4;
+
+/// How an archive is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reading {
+    /// By a thread of its own, since it takes time.
+    Ahead,
+    /// By the thread that parses it.
+    AtOnce,
+}
 
 /// Reads a layer's archive, writes its files as objects and its records into `dir`. `expected` is for messages.
 ///
@@ -28,16 +40,36 @@ pub(crate) fn take_in_archive(
     store: &Store,
     dir: &Dir,
     expected: Option<Digest>,
-    input: impl Read + Send,
+    (input, reading): (impl Read + Send, Reading),
     limits: Limits,
+) -> Result<Layer, StoreError> {
+    let twice = has_sha256_twice();
+    let reading = if twice { reading } else { Reading::Ahead };
+    take_in(store, dir, expected, (input, limits), (reading, twice))
+}
+
+/// Does what [`take_in_archive`] does; the parser hashes the archive if `twice` says so.
+///
+/// # Errors
+/// Those of [`take_in_archive`].
+pub(crate) fn take_in(
+    store: &Store,
+    dir: &Dir,
+    expected: Option<Digest>,
+    (input, limits): (impl Read + Send, Limits),
+    (reading, twice): (Reading, bool),
 ) -> Result<Layer, StoreError> {
     let mut intake = Intake::new(store, dir)?;
     std::thread::scope(|scope| {
         let unreadable = |source| unreadable(expected, source);
-        let ahead = ReadAhead::new(scope, Hashing::new(input)).map_err(unreadable)?;
+        let input = Hashing::new(input, !twice);
+        let input = match reading {
+            Reading::Ahead => Input::Ahead(ReadAhead::new(scope, input).map_err(unreadable)?),
+            Reading::AtOnce => Input::AtOnce(input),
+        };
         let (full, taken) = sync_channel(DEPTH);
         let (emptied, empty) = channel();
-        let parser = Parser::new(ahead, (expected, limits), store.owners, (full, empty));
+        let parser = Parser::new(input, (expected, limits), store.owners, (full, empty), twice);
         let parser = parser.map_err(intake.failed(FRAMING))?;
         let parsing = std::thread::Builder::new()
             .name("parse".to_owned())
@@ -50,9 +82,11 @@ pub(crate) fn take_in_archive(
             .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         written?;
         match parsed {
-            Ok((input, links)) => {
-                intake.sizes.size += links;
-                intake.finish(input.size, Digest::sha256(input.hash.finalize().into()))
+            Ok(whole) => {
+                intake.sizes.size += whole.links;
+                let input = whole.input.finish().map_err(unreadable)?;
+                let (diff_id, size) = whole.archive.unwrap_or_else(|| input.finish());
+                intake.finish(size, diff_id)
             }
             Err(Interrupted::Failed(error)) => Err(error),
             Err(Interrupted::Writer) => Err(unreadable(std::io::ErrorKind::BrokenPipe.into())),
@@ -141,6 +175,7 @@ impl<'a> Intake<'a> {
 
     /// Records a file that is in the store now.
     fn note(&mut self, file: &FoundFile, origin: Origin) -> Result<(), StoreError> {
+        self.store.objects.note_seen(&file.key);
         self.sizes.files += 1;
         self.sizes.size += file.size;
         match origin {
@@ -178,28 +213,62 @@ impl<'a> Intake<'a> {
     }
 }
 
-/// A reader that hashes and counts the bytes read.
+/// The archive as the parser reads it.
+enum Input<'scope, R> {
+    Ahead(ReadAhead<'scope, Hashing<R>>),
+    AtOnce(Hashing<R>),
+}
+
+impl<'scope, R: Read + Send + 'scope> Input<'scope, R> {
+    /// Hands back the reader, after its end.
+    fn finish(self) -> std::io::Result<Hashing<R>> {
+        match self {
+            Self::Ahead(ahead) => ahead.finish(),
+            Self::AtOnce(input) => Ok(input),
+        }
+    }
+}
+
+impl<'scope, R: Read + Send + 'scope> Read for Input<'scope, R> {
+    fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {
+        match self {
+            Self::Ahead(ahead) => ahead.read(out),
+            Self::AtOnce(input) => input.read(out),
+        }
+    }
+}
+
+/// A reader that hashes and counts the bytes read, or leaves that to the parser.
 struct Hashing<R> {
     input: R,
+    hashes: bool,
     hash: Sha256,
     size: u64,
 }
 
 impl<R> Hashing<R> {
-    fn new(input: R) -> Self {
+    fn new(input: R, hashes: bool) -> Self {
         Self {
             input,
+            hashes,
             hash: Sha256::new(),
             size: 0,
         }
+    }
+
+    /// Returns the digest and the size.
+    fn finish(self) -> (Digest, u64) {
+        (Digest::sha256(self.hash.finalize().into()), self.size)
     }
 }
 
 impl<R: Read> Read for Hashing<R> {
     fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {
         let read = self.input.read(out)?;
-        self.hash.update(&out[..read]);
-        self.size += read as u64;
+        if self.hashes {
+            self.hash.update(&out[..read]);
+            self.size += read as u64;
+        }
         Ok(read)
     }
 }

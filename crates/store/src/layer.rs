@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use std::fs::File;
 use std::io::{BufReader, Read, Write};
-use tote_archive::{Change, Content, FramingReader, Limits, Reader, Rebuild};
+use tote_archive::{Change, Content, FramingReader, Limits, Reader, Rebuild, Segment};
 use tote_image::{Descriptor, Digest};
 
 pub(crate) const FRAMING: &str = "framing";
@@ -260,9 +260,9 @@ pub(crate) fn changes(
 ) -> Result<(), StoreError> {
     let contents = contents(dir)?;
     let mut stored = contents.iter().peekable();
-    // The parser needs contents of the right length, but their bytes do not matter.
-    let archive = Rebuild::new(framing(dir)?, |_: Content| Ok(std::io::repeat(0)));
-    let mut reader = Reader::new(archive, Limits::default());
+    let inline = framing(dir)?.filter(|segment| !matches!(segment, Ok(Segment::Content(_))));
+    let archive = Rebuild::new(inline, |_: Content| Ok(std::io::empty()));
+    let mut reader = Reader::new(archive, Limits::default()).without_contents();
     let failed = |source| StoreError::Layer {
         layer: Some(*layer),
         source: Box::new(source),

@@ -259,6 +259,23 @@ impl Model {
         Ok(walk.here())
     }
 
+    /// Counts the names of each inode.
+    pub(crate) fn name_counts(&self) -> Vec<u32> {
+        let mut counts = vec![0; self.inodes.len()];
+        let mut open = vec![ROOT];
+        while let Some(number) = open.pop() {
+            if let Node::Directory(children) = &self.inodes[number].node {
+                for child in children.values() {
+                    counts[child.inode] += 1;
+                    if self.is_dir(child.inode) {
+                        open.push(child.inode);
+                    }
+                }
+            }
+        }
+        counts
+    }
+
     /// Iterates over every path with its inode: each directory before its content, sorted by name.
     pub(crate) fn paths(&self) -> impl Iterator<Item = (EntryPath, &Inode)> {
         let mut open = vec![(EntryPath::root(), ROOT)];

@@ -12,8 +12,10 @@ use crate::share::HostFiles;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{FileType, Gid, Mode, Stat, Timespec, Timestamps, UTIME_OMIT, Uid, XattrFlags};
 use rustix::io::Errno;
+use std::collections::HashSet;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use tote_archive::EntryPath;
 use tote_sys::best_effort;
 
@@ -29,6 +31,8 @@ pub(crate) struct Objects {
     own: (u32, u32),
     /// True if a damaged object was replaced.
     pub(crate) replaced: AtomicBool,
+    /// Objects that this process has written or compared since it may add to the store: they need no second look.
+    seen: Mutex<HashSet<Key>>,
 }
 
 /// Origin of an object.
@@ -54,7 +58,23 @@ impl Objects {
             host,
             own,
             replaced: AtomicBool::new(false),
+            seen: Mutex::default(),
         }
+    }
+
+    /// Notes that an object is whole. It stays so for as long as nothing is swept away, which the caller's right to add
+    /// excludes.
+    pub(crate) fn note_seen(&self, key: &Key) {
+        self.seen().insert(*key);
+    }
+
+    /// Forgets which objects are whole: a right to add ends.
+    pub(crate) fn forget_seen(&self) {
+        self.seen().clear();
+    }
+
+    pub(crate) fn seen(&self) -> MutexGuard<'_, HashSet<Key>> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Stores a content in memory under its key. `path` is its path in the image; the host may have the same file

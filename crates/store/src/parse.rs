@@ -2,10 +2,11 @@
 
 use crate::StoreError;
 use crate::key::{Attributes, Key, Owners};
+use crate::twin::HashedFraming;
 use sha2::{Digest as _, Sha256};
 use std::io::{Error, ErrorKind, Read, Write};
 use std::sync::mpsc::{Receiver, SyncSender};
-use tote_archive::{Change, Entry, EntryPath, FramingWriter, Kind, Limits, ReadAhead, ReadError, Reader};
+use tote_archive::{Change, Entry, EntryPath, Kind, Limits, ReadError, Reader};
 use tote_image::Digest;
 
 /// Maximum bytes of a content that is read completely before anything is written, so that an existing one costs no
@@ -108,17 +109,26 @@ impl Write for FramingOutput {
     }
 }
 
-type Framing = FramingWriter<zstd::Encoder<'static, FramingOutput>>;
+type Framing = HashedFraming<zstd::Encoder<'static, FramingOutput>>;
 
 /// The thread between the one that reads an archive and the one that writes its files.
-pub(crate) struct Parser<'scope, R> {
-    reader: Reader<ReadAhead<'scope, R>, Framing>,
+pub(crate) struct Parser<R> {
+    reader: Reader<R, Framing>,
     /// Digest of the layer, for messages.
     layer: Option<Digest>,
     owners: Owners,
     batch: Batch,
     full: SyncSender<Parsed>,
     empty: Receiver<Batch>,
+}
+
+/// A parsed archive.
+pub(crate) struct Whole<R> {
+    pub(crate) input: R,
+    /// Length of the texts of all symbolic links.
+    pub(crate) links: u64,
+    /// Digest and size, if the parser has computed them.
+    pub(crate) archive: Option<(Digest, u64)>,
 }
 
 /// Why a parser ends early.
@@ -135,21 +145,22 @@ impl From<StoreError> for Interrupted {
     }
 }
 
-impl<'scope, R: Read + Send + 'scope> Parser<'scope, R> {
-    /// Parses `input`, sends batches to `full`, and takes used buffers from `empty`.
+impl<R: Read> Parser<R> {
+    /// Parses `input`, sends batches to `full`, and takes used buffers from `empty`; hashes the archive if that is asked.
     ///
     /// # Errors
     /// The compressor for the framing cannot be created.
     pub(crate) fn new(
-        input: ReadAhead<'scope, R>,
+        input: R,
         (layer, limits): (Option<Digest>, Limits),
         owners: Owners,
         (full, empty): (SyncSender<Parsed>, Receiver<Batch>),
+        hashes_archive: bool,
     ) -> std::io::Result<Self> {
         // Headers are mostly zeros: even the fastest level makes them ten times smaller.
         let framing = zstd::Encoder::new(FramingOutput(full.clone()), 1)?;
         Ok(Self {
-            reader: Reader::with_framing(input, limits, FramingWriter::new(framing)),
+            reader: Reader::with_framing(input, limits, HashedFraming::new(framing, hashes_archive)),
             layer,
             owners,
             batch: Batch::default(),
@@ -158,8 +169,8 @@ impl<'scope, R: Read + Send + 'scope> Parser<'scope, R> {
         })
     }
 
-    /// Parses the archive to its end, and hands back the input, with the length of the texts of all symbolic links.
-    pub(crate) fn run(mut self) -> Result<(R, u64), Interrupted> {
+    /// Parses the archive to its end.
+    pub(crate) fn run(mut self) -> Result<Whole<R>, Interrupted> {
         let (layer, mut links) = (self.layer, 0);
         let failed = |source| StoreError::Layer {
             layer,
@@ -182,12 +193,15 @@ impl<'scope, R: Read + Send + 'scope> Parser<'scope, R> {
             }
         }
         self.hand_over()?;
-        let (ahead, framing) = self.reader.into_parts();
-        let input = ahead.finish().map_err(|source| unreadable(layer, source))?;
+        let (input, framing) = self.reader.into_parts();
         // Writing the framing fails only if the writer has ended.
-        let finished = framing.finish().and_then(zstd::Encoder::finish);
-        finished.map_err(|_| Interrupted::Writer)?;
-        Ok((input, links))
+        let (framing, archive) = framing.finish().map_err(|_| Interrupted::Writer)?;
+        framing.finish().map_err(|_| Interrupted::Writer)?;
+        Ok(Whole {
+            input,
+            links,
+            archive,
+        })
     }
 
     fn file(&mut self, entry: Entry, size: u64) -> Result<(), Interrupted> {
@@ -195,9 +209,14 @@ impl<'scope, R: Read + Send + 'scope> Parser<'scope, R> {
             return self.large_file(entry, size);
         }
         let len = usize::try_from(size).unwrap_or_default();
+        let is_hashed_on_the_way = self.begin_hash(size);
         let content = self.batch.room(len);
         let read = self.reader.read_exact(content);
-        let hash = Sha256::digest(&*content).into();
+        let hash = if is_hashed_on_the_way {
+            self.reader.framing().end_file()
+        } else {
+            Sha256::digest(&*content).into()
+        };
         read.map_err(|source| self.broken_off(&entry, source))?;
         let file = self.found(entry, hash, size);
         self.batch.push(Part::Whole(file), len);
@@ -205,13 +224,16 @@ impl<'scope, R: Read + Send + 'scope> Parser<'scope, R> {
     }
 
     fn large_file(&mut self, entry: Entry, size: u64) -> Result<(), Interrupted> {
+        let is_hashed_on_the_way = self.begin_hash(size);
         let mut hash = Sha256::new();
         loop {
             let room = self.batch.room(BATCH);
             match self.reader.read(room) {
                 Ok(0) => break,
                 Ok(read) => {
-                    hash.update(&room[..read]);
+                    if !is_hashed_on_the_way {
+                        hash.update(&room[..read]);
+                    }
                     self.batch.push(Part::Piece, read);
                 }
                 Err(source) => return Err(self.broken_off(&entry, source).into()),
@@ -220,9 +242,28 @@ impl<'scope, R: Read + Send + 'scope> Parser<'scope, R> {
                 self.hand_over()?;
             }
         }
-        let file = self.found(entry, hash.finalize().into(), size);
+        let hash = if is_hashed_on_the_way {
+            self.reader.framing().end_file()
+        } else {
+            hash.finalize().into()
+        };
+        let file = self.found(entry, hash, size);
         self.batch.push(Part::End(file), 0);
         Ok(())
+    }
+
+    /// Begins to hash a file while it is read; false if its content has holes, which the archive has not.
+    fn begin_hash(&mut self, size: u64) -> bool {
+        let stored: u64 = self
+            .reader
+            .content_extents()
+            .iter()
+            .map(|extent| extent.len)
+            .sum();
+        if stored == size {
+            self.reader.framing().begin_file();
+        }
+        stored == size
     }
 
     fn found(&self, entry: Entry, hash: [u8; 32], size: u64) -> FoundFile {

@@ -12,11 +12,13 @@ use crate::fault::step;
 use crate::key::{Attributes, Key, Owners};
 use crate::model::{Inode, Model, Node, Number, ROOT};
 use crate::objects::{Objects, is_unchanged, set_xattrs, times};
-use rustix::fd::{AsFd as _, BorrowedFd};
+use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use tote_archive::EntryPath;
 
 /// A maker of the regular files of a tree.
@@ -34,22 +36,112 @@ pub(crate) trait Files {
 
 /// Makes the tree of a model in an empty directory. Returns the number of device nodes that could not be made.
 pub(crate) fn make(
-    (objects, owners): (&Objects, Owners),
+    owned: (&Objects, Owners),
     model: &Model,
     root: &Dir,
     files: &mut dyn Files,
 ) -> Result<u64, StoreError> {
-    let mut maker = Maker {
-        objects,
-        owners,
-        model,
-        root: root.as_fd(),
-        files,
-        first_names: HashMap::new(),
-        left_out: 0,
-    };
+    let site = Site::new(owned, model, root);
+    let mut maker = site.maker(files);
     maker.fill(root.as_fd(), ROOT, &mut root.path().to_owned(), &mut Vec::new())?;
-    Ok(maker.left_out)
+    Ok(site.left_out.into_inner())
+}
+
+/// The place of a tree that is being made; several threads may work there.
+#[derive(Debug)]
+pub(crate) struct Site<'a> {
+    objects: &'a Objects,
+    owners: Owners,
+    model: &'a Model,
+    root: &'a Dir,
+    /// Number of names of each inode.
+    names: Vec<u32>,
+    /// Path of the name that was made first, below the root, for each inode with several names.
+    first_names: Mutex<HashMap<Number, Vec<u8>>>,
+    left_out: AtomicU64,
+}
+
+impl<'a> Site<'a> {
+    pub(crate) fn new((objects, owners): (&'a Objects, Owners), model: &'a Model, root: &'a Dir) -> Self {
+        Self {
+            objects,
+            owners,
+            model,
+            root,
+            names: model.name_counts(),
+            first_names: Mutex::default(),
+            left_out: AtomicU64::new(0),
+        }
+    }
+
+    pub(crate) fn root(&self) -> &'a Dir {
+        self.root
+    }
+
+    /// Number of device nodes that could not be made so far.
+    pub(crate) fn left_out(&self) -> u64 {
+        self.left_out.load(Ordering::Relaxed)
+    }
+
+    /// Makes what lies below a directory that is there, and then sets the directory's attributes. `path` is its path below
+    /// the root.
+    pub(crate) fn fill(&self, number: Number, path: &[u8], files: &mut dyn Files) -> Result<(), StoreError> {
+        let (dir, mut full) = self.open(path)?;
+        self.maker(files)
+            .fill(dir.as_fd(), number, &mut full, &mut path.to_vec())
+    }
+
+    /// Makes the entries of a directory that are no directories.
+    pub(crate) fn make_entries(
+        &self,
+        number: Number,
+        path: &[u8],
+        files: &mut dyn Files,
+    ) -> Result<(), StoreError> {
+        let (dir, mut full) = self.open(path)?;
+        let is_directory = |number| matches!(self.model.inode(number).node, Node::Directory(_));
+        self.maker(files)
+            .make_some(dir.as_fd(), number, &mut full, &mut path.to_vec(), &|number| {
+                !is_directory(number)
+            })
+    }
+
+    /// Sets the attributes of a directory, when all its entries are made.
+    pub(crate) fn finish_dir(&self, number: Number, path: &[u8]) -> Result<(), StoreError> {
+        let (dir, full) = self.open(path)?;
+        finish_dir(
+            self.objects,
+            dir.as_fd(),
+            &self.model.inode(number).attributes,
+            &full,
+        )
+    }
+
+    fn open(&self, path: &[u8]) -> Result<(OwnedFd, PathBuf), StoreError> {
+        let (name, full) = match path {
+            b"" => (b".".as_slice(), self.root.path().to_owned()),
+            path => (path, self.root.path().join(as_path(path))),
+        };
+        let opened = rustix::fs::openat(self.root, name, DIRECTORY, Mode::empty());
+        match opened {
+            Ok(dir) => Ok((dir, full)),
+            Err(errno) => Err(StoreError::io("open", full, errno)),
+        }
+    }
+
+    fn maker<'m>(&'m self, files: &'m mut dyn Files) -> Maker<'m> {
+        Maker { site: self, files }
+    }
+}
+
+const DIRECTORY: OFlags = OFlags::RDONLY
+    .union(OFlags::DIRECTORY)
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::CLOEXEC);
+
+/// Makes a directory that gets its attributes later.
+pub(crate) fn make_dir(dir: BorrowedFd<'_>, name: &[u8]) -> Result<(), Errno> {
+    step().and_then(|()| rustix::fs::mkdirat(dir, name, Mode::RWXU))
 }
 
 /// A maker of files that are links to objects.
@@ -94,15 +186,10 @@ impl Files for LinkedFiles<'_> {
     }
 }
 
+/// A thread's work in a [`Site`].
 struct Maker<'a> {
-    objects: &'a Objects,
-    owners: Owners,
-    model: &'a Model,
-    root: BorrowedFd<'a>,
+    site: &'a Site<'a>,
     files: &'a mut dyn Files,
-    /// Path of an inode's first name, below the root.
-    first_names: HashMap<Number, Vec<u8>>,
-    left_out: u64,
 }
 
 impl Maker<'_> {
@@ -114,22 +201,35 @@ impl Maker<'_> {
         path: &mut PathBuf,
         below: &mut Vec<u8>,
     ) -> Result<(), StoreError> {
-        let model = self.model;
-        let inode = model.inode(number);
-        if let Node::Directory(children) = &inode.node {
-            for (name, child) in children {
-                let length = below.len();
-                if length > 0 {
-                    below.push(b'/');
-                }
-                below.extend_from_slice(name);
-                path.push(as_path(name));
-                self.make(dir, name, child.inode, path, below)?;
-                path.pop();
-                below.truncate(length);
+        self.make_some(dir, number, path, below, &|_| true)?;
+        let attributes = &self.site.model.inode(number).attributes;
+        finish_dir(self.site.objects, dir, attributes, path)
+    }
+
+    /// Makes those entries of a directory that are `wanted`.
+    fn make_some(
+        &mut self,
+        dir: BorrowedFd<'_>,
+        number: Number,
+        path: &mut PathBuf,
+        below: &mut Vec<u8>,
+        wanted: &dyn Fn(Number) -> bool,
+    ) -> Result<(), StoreError> {
+        let Node::Directory(children) = &self.site.model.inode(number).node else {
+            return Ok(());
+        };
+        for (name, child) in children.iter().filter(|(_, child)| wanted(child.inode)) {
+            let length = below.len();
+            if length > 0 {
+                below.push(b'/');
             }
+            below.extend_from_slice(name);
+            path.push(as_path(name));
+            self.make(dir, name, child.inode, path, below)?;
+            path.pop();
+            below.truncate(length);
         }
-        self.finish_dir(dir, &inode.attributes, path)
+        Ok(())
     }
 
     fn make(
@@ -140,20 +240,22 @@ impl Maker<'_> {
         path: &mut PathBuf,
         below: &mut Vec<u8>,
     ) -> Result<(), StoreError> {
-        let inode = self.model.inode(number);
+        let inode = self.site.model.inode(number);
         if let Node::Directory(_) = inode.node {
-            let made = step()
-                .and_then(|()| rustix::fs::mkdirat(dir, name, Mode::RWXU))
-                .and_then(|()| {
-                    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-                    rustix::fs::openat(dir, name, flags, Mode::empty())
-                });
+            let made =
+                make_dir(dir, name).and_then(|()| rustix::fs::openat(dir, name, DIRECTORY, Mode::empty()));
             let sub = made.map_err(|errno| StoreError::io("make", path.clone(), errno))?;
             return self.fill(sub.as_fd(), number, path, below);
         }
-        if let Some(first) = self.first_names.get(&number) {
+        if self.site.names[number] < 2 {
+            return self.make_inode(dir, name, inode, path).map(drop);
+        }
+        // Another thread that comes to a further name meanwhile waits for the inode.
+        let site = self.site;
+        let mut first_names = site.first_names.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(first) = first_names.get(&number) {
             let linked = step()
-                .and_then(|()| rustix::fs::linkat(self.root, first.as_slice(), dir, name, AtFlags::empty()));
+                .and_then(|()| rustix::fs::linkat(site.root, first.as_slice(), dir, name, AtFlags::empty()));
             match linked {
                 Ok(()) => return Ok(()),
                 // The file system allows no further links to this inode: further names become another inode.
@@ -161,22 +263,34 @@ impl Maker<'_> {
                 Err(errno) => return Err(StoreError::io("link", path.clone(), errno)),
             }
         }
-        let made = match &inode.node {
-            Node::File { key, size } => self
-                .files
-                .make(dir, name, (key, *size), &inode.attributes, path)
-                .map(|()| true),
-            _ => self.make_node(dir, name, inode, path),
-        };
-        if made? {
-            self.first_names.insert(number, below.clone());
+        if self.make_inode(dir, name, inode, path)? {
+            first_names.insert(number, below.clone());
         }
         Ok(())
     }
 
+    /// Makes an inode that is no directory; returns whether it could.
+    fn make_inode(
+        &mut self,
+        dir: BorrowedFd<'_>,
+        name: &[u8],
+        inode: &Inode,
+        path: &Path,
+    ) -> Result<bool, StoreError> {
+        match &inode.node {
+            Node::File { key, size } => self
+                .files
+                .make(dir, name, (key, *size), &inode.attributes, path)
+                .map(|()| true),
+            _ => self.site.make_node(dir, name, inode, path),
+        }
+    }
+}
+
+impl Site<'_> {
     /// Makes a symbolic link, a device node or a pipe; returns whether it could.
     fn make_node(
-        &mut self,
+        &self,
         dir: BorrowedFd<'_>,
         name: &[u8],
         inode: &Inode,
@@ -198,7 +312,7 @@ impl Maker<'_> {
                 };
                 // Overlayfs would take device 0, 0 for a whiteout.
                 if self.owners == Owners::Caller || (!*block && (*major, *minor) == (0, 0)) {
-                    self.left_out += 1;
+                    self.left_out.fetch_add(1, Ordering::Relaxed);
                     return Ok(false);
                 }
                 (kind, rustix::fs::makedev(*major, *minor))
@@ -210,7 +324,7 @@ impl Maker<'_> {
             Ok(()) => {}
             // A user namespace cannot create devices.
             Err(Errno::PERM) if kind != FileType::Fifo => {
-                self.left_out += 1;
+                self.left_out.fetch_add(1, Ordering::Relaxed);
                 return Ok(false);
             }
             Err(errno) => return Err(failed("make")(errno)),
@@ -236,25 +350,24 @@ impl Maker<'_> {
             .and_then(|()| rustix::fs::utimensat(dir, name, &times(attributes), AtFlags::SYMLINK_NOFOLLOW))
             .map_err(|errno| StoreError::io("set the times of", path.to_owned(), errno))
     }
+}
 
-    fn finish_dir(
-        &self,
-        dir: BorrowedFd<'_>,
-        attributes: &Attributes,
-        path: &Path,
-    ) -> Result<(), StoreError> {
-        let failed = |attempt| move |errno| StoreError::io(attempt, path.to_owned(), errno);
-        self.objects
-            .set_owner(attributes, path, |uid, gid| rustix::fs::fchown(dir, uid, gid))?;
-        set_xattrs(dir, attributes).map_err(failed("set extended attributes of"))?;
-        let mode = Mode::from_raw_mode(attributes.mode);
-        step()
-            .and_then(|()| rustix::fs::fchmod(dir, mode))
-            .map_err(failed("set the mode of"))?;
-        step()
-            .and_then(|()| rustix::fs::futimens(dir, &times(attributes)))
-            .map_err(failed("set the times of"))
-    }
+fn finish_dir(
+    objects: &Objects,
+    dir: BorrowedFd<'_>,
+    attributes: &Attributes,
+    path: &Path,
+) -> Result<(), StoreError> {
+    let failed = |attempt| move |errno| StoreError::io(attempt, path.to_owned(), errno);
+    objects.set_owner(attributes, path, |uid, gid| rustix::fs::fchown(dir, uid, gid))?;
+    set_xattrs(dir, attributes).map_err(failed("set extended attributes of"))?;
+    let mode = Mode::from_raw_mode(attributes.mode);
+    step()
+        .and_then(|()| rustix::fs::fchmod(dir, mode))
+        .map_err(failed("set the mode of"))?;
+    step()
+        .and_then(|()| rustix::fs::futimens(dir, &times(attributes)))
+        .map_err(failed("set the times of"))
 }
 
 /// Checks all entries of a tree that was made of a model, and returns the path of an entry that is not as it was

@@ -18,31 +18,37 @@ use crate::dir::{Dir, write_all};
 use crate::erofs;
 use crate::error::is_gone;
 use crate::image::Image;
-use crate::inodes;
+use crate::inodes::{self, EmptyFiles, Numbered, Numbers};
 use crate::known::or_damaged;
 use crate::leased::{Names, OwnInodes, ROOT, Tree};
 use crate::lock::Lock;
 use crate::model::Model;
+use crate::parts::{Divided, Part};
 use crate::store::{LOCK, Store, sha256_hex};
-use crate::tree::{self, LinkedFiles};
+use crate::tree::{self, LinkedFiles, Site};
 use rustix::fs::{FlockOperation, Mode};
 use rustix::io::Errno;
 use std::collections::HashSet;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use tote_image::Digest;
 use tote_sys::best_effort;
 
 pub(crate) const LEASE: &str = "lease";
 
-/// A part of a tree for overlayfs.
-#[derive(Clone, Copy, Debug)]
-enum Part {
-    /// Empty files with inodes of their own.
-    Inodes,
-    /// Links to the objects that these contain.
-    Contents,
+/// A piece of work on a tree for overlayfs.
+#[derive(Debug)]
+enum Work<'a> {
+    /// Checks all objects.
+    Check,
+    /// Makes empty files with inodes of their own.
+    Inodes(&'a Part),
+    /// Links the objects that these contain.
+    Contents(&'a [Numbered<'a>]),
 }
+
+/// Number of contents that are linked together.
+const LINKED: usize = 256;
 
 /// Form of a tree that its lease calls complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -329,27 +335,38 @@ impl Store {
         if !inodes::can_be_shown(dir, rights)? {
             return Ok(None);
         }
-        let (left_out, made) = (AtomicU64::new(0), AtomicBool::new(false));
-        crew::for_each(&[Part::Inodes, Part::Contents], |part| {
-            match part {
-                Part::Inodes => {
-                    let objects = (&self.objects, self.owners);
-                    if let Some(count) = inodes::make_files(objects, model, dir, rights)? {
-                        left_out.store(count, Ordering::Relaxed);
-                        made.store(true, Ordering::Relaxed);
-                    }
-                }
-                Part::Contents => {
-                    self.check_objects(image, model)?;
-                    inodes::link_contents(&self.objects, model, dir)?;
-                }
+        let numbers = Numbers::of(model);
+        let contents = inodes::make_dir(dir, inodes::CONTENTS)?;
+        let root = inodes::make_dir(dir, inodes::INODES)?;
+        let site = Site::new((&self.objects, self.owners), model, &root);
+        let files = EmptyFiles::new(&self.objects, &numbers, rights);
+        let divided = Divided::of(model);
+        divided.begin(&site)?;
+        let inodes = divided.parts.iter().map(Work::Inodes);
+        let links = numbers.contents().chunks(LINKED).map(Work::Contents);
+        let work: Vec<_> = std::iter::once(Work::Check).chain(inodes).chain(links).collect();
+        let is_refused = AtomicBool::new(false);
+        // True where the file system does not keep the attributes of the files, or does not let this user set them.
+        let refused = |made: Result<(), StoreError>| match made {
+            Err(error) if matches!(error.errno(), Some(Errno::OPNOTSUPP | Errno::PERM)) => {
+                is_refused.store(true, Ordering::Relaxed);
+                Ok(())
             }
-            Ok::<_, StoreError>(())
+            made => made,
+        };
+        crew::for_each(&work, |work| match work {
+            Work::Check => self.check_objects(image, model),
+            Work::Inodes(_) if is_refused.load(Ordering::Relaxed) => Ok(()),
+            Work::Inodes(part) => refused(part.make(&site, &mut files.clone())),
+            Work::Contents(links) => inodes::link_contents(&self.objects, links, &contents)
+                // Only the check knows which layers are damaged if an object is lost.
+                .map_err(|error| self.check_objects(image, model).err().unwrap_or(error)),
         })?;
-        if made.into_inner() {
-            return Ok(Some(left_out.into_inner()));
+        refused(divided.finish(&site))?;
+        if is_refused.into_inner() {
+            return inodes::forget(dir).map(|()| None);
         }
-        inodes::forget(dir).map(|()| None)
+        Ok(Some(site.left_out()))
     }
 
     /// Makes `root/` in the directory of a tree, and gives the number of device nodes that could not be made. It has its name

@@ -95,8 +95,11 @@ impl Store {
     /// Checks that all objects exist and have their sizes; otherwise removes the layers that they came with.
     pub(crate) fn check_objects(&self, image: &Image, model: &Model) -> Result<(), StoreError> {
         let mut lost = HashSet::new();
+        let seen = self.objects.seen();
         for inode in model.inodes() {
-            if let Node::File { key, size } = &inode.node {
+            if let Node::File { key, size } = &inode.node
+                && !seen.contains(key)
+            {
                 let name = key.name(0);
                 match self.objects.dir.stat(&name) {
                     Ok(stat) if is_unchanged(&stat, *size, &inode.attributes) => {}
@@ -106,6 +109,7 @@ impl Store {
                 }
             }
         }
+        drop(seen);
         let Some(first) = lost.iter().next() else {
             return Ok(());
         };

@@ -11,7 +11,7 @@ use crate::lasting::{self, LastingMount};
 use crate::source::open_source;
 use crate::{Attributes, DeviceNode, Errno, IdMaps, Propagation, executable};
 use rustix::fd::{AsFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
-use rustix::fs::{AtFlags, CWD, FileType, Gid, Mode, OFlags, ResolveFlags, Statx, StatxFlags, Uid};
+use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, Statx, StatxFlags, Uid};
 use rustix::mount::{
     FsMountFlags, FsOpenFlags, MountAttrFlags, OpenTreeFlags, fsconfig_create, fsconfig_set_flag,
     fsconfig_set_string, fsmount, fsopen, open_tree,
@@ -110,13 +110,14 @@ pub fn device_mount(node: &DeviceNode) -> Result<OwnedFd, Errno> {
     open_tree(&dir, NAME, flags)
 }
 
-/// Returns a detached copy of the mount that a process in another mount namespace has at a path, with the mounts
-/// below it if asked for. Links on the way are not followed: that process may have made them.
+/// Returns a detached copy of the root directory of a process in other namespaces, without the mounts in it. `namespaces` are
+/// the `CLONE_NEW…` bits of those that have to be joined for that: the mount namespace, and for a caller other than root the user
+/// namespace that owns it.
 ///
 /// # Errors
-/// setns(2)'s, openat2(2)'s, and open_tree(2)'s.
-pub(crate) fn mount_of(process: BorrowedFd<'_>, path: &CStr, recursive: bool) -> Result<OwnedFd, Errno> {
-    run(Errand::MountOf(process, path, recursive), 0)
+/// setns(2)'s, and open_tree(2)'s.
+pub fn root_of(process: BorrowedFd<'_>, namespaces: u32) -> Result<OwnedFd, Errno> {
+    run(Errand::RootOf(process, namespaces), 0)
 }
 
 /// The family, type and protocol of a socket.
@@ -197,7 +198,7 @@ enum Errand<'a> {
     User(IdMaps),
     Network(Option<BorrowedFd<'a>>),
     Tree(Tree<'a>),
-    MountOf(BorrowedFd<'a>, &'a CStr, bool),
+    RootOf(BorrowedFd<'a>, u32),
     Socket(BorrowedFd<'a>, SocketKind),
     Setting(BorrowedFd<'a>, &'a CStr),
     TakeAway(LastingMount<'a>),
@@ -234,8 +235,9 @@ fn perform(errand: &Errand<'_>) -> Result<i32, Errno> {
         Errand::Overlay(overlay) => return mount_overlay(overlay).map(IntoRawFd::into_raw_fd),
         Errand::Executable(path) => return executable::mount_by_name(path).map(IntoRawFd::into_raw_fd),
         Errand::Tree(tree) => return open(tree).map(IntoRawFd::into_raw_fd),
-        Errand::MountOf(process, path, recursive) => {
-            return other(*process, path, *recursive).map(IntoRawFd::into_raw_fd);
+        Errand::RootOf(process, namespaces) => {
+            set_namespaces(*process, *namespaces)?;
+            return crate::visit::copy_at(c"/", false).map(IntoRawFd::into_raw_fd);
         }
         Errand::TakeAway(mount) => return lasting::take_away(mount).map(i32::from),
         Errand::Socket(network, (family, kind, protocol)) => {
@@ -265,17 +267,6 @@ fn mount_overlay(overlay: &ContentOverlay<'_>) -> Result<OwnedFd, Errno> {
     fsconfig_create(&context)?;
     let read_only = MountAttrFlags::MOUNT_ATTR_RDONLY;
     fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, read_only)
-}
-
-fn other(process: BorrowedFd<'_>, path: &CStr, recursive: bool) -> Result<OwnedFd, Errno> {
-    rustix::thread::move_into_thread_name_spaces(process, ThreadNameSpaceType::MOUNT)?;
-    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-    let place = rustix::fs::openat2(CWD, path, flags, Mode::empty(), resolve)?;
-    let mut flags =
-        OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_EMPTY_PATH;
-    flags.set(OpenTreeFlags::AT_RECURSIVE, recursive);
-    open_tree(place, c"", flags)
 }
 
 fn open(tree: &Tree<'_>) -> Result<OwnedFd, Errno> {

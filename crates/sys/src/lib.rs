@@ -2,7 +2,8 @@
 //!
 //! Two things live here. First the *birth* of a container: [`Op`] is one prepared operation of becoming a container,
 //! and [`birth`] clones a process that performs a list of them in order and reports the first that fails. Second the
-//! few calls that rustix lacks, each in a file named after its man page.
+//! few calls that rustix lacks, each in a file named after its man page. And one use of instructions that no crate offers
+//! has its place here because it needs `unsafe`, too: two hashes at once ([`sha256_twice`]).
 //!
 //! Invariants:
 //! - Between clone3(2) and execve(2) the child allocates nothing, takes no lock, formats no text, and cannot panic: all
@@ -72,6 +73,7 @@ mod root;
 mod schedule;
 mod seal;
 mod seccomp;
+mod sha256;
 mod signal;
 mod socket;
 mod source;
@@ -82,6 +84,7 @@ mod timings;
 mod title;
 mod tsc;
 mod view;
+mod visit;
 
 pub use attributes::{Attributes, Propagation};
 pub use birth::{Birth, Child, birth};
@@ -97,7 +100,7 @@ pub use copy::{CopyMode, LinkedName, TreeCopy, copy_below, copy_linked};
 pub use entry::enter;
 pub use errand::{
     ContentOverlay, MountRights, SocketKind, Tree, Unlocked, device_mount, network_namespace, open_in,
-    overlay, socket_in, take_away, tree, user_namespace,
+    overlay, root_of, socket_in, take_away, tree, user_namespace,
 };
 pub use event::Event;
 pub use fanotify::{OpenWatch, OpenedFile, OpenedFiles};
@@ -135,6 +138,7 @@ pub use rustix::io::Errno;
 pub use schedule::{MemoryPolicy, SchedulerAttributes};
 pub use seal::{Sealing, is_sealed, may_change_executable, open_seal, seal, seal_in_place, settle_seal};
 pub use seccomp::SockFilter;
+pub use sha256::{Sha256State, has_sha256_twice, sha256_twice};
 pub use signal::{SignalFd, SignalSet, note as note_signals, noted as noted_signal, pending_signal};
 pub use source::{CloneSource, Parameter, Source, Value};
 pub use start::{AwaitStart, Starting, start_gate, waits_for_start};

@@ -190,7 +190,9 @@ fn fill(source: &Source, place: BorrowedFd<'_>) -> Result<(), Errno> {
     let path = match source {
         Source::Clone(clone) => &clone.path,
         Source::Handed(path) => path,
-        Source::New { .. } | Source::Beneath { .. } | Source::Of { .. } => return Ok(()),
+        Source::New { .. } | Source::Beneath { .. } | Source::Of { .. } | Source::Opened { .. } => {
+            return Ok(());
+        }
     };
     let how = CopyMode {
         reflink: true,
@@ -277,9 +279,14 @@ fn make_mount(
             path,
             recursive,
         } => {
-            let mount = crate::errand::mount_of(process.as_fd(), path, *recursive)?;
+            let mount = crate::visit::mount_of(process.as_fd(), path, *recursive)?;
             change(mount.as_fd(), &op.attributes)?;
             Ok(mount)
+        }
+        Source::Opened { tree, .. } => {
+            let tree = rustix::io::fcntl_dupfd_cloexec(tree, 3)?;
+            change(tree.as_fd(), &op.attributes)?;
+            Ok(tree)
         }
         Source::Handed(_) => {
             let tree = registers.tree.take().ok_or(Errno::BADF)?;

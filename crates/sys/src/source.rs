@@ -30,6 +30,13 @@ pub enum Source {
     },
     /// Tree that came through the last gate; the text says where it is from.
     Handed(CString),
+    /// Detached tree that was opened before the birth.
+    Opened {
+        /// The tree.
+        tree: OwnedFd,
+        /// Origin of the tree, for people.
+        origin: CString,
+    },
     /// Directory or file in the mount that the root covers, which was [`crate::Target::Root`] before.
     Beneath {
         /// Path in that mount.

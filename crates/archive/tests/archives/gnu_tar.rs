@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::Command;
 use tote_archive::{
     Change, Content, Entry, ExtractOptions, FramingReader, FramingWriter, Kind, Limits, Owner, Reader,
-    Rebuild, extract, tree_digest,
+    Rebuild, Segment, extract, tree_digest,
 };
 
 /// Options of GNU tar for every format that can hold the files of [`tree`].
@@ -157,6 +157,16 @@ fn compare(root: &Path, bytes: &[u8], options: &[&str]) {
         "{options:?}: the archive is not the same when made again"
     );
     assert!(framing.len() < bytes.len());
+    let inline = FramingReader::new(&*framing).filter(|segment| !matches!(segment, Ok(Segment::Content(_))));
+    let inline = Rebuild::new(inline, |_: Content| io::Result::Ok(io::empty()));
+    let mut reader = Reader::new(inline, Limits::default()).without_contents();
+    for (entry, content) in &entries {
+        assert_eq!(reader.next_change().unwrap(), Some(Change::Add(entry.clone())));
+        let mut zeros = Vec::new();
+        reader.read_to_end(&mut zeros).unwrap();
+        assert!(zeros.len() == content.len() && zeros.iter().all(|byte| *byte == 0));
+    }
+    assert_eq!(reader.next_change().unwrap(), None);
 }
 
 fn count(root: &Path) -> usize {

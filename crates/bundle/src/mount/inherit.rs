@@ -1,7 +1,7 @@
 //! `--volumes-from`: mounts taken over from another container.
 
 use super::volume::{parse_destination, parse_volume_name};
-use super::{Bind, MountRequest, MountSource, Propagation, Recursion, Volume, VolumeError};
+use super::{Bind, MountRequest, MountSource, Propagation, Recursion, Restrictions, Volume, VolumeError};
 use crate::path::clean_absolute;
 use std::str::FromStr;
 
@@ -57,6 +57,10 @@ impl MountRequest {
     #[must_use]
     pub fn inherited(&self) -> Option<String> {
         let access = if self.readonly { "ro" } else { "rw" };
+        let mut access = access.to_owned();
+        for option in self.restrictions.options() {
+            access = format!("{access},{option}");
+        }
         let (kind, source) = match &self.source {
             MountSource::Bind(bind) => {
                 let recursion = match bind.recursion {
@@ -97,6 +101,15 @@ pub fn parse_inherited(text: &str) -> Result<MountRequest, VolumeError> {
     let [kind, access, propagation, recursion, length, paths] = *parts.as_slice() else {
         return Err(format());
     };
+    let (access, rest) = access.split_once(',').unwrap_or((access, ""));
+    let mut restrictions = Restrictions::default();
+    for option in rest.split(',').filter(|option| !option.is_empty()) {
+        match option {
+            "noexec" => restrictions.noexec = true,
+            "nosuid" => restrictions.nosuid = true,
+            _ => return Err(format()),
+        }
+    }
     let length = length.parse().map_err(|_| format())?;
     let (source, mut destination) = paths.split_at_checked(length).ok_or_else(format)?;
     let source = match kind {
@@ -134,6 +147,7 @@ pub fn parse_inherited(text: &str) -> Result<MountRequest, VolumeError> {
         destination: parse_destination(destination)?,
         source,
         readonly: access == "ro",
+        restrictions,
     })
 }
 
@@ -167,6 +181,7 @@ mod tests {
     fn mounts_come_back() {
         for request in [
             parse_volume("data:/da ta:ro,nocopy").unwrap(),
+            parse_volume("data:/data:nocopy,nosuid,noexec").unwrap(),
             parse_mount(
                 "type=bind,source=/a b/c,target=/d: e,bind-recursive=disabled,bind-propagation=rslave",
             )
@@ -184,6 +199,7 @@ mod tests {
             "bind rw rprivate enabled 99 /a/b",
             "bind rw rprivate enabled 1 a/b",
             "bind rw rprivate often 2 /a/b",
+            "bind rw,fast rprivate enabled 2 /a/b",
             "volume rw - - 2 ab",
             "volume rw - - 2 ../b",
             "tmpfs rw - - 0 /b",

@@ -21,6 +21,25 @@ pub struct MountRequest {
     pub source: MountSource,
     /// True if the mount is read-only.
     pub readonly: bool,
+    /// What programs in it may not do.
+    pub restrictions: Restrictions,
+}
+
+/// Restrictions of a mount, which podman's `--volume` has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Restrictions {
+    /// True if its programs cannot be executed.
+    pub noexec: bool,
+    /// True if set-user-ID bits and capabilities of its files have no effect.
+    pub nosuid: bool,
+}
+
+impl Restrictions {
+    /// Lists the options of the mount.
+    pub fn options(self) -> impl Iterator<Item = &'static str> {
+        let all = [("noexec", self.noexec), ("nosuid", self.nosuid)];
+        all.into_iter().filter(|(_, has)| *has).map(|(option, _)| option)
+    }
 }
 
 /// The source of a mount.

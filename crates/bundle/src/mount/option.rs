@@ -1,7 +1,8 @@
 use super::csv::{self, CsvError};
 use super::volume::{parse_destination, parse_volume_name};
 use super::{
-    Bind, MountRequest, MountSource, Propagation, Recursion, TmpfsError, Volume, VolumeError, tmpfs,
+    Bind, MountRequest, MountSource, Propagation, Recursion, Restrictions, TmpfsError, Volume, VolumeError,
+    tmpfs,
 };
 use crate::path::clean_absolute;
 use crate::value::parse_size;
@@ -328,6 +329,7 @@ impl Fields {
             destination,
             source,
             readonly: self.readonly,
+            restrictions: Restrictions::default(),
         })
     }
 

@@ -1,5 +1,5 @@
 use super::volume::parse_destination;
-use super::{MountRequest, MountSource, VolumeError};
+use super::{MountRequest, MountSource, Restrictions, VolumeError};
 use crate::value::parse_size;
 
 /// Why a text is not a `--tmpfs`.
@@ -34,6 +34,7 @@ pub fn parse_tmpfs(text: &str) -> Result<MountRequest, TmpfsError> {
         destination: parse_destination(destination)?,
         source: MountSource::Tmpfs(options),
         readonly,
+        restrictions: Restrictions::default(),
     })
 }
 

@@ -1,4 +1,4 @@
-use super::{Bind, MountRequest, MountSource, Propagation, Recursion, Relabel, Volume};
+use super::{Bind, MountRequest, MountSource, Propagation, Recursion, Relabel, Restrictions, Volume};
 use crate::name::is_restricted;
 use crate::path::clean_absolute;
 
@@ -10,7 +10,7 @@ pub enum VolumeError {
     Format(String),
     /// An unknown option, or two that contradict each other.
     #[error(
-        "invalid mode: {0}: give options with commas between, each once: ro or rw, z or Z, nocopy, \
+        "invalid mode: {0}: give options with commas between, each once: ro or rw, z or Z, nocopy, noexec, nosuid, \
          [r]private, [r]shared or [r]slave"
     )]
     Mode(String),
@@ -68,6 +68,10 @@ pub fn parse_volume(text: &str) -> Result<MountRequest, VolumeError> {
     Ok(MountRequest {
         destination: parse_destination(destination)?,
         readonly: mode.readonly.unwrap_or(false),
+        restrictions: Restrictions {
+            noexec: mode.noexec.unwrap_or(false),
+            nosuid: mode.nosuid.unwrap_or(false),
+        },
         source: match source.map(|source| (source, clean_absolute(source))) {
             Some((_, Some(path))) => MountSource::Bind(mode.bind(path)?),
             Some((name, None)) => MountSource::Volume(mode.volume(Some(parse_volume_name(name)?))?),
@@ -85,9 +89,7 @@ fn refused(mode: &str) -> VolumeError {
             }
             "O" => "copy the files into the container with 'tote cp', or mount them read-only",
             "idmap" => "see --userns keep-id",
-            "noexec" | "nosuid" | "exec" | "suid" | "dev" => {
-                "mount the source with that option on the host: the container has it then, and devices are never opened through it"
-            }
+            "dev" => "devices are never opened through it: --device gives the container a device",
             _ => continue,
         };
         return VolumeError::Podman {
@@ -124,6 +126,8 @@ struct Mode {
     readonly: Option<bool>,
     relabel: Option<Relabel>,
     propagation: Option<Propagation>,
+    noexec: Option<bool>,
+    nosuid: Option<bool>,
     nocopy: Option<()>,
     consistency: Option<()>,
 }
@@ -140,6 +144,8 @@ impl Mode {
                 "ro" | "rw" => mode.readonly.replace(option == "ro").is_some(),
                 "z" => mode.relabel.replace(Relabel::Shared).is_some(),
                 "Z" => mode.relabel.replace(Relabel::Private).is_some(),
+                "noexec" | "exec" => mode.noexec.replace(option == "noexec").is_some(),
+                "nosuid" | "suid" => mode.nosuid.replace(option == "nosuid").is_some(),
                 "nocopy" => mode.nocopy.replace(()).is_some(),
                 // Options of docker for macOS, and options that name the default: accepted, without effect.
                 "consistent" | "cached" | "delegated" | "copy" | "nodev" => {
@@ -206,6 +212,19 @@ mod tests {
     }
 
     #[test]
+    fn restrictions() {
+        for (text, noexec, nosuid) in [
+            ("/a:/b", false, false),
+            ("/a:/b:exec,suid,nodev", false, false),
+            ("/a:/b:noexec", true, false),
+            ("db:/b:ro,nosuid,noexec", true, true),
+        ] {
+            let found = parse_volume(text).unwrap().restrictions;
+            assert_eq!(found, Restrictions { noexec, nosuid }, "{text}");
+        }
+    }
+
+    #[test]
     fn volumes() {
         for (text, name, copy, readonly) in [
             ("/data", None, true, false),
@@ -233,7 +252,8 @@ mod tests {
             ("/a:/b:ro:z", "invalid volume specification"),
             ("/a:/b:foo", "invalid mode: foo"),
             ("/a:/b:U", "podman's option U is not supported: give the files"),
-            ("/a:/b:ro,noexec", "podman's option noexec"),
+            ("/a:/b:ro,dev", "podman's option dev"),
+            ("/a:/b:exec,noexec", "invalid mode"),
             ("/a:/b:ro,rw", "invalid mode: ro,rw"),
             ("/a:/b:shared,slave", "invalid mode"),
             ("/a:/b:ro,", "invalid mode"),

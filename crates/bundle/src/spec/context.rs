@@ -104,11 +104,7 @@ impl<'a> Context<'a> {
 
 /// True if the mappings contain `id`. Empty mappings stand for no user namespace, in which every id is itself.
 fn is_mapped(mappings: &[IdMapping], id: u32) -> bool {
-    mappings.is_empty()
-        || mappings.iter().any(|mapping| {
-            id.checked_sub(mapping.container_id)
-                .is_some_and(|offset| offset < mapping.size)
-        })
+    mappings.is_empty() || IdMapping::outside(mappings, id).is_some()
 }
 
 impl fmt::Debug for Context<'_> {

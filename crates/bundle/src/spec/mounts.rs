@@ -181,7 +181,7 @@ fn cgroup(options: &RunOptions) -> Mount {
 
 fn requested_mount(request: &MountRequest, context: &Context<'_>) -> Result<Mount, SpecError> {
     let destination = &request.destination;
-    Ok(match &request.source {
+    let mut made = match &request.source {
         MountSource::Bind(Bind {
             path,
             propagation,
@@ -206,7 +206,10 @@ fn requested_mount(request: &MountRequest, context: &Context<'_>) -> Result<Moun
             options: options.clone(),
             ..mount(destination, "tmpfs", "tmpfs", &[])
         },
-    })
+    };
+    made.options
+        .extend(request.restrictions.options().map(str::to_owned));
+    Ok(made)
 }
 
 fn volume_directory<'a>(destination: &str, context: &Context<'a>) -> Result<&'a str, SpecError> {

@@ -39,10 +39,6 @@ pub(super) static OF_TOTE: &[Absent] = &[
         "tote does not read Kubernetes' files: make the pod with 'tote pod create' and 'tote run --pod'.",
     ),
     absent(
-        &["unshare"],
-        "use unshare(1) to enter a user namespace; 'tote cp' and 'tote export' read files of containers with their owners.",
-    ),
-    absent(
         &["mount", "umount", "unmount"],
         "containers and images are not mounted for others: 'tote cp' and 'tote export' get their files, and 'tote ls' shows where a \
          container's tree is while it runs.",
@@ -66,10 +62,6 @@ pub(super) static OF_RUN: &[Absent] = &[
     absent(
         &["--uidmap", "--gidmap", "--subuidname", "--subgidname"],
         "ids are mapped as --userns says: keep-id for the same id inside as outside.",
-    ),
-    absent(
-        &["--rootfs"],
-        "give rootfs:DIR in place of the image: 'tote run rootfs:/srv/alpine'.",
     ),
     absent(
         &["--secret"],
@@ -193,10 +185,6 @@ pub(super) static OF_CONNECT: &[Absent] = &[
 
 /// Commands of `volume`.
 pub(super) static OF_VOLUME: &[Absent] = &[
-    absent(
-        &["export", "import"],
-        "let a container do it: 'tote run --rm -v VOLUME:/v IMAGE tar -C /v -c .' writes an archive, and 'tar -C /v -x' with -i reads one.",
-    ),
     absent(
         &["update"],
         "volumes of swarms alone can be changed, and tote runs on one machine.",

@@ -92,7 +92,7 @@ tote's default filter.",
                 .default("auto")
                 .completes(Completes::Words(&DEBUG_SHELLS)),
             Opt::value("tools", "IMAGE", "Take the tools from this image, or from elsewhere")
-                .details("`host` is this machine, `rootfs:DIR` a directory with a root file system, and `container:NAME` another container.")
+                .details("`host` is this machine, `/DIR`, `./DIR` or `rootfs:DIR` a directory with a root file system, and `container:NAME` another container.")
                 .default("host")
                 .completes(Completes::Images),
             Opt::flag("tty", "Give the command a terminal of its own (the default at a terminal)").short('t'),

@@ -13,7 +13,8 @@ pub(crate) static FILESYSTEM: Group = Group {
                 "SOURCE is an absolute path of the host, made as a directory where nothing is there, or the name of a volume; \
                  without it the volume is anonymous. \
                  OPTIONS are separated by commas: `ro` or `rw`, and `private`, `slave` or `shared`, each also with an \
-                 `r` in front for whole trees.",
+                 `r` in front for whole trees. With `noexec` programs there cannot be executed, with `nosuid` their \
+                 set-user-ID bits have no effect.",
             ),
         Opt::list("mount", "MOUNT", "Mount by keys: type=bind,source=DIR,target=DIR,readonly").details(
             "`type` is `bind`, `volume` or `tmpfs`; `src` stands for `source`, `dst` for `target`, `ro` for `readonly`.",

@@ -1,7 +1,7 @@
 //! Commands about tote itself.
 
-use crate::{about, complete, generate};
-use tote_options::{Command, Completes, Example, Group, Opt, Positional, Shell};
+use crate::{about, complete, exit, generate, unshare};
+use tote_options::{Command, Completes, Example, Group, Opt, Parsing, Positional, Shell};
 
 /// `tote version`.
 pub(crate) static VERSION: Command = Command {
@@ -25,6 +25,39 @@ overlayfs. What is missing is listed with the reason.",
         "info",
         "Show tote's settings and the features of this machine",
         about::info,
+    )
+};
+
+/// `tote unshare`, podman's.
+pub(crate) static UNSHARE: Command = Command {
+    usage: "[COMMAND [ARG...]]",
+    details: "\
+The command runs as root of a user namespace with the ids that this user's containers have, and can read, remove and give away \
+the files that containers have made. Without a COMMAND it is the shell of `$SHELL`. Mounts are this machine's: `unshare --mount` \
+after it gives the command its own.",
+    positionals: &[
+        Positional {
+            name: "COMMAND",
+            required: false,
+            many: false,
+            completes: Completes::None,
+        },
+        Positional {
+            name: "ARG",
+            required: false,
+            many: true,
+            completes: Completes::None,
+        },
+    ],
+    parsing: Parsing::StopAtFirstPositional,
+    examples: &[Example {
+        about: "Remove what a database in a container has left",
+        line: "tote unshare rm -r ./data",
+    }],
+    ..Command::new(
+        "unshare",
+        "Run a command with the ids of this user's containers",
+        |parsed| exit::own(unshare::unshare(parsed)),
     )
 };
 

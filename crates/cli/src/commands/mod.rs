@@ -4,6 +4,7 @@
 mod absent;
 mod attach;
 mod base;
+mod bench;
 pub(crate) mod build;
 mod builder;
 mod change;
@@ -62,7 +63,7 @@ The command line is docker's, for what both can do. Options of `tote` itself com
         },
         Section {
             title: "Other commands",
-            commands: &[&look::INIT, &exec::HEALTHCHECK, &vm::VM, &unit::GENERATE, &build::BUILDER, &image::SYSTEM, &image::SYSTEM_PRUNE, &image::STORE, &OCI, &itself::VERSION, &itself::INFO, &itself::HELP, &itself::COMPLETION, &itself::COMPLETE, &itself::MAN, &build::BUILD_GUARD],
+            commands: &[&look::INIT, &exec::HEALTHCHECK, &vm::VM, &unit::GENERATE, &build::BUILDER, &image::SYSTEM, &image::SYSTEM_PRUNE, &image::STORE, &bench::BENCH, &OCI, &itself::UNSHARE, &itself::VERSION, &itself::INFO, &itself::HELP, &itself::COMPLETION, &itself::COMPLETE, &itself::MAN, &build::BUILD_GUARD],
         },
     ],
     exit_status: &[

@@ -195,8 +195,9 @@ pub(crate) static HEALTH: Group = Group {
         Opt::value("health-start-period", "TIME", "Time after the start in which failures do not count"),
         Opt::value("health-start-interval", "TIME", "Time between two checks in the start period")
             .details("5 seconds where neither this nor the image says otherwise."),
-        Opt::value("health-on-failure", "ACTION", "Action when the container becomes unhealthy; only none is supported")
-            .completes(Completes::Words(&["none"])),
+        Opt::value("health-on-failure", "ACTION", "Action when the container becomes unhealthy: none, kill, stop or restart")
+            .completes(Completes::Words(&["none", "kill", "stop", "restart"]))
+            .details("After `kill`, `--restart` decides whether it starts again."),
         Opt::flag("no-healthcheck", "Disable the health check of the image"),
     ],
 };

@@ -37,6 +37,7 @@ those where none is left. Nothing stays of it. What shapes a sandbox was said to
         &process::HEALTH,
         &life::ATTACHING,
         &life::AFTER,
+        &DIRECTORY,
         &isolation::FILESYSTEM,
         &isolation::SECURITY,
         &limits::RESOURCES,
@@ -79,6 +80,7 @@ and relative paths of the options are looked up now, not at the start.",
         &process::HEALTH,
         &life::TO_ATTACH,
         &life::AFTER,
+        &DIRECTORY,
         &isolation::FILESYSTEM,
         &isolation::SECURITY,
         &limits::RESOURCES,
@@ -106,6 +108,15 @@ static POOL: Group = Group {
         "Run in a sandbox of this pool, which `tote pool fill` has made",
     )
     .completes(Completes::Pools)],
+};
+
+/// podman's name for `rootfs:DIR`.
+static DIRECTORY: Group = Group {
+    title: "Image",
+    options: &[Opt::flag(
+        "rootfs",
+        "Take IMAGE for a directory with a root file system, as `rootfs:IMAGE`",
+    )],
 };
 
 /// The positionals of `run`: with `--pool` the IMAGE is left out.

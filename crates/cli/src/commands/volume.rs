@@ -20,7 +20,7 @@ A volume is a directory that outlives containers: `-v NAME:/path` mounts it, and
 without a name (`-v /path`, or what an image asks for) belongs to its container; with `--rm` it goes with it.",
     subcommands: &[Section {
         title: "Commands",
-        commands: &[&CREATE, &LS, &INSPECT, &EXISTS, &RM, &PRUNE],
+        commands: &[&CREATE, &LS, &INSPECT, &EXISTS, &EXPORT, &IMPORT, &RM, &PRUNE],
     }],
     absent: super::absent::OF_VOLUME,
     ..Command::new("volume", "Work with volumes", tell::help)
@@ -80,6 +80,51 @@ static EXISTS: Command = Command {
         "Tell by the exit code whether a volume exists",
         |parsed| exit::own(volume::exists(parsed)),
     )
+};
+
+/// `tote volume export`, podman's.
+static EXPORT: Command = Command {
+    usage: "[OPTIONS] VOLUME",
+    details: "Writes the files of a volume as a tar archive, to standard output unless `-o` is given.",
+    options: &[&Group {
+        title: "",
+        options: &[Opt::value("output", "FILE", "Write to this file")
+            .short('o')
+            .completes(Completes::File)],
+    }],
+    positionals: &[Positional {
+        many: false,
+        ..VOLUMES
+    }],
+    examples: &[Example {
+        about: "A backup, and the way back",
+        line: "tote volume export data | gzip >data.tar.gz; tote volume import data data.tar.gz",
+    }],
+    ..Command::new("export", "Write a volume's files as a tar archive", |parsed| {
+        exit::own(volume::export(parsed))
+    })
+};
+
+/// `tote volume import`, podman's.
+static IMPORT: Command = Command {
+    usage: "VOLUME FILE|-",
+    details: "Extracts a tar archive, compressed or not, into a volume that is there; `-` is standard input. Files of the same \
+              name are replaced, others stay.",
+    positionals: &[
+        Positional {
+            many: false,
+            ..VOLUMES
+        },
+        Positional {
+            name: "FILE",
+            required: true,
+            many: false,
+            completes: Completes::File,
+        },
+    ],
+    ..Command::new("import", "Extract a tar archive into a volume", |parsed| {
+        exit::own(volume::import(parsed))
+    })
 };
 
 static LS: Command = Command {

@@ -3,11 +3,11 @@
 use crate::ask::agreed;
 use crate::home::home;
 use crate::tell::{engine_error, print};
-use crate::text::removal;
-use crate::text::size;
 use std::process::ExitCode;
 use tote_engine::{EngineError, PruneBuilds, PruneRequest, Room};
 use tote_options::Parsed;
+use tote_view::removal;
+use tote_view::size;
 
 /// Parses docker's options for how much of the cache stays, by their new names and their old one.
 fn room(parsed: &Parsed) -> Result<Room, EngineError> {

@@ -2,11 +2,11 @@
 
 use crate::home::home;
 use crate::tell::print;
-use crate::text::size_with;
 use crate::words::words;
 use std::process::ExitCode;
 use tote_engine::{EngineError, ImageTree, LayerRow, Reference};
 use tote_options::Parsed;
+use tote_view::size_with;
 
 pub(crate) fn tree(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let image = words(parsed).pop().unwrap_or_default();

@@ -41,7 +41,7 @@ impl Log {
     /// Logs the error of a command. It always goes to standard error too.
     pub(crate) fn error(&mut self, text: &str) {
         if self.file.is_some() {
-            crate::tell::say(&format!("{}\n", crate::tell::one_line(text)));
+            crate::tell::say(&format!("{}\n", tote_view::one_line(text)));
         }
         self.write(Level::Error, text);
     }
@@ -49,7 +49,7 @@ impl Log {
     /// Logs why a program could not be executed after its start: a line for standard error, and a text for the log
     /// file.
     pub(crate) fn error_of_program(&mut self, line: &str, text: &str) {
-        crate::tell::say(&format!("{}\n", crate::tell::one_line(line)));
+        crate::tell::say(&format!("{}\n", tote_view::one_line(line)));
         if self.file.is_some() {
             self.write(Level::Error, text);
         }

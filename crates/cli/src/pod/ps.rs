@@ -1,37 +1,15 @@
 //! `tote pod ps`.
 
 use crate::home::home;
-use crate::listing::{Listing, only_ids};
-use crate::look::joined;
+use crate::listing::{only_ids, text};
 use crate::tell::{failure, print};
-use crate::text;
 use crate::words::values;
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::process::ExitCode;
-use tote_engine::container::Entry;
-use tote_engine::pod::{self, PodEntry, PodSelection};
-use tote_engine::{EngineError, Home};
-use tote_engine::{moment, network_of, status_word};
+use tote_engine::EngineError;
+use tote_engine::pod::{self, PodSelection};
 use tote_options::Parsed;
-
-const HEADINGS: &[(&str, &str)] = &[
-    ("ID", "POD ID"),
-    ("Id", "POD ID"),
-    ("Name", "NAME"),
-    ("Status", "STATUS"),
-    ("Created", "CREATED"),
-    ("InfraID", "INFRA ID"),
-    ("InfraId", "INFRA ID"),
-    ("NumberOfContainers", "# OF CONTAINERS"),
-    ("ContainerIds", "IDS"),
-    ("ContainerNames", "NAMES"),
-    ("ContainerStatuses", "STATUS"),
-    ("Labels", "LABELS"),
-    ("Networks", "NETWORKS"),
-    ("Restarts", "RESTARTS"),
-    ("Namespace", "NAMESPACES"),
-    ("Cgroup", "CGROUP"),
-];
+use tote_view::{PodColumns, pod_report};
 
 pub(crate) fn ps(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let selection = PodSelection {
@@ -61,26 +39,18 @@ pub(crate) fn ps(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     }
     let format = parsed.setting("format");
     if format.is_some_and(|format| *format == *"json") {
-        let reports: Vec<Value> = entries.iter().map(|entry| report(&home, entry)).collect();
+        let reports: Vec<Value> = entries.iter().map(|entry| pod_report(&home, entry)).collect();
         let text = serde_json::to_string_pretty(&reports).unwrap_or_default();
         return Ok(print(&format!("{text}\n")));
     }
-    let view = View {
-        home: &home,
+    let wanted = PodColumns {
         whole: parsed.flag("no-trunc"),
-        now: tote_calendar::now().as_secs(),
+        ids: parsed.flag("ctr-ids"),
+        names: parsed.flag("ctr-names"),
+        status: parsed.flag("ctr-status"),
+        namespaces: parsed.flag("ns"),
     };
-    let listing = Listing {
-        headings: HEADINGS,
-        columns: columns(parsed),
-        rows: entries.iter().map(|entry| view.row(entry)).collect(),
-        methods: entries
-            .iter()
-            .map(|entry| json!({ "Label": entry.pod.labels }))
-            .collect(),
-        ..Listing::default()
-    };
-    let text = match listing.text(parsed) {
+    let text = match text(&tote_view::pods(&home, &entries, wanted), parsed) {
         Ok(text) => text,
         Err(code) => return Ok(code),
     };
@@ -93,112 +63,4 @@ pub(crate) fn ps(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     } else {
         &text
     }))
-}
-
-/// Chooses the columns. As with podman, columns about containers replace their number.
-fn columns(parsed: &Parsed) -> String {
-    let mut columns = vec![
-        "{{.ID}}",
-        "{{.Name}}",
-        "{{.Status}}",
-        "{{.Created}}",
-        "{{.InfraID}}",
-    ];
-    let usual = columns.len();
-    for (flag, column) in [
-        ("ctr-ids", "{{.ContainerIds}}"),
-        ("ctr-names", "{{.ContainerNames}}"),
-        ("ctr-status", "{{.ContainerStatuses}}"),
-    ] {
-        if parsed.flag(flag) {
-            columns.push(column);
-        }
-    }
-    let has_containers = columns.len() > usual;
-    if parsed.flag("ns") {
-        columns.extend(["{{.Cgroup}}", "{{.Namespace}}"]);
-    }
-    if !has_containers {
-        columns.push("{{.NumberOfContainers}}");
-    }
-    columns.join("\t")
-}
-
-fn networks(entry: &PodEntry) -> Vec<String> {
-    let infra = entry.infra();
-    infra
-        .map(|infra| network_of(&infra.container))
-        .into_iter()
-        .collect()
-}
-
-/// Settings and context for showing rows.
-struct View<'a> {
-    home: &'a Home,
-    whole: bool,
-    now: u64,
-}
-
-impl View<'_> {
-    fn row(&self, entry: &PodEntry) -> Value {
-        let pod = &entry.pod;
-        let cut = |id: &str| {
-            id.chars()
-                .take(if self.whole { usize::MAX } else { 12 })
-                .collect::<String>()
-        };
-        let all = |what: &dyn Fn(&Entry) -> String| {
-            let members: Vec<String> = entry.members.iter().map(what).collect();
-            members.join(",")
-        };
-        let restarts: u32 = entry
-            .members
-            .iter()
-            .map(|member| member.state.restart_count)
-            .sum();
-        let infra = cut(pod.infra.as_deref().unwrap_or_default());
-        let age = self.now.saturating_sub(pod.created / 1_000_000_000);
-        json!({
-            "ID": cut(pod.id.as_str()),
-            "Id": cut(pod.id.as_str()),
-            "Name": pod.name,
-            "Status": entry.status.as_str(),
-            "Created": format!("{} ago", text::duration(age)),
-            "InfraID": infra,
-            "InfraId": infra,
-            "NumberOfContainers": entry.members.len(),
-            "ContainerIds": all(&|member| cut(member.container.id.as_str())),
-            "ContainerNames": all(&|member| member.container.display().to_owned()),
-            "ContainerStatuses": all(&|member| status_word(&member.state).to_owned()),
-            "Labels": joined(&pod.labels),
-            "Networks": networks(entry).join(","),
-            "Restarts": restarts.to_string(),
-            "Namespace": pod.share.join(","),
-            "Cgroup": pod::cgroup_of(self.home, pod),
-        })
-    }
-}
-
-/// Formats a pod with the fields of podman's `--format json`.
-fn report(home: &Home, entry: &PodEntry) -> Value {
-    let members = entry.members.iter().map(|member| {
-        json!({
-            "Id": member.container.id.as_str(),
-            "Names": member.container.display(),
-            "Status": status_word(&member.state),
-            "RestartCount": member.state.restart_count,
-        })
-    });
-    json!({
-        "Cgroup": pod::cgroup_of(home, &entry.pod),
-        "Containers": members.collect::<Vec<_>>(),
-        "Created": moment(entry.pod.created),
-        "Id": entry.pod.id.as_str(),
-        "InfraId": entry.pod.infra.clone().unwrap_or_default(),
-        "Name": entry.pod.name,
-        "Namespace": "",
-        "Networks": networks(entry),
-        "Status": entry.status.as_str(),
-        "Labels": entry.pod.labels,
-    })
 }

@@ -3,15 +3,14 @@
 use super::{tell_all, wanted};
 use crate::attach::{Printer, logs_options};
 use crate::home::home;
-use crate::listing::Listing;
 use crate::stats;
 use crate::words::values;
 use crate::words::words;
-use serde_json::Value;
 use std::process::ExitCode;
 use tote_engine::container::Entry;
 use tote_engine::{EngineError, Home, Usage, pod};
 use tote_options::Parsed;
+use tote_view::Listing;
 
 /// Returns the pod that the command names, and the words after it.
 fn one(parsed: &Parsed, home: &Home) -> Result<(String, Vec<String>), EngineError> {
@@ -60,19 +59,6 @@ pub(crate) fn top(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     pod::top(&home, &name, &words).map(crate::exec::show)
 }
 
-const HEADINGS: &[(&str, &str)] = &[
-    ("Pod", "POD"),
-    ("CID", "CID"),
-    ("Name", "NAME"),
-    ("CPU", "CPU %"),
-    ("MemUsage", "MEM USAGE / LIMIT"),
-    ("Mem", "MEM %"),
-    ("NetIO", "NET IO"),
-    ("BlockIO", "BLOCK IO"),
-    ("PIDS", "PIDS"),
-    ("Sums", "SUMS"),
-];
-
 pub(crate) fn stats(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let home = home(parsed)?;
     // Without names the command shows all pods, and their list may change meanwhile.
@@ -85,37 +71,5 @@ pub(crate) fn stats(parsed: &Parsed) -> Result<ExitCode, EngineError> {
 }
 
 fn listing(parsed: &Parsed, before: &[(String, Usage)], now: &[(String, Usage)]) -> Listing {
-    let marks = stats::is_read_by_people(parsed);
-    let rows = now.iter().map(|(pod, usage)| {
-        let earlier = before.iter().map(|(_, earlier)| earlier);
-        let earlier = earlier.into_iter().find(|earlier| earlier.id == usage.id);
-        row(pod, stats::row(usage, earlier.unwrap_or(usage), (false, marks)))
-    });
-    Listing {
-        headings: HEADINGS,
-        columns: "{{.Pod}}\t{{.CID}}\t{{.Name}}\t{{.CPU}}\t{{.MemUsage}}\t{{.Mem}}\t{{.NetIO}}\t{{.BlockIO}}\t{{.PIDS}}"
-            .to_owned(),
-        rows: rows.collect(),
-        ..Listing::default()
-    }
-}
-
-/// Renames docker's fields to podman's.
-fn row(pod: &str, mut of: Value) -> Value {
-    let mut named = serde_json::Map::new();
-    named.insert("Pod".to_owned(), Value::from(pod.get(..12).unwrap_or(pod)));
-    for (name, docker) in [
-        ("CID", "ID"),
-        ("Name", "Name"),
-        ("CPU", "CPUPerc"),
-        ("MemUsage", "MemUsage"),
-        ("Mem", "MemPerc"),
-        ("NetIO", "NetIO"),
-        ("BlockIO", "BlockIO"),
-        ("PIDS", "PIDs"),
-        ("Sums", "Sums"),
-    ] {
-        named.insert(name.to_owned(), of[docker].take());
-    }
-    Value::Object(named)
+    tote_view::usage_of_pods(before, now, stats::is_read_by_people(parsed))
 }

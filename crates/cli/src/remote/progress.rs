@@ -1,10 +1,10 @@
 //! Progress of a pull or a push: moving bars on a terminal, a line for each event elsewhere.
 
 use crate::tell::{print, print_as_is, warning};
-use crate::text::size;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tote_engine::{Digest, LayerStep, PullEvent, PushEvent, PushStep};
+use tote_view::size;
 
 /// Minimum time between two drawings of the bars.
 const REDRAW: Duration = Duration::from_millis(100);

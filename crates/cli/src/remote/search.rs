@@ -1,12 +1,13 @@
 //! `tote search`.
 
-use crate::listing::Listing;
+use crate::listing::show;
 use crate::remote::access::access_with_creds;
 use crate::tell::{engine_error, usage_error};
 use serde_json::json;
 use std::process::ExitCode;
 use tote_engine::{EngineError, SearchRequest};
 use tote_options::Parsed;
+use tote_view::{Listing, cut};
 
 pub(crate) fn search(parsed: &Parsed) -> ExitCode {
     let limit = parsed.converted("limit", |text| {
@@ -24,7 +25,7 @@ pub(crate) fn search(parsed: &Parsed) -> ExitCode {
         }
     });
     match listing {
-        Ok(listing) => listing.print(parsed),
+        Ok(listing) => show(&listing, parsed),
         Err(error) => {
             engine_error(&error);
             ExitCode::from(1)
@@ -47,10 +48,7 @@ fn request(parsed: &Parsed, limit: Option<usize>) -> Result<SearchRequest, Engin
 fn repositories(request: &SearchRequest, whole: bool) -> Result<Listing, EngineError> {
     let found = tote_engine::search(request)?.into_iter();
     let rows = found.map(|found| {
-        let mut description = found.description;
-        if !whole && description.chars().count() > 45 {
-            description = description.chars().take(44).chain(['…']).collect();
-        }
+        let description = cut(&found.description, if whole { usize::MAX } else { 45 });
         json!({
             "Name": found.name,
             "Description": description,

@@ -15,6 +15,7 @@ pub(super) const TESTS: &[Test] = &[
     test("debug::any_process_is_a_target", &[], any_process),
     test("debug::the_container_stays_as_it_is", &[], untouched),
     test("debug::writes_elsewhere_are_gone_afterwards", &[], scratch),
+    test("debug::users_added_are_the_tools_own", &[], accounts),
     test("debug::users_are_the_containers", &[ManyIds], users),
     test("debug::exit_codes_are_execs", &[], exit_codes),
     test("debug::streams_are_passed_on_as_they_are", &[], streams),
@@ -158,6 +159,17 @@ fn users(cx: &Context) -> Result<()> {
     let container = running(cx, &["-u", "alice"])?;
     debug(cx, &show)?.prints("1234 alice 1234\n")?;
     debug(cx, &[&["-u", "0"], &show[..]].concat())?.prints("0 root 0\n")?;
+    over(container)
+}
+
+/// Packages add users in this way. The container does not get them.
+fn accounts(cx: &Context) -> Result<()> {
+    let container = running(cx, &[])?;
+    let script = "for file in passwd group; do cp /etc/$file /etc/new && echo tool:x:77:77::/:/bin/sh >> /etc/new && \
+        mv /etc/new /etc/$file && grep -c ^tool: /etc/$file /target/etc/$file; done; id -u tool";
+    debug(cx, &["c", "sh", "-c", script])?
+        .has_out("/etc/passwd:1\n/target/etc/passwd:0\n/etc/group:1\n/target/etc/group:0\n77\n")?;
+    debug(cx, &["c", "sh", "-c", "grep -c tool /etc/passwd"])?.has_out("0\n")?;
     over(container)
 }
 

@@ -20,6 +20,11 @@ pub(super) const TESTS: &[Test] = &[
         podman_of_user,
     ),
     test(
+        "debug_engines::root_names_podmans_containers_of_users",
+        &[Root, Program("podman"), Program("runc"), Program("setpriv")],
+        podman_of_users,
+    ),
+    test(
         "debug_engines::containerds_containers",
         &[Root, Program("containerd"), Program("ctr"), Program("runc")],
         containerd,
@@ -118,12 +123,51 @@ chmod 700 "$XDG_RUNTIME_DIR"
 podman run -d --name podbox --network none --ulimit nofile=1024:1024 --ulimit nproc=1000:1000 -e MARK=here \
   --rootfs "$rootfs" sleep 1000 >/dev/null
 look podman:podbox
+# All ids of the range are there, in the container's tree and in the tools.
+"$tote" --root "$state" debug podman:podbox sh -c '
+  for file in /target/tmp/theirs /tmp/theirs; do touch $file && chown 1234:77 $file && stat -c "%u %g" $file; done
+  test "$(cat /proc/self/uid_map)" = "$(cat /proc/1/uid_map)" && setpriv --reuid 1234 --clear-groups id -u'
+# With its storage elsewhere, only the process beside the container says where it is.
+XDG_DATA_HOME=$scratch/none look podman:podbox
+# The tools may come from it.
+"$tote" --root "$state" run -d --name own "rootfs:$rootfs" sleep 1000 >/dev/null
+echo tools >"$rootfs/tools"
+"$tote" --root "$state" debug --tools container:podman:podbox own cat /tools
+"$tote" --root "$state" rm -f own
 podman rm -f -t 0 podbox >/dev/null
 podman unshare rm -rf "$XDG_DATA_HOME"
 kill "$(cat "$XDG_RUNTIME_DIR/libpod/tmp/pause.pid")"
 "#;
     let out = script(cx, &[], &format!("{PODMAN}{text}"))?;
-    ensure!(out.out().starts_with(SEEN), "{}", out.transcript());
+    let expected = format!("{SEEN}1234 77\n1234 77\n1234\n{SEEN}tools\nown\n");
+    ensure!(out.out() == expected, "{}", out.transcript());
+    Ok(())
+}
+
+/// A user who has one id starts a container, and root knows it by its name.
+fn podman_of_users(cx: &Context) -> Result<()> {
+    let text = r#"
+memory /var/tmp
+chmod 1777 /var/tmp
+home=/var/tmp/home
+mkdir -p $home/run
+cp -a "$rootfs" $home/fs
+chown -R 65534:65534 $home
+as_user() {
+  setpriv --reuid 65534 --regid 65534 --clear-groups env HOME=$home XDG_RUNTIME_DIR=$home/run "$@"
+}
+as_user podman --cgroup-manager=cgroupfs --events-backend=none --runtime runc run -d --name theirbox --network none   --ulimit nofile=1024:1024 --ulimit nproc=1000:1000 -e MARK=here --rootfs $home/fs sleep 1000 >/dev/null
+look podman:theirbox
+look theirbox
+"$tote" --root "$state" debug podman:theirbox sh -c '
+  id -u; touch /target/by-root; umount /usr 2>/dev/null || mount -o remount,rw,bind /usr 2>/dev/null || echo locked'
+stat -c %u $home/fs/by-root
+as_user podman --cgroup-manager=cgroupfs --events-backend=none --runtime runc rm -f -t 0 theirbox >/dev/null
+kill "$(cat $home/run/libpod/tmp/pause.pid)"
+"#;
+    let out = script(cx, &["unshare", "-m"], text)?;
+    let expected = format!("{SEEN}{SEEN}0\nlocked\n65534\n");
+    ensure!(out.out() == expected, "{}", out.transcript());
     Ok(())
 }
 

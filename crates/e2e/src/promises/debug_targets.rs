@@ -4,7 +4,7 @@ use super::exec::{over, running};
 use super::life::done;
 use super::stored::image;
 use crate::context::Context;
-use crate::need::Need::{Controller, Root, Unprivileged};
+use crate::need::Need::{Controller, ManyIds};
 use crate::output::Output;
 use crate::processes;
 use crate::promise::{Test, test};
@@ -36,11 +36,16 @@ pub(super) const TESTS: &[Test] = &[
     test("debug_targets::an_image_stays_as_it_is", &[], of_image),
     test("debug_targets::a_scratch_image_can_be_looked_into", &[], scratch),
     test("debug_targets::a_pod_lends_its_namespaces", &[], pod),
-    test("debug_targets::tools_come_from_another_container", &[Root], tools),
+    test("debug_targets::tools_come_from_another_container", &[], tools),
     test(
-        "debug_targets::tools_of_a_container_are_roots",
-        &[Unprivileged],
-        no_tools,
+        "debug_targets::tools_of_a_container_with_other_ids",
+        &[ManyIds],
+        tools_of_other_ids,
+    ),
+    test(
+        "debug_targets::tools_come_from_a_directory",
+        &[],
+        tools_of_directory,
     ),
     test("debug_targets::capabilities_can_be_added", &[], capabilities),
     test(
@@ -248,9 +253,44 @@ fn tools(cx: &Context) -> Result<()> {
     over(container)
 }
 
-fn no_tools(cx: &Context) -> Result<()> {
+/// The two containers of a user have different maps then, and root's have different users.
+fn tools_of_other_ids(cx: &Context) -> Result<()> {
     let container = running(cx, &[])?;
-    debug(cx, &["--tools", "container:c", "c", "true"])?.refuses(125, &["container c", "--tools IMAGE"])?;
+    let image = cx.image();
+    let options = match crate::need::is_root() {
+        true => ["-u", "1234"],
+        false => ["--userns", "keep-id"],
+    };
+    let run = [
+        &["run", "-d", "--name", "fat"],
+        &options[..],
+        &[&image, "sleep", "1000"],
+    ]
+    .concat();
+    done(cx, &run)?;
+    let script = "id -u; echo own > /bin/new && cat /bin/new; test ! -e /target/bin/new && echo apart";
+    debug(cx, &["--tools", "container:fat", "c", "sh", "-c", script])?.prints("0\nown\napart\n")?;
+    done(cx, &["rm", "-f", "fat"])?;
+    over(container)
+}
+
+fn tools_of_directory(cx: &Context) -> Result<()> {
+    let container = running(cx, &[])?;
+    let (dir, _) = cx.own_rootfs("tools")?;
+    fs::write(dir.join("mark"), "tools\n")?;
+    let path = dir.display().to_string();
+    for tools in [path.clone(), format!("{path}/../tools"), format!("rootfs:{path}")] {
+        debug(
+            cx,
+            &["--tools", &tools, "c", "sh", "-c", "cat /mark; echo x > /mark"],
+        )?
+        .prints("tools\n")?;
+    }
+    ensure!(
+        fs::read_to_string(dir.join("mark"))? == "tools\n",
+        "the tools were changed"
+    );
+    debug(cx, &["--tools", "./none-such", "c", "true"])?.refuses(125, &["none-such"])?;
     over(container)
 }
 
@@ -358,9 +398,9 @@ pub(super) fn own_processes(cx: &Context) -> Result<()> {
     let own = std::process::id();
     // A builtin of the shell acts from where the shell is; the numbers of this machine's processes must mean nothing there.
     let script = format!(
-        "kill -0 {own} 2>/dev/null || echo not there; kill -0 1 && echo there; ps -e -o comm= | sort -u | tr '\\n' ' '"
+        "kill -0 {own} 2>/dev/null || echo not there; kill -0 1 && echo there; list=$(ps -e -o comm=); echo \"$list\" | sort -u"
     );
-    debug(cx, &["c", "bash", "-c", &script])?.prints("not there\nthere\nbash cat ps sort tr ")?;
+    debug(cx, &["c", "bash", "-c", &script])?.prints("not there\nthere\nbash\ncat\nps\n")?;
     over(container)
 }
 

@@ -5,6 +5,7 @@ use crate::need::Need;
 use crate::promise::{Test, test};
 use crate::tree;
 use anyhow::{Context as _, Result, ensure};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 pub(super) const TESTS: &[Test] = &[
@@ -13,6 +14,7 @@ pub(super) const TESTS: &[Test] = &[
         &[Need::Root, Need::Program("unshare")],
         full_disk,
     ),
+    test("errors::bench_becomes_the_program_beside_tote", &[], bench),
     test("errors::a_state_root_that_cannot_be_written", &[], bad_root),
     test(
         "errors::no_user_namespaces_names_the_sysctl",
@@ -155,6 +157,22 @@ fn timings(cx: &Context) -> Result<()> {
         sum <= total * 11 / 10,
         "more than the total is explained: {sum} of {total} µs\n{text}"
     );
+    Ok(())
+}
+
+/// The program that measures is not a part of tote, which says what it lacks, or becomes it.
+fn bench(cx: &Context) -> Result<()> {
+    let place = cx.directory("beside")?;
+    let tote = format!("{place}/tote");
+    std::fs::copy(cx.binary(), &tote).with_context(|| format!("copy tote to {tote}"))?;
+    let words = [&tote, "bench", "run", "--quick", "--out", "x"];
+    let lacking = crate::invocation::Invocation::new(words).output()?;
+    lacking.refuses(125, &["cannot execute", "tote-bench"])?;
+    let beside = format!("{place}/tote-bench");
+    std::fs::write(&beside, "#!/bin/sh\necho \"$@\"; exit 3\n")?;
+    std::fs::set_permissions(&beside, std::fs::Permissions::from_mode(0o755))?;
+    let out = crate::invocation::Invocation::new(words).output()?;
+    out.exits(3)?.prints("run --quick --out x\n")?;
     Ok(())
 }
 

@@ -4,6 +4,7 @@
 use super::life::done;
 use super::registry::layer;
 use crate::context::Context;
+use crate::need::Need;
 use crate::promise::{Test, test};
 use anyhow::{Context as _, Result, ensure};
 
@@ -22,6 +23,12 @@ pub(super) const TESTS: &[Test] = &[
     test("foreign::more_cpus_than_there_are_is_refused", &[], cpus),
     test("foreign::what_is_not_there_ends_with_one", &[], exit_codes),
     test("foreign::podmans_options_are_done_or_refused", &[], podmans),
+    test("foreign::unshare_has_the_ids_of_containers", &[], unshare),
+    test(
+        "foreign::keep_groups_keeps_the_callers",
+        &[Need::Root, Need::Program("setpriv")],
+        groups,
+    ),
     test("foreign::what_the_foreground_lacks_is_said", &[], foreground),
     test("foreign::df_has_dockers_parts", &[], df),
 ];
@@ -59,10 +66,9 @@ fn commands(cx: &Context) -> Result<()> {
         (&["context", "ls"], "no daemon"),
         (&["-H", "tcp://a", "ps"], "no daemon"),
         (&["swarm", "init"], "one machine"),
-        (&["unshare"], "unshare(1)"),
         (&["mount"], "tote cp"),
         (&["kube", "play"], "pod create"),
-        (&["volume", "export", "v"], "tar -C /v -c ."),
+        (&["volume", "mount", "v"], "{{.Mountpoint}}"),
         (&["container", "checkpoint", "c"], "tote pause"),
         (&["system", "connection", "ls"], "no service"),
     ] {
@@ -225,15 +231,65 @@ fn podmans(cx: &Context) -> Result<()> {
     cx.shell(&twice, "echo ran")?.prints("ran\n")?;
     for (option, value, advice) in [
         ("-v", "/tmp:/w:U", "chown -R"),
-        ("-v", "/tmp:/w:noexec", "on the host"),
-        ("--group-add", "keep-groups", "no ids in the container"),
-        ("--health-on-failure", "kill", "--restart"),
+        ("-v", "/tmp:/w:dev", "--device"),
+        ("--health-on-failure", "reboot", "kill, stop or restart"),
     ] {
         cx.shell(&[option, value], "true")?
             .exits(125)
             .and_then(|out| out.has_err(advice))
             .with_context(|| format!("{option} {value}"))?;
     }
+    cx.run(&["--rootfs", &cx.shared_rootfs().display().to_string(), "echo", "a"])?
+        .prints("a\n")?;
+    let dir = cx.directory("programs")?;
+    let program = std::path::Path::new(&dir).join("program");
+    std::fs::write(&program, "#!/bin/sh\necho ran\n")?;
+    std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
+    cx.shell(&["-v", &format!("{dir}:/w:ro")], "/w/program")?
+        .prints("ran\n")?;
+    cx.shell(&["-v", &format!("{dir}:/w:ro,noexec,nosuid")], "/w/program")?
+        .exits(126)?
+        .has_err("Permission denied")?;
+    Ok(())
+}
+
+/// The ids of a user's containers.
+fn unshare(cx: &Context) -> Result<()> {
+    let caller = rustix::process::geteuid();
+    let unshare = |words: &[&str]| cx.tote(&[&["unshare"], words].concat()).output();
+    if caller.is_root() {
+        return unshare(&["id", "-u"])?
+            .exits(125)?
+            .has_err("has the ids of all containers already")
+            .map(drop);
+    }
+    unshare(&["id", "-u"])?.prints("0\n")?;
+    let map = unshare(&["cat", "/proc/self/uid_map"])?.exits(0)?.out();
+    let first: Vec<&str> = map.split_whitespace().take(3).collect();
+    ensure!(first[..] == ["0", &caller.as_raw().to_string(), "1"], "{map}");
+    unshare(&["sh", "-c", "exit 3"])?.exits(3)?;
+    unshare(&["/nosuch"])?
+        .exits(127)?
+        .has_err("cannot execute /nosuch")?;
+    Ok(())
+}
+
+/// The groups of the process that calls tote.
+fn groups(cx: &Context) -> Result<()> {
+    let groups = |options: &[&str]| {
+        let image = cx.image();
+        let words = [
+            &["run", "--rm"],
+            options,
+            &[&image, "grep", "Groups", "/proc/self/status"],
+        ];
+        let caller = ["setpriv", "--groups", "0,4321"];
+        cx.tote(&words.concat()).under(&caller).output()
+    };
+    groups(&["--group-add", "keep-groups"])?.prints("Groups:\t0 4321 \n")?;
+    groups(&["--group-add", "5"])?.prints("Groups:\t0 5 \n")?;
+    let both = groups(&["--group-add", "5", "--group-add", "keep-groups"])?;
+    both.exits(125)?.has_err("leave out the other --group-add")?;
     Ok(())
 }
 

@@ -13,6 +13,11 @@ pub(super) const TESTS: &[Test] = &[
     test("health::a_check_at_once", &[], at_once),
     test("health::checks_in_the_foreground", &[], foreground),
     test("health::nobody_checks_unasked", &[], none),
+    test(
+        "health::a_failure_ends_a_container_or_begins_it_anew",
+        &[],
+        on_failure,
+    ),
 ];
 
 /// Container with a health check, and a directory that it shares with the test.
@@ -210,4 +215,58 @@ fn none(cx: &Context) -> Result<()> {
         .refuses(125, &["has no defined healthcheck"])?;
     cx.tote(&["rm", "-f", "c"]).output()?.exits(0)?;
     Ok(())
+}
+
+fn on_failure(cx: &Context) -> Result<()> {
+    let shared = cx.directory("starts")?;
+    let volume = format!("{shared}:/shared");
+    let start = |action: &str, options: &[&str], check: &str| -> Result<()> {
+        let words = [
+            "run",
+            "-d",
+            "--name",
+            "c",
+            "-v",
+            &volume,
+            "--health-interval",
+            "10ms",
+        ];
+        let checks = [
+            "--health-retries",
+            "2",
+            "--health-cmd",
+            check,
+            "--health-on-failure",
+            action,
+        ];
+        let script = "trap 'exit 7' TERM; echo up >> /shared/starts; sleep 1000 & wait";
+        let image = cx.image();
+        let program = [&image, "sh", "-c", script];
+        let words = [&words[..], &checks, options, &program].concat();
+        cx.tote(&words).output()?.exits(0)?;
+        Ok(())
+    };
+    let over = || -> Result<()> {
+        cx.tote(&["rm", "-f", "c"]).output()?.exits(0)?;
+        Ok(())
+    };
+    start("kill", &[], "false")?;
+    cx.tote(&["wait", "c"]).output()?.prints("137\n")?;
+    over()?;
+    // It stays ended, as after a stop.
+    start("stop", &["--restart", "always"], "false")?;
+    cx.tote(&["wait", "c"]).output()?.prints("7\n")?;
+    over()?;
+
+    fs::write(format!("{shared}/starts"), "")?;
+    start("restart", &[], "test $(wc -l < /shared/starts) -gt 1")?;
+    let filters = ["--since", "1", "-f", "container=c", "-f", "event=health_status"];
+    let mut events = cx.tote(&[&["events"], &filters[..]].concat()).spawn()?;
+    events.expect("health_status: healthy ")?;
+    events.signal(rustix::process::Signal::KILL)?;
+    events.wait()?;
+    let format = "{{.RestartCount}} {{.State.Status}}";
+    let found = cx.tote(&["inspect", "-f", format, "c"]).output()?;
+    found.prints("1 running\n")?;
+    over()
 }

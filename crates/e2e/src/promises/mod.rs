@@ -35,9 +35,11 @@ mod cp;
 mod cp_safety;
 mod debug;
 mod debug_engines;
+mod debug_errors;
 mod debug_faults;
 mod debug_forward;
 mod debug_keep;
+mod debug_places;
 mod debug_targets;
 mod debug_view;
 mod default_network;
@@ -218,9 +220,11 @@ pub(crate) const ALL: &[&[Test]] = &[
     races::TESTS,
     debug::TESTS,
     debug_engines::TESTS,
+    debug_errors::TESTS,
     debug_faults::TESTS,
     debug_forward::TESTS,
     debug_keep::TESTS,
+    debug_places::TESTS,
     debug_targets::TESTS,
     debug_view::TESTS,
     default_network::TESTS,

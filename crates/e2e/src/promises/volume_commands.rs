@@ -17,6 +17,7 @@ pub(super) const TESTS: &[Test] = &[
         &[],
         anonymous,
     ),
+    test("volume_commands::come_and_go_as_archives", &[], archives),
     test("volume_commands::prune_asks_and_spares", &[], prune),
     test(
         "volume_commands::deep_trees_and_long_names_are_removed",
@@ -267,5 +268,42 @@ fn owners(cx: &Context) -> Result<()> {
         fs::read_dir(cx.root().join("volumes"))?.next().is_none(),
         "nothing is left"
     );
+    Ok(())
+}
+
+fn archives(cx: &Context) -> Result<()> {
+    let volume = |words: &[&str]| cx.tote(&[&["volume"], words].concat()).output();
+    let fill = "echo one > /v/file; chmod 640 /v/file; mkdir -m 700 /v/dir; ln /v/file /v/dir/link";
+    cx.shell(&["-v", "from:/v"], fill)?.exits(0)?;
+    let archive = cx.path("from.tar")?;
+    volume(&["export", "-o", &archive, "from"])?.exits(0)?;
+    volume(&["import", "to", &archive])?
+        .exits(1)?
+        .has_err("no such volume")?;
+    cx.shell(&["-v", "to:/v"], "echo two > /v/other; echo two > /v/file")?
+        .exits(0)?;
+    let packed = std::process::Command::new("gzip")
+        .args(["--keep", &archive])
+        .status()?;
+    ensure!(packed.success(), "gzip failed");
+    volume(&["import", "to", &format!("{archive}.gz")])?.exits(0)?;
+    let look = "cat /v/file /v/other; stat -c '%a %h %u' /v/file /v/dir/link; stat -c %a /v/dir";
+    cx.shell(&["-v", "to:/v"], look)?
+        .prints("one\ntwo\n640 2 0\n640 2 0\n700\n")?;
+    let bytes = fs::read(&archive)?;
+    volume(&["create", "third"])?.exits(0)?;
+    let words = ["volume", "import", "third", "-"];
+    cx.tote(&words).input(&bytes).output()?.exits(0)?;
+    cx.shell(&["-v", "third:/v"], "cat /v/file")?.prints("one\n")?;
+    volume(&["import", "third", "/nosuch"])?
+        .exits(1)?
+        .has_err("/nosuch")?;
+    volume(&["export", "nosuch"])?
+        .fails()?
+        .has_err("no such volume")?;
+    volume(&["create", "-o", "type=tmpfs", "-o", "device=tmpfs", "memory"])?.exits(0)?;
+    volume(&["export", "memory"])?
+        .fails()?
+        .has_err("each container mounts it for itself")?;
     Ok(())
 }

@@ -12,7 +12,9 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use tote_build::{CopyStep, Origin, RunStep, StepMount};
-use tote_bundle::{Bind, EnvEntry, MountRequest, MountSource, Propagation, Recursion, RunOptions};
+use tote_bundle::{
+    Bind, EnvEntry, MountRequest, MountSource, Propagation, Recursion, Restrictions, RunOptions,
+};
 
 /// Directory of secrets and scripts in a build's own directory.
 pub(crate) const SECRETS: &str = "secrets";
@@ -50,6 +52,7 @@ impl Building<'_> {
                         destination: target.clone(),
                         source: MountSource::Tmpfs(words),
                         readonly: false,
+                        restrictions: Restrictions::default(),
                     });
                 }
                 StepMount::Secret { .. } => self.secret(mount, &dir, options)?,
@@ -235,5 +238,6 @@ fn bind(path: &Path, destination: String, readonly: bool) -> MountRequest {
             relabel: None,
         }),
         readonly,
+        restrictions: Restrictions::default(),
     }
 }

@@ -19,7 +19,7 @@ use crate::{EngineError, Home, HostInit};
 use rustix::fd::AsFd as _;
 use rustix::fs::{Mode, OFlags};
 use std::time::{Duration, Instant};
-use tote_bundle::{ContainerId, RestartPolicy, RunOptions, StopTimeout};
+use tote_bundle::{ContainerId, OnFailure, RestartPolicy, RunOptions, StopTimeout};
 use tote_monitor::{Listener, LogFile, Monitor, PATIENCE, Settings};
 use tote_runtime::{Created, Creation, Witness};
 use tote_spec::Spec;
@@ -75,6 +75,8 @@ pub(super) struct Watcher<'a> {
     leaves_rest: bool,
     /// Networks that the container was the last one to leave.
     idle_networks: Vec<String>,
+    /// True if the container was ended because its health check failed, and is to start again.
+    starts_anew: bool,
 }
 
 impl<'a> Watcher<'a> {
@@ -125,6 +127,7 @@ impl<'a> Watcher<'a> {
             leaves_cgroup: false,
             leaves_rest: false,
             idle_networks: Vec::new(),
+            starts_anew: false,
         })
     }
 
@@ -179,7 +182,9 @@ impl<'a> Watcher<'a> {
                 .run_options()
                 .map(|options| options.restart)
                 .unwrap_or_default();
-            if !self.is_wanted() || !restart::is_due(policy, state.exit_code, restarts) {
+            let anew = std::mem::take(&mut self.starts_anew);
+            let is_due = anew || restart::is_due(policy, state.exit_code, restarts);
+            if !self.is_wanted() || !is_due {
                 self.over(claim, &container, &state, &text);
                 return state.exit_code;
             }
@@ -293,7 +298,7 @@ impl<'a> Watcher<'a> {
         unnamed.iter().for_each(|warning| report.warn(warning));
         ends.console = console;
         // A restart passes the init's descriptors on once more.
-        let goes_on = options.restart != RestartPolicy::No;
+        let goes_on = options.restart != RestartPolicy::No || options.health.on_failure == OnFailure::Restart;
         tote_sys::close_inherited(if goes_on { self.init.descriptors() } else { 0 });
         let before = State {
             restart_count: restarts,
@@ -364,13 +369,21 @@ impl<'a> Watcher<'a> {
             kept: true,
             lost: None,
         };
+        let checked = container
+            .health
+            .as_ref()
+            .and_then(|_| container.run_options().ok());
+        let on_failure = checked
+            .map(|options| options.health.on_failure)
+            .unwrap_or_default();
         let mut tasks = Tasks {
             limits: &mut limits,
-            health: HealthChecks::of(self.home, &entry),
+            health: HealthChecks::of(self.home, &entry, on_failure),
             notify: notify.as_mut(),
             answers: answers.as_mut(),
         };
         let ended = self.monitor.watch(watched, &mut tasks);
+        self.starts_anew = tasks.health.as_ref().is_some_and(HealthChecks::wants_restart);
         drop(tasks);
         if let Some(notify) = &mut notify {
             notify.pass_on();

@@ -73,16 +73,18 @@ impl Chores for Tasks<'_> {
         if let Some(answers) = &mut self.answers {
             answers.answer();
         }
-        if let Some(health) = &mut self.health {
-            health.perform(now);
-        }
+        let health = self.health.as_mut();
+        let health = health.map_or(Verdict::Live, |health| health.perform(now));
         if let Some(notify) = &mut self.notify {
             notify.pass_on();
             if self.health.as_ref().is_some_and(HealthChecks::is_healthy) {
                 notify.healthy();
             }
         }
-        self.limits.perform(now)
+        match self.limits.perform(now) {
+            Verdict::Live => health,
+            over => over,
+        }
     }
 }
 

@@ -15,6 +15,7 @@ use tote_archive::{
     Decoder, Devices, Entry, EntryPath, Expansion, ExtractOptions, Extracted, Kind, Limits, Nameless,
     Overwrite, Owner, Reader, WalkError, Writer, entry_of, extract, transfer, walk,
 };
+use tote_images::has_many_ids;
 use tote_state::new_id;
 use tote_sys::{Errno, best_effort};
 
@@ -406,12 +407,6 @@ fn above(path: &[u8]) -> &[u8] {
         Some(0) | None => b"/",
         Some(slash) => &path[..slash],
     }
-}
-
-/// True if the user namespace has more than one id.
-fn has_many_ids() -> bool {
-    let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
-    !matches!(map.split_whitespace().collect::<Vec<_>>()[..], [_, _, "1"])
 }
 
 /// Reader that reports the bytes read.

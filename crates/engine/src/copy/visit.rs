@@ -12,7 +12,7 @@ use rustix::fd::OwnedFd;
 use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
 use tote_bundle::{ImageConfig, RunOptions};
 use tote_runtime::{Creation, Witness};
-use tote_sandbox::{DeviceNodes, IdMapping, Joins, Lifetime, Plan, Request};
+use tote_sandbox::{DeviceNodes, Joins, Lifetime, MapOrigin, Plan, Request};
 use tote_spec::{Linux, NamespaceType, Spec};
 use tote_sys::{Child, Op, best_effort};
 
@@ -150,7 +150,7 @@ fn plan(
         files: &files,
         fill: &volume::to_fill(options, config, &spec)?,
         id_mapping: if crate::user::joins_user_namespace(&spec) {
-            IdMapping::None
+            MapOrigin::None
         } else {
             ids.mapping
         },

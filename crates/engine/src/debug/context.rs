@@ -6,6 +6,7 @@ use crate::proc::field;
 use rustix::fs::stat;
 use tote_sandbox::{ALL_CAPABILITIES, SecurityModule};
 use tote_spec::{Capabilities, IdMapping, Linux, Namespace, NamespaceType, Process, Rlimit, User};
+use tote_sys::Errno;
 
 /// Kinds of namespaces, and their names in `/proc/PID/ns`.
 const NAMESPACES: [(NamespaceType, &str); 8] = [
@@ -50,13 +51,13 @@ pub(super) fn of_process(pid: u32, target: &str) -> Result<Target, DebugError> {
     let read = |name: &str| {
         std::fs::read(format!("/proc/{pid}/{name}"))
             .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
-            .map_err(|source| DebugError::Process {
-                pid,
-                target: target.to_owned(),
-                source,
-            })
+            .map_err(|source| unreadable((pid, start_time), target, source))
     };
-    let (status, uid_map, gid_map) = (read("status")?, maps(&read("uid_map")?), maps(&read("gid_map")?));
+    let (status, uid_map, gid_map) = (
+        read("status")?,
+        IdMapping::read(&read("uid_map")?),
+        IdMapping::read(&read("gid_map")?),
+    );
     let namespaces = namespaces(pid);
     let has_user = namespaces.iter().any(|one| one.kind == NamespaceType::User);
     let env = read("environ")?;
@@ -109,6 +110,26 @@ pub(super) fn of_process(pid: u32, target: &str) -> Result<Target, DebugError> {
     })
 }
 
+/// Explains why a process cannot be looked into.
+fn unreadable((pid, start_time): (u32, u64), target: &str, source: std::io::Error) -> DebugError {
+    let target = target.to_owned();
+    match Errno::from_io_error(&source) {
+        // A process that has ended, and that its parent has not waited for, has nothing left of its own.
+        _ if tote_state::process::is_ending(pid, start_time) => DebugError::Ended { pid, target },
+        Some(Errno::ACCESS | Errno::PERM) if rustix::process::geteuid().is_root() && !may_trace() => {
+            DebugError::MayNotTrace { pid, target }
+        }
+        _ => DebugError::Process { pid, target, source },
+    }
+}
+
+/// Whether this process may look into others that have more rights; root in a container usually may not.
+fn may_trace() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let held = capabilities(&status).effective;
+    held.iter().any(|name| name == "CAP_SYS_PTRACE")
+}
+
 /// Returns the command of a process; empty if it cannot be read.
 pub(super) fn command_of(pid: u32) -> Vec<String> {
     let text = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
@@ -147,28 +168,6 @@ fn namespaces(pid: u32) -> Vec<Namespace> {
     foreign.map(|(kind, _)| Namespace { kind, path: None }).collect()
 }
 
-/// Parses `uid_map` or `gid_map`.
-fn maps(text: &str) -> Vec<IdMapping> {
-    let map = |line: &str| {
-        let mut numbers = line.split_ascii_whitespace().map(str::parse);
-        let mut number = || numbers.next()?.ok();
-        Some(IdMapping {
-            container_id: number()?,
-            host_id: number()?,
-            size: number()?,
-        })
-    };
-    text.lines().filter_map(map).collect()
-}
-
-/// Returns the id that the user namespace has for an id of ours; `None` if it has none.
-pub(super) fn inside(maps: &[IdMapping], id: u32) -> Option<u32> {
-    maps.iter().find_map(|map| {
-        let offset = id.checked_sub(map.host_id).filter(|offset| *offset < map.size)?;
-        map.container_id.checked_add(offset)
-    })
-}
-
 /// Reads the effective ids and the groups of a process out of its status.
 fn user(status: &str, maps: Option<(&[IdMapping], &[IdMapping])>) -> User {
     let numbers = |name: &str| -> Vec<u32> {
@@ -187,9 +186,12 @@ fn user(status: &str, maps: Option<(&[IdMapping], &[IdMapping])>) -> User {
         },
         Some((uids, gids)) => User {
             // A process without an id there is one that root of the namespace has let in.
-            uid: inside(uids, uid).unwrap_or(0),
-            gid: inside(gids, gid).unwrap_or(0),
-            additional_gids: groups.into_iter().filter_map(|gid| inside(gids, gid)).collect(),
+            uid: IdMapping::inside(uids, uid).unwrap_or(0),
+            gid: IdMapping::inside(gids, gid).unwrap_or(0),
+            additional_gids: groups
+                .into_iter()
+                .filter_map(|gid| IdMapping::inside(gids, gid))
+                .collect(),
             ..User::default()
         },
     }
@@ -262,10 +264,10 @@ mod tests {
 
     #[test]
     fn ids_are_those_inside() {
-        let maps = maps("0 1000 1\n1 100000 65536\n");
-        assert_eq!(inside(&maps, 1000), Some(0));
-        assert_eq!(inside(&maps, 100_005), Some(6));
-        assert_eq!(inside(&maps, 5), None, "an id that is not mapped");
+        let maps = IdMapping::read("0 1000 1\n1 100000 65536\n");
+        assert_eq!(IdMapping::inside(&maps, 1000), Some(0));
+        assert_eq!(IdMapping::inside(&maps, 100_005), Some(6));
+        assert_eq!(IdMapping::inside(&maps, 5), None, "an id that is not mapped");
         let status = "Uid:\t1000\t1000\t1000\t1000\nGid:\t1000\t1000\t1000\t1000\nGroups:\t1000 5 \n";
         let user = user(status, Some((&maps, &maps)));
         assert_eq!((user.uid, user.gid, user.additional_gids), (0, 0, vec![0]));

@@ -47,5 +47,5 @@ fn inside(maps: &[IdMapping], id: u32) -> Option<u32> {
     if maps.is_empty() {
         return Some(id);
     }
-    super::context::inside(maps, id)
+    IdMapping::inside(maps, id)
 }

@@ -49,11 +49,6 @@ pub enum DebugError {
     /// Pod that does not run.
     #[error("pod {0} does not run")]
     Pod(String),
-    /// Tools of a container, for a user.
-    #[error(
-        "cannot take the tools of container {0}: only root may show the files of one container in another"
-    )]
-    ToolsOfContainer(String),
     /// Invalid pid.
     #[error("cannot debug pid:{0}: this is not the number of a process")]
     Pid(String),
@@ -120,6 +115,14 @@ pub enum DebugError {
         #[source]
         source: std::io::Error,
     },
+    /// Process that has rights which this one lacks.
+    #[error("cannot look into process {pid} of {target}: tote lacks the capability SYS_PTRACE")]
+    MayNotTrace {
+        /// Process.
+        pid: u32,
+        /// Target, as the user named it.
+        target: String,
+    },
     /// Groups of a process that cannot be found.
     #[error("cannot find the cgroup of {target}")]
     Cgroup {
@@ -156,9 +159,6 @@ impl DebugError {
         };
         match self {
             Self::Pod(name) => Some(format!("start it: tote pod start {name}")),
-            Self::ToolsOfContainer(_) => Some(
-                "take an image instead: --tools IMAGE; 'tote commit' makes one of a container".to_owned(),
-            ),
             Self::Engine(..) => Some(format!("the engines are {}", super::foreign::names())),
             Self::Keep(KeepError::Kept(_)) => {
                 Some("leave out --keep for a second session at the same time".to_owned())
@@ -167,6 +167,13 @@ impl DebugError {
                 "if the process is the container's all the same, give its number: pid:{pid}"
             )),
             Self::Missing { .. } => Some("give the pid of one of its processes instead: pid:N".to_owned()),
+            Self::MayNotTrace { .. } => Some(
+                "run tote outside of this container, or give the container --privileged or --cap-add SYS_PTRACE,SYS_ADMIN"
+                    .to_owned(),
+            ),
+            Self::Process { source, .. } if denied(source) && rustix::process::geteuid().is_root() => {
+                Some("this machine keeps even root away from the process, maybe by a security module".to_owned())
+            }
             Self::State { source, .. } | Self::Process { source, .. } if denied(source) => {
                 Some("the container belongs to another user: run tote as root or as that user".to_owned())
             }
@@ -191,9 +198,8 @@ impl DebugError {
             | Self::Forward { .. }
             | Self::Listen { .. }
             | Self::Engine(..)
-            | Self::Pid(_)
-            | Self::ToolsOfContainer(_) => 125,
-            Self::State { .. } | Self::Process { .. } | Self::Cgroup { .. } => 126,
+            | Self::Pid(_) => 125,
+            Self::State { .. } | Self::Process { .. } | Self::MayNotTrace { .. } | Self::Cgroup { .. } => 126,
         }
     }
 }

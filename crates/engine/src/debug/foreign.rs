@@ -2,8 +2,8 @@
 //! started.
 
 use super::DebugError;
-use super::noted::NotedProcess;
-use super::processes;
+use super::noted::{NotedProcess, is_id};
+use super::processes::Processes;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -84,10 +84,10 @@ pub(super) fn find(engine: Engine, name: &str) -> Result<u32, DebugError> {
     };
     if engine == Engine::Command {
         let found = Some(name).filter(|name| !name.is_empty());
-        let found = found.map_or(Ok(None), |name| processes::by_command(&processes::proc(), name))?;
+        let found = found.map_or(Ok(None), |name| Processes::here().by_command(name))?;
         return found.ok_or_else(|| DebugError::NoCommand(name.to_owned()));
     }
-    let process = look(engine, name)?.ok_or_else(missing)?;
+    let process = look(engine, name, &Processes::here())?.ok_or_else(missing)?;
     if process.is_reused() {
         return Err(DebugError::Reused {
             engine: engine.name(),
@@ -101,9 +101,9 @@ pub(super) fn find(engine: Engine, name: &str) -> Result<u32, DebugError> {
 
 /// Finds a container of that name in any engine whose state this user can read.
 pub(super) fn find_anywhere(name: &str) -> Result<Option<u32>, DebugError> {
-    let mut found = Vec::new();
+    let (mut found, processes) = (Vec::new(), Processes::here());
     for (engine, prefix) in ENGINES.into_iter().filter(|(engine, _)| engine.is_tried()) {
-        match look(engine, name) {
+        match look(engine, name, &processes) {
             Ok(Some(process)) if !process.is_reused() => {
                 found.push((process.pid, format!("{prefix}:{name}")));
             }
@@ -123,21 +123,25 @@ pub(super) fn find_anywhere(name: &str) -> Result<Option<u32>, DebugError> {
     }
 }
 
-fn look(engine: Engine, name: &str) -> Result<Option<NotedProcess>, DebugError> {
+fn look(engine: Engine, name: &str, processes: &Processes) -> Result<Option<NotedProcess>, DebugError> {
     // A name becomes a part of a path, or is compared with what files say.
     if name.is_empty() || name.starts_with('.') || name.contains("..") {
         return Ok(None);
     }
     match engine {
         Engine::Docker => docker(Path::new("/var/lib/docker/containers"), name),
-        Engine::Podman => podman(&podman_storages(), name),
+        // Root's podman notes nothing of containers of users, nor one user's podman of a storage elsewhere.
+        Engine::Podman => match podman(&podman_storages(), name)? {
+            Some(found) => Ok(Some(found)),
+            None => processes.of_podman(name),
+        },
         Engine::Containerd => containerd(Path::new(CONTAINERD), name),
         // A machine that is not registered has no file.
         Engine::Nspawn => match nspawn(Path::new("/run/systemd/machines"), name)? {
             Some(found) => Ok(Some(found)),
-            None => Ok(processes::of_nspawn(&processes::proc(), name)),
+            None => Ok(processes.of_nspawn(name)),
         },
-        Engine::Lxc | Engine::Lxd => Ok(processes::of_lxc(&processes::proc(), name, engine == Engine::Lxd)),
+        Engine::Lxc | Engine::Lxd => Ok(processes.of_lxc(name, engine == Engine::Lxd)),
         // containerd's containers for Kubernetes are in a namespace of their own, CRI-O's in root's storage of podman.
         Engine::Crictl => match containerd(Path::new(CONTAINERD), &format!("k8s.io/{name}"))? {
             Some(found) => Ok(Some(found)),
@@ -179,13 +183,6 @@ fn list(engine: Engine, dir: &Path) -> Result<Vec<String>, DebugError> {
         Ok(entry.file_name().to_string_lossy().into_owned())
     };
     entries.map(name).collect()
-}
-
-/// Ids are recognised by at least this many digits.
-const SHORTEST_ID: usize = 4;
-
-fn is_id(wanted: &str, id: &str) -> bool {
-    wanted.len() >= SHORTEST_ID && id.starts_with(wanted)
 }
 
 /// The process that a file names; `None` if it says that the container does not run.
@@ -415,7 +412,10 @@ mod tests {
     #[test]
     fn names_do_not_leave_the_directory() {
         for bad in ["", ".", "..", "../x", "a/../../b"] {
-            assert!(look(Engine::Nspawn, bad).unwrap().is_none(), "{bad}");
+            assert!(
+                look(Engine::Nspawn, bad, &Processes::here()).unwrap().is_none(),
+                "{bad}"
+            );
         }
         let dir = tempfile::tempdir().unwrap();
         assert!(nspawn(dir.path(), "a/b").unwrap().is_none());

@@ -24,18 +24,19 @@ pub use forward::DebugForwards;
 pub use kept::{KeptTools, forget_kept, kept as kept_tools};
 pub use shell::SHELLS as DEBUG_SHELLS;
 
-use crate::exec::{self, Executed, Target};
+use crate::exec::{self, ExecError, Executed, Target};
 use crate::rootfs::Source;
 use crate::{Caller, EngineError, Home};
 use find::{Found, find};
 use forward::Forwards;
 use kept::Layer;
 use launch::{ASIDE, Launchers};
-use rustix::fd::AsFd as _;
+use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::fs::{Mode, OFlags, open};
 use tote_bundle::{ExecOptions, Image};
 use tote_rootfs::{Storage, Upper};
 use tote_sandbox::{Root, Tools};
+use tote_spec::NamespaceType;
 use view::View;
 
 /// Origin of the tools.
@@ -165,10 +166,7 @@ impl<'a> Toolbox<'a> {
     fn open(home: &'a Home, tools: &DebugTools, warn: &mut dyn FnMut(String)) -> Result<Self, EngineError> {
         Ok(match tools {
             DebugTools::Image(image) => Self::Image(Source::open(home, image)?),
-            DebugTools::Container(name) if home.caller == Caller::Root => {
-                Self::Container(Box::new(find(home, name, warn)?))
-            }
-            DebugTools::Container(name) => return Err(DebugError::ToolsOfContainer(name.clone()).into()),
+            DebugTools::Container(name) => Self::Container(Box::new(find(home, name, warn)?)),
         })
     }
 
@@ -221,7 +219,7 @@ impl<'a> Toolbox<'a> {
                 let upper = layer.map_or(Upper::Tmpfs { size: None }, Layer::upper);
                 Ok(root(home, source, upper))
             }
-            Self::Container(found) => Ok(Root::Of(found.target.hold()?)),
+            Self::Container(found) => Ok(Root::Of(root_of(&found.target)?)),
         }
     }
 }
@@ -238,6 +236,22 @@ fn adapt(target: &mut Target, variables: Vec<String>) {
     env.retain(|line| !variables.iter().any(|other| name(other) == name(line)));
     // Before the others: `HOME` is changed with the user only where it stands last.
     env.splice(0..0, variables);
+}
+
+/// Copies the mount of a container's root, with the rights that its user namespace gives. This process cannot do so once it has
+/// entered the user namespace of the container that the session is for.
+fn root_of(target: &Target) -> Result<OwnedFd, EngineError> {
+    let mut namespaces = tote_sandbox::clone_flag(NamespaceType::Mount);
+    if target.namespaces().user {
+        namespaces |= tote_sandbox::clone_flag(NamespaceType::User);
+    }
+    let copied = tote_sys::root_of(target.init.as_fd(), namespaces);
+    Ok(copied.map_err(|source| {
+        target.or_ended(ExecError::Root {
+            id: target.id.clone(),
+            source,
+        })
+    })?)
 }
 
 /// Describes the root: the tools, with an overlay that takes the session's writes.

@@ -8,6 +8,14 @@ use std::time::{Duration, SystemTime};
 /// Tolerance of the comparison of a process's start with a file's time, which come from different clocks.
 const TOLERANCE: Duration = Duration::from_secs(2);
 
+/// Ids are recognised by at least this many digits.
+const SHORTEST_ID: usize = 4;
+
+/// True if the wanted text is the beginning of an id.
+pub(super) fn is_id(wanted: &str, id: &str) -> bool {
+    wanted.len() >= SHORTEST_ID && id.starts_with(wanted)
+}
+
 /// A process that an engine has noted in a file.
 #[derive(Debug)]
 pub(super) struct NotedProcess {

@@ -15,10 +15,15 @@ pub(super) const PLACE: &str = "/target";
 /// Directories of the container that take the place of the tools' own.
 const DIRECTORIES: [&str; 3] = ["/proc", "/dev", "/sys"];
 
-/// Files of the container that take the place of the tools' own: they say who and where the process is.
-const FILES: [&str; 6] = [
-    "/etc/passwd",
-    "/etc/group",
+/// Files of the container of which the session gets copies in the place of the tools' own. Packages add users by renaming a new
+/// file over the old one, which a mount would forbid; and such users are the tools', not the container's.
+const COPIES: [&str; 2] = ["/etc/passwd", "/etc/group"];
+
+/// The most of such a file that is copied, in bytes.
+const COPIED: usize = 1 << 20;
+
+/// Files of the container that take the place of the tools' own: they say where the process is.
+const FILES: [&str; 4] = [
     "/etc/hostname",
     "/etc/hosts",
     "/etc/resolv.conf",
@@ -55,13 +60,23 @@ impl View {
         launchers: Option<Launchers>,
     ) -> Result<Self, EngineError> {
         let Some(launchers) = launchers else {
+            let root = target.root()?;
+            let mut brought = brought(target, root.as_fd())?;
+            let mut files = commands(target, command)?;
+            for path in COPIES {
+                match copied(root.as_fd(), path).map_err(|source| unreadable(target, source))? {
+                    Copied::Missing => {}
+                    Copied::Content(content) => files.push(written(path, content)),
+                    Copied::Closed => brought.push(part(target, path, path)?),
+                }
+            }
             return Ok(Self {
                 is_target: false,
-                brought: brought(target)?,
+                brought,
                 links: LINKS
                     .map(|(text, path)| (text.to_owned(), path.to_owned()))
                     .into(),
-                files: commands(target, command)?,
+                files,
                 shell: None,
                 env: Vec::new(),
             });
@@ -159,16 +174,42 @@ fn commands(target: &Target, command: &[String]) -> Result<Vec<WrittenFile>, Eng
     Ok(shell::commands(path, command, &complaints).into())
 }
 
+/// A file of the container.
+enum Copied {
+    Missing,
+    Content(Vec<u8>),
+    /// File that cannot be copied, since its owner has closed it to the caller, or it is too long.
+    Closed,
+}
+
+fn copied(root: BorrowedFd<'_>, path: &str) -> Result<Copied, Errno> {
+    if !is_there(root, path, FileType::RegularFile)? {
+        return Ok(Copied::Missing);
+    }
+    Ok(match tote_rootfs::read_in_root(root, path, COPIED) {
+        Ok(Some(content)) => Copied::Content(content),
+        Ok(None) => Copied::Missing,
+        Err(_) => Copied::Closed,
+    })
+}
+
+fn written(path: &str, content: Vec<u8>) -> WrittenFile {
+    WrittenFile {
+        path: path.to_owned(),
+        mode: 0o644,
+        content,
+    }
+}
+
 /// Chooses the parts of the container's tree that are shown among the tools.
-fn brought(target: &Target) -> Result<Vec<Brought>, EngineError> {
-    let root = target.root()?;
+fn brought(target: &Target, root: BorrowedFd<'_>) -> Result<Vec<Brought>, EngineError> {
     let mut brought = vec![part(target, "/", PLACE)?];
     for (paths, kind) in [
         (&DIRECTORIES[..], FileType::Directory),
         (&FILES[..], FileType::RegularFile),
     ] {
         for path in paths {
-            if is_there(root.as_fd(), path, kind).map_err(|source| unreadable(target, source))? {
+            if is_there(root, path, kind).map_err(|source| unreadable(target, source))? {
                 brought.push(part(target, path, path)?);
             }
         }

@@ -4,13 +4,13 @@ use super::{ExecError, Visit, exit_code, plan};
 use crate::EngineError;
 use crate::exec::Target;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fd::OwnedFd;
+use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::pipe::PipeFlags;
-use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
+use rustix::process::{Signal, pidfd_send_signal};
 use std::time::{Duration, Instant};
 use tote_bundle::ExecOptions;
 use tote_runtime::{Outcome, RuntimeError};
-use tote_sys::{Errno, Op, best_effort};
+use tote_sys::{Errno, ExitStatus, Op, best_effort};
 
 /// Output and end of a process.
 #[derive(Debug)]
@@ -147,17 +147,6 @@ impl Listener {
 }
 
 fn reap(pidfd: &OwnedFd) -> Result<Outcome, EngineError> {
-    use rustix::fd::AsFd as _;
-    let status = loop {
-        match waitid(WaitId::PidFd(pidfd.as_fd()), WaitIdOptions::EXITED) {
-            Ok(Some(status)) => break status,
-            Ok(None) | Err(Errno::INTR) => {}
-            Err(errno) => return Err(RuntimeError::Wait(errno).into()),
-        }
-    };
-    Ok(match (status.exit_status(), status.terminating_signal()) {
-        (Some(code), _) => Outcome::Exited(code),
-        (None, Some(signal)) => Outcome::Signaled(signal),
-        (None, None) => Outcome::Signaled(Signal::KILL.as_raw()),
-    })
+    let status = ExitStatus::of(pidfd.as_fd()).map_err(RuntimeError::Wait)?;
+    Ok(status.into())
 }

@@ -15,7 +15,7 @@ use crate::{EngineError, Home};
 use rustix::fd::{AsFd as _, OwnedFd};
 use std::time::Instant;
 use tote_bundle::{Capability, ExecContext, ExecOptions, ResolvedUser, exec_process, resolve_user};
-use tote_cgroup::Cgroup;
+use tote_cgroup::{Cgroup, GroupPlace};
 use tote_runtime::{
     Attendance, DetachKeys, Entry, ErrandError, Holder, Namespaces, Outcome, RawMode, Reception,
     RuntimeError, Stdio, StdioMode, attend_or_leave, exec_beside, groups_allowed, host_facts,
@@ -311,7 +311,7 @@ pub(crate) fn plan(
             } else {
                 SecurityModule::None
             },
-            waits_for_cgroup: target.cgroup.lines().any(|line| line.starts_with("v1 ")),
+            waits_for_cgroup: GroupPlace::readable(&target.cgroup).any(|place| !place.is_v2),
             ..host_facts(own.oom_score_adj.is_some())
         },
     });

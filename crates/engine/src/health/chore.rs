@@ -11,6 +11,7 @@ use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use rustix::pipe::PipeFlags;
 use rustix::process::{WaitId, WaitIdOptions, waitid};
 use std::time::{Duration, Instant};
+use tote_bundle::OnFailure;
 use tote_image::Healthcheck;
 use tote_monitor::{Chores, Verdict};
 use tote_state::record::now;
@@ -25,7 +26,8 @@ pub(crate) struct HealthChecks<'a> {
     schedule: Schedule,
     next: Instant,
     running: Option<Running>,
-    healthy: bool,
+    status: HealthStatus,
+    on_failure: OnFailure,
 }
 
 /// Check in progress.
@@ -38,7 +40,7 @@ struct Running {
 
 impl<'a> HealthChecks<'a> {
     /// Prepares the checks of a container that was just started; `None` without a health check.
-    pub(crate) fn of(home: &'a Home, entry: &'a Entry) -> Option<Self> {
+    pub(crate) fn of(home: &'a Home, entry: &'a Entry, on_failure: OnFailure) -> Option<Self> {
         let check = entry.container.health.as_ref()?;
         let schedule = Schedule::of(check);
         Some(Self {
@@ -48,13 +50,19 @@ impl<'a> HealthChecks<'a> {
             schedule,
             next: Instant::now() + schedule.pause(HealthStatus::Starting, Duration::ZERO),
             running: None,
-            healthy: false,
+            status: HealthStatus::Starting,
+            on_failure,
         })
     }
 
     /// True if the last check succeeded.
     pub(crate) fn is_healthy(&self) -> bool {
-        self.healthy
+        self.status == HealthStatus::Healthy
+    }
+
+    /// True if the container was ended for its health, and is to start again.
+    pub(crate) fn wants_restart(&self) -> bool {
+        self.on_failure == OnFailure::Restart && self.status == HealthStatus::Unhealthy
     }
 
     /// Returns the pipe of the check in progress.
@@ -88,7 +96,7 @@ impl<'a> HealthChecks<'a> {
     }
 
     /// Records the result of a check, or its failure to run.
-    fn end(&mut self, found: Option<HealthResult>) {
+    fn end(&mut self, found: Option<HealthResult>) -> Verdict {
         let moment = now();
         let result = found.unwrap_or_else(|| HealthResult {
             start: moment,
@@ -104,8 +112,17 @@ impl<'a> HealthChecks<'a> {
             result,
         );
         let status = status.unwrap_or(HealthStatus::Starting);
-        self.healthy = status == HealthStatus::Healthy;
         self.next = Instant::now() + self.schedule.pause(status, self.age());
+        let before = std::mem::replace(&mut self.status, status);
+        if status != HealthStatus::Unhealthy || before == HealthStatus::Unhealthy {
+            return Verdict::Live;
+        }
+        match self.on_failure {
+            OnFailure::None => Verdict::Live,
+            OnFailure::Kill => Verdict::Kill,
+            OnFailure::Stop => Verdict::Stop,
+            OnFailure::Restart => Verdict::End,
+        }
     }
 }
 
@@ -141,12 +158,12 @@ impl Chores for HealthChecks<'_> {
                 // The process has closed the pipe, and ends in a moment.
                 best_effort(waitid(WaitId::Pid(running.pid), WaitIdOptions::EXITED));
                 self.running = None;
-                self.end(found);
+                return self.end(found);
             }
         } else if now >= self.next {
             match self.begin() {
                 Ok(running) => self.running = Some(running),
-                Err(_) => self.end(None),
+                Err(_) => return self.end(None),
             }
         }
         Verdict::Live

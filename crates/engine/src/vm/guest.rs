@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use tote_bundle::{BlockLimits, RunOptions};
 use tote_rootfs::{Storage, Upper};
 use tote_sandbox::{
-    CgroupView, DeviceNodes, Facts, IdMapping, Joins, Lifetime, Request, Root, SecurityModule, Switch,
+    CgroupView, DeviceNodes, Facts, Joins, Lifetime, MapOrigin, Request, Root, SecurityModule, Switch,
 };
 use tote_spec::Spec;
 
@@ -57,7 +57,7 @@ pub(super) fn plan(
         attach_point: Path::new(tote_guest::CONTAINERS),
         files: &files,
         fill: &[],
-        id_mapping: IdMapping::None,
+        id_mapping: MapOrigin::None,
         default_filter,
         stdin: stdin(options),
         init: options.init,

@@ -131,6 +131,7 @@ fn outside(options: &RunOptions, memory: u64, caller: Caller, files: &Files, dis
             relabel: None,
         }),
         readonly: true,
+        restrictions: Default::default(),
     };
     RunOptions {
         command: vec![place(PROGRAM).display().to_string()],

@@ -85,6 +85,43 @@ pub enum VolumeFault {
         /// Path inside the volume.
         subpath: String,
     },
+    /// Directory of a volume's files that cannot be opened.
+    #[error("cannot open {}, the files of the volume", .path.display())]
+    Directory {
+        /// Path of the directory.
+        path: std::path::PathBuf,
+        /// Reason of the failure.
+        source: std::io::Error,
+    },
+    /// Volume whose file system only containers mount.
+    #[error(
+        "cannot read the volume {0} outside of a container: each container mounts it for itself: run tar in one that has it"
+    )]
+    OfContainers(String),
+    /// Archive of a volume that cannot be written.
+    #[error("cannot write the files of the volume {name}")]
+    Output {
+        /// Name of the volume.
+        name: String,
+        /// Reason of the failure.
+        source: std::io::Error,
+    },
+    /// Archive for a volume that cannot be read.
+    #[error("cannot read the archive for the volume {name}")]
+    Input {
+        /// Name of the volume.
+        name: String,
+        /// Reason of the failure.
+        source: std::io::Error,
+    },
+    /// Archive that cannot be extracted into a volume.
+    #[error("cannot extract the archive into the volume {name}")]
+    Extract {
+        /// Name of the volume.
+        name: String,
+        /// Reason of the failure.
+        source: tote_archive::ExtractError,
+    },
     /// Invalid filter.
     #[error(
         "invalid filter {0:?}: dangling=true|false, driver=NAME, label=KEY[=VALUE], label!=KEY[=VALUE], name=PATTERN"

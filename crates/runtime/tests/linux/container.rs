@@ -8,7 +8,7 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use tote_runtime::{Foreground, Maps, Observer, Outcome, Parting, RuntimeError, Stdio, run};
 use tote_sandbox::{
-    CgroupView, DeviceNodes, Facts, IdMapping, Lifetime, Plan, Request, Root, SecurityModule, Stdin, Switch,
+    CgroupView, DeviceNodes, Facts, Lifetime, MapOrigin, Plan, Request, Root, SecurityModule, Stdin, Switch,
 };
 use tote_spec::{NamespaceType, Spec};
 use tote_sys::Op;
@@ -137,9 +137,9 @@ impl Bundle {
             files: &[],
             fill: &[],
             id_mapping: if maps {
-                IdMapping::ByParent
+                MapOrigin::ByParent
             } else {
-                IdMapping::None
+                MapOrigin::None
             },
             default_filter: false,
             stdin: Stdin::Null,
@@ -210,8 +210,8 @@ impl Bundle {
 /// Performs a plan, with the maps of [`Bundle::in_user_namespace`] where it asks for some.
 pub(crate) fn perform(plan: &Plan) -> Result<Parting, RuntimeError> {
     let maps = Maps {
-        uid: vec![(0, 100_000, 65536)],
-        gid: vec![(0, 100_000, 65536)],
+        uid: vec![tote_spec::IdMapping::new(0, 100_000, 65536)],
+        gid: vec![tote_spec::IdMapping::new(0, 100_000, 65536)],
         privileged: true,
     };
     let foreground = Foreground {

@@ -185,6 +185,7 @@ choice!(Source {
     2 Of { process, path, recursive },
     3 Handed(origin),
     4 Beneath { path, copy },
+    5 Opened { tree, origin },
 });
 
 choice!(Value {

@@ -1,4 +1,5 @@
 use super::{Tar, add_layer, digest, options, store};
+use crate::intake::Reading;
 use crate::{Limits, Slot, Store, StoreError};
 use std::io::Read as _;
 
@@ -26,6 +27,39 @@ fn a_layer_comes_out_as_it_came_in() {
     assert_eq!(reader.size, archive.len() as u64);
     reader.read_to_end(&mut again).unwrap();
     assert!(again == archive);
+}
+
+#[test]
+fn two_hashes_at_once_are_those_of_two_threads() {
+    let noise: Vec<u8> = (0..500_000_u32)
+        .flat_map(|at| at.wrapping_mul(40503).to_le_bytes())
+        .collect();
+    let tar = Tar::default()
+        .sparse("holes", 70_000, 4096, &noise[..3000])
+        .sparse("large holes", 9_000_000, 512, &noise[..1_900_001])
+        .file("odd", &noise[..1_500_001]);
+    let archive = [tar.file("small", &noise[..65]).end(), sample()].concat();
+    let ways = [
+        (Reading::Ahead, false),
+        (Reading::Ahead, true),
+        (Reading::AtOnce, true),
+    ];
+    let added = ways.map(|how| {
+        let (_dir, store) = store();
+        let (dir, _) = store.layers.make_unfinished().unwrap();
+        let input = (&*archive, Limits::default());
+        let layer = crate::intake::take_in(&store, &dir, None, input, how).unwrap();
+        let contents = crate::layer::contents(&dir).unwrap();
+        let contents: Vec<_> = contents.iter().map(|stored| stored.to_bytes()).collect();
+        for stored in &crate::layer::contents(&dir).unwrap() {
+            let file = store.objects.dir.open_file(&stored.key.name(0)).unwrap();
+            assert_eq!(crate::key::content_hash(file).unwrap(), stored.key.content);
+        }
+        (layer, contents)
+    });
+    assert_eq!(added[0].0.diff_id, digest(&archive));
+    assert_eq!(added[0].1.len(), 4);
+    assert!(added.iter().all(|way| *way == added[0]));
 }
 
 #[test]

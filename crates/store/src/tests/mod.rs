@@ -56,6 +56,29 @@ impl Tar {
         self.entry(b'0', name, 0o644, "", content)
     }
 
+    /// A sparse file as GNU tar writes it: `stored` is what stands at `offset` of a file of `size` bytes.
+    fn sparse(self, name: &str, size: u64, offset: u64, stored: &[u8]) -> Self {
+        let at = self.0.len();
+        let mut tar = self.entry(b'S', name, 0o644, "", stored);
+        let header = &mut tar.0[at..at + 512];
+        let mut put = |at: usize, text: &str| header[at..at + text.len()].copy_from_slice(text.as_bytes());
+        put(257, "ustar  \0");
+        let numbers = [
+            (386, offset),
+            (398, stored.len() as u64),
+            (410, size),
+            (422, 0),
+            (483, size),
+        ];
+        for (at, number) in numbers {
+            put(at, &format!("{number:011o}"));
+        }
+        put(148, "        ");
+        let sum: u32 = header.iter().map(|byte| u32::from(*byte)).sum();
+        header[148..155].copy_from_slice(format!("{sum:06o}\0").as_bytes());
+        tar
+    }
+
     fn symlink(self, name: &str, target: &str) -> Self {
         self.entry(b'2', name, 0o777, target, b"")
     }

@@ -1,15 +1,18 @@
 //! Formats of sizes, times and tables for people.
 
+use std::collections::BTreeMap;
 use tote_calendar::Civil;
 use tote_engine::RemovedImage;
 
 /// Formats a number of bytes with three digits and powers of 1000, as docker does: `5.58MB`.
-pub(crate) fn size(bytes: u64) -> String {
+#[must_use]
+pub fn size(bytes: u64) -> String {
     size_with(bytes, 3)
 }
 
 /// Formats a number of bytes with powers of 1000 and the given number of digits.
-pub(crate) fn size_with(bytes: u64, digits: usize) -> String {
+#[must_use]
+pub fn size_with(bytes: u64, digits: usize) -> String {
     const UNITS: [&str; 7] = ["B", "kB", "MB", "GB", "TB", "PB", "EB"];
     #[expect(clippy::cast_precision_loss, reason = "a few digits are shown")]
     let mut value = bytes as f64;
@@ -33,7 +36,8 @@ pub(crate) fn size_with(bytes: u64, digits: usize) -> String {
 }
 
 /// Formats the time since an event in docker's words; empty for an invalid time.
-pub(crate) fn ago(rfc3339: &str) -> String {
+#[must_use]
+pub fn ago(rfc3339: &str) -> String {
     let now = tote_calendar::now().as_secs();
     let then = tote_calendar::seconds_of(rfc3339);
     let then = then.map(|then| now.saturating_sub(u64::try_from(then).unwrap_or_default()));
@@ -42,7 +46,8 @@ pub(crate) fn ago(rfc3339: &str) -> String {
 }
 
 /// Formats a time as docker does: `2024-01-27 00:30:48 +0000 UTC`; empty for an invalid time.
-pub(crate) fn moment(rfc3339: &str) -> String {
+#[must_use]
+pub fn moment(rfc3339: &str) -> String {
     let Some(seconds) = tote_calendar::seconds_of(rfc3339) else {
         return String::new();
     };
@@ -58,7 +63,8 @@ pub(crate) fn moment(rfc3339: &str) -> String {
 }
 
 /// Formats a length of time in seconds, in docker's words.
-pub(crate) fn duration(seconds: u64) -> String {
+#[must_use]
+pub fn duration(seconds: u64) -> String {
     let (minutes, hours) = (seconds / 60, (seconds + 1800) / 3600);
     match seconds {
         0 => "Less than a second".to_owned(),
@@ -80,8 +86,9 @@ const LEAST: usize = 7;
 
 /// Formats rows in columns with three spaces between them, as docker does. Control characters become spaces,
 /// because a cell is a single line.
-pub(crate) fn table(rows: &[Vec<String>]) -> String {
-    let clean = |row: &Vec<String>| row.iter().map(|cell| crate::tell::one_line(cell)).collect();
+#[must_use]
+pub fn table(rows: &[Vec<String>]) -> String {
+    let clean = |row: &Vec<String>| row.iter().map(|cell| one_line(cell)).collect();
     let rows: Vec<Vec<String>> = rows.iter().map(clean).collect();
     let mut widths: Vec<usize> = Vec::new();
     for row in &rows {
@@ -102,11 +109,38 @@ pub(crate) fn table(rows: &[Vec<String>]) -> String {
     text
 }
 
-pub(crate) fn removal(removed: &RemovedImage) -> String {
+/// Names what the removal of an image has done, as a line.
+#[must_use]
+pub fn removal(removed: &RemovedImage) -> String {
     match removed {
         RemovedImage::Untagged(name) => format!("Untagged: {}\n", name.familiar()),
         RemovedImage::Deleted(digest) => format!("Deleted: {digest}\n"),
     }
+}
+
+/// Replaces control characters by spaces: parts of the text may come from an image or a file, and must not control
+/// the terminal.
+#[must_use]
+pub fn one_line(text: &str) -> String {
+    text.chars()
+        .map(|letter| if letter.is_control() { ' ' } else { letter })
+        .collect()
+}
+
+/// Cuts a text to `most` letters; the last letter of a cut text is an ellipsis.
+#[must_use]
+pub fn cut(text: &str, most: usize) -> String {
+    if text.chars().count() <= most {
+        return text.to_owned();
+    }
+    text.chars().take(most - 1).chain(['…']).collect()
+}
+
+/// Joins labels as docker's tables do: `KEY=VALUE,KEY=VALUE`.
+#[must_use]
+pub fn joined(labels: &BTreeMap<String, String>) -> String {
+    let labels = labels.iter().map(|(key, value)| format!("{key}={value}"));
+    labels.collect::<Vec<_>>().join(",")
 }
 
 #[cfg(test)]
@@ -186,5 +220,6 @@ mod tests {
             vec!["l\u{1b}\nng".to_owned(), String::new()],
         ];
         assert_eq!(table(&rows), "A         B\nl  ng\n");
+        assert_eq!(one_line("a\nb\x1b[31mc"), "a b [31mc");
     }
 }

@@ -1,13 +1,17 @@
-//! Containers and volumes in `tote system df`.
+//! Containers and volumes in `tote system df`, and their sizes.
 
-use crate::look::status;
-use crate::text::{ago, size, table};
+use crate::containers::status;
+use crate::text::{ago, cut, size, table};
 use serde_json::{Value, json};
 use std::time::{SystemTime, UNIX_EPOCH};
 use tote_engine::container::{self, Entry};
 use tote_engine::{ContainerSize, EngineError, Home, VolumeRow, VolumeSelection, container_size};
 
+/// Most letters of a command in a table.
+const MOST: usize = 20;
+
 /// Containers and volumes with their sizes.
+#[derive(Debug)]
 pub(crate) struct Kept {
     containers: Vec<(Entry, ContainerSize)>,
     volumes: Vec<(VolumeRow, u64)>,
@@ -79,7 +83,7 @@ pub(crate) fn of_all(part: u64, all: u64) -> String {
     }
 }
 
-fn cells(cells: &[&str]) -> Vec<String> {
+pub(crate) fn cells(cells: &[&str]) -> Vec<String> {
     cells.iter().map(|cell| (*cell).to_owned()).collect()
 }
 
@@ -137,7 +141,7 @@ fn tables(containers: &[(Entry, ContainerSize)], volumes: &[(VolumeRow, u64)]) -
         vec![
             container.id.short().to_owned(),
             container.image.clone(),
-            format!("{:?}", short(&container.path_and_args.join(" "))),
+            format!("{:?}", cut(&container.path_and_args.join(" "), MOST)),
             container::mounts(container)
                 .filter(|mount| mount.volume)
                 .count()
@@ -157,13 +161,4 @@ fn tables(containers: &[(Entry, ContainerSize)], volumes: &[(VolumeRow, u64)]) -
     );
     text += &format!("\nLocal Volumes space usage:\n\n{}", table(&lines));
     text
-}
-
-/// Cuts a command to the width of its column.
-fn short(command: &str) -> String {
-    const MOST: usize = 20;
-    if command.chars().count() <= MOST {
-        return command.to_owned();
-    }
-    command.chars().take(MOST - 1).chain(['…']).collect()
 }

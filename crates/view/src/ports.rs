@@ -1,4 +1,4 @@
-//! The ports of a container, as `ps` shows them.
+//! Ports of containers in lists.
 
 use std::net::{IpAddr, SocketAddr};
 use tote_engine::container::Entry;
@@ -6,7 +6,7 @@ use tote_engine::{network_of, published};
 
 /// Ports in docker's words: `53/udp, 0.0.0.0:80->80/tcp, 8000-8010/tcp, 0.0.0.0:8080->443/tcp`. A container in the network of
 /// another has none.
-pub(super) fn shown(entry: &Entry) -> String {
+pub(crate) fn shown(entry: &Entry) -> String {
     let container = &entry.container;
     let network = network_of(container);
     if network == "host" || network.starts_with("container:") {

@@ -1,0 +1,131 @@
+//! `tote-bench`: the comparison of container engines as a tool that anyone can run.
+//!
+//! Candidates, experiments and images are TOML files ([`catalogue`]). They become a scenario of the harness
+//! ([`compose`]), whose samples go to a file that can be continued ([`record`], [`run`]); reports are made of that file
+//! alone ([`report`]).
+//!
+//! It is not the engine, whose command `bench` only starts it, and it measures nothing itself: clock, order and checks
+//! are those of the crate `bench`.
+
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a command line tool talks to people"
+)]
+
+mod analysis;
+mod arguments;
+mod catalogue;
+mod compose;
+mod history;
+mod import;
+mod progress;
+mod published;
+mod record;
+mod report;
+mod run;
+mod tables;
+
+use crate::arguments::{Action, Options};
+use crate::catalogue::Catalogue;
+use anyhow::Result;
+use std::process::ExitCode;
+
+/// Runs the command line. Exit codes: 0 if all was measured and sound; 1 for runs that failed, lies or leaks; 2 without
+/// a result; 130 and 143 after a signal.
+fn main() -> ExitCode {
+    let result = arguments::parse(std::env::args_os().skip(1)).and_then(|(action, options)| match action {
+        Action::Help => {
+            print!("{}", arguments::USAGE);
+            Ok(true)
+        }
+        Action::Candidates => candidates(&options),
+        Action::Experiments => experiments(&options),
+        Action::Run => run::run(&options).map(|(sound, _)| sound),
+        Action::Report => report(&options),
+        Action::Teardown => teardown(),
+        Action::Ablate => ablate(options),
+        Action::Setup => run::try_out(&options),
+        Action::History => history(&options),
+        Action::Import => import::import(&options).map(|path| {
+            println!("{}", path.display());
+            true
+        }),
+    });
+    match result {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(1),
+        Err(error) => {
+            eprintln!("tote bench: {error:#}");
+            ExitCode::from(bench::interruption::exit_code().unwrap_or(2))
+        }
+    }
+}
+
+fn candidates(options: &Options) -> Result<bool> {
+    let mut all = Catalogue::read(options.data.as_deref())?;
+    all.choose(&options.candidates, &options.experiments)?;
+    let composed = compose::compose(&all, options.quick, options.time_limit_ms, &run::cgroups()?)?;
+    println!(
+        "{:<20} {:<14} {:<9} {:<20} {:<6} HERE",
+        "CANDIDATE", "MANAGER", "RUNTIME", "DRIVER", "USER"
+    );
+    for one in &composed.subjects {
+        let user = if one.rootless { "user" } else { "root" };
+        let here = one
+            .skipped
+            .as_deref()
+            .map_or_else(|| "yes".to_owned(), |reason| format!("no: {reason}"));
+        println!(
+            "{:<20} {:<14} {:<9} {:<20} {user:<6} {here}",
+            one.name, one.manager, one.runtime, one.driver
+        );
+    }
+    Ok(true)
+}
+
+fn experiments(options: &Options) -> Result<bool> {
+    let all = Catalogue::read(options.data.as_deref())?;
+    for one in &all.experiments {
+        println!("{}\n    {}", one.name, one.about);
+        let sizes: Vec<String> = one.steps(false).into_iter().map(|(name, _)| name).collect();
+        if !one.sizes.is_empty() {
+            println!("    sizes: {}", sizes.join(" "));
+        }
+    }
+    Ok(true)
+}
+
+fn ablate(mut options: Options) -> Result<bool> {
+    let all = Catalogue::read(options.data.as_deref())?;
+    options.candidates = all.group("ablation");
+    options.candidates.push("tote".to_owned());
+    if options.experiments.is_empty() {
+        options.experiments = ["hello-world", "run"].map(str::to_owned).to_vec();
+    }
+    run::run(&options).map(|(sound, _)| sound)
+}
+
+fn history(options: &Options) -> Result<bool> {
+    let place = options.files.first().unwrap_or(&options.out);
+    let (text, written) = history::write(place)?;
+    print!("{text}");
+    for path in written {
+        eprintln!("{}", path.display());
+    }
+    Ok(true)
+}
+
+fn report(options: &Options) -> Result<bool> {
+    for path in report::write(options)? {
+        println!("{}", path.display());
+    }
+    Ok(true)
+}
+
+fn teardown() -> Result<bool> {
+    for path in bench::stage::sweep()? {
+        println!("removed {}", path.display());
+    }
+    Ok(true)
+}

@@ -1,0 +1,34 @@
+//! Lists and descriptions: rows with docker's fields, tables, JSON, and words for people.
+//!
+//! The functions take what the engine found and make a [`Listing`], a JSON value or a text of it. They neither print nor know a
+//! command line, so that everything which shows containers to clients shares them.
+
+mod containers;
+mod events;
+mod history;
+mod images;
+mod kept;
+mod listing;
+mod networks;
+mod place;
+mod pods;
+mod pools;
+mod ports;
+mod space;
+mod stats;
+mod text;
+mod volumes;
+
+pub use containers::{ContainerColumns, containers, id_of, sort_containers, status};
+pub use events::{event_fields, event_message, event_text};
+pub use history::{history, ids_of_steps};
+pub use images::{id_of_image, image_tree, images, sort_images};
+pub use listing::Listing;
+pub use networks::{id_of_network, networks};
+pub use place::places;
+pub use pods::{PodColumns, pod_report, pods};
+pub use pools::{pool, pools};
+pub use space::SpaceView;
+pub use stats::{usage, usage_of_pods};
+pub use text::{ago, cut, duration, joined, moment, one_line, removal, size, size_with, table};
+pub use volumes::volumes;
