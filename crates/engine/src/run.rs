@@ -5,6 +5,7 @@ use crate::container::succession::{self, Estate};
 use crate::container::{self, Attaching, Claim, Entry, ProcessId, State, Status, fault};
 use crate::exec::Inside;
 use crate::finished::Finished;
+use crate::init::Notify;
 use crate::network::{Answers, FrontAnswers};
 use crate::prepared::Prepared;
 use crate::rootfs::Source;
@@ -53,8 +54,7 @@ pub(crate) fn run_beside(
     mut timings: Option<&mut Timings>,
     warn: &mut dyn FnMut(String),
 ) -> Result<Finished, EngineError> {
-    let missing = || EngineError::Life(LifeError::NoContainer(prepared.entry.container.id.to_string()));
-    let claim = prepared.claim.take().ok_or_else(missing)?;
+    let claim = prepared.claim.take().ok_or_else(|| missing(&prepared.entry))?;
     prepared.plan.warnings.iter().cloned().for_each(&mut *warn);
     let mut misses = Misses::of(&prepared.options, &prepared._source, &mut prepared.plan)?;
     let (stdio, stdio_ops) = stdio(&prepared.options)?;
@@ -105,20 +105,14 @@ pub(crate) fn run_beside(
         stays: &mut || leaves_cgroup = true,
     };
     let mut front_door = FrontDoor::new(home, &id, &left_door);
-    let notify = notify.as_mut().map(|notify| notify as &mut dyn Aside);
-    let door = (!is_kept).then_some(&mut front_door as &mut dyn Aside);
     let answers = Answers::of(home, &id, options, &entry.borrow().state.networks);
     let mut answers = FrontAnswers::new(answers, &left_answers);
-    let others = others.into_iter().map(|other| other as &mut dyn Aside);
-    let listens = misses.as_mut().map(|misses| misses as &mut dyn Aside);
-    let own = notify
-        .into_iter()
-        .chain(door)
-        .chain(answers.aside())
-        .chain(listens);
+    let door = (!is_kept).then_some(&mut front_door);
+    let mut asides = asides((notify.as_mut(), misses.as_mut()), (door, &mut answers));
+    asides.extend(others.into_iter().map(|other| other as &mut dyn Aside));
     let begun = (prepared.cgroup.as_ref(), prepared.network.as_ref());
     let keys = how.map(Attaching::keys).transpose()?;
-    let ends = (stdio, follow, own.chain(others).collect());
+    let ends = (stdio, follow, asides);
     let watched = foreground((plan, options), begun, &prepared.ids, ends, keys);
     let result = tote_runtime::run(watched, timings.as_deref_mut(), observer);
     if let (Ok(Parting::Left(why)), Some(how)) = (&result, how) {
@@ -130,10 +124,32 @@ pub(crate) fn run_beside(
     let told = (options, front_door.close(), timings);
     let last = (claim.take(), leaves_cgroup);
     let finished = end(home, entry.into_inner(), last, result, told)?;
+    note_misses(home, misses, warn);
+    Ok(finished)
+}
+
+/// Notes the files that a smaller image lacks; what keeps the note from being written is a warning.
+fn note_misses(home: &Home, misses: Option<Misses>, warn: &mut dyn FnMut(String)) {
     if let Some(Err(error)) = misses.map(|misses| misses.note(home)) {
         warn(format!("no misses are noted: {}", tote_sys::chain(&error)));
     }
-    Ok(finished)
+}
+
+/// The error of a container whose claim is gone.
+fn missing(entry: &Entry) -> EngineError {
+    EngineError::Life(LifeError::NoContainer(entry.container.id.to_string()))
+}
+
+/// Everything else that the watching process looks after.
+fn asides<'a>(
+    (notify, misses): (Option<&'a mut Notify>, Option<&'a mut Misses>),
+    (door, answers): (Option<&'a mut FrontDoor<'_>>, &'a mut FrontAnswers<'_>),
+) -> Vec<&'a mut dyn Aside> {
+    let notify = notify.map(|notify| notify as &mut dyn Aside);
+    let door = door.map(|door| door as &mut dyn Aside);
+    let listens = misses.map(|misses| misses as &mut dyn Aside);
+    let own = notify.into_iter().chain(door).chain(answers.aside());
+    own.chain(listens).collect()
 }
 
 /// The steps that are left for when the program runs already.
