@@ -21,6 +21,7 @@ use rustix::fs::{Mode, OFlags};
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
 use tote_bundle::{ContainerId, OnFailure, RestartPolicy, RunOptions, StopTimeout};
+use tote_cgroup::Cgroup;
 use tote_monitor::{Listener, LogFile, Monitor, PATIENCE, Settings};
 use tote_runtime::{Created, Creation, Witness};
 use tote_spec::Spec;
@@ -370,16 +371,12 @@ impl<'a> Watcher<'a> {
             kept: true,
             lost: None,
         };
-        let checked = container
-            .health
-            .as_ref()
-            .and_then(|_| container.run_options().ok());
-        let on_failure = checked
-            .map(|options| options.health.on_failure)
-            .unwrap_or_default();
+        let checked = container.health.as_ref();
+        let options = checked.and_then(|_| container.run_options().ok());
+        let on_failure = options.map(|options| options.health.on_failure);
         let mut tasks = Tasks {
             limits: &mut limits,
-            health: HealthChecks::of(self.home, &entry, on_failure),
+            health: HealthChecks::of(self.home, &entry, on_failure.unwrap_or_default()),
             notify: notify.as_mut(),
             answers: answers.as_mut(),
         };
@@ -393,12 +390,7 @@ impl<'a> Watcher<'a> {
         if ended.as_ref().is_ok_and(|ended| ended.asked_to_stop) {
             stopped::mark_orderly(self.home, &self.id);
         }
-        let mut oom_killed = false;
-        if let Some(cgroup) = &cgroup {
-            oom_killed = cgroup.oom_kills() > 0;
-            best_effort(cgroup.kill_all());
-            self.leaves_cgroup = cgroup.remove().is_err();
-        }
+        let oom_killed = cgroup.as_ref().is_some_and(|cgroup| self.end_group(cgroup));
         fault::point("cgroup-gone");
         self.leave_networks(&state.networks);
         let left = RefCell::new(Vec::new());
@@ -425,6 +417,14 @@ impl<'a> Watcher<'a> {
         fault::point("state-ended");
         self.announce_end(container, &state, &left.take());
         state
+    }
+
+    /// Ends what is left in the container's cgroup. Returns whether the kernel killed there for lack of memory.
+    fn end_group(&mut self, cgroup: &Cgroup) -> bool {
+        let oom_killed = cgroup.oom_kills() > 0;
+        best_effort(cgroup.kill_all());
+        self.leaves_cgroup = cgroup.remove().is_err();
+        oom_killed
     }
 
     /// Appends the events of the start of the container.
