@@ -22,6 +22,7 @@ use rustix::fs::{Mode, OFlags};
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
 use tote_bundle::{ContainerId, OnFailure, RestartPolicy, RunOptions, StopTimeout};
+use tote_cgroup::Cgroup;
 use tote_monitor::{Listener, LogFile, Monitor, PATIENCE, Settings};
 use tote_runtime::{Created, Creation};
 use tote_spec::Spec;
@@ -368,12 +369,7 @@ impl<'a> Watcher<'a> {
         if ended.as_ref().is_ok_and(|ended| ended.asked_to_stop) {
             stopped::mark_orderly(self.home, &self.id);
         }
-        let oom_killed = cgroup.is_some_and(|cgroup| {
-            let killed = cgroup.oom_kills() > 0;
-            best_effort(cgroup.kill_all());
-            self.leaves_cgroup = cgroup.remove().is_err();
-            killed
-        });
+        let oom_killed = cgroup.as_ref().is_some_and(|cgroup| self.end_group(cgroup));
         fault::point("cgroup-gone");
         // The container is not worse for it.
         best_effort(misses.map_or(Ok(()), |misses| misses.note(self.home)));
@@ -402,6 +398,14 @@ impl<'a> Watcher<'a> {
         fault::point("state-ended");
         self.announce_end(container, &state, &left.take());
         state
+    }
+
+    /// Ends what is left in the container's cgroup. Returns whether the kernel killed there for lack of memory.
+    fn end_group(&mut self, cgroup: &Cgroup) -> bool {
+        let oom_killed = cgroup.oom_kills() > 0;
+        best_effort(cgroup.kill_all());
+        self.leaves_cgroup = cgroup.remove().is_err();
+        oom_killed
     }
 
     /// Appends the events of the start of the container.
