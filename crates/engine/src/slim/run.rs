@@ -24,6 +24,8 @@ pub(super) struct Recorded {
     pub(super) report: RunReport,
     pub(super) probed: Probed,
     pub(super) code: u8,
+    /// Program of the container, and the directory that it begins in.
+    pub(super) program: (String, String),
 }
 
 /// Way of a run.
@@ -108,6 +110,13 @@ pub(super) fn run(
         times(request, probes),
         hearing.map(|hearing| (hearing, count)),
     );
+    let process = prepared.spec.process.as_ref();
+    let program = process.map(|process| {
+        (
+            process.args.first().cloned().unwrap_or_default(),
+            process.cwd.clone(),
+        )
+    });
     let begin = Instant::now();
     let mut listening = hearing.map(|hearing| Listening::new(hearing, count));
     let mut asides: Vec<&mut dyn Aside> = vec![&mut prober];
@@ -147,6 +156,7 @@ pub(super) fn run(
         report,
         probed,
         code: finished.exit_code,
+        program: program.unwrap_or_default(),
     })
 }
 
