@@ -50,13 +50,30 @@ pub(crate) fn run_beside(
     home: &Home,
     mut prepared: Prepared,
     (how, others): (Option<&Attaching>, Vec<&mut dyn Aside>),
+    timings: Option<&mut Timings>,
+    warn: &mut dyn FnMut(String),
+) -> Result<Finished, EngineError> {
+    let mut misses = Misses::of(&prepared.options, &prepared._source, &mut prepared.plan)?;
+    let mut others: Vec<&mut dyn Aside> = others.into_iter().map(|other| other as &mut dyn Aside).collect();
+    others.extend(misses.as_mut().map(|misses| misses as &mut dyn Aside));
+    let finished = run_with(home, prepared, (how, others), timings, warn)?;
+    if let Some(Err(error)) = misses.map(|misses| misses.note(home)) {
+        warn(format!("no misses are noted: {}", tote_sys::chain(&error)));
+    }
+    Ok(finished)
+}
+
+/// Runs a prepared container, with everything that is to be looked after meanwhile.
+fn run_with(
+    home: &Home,
+    mut prepared: Prepared,
+    (how, others): (Option<&Attaching>, Vec<&mut dyn Aside>),
     mut timings: Option<&mut Timings>,
     warn: &mut dyn FnMut(String),
 ) -> Result<Finished, EngineError> {
     let missing = || EngineError::Life(LifeError::NoContainer(prepared.entry.container.id.to_string()));
     let claim = prepared.claim.take().ok_or_else(missing)?;
     prepared.plan.warnings.iter().cloned().for_each(&mut *warn);
-    let mut misses = Misses::of(&prepared.options, &prepared._source, &mut prepared.plan)?;
     let (stdio, stdio_ops) = stdio(&prepared.options)?;
     prepared.plan.insert_stdio(stdio_ops);
     let (id, is_kept) = (prepared.entry.container.id.clone(), prepared.entry.kept);
@@ -110,12 +127,7 @@ pub(crate) fn run_beside(
     let answers = Answers::of(home, &id, options, &entry.borrow().state.networks);
     let mut answers = FrontAnswers::new(answers, &left_answers);
     let others = others.into_iter().map(|other| other as &mut dyn Aside);
-    let listens = misses.as_mut().map(|misses| misses as &mut dyn Aside);
-    let own = notify
-        .into_iter()
-        .chain(door)
-        .chain(answers.aside())
-        .chain(listens);
+    let own = notify.into_iter().chain(door).chain(answers.aside());
     let begun = (prepared.cgroup.as_ref(), prepared.network.as_ref());
     let keys = how.map(Attaching::keys).transpose()?;
     let ends = (stdio, follow, own.chain(others).collect());
@@ -129,11 +141,7 @@ pub(crate) fn run_beside(
     drop(raw);
     let told = (options, front_door.close(), timings);
     let last = (claim.take(), leaves_cgroup);
-    let finished = end(home, entry.into_inner(), last, result, told)?;
-    if let Some(Err(error)) = misses.map(|misses| misses.note(home)) {
-        warn(format!("no misses are noted: {}", tote_sys::chain(&error)));
-    }
-    Ok(finished)
+    end(home, entry.into_inner(), last, result, told)
 }
 
 /// The steps that are left for when the program runs already.

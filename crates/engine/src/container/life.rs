@@ -260,10 +260,9 @@ impl<'a> Watcher<'a> {
         } = prepared;
         tote_state::record::write(&self.home.container(&self.id).join("config.json"), &spec)?;
         State::note_groups(self.home, &self.id, entry.state.cgroup.as_deref())?;
-        let mut misses = Misses::of(&options, &_source, &mut plan)?;
         let (mut ends, ops) = Ends::new(&options)?;
         plan.insert_stdio(ops);
-        let mut console = None;
+        let (mut misses, mut console) = (Misses::of(&options, &_source, &mut plan)?, None);
         let mut answers = Answers::of(self.home, &self.id, &options, &entry.state.networks);
         let mut unnamed = None;
         let creation = Creation {
@@ -286,10 +285,7 @@ impl<'a> Watcher<'a> {
                     console = Some(master);
                     Ok(())
                 },
-                listener: &mut |listener| {
-                    misses.iter_mut().for_each(|misses| misses.answer(&listener));
-                    Ok(())
-                },
+                listener: &mut |listener| misses.iter_mut().try_for_each(|misses| misses.answer(&listener)),
                 warn: &mut |text| report.warn(&text),
                 stays: &mut || self.leaves_cgroup = true,
             },

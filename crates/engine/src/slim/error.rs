@@ -8,7 +8,7 @@ pub enum SlimError {
     /// Only images of the store have layers.
     #[error("cannot slim {0}: it is not an image of the store")]
     NotStored(String),
-    /// The image is no part of another one.
+    /// The image is not a part of another one.
     #[error(
         "cannot find the whole image of {0}: 'tote slim' has not made it, or was told not to keep the rest"
     )]

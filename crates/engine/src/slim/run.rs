@@ -32,7 +32,7 @@ pub(super) struct Recorded {
 pub(super) enum How<'a> {
     /// Files and rights are told.
     Traced,
-    /// As a user would run it.
+    /// With the options of the user alone.
     Plain,
     /// With rights and capabilities.
     With(&'a Rights, &'a BTreeSet<String>),
@@ -45,7 +45,8 @@ pub(super) fn verify_all(
     (image, id): (&Digest, &Digest),
     (request, recorded): (&SlimRequest, &[Recorded]),
     rights: Option<&Rights>,
-    (tell, warn): (&mut dyn FnMut(SlimStep<'_>), &mut dyn FnMut(String)),
+    tell: &mut dyn FnMut(SlimStep<'_>),
+    warn: &mut dyn FnMut(String),
 ) -> Result<(Vec<RunReport>, BTreeSet<String>), EngineError> {
     let ways: Vec<How<'_>> = match rights {
         Some(rights) => rights.attempts.iter().map(|set| How::With(rights, set)).collect(),
