@@ -4,7 +4,7 @@
 use libfuzzer_sys::fuzz_target;
 use tote_needs::{Contents, Node, Reason, Settings, Tree, needs};
 
-/// A tree that has these bytes under every name.
+/// Bytes that every name has.
 struct Same<'a>(&'a [u8]);
 
 impl Contents for Same<'_> {

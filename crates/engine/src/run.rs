@@ -51,12 +51,29 @@ pub(crate) fn run_beside(
     home: &Home,
     mut prepared: Prepared,
     (how, others): (Option<&Attaching>, Vec<&mut dyn Aside>),
+    timings: Option<&mut Timings>,
+    warn: &mut dyn FnMut(String),
+) -> Result<Finished, EngineError> {
+    let mut misses = Misses::of(&prepared.options, &prepared._source, &mut prepared.plan)?;
+    let mut others: Vec<&mut dyn Aside> = others.into_iter().map(|other| other as &mut dyn Aside).collect();
+    others.extend(misses.as_mut().map(|misses| misses as &mut dyn Aside));
+    let finished = run_with(home, prepared, (how, others), timings, warn)?;
+    if let Some(Err(error)) = misses.map(|misses| misses.note(home)) {
+        warn(format!("no misses are noted: {}", tote_sys::chain(&error)));
+    }
+    Ok(finished)
+}
+
+/// Runs a prepared container, with everything that is to be looked after meanwhile.
+fn run_with(
+    home: &Home,
+    mut prepared: Prepared,
+    (how, others): (Option<&Attaching>, Vec<&mut dyn Aside>),
     mut timings: Option<&mut Timings>,
     warn: &mut dyn FnMut(String),
 ) -> Result<Finished, EngineError> {
     let claim = prepared.claim.take().ok_or_else(|| missing(&prepared.entry))?;
     prepared.plan.warnings.iter().cloned().for_each(&mut *warn);
-    let mut misses = Misses::of(&prepared.options, &prepared._source, &mut prepared.plan)?;
     let (stdio, stdio_ops) = stdio(&prepared.options)?;
     prepared.plan.insert_stdio(stdio_ops);
     let (id, is_kept) = (prepared.entry.container.id.clone(), prepared.entry.kept);
@@ -108,7 +125,7 @@ pub(crate) fn run_beside(
     let answers = Answers::of(home, &id, options, &entry.borrow().state.networks);
     let mut answers = FrontAnswers::new(answers, &left_answers);
     let door = (!is_kept).then_some(&mut front_door);
-    let mut asides = asides((notify.as_mut(), misses.as_mut()), (door, &mut answers));
+    let mut asides = asides(notify.as_mut(), door, &mut answers);
     asides.extend(others.into_iter().map(|other| other as &mut dyn Aside));
     let begun = (prepared.cgroup.as_ref(), prepared.network.as_ref());
     let keys = how.map(Attaching::keys).transpose()?;
@@ -123,16 +140,7 @@ pub(crate) fn run_beside(
     drop(raw);
     let told = (options, front_door.close(), timings);
     let last = (claim.take(), leaves_cgroup);
-    let finished = end(home, entry.into_inner(), last, result, told)?;
-    note_misses(home, misses, warn);
-    Ok(finished)
-}
-
-/// Notes the files that a smaller image lacks; what keeps the note from being written is a warning.
-fn note_misses(home: &Home, misses: Option<Misses>, warn: &mut dyn FnMut(String)) {
-    if let Some(Err(error)) = misses.map(|misses| misses.note(home)) {
-        warn(format!("no misses are noted: {}", tote_sys::chain(&error)));
-    }
+    end(home, entry.into_inner(), last, result, told)
 }
 
 /// The error of a container whose claim is gone.
@@ -140,16 +148,15 @@ fn missing(entry: &Entry) -> EngineError {
     EngineError::Life(LifeError::NoContainer(entry.container.id.to_string()))
 }
 
-/// Everything else that the watching process looks after.
+/// Everything of its own that the watching process looks after.
 fn asides<'a>(
-    (notify, misses): (Option<&'a mut Notify>, Option<&'a mut Misses>),
-    (door, answers): (Option<&'a mut FrontDoor<'_>>, &'a mut FrontAnswers<'_>),
+    notify: Option<&'a mut Notify>,
+    door: Option<&'a mut FrontDoor<'_>>,
+    answers: &'a mut FrontAnswers<'_>,
 ) -> Vec<&'a mut dyn Aside> {
     let notify = notify.map(|notify| notify as &mut dyn Aside);
     let door = door.map(|door| door as &mut dyn Aside);
-    let listens = misses.map(|misses| misses as &mut dyn Aside);
-    let own = notify.into_iter().chain(door).chain(answers.aside());
-    own.chain(listens).collect()
+    notify.into_iter().chain(door).chain(answers.aside()).collect()
 }
 
 /// The steps that are left for when the program runs already.

@@ -52,10 +52,7 @@ pub(super) fn bear(
                 console = Some(master);
                 Ok(())
             },
-            listener: &mut |listener| {
-                misses.iter_mut().for_each(|misses| misses.answer(&listener));
-                Ok(())
-            },
+            listener: &mut |listener| misses.iter_mut().try_for_each(|misses| misses.answer(&listener)),
             warn: &mut |text| report.warn(&text),
             stays: &mut || *stays = true,
         },

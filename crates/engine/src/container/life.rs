@@ -278,9 +278,9 @@ impl<'a> Watcher<'a> {
         } = prepared;
         tote_state::record::write(&self.home.container(&self.id).join("config.json"), &spec)?;
         State::note_groups(self.home, &self.id, entry.state.cgroup.as_deref())?;
-        let mut misses = Misses::of(&options, &_source, &mut plan)?;
         let (mut ends, ops) = Ends::new(&options)?;
         plan.insert_stdio(ops);
+        let mut misses = Misses::of(&options, &_source, &mut plan)?;
         let creation = Creation {
             plan: &plan,
             cgroup: cgroup.as_ref(),

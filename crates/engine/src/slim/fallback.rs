@@ -11,7 +11,7 @@ use rustix::fd::{BorrowedFd, OwnedFd};
 use std::collections::BTreeSet;
 use tote_bundle::{Image, RunOptions};
 use tote_image::Digest;
-use tote_runtime::Aside;
+use tote_runtime::{Aside, Refusal};
 use tote_sandbox::Plan;
 
 /// Label of a smaller image: the id of the image with everything.
@@ -62,7 +62,7 @@ pub(crate) fn fall_back(
         return Ok(None);
     }
     let Image::Stored(name) = image else {
-        return Err(SlimError::NotStored(crate::container::absolute_image(image)).into());
+        return Err(SlimError::NoWhole("an image that is not of the store".to_owned()).into());
     };
     let found = pair(home, name)?;
     let slim = found.slim.to_string();
@@ -103,8 +103,10 @@ impl Misses {
         }))
     }
 
-    pub(crate) fn answer(&mut self, listener: &OwnedFd) {
+    /// Lets the listener be answered; a failure shows in [`Self::note`].
+    pub(crate) fn answer(&mut self, listener: &OwnedFd) -> Result<(), Refusal> {
         self.listening.answer(listener);
+        Ok(())
     }
 
     /// Notes the files that the smaller image lacks, once the container has ended.

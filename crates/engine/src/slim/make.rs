@@ -1,9 +1,9 @@
 //! The smaller image: which of the image's files are needed, and a layer of them.
 
-use super::SlimRequest;
 use super::layers::{Divided, Links};
 use super::report::{Sizes, removed};
 use super::run::Recorded;
+use super::{SlimProbe, SlimRequest};
 use crate::build::open_straight;
 use crate::rootfs::Source;
 use crate::{EngineError, Home, open_store};
@@ -95,7 +95,11 @@ fn add(
         open: RefCell::new(None),
     };
     let config = image.config.value();
-    let mut found = needs(&tree, &view, seeds(request, recorded), &settings(config, request));
+    let settings = settings(config, request);
+    let programs = programs(request, recorded, &settings.path);
+    let commands = programs.iter().map(|path| (path.as_slice(), Reason::Command));
+    let seeds = seeds(request, recorded).into_iter().chain(commands);
+    let mut found = needs(&tree, &view, seeds, &settings);
     found
         .kept
         .retain(|path, reason| matches!(reason, Reason::Included(_)) || !is_excluded(path, request));
@@ -156,6 +160,28 @@ pub(super) fn files(source: &Source) -> Result<Vec<String>, EngineError> {
         }
     }
     Ok(files)
+}
+
+/// Returns the places where the programs of runs and probes may be. A listener does not see where tote itself begins one.
+fn programs(request: &SlimRequest, recorded: &[Recorded], path: &[u8]) -> Vec<Vec<u8>> {
+    let probes = request.probes.iter().filter_map(|probe| match probe {
+        SlimProbe::Exec(_) => Some(("/bin/sh", "/")),
+        SlimProbe::Health(command) => command.first().map(|program| (program.as_str(), "/")),
+        SlimProbe::Http(_) | SlimProbe::Command(_) => None,
+    });
+    let runs = recorded
+        .iter()
+        .map(|run| (run.program.0.as_str(), run.program.1.as_str()));
+    let mut places = Vec::new();
+    for (program, cwd) in runs.chain(probes).filter(|(program, _)| !program.is_empty()) {
+        let place = |dir: &[u8]| [dir, b"/", program.as_bytes()].concat();
+        match program {
+            absolute if absolute.starts_with('/') => places.push(absolute.as_bytes().to_vec()),
+            relative if relative.contains('/') => places.push(place(cwd.as_bytes())),
+            _ => places.extend(path.split(|byte| *byte == b':').map(place)),
+        }
+    }
+    places
 }
 
 /// The files that are known to be needed.

@@ -103,7 +103,8 @@ pub fn slim(
         (&image, &id),
         (&request, &recorded),
         rights.as_ref(),
-        (tell, warn),
+        tell,
+        warn,
     );
     match verified {
         Ok((runs, capabilities)) => {

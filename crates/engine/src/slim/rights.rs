@@ -19,7 +19,7 @@ const UNSEEN: [&str; 3] = ["DAC_OVERRIDE", "FOWNER", "FSETID"];
 pub(super) struct Rights {
     /// Profile in JSON, as `--security-opt seccomp=FILE` reads it.
     pub(super) profile: String,
-    /// The profile in memory, for this process's own runs.
+    /// File with the profile, for this process's own runs.
     file: OwnedFd,
     /// Sets of capabilities by their short names, the smallest first.
     pub(super) attempts: Vec<BTreeSet<String>>,
@@ -29,7 +29,7 @@ impl Rights {
     /// Derives rights from everything that was heard of an image.
     ///
     /// # Errors
-    /// [`SlimError::Profile`]: the kernel gives the profile no memory.
+    /// [`SlimError::Profile`]: memory for the profile is lacking.
     pub(super) fn of(request: &SlimRequest, heard: &Heard) -> Result<Self, SlimError> {
         let options = &request.options;
         let allowed = allowed(options);

@@ -24,16 +24,15 @@ pub(super) struct Recorded {
     pub(super) report: RunReport,
     pub(super) probed: Probed,
     pub(super) code: u8,
+    /// Program of the container, and the directory that it begins in.
+    pub(super) program: (String, String),
 }
-
-/// Function that is told of the steps.
-pub(super) type Tell<'a> = &'a mut dyn FnMut(SlimStep<'_>);
 
 /// Way of a run.
 pub(super) enum How<'a> {
     /// Files and rights are told.
     Traced,
-    /// The run of a user, without rights of its own.
+    /// With the options of the user alone.
     Plain,
     /// With rights and capabilities.
     With(&'a Rights, &'a BTreeSet<String>),
@@ -46,7 +45,8 @@ pub(super) fn verify_all(
     (image, id): (&Digest, &Digest),
     (request, recorded): (&SlimRequest, &[Recorded]),
     rights: Option<&Rights>,
-    (tell, warn): (Tell<'_>, &mut dyn FnMut(String)),
+    tell: &mut dyn FnMut(SlimStep<'_>),
+    warn: &mut dyn FnMut(String),
 ) -> Result<(Vec<RunReport>, BTreeSet<String>), EngineError> {
     let ways: Vec<How<'_>> = match rights {
         Some(rights) => rights.attempts.iter().map(|set| How::With(rights, set)).collect(),
@@ -111,6 +111,13 @@ pub(super) fn run(
         times(request, probes),
         hearing.map(|hearing| (hearing, count)),
     );
+    let process = prepared.spec.process.as_ref();
+    let program = process.map(|process| {
+        (
+            process.args.first().cloned().unwrap_or_default(),
+            process.cwd.clone(),
+        )
+    });
     let begin = Instant::now();
     let mut listening = hearing.map(|hearing| Listening::new(hearing, count));
     let mut asides: Vec<&mut dyn Aside> = vec![&mut prober];
@@ -150,6 +157,7 @@ pub(super) fn run(
         report,
         probed,
         code: finished.exit_code,
+        program: program.unwrap_or_default(),
     })
 }
 

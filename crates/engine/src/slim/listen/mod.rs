@@ -25,7 +25,7 @@ use tote_runtime::Aside;
 use tote_sandbox::Plan;
 use tote_sys::Errno;
 
-/// Facts that are heard of a container.
+/// Kinds of calls that are heard of a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Hearing {
     /// Opened files and begun programs.
