@@ -163,7 +163,9 @@ mod tests {
         for arch in Arch::ALL {
             for name in arch.calls() {
                 let number = arch.number(name).unwrap();
-                assert_eq!(Arch::call(arch.audit(), number), Some(name), "{arch:?}");
+                let found = Arch::call(arch.audit(), number);
+                // Some numbers have two names.
+                assert_eq!(found.and_then(|found| arch.number(found)), Some(number), "{name}");
             }
         }
         assert_eq!(Arch::call(1, 0), None);

@@ -21,6 +21,9 @@ pub enum SlimError {
         /// Id of the whole.
         whole: String,
     },
+    /// The kernel of a virtual machine reports nothing here.
+    #[error("cannot note misses with --isolation vm: the kernel of the machine reports no calls")]
+    Machine,
     /// Nothing was missed.
     #[error("cannot learn from misses of {0}: none is noted")]
     NoMisses(String),

@@ -61,6 +61,9 @@ pub(crate) fn fall_back(
     if options.slim_fallback.is_none() {
         return Ok(None);
     }
+    if options.vm.is_some() {
+        return Err(SlimError::Machine.into());
+    }
     let Image::Stored(name) = image else {
         return Err(SlimError::NoWhole("an image that is not of the store".to_owned()).into());
     };
