@@ -273,6 +273,8 @@ mod tests {
                 let text = std::fs::read_to_string(&path).unwrap();
                 for found in text.split("Program(\"").skip(1) {
                     let name = found.split('"').next().unwrap();
+                    // A test that needs the distribution's own program gives its path.
+                    let name = name.trim_start_matches("/usr/bin/");
                     let known = BESIDE.contains(&name)
                         || (NEEDS.iter().chain(ENGINES)).any(|need| need.program == name);
                     assert!(known, "{}: no package of the table has {name}", path.display());
