@@ -8,10 +8,9 @@ use crate::dir::Dir;
 use crate::erofs::{Output, Seen, check, impossible, uuid_of};
 use crate::image::Image;
 use crate::leased::Tree;
-use crate::lock::Lock;
 use crate::model::{Model, Node, ROOT};
 use crate::objects::Objects;
-use crate::store::{LOCK, Store};
+use crate::store::Store;
 use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::fs::Mode;
 use std::io::{Error, ErrorKind, Write};
@@ -40,24 +39,11 @@ impl Store {
     /// # Errors
     /// [`StoreError`].
     pub fn disk(&self, image: &Image, tree: &Tree) -> Result<PathBuf, StoreError> {
-        let path = tree.disk_path();
-        let chain = self.tree_name(image)?;
-        let name = format!("{chain}/{DISK}");
-        if self.trees.is_there(&name)? {
-            return Ok(path);
-        }
-        // Marked: the next command clears what this one leaves if it is killed.
-        let _ingest = self.ingest_at_once()?;
-        let lock_name = format!("{LOCK}{chain}");
-        let lock = Lock::exclusive(&self.trees, &lock_name)?;
-        if !self.trees.is_there(&name)? {
-            self.check_layers(image)?;
-            let model = self.model(image)?;
-            self.check_objects(image, &model)?;
-            make(&model, &chain, &self.trees.enter(&chain)?, &self.objects)?;
-        }
-        best_effort(lock.remove(&self.trees, &lock_name));
-        Ok(path)
+        self.add_to_tree(image, DISK, |chain, dir, model| {
+            self.check_objects(image, model)?;
+            make(model, chain, dir, &self.objects)
+        })?;
+        Ok(tree.disk_path())
     }
 }
 

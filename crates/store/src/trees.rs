@@ -391,11 +391,27 @@ impl Store {
     /// # Errors
     /// [`StoreError`].
     pub fn links(&self, image: &Image, tree: &Tree) -> Result<PathBuf, StoreError> {
-        let path = tree.links_path();
+        self.add_to_tree(image, ROOT, |_, dir, model| {
+            self.link_all(dir, image, model).map(drop)
+        })?;
+        Ok(tree.links_path())
+    }
+
+    /// Makes another form of a tree beside its image, unless an earlier command has made it. `make` gets the tree's name, its directory
+    /// and the image's model, and gives the form its name when it is whole.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub(crate) fn add_to_tree(
+        &self,
+        image: &Image,
+        form: &str,
+        make: impl FnOnce(&str, &Dir, &Model) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
         let chain = self.tree_name(image)?;
-        let name = format!("{chain}/{ROOT}");
+        let name = format!("{chain}/{form}");
         if self.trees.is_there(&name)? {
-            return Ok(path);
+            return Ok(());
         }
         // Marked: the next command clears what this one leaves if it is killed.
         let _ingest = self.ingest_at_once()?;
@@ -403,11 +419,10 @@ impl Store {
         let lock = Lock::exclusive(&self.trees, &lock_name)?;
         if !self.trees.is_there(&name)? {
             self.check_layers(image)?;
-            let dir = self.trees.enter(&chain)?;
-            self.link_all(&dir, image, &self.model(image)?)?;
+            make(&chain, &self.trees.enter(&chain)?, &self.model(image)?)?;
         }
         best_effort(lock.remove(&self.trees, &lock_name));
-        Ok(path)
+        Ok(())
     }
 
     /// Applies an image's layers to each other.
