@@ -55,6 +55,25 @@ pub struct Sample {
 }
 
 impl Sample {
+    /// Returns a run of which the times of its steps are known, and nothing else.
+    #[must_use]
+    pub fn of_laps(candidate: String, round: usize, laps_ns: Vec<u64>) -> Self {
+        Sample {
+            candidate,
+            pass: Pass::Wall,
+            round,
+            position: 0,
+            wall_ns: laps_ns.iter().sum(),
+            laps_ns,
+            figure: None,
+            peak_rss_kib: None,
+            idle_pss_kib: None,
+            stamps_ns: None,
+            steps: Vec::new(),
+            fault: None,
+        }
+    }
+
     /// Judges the run of `candidate` at `place`, which is its round and position.
     pub fn judge(candidate: &Candidate, pass: Pass, place: (usize, usize), outcome: &Outcome) -> Self {
         let stderr = String::from_utf8_lossy(&outcome.stderr);

@@ -6,7 +6,7 @@
 use crate::arguments::Options;
 use crate::record::{self, Cell, Header, Series, Subject};
 use anyhow::{Context, Result, ensure};
-use bench::sample::{Pass, Sample};
+use bench::sample::Sample;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fs;
@@ -159,20 +159,7 @@ fn sample(cell: &Cell, measurement: &Measurement, round: usize) -> Result<Sample
         laps_ns.push(((seconds - before) * 1e9).round() as u64);
         before = seconds;
     }
-    Ok(Sample {
-        candidate: cell.name.clone(),
-        pass: Pass::Wall,
-        round,
-        position: 0,
-        wall_ns: laps_ns.iter().sum(),
-        laps_ns,
-        figure: None,
-        peak_rss_kib: None,
-        idle_pss_kib: None,
-        stamps_ns: None,
-        steps: Vec::new(),
-        fault: None,
-    })
+    Ok(Sample::of_laps(cell.name.clone(), round, laps_ns))
 }
 
 #[cfg(test)]

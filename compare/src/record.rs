@@ -229,7 +229,6 @@ fn write(file: &mut File, line: &Line) -> Result<()> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use bench::sample::Pass;
 
     pub(crate) fn header() -> Header {
         let cell = |candidate: &str, laps: &[&str]| Cell {
@@ -283,18 +282,8 @@ pub(crate) mod tests {
     pub(crate) fn sample(candidate: &str, round: usize, laps_ms: &[u64], fault: Option<&str>) -> Sample {
         let laps_ns: Vec<u64> = laps_ms.iter().map(|ms| ms * 1_000_000).collect();
         Sample {
-            candidate: Cell::name_of("hello", "", candidate),
-            pass: Pass::Wall,
-            round,
-            position: 0,
-            wall_ns: laps_ns.iter().sum(),
-            laps_ns,
-            figure: None,
-            peak_rss_kib: None,
-            idle_pss_kib: None,
-            stamps_ns: None,
-            steps: Vec::new(),
             fault: fault.map(str::to_owned),
+            ..Sample::of_laps(Cell::name_of("hello", "", candidate), round, laps_ns)
         }
     }
 

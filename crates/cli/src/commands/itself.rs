@@ -1,5 +1,6 @@
 //! Commands about tote itself.
 
+use super::repeated::word;
 use crate::{about, complete, exit, generate, unshare};
 use tote_options::{Command, Completes, Example, Group, Opt, Parsing, Positional, Shell};
 
@@ -35,20 +36,7 @@ pub(crate) static UNSHARE: Command = Command {
 The command runs as root of a user namespace with the ids that this user's containers have, and can read, remove and give away \
 the files that containers have made. Without a COMMAND it is the shell of `$SHELL`. Mounts are this machine's: `unshare --mount` \
 after it gives the command its own.",
-    positionals: &[
-        Positional {
-            name: "COMMAND",
-            required: false,
-            many: false,
-            completes: Completes::None,
-        },
-        Positional {
-            name: "ARG",
-            required: false,
-            many: true,
-            completes: Completes::None,
-        },
-    ],
+    positionals: &[word("COMMAND", false, false), word("ARG", false, true)],
     parsing: Parsing::StopAtFirstPositional,
     examples: &[Example {
         about: "Remove what a database in a container has left",

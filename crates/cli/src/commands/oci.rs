@@ -1,5 +1,6 @@
 //! `tote oci`: the command line of an OCI runtime, with runc's commands and options.
 
+use super::repeated::word;
 use crate::oci;
 use tote_options::{Command, Completes, Example, ExitStatus, Group, Opt, Parsing, Positional, Section};
 
@@ -194,21 +195,7 @@ static EXEC: Command = Command {
             Opt::flag("ignore-paused", "Allow exec into a paused container"),
         ],
     }],
-    positionals: &[
-        ID,
-        Positional {
-            name: "COMMAND",
-            required: false,
-            many: false,
-            completes: Completes::None,
-        },
-        Positional {
-            name: "ARG",
-            required: false,
-            many: true,
-            completes: Completes::None,
-        },
-    ],
+    positionals: &[ID, word("COMMAND", false, false), word("ARG", false, true)],
     parsing: Parsing::StopAtFirstPositional,
     ..Command::new("exec", "Run another process in a container", |parsed| {
         oci::enter(parsed, &oci::EXEC)

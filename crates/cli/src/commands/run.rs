@@ -1,5 +1,6 @@
 //! `tote run` and `tote create`.
 
+use super::repeated::word;
 use super::{absent, isolation, life, limits, process, remote};
 use crate::run;
 use tote_options::{Command, Completes, Example, ExitStatus, Group, Opt, Parsing, Positional};
@@ -136,18 +137,8 @@ const WHAT: [Positional; 3] = [
         many: false,
         completes: Completes::Images,
     },
-    Positional {
-        name: "COMMAND",
-        required: false,
-        many: false,
-        completes: Completes::None,
-    },
-    Positional {
-        name: "ARG",
-        required: false,
-        many: true,
-        completes: Completes::None,
-    },
+    word("COMMAND", false, false),
+    word("ARG", false, true),
 ];
 
 /// Exit statuses, which are docker's, and timeout(1)'s for limits of time.
