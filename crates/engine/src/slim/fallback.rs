@@ -122,7 +122,8 @@ impl Misses {
         // Where the smaller image is gone, everything that was used is what a new one needs.
         let slim = match open_store(home)?.find(&self.slim) {
             Ok(_) => Some(Source::open(home, &Image::Stored(self.slim.clone()))?),
-            Err(_) => None,
+            Err(tote_store::StoreError::NoImage(_)) => None,
+            Err(error) => return Err(error.into()),
         };
         let mut missed = BTreeSet::new();
         for (path, _) in heard.uses {
