@@ -4,7 +4,7 @@ use crate::device::{
     IFLA_IFNAME, IFLA_NET_NS_FD, RTM_GETLINK, RTM_NEWADDR, RTM_NEWLINK, link, link as link_header,
 };
 use crate::filter::transaction;
-use crate::neighbour::settle;
+use crate::neighbour::{await_carrier, settle};
 use crate::netlink::{Attribute, Message, NLM_F_CREATE, NLM_F_EXCL, Request, Socket, number, text};
 use crate::route::default_route;
 use crate::shape::{Rate, shape};
@@ -158,14 +158,7 @@ pub fn connect(links: &[ContainerLink], network: BorrowedFd<'_>) -> Result<(), L
     let Some(first) = links.first() else { return Ok(()) };
     let make = |name: &str| failed(format!("make the link {name} of the container"));
     let here = Socket::new().map_err(make(&first.outside))?;
-    let pairs = || {
-        let isolated = links.iter().filter(|link| link.isolated);
-        let isolated = isolated.map(|link| port_flag(&link.outside, IFLA_BRPORT_ISOLATED));
-        let reflecting = links.iter().filter(|link| link.reflects);
-        let reflecting = reflecting.map(|link| port_flag(&link.outside, IFLA_BRPORT_MODE));
-        let pairs = links.iter().map(|link| pair(link, network));
-        pairs.chain(isolated).chain(reflecting).collect()
-    };
+    let pairs = || links.iter().map(|link| pair(link, network)).collect();
     let mut refused = here.batch(pairs()).map_err(make(&first.outside))?;
     if refused.iter().any(|(_, errno)| *errno == Errno::EXIST) {
         // The container's network namespace of before is going, or a process keeps it; its links have the same names.
@@ -207,10 +200,41 @@ pub fn connect(links: &[ContainerLink], network: BorrowedFd<'_>) -> Result<(), L
         }
     }
     let set = || failed(format!("set the address {} of the container", first.address));
-    match there.batch(requests).map_err(set())?.first() {
-        Some((_, errno)) => Err(set()(*errno)),
-        None => settle(&here, links),
+    if let Some((_, errno)) = there.batch(requests).map_err(set())?.first() {
+        return Err(set()(*errno));
     }
+    attach(&here, links)?;
+    settle(&here, links)
+}
+
+/// Makes the host's ends of links ports of their bridges.
+///
+/// Both ends are up already. A port without a carrier would take that of a bridge on which no other container is, and with it
+/// the packets that wait for the container's hardware address.
+fn attach(here: &Socket, links: &[ContainerLink]) -> Result<(), LinkError> {
+    let mut requests = Vec::new();
+    for link in links {
+        await_carrier(&link.outside);
+        requests.push(port_of(link));
+        if link.isolated {
+            requests.push(port_flag(&link.outside, IFLA_BRPORT_ISOLATED));
+        }
+        if link.reflects {
+            requests.push(port_flag(&link.outside, IFLA_BRPORT_MODE));
+        }
+    }
+    let refused = here.batch(requests);
+    refused
+        .and_then(|refused| refused.first().map_or(Ok(()), |(_, errno)| Err(*errno)))
+        .map_err(failed("make the container's links ports of their bridges"))
+}
+
+/// The request that makes the host's end of a link a port of its bridge.
+fn port_of(pair: &ContainerLink) -> Request {
+    let mut request = Request::new(RTM_NEWLINK, &link(0, 0));
+    request.name(IFLA_IFNAME, &pair.outside);
+    request.attribute(IFLA_MASTER, &pair.bridge.to_ne_bytes());
+    request
 }
 
 /// Limits what passes a link in both directions; the container's end, which has this number, is not up yet.
@@ -282,13 +306,11 @@ pub fn lead_out(gateway: IpAddr, network: BorrowedFd<'_>) -> Result<(), LinkErro
     refusals(there.batch(vec![route]), Errno::EXIST).map_err(set())
 }
 
-/// The pair itself: the host's end is up and a port of the bridge from the first moment, the other one is born in the
-/// container's network namespace.
+/// The pair itself: the host's end is up from the first moment, the other one is born in the container's network namespace.
 fn pair(pair: &ContainerLink, network: BorrowedFd<'_>) -> Request {
     let mut request = Request::new(RTM_NEWLINK, &link(0, IFF_UP)).flags(NLM_F_CREATE | NLM_F_EXCL);
     request.name(IFLA_IFNAME, &pair.outside);
     request.attribute(IFLA_MTU, &pair.mtu.to_ne_bytes());
-    request.attribute(IFLA_MASTER, &pair.bridge.to_ne_bytes());
     request.nest(IFLA_LINKINFO, &[], |info| {
         info.name(IFLA_INFO_KIND, "veth");
         info.nest(IFLA_INFO_DATA, &[], |data| {

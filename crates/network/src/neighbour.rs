@@ -20,14 +20,18 @@ const NUD_REACHABLE: u16 = 0x02;
 const AF_INET: u8 = 2;
 const AF_INET6: u8 = 10;
 
-/// Lets packets pass the links of a container from now on, those too that came for it before. Both ends of each link are up.
+/// Waits until the kernel has acted on the last change of a link's carrier. A caller without this loses time only.
+pub(crate) fn await_carrier(link: &str) {
+    best_effort(tote_sys::has_carrier(link).map(drop));
+}
+
+/// Lets packets pass the links of a container from now on, those too that came for it before. The links are ports of their
+/// bridges.
 pub(crate) fn settle(here: &Socket, links: &[ContainerLink]) -> Result<(), LinkError> {
     let mut known = Vec::new();
     for link in links {
-        let name = index_to_name(here, link.bridge);
-        for name in [Ok(link.outside.clone()), name].into_iter().flatten() {
-            // Without this the kernel does the same a little later.
-            best_effort(tote_sys::has_carrier(&name).map(drop));
+        if let Ok(bridge) = index_to_name(here, link.bridge) {
+            await_carrier(&bridge);
         }
         let ipv6 = link.ipv6.map(|ipv6| IpAddr::V6(ipv6.address));
         for address in [IpAddr::V4(link.address)].into_iter().chain(ipv6) {
@@ -42,11 +46,15 @@ pub(crate) fn settle(here: &Socket, links: &[ContainerLink]) -> Result<(), LinkE
 
 /// Forgets the hardware addresses of former containers with these addresses on a bridge, to which packets would go in vain.
 ///
+/// A bridge whose last container has left loses its carrier, and up to a second later the kernel drops what waits for a
+/// hardware address there: it does so now, before packets for the next container come.
+///
 /// # Errors
 /// [`LinkError`].
 pub fn forget_neighbours(bridge: &str, addresses: impl Iterator<Item = IpAddr>) -> Result<(), LinkError> {
     let forget = || failed(format!("forget former neighbours on the bridge {bridge}"));
     let here = Socket::new().map_err(forget())?;
+    await_carrier(bridge);
     let index = index_of(&here, bridge).map_err(forget())?;
     let requests = addresses.map(|address| neighbour(RTM_DELNEIGH, (index, address), None));
     refusals(here.batch(requests.collect()), Errno::NOENT).map_err(forget())
