@@ -187,7 +187,7 @@ pub(crate) fn create(parsed: &Parsed) -> ExitCode {
         }
         Err(error) => return engine_error(&error),
     };
-    match container::create(&home, request) {
+    match tote_engine::create(&home, request) {
         Ok(container) => print_made(container.id.as_str(), "the container is"),
         // docker's codes: 125 for mistakes of the command line, 1 for errors of its daemon.
         Err(error @ (EngineError::Request(RequestError::Option(_)) | EngineError::Usage(_))) => {

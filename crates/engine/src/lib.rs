@@ -15,6 +15,7 @@ mod changes;
 pub mod container;
 mod copy;
 mod covered;
+mod creation;
 mod debug;
 mod device;
 mod error;
@@ -44,6 +45,8 @@ mod prepared;
 mod proc;
 mod processors;
 mod prune;
+mod remains;
+mod request;
 mod resources;
 mod rootfs;
 mod run;
@@ -73,6 +76,7 @@ pub use changes::{
 };
 pub use container::{LifeError, StartError};
 pub use copy::{Copied, CopyError, CopyRequest, CopyStreams, PlaceError, TransferFault, copy};
+pub use creation::create;
 pub use debug::{
     DEBUG_SHELLS, DebugError, DebugForwards, DebugRequest, DebugTools, KeepError, KeptTools, debug,
     forget_kept, kept_tools,
@@ -101,9 +105,10 @@ pub use pool::{
     FillRequest, Filled, Pool, PoolError, PoolRow, PoolRun, fill as fill_pool, names as pool_names, pools,
     remove as remove_pool, run_from_pool,
 };
-pub use prepare::{RunRequest, prepare, prepare_again};
+pub use prepare::{prepare, prepare_again};
 pub use prepared::Prepared;
 pub use prune::{PruneRequest, PrunedSystem, check_prune, prune_containers, prune_system};
+pub use request::RunRequest;
 pub use run::run;
 pub use slim::{
     Learned, SlimError, SlimProbe, SlimRequest, SlimStep, Slimmed, parse_http_probe, parse_pattern,

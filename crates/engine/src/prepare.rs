@@ -1,31 +1,21 @@
 //! From a request to a plan.
 
-use crate::container::{self, Claim, Container, Recorded};
+mod again;
+
+pub use again::prepare_again;
+pub(crate) use again::prepare_still;
+
+use crate::container::{self, Recorded};
 use crate::making::{Making, Purpose, mark};
 use crate::prepared::Prepared;
 use crate::rootfs::Source;
 use crate::slim::fall_back;
 use crate::standard::check_terminal;
-use crate::{EngineError, Home, HostInit, given, storage, volume};
-use tote_bundle::{ContainerId, Image, RestartPolicy, RunOptions};
+use crate::{EngineError, Home, RunRequest, given, storage, volume};
+use tote_bundle::{ContainerId, RestartPolicy};
 use tote_runtime::Timings;
 use tote_state::new_id;
 use tote_sys::best_effort;
-
-/// A request to run a container.
-#[derive(Debug)]
-pub struct RunRequest {
-    /// The image.
-    pub image: Image,
-    /// Everything else; the command is in it.
-    pub options: RunOptions,
-    /// The options as they were given, by their long names: what a later start is to know.
-    pub given: Vec<(String, String)>,
-    /// Whether it has records of its own, as everything has but `run --rm` in the foreground.
-    pub kept: bool,
-    /// Descriptors and settings of the host's init for it.
-    pub init: HostInit,
-}
 
 /// Plans a container, and makes what its plan rests on: directories, its claim, its name.
 ///
@@ -72,7 +62,7 @@ pub(crate) fn prepare_from(
     let dry = purpose == Purpose::Plan;
     let member = crate::pod::enlist(home, &mut request, dry)?;
     if let (Some(pod), false) = (&request.options.pod, dry) {
-        crate::pod::ensure(home, pod)?;
+        crate::pod::ensure(home, pod, container::start_alone)?;
     }
     let options = &request.options;
     if dry {
@@ -110,91 +100,6 @@ pub(crate) fn prepare_from(
             Err(error)
         }
     }
-}
-
-/// Plans a container that was created before, from its record alone.
-///
-/// # Errors
-/// [`EngineError`]; the claim is given back then, and the container is as it was.
-pub fn prepare_again(
-    home: &Home,
-    container: Container,
-    claim: Claim,
-    init: HostInit,
-) -> Result<Prepared, EngineError> {
-    claimed(home, container, claim, |container| {
-        plan_again(home, container, init, &|_| {})
-    })
-}
-
-/// Plans a container that stays stopped, for a visitor of its root: `still` removes the options that the visit has no
-/// use for. It has no part in a pod then.
-///
-/// # Errors
-/// As for [`prepare_again`].
-pub(crate) fn prepare_still(
-    home: &Home,
-    container: Container,
-    claim: Claim,
-    still: fn(&mut RunOptions),
-) -> Result<Prepared, EngineError> {
-    let init = HostInit::default();
-    claimed(home, container, claim, |container| {
-        plan_again(home, container, init, &still)
-    })
-}
-
-/// Plans a container whose claim the caller has taken.
-fn claimed(
-    home: &Home,
-    container: Container,
-    claim: Claim,
-    plan: impl FnOnce(Container) -> Result<Prepared, EngineError>,
-) -> Result<Prepared, EngineError> {
-    let id = container.id.clone();
-    match plan(container) {
-        Ok(mut prepared) => {
-            prepared.claim = Some(claim);
-            Ok(prepared)
-        }
-        Err(error) => match crate::network::forget(home, &id) {
-            Ok(()) => {
-                claim.release();
-                Err(error)
-            }
-            // The claim stays unheld, so that the next command tries again.
-            Err(_) => Err(error),
-        },
-    }
-}
-
-fn plan_again(
-    home: &Home,
-    container: Container,
-    init: HostInit,
-    adapt: &dyn Fn(&mut RunOptions),
-) -> Result<Prepared, EngineError> {
-    let mut options = container.run_options()?;
-    // Its record has the id; what was asked for may have been a name.
-    options.pod.clone_from(&container.pod);
-    adapt(&mut options);
-    let image = container.source()?;
-    let mut source = Source::open(home, &image)?;
-    crate::vm::adapt(&options, &mut source);
-    let making = Making {
-        home,
-        id: &container.id,
-        name: &container.name,
-        image: &image,
-        config: source.config(),
-        environment: &|_| None,
-        kept: true,
-        init: &init,
-        purpose: Purpose::Later,
-        files: Vec::new(),
-    };
-    let made = crate::vm::plan(&making, &source, &mut options, None)?;
-    Ok(made.prepared((container, true), options, source, init))
 }
 
 /// A new container's plan, and its record.

@@ -6,7 +6,7 @@ use super::record_lock::Change;
 use super::state::State;
 use super::state::change_state;
 use super::{Container, Entry, fault, find, name};
-use crate::{EngineError, Home, device};
+use crate::{EngineError, Home, device, remains};
 use tote_bundle::{Name, RunOptions};
 use tote_cgroup::{Cgroup, Policy};
 use tote_spec::Resources;
@@ -36,7 +36,7 @@ pub fn rename(home: &Home, wanted: &str, to: &str) -> Result<(), EngineError> {
     // A later command that finds the mark, and the lock free, completes the renaming.
     let mark = name::renaming(home, id);
     std::fs::write(&mark, "").map_err(EngineError::file("make", &mark))?;
-    let taken = name::take(home, &to, id);
+    let taken = name::take(home, &to, id, remains::sweep);
     fault::point("rename-taken");
     let before = std::mem::replace(&mut container.name, to.to_string());
     let is_taken = taken.is_ok();

@@ -10,7 +10,9 @@ use crate::rootfs::Source;
 use crate::slim::fall_back;
 use crate::user::ids;
 use crate::volume::VolumeHold;
-use crate::{EngineError, Home, RequestError, RunRequest, etc, given, network, spec, storage, volume};
+use crate::{
+    EngineError, Home, RequestError, RunRequest, etc, given, network, remains, spec, storage, volume,
+};
 use std::collections::BTreeSet;
 use tote_bundle::{ContainerId, EnvEntry, Name, RunOptions, SdNotify, SpecError, command_line};
 use tote_state::events::append;
@@ -19,12 +21,11 @@ use tote_state::record::now;
 use tote_sys::best_effort;
 
 /// Creates a container that can be started: directory, records, name, `--cidfile`. All options are checked as far as
-/// possible without a start.
+/// possible without a start. The caller has made the request one for a member if the container joins a pod.
 ///
 /// # Errors
 /// [`EngineError`]; no part of the container is left then.
-pub fn create(home: &Home, mut request: RunRequest) -> Result<Container, EngineError> {
-    let _guard = crate::pod::enlist(home, &mut request, false)?;
+pub(crate) fn create(home: &Home, request: RunRequest) -> Result<Container, EngineError> {
     let (id, claim, name) = allot(home, request.options.name.as_ref(), true)?;
     let made = examine(home, &id, &name, request).and_then(|(container, _volumes)| {
         store(home, &container)?;
@@ -119,7 +120,7 @@ pub(crate) fn allot(
     let claim = Claim::wait(home, &id)?;
     fault::point("claimed");
     let name = match given {
-        Some(name) => name::take(home, name, &id).map(|()| name.to_string()),
+        Some(name) => name::take(home, name, &id, remains::sweep).map(|()| name.to_string()),
         None if any => name::take_any(home, &id).map(|name| name.to_string()),
         None => Ok(String::new()),
     };

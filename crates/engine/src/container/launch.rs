@@ -145,7 +145,7 @@ pub(crate) fn prepare_start(
         .as_deref()
         .filter(|_| !entry.container.is_infra())
     {
-        crate::pod::ensure(home, pod)?;
+        crate::pod::ensure(home, pod, start_alone)?;
     }
     let (entry, claim) = claim(home, entry)?;
     if entry.state.status == Status::Removing {

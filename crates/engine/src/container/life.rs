@@ -9,7 +9,7 @@ use super::report::{Companion, Report};
 use super::socket::SOCKET;
 use super::state::change_state;
 use super::state::{ProcessId, State, Status, keep_room};
-use super::{Container, Entry, Health, erase, fault, remove, restart, stopped};
+use super::{Container, Entry, Health, erase, fault, restart, stopped};
 use crate::health::HealthChecks;
 use crate::init::Notify;
 use crate::network::{Answers, Endpoint};
@@ -432,7 +432,7 @@ impl<'a> Watcher<'a> {
             tote_state::record::is_there(&self.home.container(&self.id).join(super::entry::REMOVING));
         if container.rm {
             // If the volumes to remove cannot be determined, the claim is dropped, and a sweep continues.
-            if let Ok(volumes) = remove::takes_volumes(self.home, &self.id) {
+            if let Ok(volumes) = super::removing::takes_volumes(self.home, &self.id) {
                 best_effort(erase(self.home, container, state, claim, volumes));
             }
         } else if !matches!(marked, Ok(false)) || self.leaves_cgroup || self.leaves_rest {

@@ -39,6 +39,7 @@ pub(crate) mod name;
 mod record;
 pub(crate) mod record_lock;
 mod remove;
+mod removing;
 mod report;
 mod restart;
 mod socket;
@@ -54,7 +55,6 @@ pub use attach::attach;
 pub use attached::{Attaching, run_attached, start_attached};
 pub use change::{pause, rename, unpause, update};
 pub use claim::Claim;
-pub use create::create;
 pub use entry::{Entry, LostRecord};
 pub use error::{LifeError, StartError};
 pub use fault::POINTS as FAULT_POINTS;
@@ -76,7 +76,7 @@ pub use sweep::sweep;
 pub use tote_monitor::{Entry as LogEntry, Stream as LogStream, Streams};
 pub use tote_state::events::Event;
 
-pub(crate) use create::{Recorded, allot, discard, resolve, store, undo};
+pub(crate) use create::{Recorded, allot, create, discard, resolve, store, undo};
 pub(crate) use find::{image_users, list_whole, may_have_users};
 
 pub(crate) use failure::{failure_line, listen_failure};
@@ -107,7 +107,7 @@ mod tests {
         );
         let container: Container = serde_json::from_str(&text).unwrap();
         std::fs::create_dir_all(home.container(&container.id)).unwrap();
-        name::take(home, &name.parse().unwrap(), &container.id).unwrap();
+        name::take(home, &name.parse().unwrap(), &container.id, |_| {}).unwrap();
         container.write(home).unwrap();
         State::default().write(home, &container.id).unwrap();
         container

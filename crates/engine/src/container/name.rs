@@ -12,11 +12,11 @@ use tote_bundle::{ContainerId, Name};
 use tote_state::record::names_in;
 use tote_sys::best_effort;
 
-/// Takes a name for a container.
+/// Takes a name for a container. If the name is taken, `sweep` clears what killed commands left, and with it the name perhaps.
 ///
 /// # Errors
 /// [`EngineError::NameTaken`] if another container has it.
-pub(crate) fn take(home: &Home, name: &Name, id: &ContainerId) -> Result<(), EngineError> {
+pub(crate) fn take(home: &Home, name: &Name, id: &ContainerId, sweep: fn(&Home)) -> Result<(), EngineError> {
     let path = home.names().join(name.as_str());
     for _ in 0..3 {
         match std::os::unix::fs::symlink(link_text(id), &path) {
@@ -27,8 +27,7 @@ pub(crate) fn take(home: &Home, name: &Name, id: &ContainerId) -> Result<(), Eng
             }
         }
         // A killed command may have left the name.
-        super::sweep(home);
-        crate::pod::sweep(home);
+        sweep(home);
         if let Some(holder) = holder(home, name, &path)? {
             if crate::pod::is_there(home, &holder)? {
                 return Err(crate::pod::PodError::NameTaken {

@@ -1,23 +1,23 @@
 //! Removal of containers.
 
-use super::claim::{Claim, RemovalPatience, VOLUMES};
+use super::claim::{Claim, RemovalPatience};
 use super::entry::REMOVING;
 use super::error::LifeError;
 use super::find::seek;
 use super::launch::{mend_all, revive};
 use super::live::is_held;
+use super::removing::{FORCED, mark, takes_volumes};
 use super::state::{State, Status};
 use super::stop::{Target, end_of};
 use super::{Container, Entry, LostRecord, fault, find, list, name, sweep};
 use crate::{EngineError, Home};
 use std::fs::File;
-use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::time::Duration;
 use tote_bundle::{ContainerId, Name};
 use tote_state::StateError;
 use tote_state::events::append;
-use tote_state::locked::{is_full_disk, locked};
+use tote_state::locked::locked;
 use tote_state::record::{RecordError, is_there};
 use tote_sys::best_effort;
 
@@ -122,9 +122,6 @@ struct ForcedRemoval {
     path: PathBuf,
     _file: File,
 }
-
-/// Suffix of that file's name, behind the container's id.
-pub(super) const FORCED: &str = ".removing";
 
 impl ForcedRemoval {
     /// Takes the lock; `None` while another command removes the container, and on a full disk,
@@ -274,38 +271,6 @@ fn begin_lost(home: &Home, wanted: &str, entry: Entry, how: How) -> Result<Begun
         how,
         forced: None,
     })
-}
-
-/// Marks a container for removal: a process that finds the mark and a free claim continues. A missing container needs
-/// no mark, and a full disk has no room for one.
-fn mark(home: &Home, id: &ContainerId, volumes: bool) -> Result<(), EngineError> {
-    let path = home.container(id).join(REMOVING);
-    let marked = if volumes {
-        // The file is written atomically: a mark without its word would let the volumes stay.
-        let fresh = path.with_extension("new");
-        match tote_state::closed::write(&fresh, VOLUMES) {
-            Err(error) if !is_full_disk(&error) => Err(error),
-            _ => std::fs::rename(&fresh, &path),
-        }
-    } else {
-        tote_state::closed::write(&path, b"")
-    };
-    match marked {
-        Err(error) if error.kind() == ErrorKind::NotFound || is_full_disk(&error) => Ok(()),
-        marked => marked.map_err(EngineError::file("make", path)),
-    }
-}
-
-/// Reads from the mark whether the anonymous volumes are removed.
-///
-/// # Errors
-/// Fails if the mark cannot be read: the volumes would stay for good if that counted as a no.
-pub(super) fn takes_volumes(home: &Home, id: &ContainerId) -> std::io::Result<bool> {
-    match std::fs::read(home.container(id).join(REMOVING)) {
-        Ok(text) => Ok(text == VOLUMES),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
-        Err(error) => Err(error),
-    }
 }
 
 fn finish(home: &Home, begun: Begun) -> Result<(), EngineError> {

@@ -4,7 +4,7 @@ use super::claim::Claim;
 use super::entry::REMOVING;
 use super::name;
 use super::record::Container;
-use super::remove::FORCED;
+use super::removing::{FORCED, takes_volumes};
 use super::stamp::Stamp;
 use super::state::State;
 use crate::{EngineError, Home};
@@ -139,7 +139,7 @@ fn clear(home: &Home, id: &ContainerId, container: Option<&Container>, claim: &C
         crate::volume::sweep(home);
     }
     // While there is a record, the mark decides; the claim's text may come from the container's creation.
-    let Ok(takes_volumes) = super::remove::takes_volumes(home, id) else {
+    let Ok(takes_volumes) = takes_volumes(home, id) else {
         return false;
     };
     let unnamed = match (container, promised) {

@@ -10,10 +10,10 @@
 use crate::container::{self, Claim, Entry, State};
 use crate::exec::{Inside, Target};
 use crate::making::Purpose;
-use crate::prepare::{RunRequest, prepare_from, prepare_still};
+use crate::prepare::{prepare_from, prepare_still};
 use crate::prepared::Prepared;
 use crate::rootfs::Source;
-use crate::{EngineError, Home, HostInit};
+use crate::{EngineError, Home, HostInit, RunRequest};
 use rustix::fs::{MemfdFlags, Mode, fchmod, memfd_create};
 use rustix::io::write;
 use std::ffi::CString;

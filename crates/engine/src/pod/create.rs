@@ -3,7 +3,7 @@
 use super::lock::Guard;
 use super::{Pod, PodError, group, remove};
 use crate::container::{self, fault, name};
-use crate::{EngineError, Home, RequestError, RunRequest, network};
+use crate::{EngineError, Home, RequestError, RunRequest, network, remains};
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Write as _};
 use std::path::PathBuf;
@@ -159,7 +159,7 @@ fn finish(
     warn: &mut dyn FnMut(String),
 ) -> Result<Pod, EngineError> {
     let name = match given {
-        Some(name) => name::take(home, &name, id).map(|()| name)?,
+        Some(name) => name::take(home, &name, id, remains::sweep).map(|()| name)?,
         None => name::take_any(home, id)?,
     };
     fault::point("pod-named");

@@ -1,5 +1,6 @@
 //! Start and stop of pods.
 
+use super::error::Done;
 use super::{PodEntry, find, member};
 use crate::container::{self, Entry, Status, StopOptions};
 use crate::{EngineError, Home};
@@ -8,9 +9,6 @@ use tote_state::events::append;
 
 /// Number of searches for members that were started meanwhile.
 const AGAIN: usize = 8;
-
-/// Result for a pod: the errors of its members.
-pub(super) type Done = Result<(), Vec<EngineError>>;
 
 fn id(entry: &Entry) -> String {
     entry.container.id.to_string()
@@ -31,7 +29,7 @@ fn entry(home: &Home, wanted: &str) -> Result<PodEntry, Vec<EngineError>> {
 /// Starts the infra container and then all stopped members.
 pub fn start(home: &Home, wanted: &str, warn: &mut dyn FnMut(String)) -> Done {
     let found = entry(home, wanted)?;
-    member::ensure(home, found.pod.id.as_str()).map_err(|error| vec![error])?;
+    member::ensure(home, found.pod.id.as_str(), container::start_alone).map_err(|error| vec![error])?;
     let mut errors = Vec::new();
     for member in found.others().filter(|member| !lives(member)) {
         errors.extend(container::start(home, &id(member), &crate::HostInit::default(), warn).err());

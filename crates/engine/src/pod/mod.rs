@@ -12,6 +12,7 @@
 //! leftover, and so is one with the mark of a removal: `sweep` clears them.
 
 mod create;
+mod enlist;
 mod error;
 mod find;
 mod group;
@@ -34,10 +35,11 @@ pub use record::Pod;
 pub use remove::{prune, remove, remove_named};
 pub use watch::{logs, top, usage};
 
+pub(crate) use enlist::enlist;
 pub(crate) use find::{id_of, is_there};
 pub(crate) use group::group_of;
 pub(crate) use lock::{Guard, let_go};
-pub(crate) use member::{enlist, ensure};
+pub(crate) use member::ensure;
 pub(crate) use pause::program as pause;
 pub(crate) use policy::member_ended;
 pub(crate) use remove::sweep;

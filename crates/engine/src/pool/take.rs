@@ -190,7 +190,7 @@ impl Attempt<'_> {
         let cwd = cwd.map_err(|_| tote_sandbox::PlanError::Missing("process.cwd"))?;
         // The connection exists: whatever happens to this process, the sandbox's keeper releases the name.
         if let Some(name) = &self.options.name {
-            container::name::take(self.home, name, id)?;
+            container::name::take(self.home, name, id, crate::remains::sweep)?;
         }
         fault::point("pool-named");
         let letter = Letter {
