@@ -124,15 +124,6 @@ pub enum BuildFault {
     Cache(#[from] CacheFault),
 }
 crate::error::parts! {
-    EngineError {
-        BuildOptionError => BuildFault,
-        ContextError => BuildFault,
-        RepositoryFault => BuildFault,
-        CacheFault => BuildFault,
-    }
-}
-
-crate::error::parts! {
     BuildFault {
         tote_dockerfile::ParseError => Context,
         tote_build::RepositoryError => Git,

@@ -3,6 +3,7 @@
 use super::BuildFault;
 use super::mounts::{AGENTS, SECRETS};
 use super::mute::Muted;
+use super::step_place::Ran;
 use super::stubs::Stubs;
 use super::worker::Building;
 use crate::making::Purpose;
@@ -10,7 +11,6 @@ use crate::prepare::prepare_from;
 use crate::rootfs::{BuildTree, Source};
 use crate::{EngineError, Home, HostInit, ImageFault, NetworkFault, RunRequest};
 use rustix::fs::OFlags;
-use serde::{Deserialize, Serialize};
 use std::os::fd::AsFd as _;
 use tote_build::{Event, RunStep};
 use tote_bundle::{DEFAULT_PATH, Image, ImageConfig, NetworkMode, RunOptions};
@@ -82,32 +82,6 @@ impl Building<'_> {
             .map_err(EngineError::file("open", &scratch.upper))?;
         stubs.clear(upper.as_fd());
         self.commit(layers, &lowers, (&view, upper), scratch.upper, &stubs.touched)
-    }
-}
-
-/// Result of a step's command.
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Ran {
-    exit_code: u8,
-    /// Reason of that, for people.
-    reason: Option<String>,
-    /// True if the step had no network and asked for none by itself.
-    offline: bool,
-    /// Reason why it had none.
-    without_network: Option<String>,
-    /// Places of the container's mounts.
-    mounts: Vec<String>,
-}
-
-impl Ran {
-    /// Returns the text that [`Ran::read`] reads.
-    pub(crate) fn text(&self) -> Vec<u8> {
-        serde_json::to_vec(self).unwrap_or_default()
-    }
-
-    /// Reads the text of another process; `None` if it ends too early.
-    pub(crate) fn read(text: &[u8]) -> Option<Self> {
-        serde_json::from_slice(text).ok()
     }
 }
 

@@ -1,10 +1,10 @@
 //! The networks of steps, which a build of a user other than root may have in another process only.
 
-use super::step::Ran;
 use crate::container::{failure_line, listen_failure};
 use crate::network::{apart, enter_network, lacks};
 use crate::{EngineError, Home};
 use rustix::process::{PidfdFlags, pidfd_open};
+use serde::{Deserialize, Serialize};
 use std::path::Path;
 use tote_bundle::{NetworkMode, RunOptions};
 use tote_runtime::{Attendance, Stdio, attend};
@@ -80,5 +80,31 @@ impl StepPlace {
             Some((_, text)) => Err(listen_failure(text).into()),
             None => Err(listen_failure(&[]).into()),
         }
+    }
+}
+
+/// Result of a step's command.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Ran {
+    pub(super) exit_code: u8,
+    /// Reason of that, for people.
+    pub(super) reason: Option<String>,
+    /// True if the step had no network and asked for none by itself.
+    pub(super) offline: bool,
+    /// Reason why it had none.
+    pub(super) without_network: Option<String>,
+    /// Places of the container's mounts.
+    pub(super) mounts: Vec<String>,
+}
+
+impl Ran {
+    /// Returns the text that [`Ran::read`] reads.
+    pub(crate) fn text(&self) -> Vec<u8> {
+        serde_json::to_vec(self).unwrap_or_default()
+    }
+
+    /// Reads the text of another process; `None` if it ends too early.
+    pub(crate) fn read(text: &[u8]) -> Option<Self> {
+        serde_json::from_slice(text).ok()
     }
 }

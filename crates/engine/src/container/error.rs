@@ -3,7 +3,6 @@
 mod start;
 
 use super::StreamError;
-use crate::EngineError;
 pub use start::StartError;
 
 /// Error of the work with a container; in docker's words if it has some.
@@ -104,12 +103,6 @@ pub enum LifeError {
     #[error("container {0:?} is not running")]
     NoContainer(String),
 }
-crate::error::parts! {
-    EngineError {
-        StartError => Life,
-    }
-}
-
 crate::error::parts! {
     LifeError {
         tote_monitor::MonitorError => Start,

@@ -3,7 +3,6 @@
 mod place;
 mod transfer;
 
-use crate::EngineError;
 pub use place::PlaceError;
 use tote_archive::{ExtractError, ReadError, WriteError};
 use tote_sys::Errno;
@@ -71,13 +70,6 @@ pub enum CopyError {
     #[error(transparent)]
     Transfer(#[from] TransferFault),
 }
-crate::error::parts! {
-    EngineError {
-        PlaceError => Copy,
-        TransferFault => Copy,
-    }
-}
-
 crate::error::parts! {
     CopyError {
         tote_archive::PathError => Transfer,

@@ -1,6 +1,5 @@
 //! Why something cannot be done with a network.
 
-use crate::EngineError;
 use std::net::{IpAddr, SocketAddr};
 use tote_bundle::NetworkModeError;
 use tote_network::{LeaseError, NetworkError, SubnetError};
@@ -279,12 +278,6 @@ pub enum RootlessFault {
     NoForward(&'static str),
 }
 
-crate::error::parts! {
-    EngineError {
-        RootlessFault => Network,
-    }
-}
-
 impl NetworkFault {
     /// Whether it says that the machine or the user cannot have the network, whatever container is to be in it.
     pub(super) fn is_of_the_machine(&self) -> bool {
@@ -314,7 +307,7 @@ pub(super) fn fault_of_link(network: &str, source: tote_network::LinkError) -> N
 }
 
 /// The fault of a lease, or of a name, in that network.
-pub(super) fn fault_of(network: &str, source: LeaseError) -> EngineError {
+pub(super) fn fault_of(network: &str, source: LeaseError) -> NetworkFault {
     let network = network.to_owned();
-    NetworkFault::Lease { network, source }.into()
+    NetworkFault::Lease { network, source }
 }

@@ -238,7 +238,7 @@ fn lease(
             .leases(home)
             .take((of.subnet, of.range()), of.gateway, &holder),
     };
-    given.map_err(|source| fault_of(&network.name, source))
+    Ok(given.map_err(|source| fault_of(&network.name, source))?)
 }
 
 /// The IPv6 side of a container's end in a network; `None` in a network without IPv6.
@@ -283,7 +283,7 @@ fn lease6(
             network.leases(home).take_from(place, ranges, of.gateway, &holder)
         }
     };
-    given.map_err(|source| fault_of(&network.name, source))
+    Ok(given.map_err(|source| fault_of(&network.name, source))?)
 }
 
 /// Writes down the names of a container in its networks, after it has got another name.
@@ -439,7 +439,7 @@ pub(super) const MOST: usize = 16;
 pub(super) fn release(home: &Home, id: &ContainerId, network: &str) -> Result<usize, EngineError> {
     names::take(home, (id, &link_text(id)), network)?;
     let released = record::leases(home, network).release(&link_text(id));
-    released.map_err(|source| fault_of(network, source))
+    Ok(released.map_err(|source| fault_of(network, source))?)
 }
 
 #[cfg(test)]

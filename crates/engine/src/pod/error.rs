@@ -107,6 +107,3 @@ impl PodError {
         }
     }
 }
-
-/// Result for a pod: the errors of its members.
-pub(super) type Done = Result<(), Vec<crate::EngineError>>;

@@ -7,6 +7,9 @@ use crate::{EngineError, Home};
 use std::collections::BTreeMap;
 use tote_bundle::ContainerId;
 
+/// Result for a pod: the errors of its members.
+pub(super) type Done = Result<(), Vec<EngineError>>;
+
 /// Status of a pod; podman's words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PodStatus {

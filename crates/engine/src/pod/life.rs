@@ -1,6 +1,6 @@
 //! Start and stop of pods.
 
-use super::error::Done;
+use super::find::Done;
 use super::{PodEntry, find, member};
 use crate::container::{self, Entry, Status, StopOptions};
 use crate::{EngineError, Home};

@@ -1,7 +1,6 @@
 //! Removal of pods.
 
-use super::error::Done;
-use super::find::{self, ids, members_whole};
+use super::find::{self, Done, ids, members_whole};
 use super::lock::{Guard, REMOVING};
 use super::record::FILE;
 use super::{Pod, PodError, PodStatus};

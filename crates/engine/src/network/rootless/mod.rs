@@ -10,15 +10,18 @@
 
 mod holder;
 mod pasta;
+mod place;
 mod ports;
 mod socket;
 
+pub(super) use place::is_inside;
+pub(crate) use place::is_outside;
 pub(super) use ports::{holder, lead};
 pub(super) use socket::RELAYED;
 
 use super::record::{find, made};
 use super::{NetworkFault, RootlessFault};
-use crate::{Caller, EngineError, Home, apart};
+use crate::{EngineError, Home, apart};
 use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use rustix::process::DumpableBehavior;
@@ -33,8 +36,6 @@ use tote_sys::Errno;
 
 /// Time for threads to go.
 const END_OF_THREADS: Duration = Duration::from_millis(500);
-/// Lock of those that start the holder, and of its end.
-const LOCK: &str = ".rootless-lock";
 
 /// Says why the caller cannot have networks; `None` if nothing speaks against it.
 pub(crate) fn unavailable(home: &Home) -> Option<NetworkFault> {
@@ -42,16 +43,6 @@ pub(crate) fn unavailable(home: &Home) -> Option<NetworkFault> {
         return None;
     }
     pasta::missing()
-}
-
-/// Whether the caller's networks are in another network namespace than this process.
-pub(crate) fn is_outside(home: &Home) -> bool {
-    home.caller == Caller::User && !rustix::process::geteuid().is_root()
-}
-
-/// Whether this process is in the namespaces of a user's networks.
-pub(super) fn is_inside(home: &Home) -> bool {
-    home.caller == Caller::User && rustix::process::geteuid().is_root()
 }
 
 /// Moves this process, which must have one thread, to the caller's networks; root is there already. Gives warnings.
@@ -220,7 +211,7 @@ fn namespaces(home: &Home) -> Result<Namespaces, EngineError> {
 /// Starts the holder, unless another command has done so meanwhile.
 fn start(home: &Home) -> Result<OwnedFd, EngineError> {
     let failed = RootlessFault::Enter;
-    let _lock = locked(&home.networks().join(LOCK), true, true)?;
+    let _lock = locked(&home.networks().join(socket::LOCK), true, true)?;
     if let Ok(connection) = socket::connect(home) {
         return Ok(connection);
     }

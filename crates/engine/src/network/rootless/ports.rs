@@ -5,7 +5,7 @@
 //! reads them from the packet filter, so that nothing else has to be right after a command was killed.
 
 use super::super::{NetworkFault, RootlessFault, listener};
-use super::{is_inside, socket};
+use super::{place::is_inside, socket};
 use crate::{EngineError, Home};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::collections::BTreeSet;

@@ -12,6 +12,9 @@ use std::mem::MaybeUninit;
 use std::net::{IpAddr, Ipv4Addr};
 use tote_sys::Errno;
 
+/// Lock of those that start the holder, and of its end.
+pub(super) const LOCK: &str = ".rootless-lock";
+
 /// The address at which pasta answers for the first server of the machine's resolv.conf, which may be at its loopback device.
 pub(in crate::network) const RELAYED: IpAddr = IpAddr::V4(Ipv4Addr::new(169, 254, 1, 1));
 
@@ -127,5 +130,5 @@ pub(super) fn receive(from: BorrowedFd<'_>) -> Result<(String, Vec<OwnedFd>), Er
 
 /// The lock under which a holder begins and ends; `None` where a command has it.
 pub(super) fn lock(home: &Home) -> Result<Option<std::fs::File>, tote_state::StateError> {
-    tote_state::locked::locked(&home.networks().join(super::LOCK), true, false)
+    tote_state::locked::locked(&home.networks().join(LOCK), true, false)
 }
