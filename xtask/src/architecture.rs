@@ -1,5 +1,4 @@
-//! The machine-readable parts of ARCHITECTURE.md: the crate graph, the import cycles of crates, and the table of
-//! dependencies.
+//! The machine-readable parts of ARCHITECTURE.md: the crate graph, and the table of dependencies.
 
 use anyhow::{Context, Result, bail};
 
@@ -13,17 +12,6 @@ pub(crate) struct Arrow {
     pub(crate) from: String,
     /// The crates that it depends on.
     pub(crate) to: Vec<String>,
-    /// Line number in the file, from 1.
-    pub(crate) line: usize,
-}
-
-/// A line of the block fenced by ```` ```cycles ````: `engine 120`.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Cycle {
-    /// The crate.
-    pub(crate) name: String,
-    /// The number of files in its largest import cycle.
-    pub(crate) files: usize,
     /// Line number in the file, from 1.
     pub(crate) line: usize,
 }
@@ -54,28 +42,6 @@ pub(crate) fn arrows(markdown: &str) -> Result<Vec<Arrow>> {
                 to: to.split_whitespace().map(str::to_owned).collect(),
                 line,
             })
-        })
-        .collect()
-}
-
-/// Parses the fenced block of the crates that have import cycles of many files.
-///
-/// # Errors
-/// The block is missing, or a line in it is not a crate and a number.
-pub(crate) fn cycles(markdown: &str) -> Result<Vec<Cycle>> {
-    (block(markdown, "cycles")?.into_iter())
-        .map(|(line, text)| {
-            let mut words = text.split_whitespace();
-            let row = (
-                words.next(),
-                words.next().and_then(|files| files.parse().ok()),
-                words.next(),
-            );
-            let (Some(name), Some(files), None) = row else {
-                bail!("{PATH}:{line}: {text:?} is not a row of cycles: write `crate FILES`");
-            };
-            let name = name.to_owned();
-            Ok(Cycle { name, files, line })
         })
         .collect()
 }
@@ -173,19 +139,6 @@ mod tests {
         ] {
             let error = arrows(markdown).unwrap_err().to_string();
             assert!(error.contains(message), "{error}");
-        }
-    }
-
-    #[test]
-    fn cycles_are_a_crate_and_a_number() {
-        let rows = cycles("```cycles\nengine 12\nsys    4\n```\n").unwrap();
-        let rows: Vec<_> = rows.iter().map(|row| (&*row.name, row.files, row.line)).collect();
-        assert_eq!(rows, [("engine", 12, 2), ("sys", 4, 3)]);
-        for wrong in ["engine", "engine many", "engine 1 2"] {
-            let error = cycles(&format!("```cycles\n{wrong}\n```"))
-                .unwrap_err()
-                .to_string();
-            assert!(error.contains("is not a row of cycles"), "{error}");
         }
     }
 

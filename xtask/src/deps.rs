@@ -42,7 +42,7 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
         &architecture::dependencies(&markdown)?,
         workspace,
     ));
-    findings.extend(cycles::check(&architecture::cycles(&markdown)?, workspace)?);
+    findings.extend(cycles::check(workspace)?);
     findings.extend(features::check(RUNNER)?);
     findings.extend(misplaced_async(workspace));
     findings.extend(misplaced_lints(

@@ -6,11 +6,11 @@
 use crate::StoreError;
 use crate::dir::Dir;
 use crate::erofs::{Output, Seen, check, impossible, uuid_of};
-use crate::image::Image;
 use crate::leased::Tree;
 use crate::model::{Model, Node, ROOT};
 use crate::objects::Objects;
 use crate::store::Store;
+use crate::stored_image::Image;
 use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::fs::Mode;
 use std::io::{Error, ErrorKind, Write};

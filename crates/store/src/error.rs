@@ -175,6 +175,15 @@ pub(crate) fn is_shown(path: &Path, shown: Result<bool, Errno>) -> Result<bool, 
     }
 }
 
+/// Converts damage to `None`. An error of the file system stays an error, because nothing is known then.
+pub(crate) fn or_damaged<T>(result: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
+    match result {
+        Ok(whole) => Ok(Some(whole)),
+        Err(StoreError::Damaged { .. } | StoreError::Config(_)) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

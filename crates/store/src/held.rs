@@ -13,13 +13,13 @@
 use crate::StoreError;
 use crate::dir::Dir;
 use crate::erofs;
-use crate::image::Image;
+use crate::error::or_damaged;
 use crate::key::Key;
-use crate::known::or_damaged;
 use crate::layer;
+use crate::leased::LEASE;
 use crate::lock::Lock;
 use crate::store::{Store, sha256_hex};
-use crate::trees::LEASE;
+use crate::stored_image::Image;
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 use std::collections::HashSet;

@@ -2,11 +2,12 @@
 
 use crate::StoreError;
 use crate::dir::Dir;
+use crate::error::or_damaged;
 use crate::ingest::Ingest;
-use crate::known::or_damaged;
 use crate::store::{Store, sha256, sha256_hex};
+use crate::stored_image::{Image, ImageRecord};
 use rustix::io::Errno;
-use serde::{Deserialize, Serialize};
+
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 use tote_image::{
@@ -18,32 +19,39 @@ pub(crate) const CONFIG: &str = "config.json";
 const MANIFEST: &str = "manifest.json";
 const RECORD: &str = "image.json";
 
-/// An image in the store.
-#[derive(Clone, Debug)]
-pub struct Image {
-    /// Digest of its configuration.
-    pub id: Digest,
-    /// The configuration, as parsed and as received.
-    pub config: Raw<ImageConfig>,
-    /// Time of its arrival, and its size.
-    pub record: ImageRecord,
-}
+impl Store {
+    /// Finds the image for a text: a name, an id, or the beginning of an id. For an index, it is the image that is
+    /// best for this machine, or else the first.
+    ///
+    /// # Errors
+    /// [`StoreError::NoImage`], [`StoreError::Ambiguous`] and others.
+    pub fn resolve(&self, text: &str) -> Result<Digest, StoreError> {
+        resolve(self, text)
+    }
 
-/// Facts about an image that its own documents do not contain.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct ImageRecord {
-    /// Total bytes of the files in all its layers.
-    pub size: u64,
-    /// Time of its arrival, in seconds since 1970.
-    pub added: u64,
-}
+    /// Finds an image as [`Store::resolve`] does, but returns the id of an index if the text stands for one.
+    ///
+    /// # Errors
+    /// Those of [`Store::resolve`].
+    pub fn find(&self, text: &str) -> Result<Digest, StoreError> {
+        find(self, text).map(|(id, _)| id)
+    }
 
-impl Image {
-    /// Digests of its layers, lowest first.
-    #[must_use]
-    pub fn layers(&self) -> &[Digest] {
-        &self.config.value().rootfs.diff_ids
+    /// Reads an image by its id.
+    ///
+    /// # Errors
+    /// [`StoreError::NoImage`] and others.
+    pub fn image(&self, id: &Digest) -> Result<Image, StoreError> {
+        read(self, id)
+    }
+
+    /// Lists all images, in the order of their ids.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`], also if a single image cannot be read: it may exist, and a list without it would say
+    /// that it does not. Damaged images are left out; [`Store::damaged_images`] names them.
+    pub fn images(&self) -> Result<Vec<Image>, StoreError> {
+        all(self)
     }
 }
 

@@ -12,9 +12,9 @@
 
 use crate::StoreError;
 use crate::dir::Dir;
+use crate::error::or_damaged;
 use crate::image;
 use crate::ingest::Ingest;
-use crate::known::or_damaged;
 use crate::store::{Store, sha256, sha256_hex};
 use tote_image::media_type::OCI_CONFIG;
 use tote_image::{Descriptor, Digest, Index, MAX_MANIFEST_BYTES, Manifest, Platform, Raw, Read as _};

@@ -4,11 +4,11 @@ use crate::StoreError;
 use crate::dir::ADDING;
 use crate::error::WrongLayer;
 use crate::gap::Presence;
-use crate::image::Image;
 use crate::intake::take_in_archive;
-use crate::layer::{BLOBS, LayerSizes};
+use crate::layer::{BLOBS, Layer};
 use crate::lock::Lock;
 use crate::store::{Store, sha256_hex};
+use crate::stored_image::Image;
 use std::collections::BTreeMap;
 use std::io::Read;
 use tote_archive::Limits;
@@ -35,15 +35,6 @@ impl Drop for Ingest<'_> {
     }
 }
 
-/// A layer in the store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Layer {
-    /// Digest of its uncompressed archive.
-    pub diff_id: Digest,
-    /// Sizes of the layer.
-    pub sizes: LayerSizes,
-}
-
 /// Result of looking for a layer.
 #[derive(Debug)]
 pub enum Slot {
@@ -58,6 +49,25 @@ pub enum Slot {
 pub struct Vacancy {
     diff_id: Digest,
     lock: Lock,
+}
+
+impl Store {
+    /// Begins an addition. Waits while a sweep is running.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`].
+    pub fn ingest(&self) -> Result<Ingest<'_>, StoreError> {
+        Ingest::new(self)
+    }
+
+    /// Begins to add an image as a whole: if this process is killed, the remains are garbage that the next sweep
+    /// finds.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`].
+    pub fn ingest_at_once(&self) -> Result<Ingest<'_>, StoreError> {
+        Ingest::marked(self)
+    }
 }
 
 impl<'a> Ingest<'a> {

@@ -6,9 +6,8 @@
 
 use crate::StoreError;
 use crate::dir::Dir;
-use crate::ingest::Layer;
 use crate::known::KNOWN;
-use crate::layer::{CONTENTS, FRAMING, LayerRecord, LayerSizes, Output, SIZES, Stored};
+use crate::layer::{CONTENTS, FRAMING, Layer, LayerRecord, LayerSizes, Output, SIZES, Stored};
 use crate::objects::{Incoming, Origin};
 use crate::parse::{Batch, FoundFile, Interrupted, Parsed, Parser, Part, unreadable};
 use crate::store::Store;

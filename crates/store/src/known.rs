@@ -13,13 +13,12 @@
 use crate::StoreError;
 use crate::crew;
 use crate::dir::Dir;
-use crate::error::is_gone;
-use crate::image::Image;
-use crate::ingest::Layer;
+use crate::error::{is_gone, or_damaged};
 use crate::key::Key;
-use crate::layer;
+use crate::layer::{self, Layer};
+use crate::leased::LEASE;
 use crate::store::{Store, sha256_hex};
-use crate::trees::LEASE;
+use crate::stored_image::Image;
 use rustix::fs::{Mode, OFlags};
 use std::collections::HashMap;
 use std::time::{Duration, SystemTime};
@@ -214,14 +213,5 @@ impl Store {
             let lease = format!("{name}/{LEASE}");
             best_effort(rustix::fs::openat(&self.trees, lease, flags, Mode::empty()));
         }
-    }
-}
-
-/// Converts damage to `None`. An error of the file system stays an error, because nothing is known then.
-pub(crate) fn or_damaged<T>(result: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
-    match result {
-        Ok(whole) => Ok(Some(whole)),
-        Err(StoreError::Damaged { .. } | StoreError::Config(_)) => Ok(None),
-        Err(error) => Err(error),
     }
 }

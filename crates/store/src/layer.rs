@@ -37,6 +37,15 @@ const RECORD: usize = 64;
 /// Maximum size of `contents` in bytes: as many records as an archive may have entries.
 const CONTENTS_LIMIT: u64 = 10_000_000 * RECORD as u64;
 
+/// A layer in the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layer {
+    /// Digest of its uncompressed archive.
+    pub diff_id: Digest,
+    /// Sizes of the layer.
+    pub sizes: LayerSizes,
+}
+
 /// Sizes of a layer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]

@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 use tote_erofs::{Image, Kind};
 use tote_sys::MountRights;
 
+/// The file of a tree that says what is known of it.
+pub(crate) const LEASE: &str = "lease";
 /// The directory of links to objects.
 pub(crate) const ROOT: &str = "root";
 

@@ -66,6 +66,7 @@ mod patience;
 mod removal;
 mod share;
 mod store;
+mod stored_image;
 mod sweep;
 #[cfg(test)]
 mod tests;
@@ -79,15 +80,15 @@ mod writable;
 
 pub use error::{StoreError, WrongLayer};
 pub use gap::Gap;
-pub use image::{Image, ImageRecord};
 pub use index::ImageIndex;
-pub use ingest::{Ingest, Layer, Slot, Vacancy};
+pub use ingest::{Ingest, Slot, Vacancy};
 pub use key::Owners;
-pub use layer::{LayerArchive, LayerSizes};
+pub use layer::{Layer, LayerArchive, LayerSizes};
 pub use leased::{Opened, OwnInodes, Tree};
 pub use patience::Patience;
 pub use share::ShareHost;
 pub use store::{Store, StoreOptions, sha256};
+pub use stored_image::{Image, ImageRecord};
 pub use sweep::{Removed, Swept};
 pub use tote_archive::Limits;
 pub use trees::TreeMade;

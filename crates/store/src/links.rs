@@ -1,9 +1,9 @@
 //! Hard links of an image. The tree on disk has more, because equal files are links to one object.
 
 use crate::StoreError;
-use crate::image::Image;
 use crate::model::{Model, Node, Number, ROOT};
 use crate::store::Store;
+use crate::stored_image::Image;
 use std::collections::HashMap;
 use tote_archive::EntryPath;
 

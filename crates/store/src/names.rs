@@ -3,7 +3,7 @@
 
 use crate::StoreError;
 use crate::dir::Dir;
-use crate::store::{sha256, sha256_hex};
+use crate::store::{NAMES, Store, sha256, sha256_hex};
 use std::path::Path;
 use tote_image::{Digest, Reference};
 
@@ -12,6 +12,38 @@ const OF_INDEX: &str = "index";
 
 /// Maximum length of a name that fits into a file's name, including the prefix of unfinished files.
 const LONGEST: usize = 200;
+
+impl Store {
+    /// Lists all names, with the ids of their images or indexes, sorted.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`].
+    pub fn names(&self) -> Result<Vec<(Reference, Digest)>, StoreError> {
+        all(&self.names)
+    }
+
+    /// Returns the id of the image or index that a name stands for.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`].
+    pub fn named(&self, name: &Reference) -> Result<Option<Digest>, StoreError> {
+        get(&self.names, name)
+    }
+
+    /// True if the store in a directory, which is not opened completely, has this name. A failure counts as false.
+    #[must_use]
+    pub fn is_named(path: &Path, name: &Reference) -> bool {
+        is_there(&path.join(NAMES), name)
+    }
+
+    /// Removes a name. Returns whether it existed; its image stays.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`].
+    pub fn untag(&self, name: &Reference) -> Result<bool, StoreError> {
+        remove(&self.names, name)
+    }
+}
 
 /// Returns the text of a name: that of [`Reference::canonical`].
 fn text(name: &Reference) -> String {

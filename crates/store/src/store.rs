@@ -1,7 +1,5 @@
 use crate::StoreError;
 use crate::dir::Dir;
-use crate::image::Image;
-use crate::ingest::Ingest;
 use crate::key::Owners;
 use crate::layer::{self, LayerArchive};
 use crate::objects::Objects;
@@ -10,14 +8,14 @@ use rustix::io::Errno;
 use sha2::{Digest as _, Sha256};
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
-use tote_image::{Algorithm, ChainId, Descriptor, Digest, Reference};
+use tote_image::{Algorithm, ChainId, Descriptor, Digest};
 use tote_sys::MountRights;
 
 /// Prefix of the names of lock files.
 pub(crate) const LOCK: &str = ".lock-";
 
 /// Directory of the names of images.
-const NAMES: &str = "names";
+pub(crate) const NAMES: &str = "names";
 pub(crate) const IMAGES: &str = "images";
 
 /// Options of a store.
@@ -92,23 +90,6 @@ impl Store {
         })
     }
 
-    /// Begins an addition. Waits while a sweep is running.
-    ///
-    /// # Errors
-    /// [`StoreError::Io`].
-    pub fn ingest(&self) -> Result<Ingest<'_>, StoreError> {
-        Ingest::new(self)
-    }
-
-    /// Begins to add an image as a whole: if this process is killed, the remains are garbage that the next sweep
-    /// finds.
-    ///
-    /// # Errors
-    /// [`StoreError::Io`].
-    pub fn ingest_at_once(&self) -> Result<Ingest<'_>, StoreError> {
-        Ingest::marked(self)
-    }
-
     pub(crate) fn layer_dir(&self, diff_id: &Digest) -> Result<Option<Dir>, StoreError> {
         match self.layers.enter(&sha256_hex(diff_id)?) {
             Ok(dir) => Ok(Some(dir)),
@@ -133,70 +114,6 @@ impl Store {
     pub fn blobs(&self, diff_id: &Digest) -> Result<Vec<Descriptor>, StoreError> {
         let dir = self.layer_dir(diff_id)?.ok_or(StoreError::NoLayer(*diff_id))?;
         layer::blobs(&dir)
-    }
-
-    /// Lists all names, with the ids of their images or indexes, sorted.
-    ///
-    /// # Errors
-    /// [`StoreError::Io`].
-    pub fn names(&self) -> Result<Vec<(Reference, Digest)>, StoreError> {
-        crate::names::all(&self.names)
-    }
-
-    /// Returns the id of the image or index that a name stands for.
-    ///
-    /// # Errors
-    /// [`StoreError::Io`].
-    pub fn named(&self, name: &Reference) -> Result<Option<Digest>, StoreError> {
-        crate::names::get(&self.names, name)
-    }
-
-    /// True if the store in a directory, which is not opened completely, has this name. A failure counts as false.
-    #[must_use]
-    pub fn is_named(path: &Path, name: &Reference) -> bool {
-        crate::names::is_there(&path.join(NAMES), name)
-    }
-
-    /// Removes a name. Returns whether it existed; its image stays.
-    ///
-    /// # Errors
-    /// [`StoreError::Io`].
-    pub fn untag(&self, name: &Reference) -> Result<bool, StoreError> {
-        crate::names::remove(&self.names, name)
-    }
-
-    /// Finds the image for a text: a name, an id, or the beginning of an id. For an index, it is the image that is
-    /// best for this machine, or else the first.
-    ///
-    /// # Errors
-    /// [`StoreError::NoImage`], [`StoreError::Ambiguous`] and others.
-    pub fn resolve(&self, text: &str) -> Result<Digest, StoreError> {
-        crate::image::resolve(self, text)
-    }
-
-    /// Finds an image as [`Store::resolve`] does, but returns the id of an index if the text stands for one.
-    ///
-    /// # Errors
-    /// Those of [`Store::resolve`].
-    pub fn find(&self, text: &str) -> Result<Digest, StoreError> {
-        crate::image::find(self, text).map(|(id, _)| id)
-    }
-
-    /// Reads an image by its id.
-    ///
-    /// # Errors
-    /// [`StoreError::NoImage`] and others.
-    pub fn image(&self, id: &Digest) -> Result<Image, StoreError> {
-        crate::image::read(self, id)
-    }
-
-    /// Lists all images, in the order of their ids.
-    ///
-    /// # Errors
-    /// [`StoreError::Io`], also if a single image cannot be read: it may exist, and a list without it would say
-    /// that it does not. Damaged images are left out; [`Store::damaged_images`] names them.
-    pub fn images(&self) -> Result<Vec<Image>, StoreError> {
-        crate::image::all(self)
     }
 
     /// Returns the name of an image's tree, which all images of the same layers share.

@@ -8,14 +8,14 @@
 use crate::StoreError;
 use crate::dir::{ADDING, Dir, UNFINISHED, numbered};
 use crate::doomed;
+use crate::error::or_damaged;
 use crate::gap::{Gap, STORE, wait_for_gap};
-use crate::known::or_damaged;
 use crate::layer;
+use crate::leased::LEASE;
 use crate::lock::Lock;
 use crate::patience::Patience;
 use crate::removal::remove;
 use crate::store::{LOCK, Store, sha256_hex};
-use crate::trees::LEASE;
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 use std::collections::HashSet;

@@ -17,14 +17,14 @@ use crate::crew;
 use crate::dir::{Dir, write_all};
 use crate::erofs;
 use crate::error::is_gone;
-use crate::image::Image;
+use crate::error::or_damaged;
 use crate::inodes::{self, EmptyFiles, Numbered, Numbers};
-use crate::known::or_damaged;
-use crate::leased::{Names, OwnInodes, ROOT, Tree};
+use crate::leased::{LEASE, Names, OwnInodes, ROOT, Tree};
 use crate::lock::Lock;
 use crate::model::Model;
 use crate::parts::{Divided, Part};
 use crate::store::{LOCK, Store, sha256_hex};
+use crate::stored_image::Image;
 use crate::tree::{self, LinkedFiles, Site};
 use rustix::fs::{FlockOperation, Mode};
 use rustix::io::Errno;
@@ -33,8 +33,6 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tote_image::Digest;
 use tote_sys::best_effort;
-
-pub(crate) const LEASE: &str = "lease";
 
 /// A piece of work on a tree for overlayfs.
 #[derive(Debug)]

@@ -1,6 +1,6 @@
 use crate::StoreError;
+use crate::error::or_damaged;
 use crate::key::Key;
-use crate::known::or_damaged;
 use crate::layer::{self, Stored};
 use crate::store::Store;
 use std::collections::{HashMap, HashSet};

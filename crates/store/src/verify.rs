@@ -2,11 +2,11 @@
 
 use crate::StoreError;
 use crate::error::is_gone;
-use crate::image::Image;
 use crate::ingest::Ingest;
 use crate::key::{Attributes, Key, Owners, content_hash, is_kept};
 use crate::layer;
 use crate::store::{Store, sha256_hex};
+use crate::stored_image::Image;
 use rustix::fd::OwnedFd;
 use rustix::fs::{FileType, Stat};
 use rustix::io::Errno;

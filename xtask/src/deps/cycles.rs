@@ -1,38 +1,33 @@
 //! Import cycles of many files are refused: a reader of one file in such a cycle has to read them all.
-//!
-//! The crates that had a larger cycle before this check existed are listed in a block of ARCHITECTURE.md with its
-//! size. A row can only shrink: a crate whose cycle is smaller than its row fails as well.
 
 use super::modules::{Arrows, Module, Modules};
-use crate::architecture::{Cycle, PATH};
 use crate::finding::Finding;
-use crate::workspace::{Package, Workspace};
+use crate::workspace::Workspace;
 use anyhow::{Context as _, Result};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// Largest cycle that needs no row: a type, its error and its constructor may know one another.
+/// Largest cycle that is allowed: a type, its error and its constructor may know one another.
 const MOST_FILES: usize = 3;
 
 /// Maximum number of file names in a message about a cycle.
 const MOST_NAMES: usize = 12;
 
-/// Compares the cycles of all crates in `crates/` with the rows.
+/// Looks for cycles in all crates in `crates/`.
 ///
 /// # Errors
 /// A directory or a file cannot be read.
-pub(crate) fn check(rows: &[Cycle], workspace: &Workspace) -> Result<Vec<Finding>> {
-    let mut cycles = BTreeMap::new();
+pub(crate) fn check(workspace: &Workspace) -> Result<Vec<Finding>> {
+    let mut findings = Vec::new();
     for package in workspace.packages.iter().filter(|package| package.is_engine()) {
         let files = sources(&workspace.root.join(&package.directory).join("src"))?;
         let files = files.iter().map(|(path, text)| (&**path, &**text));
-        cycles.insert(short_name(package), largest(&Modules::read(files).arrows()));
+        findings.extend(too_large(
+            package.short_name(),
+            &largest(&Modules::read(files).arrows()),
+        ));
     }
-    Ok(compare(rows, &cycles))
-}
-
-fn short_name(package: &Package) -> String {
-    package.short_name().to_owned()
+    Ok(findings)
 }
 
 /// Reads the Rust files below a directory: their paths in it, and their texts.
@@ -56,38 +51,13 @@ fn sources(src: &Path) -> Result<Vec<(String, String)>> {
     Ok(files)
 }
 
-fn compare(rows: &[Cycle], cycles: &BTreeMap<String, Vec<Module>>) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    let known = |name: &str| rows.iter().find(|row| row.name == name);
-    for row in rows.iter().filter(|row| !cycles.contains_key(&row.name)) {
-        let message = format!(
-            "{0} has a row of cycles, but there is no crates/{0}: remove the row",
-            row.name
-        );
-        findings.push(Finding::new(PATH, row.line, message));
-    }
-    for (name, cycle) in cycles {
-        let (size, row) = (cycle.len(), known(name));
-        let allowed = row.map_or(MOST_FILES, |row| row.files);
-        if size > allowed {
-            let message = format!(
-                "{size} files of crates/{name} import one another in a cycle, and {allowed} may: cut one of its arrows \
-                 ({})",
-                listed(cycle)
-            );
-            findings.push(Finding::new(&format!("crates/{name}/src"), 1, message));
-        } else if let Some(row) = row.filter(|_| size < allowed) {
-            let message = match size {
-                0..=MOST_FILES => format!("the largest cycle of {name} has {size} files: remove the row"),
-                _ => format!("the largest cycle of {name} has {size} files: lower the row to that"),
-            };
-            findings.push(Finding::new(PATH, row.line, message));
-        } else if let Some(row) = row.filter(|row| row.files <= MOST_FILES) {
-            let message = format!("{name} needs no row: a cycle of {MOST_FILES} files is allowed anywhere");
-            findings.push(Finding::new(PATH, row.line, message));
-        }
-    }
-    findings
+fn too_large(name: &str, cycle: &[Module]) -> Option<Finding> {
+    let size = cycle.len();
+    let message = format!(
+        "{size} files of crates/{name} import one another in a cycle, and {MOST_FILES} may: cut one of its arrows ({})",
+        listed(cycle)
+    );
+    (size > MOST_FILES).then(|| Finding::new(&format!("crates/{name}/src"), 1, message))
 }
 
 fn listed(cycle: &[Module]) -> String {
@@ -176,47 +146,13 @@ mod tests {
     }
 
     #[test]
-    fn a_row_can_only_shrink() {
+    fn a_cycle_of_four_files_is_refused() {
         let cycle = |files| (0..files).map(|n| vec![format!("m{n}")]).collect::<Vec<Module>>();
-        let found = |rows: &[(&str, usize)], files| {
-            let row = |(name, files): &(&str, usize)| Cycle {
-                name: (*name).to_owned(),
-                files: *files,
-                line: 7,
-            };
-            let rows: Vec<_> = rows.iter().map(row).collect();
-            let cycles = BTreeMap::from([("engine".to_owned(), cycle(files))]);
-            let findings = compare(&rows, &cycles);
-            findings
-                .iter()
-                .map(Finding::to_string)
-                .collect::<Vec<_>>()
-                .join("\n")
-        };
-        assert_eq!(found(&[], 3), "");
-        assert_eq!(found(&[("engine", 9)], 9), "");
-        for (rows, files, words) in [
-            (
-                vec![],
-                4,
-                "crates/engine/src:1: 4 files of crates/engine import one another in a cycle, and 3 may",
-            ),
-            (
-                vec![("engine", 9)],
-                10,
-                "and 9 may: cut one of its arrows (m0, m1",
-            ),
-            (
-                vec![("engine", 9)],
-                8,
-                "ARCHITECTURE.md:7: the largest cycle of engine has 8 files: lower the row",
-            ),
-            (vec![("engine", 9)], 2, "has 2 files: remove the row"),
-            (vec![("engine", 2)], 2, "engine needs no row"),
-            (vec![("vm", 9)], 0, "there is no crates/vm: remove the row"),
-        ] {
-            let findings = found(&rows, files);
-            assert!(findings.contains(words), "{findings}");
-        }
+        assert!(too_large("engine", &cycle(3)).is_none());
+        assert_eq!(
+            too_large("engine", &cycle(4)).unwrap().to_string(),
+            "crates/engine/src:1: 4 files of crates/engine import one another in a cycle, and 3 may: cut one of its arrows \
+             (m0, m1, m2, m3)"
+        );
     }
 }

@@ -186,18 +186,20 @@ mod tests {
             .collect();
         assert_eq!(names.len(), ids.len());
         let name: Name = "web".parse().unwrap();
-        take(&home, &name, &ids[0]).unwrap();
+        take(&home, &name, &ids[0], crate::remains::sweep).unwrap();
         // The name's container is missing, so the name is free.
-        take(&home, &name, &ids[1]).unwrap();
+        take(&home, &name, &ids[1], crate::remains::sweep).unwrap();
         std::fs::create_dir(home.container(&ids[1])).unwrap();
-        let error = take(&home, &name, &ids[2]).unwrap_err().to_string();
+        let error = take(&home, &name, &ids[2], crate::remains::sweep)
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("is already in use by container 01"), "{error}");
         release(&home, "web", &ids[2]);
         assert!(
-            take(&home, &name, &ids[2]).is_err(),
+            take(&home, &name, &ids[2], crate::remains::sweep).is_err(),
             "a name is given back by its owner only"
         );
         release(&home, "web", &ids[1]);
-        take(&home, &name, &ids[2]).unwrap();
+        take(&home, &name, &ids[2], crate::remains::sweep).unwrap();
     }
 }

@@ -2,6 +2,7 @@
 
 use super::claim::{Claim, RemovalPatience};
 use super::entry::REMOVING;
+use super::erase::{clear_cgroup, erase};
 use super::error::LifeError;
 use super::find::seek;
 use super::launch::{mend_all, revive};
@@ -16,16 +17,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 use tote_bundle::{ContainerId, Name};
 use tote_state::StateError;
-use tote_state::events::append;
 use tote_state::locked::locked;
 use tote_state::record::{RecordError, is_there};
 use tote_sys::best_effort;
 
 /// Limit of the wait for a killed container; only a process that the kernel cannot end takes longer.
 const KILLED: Duration = Duration::from_secs(10);
-
-/// Number of attempts to remove a cgroup, a second each.
-const ATTEMPTS: u32 = 10;
 
 /// Removes containers, with `force` also running ones: all are killed before the first is waited for. Returns the
 /// result of each, in their order. With `volumes` their anonymous volumes are removed as well.
@@ -330,56 +327,6 @@ fn erase_lost(home: &Home, entry: &Entry, claim: Claim, volumes: bool) -> Result
     // The container's name is unknown. A name that stays leads nowhere, so another container can take it.
     name::release_any(home, id);
     erase(home, &entry.container, &state, claim, volumes)
-}
-
-/// Ends the processes in a container's cgroup, and removes it. They may take a moment to die, and no later command
-/// would look for the cgroup of a removed container.
-fn clear_cgroup(id: &ContainerId, state: &State) -> Result<(), EngineError> {
-    let mut cleared = Ok(());
-    for _ in 0..ATTEMPTS {
-        cleared = crate::cgroup::clear(id, state.cgroup.as_deref());
-        if cleared.is_ok() {
-            break;
-        }
-    }
-    cleared
-}
-
-/// Removes a stopped container, with `volumes` also its anonymous volumes. Each step can be repeated; the claim is
-/// removed last, so that a killed process leaves it free, with the mark beside it.
-pub(crate) fn erase(
-    home: &Home,
-    container: &Container,
-    state: &State,
-    claim: Claim,
-    volumes: bool,
-) -> Result<(), EngineError> {
-    let id = &container.id;
-    mark(home, id, volumes)?;
-    fault::point("marked");
-    let mut cleared = true;
-    if state.status != Status::Created || state.cgroup.is_some() {
-        cleared = clear_cgroup(id, state).is_ok();
-        if let Some(process) = state.process {
-            tote_state::process::kill(process.pid, process.start_time);
-        }
-    }
-    cleared &= name::release(home, &container.name, id);
-    fault::point("nameless");
-    let mut going = crate::volume::adopted(home, id)?;
-    if volumes {
-        going.extend(crate::volume::unnamed_of(home, container)?);
-    }
-    claim.note_volumes(volumes.then_some(&going));
-    crate::tree::remove(home, id)?;
-    fault::point("emptied");
-    append(home, &[container.event("destroy")]);
-    let removed = crate::volume::remove_unused(home, &going);
-    fault::point("volumes-left");
-    if cleared && removed.is_ok() {
-        claim.release();
-    }
-    removed
 }
 
 /// Removes all stopped containers that fit. Returns their ids, and the errors of those that stayed.

@@ -6,7 +6,7 @@
 use super::endpoint::Endpoint;
 use super::join::{self, Joined, WaysOut};
 use super::record::{self, Network};
-use super::{NetworkFault, egress, interrupted, names, publish, rootless};
+use super::{NetworkFault, connecting, egress, interrupted, names, publish, rootless};
 use crate::container::fault;
 use crate::container::foreground::find_monitored;
 use crate::container::record_lock::Change;
@@ -68,7 +68,7 @@ pub fn connect(home: &Home, request: &ConnectRequest) -> Result<(), EngineError>
     let text = words(&attachment);
     container.options.push(("network".to_owned(), text));
     if state.runs() {
-        interrupted::mark(home, id)?;
+        connecting::mark(home, id)?;
         let plugged = plug(home, (&container, &mut state), &attachment);
         if plugged.is_err() {
             drop(change);
@@ -82,7 +82,7 @@ pub fn connect(home: &Home, request: &ConnectRequest) -> Result<(), EngineError>
     container.write(home)?;
     fault::point("connect-written");
     if state.runs() {
-        interrupted::unmark(home, id);
+        connecting::unmark(home, id);
     }
     tell(home, "connect", &network, id);
     Ok(())
@@ -112,7 +112,7 @@ pub fn disconnect(home: &Home, network: &str, container: &str) -> Result<(), Eng
         .into());
     }
     if is_in {
-        interrupted::mark_disconnection(home, id)?;
+        connecting::mark_disconnection(home, id)?;
     }
     if let Some(place) = place {
         forget_option(&mut container, place);
@@ -121,7 +121,7 @@ pub fn disconnect(home: &Home, network: &str, container: &str) -> Result<(), Eng
     }
     if is_in {
         unplug(home, id, &mut state, &network)?;
-        interrupted::unmark(home, id);
+        connecting::unmark(home, id);
     }
     drop(change);
     tell(home, "disconnect", &network, id);

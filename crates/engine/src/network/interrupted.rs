@@ -5,45 +5,16 @@
 //! that ends the container. A container is connected whole, or not at all.
 
 use super::connect::{position, unplug};
+use super::connecting::{is_marked, unmark};
 use super::error::fault_of;
 use super::join::{self, MOST, outside};
 use super::record;
 use crate::container::record_lock::Change;
 use crate::container::{Container, State, link_text};
 use crate::{EngineError, Home};
-use std::path::PathBuf;
 use tote_bundle::ContainerId;
-use tote_state::closed;
 use tote_state::record::{is_there, names_in};
 use tote_sys::best_effort;
-
-/// How the mark is called, behind the container's id.
-pub(crate) const CONNECTING: &str = ".connecting";
-
-fn path(home: &Home, id: &ContainerId) -> PathBuf {
-    home.live().join(format!("{id}{CONNECTING}"))
-}
-
-/// Leaves the mark of a connection.
-pub(super) fn mark(home: &Home, id: &ContainerId) -> Result<(), EngineError> {
-    let path = path(home, id);
-    closed::write(&path, b"").map_err(EngineError::file("make", path))
-}
-
-/// Leaves the mark of a disconnection, if the disk has room for it.
-pub(super) fn mark_disconnection(home: &Home, id: &ContainerId) -> Result<(), EngineError> {
-    record::mark_removal(&path(home, id))
-}
-
-/// Whether a connection was begun and not ended.
-pub(super) fn is_marked(home: &Home, id: &ContainerId) -> Result<bool, EngineError> {
-    Ok(is_there(&path(home, id))?)
-}
-
-/// Takes the mark away, after everything is as the records say.
-pub(super) fn unmark(home: &Home, id: &ContainerId) {
-    best_effort(std::fs::remove_file(path(home, id)));
-}
 
 /// Ends what a killed `connect` or `disconnect` of this container has begun. After an error the mark stays for the next command.
 pub(crate) fn end_connection(home: &Home, id: &ContainerId) {

@@ -1,11 +1,11 @@
 //! Containers come into networks, and leave them.
 
 use super::NetworkFault;
+use super::connecting;
 use super::create::default_network;
 use super::egress;
 use super::endpoint::{Endpoint, Endpoint6};
 use super::error::fault_of;
-use super::interrupted;
 use super::names;
 use super::publish;
 use super::record::{self, Addresses, Network};
@@ -375,7 +375,7 @@ pub(crate) fn leave_recorded(
     id: &ContainerId,
     endpoints: &[Endpoint],
 ) -> Result<Vec<String>, EngineError> {
-    if interrupted::is_marked(home, id)? {
+    if connecting::is_marked(home, id)? {
         return forget(home, id).map(|()| Vec::new());
     }
     let recorded = || State::read(home, id).map(|state| state.networks);
@@ -428,7 +428,7 @@ pub(crate) fn forget(home: &Home, id: &ContainerId) -> Result<(), EngineError> {
     names::take_all(home, id);
     drop(lock);
     super::settle(home, &idle)?;
-    interrupted::unmark(home, id);
+    connecting::unmark(home, id);
     Ok(())
 }
 

@@ -7,6 +7,7 @@
 mod answers;
 mod choose;
 mod connect;
+mod connecting;
 mod create;
 mod egress;
 mod endpoint;
@@ -28,6 +29,7 @@ mod rootless;
 pub(crate) use answers::{Answers, FrontAnswers};
 pub(crate) use choose::{choose, default_of, go_without, lacks};
 pub use connect::{ConnectRequest, connect, disconnect};
+pub(crate) use connecting::CONNECTING;
 pub use create::{NetworkRequest, create};
 pub(crate) use egress::check_step;
 #[cfg(test)]
@@ -36,7 +38,7 @@ pub use endpoint::PortRecord;
 pub(crate) use endpoint::{Endpoint, ports_of};
 pub use error::{NetworkFault, RootlessFault};
 pub(crate) use idle::{linger, settle, sweep};
-pub(crate) use interrupted::{CONNECTING, end_connection};
+pub(crate) use interrupted::end_connection;
 pub(crate) use join::{call, forget, join, leave, leave_recorded};
 pub use look::{NetworkRow, NetworkSelection, exists, inspect, names, networks};
 pub(crate) use names::{has_names, hide, names_of};
