@@ -59,7 +59,7 @@ pub use lifetime::{LogChoice, LogDriver, LogError, RestartError, RestartPolicy, 
 pub use limit::{BlockLimits, CpuBudget, DeviceGrant, DeviceLimit, LimitError};
 pub use mount::{
     Bind, CsvError, MountOptionError, MountRequest, MountSource, Propagation, Recursion, Relabel,
-    Restrictions, TmpfsError, Volume, VolumeError, VolumesFrom, VolumesFromError, parse_inherited,
+    Restrictions, TmpfsError, Treatment, Volume, VolumeError, VolumesFrom, VolumesFromError, parse_inherited,
     parse_mount, parse_tmpfs, parse_volume,
 };
 pub use name::{Name, NameError};

@@ -143,7 +143,7 @@ pub use unit::{
 };
 pub use vm::{VmFault, VmKernel, VmSource, attend as attend_vm, guest_init, setup as setup_vm};
 pub use volume::{
-    PrunedVolumes, VolumeFault, VolumeRow, VolumeSelection, create as create_volume, exists as has_volume,
-    export as export_volume, import as import_volume, inspect as inspect_volume, names as volume_names,
-    prune as prune_volumes, remove as remove_volume, volumes,
+    PrunedVolumes, TreatmentFault, VolumeFault, VolumeRow, VolumeSelection, create as create_volume,
+    exists as has_volume, export as export_volume, import as import_volume, inspect as inspect_volume,
+    names as volume_names, prune as prune_volumes, remove as remove_volume, volumes,
 };

@@ -195,6 +195,9 @@ impl Making<'_> {
             &volumes,
         )?;
         let comes = self.purpose == Purpose::Now && tote_sandbox::network_may_come(&spec);
+        if !dry {
+            volume::treat(home, id, (options, &ids), &mut spec)?;
+        }
         let network = comes.then(tote_sys::ComingNetwork::begin).and_then(Result::ok);
         let equipment = self.init.equip(home, id, (options, &ids), &mut spec, dry)?;
         mark(&mut timings, "parent: make the spec");

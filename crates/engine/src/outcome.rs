@@ -1,7 +1,7 @@
 //! Meaning of an error for the caller: an exit code, a missing object, a remedy.
 
 use crate::exec::ExecError;
-use crate::{ContainerError, EngineError, ImageFault, RequestError};
+use crate::{ContainerError, EngineError, ImageFault, RequestError, VolumeFault};
 use tote_images::ImagesError;
 use tote_runtime::RuntimeError;
 use tote_state::StateError;
@@ -25,6 +25,8 @@ impl EngineError {
                 source,
                 ..
             }) if source.kind() == std::io::ErrorKind::NotFound => 127,
+            // It is a container's to begin with.
+            Self::Volume(VolumeFault::Treatment(_)) => 125,
             Self::Container(_)
             | Self::Copy(_)
             | Self::Look(_)

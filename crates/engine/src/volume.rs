@@ -12,6 +12,7 @@ mod record;
 mod remove;
 pub(crate) mod subpath;
 mod transfer;
+mod treatment;
 
 pub use create::create;
 pub use error::VolumeFault;
@@ -24,3 +25,5 @@ pub(crate) use prepare::{Volumes, prepare, to_fill};
 pub use remove::{PrunedVolumes, prune, remove};
 pub(crate) use remove::{remove_unused, sweep, unnamed_of};
 pub use transfer::{export, import};
+pub use treatment::TreatmentFault;
+pub(crate) use treatment::treat;

@@ -23,6 +23,32 @@ pub struct MountRequest {
     pub readonly: bool,
     /// Restrictions of the programs in it.
     pub restrictions: Restrictions,
+    /// Treatment of the source's files.
+    pub treatment: Treatment,
+}
+
+impl Treatment {
+    /// Returns the option of `--volume`.
+    #[must_use]
+    pub const fn option(self) -> Option<&'static str> {
+        match self {
+            Self::Shared => None,
+            Self::Chowned => Some("U"),
+            Self::Overlaid => Some("O"),
+        }
+    }
+}
+
+/// Treatment of the files of a directory that is mounted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Treatment {
+    /// The container has the files as they are.
+    #[default]
+    Shared,
+    /// podman's `U`: the files become the container's user's before each start.
+    Chowned,
+    /// podman's `O`: the container's writes go into a layer of its own, which is empty at each start.
+    Overlaid,
 }
 
 /// Restrictions of a mount, which podman's `--volume` has.

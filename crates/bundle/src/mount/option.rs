@@ -1,8 +1,8 @@
 use super::csv::{self, CsvError};
 use super::volume::{parse_destination, parse_volume_name};
 use super::{
-    Bind, MountRequest, MountSource, Propagation, Recursion, Restrictions, TmpfsError, Volume, VolumeError,
-    tmpfs,
+    Bind, MountRequest, MountSource, Propagation, Recursion, Restrictions, TmpfsError, Treatment, Volume,
+    VolumeError, tmpfs,
 };
 use crate::path::clean_absolute;
 use crate::value::parse_size;
@@ -92,6 +92,8 @@ struct Fields {
     source: String,
     target: String,
     readonly: bool,
+    /// podman's `U`; a file system in memory is the container's user's to write in any case.
+    chown: bool,
     propagation: Option<Propagation>,
     recursion: Option<Recursion>,
     create: Option<bool>,
@@ -189,6 +191,7 @@ impl Fields {
         let key = key.to_ascii_lowercase();
         match key.as_str() {
             "readonly" | "ro" => self.readonly = boolean(&key, value)?,
+            "u" | "chown" => self.chown = boolean(&key, value)?,
             "volume-nocopy" => self.nocopy = Some(boolean(&key, value)?),
             "bind-create-src" => self.create = Some(boolean(&key, value)?),
             "bind-nonrecursive" => {
@@ -330,6 +333,10 @@ impl Fields {
             source,
             readonly: self.readonly,
             restrictions: Restrictions::default(),
+            treatment: match self.chown && self.kind != Kind::Tmpfs {
+                true => Treatment::Chowned,
+                false => Treatment::Shared,
+            },
         })
     }
 

@@ -14,7 +14,8 @@ pub(crate) static FILESYSTEM: Group = Group {
                  without it the volume is anonymous. \
                  OPTIONS are separated by commas: `ro` or `rw`, and `private`, `slave` or `shared`, each also with an \
                  `r` in front for whole trees. With `noexec` programs there cannot be executed, with `nosuid` their \
-                 set-user-ID bits have no effect.",
+                 set-user-ID bits have no effect. `U` gives the files to the container's user before each start; with `O` the \
+                 container's writes go into a layer that is emptied before each start.",
             ),
         Opt::list("mount", "MOUNT", "Mount by keys: type=bind,source=DIR,target=DIR,readonly").details(
             "`type` is `bind`, `volume` or `tmpfs`; `src` stands for `source`, `dst` for `target`, `ro` for `readonly`.",

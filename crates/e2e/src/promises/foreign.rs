@@ -230,7 +230,7 @@ fn podmans(cx: &Context) -> Result<()> {
     ];
     cx.shell(&twice, "echo ran")?.prints("ran\n")?;
     for (option, value, advice) in [
-        ("-v", "/tmp:/w:U", "chown -R"),
+        ("-v", "/tmp:/w:O,upperdir=/x", "the layer of O"),
         ("-v", "/tmp:/w:dev", "--device"),
         ("--health-on-failure", "reboot", "kill, stop or restart"),
     ] {

@@ -135,6 +135,7 @@ mod usage;
 mod user;
 mod vm;
 mod volume_commands;
+mod volume_treatments;
 mod volumes;
 mod volumes_from;
 
@@ -242,6 +243,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     inspect::TESTS,
     printed::TESTS,
     volume_commands::TESTS,
+    volume_treatments::TESTS,
     egress::TESTS,
     egress_groups::TESTS,
     egress_ipv6::TESTS,

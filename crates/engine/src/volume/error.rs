@@ -122,6 +122,9 @@ pub enum VolumeFault {
         /// Reason of the failure.
         source: tote_archive::ExtractError,
     },
+    /// Files of a mount that cannot be treated as asked.
+    #[error(transparent)]
+    Treatment(#[from] super::treatment::TreatmentFault),
     /// Invalid filter.
     #[error(
         "invalid filter {0:?}: dangling=true|false, driver=NAME, label=KEY[=VALUE], label!=KEY[=VALUE], name=PATTERN"

@@ -1,0 +1,368 @@
+//! `-v …:U` and `-v …:O`: files that become the container's user's, and writes that stay apart from the files.
+
+use super::VolumeFault;
+use super::place::{anonymous_name, failed, make};
+use crate::apart::among_owners;
+use crate::user::Ids;
+use crate::{Caller, EngineError, Home};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Gid, Mode, OFlags, Uid};
+use rustix::io::Errno;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use tote_bundle::{ContainerId, RunOptions, Treatment};
+use tote_rootfs::escape_overlay;
+use tote_sandbox::MapOrigin;
+use tote_spec::{IdMapping, Mount, Spec};
+use tote_state::closed;
+
+/// Error of a mount whose files cannot be treated as asked.
+#[derive(Debug, thiserror::Error)]
+pub enum TreatmentFault {
+    /// Directory that belongs to the machine.
+    #[error(
+        "cannot change the owner of {path}, as U asks: this directory is not a container's: mount one below it, or 'chown -R {uid}:{gid} {path}' \
+         yourself"
+    )]
+    Machines {
+        /// Path of the directory.
+        path: String,
+        /// User of the container, as the machine knows it.
+        uid: u32,
+        /// Group of the container, as the machine knows it.
+        gid: u32,
+    },
+    /// User or group that has no number on the machine.
+    #[error(
+        "cannot change the owner of {path}, as U asks: the container has no user {uid} with group {gid} on this machine"
+    )]
+    NoId {
+        /// Path of the source.
+        path: String,
+        /// User in the container.
+        uid: u32,
+        /// Group in the container.
+        gid: u32,
+    },
+    /// File whose owner cannot be changed.
+    #[error("cannot change the owner of {}, as U asks", .path.display())]
+    Chown {
+        /// Path of the file.
+        path: PathBuf,
+        /// Reason of the failure.
+        source: std::io::Error,
+    },
+    /// Source that cannot be below an overlay.
+    #[error("cannot overlay {path}, as O asks: {why}")]
+    Overlay {
+        /// Path of the source.
+        path: String,
+        /// Reason, and advice.
+        why: &'static str,
+    },
+    /// Directory of an overlay that cannot be looked at or made.
+    #[error("cannot make an overlay of {}, as O asks", .path.display())]
+    Layer {
+        /// Path of the directory.
+        path: PathBuf,
+        /// Reason of the failure.
+        source: std::io::Error,
+    },
+}
+
+/// Directories of the machine, whose files never change their owner as a whole; podman's list.
+const MACHINES: [&str; 24] = [
+    "/",
+    "/bin",
+    "/boot",
+    "/dev",
+    "/etc",
+    "/etc/pki",
+    "/home",
+    "/lib",
+    "/lib64",
+    "/media",
+    "/opt",
+    "/proc",
+    "/root",
+    "/run",
+    "/sbin",
+    "/srv",
+    "/sys",
+    "/tmp",
+    "/usr",
+    "/var",
+    "/var/cache",
+    "/var/lib",
+    "/var/log",
+    "/var/spool",
+];
+
+/// Treats the files of mounts as the options ask, before a container starts: gives them to its user, or puts an empty
+/// layer above them.
+///
+/// # Errors
+/// [`TreatmentFault`].
+pub(crate) fn treat(
+    home: &Home,
+    id: &ContainerId,
+    (options, ids): (&RunOptions, &Ids),
+    spec: &mut Spec,
+) -> Result<(), EngineError> {
+    for request in &options.mounts {
+        let destination = &request.destination;
+        let Some(mount) = spec
+            .mounts
+            .iter_mut()
+            .find(|mount| mount.destination == *destination)
+        else {
+            continue;
+        };
+        match request.treatment {
+            Treatment::Shared => {}
+            Treatment::Chowned => {
+                // A file system that is mounted for the container alone is not there yet.
+                if let Some(source) = bound(mount) {
+                    chown(home, ids, Path::new(source))?;
+                }
+            }
+            Treatment::Overlaid => overlay(home, id, ids, mount)?,
+        }
+    }
+    Ok(())
+}
+
+/// Returns the source of a bind mount.
+fn bound(mount: &Mount) -> Option<&str> {
+    let is_bind = mount.kind.as_deref().is_none_or(|kind| kind == "bind");
+    mount.source.as_deref().filter(|_| is_bind)
+}
+
+/// Gives a tree to the user of the container.
+fn chown(home: &Home, ids: &Ids, source: &Path) -> Result<(), EngineError> {
+    let (uid, gid) = (ids.user.uid, ids.user.gid);
+    let path = || source.display().to_string();
+    let no_id = || {
+        VolumeFault::from(TreatmentFault::NoId {
+            path: path(),
+            uid,
+            gid,
+        })
+    };
+    let owner = outside(ids).ok_or_else(no_id)?;
+    if let Some(path) = machines(source) {
+        let (uid, gid) = owner;
+        return Err(VolumeFault::from(TreatmentFault::Machines { path, uid, gid }).into());
+    }
+    if home.caller != Caller::User {
+        return Ok(give(source, owner).map_err(VolumeFault::from)?);
+    }
+    // A tree that is the user's already needs no process that could give it.
+    if is_given(source, owner) {
+        return Ok(());
+    }
+    let (uid, gid) = match tote_images::ranges(0, 0) {
+        Some(maps) => {
+            let uid = IdMapping::inside(&maps.uid, owner.0);
+            let gid = IdMapping::inside(&maps.gid, owner.1);
+            uid.zip(gid).ok_or_else(no_id)?
+        }
+        None => owner,
+    };
+    among_owners(home, || {
+        give(source, (uid, gid)).map_err(VolumeFault::from)?;
+        Ok(Vec::new())
+    })
+    .map(drop)
+}
+
+/// Returns the user and group of the container as this process knows them.
+fn outside(ids: &Ids) -> Option<(u32, u32)> {
+    let (uid, gid) = (ids.user.uid, ids.user.gid);
+    match (&ids.maps, &ids.mapping) {
+        (Some(maps), _) => IdMapping::outside(&maps.uid, uid).zip(IdMapping::outside(&maps.gid, gid)),
+        (None, MapOrigin::Own(maps)) => {
+            ((maps.uid.0, maps.gid.0) == (uid, gid)).then_some((maps.uid.1, maps.gid.1))
+        }
+        (None, _) => Some((uid, gid)),
+    }
+}
+
+/// Returns the directory if it is the machine's or the caller's home, wherever links lead to it.
+fn machines(source: &Path) -> Option<String> {
+    let found = source.canonicalize().unwrap_or_else(|_| source.to_owned());
+    let is_home = || std::env::var_os("HOME").is_some_and(|home| Path::new(&home) == found);
+    let machines = MACHINES.into_iter().find(|machines| Path::new(machines) == found);
+    machines
+        .map(ToOwned::to_owned)
+        .or_else(|| is_home().then(|| found.display().to_string()))
+}
+
+/// True if this caller can see that every file has that owner.
+fn is_given(source: &Path, owner: (u32, u32)) -> bool {
+    let mut all = true;
+    let seen = each(source, &mut |dir, name, flags| {
+        let stat = rustix::fs::statat(dir, name, flags)?;
+        all &= (stat.st_uid, stat.st_gid) == owner;
+        Ok(())
+    });
+    seen.is_ok() && all
+}
+
+/// Gives each file of a tree to its new owner; files that have the owner stay untouched, with their set-user-ID bits.
+fn give(source: &Path, (uid, gid): (u32, u32)) -> Result<(), TreatmentFault> {
+    each(source, &mut |dir, name, flags| {
+        let stat = rustix::fs::statat(dir, name, flags)?;
+        if (stat.st_uid, stat.st_gid) == (uid, gid) {
+            return Ok(());
+        }
+        rustix::fs::chownat(
+            dir,
+            name,
+            Some(Uid::from_raw(uid)),
+            Some(Gid::from_raw(gid)),
+            flags,
+        )
+    })
+}
+
+/// Visitor of a file: directory, name in it, flags under which the name is that file and no other.
+type Visit<'a> = dyn FnMut(&OwnedFd, &Path, AtFlags) -> Result<(), Errno> + 'a;
+
+/// Visits a tree, each directory before its files. No link is followed: containers write to the tree meanwhile.
+fn each(source: &Path, visit: &mut Visit<'_>) -> Result<(), TreatmentFault> {
+    let failed = |path: &Path, errno: Errno| TreatmentFault::Chown {
+        path: path.to_owned(),
+        source: errno.into(),
+    };
+    // The source itself may be a link, as for the mount.
+    let top = rustix::fs::openat(CWD, source, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
+        .map_err(|errno| failed(source, errno))?;
+    visit(&top, Path::new(""), AtFlags::EMPTY_PATH).map_err(|errno| failed(source, errno))?;
+    let mut above = Vec::new();
+    let mut path = source.to_owned();
+    match list(&top, Path::new(".")) {
+        Ok(opened) => above.push(opened),
+        Err(Errno::NOTDIR) => return Ok(()),
+        Err(errno) => return Err(failed(source, errno)),
+    }
+    while let Some((dir, entries)) = above.last_mut() {
+        let Some(entry) = entries.read() else {
+            above.pop();
+            path.pop();
+            continue;
+        };
+        let entry = entry.map_err(|errno| failed(&path, errno))?;
+        let name = Path::new(std::ffi::OsStr::from_bytes(entry.file_name().to_bytes()));
+        if matches!(name.as_os_str().as_bytes(), b"." | b"..") {
+            continue;
+        }
+        match visit(dir, name, AtFlags::SYMLINK_NOFOLLOW) {
+            // It was removed meanwhile.
+            Err(Errno::NOENT) => continue,
+            visited => visited.map_err(|errno| failed(&path.join(name), errno))?,
+        }
+        if matches!(entry.file_type(), FileType::Directory | FileType::Unknown) {
+            match list(dir, name) {
+                Ok(opened) => {
+                    path.push(name);
+                    above.push(opened);
+                }
+                Err(Errno::NOTDIR | Errno::LOOP | Errno::NOENT) => {}
+                Err(errno) => return Err(failed(&path.join(name), errno)),
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Opens a directory and its list.
+fn list(dir: impl AsFd, name: &Path) -> Result<(OwnedFd, Dir), Errno> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let opened = rustix::fs::openat(dir, name, flags, Mode::empty())?;
+    let entries = Dir::read_from(&opened)?;
+    Ok((opened, entries))
+}
+
+/// Puts an empty layer above the source of a mount. What the container wrote before its last end is gone.
+fn overlay(home: &Home, id: &ContainerId, ids: &Ids, mount: &mut Mount) -> Result<(), EngineError> {
+    let refused = |path: &str, why| {
+        let path = path.to_owned();
+        VolumeFault::from(TreatmentFault::Overlay { path, why })
+    };
+    let Some(source) = bound(mount).map(ToOwned::to_owned) else {
+        let why = "each container mounts this volume for itself: leave out O";
+        return Err(refused(&mount.destination, why).into());
+    };
+    let found = std::fs::metadata(&source).map_err(layer(Path::new(&source)))?;
+    if !found.is_dir() {
+        return Err(refused(
+            &source,
+            "an overlay needs a directory: copy the file with 'tote cp', or mount it with ro",
+        )
+        .into());
+    }
+    let name = format!("overlay-{}", &anonymous_name(id, &mount.destination)[..12]);
+    let place = home.container(id).join(name);
+    crate::tree::remove_at(home, &place)?;
+    closed::directory(&home.container(id)).map_err(failed(&place))?;
+    let (upper, work) = (place.join("upper"), place.join("work"));
+    make(&upper)?;
+    make(&work)?;
+    // The root of the overlay is as its upper layer has it.
+    let mode = found.mode() & 0o7777;
+    let owner = (found.uid(), found.gid());
+    adopt(home, Path::new(&source), (&upper, owner, mode))?;
+    let text = |path: &Path| String::from_utf8_lossy(&escape_overlay(path).into_vec()).into_owned();
+    let kept = |option: &&String| matches!(option.as_str(), "noexec" | "nosuid" | "ro");
+    let mut options: Vec<String> = mount.options.iter().filter(kept).cloned().collect();
+    if mount.options.iter().any(|option| option == "rro") {
+        options.push("ro".to_owned());
+    }
+    options.push(format!("lowerdir={}", text(Path::new(&source))));
+    options.push(format!("upperdir={}", text(&upper)));
+    options.push(format!("workdir={}", text(&work)));
+    if home.caller != Caller::Root || !matches!(ids.mapping, MapOrigin::None) {
+        // The overlay's own marks are attributes that only root of the machine may set otherwise.
+        options.push("userxattr".to_owned());
+    }
+    mount.kind = Some("overlay".to_owned());
+    mount.source = Some("overlay".to_owned());
+    mount.options = options;
+    Ok(())
+}
+
+/// Gives a layer the owner and the mode of the directory below it.
+fn adopt(
+    home: &Home,
+    below: &Path,
+    (upper, owner, mode): (&Path, (u32, u32), u32),
+) -> Result<(), EngineError> {
+    let own = std::fs::metadata(upper).map_err(layer(upper))?;
+    let is_own = (own.uid(), own.gid()) == owner;
+    if !is_own && home.caller == Caller::User {
+        among_owners(home, || {
+            let found = std::fs::metadata(below).map_err(layer(below))?;
+            give_layer(upper, (found.uid(), found.gid()), mode)?;
+            Ok(Vec::new())
+        })?;
+        return Ok(());
+    }
+    Ok(give_layer(upper, owner, mode)?)
+}
+
+fn give_layer(upper: &Path, (uid, gid): (u32, u32), mode: u32) -> Result<(), VolumeFault> {
+    let given = rustix::fs::chown(upper, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)));
+    match given {
+        // An owner that the container does not know: nobody there can be given the directory.
+        Ok(()) | Err(Errno::INVAL | Errno::PERM) => {}
+        Err(errno) => return Err(layer(upper)(errno.into())),
+    }
+    rustix::fs::chmod(upper, Mode::from_raw_mode(mode)).map_err(|errno| layer(upper)(errno.into()))
+}
+
+fn layer(path: &Path) -> impl FnOnce(std::io::Error) -> VolumeFault {
+    let path = path.to_owned();
+    move |source| TreatmentFault::Layer { path, source }.into()
+}
