@@ -136,6 +136,7 @@ parts! {
         TmpfsError => Mounting,
         DiskError => Mounting,
         VolumesFromError => Mounting,
+        crate::secret::SecretError => Mounting,
         NetworkModeError => Networking,
         HostError => Networking,
         PortError => Networking,

@@ -37,6 +37,7 @@ mod port;
 mod publish;
 mod rate;
 mod refused;
+mod secret;
 mod security;
 mod spec;
 mod user;
@@ -72,6 +73,7 @@ pub use port::{PortError, parse_expose};
 pub use publish::{PortBinding, PublishError, parse_publish};
 pub use rate::{NetLimit, RateError};
 pub use refused::RefusedError;
+pub use secret::{SecretError, SecretForm, SecretRequest};
 pub use security::{SeccompChoice, SecurityError, SecurityOptions};
 pub use spec::{
     ConflictingLimits, Context, DEFAULT_PIDS, SpecError, block_io, check_limits, health_of, labels_of, spec,

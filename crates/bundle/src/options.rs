@@ -18,6 +18,7 @@ use crate::port::parse_expose;
 use crate::publish::{PortBinding, parse_publish};
 use crate::rate::NetLimit;
 use crate::refused::{self, RefusedError};
+use crate::secret::SecretRequest;
 use crate::security::{SeccompChoice, SecurityOptions};
 use crate::value::{
     CpusetError, Signal, Stream, Ulimit, not_empty, parse_boolean, parse_cpus, parse_cpuset, parse_integer,
@@ -57,6 +58,8 @@ pub struct RunOptions {
     /// `--volumes-from`, in order. The caller looks up the mounts of these containers and adds them to
     /// [`Self::mounts`].
     pub volumes_from: Vec<VolumesFrom>,
+    /// `--secret`, in order.
+    pub secrets: Vec<SecretRequest>,
     /// `--read-only`: the root file system cannot be written.
     pub read_only: bool,
     /// `--slim-fallback`: the image is the smaller one of a whole, which stands behind it. Empty as given; the caller
@@ -323,6 +326,7 @@ impl RunOptions {
             "mount" => self.mount(parse_mount(value)?),
             "tmpfs" => self.mount(parse_tmpfs(value)?),
             "inherit" => self.mounts.push(parse_inherited(value)?),
+            "secret" => self.secrets.push(value.parse()?),
             "volumes-from" => self.volumes_from.push(value.parse()?),
             "isolation" if is_vm(value) => self.vm = Some(value.parse()?),
             "read-only" => self.read_only = parse_boolean(value)?,

@@ -36,6 +36,7 @@ mod machine;
 mod making;
 mod network;
 mod outcome;
+mod owner;
 mod peer;
 pub mod pod;
 mod pool;
@@ -47,6 +48,7 @@ mod prune;
 mod resources;
 mod rootfs;
 mod run;
+mod secret;
 mod slim;
 mod spec;
 mod standard;
@@ -103,8 +105,12 @@ pub use pool::{
 };
 pub use prepare::{RunRequest, prepare, prepare_again};
 pub use prepared::Prepared;
-pub use prune::{PruneRequest, PrunedSystem, check_prune, prune_containers, prune_system};
+pub use prune::{PruneFault, PruneRequest, PrunedSystem, check_prune, prune_containers, prune_system};
 pub use run::run;
+pub use secret::{
+    NewSecret, SecretFault, SecretRow, create as create_secret, exists as has_secret,
+    inspect as inspect_secret, remove as remove_secret, secrets,
+};
 pub use slim::{
     Learned, SlimError, SlimProbe, SlimRequest, SlimStep, Slimmed, parse_http_probe, parse_pattern,
     parse_time, slim, slim_diff,

@@ -12,7 +12,7 @@ use crate::rootfs::Source;
 use crate::standard::stdin;
 use crate::user::{Ids, ids};
 use crate::volume::VolumeHold;
-use crate::{EngineError, Home, HostInit, covered, device, spec, storage, volume};
+use crate::{EngineError, Home, HostInit, covered, device, secret, spec, storage, volume};
 use tote_bundle::{ContainerId, Image, ImageConfig, RunOptions};
 use tote_runtime::Timings;
 use tote_sandbox::{Facts, Lifetime, Plan, Request, Switch};
@@ -197,6 +197,7 @@ impl Making<'_> {
         let comes = self.purpose == Purpose::Now && tote_sandbox::network_may_come(&spec);
         if !dry {
             volume::treat(home, id, (options, &ids), &mut spec)?;
+            secret::give(home, id, (options, &ids), &mut spec)?;
         }
         let network = comes.then(tote_sys::ComingNetwork::begin).and_then(Result::ok);
         let equipment = self.init.equip(home, id, (options, &ids), &mut spec, dry)?;

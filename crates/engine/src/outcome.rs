@@ -25,6 +25,7 @@ impl EngineError {
                 source,
                 ..
             }) if source.kind() == std::io::ErrorKind::NotFound => 127,
+            Self::Request(RequestError::Secret(fault)) if !fault.is_of_a_container() => 1,
             // It is a container's to begin with.
             Self::Volume(VolumeFault::Treatment(_)) => 125,
             Self::Container(_)
@@ -33,9 +34,7 @@ impl EngineError {
             | Self::Volume(_)
             | Self::State(StateError::Record(_))
             | Self::Image(ImageFault::Slim(_) | ImageFault::Images(ImagesError::OtherPlatform { .. }))
-            | Self::Request(
-                RequestError::NotATerminal | RequestError::PruneFilter(_) | RequestError::PruneVolumes,
-            ) => 1,
+            | Self::Request(RequestError::NotATerminal | RequestError::Prune(_)) => 1,
             Self::Life(error) => error.exit_code(),
             Self::Pod(error) => error.exit_code(),
             Self::Exec(error) => error.exit_code(),

@@ -108,6 +108,7 @@ fn belongs(file: &str) -> bool {
         || file.starts_with("log.json")
         || file.starts_with("volume-")
         || file.starts_with("overlay-")
+        || file.starts_with("secret-")
 }
 
 /// `pods/`: each has a record, a name that leads to it, and no mark of a removal.

@@ -25,6 +25,10 @@ pub(crate) static FILESYSTEM: Group = Group {
             .details(
                 "Anonymous volumes are included; they stay when that container is removed. `:ro` makes all of them read-only. A mount that this command names at the same place wins.",
             ),
+        Opt::list("secret", "SECRET[,OPTION...]", "Give the container a copy of this secret").details(
+            "It is the file `/run/secrets/SECRET`, with mode 0444 and of user 0 in the container, or with `target=PATH`, `mode=OCTAL`, \
+             `uid=ID`, `gid=ID` another one. With `type=env` it is a variable of the program, called as the secret or as `target=NAME`.",
+        ),
         Opt::list("tmpfs", "DIR[:OPTIONS]", "Mount an empty file system in memory at this directory")
             .details("OPTIONS are those of tmpfs(5), such as `size=64m,mode=1777`."),
         Opt::flag("read-only", "Mount the container's root file system read-only"),

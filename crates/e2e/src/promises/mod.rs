@@ -121,6 +121,7 @@ mod runtime_binary;
 mod search;
 mod second_attack;
 mod second_attack_streams;
+mod secrets;
 mod signals;
 mod slim;
 mod state_files;
@@ -189,6 +190,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     second_attack_streams::TESTS,
     limits::TESTS,
     terminal::TESTS,
+    secrets::TESTS,
     signals::TESTS,
     registry::TESTS,
     registry_access::TESTS,

@@ -69,6 +69,7 @@ fn examine(
     storage::choose_driver(home, &config, &mut options, &mut given)?;
     network::choose(&image, &mut options, &mut given)?;
     let ids = ids(&options, &config, &image, &source, home)?;
+    crate::secret::copy(home, id, (&options, &ids))?;
     let environment = |name: &str| std::env::var(name).ok();
     let (peers, joined) = Peers::find(home, &options)?;
     let volumes = volume::prepare(home, id, (&joined, &config), false)?;

@@ -69,6 +69,7 @@ fn refused(options: &RunOptions) -> Option<(&'static str, &'static str)> {
             "volumes",
             "not supported yet in virtual machines; --tmpfs is",
         ),
+        (!options.secrets.is_empty(), "--secret", LATER),
         (
             options.network != NetworkMode::None,
             "--network",

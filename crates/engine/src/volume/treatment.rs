@@ -4,17 +4,16 @@ use super::VolumeFault;
 use super::place::{anonymous_name, failed, make};
 use crate::apart::among_owners;
 use crate::user::Ids;
-use crate::{Caller, EngineError, Home};
-use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{AtFlags, CWD, Dir, FileType, Gid, Mode, OFlags, Uid};
+use crate::{Caller, EngineError, Home, owner};
+use rustix::fs::{Gid, Mode, Uid};
 use rustix::io::Errno;
-use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::os::unix::ffi::OsStringExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use tote_bundle::{ContainerId, RunOptions, Treatment};
 use tote_rootfs::escape_overlay;
 use tote_sandbox::MapOrigin;
-use tote_spec::{IdMapping, Mount, Spec};
+use tote_spec::{Mount, Spec};
 use tote_state::closed;
 
 /// Error of a mount whose files cannot be treated as asked.
@@ -142,51 +141,18 @@ fn bound(mount: &Mount) -> Option<&str> {
 /// Gives a tree to the user of the container.
 fn chown(home: &Home, ids: &Ids, source: &Path) -> Result<(), EngineError> {
     let (uid, gid) = (ids.user.uid, ids.user.gid);
-    let path = || source.display().to_string();
     let no_id = || {
-        VolumeFault::from(TreatmentFault::NoId {
-            path: path(),
-            uid,
-            gid,
-        })
+        let path = source.display().to_string();
+        VolumeFault::from(TreatmentFault::NoId { path, uid, gid })
     };
-    let owner = outside(ids).ok_or_else(no_id)?;
+    let owner = owner::outside(ids, (uid, gid)).ok_or_else(no_id)?;
     if let Some(path) = machines(source) {
         let (uid, gid) = owner;
         return Err(VolumeFault::from(TreatmentFault::Machines { path, uid, gid }).into());
     }
-    if home.caller != Caller::User {
-        return Ok(give(source, owner).map_err(VolumeFault::from)?);
-    }
-    // A tree that is the user's already needs no process that could give it.
-    if is_given(source, owner) {
-        return Ok(());
-    }
-    let (uid, gid) = match tote_images::ranges(0, 0) {
-        Some(maps) => {
-            let uid = IdMapping::inside(&maps.uid, owner.0);
-            let gid = IdMapping::inside(&maps.gid, owner.1);
-            uid.zip(gid).ok_or_else(no_id)?
-        }
-        None => owner,
-    };
-    among_owners(home, || {
-        give(source, (uid, gid)).map_err(VolumeFault::from)?;
-        Ok(Vec::new())
+    owner::give(home, source, owner, |path, source| {
+        VolumeFault::from(TreatmentFault::Chown { path, source }).into()
     })
-    .map(drop)
-}
-
-/// Returns the user and group of the container as this process knows them.
-fn outside(ids: &Ids) -> Option<(u32, u32)> {
-    let (uid, gid) = (ids.user.uid, ids.user.gid);
-    match (&ids.maps, &ids.mapping) {
-        (Some(maps), _) => IdMapping::outside(&maps.uid, uid).zip(IdMapping::outside(&maps.gid, gid)),
-        (None, MapOrigin::Own(maps)) => {
-            ((maps.uid.0, maps.gid.0) == (uid, gid)).then_some((maps.uid.1, maps.gid.1))
-        }
-        (None, _) => Some((uid, gid)),
-    }
 }
 
 /// Returns the directory if it is the machine's or the caller's home, wherever links lead to it.
@@ -197,92 +163,6 @@ fn machines(source: &Path) -> Option<String> {
     machines
         .map(ToOwned::to_owned)
         .or_else(|| is_home().then(|| found.display().to_string()))
-}
-
-/// True if this caller can see that every file has that owner.
-fn is_given(source: &Path, owner: (u32, u32)) -> bool {
-    let mut all = true;
-    let seen = each(source, &mut |dir, name, flags| {
-        let stat = rustix::fs::statat(dir, name, flags)?;
-        all &= (stat.st_uid, stat.st_gid) == owner;
-        Ok(())
-    });
-    seen.is_ok() && all
-}
-
-/// Gives each file of a tree to its new owner; files that have the owner stay untouched, with their set-user-ID bits.
-fn give(source: &Path, (uid, gid): (u32, u32)) -> Result<(), TreatmentFault> {
-    each(source, &mut |dir, name, flags| {
-        let stat = rustix::fs::statat(dir, name, flags)?;
-        if (stat.st_uid, stat.st_gid) == (uid, gid) {
-            return Ok(());
-        }
-        rustix::fs::chownat(
-            dir,
-            name,
-            Some(Uid::from_raw(uid)),
-            Some(Gid::from_raw(gid)),
-            flags,
-        )
-    })
-}
-
-/// Visitor of a file: directory, name in it, flags under which the name is that file and no other.
-type Visit<'a> = dyn FnMut(&OwnedFd, &Path, AtFlags) -> Result<(), Errno> + 'a;
-
-/// Visits a tree, each directory before its files. No link is followed: containers write to the tree meanwhile.
-fn each(source: &Path, visit: &mut Visit<'_>) -> Result<(), TreatmentFault> {
-    let failed = |path: &Path, errno: Errno| TreatmentFault::Chown {
-        path: path.to_owned(),
-        source: errno.into(),
-    };
-    // The source itself may be a link, as for the mount.
-    let top = rustix::fs::openat(CWD, source, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
-        .map_err(|errno| failed(source, errno))?;
-    visit(&top, Path::new(""), AtFlags::EMPTY_PATH).map_err(|errno| failed(source, errno))?;
-    let mut above = Vec::new();
-    let mut path = source.to_owned();
-    match list(&top, Path::new(".")) {
-        Ok(opened) => above.push(opened),
-        Err(Errno::NOTDIR) => return Ok(()),
-        Err(errno) => return Err(failed(source, errno)),
-    }
-    while let Some((dir, entries)) = above.last_mut() {
-        let Some(entry) = entries.read() else {
-            above.pop();
-            path.pop();
-            continue;
-        };
-        let entry = entry.map_err(|errno| failed(&path, errno))?;
-        let name = Path::new(std::ffi::OsStr::from_bytes(entry.file_name().to_bytes()));
-        if matches!(name.as_os_str().as_bytes(), b"." | b"..") {
-            continue;
-        }
-        match visit(dir, name, AtFlags::SYMLINK_NOFOLLOW) {
-            // It was removed meanwhile.
-            Err(Errno::NOENT) => continue,
-            visited => visited.map_err(|errno| failed(&path.join(name), errno))?,
-        }
-        if matches!(entry.file_type(), FileType::Directory | FileType::Unknown) {
-            match list(dir, name) {
-                Ok(opened) => {
-                    path.push(name);
-                    above.push(opened);
-                }
-                Err(Errno::NOTDIR | Errno::LOOP | Errno::NOENT) => {}
-                Err(errno) => return Err(failed(&path.join(name), errno)),
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Opens a directory and its list.
-fn list(dir: impl AsFd, name: &Path) -> Result<(OwnedFd, Dir), Errno> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let opened = rustix::fs::openat(dir, name, flags, Mode::empty())?;
-    let entries = Dir::read_from(&opened)?;
-    Ok((opened, entries))
 }
 
 /// Puts an empty layer above the source of a mount. What the container wrote before its last end is gone.
