@@ -131,6 +131,7 @@ parts! {
         StreamError => Scalar,
         TimezoneError => Scalar,
         UmaskError => Scalar,
+        crate::id_map::IdMapError => Scalar,
         VolumeError => Mounting,
         MountOptionError => Mounting,
         TmpfsError => Mounting,

@@ -22,6 +22,7 @@ mod exec;
 mod health;
 mod host;
 mod id;
+mod id_map;
 mod image;
 mod isolation;
 mod label;
@@ -54,6 +55,7 @@ pub use exec::{ExecContext, ExecOptions, exec_process};
 pub use health::{HealthError, HealthOptions, Healthcheck, OnFailure};
 pub use host::{HostAddress, HostEntry, HostError, HostOptions, parse_dns, parse_hostname};
 pub use id::{ContainerId, ContainerIdError};
+pub use id_map::{IdMapError, IdMapOptions};
 pub use image::{DEFAULT_PATH, Image, ImageConfig, ImageError, command_line};
 pub use isolation::{Acceleration, IsolationError, VmOptions, is_vm};
 pub use lifetime::{LogChoice, LogDriver, LogError, RestartError, RestartPolicy, SdNotify, SdNotifyError};
@@ -64,7 +66,7 @@ pub use mount::{
     parse_mount, parse_tmpfs, parse_volume,
 };
 pub use name::{Name, NameError};
-pub use namespace::{CgroupnsMode, CgroupsMode, IpcMode, ModeError, PidMode, UsernsMode, UtsMode};
+pub use namespace::{CgroupnsMode, CgroupsMode, IpcMode, KeptIds, ModeError, PidMode, UsernsMode, UtsMode};
 pub use network::{
     DEFAULT_NETWORK, FirstAddresses, NetworkAttachment, NetworkMode, NetworkModeError, UNSAID,
 };

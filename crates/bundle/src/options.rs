@@ -6,6 +6,7 @@ use crate::environment::{EnvBase, EnvOptions};
 use crate::error::{OptionError, ValueError, set_option};
 use crate::health::HealthOptions;
 use crate::host::HostOptions;
+use crate::id_map::IdMapOptions;
 use crate::isolation::{VmOptions, is_vm};
 use crate::lifetime::{LogChoice, RestartPolicy, SdNotify};
 use crate::limit::{self, BlockLimits, CpuBudget, DeviceGrant};
@@ -97,6 +98,8 @@ pub struct RunOptions {
     pub uts: UtsMode,
     /// `--userns`
     pub userns: UsernsMode,
+    /// `--uidmap` and `--gidmap`
+    pub id_maps: IdMapOptions,
     /// `--cgroupns`
     pub cgroupns: CgroupnsMode,
     /// `--network`; a loopback device only if not given.
@@ -350,6 +353,8 @@ impl RunOptions {
             "ipc" => self.ipc = value.parse()?,
             "uts" => self.uts = value.parse()?,
             "userns" => self.userns = value.parse()?,
+            "uidmap" => self.id_maps.add_uids(value)?,
+            "gidmap" => self.id_maps.add_gids(value)?,
             "cgroupns" => self.cgroupns = value.parse()?,
             "cgroups" => self.cgroups = value.parse()?,
             "cgroup-parent" => value.clone_into(&mut self.cgroup_parent),

@@ -85,7 +85,7 @@ impl MountRequest {
                 let text = format!("volume {access} {length} - {} {name}{subpath}", name.len());
                 return Some(text + &self.destination);
             }
-            MountSource::Tmpfs(_) => return None,
+            MountSource::Tmpfs(_) | MountSource::Image(_) => return None,
         };
         // A path may contain any character, so the length says where the first one ends.
         Some(format!("{kind} {} {source}{}", source.len(), self.destination))

@@ -27,6 +27,15 @@ pub struct MountRequest {
     pub treatment: Treatment,
 }
 
+impl MountRequest {
+    /// Writes the mount of an image as the value of `--mount`, with the image's id in place of its name.
+    #[must_use]
+    pub fn of_image(&self, id: &str) -> String {
+        let quoted = format!("target={}", self.destination).replace('"', "\"\"");
+        format!("type=image,source={id},\"{quoted}\",rw={}", !self.readonly)
+    }
+}
+
 impl Treatment {
     /// Returns the option of `--volume`.
     #[must_use]
@@ -77,6 +86,8 @@ pub enum MountSource {
     Volume(Volume),
     /// An empty file system in memory; the mount's options, the defaults included.
     Tmpfs(Vec<String>),
+    /// The files of an image, by its name or id.
+    Image(String),
 }
 
 /// A path of the host.

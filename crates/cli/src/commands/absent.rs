@@ -60,8 +60,8 @@ pub(super) static OF_RUN: &[Absent] = &[
         "--ip and --ip6 give the container an address of its network.",
     ),
     absent(
-        &["--uidmap", "--gidmap", "--subuidname", "--subgidname"],
-        "ids are mapped as --userns says: keep-id for the same id inside as outside.",
+        &["--subuidname", "--subgidname"],
+        "a user's ranges are those of its own name; --uidmap and --gidmap choose among them.",
     ),
     absent(
         &["--systemd"],

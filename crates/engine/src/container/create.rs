@@ -61,6 +61,7 @@ fn examine(
     given::read_env_files(&mut options.env)?;
     given::read_surroundings(&mut options)?;
     volume::inherit(home, (&mut options, &mut given), true)?;
+    volume::settle_images(home, (&mut options, &mut given))?;
     let whole = fall_back(home, &image, &mut options, &mut given)?;
     let mut source = Source::open(home, whole.as_ref().unwrap_or(&image))?;
     crate::vm::settle(&image, &mut options, &mut given)?;

@@ -75,7 +75,7 @@ fn mounts_of(home: &Home, entry: &Entry, keeps: bool) -> Result<Vec<MountRequest
                     .name
                     .get_or_insert_with(|| anonymous_name(&container.id, &mount.destination));
             }
-            MountSource::Tmpfs(_) => {}
+            MountSource::Tmpfs(_) | MountSource::Image(_) => {}
         }
     }
     Ok(mounts)
