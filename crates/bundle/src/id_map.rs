@@ -11,7 +11,7 @@ pub struct IdMapOptions {
     gid: Vec<IdMapping>,
 }
 
-/// Why a text is no line of a map.
+/// Why a text cannot be a line of a map.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IdMapError {
     /// Wrong numbers.

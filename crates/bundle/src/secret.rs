@@ -1,4 +1,4 @@
-//! `--secret`: what a container gets of a secret, and where; podman's form.
+//! `--secret`: the secrets of a container, and their places; podman's form.
 
 use crate::path::clean_absolute;
 use std::str::FromStr;
@@ -41,7 +41,7 @@ pub enum SecretError {
         "no secret is named: give SECRET[,type=mount|env][,target=TARGET][,mode=OCTAL][,uid=ID][,gid=ID]"
     )]
     Empty,
-    /// A part that is no option.
+    /// A part without a value.
     #[error("option {0} must be in form option=value")]
     Form(String),
     /// An option with a wrong name or value.
@@ -49,7 +49,7 @@ pub enum SecretError {
     Option {
         /// The option as written.
         option: String,
-        /// What it should be.
+        /// Advice on valid values.
         expected: &'static str,
     },
     /// An option of files for a variable.

@@ -33,7 +33,7 @@ impl HostUser {
         Self::of((uid, gid), &read("/etc/passwd"), &read("/etc/group"))
     }
 
-    /// The same user under the ids that it has in the container.
+    /// Returns the user under the ids that it has in the container.
     pub(crate) fn called(self, uid: u32, gid: u32) -> Self {
         Self { uid, gid, ..self }
     }

@@ -16,7 +16,7 @@ mod transfer;
 mod treatment;
 
 pub use create::create;
-pub use error::VolumeFault;
+pub use error::{TreatmentFault, VolumeFault};
 pub(crate) use hold::VolumeHold;
 pub(crate) use image::settle_images;
 pub(crate) use inherit::{adopted, inherit};
@@ -27,5 +27,4 @@ pub(crate) use prepare::{Volumes, prepare, to_fill};
 pub use remove::{PrunedVolumes, prune, remove};
 pub(crate) use remove::{remove_unused, sweep, unnamed_of};
 pub use transfer::{export, import};
-pub use treatment::TreatmentFault;
 pub(crate) use treatment::treat;

@@ -1,5 +1,9 @@
 //! Errors of volumes.
 
+mod treatment;
+
+pub use treatment::TreatmentFault;
+
 /// Error of the work with volumes, in docker's words.
 #[derive(Debug, thiserror::Error)]
 pub enum VolumeFault {
@@ -124,7 +128,7 @@ pub enum VolumeFault {
     },
     /// Files of a mount that cannot be treated as asked.
     #[error(transparent)]
-    Treatment(#[from] super::treatment::TreatmentFault),
+    Treatment(#[from] TreatmentFault),
     /// Invalid filter.
     #[error(
         "invalid filter {0:?}: dangling=true|false, driver=NAME, label=KEY[=VALUE], label!=KEY[=VALUE], name=PATTERN"

@@ -1,7 +1,7 @@
 //! `-v …:U` and `-v …:O`: files that become the container's user's, and writes that stay apart from the files.
 
-use super::VolumeFault;
 use super::place::{anonymous_name, failed, make};
+use super::{TreatmentFault, VolumeFault};
 use crate::apart::among_owners;
 use crate::user::Ids;
 use crate::{Caller, EngineError, Home, owner};
@@ -9,66 +9,12 @@ use rustix::fs::{Gid, Mode, Uid};
 use rustix::io::Errno;
 use std::os::unix::ffi::OsStringExt as _;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use tote_bundle::{ContainerId, RunOptions, Treatment};
 use tote_rootfs::escape_overlay;
 use tote_sandbox::MapOrigin;
 use tote_spec::{Mount, Spec};
 use tote_state::closed;
-
-/// Error of a mount whose files cannot be treated as asked.
-#[derive(Debug, thiserror::Error)]
-pub enum TreatmentFault {
-    /// Directory that belongs to the machine.
-    #[error(
-        "cannot change the owner of {path}, as U asks: this directory is not a container's: mount one below it, or 'chown -R {uid}:{gid} {path}' \
-         yourself"
-    )]
-    Machines {
-        /// Path of the directory.
-        path: String,
-        /// User of the container, as the machine knows it.
-        uid: u32,
-        /// Group of the container, as the machine knows it.
-        gid: u32,
-    },
-    /// User or group that has no number on the machine.
-    #[error(
-        "cannot change the owner of {path}, as U asks: the container has no user {uid} with group {gid} on this machine"
-    )]
-    NoId {
-        /// Path of the source.
-        path: String,
-        /// User in the container.
-        uid: u32,
-        /// Group in the container.
-        gid: u32,
-    },
-    /// File whose owner cannot be changed.
-    #[error("cannot change the owner of {}, as U asks", .path.display())]
-    Chown {
-        /// Path of the file.
-        path: PathBuf,
-        /// Reason of the failure.
-        source: std::io::Error,
-    },
-    /// Source that cannot be below an overlay.
-    #[error("cannot overlay {path}, as O asks: {why}")]
-    Overlay {
-        /// Path of the source.
-        path: String,
-        /// Reason, and advice.
-        why: &'static str,
-    },
-    /// Directory of an overlay that cannot be looked at or made.
-    #[error("cannot make an overlay of {}, as O asks", .path.display())]
-    Layer {
-        /// Path of the directory.
-        path: PathBuf,
-        /// Reason of the failure.
-        source: std::io::Error,
-    },
-}
 
 /// Directories of the machine, whose files never change their owner as a whole; podman's list.
 const MACHINES: [&str; 24] = [
@@ -235,7 +181,7 @@ fn adopt(
 fn give_layer(upper: &Path, (uid, gid): (u32, u32), mode: u32) -> Result<(), VolumeFault> {
     let given = rustix::fs::chown(upper, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)));
     match given {
-        // An owner that the container does not know: nobody there can be given the directory.
+        // The container does not have the owner's id, and shows the directory as that of an overflow id.
         Ok(()) | Err(Errno::INVAL | Errno::PERM) => {}
         Err(errno) => return Err(layer(upper)(errno.into())),
     }
