@@ -35,6 +35,7 @@ pub(crate) fn strangers(view: &View<'_>) -> Vec<String> {
             "containers" => containers::containers(view, &mut found),
             "pods" => containers::pods(view, &mut found),
             "pools" => containers::pools(view, &mut found),
+            "secrets" => secrets(view, &mut found),
             "networks" => networks::networks(view, &mut found),
             "volumes" => containers::volumes(view, &mut found),
             "store" => images::store(view, &mut found),
@@ -53,6 +54,15 @@ fn all(view: &View<'_>, dir: &str, why: &str, found: &mut Vec<String>) {
 /// True for the id of a container, a pod or an image: 64 hexadecimal digits.
 fn is_id(name: &str) -> bool {
     name.len() == 64 && name.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+/// `secrets/`: no text stays that has not become a secret.
+fn secrets(view: &View<'_>, found: &mut Vec<String>) {
+    for name in view.tree.children("secrets") {
+        if name != ".lock" && !name.ends_with(".json") {
+            found.push(format!("secrets/{name}: is no secret"));
+        }
+    }
 }
 
 #[cfg(test)]

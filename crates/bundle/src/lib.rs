@@ -22,6 +22,7 @@ mod exec;
 mod health;
 mod host;
 mod id;
+mod id_map;
 mod image;
 mod isolation;
 mod label;
@@ -37,6 +38,7 @@ mod port;
 mod publish;
 mod rate;
 mod refused;
+mod secret;
 mod security;
 mod spec;
 mod user;
@@ -53,17 +55,18 @@ pub use exec::{ExecContext, ExecOptions, exec_process};
 pub use health::{HealthError, HealthOptions, Healthcheck, OnFailure};
 pub use host::{HostAddress, HostEntry, HostError, HostOptions, parse_dns, parse_hostname};
 pub use id::{ContainerId, ContainerIdError};
+pub use id_map::{IdMapError, IdMapOptions};
 pub use image::{DEFAULT_PATH, Image, ImageConfig, ImageError, command_line};
 pub use isolation::{Acceleration, IsolationError, VmOptions, is_vm};
 pub use lifetime::{LogChoice, LogDriver, LogError, RestartError, RestartPolicy, SdNotify, SdNotifyError};
 pub use limit::{BlockLimits, CpuBudget, DeviceGrant, DeviceLimit, LimitError};
 pub use mount::{
     Bind, CsvError, MountOptionError, MountRequest, MountSource, Propagation, Recursion, Relabel,
-    Restrictions, TmpfsError, Volume, VolumeError, VolumesFrom, VolumesFromError, parse_inherited,
+    Restrictions, TmpfsError, Treatment, Volume, VolumeError, VolumesFrom, VolumesFromError, parse_inherited,
     parse_mount, parse_tmpfs, parse_volume,
 };
 pub use name::{Name, NameError};
-pub use namespace::{CgroupnsMode, CgroupsMode, IpcMode, ModeError, PidMode, UsernsMode, UtsMode};
+pub use namespace::{CgroupnsMode, CgroupsMode, IpcMode, KeptIds, ModeError, PidMode, UsernsMode, UtsMode};
 pub use network::{
     DEFAULT_NETWORK, FirstAddresses, NetworkAttachment, NetworkMode, NetworkModeError, UNSAID,
 };
@@ -72,6 +75,7 @@ pub use port::{PortError, parse_expose};
 pub use publish::{PortBinding, PublishError, parse_publish};
 pub use rate::{NetLimit, RateError};
 pub use refused::RefusedError;
+pub use secret::{SecretError, SecretForm, SecretRequest};
 pub use security::{SeccompChoice, SecurityError, SecurityOptions};
 pub use spec::{
     ConflictingLimits, Context, DEFAULT_PIDS, SpecError, block_io, check_limits, health_of, labels_of, spec,

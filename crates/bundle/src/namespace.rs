@@ -174,8 +174,33 @@ pub enum UsernsMode {
     Remap,
     /// Like `Remap`, with a range of ids of the container's own.
     Auto,
-    /// The caller has the same id inside.
-    KeepId,
+    /// The caller has the same ids inside, or those that are given.
+    KeepId(KeptIds),
+}
+
+/// Ids of the caller inside, with `keep-id:uid=ID,gid=ID`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KeptIds {
+    /// User id; `None` for the one outside.
+    pub uid: Option<u32>,
+    /// Group id; `None` for the one outside.
+    pub gid: Option<u32>,
+}
+
+impl KeptIds {
+    fn parse(text: &str) -> Option<Self> {
+        let mut kept = Self::default();
+        for option in text.split(',') {
+            let (key, value) = option.split_once('=')?;
+            let id = Some(value.parse().ok()?);
+            match key {
+                "uid" => kept.uid = id,
+                "gid" => kept.gid = id,
+                _ => return None,
+            }
+        }
+        Some(kept)
+    }
 }
 
 impl FromStr for UsernsMode {
@@ -187,8 +212,12 @@ impl FromStr for UsernsMode {
             "host" => Ok(Self::Host),
             "remap" => Ok(Self::Remap),
             "auto" => Ok(Self::Auto),
-            "keep-id" => Ok(Self::KeepId),
-            _ => Err(mode_error(text, "host, remap, auto, keep-id or nothing")),
+            "keep-id" => Ok(Self::KeepId(KeptIds::default())),
+            _ => {
+                let kept = text.strip_prefix("keep-id:").and_then(KeptIds::parse);
+                let expected = "host, remap, auto, keep-id[:uid=ID,gid=ID] or nothing";
+                kept.map(Self::KeepId).ok_or_else(|| mode_error(text, expected))
+            }
         }
     }
 }
@@ -208,7 +237,12 @@ mod tests {
         assert_eq!("container:web".parse(), Ok(UtsMode::Container("web".to_owned())));
         assert_eq!("private".parse(), Ok(CgroupnsMode::Private));
         assert_eq!("".parse(), Ok(UsernsMode::Default));
-        assert_eq!("keep-id".parse(), Ok(UsernsMode::KeepId));
+        assert_eq!("keep-id".parse(), Ok(UsernsMode::KeepId(KeptIds::default())));
+        let kept = KeptIds {
+            uid: Some(5),
+            gid: Some(6),
+        };
+        assert_eq!("keep-id:gid=6,uid=5".parse(), Ok(UsernsMode::KeepId(kept)));
     }
 
     #[test]
@@ -219,7 +253,7 @@ mod tests {
             "hosts".parse::<IpcMode>().unwrap_err(),
             "container:".parse::<UtsMode>().unwrap_err(),
             "x".parse::<CgroupnsMode>().unwrap_err(),
-            "keep-id:uid=1".parse::<UsernsMode>().unwrap_err(),
+            "keep-id:uid=me".parse::<UsernsMode>().unwrap_err(),
         ] {
             let error = error.to_string();
             assert!(

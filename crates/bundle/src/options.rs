@@ -6,6 +6,7 @@ use crate::environment::{EnvBase, EnvOptions};
 use crate::error::{OptionError, ValueError, set_option};
 use crate::health::HealthOptions;
 use crate::host::HostOptions;
+use crate::id_map::IdMapOptions;
 use crate::isolation::{VmOptions, is_vm};
 use crate::lifetime::{LogChoice, RestartPolicy, SdNotify};
 use crate::limit::{self, BlockLimits, CpuBudget, DeviceGrant};
@@ -18,6 +19,7 @@ use crate::port::parse_expose;
 use crate::publish::{PortBinding, parse_publish};
 use crate::rate::NetLimit;
 use crate::refused::{self, RefusedError};
+use crate::secret::SecretRequest;
 use crate::security::{SeccompChoice, SecurityOptions};
 use crate::value::{
     CpusetError, Signal, Stream, Ulimit, not_empty, parse_boolean, parse_cpus, parse_cpuset, parse_integer,
@@ -57,6 +59,8 @@ pub struct RunOptions {
     /// `--volumes-from`, in order. The caller looks up the mounts of these containers and adds them to
     /// [`Self::mounts`].
     pub volumes_from: Vec<VolumesFrom>,
+    /// `--secret`, in order.
+    pub secrets: Vec<SecretRequest>,
     /// `--read-only`: the root file system cannot be written.
     pub read_only: bool,
     /// `--slim-fallback`: the image is the smaller one of a whole, which stands behind it. Empty as given; the caller
@@ -94,6 +98,8 @@ pub struct RunOptions {
     pub uts: UtsMode,
     /// `--userns`
     pub userns: UsernsMode,
+    /// `--uidmap` and `--gidmap`
+    pub id_maps: IdMapOptions,
     /// `--cgroupns`
     pub cgroupns: CgroupnsMode,
     /// `--network`; a loopback device only if not given.
@@ -323,6 +329,7 @@ impl RunOptions {
             "mount" => self.mount(parse_mount(value)?),
             "tmpfs" => self.mount(parse_tmpfs(value)?),
             "inherit" => self.mounts.push(parse_inherited(value)?),
+            "secret" => self.secrets.push(value.parse()?),
             "volumes-from" => self.volumes_from.push(value.parse()?),
             "isolation" if is_vm(value) => self.vm = Some(value.parse()?),
             "read-only" => self.read_only = parse_boolean(value)?,
@@ -346,6 +353,8 @@ impl RunOptions {
             "ipc" => self.ipc = value.parse()?,
             "uts" => self.uts = value.parse()?,
             "userns" => self.userns = value.parse()?,
+            "uidmap" => self.id_maps.add_uids(value)?,
+            "gidmap" => self.id_maps.add_gids(value)?,
             "cgroupns" => self.cgroupns = value.parse()?,
             "cgroups" => self.cgroups = value.parse()?,
             "cgroup-parent" => value.clone_into(&mut self.cgroup_parent),

@@ -35,6 +35,7 @@ mod pool;
 mod remote;
 mod run;
 mod seal;
+mod secret;
 mod slim;
 mod stats;
 mod tell;

@@ -33,6 +33,11 @@ impl HostUser {
         Self::of((uid, gid), &read("/etc/passwd"), &read("/etc/group"))
     }
 
+    /// Returns the user under the ids that it has in the container.
+    pub(crate) fn called(self, uid: u32, gid: u32) -> Self {
+        Self { uid, gid, ..self }
+    }
+
     fn of((uid, gid): (u32, u32), passwd: &str, group: &str) -> Self {
         let user = line_of(passwd, uid).map(|line| line.split(':').collect::<Vec<_>>());
         let user = user.unwrap_or_default();

@@ -37,6 +37,7 @@ mod machine;
 mod making;
 mod network;
 mod outcome;
+mod owner;
 mod peer;
 pub mod pod;
 mod pool;
@@ -50,6 +51,7 @@ mod request;
 mod resources;
 mod rootfs;
 mod run;
+mod secret;
 mod slim;
 mod spec;
 mod standard;
@@ -107,9 +109,13 @@ pub use pool::{
 };
 pub use prepare::{prepare, prepare_again};
 pub use prepared::Prepared;
-pub use prune::{PruneRequest, PrunedSystem, check_prune, prune_containers, prune_system};
+pub use prune::{PruneFault, PruneRequest, PrunedSystem, check_prune, prune_containers, prune_system};
 pub use request::RunRequest;
 pub use run::run;
+pub use secret::{
+    NewSecret, SecretFault, SecretRow, create as create_secret, exists as has_secret,
+    inspect as inspect_secret, remove as remove_secret, secrets,
+};
 pub use slim::{
     Learned, SlimError, SlimProbe, SlimRequest, SlimStep, Slimmed, parse_http_probe, parse_pattern,
     parse_time, slim, slim_diff,
@@ -148,7 +154,7 @@ pub use unit::{
 };
 pub use vm::{VmFault, VmKernel, VmSource, attend as attend_vm, guest_init, setup as setup_vm};
 pub use volume::{
-    PrunedVolumes, VolumeFault, VolumeRow, VolumeSelection, create as create_volume, exists as has_volume,
-    export as export_volume, import as import_volume, inspect as inspect_volume, names as volume_names,
-    prune as prune_volumes, remove as remove_volume, volumes,
+    PrunedVolumes, TreatmentFault, VolumeFault, VolumeRow, VolumeSelection, create as create_volume,
+    exists as has_volume, export as export_volume, import as import_volume, inspect as inspect_volume,
+    names as volume_names, prune as prune_volumes, remove as remove_volume, volumes,
 };

@@ -11,8 +11,8 @@ use crate::prepared::Prepared;
 use crate::rootfs::Source;
 use crate::standard::stdin;
 use crate::user::{Ids, ids};
-use crate::volume::VolumeHold;
-use crate::{EngineError, Home, HostInit, covered, device, spec, storage, volume};
+use crate::volume::{VolumeHold, Volumes};
+use crate::{EngineError, Home, HostInit, covered, device, secret, spec, storage, volume};
 use tote_bundle::{ContainerId, Image, ImageConfig, RunOptions};
 use tote_runtime::Timings;
 use tote_sandbox::{Facts, Lifetime, Plan, Request, Switch};
@@ -171,6 +171,18 @@ impl Making<'_> {
         storage::root(self.home, self.id, source, &wanted)
     }
 
+    /// Makes the spec, with the files that its mounts ask for.
+    fn spec(&self, asked: (&RunOptions, &Peers), ids: &Ids, volumes: &Volumes) -> Result<Spec, EngineError> {
+        let (home, id) = (self.home, self.id);
+        let (config, environment) = (&self.config, self.environment);
+        let mut spec = spec::make(home.caller, id, asked, config, ids, environment, volumes)?;
+        if self.purpose != Purpose::Plan {
+            volume::treat(home, id, (asked.0, ids), &mut spec)?;
+            secret::give(home, id, (asked.0, ids), &mut spec)?;
+        }
+        Ok(spec)
+    }
+
     /// Plans it in the kernel of this machine.
     pub(crate) fn plan_with(
         &self,
@@ -185,15 +197,7 @@ impl Making<'_> {
         let (options, asked) = (options.as_ref(), (options.as_ref(), &peers));
         let joined = crate::network::join(home, (id, self.name), (options, &self.config), dry)?;
         let volumes = volume::prepare(home, id, (options, &self.config), dry)?;
-        let mut spec = spec::make(
-            home.caller,
-            id,
-            asked,
-            &self.config,
-            &ids,
-            self.environment,
-            &volumes,
-        )?;
+        let mut spec = self.spec(asked, &ids, &volumes)?;
         let comes = self.purpose == Purpose::Now && tote_sandbox::network_may_come(&spec);
         let network = comes.then(tote_sys::ComingNetwork::begin).and_then(Result::ok);
         let equipment = self.init.equip(home, id, (options, &ids), &mut spec, dry)?;

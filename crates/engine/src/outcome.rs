@@ -1,7 +1,7 @@
 //! Meaning of an error for the caller: an exit code, a missing object, a remedy.
 
 use crate::exec::ExecError;
-use crate::{ContainerError, EngineError, ImageFault, RequestError};
+use crate::{ContainerError, EngineError, ImageFault, RequestError, VolumeFault};
 use tote_images::ImagesError;
 use tote_runtime::RuntimeError;
 use tote_state::StateError;
@@ -25,15 +25,16 @@ impl EngineError {
                 source,
                 ..
             }) if source.kind() == std::io::ErrorKind::NotFound => 127,
+            Self::Request(RequestError::Secret(fault)) if !fault.is_of_a_container() => 1,
+            // It is a container's to begin with.
+            Self::Volume(VolumeFault::Treatment(_)) => 125,
             Self::Container(_)
             | Self::Copy(_)
             | Self::Look(_)
             | Self::Volume(_)
             | Self::State(StateError::Record(_))
             | Self::Image(ImageFault::Slim(_) | ImageFault::Images(ImagesError::OtherPlatform { .. }))
-            | Self::Request(
-                RequestError::NotATerminal | RequestError::PruneFilter(_) | RequestError::PruneVolumes,
-            ) => 1,
+            | Self::Request(RequestError::NotATerminal | RequestError::Prune(_)) => 1,
             Self::Life(error) => error.exit_code(),
             Self::Pod(error) => error.exit_code(),
             Self::Exec(error) => error.exit_code(),

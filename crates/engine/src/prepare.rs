@@ -122,6 +122,7 @@ fn build(
     given::read_env_files(&mut options.env)?;
     given::read_surroundings(&mut options)?;
     volume::inherit(home, (&mut options, &mut given), !dry)?;
+    volume::settle_images(home, (&mut options, &mut given))?;
     crate::vm::settle(&image, &mut options, &mut given)?;
     crate::vm::adapt(&options, &mut source);
     let config = source.config();

@@ -1,12 +1,14 @@
 //! Everything that is not used goes, in docker's order: containers, volumes, images, what builds keep.
 
+mod error;
 pub(crate) mod filters;
 
 use crate::build::{BuildsPruned, PruneBuilds, Room, prune_builds};
 use crate::container;
 use crate::image::{Pruned, prune_images};
 use crate::volume::{PrunedVolumes, prune as prune_volumes};
-use crate::{EngineError, Home, RequestError};
+use crate::{EngineError, Home};
+pub use error::PruneFault;
 use filters::PruneFilters;
 use std::collections::{BTreeMap, HashMap};
 use tote_bundle::ContainerId;
@@ -60,12 +62,12 @@ impl PrunedSystem {
 /// Looks at a request before anybody is asked whether it is meant.
 ///
 /// # Errors
-/// `RequestError::PruneFilter`, and `RequestError::PruneVolumes` for `until` with volumes, which are not as old as their
+/// [`PruneFault::Filter`], and [`PruneFault::Volumes`] for `until` with volumes, which are not as old as their
 /// files.
 pub fn check_prune(request: &PruneRequest) -> Result<(), EngineError> {
     let filters = PruneFilters::parse(&request.filters)?;
     if request.volumes && filters.until.is_some() {
-        return Err(EngineError::Request(RequestError::PruneVolumes));
+        return Err(EngineError::Request(PruneFault::Volumes.into()));
     }
     Ok(())
 }
@@ -110,7 +112,7 @@ pub fn prune_system(home: &Home, request: &PruneRequest) -> Result<PrunedSystem,
 /// Removes the containers that do not run, and counts what they had written.
 ///
 /// # Errors
-/// `RequestError::PruneFilter`.
+/// [`PruneFault::Filter`].
 pub fn prune_containers(
     home: &Home,
     filters: &[String],
@@ -148,7 +150,7 @@ mod tests {
         request.volumes = true;
         assert!(matches!(
             check_prune(&request),
-            Err(EngineError::Request(RequestError::PruneVolumes))
+            Err(EngineError::Request(PruneFault::Volumes.into()))
         ));
     }
 }

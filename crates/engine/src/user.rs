@@ -4,7 +4,7 @@ use crate::keep_id::{CallerLines, HostUser};
 use crate::rootfs::Source;
 use crate::{Caller, EngineError, Home, MachineError, RequestError};
 use tote_bundle::{
-    Image, ImageConfig, ResolvedUser, RunOptions, UsernsMode, resolve_groups, resolve_user, user_of,
+    Image, ImageConfig, KeptIds, ResolvedUser, RunOptions, UsernsMode, resolve_groups, resolve_user, user_of,
 };
 use tote_images::ranges;
 use tote_runtime::Maps;
@@ -54,7 +54,7 @@ pub(crate) fn ids(
         Ok::<_, EngineError>(String::from_utf8_lossy(&bytes.unwrap_or_default()).into_owned())
     };
     // Root of the host image is as tote wrote it there: nothing to read.
-    let keeps = options.userns == UsernsMode::KeepId && options.user.is_none();
+    let keeps = kept(options).is_some() && options.user.is_none();
     let is_plain = *image == Image::Host && wanted.is_empty() && options.group_add.is_empty() && !keeps;
     let (passwd, group) = if is_plain {
         ("root:x:0:0:root:/root:/bin/sh".to_owned(), String::new())
@@ -70,8 +70,10 @@ pub(crate) fn ids(
     }
     let mut caller = CallerLines::default();
     if keeps {
-        let (uid, gid) = tote_images::caller_ids(home.caller);
-        caller = CallerLines::of(&HostUser::look(uid, gid), (&passwd, &group), options, config);
+        let (uid, gid) = kept_ids(options, home.caller);
+        let (host_uid, host_gid) = tote_images::caller_ids(home.caller);
+        let host_user = HostUser::look(host_uid, host_gid).called(uid, gid);
+        caller = CallerLines::of(&host_user, (&passwd, &group), options, config);
         let known = resolve_user(&format!("{uid}:{gid}"), &passwd, &group)?;
         user = ResolvedUser {
             uid,
@@ -112,6 +114,83 @@ impl Ids {
     }
 }
 
+fn kept(options: &RunOptions) -> Option<KeptIds> {
+    match options.userns {
+        UsernsMode::KeepId(kept) => Some(kept),
+        _ => None,
+    }
+}
+
+/// The ids that the caller has inside with `keep-id`.
+fn kept_ids(options: &RunOptions, caller: Caller) -> (u32, u32) {
+    let (uid, gid) = tote_images::caller_ids(caller);
+    let kept = kept(options).unwrap_or_default();
+    // Root's containers have no user namespace, and so the ids of the machine.
+    match caller {
+        Caller::User => (kept.uid.unwrap_or(uid), kept.gid.unwrap_or(gid)),
+        _ => (uid, gid),
+    }
+}
+
+/// The maps of `--uidmap` and `--gidmap` in ids of the machine; `None` without these options.
+fn given_maps(options: &RunOptions, caller: Caller) -> Result<Option<Maps>, EngineError> {
+    if options.id_maps.is_empty() {
+        return Ok(None);
+    }
+    if caller != Caller::User {
+        return Err(EngineError::Request(RequestError::NoRemap));
+    }
+    if options.userns != UsernsMode::Default {
+        let text = "conflicting options: --userns and --uidmap or --gidmap";
+        return Err(EngineError::Usage(text.to_owned()));
+    }
+    let own =
+        ranges(0, 0).ok_or_else(|| EngineError::Machine(MachineError::NoRanges("--uidmap".to_owned())))?;
+    let (uid, gid) = options.id_maps.both();
+    Ok(Some(Maps {
+        uid: composed("--uidmap", uid, &own.uid)?,
+        gid: composed("--gidmap", gid, &own.gid)?,
+        privileged: own.privileged,
+    }))
+}
+
+/// Lines whose ids outside are those of the machine, of lines whose ids outside are among `own`.
+fn composed(option: &str, given: &[IdMapping], own: &[IdMapping]) -> Result<Vec<IdMapping>, EngineError> {
+    let mut lines = Vec::new();
+    for line in given {
+        let mut done = 0;
+        while done < line.size {
+            let wanted = line.host_id + done;
+            let range = own
+                .iter()
+                .find(|range| IdMapping::outside(&[**range], wanted).is_some());
+            let Some(range) = range else {
+                let total: u64 = own.iter().map(|range| u64::from(range.size)).sum();
+                let text = format!(
+                    "{option} {line}: {wanted} is none of your {total} ids, 0 to {}",
+                    total - 1
+                );
+                return Err(EngineError::Usage(text));
+            };
+            let skipped = wanted - range.container_id;
+            let size = (range.size - skipped).min(line.size - done);
+            lines.push(IdMapping::new(
+                line.container_id + done,
+                range.host_id + skipped,
+                size,
+            ));
+            done += size;
+        }
+    }
+    // What the container writes is the caller's on disk.
+    if IdMapping::inside(given, 0).is_none() {
+        let text =
+            format!("{option}: the caller needs an id inside: add a map of the id 0, such as 1000:0:1");
+        return Err(EngineError::Usage(text));
+    }
+    Ok(lines)
+}
+
 fn mapping(
     options: &RunOptions,
     user: &ResolvedUser,
@@ -122,18 +201,17 @@ fn mapping(
         rustix::process::geteuid().as_raw(),
         rustix::process::getegid().as_raw(),
     );
+    if let Some(maps) = given_maps(options, caller)? {
+        return Ok((MapOrigin::ByParent, Some(maps)));
+    }
     if caller != Caller::User {
         return Ok(match options.userns {
-            UsernsMode::Default | UsernsMode::Host | UsernsMode::KeepId => (MapOrigin::None, None),
+            UsernsMode::Default | UsernsMode::Host | UsernsMode::KeepId(_) => (MapOrigin::None, None),
             UsernsMode::Remap | UsernsMode::Auto => return Err(EngineError::Request(RequestError::NoRemap)),
         });
     }
-    let keep = options.userns == UsernsMode::KeepId;
-    let (own_uid, own_gid) = if keep {
-        tote_images::caller_ids(caller)
-    } else {
-        (0, 0)
-    };
+    let keep = kept(options).is_some();
+    let (own_uid, own_gid) = if keep { kept_ids(options, caller) } else { (0, 0) };
     // One id suffices for programs of the host that run as root: nothing in the image belongs to anybody else.
     let one_is_enough = (user.uid, user.gid) == (own_uid, own_gid) || (keep && options.user.is_none());
     let own = MapOrigin::Own(IdMaps {

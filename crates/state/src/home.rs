@@ -32,6 +32,7 @@
 //! ├── vm/                   created by `vm setup`; `kernel` names the one in use
 //! │   ├── kernels/HASH/     `vmlinux`, `modules.cpio` and `kernel.json`, by the hash of the first two
 //! │   └── programs/FILE/    this program as guests and their attendants have it, and initramfs with it in them
+//! ├── secrets/NAME.json     created by the first secret: what it is called, and its bytes
 //! └── volumes/NAME/         a volume: its files in `_data/`; `volume.json` if it has more properties than its name
 //! ```
 //! ROOT is 0700, so that other users reach nothing below it by any name. Every directory in it is 0700 and every
@@ -355,6 +356,12 @@ impl Home {
     #[must_use]
     pub fn vm(&self) -> PathBuf {
         self.root.join("vm")
+    }
+
+    /// Returns the directory of the secrets.
+    #[must_use]
+    pub fn secrets(&self) -> PathBuf {
+        self.root.join("secrets")
     }
 
     /// Returns the directory of the named volumes.

@@ -1,10 +1,12 @@
 //! fork(2) for processes of this program that live beside it.
 
 use crate::outcome::{best_effort, errno, exit};
+use crate::signal::{SignalFd, SignalSet};
 use crate::{Errno, Footprint};
-use rustix::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fd::{AsFd as _, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 use rustix::fs::{Mode, OFlags};
-use rustix::process::{Pid, WaitOptions, wait, waitpid};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, wait, waitpid};
 use std::time::{Duration, Instant};
 
 /// Makes a process that performs `work` and ends with the exit code that it returns; the parent reaps the process.
@@ -61,41 +63,91 @@ pub fn fork_orphan(work: impl FnOnce() -> u8) -> Result<(), Errno> {
     }
 }
 
-/// Does [`fork_worker`] for work that starts processes which are to outlive this one, and returns its exit code. If that
-/// is 0, the worker stays until they have ended, and keeps nothing of this process meanwhile: without it they would be
-/// orphans, and an init that does not reap orphans keeps the first process of their PID namespace from ending.
+/// How the work of [`fork_parent`] came to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// Nothing is left of it; the exit code.
+    Done(u8),
+    /// Processes that it started go on; the number is for the caller.
+    GoesOn(u8),
+}
+
+/// Signals that a caller passes on to the work which it waits for. Those about the terminal reach both from there.
+const PASSED_ON: [i32; 6] = [
+    libc::SIGHUP,
+    libc::SIGINT,
+    libc::SIGQUIT,
+    libc::SIGUSR1,
+    libc::SIGUSR2,
+    libc::SIGTERM,
+];
+
+/// Does [`fork_worker`] for work that starts processes which may outlive this one, and returns how it ended. If they go
+/// on, the worker stays until they have ended, and keeps nothing of this process meanwhile: without it they would be
+/// orphans, and an init that does not reap orphans keeps the first process of their PID namespace from ending. With
+/// `attended`, signals that this process gets meanwhile go to the worker.
 ///
 /// # Errors
 /// Those of [`fork_worker`]; pipe2(2)'s; `ECHILD` for a worker that was killed.
-pub fn fork_parent(work: impl FnOnce() -> u8) -> Result<u8, Errno> {
+pub fn fork_parent(attended: bool, work: impl FnOnce() -> Work) -> Result<Work, Errno> {
     let (ours, theirs) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
     let worker = fork_worker(move || {
         // Without it the work would go on although its caller has ended.
         best_effort(crate::die_with_parent());
-        let code = work();
-        if code == 0
-            && let Some(line) = alone_with(theirs)
-        {
-            await_children(line);
+        match work() {
+            Work::Done(code) => code,
+            Work::GoesOn(number) => {
+                if let Some(line) = alone_with(theirs) {
+                    await_children(line, number);
+                }
+                0
+            }
         }
-        code
     })?;
+    if attended {
+        pass_signals_on(worker, ours.as_fd())?;
+    }
     let mut byte = [0];
     if rustix::io::retry_on_intr(|| rustix::io::read(&ours, &mut byte))? == 1 {
-        return Ok(0);
+        return Ok(Work::GoesOn(byte[0]));
     }
     let ended = rustix::io::retry_on_intr(|| waitpid(Some(worker), WaitOptions::empty()))?;
     let code = ended.and_then(|(_, status)| status.exit_status());
-    code.and_then(|code| u8::try_from(code).ok()).ok_or(Errno::CHILD)
+    let code = code
+        .and_then(|code| u8::try_from(code).ok())
+        .ok_or(Errno::CHILD)?;
+    Ok(Work::Done(code))
+}
+
+/// Sends signals on until the worker writes to the line, or ends.
+fn pass_signals_on(worker: Pid, line: BorrowedFd<'_>) -> Result<(), Errno> {
+    let set = PASSED_ON.into_iter().fold(SignalSet::empty(), SignalSet::with);
+    let signals = SignalFd::new(&set)?;
+    loop {
+        let mut fds = [
+            PollFd::from_borrowed_fd(line, PollFlags::IN),
+            PollFd::new(&signals, PollFlags::IN),
+        ];
+        rustix::io::retry_on_intr(|| poll(&mut fds, None))?;
+        if !fds[0].revents().is_empty() {
+            return Ok(());
+        }
+        while let Some(signal) = signals.next()? {
+            if let Some(signal) = Signal::from_named_raw(signal) {
+                // It is not reaped yet, so the number is still its own.
+                best_effort(kill_process(worker, signal));
+            }
+        }
+    }
 }
 
 /// Lets the caller of [`fork_parent`] go, and reaps all children of this process.
-fn await_children(line: OwnedFd) {
+fn await_children(line: OwnedFd, number: u8) {
     best_effort(crate::prctl::outlive_parent());
     // The work may have taken it to a container's user namespace, where others have rights over it.
     best_effort(crate::set_dumpable(false));
     // A caller that is gone needs no answer.
-    best_effort(rustix::io::write(&line, &[1]));
+    best_effort(rustix::io::write(&line, &[number]));
     drop(line);
     Footprint::new().trim();
     while matches!(wait(WaitOptions::empty()), Ok(_) | Err(Errno::INTR)) {}

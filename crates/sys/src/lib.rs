@@ -106,7 +106,7 @@ pub use errand::{
 pub use event::Event;
 pub use fanotify::{OpenWatch, OpenedFile, OpenedFiles};
 pub use forebear::Ancestry;
-pub use fork::{fork_apart, fork_orphan, fork_parent, fork_worker};
+pub use fork::{Work, fork_apart, fork_orphan, fork_parent, fork_worker};
 pub use gate::Parcel;
 pub use guardian::{ExitStatus, Guardian};
 pub use hook::Hook;

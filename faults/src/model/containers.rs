@@ -104,7 +104,11 @@ fn belongs(file: &str) -> bool {
         "container.new",
         "state.new",
     ];
-    FILES.contains(&file) || file.starts_with("log.json") || file.starts_with("volume-")
+    FILES.contains(&file)
+        || file.starts_with("log.json")
+        || file.starts_with("volume-")
+        || file.starts_with("overlay-")
+        || file.starts_with("secret-")
 }
 
 /// `pods/`: each has a record, a name that leads to it, and no mark of a removal.

@@ -54,6 +54,9 @@ const NO_SLIM: &[Act] = &[
     NO_IMAGE[1],
     NO_IMAGE[2],
 ];
+const SECRET: &[Act] = &[Tote(&["secret", "create", "--replace", "s1", "{dir}/mark"])];
+const SECRETS: &[Act] = &[Tote(&["secret", "rm", "-i", "nosuch"])];
+const NO_SECRET: &[Act] = &[Tote(&["secret", "rm", "-i", "s1"])];
 const NO_VOLUME: &[Act] = &[Tote(&["volume", "rm", "-f", "v1"])];
 const NO_POD: &[Act] = &[Tote(&["pod", "rm", "-f", "-i", "p"])];
 const NO_POOL: &[Act] = &[
@@ -153,6 +156,9 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     Scenario { name: "manifest-create", command: &["manifest", "create", "t:2", "tiny:1"], done: &[Image("t:2")], ..IMAGE },
     Scenario { name: "rmi", before: &[Tote(&["import", "{dir}/other.tar", "t:2"])], command: &["rmi", "t:2"], done: &[NoImage("t:2"), Image("tiny:1")], ..IMAGE },
     Scenario { name: "image-prune", before: &[Tote(&["import", "{dir}/other.tar", "t:2"]), UNWATCHED[0], UNWATCHED[1], UNWATCHED[2], UNWATCHED[3]], command: &["image", "prune", "-af"], done: &[NoImage("t:2"), Image("tiny:1")], keeps: &["cold"], sweep: &[IMAGES[0], PLAIN.sweep[0]], undo: &[GONE[0], NO_IMAGE[0], NO_IMAGE[1]], ..IMAGE },
+    Scenario { name: "secret-create", command: &["secret", "create", "--replace", "s1", "{dir}/mark"], sweep: SECRETS, undo: NO_SECRET, ..PLAIN },
+    Scenario { name: "secret-rm", before: SECRET, command: &["secret", "rm", "s1"], sweep: SECRETS, undo: NO_SECRET, ..PLAIN },
+    Scenario { name: "run-rm-secret", before: SECRET, command: &["run", "--rm", "--secret", "s1,mode=0400", "-v", "db:/db:O", "--name", "x", "tiny:1", "sh", "-c", "cat /run/secrets/s1 >/db/s1 && echo said"], done: &[Says("said"), NoContainer("x"), Volume("db")], sweep: &[SECRETS[0], PLAIN.sweep[0]], undo: &[PLAIN.undo[0], NO_SECRET[0]], ..PLAIN },
     Scenario { name: "volume-create", command: &["volume", "create", "--label", "a=b", "v1"], done: &[Volume("v1")], sweep: VOLUMES, undo: NO_VOLUME, ..PLAIN },
     Scenario { name: "volume-import", before: &[Tote(&["volume", "create", "v1"])], command: &["volume", "import", "v1", "{dir}/other.tar"], done: &[Volume("v1"), Volume("db")], sweep: VOLUMES, undo: NO_VOLUME, ..PLAIN },
     Scenario { name: "volume-rm", before: &[Tote(&["volume", "create", "v1"])], command: &["volume", "rm", "v1"], done: &[NoVolume("v1"), Volume("db")], sweep: VOLUMES, undo: NO_VOLUME, ..PLAIN },

@@ -16,5 +16,7 @@ pub enum MountingError {
     #[error(transparent)]
     Disk(#[from] DiskError),
     #[error(transparent)]
+    Secret(#[from] crate::secret::SecretError),
+    #[error(transparent)]
     VolumesFrom(#[from] VolumesFromError),
 }

@@ -34,5 +34,7 @@ pub enum ScalarError {
     #[error(transparent)]
     Timezone(#[from] TimezoneError),
     #[error(transparent)]
+    IdMap(#[from] crate::id_map::IdMapError),
+    #[error(transparent)]
     Umask(#[from] UmaskError),
 }

@@ -1,7 +1,9 @@
 //! `--volumes-from`: mounts taken over from another container.
 
 use super::volume::{parse_destination, parse_volume_name};
-use super::{Bind, MountRequest, MountSource, Propagation, Recursion, Restrictions, Volume, VolumeError};
+use super::{
+    Bind, MountRequest, MountSource, Propagation, Recursion, Restrictions, Treatment, Volume, VolumeError,
+};
 use crate::path::clean_absolute;
 use std::str::FromStr;
 
@@ -58,7 +60,7 @@ impl MountRequest {
     pub fn inherited(&self) -> Option<String> {
         let access = if self.readonly { "ro" } else { "rw" };
         let mut access = access.to_owned();
-        for option in self.restrictions.options() {
+        for option in self.restrictions.options().chain(self.treatment.option()) {
             access = format!("{access},{option}");
         }
         let (kind, source) = match &self.source {
@@ -83,7 +85,7 @@ impl MountRequest {
                 let text = format!("volume {access} {length} - {} {name}{subpath}", name.len());
                 return Some(text + &self.destination);
             }
-            MountSource::Tmpfs(_) => return None,
+            MountSource::Tmpfs(_) | MountSource::Image(_) => return None,
         };
         // A path may contain any character, so the length says where the first one ends.
         Some(format!("{kind} {} {source}{}", source.len(), self.destination))
@@ -102,11 +104,13 @@ pub fn parse_inherited(text: &str) -> Result<MountRequest, VolumeError> {
         return Err(format());
     };
     let (access, rest) = access.split_once(',').unwrap_or((access, ""));
-    let mut restrictions = Restrictions::default();
+    let (mut restrictions, mut treatment) = (Restrictions::default(), Treatment::default());
     for option in rest.split(',').filter(|option| !option.is_empty()) {
         match option {
             "noexec" => restrictions.noexec = true,
             "nosuid" => restrictions.nosuid = true,
+            "U" => treatment = Treatment::Chowned,
+            "O" => treatment = Treatment::Overlaid,
             _ => return Err(format()),
         }
     }
@@ -148,6 +152,7 @@ pub fn parse_inherited(text: &str) -> Result<MountRequest, VolumeError> {
         source,
         readonly: access == "ro",
         restrictions,
+        treatment,
     })
 }
 
@@ -182,6 +187,8 @@ mod tests {
         for request in [
             parse_volume("data:/da ta:ro,nocopy").unwrap(),
             parse_volume("data:/data:nocopy,nosuid,noexec").unwrap(),
+            parse_volume("data:/data:nocopy,U").unwrap(),
+            parse_mount("type=bind,source=/a,target=/b,U=true").unwrap(),
             parse_mount(
                 "type=bind,source=/a b/c,target=/d: e,bind-recursive=disabled,bind-propagation=rslave",
             )

@@ -23,6 +23,41 @@ pub struct MountRequest {
     pub readonly: bool,
     /// Restrictions of the programs in it.
     pub restrictions: Restrictions,
+    /// Treatment of the source's files.
+    pub treatment: Treatment,
+}
+
+impl MountRequest {
+    /// Writes the mount of an image as the value of `--mount`, with the image's id in place of its name.
+    #[must_use]
+    pub fn of_image(&self, id: &str) -> String {
+        let quoted = format!("target={}", self.destination).replace('"', "\"\"");
+        format!("type=image,source={id},\"{quoted}\",rw={}", !self.readonly)
+    }
+}
+
+impl Treatment {
+    /// Returns the option of `--volume`.
+    #[must_use]
+    pub const fn option(self) -> Option<&'static str> {
+        match self {
+            Self::Shared => None,
+            Self::Chowned => Some("U"),
+            Self::Overlaid => Some("O"),
+        }
+    }
+}
+
+/// Treatment of the files of a directory that is mounted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Treatment {
+    /// The container has the files as they are.
+    #[default]
+    Shared,
+    /// podman's `U`: the files become the container's user's before each start.
+    Chowned,
+    /// podman's `O`: the container's writes go into a layer of its own, which is empty at each start.
+    Overlaid,
 }
 
 /// Restrictions of a mount, which podman's `--volume` has.
@@ -51,6 +86,8 @@ pub enum MountSource {
     Volume(Volume),
     /// An empty file system in memory; the mount's options, the defaults included.
     Tmpfs(Vec<String>),
+    /// The files of an image, by its name or id.
+    Image(String),
 }
 
 /// A path of the host.

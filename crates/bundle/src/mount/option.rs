@@ -1,8 +1,8 @@
 use super::csv::{self, CsvError};
 use super::volume::{parse_destination, parse_volume_name};
 use super::{
-    Bind, MountRequest, MountSource, Propagation, Recursion, Restrictions, TmpfsError, Volume, VolumeError,
-    tmpfs,
+    Bind, MountRequest, MountSource, Propagation, Recursion, Restrictions, TmpfsError, Treatment, Volume,
+    VolumeError, tmpfs,
 };
 use crate::path::clean_absolute;
 use crate::value::parse_size;
@@ -14,7 +14,7 @@ pub enum MountOptionError {
     #[error(transparent)]
     Csv(#[from] CsvError),
     /// The text is empty.
-    #[error("value is empty: give type=bind|volume|tmpfs,source=SOURCE,target=DESTINATION")]
+    #[error("value is empty: give type=bind|volume|tmpfs|image,source=SOURCE,target=DESTINATION")]
     Empty,
     /// A name or value has white space around it.
     #[error("invalid option '{0}': option should not have whitespace")]
@@ -73,6 +73,7 @@ enum Kind {
     #[default]
     Volume,
     Tmpfs,
+    Image,
 }
 
 impl Kind {
@@ -81,6 +82,7 @@ impl Kind {
             Self::Bind => "bind",
             Self::Volume => "volume",
             Self::Tmpfs => "tmpfs",
+            Self::Image => "image",
         }
     }
 }
@@ -92,6 +94,10 @@ struct Fields {
     source: String,
     target: String,
     readonly: bool,
+    /// podman's `U`; a file system in memory is the container's user's to write in any case.
+    chown: bool,
+    /// podman's `rw`: the container may write to its view of an image.
+    writable: Option<bool>,
     propagation: Option<Propagation>,
     recursion: Option<Recursion>,
     create: Option<bool>,
@@ -135,17 +141,13 @@ fn value_error(key: &str, value: &str, expected: &'static str) -> MountOptionErr
 /// Explains what to use in place of a type of mount that other engines have.
 fn other_type(kind: &str, value: &str) -> MountOptionError {
     let advice = match kind {
-        "image" => {
-            "bind, volume or tmpfs; for the files of an image, 'tote create' a container of it and copy them out with \
-             'tote cp', or COPY --from=IMAGE them in a build"
-        }
         "npipe" => {
-            "bind, volume or tmpfs: named pipes are Windows', and a socket or FIFO is mounted by type=bind"
+            "bind, volume, tmpfs or image: named pipes are Windows', and a socket or FIFO is mounted by type=bind"
         }
         "cluster" => {
-            "bind, volume or tmpfs: volumes of a cluster are a swarm's, and a volume of this machine is type=volume"
+            "bind, volume, tmpfs or image: volumes of a cluster are a swarm's, and a volume of this machine is type=volume"
         }
-        _ => "bind, volume or tmpfs",
+        _ => "bind, volume, tmpfs or image",
     };
     value_error("type", value, advice)
 }
@@ -189,6 +191,8 @@ impl Fields {
         let key = key.to_ascii_lowercase();
         match key.as_str() {
             "readonly" | "ro" => self.readonly = boolean(&key, value)?,
+            "rw" | "readwrite" => self.writable = Some(boolean(&key, value)?),
+            "u" | "chown" => self.chown = boolean(&key, value)?,
             "volume-nocopy" => self.nocopy = Some(boolean(&key, value)?),
             "bind-create-src" => self.create = Some(boolean(&key, value)?),
             "bind-nonrecursive" => {
@@ -214,6 +218,7 @@ impl Fields {
                     "bind" => Kind::Bind,
                     "volume" => Kind::Volume,
                     "tmpfs" => Kind::Tmpfs,
+                    "image" => Kind::Image,
                     other => return Err(other_type(other, value)),
                 }
             }
@@ -294,6 +299,9 @@ impl Fields {
         if self.kind != Kind::Tmpfs && (self.size.is_some() || self.mode.is_some()) {
             return mixed("tmpfs");
         }
+        if self.kind != Kind::Image && self.writable.is_some() {
+            return Err(MountOptionError::Unknown("rw".to_owned()));
+        }
         if let Some(option) = self.needs_readonly.filter(|_| !self.readonly) {
             return Err(MountOptionError::NeedsReadonly(option));
         }
@@ -303,6 +311,7 @@ impl Fields {
         let destination = parse_destination(&self.target)?;
         let source = match self.kind {
             Kind::Bind if self.source.is_empty() => return field("source", "not be empty"),
+            Kind::Image if self.source.is_empty() => return field("source", "not be empty"),
             Kind::Tmpfs if !self.source.is_empty() => return field("source", "not be specified"),
             Kind::Bind => MountSource::Bind(Bind {
                 path: clean_absolute(&self.source)
@@ -324,12 +333,19 @@ impl Fields {
                 subpath: self.subpath,
             }),
             Kind::Tmpfs => MountSource::Tmpfs(self.tmpfs_options()?),
+            Kind::Image => MountSource::Image(self.source),
         };
         Ok(MountRequest {
             destination,
             source,
-            readonly: self.readonly,
+            // podman's default for images.
+            readonly: self.readonly || self.kind == Kind::Image && self.writable != Some(true),
             restrictions: Restrictions::default(),
+            treatment: match self.kind {
+                Kind::Image => Treatment::Overlaid,
+                Kind::Bind | Kind::Volume if self.chown => Treatment::Chowned,
+                _ => Treatment::Shared,
+            },
         })
     }
 
@@ -386,6 +402,28 @@ mod tests {
     }
 
     #[test]
+    fn images() {
+        for (text, readonly) in [
+            ("", true),
+            (",rw=true", false),
+            (",rw=false", true),
+            (",ro", true),
+        ] {
+            let request =
+                parse_mount(&format!("type=image,source=alpine,\"target=/a,\"\"b\"{text}")).unwrap();
+            assert_eq!(
+                (request.readonly, request.treatment),
+                (readonly, Treatment::Overlaid)
+            );
+            let again = MountRequest {
+                source: MountSource::Image("sha256:1".to_owned()),
+                ..request.clone()
+            };
+            assert_eq!(parse_mount(&request.of_image("sha256:1")), Ok(again), "{text}");
+        }
+    }
+
+    #[test]
     fn refused() {
         for (text, part) in [
             ("", "value is empty"),
@@ -396,7 +434,7 @@ mod tests {
             ("type=bind,source=/a,target=/", "can't be '/'"),
             (
                 "type=foo,target=/b",
-                "invalid value for type: foo (must be bind, volume or tmpfs)",
+                "invalid value for type: foo (must be bind, volume, tmpfs or image)",
             ),
             (
                 "type=tmpfs,source=/a,target=/b",
@@ -414,6 +452,8 @@ mod tests {
                 "target=/b,tmpfs-size=1",
                 "cannot mix 'tmpfs-*' options with mount type 'volume'",
             ),
+            ("type=image,target=/b", "field source must not be empty"),
+            ("source=a,target=/b,rw=true", "unknown option 'rw'"),
             ("target=/b,foo=1", "unknown option 'foo'"),
             ("target=/b,foo", "invalid field 'foo' must be a key=value pair"),
             ("target", "invalid field 'target'"),

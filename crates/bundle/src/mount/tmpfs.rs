@@ -1,5 +1,5 @@
 use super::volume::parse_destination;
-use super::{MountRequest, MountSource, Restrictions, VolumeError};
+use super::{MountRequest, MountSource, Restrictions, Treatment, VolumeError};
 use crate::value::parse_size;
 
 /// Why a text is not a `--tmpfs`.
@@ -35,6 +35,7 @@ pub fn parse_tmpfs(text: &str) -> Result<MountRequest, TmpfsError> {
         source: MountSource::Tmpfs(options),
         readonly,
         restrictions: Restrictions::default(),
+        treatment: Treatment::default(),
     })
 }
 

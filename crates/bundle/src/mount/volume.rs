@@ -1,4 +1,6 @@
-use super::{Bind, MountRequest, MountSource, Propagation, Recursion, Relabel, Restrictions, Volume};
+use super::{
+    Bind, MountRequest, MountSource, Propagation, Recursion, Relabel, Restrictions, Treatment, Volume,
+};
 use crate::name::is_restricted;
 use crate::path::clean_absolute;
 
@@ -10,7 +12,7 @@ pub enum VolumeError {
     Format(String),
     /// An unknown option, or two that contradict each other.
     #[error(
-        "invalid mode: {0}: give options with commas between, each once: ro or rw, z or Z, nocopy, noexec, nosuid, \
+        "invalid mode: {0}: give options with commas between, each once: ro or rw, z or Z, U or O, nocopy, noexec, nosuid, \
          [r]private, [r]shared or [r]slave"
     )]
     Mode(String),
@@ -65,7 +67,9 @@ pub fn parse_volume(text: &str) -> Result<MountRequest, VolumeError> {
         _ => return Err(format()),
     };
     let mode = Mode::parse(mode).ok_or_else(|| refused(mode))?;
+    let treatment = mode.treatment()?;
     Ok(MountRequest {
+        treatment,
         destination: parse_destination(destination)?,
         readonly: mode.readonly.unwrap_or(false),
         restrictions: Restrictions {
@@ -84,11 +88,10 @@ pub fn parse_volume(text: &str) -> Result<MountRequest, VolumeError> {
 fn refused(mode: &str) -> VolumeError {
     for option in mode.split(',') {
         let advice = match option {
-            "U" => {
-                "give the files to the container's user yourself, with chown -R in a container of root that has them mounted"
+            "idmap" => "see --userns keep-id, and U, which gives the files to the container's user",
+            _ if option.starts_with("upperdir=") || option.starts_with("workdir=") => {
+                "the layer of O is the container's own, and gone with it"
             }
-            "O" => "copy the files into the container with 'tote cp', or mount them read-only",
-            "idmap" => "see --userns keep-id",
             "dev" => "devices are never opened through it: --device gives the container a device",
             _ => continue,
         };
@@ -128,6 +131,7 @@ struct Mode {
     propagation: Option<Propagation>,
     noexec: Option<bool>,
     nosuid: Option<bool>,
+    treatment: Option<Treatment>,
     nocopy: Option<()>,
     consistency: Option<()>,
 }
@@ -144,6 +148,8 @@ impl Mode {
                 "ro" | "rw" => mode.readonly.replace(option == "ro").is_some(),
                 "z" => mode.relabel.replace(Relabel::Shared).is_some(),
                 "Z" => mode.relabel.replace(Relabel::Private).is_some(),
+                "U" => mode.treatment.replace(Treatment::Chowned).is_some(),
+                "O" => mode.treatment.replace(Treatment::Overlaid).is_some(),
                 "noexec" | "exec" => mode.noexec.replace(option == "noexec").is_some(),
                 "nosuid" | "suid" => mode.nosuid.replace(option == "nosuid").is_some(),
                 "nocopy" => mode.nocopy.replace(()).is_some(),
@@ -158,6 +164,24 @@ impl Mode {
             }
         }
         Some(mode)
+    }
+
+    /// podman's `U` or `O`. With `O` the mount is an overlay, for which the options of binds have no meaning.
+    fn treatment(&self) -> Result<Treatment, VolumeError> {
+        let treatment = self.treatment.unwrap_or_default();
+        let other = match (self.propagation, self.relabel) {
+            (Some(propagation), _) => Some(propagation.as_str()),
+            (None, Some(Relabel::Shared)) => Some("z"),
+            (None, Some(Relabel::Private)) => Some("Z"),
+            (None, None) => self.nocopy.map(|()| "nocopy"),
+        };
+        match other.filter(|_| treatment == Treatment::Overlaid) {
+            Some(option) => Err(VolumeError::Mixed {
+                option,
+                source_kind: "an overlay, which O makes",
+            }),
+            None => Ok(treatment),
+        }
     }
 
     fn bind(self, path: String) -> Result<Bind, VolumeError> {
@@ -225,6 +249,24 @@ mod tests {
     }
 
     #[test]
+    fn treatments() {
+        for (text, treatment, readonly) in [
+            ("/a:/b", Treatment::Shared, false),
+            ("/a:/b:U", Treatment::Chowned, false),
+            ("db:/b:U,z", Treatment::Chowned, false),
+            ("/a:/b:O", Treatment::Overlaid, false),
+            ("db:/b:ro,O", Treatment::Overlaid, true),
+        ] {
+            let request = parse_volume(text).unwrap();
+            assert_eq!(
+                (request.treatment, request.readonly),
+                (treatment, readonly),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
     fn volumes() {
         for (text, name, copy, readonly) in [
             ("/data", None, true, false),
@@ -251,7 +293,13 @@ mod tests {
             ("/a:ro", "invalid volume specification"),
             ("/a:/b:ro:z", "invalid volume specification"),
             ("/a:/b:foo", "invalid mode: foo"),
-            ("/a:/b:U", "podman's option U is not supported: give the files"),
+            ("/a:/b:U,O", "invalid mode: U,O"),
+            ("/a:/b:O,rslave", "option rslave is not for an overlay"),
+            ("db:/b:O,nocopy", "option nocopy is not for an overlay"),
+            (
+                "/a:/b:O,upperdir=/c",
+                "podman's option upperdir=/c is not supported: the layer",
+            ),
             ("/a:/b:ro,dev", "podman's option dev"),
             ("/a:/b:exec,noexec", "invalid mode"),
             ("/a:/b:ro,rw", "invalid mode: ro,rw"),

@@ -48,7 +48,7 @@ pub fn labels_of(options: &RunOptions, image: &ImageConfig) -> BTreeMap<String, 
 pub fn volumes_of(options: &RunOptions, image: &ImageConfig) -> Vec<(String, Volume)> {
     let requested = options.mounts.iter().filter_map(|request| match &request.source {
         MountSource::Volume(volume) => Some((request.destination.clone(), volume.clone())),
-        MountSource::Bind(_) | MountSource::Tmpfs(_) => None,
+        MountSource::Bind(_) | MountSource::Tmpfs(_) | MountSource::Image(_) => None,
     });
     let anonymous = Volume {
         copy: true,

@@ -203,6 +203,13 @@ fn requested_mount(request: &MountRequest, context: &Context<'_>) -> Result<Moun
                 ..bind
             }
         }
+        MountSource::Image(_) => bind_mount(
+            destination,
+            volume_directory(destination, context)?,
+            Propagation::Rprivate,
+            Recursion::Disabled,
+            request.readonly,
+        ),
         MountSource::Tmpfs(options) => Mount {
             options: options.clone(),
             ..mount(destination, "tmpfs", "tmpfs", &[])

@@ -27,8 +27,8 @@ pub(super) static OF_TOTE: &[Absent] = &[
         "tote has no directory of a client: --root DIR says where state is, and 'tote login --authfile FILE' where passwords are.",
     ),
     absent(
-        &["secret", "config"],
-        "tote keeps no secrets: mount a file read-only, -v FILE:/run/secrets/NAME:ro; builds have --secret.",
+        &["config"],
+        "tote keeps no files of a swarm: mount a file read-only, -v FILE:/NAME:ro.",
     ),
     absent(
         &["swarm", "stack", "service", "node"],
@@ -60,12 +60,8 @@ pub(super) static OF_RUN: &[Absent] = &[
         "--ip and --ip6 give the container an address of its network.",
     ),
     absent(
-        &["--uidmap", "--gidmap", "--subuidname", "--subgidname"],
-        "ids are mapped as --userns says: keep-id for the same id inside as outside.",
-    ),
-    absent(
-        &["--secret"],
-        "mount a file read-only in its place: -v FILE:/run/secrets/NAME:ro.",
+        &["--subuidname", "--subgidname"],
+        "a user's ranges are those of its own name; --uidmap and --gidmap choose among them.",
     ),
     absent(
         &["--systemd"],
@@ -194,6 +190,12 @@ pub(super) static OF_VOLUME: &[Absent] = &[
         "a volume is a directory: 'tote volume inspect -f {{.Mountpoint}} VOLUME' says which.",
     ),
 ];
+
+/// Commands of `secret`.
+pub(super) static OF_SECRET: &[Absent] = &[absent(
+    &["update", "rotate"],
+    "'tote secret create --replace SECRET FILE' puts other bytes under the same name.",
+)];
 
 /// Commands of `network`.
 pub(super) static OF_NETWORK: &[Absent] = &[absent(

@@ -14,16 +14,21 @@ pub(crate) static FILESYSTEM: Group = Group {
                  without it the volume is anonymous. \
                  OPTIONS are separated by commas: `ro` or `rw`, and `private`, `slave` or `shared`, each also with an \
                  `r` in front for whole trees. With `noexec` programs there cannot be executed, with `nosuid` their \
-                 set-user-ID bits have no effect.",
+                 set-user-ID bits have no effect. `U` gives the files to the container's user before each start; with `O` the \
+                 container's writes go into a layer that is emptied before each start.",
             ),
         Opt::list("mount", "MOUNT", "Mount by keys: type=bind,source=DIR,target=DIR,readonly").details(
-            "`type` is `bind`, `volume` or `tmpfs`; `src` stands for `source`, `dst` for `target`, `ro` for `readonly`.",
+            "`type` is `bind`, `volume`, `tmpfs` or `image`, which shows the files of an image, read-only or with `rw=true`; `src` stands for `source`, `dst` for `target`, `ro` for `readonly`.",
         ),
         Opt::list("volumes-from", "CONTAINER[:ro]", "Mount the volumes and binds of that container, at the same places")
             .completes(Completes::Containers)
             .details(
                 "Anonymous volumes are included; they stay when that container is removed. `:ro` makes all of them read-only. A mount that this command names at the same place wins.",
             ),
+        Opt::list("secret", "SECRET[,OPTION...]", "Give the container a copy of this secret").details(
+            "It is the file `/run/secrets/SECRET`, with mode 0444 and of user 0 in the container, or with `target=PATH`, `mode=OCTAL`, \
+             `uid=ID`, `gid=ID` another one. With `type=env` it is a variable of the program, called as the secret or as `target=NAME`.",
+        ),
         Opt::list("tmpfs", "DIR[:OPTIONS]", "Mount an empty file system in memory at this directory")
             .details("OPTIONS are those of tmpfs(5), such as `size=64m,mode=1777`."),
         Opt::flag("read-only", "Mount the container's root file system read-only"),
@@ -173,12 +178,17 @@ By default root's containers have no user namespace, and root in another user's 
 `host`
 : no user namespace for root; for others as by default
 `keep-id`
-: the same id inside as outside; for root as by default
+: the same id inside as outside, or with `keep-id:uid=ID,gid=ID` these; for root as by default
 `remap`
 : root inside is an unprivileged user outside, always the same
 `auto`
 : as `remap`",
         ),
+        Opt::list("uidmap", "INSIDE:OUTSIDE[:NUMBER]", "Map these user ids of the container to ids of the caller").details(
+            "As podman's for users other than root: OUTSIDE counts among the caller's ids, of which 0 is the caller itself, and 1 and those \
+             above are the ranges of subuid(5). One line has to map 0. Without `--gidmap`, groups are mapped alike.",
+        ),
+        Opt::list("gidmap", "INSIDE:OUTSIDE[:NUMBER]", "Map these group ids of the container to ids of the caller"),
         Opt::value("cgroupns", "MODE", "Cgroup namespace: private or host")
             .completes(Completes::Words(&["private", "host"])),
         Opt::value("cgroups", "MODE", "Cgroup handling: enabled, disabled, no-conmon or split")

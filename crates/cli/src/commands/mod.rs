@@ -26,6 +26,7 @@ mod process;
 mod remote;
 mod repeated;
 mod run;
+mod secret;
 mod slim;
 #[cfg(test)]
 mod tests;
@@ -51,7 +52,7 @@ The command line is docker's, for what both can do. Options of `tote` itself com
         Section { title: "Container commands", commands: life::COMMANDS },
         Section {
             title: "Inspection commands",
-            commands: &[&look::PS, &look::INSPECT, &look::EVENTS, &look::LS, &life::CONTAINER, &pod::COMMAND, &pool::POOL, &volume::VOLUME, &network::NETWORK],
+            commands: &[&look::PS, &look::INSPECT, &look::EVENTS, &look::LS, &life::CONTAINER, &pod::COMMAND, &pool::POOL, &volume::VOLUME, &secret::SECRET, &network::NETWORK],
         },
         Section {
             title: "Image commands",

@@ -317,9 +317,15 @@ fn detach_keys(cx: &Context) -> Result<()> {
     inside.expect("read escape sequence")?;
     finish(inside, outer, 1)?;
     let pid = pid_of(cx, "exit 5")?;
-    // The program continues with its terminal; the process that holds the terminal ends with it.
+    let parent = processes::all().into_iter().find(|process| process.pid == pid);
+    let parent = parent.context("it is gone")?.parent;
+    // The program continues with its terminal; its parent and the process that holds the terminal end with it.
     fs::write(Path::new(&dir).join("go"), "\n")?;
-    adopted(pid, 5)?;
+    adopted(parent, 0)?;
+    ensure!(
+        processes::all().iter().all(|process| process.pid != pid),
+        "it was not reaped"
+    );
     over(container)
 }
 

@@ -35,12 +35,11 @@ pub(super) const TESTS: &[Test] = &[
 
 fn options(cx: &Context) -> Result<()> {
     let image = cx.image();
-    let table: [(&[&str], &str); 10] = [
+    let table: [(&[&str], &str); 9] = [
         (&["-p", "[::1]:8080:80"], "127.0.0.1 is for programs"),
         (&["--mac-address", "a"], "invalid mac-address"),
         (&["--link-local-ip", "10.0.0.2"], "--ip and --ip6"),
         (&["--network", "ns:/proc/1/ns/net"], "none, host, container:ID"),
-        (&["--secret", "a"], "/run/secrets/NAME"),
         (&["--arch", "arm64"], "--platform OS/ARCH"),
         (&["--http-proxy=false"], "-e NAME"),
         (&["--read-only-tmpfs"], "--tmpfs /run"),
@@ -230,7 +229,7 @@ fn podmans(cx: &Context) -> Result<()> {
     ];
     cx.shell(&twice, "echo ran")?.prints("ran\n")?;
     for (option, value, advice) in [
-        ("-v", "/tmp:/w:U", "chown -R"),
+        ("-v", "/tmp:/w:O,upperdir=/x", "the layer of O"),
         ("-v", "/tmp:/w:dev", "--device"),
         ("--health-on-failure", "reboot", "kill, stop or restart"),
     ] {

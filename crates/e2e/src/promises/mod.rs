@@ -121,6 +121,7 @@ mod runtime_binary;
 mod search;
 mod second_attack;
 mod second_attack_streams;
+mod secrets;
 mod signals;
 mod slim;
 mod state_files;
@@ -135,6 +136,7 @@ mod usage;
 mod user;
 mod vm;
 mod volume_commands;
+mod volume_treatments;
 mod volumes;
 mod volumes_from;
 
@@ -188,6 +190,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     second_attack_streams::TESTS,
     limits::TESTS,
     terminal::TESTS,
+    secrets::TESTS,
     signals::TESTS,
     registry::TESTS,
     registry_access::TESTS,
@@ -242,6 +245,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     inspect::TESTS,
     printed::TESTS,
     volume_commands::TESTS,
+    volume_treatments::TESTS,
     egress::TESTS,
     egress_groups::TESTS,
     egress_ipv6::TESTS,

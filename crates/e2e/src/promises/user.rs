@@ -19,6 +19,17 @@ pub(super) const TESTS: &[Test] = &[
         keep_id,
     ),
     test(
+        "user::keep_id_takes_other_numbers",
+        &[Need::Unprivileged, Need::SubIds],
+        other_id,
+    ),
+    test(
+        "user::maps_are_as_given",
+        &[Need::Unprivileged, Need::SubIds],
+        given_maps,
+    ),
+    test("user::maps_are_not_for_root", &[Need::Root], maps_of_root),
+    test(
         "user::rootless_maps_the_whole_range",
         &[Need::Unprivileged, Need::SubIds],
         mapped_range,
@@ -34,6 +45,64 @@ pub(super) const TESTS: &[Test] = &[
         tree_of_roots,
     ),
 ];
+
+fn other_id(cx: &Context) -> Result<()> {
+    let dir = cx.directory("src")?;
+    let mounted = format!("{dir}:/src");
+    let options = ["--userns", "keep-id:uid=5555,gid=6666", "-v", &mounted];
+    cx.shell(&options, "id -u; id -g; stat -c '%u %g' /src; touch /src/x")?
+        .prints("5555\n6666\n5555 6666\n")?;
+    let found = std::fs::metadata(format!("{dir}/x"))?;
+    let owner = std::os::unix::fs::MetadataExt::uid(&found);
+    ensure!(owner == rustix::process::geteuid().as_raw(), "{owner}");
+    cx.shell(&["--userns", "keep-id:uid=me"], "true")?
+        .exits(125)?
+        .has_err("keep-id[:uid=ID,gid=ID]")?;
+    cx.nothing_left()
+}
+
+fn given_maps(cx: &Context) -> Result<()> {
+    let maps = [
+        "--uidmap",
+        "0:1:1000",
+        "--uidmap",
+        "1000:0:1",
+        "--uidmap",
+        "1001:1001:1000",
+    ];
+    let dir = cx.directory("src")?;
+    let mounted = format!("{dir}:/src");
+    let look = "awk '{ print $1, $3 }' /proc/self/uid_map /proc/self/gid_map; id -u; stat -c '%u %g' /src; touch /tmp/x";
+    cx.shell(&[&maps[..], &["-v", &mounted]].concat(), look)?
+        .prints("0 1000\n1000 1\n1001 1000\n0 1000\n1000 1\n1001 1000\n0\n1000 1000\n")?;
+    let by_hand = [&maps[..], &["--name", "c", "-d"]].concat();
+    cx.tote(&[&["run"], &by_hand[..], &[&cx.image(), "sleep", "1000"]].concat())
+        .output()?
+        .exits(0)?;
+    cx.tote(&["exec", "-u", "1000", "c", "id", "-u"])
+        .output()?
+        .prints("1000\n")?;
+    cx.tote(&["rm", "-f", "c"]).output()?.exits(0)?;
+    for (options, part) in [
+        (&["--uidmap", "0:1:1000"][..], "the caller needs an id inside"),
+        (&["--uidmap", "0:0:4294967295"], "is none of your"),
+        (
+            &["--uidmap", "0:0:1", "--userns", "keep-id"],
+            "conflicting options",
+        ),
+        (&["--gidmap", "0"], "give INSIDE:OUTSIDE:NUMBER"),
+    ] {
+        cx.shell(options, "true")?.exits(125)?.has_err(part)?;
+    }
+    cx.nothing_left()
+}
+
+fn maps_of_root(cx: &Context) -> Result<()> {
+    cx.shell(&["--uidmap", "0:1:1000"], "true")?
+        .exits(125)?
+        .has_err("run as an unprivileged user")?;
+    Ok(())
+}
 
 fn root_by_default(cx: &Context) -> Result<()> {
     cx.shell(&[], "echo $(id -u) $(id -g)")?.prints("0 0\n")?;

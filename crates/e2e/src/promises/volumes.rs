@@ -27,6 +27,7 @@ pub(super) const TESTS: &[Test] = &[
         disk,
     ),
     test("volumes::a_part_of_one_is_mounted_and_not_left", &[], part),
+    test("volumes::an_image_is_mounted_beside_another", &[], beside),
 ];
 
 /// Makes an image with files at `/data`.
@@ -54,6 +55,46 @@ fn image(cx: &Context, owner: &str, changes: &[&str]) -> Result<()> {
     }
     words.extend([archive.as_str(), "data"]);
     cx.tote(&words).output()?.exits(0).map(drop)
+}
+
+/// podman's `--mount type=image`.
+fn beside(cx: &Context) -> Result<()> {
+    image(cx, "0", &[])?;
+    let look = "cat /i/data/file; touch /i/new 2>/dev/null || echo refused";
+    cx.shell(&["--mount", "type=image,source=data,target=/i"], look)?
+        .prints("the image's\nrefused\n")?;
+    let writable = "type=image,src=data,dst=/i,rw=true";
+    let change = "rm -r /i/data && touch /i/new && ls /i/data 2>/dev/null || ls -d /i/new";
+    cx.shell(&["--mount", writable], change)?.prints("/i/new\n")?;
+    cx.shell(&["--mount", writable], look)?.prints("the image's\n")?;
+    cx.shell(&["--mount", "type=image,source=nosuch,target=/i"], "true")?
+        .exits(125)?
+        .has_err("nosuch")?;
+    cx.nothing_left()?;
+    // The image stays for as long as the container is there, whatever it is called by then.
+    let made = [
+        "create",
+        "--name",
+        "c",
+        "--mount",
+        writable,
+        &cx.image(),
+        "sh",
+        "-c",
+        look,
+    ];
+    cx.tote(&made).output()?.exits(0)?;
+    cx.tote(&["rmi", "data"])
+        .output()?
+        .exits(1)?
+        .has_err("container c")?;
+    cx.tote(&["start", "-a", "c"]).output()?.prints("the image's\n")?;
+    cx.tote(&["inspect", "-f", "{{range .Mounts}}{{.Type}} {{.RW}}{{end}}", "c"])
+        .output()?
+        .prints("image true\n")?;
+    cx.tote(&["rm", "c"]).output()?.exits(0)?;
+    cx.tote(&["rmi", "data"]).output()?.exits(0)?;
+    Ok(())
 }
 
 const LOOK: &str = "cat /data/file /data/sub/below";

@@ -13,7 +13,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use tote_build::{CopyStep, Origin, RunStep, StepMount};
 use tote_bundle::{
-    Bind, EnvEntry, MountRequest, MountSource, Propagation, Recursion, Restrictions, RunOptions,
+    Bind, EnvEntry, MountRequest, MountSource, Propagation, Recursion, Restrictions, RunOptions, Treatment,
 };
 
 /// Directory of secrets and scripts in a build's own directory.
@@ -53,6 +53,7 @@ impl Building<'_> {
                         source: MountSource::Tmpfs(words),
                         readonly: false,
                         restrictions: Restrictions::default(),
+                        treatment: Treatment::default(),
                     });
                 }
                 StepMount::Secret { .. } => self.secret(mount, &dir, options)?,
@@ -239,5 +240,6 @@ fn bind(path: &Path, destination: String, readonly: bool) -> MountRequest {
         }),
         readonly,
         restrictions: Restrictions::default(),
+        treatment: Treatment::default(),
     }
 }

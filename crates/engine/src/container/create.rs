@@ -62,6 +62,7 @@ fn examine(
     given::read_env_files(&mut options.env)?;
     given::read_surroundings(&mut options)?;
     volume::inherit(home, (&mut options, &mut given), true)?;
+    volume::settle_images(home, (&mut options, &mut given))?;
     let whole = fall_back(home, &image, &mut options, &mut given)?;
     let mut source = Source::open(home, whole.as_ref().unwrap_or(&image))?;
     crate::vm::settle(&image, &mut options, &mut given)?;
@@ -70,6 +71,7 @@ fn examine(
     storage::choose_driver(home, &config, &mut options, &mut given)?;
     network::choose(&image, &mut options, &mut given)?;
     let ids = ids(&options, &config, &image, &source, home)?;
+    crate::secret::copy(home, id, (&options, &ids))?;
     let environment = |name: &str| std::env::var(name).ok();
     let (peers, joined) = Peers::find(home, &options)?;
     let volumes = volume::prepare(home, id, (&joined, &config), false)?;

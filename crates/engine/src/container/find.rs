@@ -3,6 +3,7 @@
 use super::entry::{Entry, LostRecord, REMOVING};
 use super::error::LifeError;
 use super::live::is_held;
+use super::mount_points::mounts_image;
 use super::record::{self, Container};
 use super::state::{State, Status};
 use crate::changes::ContainerError;
@@ -250,7 +251,10 @@ pub(crate) fn image_users(home: &Home, given: &Digest) -> Result<Vec<ImageUser>,
     let image = given.to_string();
     let mut users: Vec<ImageUser> = list_whole(home)?
         .into_iter()
-        .filter(|entry| entry.container.image_id.as_ref() == Some(&image))
+        .filter(|entry| {
+            let container = &entry.container;
+            container.image_id.as_ref() == Some(&image) || mounts_image(container, &image)
+        })
         .map(|entry| ImageUser {
             name: format!("container {}", entry.container.display()),
             // A container with a lost state may be running.

@@ -66,6 +66,7 @@ pub use launch::{run_detached, start};
 pub use live::is_held;
 pub use logs::{LogsOptions, logs};
 pub use logs_of::logs_of;
+pub(crate) use mount_points::mounts_image;
 pub use mount_points::{MountPoint, mounts};
 pub use record::Container;
 pub(crate) use record::absolute_image;

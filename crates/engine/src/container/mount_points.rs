@@ -7,7 +7,7 @@ use tote_bundle::MountSource;
 /// Mounts of a container that its options or its image ask for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MountPoint {
-    /// Name of the volume, also a generated one, or the path of the host; empty for memory.
+    /// Name of the volume, also a generated one, the path of the host, or the id of an image; empty for memory.
     pub source: String,
     /// True if the source is a volume's name.
     pub volume: bool,
@@ -29,6 +29,7 @@ pub fn mounts(container: &Container) -> impl Iterator<Item = MountPoint> {
         let (source, volume) = match request.source {
             MountSource::Bind(bind) => (bind.path, false),
             MountSource::Volume(volume) => (volume.name.unwrap_or_else(anonymous), true),
+            MountSource::Image(image) => (image, false),
             MountSource::Tmpfs(_) => (String::new(), false),
         };
         MountPoint {
@@ -37,4 +38,10 @@ pub fn mounts(container: &Container) -> impl Iterator<Item = MountPoint> {
             destination: request.destination,
         }
     })
+}
+
+/// True if the container mounts the files of the image with this id, beside its own image.
+pub(crate) fn mounts_image(container: &Container, id: &str) -> bool {
+    let asked = |(option, value): &(String, String)| option == "mount" && value.contains(id);
+    container.options.iter().any(asked) && mounts(container).any(|mount| mount.source == id)
 }

@@ -87,14 +87,12 @@ pub enum RequestError {
     /// The user.
     #[error(transparent)]
     User(#[from] tote_bundle::UserError),
-    /// Two options of a pruning; docker's wording.
-    #[error("the \"until\" filter is not supported with \"--volumes\"")]
-    PruneVolumes,
-    /// A filter of a pruning.
-    #[error(
-        "invalid filter {0:?}: until=TIMESTAMP, label=KEY[=VALUE], label!=KEY[=VALUE]; for images also dangling=true|false"
-    )]
-    PruneFilter(String),
+    /// A pruning.
+    #[error(transparent)]
+    Prune(#[from] crate::prune::PruneFault),
+    /// Secrets.
+    #[error(transparent)]
+    Secret(#[from] crate::SecretFault),
     /// A unit of systemd's.
     #[error(transparent)]
     Unit(#[from] crate::unit::UnitError),

@@ -28,7 +28,7 @@ use tote_state::events::Event;
 use tote_state::events::append;
 use tote_state::new_id;
 use tote_state::process::set_title;
-use tote_sys::{Child, Op};
+use tote_sys::{Child, Op, Work};
 
 /// Result of `exec`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,8 +41,8 @@ pub enum Executed {
     Left,
 }
 
-/// Runs a process in a container. A detached one has another process of this program for its parent, which reports a
-/// failure by `report` and ends with the exit code that this returns.
+/// Runs a process in a container. One that is detached, or may be left by its user, has another process of this program
+/// for its parent, which reports a failure by `report` and ends with the exit code that this returns.
 ///
 /// # Errors
 /// [`EngineError`]; the process is gone then.
@@ -54,22 +54,31 @@ pub fn exec(
     report: &mut dyn FnMut(&EngineError) -> u8,
 ) -> Result<Executed, EngineError> {
     check_descriptors(options.preserve_fds)?;
-    if !options.detach {
+    // The user at its terminal may leave the process, which needs a parent then as well.
+    let attended = !options.detach;
+    if attended && !(options.tty && options.interactive) {
         return enter(home, container, options, warn);
     }
-    let code = tote_sys::fork_parent(|| match enter(home, container, options, warn) {
-        Ok(_) => 0,
-        Err(error) => report(&error),
+    let worked = tote_sys::fork_parent(attended, || match enter(home, container, options, warn) {
+        Ok(Executed::Detached) => Work::GoesOn(BEGUN),
+        Ok(Executed::Left) => Work::GoesOn(LEFT),
+        Ok(Executed::Ended(code)) => Work::Done(code),
+        Err(error) => Work::Done(report(&error)),
     });
-    match code {
-        Ok(0) => Ok(Executed::Detached),
-        Ok(code) => Ok(Executed::Ended(code)),
+    match worked {
+        Ok(Work::GoesOn(BEGUN)) => Ok(Executed::Detached),
+        Ok(Work::GoesOn(_)) => Ok(Executed::Left),
+        Ok(Work::Done(code)) => Ok(Executed::Ended(code)),
         Err(source) => Err(EngineError::Kernel {
-            attempt: "make the parent of a detached process",
+            attempt: "make the parent of a process that may be left",
             source,
         }),
     }
 }
+
+/// Numbers by which the parent of a process that goes on says whether its caller has attended it.
+const BEGUN: u8 = 1;
+const LEFT: u8 = 2;
 
 /// Does [`exec`] in this process.
 fn enter(

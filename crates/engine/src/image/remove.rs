@@ -146,7 +146,7 @@ pub struct Pruned {
 /// and every byte that nothing needs.
 ///
 /// # Errors
-/// `RequestError::PruneFilter` and [`EngineError::Store`].
+/// `PruneFault::Filter` and [`EngineError::Store`].
 pub fn prune_images(home: &Home, all: bool, filters: &[String]) -> Result<Pruned, EngineError> {
     let filters = PruneFilters::of_images(filters)?;
     let all = filters.dangling.map_or(all, |dangling| !dangling);

@@ -47,7 +47,7 @@ pub fn remove(home: &Home, wanted: &str) -> Result<String, EngineError> {
 /// their names.
 ///
 /// # Errors
-/// `RequestError::PruneFilter`; [`EngineError`] if the networks cannot be listed.
+/// `PruneFault::Filter`; [`EngineError`] if the networks cannot be listed.
 pub fn prune(home: &Home, filters: &[String]) -> Result<Vec<String>, EngineError> {
     let filters = PruneFilters::parse(filters)?;
     let used = super::look::used(home)?;

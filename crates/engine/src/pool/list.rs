@@ -57,7 +57,10 @@ fn records(home: &Home) -> Result<Vec<Pool>, EngineError> {
 pub(crate) fn image_users(home: &Home, image: &Digest) -> Result<Vec<String>, EngineError> {
     let image = image.to_string();
     let mut pools = records(home)?;
-    pools.retain(|pool| pool.template.image_id.as_ref() == Some(&image));
+    pools.retain(|pool| {
+        pool.template.image_id.as_ref() == Some(&image)
+            || crate::container::mounts_image(&pool.template, &image)
+    });
     Ok(pools.into_iter().map(|pool| pool.name.to_string()).collect())
 }
 

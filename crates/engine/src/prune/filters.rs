@@ -1,7 +1,8 @@
 //! Which of what is not used a pruning is to remove.
 
+use super::PruneFault;
+use crate::EngineError;
 use crate::look::label::{has_label, label};
-use crate::{EngineError, RequestError};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tote_calendar::Time;
@@ -21,7 +22,7 @@ impl PruneFilters {
     pub(crate) fn parse(texts: &[String]) -> Result<Self, EngineError> {
         let mut filters = Self::default();
         for text in texts {
-            let wrong = || EngineError::Request(RequestError::PruneFilter(text.clone()));
+            let wrong = || EngineError::Request(PruneFault::Filter(text.clone()).into());
             match text.split_once('=').ok_or_else(wrong)? {
                 ("until", time) => {
                     let time = Time::parse(time, Time::now(), 0).map_err(|_| wrong())?;
@@ -48,7 +49,7 @@ impl PruneFilters {
             filters.dangling = Some(match text.as_str() {
                 "dangling=true" | "dangling=1" => true,
                 "dangling=false" | "dangling=0" => false,
-                _ => return Err(EngineError::Request(RequestError::PruneFilter(text))),
+                _ => return Err(EngineError::Request(PruneFault::Filter(text).into())),
             });
         }
         Ok(filters)

@@ -132,6 +132,7 @@ fn outside(options: &RunOptions, memory: u64, caller: Caller, files: &Files, dis
         }),
         readonly: true,
         restrictions: Default::default(),
+        treatment: Default::default(),
     };
     RunOptions {
         command: vec![place(PROGRAM).display().to_string()],

@@ -69,6 +69,7 @@ fn refused(options: &RunOptions) -> Option<(&'static str, &'static str)> {
             "volumes",
             "not supported yet in virtual machines; --tmpfs is",
         ),
+        (!options.secrets.is_empty(), "--secret", LATER),
         (
             options.network != NetworkMode::None,
             "--network",
@@ -89,7 +90,7 @@ fn refused(options: &RunOptions) -> Option<(&'static str, &'static str)> {
             OTHER_KERNEL,
         ),
         (
-            options.userns != UsernsMode::Default,
+            options.userns != UsernsMode::Default || !options.id_maps.is_empty(),
             "--userns",
             "ids in a virtual machine are not those of the host",
         ),

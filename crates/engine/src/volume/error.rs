@@ -1,5 +1,9 @@
 //! Errors of volumes.
 
+mod treatment;
+
+pub use treatment::TreatmentFault;
+
 /// Error of the work with volumes, in docker's words.
 #[derive(Debug, thiserror::Error)]
 pub enum VolumeFault {
@@ -122,6 +126,9 @@ pub enum VolumeFault {
         /// Reason of the failure.
         source: tote_archive::ExtractError,
     },
+    /// Files of a mount that cannot be treated as asked.
+    #[error(transparent)]
+    Treatment(#[from] TreatmentFault),
     /// Invalid filter.
     #[error(
         "invalid filter {0:?}: dangling=true|false, driver=NAME, label=KEY[=VALUE], label!=KEY[=VALUE], name=PATTERN"

@@ -2,6 +2,7 @@
 
 use super::place::failed;
 use crate::EngineError;
+use crate::rootfs::Source;
 use rustix::fd::OwnedFd;
 use rustix::fs::FlockOperation;
 use std::path::Path;
@@ -9,9 +10,12 @@ use tote_state::locked::directory;
 use tote_sys::Errno;
 
 /// Shared locks on the directories of a container's volumes. They are held until the container is recorded: from then
-/// on its record names these volumes.
+/// on its record names these volumes. Images that it mounts are held as well.
 #[derive(Debug, Default)]
-pub(crate) struct VolumeHold(Vec<OwnedFd>);
+pub(crate) struct VolumeHold {
+    volumes: Vec<OwnedFd>,
+    images: Vec<Source>,
+}
 
 impl VolumeHold {
     /// Adds a volume by its directory. Waits while another process removes it, and returns true if it exists.
@@ -21,8 +25,13 @@ impl VolumeHold {
     pub(super) fn add(&mut self, dir: &Path) -> Result<bool, EngineError> {
         let held = hold(dir)?;
         let is_there = held.is_some();
-        self.0.extend(held);
+        self.volumes.extend(held);
         Ok(is_there)
+    }
+
+    /// Adds an image.
+    pub(super) fn add_image(&mut self, image: Source) {
+        self.images.push(image);
     }
 }
 

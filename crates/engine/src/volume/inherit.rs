@@ -6,7 +6,9 @@ use crate::container::{self, Entry};
 use crate::{EngineError, Home, StartError};
 use std::collections::BTreeMap;
 use std::io;
-use tote_bundle::{ContainerId, MountRequest, MountSource, Restrictions, RunOptions, Volume, volumes_of};
+use tote_bundle::{
+    ContainerId, MountRequest, MountSource, Restrictions, RunOptions, Treatment, Volume, volumes_of,
+};
 use tote_state::record::names_in;
 
 /// Adds the mounts of the containers of `--volumes-from` to the options, and to the given ones, so that a later start
@@ -57,6 +59,7 @@ fn mounts_of(home: &Home, entry: &Entry, keeps: bool) -> Result<Vec<MountRequest
                 }),
                 readonly: false,
                 restrictions: Restrictions::default(),
+                treatment: Treatment::default(),
             });
         }
     }
@@ -72,7 +75,7 @@ fn mounts_of(home: &Home, entry: &Entry, keeps: bool) -> Result<Vec<MountRequest
                     .name
                     .get_or_insert_with(|| anonymous_name(&container.id, &mount.destination));
             }
-            MountSource::Tmpfs(_) => {}
+            MountSource::Tmpfs(_) | MountSource::Image(_) => {}
         }
     }
     Ok(mounts)

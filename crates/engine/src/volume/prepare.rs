@@ -3,6 +3,7 @@
 use super::create::{note_anonymous, when_missing};
 use super::device::{self, Device};
 use super::hold::VolumeHold;
+use super::image;
 use super::place::{directory, failed, make, source};
 use super::record::VolumeRecord;
 use super::subpath;
@@ -31,9 +32,14 @@ impl Volumes {
     fn planned(home: &Home, options: &RunOptions, config: &ImageConfig) -> Self {
         let somewhere = home.volumes().display().to_string();
         let volumes = volumes_of(options, config).into_iter();
+        let images = options.mounts.iter();
+        let images = images.filter(|request| matches!(request.source, MountSource::Image(_)));
+        let images = images.map(|request| request.destination.clone());
         Self {
             directories: volumes
-                .map(|(destination, _)| (destination, somewhere.clone()))
+                .map(|(destination, _)| destination)
+                .chain(images)
+                .map(|destination| (destination, somewhere.clone()))
                 .collect(),
             ..Self::default()
         }
@@ -56,12 +62,20 @@ pub(crate) fn prepare(
     if dry {
         return Ok(Volumes::planned(home, options, config));
     }
+    let mut volumes = Volumes::default();
     for request in &options.mounts {
-        if let MountSource::Bind(bind) = &request.source {
-            source(Path::new(&bind.path), bind.create)?;
+        match &request.source {
+            MountSource::Bind(bind) => source(Path::new(&bind.path), bind.create)?,
+            MountSource::Image(image) => {
+                let directory = image::directory_of(home, image, &mut volumes.hold)?;
+                let destination = request.destination.clone();
+                volumes
+                    .directories
+                    .extend(directory.map(|directory| (destination, directory)));
+            }
+            MountSource::Volume(_) | MountSource::Tmpfs(_) => {}
         }
     }
-    let mut volumes = Volumes::default();
     for (destination, volume) in volumes_of(options, config) {
         let path = directory(home, id, options.rm, volume.name.as_deref(), &destination);
         let dir = path.parent().unwrap_or(&path);

@@ -37,6 +37,14 @@ impl Subject<'_> {
             MountSource::Volume(volume) => {
                 self.volume(volume.name.as_deref(), destination, !request.readonly)
             }
+            MountSource::Image(image) => json!({
+                "Type": "image",
+                "Source": image,
+                "Destination": destination,
+                "Mode": mode(request.readonly),
+                "RW": !request.readonly,
+                "Propagation": "",
+            }),
             MountSource::Tmpfs(options) => json!({
                 "Type": "tmpfs",
                 "Source": "",

@@ -1,0 +1,96 @@
+//! Lists and descriptions of secrets.
+
+use super::SecretFault;
+use super::record::{SecretRecord, fault, find, names, read};
+use crate::look::{Pattern, moment};
+use crate::{EngineError, Home, RequestError};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// Secret in a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SecretRow {
+    /// Id of the secret.
+    pub id: String,
+    /// Name of the secret.
+    pub name: String,
+    /// Time of creation, as RFC 3339 has it.
+    pub created: String,
+    /// Time of the last replacement.
+    pub updated: String,
+    /// Labels of the secret.
+    pub labels: BTreeMap<String, String>,
+}
+
+/// Lists the secrets that these filters select, by name: `name=PATTERN` and `id=PREFIX`, alternatives each.
+///
+/// # Errors
+/// [`SecretFault::Filter`].
+pub fn secrets(home: &Home, filters: &[String]) -> Result<Vec<SecretRow>, EngineError> {
+    let (mut patterns, mut prefixes) = (Vec::new(), Vec::new());
+    for filter in filters {
+        let invalid = || fault(SecretFault::Filter(filter.clone()));
+        match filter.split_once('=').ok_or_else(invalid)? {
+            ("name", pattern) => patterns.push(Pattern::parse(pattern).ok_or_else(invalid)?),
+            ("id", prefix) => prefixes.push(prefix),
+            _ => return Err(invalid()),
+        }
+    }
+    let mut rows = Vec::new();
+    for name in names(home)? {
+        let Some(record) = read(home, &name)? else {
+            continue;
+        };
+        let is_named = patterns.is_empty() || patterns.iter().any(|pattern| pattern.is_in(&name));
+        let has_id = prefixes.is_empty() || prefixes.iter().any(|prefix| record.id.starts_with(prefix));
+        if is_named && has_id {
+            rows.push(row(name, record));
+        }
+    }
+    Ok(rows)
+}
+
+fn row(name: String, record: SecretRecord) -> SecretRow {
+    SecretRow {
+        id: record.id,
+        name,
+        created: moment(record.created),
+        updated: moment(record.updated),
+        labels: record.labels,
+    }
+}
+
+/// Asks whether a secret exists.
+///
+/// # Errors
+/// [`EngineError::State`].
+pub fn exists(home: &Home, wanted: &str) -> Result<bool, EngineError> {
+    match find(home, wanted) {
+        Ok(_) => Ok(true),
+        Err(EngineError::Request(RequestError::Secret(SecretFault::Missing(_)))) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Describes a secret as `podman secret inspect` does; its bytes only if `shows`.
+///
+/// # Errors
+/// [`SecretFault::Missing`].
+pub fn inspect(home: &Home, wanted: &str, shows: bool) -> Result<Value, EngineError> {
+    let (name, record) = find(home, wanted)?;
+    let mut description = json!({
+        "ID": record.id,
+        "CreatedAt": moment(record.created),
+        "UpdatedAt": moment(record.updated),
+        "Spec": {
+            "Name": name,
+            "Driver": { "Name": "file", "Options": {} },
+            "Labels": record.labels,
+        },
+    });
+    if shows {
+        let bytes = record.bytes(home, &name).map_err(fault)?;
+        description["SecretData"] = String::from_utf8_lossy(&bytes).into_owned().into();
+    }
+    Ok(description)
+}
