@@ -24,6 +24,7 @@ mod error;
 mod machine;
 mod report;
 mod session;
+mod terminal;
 mod worker;
 
 pub use machine::{CONTAINERS, IMAGE, PORT};

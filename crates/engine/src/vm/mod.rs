@@ -11,16 +11,18 @@
 //! ```
 
 mod attend;
+mod enter;
 mod error;
 mod guest;
 mod host;
 mod kernel;
 mod settle;
 
-pub use attend::attend;
+pub use attend::{attend, visit};
+pub(crate) use enter::{enter, sandbox, users};
 pub use error::VmFault;
 pub use kernel::{VmKernel, VmSource, setup};
-pub(crate) use settle::{adapt, check_here, settle};
+pub(crate) use settle::{adapt, check_here, is_in_vm, settle};
 pub use tote_guest::init as guest_init;
 
 use crate::EngineError;
