@@ -185,7 +185,7 @@ impl ToHost {
     }
 }
 
-/// Reads the size of a terminal, or that there is none.
+/// Reads the size of a terminal, if it has one: no bytes say that it has not.
 fn terminal(bytes: &[u8]) -> Option<Option<(u16, u16)>> {
     match bytes {
         [] => Some(None),

@@ -215,7 +215,17 @@ fn a_visitor_has_a_process_of_its_own() {
     let (listener, connect) = door("own");
     let input: Vec<u8> = (0..400_000_u32).map(|at| at as u8).collect();
     let expected = input.clone();
-    let vmm = Fake::new(move |channel, _console| {
+    let visitor = std::thread::spawn(move || echoed(connect(), &input));
+    let (verdict, output, _) = run_visited(&cat_of_a_visitor(), b"", Some(listener));
+    assert_eq!(verdict.code, 6);
+    assert!(output.is_empty());
+    let (output, warned) = visitor.join().unwrap();
+    assert!(output == expected && warned);
+}
+
+/// A machine whose second process is a cat that ends with 5; the first one ends with 6 then.
+fn cat_of_a_visitor() -> Fake {
+    Fake::new(move |channel, _console| {
         let mut pending: Vec<u8> = Vec::new();
         let mut ended = false;
         guest(channel, move |guest, order| {
@@ -254,44 +264,41 @@ fn a_visitor_has_a_process_of_its_own() {
             }
             is_over
         });
-    });
-    let visitor = std::thread::spawn(move || {
-        let (mut sent, mut output, mut warned) = (0, Vec::new(), false);
-        let mut process: Option<Session> = None;
-        speak(connect(), |host, event| {
-            match event {
-                Event::Ready(kernel) => {
-                    assert_eq!(kernel, "6.1");
-                    let first = Some(Session::FIRST);
-                    let begun = host.begin(b"another plan", Some((3, 4)), first).unwrap();
-                    host.resize(begun, 5, 6);
-                    process = Some(begun);
-                }
-                Event::Output(session, stream, bytes) => {
-                    host.consumed(session, stream, bytes.len());
-                    output.extend(bytes);
-                }
-                Event::Ended(_, end) => {
-                    assert_eq!(end, End::Code(5));
-                    return true;
-                }
-                Event::Warning(_, text) => warned = text == "resized",
-                Event::Runs(_) | Event::Room(..) => {}
-                Event::Failed(..) => panic!("{event:?}"),
+    })
+}
+
+/// Begins a process with this input; returns its output, and whether the process has seen its terminal's size change.
+fn echoed(stream: UnixStream, input: &[u8]) -> (Vec<u8>, bool) {
+    let (mut sent, mut output, mut warned) = (0, Vec::new(), false);
+    let mut process: Option<Session> = None;
+    speak(stream, |host, event| {
+        match event {
+            Event::Ready(kernel) => {
+                assert_eq!(kernel, "6.1");
+                let first = Some(Session::FIRST);
+                let begun = host.begin(b"another plan", Some((3, 4)), first).unwrap();
+                host.resize(begun, 5, 6);
+                process = Some(begun);
             }
-            sent += host.input(process.unwrap(), &input[sent..]);
-            if sent == input.len() {
-                host.end_input(process.unwrap());
+            Event::Output(session, stream, bytes) => {
+                host.consumed(session, stream, bytes.len());
+                output.extend(bytes);
             }
-            false
-        });
-        (output, warned)
+            Event::Ended(_, end) => {
+                assert_eq!(end, End::Code(5));
+                return true;
+            }
+            Event::Warning(_, text) => warned = text == "resized",
+            Event::Runs(_) | Event::Room(..) => {}
+            Event::Failed(..) => panic!("{event:?}"),
+        }
+        sent += host.input(process.unwrap(), &input[sent..]);
+        if sent == input.len() {
+            host.end_input(process.unwrap());
+        }
+        false
     });
-    let (verdict, output, _) = run_visited(&vmm, b"", Some(listener));
-    assert_eq!(verdict.code, 6);
-    assert!(output.is_empty());
-    let (output, warned) = visitor.join().unwrap();
-    assert!(output == expected && warned);
+    (output, warned)
 }
 
 #[test]
@@ -304,7 +311,7 @@ fn the_process_of_a_visitor_that_is_gone_is_killed() {
                 false
             }
             Order::Signal(2, 9) => {
-                // What it still says has room, and nobody hears it.
+                // What it still says has room, and is passed over.
                 guest.output(2, Stream::Out, b"late");
                 guest.ended(2, End::Signal(9));
                 guest.ended(1, End::Code(0));

@@ -12,7 +12,7 @@ use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use tote_channel::{ChannelError, Event, Guest, Host, MAX_SESSIONS, Order, Session};
 use tote_sys::Errno;
 
-/// Name of the attendant's socket in the abstract namespace: it is in the sandbox's network namespace, where nobody else is.
+/// Name of the attendant's socket in the abstract namespace: it is in the sandbox's network namespace, which no other container shares.
 const NAME: &[u8] = b"tote-vm";
 
 /// Bytes that are read of a visitor at a time.
@@ -113,7 +113,7 @@ impl Visitors {
             return;
         };
         if visitor.read(host, container).is_err() {
-            // Nobody hears the process any more, so it is ended; what it still says is passed over.
+            // Its process has lost its streams, so it is ended; what it still says is passed over.
             if let Some((_, session)) = visitor.process.filter(|_| !visitor.ended) {
                 host.signal(session, 9);
             }

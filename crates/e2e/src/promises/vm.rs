@@ -322,13 +322,29 @@ fn exec(cx: &Context) -> Result<()> {
     output.exits(0)?;
     ensure!(output.stdout == random, "{} bytes came back", output.stdout.len());
     exec_terminal(cx)?;
+    exec_signals(cx)?;
+    exec_checks(cx)?;
+    // The end of the container is that of its processes.
+    let mut inside = cx
+        .tote(&["exec", "vm", "sh", "-c", "echo ready; sleep 1000002"])
+        .spawn()?;
+    inside.expect("ready")?;
+    cx.tote(&["rm", "-f", "-t", "0", "vm"]).output()?.exits(0)?;
+    inside.finish()?.exits(137)?;
+    cx.nothing_left()
+}
+
+fn exec_signals(cx: &Context) -> Result<()> {
     // Signals go to the process, and not to its neighbours.
     let script = "trap 'echo asked; exit 4' TERM; echo ready; while :; do sleep 0.1; done";
     let mut inside = cx.tote(&["exec", "vm", "sh", "-c", script]).spawn()?;
     inside.expect("ready")?;
     inside.signal(Signal::TERM)?;
     inside.expect("asked")?;
-    inside.finish()?.exits(4)?;
+    inside.finish()?.exits(4).map(drop)
+}
+
+fn exec_checks(cx: &Context) -> Result<()> {
     // The check is a process in the guest.
     cx.tote(&["exec", "vm", "touch", "/healthy"]).output()?.exits(0)?;
     cx.tote(&["healthcheck", "run", "vm"]).output()?.exits(0)?;
@@ -344,15 +360,10 @@ fn exec(cx: &Context) -> Result<()> {
     ])
     .output()?
     .exits(0)?;
-    cx.tote(&["healthcheck", "run", "vm"]).output()?.exits(1)?;
-    // The end of the container is that of its processes.
-    let mut inside = cx
-        .tote(&["exec", "vm", "sh", "-c", "echo ready; sleep 1000002"])
-        .spawn()?;
-    inside.expect("ready")?;
-    cx.tote(&["rm", "-f", "-t", "0", "vm"]).output()?.exits(0)?;
-    inside.finish()?.exits(137)?;
-    cx.nothing_left()
+    cx.tote(&["healthcheck", "run", "vm"])
+        .output()?
+        .exits(1)
+        .map(drop)
 }
 
 fn exec_terminal(cx: &Context) -> Result<()> {
