@@ -22,12 +22,14 @@
 mod agent;
 mod error;
 mod machine;
+mod processes;
 mod report;
 mod session;
 mod terminal;
 mod worker;
 
 pub use machine::{CONTAINERS, IMAGE, PORT};
+pub use processes::{PROCESSES, parse_listing};
 
 use std::os::fd::AsFd as _;
 use std::process::ExitCode;

@@ -1,8 +1,10 @@
 //! A worker: the parent of a container's first process, as `tote run` is on a host, or of one that joins it, as `tote exec` is.
 
+use crate::processes::{PROCESSES, list};
 use crate::report::Report;
 use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::cell::RefCell;
+use std::io::Write as _;
 use tote_channel::End;
 use tote_runtime::{
     Attendance, Entry, Foreground, Namespaces, Observer, Outcome, Parting, Reception, RuntimeError, Stdio,
@@ -47,6 +49,12 @@ pub(crate) fn work(asked: &Work<'_>, ends: Ends) -> u8 {
             125,
             format!("cannot connect the streams: {errno}"),
         ));
+        return 0;
+    }
+    if let Some(joined) = asked.joined.filter(|_| asked.plan == PROCESSES) {
+        tell(&Report::Runs);
+        let written = std::io::stdout().write_all(&list(joined));
+        tell(&Report::Ended(End::Code(u8::from(written.is_err()))));
         return 0;
     }
     let held = asked.joined.map(|joined| joined.try_clone_to_owned()).transpose();

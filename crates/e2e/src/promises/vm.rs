@@ -256,7 +256,6 @@ fn detached(cx: &Context) -> Result<()> {
     shown.exits(0)?.has_out("cloud")?.has_out(" vm")?;
     for (words, code) in [
         (&["cp", "vm:/etc/passwd", "-"][..], 125),
-        (&["top", "vm"], 125),
         (&["diff", "vm"], 1),
         (&["commit", "vm", "other"], 1),
     ] {
@@ -324,6 +323,12 @@ fn exec(cx: &Context) -> Result<()> {
     exec_terminal(cx)?;
     exec_signals(cx)?;
     exec_checks(cx)?;
+    let output = cx.tote(&["top", "vm", "-o", "pid,user,args"]).output()?;
+    output
+        .exits(0)?
+        .has_out("sleep 1000000")?
+        .has_out("sleep 1000001")?;
+    ensure!(!output.out().contains("/init"), "{}", output.out());
     // The end of the container is that of its processes.
     let mut inside = cx
         .tote(&["exec", "vm", "sh", "-c", "echo ready; sleep 1000002"])

@@ -5,7 +5,7 @@ mod error;
 mod inside;
 mod target;
 
-pub(crate) use capture::{Captured, capture};
+pub(crate) use capture::{Captured, capture, capture_planned};
 pub use error::ExecError;
 pub(crate) use inside::Inside;
 pub(crate) use target::Target;

@@ -71,7 +71,13 @@ pub(crate) fn enter(
         .into());
     }
     let inner = inner(target, guest, options, users)?;
-    let bytes = inner.to_bytes().bytes;
+    let mut plan = sandboxed(target, &inner.to_bytes().bytes, options)?;
+    plan.warnings.extend(inner.warnings);
+    Ok(plan)
+}
+
+/// Plans a process in the sandbox that has the guest do something.
+pub(super) fn sandboxed(target: &Target, bytes: &[u8], options: &ExecOptions) -> Result<Plan, EngineError> {
     let outer = ExecOptions {
         command: vec![place(PROGRAM).display().to_string(), VISIT.to_owned()],
         detach: options.detach,
@@ -80,10 +86,8 @@ pub(crate) fn enter(
         ..ExecOptions::default()
     };
     let mut sandbox = target.inside.clone();
-    sandbox.process.env = packed(&bytes);
-    let mut plan = plan_here((target, &sandbox), &outer, None, target.namespaces(), None)?;
-    plan.warnings.extend(inner.warnings);
-    Ok(plan)
+    sandbox.process.env = packed(bytes);
+    plan_here((target, &sandbox), &outer, None, target.namespaces(), None)
 }
 
 /// Plans the process in the container, for root of the guest.
@@ -132,13 +136,18 @@ fn inner(
 
 /// Looks up the container's own user and the requested one in the image: the guest's files are its own.
 pub(crate) fn users(home: &Home, entry: &Entry, guest: &Inside, wanted: &str) -> Result<Users, EngineError> {
+    let (passwd, group) = look_up(home, entry)?;
+    let to = resolve_user(wanted, &passwd, &group).map_err(ExecError::from)?;
+    let own = guest.process.user.uid.to_string();
+    Ok((resolve_user(&own, &passwd, "").unwrap_or_default(), to))
+}
+
+/// Reads passwd(5) and group(5) of the image.
+pub(super) fn look_up(home: &Home, entry: &Entry) -> Result<(String, String), EngineError> {
     let source = Source::open(home, &entry.container.source()?)?;
     let read = |path| {
         let bytes = source.read(home, path)?;
         Ok::<_, EngineError>(String::from_utf8_lossy(&bytes.unwrap_or_default()).into_owned())
     };
-    let (passwd, group) = (read("etc/passwd")?, read("etc/group")?);
-    let to = resolve_user(wanted, &passwd, &group).map_err(ExecError::from)?;
-    let own = guest.process.user.uid.to_string();
-    Ok((resolve_user(&own, &passwd, "").unwrap_or_default(), to))
+    Ok((read("etc/passwd")?, read("etc/group")?))
 }

@@ -16,12 +16,14 @@ mod error;
 mod guest;
 mod host;
 mod kernel;
+mod processes;
 mod settle;
 
 pub use attend::{attend, visit};
 pub(crate) use enter::{enter, sandbox, users};
 pub use error::VmFault;
 pub use kernel::{VmKernel, VmSource, setup};
+pub(crate) use processes::{GuestProcesses, processes};
 pub(crate) use settle::{adapt, check_here, is_in_vm, settle};
 pub use tote_guest::init as guest_init;
 
