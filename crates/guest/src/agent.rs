@@ -2,6 +2,7 @@
 
 use crate::error::GuestError;
 use crate::session::{Asked, STREAMS, Session};
+use crate::worker::CopyFn;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::process::{WaitOptions, wait};
@@ -22,10 +23,11 @@ enum Work {
 }
 
 /// Serves the host until the machine is to end.
-pub(crate) fn serve(port: OwnedFd) -> Result<(), GuestError> {
+pub(crate) fn serve(port: OwnedFd, copy: CopyFn) -> Result<(), GuestError> {
     let release = rustix::system::uname().release().to_string_lossy().into_owned();
     let mut agent = Agent {
         port,
+        copy,
         guest: Guest::new(&release),
         sessions: BTreeMap::new(),
     };
@@ -35,6 +37,7 @@ pub(crate) fn serve(port: OwnedFd) -> Result<(), GuestError> {
 
 struct Agent {
     port: OwnedFd,
+    copy: CopyFn,
     guest: Guest,
     sessions: BTreeMap<u16, Session>,
 }
@@ -181,6 +184,7 @@ impl Agent {
             plan,
             size: terminal,
             joined,
+            copy: self.copy,
         };
         Session::begin(number, &asked, &mut self.sessions)
     }

@@ -46,7 +46,7 @@ pub(crate) fn list(joined: BorrowedFd<'_>) -> Vec<u8> {
 }
 
 /// Returns the pid of a pidfd.
-fn number(pidfd: BorrowedFd<'_>) -> Option<i32> {
+pub(crate) fn number(pidfd: BorrowedFd<'_>) -> Option<i32> {
     let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", pidfd.as_raw_fd())).ok()?;
     let line = info.lines().find_map(|line| line.strip_prefix("Pid:"));
     line?.trim().parse().ok()

@@ -1,6 +1,6 @@
 //! A worker: the parent of a container's first process, as `tote run` is on a host, or of one that joins it, as `tote exec` is.
 
-use crate::processes::{PROCESSES, list};
+use crate::processes::{PROCESSES, list, number};
 use crate::report::Report;
 use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::cell::RefCell;
@@ -31,7 +31,14 @@ pub(crate) struct Work<'a> {
     pub(crate) is_terminal: bool,
     /// Pidfd of the process that the new one joins: the plan's only descriptor.
     pub(crate) joined: Option<BorrowedFd<'a>>,
+    pub(crate) copy: CopyFn,
 }
+
+/// Copies as the bytes say, between the standard streams and the container with this root. An error is one line.
+pub type CopyFn = fn(&[u8], OwnedFd) -> Result<(), String>;
+
+/// What the host sends before the description of a copy, in the place of a plan.
+pub const COPY: &[u8] = b"tote copy 1\n";
 
 /// Performs a plan to its end; the exit code of this process says nothing.
 pub(crate) fn work(asked: &Work<'_>, ends: Ends) -> u8 {
@@ -55,6 +62,17 @@ pub(crate) fn work(asked: &Work<'_>, ends: Ends) -> u8 {
         tell(&Report::Runs);
         let written = std::io::stdout().write_all(&list(joined));
         tell(&Report::Ended(End::Code(u8::from(written.is_err()))));
+        return 0;
+    }
+    if let (Some(joined), Some(wanted)) = (asked.joined, asked.plan.strip_prefix(COPY)) {
+        let pid = number(joined).and_then(|pid| u32::try_from(pid).ok());
+        let root = tote_runtime::root_of(pid.unwrap_or_default(), joined);
+        let done = root.map_err(|errno| format!("cannot open the root of the container: {errno}"));
+        let done = done.and_then(|root| (asked.copy)(wanted, root));
+        tell(&done.map_or_else(
+            |reason| Report::Failed(1, reason),
+            |()| Report::Ended(End::Code(0)),
+        ));
         return 0;
     }
     let held = asked.joined.map(|joined| joined.try_clone_to_owned()).transpose();

@@ -43,6 +43,20 @@ pub enum CopyError {
         "cannot write {0}: it is part of the image, which is read-only for this container (--driver split)"
     )]
     Outside(String),
+    /// Copy between a container in a virtual machine and something else than a stream.
+    #[error(
+        "cannot copy files of container {0} but as an archive: it is in a virtual machine, so the other side has to be -"
+    )]
+    NoStream(String),
+    /// Failed copy in a virtual machine, whose words these are.
+    #[error("{0}")]
+    Guest(String),
+    /// Failed read or write of the archive on this machine.
+    #[error("cannot pass the archive on")]
+    Passed(#[source] std::io::Error),
+    /// Request that cannot be written.
+    #[error("cannot ask the virtual machine for a copy")]
+    Asked(#[source] serde_json::Error),
     /// Failed open of a container's root.
     #[error("cannot open the root of container {id}")]
     Root {

@@ -7,6 +7,7 @@
 //! is executed.
 
 mod error;
+mod guest;
 mod inside;
 mod place;
 mod put;
@@ -15,6 +16,9 @@ mod visit;
 
 pub use error::{CopyError, PlaceError, TransferFault};
 
+pub(crate) use guest::copy_in_guest;
+
+use crate::container::Entry;
 use crate::{EngineError, Home};
 use inside::Inside;
 use place::{Place, Wanted};
@@ -86,6 +90,12 @@ pub fn copy(
         }
     }
     let (from, to) = (Place::parse(&request.from), Place::parse(&request.to));
+    if let Some((entry, name, path, writes)) = in_vm(home, (&from, &to))? {
+        let copied = guest::pass(home, (&entry, name, path), request, (streams, writes), told)?;
+        let action = if writes { "extract-to-dir" } else { "archive-path" };
+        note(home, &entry, action, path);
+        return Ok(copied);
+    }
     let here = Here::open()?;
     let base = request.here.as_os_str().as_bytes();
     let source = match &from {
@@ -125,12 +135,41 @@ pub fn copy(
     let happened = [(&source, "archive-path"), (&target, "extract-to-dir")];
     for (end, action) in happened {
         if let Some((inside, wanted)) = end {
-            let path = String::from_utf8_lossy(&wanted.path);
-            let event = inside.entry.container.event(action).with("path", path);
-            append(home, &[event]);
+            inside
+                .entry
+                .iter()
+                .for_each(|entry| note(home, entry, action, &wanted.path));
         }
     }
     Ok(copied)
+}
+
+/// Records a copy.
+fn note(home: &Home, entry: &Entry, action: &str, path: &[u8]) {
+    let event = entry.container.event(action);
+    append(home, &[event.with("path", String::from_utf8_lossy(path))]);
+}
+
+/// Returns the container in a virtual machine that takes part, with its name, the path and whether it is written to; the other
+/// end is a stream.
+fn in_vm<'a>(
+    home: &Home,
+    (from, to): (&'a Place, &'a Place),
+) -> Result<Option<(Entry, &'a str, &'a [u8], bool)>, EngineError> {
+    for (place, other, writes) in [(from, to, false), (to, from, true)] {
+        let Place::Container { name, path } = place else {
+            continue;
+        };
+        let entry = crate::container::find(home, name)?;
+        if !crate::vm::is_in_vm(&entry.container) {
+            continue;
+        }
+        if *other != Place::Stream {
+            return Err(CopyError::NoStream(name.clone()).into());
+        }
+        return Ok(Some((entry, name, path, writes)));
+    }
+    Ok(None)
 }
 
 /// Root directory of this machine.

@@ -164,7 +164,7 @@ impl Listener {
     }
 }
 
-fn reap(pidfd: &OwnedFd) -> Result<Outcome, EngineError> {
+pub(super) fn reap(pidfd: &OwnedFd) -> Result<Outcome, EngineError> {
     let status = ExitStatus::of(pidfd.as_fd()).map_err(RuntimeError::Wait)?;
     Ok(status.into())
 }

@@ -1,11 +1,13 @@
 //! `exec`: another process in a running container.
 
 mod capture;
+mod converse;
 mod error;
 mod inside;
 mod target;
 
 pub(crate) use capture::{Captured, capture, capture_planned};
+pub(crate) use converse::converse;
 pub use error::ExecError;
 pub(crate) use inside::Inside;
 pub(crate) use target::Target;

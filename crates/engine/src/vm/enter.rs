@@ -134,6 +134,22 @@ fn inner(
     Ok(plan.map_err(ExecError::Plan)?)
 }
 
+/// Plans a process that has the guest copy what `asked` says; its input is passed on if the guest is to write.
+pub(crate) fn copying(
+    home: &Home,
+    entry: &Entry,
+    asked: &[u8],
+    writes: bool,
+) -> Result<(Target, Plan), EngineError> {
+    let target = Target::of(home, entry.clone())?;
+    let options = ExecOptions {
+        interactive: writes,
+        ..ExecOptions::default()
+    };
+    let plan = sandboxed(&target, &[tote_guest::COPY, asked].concat(), &options)?;
+    Ok((target, plan))
+}
+
 /// Looks up the container's own user and the requested one in the image: the guest's files are its own.
 pub(crate) fn users(home: &Home, entry: &Entry, guest: &Inside, wanted: &str) -> Result<Users, EngineError> {
     let (passwd, group) = look_up(home, entry)?;
