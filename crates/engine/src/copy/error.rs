@@ -43,11 +43,14 @@ pub enum CopyError {
         "cannot write {0}: it is part of the image, which is read-only for this container (--driver split)"
     )]
     Outside(String),
-    /// Copy between a container in a virtual machine and something else than a stream.
+    /// Copy between two containers of which one is in a virtual machine.
     #[error(
-        "cannot copy files of container {0} but as an archive: it is in a virtual machine, so the other side has to be -"
+        "cannot copy between container {0} and another one: it is in a virtual machine; copy to this machine first, or from - to -"
     )]
-    NoStream(String),
+    TwoContainers(String),
+    /// Archive from the other side that cannot be read.
+    #[error("cannot read the archive of the virtual machine")]
+    Received(#[source] ReadError),
     /// Failed copy in a virtual machine, whose words these are.
     #[error("{0}")]
     Guest(String),

@@ -11,6 +11,7 @@ mod guest;
 mod inside;
 mod place;
 mod put;
+mod received;
 mod tree;
 mod visit;
 
@@ -90,13 +91,13 @@ pub fn copy(
         }
     }
     let (from, to) = (Place::parse(&request.from), Place::parse(&request.to));
-    if let Some((entry, name, path, writes)) = in_vm(home, (&from, &to))? {
-        let copied = guest::pass(home, (&entry, name, path), request, (streams, writes), told)?;
+    let here = Here::open()?;
+    if let Some((ends, writes)) = guest::ends(home, (&from, &to))? {
+        let copied = guest::pass(home, (&ends, writes), (request, here.tree()), streams, told)?;
         let action = if writes { "extract-to-dir" } else { "archive-path" };
-        note(home, &entry, action, path);
+        note(home, &ends.entry, action, ends.path);
         return Ok(copied);
     }
-    let here = Here::open()?;
     let base = request.here.as_os_str().as_bytes();
     let source = match &from {
         Place::Container { name, path } => Some((Inside::open(home, name, false)?, Wanted::new(b"", path))),
@@ -148,28 +149,6 @@ pub fn copy(
 fn note(home: &Home, entry: &Entry, action: &str, path: &[u8]) {
     let event = entry.container.event(action);
     append(home, &[event.with("path", String::from_utf8_lossy(path))]);
-}
-
-/// Returns the container in a virtual machine that takes part, with its name, the path and whether it is written to; the other
-/// end is a stream.
-fn in_vm<'a>(
-    home: &Home,
-    (from, to): (&'a Place, &'a Place),
-) -> Result<Option<(Entry, &'a str, &'a [u8], bool)>, EngineError> {
-    for (place, other, writes) in [(from, to, false), (to, from, true)] {
-        let Place::Container { name, path } = place else {
-            continue;
-        };
-        let entry = crate::container::find(home, name)?;
-        if !crate::vm::is_in_vm(&entry.container) {
-            continue;
-        }
-        if *other != Place::Stream {
-            return Err(CopyError::NoStream(name.clone()).into());
-        }
-        return Ok(Some((entry, name, path, writes)));
-    }
-    Ok(None)
 }
 
 /// Root directory of this machine.

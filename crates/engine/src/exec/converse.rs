@@ -55,10 +55,11 @@ pub(crate) fn converse(target: Target, mut plan: Plan) -> Result<Conversation, E
 
 impl Conversation {
     /// Waits for the end; returns docker's exit code, and what came by standard error.
-    pub(crate) fn finish(mut self) -> Result<(u8, Vec<u8>), EngineError> {
-        self.input = None;
+    pub(crate) fn finish(self) -> Result<(u8, Vec<u8>), EngineError> {
+        // A process whose output is not read would wait for that.
+        drop((self.input, self.output));
         let mut said = Vec::new();
-        let read = (&mut self.errors).take(LONGEST).read_to_end(&mut said);
+        let read = self.errors.take(LONGEST).read_to_end(&mut said);
         read.map_err(|error| RuntimeError::Wait(Errno::from_io_error(&error).unwrap_or(Errno::IO)))?;
         Ok((exit_code(reap(&self.child.pidfd)?), said))
     }

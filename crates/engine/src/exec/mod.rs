@@ -7,7 +7,7 @@ mod inside;
 mod target;
 
 pub(crate) use capture::{Captured, capture, capture_planned};
-pub(crate) use converse::converse;
+pub(crate) use converse::{Conversation, converse};
 pub use error::ExecError;
 pub(crate) use inside::Inside;
 pub(crate) use target::Target;
