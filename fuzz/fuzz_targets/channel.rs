@@ -8,7 +8,7 @@ fuzz_target!(|bytes: &[u8]| {
     let (mut host, mut guest) = (Host::new(), Guest::new("6.1"));
     let greeting = std::mem::take(guest.outgoing());
     assert!(host.received(&greeting).is_ok());
-    assert!(host.begin(b"plan", None).is_ok());
+    assert!(host.begin(b"plan", None, None).is_ok());
     let mut taken = 0;
     for part in bytes.chunks(7) {
         let Ok(events) = host.received(part) else {

@@ -16,6 +16,8 @@ pub enum Order {
         plan: Vec<u8>,
         /// Rows and columns of its terminal, if it has one.
         terminal: Option<(u16, u16)>,
+        /// Number of the process whose namespaces it joins.
+        joins: Option<u16>,
     },
     /// Bytes for standard input; [`Guest::consumed`] has to be called once the process has them.
     Input(u16, Vec<u8>),
@@ -25,8 +27,8 @@ pub enum Order {
     Signal(u16, u8),
     /// The terminal has this size in rows and columns.
     Resize(u16, u16, u16),
-    /// There is room for more output.
-    Room(u16, Stream),
+    /// There is room for this number of bytes more of an output.
+    Room(u16, Stream, usize),
     /// The machine is to end.
     PowerOff,
 }
@@ -65,6 +67,12 @@ impl Guest {
     /// Returns the bytes that have to be sent; what was sent is removed by the caller.
     pub fn outgoing(&mut self) -> &mut Vec<u8> {
         &mut self.out
+    }
+
+    /// True if something has to be sent.
+    #[must_use]
+    pub fn has_outgoing(&self) -> bool {
+        !self.out.is_empty()
     }
 
     /// Says that the process has become its program.
@@ -144,7 +152,7 @@ impl Guest {
     fn hear(&mut self, session: u16, message: ToGuest) -> Result<Option<Order>, ChannelError> {
         match message {
             ToGuest::Plan(bytes) => self.take_plan(session, &bytes).map(|()| None),
-            ToGuest::Begin { terminal } => {
+            ToGuest::Begin { terminal, joins } => {
                 let plan = self.plans.remove(&session);
                 let plan = plan.ok_or(ChannelError::Order("the start of a process"))?;
                 let process = Process {
@@ -156,6 +164,7 @@ impl Guest {
                     session,
                     plan,
                     terminal,
+                    joins,
                 }))
             }
             ToGuest::PowerOff => Ok(Some(Order::PowerOff)),
@@ -177,7 +186,7 @@ impl Guest {
                     let room = room.filter(|room| *room <= WINDOW);
                     process.room[stream.index()] = room.ok_or(ChannelError::Credit)?;
                 }
-                Ok(Some(Order::Room(session, stream)))
+                Ok(Some(Order::Room(session, stream, bytes as usize)))
             }
         }
     }

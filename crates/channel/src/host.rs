@@ -9,6 +9,17 @@ use std::collections::BTreeMap;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Session(u16);
 
+impl Session {
+    /// The first process of a machine.
+    pub const FIRST: Self = Self(1);
+
+    /// Returns the number.
+    #[must_use]
+    pub fn number(self) -> u16 {
+        self.0
+    }
+}
+
 /// Something that the guest has said.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
@@ -18,8 +29,8 @@ pub enum Event {
     Runs(Session),
     /// Bytes of an output; [`Host::consumed`] has to be called once the caller is rid of them.
     Output(Session, Stream, Vec<u8>),
-    /// There is room for more input.
-    Room(Session),
+    /// There is room for this number of bytes more of input.
+    Room(Session, usize),
     /// Something that the process has to do without.
     Warning(Session, String),
     /// The process could not begin, with an exit code and a reason.
@@ -68,23 +79,29 @@ impl Host {
         self.ready
     }
 
-    /// Begins a process with this plan.
+    /// Begins a process with this plan, in the namespaces of the process that it joins.
     ///
     /// # Errors
     /// [`ChannelError::Plan`] if the plan is too large, [`ChannelError::Sessions`] if there are too many processes.
-    pub fn begin(&mut self, plan: &[u8], terminal: Option<(u16, u16)>) -> Result<Session, ChannelError> {
+    pub fn begin(
+        &mut self,
+        plan: &[u8],
+        terminal: Option<(u16, u16)>,
+        joins: Option<Session>,
+    ) -> Result<Session, ChannelError> {
         if plan.len() > MAX_PLAN {
             return Err(ChannelError::Plan);
         }
-        let number = self.last.checked_add(1).ok_or(ChannelError::Sessions)?;
         if self.processes.len() >= MAX_SESSIONS {
             return Err(ChannelError::Sessions);
         }
+        let number = self.unused();
         self.last = number;
         for piece in pieces(plan) {
             ToGuest::Plan(piece.to_vec()).push(number, &mut self.out);
         }
-        ToGuest::Begin { terminal }.push(number, &mut self.out);
+        let joins = joins.map(Session::number);
+        ToGuest::Begin { terminal, joins }.push(number, &mut self.out);
         let process = Process {
             runs: false,
             allowed: [WINDOW; 2],
@@ -94,6 +111,17 @@ impl Host {
         };
         self.processes.insert(number, process);
         Ok(Session(number))
+    }
+
+    /// Returns the next number that no process has, so that what is on its way to one that has ended does not reach another one.
+    fn unused(&self) -> u16 {
+        let mut number = self.last;
+        loop {
+            number = number.wrapping_add(1).max(1);
+            if !self.processes.contains_key(&number) {
+                return number;
+            }
+        }
     }
 
     /// Returns the number of bytes of input that may be sent now.
@@ -197,7 +225,7 @@ impl Host {
                 let room = process.room.checked_add(bytes as usize);
                 let room = room.filter(|room| *room <= WINDOW);
                 process.room = room.ok_or(ChannelError::Credit)?;
-                Event::Room(session)
+                Event::Room(session, bytes as usize)
             }
             ToHost::Warning(text) => {
                 process.warnings += 1;

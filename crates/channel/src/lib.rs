@@ -11,6 +11,7 @@
 //! - **The guest is an enemy.** Whatever it sends, [`Host`] returns events or an error, and what it keeps is bounded: one
 //!   frame, and for each stream at most [`WINDOW`] bytes of which the host has not said that it is rid of them.
 //! - **No stream holds up another one.** Each has a window of its own; a sender that has used it up waits for credit.
+//! - A process begins by itself, or joins one that the host names: the guest decides neither.
 //! - A message of the wrong direction, of a session that does not exist, or out of its order is an error.
 //!
 //! Not in this crate: descriptors, processes, time, and what a plan means.
@@ -30,7 +31,7 @@ pub use host::{Event, Host, Session};
 pub use message::{End, Stream, ToGuest, ToHost};
 
 /// Version of the messages: both ends must have the same.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
 
 /// Bytes of a stream that may be on their way.
 pub const WINDOW: usize = 128 << 10;

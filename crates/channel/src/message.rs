@@ -52,10 +52,12 @@ pub enum End {
 pub enum ToGuest {
     /// The next piece of a new process's plan.
     Plan(Vec<u8>),
-    /// The plan is complete: the process is to begin. True if it has a terminal, for a size in rows and columns.
+    /// The plan is complete: the process is to begin.
     Begin {
         /// Rows and columns of its terminal, if it has one.
         terminal: Option<(u16, u16)>,
+        /// Number of the process whose namespaces it joins, if it is not a container of its own.
+        joins: Option<u16>,
     },
     /// Bytes for standard input.
     Input(Vec<u8>),
@@ -100,10 +102,13 @@ impl ToGuest {
     pub fn push(&self, session: u16, out: &mut Vec<u8>) {
         let (kind, payload) = match self {
             Self::Plan(bytes) => return push(out, 1, session, bytes),
-            Self::Begin { terminal: None } => (2, Vec::new()),
-            Self::Begin {
-                terminal: Some((rows, columns)),
-            } => (2, size(*rows, *columns)),
+            Self::Begin { terminal, joins } => {
+                let size = terminal.map_or(Vec::new(), |(rows, columns)| size(rows, columns));
+                match joins {
+                    None => (2, size),
+                    Some(joins) => (9, [&joins.to_le_bytes()[..], &size].concat()),
+                }
+            }
             Self::Input(bytes) => return push(out, 3, session, bytes),
             Self::InputEnd => (4, Vec::new()),
             Self::Signal(number) => (5, vec![*number]),
@@ -118,9 +123,13 @@ impl ToGuest {
         let wrong = ChannelError::Payload(frame.kind);
         Ok(match (frame.kind, &*frame.payload) {
             (1, _) => Self::Plan(frame.payload),
-            (2, []) => Self::Begin { terminal: None },
-            (2, [a, b, c, d]) => Self::Begin {
-                terminal: Some((u16::from_le_bytes([*a, *b]), u16::from_le_bytes([*c, *d]))),
+            (2, size) => Self::Begin {
+                terminal: terminal(size).ok_or(wrong)?,
+                joins: None,
+            },
+            (9, [a, b, size @ ..]) => Self::Begin {
+                terminal: terminal(size).ok_or(wrong)?,
+                joins: Some(u16::from_le_bytes([*a, *b])),
             },
             (3, _) => Self::Input(frame.payload),
             (4, []) => Self::InputEnd,
@@ -130,7 +139,7 @@ impl ToGuest {
                 Self::Credit(Stream::of(*stream, 7)?, u32::from_le_bytes([*a, *b, *c, *d]))
             }
             (8, []) => Self::PowerOff,
-            (1..=8, _) => return Err(wrong),
+            (1..=9, _) => return Err(wrong),
             (kind, _) => return Err(ChannelError::Kind(kind)),
         })
     }
@@ -173,6 +182,15 @@ impl ToHost {
             (129..=136, _) => return Err(wrong),
             (kind, _) => return Err(ChannelError::Kind(kind)),
         })
+    }
+}
+
+/// Reads the size of a terminal, if it has one: no bytes say that it has not.
+fn terminal(bytes: &[u8]) -> Option<Option<(u16, u16)>> {
+    match bytes {
+        [] => Some(None),
+        [a, b, c, d] => Some(Some((u16::from_le_bytes([*a, *b]), u16::from_le_bytes([*c, *d])))),
+        _ => None,
     }
 }
 

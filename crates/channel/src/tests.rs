@@ -12,12 +12,13 @@ fn begun() -> (Host, Session, Guest) {
         [Event::Ready("6.1.0".to_owned())]
     );
     let plan = vec![7; MAX_PAYLOAD + 5];
-    let session = host.begin(&plan, None).unwrap();
+    let session = host.begin(&plan, None, None).unwrap();
     let orders = guest.received(&std::mem::take(host.outgoing())).unwrap();
     let begin = Order::Begin {
         session: 1,
         plan,
         terminal: None,
+        joins: None,
     };
     assert_eq!(orders, [begin]);
     (host, session, guest)
@@ -55,7 +56,7 @@ fn a_process_from_its_plan_to_its_end() {
         [
             Event::Runs(session),
             Event::Output(session, Stream::Err, b"out".to_vec()),
-            Event::Room(session),
+            Event::Room(session, 2),
             Event::Ended(session, End::Code(3)),
         ]
     );
@@ -174,7 +175,8 @@ fn any_to_guest() -> impl Strategy<Value = ToGuest> {
     let bytes = prop::collection::vec(any::<u8>(), 0..40);
     prop_oneof![
         bytes.clone().prop_map(ToGuest::Plan),
-        any::<Option<(u16, u16)>>().prop_map(|terminal| ToGuest::Begin { terminal }),
+        any::<(Option<(u16, u16)>, Option<u16>)>()
+            .prop_map(|(terminal, joins)| ToGuest::Begin { terminal, joins }),
         bytes.prop_map(ToGuest::Input),
         Just(ToGuest::InputEnd),
         any::<u8>().prop_map(ToGuest::Signal),

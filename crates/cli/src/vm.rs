@@ -25,7 +25,12 @@ pub(crate) fn called_as(program: &OsStr) -> Option<ExitCode> {
 }
 
 fn attend() -> ExitCode {
-    match tote_engine::attend_vm(&mut |text| warning(&text)) {
+    let warn = &mut |text: String| warning(&text);
+    let verdict = match std::env::args_os().nth(1) {
+        None => tote_engine::attend_vm(warn),
+        Some(_) => tote_engine::visit_vm(warn),
+    };
+    match verdict {
         Ok(verdict) => match verdict.message {
             Some(message) => failure(&message, None, verdict.code),
             None => ExitCode::from(verdict.code),

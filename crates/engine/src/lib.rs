@@ -152,7 +152,9 @@ pub use unit::{
     GenerateOptions, GeneratedUnit, QuadletOptions, QuadletOutcome, ScriptInit, UnitError, generate_quadlets,
     generate_script, generate_units, restart_unit,
 };
-pub use vm::{VmFault, VmKernel, VmSource, attend as attend_vm, guest_init, setup as setup_vm};
+pub use vm::{
+    VmFault, VmKernel, VmSource, attend as attend_vm, guest_init, setup as setup_vm, visit as visit_vm,
+};
 pub use volume::{
     PrunedVolumes, TreatmentFault, VolumeFault, VolumeRow, VolumeSelection, create as create_volume,
     exists as has_volume, export as export_volume, import as import_volume, inspect as inspect_volume,

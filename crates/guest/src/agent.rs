@@ -1,7 +1,8 @@
 //! The loop of process 1.
 
 use crate::error::GuestError;
-use crate::session::{STREAMS, Session};
+use crate::session::{Asked, STREAMS, Session};
+use crate::worker::CopyFn;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::process::{WaitOptions, wait};
@@ -22,10 +23,11 @@ enum Work {
 }
 
 /// Serves the host until the machine is to end.
-pub(crate) fn serve(port: OwnedFd) -> Result<(), GuestError> {
+pub(crate) fn serve(port: OwnedFd, copy: CopyFn) -> Result<(), GuestError> {
     let release = rustix::system::uname().release().to_string_lossy().into_owned();
     let mut agent = Agent {
         port,
+        copy,
         guest: Guest::new(&release),
         sessions: BTreeMap::new(),
     };
@@ -35,6 +37,7 @@ pub(crate) fn serve(port: OwnedFd) -> Result<(), GuestError> {
 
 struct Agent {
     port: OwnedFd,
+    copy: CopyFn,
     guest: Guest,
     sessions: BTreeMap<u16, Session>,
 }
@@ -130,7 +133,8 @@ impl Agent {
                 session,
                 plan,
                 terminal,
-            } => match Session::begin(session, &plan, terminal.is_some()) {
+                joins,
+            } => match self.begin(session, &plan, terminal, joins) {
                 Ok(begun) => _ = self.sessions.insert(session, begun),
                 Err(error) => self.guest.failed(session, 125, &tote_sys::chain(&error)),
             },
@@ -149,9 +153,40 @@ impl Agent {
                     session.signal(signal);
                 }
             }
-            // What there is room for is found at the next turn; terminals have the size that their plan gives.
-            Order::Room(..) | Order::Resize(..) | Order::PowerOff => {}
+            Order::Resize(number, rows, columns) => {
+                if let Some(session) = self.sessions.get_mut(&number) {
+                    session.resize(rows, columns);
+                }
+            }
+            // What there is room for is found at the next turn.
+            Order::Room(..) | Order::PowerOff => {}
         }
+    }
+
+    /// Begins a process, in the namespaces of another one if it joins that.
+    fn begin(
+        &mut self,
+        number: u16,
+        plan: &[u8],
+        terminal: Option<(u16, u16)>,
+        joins: Option<u16>,
+    ) -> Result<Session, GuestError> {
+        let joined = match joins {
+            None => None,
+            Some(joins) => {
+                let process = self.sessions.get(&joins).and_then(Session::process);
+                let process = process.ok_or(GuestError::NoProcess(joins))?;
+                let copy = rustix::io::fcntl_dupfd_cloexec(process, 3);
+                Some(copy.map_err(GuestError::kernel("hold", "a process"))?)
+            }
+        };
+        let asked = Asked {
+            plan,
+            size: terminal,
+            joined,
+            copy: self.copy,
+        };
+        Session::begin(number, &asked, &mut self.sessions)
     }
 
     /// Sends as much as the channel takes.

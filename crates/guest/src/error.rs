@@ -24,6 +24,9 @@ pub(crate) enum GuestError {
     /// A device did not appear in time.
     #[error("device {0} did not appear")]
     NoDevice(&'static str),
+    /// The process that another one is to join has ended, or has not begun.
+    #[error("process {0} of the virtual machine does not run")]
+    NoProcess(u16),
     /// The host sent something else than messages.
     #[error("cannot understand the host")]
     Channel(#[from] ChannelError),

@@ -22,20 +22,24 @@
 mod agent;
 mod error;
 mod machine;
+mod processes;
 mod report;
 mod session;
+mod terminal;
 mod worker;
 
 pub use machine::{CONTAINERS, IMAGE, PORT};
+pub use processes::{PROCESSES, parse_listing};
+pub use worker::{COPY, CopyFn};
 
 use std::os::fd::AsFd as _;
 use std::process::ExitCode;
 use tote_sys::best_effort;
 
-/// Is the first process of a virtual machine until the machine ends. Call it in no other process.
+/// Is the first process of a virtual machine until the machine ends; `copy` does what [`COPY`] asks for. Call it in no other process.
 #[must_use]
-pub fn init() -> ExitCode {
-    let ended = machine::prepare().and_then(agent::serve);
+pub fn init(copy: CopyFn) -> ExitCode {
+    let ended = machine::prepare().and_then(|port| agent::serve(port, copy));
     if let Err(error) = ended {
         let text = format!("tote: the guest cannot go on: {}\n", tote_sys::chain(&error));
         // The console is the only place for it.

@@ -38,6 +38,8 @@ pub(crate) fn prepare() -> Result<OwnedFd, GuestError> {
     }
     load_modules()?;
     leave_initramfs()?;
+    make_directory("/dev/pts")?;
+    system("devpts", "/dev/pts", "devpts")?;
     appear("vda", || match rustix::fs::stat(DISK) {
         Ok(_) => Ok(Some(())),
         Err(Errno::NOENT) => Ok(None),
@@ -78,8 +80,7 @@ fn load_modules() -> Result<(), GuestError> {
 fn leave_initramfs() -> Result<(), GuestError> {
     system("tmpfs", ROOT, "root")?;
     for name in DIRECTORIES {
-        let path = format!("{ROOT}/{name}");
-        rustix::fs::mkdir(&path, Mode::from_raw_mode(0o755)).map_err(GuestError::kernel("make", &path))?;
+        make_directory(&format!("{ROOT}/{name}"))?;
     }
     for (place, _) in SYSTEMS {
         let new = format!("{ROOT}{place}");
@@ -90,6 +91,13 @@ fn leave_initramfs() -> Result<(), GuestError> {
         .and_then(|()| rustix::process::chroot("."))
         .and_then(|()| rustix::process::chdir("/"));
     entered.map_err(GuestError::kernel("change to", "the new root"))
+}
+
+fn make_directory(path: &str) -> Result<(), GuestError> {
+    match rustix::fs::mkdir(path, Mode::from_raw_mode(0o755)) {
+        Ok(()) | Err(Errno::EXIST) => Ok(()),
+        Err(errno) => Err(GuestError::kernel("make", path)(errno)),
+    }
 }
 
 /// Returns the path of the port's device, once it has its name.

@@ -2,10 +2,12 @@
 
 use crate::error::GuestError;
 use crate::report::Report;
-use crate::worker::{Ends, work};
+use crate::terminal::{Terminal, pair};
+use crate::worker::{CopyFn, Ends, Work, work};
 use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
+use std::collections::BTreeMap;
 use tote_channel::{End, Guest, Stream};
 use tote_sys::{Errno, best_effort};
 
@@ -17,6 +19,18 @@ const LINE: usize = 8192;
 
 /// Both outputs.
 pub(crate) const STREAMS: [Stream; 2] = [Stream::Out, Stream::Err];
+
+/// A process that the host asks for.
+#[derive(Debug)]
+pub(crate) struct Asked<'a> {
+    /// Its plan in the byte form.
+    pub(crate) plan: &'a [u8],
+    /// Rows and columns of its terminal, if it has one.
+    pub(crate) size: Option<(u16, u16)>,
+    /// Pidfd of the process that it joins, if it joins one.
+    pub(crate) joined: Option<OwnedFd>,
+    pub(crate) copy: CopyFn,
+}
 
 /// A process, from its plan to its end.
 #[derive(Debug)]
@@ -30,7 +44,11 @@ pub(crate) struct Session {
     pending: Vec<u8>,
     input_ends: bool,
     outputs: [Option<OwnedFd>; 2],
-    process: Option<i32>,
+    /// The worker, for the size of its terminal.
+    worker: Pid,
+    /// Its terminal, whose other end is the worker's standard input: then `input` is empty.
+    terminal: Option<Terminal>,
+    process: Option<OwnedFd>,
     /// Signals that came before the process did.
     early: Vec<u8>,
     runs: bool,
@@ -39,9 +57,19 @@ pub(crate) struct Session {
 
 impl Session {
     /// Forks a worker that performs the plan.
-    pub(crate) fn begin(number: u16, plan: &[u8], has_terminal: bool) -> Result<Self, GuestError> {
+    pub(crate) fn begin(
+        number: u16,
+        asked: &Asked<'_>,
+        others: &mut BTreeMap<u16, Self>,
+    ) -> Result<Self, GuestError> {
         let pipe = || pipe_with(PipeFlags::CLOEXEC).map_err(GuestError::kernel("make", "a pipe"));
-        let ((their_input, input), (output, their_output)) = (pipe()?, pipe()?);
+        let terminal = asked.size.map(pair).transpose();
+        let (terminal, (their_input, input)) =
+            match terminal.map_err(GuestError::kernel("make", "a terminal"))? {
+                Some((terminal, ends)) => (Some(terminal), ends),
+                None => (None, pipe()?),
+            };
+        let (output, their_output) = pipe()?;
         let ((errors, their_errors), (reports, their_reports)) = (pipe()?, pipe()?);
         for end in [&input, &output, &errors, &reports] {
             rustix::io::ioctl_fionbio(end, true).map_err(GuestError::kernel("change", "a pipe"))?;
@@ -55,10 +83,16 @@ impl Session {
         let mut ours = Some((input, output, errors, reports));
         let forked = tote_sys::fork_worker(|| {
             // Ends of the agent that stayed open here would keep the streams from ending.
-            drop(ours.take());
-            ends.take().map_or(1, |ends| work(plan, has_terminal, ends))
+            drop((ours.take(), std::mem::take(others)));
+            let asked = Work {
+                plan: asked.plan,
+                is_terminal: asked.size.is_some(),
+                joined: asked.joined.as_ref().map(OwnedFd::as_fd),
+                copy: asked.copy,
+            };
+            ends.take().map_or(1, |ends| work(&asked, ends))
         });
-        forked.map_err(GuestError::kernel("make", "a worker"))?;
+        let worker = forked.map_err(GuestError::kernel("make", "a worker"))?;
         drop(ends.take());
         let Some((input, output, errors, reports)) = ours.take() else {
             return Err(GuestError::kernel("make", "a worker")(Errno::CHILD));
@@ -71,11 +105,33 @@ impl Session {
             pending: Vec::new(),
             input_ends: false,
             outputs: [Some(output), Some(errors)],
+            worker,
+            terminal,
             process: None,
             early: Vec::new(),
             runs: false,
             end: None,
         })
+    }
+
+    /// Returns a pidfd of the process, once its program runs.
+    pub(crate) fn process(&self) -> Option<BorrowedFd<'_>> {
+        self.process.as_ref().filter(|_| self.runs).map(OwnedFd::as_fd)
+    }
+
+    /// Gives the terminal another size: the worker is told as `tote run` is on a host, whose terminal changes.
+    pub(crate) fn resize(&mut self, rows: u16, columns: u16) {
+        if let Some(terminal) = &mut self.terminal {
+            terminal.resize(rows, columns);
+            self.tell_size();
+        }
+    }
+
+    fn tell_size(&self) {
+        if self.terminal.is_some() && self.runs {
+            // A worker that has ended has no terminal.
+            best_effort(kill_process(self.worker, Signal::WINCH));
+        }
     }
 
     /// Returns the descriptor of the reports, until they have ended.
@@ -131,7 +187,8 @@ impl Session {
             self.pending.drain(..count);
             guest.consumed(self.number, count);
         }
-        if self.input_ends {
+        // The end of a terminal would be a hangup.
+        if self.input_ends && self.terminal.is_none() {
             self.input = None;
         }
     }
@@ -139,9 +196,9 @@ impl Session {
     /// Sends a signal to the process, as soon as there is one.
     pub(crate) fn signal(&mut self, number: u8) {
         let signal = Signal::from_named_raw(i32::from(number));
-        match (self.process.and_then(Pid::from_raw), signal) {
+        match (&self.process, signal) {
             // A process that has ended needs no signal.
-            (Some(pid), Some(signal)) => best_effort(kill_process(pid, signal)),
+            (Some(process), Some(signal)) => best_effort(pidfd_send_signal(process, signal)),
             (None, Some(_)) if self.early.len() < 64 => self.early.push(number),
             _ => {}
         }
@@ -182,13 +239,16 @@ impl Session {
     fn note(&mut self, report: Report, guest: &mut Guest) {
         match report {
             Report::Born(pid) => {
-                self.process = Some(pid);
+                let pid = Pid::from_raw(pid);
+                // A process that has ended already needs no signals.
+                self.process = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
                 for number in std::mem::take(&mut self.early) {
                     self.signal(number);
                 }
             }
             Report::Runs => {
                 self.runs = true;
+                self.tell_size();
                 guest.runs(self.number);
             }
             Report::Warning(text) => guest.warn(self.number, &text),

@@ -2,6 +2,7 @@
 
 use crate::console::{Tail, last_words};
 use crate::streams::{OUTPUTS, RESIZED, Streams, Waiting};
+use crate::visitors::{Call, Visitors};
 use crate::vmm::{Booted, Vmm, Wires};
 use crate::{Machine, VmmError};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -53,21 +54,24 @@ pub fn attend(
 }
 
 /// Returns the verdict of a machine that failed: docker's 137 of a killed container, once there is one.
-fn failed(error: &VmmError, runs: bool) -> Verdict {
+pub(crate) fn failed(error: &VmmError, runs: bool) -> Verdict {
     Verdict {
         code: if runs { 137 } else { 125 },
         message: Some(tote_sys::chain(error)),
     }
 }
 
-struct Attendant<'a> {
+pub(crate) struct Attendant<'a> {
     streams: Streams<'a>,
+    /// The process in whose namespaces the plan is performed.
+    joins: Option<Session>,
+    visitors: Visitors,
     host: Host,
     channel: UnixStream,
     /// True once nothing more comes through the channel.
     channel_ended: bool,
-    console: UnixStream,
-    console_ended: bool,
+    /// The console of the kernel, until it has ended.
+    console: Option<UnixStream>,
     last: Tail,
     waiting: [Waiting; 2],
     session: Option<Session>,
@@ -77,7 +81,7 @@ struct Attendant<'a> {
 }
 
 /// Descriptors that are ready.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Ready {
     channel: bool,
     console: bool,
@@ -86,6 +90,7 @@ struct Ready {
     signals: bool,
     input: bool,
     outputs: [bool; 2],
+    calls: Vec<Call>,
 }
 
 impl<'a> Attendant<'a> {
@@ -112,24 +117,42 @@ impl<'a> Attendant<'a> {
             console: console_theirs,
         };
         let booted = vmm.boot(machine, wires)?;
-        let attendant = Self {
+        Ok((Self::new(streams, channel, Some(console)), booted))
+    }
+
+    fn new(mut streams: Streams<'a>, channel: UnixStream, console: Option<UnixStream>) -> Self {
+        Self {
+            visitors: Visitors::new(streams.visitors.take()),
             streams,
+            joins: None,
             host: Host::new(),
             channel,
             channel_ended: false,
             console,
-            console_ended: false,
             last: Tail::default(),
             waiting: [Waiting::default(), Waiting::default()],
             session: None,
             input_ended: false,
             runs: false,
             begin: Instant::now(),
-        };
-        Ok((attendant, booted))
+        }
     }
 
-    fn attend(mut self, mut booted: Box<dyn Booted>, plan: &[u8], warn: &mut dyn FnMut(String)) -> Verdict {
+    /// Speaks to the attendant of a machine that exists, to have a plan performed in its container.
+    pub(crate) fn join(streams: Streams<'a>, channel: UnixStream) -> Self {
+        Self {
+            joins: Some(Session::FIRST),
+            ..Self::new(streams, channel, None)
+        }
+    }
+
+    /// Passes everything on until the end.
+    pub(crate) fn attend(
+        mut self,
+        mut booted: Box<dyn Booted>,
+        plan: &[u8],
+        warn: &mut dyn FnMut(String),
+    ) -> Verdict {
         let verdict = loop {
             match self.turn(booted.as_mut(), plan, warn) {
                 Ok(None) => {}
@@ -137,6 +160,8 @@ impl<'a> Attendant<'a> {
                 Err(error) => break Err(error),
             }
         };
+        // Some may have ended just before.
+        self.visitors.send();
         let words = booted.end();
         for (waiting, to) in self.waiting.iter_mut().zip(self.streams.outputs) {
             waiting.finish(to);
@@ -198,7 +223,13 @@ impl<'a> Attendant<'a> {
                 }
             }
         }
+        for call in ready.calls {
+            if let Some(container) = self.session {
+                self.visitors.serve(call, &mut self.host, container);
+            }
+        }
         self.write_channel();
+        self.visitors.send();
         // What it has said before is read first.
         if ready.ended && (self.channel_ended || !ready.channel) {
             return Err(VmmError::Ended { last: String::new() });
@@ -220,7 +251,9 @@ impl<'a> Attendant<'a> {
         let [out, err] = self.streams.outputs;
         let candidates = [
             (!self.channel_ended).then(|| PollFd::from_borrowed_fd(self.channel.as_fd(), channel)),
-            (!self.console_ended).then(|| PollFd::from_borrowed_fd(self.console.as_fd(), PollFlags::IN)),
+            self.console
+                .as_ref()
+                .map(|console| PollFd::from_borrowed_fd(console.as_fd(), PollFlags::IN)),
             booted
                 .control()
                 .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)),
@@ -232,6 +265,17 @@ impl<'a> Attendant<'a> {
         ];
         let asked = candidates.each_ref().map(Option::is_some);
         let mut fds: Vec<_> = candidates.into_iter().flatten().collect();
+        // Who comes before the container has begun is heard then.
+        let waits = if self.runs {
+            self.visitors.waits()
+        } else {
+            Vec::new()
+        };
+        fds.extend(
+            waits
+                .iter()
+                .map(|(_, fd, flags)| PollFd::from_borrowed_fd(*fd, *flags)),
+        );
         let left = BOOT.saturating_sub(self.begin.elapsed());
         let timeout = Timespec::try_from(left).ok().filter(|_| !self.host.is_ready());
         match poll(&mut fds, timeout.as_ref()) {
@@ -242,6 +286,7 @@ impl<'a> Attendant<'a> {
         let mut found = fds.iter().map(|fd| !fd.revents().is_empty());
         let [channel, console, control, ended, signals, input, out, err] =
             asked.map(|asked| asked && found.next() == Some(true));
+        let calls = waits.iter().filter(|_| found.next() == Some(true));
         Ok(Ready {
             channel,
             console,
@@ -250,16 +295,17 @@ impl<'a> Attendant<'a> {
             signals,
             input,
             outputs: [out, err],
+            calls: calls.map(|(call, ..)| *call).collect(),
         })
     }
 
     fn read_console(&mut self) {
+        let Some(console) = &self.console else { return };
         let mut buffer = [0; 4096];
-        match rustix::io::read(&self.console, &mut buffer) {
-            Ok(0) => self.console_ended = true,
-            Ok(length) => self.last.push(&buffer[..length]),
+        match rustix::io::read(console, &mut buffer) {
+            Ok(length) if length > 0 => self.last.push(&buffer[..length]),
             Err(Errno::AGAIN | Errno::INTR) => {}
-            Err(_) => self.console_ended = true,
+            Ok(_) | Err(_) => self.console = None,
         }
     }
 
@@ -280,24 +326,34 @@ impl<'a> Attendant<'a> {
         };
         for event in self.host.received(&buffer[..length])? {
             match event {
-                Event::Ready(_) => self.begin_container(plan)?,
-                Event::Runs(_) => self.runs = true,
-                Event::Output(_, stream, bytes) => {
+                Event::Ready(kernel) => {
+                    self.visitors.kernel(&kernel);
+                    self.begin_container(plan)?;
+                }
+                Event::Runs(session) if self.is_own(session) => self.runs = true,
+                Event::Output(session, stream, bytes) if self.is_own(session) => {
                     self.waiting[usize::from(stream.number()) - 1].push(&bytes);
                 }
-                Event::Room(_) => {}
-                Event::Warning(_, text) => warn(text),
-                Event::Failed(_, code, text) => {
+                Event::Warning(session, text) if self.is_own(session) => warn(text),
+                Event::Failed(session, code, text) if self.is_own(session) => {
                     let message = Some(text);
                     return Ok(Some(Verdict { code, message }));
                 }
-                Event::Ended(_, End::Code(code)) => return Ok(Some(Verdict::code(code))),
-                Event::Ended(_, End::Signal(number)) => {
-                    return Ok(Some(Verdict::code(128_u8.saturating_add(number))));
+                Event::Ended(session, end) if self.is_own(session) => {
+                    return Ok(Some(Verdict::code(match end {
+                        End::Code(code) => code,
+                        End::Signal(number) => 128_u8.saturating_add(number),
+                    })));
                 }
+                event => self.visitors.hear(event, &mut self.host),
             }
         }
         Ok(None)
+    }
+
+    /// True for the process whose streams these are.
+    fn is_own(&self, session: Session) -> bool {
+        self.session == Some(session)
     }
 
     fn begin_container(&mut self, plan: &[u8]) -> Result<(), VmmError> {
@@ -305,7 +361,7 @@ impl<'a> Attendant<'a> {
         if terminal.is_some() {
             self.streams.make_raw()?;
         }
-        self.session = Some(self.host.begin(plan, terminal)?);
+        self.session = Some(self.host.begin(plan, terminal, self.joins)?);
         Ok(())
     }
 

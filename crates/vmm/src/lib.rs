@@ -5,6 +5,10 @@
 //!  ──────────────────────────         ──────────────────────────────────────────────     ────             ─────
 //!  standard streams, signals ◄──────► channel (crate of that name) ◄────────────────────► serial port ◄──► process 1
 //!  exit code                                                       ◄────────────────────► QMP
+//!
+//!  command of tote (exec)             visitor (visit), in the same sandbox
+//!  ──────────────────────             ────────────────────────────────────
+//!  standard streams, signals ◄──────► channel ◄──► attendant ◄──► guest
 //! ```
 //! To all processes outside, the attendant is the container's process: it has the container's streams, gets its signals, and ends
 //! with its exit code. So logs, limits, restarts, clean-up and records are those of every other container. The VMM is its
@@ -28,6 +32,8 @@ mod qmp;
 mod streams;
 #[cfg(test)]
 mod tests;
+mod visit;
+mod visitors;
 mod vmm;
 
 pub use attend::{Verdict, attend};
@@ -35,4 +41,6 @@ pub use error::VmmError;
 pub use machine::{Accel, Machine};
 pub use qemu::{PROGRAM, Qemu};
 pub use streams::Streams;
+pub use visit::visit;
+pub use visitors::listen;
 pub use vmm::{Booted, Vmm, Wires};

@@ -4,6 +4,7 @@ use crate::VmmError;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::BorrowedFd;
 use rustix::termios::{LocalModes, OptionalActions, Termios, isatty, tcgetattr, tcgetwinsize, tcsetattr};
+use std::os::unix::net::UnixListener;
 use tote_channel::Stream;
 use tote_sys::{Errno, SignalFd, SignalSet};
 
@@ -34,6 +35,8 @@ pub struct Streams<'a> {
     pub outputs: [BorrowedFd<'a>; 2],
     /// Signals for the container.
     pub signals: SignalFd,
+    /// Socket on which other commands come that have something to do in the container.
+    pub visitors: Option<UnixListener>,
 }
 
 impl<'a> Streams<'a> {
@@ -49,6 +52,7 @@ impl<'a> Streams<'a> {
             input: rustix::stdio::stdin(),
             outputs: [rustix::stdio::stdout(), rustix::stdio::stderr()],
             signals: SignalFd::new(&signals).map_err(VmmError::kernel("get signals"))?,
+            visitors: None,
         })
     }
 

@@ -10,9 +10,10 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::cell::RefCell;
 use std::fmt;
 use std::io::{Read as _, Write as _};
-use std::os::unix::net::UnixStream;
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::thread::JoinHandle;
-use tote_channel::{End, Guest, Order, Stream};
+use tote_channel::{End, Event, Guest, Host, Order, Session, Stream};
 use tote_sys::{SignalFd, SignalSet};
 
 type Body = Box<dyn FnOnce(UnixStream, UnixStream) + Send>;
@@ -88,6 +89,10 @@ fn machine() -> Machine {
 
 /// Runs a container with this input; returns its verdict, output and warnings.
 fn run(vmm: &Fake, input: &[u8]) -> (Verdict, Vec<u8>, Vec<String>) {
+    run_visited(vmm, input, None)
+}
+
+fn run_visited(vmm: &Fake, input: &[u8], visitors: Option<UnixListener>) -> (Verdict, Vec<u8>, Vec<String>) {
     let (mut writer, reader) = UnixStream::pair().unwrap();
     let (out, mut read_out) = UnixStream::pair().unwrap();
     let input = input.to_vec();
@@ -103,6 +108,7 @@ fn run(vmm: &Fake, input: &[u8]) -> (Verdict, Vec<u8>, Vec<String>) {
         input: reader.as_fd(),
         outputs: [out.as_fd(), out.as_fd()],
         signals: SignalFd::new(&SignalSet::empty()).unwrap(),
+        visitors,
     };
     let verdict = attend(vmm, &machine(), b"the plan", streams, &mut |text| {
         warnings.push(text)
@@ -155,7 +161,7 @@ fn streams_and_the_exit_code_are_passed_on() {
                     pending.extend(bytes);
                 }
                 Order::InputEnd(1) => ended = true,
-                Order::Room(1, Stream::Out) => {}
+                Order::Room(1, Stream::Out, _) => {}
                 order => panic!("{order:?}"),
             }
             while !pending.is_empty() {
@@ -175,6 +181,157 @@ fn streams_and_the_exit_code_are_passed_on() {
     assert_eq!((verdict.code, verdict.message), (7, None));
     assert!(output == expected);
     assert_eq!(warnings, ["no keyring"]);
+}
+
+/// A socket for visitors, and what connects to it.
+fn door(name: &str) -> (UnixListener, impl FnOnce() -> UnixStream + Send + 'static) {
+    let name = format!("tote-vmm-test-{}-{name}", std::process::id());
+    let address = SocketAddr::from_abstract_name(name).unwrap();
+    let listener = UnixListener::bind_addr(&address).unwrap();
+    listener.set_nonblocking(true).unwrap();
+    (listener, move || UnixStream::connect_addr(&address).unwrap())
+}
+
+/// Speaks as a visitor until `hear` says that it is enough.
+fn speak(mut stream: UnixStream, mut hear: impl FnMut(&mut Host, Event) -> bool) {
+    let mut host = Host::new();
+    let mut buffer = [0; 10_000];
+    loop {
+        let length = stream.read(&mut buffer).unwrap();
+        assert!(length > 0, "the attendant hung up");
+        for event in host.received(&buffer[..length]).unwrap() {
+            if hear(&mut host, event) {
+                return;
+            }
+        }
+        let out = std::mem::take(host.outgoing());
+        // The attendant may have ended after what it has said.
+        let _gone = stream.write_all(&out);
+    }
+}
+
+#[test]
+fn a_visitor_has_a_process_of_its_own() {
+    let (listener, connect) = door("own");
+    let input: Vec<u8> = (0..400_000_u32).map(|at| at as u8).collect();
+    let expected = input.clone();
+    let visitor = std::thread::spawn(move || echoed(connect(), &input));
+    let (verdict, output, _) = run_visited(&cat_of_a_visitor(), b"", Some(listener));
+    assert_eq!(verdict.code, 6);
+    assert!(output.is_empty());
+    let (output, warned) = visitor.join().unwrap();
+    assert!(output == expected && warned);
+}
+
+/// A machine whose second process is a cat that ends with 5; the first one ends with 6 then.
+fn cat_of_a_visitor() -> Fake {
+    Fake::new(move |channel, _console| {
+        let mut pending: Vec<u8> = Vec::new();
+        let mut ended = false;
+        guest(channel, move |guest, order| {
+            match order {
+                Order::Begin {
+                    session: 1, joins, ..
+                } => {
+                    assert_eq!(joins, None);
+                    guest.runs(1);
+                }
+                Order::Begin {
+                    session,
+                    plan,
+                    terminal,
+                    joins,
+                } => {
+                    assert_eq!((session, joins), (2, Some(1)));
+                    assert_eq!((&*plan, terminal), (&b"another plan"[..], Some((3, 4))));
+                    guest.runs(2);
+                }
+                Order::Input(2, bytes) => {
+                    guest.consumed(2, bytes.len());
+                    pending.extend(bytes);
+                }
+                Order::InputEnd(2) => ended = true,
+                Order::Resize(2, 5, 6) => guest.warn(2, "resized"),
+                Order::Room(2, ..) | Order::InputEnd(1) => {}
+                order => panic!("{order:?}"),
+            }
+            let taken = guest.output(2, Stream::Out, &pending);
+            pending.drain(..taken);
+            let is_over = ended && pending.is_empty();
+            if is_over {
+                guest.ended(2, End::Code(5));
+                guest.ended(1, End::Code(6));
+            }
+            is_over
+        });
+    })
+}
+
+/// Begins a process with this input; returns its output, and whether the process has seen its terminal's size change.
+fn echoed(stream: UnixStream, input: &[u8]) -> (Vec<u8>, bool) {
+    let (mut sent, mut output, mut warned) = (0, Vec::new(), false);
+    let mut process: Option<Session> = None;
+    speak(stream, |host, event| {
+        match event {
+            Event::Ready(kernel) => {
+                assert_eq!(kernel, "6.1");
+                let first = Some(Session::FIRST);
+                let begun = host.begin(b"another plan", Some((3, 4)), first).unwrap();
+                host.resize(begun, 5, 6);
+                process = Some(begun);
+            }
+            Event::Output(session, stream, bytes) => {
+                host.consumed(session, stream, bytes.len());
+                output.extend(bytes);
+            }
+            Event::Ended(_, end) => {
+                assert_eq!(end, End::Code(5));
+                return true;
+            }
+            Event::Warning(_, text) => warned = text == "resized",
+            Event::Runs(_) | Event::Room(..) => {}
+            Event::Failed(..) => panic!("{event:?}"),
+        }
+        sent += host.input(process.unwrap(), &input[sent..]);
+        if sent == input.len() {
+            host.end_input(process.unwrap());
+        }
+        false
+    });
+    (output, warned)
+}
+
+#[test]
+fn the_process_of_a_visitor_that_is_gone_is_killed() {
+    let (listener, connect) = door("gone");
+    let vmm = Fake::new(move |channel, _console| {
+        guest(channel, move |guest, order| match order {
+            Order::Begin { session, .. } => {
+                guest.runs(session);
+                false
+            }
+            Order::Signal(2, 9) => {
+                // What it still says has room, and is passed over.
+                guest.output(2, Stream::Out, b"late");
+                guest.ended(2, End::Signal(9));
+                guest.ended(1, End::Code(0));
+                true
+            }
+            Order::InputEnd(1) => false,
+            order => panic!("{order:?}"),
+        });
+    });
+    let visitor = std::thread::spawn(move || {
+        speak(connect(), |host, event| {
+            if matches!(event, Event::Ready(_)) {
+                host.begin(b"plan", None, Some(Session::FIRST)).unwrap();
+            }
+            matches!(event, Event::Runs(_))
+        });
+    });
+    let (verdict, output, _) = run_visited(&vmm, b"", Some(listener));
+    assert_eq!((verdict.code, output), (0, Vec::new()));
+    visitor.join().unwrap();
 }
 
 #[test]

@@ -42,6 +42,23 @@ pub enum CopyError {
         "cannot write {0}: it is part of the image, which is read-only for this container (--driver split)"
     )]
     Outside(String),
+    /// Copy between two containers of which one is in a virtual machine.
+    #[error(
+        "cannot copy between container {0} and another one: it is in a virtual machine; copy to this machine first, or from - to -"
+    )]
+    TwoContainers(String),
+    /// Archive from the other side that cannot be read.
+    #[error("cannot read the archive of the virtual machine")]
+    Received(#[source] ReadError),
+    /// Failed copy in a virtual machine, whose words these are.
+    #[error("{0}")]
+    Guest(String),
+    /// Failed read or write of the archive on this machine.
+    #[error("cannot pass the archive on")]
+    Passed(#[source] std::io::Error),
+    /// Request that cannot be written.
+    #[error("cannot ask the virtual machine for a copy")]
+    Asked(#[source] serde_json::Error),
     /// Failed open of a container's root.
     #[error("cannot open the root of container {id}")]
     Root {

@@ -23,11 +23,11 @@ const NEW_USER: u32 = 0x1000_0000;
 /// Open root of a container. The resources behind it are released after it.
 pub(super) struct Inside {
     root: OwnedFd,
-    pub(super) entry: Entry,
+    /// The container; in a guest its record is not known.
+    pub(super) entry: Option<Entry>,
     /// Name as requested.
     pub(super) name: String,
-    pid: u32,
-    pidfd: OwnedFd,
+    process: Option<(u32, OwnedFd)>,
     /// For a stopped container: its mounts, and the lock that admits one copy at a time.
     _visit: Option<(Visit, Option<File>)>,
 }
@@ -39,7 +39,6 @@ impl Inside {
     /// [`EngineError`].
     pub(super) fn open(home: &Home, name: &str, writes: bool) -> Result<Self, EngineError> {
         let entry = container::find(home, name)?;
-        crate::vm::check_here(&entry.container, "copy files of")?;
         if let Some(running) = Self::running(&entry, name)? {
             return Ok(running);
         }
@@ -92,11 +91,21 @@ impl Inside {
         Ok(Self {
             root,
             name: name.to_owned(),
-            entry,
-            pid,
-            pidfd,
+            entry: Some(entry),
+            process: Some((pid, pidfd)),
             _visit: visit,
         })
+    }
+
+    /// The root of a container in the guest that this process is in.
+    pub(super) fn of_guest(root: OwnedFd, name: &str) -> Self {
+        Self {
+            root,
+            entry: None,
+            name: name.to_owned(),
+            process: None,
+            _visit: None,
+        }
     }
 
     /// Moves this process into the container's user namespace as root, if that is another one: file owners then have
@@ -105,13 +114,19 @@ impl Inside {
     /// # Errors
     /// [`CopyError::Ids`].
     pub(super) fn enter_ids(&self, home: &Home) -> Result<(), EngineError> {
-        if home.caller != Caller::User || !Namespaces::to_join(NEW_USER, self.pid).user {
+        let Some((pid, pidfd)) = &self.process else {
+            return Ok(());
+        };
+        if home.caller != Caller::User || !Namespaces::to_join(NEW_USER, *pid).user {
             return Ok(());
         }
         // The container's root must not inspect this process, if it can see it.
-        let entered = tote_sys::set_dumpable(false)
-            .and_then(|()| tote_sys::set_namespaces(self.pidfd.as_fd(), NEW_USER));
-        let id = self.entry.container.id.short().to_owned();
+        let entered =
+            tote_sys::set_dumpable(false).and_then(|()| tote_sys::set_namespaces(pidfd.as_fd(), NEW_USER));
+        let id = self
+            .entry
+            .as_ref()
+            .map_or_else(String::new, |entry| entry.container.id.short().to_owned());
         Ok(entered.map_err(|source| CopyError::Ids { id, source })?)
     }
 
@@ -146,11 +161,16 @@ impl Inside {
         if !found.f_flag.contains(StatVfsMountFlags::RDONLY) {
             return Ok(());
         }
-        let options = self.entry.container.run_options().unwrap_or_default();
+        let options = self
+            .entry
+            .as_ref()
+            .and_then(|entry| entry.container.run_options().ok());
+        // In a guest the root is the only file system that `--read-only` can have made so.
+        let read_only = options.is_none_or(|options| options.read_only);
         let at = |fd: &OwnedFd| tote_sys::mount_number(fd.as_fd()).ok();
         Err(if at(dir) != at(&self.root) {
             CopyError::ReadOnlyMount
-        } else if options.read_only {
+        } else if read_only {
             CopyError::ReadOnlyRoot
         } else {
             CopyError::Outside(shown.to_owned())

@@ -7,14 +7,19 @@
 //! is executed.
 
 mod error;
+mod guest;
 mod inside;
 mod place;
 mod put;
+mod received;
 mod tree;
 mod visit;
 
 pub use error::{CopyError, PlaceError, TransferFault};
 
+pub(crate) use guest::copy_in_guest;
+
+use crate::container::Entry;
 use crate::{EngineError, Home};
 use inside::Inside;
 use place::{Place, Wanted};
@@ -87,6 +92,12 @@ pub fn copy(
     }
     let (from, to) = (Place::parse(&request.from), Place::parse(&request.to));
     let here = Here::open()?;
+    if let Some((ends, writes)) = guest::ends(home, (&from, &to))? {
+        let copied = guest::pass(home, (&ends, writes), (request, here.tree()), streams, told)?;
+        let action = if writes { "extract-to-dir" } else { "archive-path" };
+        note(home, &ends.entry, action, ends.path);
+        return Ok(copied);
+    }
     let base = request.here.as_os_str().as_bytes();
     let source = match &from {
         Place::Container { name, path } => Some((Inside::open(home, name, false)?, Wanted::new(b"", path))),
@@ -125,12 +136,19 @@ pub fn copy(
     let happened = [(&source, "archive-path"), (&target, "extract-to-dir")];
     for (end, action) in happened {
         if let Some((inside, wanted)) = end {
-            let path = String::from_utf8_lossy(&wanted.path);
-            let event = inside.entry.container.event(action).with("path", path);
-            append(home, &[event]);
+            inside
+                .entry
+                .iter()
+                .for_each(|entry| note(home, entry, action, &wanted.path));
         }
     }
     Ok(copied)
+}
+
+/// Records a copy.
+fn note(home: &Home, entry: &Entry, action: &str, path: &[u8]) {
+    let event = entry.container.event(action);
+    append(home, &[event.with("path", String::from_utf8_lossy(path))]);
 }
 
 /// Root directory of this machine.

@@ -3,12 +3,14 @@
 use super::error::{CopyError, PlaceError, TransferFault, innermost};
 use super::inside::Inside;
 use super::place::{Misplaced, Put, There, Wanted, rule};
+use super::received::Received;
 use super::tree::{Spot, Tree};
 use super::{Copied, CopyRequest};
 use crate::EngineError;
 use crate::container::fault;
 use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::fs::{AtFlags, FileType, Stat};
+use std::cell::RefCell;
 use std::fs::File;
 use std::io::{BufWriter, Read, Write};
 use tote_archive::{
@@ -33,11 +35,11 @@ const LARGE: u64 = 1 << 20;
 const ROOT: Owner = Owner::Fixed { uid: 0, gid: 0 };
 
 /// Entries with their contents.
-type Entries = Box<dyn Iterator<Item = Result<(Entry, Option<File>), WalkError>>>;
+pub(super) type Entries = Box<dyn Iterator<Item = Result<(Entry, Option<File>), WalkError>>>;
 
 /// Open source of a copy.
 pub(super) struct Original {
-    fd: OwnedFd,
+    from: From,
     directory: bool,
     /// True if only its entries are copied, under no name of their own.
     contents: bool,
@@ -45,11 +47,35 @@ pub(super) struct Original {
     shown: String,
 }
 
+/// Where a source comes from.
+enum From {
+    /// It is open.
+    Open(OwnedFd),
+    /// It comes as an archive, until that is read.
+    Archive(RefCell<Option<Received>>),
+}
+
 impl Original {
+    /// A source that comes as an archive, with its name in messages.
+    pub(super) fn received(archive: Received, (name, contents): (&[u8], bool), shown: String) -> Self {
+        Self {
+            directory: archive.is_directory(),
+            from: From::Archive(RefCell::new(Some(archive))),
+            contents: contents || name.is_empty(),
+            name: name.to_vec(),
+            shown,
+        }
+    }
+
+    /// Returns its name, and whether only its entries are copied.
+    pub(super) fn named(&self) -> (Vec<u8>, bool) {
+        (self.name.clone(), self.contents)
+    }
+
     pub(super) fn new(fd: OwnedFd, stat: &Stat, wanted: &Wanted, shown: String) -> Self {
         let name = wanted.name().unwrap_or_default().to_vec();
         Self {
-            fd,
+            from: From::Open(fd),
             directory: FileType::from_raw_mode(stat.st_mode) == FileType::Directory,
             contents: wanted.contents || name.is_empty(),
             name,
@@ -58,8 +84,16 @@ impl Original {
     }
 
     /// Returns the entry of a source other than a directory, with this name.
-    fn alone(&self, name: &EntryPath) -> Result<(Entry, Option<File>), CopyError> {
-        let found = entry_of(self.fd.as_fd(), name.clone()).map_err(|source| {
+    fn alone(&self, name: &EntryPath, into: &OwnedFd) -> Result<(Entry, Option<File>), CopyError> {
+        let found = match &self.from {
+            From::Open(fd) => entry_of(fd.as_fd(), name.clone()),
+            From::Archive(archive) => {
+                let archive = archive.take();
+                let mut entries = archive.map(|archive| archive.entries(name, Some(into)));
+                entries.as_mut().and_then(Iterator::next).transpose()
+            }
+        };
+        let found = found.map_err(|source| {
             CopyError::Transfer(TransferFault::Walk {
                 from: self.shown.clone(),
                 source,
@@ -71,10 +105,20 @@ impl Original {
     /// Lists the source and everything below it, with this name; `into` is the directory that is
     /// written to, and is left out.
     fn entries(&self, name: &EntryPath, into: Option<&OwnedFd>) -> Result<Entries, CopyError> {
+        let fd = match &self.from {
+            From::Open(fd) => fd,
+            From::Archive(archive) => {
+                let archive = archive.take();
+                return Ok(match archive {
+                    Some(archive) => archive.entries(name, into),
+                    None => Box::new(std::iter::empty()),
+                });
+            }
+        };
         if !self.directory {
-            return Ok(Box::new(std::iter::once(Ok(self.alone(name)?))));
+            return Ok(Box::new(std::iter::once(Ok(self.alone(name, fd)?))));
         }
-        let mut walk = walk(self.fd.as_fd()).files_only();
+        let mut walk = walk(fd.as_fd()).files_only();
         if let Some(into) = into {
             walk = walk.outside_of(into.as_fd()).map_err(|source| CopyError::Path {
                 attempt: "look at",
@@ -97,7 +141,7 @@ impl Original {
     }
 }
 
-fn below(dir: &EntryPath, path: &EntryPath) -> EntryPath {
+pub(super) fn below(dir: &EntryPath, path: &EntryPath) -> EntryPath {
     let join = |dir: EntryPath, part: &[u8]| dir.join(part).unwrap_or_default();
     path.components().fold(dir.clone(), join)
 }
@@ -224,7 +268,7 @@ impl Copying<'_> {
     ) -> Result<Copied, EngineError> {
         let fresh = [UNFINISHED, &new_id()?.as_str().as_bytes()[..16]].concat();
         let path = EntryPath::parse(&fresh).map_err(TransferFault::Name)?;
-        let (mut entry, file) = original.alone(&path)?;
+        let (mut entry, file) = original.alone(&path, dir)?;
         if harmless {
             disarm(&mut entry);
         }

@@ -107,6 +107,7 @@ pub(super) fn of_process(pid: u32, target: &str) -> Result<Target, DebugError> {
             // details, takes its place.
             default_filter: field(&status, "Seccomp") == Some(2),
         },
+        guest: None,
     })
 }
 

@@ -164,6 +164,7 @@ impl<'a> Still<'a> {
                 .map(tote_cgroup::Cgroup::record)
                 .unwrap_or_default(),
             inside: Inside::of(&self.prepared.spec, default_filter),
+            guest: None,
         })
     }
 }

@@ -11,6 +11,7 @@ use rustix::process::{Signal, pidfd_send_signal};
 use std::time::{Duration, Instant};
 use tote_bundle::ExecOptions;
 use tote_runtime::{Outcome, RuntimeError};
+use tote_sandbox::Plan;
 use tote_sys::{Errno, ExitStatus, Op, best_effort};
 
 /// Output and end of a process.
@@ -48,7 +49,18 @@ pub(crate) fn capture(
         ..ExecOptions::default()
     };
     let namespaces = target.namespaces();
-    let mut plan = plan(&target, &options, None, namespaces, None)?;
+    let plan = plan(&target, &options, None, namespaces, None)?;
+    capture_planned(target, plan, (timeout, most), listening)
+}
+
+/// Does [`capture`] for a process that is planned.
+pub(crate) fn capture_planned(
+    target: Target,
+    mut plan: Plan,
+    (timeout, most): (Duration, usize),
+    listening: Option<&mut Listening>,
+) -> Result<Captured, EngineError> {
+    let namespaces = target.namespaces();
     if let Some(listening) = &listening {
         listening.listen_to(&mut plan)?;
     }
@@ -152,7 +164,7 @@ impl Listener {
     }
 }
 
-fn reap(pidfd: &OwnedFd) -> Result<Outcome, EngineError> {
+pub(super) fn reap(pidfd: &OwnedFd) -> Result<Outcome, EngineError> {
     let status = ExitStatus::of(pidfd.as_fd()).map_err(RuntimeError::Wait)?;
     Ok(status.into())
 }

@@ -1,11 +1,13 @@
 //! `exec`: another process in a running container.
 
 mod capture;
+mod converse;
 mod error;
 mod inside;
 mod target;
 
-pub(crate) use capture::{Captured, capture};
+pub(crate) use capture::{Captured, capture, capture_planned};
+pub(crate) use converse::{Conversation, converse};
 pub use error::ExecError;
 pub(crate) use inside::Inside;
 pub(crate) use target::Target;
@@ -269,9 +271,32 @@ pub(crate) fn plan(
     namespaces: Namespaces,
     tools: Option<Tools<'_>>,
 ) -> Result<Plan, EngineError> {
+    match &target.guest {
+        Some(guest) => crate::vm::enter(target, guest, options, users),
+        None => plan_here((target, &target.inside), options, users, namespaces, tools),
+    }
+}
+
+/// Names all capabilities of these bits.
+pub(crate) fn all_capabilities(available: u64) -> Vec<String> {
+    let names = tote_sandbox::ALL_CAPABILITIES.iter().enumerate();
+    names
+        .filter(|(number, _)| available & (1 << number) != 0)
+        .map(|(_, name)| format!("CAP_{name}"))
+        .collect()
+}
+
+/// Plans the process in the kernel of this machine, as one of `inside`.
+pub(crate) fn plan_here(
+    (target, inside): (&Target, &Inside),
+    options: &ExecOptions,
+    users: Option<Users>,
+    namespaces: Namespaces,
+    tools: Option<Tools<'_>>,
+) -> Result<Plan, EngineError> {
     let in_user_namespace = target.has(NamespaceType::User);
     let setgroups = !in_user_namespace || groups_allowed(&format!("/proc/{}", target.pid));
-    let own = &target.inside.process;
+    let own = &inside.process;
     let own_bounding = own.capabilities.as_ref().map_or(&[][..], |sets| &sets.bounding);
     let filter_for: Vec<String> = own_bounding
         .iter()
@@ -285,20 +310,15 @@ pub(crate) fn plan(
         }))
         .collect();
     let context = ExecContext {
-        linux: in_user_namespace.then_some(&target.inside.linux),
+        linux: in_user_namespace.then_some(&inside.linux),
         users,
         setgroups,
         all_capabilities: &|| {
-            let available = if in_user_namespace {
+            all_capabilities(if in_user_namespace {
                 u64::MAX
             } else {
                 tote_sys::bounding_capabilities()
-            };
-            let names = tote_sandbox::ALL_CAPABILITIES.iter().enumerate();
-            names
-                .filter(|(number, _)| available & (1 << number) != 0)
-                .map(|(_, name)| format!("CAP_{name}"))
-                .collect()
+            })
         },
         environment: &|name| std::env::var(name).ok(),
     };
@@ -307,7 +327,7 @@ pub(crate) fn plan(
     let process = exec_process(own.clone(), options, &context);
     let spec = Spec {
         process: Some(with_size(process)),
-        linux: Some(target.inside.linux.clone()),
+        linux: Some(inside.linux.clone()),
         ..Spec::default()
     };
     let plan = tote_sandbox::enter(Newcomer {
@@ -316,7 +336,7 @@ pub(crate) fn plan(
         namespaces: namespaces.flags,
         root: None,
         tools,
-        default_filter: target.inside.default_filter.then_some(&filter_for),
+        default_filter: inside.default_filter.then_some(&filter_for),
         stdin: if options.interactive && !options.detach {
             Stdin::Inherited
         } else {
@@ -341,7 +361,7 @@ pub(crate) fn plan(
 }
 
 /// Sets the size of the terminal from the start, because the program may ask at once.
-fn with_size(process: Process) -> Process {
+pub(crate) fn with_size(process: Process) -> Process {
     let size = process.terminal.then(tote_runtime::terminal_size).flatten();
     Process {
         console_size: size.map(|(height, width)| ConsoleSize { height, width }),
@@ -361,6 +381,9 @@ pub(crate) fn users(
     let Some(wanted) = &options.user else {
         return Ok(None);
     };
+    if let (Some(guest), Some(entry)) = (&target.guest, &target.entry) {
+        return crate::vm::users(home, entry, guest, wanted).map(Some);
+    }
     let root = target.root()?;
     let read = |path| {
         let failed = |error| ExecError::UserFile(error).into();

@@ -25,6 +25,8 @@ pub(crate) struct Target {
     /// Path of the cgroup, in the cgroup crate's notation; empty without a cgroup.
     pub(crate) cgroup: String,
     pub(crate) inside: Inside,
+    /// The container's own process, if it is in a virtual machine: then `inside` is the machine's sandbox.
+    pub(crate) guest: Option<Inside>,
 }
 
 impl Target {
@@ -41,7 +43,6 @@ impl Target {
     /// # Errors
     /// Fails if the container does not run.
     pub(crate) fn of(home: &Home, entry: Entry) -> Result<Self, EngineError> {
-        crate::vm::check_here(&entry.container, "join")?;
         let stopped = || ExecError::NotRunning(entry.container.id.to_string());
         let first = entry
             .state
@@ -49,7 +50,12 @@ impl Target {
             .filter(|_| entry.state.runs())
             .ok_or_else(stopped)?;
         let init = process::open(first.pid, first.start_time).ok_or_else(stopped)?;
-        let inside = Inside::read(home, &entry)?;
+        let own = Inside::read(home, &entry)?;
+        let (inside, guest) = if crate::vm::is_in_vm(&entry.container) {
+            (crate::vm::sandbox(home.caller), Some(own))
+        } else {
+            (own, None)
+        };
         Ok(Self {
             id: entry.container.id.to_string(),
             pid: first.pid,
@@ -57,6 +63,7 @@ impl Target {
             init,
             cgroup: entry.state.cgroup.clone().unwrap_or_default(),
             inside,
+            guest,
             entry: Some(entry),
         })
     }

@@ -10,6 +10,7 @@ pub use error::TopError;
 
 use crate::container::{self, Entry, ProcessId};
 use crate::proc::{Stat, Status, field, read};
+use crate::vm::GuestProcesses;
 use crate::{EngineError, Home};
 use names::Names;
 use request::Request;
@@ -66,7 +67,10 @@ pub(crate) struct Scene {
 pub fn top(home: &Home, container: &str, words: &[String]) -> Result<Processes, EngineError> {
     let request = Request::parse(words)?;
     let entry = container::find(home, container)?;
-    crate::vm::check_here(&entry.container, "list the processes of")?;
+    if crate::vm::is_in_vm(&entry.container) {
+        crate::stats::running(&entry)?;
+        return Ok(of_guest(&crate::vm::processes(home, &entry)?, &request));
+    }
     Ok(of(&[crate::stats::running(&entry)?], &request))
 }
 
@@ -96,6 +100,24 @@ fn of(running: &[(ProcessId, Cgroup, Vec<u32>)], request: &Request) -> Processes
     table
 }
 
+/// Lists the processes in a virtual machine; the numbers are those of its kernel.
+fn of_guest(guest: &GuestProcesses, request: &Request) -> Processes {
+    let names = || Names::parse(&guest.names.0, &guest.names.1, None);
+    let file = |name: &str| guest.of_machine(name);
+    let scene = Scene {
+        host: names(),
+        inside: names(),
+        ..Scene::of(&file)
+    };
+    let read = |pid: u32, name: &str| guest.read(pid, name);
+    let pids = guest.pids();
+    let processes: Vec<Process> = pids
+        .iter()
+        .filter_map(|pid| Process::look_by(&read, *pid, request))
+        .collect();
+    table(request, &scene, &processes)
+}
+
 fn table(request: &Request, scene: &Scene, processes: &[Process]) -> Processes {
     let row = |process: &Process| -> Vec<String> {
         let cells = request.columns.iter();
@@ -110,6 +132,10 @@ fn table(request: &Request, scene: &Scene, processes: &[Process]) -> Processes {
 impl Process {
     /// `None` for one that has just ended.
     fn look(pid: u32, request: &Request) -> Option<Self> {
+        Self::look_by(&read, pid, request)
+    }
+
+    fn look_by(read: &dyn Fn(u32, &str) -> String, pid: u32, request: &Request) -> Option<Self> {
         let stat = Stat::parse(&read(pid, "stat"))?;
         let wants = |name: &str| {
             request
@@ -147,7 +173,20 @@ impl Process {
 impl Scene {
     fn look(first: ProcessId, request: &Request) -> Self {
         let file = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
-        let uptime = file("/proc/uptime");
+        Self {
+            host: Names::parse(&file("/etc/passwd"), &file("/etc/group"), None),
+            inside: if request.inside {
+                Names::inside(first)
+            } else {
+                Names::default()
+            },
+            ..Self::of(&|name| file(&format!("/proc/{name}")))
+        }
+    }
+
+    /// Facts about the machine whose `/proc` this reads.
+    fn of(file: &dyn Fn(&str) -> String) -> Self {
+        let uptime = file("uptime");
         let now = i64::try_from(tote_calendar::now().as_secs()).unwrap_or(0);
         Self {
             now,
@@ -158,14 +197,9 @@ impl Scene {
                 .unwrap_or(0.0),
             ticks: clock_ticks_per_second().max(1),
             page: page_size() as u64,
-            memory: field(&file("/proc/meminfo"), "MemTotal").unwrap_or(0),
+            memory: field(&file("meminfo"), "MemTotal").unwrap_or(0),
             offset: time::offset(&std::fs::read("/etc/localtime").unwrap_or_default(), now),
-            host: Names::parse(&file("/etc/passwd"), &file("/etc/group"), None),
-            inside: if request.inside {
-                Names::inside(first)
-            } else {
-                Names::default()
-            },
+            ..Self::default()
         }
     }
 }

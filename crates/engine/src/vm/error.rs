@@ -62,6 +62,12 @@ pub enum VmFault {
     /// The attendant's own files are not as tote writes them.
     #[error("cannot read the description of the virtual machine")]
     Description(#[source] serde_json::Error),
+    /// The guest does not do what it is asked for.
+    #[error("the virtual machine does not answer: {0}")]
+    Guest(String),
+    /// A plan that came to a process of the sandbox is not as tote writes it.
+    #[error("cannot read piece {0} of the plan")]
+    Piece(usize),
     /// The attendant cannot begin.
     #[error(transparent)]
     Vmm(#[from] tote_vmm::VmmError),

@@ -100,7 +100,7 @@ fn inside(options: &RunOptions) -> RunOptions {
 }
 
 /// The facts of a guest.
-fn facts() -> Facts<'static> {
+pub(super) fn facts() -> Facts<'static> {
     Facts {
         bounding: CAPABILITIES,
         // Root of a guest may raise its limits.

@@ -26,7 +26,7 @@ const OVERHEAD: u64 = 256 << 20;
 const DIRECTORIES: [&str; 3] = ["/usr/bin", "/usr/local/bin", "/usr/libexec"];
 
 /// User without rights that root's machines belong to.
-const NOBODY: &str = "65534:65534";
+pub(super) const NOBODY: u32 = 65_534;
 
 /// Plans the sandbox, with the guest's plan in it.
 pub(super) fn plan(
@@ -140,7 +140,7 @@ fn outside(options: &RunOptions, memory: u64, caller: Caller, files: &Files, dis
         env: EnvOptions::default(),
         workdir: None,
         // A user's sandbox has a user namespace, in which root is that user outside.
-        user: (caller != Caller::User).then(|| NOBODY.to_owned()),
+        user: (caller != Caller::User).then(|| format!("{NOBODY}:{NOBODY}")),
         group_add: Vec::new(),
         mounts: vec![
             bind(&files.program, PROGRAM),

@@ -11,23 +11,32 @@
 //! ```
 
 mod attend;
+mod enter;
 mod error;
 mod guest;
 mod host;
 mod kernel;
+mod processes;
 mod settle;
 
-pub use attend::attend;
+pub use attend::{attend, visit};
+pub(crate) use enter::{copying, enter, sandbox, users};
 pub use error::VmFault;
 pub use kernel::{VmKernel, VmSource, setup};
-pub(crate) use settle::{adapt, check_here, settle};
-pub use tote_guest::init as guest_init;
+pub(crate) use processes::{GuestProcesses, processes};
+pub(crate) use settle::{adapt, check_here, is_in_vm, settle};
 
 use crate::EngineError;
 use crate::making::{Made, Making};
 use crate::rootfs::Source;
 use tote_bundle::RunOptions;
 use tote_runtime::Timings;
+
+/// Is the first process of a virtual machine until the machine ends. Call it in no other process.
+#[must_use]
+pub fn guest_init() -> std::process::ExitCode {
+    tote_guest::init(crate::copy::copy_in_guest)
+}
 
 /// Plans a container, in a virtual machine if its options say so.
 pub(crate) fn plan(

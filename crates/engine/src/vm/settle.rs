@@ -5,8 +5,7 @@ use crate::EngineError;
 use crate::container::Container;
 use crate::rootfs::Source;
 use tote_bundle::{
-    CgroupnsMode, Image, IpcMode, MountSource, NetworkMode, PidMode, RunOptions, SdNotify, UsernsMode,
-    UtsMode,
+    CgroupnsMode, Image, IpcMode, MountSource, NetworkMode, PidMode, RunOptions, UsernsMode, UtsMode,
 };
 
 /// Reason for what comes with a later version.
@@ -34,18 +33,17 @@ pub(crate) fn settle(
     if !given.iter().any(|(option, _)| option == "network") {
         given.push(("network".to_owned(), "none".to_owned()));
     }
-    // A check is a process that joins the container.
-    if options.health.check == tote_bundle::Healthcheck::default() && !options.health.none {
-        options.health.none = true;
-        given.push(("no-healthcheck".to_owned(), "true".to_owned()));
-    }
     Ok(())
+}
+
+/// True for a container in a virtual machine.
+pub(crate) fn is_in_vm(container: &Container) -> bool {
+    container.option("isolation").is_some_and(tote_bundle::is_vm)
 }
 
 /// Refuses an attempt to reach into a container that is in a virtual machine.
 pub(crate) fn check_here(container: &Container, attempt: &'static str) -> Result<(), EngineError> {
-    let isolation = container.options.iter().rfind(|(name, _)| name == "isolation");
-    if isolation.is_some_and(|(_, value)| tote_bundle::is_vm(value)) {
+    if is_in_vm(container) {
         let container = container.display().to_owned();
         return Err(VmFault::Apart { attempt, container }.into());
     }
@@ -53,7 +51,7 @@ pub(crate) fn check_here(container: &Container, attempt: &'static str) -> Result
 }
 
 /// Leaves out what an image has no use for in a virtual machine: its volumes are directories of the disk, which can be written to
-/// as everything else, and a check of its health would be a process that joins the container.
+/// as everything else.
 pub(crate) fn adapt(options: &RunOptions, source: &mut Source) {
     if options.vm.is_some() {
         source.forget_volumes();
@@ -111,12 +109,6 @@ fn refused(options: &RunOptions) -> Option<(&'static str, &'static str)> {
             "it would give devices of the host, which cannot be in a virtual machine",
         ),
         (
-            options.health.check != tote_bundle::Healthcheck::default(),
-            "--health-cmd",
-            LATER,
-        ),
-        (options.sdnotify == SdNotify::Healthy, "--sdnotify", LATER),
-        (
             options.preserve_fds > 0,
             "--preserve-fds",
             "descriptors of the host cannot be in a virtual machine",
@@ -170,7 +162,6 @@ mod tests {
             ("pod", "p"),
             ("device", "/dev/null"),
             ("privileged", "true"),
-            ("health-cmd", "true"),
             ("preserve-fds", "1"),
             ("disk-size", "1g"),
             ("driver", "split"),
@@ -186,9 +177,9 @@ mod tests {
     #[test]
     fn what_a_later_start_is_to_know() {
         let (options, given) = settled(&[("isolation", "vm"), ("tmpfs", "/x")]).unwrap();
-        assert!(options.health.none);
+        assert!(!options.health.none);
         let has = |name: &str| given.iter().any(|(option, _)| option == name);
-        assert!(has("network") && has("no-healthcheck"), "{given:?}");
+        assert!(has("network"), "{given:?}");
         let (options, given) = settled(&[("env", "A=b")]).unwrap();
         assert!(!options.health.none && given.len() == 1);
     }

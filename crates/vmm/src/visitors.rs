@@ -1,0 +1,243 @@
+//! Visitors: processes of tote in the same sandbox, each of which has the guest perform a plan in the container.
+//!
+//! A visitor speaks to the attendant as the attendant does to the guest, by the messages of `channel`. So the windows of both
+//! conversations are the same, and what the attendant passes on it has room for.
+
+use crate::VmmError;
+use rustix::event::PollFlags;
+use rustix::fd::{AsFd as _, BorrowedFd};
+use std::collections::BTreeMap;
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use tote_channel::{ChannelError, Event, Guest, Host, MAX_SESSIONS, Order, Session};
+use tote_sys::Errno;
+
+/// Name of the attendant's socket in the abstract namespace: it is in the sandbox's network namespace, which no other container shares.
+const NAME: &[u8] = b"tote-vm";
+
+/// Bytes that are read of a visitor at a time.
+const CHUNK: usize = 32 << 10;
+
+/// Returns the socket on which an attendant hears of visitors.
+///
+/// # Errors
+/// [`VmmError::Kernel`].
+pub fn listen() -> Result<UnixListener, VmmError> {
+    let listener = || {
+        let listener = UnixListener::bind_addr(&SocketAddr::from_abstract_name(NAME)?)?;
+        listener.set_nonblocking(true)?;
+        Ok::<_, std::io::Error>(listener)
+    };
+    listener().map_err(failed("listen for commands"))
+}
+
+/// Connects to the attendant of this sandbox.
+pub(crate) fn connect() -> Result<UnixStream, VmmError> {
+    let connected = || {
+        let stream = UnixStream::connect_addr(&SocketAddr::from_abstract_name(NAME)?)?;
+        stream.set_nonblocking(true)?;
+        Ok::<_, std::io::Error>(stream)
+    };
+    connected().map_err(failed("reach the attendant of the virtual machine"))
+}
+
+fn failed(attempt: &'static str) -> impl FnOnce(std::io::Error) -> VmmError {
+    move |error| VmmError::kernel(attempt)(Errno::from_io_error(&error).unwrap_or(Errno::IO))
+}
+
+/// All visitors of a machine.
+#[derive(Debug)]
+pub(crate) struct Visitors {
+    listener: Option<UnixListener>,
+    all: BTreeMap<u32, Visitor>,
+    last: u32,
+    /// Release of the guest's kernel, once it is up.
+    kernel: String,
+}
+
+#[derive(Debug)]
+struct Visitor {
+    stream: UnixStream,
+    guest: Guest,
+    /// Its process: the visitor's number of it, and the machine's.
+    process: Option<(u16, Session)>,
+    /// True once nothing more is said to it than what waits to be sent.
+    ended: bool,
+}
+
+/// Something that is ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Call {
+    /// A visitor has come.
+    Came,
+    /// The one of this number has something to say, or can be told something.
+    Speaks(u32),
+}
+
+impl Visitors {
+    pub(crate) fn new(listener: Option<UnixListener>) -> Self {
+        Self {
+            listener,
+            all: BTreeMap::new(),
+            last: 0,
+            kernel: String::new(),
+        }
+    }
+
+    /// Returns what to wait for.
+    pub(crate) fn waits(&self) -> Vec<(Call, BorrowedFd<'_>, PollFlags)> {
+        let is_full = self.all.len() >= MAX_SESSIONS;
+        let listener = self.listener.as_ref().filter(|_| !is_full);
+        let came = listener.map(|listener| (Call::Came, listener.as_fd(), PollFlags::IN));
+        let speaks = self.all.iter().map(|(number, visitor)| {
+            let waits = visitor.guest.has_outgoing();
+            let mut flags = PollFlags::IN;
+            flags.set(PollFlags::OUT, waits);
+            (Call::Speaks(*number), visitor.stream.as_fd(), flags)
+        });
+        came.into_iter().chain(speaks).collect()
+    }
+
+    /// Notes the release of the guest's kernel, which visitors are told.
+    pub(crate) fn kernel(&mut self, release: &str) {
+        release.clone_into(&mut self.kernel);
+    }
+
+    /// Does what a visitor asks for.
+    pub(crate) fn serve(&mut self, call: Call, host: &mut Host, container: Session) {
+        let number = match call {
+            Call::Came => return self.admit(),
+            Call::Speaks(number) => number,
+        };
+        let Some(visitor) = self.all.get_mut(&number) else {
+            return;
+        };
+        if visitor.read(host, container).is_err() {
+            // Its process has lost its streams, so it is ended; what it still says is passed over.
+            if let Some((_, session)) = visitor.process.filter(|_| !visitor.ended) {
+                host.signal(session, 9);
+            }
+            self.all.remove(&number);
+        }
+    }
+
+    fn admit(&mut self) {
+        // One that has gone already is not there.
+        let Some(Ok((stream, _))) = self.listener.as_ref().map(UnixListener::accept) else {
+            return;
+        };
+        if stream.set_nonblocking(true).is_err() {
+            return;
+        }
+        self.last = self.last.wrapping_add(1);
+        let visitor = Visitor {
+            stream,
+            guest: Guest::new(&self.kernel),
+            process: None,
+            ended: false,
+        };
+        self.all.insert(self.last, visitor);
+    }
+
+    /// Passes on what the guest says of another process than the container's first one.
+    pub(crate) fn hear(&mut self, event: Event, host: &mut Host) {
+        let session = match &event {
+            Event::Ready(_) => return,
+            Event::Runs(session)
+            | Event::Output(session, ..)
+            | Event::Room(session, _)
+            | Event::Warning(session, _)
+            | Event::Failed(session, ..)
+            | Event::Ended(session, _) => *session,
+        };
+        let mut all = self.all.values_mut();
+        let visitor = all.find(|visitor| visitor.process.is_some_and(|(_, own)| own == session));
+        match visitor {
+            Some(visitor) => visitor.tell(event),
+            None => {
+                if let Event::Output(session, stream, bytes) = event {
+                    host.consumed(session, stream, bytes.len());
+                }
+            }
+        }
+    }
+
+    /// Sends as much as the visitors take, and lets those go who know the end.
+    pub(crate) fn send(&mut self) {
+        self.all.retain(|_, visitor| visitor.send());
+    }
+}
+
+impl Visitor {
+    fn tell(&mut self, event: Event) {
+        let (guest, Some((number, _))) = (&mut self.guest, self.process) else {
+            return;
+        };
+        match event {
+            Event::Ready(_) => {}
+            Event::Runs(_) => guest.runs(number),
+            Event::Output(_, stream, bytes) => _ = guest.output(number, stream, &bytes),
+            Event::Room(_, bytes) => guest.consumed(number, bytes),
+            Event::Warning(_, text) => guest.warn(number, &text),
+            Event::Failed(_, code, text) => {
+                guest.failed(number, code, &text);
+                self.ended = true;
+            }
+            Event::Ended(_, end) => {
+                guest.ended(number, end);
+                self.ended = true;
+            }
+        }
+    }
+
+    /// Reads what has come; fails if the visitor is gone, or speaks another language.
+    fn read(&mut self, host: &mut Host, container: Session) -> Result<(), ChannelError> {
+        let gone = ChannelError::Order("a command");
+        let mut buffer = vec![0; CHUNK];
+        let length = match rustix::io::read(&self.stream, &mut buffer) {
+            Err(Errno::AGAIN | Errno::INTR) => return Ok(()),
+            Ok(0) | Err(_) => return Err(gone),
+            Ok(length) => length,
+        };
+        for order in self.guest.received(&buffer[..length])? {
+            match (order, self.process) {
+                (
+                    Order::Begin {
+                        session,
+                        plan,
+                        terminal,
+                        joins: Some(_),
+                    },
+                    None,
+                ) => match host.begin(&plan, terminal, Some(container)) {
+                    Ok(own) => self.process = Some((session, own)),
+                    Err(error) => {
+                        self.guest.failed(session, 126, &error.to_string());
+                        self.ended = true;
+                    }
+                },
+                (Order::Input(_, bytes), Some((_, own))) => _ = host.input(own, &bytes),
+                (Order::InputEnd(_), Some((_, own))) => host.end_input(own),
+                (Order::Signal(_, number), Some((_, own))) => host.signal(own, number),
+                (Order::Resize(_, rows, columns), Some((_, own))) => host.resize(own, rows, columns),
+                (Order::Room(_, stream, bytes), Some((_, own))) => host.consumed(own, stream, bytes),
+                _ => return Err(gone),
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends what waits; false once the visitor knows the end, or is gone.
+    fn send(&mut self) -> bool {
+        let out = self.guest.outgoing();
+        while !out.is_empty() {
+            match rustix::io::write(&self.stream, out) {
+                Ok(length) => _ = out.drain(..length),
+                Err(Errno::INTR) => {}
+                // One that is gone is found by reading.
+                Err(_) => return true,
+            }
+        }
+        !self.ended
+    }
+}
