@@ -129,11 +129,19 @@ pub(crate) fn usage(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     Ok(show(&tote_view::closure_usage(&rows), parsed))
 }
 
+/// Text of a removal. With `--force`, something that is not there counts as removed, without a line.
+fn removed(parsed: &Parsed, name: &str, done: Result<(), EngineError>) -> Result<String, EngineError> {
+    match done {
+        Ok(()) => Ok(format!("{name}\n")),
+        Err(error) if parsed.flag("force") && tote_engine::is_missing_closure(&error) => Ok(String::new()),
+        Err(error) => Err(error),
+    }
+}
+
 pub(crate) fn remove(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let home = home(parsed)?;
     Ok(each_named(parsed, |name| {
-        tote_engine::graph_forget(&home, name)?;
-        Ok(format!("{name}\n"))
+        removed(parsed, name, tote_engine::graph_forget(&home, name))
     }))
 }
 
@@ -175,8 +183,7 @@ pub(crate) fn profile_list(parsed: &Parsed) -> Result<ExitCode, EngineError> {
 pub(crate) fn profile_remove(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let home = home(parsed)?;
     Ok(each_named(parsed, |name| {
-        tote_engine::profile_remove(&home, name)?;
-        Ok(format!("{name}\n"))
+        removed(parsed, name, tote_engine::profile_remove(&home, name))
     }))
 }
 

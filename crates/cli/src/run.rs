@@ -36,7 +36,7 @@ pub(crate) const OURS: [&str; 20] = [
     "quiet",
 ];
 
-/// What the first word of a command line names.
+/// Meaning of the first word of a command line.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Names {
     Image,

@@ -86,7 +86,7 @@ pub use graph::{
     ClosureStart, ClosureUsage, GraphCollected, GraphFault, GraphImported, GraphNodeRow, GraphRoot,
     GraphSource, StoreReport, StoreReportRow, TotefileBuilt, build_totefile, closure_start, closure_usage,
     graph_collect, graph_diff, graph_forget, graph_import, graph_nodes, graph_profiles, graph_roots,
-    graph_tree, graph_why, profile_remove, profile_set, profile_switch, store_report,
+    graph_tree, graph_why, is_missing_closure, profile_remove, profile_set, profile_switch, store_report,
 };
 pub use health::check_now;
 pub use image::{

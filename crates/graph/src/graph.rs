@@ -8,7 +8,7 @@ use tote_image::Digest;
 #[derive(Debug, thiserror::Error)]
 pub enum GraphError {
     /// No node has this name or id.
-    #[error("no node {0}")]
+    #[error("no node is named {0}")]
     NoNode(String),
     /// Several nodes have this name, or ids that begin so.
     #[error("{text} is the name of several nodes: {}", .nodes.join(", "))]
@@ -119,7 +119,7 @@ impl Graph {
         Ok(found)
     }
 
-    /// Returns these nodes and all that they need, each once, what is needed first where there is no cycle.
+    /// Returns these nodes and all that they need, each once, what is needed first except in cycles.
     ///
     /// # Errors
     /// [`GraphError`].
@@ -146,7 +146,7 @@ impl Graph {
         Ok(order)
     }
 
-    /// Returns a shortest way from one node to another one; `None` if there is none.
+    /// Returns a shortest way from one node to another one; `None` if no references lead there.
     ///
     /// # Errors
     /// [`GraphError`].

@@ -21,7 +21,7 @@ pub struct Package {
     pub homepage: String,
     /// Name of the source package, if it differs.
     pub origin: String,
-    /// What it depends on: of each list one name is enough. Versions are left out.
+    /// Dependencies: of each list one name is enough. Versions are left out.
     pub depends: Vec<Vec<String>>,
     /// Other names that it has for those that depend on it.
     pub provides: Vec<String>,

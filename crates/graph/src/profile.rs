@@ -20,7 +20,7 @@ pub enum ProfileError {
     First(String),
 }
 
-/// What a profile stands for at one time.
+/// Content of a profile at one time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Generation {
     /// Number, from 1.

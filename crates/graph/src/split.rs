@@ -49,7 +49,7 @@ pub struct Part {
 
 /// Divides the paths of a root. `lists` are the paths that each package says it has, in the package's own words: where
 /// `/bin` is a link, a package may have `/bin/ls`. Every path comes into one part; a directory belongs to a part only
-/// where nothing is in it. Parts without paths are left out, but for the base, which is the first.
+/// where nothing is in it. Parts with empty directories only go to the base; other parts without paths are left out, but for the base, which is the first.
 #[must_use]
 pub fn split(tree: &Tree, lists: &[Vec<Vec<u8>>]) -> Vec<Part> {
     let mut owners: BTreeMap<Box<[u8]>, usize> = BTreeMap::new();
@@ -58,6 +58,15 @@ pub fn split(tree: &Tree, lists: &[Vec<Vec<u8>>]) -> Vec<Part> {
             if let Some(real) = tree.real(path) {
                 owners.entry(real).or_insert(package);
             }
+        }
+    }
+    // A link without a package belongs to the package of the file that it leads to: alternatives, links of scripts.
+    for (path, node) in tree.iter() {
+        if matches!(node, Node::Link(_))
+            && !owners.contains_key(path)
+            && let Some(owner) = tree.target(path).and_then(|target| owners.get(&target).copied())
+        {
+            owners.insert(path.into(), owner);
         }
     }
     let mut parts = vec![Part {
@@ -97,7 +106,18 @@ pub fn split(tree: &Tree, lists: &[Vec<Vec<u8>>]) -> Vec<Part> {
         part.paths.push(path.into());
     }
     parts.extend(packages.into_values());
-    parts.extend(dirs.into_values());
+    for part in dirs.into_values() {
+        // Empty directories alone are no part: they are where something may be put.
+        match part
+            .paths
+            .iter()
+            .all(|path| tree.get(path) == Some(&Node::Directory))
+        {
+            true => parts[0].paths.extend(part.paths),
+            false => parts.push(part),
+        }
+    }
+    parts[0].paths.sort();
     parts
 }
 
@@ -141,6 +161,8 @@ mod tests {
             ("proc", Node::Directory),
             ("proc/1", Node::Directory),
             ("top", Node::File(1)),
+            ("usr/bin/dir", Node::Link(b"/etc/dir".as_slice().into())),
+            ("etc/dir", Node::Link(b"/bin/ls".as_slice().into())),
         ]);
         let lists = [vec![
             b"/bin/ls".to_vec(),
@@ -162,11 +184,10 @@ mod tests {
         assert_eq!(
             text,
             [
-                "None base: bin etc/passwd tmp",
-                "Some(0) : usr/bin/ls var/lib/ls",
+                "None base: bin etc-old etc/passwd tmp",
+                "Some(0) : etc/dir usr/bin/dir usr/bin/ls var/lib/ls",
                 "None dir:/: top",
                 "None dir:/etc: etc/app",
-                "None dir:/etc-old: etc-old",
                 "None dir:/usr/bin: usr/bin/own",
                 "None dir:/usr/local: usr/local/bin/x",
             ]

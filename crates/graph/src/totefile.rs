@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// Reason why a text is no Totefile.
+/// Reason why a text is not a Totefile.
 #[derive(Debug, thiserror::Error)]
 pub enum TotefileError {
     /// The text is not TOML, or has other keys or types.

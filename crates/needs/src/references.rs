@@ -1,4 +1,4 @@
-//! What one file names: the edges whose closure programs need.
+//! Names in one file: the edges whose closure programs need.
 
 use crate::Settings;
 use crate::elf;

@@ -15,7 +15,7 @@ pub(crate) const NODES: &str = "nodes";
 /// Maximum size of a document in bytes.
 const LIMIT: u64 = 16 << 20;
 
-/// What the store must know of a document.
+/// The part of a document that the store must know.
 #[derive(Deserialize)]
 struct Document {
     layer: Digest,

@@ -180,13 +180,19 @@ Prints what closures and images take: all files; of images, their lowest layer (
 };
 
 static RM: Command = Command {
-    usage: "NAME...",
+    usage: "[OPTIONS] NAME...",
+    options: FORCE,
     details: "Forgets what was imported under these names. Nodes that nothing else keeps go with `tote graph gc`.",
     positionals: &[word("NAME", true, true)],
     ..Command::new("rm", "Forget what was imported", |parsed| {
         exit::one(graph::remove(parsed))
     })
 };
+
+const FORCE: &[&Group] = &[&Group {
+    title: "",
+    options: &[Opt::flag("force", "Accept names that nothing has").short('f')],
+}];
 
 static GC: Command = Command {
     usage: "",
@@ -245,9 +251,25 @@ static PROFILE_LS: Command = Command {
 };
 
 static PROFILE_RM: Command = Command {
-    usage: "NAME...",
+    usage: "[OPTIONS] NAME...",
+    options: FORCE,
     positionals: &[word("NAME", true, true)],
     ..Command::new("rm", "Remove profiles", |parsed| {
         exit::one(graph::profile_remove(parsed))
+    })
+};
+
+/// `tote store report`.
+pub(crate) static STORE_REPORT: Command = Command {
+    usage: "[OPTIONS]",
+    details: "\
+Tells of each image with a name: libraries that nothing in it links against, what other images have in layers that are not the same, \
+what this machine has at the same paths, and what the image's command does not refer to, which is about what `tote slim` would leave out.",
+    options: &[&Group {
+        title: "",
+        options: &[Opt::flag("libraries", "Also list the libraries"), FORMAT],
+    }],
+    ..Command::new("report", "Show what images have in vain or twice", |parsed| {
+        exit::one(graph::store_report(parsed))
     })
 };

@@ -414,7 +414,7 @@ pub(crate) static STORE: Command = Command {
     usage: "COMMAND",
     subcommands: &[Section {
         title: "Commands",
-        commands: &[&STORE_VERIFY, &STORE_REPORT],
+        commands: &[&STORE_VERIFY, &super::graph::STORE_REPORT],
     }],
     ..Command::new(
         "store",
@@ -440,20 +440,6 @@ images concerned. Most of what a power cut takes shows in the sizes.",
     }],
     ..Command::new("verify", "Check the store for damage", |parsed| {
         exit::image(image::verify(parsed))
-    })
-};
-
-static STORE_REPORT: Command = Command {
-    usage: "[OPTIONS]",
-    details: "\
-Tells of each image with a name: libraries that nothing in it links against, what other images have in layers that are not the same, \
-what this machine has at the same paths, and what the image's command does not refer to, which is about what `tote slim` would leave out.",
-    options: &[&Group {
-        title: "",
-        options: &[Opt::flag("libraries", "Also list the libraries"), FORMAT],
-    }],
-    ..Command::new("report", "Show what images have in vain or twice", |parsed| {
-        exit::one(crate::graph::store_report(parsed))
     })
 };
 

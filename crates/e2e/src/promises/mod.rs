@@ -56,6 +56,7 @@ mod files;
 mod foreign;
 mod front;
 mod full_disk;
+mod graph;
 mod habits;
 mod health;
 mod host_image;
@@ -216,6 +217,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     errors::TESTS,
     refusals::TESTS,
     foreign::TESTS,
+    graph::TESTS,
     habits::TESTS,
     concurrency::TESTS,
     races::TESTS,

@@ -14,7 +14,7 @@ use tote_images::or_nothing;
 use tote_state::record;
 use tote_store::Store;
 
-/// What was made of a Totefile.
+/// Result of a build.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TotefileBuilt {
     /// Its node.

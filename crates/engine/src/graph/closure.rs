@@ -35,7 +35,7 @@ const SKIPPED: [&[u8]; 5] = [
     b"usr/include",
 ];
 
-/// What a container of a closure starts with.
+/// Beginning of a container of a closure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClosureStart {
     /// Image of the closure.

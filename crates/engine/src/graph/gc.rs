@@ -9,7 +9,7 @@ use tote_image::Digest;
 use tote_state::record;
 use tote_store::{Patience, Store};
 
-/// What a collection removed.
+/// Result of a collection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GraphCollected {
     /// Nodes.

@@ -18,7 +18,7 @@ use tote_rootfs::HostImage;
 use tote_state::record;
 use tote_store::{Ingest, Store, sha256};
 
-/// What is imported.
+/// Source of an import.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GraphSource {
     /// An image of the store.
@@ -31,10 +31,10 @@ pub enum GraphSource {
     Host,
 }
 
-/// What an import made.
+/// Result of an import.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GraphImported {
-    /// What was imported.
+    /// Its record.
     pub root: GraphRoot,
     /// Nodes that were not there before.
     pub new: usize,

@@ -11,7 +11,7 @@ use tote_graph::{Changed, Graph, Line, NodeId, Step};
 pub struct GraphNodeRow {
     /// Name.
     pub name: String,
-    /// Version; empty if there is none.
+    /// Version of a package, otherwise empty.
     pub version: String,
     /// Id; `None` for a program of the host, which is known by its path.
     pub id: Option<NodeId>,
@@ -90,7 +90,7 @@ pub fn graph_tree(home: &Home, node: &str) -> Result<(Graph, Vec<Line>), EngineE
     Ok((graph, tree))
 }
 
-/// Returns a shortest way from one node to another one; `None` if there is none.
+/// Returns a shortest way from one node to another one; `None` if no references lead there.
 ///
 /// # Errors
 /// [`EngineError`].

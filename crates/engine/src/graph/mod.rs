@@ -18,7 +18,7 @@ mod usage;
 
 pub use build::{TotefileBuilt, build_totefile};
 pub use closure::{ClosureStart, closure_start};
-pub use error::GraphFault;
+pub use error::{GraphFault, is_missing_closure};
 pub use gc::{GraphCollected, graph_collect, graph_forget};
 pub use import::{GraphImported, GraphSource, graph_import};
 pub use look::{GraphNodeRow, graph_diff, graph_nodes, graph_roots, graph_tree, graph_why};

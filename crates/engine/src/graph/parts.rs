@@ -26,7 +26,7 @@ pub(super) struct Root<'a> {
     pub(super) keeps_times: bool,
 }
 
-/// What becomes of a part.
+/// Result of a part.
 pub(super) struct Made {
     pub(super) layer: Layer,
     pub(super) programs: Vec<String>,

@@ -12,10 +12,10 @@ use tote_image::Digest;
 use tote_state::{closed, locked, record};
 use tote_store::{Store, sha256};
 
-/// What one import made: its nodes stay as long as this does.
+/// Record of an import: its nodes stay as long as the record does.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GraphRoot {
-    /// What was imported, as it was named.
+    /// Name of the source, as it was given.
     pub name: String,
     /// Its nodes.
     pub nodes: Vec<NodeId>,
@@ -26,7 +26,7 @@ pub struct GraphRoot {
 /// The image of a closure, and what it was made of.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct StartRecord {
-    /// What was asked for.
+    /// Text that was asked for.
     pub(super) text: String,
     pub(super) image: Digest,
     pub(super) program: Option<String>,
@@ -102,7 +102,7 @@ pub(super) fn starts_dir(home: &Home) -> PathBuf {
 
 /// Path of the record of a text.
 pub(super) fn path_in(dir: PathBuf, text: &str) -> PathBuf {
-    dir.join(&sha256(text.as_bytes()).hex()[..32])
+    dir.join(sha256(text.as_bytes()).hex())
 }
 
 /// Excludes all others that change records, until the file is closed.

@@ -82,7 +82,7 @@ pub fn profile_remove(home: &Home, name: &str) -> Result<(), EngineError> {
     std::fs::remove_file(&path).map_err(EngineError::file("remove", path))
 }
 
-/// What a container of a profile starts with. The image of its closure is made again where it was removed.
+/// Finds what a container of a profile starts with. The image of its closure is made again where it was removed.
 pub(super) fn start(home: &Home, name: &str) -> Result<ClosureStart, EngineError> {
     let profile = read(home, name)?;
     let current = profile.current();

@@ -1,4 +1,4 @@
-//! `store report`: what of images nobody needs, what they have twice, and what the host has as well.
+//! `store report`: which parts of images no program needs, which they have twice, and which the host has as well.
 
 use super::host_settings;
 use super::import::{OfRoot, all_of, is_file};
@@ -155,7 +155,7 @@ fn analyse(
     Ok(())
 }
 
-/// What the image's own command needs.
+/// Finds what the image's own command needs.
 fn kept(tree: &Tree, contents: &OfRoot<'_>, config: &ImageConfig) -> Vec<Box<[u8]>> {
     let words = config.config.entrypoint.iter().chain(&config.config.cmd);
     let settings = Settings {

@@ -1,4 +1,4 @@
-//! What closures and images take, what of it only they have, and what the host has as well.
+//! Sizes of closures and images: which part only they have, and which the host has as well.
 
 use super::closure::closure_start;
 use super::names::scan;
@@ -19,7 +19,7 @@ use tote_store::Store;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct ClosureUsage {
-    /// What was asked for.
+    /// Name that was asked for.
     pub name: String,
     /// `closure` or `image`.
     pub kind: &'static str,
@@ -120,7 +120,7 @@ impl HostContents {
         contents: &ImageContents,
     ) -> Result<HashSet<Digest>, EngineError> {
         let mut tree = Tree::default();
-        scan(root, "usr", &[], &mut tree).map_err(ImageFault::LayerOutput)?;
+        scan(root, "", &[b"proc", b"sys", b"dev"], &mut tree).map_err(ImageFault::LayerOutput)?;
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let host = rustix::fs::open("/", flags, Mode::empty());
         let host = host.map_err(EngineError::file("open", "/"))?;
