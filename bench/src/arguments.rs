@@ -16,6 +16,7 @@ Commands:
   images               loading, pulling and removing images, and what storage costs a container
   disks                what reading and writing costs on a container's disk, its volume and the host
   engine               the life of containers: run, exec, ps, a hundred of them, monitors at rest
+  graph                what starts of closures cost beside starts of images
   debug                what sessions of debug cost, and work on a container's files in them
   net                  networks: starts on a bridge, published ports, throughput and latency, names
   timings              where the time of a start goes, as the program's --timings tell it
@@ -43,6 +44,7 @@ pub(crate) enum Action {
     Disks,
     Engine,
     Debug,
+    Graph,
     Net,
     Timings,
     Help,
@@ -127,6 +129,7 @@ fn command(word: OsString) -> Result<Action> {
         "disks" => Ok(Action::Disks),
         "engine" => Ok(Action::Engine),
         "debug" => Ok(Action::Debug),
+        "graph" => Ok(Action::Graph),
         "net" => Ok(Action::Net),
         "timings" => Ok(Action::Timings),
         other => bail!("unknown command {other:?}: try --help"),

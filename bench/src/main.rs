@@ -47,6 +47,7 @@ fn main() -> ExitCode {
         Action::Disks => measure("disks", &options),
         Action::Engine => measure("engine", &options),
         Action::Debug => measure("debug", &options),
+        Action::Graph => measure("graph", &options),
         Action::Net => measure("net", &options),
         Action::Timings => measure("timings", &options),
         Action::Images => match &options.set {

@@ -443,6 +443,7 @@ mod tests {
             include_str!("../scenarios/disks.json"),
             include_str!("../scenarios/engine.json"),
             include_str!("../scenarios/debug.json"),
+            include_str!("../scenarios/graph.json"),
             include_str!("../scenarios/net.json"),
         ] {
             Scenario::parse(text).unwrap();

@@ -20,6 +20,7 @@ mod debug;
 mod exec;
 mod exit;
 mod generate;
+mod graph;
 mod health;
 mod home;
 mod image;

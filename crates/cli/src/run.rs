@@ -36,24 +36,39 @@ pub(crate) const OURS: [&str; 20] = [
     "quiet",
 ];
 
+/// Meaning of the first word of a command line.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Names {
+    Image,
+    /// A node, or a program whose closure is the root file system.
+    Closure,
+}
+
+/// Runs `tote graph run`.
+pub(crate) fn run_closure(parsed: &Parsed) -> ExitCode {
+    sealed(parsed, |parsed| perform(parsed, Names::Closure))
+}
+
 /// Runs `tote run`.
 pub(crate) fn run(parsed: &Parsed) -> ExitCode {
     // The command that takes a sandbox makes no process that a container can see, and must be fast; as root it can
     // still seal the program when it fills the pool afterwards.
     if parsed.value("pool").is_some() && tote_oci::is_root() {
-        return perform(parsed);
+        return perform(parsed, Names::Image);
     }
-    sealed(parsed, perform)
+    sealed(parsed, |parsed| perform(parsed, Names::Image))
 }
 
-fn perform(parsed: &Parsed) -> ExitCode {
+fn perform(parsed: &Parsed, names: Names) -> ExitCode {
     let mut timings = parsed
         .flag("timings")
         .then(|| Timings::since(Timings::process_start()));
     if let Some(timings) = &mut timings {
         timings.mark("parent: start tote");
     }
-    if let Some(pool) = parsed.value("pool") {
+    if names == Names::Image
+        && let Some(pool) = parsed.value("pool")
+    {
         let code = crate::pool::run(parsed, pool.to_string_lossy().into_owned(), &mut timings);
         if let Some(timings) = &timings {
             report(timings);
@@ -72,7 +87,7 @@ fn perform(parsed: &Parsed) -> ExitCode {
         let text = "conflicting options: --rmi is done by the command that sees the end: leave out --detach";
         return failure(text, Some("see 'tote run --help'"), 125);
     }
-    let code = match prepare(parsed, &mut timings) {
+    let code = match prepare(parsed, names, &mut timings) {
         // Other commands end with 1 then, as docker's do.
         Err(error @ EngineError::Image(ImageFault::Images(ImagesError::OtherPlatform { .. }))) => {
             engine_error(&error);
@@ -153,6 +168,13 @@ fn not_started(parsed: &Parsed, error: &EngineError) -> ExitCode {
     failure(&tote_engine::chain(error), hint.as_deref(), error.exit_code())
 }
 
+/// The first word.
+fn first(parsed: &Parsed) -> String {
+    let word = parsed.positionals().first();
+    word.map(|word| word.to_string_lossy().into_owned())
+        .unwrap_or_default()
+}
+
 /// Writes `--pidfile`.
 fn note_process(parsed: &Parsed, home: &Home, id: &ContainerId) -> Result<(), EngineError> {
     let Some(path) = parsed.value("pidfile") else {
@@ -178,7 +200,7 @@ fn streams(parsed: &Parsed) -> Streams {
 
 /// Runs `tote create`.
 pub(crate) fn create(parsed: &Parsed) -> ExitCode {
-    let (home, request) = match requested(parsed, false, &mut None) {
+    let (home, request) = match requested(parsed, Names::Image, false, &mut None) {
         Ok(requested) => requested,
         Err(error)
             if error.is_missing_image() || matches!(error, EngineError::Image(ImageFault::NotPulled(_))) =>
@@ -197,9 +219,13 @@ pub(crate) fn create(parsed: &Parsed) -> ExitCode {
     }
 }
 
-fn prepare(parsed: &Parsed, timings: &mut Option<Timings>) -> Result<(Home, Prepared), EngineError> {
+fn prepare(
+    parsed: &Parsed,
+    names: Names,
+    timings: &mut Option<Timings>,
+) -> Result<(Home, Prepared), EngineError> {
     crate::life::given::attaching(parsed, streams(parsed)).check()?;
-    let (home, request) = requested(parsed, true, timings)?;
+    let (home, request) = requested(parsed, names, true, timings)?;
     let prepared = tote_engine::prepare(&home, request, parsed.flag("plan"), timings.as_mut())?;
     Ok((home, prepared))
 }
@@ -208,10 +234,11 @@ fn prepare(parsed: &Parsed, timings: &mut Option<Timings>) -> Result<(Home, Prep
 /// for which a missing terminal is reported before anything is pulled, as docker does it.
 fn requested(
     parsed: &Parsed,
+    names: Names,
     runs: bool,
     timings: &mut Option<Timings>,
 ) -> Result<(Home, RunRequest), EngineError> {
-    let mut request = request(parsed)?;
+    let mut request = request(parsed, names)?;
     if runs && !request.options.detach {
         tote_engine::check_terminal(&request.options)?;
     }
@@ -219,7 +246,14 @@ fn requested(
     if let Some(name) = request.options.name.as_ref().filter(|_| parsed.flag("replace")) {
         container::remove_named(&home, name)?;
     }
-    if let Image::Stored(name) = &request.image {
+    if names == Names::Closure {
+        let start = tote_engine::closure_start(&home, &first(parsed))?;
+        request.image = Image::Stored(start.image.to_string());
+        if request.options.entrypoint.is_none() {
+            // The ARGs of a node without a program of its own begin with a program.
+            request.options.command.splice(0..0, start.program);
+        }
+    } else if let Image::Stored(name) = &request.image {
         request.image = Image::Stored(crate::remote::present::present(parsed, &home, name)?);
     }
     if let Some(timings) = timings {
@@ -268,8 +302,11 @@ fn split_entrypoint(given: &mut [(String, String)]) -> Vec<String> {
 }
 
 /// Builds the engine's request from the command line.
-fn request(parsed: &Parsed) -> Result<RunRequest, EngineError> {
+fn request(parsed: &Parsed, names: Names) -> Result<RunRequest, EngineError> {
     let mut given = given(parsed);
+    if names == Names::Closure && parsed.value("read-only").is_none() {
+        given.push(("read-only".to_owned(), "true".to_owned()));
+    }
     if let Some(path) = parsed.value("pod-id-file") {
         given.push(("pod".to_owned(), crate::pod::id_in(&path.to_string_lossy())?));
     }
@@ -289,10 +326,13 @@ fn request(parsed: &Parsed) -> Result<RunRequest, EngineError> {
         .iter()
         .map(|word| word.to_string_lossy().into_owned());
     let mut image = words.next().unwrap_or_default();
-    if parsed.flag("rootfs") {
+    if names == Names::Image && parsed.flag("rootfs") {
         image.insert_str(0, "rootfs:");
     }
-    let image = Image::parse(&image)?;
+    let image = match names {
+        Names::Image => Image::parse(&image)?,
+        Names::Closure => Image::Stored(image),
+    };
     options.command = leading.into_iter().chain(words).collect();
     // Health checks need a monitor, so `--sdnotify healthy` needs a kept container too.
     let kept = !options.rm || options.detach || options.sdnotify == SdNotify::Healthy;

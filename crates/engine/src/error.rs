@@ -126,6 +126,7 @@ parts! {
         tote_archive::WalkError => Image,
         tote_archive::WriteError => Image,
         crate::SlimError => Image,
+        crate::GraphFault => Image,
         crate::debug::KeepError => Debug,
     }
 }

@@ -12,6 +12,7 @@ mod apart;
 mod build;
 mod cgroup;
 mod changes;
+mod contained;
 pub mod container;
 mod copy;
 mod covered;
@@ -26,6 +27,7 @@ mod files;
 mod finished;
 mod flat;
 mod given;
+mod graph;
 mod health;
 mod hint;
 mod image;
@@ -86,6 +88,12 @@ pub use debug::{
 pub use error::{EngineError, ImageFault, MachineError, RequestError};
 pub use exec::{ExecError, Executed, exec};
 pub use finished::Finished;
+pub use graph::{
+    ClosureStart, ClosureUsage, GraphCollected, GraphFault, GraphImported, GraphNodeRow, GraphRoot,
+    GraphSource, StoreReport, StoreReportRow, TotefileBuilt, build_totefile, closure_start, closure_usage,
+    graph_collect, graph_diff, graph_forget, graph_import, graph_nodes, graph_profiles, graph_roots,
+    graph_tree, graph_why, is_missing_closure, profile_remove, profile_set, profile_switch, store_report,
+};
 pub use health::check_now;
 pub use image::{
     HistoryRow, ImageBranch, ImageRow, ImageSelection, PlatformBranch, Pruned, Space, history,
@@ -128,6 +136,7 @@ pub use tote_build::{Event as BuildEvent, Named as BuildNamed, Options as BuildO
 pub use tote_bundle::{
     ContainerId, ExecOptions, Image, RunOptions, SdNotify, Signal, SignalError, StopTimeout, disk_size_label,
 };
+pub use tote_graph::{Changed as GraphChange, Graph, Profile as GraphProfile, Step as GraphStep};
 pub use tote_image::{Digest, Platform, Reference};
 pub use tote_images::{
     Access, ArchiveError, ChangeError, Health, ImageTree, ImagesError, ImportOptions, InspectedManifest,

@@ -34,6 +34,8 @@ pub struct Settings {
     pub zone: Vec<u8>,
     /// True if the locale is another than C or POSIX: then all locales are kept that the root has.
     pub locale: bool,
+    /// True if only what is needed is kept; otherwise links and files that take no space are kept as well.
+    pub only_needed: bool,
 }
 
 /// Needed objects of a root.
@@ -73,7 +75,9 @@ pub fn needs<'a>(
     }
     analysis.always();
     analysis.work();
-    analysis.links();
+    if !settings.only_needed {
+        analysis.links();
+    }
     analysis.needs
 }
 

@@ -56,6 +56,35 @@ impl Tree {
         self.nodes.iter().map(|(path, node)| (&**path, node))
     }
 
+    /// Follows the links of a path but for the last component, and returns where it lies; `None` if nothing is there.
+    #[must_use]
+    pub fn real(&self, path: &[u8]) -> Option<Box<[u8]>> {
+        let path = path.strip_suffix(b"/").unwrap_or(path);
+        let (dir, name) = match path.iter().rposition(|byte| *byte == b'/') {
+            Some(slash) => (&path[..slash], &path[slash + 1..]),
+            None => (b"".as_slice(), path),
+        };
+        if matches!(name, b"" | b"." | b"..") {
+            return None;
+        }
+        let dir = self.resolve(dir)?.path;
+        let real = join(&dir, name);
+        (self.get(&dir) == Some(&Node::Directory) && self.nodes.contains_key(&*real)).then(|| real.into())
+    }
+
+    /// Follows a path, also its last component; `None` if it leads nowhere in this root.
+    #[must_use]
+    pub fn target(&self, path: &[u8]) -> Option<Box<[u8]>> {
+        self.resolve(path).map(|found| found.path)
+    }
+
+    /// True if something is in a directory.
+    #[must_use]
+    pub fn has_below(&self, dir: &[u8]) -> bool {
+        let prefix = [dir, b"/"].concat();
+        self.beginning(&prefix).next().is_some()
+    }
+
     /// Iterates over the objects whose paths begin with these bytes.
     pub(crate) fn beginning<'a>(&'a self, prefix: &'a [u8]) -> impl Iterator<Item = (&'a [u8], &'a Node)> {
         self.nodes

@@ -6,10 +6,10 @@
 )]
 
 use rustix::fs::{Mode, OFlags, ResolveFlags};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
-use tote_needs::{Contents, Needs, Node, Reason, Settings, Tree, needs};
+use tote_needs::{Contents, Needs, Node, Reason, References, Settings, Tree, needs};
 
 /// Files in memory.
 #[derive(Default)]
@@ -451,6 +451,22 @@ fn closures_have_what_ldd_finds() {
                 found.missing
             );
             compared += 1;
+        }
+        // The closure over single references has the same.
+        let (settings, mut seen) = (Settings::default(), BTreeSet::new());
+        let search = References::new(&tree, &host, &settings);
+        let mut queue = vec![tree.target(program.as_bytes()).unwrap()];
+        while let Some(path) = queue.pop() {
+            if seen.insert(path.clone()) {
+                queue.extend(search.of(&path).unwrap().into_iter().map(|found| found.to));
+            }
+        }
+        for line in String::from_utf8_lossy(&said.stdout).lines() {
+            if let Some(path) = line.split_whitespace().find(|word| word.starts_with('/')) {
+                let real = std::fs::canonicalize(path).unwrap();
+                let key = real.to_str().unwrap().trim_start_matches('/').as_bytes();
+                assert!(seen.contains(key), "{program} references {path}");
+            }
         }
     }
     assert!(compared > 0, "ldd told nothing");

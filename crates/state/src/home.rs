@@ -29,6 +29,10 @@
 //! ├── pools/NAME/           sandboxes that wait for a program; see `pool`
 //! ├── networks/             created by the first network; `.lock` guards changes, `.forwarding` lists changed settings
 //! │   └── NAME/             `network.json`, and in `leases/` a link for each address, whose text names the container
+//! ├── graph/                created by the first closure; `.lock` guards changes
+//! │   ├── roots/HASH        what was imported, by the hash of its name: the ids of its nodes
+//! │   ├── profiles/NAME     a profile: its generations, and which is the current one
+//! │   └── starts/HASH       the image of a closure, by the hash of what was asked for, and what the closure was made of
 //! ├── vm/                   created by `vm setup`; `kernel` names the one in use
 //! │   ├── kernels/HASH/     `vmlinux`, `modules.cpio` and `kernel.json`, by the hash of the first two
 //! │   └── programs/FILE/    this program as guests and their attendants have it, and initramfs with it in them
@@ -350,6 +354,12 @@ impl Home {
     #[must_use]
     pub fn pool(&self, name: &Name) -> PathBuf {
         self.pools().join(name.as_str())
+    }
+
+    /// Returns the directory of closures.
+    #[must_use]
+    pub fn graph(&self) -> PathBuf {
+        self.root.join("graph")
     }
 
     /// Returns the directory of virtual machines' kernels, which `vm setup` creates.

@@ -10,6 +10,7 @@
 //! ├── layers/DIGEST/        a layer without its files' contents
 //! ├── images/DIGEST/        config.json, manifest.json: as received; image.json,
 //! │                         writable.json if a command was traced, misses.json if it stood behind a smaller image; or index.json: images for several platforms
+//! ├── nodes/DIGEST           the document of a part of a root, with the digest of its layer; once there is one
 //! ├── names/NAME            a name, and the id of its image or index
 //! ├── trees/CHAIN/          images as trees without contents, which lead to the objects, or as directories of hard links
 //! └── trash/                what is no more, but still takes space
@@ -59,6 +60,7 @@ mod lock;
 mod misses;
 mod model;
 mod names;
+mod nodes;
 mod objects;
 mod parse;
 mod parts;
@@ -85,6 +87,7 @@ pub use ingest::{Ingest, Slot, Vacancy};
 pub use key::Owners;
 pub use layer::{Layer, LayerArchive, LayerSizes};
 pub use leased::{Opened, OwnInodes, Tree};
+pub use nodes::FileContent;
 pub use patience::Patience;
 pub use share::ShareHost;
 pub use store::{Store, StoreOptions, sha256};

@@ -92,7 +92,7 @@ impl Store {
             return Ok(removed);
         };
         let others = self.images()?;
-        let live = self.live_layers(&others);
+        let live = self.live_layers(&others)?;
         removed.layers = image
             .layers()
             .iter()
@@ -138,7 +138,7 @@ impl Store {
 
     /// Records that there is something to sweep. On a full disk, which a removal must be able to empty, only this
     /// process knows that, until another removal records it.
-    fn note_garbage(&self) -> Result<(), StoreError> {
+    pub(crate) fn note_garbage(&self) -> Result<(), StoreError> {
         if self.root.has(GARBAGE) {
             return Ok(());
         }
@@ -205,6 +205,9 @@ impl Store {
         ] {
             remove_unfinished(dir)?;
         }
+        if let Some(nodes) = self.nodes_dir()? {
+            remove_unfinished(&nodes)?;
+        }
         for name in self.trees.names()? {
             // A tree may get its links to objects later than the rest.
             if let Ok(tree) = self.trees.enter(&name) {
@@ -234,7 +237,7 @@ impl Store {
         Ok(Some(swept))
     }
 
-    /// Removes layers and trees of no image, and names without one. Returns whether all could be removed. A damaged
+    /// Removes layers of no image and no node, trees of no image, and names without one. Returns whether all could be removed. A damaged
     /// image only keeps its own record: it cannot be used until it is added again, with its layers.
     fn sweep_records(&self, patience: Patience, swept: &mut Swept) -> Result<bool, StoreError> {
         let images = self.images()?;
@@ -251,7 +254,7 @@ impl Store {
                     .map_err(self.names.failed("remove", file))?;
             }
         }
-        let layers: HashSet<String> = self.live_layers(&images).iter().map(Digest::hex).collect();
+        let layers: HashSet<String> = self.live_layers(&images)?.iter().map(Digest::hex).collect();
         for name in self.layers.names()? {
             if !name.starts_with('.') && !layers.contains(&name) {
                 self.discard(&self.layers, &name)?;

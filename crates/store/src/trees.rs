@@ -453,8 +453,10 @@ impl Store {
         }
     }
 
-    /// Ids of layers that images have.
-    pub(crate) fn live_layers(&self, images: &[Image]) -> HashSet<Digest> {
-        images.iter().flat_map(Image::layers).copied().collect()
+    /// Ids of layers that images or nodes have.
+    pub(crate) fn live_layers(&self, images: &[Image]) -> Result<HashSet<Digest>, StoreError> {
+        let mut live = self.layers_of_nodes()?;
+        live.extend(images.iter().flat_map(Image::layers));
+        Ok(live)
     }
 }

@@ -51,7 +51,7 @@ impl Store {
         let images = self.images()?;
         let mut layers: HashMap<Digest, Contents> = HashMap::new();
         let mut usage = Usage::default();
-        for diff_id in self.live_layers(&images) {
+        for diff_id in self.live_layers(&images)? {
             // A lost layer counts as empty.
             let Some(dir) = self.layer_dir(&diff_id)? else {
                 continue;

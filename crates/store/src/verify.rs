@@ -135,7 +135,7 @@ impl Store {
         let mut verified = Verified::default();
         let mut looked_at: HashMap<Key, bool> = HashMap::new();
         self.verify_images(&images, &mut verified)?;
-        for diff_id in self.live_layers(&images) {
+        for diff_id in self.live_layers(&images)? {
             let Some(dir) = self.layer_dir(&diff_id)? else {
                 verified.missing.insert(diff_id);
                 continue;
@@ -171,7 +171,7 @@ impl Store {
         }
         // Layers of images that were removed meanwhile are not missing.
         let images = self.images()?;
-        let live = self.live_layers(&images);
+        let live = self.live_layers(&images)?;
         verified.missing.retain(|layer| live.contains(layer));
         self.verify_trees(&images, &mut verified)?;
         Ok(verified)

@@ -5,6 +5,7 @@
 
 mod containers;
 mod events;
+mod graph;
 mod history;
 mod images;
 mod kept;
@@ -22,6 +23,7 @@ mod volumes;
 
 pub use containers::{ContainerColumns, containers, id_of, sort_containers, status};
 pub use events::{event_fields, event_message, event_text};
+pub use graph::{closure_usage, graph_profiles, graph_roots, nodes, store_report};
 pub use history::{history, ids_of_steps};
 pub use images::{id_of_image, image_tree, images, sort_images};
 pub use listing::Listing;

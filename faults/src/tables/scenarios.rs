@@ -57,6 +57,12 @@ const NO_SLIM: &[Act] = &[
 const SECRET: &[Act] = &[Tote(&["secret", "create", "--replace", "s1", "{dir}/mark"])];
 const SECRETS: &[Act] = &[Tote(&["secret", "rm", "-i", "nosuch"])];
 const NO_SECRET: &[Act] = &[Tote(&["secret", "rm", "-i", "s1"])];
+const GRAPH: &[Act] = &[Tote(&["graph", "gc"]), IMAGES[0], PLAIN.sweep[0]];
+const NO_GRAPH: &[Act] = &[
+    Tote(&["graph", "profile", "rm", "-f", "p"]),
+    Tote(&["graph", "rm", "-f", "tiny:1"]),
+    Tote(&["graph", "gc"]),
+];
 const NO_VOLUME: &[Act] = &[Tote(&["volume", "rm", "-f", "v1"])];
 const NO_POD: &[Act] = &[Tote(&["pod", "rm", "-f", "-i", "p"])];
 const NO_POOL: &[Act] = &[
@@ -148,6 +154,9 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     Scenario { name: "commit", command: &["commit", "kept", "t:2"], done: &[Image("t:2")], ..IMAGE },
     Scenario { name: "slim", command: &["slim", "--network", "none", "-t", "t:2", "tiny:1", "--", "sh", "-c", "true"], done: &[Image("t:2"), Image("t-fat:2")], sweep: &[IMAGES[0], PLAIN.sweep[0]], undo: NO_SLIM, ..IMAGE },
     Scenario { name: "slim-fallback", before: &[Tote(&["slim", "-q", "--network", "none", "-t", "t:2", "tiny:1", "--", "sh", "-c", "true"])], command: &["run", "--rm", "--slim-fallback", "--name", "x", "--network", "none", "t:2", "sh", "-c", "echo said"], done: &[Says("said"), NoContainer("x")], sweep: &[IMAGES[0], PLAIN.sweep[0]], undo: NO_SLIM, ..IMAGE },
+    Scenario { name: "graph-import", command: &["graph", "import", "tiny:1"], done: &[Says("nodes"), Image("tiny:1")], sweep: GRAPH, undo: NO_GRAPH, ..IMAGE },
+    Scenario { name: "graph-gc", before: &[Tote(&["graph", "import", "tiny:1"]), Tote(&["graph", "rm", "tiny:1"])], command: &["graph", "gc"], done: &[Says("removed"), Image("tiny:1")], sweep: GRAPH, undo: NO_GRAPH, ..IMAGE },
+    Scenario { name: "graph-switch", before: &[Tote(&["graph", "import", "tiny:1"]), Tote(&["graph", "profile", "set", "p", "base"]), Tote(&["graph", "profile", "set", "p", "dir:/bin"])], command: &["graph", "profile", "rollback", "p"], done: &[Image("tiny:1")], sweep: GRAPH, undo: NO_GRAPH, ..IMAGE },
     Scenario { name: "build", command: &["build", "-t", "t:2", "{dir}/context"], done: &[Image("t:2")], sweep: &[PLAIN.sweep[0], Tote(&["builder", "prune", "-f"])], ..IMAGE },
     Scenario { name: "load", command: &["load", "-i", "{dir}/saved.tar"], done: &[Image("t:2")], ..IMAGE },
     Scenario { name: "import", command: &["import", "{dir}/other.tar", "t:2"], done: &[Image("t:2")], ..IMAGE },

@@ -414,9 +414,13 @@ pub(crate) static STORE: Command = Command {
     usage: "COMMAND",
     subcommands: &[Section {
         title: "Commands",
-        commands: &[&STORE_VERIFY],
+        commands: &[&STORE_VERIFY, &super::graph::STORE_REPORT],
     }],
-    ..Command::new("store", "Check and repair the store of images", tell::help)
+    ..Command::new(
+        "store",
+        "Check, repair and measure the store of images",
+        tell::help,
+    )
 };
 
 static STORE_VERIFY: Command = Command {

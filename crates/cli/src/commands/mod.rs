@@ -11,6 +11,7 @@ mod change;
 mod copy;
 mod debug;
 mod exec;
+mod graph;
 mod image;
 mod isolation;
 mod itself;
@@ -56,7 +57,7 @@ The command line is docker's, for what both can do. Options of `tote` itself com
         },
         Section {
             title: "Image commands",
-            commands: &[&build::BUILD, &slim::SLIM, &image::IMAGES, &image::TOP_LOAD, &image::TOP_SAVE, &image::TOP_IMPORT, &image::TOP_TAG, &image::TOP_UNTAG, &image::RMI, &image::TOP_HISTORY, &image::IMAGE],
+            commands: &[&build::BUILD, &slim::SLIM, &graph::GRAPH, &image::IMAGES, &image::TOP_LOAD, &image::TOP_SAVE, &image::TOP_IMPORT, &image::TOP_TAG, &image::TOP_UNTAG, &image::RMI, &image::TOP_HISTORY, &image::IMAGE],
         },
         Section {
             title: "Registry commands",

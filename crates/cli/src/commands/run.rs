@@ -142,7 +142,7 @@ const WHAT: [Positional; 3] = [
 ];
 
 /// Exit statuses, which are docker's, and timeout(1)'s for limits of time.
-static RUN_STATUS: &[ExitStatus] = &[
+pub(super) static RUN_STATUS: &[ExitStatus] = &[
     ExitStatus {
         status: "124",
         about: "The limit of --timeout or --cpu-time was reached",

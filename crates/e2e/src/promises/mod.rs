@@ -56,6 +56,7 @@ mod files;
 mod foreign;
 mod front;
 mod full_disk;
+mod graph;
 mod habits;
 mod health;
 mod host_image;
@@ -219,6 +220,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     errors::TESTS,
     refusals::TESTS,
     foreign::TESTS,
+    graph::TESTS,
     habits::TESTS,
     concurrency::TESTS,
     races::TESTS,

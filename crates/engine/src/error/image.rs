@@ -78,6 +78,9 @@ pub enum ImageFault {
     /// A smaller image.
     #[error(transparent)]
     Slim(#[from] crate::SlimError),
+    /// Nodes and closures.
+    #[error(transparent)]
+    Graph(#[from] crate::GraphFault),
     /// The output of a layer cannot be written.
     #[error("cannot write a layer")]
     LayerOutput(#[source] std::io::Error),
@@ -89,6 +92,7 @@ impl ImageFault {
             Self::NoTree(_) => Some("load or pull the image once more"),
             Self::Images(error) => error.hint(),
             Self::Registry(error) => error.hint(),
+            Self::Graph(error) => error.hint(),
             _ => None,
         }
     }

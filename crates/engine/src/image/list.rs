@@ -70,7 +70,14 @@ pub fn images(home: &Home, selection: &ImageSelection) -> Result<Vec<ImageRow>, 
     let mut rows = Vec::new();
     for image in &images {
         let names = names.remove(&image.id).unwrap_or_default();
-        let is_part = of_indexes.contains(&image.id) || crate::build::is_kept(home, &image.id);
+        let is_part = of_indexes.contains(&image.id)
+            || crate::build::is_kept(home, &image.id)
+            || image
+                .config
+                .value()
+                .config
+                .labels
+                .contains_key(crate::graph::CLOSURE_LABEL);
         if names.is_empty() && !selection.all && is_part {
             continue;
         }

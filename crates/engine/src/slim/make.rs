@@ -4,20 +4,15 @@ use super::layers::{Divided, Links};
 use super::report::{Sizes, removed};
 use super::run::Recorded;
 use super::{SlimProbe, SlimRequest};
-use crate::build::open_straight;
+use crate::contained::Contained;
 use crate::rootfs::Source;
 use crate::{EngineError, Home, open_store};
-use rustix::fs::OFlags;
-use std::cell::RefCell;
-use std::fs::File;
-use std::io::ErrorKind;
 use std::os::fd::BorrowedFd;
-use std::os::unix::fs::FileExt as _;
 use tote_archive::{Kind, walk};
 use tote_bundle::Image;
 use tote_image::{Digest, ImageConfig};
 use tote_images::or_nothing;
-use tote_needs::{Contents, Node, Reason, Settings, Tree, needs};
+use tote_needs::{Node, Reason, Settings, Tree, needs};
 use tote_slim::Report;
 use tote_store::Store;
 
@@ -32,37 +27,6 @@ const METADATA: [&str; 8] = [
     "/usr/lib/sysimage/rpm",
     "/etc/apk",
 ];
-
-/// Files of an image, read through its view.
-struct View<'a> {
-    root: BorrowedFd<'a>,
-    /// The file that was read last: files are read in many pieces.
-    open: RefCell<Option<(Vec<u8>, File)>>,
-}
-
-impl Contents for View<'_> {
-    fn read(&self, path: &[u8], offset: u64, length: usize) -> std::io::Result<Vec<u8>> {
-        let mut open = self.open.borrow_mut();
-        let file = match open.take() {
-            Some((held, file)) if held == path => file,
-            _ => File::from(open_straight(self.root, path, OFlags::RDONLY | OFlags::NONBLOCK)?),
-        };
-        let rest = usize::try_from(file.metadata()?.len().saturating_sub(offset)).unwrap_or(usize::MAX);
-        let mut bytes = vec![0; length.min(rest)];
-        let mut filled = 0;
-        while filled < bytes.len() {
-            match file.read_at(&mut bytes[filled..], offset.saturating_add(filled as u64)) {
-                Ok(0) => break,
-                Ok(count) => filled += count,
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        bytes.truncate(filled);
-        *open = Some((path.to_vec(), file));
-        Ok(bytes)
-    }
-}
 
 /// Makes the smaller image, without a name, and reports it. This process must have the ids of the image's owners.
 ///
@@ -90,10 +54,7 @@ fn add(
     let root = source.dir()?;
     let links = store.hard_links(&image)?;
     let (tree, sizes) = names(root, &links)?;
-    let view = View {
-        root,
-        open: RefCell::new(None),
-    };
+    let view = Contained::new(root);
     let config = image.config.value();
     let settings = settings(config, request);
     let programs = programs(request, recorded, &settings.path);
@@ -246,6 +207,7 @@ fn settings(config: &ImageConfig, request: &SlimRequest) -> Settings {
         library_path: value("LD_LIBRARY_PATH").into_bytes(),
         zone: value("TZ").into_bytes(),
         locale: locale.iter().any(|name| is_other(&name)),
+        only_needed: false,
     }
 }
 

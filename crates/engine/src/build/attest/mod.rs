@@ -1,7 +1,6 @@
 //! Attestations: statements of a build about the image that it has made.
 
 mod option;
-mod packages;
 mod provenance;
 mod scan;
 mod spdx;

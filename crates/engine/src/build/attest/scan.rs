@@ -1,12 +1,12 @@
 //! Search for the packages of a tree in the records of their managers. The tree is hostile: no link is followed out
 //! of it, and files and depths have limits.
 
-use super::packages::{self, Package};
 use super::spdx::BillOfMaterials;
 use crate::EngineError;
 use crate::build::{BuildFault, inside};
 use rustix::fs::{FileType, OFlags};
 use std::os::fd::OwnedFd;
+use tote_graph::packages::{self, Package};
 
 /// Limit of a package manager's list, in bytes; Debian's are some megabytes.
 const LIST_MAX: usize = 256 << 20;

@@ -1,9 +1,9 @@
 //! Packages as a document of SPDX 2.3.
 
-use super::packages::{Package, PackageKind};
 use super::statement::{Predicate, escaped};
 use serde_json::{Value, json};
 use std::time::Duration;
+use tote_graph::packages::{Package, PackageKind};
 use tote_image::Digest;
 
 const PREDICATE: &str = "https://spdx.dev/Document";

@@ -1,31 +1,43 @@
 //! Installed packages of a root file system, from the records of package managers: parsers, which read no file.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
-/// Installed package.
+/// Installed package. Texts are in the package's own words; those that it lacks are empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Package {
-    pub(crate) kind: PackageKind,
-    pub(crate) name: String,
-    pub(crate) version: String,
+pub struct Package {
+    /// Package manager.
+    pub kind: PackageKind,
+    /// Name.
+    pub name: String,
+    /// Version.
+    pub version: String,
     /// Architecture; empty for package managers without architectures.
-    pub(crate) architecture: String,
+    pub architecture: String,
     /// License in the package's own words, which may not be an expression of SPDX.
-    pub(crate) license: String,
+    pub license: String,
     /// Maintainer or author of the package.
-    pub(crate) supplier: String,
-    pub(crate) homepage: String,
+    pub supplier: String,
+    /// Address of the project.
+    pub homepage: String,
     /// Name of the source package, if it differs.
-    pub(crate) origin: String,
+    pub origin: String,
+    /// Dependencies: of each list one name is enough. Versions are left out.
+    pub depends: Vec<Vec<String>>,
+    /// Other names that it has for those that depend on it.
+    pub provides: Vec<String>,
 }
 
 /// Package manager of a package.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum PackageKind {
+pub enum PackageKind {
+    /// dpkg.
     #[default]
     Debian,
+    /// apk.
     Alpine,
+    /// pip and its like.
     Python,
+    /// npm and its like.
     Node,
 }
 
@@ -49,7 +61,8 @@ fn paragraphs(text: &str) -> impl Iterator<Item = BTreeMap<&str, &str>> {
 }
 
 /// Parses `var/lib/dpkg/status`, or a file of `status.d`, which has no line with the state of the package.
-pub(crate) fn dpkg(text: &str) -> Vec<Package> {
+#[must_use]
+pub fn dpkg(text: &str) -> Vec<Package> {
     let package = |fields: BTreeMap<&str, &str>| {
         let field = |name: &str| fields.get(name).copied().unwrap_or_default().to_owned();
         let is_installed = fields
@@ -66,6 +79,13 @@ pub(crate) fn dpkg(text: &str) -> Vec<Package> {
             homepage: field("Homepage"),
             // The source may have a version of its own, in parentheses.
             origin: source.split(' ').next().unwrap_or_default().to_owned(),
+            depends: [field("Pre-Depends"), field("Depends")]
+                .iter()
+                .flat_map(|list| list.split(','))
+                .map(|group| group.split('|').filter_map(debian_name).collect::<Vec<_>>())
+                .filter(|group| !group.is_empty())
+                .collect(),
+            provides: field("Provides").split(',').filter_map(debian_name).collect(),
         };
         Some(found).filter(|found| is_installed && !found.name.is_empty() && !found.version.is_empty())
     };
@@ -73,7 +93,8 @@ pub(crate) fn dpkg(text: &str) -> Vec<Package> {
 }
 
 /// Parses `lib/apk/db/installed`.
-pub(crate) fn apk(text: &str) -> Vec<Package> {
+#[must_use]
+pub fn apk(text: &str) -> Vec<Package> {
     let package = |fields: BTreeMap<&str, &str>| {
         let field = |name: &str| fields.get(name).copied().unwrap_or_default().to_owned();
         let found = Package {
@@ -85,14 +106,91 @@ pub(crate) fn apk(text: &str) -> Vec<Package> {
             supplier: field("m"),
             homepage: field("U"),
             origin: field("o"),
+            depends: field("D")
+                .split_whitespace()
+                .filter(|name| !name.starts_with('!'))
+                .map(|name| vec![alpine_name(name)])
+                .collect(),
+            provides: field("p").split_whitespace().map(alpine_name).collect(),
         };
         Some(found).filter(|found| !found.name.is_empty() && !found.version.is_empty())
     };
     paragraphs(text).filter_map(package).collect()
 }
 
+/// Returns the name of `NAME:ARCHITECTURE (VERSION) [ARCHITECTURES]`.
+fn debian_name(text: &str) -> Option<String> {
+    let name = text.trim().split([' ', '(', '[', ':']).next().unwrap_or_default();
+    (!name.is_empty()).then(|| name.to_owned())
+}
+
+/// Returns the name of `NAME>=VERSION`, `NAME~VERSION` or `NAME@REPOSITORY`.
+fn alpine_name(text: &str) -> String {
+    let end = text.find(['<', '>', '=', '~', '@']).unwrap_or(text.len());
+    text[..end].to_owned()
+}
+
+/// Returns the packages that each one depends on, as far as they are among these: of several names of a dependency the
+/// first one that is there, a package of that name before one that provides it. Of several
+/// architectures, the package's own comes first.
+#[must_use]
+pub fn dependencies(packages: &[Package]) -> Vec<Vec<usize>> {
+    let mut names: HashMap<&str, Vec<usize>> = HashMap::new();
+    for (at, package) in packages.iter().enumerate() {
+        names.entry(&package.name).or_default().push(at);
+    }
+    let mut provided: HashMap<&str, Vec<usize>> = HashMap::new();
+    for (at, package) in packages.iter().enumerate() {
+        for name in &package.provides {
+            provided.entry(name).or_default().push(at);
+        }
+    }
+    let of = |own: &Package, name: &String| -> Option<usize> {
+        let found = names.get(name.as_str()).or_else(|| provided.get(name.as_str()))?;
+        let same = found
+            .iter()
+            .find(|&&at| packages[at].architecture == own.architecture);
+        same.or(found.first()).copied()
+    };
+    packages
+        .iter()
+        .map(|package| {
+            let groups = package.depends.iter();
+            groups
+                .filter_map(|group| group.iter().find_map(|name| of(package, name)))
+                .collect()
+        })
+        .collect()
+}
+
+/// Parses the paths that each package of `lib/apk/db/installed` has, in the order of [`apk`].
+#[must_use]
+pub fn apk_files(text: &str) -> Vec<Vec<Vec<u8>>> {
+    let mut lists = Vec::new();
+    for paragraph in text.split("\n\n") {
+        let (mut dir, mut paths, mut fields) = ("", Vec::new(), (false, false));
+        for line in paragraph.lines() {
+            match line.split_once(':') {
+                Some(("P", name)) => fields.0 = !name.trim().is_empty(),
+                Some(("V", version)) => fields.1 = !version.trim().is_empty(),
+                Some(("F", path)) => {
+                    dir = path;
+                    paths.push(path.as_bytes().to_vec());
+                }
+                Some(("R", name)) => paths.push([dir, "/", name].concat().into_bytes()),
+                _ => {}
+            }
+        }
+        if fields == (true, true) {
+            lists.push(paths);
+        }
+    }
+    lists
+}
+
 /// Parses `METADATA` of a `.dist-info`, or `PKG-INFO` of an `.egg-info`.
-pub(crate) fn python(text: &str) -> Option<Package> {
+#[must_use]
+pub fn python(text: &str) -> Option<Package> {
     // The first paragraph has the fields; the rest is the description.
     let fields = paragraphs(text).next()?;
     let field = |name: &str| fields.get(name).copied().unwrap_or_default().to_owned();
@@ -113,7 +211,8 @@ pub(crate) fn python(text: &str) -> Option<Package> {
 }
 
 /// Parses `package.json` of a directory in `node_modules`.
-pub(crate) fn node(text: &str) -> Option<Package> {
+#[must_use]
+pub fn node(text: &str) -> Option<Package> {
     let value: serde_json::Value = serde_json::from_str(text).ok()?;
     let field = |name: &str| value[name].as_str().unwrap_or_default().to_owned();
     let author = match &value["author"] {
@@ -133,7 +232,8 @@ pub(crate) fn node(text: &str) -> Option<Package> {
 }
 
 /// Parses the distribution's id and version from `etc/os-release`.
-pub(crate) fn distribution(text: &str) -> (String, String) {
+#[must_use]
+pub fn distribution(text: &str) -> (String, String) {
     let value = |name: &str| {
         let mut lines = text.lines().filter_map(|line| line.split_once('='));
         let found = lines.find(|(key, _)| *key == name).map(|(_, value)| value);
@@ -179,6 +279,20 @@ mod tests {
             ("musl", "MIT", "x86_64")
         );
         assert_eq!(musl.homepage, "https://musl.libc.org/");
+    }
+
+    #[test]
+    fn of_dependencies() {
+        let text = "Package: app\nVersion: 1\nArchitecture: amd64\nPre-Depends: libc6 (>= 2)\nDepends: gone | awk, perl:any, none (= 1)\n\n\
+            Package: libc6\nVersion: 2\nArchitecture: i386\n\nPackage: libc6\nVersion: 2\nArchitecture: amd64\n\n\
+            Package: mawk\nVersion: 1\nProvides: awk (= 1), x\n\nPackage: perl\nVersion: 5\n";
+        assert_eq!(dependencies(&dpkg(text))[0], [2, 3, 4]);
+        let text = "P:app\nV:1\nD:so:libz.so.1 !bad musl>=1\n\nP:zlib\nV:1\np:so:libz.so.1=1.3 x\nF:lib\nR:libz.so.1\n\nP:musl\nV:1\n";
+        assert_eq!(dependencies(&apk(text)), [vec![1, 2], vec![], vec![]]);
+        assert_eq!(
+            apk_files(text),
+            [vec![], vec![b"lib".to_vec(), b"lib/libz.so.1".to_vec()], vec![]]
+        );
     }
 
     #[test]
