@@ -2,7 +2,7 @@
 //! started.
 
 use super::DebugError;
-use super::noted::{NotedProcess, is_id};
+use super::noted::{NotedProcess, OtherContainer, is_id};
 use super::processes::Processes;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -50,7 +50,7 @@ impl Engine {
         !matches!(self, Self::Crictl | Self::Kubernetes | Self::Command | Self::Pid)
     }
 
-    fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         ENGINES
             .into_iter()
             .find(|(engine, _)| *engine == self)
@@ -69,14 +69,37 @@ pub(super) fn parse(wanted: &str) -> Result<Option<(Engine, &str)>, DebugError> 
     }
 }
 
+/// A process to join.
+#[derive(Debug)]
+pub(super) struct Process {
+    pub(super) pid: u32,
+    /// Container of another engine whose first process it is; `None` for any other process.
+    pub(super) container: Option<OtherContainer>,
+}
+
+impl From<u32> for Process {
+    fn from(pid: u32) -> Self {
+        Self { pid, container: None }
+    }
+}
+
+fn process(engine: Engine, name: &str, noted: &NotedProcess) -> Process {
+    Process {
+        pid: noted.pid,
+        container: noted.container(engine.name(), name),
+    }
+}
+
 /// Finds the first process of a container that runs.
 ///
 /// # Errors
 /// [`DebugError`], also if the process is a later one that has got the number of the container's.
-pub(super) fn find(engine: Engine, name: &str) -> Result<u32, DebugError> {
+pub(super) fn find(engine: Engine, name: &str) -> Result<Process, DebugError> {
     if engine == Engine::Pid {
-        let number = name.parse().ok().filter(|pid| *pid > 0);
-        return number.ok_or_else(|| DebugError::Pid(name.to_owned()));
+        let number: Option<u32> = name.parse().ok().filter(|pid| *pid > 0);
+        return number
+            .map(Process::from)
+            .ok_or_else(|| DebugError::Pid(name.to_owned()));
     }
     let missing = || DebugError::Missing {
         engine: engine.name(),
@@ -85,27 +108,29 @@ pub(super) fn find(engine: Engine, name: &str) -> Result<u32, DebugError> {
     if engine == Engine::Command {
         let found = Some(name).filter(|name| !name.is_empty());
         let found = found.map_or(Ok(None), |name| Processes::here().by_command(name))?;
-        return found.ok_or_else(|| DebugError::NoCommand(name.to_owned()));
+        return found
+            .map(Process::from)
+            .ok_or_else(|| DebugError::NoCommand(name.to_owned()));
     }
-    let process = look(engine, name, &Processes::here())?.ok_or_else(missing)?;
-    if process.is_reused() {
+    let noted = look(engine, name, &Processes::here())?.ok_or_else(missing)?;
+    if noted.is_reused() {
         return Err(DebugError::Reused {
             engine: engine.name(),
             name: name.to_owned(),
-            pid: process.pid,
-            path: process.path,
+            pid: noted.pid,
+            path: noted.path,
         });
     }
-    Ok(process.pid)
+    Ok(process(engine, name, &noted))
 }
 
 /// Finds a container of that name in any engine whose state this user can read.
-pub(super) fn find_anywhere(name: &str) -> Result<Option<u32>, DebugError> {
+pub(super) fn find_anywhere(name: &str) -> Result<Option<Process>, DebugError> {
     let (mut found, processes) = (Vec::new(), Processes::here());
     for (engine, prefix) in ENGINES.into_iter().filter(|(engine, _)| engine.is_tried()) {
         match look(engine, name, &processes) {
-            Ok(Some(process)) if !process.is_reused() => {
-                found.push((process.pid, format!("{prefix}:{name}")));
+            Ok(Some(noted)) if !noted.is_reused() => {
+                found.push((process(engine, name, &noted), format!("{prefix}:{name}")));
             }
             Ok(_) => {}
             // A bare name does not say that it is meant; docker's files are root's.
@@ -113,14 +138,13 @@ pub(super) fn find_anywhere(name: &str) -> Result<Option<u32>, DebugError> {
             Err(error) => return Err(error),
         }
     }
-    match &found[..] {
-        [] => Ok(None),
-        [(pid, _)] => Ok(Some(*pid)),
-        _ => Err(DebugError::Ambiguous {
+    if found.len() > 1 {
+        return Err(DebugError::Ambiguous {
             name: name.to_owned(),
             engines: found.into_iter().map(|(_, name)| name).collect(),
-        }),
+        });
     }
+    Ok(found.pop().map(|(process, _)| process))
 }
 
 fn look(engine: Engine, name: &str, processes: &Processes) -> Result<Option<NotedProcess>, DebugError> {
@@ -403,7 +427,7 @@ mod tests {
         assert_eq!(parse("web").unwrap(), None);
         assert_eq!(parse("docker:web").unwrap(), Some((Engine::Docker, "web")));
         assert!(parse("dokcer:web").unwrap_err().to_string().contains("dokcer"));
-        assert_eq!(find(Engine::Pid, "7").unwrap(), 7);
+        assert_eq!(find(Engine::Pid, "7").unwrap().pid, 7);
         for bad in ["", "0", "-1", "x", "99999999999"] {
             find(Engine::Pid, bad).unwrap_err();
         }
