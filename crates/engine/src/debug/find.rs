@@ -1,7 +1,6 @@
 //! The container that a session joins: one of ours, a pod, one of another engine, or an image.
 
-use super::foreign::Process;
-use super::noted::OtherContainer;
+use super::noted::{OtherContainer, Process};
 use super::still::Still;
 use super::{DebugError, context, foreign};
 use crate::container::{self, Entry};

@@ -214,6 +214,7 @@ impl<'a> Toolbox<'a> {
         let tools = ToolsTree {
             root,
             top,
+            is_here: matches!(self, Self::Image(Source::Host(_))),
             fixed,
             search,
         };

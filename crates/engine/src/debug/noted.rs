@@ -27,6 +27,20 @@ pub(super) struct NotedProcess {
     pub(super) path: PathBuf,
 }
 
+/// A process to join.
+#[derive(Debug)]
+pub(super) struct Process {
+    pub(super) pid: u32,
+    /// Container of another engine whose first process it is; `None` for any other process.
+    pub(super) container: Option<OtherContainer>,
+}
+
+impl From<u32> for Process {
+    fn from(pid: u32) -> Self {
+        Self { pid, container: None }
+    }
+}
+
 /// Container of another engine.
 #[derive(Debug)]
 pub(super) struct OtherContainer {

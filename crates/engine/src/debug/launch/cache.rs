@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! LAUNCHERS/
-//! ├── BOOT-TOOLS-STATE/   0700; each session that has it mounted holds a shared lock on it
+//! ├── BOOT-TREE-STATE/   0700; each session that has it mounted holds a shared lock on it
 //! │   └── root/           0755: the lowest layer of a session's root
 //! └── .making-PID         in the making; its maker holds an exclusive lock on it
 //! ```

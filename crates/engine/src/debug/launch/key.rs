@@ -45,7 +45,7 @@ impl Key {
         }
         for dir in dirs {
             // As one that is not there.
-            tote_sys::best_effort(seen.programs(tools.root, dir));
+            tote_sys::best_effort(seen.programs(tools, dir));
         }
         Ok(Self {
             tools: of.0,
@@ -85,15 +85,17 @@ impl Seen {
     }
 
     /// Looks at a directory of programs and at each of them, which may be overwritten in its place or be behind a link.
-    fn programs(&mut self, root: BorrowedFd<'_>, dir: &Path) -> Result<(), Errno> {
-        let opened = find(root, dir, OFlags::RDONLY | OFlags::DIRECTORY)?;
+    fn programs(&mut self, tools: &ToolsTree<'_>, dir: &Path) -> Result<(), Errno> {
+        let opened = find(tools.root, dir, OFlags::RDONLY | OFlags::DIRECTORY)?;
         self.stat(&rustix::fs::fstat(&opened)?);
         for entry in Dir::read_from(&opened)?.take(super::PROGRAMS) {
             let entry = entry?;
             let name = entry.file_name();
-            let stat = if entry.file_type() == FileType::Symlink {
+            let stat = if tools.is_here {
+                rustix::fs::statat(&opened, name, AtFlags::empty())
+            } else if entry.file_type() == FileType::Symlink {
                 let path = dir.join(name.to_string_lossy().as_ref());
-                find(root, &path, OFlags::PATH).and_then(|found| rustix::fs::fstat(found.as_fd()))
+                find(tools.root, &path, OFlags::PATH).and_then(|found| rustix::fs::fstat(found.as_fd()))
             } else {
                 rustix::fs::statat(&opened, name, AtFlags::SYMLINK_NOFOLLOW)
             };

@@ -52,6 +52,8 @@ pub(super) struct ToolsTree<'a> {
     pub(super) root: BorrowedFd<'a>,
     /// Directory with the entries of the root directory that may be shown.
     pub(super) top: BorrowedFd<'a>,
+    /// True if `root` is this process's own root, where a link leads as it does for the tools.
+    pub(super) is_here: bool,
     /// Digest of a tree that never changes.
     pub(super) fixed: Option<String>,
     /// Directories of programs, with colons between them.
@@ -335,6 +337,7 @@ mod tests {
         ToolsTree {
             root,
             top: root,
+            is_here: false,
             fixed: None,
             search: search.to_owned(),
         }
