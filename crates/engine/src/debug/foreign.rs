@@ -82,7 +82,7 @@ fn process(engine: Engine, name: &str, noted: &NotedProcess) -> Process {
 /// [`DebugError`], also if the process is a later one that has got the number of the container's.
 pub(super) fn find(engine: Engine, name: &str) -> Result<Process, DebugError> {
     if engine == Engine::Pid {
-        let number = name.parse().ok().filter(|pid| *pid > 0);
+        let number = name.parse::<u32>().ok().filter(|pid| *pid > 0);
         return number
             .map(Process::from)
             .ok_or_else(|| DebugError::Pid(name.to_owned()));
