@@ -96,6 +96,7 @@ pub fn prune_system(home: &Home, request: &PruneRequest) -> Result<PrunedSystem,
     pruned.images = prune_images(home, request.all, &request.filters)?;
     if request.all {
         pruned.errors.extend(crate::rootfs::forget_skeletons(home).err());
+        pruned.errors.extend(crate::debug::forget_launchers(home).err());
     }
     // It has no labels.
     if filters.fit_labels(&BTreeMap::new()) {

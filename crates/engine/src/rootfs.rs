@@ -275,6 +275,11 @@ impl Source {
         }
     }
 
+    /// The name by which a tree of the store, which never changes, is told from others.
+    pub(crate) fn tree_key(&self) -> Option<String> {
+        self.chain().map(str::to_owned).or_else(|| self.image_id())
+    }
+
     /// The content of a regular file of the image, if there is one: through directories, too, that their owner, another
     /// of the caller's ids, has closed.
     pub(crate) fn read(&self, home: &Home, path: &str) -> Result<Option<Vec<u8>>, EngineError> {

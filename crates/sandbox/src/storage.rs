@@ -146,18 +146,6 @@ impl Builder<'_> {
         })
     }
 
-    /// Plans an empty root in memory.
-    pub(crate) fn memory_root(&mut self) -> Result<(), PlanError> {
-        let attach_point = cstring_path("the mount point", self.request.attach_point)?;
-        let parameters = vec![parameter("source", "tote")?, parameter("mode", "755")?];
-        self.new_root(
-            "tmpfs",
-            parameters,
-            &attach_point,
-            MountAttrFlags::MOUNT_ATTR_NODEV,
-        )
-    }
-
     fn memory(&mut self, size: Option<u64>, attach_point: &CStr) -> Result<(), PlanError> {
         let size = size.map_or_else(|| MEMORY_SHARE.to_owned(), |size| size.to_string());
         let parameters = vec![

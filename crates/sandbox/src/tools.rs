@@ -9,6 +9,7 @@ use crate::plan::{Builder, Errand, Facts, Request, cstring, cstring_path};
 use crate::root::Root;
 use rustix::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use tote_rootfs::{Storage, Upper};
 use tote_spec::{Linux, Namespace, NamespaceType, Spec};
 use tote_sys::{Attributes, CloneSource, Make, MountOp, Op, Propagation, Quirk, Source};
 
@@ -17,8 +18,8 @@ use tote_sys::{Attributes, CloneSource, Make, MountOp, Op, Propagation, Quirk, S
 pub struct Tools<'a> {
     /// The tools.
     pub root: Root,
-    /// Directory to which the tools move: the root is an empty directory in memory then.
-    pub aside: Option<&'a str>,
+    /// What the root is if it is not the tools.
+    pub aside: Option<Aside<'a>>,
     /// Directory of the host on which the new mount namespace mounts them.
     pub attach_point: &'a Path,
     /// Parts of the container's tree that are shown among the tools, in this order.
@@ -29,6 +30,15 @@ pub struct Tools<'a> {
     pub binds: Vec<HostFile>,
     /// Files that are written into the root.
     pub files: Vec<WrittenFile>,
+}
+
+/// A root beside the tools.
+#[derive(Clone, Copy, Debug)]
+pub struct Aside<'a> {
+    /// Directory to which the tools move.
+    pub at: &'a str,
+    /// Directory of the host with the files that the root begins with. What is written there is in memory.
+    pub layer: &'a Path,
 }
 
 /// A file of the host, or a socket, that a root shows.
@@ -74,10 +84,19 @@ pub(crate) fn plan(tools: Tools<'_>, facts: Facts<'_>) -> Result<(Vec<Op>, Vec<V
     };
     builder.push(Op::Propagation(Propagation::Private));
     builder.root(tools.root)?;
-    if let Some(aside) = tools.aside {
+    if let Some(Aside { at, layer }) = tools.aside {
         builder.push(Op::SetAside);
-        builder.memory_root()?;
-        let target = builder.inside(aside, Make::Dir)?;
+        builder.root(Root::Stored {
+            storage: Storage::Overlay {
+                lowers: vec![layer.to_owned()],
+                own_inodes: None,
+                upper: Upper::Tmpfs { size: None },
+                volatile: false,
+            },
+            binds: Vec::new(),
+            private: false,
+        })?;
+        let target = builder.inside(at, Make::Dir)?;
         builder.mount(
             Source::Handed(cstring("path", "the tools")?),
             target,

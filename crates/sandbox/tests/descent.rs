@@ -6,8 +6,8 @@ use rustix::fd::OwnedFd;
 use std::path::Path;
 use tote_rootfs::{Storage, Upper};
 use tote_sandbox::{
-    Brought, CgroupView, DeviceNodes, Facts, HostFile, Newcomer, Plan, Root, SecurityModule, Stdin, Tools,
-    WrittenFile, enter,
+    Aside, Brought, CgroupView, DeviceNodes, Facts, HostFile, Newcomer, Plan, Root, SecurityModule, Stdin,
+    Tools, WrittenFile, enter,
 };
 use tote_spec::Spec;
 use tote_sys::{JoinProcess, Op, Privilege};
@@ -100,7 +100,7 @@ fn without_a_pid_namespace_nothing_is_between() {
 }
 
 /// Tools with the container in a directory of them, or beside the container's tree.
-fn tools(aside: Option<&'static str>, at: &str) -> Tools<'static> {
+fn tools(aside: Option<Aside<'static>>, at: &str) -> Tools<'static> {
     Tools {
         root: Root::Stored {
             storage: Storage::Overlay {
@@ -164,13 +164,18 @@ fn tools_are_mounted_before_anything_is_joined() {
 
 #[test]
 fn files_of_the_root_come_after_the_tools_that_are_set_aside() {
-    let plan = planned_with("null", NEW_PID | NEW_MOUNT, Some(tools(Some("/.tote"), "/etc")));
+    let aside = Aside {
+        at: "/.tote/.tools",
+        layer: Path::new("/launchers"),
+    };
+    let plan = planned_with("null", NEW_PID | NEW_MOUNT, Some(tools(Some(aside), "/etc")));
     let text = plan.to_string();
     let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("no {part:?}: {text}"));
     let order = [
         "mount overlay",
         "set the root aside",
-        "on /.tote",
+        "lowerdir=/launchers",
+        "on /.tote/.tools",
         "/bin/script",
         "on /etc",
     ]
@@ -179,6 +184,6 @@ fn files_of_the_root_come_after_the_tools_that_are_set_aside() {
     let covers = text.matches("mount tmpfs as the root").count();
     assert_eq!(
         covers, 2,
-        "one for the writes among the tools, and the root: {text}"
+        "for the writes among the tools, and for the others: {text}"
     );
 }

@@ -26,6 +26,8 @@
 //! │   └── work/ID/          files of a running build, locked while it runs
 //! ├── pods/ID/              a pod that was created
 //! ├── templates/            files that storage drivers make once for each image (driver crate)
+//! ├── launchers/            programs that start the tools of `debug --view target` sessions (engine crate)
+//! ├── tools/                what sessions of `debug --keep` write in containers of other engines (engine crate)
 //! ├── pools/NAME/           sandboxes that wait for a program; see `pool`
 //! ├── networks/             created by the first network; `.lock` guards changes, `.forwarding` lists changed settings
 //! │   └── NAME/             `network.json`, and in `leases/` a link for each address, whose text names the container
@@ -330,6 +332,18 @@ impl Home {
     #[must_use]
     pub fn templates(&self) -> PathBuf {
         self.root.join("templates")
+    }
+
+    /// Returns the directory of what sessions of `debug` keep for containers of other engines, which is created with the first.
+    #[must_use]
+    pub fn kept_tools(&self) -> PathBuf {
+        self.root.join("tools")
+    }
+
+    /// Returns the directory of programs that start the tools of a `debug` session, which is created with the first ones.
+    #[must_use]
+    pub fn launchers(&self) -> PathBuf {
+        self.root.join("launchers")
     }
 
     /// Returns the directory of the build cache and of builds at work.

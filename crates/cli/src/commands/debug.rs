@@ -77,10 +77,10 @@ tote's default filter.",
                 .completes(Completes::Words(&["x11", "wayland", "dbus", "ssh-agent"])),
             Opt::flag("forget", "Remove what sessions with --keep have left in CONTAINER, and run nothing"),
             Opt::list("install", "PACKAGE", "Install a package among the tools before COMMAND runs")
-                .details("The tools need apt-get, apk or dnf, and the container a way to its packages. In a session, `install PACKAGE...` does the same."),
+                .details("The tools need apt-get, apk or dnf, and the container a way to its packages. In a session, `install PACKAGE...` does the same, and `uninstall PACKAGE...` the reverse."),
             Opt::flag("interactive", "Keep standard input open (the default at a terminal)").short('i'),
             Opt::flag("keep", "Keep what COMMAND writes among the tools, for the next session with --keep and the same tools")
-                .details("It is kept with the container, and goes with it."),
+                .details("It is kept with the container, and goes with it; that of another engine's container goes by --forget."),
             Opt::flag("kept", "List what sessions with --keep have left in CONTAINER: the tools, and a number of bytes"),
             Opt::flag("no-cgroup", "Leave the command in the caller's cgroup")
                 .details("The container's limits neither hold for the command nor count it then."),

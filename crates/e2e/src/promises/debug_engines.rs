@@ -104,14 +104,23 @@ podman run -d --name podbox --network none --cgroup-parent /tote-test-podman --u
   --ulimit nproc=1000:1000 -e MARK=here --rootfs "$rootfs" sleep 1000 >/dev/null
 look podman:podbox
 look podbox
+# What a session keeps among the tools is there for the next one, and goes when it is to go.
+"$tote" --root "$state" debug --keep podman:podbox sh -c 'echo kept >/etc/own'
+"$tote" --root "$state" debug --keep podbox cat /etc/own
 podman rm -f -t 0 podbox >/dev/null
+"$tote" --root "$state" debug --kept podman:podbox | cut -f 1
+"$tote" --root "$state" debug --forget podman:podbox
+"$tote" --root "$state" debug --kept podman:podbox 2>/dev/null || echo forgotten
+ls "$state/tools"
 # The process beside the container ends a moment after it.
 while compgen -G "/sys/fs/cgroup/*/tote-test-podman" || compgen -G /sys/fs/cgroup/tote-test-podman; do
   rmdir /sys/fs/cgroup/{,*/}tote-test-podman/* /sys/fs/cgroup/{,*/}tote-test-podman 2>/dev/null
 done >/dev/null
 true
 "#;
-    script(cx, &["unshare", "-m"], &format!("{PODMAN}{text}"))?.prints(&format!("{SEEN}{SEEN}"))?;
+    let out = script(cx, &["unshare", "-m"], &format!("{PODMAN}{text}"))?;
+    let expected = format!("{SEEN}{SEEN}kept\nhost\nforgotten\n");
+    ensure!(out.out() == expected, "{}", out.transcript());
     Ok(())
 }
 
@@ -133,13 +142,16 @@ XDG_DATA_HOME=$scratch/none look podman:podbox
 "$tote" --root "$state" run -d --name own "rootfs:$rootfs" sleep 1000 >/dev/null
 echo tools >"$rootfs/tools"
 "$tote" --root "$state" debug --tools container:podman:podbox own cat /tools
+"$tote" --root "$state" debug --keep podman:podbox sh -c 'echo kept >/etc/own; chown 1234:77 /etc/own'
+"$tote" --root "$state" debug --keep podman:podbox sh -c 'stat -c "%u %g" /etc/own; cat /etc/own'
+"$tote" --root "$state" debug --forget podman:podbox
 "$tote" --root "$state" rm -f own
 podman rm -f -t 0 podbox >/dev/null
 podman unshare rm -rf "$XDG_DATA_HOME"
 kill "$(cat "$XDG_RUNTIME_DIR/libpod/tmp/pause.pid")"
 "#;
     let out = script(cx, &[], &format!("{PODMAN}{text}"))?;
-    let expected = format!("{SEEN}1234 77\n1234 77\n1234\n{SEEN}tools\nown\n");
+    let expected = format!("{SEEN}1234 77\n1234 77\n1234\n{SEEN}tools\n1234 77\nkept\nown\n");
     ensure!(out.out() == expected, "{}", out.transcript());
     Ok(())
 }
@@ -187,6 +199,8 @@ ctr task delete ctrbox >/dev/null 2>&1
 ctr container delete ctrbox
 kill $pid
 wait $pid
+# containerd leaves a group for its namespace.
+rmdir /sys/fs/cgroup/{,*/}default 2>/dev/null || true
 "#;
     script(cx, &["unshare", "-m"], text)?.prints(&SEEN.repeat(3))?;
     Ok(())
@@ -256,6 +270,8 @@ look nspawnbox | sed 's:/bin/sleep:sleep:'
 "$tote" --root "$state" debug nspawn:none true || echo none
 kill $pid
 wait $pid || true
+# systemd-nspawn leaves the groups of its two processes.
+rmdir /sys/fs/cgroup/{,*/}{payload,supervisor} 2>/dev/null || true
 "#;
     let out = script(cx, &["unshare", "-m"], text)?;
     ensure!(

@@ -85,6 +85,8 @@ fn packages(cx: &Context) -> Result<()> {
         &["--tools", &tools, "c", "sh", "-c", "install extra >&2; extra"],
     )?
     .prints("extra tool\n")?;
+    let away = "uninstall extra >&2 && test ! -e /usr/bin/extra && echo gone";
+    debug(cx, &[&install[..], &["sh", "-c", away]].concat())?.prints("gone\n")?;
     // It is gone afterwards, and the tools' own tree has not got it.
     debug(cx, &["--tools", &tools, "c", "extra"])?.refuses(127, &["extra"])?;
     debug(

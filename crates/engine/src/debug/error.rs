@@ -144,8 +144,11 @@ pub enum KeepError {
     #[error("cannot keep what is written among the tools of {0}: another session has it")]
     Kept(String),
     /// Container that has no directory.
-    #[error("cannot keep what is written among the tools of {0}: it is no container of tote that stays")]
+    #[error("cannot keep what is written among the tools of {0}: it is no container that stays")]
     NotKept(String),
+    /// Container of another engine without layers.
+    #[error("no session has kept anything among the tools of {0}")]
+    NoneKept(String),
     /// Kept layer above files that may change.
     #[error("cannot keep what is written among these tools: they are neither this machine's nor an image's")]
     DirectoryKept,

@@ -1,5 +1,6 @@
 //! The container that a session joins: one of ours, a pod, one of another engine, or an image.
 
+use super::noted::{OtherContainer, Process};
 use super::still::Still;
 use super::{DebugError, context, foreign};
 use crate::container::{self, Entry};
@@ -14,6 +15,8 @@ pub(super) struct Found<'a> {
     pub(super) target: Target,
     /// Command that the container would run; empty if it is not known.
     pub(super) command: Vec<String>,
+    /// What another engine knows of the container.
+    pub(super) other: Option<OtherContainer>,
     /// Ends after the session.
     pub(super) still: Option<Still<'a>>,
 }
@@ -27,8 +30,17 @@ impl Found<'_> {
         Self {
             target,
             command,
+            other: None,
             still: None,
         }
+    }
+
+    fn process(process: Process, wanted: &str) -> Result<Self, DebugError> {
+        let found = Self::running(context::of_process(process.pid, wanted)?);
+        Ok(Self {
+            other: process.container,
+            ..found
+        })
     }
 }
 
@@ -50,8 +62,7 @@ pub(super) fn find<'a>(
     }
     let unknown = match foreign::parse(wanted) {
         Ok(Some((engine, name))) => {
-            let process = foreign::find(engine, name)?;
-            return Ok(Found::running(context::of_process(process, wanted)?));
+            return Ok(Found::process(foreign::find(engine, name)?, wanted)?);
         }
         Ok(None) => None,
         // `debian:bookworm` is an image.
@@ -73,7 +84,7 @@ pub(super) fn find<'a>(
         found => return found,
     }
     if let Some(process) = foreign::find_anywhere(wanted)? {
-        return Ok(Found::running(context::of_process(process, wanted)?));
+        return Ok(Found::process(process, wanted)?);
     }
     in_store(home, wanted, warn)?.ok_or(missing)
 }
@@ -99,6 +110,7 @@ fn of_entry<'a>(
                 return Ok(Found {
                     target: still.target()?,
                     command,
+                    other: None,
                     still: Some(still),
                 });
             }
@@ -127,6 +139,7 @@ fn image<'a>(home: &'a Home, image: &Image, warn: &mut dyn FnMut(String)) -> Res
     Ok(Found {
         target: still.target()?,
         command: still.command(),
+        other: None,
         still: Some(still),
     })
 }

@@ -2,7 +2,7 @@
 //! started.
 
 use super::DebugError;
-use super::noted::{NotedProcess, is_id};
+use super::noted::{NotedProcess, Process, is_id};
 use super::processes::Processes;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -50,7 +50,7 @@ impl Engine {
         !matches!(self, Self::Crictl | Self::Kubernetes | Self::Command | Self::Pid)
     }
 
-    fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         ENGINES
             .into_iter()
             .find(|(engine, _)| *engine == self)
@@ -69,14 +69,23 @@ pub(super) fn parse(wanted: &str) -> Result<Option<(Engine, &str)>, DebugError> 
     }
 }
 
+fn process(engine: Engine, name: &str, noted: &NotedProcess) -> Process {
+    Process {
+        pid: noted.pid,
+        container: noted.container(engine.name(), name),
+    }
+}
+
 /// Finds the first process of a container that runs.
 ///
 /// # Errors
 /// [`DebugError`], also if the process is a later one that has got the number of the container's.
-pub(super) fn find(engine: Engine, name: &str) -> Result<u32, DebugError> {
+pub(super) fn find(engine: Engine, name: &str) -> Result<Process, DebugError> {
     if engine == Engine::Pid {
-        let number = name.parse().ok().filter(|pid| *pid > 0);
-        return number.ok_or_else(|| DebugError::Pid(name.to_owned()));
+        let number = name.parse::<u32>().ok().filter(|pid| *pid > 0);
+        return number
+            .map(Process::from)
+            .ok_or_else(|| DebugError::Pid(name.to_owned()));
     }
     let missing = || DebugError::Missing {
         engine: engine.name(),
@@ -85,45 +94,58 @@ pub(super) fn find(engine: Engine, name: &str) -> Result<u32, DebugError> {
     if engine == Engine::Command {
         let found = Some(name).filter(|name| !name.is_empty());
         let found = found.map_or(Ok(None), |name| Processes::here().by_command(name))?;
-        return found.ok_or_else(|| DebugError::NoCommand(name.to_owned()));
+        return found
+            .map(Process::from)
+            .ok_or_else(|| DebugError::NoCommand(name.to_owned()));
     }
-    let process = look(engine, name, &Processes::here())?.ok_or_else(missing)?;
-    if process.is_reused() {
+    let noted = look(engine, name, Some(&Processes::here()))?.ok_or_else(missing)?;
+    if noted.is_reused() {
         return Err(DebugError::Reused {
             engine: engine.name(),
             name: name.to_owned(),
-            pid: process.pid,
-            path: process.path,
+            pid: noted.pid,
+            path: noted.path,
         });
     }
-    Ok(process.pid)
+    Ok(process(engine, name, &noted))
 }
 
-/// Finds a container of that name in any engine whose state this user can read.
-pub(super) fn find_anywhere(name: &str) -> Result<Option<u32>, DebugError> {
-    let (mut found, processes) = (Vec::new(), Processes::here());
-    for (engine, prefix) in ENGINES.into_iter().filter(|(engine, _)| engine.is_tried()) {
-        match look(engine, name, &processes) {
-            Ok(Some(process)) if !process.is_reused() => {
-                found.push((process.pid, format!("{prefix}:{name}")));
+/// Finds a container of that name in any engine whose state this user can read: in files, and only then among the processes,
+/// which takes as long as half of a session's start.
+pub(super) fn find_anywhere(name: &str) -> Result<Option<Process>, DebugError> {
+    let processes = Processes::here();
+    for processes in [None, Some(&processes)] {
+        let mut found = Vec::new();
+        for (engine, prefix) in ENGINES.into_iter().filter(|(engine, _)| engine.is_tried()) {
+            match look(engine, name, processes) {
+                Ok(Some(noted)) if !noted.is_reused() => {
+                    found.push((process(engine, name, &noted), format!("{prefix}:{name}")));
+                }
+                Ok(_) => {}
+                // A bare name does not say that it is meant; docker's files are root's.
+                Err(DebugError::State { source, .. }) if source.kind() == ErrorKind::PermissionDenied => {}
+                Err(error) => return Err(error),
             }
-            Ok(_) => {}
-            // A bare name does not say that it is meant; docker's files are root's.
-            Err(DebugError::State { source, .. }) if source.kind() == ErrorKind::PermissionDenied => {}
-            Err(error) => return Err(error),
+        }
+        if found.len() > 1 {
+            return Err(DebugError::Ambiguous {
+                name: name.to_owned(),
+                engines: found.into_iter().map(|(_, name)| name).collect(),
+            });
+        }
+        if let Some((process, _)) = found.pop() {
+            return Ok(Some(process));
         }
     }
-    match &found[..] {
-        [] => Ok(None),
-        [(pid, _)] => Ok(Some(*pid)),
-        _ => Err(DebugError::Ambiguous {
-            name: name.to_owned(),
-            engines: found.into_iter().map(|(_, name)| name).collect(),
-        }),
-    }
+    Ok(None)
 }
 
-fn look(engine: Engine, name: &str, processes: &Processes) -> Result<Option<NotedProcess>, DebugError> {
+/// Looks for a container in an engine's files, and where there are `processes`, among these.
+fn look(
+    engine: Engine,
+    name: &str,
+    processes: Option<&Processes>,
+) -> Result<Option<NotedProcess>, DebugError> {
     // A name becomes a part of a path, or is compared with what files say.
     if name.is_empty() || name.starts_with('.') || name.contains("..") {
         return Ok(None);
@@ -133,15 +155,17 @@ fn look(engine: Engine, name: &str, processes: &Processes) -> Result<Option<Note
         // Root's podman notes nothing of containers of users, nor one user's podman of a storage elsewhere.
         Engine::Podman => match podman(&podman_storages(), name)? {
             Some(found) => Ok(Some(found)),
-            None => processes.of_podman(name),
+            None => processes.map_or(Ok(None), |processes| processes.of_podman(name)),
         },
         Engine::Containerd => containerd(Path::new(CONTAINERD), name),
         // A machine that is not registered has no file.
         Engine::Nspawn => match nspawn(Path::new("/run/systemd/machines"), name)? {
             Some(found) => Ok(Some(found)),
-            None => Ok(processes.of_nspawn(name)),
+            None => Ok(processes.and_then(|processes| processes.of_nspawn(name))),
         },
-        Engine::Lxc | Engine::Lxd => Ok(processes.of_lxc(name, engine == Engine::Lxd)),
+        Engine::Lxc | Engine::Lxd => {
+            Ok(processes.and_then(|processes| processes.of_lxc(name, engine == Engine::Lxd)))
+        }
         // containerd's containers for Kubernetes are in a namespace of their own, CRI-O's in root's storage of podman.
         Engine::Crictl => match containerd(Path::new(CONTAINERD), &format!("k8s.io/{name}"))? {
             Some(found) => Ok(Some(found)),
@@ -403,7 +427,7 @@ mod tests {
         assert_eq!(parse("web").unwrap(), None);
         assert_eq!(parse("docker:web").unwrap(), Some((Engine::Docker, "web")));
         assert!(parse("dokcer:web").unwrap_err().to_string().contains("dokcer"));
-        assert_eq!(find(Engine::Pid, "7").unwrap(), 7);
+        assert_eq!(find(Engine::Pid, "7").unwrap().pid, 7);
         for bad in ["", "0", "-1", "x", "99999999999"] {
             find(Engine::Pid, bad).unwrap_err();
         }
@@ -412,10 +436,7 @@ mod tests {
     #[test]
     fn names_do_not_leave_the_directory() {
         for bad in ["", ".", "..", "../x", "a/../../b"] {
-            assert!(
-                look(Engine::Nspawn, bad, &Processes::here()).unwrap().is_none(),
-                "{bad}"
-            );
+            assert!(look(Engine::Nspawn, bad, None).unwrap().is_none(), "{bad}");
         }
         let dir = tempfile::tempdir().unwrap();
         assert!(nspawn(dir.path(), "a/b").unwrap().is_none());

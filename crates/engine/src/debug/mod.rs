@@ -22,6 +22,7 @@ mod view;
 pub use error::{DebugError, KeepError};
 pub use forward::DebugForwards;
 pub use kept::{KeptTools, forget_kept, kept as kept_tools};
+pub(crate) use launch::forget as forget_launchers;
 pub use shell::SHELLS as DEBUG_SHELLS;
 
 use crate::exec::{self, ExecError, Executed, Target};
@@ -30,12 +31,13 @@ use crate::{Caller, EngineError, Home};
 use find::{Found, find};
 use forward::Forwards;
 use kept::Layer;
-use launch::{ASIDE, Launchers};
+use launch::{ASIDE, Launchers, ToolsTree};
+use noted::OtherContainer;
 use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::fs::{Mode, OFlags, open};
 use tote_bundle::{ExecOptions, Image};
 use tote_rootfs::{Storage, Upper};
-use tote_sandbox::{Root, Tools};
+use tote_sandbox::{Aside, Root, Tools};
 use tote_spec::NamespaceType;
 use view::View;
 
@@ -94,6 +96,7 @@ pub fn debug(
     let Found {
         mut target,
         command,
+        other,
         still: _still,
     } = find(home, wanted, warn)?;
     if request.target_view && !request.packages.is_empty() {
@@ -107,8 +110,10 @@ pub fn debug(
         target.inside.default_filter = false;
     }
     let toolbox = Toolbox::open(home, &request.tools, warn)?;
-    let launchers = request.target_view.then(|| toolbox.launchers()).transpose()?;
-    let view = View::new(&target, &command, launchers)?;
+    let launchers = (request.target_view)
+        .then(|| toolbox.launchers(home))
+        .transpose()?;
+    let view = View::new(&target, &command, launchers.as_ref())?;
     let mut forwards = Forwards::open(home, &request.forwards, (&target, request.target_view))?;
     let variables = view.variables(&target, toolbox.path());
     adapt(
@@ -117,7 +122,7 @@ pub fn debug(
     );
     complete(&mut request, &view);
     let layer = (request.keep)
-        .then(|| toolbox.layer(home, &target, &request.tools))
+        .then(|| toolbox.layer(home, (&target, other.as_ref()), &request.tools))
         .transpose()?;
     if let Some(name) = &request.effective_user {
         effective::apply(name, &target, &mut request.exec)?;
@@ -126,7 +131,10 @@ pub fn debug(
     let links: Vec<(&str, &str)> = view.links.iter().map(|(text, path)| (&**text, &**path)).collect();
     let tools = Tools {
         root: toolbox.root(home, layer.as_ref())?,
-        aside: request.target_view.then_some(ASIDE),
+        aside: launchers.as_ref().map(|launchers| Aside {
+            at: ASIDE,
+            layer: &launchers.layer,
+        }),
         attach_point: &home.attach_point(),
         brought: view.brought,
         links: &links,
@@ -183,35 +191,50 @@ impl<'a> Toolbox<'a> {
         path_of(&env).map(str::to_owned)
     }
 
-    /// Looks at the tools for a session in which they are not the root.
-    fn launchers(&self) -> Result<Launchers, EngineError> {
-        let path = self.path().unwrap_or_else(|| view::PATH.to_owned());
-        let path = &*path;
-        Ok(match self {
+    /// Finds the launchers of the tools, for a session in which these are not the root.
+    fn launchers(&self, home: &Home) -> Result<Launchers, EngineError> {
+        let search = self.path().unwrap_or_else(|| view::PATH.to_owned());
+        let own;
+        let (root, top, fixed) = match self {
             // Its programs are where this machine has them; what else this machine has is not shown.
             Self::Image(Source::Host(image)) => {
                 let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-                let root = open("/", flags, Mode::empty()).map_err(|source| EngineError::Kernel {
+                own = open("/", flags, Mode::empty()).map_err(|source| EngineError::Kernel {
                     attempt: "open the root directory",
                     source,
                 })?;
-                Launchers::new(root.as_fd(), image.layer(), path)
+                (own.as_fd(), image.layer(), None)
             }
-            Self::Image(source) => Launchers::new(source.dir()?, source.dir()?, path),
+            Self::Image(source) => (source.dir()?, source.dir()?, source.tree_key()),
             Self::Container(found) => {
-                let root = found.target.root()?;
-                Launchers::new(root.as_fd(), root.as_fd(), path)
+                own = found.target.root()?;
+                (own.as_fd(), own.as_fd(), None)
             }
-        })
+        };
+        let tools = ToolsTree {
+            root,
+            top,
+            is_here: matches!(self, Self::Image(Source::Host(_))),
+            fixed,
+            search,
+        };
+        Launchers::open(home, &tools)
     }
 
     /// Opens the layer in which the session's writes stay.
-    fn layer(&self, home: &Home, target: &Target, tools: &DebugTools) -> Result<Layer, EngineError> {
-        match (self, tools, &target.entry) {
-            (Self::Image(source), DebugTools::Image(image), Some(entry)) => {
-                Layer::open(home, entry, source, image)
-            }
-            (_, _, None) => Err(KeepError::NotKept(target.display().to_owned()).into()),
+    fn layer(
+        &self,
+        home: &Home,
+        (target, other): (&Target, Option<&OtherContainer>),
+        tools: &DebugTools,
+    ) -> Result<Layer, EngineError> {
+        let layers = match (&target.entry, other) {
+            (Some(entry), _) => kept::of_entry(home, entry)?,
+            (None, Some(other)) => kept::of_other(home, other)?,
+            (None, None) => return Err(KeepError::NotKept(target.display().to_owned()).into()),
+        };
+        match (self, tools) {
+            (Self::Image(source), DebugTools::Image(image)) => Layer::open(&layers, source, image),
             _ => Err(KeepError::DirectoryKept.into()),
         }
     }

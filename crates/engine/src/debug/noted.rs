@@ -2,6 +2,7 @@
 //! a process that has ended to another one.
 
 use rustix::time::{ClockId, Timespec, clock_gettime};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
@@ -26,7 +27,44 @@ pub(super) struct NotedProcess {
     pub(super) path: PathBuf,
 }
 
+/// A process to join.
+#[derive(Debug)]
+pub(super) struct Process {
+    pub(super) pid: u32,
+    /// Container of another engine whose first process it is; `None` for any other process.
+    pub(super) container: Option<OtherContainer>,
+}
+
+impl From<u32> for Process {
+    fn from(pid: u32) -> Self {
+        Self { pid, container: None }
+    }
+}
+
+/// Container of another engine.
+#[derive(Debug)]
+pub(super) struct OtherContainer {
+    /// Name of the engine, as the prefix has it.
+    pub(super) engine: &'static str,
+    /// Name, as the user had it.
+    pub(super) name: String,
+    /// Its engine's id of it; of engines without ids, its name.
+    pub(super) id: String,
+    /// User who says so: a user's word must not lead to what is another one's.
+    pub(super) owner: u32,
+}
+
 impl NotedProcess {
+    /// Describes the container, which the user called `name`. `None` if the file is gone.
+    pub(super) fn container(&self, engine: &'static str, name: &str) -> Option<OtherContainer> {
+        Some(OtherContainer {
+            engine,
+            name: name.to_owned(),
+            id: self.id.clone(),
+            owner: self.path.metadata().ok()?.uid(),
+        })
+    }
+
     /// Whether the number belongs to a later process than the one that was noted: it has started after the last change of the
     /// file, and its cgroups do not name the container. The time alone would be wrong on a machine whose clock was set.
     pub(super) fn is_reused(&self) -> bool {

@@ -2,12 +2,17 @@
 
 use super::DebugError;
 use super::noted::{NotedProcess, is_id};
+use rustix::fs::{Dir, Mode, OFlags, open, openat};
 use std::cell::OnceCell;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use tote_sys::Errno;
 
 /// Title of the process that LXC has beside each container; the container's path and name follow.
 const MONITOR: &str = "[lxc monitor] ";
+
+/// Number of bytes of a command that are looked at.
+const COMMAND: usize = 64 << 10;
 
 /// The processes of a directory such as `/proc`, read when they are first asked for.
 pub(super) struct Processes {
@@ -43,21 +48,32 @@ impl Processes {
     }
 
     fn seen(&self) -> &[Seen] {
-        self.seen.get_or_init(|| {
-            let entries = std::fs::read_dir(&self.proc).into_iter().flatten().flatten();
-            let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-            let seen = pids.filter_map(|pid: u32| {
-                let mut command = self.read(pid, "cmdline")?;
-                command.pop_if(|last| *last == 0);
-                command
-                    .iter_mut()
-                    .filter(|byte| **byte == 0)
-                    .for_each(|byte| *byte = b' ');
-                let command = String::from_utf8_lossy(&command).into_owned();
-                (!command.is_empty()).then_some(Seen { pid, command })
-            });
-            seen.collect()
-        })
+        self.seen.get_or_init(|| self.look().unwrap_or_default())
+    }
+
+    /// Reads the commands of all processes. Most of a machine's are threads of the kernel, so each gets as few calls as there can be.
+    fn look(&self) -> Result<Vec<Seen>, Errno> {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let proc = open(&self.proc, flags | OFlags::DIRECTORY, Mode::empty())?;
+        let (mut seen, mut command) = (Vec::new(), vec![0; COMMAND]);
+        for entry in Dir::read_from(&proc)? {
+            let entry = entry?;
+            let Some(pid) = entry.file_name().to_str().ok().and_then(|name| name.parse().ok()) else {
+                continue;
+            };
+            // It may have ended meanwhile.
+            let Ok(file) = openat(&proc, format!("{pid}/cmdline"), flags, Mode::empty()) else {
+                continue;
+            };
+            let length = rustix::io::read(&file, &mut command[..]).unwrap_or(0);
+            let text = &command[..length];
+            let text = text.strip_suffix(&[0]).unwrap_or(text);
+            if !text.is_empty() {
+                let command = String::from_utf8_lossy(text).replace('\0', " ");
+                seen.push(Seen { pid, command });
+            }
+        }
+        Ok(seen)
     }
 
     fn read(&self, pid: u32, name: &str) -> Option<Vec<u8>> {

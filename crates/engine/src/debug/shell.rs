@@ -1,4 +1,4 @@
-//! Programs of a session that are not the tools' own: the choice of a shell, and three small commands.
+//! Programs of a session that are not the tools' own: the choice of a shell, and four small commands.
 
 use super::view::PLACE;
 use tote_sandbox::WrittenFile;
@@ -45,9 +45,9 @@ fn quoted(words: &[String]) -> String {
 }
 
 /// The commands `tote exec`, which runs a program of the container in the container's own root, and `entrypoint`, which
-/// shows or runs what the container would run, and `install`. `env` are the container's variables, `command` is its command, and
+/// shows or runs what the container would run, `install` and `uninstall`. `env` are the container's variables, `command` is its command, and
 /// `complaints` say what is wrong with it.
-pub(super) fn commands(path: Option<&str>, command: &[String], complaints: &[String]) -> [WrittenFile; 3] {
+pub(super) fn commands(path: Option<&str>, command: &[String], complaints: &[String]) -> [WrittenFile; 4] {
     let path = quoted(&[path.unwrap_or(tote_bundle::DEFAULT_PATH).to_owned()]);
     let tote = format!(
         "#!/bin/sh\n\
@@ -84,8 +84,9 @@ pub(super) fn commands(path: Option<&str>, command: &[String], complaints: &[Str
          *) echo 'usage: entrypoint [--print|--lint|--run]' >&2; exit 125 ;;\n\
          esac\n"
     );
-    let install = INSTALL.to_owned();
-    [("tote", tote), ("entrypoint", entrypoint), ("install", install)].map(|(name, text)| WrittenFile {
+    let packages = [("install", INSTALL), ("uninstall", UNINSTALL)];
+    let [install, uninstall] = packages.map(|(name, text)| (name, text.to_owned()));
+    [("tote", tote), ("entrypoint", entrypoint), install, uninstall].map(|(name, text)| WrittenFile {
         path: format!("{COMMANDS}/{name}"),
         mode: 0o755,
         content: text.into_bytes(),
@@ -111,6 +112,22 @@ else
     echo 'install: the tools have none of apt-get, apk and dnf' >&2
     exit 125
 fi
+"#;
+
+/// Removes such packages again.
+const UNINSTALL: &str = r#"#!/bin/sh
+if command -v apt-get >/dev/null 2>&1; then
+    export DEBIAN_FRONTEND=noninteractive
+    exec apt-get -qq -y -o Dpkg::Use-Pty=0 remove "$@"
+elif command -v apk >/dev/null 2>&1; then
+    exec apk del --no-progress "$@"
+elif command -v dnf >/dev/null 2>&1; then
+    exec dnf remove -y -q "$@"
+elif command -v microdnf >/dev/null 2>&1; then
+    exec microdnf remove -y "$@"
+fi
+echo 'uninstall: the tools have none of apt-get, apk and dnf' >&2
+exit 125
 "#;
 
 /// Returns a command that installs packages first, and ends with 125 if that fails.

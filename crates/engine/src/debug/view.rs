@@ -57,7 +57,7 @@ impl View {
     pub(super) fn new(
         target: &Target,
         command: &[String],
-        launchers: Option<Launchers>,
+        launchers: Option<&Launchers>,
     ) -> Result<Self, EngineError> {
         let Some(launchers) = launchers else {
             let root = target.root()?;
@@ -82,18 +82,17 @@ impl View {
             });
         };
         let root = target.root()?;
-        let (paths, mut links) = entries(root.as_fd()).map_err(|source| unreadable(target, source))?;
+        let (paths, links) = entries(root.as_fd()).map_err(|source| unreadable(target, source))?;
         let brought = paths
             .iter()
             .map(|path| part(target, path, path))
             .collect::<Result<_, _>>()?;
-        links.extend(launchers.links);
         Ok(Self {
             is_target: true,
             brought,
             links,
-            files: launchers.files,
-            env: launchers.env,
+            files: Vec::new(),
+            env: launchers.env.clone(),
             // The first one in PATH: the container's own, else that of the tools.
             shell: Some("sh"),
         })

@@ -7,7 +7,7 @@ use std::path::Path;
 use tote_rootfs::{read_in_root, resolve_in};
 
 /// Directories that linkers search without being told so.
-const STANDARD: [&str; 8] = [
+pub(super) const STANDARD: [&str; 8] = [
     "/lib/x86_64-linux-gnu",
     "/usr/lib/x86_64-linux-gnu",
     "/lib/aarch64-linux-gnu",
@@ -26,6 +26,9 @@ const LARGEST: usize = 64 << 10;
 
 /// Directories of terminal descriptions.
 const TERMINALS: [&str; 3] = ["/etc/terminfo", "/lib/terminfo", "/usr/share/terminfo"];
+
+/// Places beside [`STANDARD`] that say which libraries there are.
+pub(super) const CONFIGURED: [&str; 2] = ["/etc/ld.so.conf", "/etc/ld.so.conf.d"];
 
 /// Returns the directories of libraries, as the session sees them, with colons between them.
 pub(super) fn search_path(root: BorrowedFd<'_>) -> String {
@@ -53,8 +56,8 @@ fn configured(root: BorrowedFd<'_>) -> Vec<String> {
         let text = read_in_root(root, path, LARGEST).ok().flatten();
         text.map(|text| String::from_utf8_lossy(&text).into_owned())
     };
-    let mut texts = vec![read("/etc/ld.so.conf")];
-    let parts = "/etc/ld.so.conf.d";
+    let mut texts = vec![read(CONFIGURED[0])];
+    let parts = CONFIGURED[1];
     texts.extend(
         names(root, parts)
             .iter()

@@ -6,11 +6,17 @@
 //! linker with the tools' libraries. Every other directory is a link to the tools themselves, where programs
 //! find their data by their own place. No file of the tools is changed, none is copied, and nothing is mounted elsewhere.
 
+mod cache;
+mod key;
 mod libraries;
 mod program;
 
+pub(crate) use cache::forget;
+
+use crate::{EngineError, Home};
+use key::Key;
 use program::{Word, program};
-use rustix::fd::BorrowedFd;
+use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::fs::{Dir, FileType, Mode, OFlags, ResolveFlags, openat2};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -32,44 +38,88 @@ const PROGRAMS: usize = 8192;
 /// Number of interpreters of interpreters, as the kernel has it.
 const DEPTH: usize = 4;
 
-/// The tools' layout, with programs that can be started.
-#[derive(Default)]
+/// The tools' layout with programs that can be started, as a directory that stays for as long as this is held.
 pub(super) struct Launchers {
-    pub(super) files: Vec<WrittenFile>,
-    /// Symbolic links: text and path.
-    pub(super) links: Vec<(String, String)>,
+    /// Layer that the session's root is made of.
+    pub(super) layer: PathBuf,
     /// Variables by which the tools find their data.
     pub(super) env: Vec<String>,
+    _lock: OwnedFd,
+}
+
+/// The tools that launchers are for.
+pub(super) struct ToolsTree<'a> {
+    pub(super) root: BorrowedFd<'a>,
+    /// Directory with the entries of the root directory that may be shown.
+    pub(super) top: BorrowedFd<'a>,
+    /// True if `root` is this process's own root, where a link leads as it does for the tools.
+    pub(super) is_here: bool,
+    /// Digest of a tree that never changes.
+    pub(super) fixed: Option<String>,
+    /// Directories of programs, with colons between them.
+    pub(super) search: String,
 }
 
 impl Launchers {
-    /// Looks at the programs in the directories of a search path below `root`. A file or directory that cannot be read is
-    /// left out, as one that is not there. `top` has the entries of the root directory that may be shown.
-    pub(super) fn new(root: BorrowedFd<'_>, top: BorrowedFd<'_>, search: &str) -> Self {
-        let mut layout = Layout {
-            root,
-            top,
-            libraries: libraries::search_path(root),
+    /// Finds the launchers of these tools, or makes them.
+    ///
+    /// # Errors
+    /// [`EngineError::State`] if they cannot be written.
+    pub(super) fn open(home: &Home, tools: &ToolsTree<'_>) -> Result<Self, EngineError> {
+        let dirs = directories(tools);
+        let libraries = libraries::search_path(tools.root);
+        let mut key = Key::of(tools, &dirs).map_err(EngineError::file("look at", "/"))?;
+        // Written into each program.
+        key.state.extend(libraries.as_bytes());
+        let (layer, lock) = cache::open(home, &key, &|| Layout::new(tools, &dirs, libraries.clone()))?;
+        Ok(Self {
+            layer,
+            env: libraries::variables(tools.root),
+            _lock: lock,
+        })
+    }
+}
+
+/// Lists the directories of programs, each once and without links.
+fn directories(tools: &ToolsTree<'_>) -> Vec<PathBuf> {
+    let mut dirs: Vec<PathBuf> = Vec::new();
+    for dir in tools.search.split(':').filter(|dir| dir.starts_with('/')) {
+        if let Ok(Some(dir)) = resolve_in(tools.root, dir)
+            && !dirs.contains(&dir)
+        {
+            dirs.push(dir);
+        }
+    }
+    dirs
+}
+
+/// The files of launchers.
+#[derive(Default)]
+struct Layout {
+    files: Vec<WrittenFile>,
+    /// Symbolic links: text and path.
+    links: Vec<(String, String)>,
+}
+
+impl Layout {
+    /// Looks at the programs in these directories. A file or directory that cannot be read is left out, as one that is not
+    /// there.
+    fn new(tools: &ToolsTree<'_>, dirs: &[PathBuf], libraries: String) -> Self {
+        let mut survey = Survey {
+            root: tools.root,
+            top: tools.top,
+            libraries,
             linkers: BTreeMap::new(),
             needed: BTreeMap::new(),
             made: Self::default(),
         };
-        let mut dirs: Vec<PathBuf> = Vec::new();
-        for dir in search.split(':').filter(|dir| dir.starts_with('/')) {
-            if let Ok(Some(dir)) = resolve_in(root, dir)
-                && !dirs.contains(&dir)
-            {
-                dirs.push(dir);
-            }
-        }
-        layout.outlines(&dirs);
-        dirs.iter().for_each(|dir| layout.programs(dir));
-        layout.made.env = libraries::variables(root);
-        layout.made
+        survey.outlines(dirs);
+        dirs.iter().for_each(|dir| survey.programs(dir));
+        survey.made
     }
 }
 
-struct Layout<'a> {
+struct Survey<'a> {
     root: BorrowedFd<'a>,
     top: BorrowedFd<'a>,
     /// Directories of libraries, as the session sees them.
@@ -78,7 +128,7 @@ struct Layout<'a> {
     linkers: BTreeMap<PathBuf, Linker>,
     /// Linkers and interpreters by the paths that programs have for them.
     needed: BTreeMap<PathBuf, Option<Executable>>,
-    made: Launchers,
+    made: Layout,
 }
 
 /// A dynamic linker of the tools.
@@ -98,7 +148,7 @@ fn seen(path: &Path) -> Option<String> {
     Some(format!("{ASIDE}{}", path.to_str()?))
 }
 
-impl Layout<'_> {
+impl Survey<'_> {
     fn link(&mut self, text: String, path: String) {
         self.made.links.push((text, path));
     }
@@ -283,6 +333,22 @@ mod tests {
         dir
     }
 
+    fn tools<'a>(root: BorrowedFd<'a>, search: &str) -> ToolsTree<'a> {
+        ToolsTree {
+            root,
+            top: root,
+            is_here: false,
+            fixed: None,
+            search: search.to_owned(),
+        }
+    }
+
+    fn layout(root: BorrowedFd<'_>, search: &str) -> Layout {
+        let tools = tools(root, search);
+        let dirs = directories(&tools);
+        Layout::new(&tools, &dirs, libraries::search_path(root))
+    }
+
     /// An ELF file with nothing but a linker.
     fn linked(linker: &str) -> Vec<u8> {
         let mut file = vec![0; 120];
@@ -298,11 +364,7 @@ mod tests {
     fn programs_have_their_linkers_and_libraries() {
         let dir = tree();
         let root = fs::File::open(dir.path()).unwrap();
-        let made = Launchers::new(
-            root.as_fd(),
-            root.as_fd(),
-            "/usr/local/bin:/usr/bin:/bin:relative:/none",
-        );
+        let made = layout(root.as_fd(), "/usr/local/bin:/usr/bin:/bin:relative:/none");
         let files: Vec<&str> = made.files.iter().map(|file| &*file.path).collect();
         let names = ["edit", "env", "plain", "script"].map(|name| format!("{PLACE}/usr/bin/{name}"));
         assert_eq!(files, names);
@@ -336,8 +398,56 @@ mod tests {
         symlink("../../../../../../bin/sh", dir.path().join("usr/bin/out")).unwrap();
         symlink("loop", dir.path().join("usr/bin/loop")).unwrap();
         let root = fs::File::open(dir.path()).unwrap();
-        let made = Launchers::new(root.as_fd(), root.as_fd(), "/usr/bin");
+        let made = layout(root.as_fd(), "/usr/bin");
         assert!(!made.files.iter().any(|file| file.path.ends_with("/out")));
         assert!(!made.links.iter().any(|(_, path)| path.ends_with("/loop")));
+    }
+    #[test]
+    fn launchers_are_made_once_for_each_state_of_the_tools() {
+        let (dir, state) = (tree(), tempfile::tempdir().unwrap());
+        let home = Home::open(Some(&state.path().join("state"))).unwrap();
+        let root = fs::File::open(dir.path()).unwrap();
+        let open = |fixed: Option<&str>| {
+            let fixed = fixed.map(str::to_owned);
+            let tools = ToolsTree {
+                fixed,
+                ..tools(root.as_fd(), "/usr/bin")
+            };
+            Launchers::open(&home, &tools).unwrap()
+        };
+        let first = open(None);
+        let launcher = |of: &Launchers, name: &str| of.layer.join(".tote/usr/bin").join(name);
+        assert_eq!(
+            launcher(&first, "plain").metadata().unwrap().permissions().mode() & 0o7777,
+            0o755
+        );
+        assert!(first.layer.join(".tote/.tools").metadata().unwrap().is_dir());
+        assert_eq!(open(None).layer, first.layer);
+        // A program that is overwritten in its place, and one behind a link, leave the directory's time as it was.
+        let plain = fs::File::options()
+            .append(true)
+            .open(dir.path().join("usr/bin/plain"));
+        std::io::Write::write_all(&mut plain.unwrap(), b"x").unwrap();
+        let second = open(None);
+        assert_ne!(second.layer, first.layer);
+        let alternative = dir.path().join("etc/alternatives/edit");
+        fs::remove_file(&alternative).unwrap();
+        symlink("/usr/bin/script", &alternative).unwrap();
+        let third = open(None);
+        assert_ne!(third.layer, second.layer);
+        let text = fs::read(launcher(&third, "edit")).unwrap();
+        assert!(String::from_utf8_lossy(&text).contains("/usr/bin/script"));
+        assert!(
+            launcher(&first, "plain").try_exists().unwrap(),
+            "a session has it"
+        );
+        // Of tools that are known by a digest, nothing is looked at.
+        let image = open(Some("digest"));
+        fs::remove_file(dir.path().join("usr/bin/plain")).unwrap();
+        assert_eq!(open(Some("digest")).layer, image.layer);
+        drop((first, image));
+        forget(&home).unwrap();
+        let left = fs::read_dir(home.launchers()).unwrap().count();
+        assert_eq!(left, 2, "second and third are held");
     }
 }
