@@ -2,8 +2,8 @@
 
 use crate::StoreError;
 use crate::dir::Dir;
+use crate::error::or_damaged;
 use crate::ingest::Ingest;
-use crate::known::or_damaged;
 use crate::layer;
 use crate::store::{Store, sha256, sha256_hex};
 use rustix::io::Errno;

@@ -12,12 +12,14 @@ mod inside;
 mod place;
 mod put;
 mod received;
+mod request;
 mod tree;
 mod visit;
 
 pub use error::{CopyError, PlaceError, TransferFault};
 
 pub(crate) use guest::copy_in_guest;
+pub use request::{Copied, CopyRequest, CopyStreams};
 
 use crate::container::Entry;
 use crate::{EngineError, Home};
@@ -26,53 +28,10 @@ use place::{Place, Wanted};
 use put::{Copying, Original};
 use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::fs::{Mode, OFlags};
-use std::ffi::OsString;
-use std::io::{Read, Write};
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::PathBuf;
 use tote_state::events::append;
 use tote_sys::Errno;
 use tree::Tree;
-
-/// Request to copy.
-#[derive(Clone, Debug, Default)]
-pub struct CopyRequest {
-    /// Source: `CONTAINER:PATH`, a path of this machine, or `-`.
-    pub from: OsString,
-    /// Destination: `CONTAINER:PATH`, a path of this machine, or `-`.
-    pub to: OsString,
-    /// Absolute base of relative paths on this machine.
-    pub here: PathBuf,
-    /// True if owners are kept, by number.
-    pub archive: bool,
-    /// True if a link as the source stands for its target.
-    pub follow: bool,
-    /// True if a directory may replace another kind of entry, and the reverse.
-    pub overwrite: bool,
-}
-
-/// Streams for archives.
-pub struct CopyStreams<'a> {
-    /// Archive of the source `-`.
-    pub input: &'a mut dyn Read,
-    /// Archive of the destination `-`.
-    pub output: &'a mut dyn Write,
-}
-
-impl std::fmt::Debug for CopyStreams<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("CopyStreams")
-    }
-}
-
-/// Result of a copy.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Copied {
-    /// Size of the files in bytes, without holes.
-    pub bytes: u64,
-    /// Number of device nodes that were left out.
-    pub devices_skipped: u64,
-}
 
 /// Copies files. `told` receives the number of further bytes. The process must have one thread.
 ///

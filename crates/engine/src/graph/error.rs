@@ -1,6 +1,5 @@
 //! Errors of closures.
 
-use crate::{EngineError, ImageFault};
 use std::path::PathBuf;
 use tote_graph::{GraphError, ProfileError, TotefileError};
 
@@ -91,15 +90,4 @@ impl GraphFault {
             _ => return None,
         })
     }
-}
-
-/// True if the error says that nothing has the name of an import or a profile.
-#[must_use]
-pub fn is_missing_closure(error: &EngineError) -> bool {
-    matches!(
-        error,
-        EngineError::Image(ImageFault::Graph(
-            GraphFault::NoRoot(_) | GraphFault::NoProfile(_)
-        ))
-    )
 }

@@ -18,7 +18,7 @@ mod usage;
 
 pub use build::{TotefileBuilt, build_totefile};
 pub use closure::{ClosureStart, closure_start};
-pub use error::{GraphFault, is_missing_closure};
+pub use error::GraphFault;
 pub use gc::{GraphCollected, graph_collect, graph_forget};
 pub use import::{GraphImported, GraphSource, graph_import};
 pub use look::{GraphNodeRow, graph_diff, graph_nodes, graph_roots, graph_tree, graph_why};
@@ -27,7 +27,7 @@ pub use profile::{graph_profiles, profile_remove, profile_set, profile_switch};
 pub use report::{StoreReport, StoreReportRow, store_report};
 pub use usage::{ClosureUsage, closure_usage};
 
-use crate::EngineError;
+use crate::{EngineError, ImageFault};
 use tote_graph::GraphError;
 use tote_needs::Settings;
 
@@ -45,4 +45,15 @@ fn host_settings() -> Settings {
 /// The engine's error for one of the graph.
 fn graph_error(error: GraphError) -> EngineError {
     GraphFault::Graph(error).into()
+}
+
+/// True if the error says that nothing has the name of an import or a profile.
+#[must_use]
+pub fn is_missing_closure(error: &EngineError) -> bool {
+    matches!(
+        error,
+        EngineError::Image(ImageFault::Graph(
+            GraphFault::NoRoot(_) | GraphFault::NoProfile(_)
+        ))
+    )
 }
