@@ -9,7 +9,9 @@
 //!
 //! A finished directory gets its name by rename and never changes. Nothing is synced: after another boot the names are others.
 
-use super::{Key, Layout};
+use super::Layout;
+use super::key::Key;
+use super::tree::ASIDE;
 use crate::{EngineError, Home};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{FlockOperation, Mode, OFlags, ResolveFlags, mkdirat, openat, openat2, symlinkat};
@@ -105,7 +107,7 @@ fn build(making: &Path, path: &Path, layout: &Layout) -> Result<(), EngineError>
 fn fill(dir: BorrowedFd<'_>, layout: &Layout) -> std::io::Result<()> {
     let root = subdirectory(dir, LAYER)?;
     let mut place = Place { root, at: None };
-    place.parent(&format!("{}/x", super::ASIDE))?;
+    place.parent(&format!("{}/x", ASIDE))?;
     for WrittenFile { path, mode, content } in &layout.files {
         let (parent, name) = place.parent(path)?;
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;

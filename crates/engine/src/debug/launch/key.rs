@@ -1,6 +1,7 @@
 //! What launchers are known by.
 
-use super::{ToolsTree, libraries};
+use super::libraries;
+use super::tree::{PROGRAMS, ToolsTree};
 use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, openat2};
 use std::path::{Path, PathBuf};
@@ -88,7 +89,7 @@ impl Seen {
     fn programs(&mut self, tools: &ToolsTree<'_>, dir: &Path) -> Result<(), Errno> {
         let opened = find(tools.root, dir, OFlags::RDONLY | OFlags::DIRECTORY)?;
         self.stat(&rustix::fs::fstat(&opened)?);
-        for entry in Dir::read_from(&opened)?.take(super::PROGRAMS) {
+        for entry in Dir::read_from(&opened)?.take(PROGRAMS) {
             let entry = entry?;
             let name = entry.file_name();
             let stat = if tools.is_here {

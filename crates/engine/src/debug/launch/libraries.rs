@@ -1,6 +1,6 @@
 //! Places in which tools find their libraries and data.
 
-use super::{PLACE, seen};
+use super::tree::{PLACE, seen};
 use rustix::fd::BorrowedFd;
 use rustix::fs::{Dir, Mode, OFlags, ResolveFlags, openat2};
 use std::path::Path;

@@ -10,8 +10,10 @@ mod cache;
 mod key;
 mod libraries;
 mod program;
+mod tree;
 
 pub(crate) use cache::forget;
+pub(super) use tree::{ASIDE, ENTRIES, PLACE, ToolsTree};
 
 use crate::{EngineError, Home};
 use key::Key;
@@ -22,18 +24,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use tote_rootfs::{Executable, Needs, executable_in, resolve_in};
 use tote_sandbox::WrittenFile;
-
-/// Directory of the tools' programs and data in a session whose root is the container's.
-pub(super) const PLACE: &str = "/.tote";
-
-/// Directory of the tools themselves there.
-pub(super) const ASIDE: &str = "/.tote/.tools";
-
-/// Number of entries of a root at most: a hostile container must not make a plan without end.
-pub(super) const ENTRIES: usize = 1024;
-
-/// Number of programs at most: a hostile image must not make a plan without end.
-const PROGRAMS: usize = 8192;
+use tree::{PROGRAMS, seen};
 
 /// Number of interpreters of interpreters, as the kernel has it.
 const DEPTH: usize = 4;
@@ -45,19 +36,6 @@ pub(super) struct Launchers {
     /// Variables by which the tools find their data.
     pub(super) env: Vec<String>,
     _lock: OwnedFd,
-}
-
-/// The tools that launchers are for.
-pub(super) struct ToolsTree<'a> {
-    pub(super) root: BorrowedFd<'a>,
-    /// Directory with the entries of the root directory that may be shown.
-    pub(super) top: BorrowedFd<'a>,
-    /// True if `root` is this process's own root, where a link leads as it does for the tools.
-    pub(super) is_here: bool,
-    /// Digest of a tree that never changes.
-    pub(super) fixed: Option<String>,
-    /// Directories of programs, with colons between them.
-    pub(super) search: String,
 }
 
 impl Launchers {
@@ -142,11 +120,6 @@ struct Linker {
 
 /// Size of the largest linker that is searched for its options.
 const LARGEST_LINKER: usize = 16 << 20;
-
-/// Returns the path at which the session sees a file of the tools.
-fn seen(path: &Path) -> Option<String> {
-    Some(format!("{ASIDE}{}", path.to_str()?))
-}
 
 impl Survey<'_> {
     fn link(&mut self, text: String, path: String) {
