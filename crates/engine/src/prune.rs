@@ -136,6 +136,7 @@ pub fn prune_containers(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::RequestError;
 
     fn texts(texts: &[&str]) -> Vec<String> {
         texts.iter().map(|text| (*text).to_owned()).collect()
@@ -151,7 +152,7 @@ mod tests {
         request.volumes = true;
         assert!(matches!(
             check_prune(&request),
-            Err(EngineError::Request(PruneFault::Volumes.into()))
+            Err(EngineError::Request(RequestError::Prune(PruneFault::Volumes)))
         ));
     }
 }

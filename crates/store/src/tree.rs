@@ -78,7 +78,15 @@ impl<'a> Site<'a> {
         self.root
     }
 
-    /// Number of device nodes that could not be made so far.
+    /// Counts a device node that could not be made. Every container has a `/dev` of its own, which covers those there.
+    fn note_left_out(&self, path: &Path) {
+        let inside = path.strip_prefix(self.root.path()).unwrap_or(path);
+        if !inside.starts_with("dev") {
+            self.left_out.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Number of device nodes outside `/dev` that could not be made so far.
     pub(crate) fn left_out(&self) -> u64 {
         self.left_out.load(Ordering::Relaxed)
     }
@@ -312,7 +320,7 @@ impl Site<'_> {
                 };
                 // Overlayfs would take device 0, 0 for a whiteout.
                 if self.owners == Owners::Caller || (!*block && (*major, *minor) == (0, 0)) {
-                    self.left_out.fetch_add(1, Ordering::Relaxed);
+                    self.note_left_out(path);
                     return Ok(false);
                 }
                 (kind, rustix::fs::makedev(*major, *minor))
@@ -324,7 +332,7 @@ impl Site<'_> {
             Ok(()) => {}
             // A user namespace cannot create devices.
             Err(Errno::PERM) if kind != FileType::Fifo => {
-                self.left_out.fetch_add(1, Ordering::Relaxed);
+                self.note_left_out(path);
                 return Ok(false);
             }
             Err(errno) => return Err(failed("make")(errno)),

@@ -78,7 +78,7 @@ impl Form {
 /// Work that was done to provide a tree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TreeMade {
-    /// Number of device nodes that could not be made.
+    /// Number of device nodes outside `/dev` that could not be made.
     pub left_out: u64,
 }
 

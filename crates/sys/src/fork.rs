@@ -91,6 +91,9 @@ const PASSED_ON: [i32; 6] = [
 /// Those of [`fork_worker`]; pipe2(2)'s; `ECHILD` for a worker that was killed.
 pub fn fork_parent(attended: bool, work: impl FnOnce() -> Work) -> Result<Work, Errno> {
     let (ours, theirs) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+    // Before the fork, so that no signal comes between; the worker reads its own by the same means.
+    let set = PASSED_ON.into_iter().fold(SignalSet::empty(), SignalSet::with);
+    let signals = attended.then(|| SignalFd::new(&set)).transpose()?;
     let worker = fork_worker(move || {
         // Without it the work would go on although its caller has ended.
         best_effort(crate::die_with_parent());
@@ -104,8 +107,8 @@ pub fn fork_parent(attended: bool, work: impl FnOnce() -> Work) -> Result<Work, 
             }
         }
     })?;
-    if attended {
-        pass_signals_on(worker, ours.as_fd())?;
+    if let Some(signals) = signals {
+        pass_signals_on(worker, ours.as_fd(), &signals)?;
     }
     let mut byte = [0];
     if rustix::io::retry_on_intr(|| rustix::io::read(&ours, &mut byte))? == 1 {
@@ -120,13 +123,11 @@ pub fn fork_parent(attended: bool, work: impl FnOnce() -> Work) -> Result<Work, 
 }
 
 /// Sends signals on until the worker writes to the line, or ends.
-fn pass_signals_on(worker: Pid, line: BorrowedFd<'_>) -> Result<(), Errno> {
-    let set = PASSED_ON.into_iter().fold(SignalSet::empty(), SignalSet::with);
-    let signals = SignalFd::new(&set)?;
+fn pass_signals_on(worker: Pid, line: BorrowedFd<'_>, signals: &SignalFd) -> Result<(), Errno> {
     loop {
         let mut fds = [
             PollFd::from_borrowed_fd(line, PollFlags::IN),
-            PollFd::new(&signals, PollFlags::IN),
+            PollFd::new(signals, PollFlags::IN),
         ];
         rustix::io::retry_on_intr(|| poll(&mut fds, None))?;
         if !fds[0].revents().is_empty() {

@@ -405,6 +405,13 @@ fn signals(cx: &Context) -> Result<()> {
         inside.signal(signal)?;
         inside.expect(&format!("got {name}\n"))?;
         ensure!(inside.wait()? == 7, "{name}: not its own exit code");
+        // At a terminal another process of tote is beside it.
+        let words = ["exec", "-it", "c", "sh", "-c", &script];
+        let (mut inside, outer) = cx.tote(&words).spawn_in_terminal(40, 100)?;
+        inside.expect("ready\r\n")?;
+        inside.signal(signal)?;
+        inside.expect(&format!("got {name}\r\n"))?;
+        finish(inside, outer, 7)?;
     }
     over(container)
 }

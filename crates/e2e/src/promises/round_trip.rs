@@ -11,6 +11,11 @@ use anyhow::{Result, ensure};
 use std::fs;
 
 pub(super) const TESTS: &[Test] = &[
+    test(
+        "round_trip::nodes_below_dev_are_not_missed",
+        &[Need::Program("python3")],
+        nodes,
+    ),
     test("round_trip::overlay", NEEDS, |cx| round(cx, "overlay")),
     test("round_trip::copy", NEEDS, |cx| round(cx, "copy")),
     test("round_trip::split", NEEDS, |cx| round(cx, "split")),
@@ -224,4 +229,35 @@ fn running_disk(cx: &Context) -> Result<()> {
     cx.run(&["early", "cat", "/written"])?.prints("first\n")?;
     cx.run(&["late", "cat", "/written"])?.prints("second\n")?;
     remove_kept(cx)
+}
+
+/// Every container has a `/dev` of its own, so nodes of an image that a user cannot make matter elsewhere only.
+fn nodes(cx: &Context) -> Result<()> {
+    let script = r"
+import sys, tarfile
+archive = tarfile.open(sys.argv[1], 'w')
+for name in sys.argv[2:]:
+    node = tarfile.TarInfo(name)
+    node.type, node.devmajor, node.devminor, node.mode = tarfile.CHRTYPE, 1, 3, 0o666
+    archive.addfile(node)
+archive.close()";
+    let is_root = rustix::process::geteuid().is_root();
+    for (path, is_missed) in [("dev/null", false), ("srv/null", !is_root)] {
+        let (archive, saved) = (cx.path("nodes.tar")?, cx.path("saved.tar")?);
+        Invocation::new(["python3", "-c", script, &archive, path])
+            .output()?
+            .exits(0)?;
+        cx.tote(&["import", &archive, "nodes"]).output()?.exits(0)?;
+        cx.tote(&["save", "-o", &saved, "nodes"]).output()?.exits(0)?;
+        cx.tote(&["rmi", "nodes"]).output()?.exits(0)?;
+        let loaded = cx.tote(&["load", "-i", &saved]).output()?;
+        loaded.exits(0)?;
+        match is_missed {
+            true => drop(loaded.has_err("1 device nodes of the image could not be made")?),
+            false => drop(loaded.quietly()?),
+        }
+        cx.tote(&["rmi", "nodes"]).output()?.exits(0)?;
+        fs::remove_file(saved)?;
+    }
+    Ok(())
 }

@@ -234,7 +234,7 @@ mod tests {
         let left = home.secrets().join("b.new");
         std::fs::write(&left, "half").unwrap();
         remove(&home, "a.new").unwrap();
-        assert!(!left.exists());
+        assert!(!left.try_exists().unwrap());
         assert!(find(&home, "a.new").is_err() && find(&home, "").is_err());
     }
 }

@@ -9,7 +9,7 @@ use rustix::fs::{Gid, Mode, Uid};
 use rustix::io::Errno;
 use std::os::unix::ffi::OsStringExt as _;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use tote_bundle::{ContainerId, RunOptions, Treatment};
 use tote_rootfs::escape_overlay;
 use tote_sandbox::MapOrigin;
@@ -103,12 +103,15 @@ fn chown(home: &Home, ids: &Ids, source: &Path) -> Result<(), EngineError> {
 
 /// Returns the directory if it is the machine's or the caller's home, wherever links lead to it.
 fn machines(source: &Path) -> Option<String> {
-    let found = source.canonicalize().unwrap_or_else(|_| source.to_owned());
-    let is_home = || std::env::var_os("HOME").is_some_and(|home| Path::new(&home) == found);
-    let machines = MACHINES.into_iter().find(|machines| Path::new(machines) == found);
-    machines
-        .map(ToOwned::to_owned)
-        .or_else(|| is_home().then(|| found.display().to_string()))
+    let inode = |path: &Path| {
+        let found = std::fs::metadata(path).ok()?;
+        Some((found.dev(), found.ino()))
+    };
+    let found = inode(source)?;
+    let home = std::env::var_os("HOME").map(PathBuf::from);
+    let mut all = MACHINES.into_iter().map(PathBuf::from).chain(home);
+    let machines = all.find(|machines| inode(machines) == Some(found));
+    machines.map(|machines| machines.display().to_string())
 }
 
 /// Puts an empty layer above the source of a mount. What the container wrote before its last end is gone.
