@@ -5,6 +5,7 @@
 //! and [`locked`] are pure, so that the rules are tested without an engine.
 
 mod containers;
+mod graph;
 mod images;
 mod networks;
 mod tree;
@@ -40,6 +41,7 @@ pub(crate) fn strangers(view: &View<'_>) -> Vec<String> {
             "volumes" => containers::volumes(view, &mut found),
             "store" => images::store(view, &mut found),
             "build" => images::builds(view, &mut found),
+            "graph" => graph::graph(view, &mut found),
             "templates" | "events" | "events.1" => {}
             other => found.push(format!("{other}: a state root has no such entry")),
         }

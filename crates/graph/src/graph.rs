@@ -1,6 +1,7 @@
 //! Questions about nodes.
 
 use crate::node::{Node, NodeId};
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use tote_image::Digest;
 
@@ -164,13 +165,12 @@ impl Graph {
                 return Ok(Some(way));
             }
             for (next, why) in self.references(&id)? {
-                if !came.contains_key(&next) {
-                    let step = Step {
+                if let Entry::Vacant(vacant) = came.entry(next) {
+                    vacant.insert(Some(Step {
                         from: id,
                         to: next,
                         why: why.to_owned(),
-                    };
-                    came.insert(next, Some(step));
+                    }));
                     queue.push_back(next);
                 }
             }

@@ -172,7 +172,7 @@ pub(crate) mod tests {
             let before = by_name(seal(&drafts, hash));
             drafts[changed].layer = hash(b"other");
             let after = by_name(seal(&drafts, hash));
-            let mut above = vec![false; 8];
+            let mut above = [false; 8];
             above[changed] = true;
             for _ in 0..8 {
                 for &(from, to) in &edges {

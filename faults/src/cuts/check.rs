@@ -251,7 +251,7 @@ fn left(tree: &Tree) -> Vec<String> {
 }
 
 /// Entries of an empty state root.
-const STAYS: [&str; 26] = [
+const STAYS: [&str; 31] = [
     "build",
     "build/cache",
     "build/lock",
@@ -259,6 +259,10 @@ const STAYS: [&str; 26] = [
     "containers",
     "events",
     "events.1",
+    "graph",
+    "graph/profiles",
+    "graph/roots",
+    "graph/starts",
     "host",
     "live",
     "mnt",
@@ -270,6 +274,7 @@ const STAYS: [&str; 26] = [
     "store/layers",
     "store/lock",
     "store/names",
+    "store/nodes",
     "store/objects",
     "store/trash",
     "store/trees",

@@ -15,14 +15,14 @@ pub(super) fn store(view: &View<'_>, found: &mut Vec<String>) {
         }
     }
     all(view, "store/trash", "no sweep has taken it away", found);
-    for kind in ["images", "layers", "trees", "names", "objects"] {
+    for kind in ["images", "layers", "trees", "names", "objects", "nodes"] {
         let dir = format!("store/{kind}");
         for name in view.tree.children(&dir).filter(|name| name.starts_with('.')) {
             found.push(format!("{dir}/{name}: is half made"));
         }
     }
     names(view, found);
-    let mut needed = BTreeSet::new();
+    let mut needed: BTreeSet<String> = super::graph::layers(view).into_iter().collect();
     for id in view
         .tree
         .children("store/images")
@@ -61,7 +61,9 @@ pub(super) fn store(view: &View<'_>, found: &mut Vec<String>) {
         .children("store/layers")
         .filter(|layer| !needed.contains(*layer))
     {
-        found.push(format!("store/layers/{layer}: no image has it"));
+        found.push(format!(
+            "store/layers/{layer}: neither an image nor a node has it"
+        ));
     }
 }
 

@@ -222,7 +222,7 @@ fn comes_and_goes(path: &str) -> bool {
     let parts: Vec<_> = path.split('/').collect();
     match parts[..] {
         [_] | ["events" | "events.1" | "host", ..] => true,
-        ["build", "hashes", ..] | ["build", _] | ["store", _] | ["store", "objects", _] => {
+        ["build", "hashes", ..] | ["build" | "graph" | "store", _] | ["store", "objects", _] => {
             path != "store/garbage"
         }
         ["store", "trees", _, "lease"] | ["store", "layers", _, "known"] => true,

@@ -57,6 +57,7 @@ mod foreign;
 mod front;
 mod full_disk;
 mod graph;
+mod graph_host;
 mod habits;
 mod health;
 mod host_image;
@@ -221,6 +222,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     refusals::TESTS,
     foreign::TESTS,
     graph::TESTS,
+    graph_host::TESTS,
     habits::TESTS,
     concurrency::TESTS,
     races::TESTS,

@@ -142,8 +142,8 @@ fn make(home: &Home, text: &str) -> Result<(), EngineError> {
             }
         }
         None => {
-            let path = program_of_host(name.unwrap_or(text))?;
-            let mut record = or_nothing(&store, of_host(home, &store, &path))?;
+            let program = name.unwrap_or(text);
+            let mut record = or_nothing(&store, of_host(home, &store, program))?;
             (record.text, record.stamp) = (text.to_owned(), stamp);
             record
         }
@@ -193,24 +193,31 @@ fn fill(config: &mut ImageConfig, layers: Vec<Digest>, label: &str) {
     config.config.labels.extend([label]);
 }
 
-/// Finds a program of the host by its path or its name.
-fn program_of_host(text: &str) -> Result<String, EngineError> {
+/// Finds a program of the host by its path or its name, among the names that containers may have.
+fn program_of_host(tree: &Tree, text: &str) -> Result<String, GraphFault> {
     let places: Vec<String> = match text.starts_with('/') {
         true => vec![text.to_owned()],
         false if text.contains('/') || text.is_empty() => Vec::new(),
         false => PROGRAMS.iter().map(|dir| format!("{dir}/{text}")).collect(),
     };
-    let found = places.into_iter().find(|place| Path::new(place).is_file());
-    let found = found.ok_or_else(|| GraphFault::Nothing(text.to_owned()))?;
-    let real = std::fs::canonicalize(&found).map_err(EngineError::file("follow", &found))?;
-    match real.starts_with("/usr") {
-        true => Ok(found),
-        false => Err(GraphFault::NotShared(found).into()),
-    }
+    let is_shared = |place: &String| {
+        tree.target(place.as_bytes()).is_some_and(|real| {
+            real.starts_with(b"usr/") && matches!(tree.get(&real), Some(tote_needs::Node::File(_)))
+        })
+    };
+    let found = places.into_iter().find(is_shared);
+    found.ok_or_else(|| match text.starts_with('/') {
+        true => GraphFault::NotShared(text.to_owned()),
+        false => GraphFault::Nothing(text.to_owned()),
+    })
 }
 
 /// Computes what a program of the host needs.
-fn needs_of_host(root: Root<'_>, skeleton: &HostImage, program: &str) -> Result<(Tree, Needs), EngineError> {
+fn needs_of_host(
+    root: Root<'_>,
+    skeleton: &HostImage,
+    text: &str,
+) -> Result<(String, Tree, Needs), EngineError> {
     let mut tree = Tree::default();
     let failed = EngineError::file("list", "/usr");
     let scanned = scan(
@@ -225,17 +232,18 @@ fn needs_of_host(root: Root<'_>, skeleton: &HostImage, program: &str) -> Result<
             scan(root.files, "usr", &SKIPPED, &mut tree)
         })
         .map_err(failed)?;
+    let program = program_of_host(&tree, text)?;
     let settings = Settings {
         only_needed: true,
         ..host_settings()
     };
     let seeds = [(program.as_bytes(), Reason::Command)];
     let found = needs(&tree, &OfRoot::new(root), seeds, &settings);
-    Ok((tree, found))
+    Ok((program, tree, found))
 }
 
 /// Makes the image of a program of the host, of copies of its files that share blocks with them where the file system can.
-fn of_host(home: &Home, store: &Store, program: &str) -> Result<StartRecord, EngineError> {
+fn of_host(home: &Home, store: &Store, text: &str) -> Result<StartRecord, EngineError> {
     let skeleton = HostImage::prepare(&home.host_images()).map_err(MachineError::HostImage)?;
     let dir = open_dir(Path::new("/"))?;
     let root = Root {
@@ -244,7 +252,7 @@ fn of_host(home: &Home, store: &Store, program: &str) -> Result<StartRecord, Eng
         is_host: true,
         keeps_times: true,
     };
-    let (tree, found) = needs_of_host(root, &skeleton, program)?;
+    let (program, tree, found) = needs_of_host(root, &skeleton, text)?;
     let mut paths: Vec<Box<[u8]>> = found.kept.keys().cloned().collect();
     // States before the files are read: what changes meanwhile is noticed by the next start.
     let files = paths
@@ -269,7 +277,7 @@ fn of_host(home: &Home, store: &Store, program: &str) -> Result<StartRecord, Eng
         layer: made.layer.diff_id,
         size: made.layer.sizes.size,
         files: made.layer.sizes.files,
-        programs: vec![program.to_owned()],
+        programs: vec![program.clone()],
         references: Vec::new(),
         within: Vec::new(),
         cycle: None,
@@ -280,7 +288,7 @@ fn of_host(home: &Home, store: &Store, program: &str) -> Result<StartRecord, Eng
     Ok(StartRecord {
         text: String::new(),
         image,
-        program: Some(program.to_owned()),
+        program: Some(program),
         node: Some(node),
         stamp: Stamp::default(),
         files,

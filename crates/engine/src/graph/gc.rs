@@ -1,6 +1,6 @@
 //! Removal of what nothing keeps: roots and profiles keep nodes, nodes keep layers.
 
-use super::place::{graph, lock, path_in, roots, roots_dir, starts};
+use super::place::{graph, lock, path_in, profiles_dir, roots, roots_dir, starts, starts_dir};
 use super::{CLOSURE_LABEL, GraphFault, profile};
 use crate::{EngineError, Home, open_store, remove_images};
 use std::collections::BTreeSet;
@@ -44,6 +44,7 @@ pub fn graph_collect(home: &Home) -> Result<GraphCollected, EngineError> {
     let graph = graph(&store)?;
     let kept = kept(home, &graph)?;
     let mut collected = GraphCollected::default();
+    remove_unfinished(home)?;
     let mut images: BTreeSet<Digest> = profile::kept(home)?
         .iter()
         .map(|generation| generation.image)
@@ -97,6 +98,19 @@ fn kept(home: &Home, graph: &Graph) -> Result<BTreeSet<NodeId>, EngineError> {
         }
     }
     Ok(kept)
+}
+
+/// Removes records that a killed command has not put in place: the lock is held, so no command is at it.
+fn remove_unfinished(home: &Home) -> Result<(), EngineError> {
+    for dir in [roots_dir(home), profiles_dir(home), starts_dir(home)] {
+        for name in record::names_in(&dir)? {
+            if name.ends_with(".new") {
+                let path = dir.join(name);
+                std::fs::remove_file(&path).map_err(EngineError::file("remove", path))?;
+            }
+        }
+    }
+    Ok(())
 }
 
 fn holds(
