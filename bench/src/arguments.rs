@@ -18,6 +18,7 @@ Commands:
   engine               the life of containers: run, exec, ps, a hundred of them, monitors at rest
   debug                what sessions of debug cost, and work on a container's files in them
   net                  networks: starts on a bridge, published ports, throughput and latency, names
+  vm                   what a container in a virtual machine costs beside bare QEMU
   timings              where the time of a start goes, as the program's --timings tell it
 
 Options:
@@ -44,6 +45,7 @@ pub(crate) enum Action {
     Engine,
     Debug,
     Net,
+    Vm,
     Timings,
     Help,
 }
@@ -128,6 +130,7 @@ fn command(word: OsString) -> Result<Action> {
         "engine" => Ok(Action::Engine),
         "debug" => Ok(Action::Debug),
         "net" => Ok(Action::Net),
+        "vm" => Ok(Action::Vm),
         "timings" => Ok(Action::Timings),
         other => bail!("unknown command {other:?}: try --help"),
     }

@@ -48,6 +48,7 @@ fn main() -> ExitCode {
         Action::Engine => measure("engine", &options),
         Action::Debug => measure("debug", &options),
         Action::Net => measure("net", &options),
+        Action::Vm => measure("vm", &options),
         Action::Timings => measure("timings", &options),
         Action::Images => match &options.set {
             Some(directory) => set::run(directory, &options).map(|()| true),
