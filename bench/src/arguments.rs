@@ -19,6 +19,7 @@ Commands:
   graph                what starts of closures cost beside starts of images
   debug                what sessions of debug cost, and work on a container's files in them
   net                  networks: starts on a bridge, published ports, throughput and latency, names
+  vm                   what a container in a virtual machine costs beside bare QEMU
   timings              where the time of a start goes, as the program's --timings tell it
 
 Options:
@@ -46,6 +47,7 @@ pub(crate) enum Action {
     Debug,
     Graph,
     Net,
+    Vm,
     Timings,
     Help,
 }
@@ -131,6 +133,7 @@ fn command(word: OsString) -> Result<Action> {
         "debug" => Ok(Action::Debug),
         "graph" => Ok(Action::Graph),
         "net" => Ok(Action::Net),
+        "vm" => Ok(Action::Vm),
         "timings" => Ok(Action::Timings),
         other => bail!("unknown command {other:?}: try --help"),
     }

@@ -49,6 +49,7 @@ fn main() -> ExitCode {
         Action::Debug => measure("debug", &options),
         Action::Graph => measure("graph", &options),
         Action::Net => measure("net", &options),
+        Action::Vm => measure("vm", &options),
         Action::Timings => measure("timings", &options),
         Action::Images => match &options.set {
             Some(directory) => set::run(directory, &options).map(|()| true),

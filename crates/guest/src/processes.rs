@@ -9,7 +9,7 @@ use rustix::fd::{AsRawFd as _, BorrowedFd};
 use std::collections::BTreeMap;
 use std::io::Write as _;
 
-/// What the host sends in the place of a plan to have the processes listed.
+/// Bytes in the place of a plan by which the host has the processes listed.
 pub const PROCESSES: &[u8] = b"tote processes 1\n";
 
 /// Files of the machine.

@@ -37,7 +37,7 @@ pub(crate) struct Work<'a> {
 /// Copies as the bytes say, between the standard streams and the container with this root. An error is one line.
 pub type CopyFn = fn(&[u8], OwnedFd) -> Result<(), String>;
 
-/// What the host sends before the description of a copy, in the place of a plan.
+/// Bytes before the description of a copy, in the place of a plan.
 pub const COPY: &[u8] = b"tote copy 1\n";
 
 /// Performs a plan to its end; the exit code of this process says nothing.

@@ -21,7 +21,7 @@ use tote_sys::{best_effort, chain};
 /// Bytes that pass at a time.
 const CHUNK: usize = 64 << 10;
 
-/// What the guest is asked for.
+/// Copy that the guest is asked for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Asked {
@@ -219,7 +219,7 @@ pub(crate) fn copy_in_guest(asked: &[u8], root: OwnedFd) -> Result<(), String> {
             .and_then(|found| copying.pack(&found, &mut std::io::stdout().lock())),
     };
     if asked.what != What::Pack {
-        // What follows the archive is not of interest, but whoever writes it does not fail.
+        // What follows the archive is not of interest, but its writer does not fail.
         best_effort(std::io::copy(&mut std::io::stdin(), &mut std::io::sink()));
     }
     done.map(drop).map_err(|error| chain(&error))

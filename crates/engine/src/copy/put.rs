@@ -47,12 +47,12 @@ pub(super) struct Original {
     shown: String,
 }
 
-/// Where a source comes from.
+/// Origin of a source.
 enum From {
-    /// It is open.
+    /// Open file or directory.
     Open(OwnedFd),
-    /// It comes as an archive, until that is read.
-    Archive(RefCell<Option<Received>>),
+    /// Archive, until it is read.
+    Archive(RefCell<Option<Box<Received>>>),
 }
 
 impl Original {
@@ -60,7 +60,7 @@ impl Original {
     pub(super) fn received(archive: Received, (name, contents): (&[u8], bool), shown: String) -> Self {
         Self {
             directory: archive.is_directory(),
-            from: From::Archive(RefCell::new(Some(archive))),
+            from: From::Archive(RefCell::new(Some(Box::new(archive)))),
             contents: contents || name.is_empty(),
             name: name.to_vec(),
             shown,

@@ -34,7 +34,7 @@ impl GuestProcesses {
         pids
     }
 
-    /// Returns a file of a process; empty if there is none.
+    /// Returns a file of a process; it is empty for a process that is not listed.
     pub(crate) fn read(&self, pid: u32, name: &str) -> String {
         self.of_machine(&format!("{pid}/{name}"))
     }
