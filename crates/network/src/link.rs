@@ -4,14 +4,15 @@ use crate::device::{
     IFLA_IFNAME, IFLA_NET_NS_FD, RTM_GETLINK, RTM_NEWADDR, RTM_NEWLINK, link, link as link_header,
 };
 use crate::filter::transaction;
+use crate::mac::Mac;
 use crate::neighbour::settle;
 use crate::netlink::{Attribute, Message, NLM_F_CREATE, NLM_F_EXCL, Request, Socket, number, text};
 use crate::route::default_route;
 use crate::shape::{Rate, shape};
+use crate::sublink::{self, Attached, Sublink};
 use crate::subnet::{Address, Prefix};
 use crate::{Subnet, Subnet6, forwarding};
 use rustix::fd::{AsRawFd as _, BorrowedFd};
-use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use tote_sys::Errno;
 
@@ -35,36 +36,6 @@ const IFA_BROADCAST: u16 = 4;
 /// An address that is used at once, without asking whether another host has it.
 const IFA_F_NODAD: u8 = 0x02;
 pub(crate) const IFF_UP: u32 = 1;
-
-/// The hardware address of a link.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mac(pub [u8; 6]);
-
-impl Mac {
-    /// Reads what its `Display` writes.
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        let (mut bytes, mut parts) = ([0; 6], text.split(':'));
-        for byte in &mut bytes {
-            *byte = u8::from_str_radix(parts.next()?, 16).ok()?;
-        }
-        parts.next().is_none().then_some(Self(bytes))
-    }
-
-    /// The address that a container gets by its IPv4 address, as docker had it: it is as unique in its network.
-    #[must_use]
-    pub fn of(address: Ipv4Addr) -> Self {
-        let [a, b, c, d] = address.octets();
-        Self([0x02, 0x42, a, b, c, d])
-    }
-}
-
-impl fmt::Display for Mac {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [a, b, c, d, e, g] = self.0;
-        write!(f, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}")
-    }
-}
 
 /// Rules of the packet filter at the host's ends of links, made in one transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,15 +62,16 @@ impl LinkRules {
     }
 }
 
-/// A pair of links: one is a port of a bridge, the other one is a container's.
+/// A container's link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContainerLink {
-    /// The name on the host's side, at most 15 bytes.
+    /// The name of the other end of the pair, on the host, at most 15 bytes. A link that shares a parent has no other end, and this as
+    /// its second name in the container.
     pub outside: String,
     /// The name in the container, such as `eth0`.
     pub inside: String,
-    /// The number of the bridge.
-    pub bridge: u32,
+    /// The link of the host's that it hangs on.
+    pub attached: Attached,
     /// The hardware address in the container.
     pub mac: Mac,
     /// The longest packet, in bytes.
@@ -120,6 +92,16 @@ pub struct ContainerLink {
     pub isolated: bool,
     /// The limit on what passes; `None` for no limit.
     pub rate: Option<Rate>,
+}
+
+impl ContainerLink {
+    /// The number of the bridge that the other end is a port of.
+    pub(crate) fn bridge(&self) -> Option<u32> {
+        match self.attached {
+            Attached::Bridge(bridge) => Some(bridge),
+            Attached::Parent { .. } => None,
+        }
+    }
 }
 
 /// The IPv6 address of a container's link.
@@ -158,12 +140,19 @@ pub fn connect(links: &[ContainerLink], network: BorrowedFd<'_>) -> Result<(), L
     let Some(first) = links.first() else { return Ok(()) };
     let make = |name: &str| failed(format!("make the link {name} of the container"));
     let here = Socket::new().map_err(make(&first.outside))?;
+    if links.iter().any(|link| link.bridge().is_none()) {
+        sublink::number_namespace(&here, network)
+            .map_err(failed("number the container's network namespace"))?;
+    }
     let pairs = || {
         let isolated = links.iter().filter(|link| link.isolated);
         let isolated = isolated.map(|link| port_flag(&link.outside, IFLA_BRPORT_ISOLATED));
         let reflecting = links.iter().filter(|link| link.reflects);
         let reflecting = reflecting.map(|link| port_flag(&link.outside, IFLA_BRPORT_MODE));
-        let pairs = links.iter().map(|link| pair(link, network));
+        let pairs = links.iter().map(|link| match link.attached {
+            Attached::Bridge(bridge) => pair(link, bridge, network),
+            Attached::Parent { index, sublink } => sharing(link, (index, sublink), network),
+        });
         pairs.chain(isolated).chain(reflecting).collect()
     };
     let mut refused = here.batch(pairs()).map_err(make(&first.outside))?;
@@ -176,7 +165,8 @@ pub fn connect(links: &[ContainerLink], network: BorrowedFd<'_>) -> Result<(), L
     }
     if let Some((place, errno)) = refused.first() {
         let link = links.get(*place).unwrap_or(first);
-        return Err(make(&link.outside)(*errno));
+        let name = format!("{}{}", link.outside, sublink::advice(link.attached, *errno));
+        return Err(make(&name)(*errno));
     }
     for rules in links.iter().filter_map(|link| link.rules.as_ref()) {
         rules.set_up()?;
@@ -195,6 +185,12 @@ pub fn connect(links: &[ContainerLink], network: BorrowedFd<'_>) -> Result<(), L
             "switch IPv6 of the link {} of the container",
             link.inside
         )))?;
+        if link.bridge().is_none() {
+            start(&there, index, link)?;
+            requests.extend(link.gateway.map(default_route));
+            requests.extend(link.ipv6.and_then(|ipv6| ipv6.gateway).map(default_route));
+            continue;
+        }
         requests.push(Request::new(RTM_NEWLINK, &link_header(index, IFF_UP)));
         requests.push(address(index, link.address, link.subnet));
         if let Some(gateway) = link.gateway {
@@ -284,11 +280,11 @@ pub fn lead_out(gateway: IpAddr, network: BorrowedFd<'_>) -> Result<(), LinkErro
 
 /// The pair itself: the host's end is up and a port of the bridge from the first moment, the other one is born in the
 /// container's network namespace.
-fn pair(pair: &ContainerLink, network: BorrowedFd<'_>) -> Request {
+fn pair(pair: &ContainerLink, bridge: u32, network: BorrowedFd<'_>) -> Request {
     let mut request = Request::new(RTM_NEWLINK, &link(0, IFF_UP)).flags(NLM_F_CREATE | NLM_F_EXCL);
     request.name(IFLA_IFNAME, &pair.outside);
     request.attribute(IFLA_MTU, &pair.mtu.to_ne_bytes());
-    request.attribute(IFLA_MASTER, &pair.bridge.to_ne_bytes());
+    request.attribute(IFLA_MASTER, &bridge.to_ne_bytes());
     request.nest(IFLA_LINKINFO, &[], |info| {
         info.name(IFLA_INFO_KIND, "veth");
         info.nest(IFLA_INFO_DATA, &[], |data| {
@@ -302,6 +298,32 @@ fn pair(pair: &ContainerLink, network: BorrowedFd<'_>) -> Request {
         });
     });
     request
+}
+
+/// A link that shares a parent; it is born in the container's network namespace.
+fn sharing(of: &ContainerLink, (parent, sublink): (u32, Sublink), network: BorrowedFd<'_>) -> Request {
+    let mut request = Request::new(RTM_NEWLINK, &link(0, 0)).flags(NLM_F_CREATE | NLM_F_EXCL);
+    request.name(IFLA_IFNAME, &of.inside);
+    request.attribute(IFLA_MTU, &of.mtu.to_ne_bytes());
+    request.attribute(IFLA_NET_NS_FD, &network.as_raw_fd().to_ne_bytes());
+    if sublink.has_own_mac() {
+        request.attribute(IFLA_ADDRESS, &of.mac.0);
+    }
+    sublink::share(&mut request, parent, sublink);
+    request
+}
+
+/// Brings up a link that shares a parent, with its addresses.
+fn start(there: &Socket, index: u32, link: &ContainerLink) -> Result<(), LinkError> {
+    let mut requests = vec![
+        Request::new(RTM_NEWLINK, &link_header(index, IFF_UP)),
+        address(index, link.address, link.subnet),
+    ];
+    requests.extend(link.ipv6.map(|ipv6| address6(index, ipv6.address, ipv6.subnet)));
+    sublink::start(there, (index, &link.outside), &requests).map_err(failed(format!(
+        "set the addresses {} and {} of the container, which no other link of the parent may have",
+        link.address, link.mac
+    )))
 }
 
 fn address(index: u32, address: Ipv4Addr, subnet: Subnet) -> Request {
@@ -421,6 +443,8 @@ pub(crate) struct LinkState {
     pub(crate) index: u32,
     pub(crate) name: String,
     pub(crate) mtu: u32,
+    pub(crate) is_up: bool,
+    pub(crate) mac: Mac,
     /// The alias, as `ip link set alias` gives it; empty for most links.
     pub(crate) alias: String,
 }
@@ -441,6 +465,8 @@ impl LinkState {
             index: number(header.get(4..8)?)?,
             name: String::new(),
             mtu: 0,
+            is_up: number(header.get(8..12)?)? & IFF_UP != 0,
+            mac: Mac([0; 6]),
             alias: String::new(),
         };
         for attribute in Attribute::all(rest) {
@@ -448,6 +474,8 @@ impl LinkState {
                 IFLA_IFNAME => found.name = text(attribute.value),
                 IFLA_IFALIAS => found.alias = text(attribute.value),
                 IFLA_MTU => found.mtu = number(attribute.value)?,
+                // Links of other kinds have longer ones, or none.
+                IFLA_ADDRESS => found.mac = attribute.value.try_into().map_or(found.mac, Mac),
                 _ => {}
             }
         }

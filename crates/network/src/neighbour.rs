@@ -4,7 +4,8 @@
 //! kernel asks for it once in a second, so a packet of the moment before the link would wait that long. The process that makes
 //! the link says the address instead, and what waits goes on.
 
-use crate::link::{ContainerLink, LinkError, Mac, failed, index_of, refusals};
+use crate::link::{ContainerLink, LinkError, failed, index_of, refusals};
+use crate::mac::Mac;
 use crate::netlink::{NLM_F_CREATE, Request, Socket};
 use rustix::net::netdevice::index_to_name;
 use std::net::IpAddr;
@@ -23,8 +24,8 @@ const AF_INET6: u8 = 10;
 /// Lets packets pass the links of a container from now on, those too that came for it before. Both ends of each link are up.
 pub(crate) fn settle(here: &Socket, links: &[ContainerLink]) -> Result<(), LinkError> {
     let mut known = Vec::new();
-    for link in links {
-        let name = index_to_name(here, link.bridge);
+    for (link, bridge) in links.iter().filter_map(|link| Some((link, link.bridge()?))) {
+        let name = index_to_name(here, bridge);
         for name in [Ok(link.outside.clone()), name].into_iter().flatten() {
             // Without this the kernel does the same a little later.
             best_effort(tote_sys::has_carrier(&name).map(drop));
@@ -32,7 +33,7 @@ pub(crate) fn settle(here: &Socket, links: &[ContainerLink]) -> Result<(), LinkE
         let ipv6 = link.ipv6.map(|ipv6| IpAddr::V6(ipv6.address));
         for address in [IpAddr::V4(link.address)].into_iter().chain(ipv6) {
             let flags = NLM_F_CREATE | NLM_F_REPLACE;
-            known.push(neighbour(RTM_NEWNEIGH, (link.bridge, address), Some(link.mac)).flags(flags));
+            known.push(neighbour(RTM_NEWNEIGH, (bridge, address), Some(link.mac)).flags(flags));
         }
     }
     // The kernel refuses a neighbour of the other protocol where it is switched off on the bridge.

@@ -111,6 +111,8 @@ mod tests {
             index,
             name: name.to_owned(),
             mtu,
+            is_up: true,
+            mac: crate::Mac([0; 6]),
             alias: if name == "own" { "tote-two" } else { "" }.to_owned(),
         };
         let route = |to: &str, links: &[u32]| Route {

@@ -8,6 +8,7 @@ mod answers;
 mod choose;
 mod connect;
 mod create;
+mod driver;
 mod egress;
 mod endpoint;
 mod error;
@@ -29,6 +30,7 @@ pub(crate) use answers::{Answers, FrontAnswers};
 pub(crate) use choose::{choose, default_of, go_without, lacks};
 pub use connect::{ConnectRequest, connect, disconnect};
 pub use create::{NetworkRequest, create};
+pub(crate) use driver::NetworkDriver;
 pub(crate) use egress::check_step;
 #[cfg(test)]
 pub(crate) use endpoint::Endpoint6;
