@@ -45,6 +45,10 @@ pub(crate) enum Need {
     PackageMirror,
     /// Kernel of at least this version.
     Kernel(u32, u32),
+    /// Kernel that can make links of this kind.
+    LinkKind(&'static str),
+    /// Absence of [`Need::LinkKind`].
+    NoLinkKind(&'static str),
     /// Right to make a user namespace (root needs none).
     Userns,
     /// Directory `/usr/local/etc` that belongs to root and is readable for all.
@@ -84,6 +88,8 @@ impl Need {
                 known.lines().any(|line| line.ends_with("\tbinfmt_misc")) && Self::Kernel(6, 7).met()
             }
             Self::PackageMirror => crate::mirror::answers(),
+            Self::LinkKind(kind) => has_links_of(kind),
+            Self::NoLinkKind(kind) => !has_links_of(kind),
             Self::Kernel(major, minor) => kernel() >= Some((major, minor)),
             Self::Userns => is_root() || userns_allowed(),
             Self::LocalOfRoot => Path::new("/usr/local/etc")
@@ -100,7 +106,10 @@ impl Need {
     /// an ordinary user's.
     pub(crate) fn required_by(self, required: &str) -> bool {
         let name = self.to_string();
-        let identity = matches!(self, Self::Root | Self::Unprivileged | Self::NoDelegation);
+        let identity = matches!(
+            self,
+            Self::Root | Self::Unprivileged | Self::NoDelegation | Self::NoLinkKind(_)
+        );
         required
             .split(',')
             .map(str::trim)
@@ -129,6 +138,8 @@ impl fmt::Display for Need {
             Self::OwnInterpreters => write!(f, "binfmt_misc of a user namespace (kernel 6.7)"),
             Self::PackageMirror => write!(f, "package-mirror"),
             Self::Kernel(major, minor) => write!(f, "kernel:{major}.{minor}"),
+            Self::LinkKind(kind) => write!(f, "link-kind:{kind}"),
+            Self::NoLinkKind(kind) => write!(f, "a kernel without links of {kind}"),
             Self::Userns => write!(f, "userns"),
             Self::LocalOfRoot => write!(f, "local-of-root: a /usr/local/etc of root's"),
             Self::FaultPoints => write!(f, "fault points: tote-mortal beside tote-e2e"),
@@ -183,6 +194,16 @@ fn has_range(subids: &str, uid: u32, passwd: &str) -> bool {
         .lines()
         .filter_map(|line| line.split(':').next())
         .any(|owner| owner == uid || Some(owner) == name)
+}
+
+/// Asks ip(8) for a link without what it needs, in a network namespace of its own.
+fn has_links_of(kind: &str) -> bool {
+    let words = ["--net", "ip", "link", "add", "probe", "type", kind];
+    let asked = std::process::Command::new("unshare").args(words).output();
+    asked.is_ok_and(|out| {
+        let said = String::from_utf8_lossy(&out.stderr).into_owned();
+        !said.contains("Unknown device type") && !said.contains("Operation not")
+    })
 }
 
 fn kernel() -> Option<(u32, u32)> {

@@ -103,6 +103,7 @@ parts! {
         crate::copy::PlaceError => Copy,
         crate::copy::TransferFault => Copy,
         crate::RootlessFault => Network,
+        crate::network::DriverFault => Network,
         crate::BuildOptionError => BuildFault,
         crate::ContextError => BuildFault,
         crate::RepositoryFault => BuildFault,

@@ -26,7 +26,7 @@ pub(crate) fn hosts(hostname: Option<&str>, options: &HostOptions, endpoints: &[
         let addresses = endpoints.iter().flat_map(Endpoint::addresses);
         text.extend(addresses.map(|address| own(&address)));
     }
-    let gateway = endpoints.iter().find_map(|endpoint| endpoint.gateway);
+    let gateway = endpoints.iter().find_map(Endpoint::host);
     let gateway = gateway.unwrap_or(Ipv4Addr::LOCALHOST);
     for entry in &options.added {
         match &entry.address {
@@ -200,6 +200,7 @@ mod tests {
         let endpoint = Endpoint {
             network: "bridge".to_owned(),
             network_id: String::new(),
+            driver: crate::network::NetworkDriver::Bridge,
             link: String::new(),
             address: Ipv4Addr::new(10, 210, 3, 4),
             prefix: 16,

@@ -4,6 +4,7 @@ use crate::error::NetworkError;
 use crate::filter::{self, Chain, Hook};
 use crate::forwarding::{Exit, Protocol};
 use crate::link::{self, BridgeLink};
+use crate::link_state;
 use crate::netlink::Socket;
 use crate::route::routes;
 use crate::rule::Expression::{
@@ -79,7 +80,7 @@ pub fn bring_up(bridge: &Bridge<'_>, note: &Path) -> Result<Uplink, NetworkError
         attempt: "read",
         source,
     };
-    match link::state_of(&socket, bridge.name) {
+    match link_state::state_of(&socket, bridge.name) {
         Ok(state) if !state.is_bridge_of(bridge.alias) => {
             return Err(NetworkError::Foreign(state.name));
         }
@@ -156,7 +157,7 @@ pub fn check_bridges() -> Result<(), NetworkError> {
 /// [`NetworkError`].
 pub fn take_down((name, alias): (&str, &str), note: &Path) -> Result<(), NetworkError> {
     let socket = Socket::new().map_err(NetworkError::Look)?;
-    match link::state_of(&socket, name) {
+    match link_state::state_of(&socket, name) {
         Ok(state) if state.is_bridge_of(alias) => link::remove_link(&socket, name)?,
         Ok(_) | Err(Errno::NODEV) => {}
         Err(errno) => return Err(NetworkError::Look(errno)),

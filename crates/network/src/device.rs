@@ -3,7 +3,7 @@
 //! A device that goes to another namespace loses its addresses and is taken down. So its addresses are read before, and
 //! set again on the other side, over a socket that belongs there.
 
-use crate::link::index_of;
+use crate::link_state::index_of;
 use crate::netlink::{Attribute, Request, Socket};
 use rustix::fd::{AsRawFd as _, BorrowedFd};
 use tote_sys::Errno;
@@ -13,6 +13,13 @@ pub(crate) const RTM_GETLINK: u16 = 18;
 pub(crate) const RTM_NEWADDR: u16 = 20;
 const RTM_GETADDR: u16 = 22;
 pub(crate) const IFLA_IFNAME: u16 = 3;
+pub(crate) const IFLA_ADDRESS: u16 = 1;
+pub(crate) const IFLA_MTU: u16 = 4;
+pub(crate) const IFLA_MASTER: u16 = 10;
+pub(crate) const IFLA_LINKINFO: u16 = 18;
+pub(crate) const IFLA_INFO_KIND: u16 = 1;
+pub(crate) const IFLA_INFO_DATA: u16 = 2;
+pub(crate) const IFLA_IFALIAS: u16 = 20;
 pub(crate) const IFLA_NET_NS_FD: u16 = 28;
 const IFA_ADDRESS: u16 = 1;
 const IFA_LOCAL: u16 = 2;
@@ -22,7 +29,7 @@ const IFA_F_PERMANENT: u8 = 0x80;
 /// Lengths in bytes of `struct ifinfomsg` and `struct ifaddrmsg`.
 const LINK_HEADER: usize = 16;
 const ADDRESS_HEADER: usize = 8;
-const IFF_UP: u32 = 1;
+pub(crate) const IFF_UP: u32 = 1;
 /// The scopes from here on are the kernel's to give: `fe80::` belongs to the link.
 const RT_SCOPE_LINK: u8 = 253;
 

@@ -11,7 +11,9 @@
 use crate::egress_neighbour::neighbours;
 use crate::egress_rule::{self as rule, Family, V4, V6};
 use crate::filter::{NFT_MSG_NEWRULE, NLM_F_APPEND, header, transaction};
-use crate::link::{LinkError, LinkRules, Mac, index_of};
+use crate::link::{LinkError, LinkRules};
+use crate::link_state::index_of;
+use crate::mac::Mac;
 use crate::netlink::{NLM_F_CREATE, Request, Socket};
 use crate::nft_table::{self as nft, NETDEV, Set};
 use crate::noted::Noted;

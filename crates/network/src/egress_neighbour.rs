@@ -1,7 +1,7 @@
 //! How a container under an egress policy finds the hosts of its link by IPv6 (RFC 4861): the rules that let it.
 
 use crate::egress_rule::{ICMP6, NEXT_HEADER, V6, ethertype, header_byte, load, source_mac};
-use crate::link::Mac;
+use crate::mac::Mac;
 use crate::netlink::Request;
 use crate::rule::{NFT_CMP_EQ, NFT_PAYLOAD_NETWORK_HEADER, NFT_PAYLOAD_TRANSPORT_HEADER, NFT_REG_1, compare};
 use std::net::{IpAddr, Ipv6Addr};

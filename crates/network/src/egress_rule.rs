@@ -1,6 +1,6 @@
 //! The expressions of which rules about egress are made. Parts of a packet are at offsets of its headers.
 
-use crate::link::Mac;
+use crate::mac::Mac;
 use crate::netlink::Request;
 use crate::nft_table::milliseconds;
 use crate::rule::{

@@ -22,6 +22,26 @@ pub enum NetworkError {
         "failed to make a bridge on this machine, which takes CAP_NET_ADMIN and the kernel's module bridge"
     )]
     NoBridges(#[source] Errno),
+    /// The kernel has no links that share another one, or none for this caller.
+    #[error(
+        "failed to make a link of {kind} on this machine, which takes CAP_NET_ADMIN and the kernel's module {kind}"
+    )]
+    NoSublinks {
+        /// The kind of link.
+        kind: &'static str,
+        /// The kernel's reason.
+        #[source]
+        source: Errno,
+    },
+    /// The link that containers are to share.
+    #[error(
+        "this machine has no link {0:?} that containers could share: 'ip link' lists those that it has, and for a VLAN \
+         'ip link add link eth0 name eth0.50 type vlan id 50' makes one"
+    )]
+    NoParent(String),
+    /// Such a link that is down.
+    #[error("the link {0} that containers are to share is down: bring it up with 'ip link set {0} up'")]
+    ParentDown(String),
     /// A link of the host's.
     #[error(transparent)]
     Link(#[from] LinkError),

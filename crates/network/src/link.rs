@@ -1,32 +1,25 @@
 //! Messages of rtnetlink(7): links, addresses, routes.
 
 use crate::device::{
-    IFLA_IFNAME, IFLA_NET_NS_FD, RTM_GETLINK, RTM_NEWADDR, RTM_NEWLINK, link, link as link_header,
+    IFF_UP, IFLA_ADDRESS, IFLA_IFALIAS, IFLA_IFNAME, IFLA_INFO_DATA, IFLA_INFO_KIND, IFLA_LINKINFO, IFLA_MTU,
+    IFLA_NET_NS_FD, RTM_NEWADDR, RTM_NEWLINK, link, link as link_header,
 };
 use crate::filter::transaction;
-use crate::neighbour::{await_carrier, settle};
-use crate::netlink::{Attribute, Message, NLM_F_CREATE, NLM_F_EXCL, Request, Socket, number, text};
+use crate::link_state::index_of;
+use crate::mac::Mac;
+use crate::neighbour::settle;
+use crate::netlink::{NLM_F_CREATE, NLM_F_EXCL, Request, Socket};
+use crate::port::attach;
 use crate::route::default_route;
 use crate::shape::{Rate, shape};
+use crate::sublink::{self, Attached, Sublink};
 use crate::subnet::{Address, Prefix};
 use crate::{Subnet, Subnet6, forwarding};
 use rustix::fd::{AsRawFd as _, BorrowedFd};
-use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use tote_sys::Errno;
 
 const RTM_DELLINK: u16 = 17;
-pub(crate) const IFLA_ADDRESS: u16 = 1;
-const IFLA_MTU: u16 = 4;
-pub(crate) const IFLA_MASTER: u16 = 10;
-pub(crate) const IFLA_LINKINFO: u16 = 18;
-pub(crate) const IFLA_INFO_KIND: u16 = 1;
-const IFLA_INFO_DATA: u16 = 2;
-const IFLA_INFO_SLAVE_KIND: u16 = 4;
-const IFLA_INFO_SLAVE_DATA: u16 = 5;
-pub(crate) const IFLA_IFALIAS: u16 = 20;
-const IFLA_BRPORT_MODE: u16 = 4;
-const IFLA_BRPORT_ISOLATED: u16 = 33;
 const IFLA_BR_FORWARD_DELAY: u16 = 1;
 const VETH_INFO_PEER: u16 = 1;
 const IFA_ADDRESS: u16 = 1;
@@ -34,37 +27,6 @@ const IFA_LOCAL: u16 = 2;
 const IFA_BROADCAST: u16 = 4;
 /// An address that is used at once, without asking whether another host has it.
 const IFA_F_NODAD: u8 = 0x02;
-pub(crate) const IFF_UP: u32 = 1;
-
-/// The hardware address of a link.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mac(pub [u8; 6]);
-
-impl Mac {
-    /// Reads what its `Display` writes.
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        let (mut bytes, mut parts) = ([0; 6], text.split(':'));
-        for byte in &mut bytes {
-            *byte = u8::from_str_radix(parts.next()?, 16).ok()?;
-        }
-        parts.next().is_none().then_some(Self(bytes))
-    }
-
-    /// The address that a container gets by its IPv4 address, as docker had it: it is as unique in its network.
-    #[must_use]
-    pub fn of(address: Ipv4Addr) -> Self {
-        let [a, b, c, d] = address.octets();
-        Self([0x02, 0x42, a, b, c, d])
-    }
-}
-
-impl fmt::Display for Mac {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [a, b, c, d, e, g] = self.0;
-        write!(f, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}")
-    }
-}
 
 /// Rules of the packet filter at the host's ends of links, made in one transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,15 +53,16 @@ impl LinkRules {
     }
 }
 
-/// A pair of links: one is a port of a bridge, the other one is a container's.
+/// A container's link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContainerLink {
-    /// The name on the host's side, at most 15 bytes.
+    /// The name of the other end of the pair, on the host, at most 15 bytes. A link that shares a parent has no other end, and this as
+    /// its second name in the container.
     pub outside: String,
     /// The name in the container, such as `eth0`.
     pub inside: String,
-    /// The number of the bridge.
-    pub bridge: u32,
+    /// The link of the host's that it hangs on.
+    pub attached: Attached,
     /// The hardware address in the container.
     pub mac: Mac,
     /// The longest packet, in bytes.
@@ -114,12 +77,22 @@ pub struct ContainerLink {
     pub ipv6: Option<Link6>,
     /// Rules that have to be there before the container's end is up.
     pub rules: Option<LinkRules>,
-    /// Whether the bridge sends frames back by this link that came from it, see [`reflect`].
+    /// Whether the bridge sends frames back by this link that came from it, see [`reflect`](crate::reflect).
     pub reflects: bool,
     /// Whether the bridge passes no frames between this link and others that are isolated.
     pub isolated: bool,
     /// The limit on what passes; `None` for no limit.
     pub rate: Option<Rate>,
+}
+
+impl ContainerLink {
+    /// The number of the bridge that the other end is a port of.
+    pub(crate) fn bridge(&self) -> Option<u32> {
+        match self.attached {
+            Attached::Bridge(bridge) => Some(bridge),
+            Attached::Parent { .. } => None,
+        }
+    }
 }
 
 /// The IPv6 address of a container's link.
@@ -158,7 +131,17 @@ pub fn connect(links: &[ContainerLink], network: BorrowedFd<'_>) -> Result<(), L
     let Some(first) = links.first() else { return Ok(()) };
     let make = |name: &str| failed(format!("make the link {name} of the container"));
     let here = Socket::new().map_err(make(&first.outside))?;
-    let pairs = || links.iter().map(|link| pair(link, network)).collect();
+    if links.iter().any(|link| link.bridge().is_none()) {
+        sublink::number_namespace(&here, network)
+            .map_err(failed("number the container's network namespace"))?;
+    }
+    let pairs = || {
+        let pairs = links.iter().map(|link| match link.attached {
+            Attached::Bridge(_) => pair(link, network),
+            Attached::Parent { index, sublink } => sharing(link, (index, sublink), network),
+        });
+        pairs.collect()
+    };
     let mut refused = here.batch(pairs()).map_err(make(&first.outside))?;
     if refused.iter().any(|(_, errno)| *errno == Errno::EXIST) {
         // The container's network namespace of before is going, or a process keeps it; its links have the same names.
@@ -169,7 +152,8 @@ pub fn connect(links: &[ContainerLink], network: BorrowedFd<'_>) -> Result<(), L
     }
     if let Some((place, errno)) = refused.first() {
         let link = links.get(*place).unwrap_or(first);
-        return Err(make(&link.outside)(*errno));
+        let name = format!("{}{}", link.outside, sublink::advice(link.attached, *errno));
+        return Err(make(&name)(*errno));
     }
     for rules in links.iter().filter_map(|link| link.rules.as_ref()) {
         rules.set_up()?;
@@ -188,6 +172,12 @@ pub fn connect(links: &[ContainerLink], network: BorrowedFd<'_>) -> Result<(), L
             "switch IPv6 of the link {} of the container",
             link.inside
         )))?;
+        if link.bridge().is_none() {
+            start(&there, index, link)?;
+            requests.extend(link.gateway.map(default_route));
+            requests.extend(link.ipv6.and_then(|ipv6| ipv6.gateway).map(default_route));
+            continue;
+        }
         requests.push(Request::new(RTM_NEWLINK, &link_header(index, IFF_UP)));
         requests.push(address(index, link.address, link.subnet));
         if let Some(gateway) = link.gateway {
@@ -205,36 +195,6 @@ pub fn connect(links: &[ContainerLink], network: BorrowedFd<'_>) -> Result<(), L
     }
     attach(&here, links)?;
     settle(&here, links)
-}
-
-/// Makes the host's ends of links ports of their bridges.
-///
-/// Both ends are up already. A port without a carrier would take that of a bridge on which no other container is, and with it
-/// the packets that wait for the container's hardware address.
-fn attach(here: &Socket, links: &[ContainerLink]) -> Result<(), LinkError> {
-    let mut requests = Vec::new();
-    for link in links {
-        await_carrier(&link.outside);
-        requests.push(port_of(link));
-        if link.isolated {
-            requests.push(port_flag(&link.outside, IFLA_BRPORT_ISOLATED));
-        }
-        if link.reflects {
-            requests.push(port_flag(&link.outside, IFLA_BRPORT_MODE));
-        }
-    }
-    let refused = here.batch(requests);
-    refused
-        .and_then(|refused| refused.first().map_or(Ok(()), |(_, errno)| Err(*errno)))
-        .map_err(failed("make the container's links ports of their bridges"))
-}
-
-/// The request that makes the host's end of a link a port of its bridge.
-fn port_of(pair: &ContainerLink) -> Request {
-    let mut request = Request::new(RTM_NEWLINK, &link(0, 0));
-    request.name(IFLA_IFNAME, &pair.outside);
-    request.attribute(IFLA_MASTER, &pair.bridge.to_ne_bytes());
-    request
 }
 
 /// Limits what passes a link in both directions; the container's end, which has this number, is not up yet.
@@ -255,32 +215,6 @@ fn limit(
         refusals(refused, Errno::EXIST).map_err(set())?;
     }
     Ok(())
-}
-
-/// Lets a bridge send frames back to the container that they come from. A container that asks for its own published port
-/// needs it where the packet filter sees what bridges carry (br_netfilter): the destination is translated within the bridge then.
-///
-/// # Errors
-/// [`LinkError`].
-pub fn reflect(outside: &str) -> Result<(), LinkError> {
-    let set = || failed(format!("let the bridge send frames back by the link {outside}"));
-    let here = Socket::new().map_err(set())?;
-    refusals(
-        here.batch(vec![port_flag(outside, IFLA_BRPORT_MODE)]),
-        Errno::NODEV,
-    )
-    .map_err(set())
-}
-
-/// The request that sets a flag of a bridge's port.
-fn port_flag(outside: &str, flag: u16) -> Request {
-    let mut request = Request::new(RTM_NEWLINK, &link(0, 0));
-    request.name(IFLA_IFNAME, outside);
-    request.nest(IFLA_LINKINFO, &[], |info| {
-        info.name(IFLA_INFO_SLAVE_KIND, "bridge");
-        info.nest(IFLA_INFO_SLAVE_DATA, &[], |data| data.attribute(flag, &[1]));
-    });
-    request
 }
 
 /// Removes a link of a container by the name of its end on the host's side; one that is gone needs nothing.
@@ -324,6 +258,32 @@ fn pair(pair: &ContainerLink, network: BorrowedFd<'_>) -> Request {
         });
     });
     request
+}
+
+/// A link that shares a parent; it is born in the container's network namespace.
+fn sharing(of: &ContainerLink, (parent, sublink): (u32, Sublink), network: BorrowedFd<'_>) -> Request {
+    let mut request = Request::new(RTM_NEWLINK, &link(0, 0)).flags(NLM_F_CREATE | NLM_F_EXCL);
+    request.name(IFLA_IFNAME, &of.inside);
+    request.attribute(IFLA_MTU, &of.mtu.to_ne_bytes());
+    request.attribute(IFLA_NET_NS_FD, &network.as_raw_fd().to_ne_bytes());
+    if sublink.has_own_mac() {
+        request.attribute(IFLA_ADDRESS, &of.mac.0);
+    }
+    sublink::share(&mut request, parent, sublink);
+    request
+}
+
+/// Brings up a link that shares a parent, with its addresses.
+fn start(there: &Socket, index: u32, link: &ContainerLink) -> Result<(), LinkError> {
+    let mut requests = vec![
+        Request::new(RTM_NEWLINK, &link_header(index, IFF_UP)),
+        address(index, link.address, link.subnet),
+    ];
+    requests.extend(link.ipv6.map(|ipv6| address6(index, ipv6.address, ipv6.subnet)));
+    sublink::start(there, (index, &link.outside), &requests).map_err(failed(format!(
+        "set the addresses {} and {} of the container, which no other link of the parent may have",
+        link.address, link.mac
+    )))
 }
 
 fn address(index: u32, address: Ipv4Addr, subnet: Subnet) -> Request {
@@ -421,64 +381,4 @@ pub(crate) fn removal(name: &str) -> Request {
 pub(crate) fn refusals(refused: Result<Vec<(usize, Errno)>, Errno>, harmless: Errno) -> Result<(), Errno> {
     let other = refused?.into_iter().find(|(_, errno)| *errno != harmless);
     other.map_or(Ok(()), |(_, errno)| Err(errno))
-}
-
-/// The number of the link with that name.
-pub(crate) fn index_of(socket: &Socket, name: &str) -> Result<u32, Errno> {
-    state_of(socket, name).map(|link| link.index)
-}
-
-/// The link with that name.
-pub(crate) fn state_of(socket: &Socket, name: &str) -> Result<LinkState, Errno> {
-    let mut request = Request::new(RTM_GETLINK, &link(0, 0));
-    request.name(IFLA_IFNAME, name);
-    let messages = socket.ask(request, false)?;
-    let found = messages.iter().find_map(LinkState::read);
-    found.ok_or(Errno::NODEV)
-}
-
-/// A link of the host's.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct LinkState {
-    pub(crate) index: u32,
-    pub(crate) name: String,
-    pub(crate) mtu: u32,
-    /// The alias, as `ip link set alias` gives it; empty for most links.
-    pub(crate) alias: String,
-}
-
-impl LinkState {
-    /// Whether it is the bridge with that alias. A bridge with the usual name is, whatever its alias says.
-    pub(crate) fn is_bridge_of(&self, alias: &str) -> bool {
-        self.name == alias || self.alias == alias
-    }
-
-    /// Reads an RTM_NEWLINK.
-    fn read(message: &Message) -> Option<Self> {
-        let (header, rest) = message.body.split_at_checked(16)?;
-        if message.kind != RTM_NEWLINK {
-            return None;
-        }
-        let mut found = Self {
-            index: number(header.get(4..8)?)?,
-            name: String::new(),
-            mtu: 0,
-            alias: String::new(),
-        };
-        for attribute in Attribute::all(rest) {
-            match attribute.kind {
-                IFLA_IFNAME => found.name = text(attribute.value),
-                IFLA_IFALIAS => found.alias = text(attribute.value),
-                IFLA_MTU => found.mtu = number(attribute.value)?,
-                _ => {}
-            }
-        }
-        Some(found)
-    }
-}
-
-/// All links of the host.
-pub(crate) fn links(socket: &Socket) -> Result<Vec<LinkState>, Errno> {
-    let messages = socket.ask(Request::new(RTM_GETLINK, &link(0, 0)), true)?;
-    Ok(messages.iter().filter_map(LinkState::read).collect())
 }

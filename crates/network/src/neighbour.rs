@@ -4,7 +4,9 @@
 //! kernel asks for it once in a second, so a packet of the moment before the link would wait that long. The process that makes
 //! the link says the address instead, and what waits goes on.
 
-use crate::link::{ContainerLink, LinkError, Mac, failed, index_of, refusals};
+use crate::link::{ContainerLink, LinkError, failed, refusals};
+use crate::link_state::index_of;
+use crate::mac::Mac;
 use crate::netlink::{NLM_F_CREATE, Request, Socket};
 use rustix::net::netdevice::index_to_name;
 use std::net::IpAddr;
@@ -29,14 +31,14 @@ pub(crate) fn await_carrier(link: &str) {
 /// bridges.
 pub(crate) fn settle(here: &Socket, links: &[ContainerLink]) -> Result<(), LinkError> {
     let mut known = Vec::new();
-    for link in links {
-        if let Ok(bridge) = index_to_name(here, link.bridge) {
-            await_carrier(&bridge);
+    for (link, bridge) in links.iter().filter_map(|link| Some((link, link.bridge()?))) {
+        if let Ok(name) = index_to_name(here, bridge) {
+            await_carrier(&name);
         }
         let ipv6 = link.ipv6.map(|ipv6| IpAddr::V6(ipv6.address));
         for address in [IpAddr::V4(link.address)].into_iter().chain(ipv6) {
             let flags = NLM_F_CREATE | NLM_F_REPLACE;
-            known.push(neighbour(RTM_NEWNEIGH, (link.bridge, address), Some(link.mac)).flags(flags));
+            known.push(neighbour(RTM_NEWNEIGH, (bridge, address), Some(link.mac)).flags(flags));
         }
     }
     // The kernel refuses a neighbour of the other protocol where it is switched off on the bridge.

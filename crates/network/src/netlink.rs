@@ -214,8 +214,11 @@ impl Socket {
     /// # Errors
     /// Of the socket, and [`Errno::PROTO`] where the kernel did not come to the last request.
     pub(crate) fn batch(&self, requests: Vec<Request>) -> Result<Vec<Refused>, Errno> {
-        let last = requests.len().saturating_sub(1);
-        self.batch_until(requests, last)
+        // The kernel does not answer a batch of nothing.
+        match requests.len().checked_sub(1) {
+            Some(last) => self.batch_until(requests, last),
+            None => Ok(Vec::new()),
+        }
     }
 
     /// Like [`Socket::batch`], where the request at that place is the last one that the kernel answers.

@@ -5,8 +5,9 @@
 //! container out of its networks marks the host's ends of its links, and the command that takes a network down removes the
 //! marked ones.
 
-use crate::device::{IFLA_IFNAME, RTM_NEWLINK, link as link_header};
-use crate::link::{self, IFF_UP, IFLA_IFALIAS, IFLA_MASTER, LinkError, failed, refusals, removal};
+use crate::device::{IFF_UP, IFLA_IFALIAS, IFLA_IFNAME, IFLA_MASTER, RTM_NEWLINK, link as link_header};
+use crate::link::{LinkError, failed, refusals, removal};
+use crate::link_state::links;
 use crate::netlink::{Request, Socket};
 use tote_sys::Errno;
 
@@ -37,7 +38,7 @@ pub fn disconnect(outside: &[String]) -> Result<(), Errno> {
 /// Removes the links that [`disconnect`] has marked, whatever their network was. Links that are gone need nothing.
 pub(crate) fn remove_marked(socket: &Socket) -> Result<(), LinkError> {
     let remove = || failed("remove the links of containers that have left");
-    let links = link::links(socket).map_err(remove())?;
+    let links = links(socket).map_err(remove())?;
     let marked = links.iter().filter(|link| link.alias == PARTED);
     let removals: Vec<_> = marked.map(|link| removal(&link.name)).collect();
     if removals.is_empty() {

@@ -2,7 +2,7 @@
 
 use crate::error::NetworkError;
 use crate::forwarding::{Exit, Protocol};
-use crate::link::{self, LinkState};
+use crate::link_state::{self, LinkState};
 use crate::netlink::Socket;
 use crate::route::{Route, routes};
 use crate::subnet::{Address, Prefix};
@@ -27,7 +27,7 @@ impl Surroundings {
     pub(crate) fn read(socket: &Socket, ipv6: bool) -> Result<Self, NetworkError> {
         let routes6 = if ipv6 { routes(socket) } else { Ok(Vec::new()) };
         Ok(Self {
-            links: link::links(socket).map_err(NetworkError::Look)?,
+            links: link_state::links(socket).map_err(NetworkError::Look)?,
             routes: routes(socket).map_err(NetworkError::Look)?,
             routes6: routes6.map_err(NetworkError::Look)?,
         })
@@ -111,6 +111,8 @@ mod tests {
             index,
             name: name.to_owned(),
             mtu,
+            is_up: true,
+            mac: crate::Mac([0; 6]),
             alias: if name == "own" { "tote-two" } else { "" }.to_owned(),
         };
         let route = |to: &str, links: &[u32]| Route {

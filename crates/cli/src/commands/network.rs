@@ -42,17 +42,24 @@ static CREATE: Command = Command {
     options: &[&Group {
         title: "",
         options: &[
-            Opt::value("driver", "DRIVER", "The kind of network: bridge")
+            Opt::value("driver", "DRIVER", "The kind of network: bridge, macvlan or ipvlan")
                 .short('d')
                 .default("bridge")
-                .completes(Completes::Words(&["bridge"])),
+                .completes(Completes::Words(&["bridge", "macvlan", "ipvlan"]))
+                .details(
+                    "`macvlan` and `ipvlan` put containers into the network of a link of this machine, which `-o parent=LINK` names: \
+                     without address translation and published ports. They take root and a kernel that has them.",
+                ),
             Opt::list("subnet", "SUBNET", "Use these addresses, such as 192.168.7.0/24 or fd00:7::/64")
                 .details(
                     "One of IPv4 and one of IPv6 may be given. The default is a subnet of IPv4 that no other network and no route of \
                      this machine has.",
                 ),
             Opt::list("gateway", "ADDRESS", "Give the host this address in the network")
-                .details("The default is the first address of the subnet of the same protocol."),
+                .details(
+                    "The default is the first address of the subnet of the same protocol. With the drivers macvlan and ipvlan, the \
+                     address is that of a router in the parent's network.",
+                ),
             Opt::list(
                 "ip-range",
                 "SUBNET",
@@ -83,7 +90,13 @@ static CREATE: Command = Command {
 `com.docker.network.bridge.host_binding_ipv4`
 : The address at which ports are published that name none
 `com.docker.network.container_iface_prefix`
-: The name of the containers' links before the number (default `eth`)",
+: The name of the containers' links before the number (default `eth`)
+`parent`
+: The link of this machine that containers share, with the drivers macvlan and ipvlan
+`macvlan_mode`
+: `bridge` (default), `private`, `vepa` or `passthru`
+`ipvlan_mode`
+: `l2` (default), `l3` or `l3s`",
                 ),
         ],
     }],
@@ -104,6 +117,10 @@ static CREATE: Command = Command {
         Example {
             about: "A network of IPv4 and IPv6",
             line: "tote network create --ipv6 both",
+        },
+        Example {
+            about: "Containers as machines of their own in the network of eth0",
+            line: "tote network create -d macvlan -o parent=eth0 --subnet 192.0.2.0/24 --ip-range 192.0.2.128/26 lan",
         },
     ],
     absent: super::absent::OF_CREATE_NETWORK,

@@ -79,6 +79,7 @@ mod names;
 mod neighbours;
 mod network_names;
 mod network_options;
+mod network_parents;
 mod network_routers;
 mod networks;
 mod networks_ipv6;
@@ -255,6 +256,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     egress_ipv6::TESTS,
     network_names::TESTS,
     network_options::TESTS,
+    network_parents::TESTS,
     network_routers::TESTS,
     networks::TESTS,
     networks_ipv6::TESTS,

@@ -297,7 +297,7 @@ tote network create --gateway fd00:7::1 six 2>&1 || echo $?
 tote network create --scope swarm more 2>&1 | head -n 1
 tote network create --attachable more >/dev/null
 tote network rm more >/dev/null
-tote network create -d macvlan mac 2>&1 || echo $?
+tote network create -d overlay mac 2>&1 || echo $?
 tote network inspect -f '{{.Name}} {{.Labels.tier}} {{(index .IPAM.Config 0).IPRange}}' web
 tote network inspect none -f '{{.Driver}}'
 tote network inspect nosuch 2>&1 | tail -n 1; tote network rm nosuch 2>&1 || echo $?
@@ -329,7 +329,7 @@ tote: cannot make a network with several of --subnet of IPv6: a network has one 
 tote: every ip-range or gateway must have a corresponding subnet
 1
 tote: unknown flag: --scope
-tote: cannot make a network with driver macvlan: the only driver of this release is bridge
+tote: cannot make a network with driver overlay: there are bridge, macvlan and ipvlan
 1
 web front 192.168.77.64/26
 null

@@ -143,7 +143,7 @@ try -p '[::1]:8080:80' | grep -c '127.0.0.1 is for programs'
     let lines = "\
 tote: cannot publish ports: a container with --network none has no address that they could lead to
 125
-tote: cannot publish ports: the container's networks are internal, and a port needs one that is not
+tote: cannot publish ports: none of the container's networks has the driver bridge and is not internal, which a port needs
 125
 tote: conflicting options: port publishing and the container type network mode
 125

@@ -134,6 +134,11 @@ impl MachineReport {
             security.push("name=rootless");
         }
         let networks = self.features.get("networks").is_some_and(|word| word == "yes");
+        let network_drivers = match (networks, self.rootless) {
+            (true, false) => vec!["bridge", "host", "ipvlan", "macvlan", "null"],
+            (true, true) => vec!["bridge", "host", "null"],
+            (false, _) => vec!["host", "null"],
+        };
         json!({
             "ServerVersion": version,
             "Debug": false,
@@ -142,7 +147,7 @@ impl MachineReport {
             "IndexServerAddress": "https://index.docker.io/v1/",
             "Plugins": {
                 "Volume": ["local"],
-                "Network": if networks { vec!["bridge", "host", "null"] } else { vec!["host", "null"] },
+                "Network": network_drivers,
                 "Authorization": null,
                 "Log": ["json-file", "local", "k8s-file", "none"],
             },

@@ -6,7 +6,7 @@
 use super::endpoint::Endpoint;
 use super::join::{self, Joined, WaysOut};
 use super::record::{self, Network};
-use super::{NetworkFault, connecting, egress, interrupted, names, publish, rootless};
+use super::{NetworkFault, connecting, driver, egress, interrupted, names, publish, rootless};
 use crate::container::fault;
 use crate::container::foreground::find_monitored;
 use crate::container::record_lock::Change;
@@ -248,6 +248,7 @@ fn plug(
         .and_then(|()| {
             fault::point("connect-leased");
             let options = container.run_options()?;
+            driver::check(&options, &joined.endpoints)?;
             let rate = join::rate(&options);
             joined.links.iter_mut().for_each(|link| link.rate = rate);
             join::write_names(home, (id, &container.name), &options, &joined.endpoints)
@@ -290,9 +291,11 @@ pub(super) fn unplug(
     state.networks = left;
     // Another container may get the address that its ports lead to.
     publish::withdraw_of(home, id, &gone)?;
-    for endpoint in &gone {
+    let (bridged, sharing): (Vec<_>, Vec<_>) = gone.iter().partition(|one| one.driver.has_bridge());
+    for endpoint in bridged {
         tote_network::remove(&endpoint.link).map_err(failed)?;
     }
+    join::remove_inside(&sharing.iter().map(|one| one.link.clone()).collect::<Vec<_>>())?;
     fault::point("disconnect-unlinked");
     let held = |all: &[Endpoint]| all.iter().any(|one| one.egress);
     if held(&gone) && !held(&state.networks) {

@@ -1,6 +1,8 @@
 //! Networks that users make, and the default one.
 
 use super::NetworkFault;
+use super::driver::NetworkDriver;
+use super::error::DriverFault;
 use super::options;
 use super::record::{self, Addresses, Network, is_name};
 use super::rootless;
@@ -41,7 +43,7 @@ pub struct NetworkRequest {
 /// # Errors
 /// [`NetworkFault`] for what cannot be, and [`EngineError::State`].
 pub fn create(home: &Home, request: &NetworkRequest) -> Result<String, EngineError> {
-    check(home, request)?;
+    let driver = check(home, request)?;
     let asked = Asked::of(request, |text| !is_ipv6(text))?;
     let asked6 = Asked::of(request, is_ipv6)?;
     let asked6 = (request.ipv6 || asked6.subnet.is_some()).then_some(asked6);
@@ -54,7 +56,7 @@ pub fn create(home: &Home, request: &NetworkRequest) -> Result<String, EngineErr
         internal: request.internal,
         labels: request.labels.clone(),
         options: request.options.clone(),
-        ..described(home, &request.name, &asked, asked6.as_ref())?
+        ..described(home, &request.name, driver, &asked, asked6.as_ref())?
     };
     let is_taken = |other: &Network| other.bridge() == network.bridge();
     if let Some(other) = record::all(home)?.into_iter().find(is_taken) {
@@ -69,18 +71,32 @@ pub fn create(home: &Home, request: &NetworkRequest) -> Result<String, EngineErr
     Ok(network.id)
 }
 
-/// Refuses what this release does not have.
-fn check(home: &Home, request: &NetworkRequest) -> Result<(), NetworkFault> {
+/// Gives the driver; refuses what this release, this machine or the caller does not have.
+fn check(home: &Home, request: &NetworkRequest) -> Result<NetworkDriver, NetworkFault> {
     if let Some(fault) = rootless::unavailable(home) {
         return Err(fault);
     }
     if !is_name(&request.name) {
         return Err(NetworkFault::Name(request.name.clone()));
     }
-    if !matches!(request.driver.as_str(), "" | "bridge") {
-        return Err(NetworkFault::Driver(request.driver.clone()));
+    let driver = NetworkDriver::named(&request.driver);
+    let driver = driver.ok_or_else(|| DriverFault::Unknown(request.driver.clone()))?;
+    options::check(driver, &request.options)?;
+    if let Some(sublink) = options::sublink(driver, &request.options) {
+        let driver = driver.as_str();
+        if rootless::is_outside(home) || rootless::is_inside(home) {
+            return Err(DriverFault::OfRoot(driver).into());
+        }
+        if request.internal {
+            return Err(DriverFault::Internal(driver).into());
+        }
+        tote_network::check_sublinks(sublink)
+            .map_err(|source| DriverFault::Unavailable { driver, source })?;
+        let parent = options::parent(&request.options);
+        let parent = parent.ok_or(DriverFault::NoParent(driver))?;
+        tote_network::parent(parent).map_err(|source| DriverFault::Unavailable { driver, source })?;
     }
-    options::check(&request.options)
+    Ok(driver)
 }
 
 /// Addresses of one protocol that a request asks for.
@@ -159,13 +175,20 @@ fn is_ipv6(text: &str) -> bool {
 fn described(
     home: &Home,
     name: &str,
+    driver: NetworkDriver,
     asked: &Asked<Ipv4Addr>,
     asked6: Option<&Asked<Ipv6Addr>>,
 ) -> Result<Network, EngineError> {
-    let taken = Taken::read(home, asked6.is_some())?;
+    let mut taken = Taken::read(home, asked6.is_some())?;
     let id = new_id()?;
+    let chosen = choose(&taken.ipv4);
+    if !driver.has_bridge() {
+        // Its containers are in the parent's network, to which the machine has a route.
+        taken.ipv4.routes.clear();
+        taken.ipv6.routes.clear();
+    }
     let subnet = match asked.subnet {
-        None => choose(&taken.ipv4)?,
+        None => chosen?,
         Some(subnet) => taken.ipv4.free(subnet)?,
     };
     let ipv6 = asked6.map(|asked| {
@@ -179,6 +202,7 @@ fn described(
         name: name.to_owned(),
         id: id.to_string(),
         created: now(),
+        driver,
         ipv4: asked.within(subnet)?,
         ipv6: ipv6.transpose()?,
         internal: false,
@@ -204,7 +228,13 @@ pub(super) fn default_network(home: &Home) -> Result<Network, EngineError> {
     if let Some(network) = Network::read(home, DEFAULT_NETWORK)? {
         return Ok(network);
     }
-    let network = described(home, DEFAULT_NETWORK, &Asked::NOTHING, None)?;
+    let network = described(
+        home,
+        DEFAULT_NETWORK,
+        NetworkDriver::Bridge,
+        &Asked::NOTHING,
+        None,
+    )?;
     network.write(home)?;
     Ok(network)
 }

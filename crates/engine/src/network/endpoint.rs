@@ -1,5 +1,6 @@
 //! The end of a network in a container.
 
+use super::driver::NetworkDriver;
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use tote_bundle::{ContainerId, DEFAULT_NETWORK, PortBinding};
@@ -13,7 +14,10 @@ pub struct Endpoint {
     pub network: String,
     /// The network's id.
     pub network_id: String,
-    /// The link on the host's side.
+    /// How the container is connected with the network.
+    #[serde(default, skip_serializing_if = "NetworkDriver::has_bridge")]
+    pub driver: NetworkDriver,
+    /// The link on the host's side, or the second name of a link that has no other side.
     pub link: String,
     /// The container's address.
     pub address: Ipv4Addr,
@@ -56,7 +60,7 @@ impl Endpoint {
         let event = Event::of("network", action, &self.network_id);
         event
             .with("name", &self.network)
-            .with("type", "bridge")
+            .with("type", self.driver.as_str())
             .with("container", container)
     }
 
@@ -64,6 +68,11 @@ impl Endpoint {
     pub(crate) fn addresses(&self) -> impl Iterator<Item = IpAddr> {
         let ipv6 = self.ipv6.map(|ipv6| ipv6.address.into());
         std::iter::once(self.address.into()).chain(ipv6)
+    }
+
+    /// The host's own address in the network, if it has one there that leads out.
+    pub(crate) fn host(&self) -> Option<Ipv4Addr> {
+        self.gateway.filter(|_| self.driver.has_bridge())
     }
 
     /// The container's address of the same protocol as that one.

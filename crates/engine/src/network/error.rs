@@ -34,9 +34,9 @@ pub enum NetworkFault {
     /// A network of a user other than root.
     #[error(transparent)]
     Rootless(#[from] RootlessFault),
-    /// A driver that there is not.
-    #[error("cannot make a network with driver {0}: the only driver of this release is bridge")]
-    Driver(String),
+    /// A driver that there is not, or that cannot do what is asked of it.
+    #[error(transparent)]
+    Driver(#[from] DriverFault),
     /// An alias that no DNS question could ask for.
     #[error(
         "cannot give a container the alias {0:?}: a name has letters, digits, '-' and '_', and single dots between them"
@@ -84,11 +84,9 @@ pub enum NetworkFault {
     TooManyAliases(String),
     /// An option that the driver does not have.
     #[error(
-        "cannot make a network with option {0}: the driver bridge has com.docker.network.driver.mtu, \
-         com.docker.network.container_iface_prefix, and of com.docker.network.bridge. name, enable_icc, enable_ip_masquerade and \
-         host_binding_ipv4"
+        "cannot make a network with option {0}: the driver {1} has com.docker.network.driver.mtu, com.docker.network.container_iface_prefix{2}"
     )]
-    Option(String),
+    Option(String, &'static str, &'static str),
     /// An option with a value that it cannot have.
     #[error("cannot make a network with option {key}={value}: {value:?} is an invalid value")]
     OptionValue {
@@ -187,7 +185,9 @@ pub enum NetworkFault {
     #[error("cannot publish ports: a container with --network none has no address that they could lead to")]
     PublishedNowhere,
     /// `--publish` where every network is internal.
-    #[error("cannot publish ports: the container's networks are internal, and a port needs one that is not")]
+    #[error(
+        "cannot publish ports: none of the container's networks has the driver bridge and is not internal, which a port needs"
+    )]
     PublishedWithin,
     /// `--net-rate` of a container without links.
     #[error("cannot limit the rate of a network: --net-rate needs --network bridge or a network of its own")]
@@ -244,6 +244,53 @@ pub enum NetworkFault {
     /// The address that a container asks for is its network's gateway or the like.
     #[error("no configured subnet contains IP address {0}")]
     NoSuchAddress(IpAddr),
+}
+
+/// Error of a network's driver.
+#[derive(Debug, thiserror::Error)]
+pub enum DriverFault {
+    /// A driver that there is not.
+    #[error("cannot make a network with driver {0}: there are bridge, macvlan and ipvlan")]
+    Unknown(String),
+    /// A driver that takes a link of the machine's, which users other than root cannot share.
+    #[error("cannot make a network with driver {0}: it shares a link of this machine, which takes root")]
+    OfRoot(&'static str),
+    /// A driver for which this machine has no kernel, or no link.
+    #[error("cannot make a network with driver {driver}")]
+    Unavailable {
+        /// The driver.
+        driver: &'static str,
+        /// The reason.
+        #[source]
+        source: NetworkError,
+    },
+    /// A driver without the link that it shares.
+    #[error(
+        "cannot make a network with driver {0} without -o parent=LINK, the link of this machine that its containers share, such as eth0"
+    )]
+    NoParent(&'static str),
+    /// `--internal` of a network that is part of the parent's network.
+    #[error(
+        "cannot make an internal network with driver {0}: its containers are in the network of the parent; the driver bridge has \
+         internal networks"
+    )]
+    Internal(&'static str),
+    /// An option that takes the host's end of a container's link.
+    #[error(
+        "cannot start the container with {option} in network {network}: the driver {driver} gives the container a link without an end on \
+         this machine, where tote could do that; give it a network with driver bridge"
+    )]
+    NoBridge {
+        /// The option.
+        option: &'static str,
+        /// The network.
+        network: String,
+        /// Its driver.
+        driver: &'static str,
+    },
+    /// `--mac-address` where links have the parent's.
+    #[error("cannot give the container a MAC address in network {0}: its containers have that of the parent")]
+    SharedMac(String),
 }
 
 /// Error of a network that a user other than root has.

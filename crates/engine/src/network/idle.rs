@@ -38,6 +38,11 @@ pub(super) fn take_down(home: &Home, name: &str) -> Result<(), EngineError> {
         return Ok(());
     }
     if let Some(record) = Network::read(home, name)? {
+        if !record.driver.has_bridge() {
+            // Nothing of it is on the host.
+            best_effort(std::fs::remove_file(record::mark(home, name)));
+            return Ok(());
+        }
         let bridge = (&*record.bridge(), &*record.alias());
         let down = tote_network::take_down(bridge, &record::note(home));
         down.map_err(|source| {

@@ -63,13 +63,15 @@ fn mend(home: &Home, id: &ContainerId) -> Result<bool, EngineError> {
 /// Takes away the links and addresses that the state of a running container does not name; gives the networks of the addresses.
 fn withdraw(home: &Home, id: &ContainerId, state: &State) -> Result<Vec<String>, EngineError> {
     let _lock = record::lock(home)?;
-    for place in 0..MOST {
-        let link = outside(id, place);
-        if state.networks.iter().all(|one| one.link != link) {
-            let removed = tote_network::remove(&link);
-            removed.map_err(|source| super::NetworkFault::Link(link, source))?;
-        }
+    let links = (0..MOST).map(|place| outside(id, place));
+    let unnamed: Vec<_> = links
+        .filter(|link| state.networks.iter().all(|one| one.link != *link))
+        .collect();
+    for link in &unnamed {
+        let removed = tote_network::remove(link);
+        removed.map_err(|source| super::NetworkFault::Link(link.clone(), source))?;
     }
+    join::remove_inside(&unnamed)?;
     let holder = link_text(id);
     let mut left = Vec::new();
     for name in names_in(&home.networks())? {

@@ -3,6 +3,7 @@
 use super::NetworkFault;
 use super::connecting;
 use super::create::default_network;
+use super::driver;
 use super::egress;
 use super::endpoint::{Endpoint, Endpoint6};
 use super::error::fault_of;
@@ -18,8 +19,9 @@ use tote_bundle::{
     ContainerId, DEFAULT_NETWORK, ImageConfig, NetLimit, NetworkAttachment, NetworkMode, RateError,
     RunOptions,
 };
-use tote_network::{Address as _, Bridge, Bridge6, ContainerLink, Link6, Mac, Rate, Uplink};
+use tote_network::{Address as _, Attached, Bridge, Bridge6, ContainerLink, Link6, Mac, Rate, Uplink};
 use tote_state::record::names_in;
+use tote_sys::Errno;
 
 /// A container that is in its networks, but for the links, which come with its network namespace.
 #[derive(Debug, Default)]
@@ -67,6 +69,7 @@ pub(crate) fn join(
         let place = joined.links.len();
         connect(home, id, attachment, (place, ways), &mut joined)?;
     }
+    driver::check(options, &joined.endpoints)?;
     if let Some(policy) = &options.egress {
         egress::hold(id, policy, &mut joined);
     }
@@ -148,16 +151,23 @@ pub(super) fn connect(
     };
     let address = lease(home, id, attachment, &network)?;
     let ipv6 = endpoint6(home, id, attachment, &network, address)?;
-    let up = bring_up(home, &network)?;
-    joined.warnings.extend(up.warning);
-    joined.fresh |= up.fresh;
-    let mac = attachment.mac.map_or_else(|| Mac::of(address), Mac);
+    let (attached, mtu, shared) = match network.sublink() {
+        Some(sublink) => driver::attach(&network, sublink, attachment)?,
+        None => {
+            let up = bring_up(home, &network)?;
+            joined.warnings.extend(up.warning);
+            joined.fresh |= up.fresh;
+            (Attached::Bridge(up.bridge), up.mtu, None)
+        }
+    };
+    let own = || attachment.mac.map_or_else(|| Mac::of(address), Mac);
+    let mac = shared.unwrap_or_else(own);
     let link = ContainerLink {
         outside: outside(id, place),
         inside: format!("{}{place}", network.link_prefix()),
-        bridge: up.bridge,
+        attached,
         mac,
-        mtu: up.mtu,
+        mtu,
         address,
         subnet: network.ipv4.subnet,
         gateway: Some(network.ipv4.gateway).filter(|_| !ways.ipv4 && !network.internal),
@@ -174,6 +184,7 @@ pub(super) fn connect(
     joined.endpoints.push(Endpoint {
         network: network.name.clone(),
         network_id: network.id.clone(),
+        driver: network.driver,
         link: link.outside.clone(),
         address,
         prefix: network.ipv4.subnet.prefix(),
@@ -341,9 +352,8 @@ pub(crate) fn leave(
 /// Does this for a caller that holds the lock.
 fn part(home: &Home, id: &ContainerId, endpoints: &[Endpoint]) -> Result<Vec<String>, EngineError> {
     let mut idle = Vec::new();
-    let links: Vec<_> = endpoints.iter().map(|endpoint| endpoint.link.clone()).collect();
     publish::withdraw_of(home, id, endpoints)?;
-    unlink(&links)?;
+    driver::unlink(endpoints).map_err(unlinking)?;
     if endpoints.iter().any(|endpoint| endpoint.egress) {
         refused::keep(home, id);
         egress::remove(id)?;
@@ -357,12 +367,16 @@ fn part(home: &Home, id: &ContainerId, endpoints: &[Endpoint]) -> Result<Vec<Str
     Ok(idle)
 }
 
-/// Takes a container's links off their bridges, by the names of their ends on the host.
-fn unlink(links: &[String]) -> Result<(), EngineError> {
-    tote_network::disconnect(links).map_err(|source| EngineError::Kernel {
-        attempt: "take the container's links off their bridges",
+fn unlinking(source: Errno) -> EngineError {
+    EngineError::Kernel {
+        attempt: "take the container's links away",
         source,
-    })
+    }
+}
+
+/// Removes links that have no end on the host, by their second names.
+pub(super) fn remove_inside(links: &[String]) -> Result<(), EngineError> {
+    tote_network::remove_inside(links).map_err(unlinking)
 }
 
 /// Takes a container with records out of its networks: those that its state names now, because it may have been connected with
@@ -416,7 +430,9 @@ pub(crate) fn forget(home: &Home, id: &ContainerId) -> Result<(), EngineError> {
     if !own.is_empty() {
         publish::withdraw(home, id)?;
         // Its links are named from its id; their number is limited.
-        unlink(&(0..MOST).map(|place| outside(id, place)).collect::<Vec<_>>())?;
+        let links: Vec<_> = (0..MOST).map(|place| outside(id, place)).collect();
+        tote_network::disconnect(&links).map_err(unlinking)?;
+        remove_inside(&links)?;
         refused::keep(home, id);
         egress::remove(id)?;
     }

@@ -27,7 +27,7 @@ pub struct NetworkRow {
     pub name: String,
     /// 64 digits.
     pub id: String,
-    /// `bridge`, `host` or `null`.
+    /// `bridge`, `macvlan`, `ipvlan`, `host` or `null`.
     pub driver: &'static str,
     /// When it was made: nanoseconds since 1970.
     pub created: u64,
@@ -61,7 +61,7 @@ fn row(network: Network) -> NetworkRow {
     NetworkRow {
         name: network.name,
         id: network.id,
-        driver: "bridge",
+        driver: network.driver.as_str(),
         created: network.created,
         internal: network.internal,
         ipv6: network.ipv6.is_some(),

@@ -1,9 +1,10 @@
-//! Options of the driver bridge: `network create --opt KEY=VALUE`, in docker's words.
+//! Options of drivers: `network create --opt KEY=VALUE`, in docker's words.
 
-use super::NetworkFault;
 use super::record::Network;
+use super::{NetworkDriver, NetworkFault};
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
+use tote_network::{IpvlanMode, MacvlanMode, Sublink};
 
 const MTU: &str = "com.docker.network.driver.mtu";
 const NAME: &str = "com.docker.network.bridge.name";
@@ -11,6 +12,9 @@ const ICC: &str = "com.docker.network.bridge.enable_icc";
 const MASQUERADE: &str = "com.docker.network.bridge.enable_ip_masquerade";
 const HOST_BINDING: &str = "com.docker.network.bridge.host_binding_ipv4";
 const LINK_PREFIX: &str = "com.docker.network.container_iface_prefix";
+const PARENT: &str = "parent";
+const MACVLAN_MODE: &str = "macvlan_mode";
+const IPVLAN_MODE: &str = "ipvlan_mode";
 
 /// The longest name of a link, in bytes.
 const LONGEST_LINK: usize = 15;
@@ -18,16 +22,27 @@ const LONGEST_LINK: usize = 15;
 /// The longest prefix, which a number of two digits follows.
 const LONGEST_PREFIX: usize = LONGEST_LINK - 2;
 
-/// Refuses options that there are not, and values that they cannot have.
-pub(super) fn check(options: &BTreeMap<String, String>) -> Result<(), NetworkFault> {
+/// Refuses options that the driver does not have, and values that they cannot have.
+pub(super) fn check(driver: NetworkDriver, options: &BTreeMap<String, String>) -> Result<(), NetworkFault> {
     for (key, value) in options {
-        let is_right = match key.as_str() {
-            MTU => value.parse::<u32>().is_ok_and(|mtu| (68..=65535).contains(&mtu)),
-            NAME => is_link(value, LONGEST_LINK) && !is_reserved(value),
-            ICC | MASQUERADE => boolean(value).is_some(),
-            HOST_BINDING => value.parse::<Ipv4Addr>().is_ok(),
-            LINK_PREFIX => is_link(value, LONGEST_PREFIX) && value != "lo",
-            _ => return Err(NetworkFault::Option(key.clone())),
+        let is_right = match (driver, key.as_str()) {
+            (_, MTU) => value.parse::<u32>().is_ok_and(|mtu| (68..=65535).contains(&mtu)),
+            (_, LINK_PREFIX) => is_link(value, LONGEST_PREFIX) && value != "lo",
+            (NetworkDriver::Bridge, NAME) => is_link(value, LONGEST_LINK) && !is_reserved(value),
+            (NetworkDriver::Bridge, ICC | MASQUERADE) => boolean(value).is_some(),
+            (NetworkDriver::Bridge, HOST_BINDING) => value.parse::<Ipv4Addr>().is_ok(),
+            (NetworkDriver::Macvlan | NetworkDriver::Ipvlan, PARENT) => {
+                is_link(value, LONGEST_LINK) && !is_reserved(value)
+            }
+            (NetworkDriver::Macvlan, MACVLAN_MODE) => macvlan_mode(value).is_some(),
+            (NetworkDriver::Ipvlan, IPVLAN_MODE) => ipvlan_mode(value).is_some(),
+            _ => {
+                return Err(NetworkFault::Option(
+                    key.clone(),
+                    driver.as_str(),
+                    further(driver),
+                ));
+            }
         };
         if !is_right {
             return Err(NetworkFault::OptionValue {
@@ -37,6 +52,36 @@ pub(super) fn check(options: &BTreeMap<String, String>) -> Result<(), NetworkFau
         }
     }
     Ok(())
+}
+
+/// The options that only this driver has, in words.
+fn further(driver: NetworkDriver) -> &'static str {
+    match driver {
+        NetworkDriver::Bridge => {
+            ", and of com.docker.network.bridge. name, enable_icc, enable_ip_masquerade and host_binding_ipv4"
+        }
+        NetworkDriver::Macvlan => ", parent and macvlan_mode",
+        NetworkDriver::Ipvlan => ", parent and ipvlan_mode",
+    }
+}
+
+fn macvlan_mode(text: &str) -> Option<MacvlanMode> {
+    Some(match text {
+        "bridge" => MacvlanMode::Bridge,
+        "private" => MacvlanMode::Private,
+        "vepa" => MacvlanMode::Vepa,
+        "passthru" => MacvlanMode::Passthru,
+        _ => return None,
+    })
+}
+
+fn ipvlan_mode(text: &str) -> Option<IpvlanMode> {
+    Some(match text {
+        "l2" => IpvlanMode::L2,
+        "l3" => IpvlanMode::L3,
+        "l3s" => IpvlanMode::L3s,
+        _ => return None,
+    })
 }
 
 fn is_link(text: &str, longest: usize) -> bool {
@@ -57,6 +102,27 @@ fn boolean(text: &str) -> Option<bool> {
     }
 }
 
+/// The link of the machine's that options of a network name.
+pub(super) fn parent(options: &BTreeMap<String, String>) -> Option<&str> {
+    options.get(PARENT).map(String::as_str)
+}
+
+/// How containers share that link, by checked options; `None` of the driver bridge.
+pub(super) fn sublink(driver: NetworkDriver, options: &BTreeMap<String, String>) -> Option<Sublink> {
+    let mode = |key| options.get(key).map(String::as_str);
+    match driver {
+        NetworkDriver::Bridge => None,
+        NetworkDriver::Macvlan => {
+            let mode = mode(MACVLAN_MODE).and_then(macvlan_mode);
+            Some(Sublink::Macvlan(mode.unwrap_or(MacvlanMode::Bridge)))
+        }
+        NetworkDriver::Ipvlan => {
+            let mode = mode(IPVLAN_MODE).and_then(ipvlan_mode);
+            Some(Sublink::Ipvlan(mode.unwrap_or(IpvlanMode::L2)))
+        }
+    }
+}
+
 impl Network {
     fn flag(&self, key: &str) -> bool {
         self.options
@@ -68,6 +134,16 @@ impl Network {
     /// The bridge's name as it was asked for.
     pub(super) fn bridge_name(&self) -> Option<&str> {
         self.options.get(NAME).map(String::as_str)
+    }
+
+    /// The name of the link of the machine's that containers share.
+    pub(super) fn parent(&self) -> Option<&str> {
+        parent(&self.options)
+    }
+
+    /// How containers share that link; `None` of a network with a bridge.
+    pub(super) fn sublink(&self) -> Option<Sublink> {
+        sublink(self.driver, &self.options)
     }
 
     /// The longest packet that the network was made with, in bytes.
@@ -123,7 +199,28 @@ mod tests {
             ("com.docker.network.bridge.bogus", "1", false),
         ] {
             let options = BTreeMap::from([(key.to_owned(), value.to_owned())]);
-            assert_eq!(check(&options).is_ok(), is_right, "{key}={value}");
+            let checked = check(NetworkDriver::Bridge, &options);
+            assert_eq!(checked.is_ok(), is_right, "{key}={value}");
+        }
+    }
+
+    #[test]
+    fn each_driver_has_its_options() {
+        for (driver, key, value, is_right) in [
+            ("macvlan", PARENT, "eth0.50", true),
+            ("macvlan", PARENT, "", false),
+            ("macvlan", MACVLAN_MODE, "passthru", true),
+            ("macvlan", MACVLAN_MODE, "l2", false),
+            ("macvlan", IPVLAN_MODE, "l2", false),
+            ("macvlan", ICC, "false", false),
+            ("macvlan", MTU, "1400", true),
+            ("ipvlan", IPVLAN_MODE, "l3s", true),
+            ("ipvlan", MACVLAN_MODE, "bridge", false),
+            ("bridge", PARENT, "eth0", false),
+        ] {
+            let options = BTreeMap::from([(key.to_owned(), value.to_owned())]);
+            let checked = check(NetworkDriver::named(driver).unwrap(), &options);
+            assert_eq!(checked.is_ok(), is_right, "{driver} {key}={value}");
         }
     }
 }

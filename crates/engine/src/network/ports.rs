@@ -113,7 +113,11 @@ fn check(home: &Home, container: &Container) -> Result<(), EngineError> {
         }
     };
     for attachment in &attachments {
-        if attachment.network == DEFAULT_NETWORK || !record::find(home, &attachment.network)?.internal {
+        if attachment.network == DEFAULT_NETWORK {
+            return Ok(());
+        }
+        let network = record::find(home, &attachment.network)?;
+        if network.driver.has_bridge() && !network.internal {
             return Ok(());
         }
     }
@@ -128,7 +132,7 @@ fn publish_now(
     bindings: &[PortBinding],
 ) -> Result<Vec<PortRecord>, EngineError> {
     let _lock = record::lock(home)?;
-    let way_out = |one: &Endpoint| one.gateway.is_some();
+    let way_out = |one: &Endpoint| one.host().is_some();
     let place = state.networks.iter().position(|one| !one.ports.is_empty());
     let place = place.or_else(|| state.networks.iter().position(way_out));
     let Some(endpoint) = place.and_then(|place| state.networks.get(place)).cloned() else {
@@ -225,6 +229,7 @@ mod tests {
         vec![Endpoint {
             network: "bridge".to_owned(),
             network_id: String::new(),
+            driver: crate::network::NetworkDriver::Bridge,
             link: "tv0".to_owned(),
             address: std::net::Ipv4Addr::new(10, 210, 0, 2),
             prefix: 16,

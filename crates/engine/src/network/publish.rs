@@ -56,7 +56,7 @@ pub(super) fn publish(
     let ways_out = endpoints.iter_mut().zip(bridges);
     let way_out = ways_out
         .into_iter()
-        .find(|(endpoint, _)| endpoint.gateway.is_some());
+        .find(|(endpoint, _)| endpoint.host().is_some());
     let Some((endpoint, bridge)) = way_out else {
         return Err(NetworkFault::PublishedWithin.into());
     };

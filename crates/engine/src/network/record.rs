@@ -1,6 +1,6 @@
 //! Records of networks: `networks/NAME/network.json`, and the leases beside it.
 
-use super::NetworkFault;
+use super::{NetworkDriver, NetworkFault};
 use crate::container::fault;
 use crate::{EngineError, Home};
 use serde::{Deserialize, Serialize};
@@ -28,6 +28,9 @@ pub(super) struct Network {
     pub(super) id: String,
     /// When it was made: nanoseconds since 1970.
     pub(super) created: u64,
+    /// How containers are connected with it.
+    #[serde(default, skip_serializing_if = "NetworkDriver::has_bridge")]
+    pub(super) driver: NetworkDriver,
     /// Its IPv4 addresses.
     #[serde(flatten)]
     pub(super) ipv4: Addresses<Ipv4Addr>,
@@ -75,7 +78,7 @@ impl Network {
     /// Something that happens to it now; docker's word for that.
     pub(super) fn event(&self, action: &str) -> Event {
         let event = Event::of("network", action, &self.id);
-        event.with("name", &self.name).with("type", "bridge")
+        event.with("name", &self.name).with("type", self.driver.as_str())
     }
 
     /// The record of a network; `None` where no network has that name.

@@ -4,7 +4,9 @@ use super::code::{Form, Reader, Writer, choice, record};
 use crate::error::FormError;
 use crate::plan::{Errand, Idmap, Plan, Tree};
 use std::net::{Ipv4Addr, Ipv6Addr};
-use tote_network::{Address, ContainerLink, Link6, LinkRules, Mac, Prefix, Rate};
+use tote_network::{
+    Address, Attached, ContainerLink, IpvlanMode, Link6, LinkRules, Mac, MacvlanMode, Prefix, Rate, Sublink,
+};
 use tote_sys::Unlocked;
 
 record!(Plan {
@@ -56,7 +58,7 @@ choice!(Unlocked {
 record!(ContainerLink {
     outside,
     inside,
-    bridge,
+    attached,
     mac,
     mtu,
     address,
@@ -67,6 +69,29 @@ record!(ContainerLink {
     reflects,
     isolated,
     rate,
+});
+
+choice!(Attached {
+    0 Bridge(index),
+    1 Parent { index, sublink },
+});
+
+choice!(Sublink {
+    0 Macvlan(mode),
+    1 Ipvlan(mode),
+});
+
+choice!(MacvlanMode {
+    0 Private,
+    1 Vepa,
+    2 Bridge,
+    3 Passthru,
+});
+
+choice!(IpvlanMode {
+    0 L2,
+    1 L3,
+    2 L3s,
 });
 
 record!(Link6 {

@@ -1,0 +1,105 @@
+//! Drivers of networks: a bridge of the network's own, or a link of the machine's that containers share.
+
+use super::NetworkFault;
+use super::endpoint::Endpoint;
+use super::error::DriverFault;
+use super::record::Network;
+use serde::{Deserialize, Serialize};
+use tote_bundle::{NetworkAttachment, RunOptions};
+use tote_network::{Attached, Mac, Sublink};
+use tote_sys::Errno;
+
+/// How containers are connected with a network.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum NetworkDriver {
+    /// By a bridge, which leads out by address translation.
+    #[default]
+    Bridge,
+    /// By links with hardware addresses of their own on a link of the machine's.
+    Macvlan,
+    /// By links with the hardware address of a link of the machine's.
+    Ipvlan,
+}
+
+impl NetworkDriver {
+    /// docker's word.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Bridge => "bridge",
+            Self::Macvlan => "macvlan",
+            Self::Ipvlan => "ipvlan",
+        }
+    }
+
+    /// Reads docker's word; empty is the driver bridge.
+    pub(super) fn named(text: &str) -> Option<Self> {
+        let all = [Self::Bridge, Self::Macvlan, Self::Ipvlan];
+        let default = text.is_empty().then_some(Self::Bridge);
+        default.or_else(|| all.into_iter().find(|driver| driver.as_str() == text))
+    }
+
+    /// Whether the network has a bridge on this machine, where packets can be translated, limited and held back.
+    pub(crate) fn has_bridge(&self) -> bool {
+        *self == Self::Bridge
+    }
+}
+
+/// The parent of a container's link in a network that shares a link of the machine's, its longest packet, and its hardware
+/// address, if the container's link has the same.
+pub(super) fn attach(
+    network: &Network,
+    sublink: Sublink,
+    attachment: &NetworkAttachment,
+) -> Result<(Attached, u32, Option<Mac>), NetworkFault> {
+    let parent = tote_network::parent(network.parent().unwrap_or_default());
+    let parent = parent.map_err(|source| NetworkFault::Up {
+        network: network.name.clone(),
+        source,
+    })?;
+    let has_own = sublink.has_own_mac();
+    if !has_own && attachment.mac.is_some() {
+        return Err(DriverFault::SharedMac(network.name.clone()).into());
+    }
+    let attached = Attached::Parent {
+        index: parent.index,
+        sublink,
+    };
+    let mtu = network.mtu().unwrap_or(parent.mtu);
+    Ok((attached, mtu, (!has_own).then_some(parent.mac)))
+}
+
+/// Refuses what only a bridge can do for a container with these ends.
+pub(super) fn check(options: &RunOptions, endpoints: &[Endpoint]) -> Result<(), DriverFault> {
+    let mut without = endpoints.iter().filter(|one| !one.driver.has_bridge());
+    let Some(endpoint) = without.next() else {
+        return Ok(());
+    };
+    let refused = |option| DriverFault::NoBridge {
+        option,
+        network: endpoint.network.clone(),
+        driver: endpoint.driver.as_str(),
+    };
+    if options.egress.is_some() {
+        return Err(refused("--egress"));
+    }
+    match options.net_limit.rate {
+        Some(_) => Err(refused("--net-rate")),
+        None => Ok(()),
+    }
+}
+
+/// Takes a container's links away, by their names on this machine or, of those that share a link, in the container.
+///
+/// # Errors
+/// The kernel's.
+pub(super) fn unlink(endpoints: &[Endpoint]) -> Result<(), Errno> {
+    let names = |has_bridge| {
+        let own = endpoints
+            .iter()
+            .filter(|one| one.driver.has_bridge() == has_bridge);
+        own.map(|one| one.link.clone()).collect::<Vec<_>>()
+    };
+    tote_network::disconnect(&names(true))?;
+    tote_network::remove_inside(&names(false))
+}
