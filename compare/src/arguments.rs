@@ -24,7 +24,8 @@ Commands:
 Options:
   --candidates A,B     only these candidates
   --experiments A,B    only these experiments
-  --quick              fewer rounds and sizes: minutes instead of hours
+  --quick              fewer rounds and sizes: minutes instead of hours; implies --minutes 14
+  --minutes N          end within N minutes: an experiment whose share of the time is over gets no more rounds
   --runs N             rounds that count, instead of each experiment's own number
   --warm-up N          rounds that do not count (1)
   --resume             run: continue the newest results instead of making new ones
@@ -36,6 +37,9 @@ Options:
   --as-user NAME       the user of rootless candidates; made where there is none (tote-test)
   --tote PATH          the engine to measure (the one beside this program)
 ";
+
+/// Minutes after which a quick measurement begins no more runs: the last run and the clearing up come after that.
+const QUICK_MINUTES: u64 = 14;
 
 /// The chosen command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +63,7 @@ pub(crate) struct Options {
     pub(crate) experiments: Vec<String>,
     pub(crate) quick: bool,
     pub(crate) runs: Option<usize>,
+    pub(crate) minutes: Option<u64>,
     pub(crate) warm_up: usize,
     pub(crate) resume: bool,
     pub(crate) out: PathBuf,
@@ -79,6 +84,7 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<(Action,
         experiments: Vec::new(),
         quick: false,
         runs: None,
+        minutes: None,
         warm_up: 1,
         resume: false,
         out: PathBuf::from("tote-bench"),
@@ -98,6 +104,7 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<(Action,
             Long("experiments") => options.experiments.extend(names(parser.value()?)?),
             Long("quick") => options.quick = true,
             Long("runs") => options.runs = Some(parser.value()?.parse()?),
+            Long("minutes") => options.minutes = Some(parser.value()?.parse()?),
             Long("warm-up") => options.warm_up = parser.value()?.parse()?,
             Long("resume") => options.resume = true,
             Long("out") => options.out = parser.value()?.into(),
@@ -121,7 +128,10 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<(Action,
     let Some(action) = action else {
         bail!("no command given: try --help");
     };
-    if options.runs == Some(0) || options.time_limit_ms == 0 {
+    if options.quick && options.minutes.is_none() {
+        options.minutes = Some(QUICK_MINUTES);
+    }
+    if options.runs == Some(0) || options.minutes == Some(0) || options.time_limit_ms == 0 {
         bail!("0 rounds, or rounds of 0 seconds, measure nothing");
     }
     // Candidates run in /, so relative paths must be resolved before.
@@ -193,6 +203,7 @@ mod tests {
             &["fly"],
             &["run", "more"],
             &["run", "--runs", "0"],
+            &["run", "--minutes", "0"],
             &["run", "--time-limit", "0"],
             &["run", "--seed", "x"],
             &["-x"],

@@ -32,12 +32,13 @@ pub(crate) fn compose(
         scenario: empty(time_limit_ms),
         cells: Vec::new(),
         subjects: Vec::new(),
-        series: all
-            .experiments
-            .iter()
-            .map(|experiment| series(experiment, quick))
-            .collect(),
+        series: Vec::new(),
     };
+    let wanted = |experiment: &&Experiment| !quick || experiment.quick > 0;
+    let experiments: Vec<&Experiment> = all.experiments.iter().filter(wanted).collect();
+    composed
+        .series
+        .extend(experiments.iter().map(|experiment| series(experiment, quick)));
     for candidate in &all.candidates {
         let refused = all.refused(candidate).map(str::to_owned).or_else(|| {
             let wrong = !candidate.cgroups.is_empty() && candidate.cgroups != machine_cgroups;
@@ -69,7 +70,7 @@ pub(crate) fn compose(
             .subjects
             .iter()
             .any(|one| one.name == candidate.name && one.skipped.is_none());
-        for experiment in all.experiments.iter().filter(|_| runs_here) {
+        for experiment in experiments.iter().filter(|_| runs_here) {
             for (size, place) in experiment.steps(quick) {
                 composed.add(all, candidate, experiment, (&size, place))?;
             }
@@ -185,7 +186,7 @@ impl Composed {
             figure: experiment.figure.clone(),
             every: 1,
             as_user: candidate.as_user,
-            needs: Vec::new(),
+            needs: experiment.needs.clone(),
             env: candidate.env.clone(),
             expect: Expectation {
                 exit: experiment.exit,
@@ -317,6 +318,9 @@ fn timed(
             contains: contains.clone(),
         };
         timed.push(("response".to_owned(), Step::Answer(answer)));
+    }
+    if !experiment.client.is_empty() {
+        timed.push(("client".to_owned(), Step::Run(splice.words(&experiment.client))));
     }
     Ok(timed)
 }

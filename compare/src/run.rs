@@ -26,8 +26,16 @@ struct Turn {
     place: (usize, usize),
 }
 
+impl Turn {
+    /// Names the experiment and the size: the cell's name without the candidate.
+    fn block(&self) -> &str {
+        self.cell.rsplit_once('/').map_or(&*self.cell, |(block, _)| block)
+    }
+}
+
 /// Measures, and returns whether all was sound, and the file.
 pub(crate) fn run(options: &Options) -> Result<(bool, PathBuf)> {
+    let begun = Instant::now();
     let earlier = options
         .resume
         .then(|| Results::newest(&options.out))
@@ -72,7 +80,10 @@ pub(crate) fn run(options: &Options) -> Result<(bool, PathBuf)> {
     let (session, path) = open(&options, &composed, &world, tote, header, earlier.as_ref())?;
     eprintln!("results: {}", path.display());
     let done = earlier.map(|earlier| earlier.samples).unwrap_or_default();
-    let (leaks, sound) = measure(session, &options, &composed, &done)?;
+    let end = options
+        .minutes
+        .map(|minutes| begun + Duration::from_secs(minutes * 60));
+    let (leaks, sound) = measure(session, &options, &composed, (&done, end))?;
     machine.note_load_after()?;
     let clean = leaks.certain.is_empty();
     record::finish(
@@ -218,7 +229,7 @@ fn measure(
     mut session: Session,
     options: &Options,
     composed: &Composed,
-    done: &[Sample],
+    (done, end): (&[Sample], Option<Instant>),
 ) -> Result<(bench::leaks::Leaks, bool)> {
     let ready: Vec<String> = session.ready().map(str::to_owned).collect();
     let turns = turns(&ready, composed, options);
@@ -227,8 +238,17 @@ fn measure(
     let mut progress = Progress::new(total, total - left.len());
     let mut sound = done.iter().all(|sample| sample.fault.is_none());
     left.reverse();
+    let mut budget = end.map(Budget::new);
+    let mut over = 0;
     while let Some(turn) = left.pop() {
         if session.is_given_up(turn.index) {
+            continue;
+        }
+        if budget
+            .as_mut()
+            .is_some_and(|budget| !budget.allows(&turn, &left, Instant::now()))
+        {
+            over += 1;
             continue;
         }
         let begun = Instant::now();
@@ -249,7 +269,42 @@ fn measure(
         progress.note(&turn.cell, &told, begun.elapsed(), counts.into_iter());
     }
     progress.end();
+    if over > 0 {
+        eprintln!("{over} of {total} runs were left out, because the time was over: --minutes");
+    }
     Ok((session.close()?, sound))
+}
+
+/// Time that is shared among the blocks that are left.
+#[derive(Debug)]
+struct Budget {
+    end: Instant,
+    /// The present block, and when its share is over.
+    block: Option<(String, Instant)>,
+}
+
+impl Budget {
+    fn new(end: Instant) -> Self {
+        Budget { end, block: None }
+    }
+
+    /// True if there is time for a run. Every candidate gets its warm-up and its first counted round of a block, as long as there is
+    /// any time at all.
+    fn allows(&mut self, turn: &Turn, left: &[Turn], now: Instant) -> bool {
+        let block = turn.block();
+        if self.block.as_ref().is_none_or(|(present, _)| present != block) {
+            let others: BTreeSet<&str> = left
+                .iter()
+                .map(Turn::block)
+                .filter(|other| *other != block)
+                .collect();
+            let share = self.end.saturating_duration_since(now) / (others.len() as u32 + 1);
+            self.block = Some((block.to_owned(), now + share));
+        }
+        let is_first = turn.pass == Pass::WarmUp || turn.place.0 == 0;
+        let share_is_over = self.block.as_ref().is_some_and(|(_, over)| now >= *over);
+        now < self.end && (is_first || !share_is_over)
+    }
 }
 
 fn told(sample: &Sample) -> String {
@@ -345,5 +400,34 @@ mod tests {
             .filter(|turn| turn.cell != "hello/slow" || turn.pass != Pass::Wall || turn.place.0 != 0)
             .collect();
         assert_eq!(left, rest);
+    }
+
+    #[test]
+    fn a_budget_is_shared_and_every_candidate_gets_a_round() {
+        let (_, options) = parse(["run", "--seed", "3"].map(Into::into)).unwrap();
+        let ready = ["hello/slow", "hello/fast"].map(str::to_owned);
+        let turns = turns(&ready, &composed(), &options);
+        let now = Instant::now();
+        let at = |seconds| now + Duration::from_secs(seconds);
+        let other = Turn {
+            cell: "later/slow".to_owned(),
+            ..turns[0].clone()
+        };
+        let left = [turns.clone(), vec![other]].concat();
+        let mut budget = Budget::new(at(100));
+        assert!(
+            budget.allows(&turns[0], &left, now),
+            "half of the time is its own"
+        );
+        let counted = |round| {
+            turns
+                .iter()
+                .find(|turn| turn.pass == Pass::Wall && turn.place.0 == round)
+        };
+        let (first, second) = (counted(0).unwrap(), counted(1).unwrap());
+        assert!(budget.allows(second, &left, at(49)));
+        assert!(!budget.allows(second, &left, at(51)));
+        assert!(budget.allows(first, &left, at(51)), "the first round");
+        assert!(!budget.allows(first, &left, at(100)));
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::analysis::{Block, Row, Table};
 use anyhow::{Result, anyhow};
+use plotters::chart::MeshStyle;
 use plotters::coord::ranged1d::{SegmentValue, ValueFormatter};
 use plotters::prelude::*;
 
@@ -153,15 +154,7 @@ pub(crate) fn distribution(block: &Block, unit: &str) -> Result<Option<String>> 
             .x_label_area_size(36)
             .y_label_area_size(48)
             .build_cartesian_2d((low * 0.9..high * 1.1).log_scale(), 0.0..1.02)?;
-        chart
-            .configure_mesh()
-            .light_line_style(BLACK.mix(0.05))
-            .bold_line_style(BLACK.mix(0.15))
-            .axis_style(BLACK)
-            .label_style(font())
-            .x_desc(unit)
-            .y_desc("share of runs")
-            .draw()?;
+        grid(&mut chart).x_desc(unit).y_desc("share of runs").draw()?;
         draw_lines(&mut chart, &side, &lines, 0)
     })?;
     Ok(Some(svg))
@@ -214,12 +207,7 @@ pub(crate) fn curves(lines: &[Line], published: &[Line], axis: &str, unit: &str)
                 (left * 0.8..right * 1.25).log_scale(),
                 (low * 0.8..high * 1.25).log_scale(),
             )?;
-        chart
-            .configure_mesh()
-            .light_line_style(BLACK.mix(0.05))
-            .bold_line_style(BLACK.mix(0.15))
-            .axis_style(BLACK)
-            .label_style(font())
+        grid(&mut chart)
             .x_desc(axis)
             .y_desc(unit)
             .x_label_formatter(&|value| short(*value))
@@ -231,6 +219,20 @@ pub(crate) fn curves(lines: &[Line], published: &[Line], axis: &str, unit: &str)
 }
 
 type Chart<'a, 'b, X, Y> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<X, Y>>;
+
+/// Begins the axes and the grid of a plot, which look the same everywhere.
+fn grid<'a, 'c, 'b, X, Y>(chart: &'c mut Chart<'a, 'b, X, Y>) -> MeshStyle<'a, 'c, X, Y, SVGBackend<'b>>
+where
+    X: Ranged + ValueFormatter<X::ValueType>,
+    Y: Ranged + ValueFormatter<Y::ValueType>,
+{
+    let mut grid = chart.configure_mesh();
+    grid.light_line_style(BLACK.mix(0.05))
+        .bold_line_style(BLACK.mix(0.15))
+        .axis_style(BLACK)
+        .label_style(font());
+    grid
+}
 
 /// Draws lines with their legend; those from `thin` on (if it is not 0) are thin.
 fn draw_lines<'b, X, Y>(
@@ -287,13 +289,8 @@ where
     X: Ranged + ValueFormatter<X::ValueType>,
     X::ValueType: Copy + Into<f64>,
 {
-    chart
-        .configure_mesh()
+    grid(chart)
         .disable_y_mesh()
-        .light_line_style(BLACK.mix(0.05))
-        .bold_line_style(BLACK.mix(0.15))
-        .axis_style(BLACK)
-        .label_style(font())
         .x_desc(unit)
         .x_label_formatter(&|value| short((*value).into()))
         .y_labels(labels.len())
