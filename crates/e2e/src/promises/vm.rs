@@ -220,9 +220,10 @@ fn missing(cx: &Context) -> Result<()> {
     cx.nothing_left()
 }
 
-/// Starts a container `vm` that says `ready`, says so of a SIGTERM, and ends with 5 then.
+/// Starts a container `vm` that says `ready`, says so of a SIGUSR1 and a SIGTERM, and ends with 5 then.
 fn start(cx: &Context) -> Result<()> {
-    let script = "trap 'echo asked; exit 5' TERM; echo ready; while :; do sleep 0.1; done";
+    let script =
+        "trap 'echo asked; exit 5' TERM; trap 'echo heard' USR1; echo ready; while :; do sleep 0.1; done";
     let words = [
         "run",
         "-d",
@@ -236,10 +237,38 @@ fn start(cx: &Context) -> Result<()> {
         script,
     ];
     cx.tote(&words).output()?.exits(0)?;
+    ready(cx, "ready")
+}
+
+/// Waits until the container `vm` has said this word.
+fn ready(cx: &Context, word: &str) -> Result<()> {
     let mut follow = cx.tote(&["logs", "-f", "vm"]).spawn()?;
-    follow.expect("ready")?;
+    follow.expect(word)?;
     follow.signal(Signal::KILL)?;
     follow.wait().map(drop)
+}
+
+/// What acts on a machine as a whole, and what reaches into it.
+fn handled(cx: &Context) -> Result<()> {
+    let says = |words: &[&str]| -> Result<String> {
+        let output = cx.tote(words).output()?;
+        output.exits(0)?;
+        Ok(output.out().trim().to_owned())
+    };
+    // A user's containers may have no cgroup, without which none of them can be paused.
+    if Need::Root.met() {
+        cx.tote(&["pause", "vm"]).output()?.exits(0)?;
+        ensure!(says(&["inspect", "--format", "{{.State.Status}}", "vm"])? == "paused");
+        cx.tote(&["exec", "vm", "true"])
+            .output()?
+            .refuses(1, &["is paused"])?;
+        cx.tote(&["unpause", "vm"]).output()?.exits(0)?;
+    }
+    cx.tote(&["kill", "-s", "USR1", "vm"]).output()?.exits(0)?;
+    ready(cx, "heard")?;
+    let memory = says(&["stats", "--no-stream", "--format", "{{.MemUsage}}", "vm"])?;
+    ensure!(memory.contains("iB / ") && !memory.starts_with("0B"), "{memory}");
+    Ok(())
 }
 
 fn detached(cx: &Context) -> Result<()> {
@@ -259,9 +288,16 @@ fn detached(cx: &Context) -> Result<()> {
             .output()?
             .refuses(code, &["it is in a virtual machine"])?;
     }
+    handled(cx)?;
     cx.tote(&["stop", "vm"]).output()?.exits(0)?;
     cx.tote(&["wait", "vm"]).output()?.exits(0)?.prints("5\n")?;
-    cx.tote(&["logs", "vm"]).output()?.prints("ready\nasked\n")?;
+    cx.tote(&["logs", "vm"])
+        .output()?
+        .prints("ready\nheard\nasked\n")?;
+    // The machine boots anew.
+    cx.tote(&["start", "vm"]).output()?.exits(0)?;
+    cx.tote(&["exec", "vm", "true"]).output()?.exits(0)?;
+    cx.tote(&["stop", "-t", "0", "vm"]).output()?.exits(0)?;
     cx.tote(&["rm", "vm"]).output()?.exits(0).map(drop)
 }
 

@@ -99,9 +99,7 @@ impl VmFault {
             Self::Kernel(tote_kernel::KernelError::NoKernel(_)) => {
                 "apt-get install linux-image-cloud-amd64, or give a package: apt-cache depends linux-image-cloud-amd64 names it, apt-get download fetches it"
             }
-            Self::Apart { .. } => {
-                "what the container prints, its exit code, its logs and stop, kill and wait work as ever"
-            }
+            Self::Apart { .. } => "exec, cp, top, logs, stop, kill and wait work as ever",
             _ => return None,
         })
     }
