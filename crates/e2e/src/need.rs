@@ -43,6 +43,8 @@ pub(crate) enum Need {
     OwnInterpreters,
     /// Answer of the first mirror of the host's apt, or of its proxy.
     PackageMirror,
+    /// Rust's compiler and cargo in one directory, as rustup has them.
+    Toolchain,
     /// Kernel of at least this version.
     Kernel(u32, u32),
     /// Kernel that can make links of this kind.
@@ -88,6 +90,7 @@ impl Need {
                 known.lines().any(|line| line.ends_with("\tbinfmt_misc")) && Self::Kernel(6, 7).met()
             }
             Self::PackageMirror => crate::mirror::answers(),
+            Self::Toolchain => toolchain().is_some(),
             Self::LinkKind(kind) => has_links_of(kind),
             Self::NoLinkKind(kind) => !has_links_of(kind),
             Self::Kernel(major, minor) => kernel() >= Some((major, minor)),
@@ -138,6 +141,7 @@ impl fmt::Display for Need {
             Self::OwnInterpreters => write!(f, "binfmt_misc of a user namespace (kernel 6.7)"),
             Self::PackageMirror => write!(f, "package-mirror"),
             Self::Kernel(major, minor) => write!(f, "kernel:{major}.{minor}"),
+            Self::Toolchain => write!(f, "toolchain: rustc and cargo of rustup"),
             Self::LinkKind(kind) => write!(f, "link-kind:{kind}"),
             Self::NoLinkKind(kind) => write!(f, "a kernel without links of {kind}"),
             Self::Userns => write!(f, "userns"),
@@ -204,6 +208,14 @@ fn has_links_of(kind: &str) -> bool {
         let said = String::from_utf8_lossy(&out.stderr).into_owned();
         !said.contains("Unknown device type") && !said.contains("Operation not")
     })
+}
+
+/// Returns the directory of the compiler and of cargo.
+pub(crate) fn toolchain() -> Option<PathBuf> {
+    let words = ["--print", "sysroot"];
+    let asked = std::process::Command::new("rustc").args(words).output().ok()?;
+    let root = PathBuf::from(String::from_utf8(asked.stdout).ok()?.trim());
+    root.join("bin/cargo").is_file().then_some(root)
 }
 
 fn kernel() -> Option<(u32, u32)> {

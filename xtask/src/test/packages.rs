@@ -118,6 +118,13 @@ const NEEDS: &[Need] = &[
     ),
     need("dpkg-deb", "dpkg", "makes a package for the same"),
     need("pgrep", "procps", "looks for processes of a user"),
+    need("npm", "npm", "a client of a mirror that an egress policy allows"),
+    need(
+        "sshd",
+        "openssh-server",
+        "the mirror of git by ssh that an egress policy allows",
+    ),
+    need("ssh", "openssh-client", "its client"),
     need("openssl", "openssl", "makes the certificates of registries"),
     need("mmdebstrap", "mmdebstrap", "makes images of Debian's packages"),
     need("setpriv", "util-linux", "becomes the user without rights"),

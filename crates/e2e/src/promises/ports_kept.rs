@@ -16,6 +16,7 @@ pub(super) const TESTS: &[Test] = &[
         flushed,
     ),
     test("ports::a_port_goes_with_its_network", NEEDS, disconnected),
+    test("ports::a_port_moves_to_the_network_that_is_left", NEEDS, moved),
     test("ports::two_state_roots_share_the_machine", NEEDS, two_roots),
     test("ports::networks_that_cannot_publish_refuse_it", NEEDS, refused),
 ];
@@ -112,6 +113,41 @@ look > "$FILE.after"
 cmp "$FILE.before" "$FILE.after"
 "#;
     shows(cx, script, "refused\n0\n0\n")
+}
+
+fn moved(cx: &Context) -> Result<()> {
+    let script = r#"
+look > "$FILE.before"
+tote network create --internal in >/dev/null; tote network create one >/dev/null; tote network create two >/dev/null
+serve web --network one --network in --network two -p 8080:80 -p 127.0.0.1:8081:80
+ask 198.51.100.2 8080 >/dev/null && echo reached
+tote network disconnect one web
+in_server busybox nc -w 3 198.51.100.2 8080 </dev/null
+tote port web
+ask 127.0.0.1 8081 >/dev/null && echo reached
+# No network is left that leads in, until there is one again.
+tote network disconnect two web; ask 198.51.100.2 8080; tote port web | wc -l
+tote network connect one web; in_server busybox nc -w 3 198.51.100.2 8080 </dev/null; tote port web
+# At the next start they are as they were asked for.
+tote restart -t 0 web >/dev/null; listens web; in_server busybox nc -w 3 198.51.100.2 8080 </dev/null
+tote rm -ft 0 web >/dev/null; tote network rm in one two >/dev/null
+down
+look > "$FILE.after"
+cmp "$FILE.before" "$FILE.after"
+"#;
+    let ports = "80/tcp -> 0.0.0.0:8080\n80/tcp -> 127.0.0.1:8081\n";
+    let client = "198.51.100.9\n";
+    let lines = [
+        "reached\n",
+        client,
+        ports,
+        "reached\nrefused\n0\n",
+        client,
+        ports,
+        client,
+    ]
+    .concat();
+    shows(cx, script, &lines)
 }
 
 fn two_roots(cx: &Context) -> Result<()> {

@@ -260,7 +260,8 @@ fn plug(
         .and_then(|()| {
             fault::point("connect-linked");
             state.networks.extend(joined.endpoints.iter().cloned());
-            state.write(home, id)
+            state.write(home, id)?;
+            publish::publish_first(home, (container, &container.run_options()?), state)
         })
 }
 
@@ -313,7 +314,8 @@ pub(super) fn unplug(
             tote_network::lead_out(gateway, inside.as_fd()).map_err(failed)?;
         }
     }
-    state.write(home, id)
+    state.write(home, id)?;
+    publish::move_ports(home, id, state, &gone)
 }
 
 /// The gateways that lead out of a container, of IPv4 and of IPv6.

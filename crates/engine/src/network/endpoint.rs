@@ -123,6 +123,17 @@ impl PortRecord {
                 .is_none_or(|(first, last)| (first..=last).contains(&port))
     }
 
+    /// The binding that says exactly this port.
+    pub(super) fn binding(&self) -> Option<PortBinding> {
+        let port = self.host.port();
+        Some(PortBinding {
+            address: Some(self.host.ip()).filter(|address| !address.is_unspecified()),
+            host: Some((port, port)),
+            container: self.container,
+            protocol: Transport::named(&self.protocol)?.as_str(),
+        })
+    }
+
     pub(super) fn published(&self, endpoint: &Endpoint) -> Option<PublishedPort> {
         let address = endpoint.address_like(self.host.ip())?;
         Some(PublishedPort {

@@ -4,12 +4,12 @@
 //! Whatever takes a container out of its networks withdraws the ports that its state names. So the state names a port before the
 //! kernel does, and the kernel forgets it before the state.
 
+use super::NetworkFault;
 use super::connect::kept;
-use super::endpoint::{Endpoint, PortRecord};
+use super::endpoint::PortRecord;
 use super::publish;
 use super::record;
 use super::rootless;
-use super::{NetworkFault, error::fault_of_link};
 use crate::container::record_lock::Change;
 use crate::container::{Container, State};
 use crate::look::LookError;
@@ -132,36 +132,14 @@ fn publish_now(
     bindings: &[PortBinding],
 ) -> Result<Vec<PortRecord>, EngineError> {
     let _lock = record::lock(home)?;
-    let way_out = |one: &Endpoint| one.host().is_some();
-    let place = state.networks.iter().position(|one| !one.ports.is_empty());
-    let place = place.or_else(|| state.networks.iter().position(way_out));
-    let Some(endpoint) = place.and_then(|place| state.networks.get(place)).cloned() else {
-        return Err(NetworkFault::PublishedWithin.into());
-    };
-    let bridge = record::find(home, &endpoint.network)?.bridge();
-    tote_network::reflect(&endpoint.link).map_err(|source| fault_of_link(&endpoint.network, source))?;
-    let note = |more: &[PortRecord]| {
-        for one in state.networks.iter_mut().filter(|one| one.link == endpoint.link) {
-            one.ports = [&*endpoint.ports, more].concat();
-        }
-        state.write(home, id)
-    };
-    let added = publish::publish_more((home, id), bindings, (&endpoint, &bridge), note);
-    if added.is_err() {
-        let former = state.networks.iter_mut().find(|one| one.link == endpoint.link);
-        former
-            .into_iter()
-            .for_each(|one| one.ports.clone_from(&endpoint.ports));
-        tote_sys::best_effort(state.write(home, id));
-    }
-    added
+    publish::publish_now(home, id, state, bindings)
 }
 
 /// Takes the bindings out whose ports are unwanted; gives the first unwanted one that no port of these networks is.
 fn claim<'a>(
     bindings: &mut Vec<PortBinding>,
     unwanted: &'a [PortBinding],
-    networks: &[Endpoint],
+    networks: &[super::Endpoint],
 ) -> Option<&'a PortBinding> {
     let ports = || networks.iter().flat_map(|endpoint| &endpoint.ports);
     let missing = unwanted
@@ -214,6 +192,7 @@ fn withdraw_now(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::network::Endpoint;
 
     fn words(texts: &[&str]) -> Vec<PortBinding> {
         let texts: Vec<_> = texts.iter().map(|text| (*text).to_owned()).collect();

@@ -1,8 +1,9 @@
 //! Published ports: which of the host's ports lead to a container.
 
 use super::endpoint::{Endpoint, PortRecord, ports_of};
+use super::error::fault_of_link;
 use super::{NetworkFault, record, rootless};
-use crate::container;
+use crate::container::{self, Container, State};
 use crate::{EngineError, Home};
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -85,6 +86,79 @@ pub(super) fn publish_more(
         }
     };
     put_chosen((home, id), bindings, at, taken, note)
+}
+
+/// Publishes ports of a running container, whose state names them before the kernel does. The caller holds the lock.
+///
+/// # Errors
+/// As of [`publish_more`].
+pub(super) fn publish_now(
+    home: &Home,
+    id: &ContainerId,
+    state: &mut State,
+    bindings: &[PortBinding],
+) -> Result<Vec<PortRecord>, EngineError> {
+    let way_out = |one: &Endpoint| one.host().is_some();
+    let place = state.networks.iter().position(|one| !one.ports.is_empty());
+    let place = place.or_else(|| state.networks.iter().position(way_out));
+    let Some(endpoint) = place.and_then(|place| state.networks.get(place)).cloned() else {
+        return Err(NetworkFault::PublishedWithin.into());
+    };
+    let bridge = record::find(home, &endpoint.network)?.bridge();
+    tote_network::reflect(&endpoint.link).map_err(|source| fault_of_link(&endpoint.network, source))?;
+    let note = |more: &[PortRecord]| {
+        for one in state.networks.iter_mut().filter(|one| one.link == endpoint.link) {
+            one.ports = [&*endpoint.ports, more].concat();
+        }
+        state.write(home, id)
+    };
+    let added = publish_more((home, id), bindings, (&endpoint, &bridge), note);
+    if added.is_err() {
+        let former = state.networks.iter_mut().find(|one| one.link == endpoint.link);
+        former
+            .into_iter()
+            .for_each(|one| one.ports.clone_from(&endpoint.ports));
+        best_effort(state.write(home, id));
+    }
+    added
+}
+
+/// Publishes the ports that went with a network at the next one of a running container that has ports, each at the same port of
+/// this machine as before. Without such a network they are gone. The caller holds the lock.
+pub(super) fn move_ports(
+    home: &Home,
+    id: &ContainerId,
+    state: &mut State,
+    gone: &[Endpoint],
+) -> Result<(), EngineError> {
+    let Some(next) = state.networks.iter().find(|one| one.host().is_some()) else {
+        return Ok(());
+    };
+    let ports: Vec<_> = gone.iter().flat_map(|one| &one.ports).collect();
+    let is_first = |port: &&&PortRecord| !ports.iter().any(|other| port.is_twin_of(other));
+    let fits = |port: &&&PortRecord| next.address_like(port.host.ip()).is_some();
+    let kept = ports.iter().filter(is_first).filter(fits);
+    let wanted: Vec<_> = kept.filter_map(|port| port.binding()).collect();
+    if wanted.is_empty() {
+        return Ok(());
+    }
+    publish_now(home, id, state, &wanted).map(drop)
+}
+
+/// Publishes at the network that a running container has just come into what its options publish and no network of its could
+/// until now. The caller holds the lock.
+pub(super) fn publish_first(
+    home: &Home,
+    (container, options): (&Container, &RunOptions),
+    state: &mut State,
+) -> Result<(), EngineError> {
+    let is_published = state.networks.iter().any(|one| !one.ports.is_empty());
+    let has_way_in = state.networks.iter().any(|one| one.host().is_some());
+    let wanted = bindings(options, container.exposed.iter());
+    if is_published || !has_way_in || wanted.is_empty() {
+        return Ok(());
+    }
+    publish_now(home, &container.id, state, &wanted).map(drop)
 }
 
 /// Chooses ports of the host that are not taken, and publishes them.
