@@ -199,6 +199,6 @@ mod tests {
         // The harness runs tests in threads of their own.
         assert_eq!(fork_worker(|| 0), Err(Errno::BUSY));
         assert_eq!(fork_orphan(|| 0), Err(Errno::BUSY));
-        assert_eq!(fork_parent(|| 0), Err(Errno::BUSY));
+        assert_eq!(fork_parent(false, || Work::Done(0)), Err(Errno::BUSY));
     }
 }
