@@ -4,6 +4,7 @@ mod base;
 pub(crate) mod builder;
 pub(crate) mod given;
 mod list;
+mod loading;
 mod save;
 mod show;
 mod tree;
@@ -20,6 +21,7 @@ use crate::image::given::platform;
 use crate::image::given::platforms;
 use crate::tell::{engine_error, failure, print, say, warning};
 use crate::words::words;
+use loading::Shown;
 use std::io::IsTerminal as _;
 use std::path::Path;
 use std::process::ExitCode;
@@ -32,6 +34,7 @@ pub(crate) fn load(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     tote_engine::enter_ids(&home)?;
     let platform = platform(parsed)?;
     let platform = platform.as_ref();
+    let quiet = parsed.flag("quiet");
     let loaded = match parsed.value("input").map(Path::new) {
         Some(path) if std::fs::metadata(path).is_ok_and(|found| found.is_dir()) => {
             tote_engine::load(&home, LoadSource::<std::io::Empty>::Layout(path), platform)?
@@ -45,7 +48,7 @@ pub(crate) fn load(parsed: &Parsed) -> Result<ExitCode, EngineError> {
                     source,
                 })
             })?;
-            tote_engine::load(&home, LoadSource::Archive(file), platform)?
+            tote_engine::load(&home, LoadSource::Archive(Shown::file(file, quiet)), platform)?
         }
         None => {
             let input = std::io::stdin();
@@ -55,7 +58,7 @@ pub(crate) fn load(parsed: &Parsed) -> Result<ExitCode, EngineError> {
                 );
                 return Ok(ExitCode::from(1));
             }
-            tote_engine::load(&home, LoadSource::Archive(input), platform)?
+            tote_engine::load(&home, LoadSource::Archive(Shown::new(input, quiet)), platform)?
         }
     };
     for image in &loaded {

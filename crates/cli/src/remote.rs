@@ -7,7 +7,7 @@ pub(crate) mod progress;
 mod search;
 
 pub(crate) use login::{login, logout};
-pub(crate) use progress::Progress;
+pub(crate) use progress::{Progress, REDRAW, bar};
 pub(crate) use search::search;
 
 use crate::home::home;

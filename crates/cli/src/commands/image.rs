@@ -81,7 +81,7 @@ layout, where FILE is a directory.",
             .short('i')
             .completes(Completes::File),
             super::remote::PLATFORM,
-            Opt::flag("quiet", "Without effect: no progress is shown").short('q'),
+            Opt::flag("quiet", "Do not show progress").short('q'),
         ],
     }],
     examples: &[Example {

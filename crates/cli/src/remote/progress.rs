@@ -7,7 +7,7 @@ use tote_engine::{Digest, LayerStep, PullEvent, PushEvent, PushStep};
 use tote_view::size;
 
 /// Minimum time between two drawings of the bars.
-const REDRAW: Duration = Duration::from_millis(100);
+pub(crate) const REDRAW: Duration = Duration::from_millis(100);
 
 /// Number of cells of a bar.
 const BAR: u64 = 40;
@@ -148,17 +148,22 @@ fn line(row: &Row) -> String {
     match row.cell {
         Cell::Words(words) => format!("{name}: {words}"),
         Cell::Moving(words, done, all) => {
-            let full = done.saturating_mul(BAR).checked_div(all).unwrap_or(BAR).min(BAR);
-            let bar: String = (0..BAR)
-                .map(|cell| match cell.cmp(&full) {
-                    std::cmp::Ordering::Less => '=',
-                    std::cmp::Ordering::Equal => '>',
-                    std::cmp::Ordering::Greater => ' ',
-                })
-                .collect();
-            format!("{name}: {words} [{bar}] {}/{}", size(done), size(all))
+            format!("{name}: {words} {}", bar(done, all))
         }
     }
+}
+
+/// Draws a bar with the bytes done and the bytes in total.
+pub(crate) fn bar(done: u64, all: u64) -> String {
+    let full = done.saturating_mul(BAR).checked_div(all).unwrap_or(BAR).min(BAR);
+    let cells: String = (0..BAR)
+        .map(|cell| match cell.cmp(&full) {
+            std::cmp::Ordering::Less => '=',
+            std::cmp::Ordering::Equal => '>',
+            std::cmp::Ordering::Greater => ' ',
+        })
+        .collect();
+    format!("[{cells}] {}/{}", size(done), size(all))
 }
 
 #[cfg(test)]

@@ -250,6 +250,13 @@ archive.close()";
         cx.tote(&["import", &archive, "nodes"]).output()?.exits(0)?;
         cx.tote(&["save", "-o", &saved, "nodes"]).output()?.exits(0)?;
         cx.tote(&["rmi", "nodes"]).output()?.exits(0)?;
+        // A terminal is told how far it is.
+        let (mut shown, terminal) = cx.tote(&["load", "-i", &saved]).spawn_in_terminal(24, 120)?;
+        shown.expect("Loading [")?;
+        shown.expect("Loaded image: nodes:latest")?;
+        ensure!(shown.wait()? == 0, "{}", shown.so_far());
+        drop(terminal);
+        cx.tote(&["rmi", "nodes"]).output()?.exits(0)?;
         let loaded = cx.tote(&["load", "-i", &saved]).output()?;
         loaded.exits(0)?;
         match is_missed {

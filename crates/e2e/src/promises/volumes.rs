@@ -347,11 +347,7 @@ fn part(cx: &Context) -> Result<()> {
         .output()?
         .refuses(1, &["absolute", "No such file"])?;
     cx.tote(&["rm", "kept"]).output()?.exits(0)?;
-    for (kind, advice) in [
-        ("npipe", "type=bind"),
-        ("cluster", "type=volume"),
-        ("image", "tote cp"),
-    ] {
+    for (kind, advice) in [("npipe", "type=bind"), ("cluster", "type=volume")] {
         let mount = format!("type={kind},source=x,target=/y");
         cx.shell(&["--mount", &mount], "true")?
             .refuses(125, &[kind, advice])?;
