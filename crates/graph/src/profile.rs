@@ -31,7 +31,7 @@ pub struct Generation {
     pub image: Digest,
     /// Program that its containers run.
     pub program: Option<String>,
-    /// Time in seconds since 1970.
+    /// Time in nanoseconds since 1970.
     pub created: u64,
 }
 

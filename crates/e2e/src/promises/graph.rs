@@ -143,6 +143,7 @@ fn exactly(cx: &Context) -> Result<()> {
                 "/usr/bin",
                 "/etc",
                 "/etc/passwd",
+                "/etc/group",
                 "/root",
                 "/tmp",
                 "/home",

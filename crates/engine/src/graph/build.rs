@@ -4,7 +4,7 @@ use super::GraphFault;
 use super::closure::image_with;
 use super::import::open_dir;
 use super::parts::add_files;
-use super::place::{GraphRoot, find, graph, lock, path_in, roots_dir};
+use super::place::{GraphRoot, find, forget_starts, graph, lock, path_in, roots_dir};
 use crate::{EngineError, Home, open_store};
 use rustix::fd::AsFd as _;
 use std::path::Path;
@@ -95,8 +95,9 @@ fn add(
     let root = GraphRoot {
         name: format!("totefile:{title}"),
         nodes: vec![id],
-        created: tote_calendar::now().as_secs(),
+        created: record::now(),
     };
+    forget_starts(home)?;
     record::write(&path_in(roots_dir(home), &root.name), &root)?;
     if let Some(name) = name {
         ingest.tag(name, &image)?;

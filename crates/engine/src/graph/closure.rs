@@ -77,22 +77,12 @@ fn remembered(home: &Home, text: &str) -> Result<Option<ClosureStart>, EngineErr
     };
     let is_of_nodes = record.node.is_none();
     let holds = record.text == text
-        && (text.starts_with("host:") || record.stamp == nodes_stamp(home))
         && (is_of_nodes || are_unchanged(home, &record.files)?)
         && tote_images::has_image(home, &record.image.to_string())?;
     Ok(holds.then_some(ClosureStart {
         image: record.image,
         program: record.program,
     }))
-}
-
-/// State of the directory of nodes.
-fn nodes_stamp(home: &Home) -> Stamp {
-    let roots = Stamp::of(super::place::roots_dir(home)).unwrap_or_default();
-    match Stamp::of(home.store().join("nodes")) {
-        Some(nodes) => nodes.with(roots),
-        None => roots,
-    }
 }
 
 fn are_unchanged(home: &Home, files: &[HostFile]) -> Result<bool, EngineError> {
@@ -113,7 +103,6 @@ fn file_stamp(skeleton: &HostImage, path: &str) -> Option<Stamp> {
 fn make(home: &Home, text: &str) -> Result<(), EngineError> {
     let _lock = lock(home)?;
     let store = open_store(home)?;
-    let stamp = nodes_stamp(home);
     let name = text.strip_prefix("host:");
     let found = match name {
         None => {
@@ -137,14 +126,13 @@ fn make(home: &Home, text: &str) -> Result<(), EngineError> {
                 image,
                 program: node.and_then(Node::program).map(str::to_owned),
                 node: None,
-                stamp,
                 files: Vec::new(),
             }
         }
         None => {
             let program = name.unwrap_or(text);
             let mut record = or_nothing(&store, of_host(home, &store, program))?;
-            (record.text, record.stamp) = (text.to_owned(), stamp);
+            text.clone_into(&mut record.text);
             record
         }
     };
@@ -290,7 +278,6 @@ fn of_host(home: &Home, store: &Store, text: &str) -> Result<StartRecord, Engine
         image,
         program: Some(program),
         node: Some(node),
-        stamp: Stamp::default(),
         files,
     })
 }

@@ -1,6 +1,6 @@
 //! Removal of what nothing keeps: roots and profiles keep nodes, nodes keep layers.
 
-use super::place::{graph, lock, path_in, profiles_dir, roots, roots_dir, starts, starts_dir};
+use super::place::{forget_starts, graph, lock, path_in, profiles_dir, roots, roots_dir, starts, starts_dir};
 use super::{CLOSURE_LABEL, GraphFault, profile};
 use crate::{EngineError, Home, open_store, remove_images};
 use std::collections::BTreeSet;
@@ -30,6 +30,7 @@ pub fn graph_forget(home: &Home, name: &str) -> Result<(), EngineError> {
     if !record::is_there(&path)? {
         return Err(GraphFault::NoRoot(name.to_owned()).into());
     }
+    forget_starts(home)?;
     std::fs::remove_file(&path).map_err(EngineError::file("remove", path))
 }
 
@@ -61,13 +62,13 @@ pub fn graph_collect(home: &Home) -> Result<GraphCollected, EngineError> {
         collected.nodes += 1;
     }
     let unused = unused_images(&store, &images)?;
-    drop(lock);
     let mut removed = 0;
-    // Those that containers have stay.
+    // Those that containers have stay. The lock is held, so that no start is given an image that goes now.
     remove_images(home, &unused, &[], false, &mut |done| {
         removed += u64::from(done.is_ok());
     })?;
     collected.images = removed;
+    drop(lock);
     if let Some(swept) = store.sweep(Patience::Endless)? {
         collected.bytes = swept.bytes;
     }

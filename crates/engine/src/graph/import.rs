@@ -2,7 +2,7 @@
 
 use super::names::{Installed, add_listed, scan};
 use super::parts::{Made, Root};
-use super::place::{GraphRoot, lock, path_in, roots_dir};
+use super::place::{GraphRoot, forget_starts, lock, path_in, roots_dir};
 use super::{GraphFault, host_settings};
 use crate::contained::Contained;
 use crate::rootfs::Source;
@@ -229,9 +229,10 @@ fn import(
     let nodes = add_nodes(&ingest, &drafts(root, inventory, &parts, &made))?;
     let record = GraphRoot {
         name: name.to_owned(),
-        created: tote_calendar::now().as_secs(),
+        created: record::now(),
         nodes,
     };
+    forget_starts(home)?;
     // Last: until now nothing has changed for others, and a killed import leaves garbage.
     record::write(&path_in(roots_dir(home), name), &record)?;
     let new = record.nodes.iter().filter(|id| !known.contains(id)).count();

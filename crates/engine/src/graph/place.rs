@@ -19,7 +19,7 @@ pub struct GraphRoot {
     pub name: String,
     /// Its nodes.
     pub nodes: Vec<NodeId>,
-    /// Time in seconds since 1970.
+    /// Time in nanoseconds since 1970.
     pub created: u64,
 }
 
@@ -32,13 +32,11 @@ pub(super) struct StartRecord {
     pub(super) program: Option<String>,
     /// The node of a program of the host; none for a closure of nodes.
     pub(super) node: Option<Node>,
-    /// State of the nodes when this was found out.
-    pub(super) stamp: Stamp,
     /// Files of the host that the image was made of.
     pub(super) files: Vec<HostFile>,
 }
 
-/// State of a directory, which changes with each of its entries.
+/// State of a file, which changes with it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Stamp {
     inode: u64,
@@ -64,16 +62,6 @@ impl Stamp {
     pub(super) fn at(dir: BorrowedFd<'_>, path: &str) -> Option<Self> {
         let stat = rustix::fs::statat(dir, path, AtFlags::SYMLINK_NOFOLLOW).ok()?;
         Some(Self::from(stat))
-    }
-
-    /// State of two directories.
-    pub(super) fn with(mut self, other: Self) -> Self {
-        self.inode ^= other.inode.rotate_left(32);
-        self.size = self.size.wrapping_add(other.size);
-        // The later change is enough: times only grow.
-        self.mtime = self.mtime.max(other.mtime);
-        self.ctime = self.ctime.max(other.ctime);
-        self
     }
 }
 
@@ -156,6 +144,17 @@ pub(super) fn starts(home: &Home) -> Result<Vec<(PathBuf, StartRecord)>, EngineE
         }
     }
     Ok(starts)
+}
+
+/// Forgets which closures texts stand for, because that is about to change. The caller holds the lock, and so does who
+/// finds it out.
+pub(super) fn forget_starts(home: &Home) -> Result<(), EngineError> {
+    for (path, start) in starts(home)? {
+        if !start.text.starts_with("host:") {
+            std::fs::remove_file(&path).map_err(EngineError::file("remove", path))?;
+        }
+    }
+    Ok(())
 }
 
 /// Reads all nodes.

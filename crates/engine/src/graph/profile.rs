@@ -52,7 +52,7 @@ pub fn profile_set(home: &Home, name: &str, nodes: &[String]) -> Result<u64, Eng
         program: first.and_then(Node::program).map(str::to_owned),
         nodes: ids,
         image,
-        created: tote_calendar::now().as_secs(),
+        created: record::now(),
     });
     record::write(&path, &profile)?;
     Ok(profile.current)
