@@ -33,6 +33,14 @@ impl Client {
             Self::Tcp(..) => Transport::Tcp,
         }
     }
+
+    /// The client's address, of one that asks by UDP.
+    pub(crate) fn address(self) -> Option<SocketAddr> {
+        match self {
+            Self::Udp(from) => Some(from),
+            Self::Tcp(..) => None,
+        }
+    }
 }
 
 /// A socket of its own for each question: the kernel chooses a port at random, and passes on what comes from the server

@@ -46,8 +46,8 @@ pub trait Names: std::fmt::Debug {
     fn servers(&self) -> Option<Vec<Server>>;
 
     /// Decides what is done with questions about this name, which is in lower case; `None` is a name that no host
-    /// can have.
-    fn hearing(&self, _name: Option<&str>) -> Hearing {
+    /// can have. The client is known where it has asked by UDP just now.
+    fn hearing(&self, _name: Option<&str>, _client: Option<SocketAddr>) -> Hearing {
         Hearing::Passed
     }
 
@@ -188,7 +188,7 @@ impl<N: Names> Resolver<N> {
         if let Some(answer) = self.known(&question) {
             return self.reply(client, &question.answer(&answer));
         }
-        let hearing = self.names.hearing(question.name.as_deref());
+        let hearing = self.names.hearing(question.name.as_deref(), client.address());
         if hearing == Hearing::Refused || hearing == Hearing::Heard && !question.is_of_internet() {
             return self.reply(client, &question.refuse(Refusal::NoSuchName));
         }
@@ -254,7 +254,7 @@ impl<N: Names> Resolver<N> {
     /// Returns the message that the client gets in place of an answer, or the answer.
     fn heard(&self, question: &Question, answer: Vec<u8>) -> Vec<u8> {
         let name = question.name.as_deref();
-        let Some(name) = name.filter(|name| self.names.hearing(Some(name)) == Hearing::Heard) else {
+        let Some(name) = name.filter(|name| self.names.hearing(Some(name), None) == Hearing::Heard) else {
             return answer;
         };
         match Heard::read(&answer, name) {

@@ -379,13 +379,14 @@ good.test 198.51.100.2
 
 fn noted(cx: &Context) -> Result<()> {
     let script = r#"
-say() { tote logs --egress "$@" | sed 's/^20[0-9-]*T[0-9:.]*Z /at /' | sort; }
+say() { tote logs --egress "$@" | sed 's/^20[0-9-]*T[0-9:.]*Z /at /; s, [0-9]*/perl$, PID/perl,' | sort; }
 tote run -d --name a --egress allow:good.test,alias.test "$IMAGE" sh -c "$TRY; sleep 300" - 198.51.100.8 198.51.100.8:443:udp evil.test EVIL.test alias.test good.test >/dev/null
 while [ $(tote logs a | wc -l) -lt 6 ]; do sleep 0.02; done
 say a | sort > "$FILE.live"; cat "$FILE.live"
 tote inspect -f '{{.Egress.Policy}} {{len .Egress.Refused}}' a
 tote stop -t 0 a >/dev/null
 say a | cmp "$FILE.live" - && echo as before
+tote inspect a | grep -c '"Process": "[0-9]*/perl"'
 # The next run begins anew, and nothing that a program does fills the disk.
 tote run --name b --egress none "$IMAGE" perl -MSocket -e '
 for $n (1 .. 2000) { socket $s, AF_INET, SOCK_DGRAM, 0; send $s, "x", 0, sockaddr_in($n, inet_aton("198.51.100.8")) }
@@ -400,12 +401,13 @@ tote run -d --name d "$IMAGE" sleep 300 >/dev/null
 tote logs --egress d 2>&1 || echo $?
 "#;
     let lines = "\
-at dns alias.test=evil.test 1
-at dns evil.test 1
-at tcp 198.51.100.8:80 1
-at udp 198.51.100.8:443 1
+at dns alias.test=evil.test 1 -
+at dns evil.test 1 PID/perl
+at tcp 198.51.100.8:80 1 -
+at udp 198.51.100.8:443 1 -
 allow:good.test,alias.test 4
 as before
+1
 1280
 256
 good.test 198.51.100.2

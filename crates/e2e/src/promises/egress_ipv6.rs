@@ -56,7 +56,7 @@ fd00:77::1 81 connection refused
 2001:db8::9 81 connection refused
 no echo
 2001:db8::9 81 connection refused
-tcp [2001:db8::9]:81 1
+tcp [2001:db8::9]:81 1 -
 2001:db8::9 81 2001:db8::2
 tcp:[2001:db8::9]:81
 ";

@@ -73,6 +73,7 @@ impl Answers {
                 made.map_err(|errno| failed(errno.to_string()))
             })?;
         if let Some(gate) = &self.names.gate {
+            gate.look_into(network);
             self.keeper = Some(gate.keeper(resolver.as_fd())?);
         }
         self.resolver = Some(resolver);
@@ -250,10 +251,10 @@ impl Names for NetworkNames {
         )
     }
 
-    fn hearing(&self, name: Option<&str>) -> Hearing {
+    fn hearing(&self, name: Option<&str>, client: Option<SocketAddr>) -> Hearing {
         self.gate
             .as_ref()
-            .map_or(Hearing::Passed, |gate| gate.hearing(name))
+            .map_or(Hearing::Passed, |gate| gate.hearing(name, client))
     }
 
     fn hear(&self, name: &str, heard: &Heard) -> bool {

@@ -4,6 +4,7 @@
 //! answers for names, and makes the rules again where another program has flushed them.
 
 use super::NetworkFault;
+use super::asker;
 use super::endpoint::Endpoint;
 use super::join::Joined;
 use super::refused::AskedNames;
@@ -11,9 +12,9 @@ use crate::{EngineError, Home};
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 use tote_bundle::{ContainerId, EgressPolicy, EgressService, EgressTarget, NetworkMode, RunOptions};
 use tote_network::{Answerer, Egress, EgressLink, FilterEvents, Mac, Place, Service, Transport, is_special};
@@ -140,6 +141,8 @@ pub(super) struct Gate {
     /// Until when names have opened an address.
     open: RefCell<BTreeMap<(usize, Answerer, IpAddr), Instant>>,
     asked: RefCell<AskedNames>,
+    /// The inode of the container's network namespace, once it is there.
+    inside: Cell<Option<u64>>,
 }
 
 impl Gate {
@@ -151,6 +154,7 @@ impl Gate {
             links: ends(endpoints),
             open: RefCell::default(),
             asked: RefCell::new(AskedNames::begin(home, id)),
+            inside: Cell::new(None),
         }
     }
 
@@ -169,8 +173,14 @@ impl Gate {
         Ok(keeper)
     }
 
-    /// Decides what is done with a question.
-    pub(super) fn hearing(&self, name: Option<&str>) -> Hearing {
+    /// Has processes looked for in this network namespace, which is the container's.
+    pub(super) fn look_into(&self, network: BorrowedFd<'_>) {
+        self.inside
+            .set(rustix::fs::fstat(network).ok().map(|it| it.st_ino));
+    }
+
+    /// Decides what is done with a question of this client, who is known if the question came by UDP.
+    pub(super) fn hearing(&self, name: Option<&str>, client: Option<SocketAddr>) -> Hearing {
         let Some(name) = name else {
             return if self.policy.log {
                 Hearing::Passed
@@ -181,7 +191,8 @@ impl Gate {
         if self.policy.log || self.policy.entries_of(name).next().is_some() {
             Hearing::Heard
         } else {
-            self.asked.borrow_mut().refused(name);
+            let asker = || asker::process_at(self.inside.get()?, client?);
+            self.asked.borrow_mut().refused(name, asker);
             Hearing::Refused
         }
     }
@@ -208,7 +219,9 @@ impl Gate {
         });
         if !follows && !heard.aliases.iter().all(is_named) {
             let last = heard.aliases.last().cloned().flatten().unwrap_or_default();
-            self.asked.borrow_mut().refused(&format!("{name}={last}"));
+            self.asked
+                .borrow_mut()
+                .refused(&format!("{name}={last}"), || None);
             return false;
         }
         let services: Vec<_> = self.policy.entries_of(name).map(|entry| entry.service).collect();

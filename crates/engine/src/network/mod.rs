@@ -5,6 +5,7 @@
 //! one has left. All of it happens under one lock, which is held only for that time.
 
 mod answers;
+mod asker;
 mod choose;
 mod connect;
 mod connecting;

@@ -25,6 +25,8 @@ const FILE: &str = "egress.log";
 const MOST_NAMES: usize = 256;
 /// The protocol of a name that the resolver has not answered for.
 const NAME: &str = "dns";
+/// The word for a process that is not known.
+const UNKNOWN: &str = "-";
 /// The protocols of answers, with which a policy that only logs knows addresses by their names.
 const ANSWER: &str = "answer";
 const ALIAS: &str = "alias";
@@ -42,6 +44,8 @@ pub(crate) struct RefusedDestination {
     pub(crate) destination: String,
     /// How many packets there were; 1 of a name.
     pub(crate) count: u64,
+    /// The number and the command of the process that has tried it first, where that is known.
+    pub(crate) process: Option<String>,
 }
 
 impl RefusedDestination {
@@ -63,14 +67,24 @@ impl RefusedDestination {
                 noted.address.to_string()
             },
             count: noted.packets,
+            process: None,
         }
     }
 
     fn line(&self) -> String {
         format!(
-            "{} {} {} {}\n",
-            self.at, self.protocol, self.destination, self.count
+            "{} {} {} {} {}\n",
+            self.at,
+            self.protocol,
+            self.destination,
+            self.count,
+            self.process()
         )
+    }
+
+    /// The process in words.
+    fn process(&self) -> &str {
+        self.process.as_deref().unwrap_or(UNKNOWN)
     }
 
     /// Reads what [`RefusedDestination::line`] writes; `None` of a line that a power cut has damaged.
@@ -82,6 +96,7 @@ impl RefusedDestination {
             protocol: next()?,
             destination: next()?,
             count: next()?.parse().ok()?,
+            process: next().filter(|process| process != UNKNOWN),
         })
     }
 }
@@ -104,18 +119,24 @@ impl AskedNames {
         }
     }
 
-    /// Writes down that a name was refused.
-    pub(super) fn refused(&mut self, name: &str) {
-        self.note(NAME, name.to_owned(), MOST_NAMES);
+    /// Writes down that a name was refused, with the process of the first question.
+    pub(super) fn refused(&mut self, name: &str, process: impl FnOnce() -> Option<String>) {
+        self.note(NAME, name.to_owned(), MOST_NAMES, process);
     }
 
     /// Writes down the address that a name, or the name that it is an alias of, was answered with.
     pub(super) fn answered(&mut self, name: &str, address: IpAddr, is_alias: bool) {
         let kind = if is_alias { ALIAS } else { ANSWER };
-        self.note(kind, format!("{name}={address}"), MOST_ANSWERS);
+        self.note(kind, format!("{name}={address}"), MOST_ANSWERS, || None);
     }
 
-    fn note(&mut self, protocol: &'static str, destination: String, most: usize) {
+    fn note(
+        &mut self,
+        protocol: &'static str,
+        destination: String,
+        most: usize,
+        process: impl FnOnce() -> Option<String>,
+    ) {
         if self.seen.len() >= most || !self.seen.insert((protocol, destination.clone())) {
             return;
         }
@@ -124,6 +145,7 @@ impl AskedNames {
             protocol: protocol.to_owned(),
             destination,
             count: 1,
+            process: process(),
         };
         best_effort(append(&self.path, &noted.line()));
     }
@@ -206,11 +228,12 @@ pub fn egress_log(home: &Home, wanted: &str) -> Result<Vec<String>, EngineError>
     }
     let line = |one: RefusedDestination| {
         format!(
-            "{} {} {} {}",
+            "{} {} {} {} {}",
             moment(one.at),
             one.protocol,
             one.destination,
-            one.count
+            one.count,
+            one.process()
         )
     };
     let refused = refused(home, &container.id, &policy).into_iter();
@@ -258,6 +281,7 @@ mod tests {
             protocol: protocol.to_owned(),
             destination: destination.to_owned(),
             count: 2,
+            process: None,
         }
     }
 
@@ -265,6 +289,11 @@ mod tests {
     fn lines_read_back() {
         let written = one("tcp", "198.51.100.8:80");
         assert_eq!(RefusedDestination::read(written.line().trim_end()), Some(written));
+        let known = RefusedDestination {
+            process: Some("7/curl".to_owned()),
+            ..one("dns", "evil.test")
+        };
+        assert_eq!(RefusedDestination::read(known.line().trim_end()), Some(known));
         for damaged in ["", "7", "7 tcp", "7 tcp a", "x tcp a 1"] {
             assert_eq!(RefusedDestination::read(damaged), None, "{damaged}");
         }

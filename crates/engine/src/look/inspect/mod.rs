@@ -100,6 +100,7 @@ fn describe(home: &Home, entry: &Entry, sizes: bool) -> Value {
                 "Protocol": one.protocol,
                 "Destination": one.destination,
                 "Packets": one.count,
+                "Process": one.process.clone().unwrap_or_default(),
             })
         });
         let egress = json!({ "Policy": policy.to_string(), "Refused": refused.collect::<Vec<_>>() });
