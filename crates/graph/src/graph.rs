@@ -242,6 +242,22 @@ impl Graph {
         }
     }
 
+    /// The program that a node stands for: the one of its name, in itself or in its closure, or else its only one.
+    ///
+    /// # Errors
+    /// [`GraphError`].
+    pub fn program(&self, id: &NodeId) -> Result<Option<&str>, GraphError> {
+        let node = self.get(id).ok_or_else(|| GraphError::NoNode(id.short()))?;
+        if let Some(program) = node.program_named(&node.name) {
+            return Ok(Some(program));
+        }
+        let closure = self.closure(&[*id])?;
+        let others = closure.iter().filter_map(|id| self.get(id));
+        let named = others.filter_map(|other| other.program_named(&node.name)).next();
+        let only = || node.programs.first().filter(|_| node.programs.len() == 1);
+        Ok(named.or_else(|| only().map(String::as_str)))
+    }
+
     /// A node for people: `NAME=VERSION (ID)`.
     #[must_use]
     pub fn title(&self, id: &NodeId) -> String {
@@ -348,6 +364,27 @@ mod tests {
         poor.insert(ids[0], graph.get(&ids[0]).unwrap().clone());
         let error = poor.closure(&ids[..1]).unwrap_err();
         assert!(error.to_string().starts_with("node n0 needs "), "{error}");
+    }
+
+    #[test]
+    fn a_node_stands_for_a_program() {
+        let mut drafts: Vec<_> = (0..3).map(|at| draft(&format!("n{at}"), &[])).collect();
+        drafts[0].programs = vec!["/usr/bin/a".to_owned(), "/usr/bin/b".to_owned()];
+        drafts[0].references.insert(1, String::new());
+        drafts[1].programs.push("/usr/sbin/n0".to_owned());
+        drafts[2].programs = vec!["/bin/other".to_owned()];
+        let mut graph = Graph::default();
+        for (id, node) in seal(&drafts, hash) {
+            graph.insert(id, node);
+        }
+        for (name, program) in [
+            ("n0", "/usr/sbin/n0"),
+            ("n1", "/usr/bin/n1"),
+            ("n2", "/bin/other"),
+        ] {
+            let id = graph.find(name, &|_| true).unwrap();
+            assert_eq!(graph.program(&id).unwrap(), Some(program), "{name}");
+        }
     }
 
     #[test]

@@ -83,12 +83,9 @@ impl Node {
         serde_json::to_vec(self).unwrap_or_default()
     }
 
-    /// The program that the node is named after, or its only one.
-    #[must_use]
-    pub fn program(&self) -> Option<&str> {
-        let file = |path: &&String| path.rsplit('/').next() == Some(self.name.as_str());
-        let named = self.programs.iter().find(file);
-        let only = || self.programs.first().filter(|_| self.programs.len() == 1);
-        named.or_else(only).map(String::as_str)
+    /// Its program of this name.
+    pub(crate) fn program_named(&self, name: &str) -> Option<&str> {
+        let file = |path: &&String| path.rsplit('/').next() == Some(name);
+        self.programs.iter().find(file).map(String::as_str)
     }
 }

@@ -184,10 +184,9 @@ mod tests {
         assert_eq!(
             text,
             [
-                "None base: bin etc-old etc/passwd tmp",
+                "None base: bin etc-old etc/app etc/passwd tmp",
                 "Some(0) : etc/dir usr/bin/dir usr/bin/ls var/lib/ls",
                 "None dir:/: top",
-                "None dir:/etc: etc/app",
                 "None dir:/usr/bin: usr/bin/own",
                 "None dir:/usr/local: usr/local/bin/x",
             ]

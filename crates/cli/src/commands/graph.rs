@@ -29,7 +29,8 @@ Runs a program in a new container that has its closure and nothing else: what is
 read-only unless `--read-only=false` is given.
 
 `NODE`
-: the closure of a node. A node with a program of its own name runs that with the ARGs; of another one the first ARG is the program
+: the closure of a node. Where a program in it has the name of the node, or the node has only one, that runs with the ARGs; otherwise \
+the first ARG is the program
 `PROGRAM`, `host:PROGRAM`
 : a program of this machine, by name or path, with the libraries and files that it needs. Nothing has to be imported. The container \
 has copies of its own, which share blocks with the machine's files where the file system can: an upgrade of the machine changes no \

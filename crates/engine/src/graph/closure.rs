@@ -120,11 +120,11 @@ fn make(home: &Home, text: &str) -> Result<(), EngineError> {
     let record = match found {
         Some((graph, id)) => {
             let image = or_nothing(&store, image_of(&store, &graph, &[id]))?;
-            let node = graph.get(&id);
+            let program = graph.program(&id).map_err(GraphFault::from)?;
             StartRecord {
                 text: text.to_owned(),
                 image,
-                program: node.and_then(Node::program).map(str::to_owned),
+                program: program.map(str::to_owned),
                 node: None,
                 files: Vec::new(),
             }

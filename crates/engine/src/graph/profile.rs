@@ -7,7 +7,7 @@ use crate::apart::among_owners;
 use crate::{EngineError, Home, open_store};
 use std::path::PathBuf;
 use tote_bundle::Name;
-use tote_graph::{Generation, Node, Profile};
+use tote_graph::{Generation, Profile};
 use tote_images::{has_ids, has_image, or_nothing};
 use tote_state::record;
 
@@ -46,10 +46,13 @@ pub fn profile_set(home: &Home, name: &str, nodes: &[String]) -> Result<u64, Eng
     let ids = ids?;
     let image = or_nothing(&store, image_of(&store, &graph, &ids))?;
     let mut profile: Profile = record::read(&path)?.unwrap_or_default();
-    let first = ids.first().and_then(|id| graph.get(id));
+    let program = match ids.first() {
+        Some(first) => graph.program(first).map_err(GraphFault::from)?,
+        None => None,
+    };
     profile.set(Generation {
         number: 0,
-        program: first.and_then(Node::program).map(str::to_owned),
+        program: program.map(str::to_owned),
         nodes: ids,
         image,
         created: record::now(),
