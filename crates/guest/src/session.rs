@@ -52,6 +52,8 @@ pub(crate) struct Session {
     /// Signals that came before the process did.
     early: Vec<u8>,
     runs: bool,
+    /// True if others may hold its outputs when it has ended: those of a container end with it.
+    outlived: bool,
     end: Option<Report>,
 }
 
@@ -110,6 +112,7 @@ impl Session {
             process: None,
             early: Vec::new(),
             runs: false,
+            outlived: asked.joined.is_some(),
             end: None,
         })
     }
@@ -217,6 +220,22 @@ impl Session {
         }
     }
 
+    /// Passes on what an output still has, as far as the host takes it, and closes it then: the worker has ended, so the process
+    /// has written everything, and what it has left behind in the container goes on without a reader.
+    fn finish_output(&mut self, stream: Stream, guest: &mut Guest) {
+        while let Some(output) = &self.outputs[index(stream)] {
+            let mut buffer = vec![0; guest.room(self.number, stream).min(CHUNK)];
+            if buffer.is_empty() {
+                return;
+            }
+            match rustix::io::read(output, &mut buffer) {
+                Ok(length) if length > 0 => _ = guest.output(self.number, stream, &buffer[..length]),
+                Err(Errno::INTR) => {}
+                Ok(_) | Err(_) => self.outputs[index(stream)] = None,
+            }
+        }
+    }
+
     /// Reads reports of the worker.
     pub(crate) fn read_reports(&mut self, guest: &mut Guest) {
         let Some(reports) = &self.reports else { return };
@@ -257,7 +276,12 @@ impl Session {
     }
 
     /// True if the process has ended, and everything that it has written is on its way: the host is told then.
-    pub(crate) fn tell_end(&self, guest: &mut Guest) -> bool {
+    pub(crate) fn tell_end(&mut self, guest: &mut Guest) -> bool {
+        if self.reports.is_none() && self.outlived {
+            STREAMS
+                .into_iter()
+                .for_each(|stream| self.finish_output(stream, guest));
+        }
         if self.reports.is_some() || self.outputs.iter().any(Option::is_some) {
             return false;
         }

@@ -352,6 +352,11 @@ fn exec(cx: &Context) -> Result<()> {
     let output = cx.tote(&["exec", "-i", "vm", "cat"]).input(&random).output()?;
     output.exits(0)?;
     ensure!(output.stdout == random, "{} bytes came back", output.stdout.len());
+    // What it leaves behind holds its streams, and does not hold it up.
+    cx.tote(&["exec", "vm", "sh", "-c", "sleep 1000003 & echo left"])
+        .output()?
+        .exits(0)?
+        .prints("left\n")?;
     exec_terminal(cx)?;
     exec_signals(cx)?;
     exec_checks(cx)?;
