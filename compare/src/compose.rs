@@ -287,7 +287,10 @@ fn phases(candidate: &Candidate, experiment: &Experiment) -> Option<Vec<String>>
         return (!in_container || made.iter().all(has)).then(|| experiment.phases.clone());
     }
     let run = "run".to_owned();
-    let alone = experiment.answer.is_none() && !experiment.idle && !experiment.together;
+    let alone = experiment.answer.is_none()
+        && experiment.client.is_empty()
+        && !experiment.idle
+        && !experiment.together;
     if alone && has(&run) {
         return Some(vec![run]);
     }

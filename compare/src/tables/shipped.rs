@@ -9,7 +9,7 @@ macro_rules! files {
 /// Candidates, in the order of reports.
 pub(crate) const CANDIDATES: &[(&str, &str)] = files!("candidates":
     "tote" "tote-split" "tote-reflink" "tote-copy" "tote-btrfs" "tote-loop" "tote-loop-xfs" "tote-erofs"
-    "tote-rootless" "tote-pool" "tote-vm" "tote-oci" "podman" "podman-runc" "podman-vfs" "podman-rootless" "docker" "docker-crun" "containerd"
+    "tote-rootless" "tote-oci" "podman" "podman-runc" "podman-vfs" "podman-rootless" "docker" "docker-crun" "containerd"
     "lxc" "lxd" "crun" "runc" "youki" "gvisor" "kata" "nspawn" "bubblewrap" "bubblewrap-rootless" "unshare" "host"
     "tote-without-seccomp" "tote-without-limits" "tote-with-init" "tote-with-bridge" "tote-with-disk");
 
