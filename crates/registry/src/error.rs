@@ -207,6 +207,9 @@ impl Error {
             Self::Trust(error) => error.hint(),
             Self::TooMany { .. } => Some("wait, or log in: registries allow known users more"),
             Self::Slow { .. } => Some("try again later, or name a mirror in registries.json"),
+            Self::Digest { .. } => Some(
+                "it was damaged at the registry or on the way: try again; if that does not help, it has to be pushed again",
+            ),
             Self::NoHost { .. } => Some("check the name and /etc/resolv.conf"),
             _ => None,
         }
