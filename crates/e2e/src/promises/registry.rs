@@ -210,7 +210,10 @@ fn password(cx: &Context) -> Result<()> {
         let words = ["login", "-u", "Aladdin", "--password-stdin", &host];
         cx.tote(&words).input(password.as_bytes()).output()
     };
-    login("wrong\n")?.exits(1)?.has_err("access denied")?;
+    login("wrong\n")?
+        .exits(1)?
+        .has_err("access denied")?
+        .has_err("check the name and the password")?;
     let file = cx.scratch().join(".docker/config.json");
     ensure!(!file.exists(), "a wrong password was kept");
     login("open sesame\n")?.exits(0)?.has_out("Login Succeeded")?;
