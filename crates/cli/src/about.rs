@@ -64,14 +64,14 @@ pub(crate) fn info(parsed: &Parsed) -> ExitCode {
     let dockers = report.as_docker_has_it(VERSION);
     match (serde_json::to_value(&report), parsed.value("format")) {
         (Ok(own), Some(format)) => show(format, &own, &dockers),
-        (Ok(own), None) => print(&info_text(&own, &dockers)),
+        (Ok(own), None) => print(&machine_text(&own, &dockers)),
         (Err(error), _) => failure(&format!("print the machine's description: {error}"), None, 1),
     }
 }
 
 /// The machine as `docker info` lays it out, and then what docker does not tell.
-fn info_text(own: &Value, dockers: &Value) -> String {
-    let mut text = tote_view::info_text(dockers);
+fn machine_text(own: &Value, dockers: &Value) -> String {
+    let mut text = tote_view::machine_text(dockers);
     text += "\nThis machine:\n";
     let fields = ["rootless", "cgroups", "drivers", "features"];
     let fields = fields.map(|field| (field.to_owned(), own[field].clone()));

@@ -172,7 +172,7 @@ pub struct Hook {
 }
 
 impl Spec {
-    /// True if its processes keep the supplementary groups of whoever starts them, by [`KEEP_GROUPS`].
+    /// True if [`KEEP_GROUPS`] lets processes keep the supplementary groups of their parents.
     #[must_use]
     pub fn keeps_groups(&self) -> bool {
         self.annotations

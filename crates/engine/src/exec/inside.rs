@@ -16,7 +16,7 @@ pub(crate) struct Inside {
     pub(crate) linux: Linux,
     /// True for the default filter, which no spec contains.
     pub(crate) default_filter: bool,
-    /// True if a process keeps the supplementary groups of whoever starts it.
+    /// True if a process keeps the supplementary groups of its parent.
     #[serde(default)]
     pub(crate) keeps_groups: bool,
 }

@@ -2,11 +2,10 @@
 
 use crate::stats::binary;
 use serde_json::Value;
-use std::fmt::Write as _;
 
 /// Lines of the engine, from the fields of `docker info`.
 #[must_use]
-pub fn info_text(info: &Value) -> String {
+pub fn machine_text(info: &Value) -> String {
     let client = &info["ClientInfo"];
     let mut text = format!(
         "Client:\n Version:    {}\n Context:    {}\n Debug Mode: {}\n\nServer:\n",
@@ -17,25 +16,25 @@ pub fn info_text(info: &Value) -> String {
     lines(&mut text, info, &COUNTS);
     text += " Plugins:\n";
     for kind in ["Volume", "Network", "Log"] {
-        let _ = writeln!(text, "  {kind}: {}", words(&info["Plugins"][kind]));
+        text += &format!("  {kind}: {}\n", words(&info["Plugins"][kind]));
     }
-    let _ = writeln!(text, " Swarm: {}", plain(&info["Swarm"]["LocalNodeState"]));
+    text += &format!(" Swarm: {}\n", plain(&info["Swarm"]["LocalNodeState"]));
     let runtimes = info["Runtimes"].as_object();
     let runtimes: Vec<&str> = runtimes.into_iter().flatten().map(|(name, _)| &**name).collect();
-    let _ = writeln!(text, " Runtimes: {}", runtimes.join(" "));
+    text += &format!(" Runtimes: {}\n", runtimes.join(" "));
     lines(&mut text, info, &ENGINE);
     text += " Security Options:\n";
     for option in info["SecurityOptions"].as_array().into_iter().flatten() {
         let mut parts = option.as_str().unwrap_or_default().split(',');
         let name = parts.next().unwrap_or_default();
-        let _ = writeln!(text, "  {}", name.strip_prefix("name=").unwrap_or(name));
+        text += &format!("  {}\n", name.strip_prefix("name=").unwrap_or(name));
         for profile in parts.filter_map(|part| part.strip_prefix("profile=")) {
-            let _ = writeln!(text, "   Profile: {profile}");
+            text += &format!("   Profile: {profile}\n");
         }
     }
     lines(&mut text, info, &MACHINE);
     let memory = info["MemTotal"].as_u64().unwrap_or_default();
-    let _ = writeln!(text, " Total Memory: {}", binary(memory));
+    text += &format!(" Total Memory: {}\n", binary(memory));
     lines(&mut text, info, &REST);
     text
 }
@@ -80,7 +79,7 @@ const REST: [Names; 6] = [
 
 fn lines(text: &mut String, info: &Value, names: &[Names]) {
     for (word, field) in names {
-        let _ = writeln!(text, " {word}: {}", plain(&info[field]));
+        *text += &format!(" {word}: {}\n", plain(&info[field]));
     }
 }
 
@@ -102,7 +101,7 @@ mod tests {
 
     #[test]
     fn lines_are_dockers() {
-        let text = info_text(&json!({
+        let text = machine_text(&json!({
             "ClientInfo": { "Version": "1", "Context": "default", "Debug": false },
             "Containers": 3, "ContainersRunning": 1, "Driver": "overlay", "MemTotal": 2_096_103_424_u64,
             "Plugins": { "Network": ["bridge", "host"] },
