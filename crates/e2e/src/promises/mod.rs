@@ -134,6 +134,7 @@ mod units;
 mod usage;
 mod user;
 mod vm;
+mod vm_exec;
 mod volume_commands;
 mod volumes;
 mod volumes_from;
@@ -155,6 +156,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     known_lines::TESTS,
     reference::TESTS,
     vm::TESTS,
+    vm_exec::TESTS,
     volumes::TESTS,
     recovery::TESTS,
     power_cuts::TESTS,
