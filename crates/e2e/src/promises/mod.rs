@@ -139,6 +139,7 @@ mod units;
 mod usage;
 mod user;
 mod vm;
+mod vm_exec;
 mod volume_commands;
 mod volume_treatments;
 mod volumes;
@@ -161,6 +162,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     known_lines::TESTS,
     reference::TESTS,
     vm::TESTS,
+    vm_exec::TESTS,
     volumes::TESTS,
     recovery::TESTS,
     power_cuts::TESTS,
