@@ -18,7 +18,7 @@ use tote_sys::{Attributes, CloneSource, Make, MountOp, Op, Propagation, Quirk, S
 pub struct Tools<'a> {
     /// The tools.
     pub root: Root,
-    /// What the root is if it is not the tools.
+    /// Root in the place of the tools.
     pub aside: Option<Aside<'a>>,
     /// Directory of the host on which the new mount namespace mounts them.
     pub attach_point: &'a Path,

@@ -15,7 +15,7 @@ pub(super) struct Found<'a> {
     pub(super) target: Target,
     /// Command that the container would run; empty if it is not known.
     pub(super) command: Vec<String>,
-    /// What another engine knows of the container.
+    /// Description of the container by another engine.
     pub(super) other: Option<OtherContainer>,
     /// Ends after the session.
     pub(super) still: Option<Still<'a>>,

@@ -1,4 +1,4 @@
-//! What launchers are known by.
+//! Identity of launchers.
 
 use super::{ToolsTree, libraries};
 use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -10,7 +10,7 @@ use tote_sys::Errno;
 /// Version of the launchers; another one whenever this program would make others than an earlier one.
 const FORMAT: u8 = 1;
 
-/// Whose launchers they are, and the state of the tools for which they were made.
+/// Identity of the tools that launchers are for, and the state of these.
 pub(super) struct Key {
     tools: Vec<u8>,
     pub(super) state: Vec<u8>,
@@ -69,7 +69,7 @@ fn find(root: BorrowedFd<'_>, path: &Path, flags: OFlags) -> Result<OwnedFd, Err
     openat2(root, path, flags | OFlags::CLOEXEC, Mode::empty(), resolve)
 }
 
-/// What was seen, as bytes that are compared.
+/// Properties of files, as bytes that are compared.
 struct Seen(Vec<u8>);
 
 impl Seen {
