@@ -106,10 +106,10 @@ pub use look::{
 };
 pub use machine::{MachineReport, dockers_version, look as look_at_machine};
 pub use network::{
-    ConnectRequest, NetworkFault, NetworkRequest, NetworkRow, NetworkSelection, PortRecord, RootlessFault,
-    add_ports, connect as connect_network, create as create_network, disconnect as disconnect_network,
-    egress_log, exists as has_network, inspect as inspect_network, names as network_names, networks,
-    prune as prune_networks, remove as remove_network, remove_ports,
+    ConnectFault, ConnectRequest, NetworkFault, NetworkRequest, NetworkRow, NetworkSelection, PortRecord,
+    RootlessFault, add_ports, connect as connect_network, create as create_network,
+    disconnect as disconnect_network, egress_log, exists as has_network, inspect as inspect_network,
+    names as network_names, networks, prune as prune_networks, remove as remove_network, remove_ports,
 };
 pub use pool::{
     FillRequest, Filled, Pool, PoolError, PoolRow, PoolRun, fill as fill_pool, names as pool_names, pools,

@@ -4,7 +4,7 @@
 //! each once. When the container leaves its networks, the file gets the addresses, too. Both have a bound that no
 //! container can pass: the set by its size, and the file by the number of names.
 
-use super::NetworkFault;
+use super::TrafficFault;
 use crate::container::Container;
 use crate::look::moment;
 use crate::{EngineError, Home, container};
@@ -221,7 +221,7 @@ pub fn egress_log(home: &Home, wanted: &str) -> Result<Vec<String>, EngineError>
     let container = container::find(home, wanted)?.container;
     let (container, policy) = match policy_of(home, container)? {
         (container, Some(policy)) => (container, policy),
-        (container, None) => return Err(NetworkFault::NoEgress(container.display().to_owned()).into()),
+        (container, None) => return Err(TrafficFault::NoEgress(container.display().to_owned()).into()),
     };
     if policy.log {
         return Ok(needed(&all(home, &container.id)));
