@@ -66,7 +66,8 @@ pub(crate) fn list(parsed: &Parsed) -> Result<ExitCode, EngineError> {
 pub(crate) fn inspect(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let home = home(parsed)?;
     Ok(describe_each(parsed, |name| {
-        tote_engine::inspect_network(&home, name)
+        let found = tote_engine::inspect_network(&home, name)?;
+        Ok(tote_view::network_details(&found))
     }))
 }
 

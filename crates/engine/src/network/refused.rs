@@ -35,17 +35,17 @@ const MOST_ANSWERS: usize = 1024;
 
 /// A destination that was refused.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct RefusedDestination {
+pub struct RefusedDestination {
     /// When it was refused last, a name first: nanoseconds since 1970.
-    pub(crate) at: u64,
+    pub at: u64,
     /// `tcp`, `udp`, `sctp`, `icmp`, the number of another protocol, or `dns`.
-    pub(crate) protocol: String,
+    pub protocol: String,
     /// An address with its port, or a name.
-    pub(crate) destination: String,
+    pub destination: String,
     /// How many packets there were; 1 of a name.
-    pub(crate) count: u64,
+    pub count: u64,
     /// The number and the command of the process that has tried it first, where that is known.
-    pub(crate) process: Option<String>,
+    pub process: Option<String>,
 }
 
 impl RefusedDestination {
