@@ -3,7 +3,7 @@
 //! The rules are made with the links, before the program runs. The process that watches the container opens addresses as it
 //! answers for names, and makes the rules again where another program has flushed them.
 
-use super::NetworkFault;
+use super::TrafficFault;
 use super::asker;
 use super::endpoint::Endpoint;
 use super::join::Joined;
@@ -31,8 +31,8 @@ const MOST_KEPT: usize = 4096;
 /// Refuses a policy that could not be held.
 ///
 /// # Errors
-/// [`NetworkFault::Egress`].
-pub(super) fn check(options: &RunOptions) -> Result<(), NetworkFault> {
+/// [`TrafficFault::Egress`].
+pub(super) fn check(options: &RunOptions) -> Result<(), TrafficFault> {
     if options.egress.is_none() {
         return Ok(());
     }
@@ -47,14 +47,14 @@ pub(super) fn check(options: &RunOptions) -> Result<(), NetworkFault> {
     } else {
         return Ok(());
     };
-    Err(NetworkFault::Egress(reason))
+    Err(TrafficFault::Egress(reason))
 }
 
 /// Refuses a policy of steps of a build that would not hold it.
 ///
 /// # Errors
-/// [`NetworkFault::Egress`].
-pub(crate) fn check_step(options: &RunOptions) -> Result<(), NetworkFault> {
+/// [`TrafficFault::Egress`].
+pub(crate) fn check_step(options: &RunOptions) -> Result<(), TrafficFault> {
     match options.network {
         NetworkMode::None => check_none(options),
         _ => check(options),
@@ -64,10 +64,10 @@ pub(crate) fn check_step(options: &RunOptions) -> Result<(), NetworkFault> {
 /// Refuses a policy with `--network none`.
 ///
 /// # Errors
-/// [`NetworkFault::Egress`].
-pub(super) fn check_none(options: &RunOptions) -> Result<(), NetworkFault> {
+/// [`TrafficFault::Egress`].
+pub(super) fn check_none(options: &RunOptions) -> Result<(), TrafficFault> {
     match &options.egress {
-        Some(_) => Err(NetworkFault::Egress(
+        Some(_) => Err(TrafficFault::Egress(
             "with --network none it connects nowhere: leave --egress out",
         )),
         None => Ok(()),

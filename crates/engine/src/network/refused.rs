@@ -4,7 +4,7 @@
 //! each once. When the container leaves its networks, the file gets the addresses, too. Both have a bound that no
 //! container can pass: the set by its size, and the file by the number of names.
 
-use super::NetworkFault;
+use super::TrafficFault;
 use crate::container::Container;
 use crate::look::moment;
 use crate::{EngineError, Home, container};
@@ -35,17 +35,17 @@ const MOST_ANSWERS: usize = 1024;
 
 /// A destination that was refused.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct RefusedDestination {
+pub struct RefusedDestination {
     /// When it was refused last, a name first: nanoseconds since 1970.
-    pub(crate) at: u64,
+    pub at: u64,
     /// `tcp`, `udp`, `sctp`, `icmp`, the number of another protocol, or `dns`.
-    pub(crate) protocol: String,
+    pub protocol: String,
     /// An address with its port, or a name.
-    pub(crate) destination: String,
+    pub destination: String,
     /// How many packets there were; 1 of a name.
-    pub(crate) count: u64,
+    pub count: u64,
     /// The number and the command of the process that has tried it first, where that is known.
-    pub(crate) process: Option<String>,
+    pub process: Option<String>,
 }
 
 impl RefusedDestination {
@@ -221,7 +221,7 @@ pub fn egress_log(home: &Home, wanted: &str) -> Result<Vec<String>, EngineError>
     let container = container::find(home, wanted)?.container;
     let (container, policy) = match policy_of(home, container)? {
         (container, Some(policy)) => (container, policy),
-        (container, None) => return Err(NetworkFault::NoEgress(container.display().to_owned()).into()),
+        (container, None) => return Err(TrafficFault::NoEgress(container.display().to_owned()).into()),
     };
     if policy.log {
         return Ok(needed(&all(home, &container.id)));
