@@ -3,6 +3,7 @@
 use crate::home::home;
 use crate::tell::{engine_error, failure, print, width};
 use serde_json::{Value, json};
+use std::ffi::OsStr;
 use std::process::ExitCode;
 use tote_options::Parsed;
 
@@ -35,15 +36,15 @@ pub(crate) fn help(parsed: &Parsed) -> ExitCode {
 
 pub(crate) fn version(parsed: &Parsed) -> ExitCode {
     let own = json!({ "version": VERSION, "oci": tote_engine::OCI_VERSION, "arch": std::env::consts::ARCH });
-    if parsed.value("format").is_none() {
-        return print(&version_text());
+    let dockers = tote_engine::dockers_version(VERSION);
+    match parsed.value("format") {
+        Some(format) => show(format, &own, &dockers),
+        None => print(&version_text(&dockers)),
     }
-    show(parsed, &own, || tote_engine::dockers_version(VERSION))
 }
 
 /// The version as `docker version` lays it out, for scripts that search it for lines.
-fn version_text() -> String {
-    let version = tote_engine::dockers_version(VERSION);
+fn version_text(version: &Value) -> String {
     let of = |field: &str| plain(&version["Server"][field]);
     let (api, oldest, place) = (of("APIVersion"), of("MinAPIVersion"), of("OsArch"));
     let oci = tote_engine::OCI_VERSION;
@@ -55,33 +56,39 @@ fn version_text() -> String {
 }
 
 pub(crate) fn info(parsed: &Parsed) -> ExitCode {
-    match home(parsed) {
-        Ok(home) => {
-            let report = tote_engine::look_at_machine(&home);
-            match serde_json::to_value(&report) {
-                Ok(value) => show(parsed, &value, || report.as_docker_has_it(VERSION)),
-                Err(error) => failure(&format!("print the machine's description: {error}"), None, 1),
-            }
-        }
-        Err(error) => engine_error(&error),
+    let home = match home(parsed) {
+        Ok(home) => home,
+        Err(error) => return engine_error(&error),
+    };
+    let report = tote_engine::look_at_machine(&home);
+    let dockers = report.as_docker_has_it(VERSION);
+    match (serde_json::to_value(&report), parsed.value("format")) {
+        (Ok(own), Some(format)) => show(format, &own, &dockers),
+        (Ok(own), None) => print(&info_text(&own, &dockers)),
+        (Err(error), _) => failure(&format!("print the machine's description: {error}"), None, 1),
     }
 }
 
-/// Prints JSON for programs, with the fields that docker and podman use, or lines for people.
-fn show(parsed: &Parsed, value: &Value, others: impl FnOnce() -> Value) -> ExitCode {
-    if let Some(format) = parsed.value("format") {
-        let mut all = value.clone();
-        if let (Value::Object(all), Value::Object(others)) = (&mut all, others()) {
-            all.extend(others);
-        }
-        if format == "json" {
-            return print(&format!("{all}\n"));
-        }
-        return crate::listing::render(&format.to_string_lossy(), std::slice::from_ref(&all));
+/// The machine as `docker info` lays it out, and then what docker does not tell.
+fn info_text(own: &Value, dockers: &Value) -> String {
+    let mut text = tote_view::info_text(dockers);
+    text += "\nThis machine:\n";
+    let fields = ["rootless", "cgroups", "drivers", "features"];
+    let fields = fields.map(|field| (field.to_owned(), own[field].clone()));
+    lines(" ", &Value::Object(fields.into_iter().collect()), &mut text);
+    text
+}
+
+/// Prints fields in the format that was asked for, with those that docker and podman use.
+fn show(format: &OsStr, value: &Value, others: &Value) -> ExitCode {
+    let mut all = value.clone();
+    if let (Value::Object(all), Value::Object(others)) = (&mut all, others) {
+        all.extend(others.clone());
     }
-    let mut text = String::new();
-    lines("", value, &mut text);
-    print(&text)
+    if format == "json" {
+        return print(&format!("{all}\n"));
+    }
+    crate::listing::render(&format.to_string_lossy(), std::slice::from_ref(&all))
 }
 
 fn lines(indent: &str, value: &Value, text: &mut String) {

@@ -3,6 +3,7 @@
 use crate::image::given::note_image;
 use crate::output::{archive_to, reading};
 use crate::tell::{print, print_made, warning};
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 use tote_engine::{Changed, CommitOptions, EngineError, Status};
 use tote_options::Parsed;
@@ -42,13 +43,38 @@ pub(crate) fn commit(parsed: &Parsed) -> Result<ExitCode, EngineError> {
 }
 
 pub(crate) fn diff(parsed: &Parsed) -> Result<ExitCode, EngineError> {
-    let mut text = String::new();
+    let format = text(parsed, "format");
+    if !matches!(&*format, "" | "json") {
+        return Err(EngineError::Usage(format!(
+            "--format {format:?}: the only supported format is json"
+        )));
+    }
+    let mut lines = String::new();
+    let mut lists = BTreeMap::<&str, Vec<String>>::new();
     tote_engine::changes(
         &reading(parsed)?,
         &word(parsed, 0).unwrap_or_default(),
-        &mut |changed| text += &line(&changed),
+        &mut |changed: Changed| {
+            if format.is_empty() {
+                lines += &line(&changed);
+            } else {
+                lists.entry(list(changed.status)).or_default().push(changed.path);
+            }
+        },
     )?;
-    Ok(print(&text))
+    if !format.is_empty() {
+        lines = serde_json::to_string(&lists).unwrap_or_default() + "\n";
+    }
+    Ok(print(&lines))
+}
+
+/// Names podman's list of these changes.
+fn list(status: Status) -> &'static str {
+    match status {
+        Status::Added => "added",
+        Status::Changed => "changed",
+        Status::Deleted => "deleted",
+    }
 }
 
 /// Formats a change in docker's words.

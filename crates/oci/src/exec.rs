@@ -10,6 +10,7 @@ use crate::store::Place;
 use crate::subgroup::Joined;
 use crate::{ContainerError, Id, Level, OciError, Say, Store, home, pidfile, plan, seccomp};
 use rustix::fd::{AsFd as _, OwnedFd};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use tote_runtime::{
     Attendance, Entry, Listen, Namespaces, RawMode, Reception, Refusal, Stdio, StdioMode, attend,
@@ -90,7 +91,8 @@ pub fn exec(store: &Store, id: &Id, options: &ExecOptions, say: Say<'_>) -> Resu
     let profile = kept.linux.as_ref().and_then(|linux| linux.seccomp.clone());
     let keyring = record.own_keyring.then(|| plan::keyring(id));
     let how = (namespaces.flags, preserve_fds, keyring.as_deref());
-    let mut planned = plan(process, kept, (pid, &init), how)?;
+    let annotations = record.annotations.clone();
+    let mut planned = plan(process, (kept, annotations), (pid, &init), how)?;
     tell_plan(&planned, say);
     let mut attendance = None;
     if !options.detach {
@@ -264,7 +266,7 @@ fn change(mut process: Process, options: &ExecOptions) -> Result<Process, OciErr
 
 fn plan(
     mut process: Process,
-    kept: Kept,
+    (kept, annotations): (Kept, BTreeMap<String, String>),
     (pid, init): (u32, &OwnedFd),
     (namespaces, preserve_fds, keyring): (u32, u32, Option<&str>),
 ) -> Result<Plan, OciError> {
@@ -272,6 +274,7 @@ fn plan(
     let spec = Spec {
         process: Some(process),
         linux: kept.linux,
+        annotations,
         ..Spec::default()
     };
     let in_user_namespace = spec.namespace(NamespaceType::User).is_some();

@@ -25,6 +25,14 @@ pub enum Error {
         /// True if credentials were sent.
         logged_in: bool,
     },
+    /// Credentials that `login` tried were refused.
+    #[error("{what}: access denied{detail}")]
+    Login {
+        /// The object of the request.
+        what: String,
+        /// The registry's message.
+        detail: String,
+    },
     /// Status 429 for every attempt.
     #[error("{what}: the rate limit of the registry is reached (429){detail}")]
     TooMany {
@@ -181,7 +189,7 @@ impl Error {
     pub fn kind(&self) -> Kind {
         match self {
             Self::NotFound { .. } | Self::Platform { .. } => Kind::NotFound,
-            Self::Denied { .. } => Kind::Denied,
+            Self::Denied { .. } | Self::Login { .. } => Kind::Denied,
             Self::Trust(error) if error.is_insecure() => Kind::Insecure,
             Self::NoHost { .. } | Self::Connection { .. } | Self::Timeout { .. } | Self::Slow { .. } => {
                 Kind::Unreachable
@@ -204,9 +212,15 @@ impl Error {
             Self::Denied { logged_in: true, .. } => {
                 Some("the credentials are known but not sufficient: see `tote login REGISTRY`")
             }
+            Self::Login { .. } => Some(
+                "check the name and the password; where a second factor is wanted, an access token takes the password's place",
+            ),
             Self::Trust(error) => error.hint(),
             Self::TooMany { .. } => Some("wait, or log in: registries allow known users more"),
             Self::Slow { .. } => Some("try again later, or name a mirror in registries.json"),
+            Self::Digest { .. } => Some(
+                "it was damaged at the registry or on the way: try again; if that does not help, it has to be pushed again",
+            ),
             Self::NoHost { .. } => Some("check the name and /etc/resolv.conf"),
             _ => None,
         }

@@ -12,8 +12,17 @@ impl Client {
     /// that holds the credential or the name of the credential program.
     ///
     /// # Errors
-    /// [`Error::Denied`], [`Error::Credentials`], and every failure of a request.
+    /// [`Error::Login`], [`Error::Credentials`], and every failure of a request.
     pub fn login(&self, registry: &str, credential: &Credential) -> Result<PathBuf, Error> {
+        self.try_out(registry, credential).map_err(|error| match error {
+            Error::Denied { what, detail, .. } => Error::Login { what, detail },
+            error => error,
+        })?;
+        let stored = self.options.credentials.store(registry, credential);
+        stored.map_err(|source| unusable(registry, source))
+    }
+
+    fn try_out(&self, registry: &str, credential: &Credential) -> Result<(), Error> {
         let what = format!("login at {registry}");
         let endpoint = Endpoint::of(registry);
         let uri = self.address(&endpoint, &what, "/v2/")?;
@@ -24,11 +33,10 @@ impl Client {
             let header = grant.as_ref().map(|grant| grant.header());
             answer = self.once(&uri, &mut Call::new(&what, Method::GET, uri.clone()), header)?;
         }
-        if answer.status() != 200 {
-            return Err(answer.refusal(&what, true));
+        match answer.status() {
+            200 => Ok(()),
+            _ => Err(answer.refusal(&what, true)),
         }
-        let stored = self.options.credentials.store(registry, credential);
-        stored.map_err(|source| unusable(registry, source))
     }
 
     /// Returns the user's name at a registry according to the stored credentials; the registry is not asked.

@@ -150,7 +150,7 @@ fn login_push_and_logout() {
     let error = push(&fresh(), &registry, None, b"x").unwrap_err();
     assert!(matches!(error, Error::Denied { logged_in: false, .. }), "{error}");
     let error = fresh().login(&registry.host(), &aladdin("wrong")).unwrap_err();
-    assert!(matches!(error, Error::Denied { logged_in: true, .. }), "{error}");
+    assert!(matches!(error, Error::Login { .. }), "{error}");
     fresh().login(&registry.host(), &aladdin("open sesame")).unwrap();
     let client = fresh();
     assert_eq!(push(&client, &registry, None, b"x").unwrap(), Pushed::Uploaded);

@@ -92,9 +92,7 @@ impl Builder<'_> {
         } else {
             self.check_mapped(process)?;
         }
-        let keeps = self.request.spec.annotations.get(tote_spec::KEEP_GROUPS);
-        let keeps = keeps.is_some_and(|value| value != "0");
-        let may_set = one_id.is_none() && self.request.facts.setgroups && !keeps;
+        let may_set = one_id.is_none() && self.request.facts.setgroups && !self.request.spec.keeps_groups();
         let groups = may_set.then(|| {
             // Engines give some groups twice.
             let mut groups = Vec::with_capacity(user.additional_gids.len());

@@ -172,6 +172,23 @@ pub struct Hook {
 }
 
 impl Spec {
+    /// True if its processes keep the supplementary groups of whoever starts them, by [`KEEP_GROUPS`].
+    #[must_use]
+    pub fn keeps_groups(&self) -> bool {
+        self.annotations
+            .get(KEEP_GROUPS)
+            .is_some_and(|value| value != "0")
+    }
+
+    /// Adds [`KEEP_GROUPS`] if `keeps` is true.
+    #[must_use]
+    pub fn with_groups_kept(mut self, keeps: bool) -> Self {
+        if keeps {
+            self.annotations.insert(KEEP_GROUPS.to_owned(), "1".to_owned());
+        }
+        self
+    }
+
     /// Parses the text of a `config.json`.
     ///
     /// # Errors

@@ -8,6 +8,7 @@ mod events;
 mod graph;
 mod history;
 mod images;
+mod info;
 mod inspect;
 mod kept;
 mod listing;
@@ -31,6 +32,7 @@ pub use inspect::{
     UNSET_FIELDS, container_details, image_details, network_details, object_details, pod_details, secret,
     secret_details, volume_details,
 };
+pub use info::info_text;
 pub use listing::Listing;
 pub use networks::{id_of_network, networks};
 pub use place::places;

@@ -134,7 +134,7 @@ fn row(usage: &Usage, before: &Usage, (whole, marks): (bool, bool)) -> Value {
 }
 
 /// Formats a number of bytes with four digits and powers of 1024, as docker shows memory: `5.629MiB`.
-fn binary(bytes: u64) -> String {
+pub(crate) fn binary(bytes: u64) -> String {
     const UNITS: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     #[expect(clippy::cast_precision_loss, reason = "four digits are shown")]
     let mut value = bytes as f64;

@@ -44,7 +44,11 @@ pub(crate) static DIFF: Command = Command {
 Prints a line for each path: `A` if the container added it, `C` if it changed it or something in it, `D` if it removed it.",
     options: &[&Group {
         title: "",
-        options: &[LATEST],
+        options: &[
+            Opt::value("format", "FORMAT", "Print the paths in this format, as with podman: json")
+                .details("It is one object with the lists `added`, `changed` and `deleted`; an empty list is left out."),
+            LATEST,
+        ],
     }],
     positionals: &[CONTAINER],
     ..Command::new(

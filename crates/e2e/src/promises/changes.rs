@@ -189,6 +189,14 @@ fn round(cx: &Context, driver: &str) -> Result<()> {
     .output()?
     .prints("")?;
     cx.tote(&["diff", "one"]).output()?.prints(DIFF)?.quietly()?;
+    let lists = cx.tote(&["diff", "--format", "json", "one"]).output()?;
+    let lists: serde_json::Value = serde_json::from_str(&lists.exits(0)?.out())?;
+    for (list, letter) in [("added", "A "), ("changed", "C "), ("deleted", "D ")] {
+        let paths = Vec::from_iter(DIFF.lines().filter_map(|line| line.strip_prefix(letter)));
+        ensure!(lists[list] == serde_json::json!(paths), "{list}: {lists}");
+    }
+    let other = cx.tote(&["diff", "--format", "yaml", "one"]).output()?;
+    other.refuses(1, &["the only supported format is json"])?;
     let id = cx.tote(&["commit", "one", "committed"]).output()?;
     id.exits(0)?.quietly()?;
     ensure!(

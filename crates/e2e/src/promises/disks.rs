@@ -170,7 +170,10 @@ fn configured(cx: &Context) -> Result<()> {
         .env("TOTE_DRIVER", "overlay")
         .output()?
         .prints("written\n")?;
-    tote(&["info"]).output()?.exits(0)?.has_out("\ndriver: split\n")?;
+    tote(&["info"])
+        .output()?
+        .exits(0)?
+        .has_out("\n Storage Driver: split\n")?;
     // A created container keeps its driver.
     tote(&[&["create", "--name", "kept", &*image][..], &write].concat())
         .output()?

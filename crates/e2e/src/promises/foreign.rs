@@ -289,6 +289,22 @@ fn groups(cx: &Context) -> Result<()> {
     groups(&["--group-add", "5"])?.prints("Groups:\t0 5 \n")?;
     let both = groups(&["--group-add", "5", "--group-add", "keep-groups"])?;
     both.exits(125)?.has_err("leave out the other --group-add")?;
+
+    // `exec` keeps the groups of its own caller.
+    let exec = |options: &[&str]| {
+        let image = cx.image();
+        let words = [&["run", "-d", "--name", "c"], options, &[&image, "sleep", "100"]];
+        cx.tote(&words.concat()).output()?.exits(0)?;
+        let words = ["exec", "c", "grep", "Groups", "/proc/self/status"];
+        let out = cx
+            .tote(&words)
+            .under(&["setpriv", "--groups", "0,4321"])
+            .output()?;
+        cx.tote(&["rm", "-f", "c"]).output()?.exits(0)?;
+        anyhow::Ok(out)
+    };
+    exec(&["--group-add", "keep-groups"])?.prints("Groups:\t0 4321 \n")?;
+    exec(&["--group-add", "5"])?.prints("Groups:\t0 5 \n")?;
     Ok(())
 }
 

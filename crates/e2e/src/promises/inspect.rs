@@ -128,6 +128,16 @@ fn machine(cx: &Context) -> Result<()> {
     for number in [words[2], words[4], words[5]] {
         ensure!(number.parse::<u64>().is_ok_and(|number| number > 0), "{said}");
     }
+    let text = says(&["info"])?;
+    for line in [
+        format!(" Server Version: {version}"),
+        format!(" Docker Root Dir: {root}"),
+        " Cgroup Driver: cgroupfs".to_owned(),
+        " OSType: linux".to_owned(),
+        " drivers:".to_owned(),
+    ] {
+        ensure!(text.lines().any(|found| found == line), "{line:?} in {text}");
+    }
     let podmans = "{{.Host.OS}} {{.Host.Security.Rootless}} {{.Store.GraphRoot}} {{.Host.OCIRuntime.Name}}";
     let said = says(&["info", "--format", podmans])?;
     let rootless = !rustix::process::geteuid().is_root();

@@ -21,6 +21,7 @@ pub(super) const TESTS: &[Test] = &[
         &[Root],
         mapped,
     ),
+    test("oci_exec::groups_are_kept_by_an_annotation", &[Root], groups),
     test("oci_exec::process_json_is_all_that_counts", &[], process_json),
     test("oci_exec::detached_with_a_pid_file", &[], detached),
     test("oci_exec::a_terminal_of_its_own", &[Root], terminal),
@@ -49,6 +50,25 @@ fn running<'a>(cx: &'a Context) -> Result<Bundle<'a>> {
     let bundle = Bundle::new(cx, &["sleep", "1000"])?;
     bundle.detached(&["run", "-d", "c"])?.exits(0)?;
     Ok(bundle)
+}
+
+/// crun's annotation holds for every process of the container, as with crun.
+fn groups(cx: &Context) -> Result<()> {
+    let bundle = Bundle::new(cx, &["sleep", "1000"])?;
+    for (id, value, groups) in [("kept", "1", "0 4321"), ("not", "0", "0 10")] {
+        bundle.change(|spec| {
+            spec["annotations"] = json!({ "run.oci.keep_original_groups": value });
+            spec["process"]["user"] = json!({ "uid": 0, "gid": 0, "additionalGids": [0, 10] });
+        })?;
+        bundle.detached(&["run", "-d", id])?.exits(0)?;
+        bundle
+            .oci(&["exec", id, "grep", "Groups", "/proc/self/status"])
+            .under(&["setpriv", "--groups", "0,4321"])
+            .output()?
+            .prints(&format!("Groups:\t{groups} \n"))?;
+        bundle.oci(&["delete", "-f", id]).output()?.exits(0)?;
+    }
+    bundle.nothing_left()
 }
 
 /// Before the process changes its ids, it joins the keyring that the first process made as root of the namespace.

@@ -150,16 +150,23 @@ fn forged(cx: &Context) -> Result<()> {
     let layer = layer(cx)?;
     let blob = publish(&registry, "team/app:1", &layer);
     let image = format!("{}/team/app:1", registry.host());
-    let mut other = layer.clone();
-    if let Some(last) = other.last_mut() {
-        *last ^= 1;
-    }
+    // Damage is told as what it is, wherever it is, and whatever the reader of the archive makes of it.
+    let places = [0, 12, layer.len() / 2, layer.len() - 1];
     registry.hook(move |request| {
-        let forged = request.path.ends_with(&blob) && request.nth == 0;
-        forged.then(|| Reply::status(200).body(other.clone()))
+        let place = *places.get(request.nth)?;
+        let mut other = layer.clone();
+        *other.get_mut(place)? ^= 1;
+        let forged = request.path.ends_with(&blob);
+        forged.then(|| Reply::status(200).body(other))
     });
-    let failed = tote(cx, &["pull", &image])?;
-    failed.exits(1)?.has_err("hashes to")?;
+    for place in places {
+        let failed = tote(cx, &["pull", &image])?;
+        failed
+            .exits(1)?
+            .has_err("hashes to")?
+            .has_err("on the way")
+            .with_context(|| format!("byte {place}"))?;
+    }
     cx.run(&["--pull", "never", &image])?.fails()?;
     cx.run(&[&image])?.exits(0)?.prints("registry\n")?;
     forget(cx, &[&image])
@@ -203,7 +210,10 @@ fn password(cx: &Context) -> Result<()> {
         let words = ["login", "-u", "Aladdin", "--password-stdin", &host];
         cx.tote(&words).input(password.as_bytes()).output()
     };
-    login("wrong\n")?.exits(1)?.has_err("access denied")?;
+    login("wrong\n")?
+        .exits(1)?
+        .has_err("access denied")?
+        .has_err("check the name and the password")?;
     let file = cx.scratch().join(".docker/config.json");
     ensure!(!file.exists(), "a wrong password was kept");
     login("open sesame\n")?.exits(0)?.has_out("Login Succeeded")?;

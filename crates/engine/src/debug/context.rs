@@ -106,6 +106,7 @@ pub(super) fn of_process(pid: u32, target: &str) -> Result<Target, DebugError> {
             // The filter itself cannot be read without stopping the process: ours, which the engines share in all but
             // details, takes its place.
             default_filter: field(&status, "Seccomp") == Some(2),
+            ..Inside::default()
         },
         guest: None,
     })

@@ -16,6 +16,9 @@ pub(crate) struct Inside {
     pub(crate) linux: Linux,
     /// True for the default filter, which no spec contains.
     pub(crate) default_filter: bool,
+    /// True if a process keeps the supplementary groups of whoever starts it.
+    #[serde(default)]
+    pub(crate) keeps_groups: bool,
 }
 
 impl Inside {
@@ -38,6 +41,7 @@ impl Inside {
             process: process.unwrap_or_default(),
             linux: linux.unwrap_or_default(),
             default_filter,
+            keeps_groups: spec.keeps_groups(),
         }
     }
 

@@ -329,7 +329,8 @@ pub(crate) fn plan_here(
         process: Some(with_size(process)),
         linux: Some(inside.linux.clone()),
         ..Spec::default()
-    };
+    }
+    .with_groups_kept(inside.keeps_groups);
     let plan = tote_sandbox::enter(Newcomer {
         spec: &spec,
         pidfd: target.hold()?,

@@ -52,6 +52,7 @@ pub(crate) fn sandbox(caller: Caller) -> Inside {
             ..Linux::default()
         },
         default_filter: true,
+        ..Inside::default()
     }
 }
 

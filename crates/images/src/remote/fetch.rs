@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tote_archive::{Decoder, Expansion};
 use tote_image::{Descriptor, Digest, Reference};
 use tote_registry::{Blob, Client};
-use tote_store::{Ingest, Limits, Slot, Store};
+use tote_store::{Ingest, Limits, Slot, Store, StoreError};
+use tote_sys::best_effort;
 
 /// Shared state of the threads that fetch the layers of one image.
 pub struct Fetch<'a> {
@@ -65,6 +66,18 @@ impl Fetch<'_> {
                 self.ingest.fill(vacancy, &mut decoder, Limits::default())?;
                 Ok(decoder.drain().map_err(ArchiveError::ImageInput)?)
             });
+        // The archive is read before all of the blob has arrived: what its reader finds wrong may be damage done on the way,
+        // which the digest tells.
+        let is_unreadable = matches!(
+            filled,
+            Err(
+                ImagesError::Store(StoreError::Layer { .. } | StoreError::Content { .. })
+                    | ImagesError::Archive(ArchiveError::ImageInput(_))
+            )
+        );
+        if is_unreadable && stream.failed.is_none() {
+            best_effort(io::copy(&mut stream, &mut io::sink()));
+        }
         // The registry's error is the cause of any error that the reader of the stream reports.
         match (stream.failed, filled) {
             (Some(error), _) => Err(error.into()),
