@@ -50,6 +50,7 @@ mod drivers;
 mod egress;
 mod egress_groups;
 mod egress_ipv6;
+mod egress_leaks;
 mod egress_tools;
 mod errors;
 mod exec;
@@ -257,6 +258,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     egress::TESTS,
     egress_groups::TESTS,
     egress_ipv6::TESTS,
+    egress_leaks::TESTS,
     egress_tools::TESTS,
     network_names::TESTS,
     network_options::TESTS,

@@ -30,6 +30,10 @@ const UNKNOWN: &str = "-";
 /// The protocols of answers, with which a policy that only logs knows addresses by their names.
 const ANSWER: &str = "answer";
 const ALIAS: &str = "alias";
+/// The protocol of the process that has attempted a connection first, before the address, which the kernel notes.
+const ATTEMPT: &str = "attempt";
+/// The most processes that one run writes down.
+const MOST_ATTEMPTS: usize = 1024;
 /// The most answers that one run writes down.
 const MOST_ANSWERS: usize = 1024;
 
@@ -130,6 +134,12 @@ impl AskedNames {
         self.note(kind, format!("{name}={address}"), MOST_ANSWERS, || None);
     }
 
+    /// Writes down the process that has attempted to reach a refused destination first.
+    pub(super) fn attempted(&mut self, transport: &str, destination: SocketAddr, process: String) {
+        let destination = format!("{transport}/{destination}");
+        self.note(ATTEMPT, destination, MOST_ATTEMPTS, || Some(process));
+    }
+
     fn note(
         &mut self,
         protocol: &'static str,
@@ -137,7 +147,8 @@ impl AskedNames {
         most: usize,
         process: impl FnOnce() -> Option<String>,
     ) {
-        if self.seen.len() >= most || !self.seen.insert((protocol, destination.clone())) {
+        let noted = self.seen.iter().filter(|(kind, _)| *kind == protocol);
+        if noted.count() >= most || !self.seen.insert((protocol, destination.clone())) {
             return;
         }
         let noted = RefusedDestination {
@@ -184,8 +195,17 @@ fn noted(id: &ContainerId) -> Vec<RefusedDestination> {
 /// All that was written down of a container's run, and what its rules have noted, by time.
 fn all(home: &Home, id: &ContainerId) -> Vec<RefusedDestination> {
     let text = std::fs::read_to_string(file(home, id)).unwrap_or_default();
-    let mut all: Vec<_> = text.lines().filter_map(RefusedDestination::read).collect();
+    let written = text.lines().filter_map(RefusedDestination::read);
+    let (attempts, mut all): (Vec<_>, Vec<_>) = written.partition(|one| one.protocol == ATTEMPT);
     all.extend(noted(id));
+    let processes: BTreeMap<_, _> = attempts
+        .iter()
+        .map(|one| (one.destination.as_str(), &one.process))
+        .collect();
+    for one in all.iter_mut().filter(|one| one.process.is_none()) {
+        let attempt = format!("{}/{}", one.protocol, one.destination);
+        one.process = processes.get(attempt.as_str()).copied().cloned().flatten();
+    }
     all.sort();
     all
 }
