@@ -98,7 +98,7 @@ pub(crate) fn render(template: &str, found: &[Value]) -> ExitCode {
     };
     let mut text = String::new();
     for value in found {
-        match template.render_typed(value, tote_engine::UNSET_FIELDS) {
+        match template.render_typed(value, tote_view::UNSET_FIELDS) {
             Ok(line) => text += &(line + "\n"),
             Err(error) => {
                 print(&text);

@@ -9,7 +9,9 @@ use crate::words::words;
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::str::FromStr;
-use tote_engine::{ConnectRequest, EngineError, NetworkFault, NetworkRequest, NetworkSelection};
+use tote_engine::{
+    ConnectFault, ConnectRequest, EngineError, NetworkFault, NetworkRequest, NetworkSelection,
+};
 use tote_options::Parsed;
 use tote_view::id_of_network;
 
@@ -64,7 +66,8 @@ pub(crate) fn list(parsed: &Parsed) -> Result<ExitCode, EngineError> {
 pub(crate) fn inspect(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let home = home(parsed)?;
     Ok(describe_each(parsed, |name| {
-        tote_engine::inspect_network(&home, name)
+        let found = tote_engine::inspect_network(&home, name)?;
+        Ok(tote_view::network_details(&found))
     }))
 }
 
@@ -109,7 +112,9 @@ pub(crate) fn disconnect(parsed: &Parsed) -> Result<ExitCode, EngineError> {
         return Ok(ExitCode::FAILURE);
     };
     match tote_engine::disconnect_network(&home(parsed)?, network, container) {
-        Err(EngineError::Network(NetworkFault::NotConnected { .. })) if parsed.flag("force") => {
+        Err(EngineError::Network(NetworkFault::Connect(ConnectFault::NotConnected { .. })))
+            if parsed.flag("force") =>
+        {
             Ok(ExitCode::SUCCESS)
         }
         done => done.map(|()| ExitCode::SUCCESS),

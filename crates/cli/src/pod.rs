@@ -299,7 +299,7 @@ pub(crate) fn inspect(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let (mut found, mut errors) = (Vec::new(), Vec::new());
     for wanted in wanted(parsed, &home)? {
         match pod::find(&home, &wanted) {
-            Ok(entry) => found.push(pod::inspect(&home, &entry)),
+            Ok(entry) => found.push(tote_view::pod_details(&home, &entry)),
             Err(error) => errors.push(error),
         }
     }

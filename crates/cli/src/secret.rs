@@ -89,7 +89,9 @@ pub(crate) fn inspect(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let home = home(parsed)?;
     let find = |name: &str| tote_engine::inspect_secret(&home, name, parsed.flag("showsecret"));
     if !parsed.flag("pretty") {
-        return Ok(describe_each(parsed, find));
+        return Ok(describe_each(parsed, |name| {
+            Ok(tote_view::secret_details(&find(name)?))
+        }));
     }
     let mut code = ExitCode::SUCCESS;
     for name in words(parsed) {

@@ -89,7 +89,8 @@ pub(crate) fn list(parsed: &Parsed) -> Result<ExitCode, EngineError> {
 pub(crate) fn inspect(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let home = home(parsed)?;
     Ok(describe_each(parsed, |name| {
-        tote_engine::inspect_volume(&home, name)
+        let found = tote_engine::inspect_volume(&home, name)?;
+        Ok(tote_view::volume_details(&found))
     }))
 }
 

@@ -96,20 +96,22 @@ pub use graph::{
 };
 pub use health::check_now;
 pub use image::{
-    HistoryRow, ImageBranch, ImageRow, ImageSelection, PlatformBranch, Pruned, Space, history,
+    HistoryRow, ImageBranch, ImageDetails, ImageRow, ImageSelection, PlatformBranch, Pruned, Space, history,
     image_branches, image_names, images, inspect_image, prune_images, remove_images, space,
 };
 pub use init::HostInit;
 pub use look::{
-    ContainerSize, EventSelection, LookError, Selection, UNSET_FIELDS, container_size, driver_of, events,
-    inspect_object, moment, network_of, networks_of, ports, published, select, status_word,
+    ContainerDetails, ContainerFiles, ContainerSize, EventSelection, InspectedObject, LookError, Selection,
+    container_size, driver_of, events, inspect_object, moment, network_of, networks_of, ports, published,
+    select, status_word,
 };
 pub use machine::{MachineReport, dockers_version, look as look_at_machine};
 pub use network::{
-    ConnectRequest, NetworkFault, NetworkRequest, NetworkRow, NetworkSelection, PortRecord, RootlessFault,
-    add_ports, connect as connect_network, create as create_network, disconnect as disconnect_network,
-    egress_log, exists as has_network, inspect as inspect_network, names as network_names, networks,
-    prune as prune_networks, remove as remove_network, remove_ports,
+    ConnectFault, ConnectRequest, Endpoint as NetworkEndpoint, NetworkDetails, NetworkFault, NetworkMember,
+    NetworkRange, NetworkRequest, NetworkRow, NetworkSelection, PortRecord, RefusedDestination,
+    RootlessFault, add_ports, connect as connect_network, create as create_network,
+    disconnect as disconnect_network, egress_log, exists as has_network, inspect as inspect_network,
+    names as network_names, networks, prune as prune_networks, remove as remove_network, remove_ports,
 };
 pub use pool::{
     FillRequest, Filled, Pool, PoolError, PoolRow, PoolRun, fill as fill_pool, names as pool_names, pools,
@@ -121,7 +123,7 @@ pub use prune::{PruneFault, PruneRequest, PrunedSystem, check_prune, prune_conta
 pub use request::RunRequest;
 pub use run::run;
 pub use secret::{
-    NewSecret, SecretFault, SecretRow, create as create_secret, exists as has_secret,
+    NewSecret, SecretDetails, SecretFault, SecretRow, create as create_secret, exists as has_secret,
     inspect as inspect_secret, remove as remove_secret, secrets,
 };
 pub use slim::{
@@ -165,7 +167,8 @@ pub use vm::{
     VmFault, VmKernel, VmSource, attend as attend_vm, guest_init, setup as setup_vm, visit as visit_vm,
 };
 pub use volume::{
-    PrunedVolumes, TreatmentFault, VolumeFault, VolumeRow, VolumeSelection, create as create_volume,
-    exists as has_volume, export as export_volume, import as import_volume, inspect as inspect_volume,
-    names as volume_names, prune as prune_volumes, remove as remove_volume, volumes,
+    PrunedVolumes, TreatmentFault, VolumeDetails, VolumeFault, VolumeRow, VolumeSelection,
+    create as create_volume, exists as has_volume, export as export_volume, import as import_volume,
+    inspect as inspect_volume, names as volume_names, prune as prune_volumes, remove as remove_volume,
+    volumes,
 };

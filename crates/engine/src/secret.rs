@@ -7,5 +7,5 @@ mod record;
 
 pub use error::SecretFault;
 pub(crate) use given::{copy, give};
-pub use list::{SecretRow, exists, inspect, secrets};
+pub use list::{SecretDetails, SecretRow, exists, inspect, secrets};
 pub use record::{NewSecret, create, remove};

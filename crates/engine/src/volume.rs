@@ -21,7 +21,7 @@ pub(crate) use hold::VolumeHold;
 pub(crate) use image::settle_images;
 pub(crate) use inherit::{adopted, inherit};
 pub(crate) use list::given_to;
-pub use list::{VolumeRow, VolumeSelection, exists, inspect, names, volumes};
+pub use list::{VolumeDetails, VolumeRow, VolumeSelection, exists, inspect, names, volumes};
 pub(crate) use place::{anonymous_name, directory};
 pub(crate) use prepare::{Volumes, prepare, to_fill};
 pub use remove::{PrunedVolumes, prune, remove};

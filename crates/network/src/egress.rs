@@ -39,9 +39,9 @@ const WITH_PORTS: [(Transport, Duration); 3] = [
 /// How long a peer that begins to speak is remembered until the container answers.
 const BEGUN: Duration = Duration::from_secs(60);
 /// The most destinations that are noted, of those that were refused or, of a policy that only logs, asked for.
-const MOST_NOTED: u32 = 1024;
+pub(crate) const MOST_NOTED: u32 = 1024;
 /// How long they are noted.
-const NOTED: Duration = Duration::from_secs(24 * 3600);
+pub(crate) const NOTED: Duration = Duration::from_secs(24 * 3600);
 
 /// A kind of service: a protocol and a port, each of which may be any.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -90,11 +90,11 @@ impl Place {
 /// An egress policy as rules: a table of the packet filter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Egress {
-    table: String,
+    pub(crate) table: String,
     places: Vec<Place>,
     services: Vec<Service>,
     is_log: bool,
-    families: &'static [Family],
+    pub(crate) families: &'static [Family],
 }
 
 const ONLY_V4: [Family; 1] = [V4];
@@ -460,7 +460,7 @@ fn table_of(id: &str) -> String {
 
 const POLICY: &str = "policy";
 const ACCEPTED: &str = "accepted";
-const REFUSED: &str = "refused";
+pub(crate) const REFUSED: &str = "refused";
 const FLOWS: &str = "flows";
 const NOTES: &str = "noted";
 

@@ -24,6 +24,8 @@ const NFTA_BITWISE_MASK: u16 = 4;
 const NFTA_BITWISE_XOR: u16 = 5;
 const NFTA_LOOKUP_SET: u16 = 1;
 const NFTA_LOOKUP_SREG: u16 = 2;
+const NFTA_LOOKUP_FLAGS: u16 = 5;
+const NFT_LOOKUP_F_INV: u32 = 1;
 const NFTA_FIB_DREG: u16 = 1;
 const NFTA_FIB_RESULT: u16 = 2;
 const NFTA_FIB_FLAGS: u16 = 3;
@@ -47,6 +49,7 @@ const NFTA_DATA_VERDICT: u16 = 2;
 const NFTA_VERDICT_CODE: u16 = 1;
 const NFTA_VERDICT_CHAIN: u16 = 2;
 const NFT_REG_VERDICT: u32 = 0;
+const NF_DROP: u32 = 0;
 const NF_ACCEPT: u32 = 1;
 const NFT_GOTO: i32 = -4;
 /// The first of the registers of 4 bytes, which is the beginning of the first one of 16.
@@ -376,6 +379,15 @@ pub(crate) fn lookup_registers(list: &mut Request, set: &str) {
     });
 }
 
+/// The key that is loaded is not in that set.
+pub(crate) fn is_not_in(list: &mut Request, set: &str) {
+    expression(list, "lookup", |data| {
+        data.name(NFTA_LOOKUP_SET, set);
+        big(data, NFTA_LOOKUP_SREG, REGISTER);
+        big(data, NFTA_LOOKUP_FLAGS, NFT_LOOKUP_F_INV);
+    });
+}
+
 /// Puts what is loaded into that set for that long from now on. Where the set is full, the rule ends.
 pub(crate) fn remember(list: &mut Request, set: &str, lifetime: Duration) {
     put(list, set, lifetime, |_| {});
@@ -419,6 +431,10 @@ pub(crate) fn prohibited(list: &mut Request) {
 
 pub(crate) fn accept(list: &mut Request) {
     verdict(list, |verdict| big(verdict, NFTA_VERDICT_CODE, NF_ACCEPT));
+}
+
+pub(crate) fn drop(list: &mut Request) {
+    verdict(list, |verdict| big(verdict, NFTA_VERDICT_CODE, NF_DROP));
 }
 
 /// Goes on in another chain, and does not come back.

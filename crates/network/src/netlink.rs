@@ -196,6 +196,13 @@ impl Socket {
         tote_sys::socket_in(network, kind).map(Self)
     }
 
+    /// A socket that asks for sockets of another network namespace.
+    pub(crate) fn of_sockets_inside(network: BorrowedFd<'_>) -> Result<Self, Errno> {
+        let protocol = Some(rustix::net::netlink::SOCK_DIAG);
+        let kind = (AddressFamily::NETLINK, SocketType::RAW, protocol);
+        tote_sys::socket_in(network, kind).map(Self)
+    }
+
     /// Asks for something to be done.
     pub(crate) fn acknowledged(&self, request: Request) -> Result<(), Errno> {
         self.send(&request.finish(NLM_F_ACK | NLM_F_CREATE))?;

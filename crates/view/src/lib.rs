@@ -8,6 +8,7 @@ mod events;
 mod graph;
 mod history;
 mod images;
+mod inspect;
 mod kept;
 mod listing;
 mod machine;
@@ -27,13 +28,17 @@ pub use events::{event_fields, event_message, event_text};
 pub use graph::{closure_usage, graph_profiles, graph_roots, nodes, store_report};
 pub use history::{history, ids_of_steps};
 pub use images::{id_of_image, image_tree, images, sort_images};
+pub use inspect::{
+    UNSET_FIELDS, container_details, image_details, network_details, object_details, pod_details, secret,
+    secret_details, volume_details,
+};
 pub use listing::Listing;
 pub use machine::machine_text;
 pub use networks::{id_of_network, networks};
 pub use place::places;
 pub use pods::{PodColumns, pod_report, pods};
 pub use pools::{pool, pools};
-pub use secrets::{secret, secrets};
+pub use secrets::secrets;
 pub use space::SpaceView;
 pub use stats::{usage, usage_of_pods};
 pub use text::{ago, cut, duration, joined, moment, one_line, removal, size, size_with, table};

@@ -2,7 +2,7 @@
 
 use crate::listing::Listing;
 use crate::text::{ago, joined};
-use serde_json::{Value, json};
+use serde_json::json;
 use tote_engine::SecretRow;
 
 /// Lists secrets with podman's fields.
@@ -31,29 +31,4 @@ pub fn secrets(rows: &[SecretRow]) -> Listing {
         rows: rows.iter().map(line).collect(),
         ..Listing::default()
     }
-}
-
-/// Describes a secret for people, by what `inspect` says of it.
-#[must_use]
-pub fn secret(found: &Value) -> String {
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let labels = found["Spec"]["Labels"].as_object().into_iter().flatten();
-    let labels: Vec<String> = labels
-        .map(|(key, value)| format!("{key}={}", text(value)))
-        .collect();
-    let mut lines = vec![
-        ("ID", text(&found["ID"])),
-        ("Name", text(&found["Spec"]["Name"])),
-        ("Labels", labels.join(",")),
-        ("Driver", text(&found["Spec"]["Driver"]["Name"])),
-        ("Created at", text(&found["CreatedAt"])),
-        ("Updated at", text(&found["UpdatedAt"])),
-    ];
-    if let Some(data) = found.get("SecretData") {
-        lines.push(("Secret", text(data)));
-    }
-    let lines = lines
-        .into_iter()
-        .map(|(name, value)| format!("{:<17}{value}", format!("{name}:")));
-    lines.map(|line| line.trim_end().to_owned() + "\n").collect()
 }

@@ -69,10 +69,10 @@ container, and the next start has what is new
 };
 
 static IMPORT: Command = Command {
-    usage: "IMAGE|DIR|deb:PACKAGE...|host",
+    usage: "[OPTIONS] SOURCE...",
     details: "\
-Makes nodes of a root: of an image in the store, of a directory (a path that begins with `/` or `.`), of packages that are \
-installed on this machine with all that they depend on, or of all its packages (`host`). Packages are those of dpkg's and apk's \
+Makes nodes of a root. SOURCE is an image in the store, a directory (a path that begins with `/` or `.`), one package or several \
+that are installed on this machine (`deb:PACKAGE`) with all that they depend on, or all its packages (`host`). Packages are those of dpkg's and apk's \
 databases. Nodes that are there already cost nothing. What was imported is kept under its name until `tote graph rm`.
 
 Of this machine only files that every user may read are taken, all as root's and without set-id bits; what is not below /usr \

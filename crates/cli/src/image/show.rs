@@ -18,7 +18,7 @@ pub(crate) fn inspect(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let (mut found, mut code) = (Vec::new(), ExitCode::SUCCESS);
     for image in words(parsed) {
         match tote_engine::inspect_image(&home, &image, &platforms) {
-            Ok(value) => found.push(value),
+            Ok(details) => found.push(tote_view::image_details(&details)),
             Err(error) => {
                 engine_error(&error);
                 code = ExitCode::from(1);

@@ -26,6 +26,7 @@ fn each(parsed: &Parsed, kind: Option<&str>) -> Result<ExitCode, EngineError> {
         tote_engine::enter_ids(&home)?;
     }
     Ok(describe_each(parsed, |wanted| {
-        tote_engine::inspect_object(&home, wanted, kind, sizes)
+        let found = tote_engine::inspect_object(&home, wanted, kind, sizes)?;
+        Ok(tote_view::object_details(&home, &found))
     }))
 }

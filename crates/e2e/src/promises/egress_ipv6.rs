@@ -38,7 +38,7 @@ run --egress allow:::/0 "$IMAGE" sh -c "$TRY" - 2001:db8::9 81 2001:db8::2 81 fd
 run --egress none "$IMAGE" sh -c "$TRY" - 2001:db8::9 81
 run --egress none "$IMAGE" busybox ping -6 -c 1 -W 1 2001:db8::9 >/dev/null 2>&1 || echo no echo
 tote run --name a --network lab --egress none "$IMAGE" sh -c "$TRY" - 2001:db8::9 81
-tote logs --egress a | cut -d ' ' -f 2-
+tote logs --egress a | cut -d ' ' -f 2- | sed 's, [0-9]*/perl$, PID/perl,'
 tote run --name b --network lab --egress log "$IMAGE" sh -c "$TRY" - 2001:db8::9 81
 tote logs --egress b
 tote rm a b >/dev/null
@@ -56,7 +56,7 @@ fd00:77::1 81 connection refused
 2001:db8::9 81 connection refused
 no echo
 2001:db8::9 81 connection refused
-tcp [2001:db8::9]:81 1 -
+tcp [2001:db8::9]:81 1 PID/perl
 2001:db8::9 81 2001:db8::2
 tcp:[2001:db8::9]:81
 ";

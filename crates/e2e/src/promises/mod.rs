@@ -50,6 +50,7 @@ mod drivers;
 mod egress;
 mod egress_groups;
 mod egress_ipv6;
+mod egress_leaks;
 mod egress_tools;
 mod errors;
 mod exec;
@@ -139,6 +140,7 @@ mod units;
 mod usage;
 mod user;
 mod vm;
+mod vm_exec;
 mod volume_commands;
 mod volume_treatments;
 mod volumes;
@@ -161,6 +163,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     known_lines::TESTS,
     reference::TESTS,
     vm::TESTS,
+    vm_exec::TESTS,
     volumes::TESTS,
     recovery::TESTS,
     power_cuts::TESTS,
@@ -255,6 +258,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     egress::TESTS,
     egress_groups::TESTS,
     egress_ipv6::TESTS,
+    egress_leaks::TESTS,
     egress_tools::TESTS,
     network_names::TESTS,
     network_options::TESTS,

@@ -11,6 +11,11 @@ pub(super) const TESTS: &[Test] = &[
     test("ports::no_two_containers_get_one_free_port", NEEDS, together),
     test("ports::a_killed_monitor_leaves_no_port_behind", NEEDS, killed),
     test(
+        "ports::a_container_that_is_started_again_has_its_ports",
+        NEEDS,
+        revived,
+    ),
+    test(
         "ports::flushed_ports_come_back_with_the_next_container",
         NEEDS,
         flushed,
@@ -81,6 +86,29 @@ serve b -p 8080:80
 ask 127.0.0.1 8080 | wc -l
 "#;
     shows(cx, script, "1\n")
+}
+
+/// A restart policy holds after the monitor was killed as well: the next command that runs something starts the container again.
+fn revived(cx: &Context) -> Result<()> {
+    let script = r#"
+look > "$FILE.before"
+killed() { kill -9 $(awk '/^PPid/ { print $2 }' /proc/$(tote inspect -f '{{.State.Pid}}' $1)/status); while tote ps -q | grep -q .; do sleep 0.02; done; }
+for policy in always unless-stopped; do
+    serve web --restart $policy -p 8080:80
+    killed web; ask 127.0.0.1 8080
+    tote run --rm --network none "$IMAGE" true
+    listens web; in_server busybox nc -w 3 198.51.100.2 8080 </dev/null
+    tote port web
+    # One that was stopped on purpose stays stopped.
+    tote stop -t 0 web >/dev/null; tote run --rm --network none "$IMAGE" true; tote ps -q | wc -l
+    tote rm web >/dev/null
+done
+down
+look > "$FILE.after"
+cmp "$FILE.before" "$FILE.after"
+"#;
+    let lines = "refused\n198.51.100.9\n80/tcp -> 0.0.0.0:8080\n0\n".repeat(2);
+    shows(cx, script, &lines)
 }
 
 fn flushed(cx: &Context) -> Result<()> {

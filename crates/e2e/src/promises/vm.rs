@@ -10,7 +10,7 @@ use rustix::process::Signal;
 use std::fs::File;
 use std::io::Read as _;
 
-const QEMU: Need = Need::Program("qemu-system-x86_64");
+pub(super) const QEMU: Need = Need::Program("qemu-system-x86_64");
 
 pub(super) const TESTS: &[Test] = &[
     test("vm::setup_says_what_it_did", &[Need::GuestKernel], setup),
@@ -45,12 +45,6 @@ pub(super) const TESTS: &[Test] = &[
     )
     .slow(3),
     test(
-        "vm::exec_joins_the_container_in_its_machine",
-        &[QEMU, Need::GuestKernel],
-        exec,
-    )
-    .slow(3),
-    test(
         "vm::a_killed_machine_is_reported",
         &[QEMU, Need::GuestKernel],
         killed_machine,
@@ -71,7 +65,7 @@ fn kernel() -> Result<String> {
 }
 
 /// Makes the kernel ready, and an image `app`.
-fn prepare(cx: &Context) -> Result<()> {
+pub(super) fn prepare(cx: &Context) -> Result<()> {
     cx.tote(&["vm", "setup", "-q", &kernel()?]).output()?.exits(0)?;
     stored::image(cx, "app", &[]).map(drop)
 }
@@ -248,7 +242,7 @@ fn ready(cx: &Context, word: &str) -> Result<()> {
     follow.wait().map(drop)
 }
 
-/// What acts on a machine as a whole, and what reaches into it.
+/// Handles a machine as a whole.
 fn handled(cx: &Context) -> Result<()> {
     let says = |words: &[&str]| -> Result<String> {
         let output = cx.tote(words).output()?;
@@ -299,189 +293,6 @@ fn detached(cx: &Context) -> Result<()> {
     cx.tote(&["exec", "vm", "true"]).output()?.exits(0)?;
     cx.tote(&["stop", "-t", "0", "vm"]).output()?.exits(0)?;
     cx.tote(&["rm", "vm"]).output()?.exits(0).map(drop)
-}
-
-/// All of `exec` with one machine: a boot takes seconds.
-fn exec(cx: &Context) -> Result<()> {
-    prepare(cx)?;
-    let words = [
-        "run",
-        "-d",
-        "--name",
-        "vm",
-        "--isolation",
-        "vm",
-        "--env",
-        "A=b",
-        "--health-cmd",
-        "test -e /healthy",
-        "--health-interval",
-        "1h",
-        "app",
-        "sleep",
-        "1000000",
-    ];
-    cx.tote(&words).output()?.exits(0)?;
-    // This waits until the guest is up.
-    let script =
-        "tr '\\0' ' ' </proc/1/cmdline; echo; id -u; pwd; echo $A; hostname | wc -c; echo error >&2; exit 7";
-    let output = cx
-        .tote(&[
-            "exec",
-            "--user",
-            "alice",
-            "--workdir",
-            "/tmp",
-            "vm",
-            "sh",
-            "-c",
-            script,
-        ])
-        .output()?;
-    ensure!(
-        output.out().starts_with("sleep 1000000 \n1234\n/tmp\nb\n13\n"),
-        "{}",
-        output.out()
-    );
-    output.has_err("error")?;
-    cx.tote(&["exec", "vm", "absent"])
-        .output()?
-        .refuses(127, &["executable file not found in $PATH"])?;
-    let mut random = vec![0; 600_000];
-    File::open("/dev/urandom")?.read_exact(&mut random)?;
-    let output = cx.tote(&["exec", "-i", "vm", "cat"]).input(&random).output()?;
-    output.exits(0)?;
-    ensure!(output.stdout == random, "{} bytes came back", output.stdout.len());
-    // What it leaves behind holds its streams, and does not hold it up.
-    cx.tote(&["exec", "vm", "sh", "-c", "sleep 1000003 & echo left"])
-        .output()?
-        .exits(0)?
-        .prints("left\n")?;
-    exec_terminal(cx)?;
-    exec_signals(cx)?;
-    exec_checks(cx)?;
-    copies(cx)?;
-    let output = cx.tote(&["top", "vm", "-o", "pid,user,args"]).output()?;
-    output
-        .exits(0)?
-        .has_out("sleep 1000000")?
-        .has_out("sleep 1000001")?;
-    ensure!(!output.out().contains("/init"), "{}", output.out());
-    // The end of the container is that of its processes.
-    let mut inside = cx
-        .tote(&["exec", "vm", "sh", "-c", "echo ready; sleep 1000002"])
-        .spawn()?;
-    inside.expect("ready")?;
-    cx.tote(&["rm", "-f", "-t", "0", "vm"]).output()?.exits(0)?;
-    inside.finish()?.exits(137)?;
-    cx.nothing_left()
-}
-
-/// `cp` in all directions, with the machine of [`exec`].
-fn copies(cx: &Context) -> Result<()> {
-    let inside = |script: &str| -> Result<String> {
-        let output = cx.tote(&["exec", "vm", "sh", "-c", script]).output()?;
-        output.exits(0)?;
-        Ok(output.out())
-    };
-    let tree = cx.directory("tree/sub")?;
-    let tree = tree.strip_suffix("/sub").context("it was made so")?;
-    let mut random = vec![0; 300_000];
-    File::open("/dev/urandom")?.read_exact(&mut random)?;
-    std::fs::write(format!("{tree}/sub/file"), &random)?;
-    std::os::unix::fs::symlink("/etc/passwd", format!("{tree}/link"))?;
-    cx.tote(&["cp", tree, "vm:/new"]).output()?.exits(0)?;
-    ensure!(inside("readlink /new/link; stat -c %u /new/sub/file")? == "/etc/passwd\n0\n");
-    // A directory that exists gets the source into it, under its own name.
-    cx.tote(&["cp", &format!("{tree}/sub/file"), "vm:/new"])
-        .output()?
-        .exits(0)?;
-    let back = cx.path("back")?;
-    cx.tote(&["cp", "vm:/new", &back]).output()?.exits(0)?;
-    for path in ["file", "sub/file"] {
-        ensure!(std::fs::read(format!("{back}/{path}"))? == random, "{path}");
-    }
-    ensure!(std::fs::read_link(format!("{back}/link"))? == std::path::Path::new("/etc/passwd"));
-    // The same as archives.
-    let archive = cx.tote(&["cp", "vm:/new/.", "-"]).output()?;
-    archive.exits(0)?;
-    inside("mkdir /other")?;
-    cx.tote(&["cp", "-", "vm:/other"])
-        .input(&archive.stdout)
-        .output()?
-        .exits(0)?;
-    ensure!(inside("cmp /new/sub/file /other/file && echo same")? == "same\n");
-    for (from, to, reason) in [
-        (
-            "vm:/absent",
-            back.as_str(),
-            "Could not find the file /absent in container vm",
-        ),
-        (
-            tree,
-            "vm:/absent/below",
-            "Could not find the file /absent in container vm",
-        ),
-        (
-            tree,
-            "vm:/new/file",
-            "cannot copy directory: vm:/new/file is a file",
-        ),
-        ("vm:/new", "vm:/more", "it is in a virtual machine"),
-    ] {
-        cx.tote(&["cp", from, to]).output()?.refuses(1, &[reason])?;
-    }
-    Ok(())
-}
-
-fn exec_signals(cx: &Context) -> Result<()> {
-    // Signals go to the process, and not to its neighbours.
-    let script = "trap 'echo asked; exit 4' TERM; echo ready; while :; do sleep 0.1; done";
-    let mut inside = cx.tote(&["exec", "vm", "sh", "-c", script]).spawn()?;
-    inside.expect("ready")?;
-    inside.signal(Signal::TERM)?;
-    inside.expect("asked")?;
-    inside.finish()?.exits(4).map(drop)
-}
-
-fn exec_checks(cx: &Context) -> Result<()> {
-    // The check is a process in the guest.
-    cx.tote(&["exec", "vm", "touch", "/healthy"]).output()?.exits(0)?;
-    cx.tote(&["healthcheck", "run", "vm"]).output()?.exits(0)?;
-    cx.tote(&["exec", "-d", "vm", "sh", "-c", "rm /healthy; sleep 1000001"])
-        .output()?
-        .exits(0)?;
-    cx.tote(&[
-        "exec",
-        "vm",
-        "sh",
-        "-c",
-        "while test -e /healthy; do sleep 0.1; done",
-    ])
-    .output()?
-    .exits(0)?;
-    cx.tote(&["healthcheck", "run", "vm"])
-        .output()?
-        .exits(1)
-        .map(drop)
-}
-
-fn exec_terminal(cx: &Context) -> Result<()> {
-    let script = "test -t 0 && test -t 1 && test -t 2 && echo all $(stty size) $TERM
-trap 'echo now $(stty size) end; exit 4' WINCH; echo ready; sleep 1000 & while :; do wait; done";
-    let (mut inside, outer) = cx
-        .tote(&["exec", "-it", "vm", "sh", "-c", script])
-        .spawn_in_terminal(40, 100)?;
-    inside.expect("all 40 100 xterm\r\n")?;
-    inside.expect("ready\r\n")?;
-    outer.is_raw()?;
-    outer.resize(55, 132)?;
-    inside.expect("now 55 132 end\r\n")?;
-    let seen = inside.wait()?;
-    ensure!(seen == 4, "expected exit 4, saw {seen}");
-    ensure!(outer.is_raw().is_err(), "the outer terminal is left raw");
-    drop(outer);
-    inside.finish().map(drop)
 }
 
 fn killed_machine(cx: &Context) -> Result<()> {

@@ -100,6 +100,13 @@ impl Container {
         last.map(|(_, value)| value.as_str())
     }
 
+    /// Returns every value of an option, as given.
+    #[must_use]
+    pub fn values(&self, name: &str) -> Vec<&str> {
+        let given = self.options.iter().filter(|(option, _)| option == name);
+        given.map(|(_, value)| value.as_str()).collect()
+    }
+
     /// True for the infra container of a pod.
     #[must_use]
     pub fn is_infra(&self) -> bool {

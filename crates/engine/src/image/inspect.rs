@@ -1,8 +1,8 @@
 //! Details of an image, in docker's words.
 
 use crate::{EngineError, Home};
-use serde_json::{Value, json};
-use tote_image::{Digest, Platform, Reference};
+use std::collections::BTreeMap;
+use tote_image::{Digest, ImageConfig, Platform, Reference};
 use tote_images::{names_of_images, open_store, resolve};
 use tote_store::Usage;
 
@@ -28,43 +28,42 @@ pub struct Space {
     pub active: Vec<Digest>,
 }
 
-/// An image as `docker image inspect` shows it, where it is for the platforms that are asked for.
+/// An image with all that a description of it tells.
+#[derive(Clone, Debug)]
+pub struct ImageDetails {
+    /// Id of the image.
+    pub id: Digest,
+    /// Its names, with a tag or a digest each.
+    pub names: Vec<Reference>,
+    /// Its configuration.
+    pub config: ImageConfig,
+    /// Bytes of its files.
+    pub size: u64,
+    /// Its layers, the lowest one first.
+    pub layers: Vec<Digest>,
+    /// Annotations of its manifest.
+    pub annotations: BTreeMap<String, String>,
+}
+
+/// Looks at an image, where it is for the platforms that are asked for.
 ///
 /// # Errors
 /// [`EngineError::Store`], and [`ImagesError::OtherPlatform`](tote_images::ImagesError::OtherPlatform).
-pub fn inspect_image(home: &Home, wanted: &str, platforms: &[Platform]) -> Result<Value, EngineError> {
+pub fn inspect_image(home: &Home, wanted: &str, platforms: &[Platform]) -> Result<ImageDetails, EngineError> {
     let store = open_store(home)?;
     let image = store.image(&resolve(&store, wanted, platforms)?)?;
-    let names: Vec<Reference> = names_of_images(&store)?
-        .into_iter()
-        .filter(|(_, id)| *id == image.id)
-        .map(|(name, _)| name)
-        .collect();
-    let (digests, tags): (Vec<_>, Vec<_>) = names.iter().partition(|name| name.digest().is_some());
-    let config = image.config.value();
-    let familiar = |names: Vec<&Reference>| names.into_iter().map(Reference::familiar).collect::<Vec<_>>();
-    let other = |key: &str| config.other.get(key).cloned().unwrap_or_default();
+    let names = names_of_images(&store)?.into_iter();
+    let own = names.filter(|(_, id)| *id == image.id);
     let manifest = store.manifest(&image.id).unwrap_or_default();
     let annotations = manifest.map(|manifest| manifest.into_parts().1.annotations);
-    Ok(json!({
-        "Id": image.id,
-        "RepoTags": familiar(tags),
-        "RepoDigests": familiar(digests),
-        "Parent": "",
-        "Comment": config.history.last().map(|step| step.comment.clone()).unwrap_or_default(),
-        "Created": config.created,
-        "DockerVersion": other("docker_version").as_str().unwrap_or_default(),
-        "Author": config.author,
-        "Config": config.config,
-        "Architecture": config.architecture,
-        "Variant": config.variant,
-        "Os": config.os,
-        "Size": image.record.size,
-        "GraphDriver": { "Name": "tote", "Data": null },
-        "RootFS": { "Type": "layers", "Layers": image.layers() },
-        "Annotations": annotations.unwrap_or_default(),
-        "Metadata": { "LastTagTime": null },
-    }))
+    Ok(ImageDetails {
+        names: own.map(|(name, _)| name).collect(),
+        config: image.config.value().clone(),
+        size: image.record.size,
+        layers: image.layers().to_vec(),
+        annotations: annotations.unwrap_or_default(),
+        id: image.id,
+    })
 }
 
 /// The steps of an image, the last one first, where it is for the platforms that are asked for.

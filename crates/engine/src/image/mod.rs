@@ -6,6 +6,6 @@ mod list;
 mod remove;
 
 pub use branch::{ImageBranch, PlatformBranch, image_branches};
-pub use inspect::{HistoryRow, Space, history, inspect_image, space};
+pub use inspect::{HistoryRow, ImageDetails, Space, history, inspect_image, space};
 pub use list::{ImageRow, ImageSelection, image_names, images};
 pub use remove::{Pruned, prune_images, remove_images};

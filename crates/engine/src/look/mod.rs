@@ -3,9 +3,9 @@
 //! Nothing here changes anything, takes a claim or mends: a view gets the truth from [`crate::container`], and
 //! reads a few small files for each container.
 
+mod details;
 mod error;
 mod events;
-mod inspect;
 pub(crate) mod label;
 mod object;
 mod pattern;
@@ -13,11 +13,11 @@ mod select;
 mod size;
 mod time;
 
+pub use details::{ContainerDetails, ContainerFiles};
+pub(crate) use details::{asked_config, image_config};
 pub use error::LookError;
 pub use events::{EventSelection, events};
-pub use inspect::UNSET_FIELDS;
-pub(crate) use inspect::{asked_config, image_config, inspect_container};
-pub use object::{inspect_object, ports, published};
+pub use object::{InspectedObject, inspect_object, ports, published};
 pub(crate) use pattern::Pattern;
 pub use select::{Selection, driver_of, network_of, networks_of, select, status_word};
 pub(crate) use size::tree_size;

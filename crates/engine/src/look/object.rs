@@ -1,13 +1,27 @@
 //! Whatever has a name.
 
 use super::LookError;
+use super::details::{ContainerDetails, container_details};
 use crate::container::{Entry, find};
 use crate::network::PortRecord;
-use crate::{ContainerError, EngineError, Home, VolumeFault};
-use serde_json::Value;
+use crate::pod::PodEntry;
+use crate::{ContainerError, EngineError, Home, ImageDetails, VolumeDetails, VolumeFault};
 use tote_store::StoreError;
 
-/// A container, or else an image, or else a volume, as docker's `inspect` shows it, or else a pod; `kind` says which of them it must
+/// An object with all that a description of it tells.
+#[derive(Clone, Debug)]
+pub enum InspectedObject {
+    /// A container.
+    Container(Box<ContainerDetails>),
+    /// An image.
+    Image(Box<ImageDetails>),
+    /// A volume.
+    Volume(VolumeDetails),
+    /// A pod.
+    Pod(PodEntry),
+}
+
+/// Looks for a container, or else an image, or else a volume, or else a pod; `kind` says which of them it must
 /// be. `sizes` counts what a container wrote.
 ///
 /// # Errors
@@ -17,11 +31,12 @@ pub fn inspect_object(
     wanted: &str,
     kind: Option<&str>,
     sizes: bool,
-) -> Result<Value, EngineError> {
-    let container = || super::inspect_container(home, wanted, sizes);
-    let image = || crate::inspect_image(home, wanted, &[]);
-    let volume = || crate::inspect_volume(home, wanted);
-    let pod = || Ok(crate::pod::inspect(home, &crate::pod::find(home, wanted)?));
+) -> Result<InspectedObject, EngineError> {
+    use InspectedObject::{Container, Image, Pod, Volume};
+    let container = || Ok(Container(Box::new(container_details(home, wanted, sizes)?)));
+    let image = || Ok(Image(Box::new(crate::inspect_image(home, wanted, &[])?)));
+    let volume = || Ok(Volume(crate::inspect_volume(home, wanted)?));
+    let pod = || Ok(Pod(crate::pod::find(home, wanted)?));
     match kind {
         Some("pod") => return pod(),
         Some("container") => return container(),
@@ -30,7 +45,7 @@ pub fn inspect_object(
         Some(other) => return Err(LookError::Kind(other.to_owned()).into()),
         None => {}
     }
-    let all: [&dyn Fn() -> Result<Value, EngineError>; 4] = [&container, &image, &volume, &pod];
+    let all: [&dyn Fn() -> Result<InspectedObject, EngineError>; 4] = [&container, &image, &volume, &pod];
     for look in all {
         match look() {
             Err(error) if is_missing(&error) => {}

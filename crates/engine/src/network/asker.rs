@@ -1,5 +1,8 @@
-//! The process that has asked for a name which an egress policy refuses: it waits for the answer, so its socket is still there.
+//! The process that has asked for a name, or attempted a connection, which an egress policy refuses: it waits for the answer, so its
+//! socket is still there.
 
+use std::cmp::Reverse;
+use std::fmt::Display;
 use std::net::SocketAddr;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -8,32 +11,46 @@ use std::path::{Path, PathBuf};
 const INODE: usize = 9;
 const LOCAL: usize = 1;
 
-/// The number of a process of this machine, and its command, as `1234/curl`. `None` where no process of the network namespace
-/// with this inode has the socket any more.
+/// The number of a process of this machine, and its command, as `1234/curl`: of the one that asks by UDP from this address. `None` where
+/// no process of the network namespace with this inode has the socket any more.
 pub(super) fn process_at(namespace: u64, client: SocketAddr) -> Option<String> {
-    let members = members(namespace);
-    let socket = socket_at(members.first()?, client.port())?;
-    let owner = members.iter().find(|process| has_open(process, &socket))?;
+    let socket = members(namespace).find_map(|one| socket_at(&one, client.port()))?;
+    process_with(namespace, &socket)
+}
+
+/// The same of the process that has the socket with this inode.
+pub(super) fn process_of(namespace: u64, socket: u32) -> Option<String> {
+    process_with(namespace, &link_of(&socket))
+}
+
+fn process_with(namespace: u64, socket: &str) -> Option<String> {
+    let owner = members(namespace).find(|process| has_open(process, socket))?;
     let number = owner.file_name()?.to_str()?;
     let command = std::fs::read_to_string(owner.join("comm")).unwrap_or_default();
     Some(format!("{number}/{}", plain(command.trim_end_matches('\n'))))
 }
 
-/// The directories of the processes that are in a network namespace.
-fn members(namespace: u64) -> Vec<PathBuf> {
-    let Ok(entries) = std::fs::read_dir("/proc") else {
-        return Vec::new();
-    };
-    let processes = entries.flatten().filter(|entry| {
-        let name = entry.file_name();
-        name.as_encoded_bytes().first().is_some_and(u8::is_ascii_digit)
-    });
-    let is_in = |path: &PathBuf| {
+/// What a descriptor of a socket is a link to.
+fn link_of(inode: &impl Display) -> String {
+    format!("socket:[{inode}]")
+}
+
+/// The directories of the processes that are in a network namespace, those with high numbers first, as young ones have them: somebody
+/// waits for the answer.
+fn members(namespace: u64) -> impl Iterator<Item = PathBuf> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let mut numbers: Vec<_> = numbers.collect();
+    numbers.sort_unstable_by_key(|number| Reverse(*number));
+    let is_in = move |path: &PathBuf| {
         path.join("ns/net")
             .metadata()
             .is_ok_and(|it| it.ino() == namespace)
     };
-    processes.map(|entry| entry.path()).filter(is_in).collect()
+    let paths = numbers
+        .into_iter()
+        .map(|number| PathBuf::from(format!("/proc/{number}")));
+    paths.filter(is_in)
 }
 
 /// The link of a descriptor of the socket of UDP with that port.
@@ -42,7 +59,7 @@ fn socket_at(process: &Path, port: u16) -> Option<String> {
     let inode = [read("udp"), read("udp6")]
         .iter()
         .find_map(|table| inode_at(table, port).map(str::to_owned))?;
-    Some(format!("socket:[{inode}]"))
+    Some(link_of(&inode))
 }
 
 /// The inode of the socket with that port in a table of the kernel's.

@@ -1,6 +1,6 @@
 //! The network of a container that names none.
 
-use super::{NetworkFault, egress, join};
+use super::{NetworkFault, PublishFault, egress, join};
 use crate::{EngineError, Home};
 use tote_bundle::{ContainerId, DEFAULT_NETWORK, Image, NetworkMode, RunOptions};
 use tote_state::config::{NetworkUser, network_of};
@@ -11,7 +11,7 @@ use tote_sys::best_effort;
 /// whose programs are this machine's own, has none unless one is asked for.
 ///
 /// # Errors
-/// [`NetworkFault::PublishedNowhere`], [`NetworkFault::Egress`], [`EngineError::State`] for an invalid configuration, and
+/// [`PublishFault::Nowhere`], [`super::TrafficFault::Egress`], [`EngineError::State`] for an invalid configuration, and
 /// [`NetworkFault::Mode`] for an address without a network.
 pub(crate) fn choose(
     image: &Image,
@@ -37,7 +37,7 @@ fn choose_network(
     if given.iter().any(|(option, _)| option == "network") {
         egress::check_none(options)?;
         return if needs_one {
-            Err(NetworkFault::PublishedNowhere.into())
+            Err(PublishFault::Nowhere.into())
         } else {
             Ok(())
         };

@@ -6,7 +6,10 @@
 use super::endpoint::Endpoint;
 use super::join::{self, Joined, WaysOut};
 use super::record::{self, Network};
-use super::{NetworkFault, connecting, driver, egress, interrupted, names, publish, rootless};
+use super::{
+    AddressFault, ConnectFault, NetworkFault, TrafficFault, connecting, driver, egress, interrupted, names,
+    publish, rootless,
+};
 use crate::container::fault;
 use crate::container::foreground::find_monitored;
 use crate::container::record_lock::Change;
@@ -51,7 +54,7 @@ pub fn connect(home: &Home, request: &ConnectRequest) -> Result<(), EngineError>
     if position(home, &options, &network).is_some()
         || state.networks.iter().any(|one| one.network_id == network.id)
     {
-        return Err(NetworkFault::Connected {
+        return Err(ConnectFault::Connected {
             container: container.display().to_owned(),
             network: network.name,
         }
@@ -105,7 +108,7 @@ pub fn disconnect(home: &Home, network: &str, container: &str) -> Result<(), Eng
     let place = position(home, &options, &network);
     let is_in = state.networks.iter().any(|one| one.network_id == network.id);
     if place.is_none() && !is_in {
-        return Err(NetworkFault::NotConnected {
+        return Err(ConnectFault::NotConnected {
             container: id.to_string(),
             network: network.name,
         }
@@ -136,8 +139,8 @@ fn tell(home: &Home, action: &str, network: &Network, id: &ContainerId) {
 /// The network; the default one is there for everybody.
 fn found(home: &Home, wanted: &str) -> Result<Network, EngineError> {
     match wanted {
-        "host" => Err(NetworkFault::Host.into()),
-        "none" => Err(NetworkFault::Private.into()),
+        "host" => Err(ConnectFault::Host.into()),
+        "none" => Err(ConnectFault::Private.into()),
         DEFAULT_NETWORK | "default" => {
             let _lock = record::lock(home)?;
             super::create::default_network(home)
@@ -158,27 +161,28 @@ pub(super) fn kept(home: &Home, wanted: &str, action: &'static str) -> Result<En
 /// Whether the container's network is its own; docker's words where it is not.
 fn check(container: &Container, options: &RunOptions) -> Result<(), NetworkFault> {
     if options.egress.is_some() {
-        return Err(NetworkFault::Egress(
+        return Err(TrafficFault::Egress(
             "it cannot be connected with further networks in this release: give all of them to run or create",
-        ));
+        )
+        .into());
     }
     match &options.network {
         NetworkMode::Networks(_) => Ok(()),
         NetworkMode::None if container.option("network").is_none() => Ok(()),
-        NetworkMode::None => Err(NetworkFault::Private),
-        NetworkMode::Host | NetworkMode::Container(_) => Err(NetworkFault::Shared),
+        NetworkMode::None => Err(ConnectFault::Private.into()),
+        NetworkMode::Host | NetworkMode::Container(_) => Err(ConnectFault::Shared.into()),
     }
 }
 
 /// Refuses addresses that are not in the network.
-fn check_addresses(attachment: &NetworkAttachment, network: &Network) -> Result<(), NetworkFault> {
+fn check_addresses(attachment: &NetworkAttachment, network: &Network) -> Result<(), AddressFault> {
     let outside = attachment.ip.filter(|ip| !network.ipv4.subnet.contains(*ip));
     if let Some(address) = outside {
-        return Err(NetworkFault::NoSuchAddress(address.into()));
+        return Err(AddressFault::NoSuchAddress(address.into()));
     }
     let is_in = |ip6| network.ipv6.is_some_and(|ipv6| ipv6.subnet.contains(ip6));
     match attachment.ip6.filter(|ip6| !is_in(*ip6)) {
-        Some(address) => Err(NetworkFault::NoSuchAddress(address.into())),
+        Some(address) => Err(AddressFault::NoSuchAddress(address.into())),
         None => Ok(()),
     }
 }
@@ -255,7 +259,7 @@ fn plug(
         })
         .and_then(|()| {
             tote_network::connect(&joined.links, network.as_fd())
-                .map_err(|source| NetworkFault::Link(attachment.network.clone(), source).into())
+                .map_err(|source| ConnectFault::Link(attachment.network.clone(), source).into())
         })
         .and_then(|()| {
             fault::point("connect-linked");
@@ -283,7 +287,7 @@ pub(super) fn unplug(
     network: &Network,
 ) -> Result<(), EngineError> {
     let _lock = record::lock(home)?;
-    let failed = |source| NetworkFault::Link(network.name.clone(), source);
+    let failed = |source| ConnectFault::Link(network.name.clone(), source);
     let before = ways_out(&state.networks);
     let (gone, left): (Vec<_>, Vec<_>) = state
         .networks

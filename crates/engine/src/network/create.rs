@@ -2,7 +2,7 @@
 
 use super::NetworkFault;
 use super::driver::NetworkDriver;
-use super::error::DriverFault;
+use super::error::{AddressFault, DriverFault};
 use super::options;
 use super::record::{self, Addresses, Network, is_name};
 use super::rootless;
@@ -60,7 +60,7 @@ pub fn create(home: &Home, request: &NetworkRequest) -> Result<String, EngineErr
     };
     let is_taken = |other: &Network| other.bridge() == network.bridge();
     if let Some(other) = record::all(home)?.into_iter().find(is_taken) {
-        return Err(NetworkFault::BridgeTaken {
+        return Err(DriverFault::BridgeTaken {
             bridge: network.bridge(),
             network: other.name,
         }
@@ -115,11 +115,11 @@ impl<A: Address> Asked<A> {
     };
 
     /// Reads the values of a protocol, which `is_own` tells from those of the other one.
-    fn of(request: &NetworkRequest, is_own: impl Fn(&str) -> bool) -> Result<Self, NetworkFault> {
+    fn of(request: &NetworkRequest, is_own: impl Fn(&str) -> bool) -> Result<Self, AddressFault> {
         let one = |values: &[String], option| {
             let mut own = values.iter().filter(|text| is_own(text));
             match (own.next(), own.next()) {
-                (_, Some(_)) => Err(NetworkFault::Several(option, A::PROTOCOL)),
+                (_, Some(_)) => Err(AddressFault::Several(option, A::PROTOCOL)),
                 (first, None) => Ok(first.cloned()),
             }
         };
@@ -130,30 +130,30 @@ impl<A: Address> Asked<A> {
             range: prefix(one(&request.ranges, "ip-range")?)?,
         };
         if asked.subnet.is_none() && (asked.gateway.is_some() || asked.range.is_some()) {
-            return Err(NetworkFault::NoSubnet);
+            return Err(AddressFault::NoSubnet);
         }
         Ok(asked)
     }
 
     /// The addresses of a network that asks for this, and has that subnet.
-    fn within(&self, subnet: Prefix<A>) -> Result<Addresses<A>, NetworkFault> {
+    fn within(&self, subnet: Prefix<A>) -> Result<Addresses<A>, AddressFault> {
         // Two hosts and the addresses that none may have.
         if subnet.prefix() > A::BITS - 2 {
-            return Err(NetworkFault::Small(subnet.to_string()));
+            return Err(AddressFault::Small(subnet.to_string()));
         }
         let gateway = match &self.gateway {
             None => subnet.at(1),
             Some(text) => {
                 let host = text.parse::<A>().ok();
                 let host = host.filter(|address| subnet.has_host(*address));
-                host.ok_or_else(|| NetworkFault::Gateway {
+                host.ok_or_else(|| AddressFault::Gateway {
                     gateway: text.clone(),
                     subnet: subnet.to_string(),
                 })?
             }
         };
         if let Some(range) = self.range.filter(|range| !subnet.covers(*range)) {
-            return Err(NetworkFault::Range {
+            return Err(AddressFault::Range {
                 range: range.to_string(),
                 subnet: subnet.to_string(),
             });
@@ -193,7 +193,7 @@ fn described(
     };
     let ipv6 = asked6.map(|asked| {
         let subnet = match asked.subnet {
-            None => taken.ipv6.free(local(&id).ok_or(NetworkFault::NoPool)?)?,
+            None => taken.ipv6.free(local(&id).ok_or(AddressFault::NoPool)?)?,
             Some(subnet) => taken.ipv6.free(subnet)?,
         };
         asked.within(subnet)
@@ -254,10 +254,10 @@ impl Taken {
         let own6 = |network: &Network| Some((network.name.clone(), network.ipv6?.subnet));
         let mut taken = Self::default();
         taken.ipv4.networks = networks.iter().map(own).collect();
-        taken.ipv4.routes = tote_network::routes_in_the_way().map_err(NetworkFault::Look)?;
+        taken.ipv4.routes = tote_network::routes_in_the_way().map_err(AddressFault::Look)?;
         if ipv6 {
             taken.ipv6.networks = networks.iter().filter_map(own6).collect();
-            taken.ipv6.routes = tote_network::routes6_in_the_way().map_err(NetworkFault::Look)?;
+            taken.ipv6.routes = tote_network::routes6_in_the_way().map_err(AddressFault::Look)?;
         }
         Ok(taken)
     }
@@ -290,9 +290,9 @@ impl<A: Address> TakenSubnets<A> {
     }
 
     /// The subnet, if it is free.
-    fn free(&self, subnet: Prefix<A>) -> Result<Prefix<A>, NetworkFault> {
+    fn free(&self, subnet: Prefix<A>) -> Result<Prefix<A>, AddressFault> {
         match self.overlapping(subnet) {
-            Some(other) => Err(NetworkFault::Overlaps {
+            Some(other) => Err(AddressFault::Overlaps {
                 subnet: subnet.to_string(),
                 other,
             }),
@@ -303,7 +303,7 @@ impl<A: Address> TakenSubnets<A> {
 
 /// The first subnet of `10.210.0.0/16` to `10.219.0.0/16` and then of the sixteenths of `10.220.0.0/14` that is free.
 /// docker and podman choose others.
-fn choose(taken: &TakenSubnets<Ipv4Addr>) -> Result<Subnet, NetworkFault> {
+fn choose(taken: &TakenSubnets<Ipv4Addr>) -> Result<Subnet, AddressFault> {
     let large = (210..220).map(|second| (Ipv4Addr::new(10, second, 0, 0), 16));
     let small =
         (220..224).flat_map(|second| (0..16).map(move |part| (Ipv4Addr::new(10, second, part * 16, 0), 20)));
@@ -311,7 +311,7 @@ fn choose(taken: &TakenSubnets<Ipv4Addr>) -> Result<Subnet, NetworkFault> {
         .chain(small)
         .filter_map(|(address, prefix)| Subnet::around(address, prefix));
     all.find(|subnet| taken.overlapping(*subnet).is_none())
-        .ok_or(NetworkFault::NoPool)
+        .ok_or(AddressFault::NoPool)
 }
 
 #[cfg(test)]
@@ -370,7 +370,7 @@ mod tests {
         };
         assert_eq!(choose(&taken).unwrap().to_string(), "10.212.0.0/16");
         taken.routes.push("10.208.0.0/12".parse().unwrap());
-        assert!(matches!(choose(&taken), Err(NetworkFault::NoPool)));
+        assert!(matches!(choose(&taken), Err(AddressFault::NoPool)));
         taken.routes.pop();
         let mut chosen = Vec::new();
         while let Ok(subnet) = choose(&taken) {

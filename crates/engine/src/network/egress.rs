@@ -3,7 +3,7 @@
 //! The rules are made with the links, before the program runs. The process that watches the container opens addresses as it
 //! answers for names, and makes the rules again where another program has flushed them.
 
-use super::NetworkFault;
+use super::TrafficFault;
 use super::asker;
 use super::endpoint::Endpoint;
 use super::join::Joined;
@@ -12,12 +12,15 @@ use crate::{EngineError, Home};
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::cell::{Cell, RefCell};
+use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 use tote_bundle::{ContainerId, EgressPolicy, EgressService, EgressTarget, NetworkMode, RunOptions};
-use tote_network::{Answerer, Egress, EgressLink, FilterEvents, Mac, Place, Service, Transport, is_special};
+use tote_network::{
+    Answerer, Egress, EgressLink, FilterEvents, FirstAttempts, Inside, Mac, Place, Service, Transport,
+    is_special,
+};
 use tote_resolver::{Heard, Hearing};
 use tote_sys::{Errno, best_effort};
 
@@ -31,8 +34,8 @@ const MOST_KEPT: usize = 4096;
 /// Refuses a policy that could not be held.
 ///
 /// # Errors
-/// [`NetworkFault::Egress`].
-pub(super) fn check(options: &RunOptions) -> Result<(), NetworkFault> {
+/// [`TrafficFault::Egress`].
+pub(super) fn check(options: &RunOptions) -> Result<(), TrafficFault> {
     if options.egress.is_none() {
         return Ok(());
     }
@@ -47,14 +50,14 @@ pub(super) fn check(options: &RunOptions) -> Result<(), NetworkFault> {
     } else {
         return Ok(());
     };
-    Err(NetworkFault::Egress(reason))
+    Err(TrafficFault::Egress(reason))
 }
 
 /// Refuses a policy of steps of a build that would not hold it.
 ///
 /// # Errors
-/// [`NetworkFault::Egress`].
-pub(crate) fn check_step(options: &RunOptions) -> Result<(), NetworkFault> {
+/// [`TrafficFault::Egress`].
+pub(crate) fn check_step(options: &RunOptions) -> Result<(), TrafficFault> {
     match options.network {
         NetworkMode::None => check_none(options),
         _ => check(options),
@@ -64,10 +67,10 @@ pub(crate) fn check_step(options: &RunOptions) -> Result<(), NetworkFault> {
 /// Refuses a policy with `--network none`.
 ///
 /// # Errors
-/// [`NetworkFault::Egress`].
-pub(super) fn check_none(options: &RunOptions) -> Result<(), NetworkFault> {
+/// [`TrafficFault::Egress`].
+pub(super) fn check_none(options: &RunOptions) -> Result<(), TrafficFault> {
     match &options.egress {
-        Some(_) => Err(NetworkFault::Egress(
+        Some(_) => Err(TrafficFault::Egress(
             "with --network none it connects nowhere: leave --egress out",
         )),
         None => Ok(()),
@@ -141,8 +144,10 @@ pub(super) struct Gate {
     /// Until when names have opened an address.
     open: RefCell<BTreeMap<(usize, Answerer, IpAddr), Instant>>,
     asked: RefCell<AskedNames>,
-    /// The inode of the container's network namespace, once it is there.
-    inside: Cell<Option<u64>>,
+    /// The container's network namespace, and its inode, once it is there.
+    inside: OnceCell<(Inside, u64)>,
+    /// First attempts to reach a destination that is refused, where the kernel tells of them.
+    first: Option<FirstAttempts>,
 }
 
 impl Gate {
@@ -154,7 +159,9 @@ impl Gate {
             links: ends(endpoints),
             open: RefCell::default(),
             asked: RefCell::new(AskedNames::begin(home, id)),
-            inside: Cell::new(None),
+            inside: OnceCell::new(),
+            // Without it, refusals are noted without their processes.
+            first: FirstAttempts::new(id.as_str()).ok().filter(|_| !policy.log),
         }
     }
 
@@ -167,16 +174,19 @@ impl Gate {
         let failed = |errno| {
             format!("the container has no network, because nothing would keep its egress policy: {errno}")
         };
-        let keeper = Keeper::new(resolver).map_err(failed)?;
+        let keeper = Keeper::new(resolver, self.first.as_ref()).map_err(failed)?;
         // What was flushed before this socket heard of it.
         self.restore();
+        self.tell();
         Ok(keeper)
     }
 
     /// Has processes looked for in this network namespace, which is the container's.
     pub(super) fn look_into(&self, network: BorrowedFd<'_>) {
-        self.inside
-            .set(rustix::fs::fstat(network).ok().map(|it| it.st_ino));
+        let (own, stat) = (network.try_clone_to_owned(), rustix::fs::fstat(network));
+        if let (Ok(own), Ok(stat)) = (own, stat) {
+            best_effort(self.inside.set((Inside::new(own), stat.st_ino)));
+        }
     }
 
     /// Decides what is done with a question of this client, who is known if the question came by UDP.
@@ -191,7 +201,7 @@ impl Gate {
         if self.policy.log || self.policy.entries_of(name).next().is_some() {
             Hearing::Heard
         } else {
-            let asker = || asker::process_at(self.inside.get()?, client?);
+            let asker = || asker::process_at(self.inside.get()?.1, client?);
             self.asked.borrow_mut().refused(name, asker);
             Hearing::Refused
         }
@@ -280,11 +290,41 @@ impl Gate {
         }
     }
 
+    /// Has first attempts told from now on.
+    fn tell(&self) {
+        if let Some(first) = &self.first {
+            best_effort(self.egress.tell(first));
+        }
+    }
+
+    /// Notes the processes of the attempts that have been told, and lets them be refused.
+    fn first_attempts(&self) {
+        let Some((inside, namespace)) = self.inside.get() else {
+            return;
+        };
+        for attempt in self.first.iter().flat_map(FirstAttempts::take) {
+            let process = match attempt.transport {
+                Transport::Tcp => {
+                    let socket = inside.socket_of(&attempt).ok();
+                    socket.and_then(|socket| asker::process_of(*namespace, socket))
+                }
+                _ => asker::process_at(*namespace, attempt.source),
+            };
+            // The program waits for this one; where it fails, the kernel tries again after a second.
+            best_effort(inside.repeat(&attempt));
+            if let Some(process) = process {
+                let mut asked = self.asked.borrow_mut();
+                asked.attempted(attempt.transport.as_str(), attempt.destination, process);
+            }
+        }
+    }
+
     /// Makes the rules again where they are gone. Where that fails, the container has no network any more.
     fn restore(&self) {
         match self.egress.keep(&self.links) {
             Ok(false) => {}
             Ok(true) => {
+                self.tell();
                 let now = Instant::now();
                 for ((place, answerer, address), until) in &*self.open.borrow() {
                     let left = until.saturating_duration_since(now);
@@ -311,21 +351,25 @@ pub(super) struct Keeper {
     events: FilterEvents,
 }
 
-/// Number by which epoll(7) tells changes of the filter from questions.
+/// Numbers by which epoll(7) tells changes of the filter and first attempts from questions.
 const CHANGES: u64 = 1;
+const ATTEMPTS: u64 = 2;
 
 impl Keeper {
-    fn new(resolver: BorrowedFd<'_>) -> Result<Self, Errno> {
+    fn new(resolver: BorrowedFd<'_>, first: Option<&FirstAttempts>) -> Result<Self, Errno> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let events = FilterEvents::new()?;
         epoll::add(&epoll, resolver, EventData::new_u64(0), EventFlags::IN)?;
         epoll::add(&epoll, &events, EventData::new_u64(CHANGES), EventFlags::IN)?;
+        if let Some(first) = first {
+            epoll::add(&epoll, first, EventData::new_u64(ATTEMPTS), EventFlags::IN)?;
+        }
         Ok(Self { epoll, events })
     }
 
-    /// Has the rules made again if a program has changed the packet filter, without waiting.
+    /// Has the rules made again if a program has changed the packet filter, and looks at first attempts, without waiting.
     pub(super) fn keep(&self, gate: &Gate) {
-        let mut events = [const { std::mem::MaybeUninit::uninit() }; 2];
+        let mut events = [const { std::mem::MaybeUninit::uninit() }; 3];
         let now = Timespec {
             tv_sec: 0,
             tv_nsec: 0,
@@ -333,9 +377,12 @@ impl Keeper {
         let Ok((ready, _)) = epoll::wait(&self.epoll, &mut events, Some(&now)) else {
             return;
         };
-        let is_change = |event: &epoll::Event| event.data.u64() == CHANGES;
-        if ready.iter().any(is_change) && self.events.drain() {
+        let is_ready = |number| ready.iter().any(|event| event.data.u64() == number);
+        if is_ready(CHANGES) && self.events.drain() {
             gate.restore();
+        }
+        if is_ready(ATTEMPTS) {
+            gate.first_attempts();
         }
     }
 }

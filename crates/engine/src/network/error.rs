@@ -37,72 +37,56 @@ pub enum NetworkFault {
     /// A driver that there is not, or that cannot do what is asked of it.
     #[error(transparent)]
     Driver(#[from] DriverFault),
-    /// An alias that no DNS question could ask for.
-    #[error(
-        "cannot give a container the alias {0:?}: a name has letters, digits, '-' and '_', and single dots between them"
-    )]
-    Alias(String),
-    /// docker's words.
-    #[error("network-scoped alias is supported only for containers in user defined networks")]
-    AliasElsewhere,
-    /// docker's words.
-    #[error("endpoint with name {container} already exists in network {network}")]
-    Connected {
-        /// The container's name.
-        container: String,
+    /// The subnets and addresses of a network.
+    #[error(transparent)]
+    Address(#[from] AddressFault),
+    /// A container that is to be in a network, or no longer.
+    #[error(transparent)]
+    Connect(#[from] ConnectFault),
+    /// Published ports.
+    #[error(transparent)]
+    Publish(#[from] PublishFault),
+    /// The limits of a container's traffic.
+    #[error(transparent)]
+    Traffic(#[from] TrafficFault),
+    /// A filter that there is not; docker's words.
+    #[error("invalid filter '{0}'")]
+    Filter(String),
+    /// Options about addresses that do not go together.
+    #[error(transparent)]
+    Mode(NetworkModeError),
+    /// An address.
+    #[error("cannot connect the container to network {network}")]
+    Lease {
         /// The network.
         network: String,
+        /// The reason.
+        #[source]
+        source: LeaseError,
     },
-    /// docker's words.
-    #[error("container {container} is not connected to network {network}")]
-    NotConnected {
-        /// The container's id.
-        container: String,
+    /// Bringing a network up.
+    #[error("cannot bring network {network} up")]
+    Up {
         /// The network.
         network: String,
+        /// The reason.
+        #[source]
+        source: NetworkError,
     },
-    /// docker's words.
-    #[error("container cannot be disconnected from host network or connected to host network")]
-    Host,
-    /// docker's words.
-    #[error(
-        "container cannot be connected to multiple networks with one of the networks in private (none) mode"
-    )]
-    Private,
-    /// docker's words.
-    #[error(
-        "container sharing network namespace with another container or host cannot be connected to any other network"
-    )]
-    Shared,
-    /// A link of a container that runs.
-    #[error("cannot change the container's link to network {0}")]
-    Link(String, #[source] tote_network::LinkError),
-    /// More names than one record holds.
-    #[error(
-        "cannot give a container so many aliases in network {0}: all of them together have 4000 letters at most"
-    )]
-    TooManyAliases(String),
-    /// An option that the driver does not have.
-    #[error(
-        "cannot make a network with option {0}: the driver {1} has com.docker.network.driver.mtu, com.docker.network.container_iface_prefix{2}"
-    )]
-    Option(String, &'static str, &'static str),
-    /// An option with a value that it cannot have.
-    #[error("cannot make a network with option {key}={value}: {value:?} is an invalid value")]
-    OptionValue {
-        /// Name of the option.
-        key: String,
-        /// The value.
-        value: String,
-    },
-    /// A name for two bridges.
-    #[error("cannot make a network with bridge {bridge}: network {network} has that name for its own")]
-    BridgeTaken {
-        /// Name of the bridge.
-        bridge: String,
-        /// The other network.
+    /// Taking a network down.
+    #[error("cannot take network {network} down")]
+    Down {
+        /// The network.
         network: String,
+        /// The reason.
+        #[source]
+        source: NetworkError,
     },
+}
+
+/// Error of the subnets and addresses of a network.
+#[derive(Debug, thiserror::Error)]
+pub enum AddressFault {
     /// More than one range.
     #[error("cannot make a network with several of --{0} of {1}: a network has one range of each protocol")]
     Several(&'static str, &'static str),
@@ -139,71 +123,87 @@ pub enum NetworkFault {
     /// docker's words.
     #[error("all predefined address pools have been fully subnetted: give the network one with --subnet")]
     NoPool,
-    /// A filter that there is not; docker's words.
-    #[error("invalid filter '{0}'")]
-    Filter(String),
-    /// Options about addresses that do not go together.
-    #[error(transparent)]
-    Mode(NetworkModeError),
+    /// The host's routes.
+    #[error("cannot look for a free subnet")]
+    Look(#[source] NetworkError),
     /// An invalid subnet.
     #[error(transparent)]
     Subnet(#[from] SubnetError),
-    /// An address.
-    #[error("cannot connect the container to network {network}")]
-    Lease {
+    /// The address that a container asks for is its network's gateway or the like.
+    #[error("no configured subnet contains IP address {0}")]
+    NoSuchAddress(IpAddr),
+}
+
+/// Error of a container that is to be in a network, or no longer.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectFault {
+    /// docker's words.
+    #[error("endpoint with name {container} already exists in network {network}")]
+    Connected {
+        /// The container's name.
+        container: String,
         /// The network.
         network: String,
-        /// The reason.
-        #[source]
-        source: LeaseError,
     },
-    /// Bringing a network up.
-    #[error("cannot bring network {network} up")]
-    Up {
+    /// docker's words.
+    #[error("container {container} is not connected to network {network}")]
+    NotConnected {
+        /// The container's id.
+        container: String,
         /// The network.
         network: String,
-        /// The reason.
-        #[source]
-        source: NetworkError,
     },
-    /// Taking a network down.
-    #[error("cannot take network {network} down")]
-    Down {
-        /// The network.
-        network: String,
-        /// The reason.
-        #[source]
-        source: NetworkError,
-    },
-    /// `logs --egress` of a container without a policy.
-    #[error("container {0} has no egress policy: nothing was refused to it")]
-    NoEgress(String),
-    /// `--egress` where there is nothing that it could be held by.
-    #[error("cannot hold the container to an egress policy: {0}")]
-    Egress(&'static str),
+    /// docker's words.
+    #[error("container cannot be disconnected from host network or connected to host network")]
+    Host,
+    /// docker's words.
+    #[error(
+        "container cannot be connected to multiple networks with one of the networks in private (none) mode"
+    )]
+    Private,
+    /// docker's words.
+    #[error(
+        "container sharing network namespace with another container or host cannot be connected to any other network"
+    )]
+    Shared,
+    /// A link of a container that runs.
+    #[error("cannot change the container's link to network {0}")]
+    Link(String, #[source] tote_network::LinkError),
+    /// An alias that no DNS question could ask for.
+    #[error(
+        "cannot give a container the alias {0:?}: a name has letters, digits, '-' and '_', and single dots between them"
+    )]
+    Alias(String),
+    /// docker's words.
+    #[error("network-scoped alias is supported only for containers in user defined networks")]
+    AliasElsewhere,
+    /// More names than one record holds.
+    #[error(
+        "cannot give a container so many aliases in network {0}: all of them together have 4000 letters at most"
+    )]
+    TooManyAliases(String),
+}
+
+/// Error of the ports that a container publishes.
+#[derive(Debug, thiserror::Error)]
+pub enum PublishFault {
     /// `--publish` with `--network none`.
     #[error("cannot publish ports: a container with --network none has no address that they could lead to")]
-    PublishedNowhere,
+    Nowhere,
     /// `--publish` where every network is internal.
     #[error(
         "cannot publish ports: none of the container's networks has the driver bridge and is not internal, which a port needs"
     )]
-    PublishedWithin,
-    /// `--net-rate` of a container without links.
-    #[error("cannot limit the rate of a network: --net-rate needs --network bridge or a network of its own")]
-    RateNowhere,
-    /// An invalid limit.
-    #[error(transparent)]
-    Rate(#[from] tote_bundle::RateError),
+    Within,
     /// More ports of a container whose network namespace is not its own.
     #[error(
         "cannot publish ports of container {0}: it has the network of another container or of this machine; publish them at that \
          container"
     )]
-    PublishedElsewhere(String),
+    Elsewhere(String),
     /// A port of the host that is in use.
     #[error("cannot publish {host}: port {}/{protocol} is already used by {holder}", host.port())]
-    PortTaken {
+    Taken {
         /// The address and port.
         host: SocketAddr,
         /// `tcp` or its like.
@@ -237,16 +237,27 @@ pub enum NetworkFault {
     },
     /// The rules that make published ports.
     #[error("cannot change which ports are published")]
-    Publish(#[source] NetworkError),
-    /// The host's routes.
-    #[error("cannot look for a free subnet")]
-    Look(#[source] NetworkError),
-    /// The address that a container asks for is its network's gateway or the like.
-    #[error("no configured subnet contains IP address {0}")]
-    NoSuchAddress(IpAddr),
+    Rules(#[source] NetworkError),
 }
 
-/// Error of a network's driver.
+/// Error of the limits of a container's traffic: the egress policy and the rate.
+#[derive(Debug, thiserror::Error)]
+pub enum TrafficFault {
+    /// `logs --egress` of a container without a policy.
+    #[error("container {0} has no egress policy: nothing was refused to it")]
+    NoEgress(String),
+    /// `--egress` where there is nothing that it could be held by.
+    #[error("cannot hold the container to an egress policy: {0}")]
+    Egress(&'static str),
+    /// `--net-rate` of a container without links.
+    #[error("cannot limit the rate of a network: --net-rate needs --network bridge or a network of its own")]
+    RateNowhere,
+    /// An invalid limit.
+    #[error(transparent)]
+    Rate(#[from] tote_bundle::RateError),
+}
+
+/// Error of a network's driver, or of its options.
 #[derive(Debug, thiserror::Error)]
 pub enum DriverFault {
     /// A driver that there is not.
@@ -291,6 +302,27 @@ pub enum DriverFault {
     /// `--mac-address` where links have the parent's.
     #[error("cannot give the container a MAC address in network {0}: its containers have that of the parent")]
     SharedMac(String),
+    /// An option that the driver does not have.
+    #[error(
+        "cannot make a network with option {0}: the driver {1} has com.docker.network.driver.mtu, com.docker.network.container_iface_prefix{2}"
+    )]
+    Option(String, &'static str, &'static str),
+    /// An option with a value that it cannot have.
+    #[error("cannot make a network with option {key}={value}: {value:?} is an invalid value")]
+    OptionValue {
+        /// Name of the option.
+        key: String,
+        /// The value.
+        value: String,
+    },
+    /// A name for two bridges.
+    #[error("cannot make a network with bridge {bridge}: network {network} has that name for its own")]
+    BridgeTaken {
+        /// Name of the bridge.
+        bridge: String,
+        /// The other network.
+        network: String,
+    },
 }
 
 /// Error of a network that a user other than root has.
@@ -336,8 +368,7 @@ impl NetworkFault {
                     | RootlessFault::Enter(_)
                     | RootlessFault::Holder(_)
             ) | Self::Up { .. }
-                | Self::NoPool
-                | Self::Look(_)
+                | Self::Address(AddressFault::NoPool | AddressFault::Look(_))
         )
     }
 
@@ -349,8 +380,8 @@ impl NetworkFault {
 }
 
 /// The fault of a running container's link in that network.
-pub(super) fn fault_of_link(network: &str, source: tote_network::LinkError) -> NetworkFault {
-    NetworkFault::Link(network.to_owned(), source)
+pub(super) fn fault_of_link(network: &str, source: tote_network::LinkError) -> ConnectFault {
+    ConnectFault::Link(network.to_owned(), source)
 }
 
 /// The fault of a lease, or of a name, in that network.

@@ -69,7 +69,7 @@ fn withdraw(home: &Home, id: &ContainerId, state: &State) -> Result<Vec<String>,
         .collect();
     for link in &unnamed {
         let removed = tote_network::remove(link);
-        removed.map_err(|source| super::NetworkFault::Link(link.clone(), source))?;
+        removed.map_err(|source| super::ConnectFault::Link(link.clone(), source))?;
     }
     join::remove_inside(&unnamed)?;
     let holder = link_text(id);

@@ -1,6 +1,5 @@
 //! Containers come into networks, and leave them.
 
-use super::NetworkFault;
 use super::connecting;
 use super::create::default_network;
 use super::driver;
@@ -12,6 +11,7 @@ use super::publish;
 use super::record::{self, Addresses, Network};
 use super::refused;
 use super::rootless;
+use super::{AddressFault, NetworkFault, TrafficFault};
 use crate::container::{State, link_text};
 use crate::{EngineError, Home};
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -108,10 +108,10 @@ pub(super) fn rate(options: &RunOptions) -> Option<Rate> {
 fn check_limit(options: &RunOptions) -> Result<(), EngineError> {
     let NetLimit { rate, burst } = options.net_limit;
     if rate.is_none() && burst.is_some() {
-        return Err(NetworkFault::Rate(RateError::NoRate).into());
+        return Err(TrafficFault::Rate(RateError::NoRate).into());
     }
     if rate.is_some() && options.network.attachments().is_empty() {
-        return Err(NetworkFault::RateNowhere.into());
+        return Err(TrafficFault::RateNowhere.into());
     }
     Ok(())
 }
@@ -239,7 +239,7 @@ fn lease(
     let holder = link_text(id);
     let given = match attachment.ip {
         Some(address) if !of.subnet.contains(address) => {
-            return Err(NetworkFault::NoSuchAddress(address.into()).into());
+            return Err(AddressFault::NoSuchAddress(address.into()).into());
         }
         Some(address) => network
             .leases(home)
@@ -266,7 +266,7 @@ fn endpoint6(
             prefix: of.subnet.prefix(),
             gateway: Some(of.gateway).filter(|_| !network.internal),
         })),
-        (None, Some(asked)) => Err(NetworkFault::NoSuchAddress(asked.into()).into()),
+        (None, Some(asked)) => Err(AddressFault::NoSuchAddress(asked.into()).into()),
         (None, None) => Ok(None),
     }
 }
@@ -282,7 +282,7 @@ fn lease6(
     let holder = link_text(id);
     let given = match attachment.ip6 {
         Some(address) if !of.subnet.contains(address) => {
-            return Err(NetworkFault::NoSuchAddress(address.into()).into());
+            return Err(AddressFault::NoSuchAddress(address.into()).into());
         }
         Some(address) => network
             .leases(home)

@@ -3,10 +3,9 @@
 use super::NetworkFault;
 use super::record::{self, Addresses, Network};
 use crate::container::{self, link_text};
+use crate::look::Pattern;
 use crate::look::label::{has_label, label};
-use crate::look::{Pattern, moment};
 use crate::{EngineError, Home};
-use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::mem::discriminant;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -37,6 +36,47 @@ pub struct NetworkRow {
     pub ipv6: bool,
     /// `--label`
     pub labels: BTreeMap<String, String>,
+}
+
+/// A network with all that a description of it tells.
+#[derive(Clone, Debug)]
+pub struct NetworkDetails {
+    /// The network.
+    pub row: NetworkRow,
+    /// Its addresses: of IPv4, then of IPv6; none of a network that is the kernel's alone.
+    pub ranges: Vec<NetworkRange>,
+    /// Options of its driver, as given.
+    pub options: BTreeMap<String, String>,
+    /// Name of the bridge, if it is the default network.
+    pub default_bridge: Option<String>,
+    /// Containers that are in the network now.
+    pub members: Vec<NetworkMember>,
+}
+
+/// Addresses of a network, of one protocol.
+#[derive(Clone, Debug)]
+pub struct NetworkRange {
+    /// The subnet: address and prefix.
+    pub subnet: String,
+    /// The gateway's address.
+    pub gateway: String,
+    /// The part of the subnet from which containers get their addresses, if not from all of it.
+    pub part: Option<String>,
+}
+
+/// A container in a network.
+#[derive(Clone, Debug)]
+pub struct NetworkMember {
+    /// Id of the container.
+    pub id: ContainerId,
+    /// Name of the container.
+    pub name: String,
+    /// Hardware address of its link.
+    pub mac: String,
+    /// Its address with the prefix of the network.
+    pub ipv4: String,
+    /// Its IPv6 address with the prefix of the network.
+    pub ipv6: Option<String>,
 }
 
 /// The two networks that are the kernel's alone; docker lists them, too.
@@ -248,13 +288,19 @@ pub(super) fn members(home: &Home, network: &Network) -> Result<Vec<Member>, Eng
     Ok(named.collect())
 }
 
-/// docker's description of a network.
+/// Looks at a network.
 ///
 /// # Errors
 /// [`NetworkFault::NotFound`] and its like.
-pub fn inspect(home: &Home, wanted: &str) -> Result<Value, EngineError> {
+pub fn inspect(home: &Home, wanted: &str) -> Result<NetworkDetails, EngineError> {
     if let Some(row) = builtin(wanted) {
-        return Ok(description(&row, None, Map::new()));
+        return Ok(NetworkDetails {
+            row,
+            ranges: Vec::new(),
+            options: BTreeMap::new(),
+            default_bridge: None,
+            members: Vec::new(),
+        });
     }
     if wanted == DEFAULT_NETWORK && super::rootless::unavailable(home).is_none() {
         make_default(home)?;
@@ -262,69 +308,29 @@ pub fn inspect(home: &Home, wanted: &str) -> Result<Value, EngineError> {
     let network = record::find(home, wanted)?;
     let members = members(home, &network)?.into_iter().map(|member| {
         let ipv6 = member.ipv6.zip(network.ipv6);
-        let ipv6 = ipv6.map(|(address, of)| format!("{address}/{}", of.subnet.prefix()));
-        let described = json!({
-            "Name": member.name,
-            "EndpointID": member.id.as_str(),
-            "MacAddress": member.mac,
-            "IPv4Address": format!("{}/{}", member.address, network.ipv4.subnet.prefix()),
-            "IPv6Address": ipv6.unwrap_or_default(),
-        });
-        (member.id.to_string(), described)
-    });
-    Ok(description(
-        &row(network.clone()),
-        Some(&network),
-        members.collect(),
-    ))
-}
-
-/// docker's description of a network's addresses.
-fn range<A: Address>(of: &Addresses<A>) -> Value {
-    let mut range = json!({ "Subnet": of.subnet.to_string(), "Gateway": of.gateway.to_string() });
-    if let Some(part) = of.ip_range {
-        range["IPRange"] = part.to_string().into();
-    }
-    range
-}
-
-fn description(row: &NetworkRow, network: Option<&Network>, members: Map<String, Value>) -> Value {
-    let ranges = network.map_or_else(Vec::new, |network| {
-        let ipv6 = network.ipv6.as_ref().map(range);
-        std::iter::once(range(&network.ipv4)).chain(ipv6).collect()
-    });
-    let mut options = network.map(|network| network.options.clone()).unwrap_or_default();
-    if let Some(network) = network.filter(|network| network.name == DEFAULT_NETWORK) {
-        // docker shows what holds for its default network, and programs find the bridge by it.
-        let bridge = network.bridge();
-        for (key, value) in [
-            ("bridge.default_bridge", "true"),
-            ("bridge.enable_icc", "true"),
-            ("bridge.enable_ip_masquerade", "true"),
-            ("bridge.host_binding_ipv4", "0.0.0.0"),
-            ("bridge.name", &bridge),
-            ("driver.mtu", "1500"),
-        ] {
-            let key = format!("com.docker.network.{key}");
-            options.entry(key).or_insert_with(|| value.to_owned());
+        NetworkMember {
+            ipv4: format!("{}/{}", member.address, network.ipv4.subnet.prefix()),
+            ipv6: ipv6.map(|(address, of)| format!("{address}/{}", of.subnet.prefix())),
+            id: member.id,
+            name: member.name,
+            mac: member.mac,
         }
-    }
-    json!({
-        "Name": row.name,
-        "Id": row.id,
-        "Created": moment(row.created),
-        "Scope": "local",
-        "Driver": row.driver,
-        "EnableIPv4": true,
-        "EnableIPv6": row.ipv6,
-        "IPAM": { "Driver": "default", "Options": {}, "Config": ranges },
-        "Internal": row.internal,
-        "Attachable": false,
-        "Ingress": false,
-        "ConfigFrom": { "Network": "" },
-        "ConfigOnly": false,
-        "Containers": members,
-        "Options": options,
-        "Labels": row.labels,
+    });
+    let members = members.collect();
+    let ipv6 = network.ipv6.as_ref().map(range);
+    Ok(NetworkDetails {
+        ranges: std::iter::once(range(&network.ipv4)).chain(ipv6).collect(),
+        options: network.options.clone(),
+        default_bridge: (network.name == DEFAULT_NETWORK).then(|| network.bridge()),
+        row: row(network),
+        members,
     })
+}
+
+fn range<A: Address>(of: &Addresses<A>) -> NetworkRange {
+    NetworkRange {
+        subnet: of.subnet.to_string(),
+        gateway: of.gateway.to_string(),
+        part: of.ip_range.map(|part| part.to_string()),
+    }
 }

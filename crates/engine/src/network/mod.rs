@@ -37,18 +37,21 @@ pub(crate) use driver::NetworkDriver;
 pub(crate) use egress::check_step;
 #[cfg(test)]
 pub(crate) use endpoint::Endpoint6;
-pub use endpoint::PortRecord;
-pub(crate) use endpoint::{Endpoint, ports_of};
-pub(crate) use error::DriverFault;
-pub use error::{NetworkFault, RootlessFault};
+pub(crate) use endpoint::ports_of;
+pub use endpoint::{Endpoint, PortRecord};
+pub(crate) use error::{AddressFault, DriverFault, PublishFault, TrafficFault};
+pub use error::{ConnectFault, NetworkFault, RootlessFault};
 pub(crate) use idle::{linger, settle, sweep};
 pub(crate) use interrupted::end_connection;
 pub(crate) use join::{call, forget, join, leave, leave_recorded};
-pub use look::{NetworkRow, NetworkSelection, exists, inspect, names, networks};
+pub use look::{
+    NetworkDetails, NetworkMember, NetworkRange, NetworkRow, NetworkSelection, exists, inspect, names,
+    networks,
+};
 pub(crate) use names::{has_names, hide, names_of};
 pub use ports::{add_ports, remove_ports};
 pub(crate) use record::{UP, name_of};
-pub use refused::egress_log;
 pub(crate) use refused::refused;
+pub use refused::{RefusedDestination, egress_log};
 pub use remove::{prune, remove};
 pub(crate) use rootless::{apart, enter_for, enter_network, enter_user, unavailable};

@@ -5,7 +5,7 @@
 //! leases of a network.
 
 use super::endpoint::Endpoint;
-use super::error::{NetworkFault, fault_of};
+use super::error::{ConnectFault, fault_of};
 use super::record;
 use crate::{EngineError, Home};
 use std::io::ErrorKind;
@@ -40,19 +40,19 @@ pub(super) fn is_name(text: &str) -> bool {
 /// The aliases of `--network-alias`, which are of the first network.
 ///
 /// # Errors
-/// [`NetworkFault::AliasElsewhere`] where that has no names, and [`NetworkFault::Alias`].
-pub(super) fn check_aliases(options: &RunOptions) -> Result<(), NetworkFault> {
+/// [`ConnectFault::AliasElsewhere`] where that has no names, and [`ConnectFault::Alias`].
+pub(super) fn check_aliases(options: &RunOptions) -> Result<(), ConnectFault> {
     let attachments = options.network.attachments();
     let own = &options.network_aliases;
     let is_named = attachments
         .first()
         .is_some_and(|first| first.network != DEFAULT_NETWORK);
     if !own.is_empty() && !is_named {
-        return Err(NetworkFault::AliasElsewhere);
+        return Err(ConnectFault::AliasElsewhere);
     }
     attachments.iter().try_for_each(check_names)?;
     match own.iter().find(|alias| !is_name(alias)) {
-        Some(alias) => Err(NetworkFault::Alias(alias.clone())),
+        Some(alias) => Err(ConnectFault::Alias(alias.clone())),
         None => Ok(()),
     }
 }
@@ -61,13 +61,13 @@ pub(super) fn check_aliases(options: &RunOptions) -> Result<(), NetworkFault> {
 ///
 /// # Errors
 /// As of [`check_aliases`].
-pub(super) fn check_names(attachment: &NetworkAttachment) -> Result<(), NetworkFault> {
+pub(super) fn check_names(attachment: &NetworkAttachment) -> Result<(), ConnectFault> {
     let aliases = &attachment.aliases;
     if attachment.network == DEFAULT_NETWORK && !aliases.is_empty() {
-        return Err(NetworkFault::AliasElsewhere);
+        return Err(ConnectFault::AliasElsewhere);
     }
     match aliases.iter().find(|alias| !is_name(alias)) {
-        Some(alias) => Err(NetworkFault::Alias(alias.clone())),
+        Some(alias) => Err(ConnectFault::Alias(alias.clone())),
         None => Ok(()),
     }
 }
@@ -134,7 +134,7 @@ pub(super) fn put(
         }
         let all = names_of((of.id, of.name), options, (of.pod, &endpoint.aliases));
         if !CalledNames::fit(&all) {
-            return Err(NetworkFault::TooManyAliases(endpoint.network.clone()).into());
+            return Err(ConnectFault::TooManyAliases(endpoint.network.clone()).into());
         }
         for address in endpoint.addresses() {
             let put = called(home, &endpoint.network).put(address, &all, of.holder);

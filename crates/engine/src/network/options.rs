@@ -1,7 +1,7 @@
 //! Options of drivers: `network create --opt KEY=VALUE`, in docker's words.
 
 use super::record::Network;
-use super::{NetworkDriver, NetworkFault};
+use super::{DriverFault, NetworkDriver};
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use tote_network::{IpvlanMode, MacvlanMode, Sublink};
@@ -23,7 +23,7 @@ const LONGEST_LINK: usize = 15;
 const LONGEST_PREFIX: usize = LONGEST_LINK - 2;
 
 /// Refuses options that the driver does not have, and values that they cannot have.
-pub(super) fn check(driver: NetworkDriver, options: &BTreeMap<String, String>) -> Result<(), NetworkFault> {
+pub(super) fn check(driver: NetworkDriver, options: &BTreeMap<String, String>) -> Result<(), DriverFault> {
     for (key, value) in options {
         let is_right = match (driver, key.as_str()) {
             (_, MTU) => value.parse::<u32>().is_ok_and(|mtu| (68..=65535).contains(&mtu)),
@@ -37,15 +37,11 @@ pub(super) fn check(driver: NetworkDriver, options: &BTreeMap<String, String>) -
             (NetworkDriver::Macvlan, MACVLAN_MODE) => macvlan_mode(value).is_some(),
             (NetworkDriver::Ipvlan, IPVLAN_MODE) => ipvlan_mode(value).is_some(),
             _ => {
-                return Err(NetworkFault::Option(
-                    key.clone(),
-                    driver.as_str(),
-                    further(driver),
-                ));
+                return Err(DriverFault::Option(key.clone(), driver.as_str(), further(driver)));
             }
         };
         if !is_right {
-            return Err(NetworkFault::OptionValue {
+            return Err(DriverFault::OptionValue {
                 key: key.clone(),
                 value: value.clone(),
             });

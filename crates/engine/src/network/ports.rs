@@ -4,7 +4,7 @@
 //! Whatever takes a container out of its networks withdraws the ports that its state names. So the state names a port before the
 //! kernel does, and the kernel forgets it before the state.
 
-use super::NetworkFault;
+use super::PublishFault;
 use super::connect::kept;
 use super::endpoint::PortRecord;
 use super::publish;
@@ -107,9 +107,9 @@ fn parse(words: &[String]) -> Result<Vec<PortBinding>, EngineError> {
 fn check(home: &Home, container: &Container) -> Result<(), EngineError> {
     let attachments = match container.run_options()?.network {
         NetworkMode::Networks(attachments) => attachments,
-        NetworkMode::None => return Err(NetworkFault::PublishedNowhere.into()),
+        NetworkMode::None => return Err(PublishFault::Nowhere.into()),
         NetworkMode::Host | NetworkMode::Container(_) => {
-            return Err(NetworkFault::PublishedElsewhere(container.display().to_owned()).into());
+            return Err(PublishFault::Elsewhere(container.display().to_owned()).into());
         }
     };
     for attachment in &attachments {
@@ -121,7 +121,7 @@ fn check(home: &Home, container: &Container) -> Result<(), EngineError> {
             return Ok(());
         }
     }
-    Err(NetworkFault::PublishedWithin.into())
+    Err(PublishFault::Within.into())
 }
 
 /// Publishes ports of a running container. The process that ends it waits for the same lock and then looks into the same record.

@@ -2,7 +2,7 @@
 
 use super::endpoint::{Endpoint, PortRecord, ports_of};
 use super::error::fault_of_link;
-use super::{NetworkFault, record, rootless};
+use super::{PublishFault, record, rootless};
 use crate::container::{self, Container, State};
 use crate::{EngineError, Home};
 use std::collections::BTreeSet;
@@ -34,7 +34,7 @@ pub(super) fn publish(
     if bindings.is_empty() && !lost {
         return Ok(());
     }
-    let mut taken = tote_network::published().map_err(NetworkFault::Publish)?;
+    let mut taken = tote_network::published().map_err(PublishFault::Rules)?;
     if taken.is_none() {
         let former = former(home)?;
         if bindings.is_empty() && former.is_empty() {
@@ -59,7 +59,7 @@ pub(super) fn publish(
         .into_iter()
         .find(|(endpoint, _)| endpoint.host().is_some());
     let Some((endpoint, bridge)) = way_out else {
-        return Err(NetworkFault::PublishedWithin.into());
+        return Err(PublishFault::Within.into());
     };
     let taken = taken.unwrap_or_default();
     endpoint.ports = put_chosen((home, id), &bindings, (endpoint, bridge), taken, |_| Ok(()))?;
@@ -77,7 +77,7 @@ pub(super) fn publish_more(
     at: (&Endpoint, &str),
     note: impl FnMut(&[PortRecord]) -> Result<(), EngineError>,
 ) -> Result<Vec<PortRecord>, EngineError> {
-    let taken = match tote_network::published().map_err(NetworkFault::Publish)? {
+    let taken = match tote_network::published().map_err(PublishFault::Rules)? {
         Some(taken) => taken,
         None => {
             let former = former(home)?;
@@ -102,7 +102,7 @@ pub(super) fn publish_now(
     let place = state.networks.iter().position(|one| !one.ports.is_empty());
     let place = place.or_else(|| state.networks.iter().position(way_out));
     let Some(endpoint) = place.and_then(|place| state.networks.get(place)).cloned() else {
-        return Err(NetworkFault::PublishedWithin.into());
+        return Err(PublishFault::Within.into());
     };
     let bridge = record::find(home, &endpoint.network)?.bridge();
     tote_network::reflect(&endpoint.link).map_err(|source| fault_of_link(&endpoint.network, source))?;
@@ -169,9 +169,9 @@ fn put_chosen(
     taken: Vec<(PublishedPort, String)>,
     mut note: impl FnMut(&[PortRecord]) -> Result<(), EngineError>,
 ) -> Result<Vec<PortRecord>, EngineError> {
-    tote_network::allow_loopback(bridge).map_err(NetworkFault::Publish)?;
+    tote_network::allow_loopback(bridge).map_err(PublishFault::Rules)?;
     tote_network::forget_neighbours(bridge, endpoint.addresses())
-        .map_err(|source| NetworkFault::Link(endpoint.network.clone(), source))?;
+        .map_err(|source| fault_of_link(&endpoint.network, source))?;
     let address = record::find(home, &endpoint.network)?.host_binding();
     let mut bindings = bindings.to_vec();
     for binding in &mut bindings {
@@ -202,7 +202,7 @@ fn put_chosen(
                 choice.shift += 1;
                 withdraw_others(home, id, &endpoint.ports)?;
                 choice.taken = tote_network::published()
-                    .map_err(NetworkFault::Publish)?
+                    .map_err(PublishFault::Rules)?
                     .unwrap_or_default();
             }
             Err(error) => return Err(error.into()),
@@ -213,8 +213,8 @@ fn put_chosen(
 /// Takes back what is published for a container if one of these endpoints has ports. The caller holds the lock.
 ///
 /// # Errors
-/// [`NetworkFault::Publish`].
-pub(super) fn withdraw_of(home: &Home, id: &ContainerId, endpoints: &[Endpoint]) -> Result<(), NetworkFault> {
+/// [`PublishFault::Rules`].
+pub(super) fn withdraw_of(home: &Home, id: &ContainerId, endpoints: &[Endpoint]) -> Result<(), PublishFault> {
     if ports_of(endpoints).next().is_none() {
         return Ok(());
     }
@@ -224,17 +224,17 @@ pub(super) fn withdraw_of(home: &Home, id: &ContainerId, endpoints: &[Endpoint])
 /// Takes back what is published for a container, whatever its record says. The caller holds the lock.
 ///
 /// # Errors
-/// [`NetworkFault::Publish`].
-pub(super) fn withdraw(home: &Home, id: &ContainerId) -> Result<(), NetworkFault> {
+/// [`PublishFault::Rules`].
+pub(super) fn withdraw(home: &Home, id: &ContainerId) -> Result<(), PublishFault> {
     withdraw_these(home, &own(id)?)
 }
 
 /// Takes these ports back.
 ///
 /// # Errors
-/// [`NetworkFault::Publish`].
-pub(super) fn withdraw_these(home: &Home, ports: &[PublishedPort]) -> Result<(), NetworkFault> {
-    tote_network::withdraw(ports).map_err(NetworkFault::Publish)?;
+/// [`PublishFault::Rules`].
+pub(super) fn withdraw_these(home: &Home, ports: &[PublishedPort]) -> Result<(), PublishFault> {
+    tote_network::withdraw(ports).map_err(PublishFault::Rules)?;
     if !ports.is_empty() {
         // A holder that is gone leads nothing in.
         best_effort(rootless::lead(home));
@@ -243,14 +243,14 @@ pub(super) fn withdraw_these(home: &Home, ports: &[PublishedPort]) -> Result<(),
 }
 
 /// Takes back what is published for a container and not among these.
-fn withdraw_others(home: &Home, id: &ContainerId, keep: &[PortRecord]) -> Result<(), NetworkFault> {
+fn withdraw_others(home: &Home, id: &ContainerId, keep: &[PortRecord]) -> Result<(), PublishFault> {
     let mut own = own(id)?;
     own.retain(|port| !keep.contains(&PortRecord::of(port)));
     withdraw_these(home, &own)
 }
 
-fn own(id: &ContainerId) -> Result<Vec<PublishedPort>, NetworkFault> {
-    let all = tote_network::published().map_err(NetworkFault::Publish)?;
+fn own(id: &ContainerId) -> Result<Vec<PublishedPort>, PublishFault> {
+    let all = tote_network::published().map_err(PublishFault::Rules)?;
     let own = all
         .into_iter()
         .flatten()
@@ -289,16 +289,16 @@ fn former(home: &Home) -> Result<Vec<(PublishedPort, String)>, EngineError> {
     Ok(former)
 }
 
-fn put(ports: &[(PublishedPort, String)], anew: bool) -> Result<(), NetworkFault> {
+fn put(ports: &[(PublishedPort, String)], anew: bool) -> Result<(), PublishFault> {
     let ports: Vec<_> = ports
         .iter()
         .map(|(port, holder)| (*port, holder.as_str()))
         .collect();
-    tote_network::publish(&ports, anew).map_err(NetworkFault::Publish)
+    tote_network::publish(&ports, anew).map_err(PublishFault::Rules)
 }
 
-fn is_taken(error: &NetworkFault) -> bool {
-    let NetworkFault::Publish(NetworkError::Filter { source, .. }) = error else {
+fn is_taken(error: &PublishFault) -> bool {
+    let PublishFault::Rules(NetworkError::Filter { source, .. }) = error else {
         return false;
     };
     *source == Errno::EXIST
@@ -350,7 +350,7 @@ impl Choice<'_> {
             let port = self.one(binding, (transport, &addresses), &chosen)?;
             for address in addresses {
                 let own = endpoint.address_like(address);
-                let own = own.ok_or(NetworkFault::NoIpv6(address))?;
+                let own = own.ok_or(PublishFault::NoIpv6(address))?;
                 chosen.push(PublishedPort {
                     transport,
                     host: SocketAddr::new(address, port),
@@ -382,7 +382,7 @@ impl Choice<'_> {
                 return Ok(port);
             };
             if count == 1 {
-                return Err(NetworkFault::PortTaken {
+                return Err(PublishFault::Taken {
                     host,
                     protocol: transport.as_str(),
                     holder,
@@ -391,7 +391,7 @@ impl Choice<'_> {
             }
         }
         let protocol = transport.as_str();
-        Err(NetworkFault::NoPort {
+        Err(PublishFault::NoPort {
             first,
             last,
             protocol,

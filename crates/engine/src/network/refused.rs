@@ -4,7 +4,7 @@
 //! each once. When the container leaves its networks, the file gets the addresses, too. Both have a bound that no
 //! container can pass: the set by its size, and the file by the number of names.
 
-use super::NetworkFault;
+use super::TrafficFault;
 use crate::container::Container;
 use crate::look::moment;
 use crate::{EngineError, Home, container};
@@ -30,22 +30,26 @@ const UNKNOWN: &str = "-";
 /// The protocols of answers, with which a policy that only logs knows addresses by their names.
 const ANSWER: &str = "answer";
 const ALIAS: &str = "alias";
+/// The protocol of the process that has attempted a connection first, before the address, which the kernel notes.
+const ATTEMPT: &str = "attempt";
+/// The most processes that one run writes down.
+const MOST_ATTEMPTS: usize = 1024;
 /// The most answers that one run writes down.
 const MOST_ANSWERS: usize = 1024;
 
 /// A destination that was refused.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct RefusedDestination {
+pub struct RefusedDestination {
     /// When it was refused last, a name first: nanoseconds since 1970.
-    pub(crate) at: u64,
+    pub at: u64,
     /// `tcp`, `udp`, `sctp`, `icmp`, the number of another protocol, or `dns`.
-    pub(crate) protocol: String,
+    pub protocol: String,
     /// An address with its port, or a name.
-    pub(crate) destination: String,
+    pub destination: String,
     /// How many packets there were; 1 of a name.
-    pub(crate) count: u64,
+    pub count: u64,
     /// The number and the command of the process that has tried it first, where that is known.
-    pub(crate) process: Option<String>,
+    pub process: Option<String>,
 }
 
 impl RefusedDestination {
@@ -130,6 +134,12 @@ impl AskedNames {
         self.note(kind, format!("{name}={address}"), MOST_ANSWERS, || None);
     }
 
+    /// Writes down the process that has attempted to reach a refused destination first.
+    pub(super) fn attempted(&mut self, transport: &str, destination: SocketAddr, process: String) {
+        let destination = format!("{transport}/{destination}");
+        self.note(ATTEMPT, destination, MOST_ATTEMPTS, || Some(process));
+    }
+
     fn note(
         &mut self,
         protocol: &'static str,
@@ -137,7 +147,8 @@ impl AskedNames {
         most: usize,
         process: impl FnOnce() -> Option<String>,
     ) {
-        if self.seen.len() >= most || !self.seen.insert((protocol, destination.clone())) {
+        let noted = self.seen.iter().filter(|(kind, _)| *kind == protocol);
+        if noted.count() >= most || !self.seen.insert((protocol, destination.clone())) {
             return;
         }
         let noted = RefusedDestination {
@@ -184,8 +195,17 @@ fn noted(id: &ContainerId) -> Vec<RefusedDestination> {
 /// All that was written down of a container's run, and what its rules have noted, by time.
 fn all(home: &Home, id: &ContainerId) -> Vec<RefusedDestination> {
     let text = std::fs::read_to_string(file(home, id)).unwrap_or_default();
-    let mut all: Vec<_> = text.lines().filter_map(RefusedDestination::read).collect();
+    let written = text.lines().filter_map(RefusedDestination::read);
+    let (attempts, mut all): (Vec<_>, Vec<_>) = written.partition(|one| one.protocol == ATTEMPT);
     all.extend(noted(id));
+    let processes: BTreeMap<_, _> = attempts
+        .iter()
+        .map(|one| (one.destination.as_str(), &one.process))
+        .collect();
+    for one in all.iter_mut().filter(|one| one.process.is_none()) {
+        let attempt = format!("{}/{}", one.protocol, one.destination);
+        one.process = processes.get(attempt.as_str()).copied().cloned().flatten();
+    }
     all.sort();
     all
 }
@@ -221,7 +241,7 @@ pub fn egress_log(home: &Home, wanted: &str) -> Result<Vec<String>, EngineError>
     let container = container::find(home, wanted)?.container;
     let (container, policy) = match policy_of(home, container)? {
         (container, Some(policy)) => (container, policy),
-        (container, None) => return Err(NetworkFault::NoEgress(container.display().to_owned()).into()),
+        (container, None) => return Err(TrafficFault::NoEgress(container.display().to_owned()).into()),
     };
     if policy.log {
         return Ok(needed(&all(home, &container.id)));

@@ -1,11 +1,10 @@
 //! Lists of pods, and details of one.
 
 use super::{Pod, PodEntry, PodError, group, list};
-use crate::container::{Entry, Status};
+use crate::container::Entry;
 use crate::look::label::{has_label, label};
-use crate::look::{Pattern, moment, network_of};
+use crate::look::{Pattern, network_of, status_word};
 use crate::{EngineError, Home};
-use serde_json::{Map, Value, json};
 
 /// Selection of pods to list.
 #[derive(Clone, Debug, Default)]
@@ -90,7 +89,7 @@ impl Filter {
             Self::Status(word) => entry.status.as_str().eq_ignore_ascii_case(word),
             Self::MemberId(pattern) => any(&|member| pattern.is_in(member.container.id.as_str())),
             Self::MemberName(pattern) => any(&|member| pattern.is_in(&member.container.name)),
-            Self::MemberStatus(word) => any(&|member| member_status(member) == *word),
+            Self::MemberStatus(word) => any(&|member| status_word(&member.state) == *word),
             Self::Members(count) => entry.members.len() == *count,
             Self::Network(network) => entry
                 .infra()
@@ -100,58 +99,6 @@ impl Filter {
     }
 }
 
-/// Returns podman's word for a member's state.
-pub(super) fn member_status(member: &Entry) -> &'static str {
-    match member.state.status {
-        Status::Running if member.state.paused => "paused",
-        status => status.as_str(),
-    }
-}
-
-/// Formats a pod as podman's `pod inspect` shows it.
-#[must_use]
-pub fn inspect(home: &Home, entry: &PodEntry) -> Value {
-    let pod = &entry.pod;
-    let path = cgroup_of(home, pod);
-    let members = entry.members.iter().map(|member| {
-        let mut shown = json!({
-            "Id": member.container.id.as_str(),
-            "Name": member.container.display(),
-            "State": member_status(member),
-        });
-        if entry.is_stray(member) {
-            shown["Stray"] = Value::Bool(true);
-        }
-        shown
-    });
-    let mut shown = json!({
-        "Id": pod.id.as_str(),
-        "Name": pod.name,
-        "Created": moment(pod.created),
-        "CreateCommand": pod.create_command,
-        "ExitPolicy": if pod.stops { "stop" } else { "continue" },
-        "State": entry.status.as_str(),
-        "Hostname": pod.hostname,
-        "Labels": pod.labels,
-        "CreateCgroup": !pod.limits.is_empty(),
-        "CgroupParent": pod.limit(group::PARENT).unwrap_or_default(),
-        "CgroupPath": path,
-        "CreateInfra": pod.infra.is_some(),
-        "InfraContainerID": pod.infra.clone().unwrap_or_default(),
-        "InfraConfig": infra(entry),
-        "SharedNamespaces": pod.share,
-        "NumContainers": entry.members.len(),
-        "Containers": members.collect::<Vec<_>>(),
-    });
-    if let Some(shown) = shown.as_object_mut() {
-        if pod.infra.is_none() {
-            shown.remove("InfraConfig");
-        }
-        limits(pod, shown);
-    }
-    shown
-}
-
 /// Returns the directory of the pod's cgroup in the first hierarchy that has it; empty without a cgroup.
 #[must_use]
 pub fn cgroup_of(home: &Home, pod: &Pod) -> String {
@@ -159,60 +106,4 @@ pub fn cgroup_of(home: &Home, pod: &Pod) -> String {
     let path = group.as_ref().and_then(|group| group.paths().next());
     path.map(|(_, path)| path.display().to_string())
         .unwrap_or_default()
-}
-
-/// Adds the common limits of the members, under podman's names.
-fn limits(pod: &Pod, shown: &mut Map<String, Value>) {
-    let Ok(options) = group::options(&pod.limits) else {
-        return;
-    };
-    let mut put = |name: &str, value: Value| shown.insert(name.to_owned(), value);
-    if options.nano_cpus != 0 {
-        put("cpu_period", json!(100_000));
-        put("cpu_quota", json!(options.nano_cpus / 10_000));
-    }
-    if options.cpu_shares != 0 {
-        put("cpu_shares", json!(options.cpu_shares));
-    }
-    for (name, list) in [
-        ("cpuset_cpus", options.cpuset_cpus),
-        ("cpuset_mems", options.cpuset_mems),
-    ] {
-        list.map(|list| put(name, json!(list)));
-    }
-    if options.memory != 0 {
-        put("memory_limit", json!(options.memory));
-    }
-    match options.memory_swap {
-        tote_bundle::Swap::Unlimited => drop(put("memory_swap", json!(-1))),
-        tote_bundle::Swap::Total(total) => drop(put("memory_swap", json!(total))),
-        tote_bundle::Swap::AsMemory => {}
-    }
-}
-
-fn infra(entry: &PodEntry) -> Value {
-    let all = |name: &str| {
-        let given = entry.pod.options.iter().filter(|(option, _)| option == name);
-        given.map(|(_, value)| value.clone()).collect::<Vec<_>>()
-    };
-    let network = entry
-        .infra()
-        .map_or_else(|| "none".to_owned(), |infra| network_of(&infra.container));
-    json!({
-        "PortBindings": Map::new(),
-        "HostNetwork": network == "host",
-        "StaticIP": "",
-        "StaticMAC": "",
-        "NoManageResolvConf": false,
-        "DNSServer": all("dns"),
-        "DNSSearch": null,
-        "DNSOption": null,
-        "NoManageHosts": false,
-        "HostAdd": all("add-host"),
-        "Networks": [network],
-        "NetworkOptions": null,
-        "pid_ns": entry.pod.option("pid").unwrap_or("private"),
-        "userns": entry.pod.option("userns").unwrap_or("host"),
-        "uts_ns": entry.pod.option("uts").unwrap_or("private"),
-    })
 }

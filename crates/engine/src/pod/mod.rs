@@ -30,7 +30,7 @@ pub use create::{PodRequest, create};
 pub use error::PodError;
 pub use find::{PodEntry, PodStatus, find, list, name_of, names};
 pub use life::{kill, pause as pause_pod, restart, start, stop, unpause};
-pub use look::{PodSelection, cgroup_of, inspect, select};
+pub use look::{PodSelection, cgroup_of, select};
 pub use record::Pod;
 pub use remove::{prune, remove, remove_named};
 pub use watch::{logs, top, usage};

@@ -3,7 +3,7 @@
 use crate::{EngineError, Home};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use tote_bundle::ContainerId;
+use tote_bundle::{ContainerId, RunOptions};
 use tote_state::events::Event;
 
 /// Pod as it was requested: `pods/ID/pod.json`. The record never changes.
@@ -85,6 +85,18 @@ impl Pod {
     pub fn option(&self, name: &str) -> Option<&str> {
         let last = self.options.iter().rev().find(|(option, _)| option == name);
         last.map(|(_, value)| value.as_str())
+    }
+
+    /// Returns the limits as options; `None` if this release does not understand them.
+    #[must_use]
+    pub fn limit_options(&self) -> Option<RunOptions> {
+        super::group::options(&self.limits).ok()
+    }
+
+    /// Returns the parent of the pod's cgroup, as given.
+    #[must_use]
+    pub fn cgroup_parent(&self) -> Option<&str> {
+        self.limit(super::group::PARENT)
     }
 
     /// Returns the last value of a limit, as given.

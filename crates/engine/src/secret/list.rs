@@ -4,7 +4,6 @@ use super::SecretFault;
 use super::record::{SecretRecord, fault, find, names, read};
 use crate::look::{Pattern, moment};
 use crate::{EngineError, Home, RequestError};
-use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 /// Secret in a list.
@@ -72,25 +71,24 @@ pub fn exists(home: &Home, wanted: &str) -> Result<bool, EngineError> {
     }
 }
 
-/// Describes a secret as `podman secret inspect` does; its bytes only if `shows`.
+/// Secret with all that a description of it tells.
+#[derive(Clone, Debug)]
+pub struct SecretDetails {
+    /// The secret.
+    pub row: SecretRow,
+    /// Its bytes, if they were asked for.
+    pub bytes: Option<Vec<u8>>,
+}
+
+/// Looks at a secret; at its bytes only if `shows`.
 ///
 /// # Errors
 /// [`SecretFault::Missing`].
-pub fn inspect(home: &Home, wanted: &str, shows: bool) -> Result<Value, EngineError> {
+pub fn inspect(home: &Home, wanted: &str, shows: bool) -> Result<SecretDetails, EngineError> {
     let (name, record) = find(home, wanted)?;
-    let mut description = json!({
-        "ID": record.id,
-        "CreatedAt": moment(record.created),
-        "UpdatedAt": moment(record.updated),
-        "Spec": {
-            "Name": name,
-            "Driver": { "Name": "file", "Options": {} },
-            "Labels": record.labels,
-        },
-    });
-    if shows {
-        let bytes = record.bytes(home, &name).map_err(fault)?;
-        description["SecretData"] = String::from_utf8_lossy(&bytes).into_owned().into();
-    }
-    Ok(description)
+    let bytes = shows.then(|| record.bytes(home, &name).map_err(fault));
+    Ok(SecretDetails {
+        bytes: bytes.transpose()?,
+        row: row(name, record),
+    })
 }

@@ -4,9 +4,8 @@ use super::VolumeFault;
 use super::record::{ANONYMOUS, VolumeRecord, is_name};
 use crate::container::{self, Container, Entry};
 use crate::look::label::{has_label, label};
-use crate::look::{Pattern, moment, tree_size};
+use crate::look::{Pattern, tree_size};
 use crate::{EngineError, Home};
-use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::UNIX_EPOCH;
@@ -210,33 +209,29 @@ pub fn volumes(home: &Home, selection: &VolumeSelection) -> Result<Vec<VolumeRow
     Ok(rows)
 }
 
-/// Formats a volume as `docker volume inspect` shows it.
+/// Volume with all that a description of it tells.
+#[derive(Clone, Debug)]
+pub struct VolumeDetails {
+    /// The volume, without its users.
+    pub row: VolumeRow,
+    /// Options of its driver.
+    pub options: BTreeMap<String, String>,
+}
+
+/// Looks at a volume.
 ///
 /// # Errors
 /// [`VolumeFault::Missing`].
-pub fn inspect(home: &Home, name: &str) -> Result<Value, EngineError> {
+pub fn inspect(home: &Home, name: &str) -> Result<VolumeDetails, EngineError> {
     if !is_name(name) || !is_there(&home.volumes().join(name))? {
         return Err(VolumeFault::Missing(name.to_owned()).into());
     }
     let record = VolumeRecord::read(home, name)?;
-    let options = record.as_ref().map(|record| &record.options);
-    let options = options
-        .filter(|options| !options.is_empty())
-        .map_or(Value::Null, |options| json!(options));
-    let row = row(home, name.to_owned(), record, &VolumeUsers::default());
-    let labels = match row.labels.is_empty() {
-        true => Value::Null,
-        false => json!(row.labels),
-    };
-    Ok(json!({
-        "CreatedAt": moment(row.created),
-        "Driver": "local",
-        "Labels": labels,
-        "Mountpoint": row.mountpoint.display().to_string(),
-        "Name": row.name,
-        "Options": options,
-        "Scope": "local",
-    }))
+    let options = record.as_ref().map(|record| record.options.clone());
+    Ok(VolumeDetails {
+        row: row(home, name.to_owned(), record, &VolumeUsers::default()),
+        options: options.unwrap_or_default(),
+    })
 }
 
 pub(super) enum Filter {

@@ -4,7 +4,7 @@
 //! find them there. The holder has the same ports of the machine, and leads what comes by them into the network namespace. It
 //! reads them from the packet filter, so that nothing else has to be right after a command was killed.
 
-use super::super::{NetworkFault, RootlessFault, listener};
+use super::super::{NetworkFault, PublishFault, RootlessFault, listener};
 use super::{place::is_inside, socket};
 use crate::{EngineError, Home};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -37,10 +37,11 @@ pub(in crate::network) fn holder(
         Ok(true) => Ok(None),
         Ok(false) if named => Ok(Some(listener::holder(transport, host.port()))),
         Ok(false) => Ok(Some(String::new())),
-        Err(source) => Err(NetworkFault::NoSuchHost {
+        Err(source) => Err(PublishFault::NoSuchHost {
             address: host.ip(),
             source,
-        }),
+        }
+        .into()),
     };
     if !is_inside(home) {
         return words(tote_network::is_free(transport, host));
@@ -75,7 +76,7 @@ pub(in crate::network) fn lead(home: &Home) -> Result<(), EngineError> {
     let errno = errno(words.next().unwrap_or_default());
     let holder = words.collect::<Vec<_>>().join(" ");
     if errno == Errno::ADDRINUSE {
-        return Err(NetworkFault::PortTaken {
+        return Err(PublishFault::Taken {
             host,
             protocol: transport.as_str(),
             holder,
@@ -93,10 +94,11 @@ fn refusal(transport: Transport, host: SocketAddr, errno: Errno) -> NetworkFault
     match errno {
         Errno::ACCESS | Errno::PERM => RootlessFault::LowPort(host.port()).into(),
         Errno::PROTONOSUPPORT => RootlessFault::NoForward(transport.as_str()).into(),
-        source => NetworkFault::NoSuchHost {
+        source => PublishFault::NoSuchHost {
             address: host.ip(),
             source,
-        },
+        }
+        .into(),
     }
 }
 

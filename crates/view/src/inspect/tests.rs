@@ -1,6 +1,7 @@
 use super::*;
-use crate::container::{Container, Status};
+use serde_json::json;
 use tote_bundle::ContainerId;
+use tote_engine::container::{Container, State, Status};
 
 fn described(options: &str, state: State) -> Value {
     let dir = tempfile::tempdir().unwrap();
@@ -14,7 +15,8 @@ fn described(options: &str, state: State) -> Value {
     std::fs::create_dir_all(home.container(&id)).unwrap();
     container.write(&home).unwrap();
     state.write(&home, &id).unwrap();
-    inspect_container(&home, &id.as_str()[..7], false).unwrap()
+    let found = tote_engine::inspect_object(&home, &id.as_str()[..7], Some("container"), false).unwrap();
+    object_details(&home, &found)
 }
 
 #[test]
