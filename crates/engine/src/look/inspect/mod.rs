@@ -270,7 +270,7 @@ fn endpoint(entry: &Entry, options: &RunOptions, found: Option<&Endpoint>) -> Va
         "Links": null,
         "Aliases": found.filter(|one| !one.aliases.is_empty()).map(|one| &one.aliases),
         "DriverOpts": null,
-        "GwPriority": 0,
+        "GwPriority": found.map_or(0, |one| one.gw_priority),
         "DNSNames": found.filter(|one| one.network != DEFAULT_NETWORK).map(|one| {
             let (id, name) = (&entry.container.id, &*entry.container.name);
             crate::network::names_of((id, name), options, (None, &one.aliases))
