@@ -356,7 +356,7 @@ mod tests {
     fn cut_and_hostile_packets_do_not_panic() {
         for first in [0x45, 0x60, 0xff, 0] {
             for number in [6, 17, 132, 255] {
-                let mut packet = vec![number; 64];
+                let mut packet = [number; 64];
                 packet[0] = first;
                 for length in 0..packet.len() {
                     if let Some(attempt) = Attempt::read(&told(&packet[..length])) {
