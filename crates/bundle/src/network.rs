@@ -21,7 +21,10 @@ pub enum NetworkModeError {
     )]
     Form(String),
     /// An unknown part of the long form; docker's words.
-    #[error("invalid field {0}: a network takes name, alias, ip, ip6 and mac-address")]
+    #[error(
+        "invalid field {0}: a network takes name, alias, ip, ip6, mac-address and \
+         gw-priority"
+    )]
     Field(String),
     /// An invalid value in the long form.
     #[error("invalid {field} {value:?} of a network")]
@@ -56,7 +59,7 @@ pub enum NetworkMode {
     /// The namespace of another container, by id or name.
     Container(String),
     /// A namespace of the container's own with a link to each of these networks, at least one. The first network
-    /// provides the default route.
+    /// that leads out provides the default route, unless another one has a higher priority.
     Networks(Vec<NetworkAttachment>),
 }
 
@@ -73,6 +76,8 @@ pub struct NetworkAttachment {
     pub ip6: Option<Ipv6Addr>,
     /// Hardware address of the link; `None` derives it from the IP address.
     pub mac: Option<[u8; 6]>,
+    /// Priority of the network's way out: the default route is by the network with the highest one.
+    pub gw_priority: i64,
     /// True of `default`: where the machine or the user cannot have the network, the container goes without.
     pub is_optional: bool,
 }
@@ -243,6 +248,7 @@ fn long_form(text: &str) -> Result<NetworkAttachment, NetworkModeError> {
             "ip" => rest.ip = Some(value.parse().map_err(|_| wrong("ip"))?),
             "ip6" => rest.ip6 = Some(value.parse().map_err(|_| wrong("ip6"))?),
             "mac-address" => rest.mac = Some(mac(value).ok_or_else(|| wrong("mac-address"))?),
+            "gw-priority" => rest.gw_priority = value.parse().map_err(|_| wrong("gw-priority"))?,
             other => return Err(NetworkModeError::Field(other.to_owned())),
         }
     }
@@ -309,8 +315,10 @@ mod tests {
         let mut several = mode(UNSAID).unwrap();
         several.add("web").unwrap();
         assert!(!several.is_optional() && !NetworkMode::None.is_optional());
-        let long =
-            mode("name=web,alias=a,alias=b,ip=10.1.2.3,ip6=fd00::2,mac-address=02:42:0a:01:02:03").unwrap();
+        let long = mode(
+            "name=web,alias=a,alias=b,ip=10.1.2.3,ip6=fd00::2,mac-address=02:42:0a:01:02:03,gw-priority=-7",
+        )
+        .unwrap();
         assert_eq!(
             long.attachments(),
             [NetworkAttachment {
@@ -319,6 +327,7 @@ mod tests {
                 ip: Some(Ipv4Addr::new(10, 1, 2, 3)),
                 ip6: Some("fd00::2".parse().unwrap()),
                 mac: Some([2, 0x42, 10, 1, 2, 3]),
+                gw_priority: -7,
                 is_optional: false,
             }]
         );
@@ -336,6 +345,7 @@ mod tests {
             ("name=web,alias", "the name of a network"),
             ("name=web,color=red", "invalid field color"),
             ("name=web,ip=1.2.3", "invalid ip"),
+            ("name=web,gw-priority=high", "invalid gw-priority"),
             ("name=web,mac-address=01:00:00:00:00:00", "invalid mac-address"),
             ("name=web,mac-address=02:00:00:00:00", "invalid mac-address"),
         ] {

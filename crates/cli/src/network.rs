@@ -89,10 +89,19 @@ pub(crate) fn connect(parsed: &Parsed) -> Result<ExitCode, EngineError> {
         container: words.next().unwrap_or_default(),
         ip: address(parsed, "ip")?,
         ip6: address(parsed, "ip6")?,
+        gw_priority: gw_priority(parsed)?,
         aliases: values(parsed, "alias"),
     };
     tote_engine::connect_network(&home(parsed)?, &request)?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn gw_priority(parsed: &Parsed) -> Result<i64, EngineError> {
+    let Some(text) = values(parsed, "gw-priority").pop() else {
+        return Ok(0);
+    };
+    let wrong = |_| EngineError::Usage(format!("invalid --gw-priority {text:?}: give a whole number"));
+    text.parse().map_err(wrong)
 }
 
 /// The address that an option has.

@@ -205,6 +205,7 @@ mod tests {
             address: Ipv4Addr::new(10, 210, 3, 4),
             prefix: 16,
             gateway: Some(Ipv4Addr::new(10, 210, 0, 1)),
+            gw_priority: 0,
             ipv6: Some(crate::network::Endpoint6 {
                 address: "fd00:7::3:4".parse().unwrap(),
                 prefix: 64,

@@ -2,8 +2,8 @@
 //!
 //! A connection that the kernel resets at once is over before another process could look at its socket. So the rules hold the
 //! first packet of TCP to such a destination back, and tell the process that watches the container. That process finds the socket,
-//! which waits meanwhile, and sends the packet again from inside: now the rules refuse it as all that follow. If nobody
-//! listens, the container's kernel sends the packet again after a second. Of UDP the rules only tell: a socket outlives its refusal.
+//! which waits meanwhile, and sends the packet again from inside: now the rules refuse it as all that follow. If that process does not
+//! listen, the container's kernel sends the packet again after a second. Of UDP the rules only tell: a socket outlives its refusal.
 
 use crate::Transport;
 use crate::egress::{Egress, MOST_NOTED, NOTED, REFUSED};
@@ -98,7 +98,7 @@ impl FirstAttempts {
                     let packets = told.iter().filter(|one| one.kind == NFULNL_MSG_PACKET);
                     attempts.extend(packets.filter_map(|one| Attempt::read(&one.body)));
                 }
-                // Told too much at a time: what was lost is sent again by who waits for it.
+                // Told too much at a time: the container's kernel sends again what was lost.
                 Err(Errno::INTR | Errno::NOBUFS) => {}
                 Err(_) => return attempts,
             }
@@ -201,8 +201,8 @@ impl Attempt {
 #[derive(Debug)]
 pub struct Inside {
     network: OwnedFd,
-    /// What tells of sockets, and what sends packets of IPv4 and of IPv6. None is made before it is needed, and each only once: a
-    /// program waits.
+    /// Socket that tells of sockets, and those that send packets of IPv4 and of IPv6. Each is made once, at the first need, because a
+    /// program waits for the answer.
     teller: OnceCell<Socket>,
     senders: [OnceCell<OwnedFd>; 2],
 }
@@ -221,7 +221,7 @@ impl Inside {
     /// The inode of the socket of TCP from which an attempt comes.
     ///
     /// # Errors
-    /// The kernel's: [`Errno::NOENT`] where there is none, or where it does not tell of sockets.
+    /// The kernel's: [`Errno::NOENT`] if the socket is gone, or if the kernel does not tell of sockets.
     pub fn socket_of(&self, attempt: &Attempt) -> Result<u32, Errno> {
         let teller = once(&self.teller, || Socket::of_sockets_inside(self.network.as_fd()))?;
         let answers = teller.ask(attempt.question(), false)?;
@@ -356,7 +356,7 @@ mod tests {
     fn cut_and_hostile_packets_do_not_panic() {
         for first in [0x45, 0x60, 0xff, 0] {
             for number in [6, 17, 132, 255] {
-                let mut packet = vec![number; 64];
+                let mut packet = [number; 64];
                 packet[0] = first;
                 for length in 0..packet.len() {
                     if let Some(attempt) = Attempt::read(&told(&packet[..length])) {

@@ -10,7 +10,7 @@ use crate::mac::Mac;
 use crate::neighbour::settle;
 use crate::netlink::{NLM_F_CREATE, NLM_F_EXCL, Request, Socket};
 use crate::port::attach;
-use crate::route::default_route;
+use crate::route::{default_route, new_default_route};
 use crate::shape::{Rate, shape};
 use crate::sublink::{self, Attached, Sublink};
 use crate::subnet::{Address, Prefix};
@@ -226,7 +226,7 @@ pub fn remove(outside: &str) -> Result<(), LinkError> {
     remove_link(&here, outside)
 }
 
-/// Makes `gateway` the way out of a network namespace that has none.
+/// Makes `gateway` the way out of a network namespace, in place of another one if there is one.
 ///
 /// # Errors
 /// [`LinkError`].
@@ -234,8 +234,8 @@ pub fn lead_out(gateway: IpAddr, network: BorrowedFd<'_>) -> Result<(), LinkErro
     let set = || failed(format!("lead the container out by {gateway}"));
     let there = Socket::inside(network).map_err(set())?;
     let route = match gateway {
-        IpAddr::V4(gateway) => default_route(gateway),
-        IpAddr::V6(gateway) => default_route(gateway),
+        IpAddr::V4(gateway) => new_default_route(gateway),
+        IpAddr::V6(gateway) => new_default_route(gateway),
     };
     refusals(there.batch(vec![route]), Errno::EXIST).map_err(set())
 }

@@ -4,6 +4,8 @@ use crate::netlink::{Attribute, Message, NLM_F_CREATE, NLM_F_EXCL, Request, Sock
 use crate::subnet::{Address, Prefix};
 use tote_sys::Errno;
 
+/// The kernel is to put this in the place of what is there.
+const NLM_F_REPLACE: u16 = 0x100;
 const RTM_NEWROUTE: u16 = 24;
 const RTM_GETROUTE: u16 = 26;
 const RTA_DST: u16 = 1;
@@ -18,8 +20,17 @@ const RTN_UNICAST: u8 = 1;
 const ROUTE_HEADER: usize = 12;
 const HOP_HEADER: usize = 8;
 
-/// The request for a route to everything else, by this gateway.
+/// The request for a route to everything else, by this gateway, unless the namespace has one.
 pub(crate) fn default_route<A: Address>(gateway: A) -> Request {
+    route_by(gateway).flags(NLM_F_CREATE | NLM_F_EXCL)
+}
+
+/// The request for such a route in place of another one.
+pub(crate) fn new_default_route<A: Address>(gateway: A) -> Request {
+    route_by(gateway).flags(NLM_F_CREATE | NLM_F_REPLACE)
+}
+
+fn route_by<A: Address>(gateway: A) -> Request {
     let header = [
         A::FAMILY,
         0,
@@ -34,7 +45,7 @@ pub(crate) fn default_route<A: Address>(gateway: A) -> Request {
         0,
         0,
     ];
-    let mut request = Request::new(RTM_NEWROUTE, &header).flags(NLM_F_CREATE | NLM_F_EXCL);
+    let mut request = Request::new(RTM_NEWROUTE, &header);
     let bytes = gateway.number().to_be_bytes();
     let length = usize::from(A::BITS / 8);
     request.attribute(RTA_GATEWAY, &bytes[bytes.len() - length..]);

@@ -174,7 +174,7 @@ pub(super) static OF_CONNECT: &[Absent] = &[
         "members of a network that you make find each other by name; --alias gives the container a further one.",
     ),
     absent(
-        &["--driver-opt", "--gw-priority"],
+        &["--driver-opt"],
         "a link has no options of its own: 'tote network create --opt' takes those of the network.",
     ),
 ];

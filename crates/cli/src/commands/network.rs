@@ -237,6 +237,12 @@ of a user's finds names from its next start on.",
             ),
             Opt::value("ip", "ADDRESS", "Give the container this IPv4 address"),
             Opt::value("ip6", "ADDRESS", "Give the container this IPv6 address"),
+            Opt::value(
+                "gw-priority",
+                "NUMBER",
+                "Lead the container's way out through this network if no other has a higher number",
+            )
+            .details("Without the option the number is 0; of several networks with the highest one it is the first that leads out."),
         ],
     }],
     positionals: PAIR,

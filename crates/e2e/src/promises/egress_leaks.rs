@@ -39,7 +39,7 @@ const fn with_openssl() -> [Need; NEEDS.len() + 1] {
     all
 }
 
-/// What is checked is the address: a lie about the name leads no further than the server whose address is open, which may serve
+/// The rules check the address: a lie about the name leads no further than the server whose address is open, which may serve
 /// the other name itself.
 fn lying_sni(cx: &Context) -> Result<()> {
     let script = r#"

@@ -30,6 +30,11 @@ pub(super) const TESTS: &[Test] = &[
         told,
     ),
     test(
+        "network_options::the_way_out_leads_through_the_network_with_the_highest_priority",
+        NEEDS,
+        priorities,
+    ),
+    test(
         "network_options::those_of_a_pod_count_for_its_members",
         NEEDS,
         of_pods,
@@ -63,6 +68,47 @@ lo
 198.51.100.2
 tote: cannot make a network with bridge br-lab: network lab has that name for its own
 1
+";
+    prints(cx, script, lines)
+}
+
+fn priorities(cx: &Context) -> Result<()> {
+    let script = r#"
+for n in 1 2 3; do tote network create --subnet 192.168.7$n.0/24 n$n >/dev/null; done; tote network create --internal in >/dev/null
+way() { nsenter -t $(tote inspect -f '{{.State.Pid}}' $1) -n ip route | grep default | cut -d ' ' -f 3; tote exec $1 busybox nc 198.51.100.9 80 </dev/null; }
+tote run -d --network n1 --network name=n2,gw-priority=1 --network name=in,gw-priority=9 -p 8080:80 --name web "$IMAGE" busybox nc -ll -p 80 -e echo hello >/dev/null
+way web
+tote inspect -f '{{range .NetworkSettings.Networks}}{{.GwPriority}} {{len .Gateway}},{{end}}' web
+# As much is not more.
+tote network connect --gw-priority 1 n3 web; way web
+tote network disconnect n3 web; tote network connect --gw-priority 2 n3 web; way web
+reach() { until in_server busybox nc -w 3 198.51.100.2 8080 </dev/null 2>/dev/null; do sleep 0.02; done; }
+reach
+tote network disconnect n3 web; way web; reach
+tote network connect --gw-priority 7 n3 web
+tote restart -t 0 web >/dev/null; way web; reach
+tote network connect --gw-priority high n3 web 2>&1 || echo $?
+tote run --rm --network name=n1,gw-priority=high "$IMAGE" true 2>&1 || echo $?
+"#;
+    let lines = "\
+192.168.72.1
+198.51.100.2
+9 0,0 12,1 12,
+192.168.72.1
+198.51.100.2
+192.168.73.1
+198.51.100.2
+hello
+192.168.72.1
+198.51.100.2
+hello
+192.168.73.1
+198.51.100.2
+hello
+tote: invalid --gw-priority \"high\": give a whole number
+125
+tote: invalid argument \"name=n1,gw-priority=high\" for \"--network\" flag: invalid gw-priority \"high\" of a network
+125
 ";
     prints(cx, script, lines)
 }

@@ -22,56 +22,66 @@ const NEEDS: &[Need] = &[
     Need::Program("pgrep"),
 ];
 
+// Each starts pasta and a process that keeps the namespaces, several times.
 pub(super) const TESTS: &[Test] = &[
     test(
         "rootless_networks::a_server_sees_the_machines_address",
         NEEDS,
         outside,
-    ),
+    )
+    .slow(2),
     test(
         "rootless_networks::containers_find_each_other_by_name",
         NEEDS,
         names,
-    ),
+    )
+    .slow(2),
     test(
         "rootless_networks::a_port_is_reached_and_sees_the_client",
         NEEDS,
         ports,
-    ),
+    )
+    .slow(2),
     test(
         "rootless_networks::holders_of_ports_and_low_ports_are_named",
         NEEDS,
         conflicts,
-    ),
+    )
+    .slow(2),
     test(
         "rootless_networks::the_machines_loopback_device_is_out_of_reach",
         NEEDS,
         loopback,
-    ),
-    test("rootless_networks::an_egress_policy_holds", NEEDS, egress),
+    )
+    .slow(2),
+    test("rootless_networks::an_egress_policy_holds", NEEDS, egress).slow(2),
     test(
         "rootless_networks::networks_and_ports_change_while_a_container_runs",
         NEEDS,
         changed,
-    ),
-    test("rootless_networks::killed_processes_leave_nothing", NEEDS, killed),
-    test("rootless_networks::two_state_roots_are_apart", NEEDS, two_roots),
+    )
+    .slow(2),
+    test("rootless_networks::killed_processes_leave_nothing", NEEDS, killed).slow(2),
+    test("rootless_networks::two_state_roots_are_apart", NEEDS, two_roots).slow(2),
     test(
         "rootless_networks::without_pasta_its_package_is_named",
         NEEDS,
         without,
-    ),
+    )
+    .slow(2),
     test(
         "rootless_networks::containers_make_networks_of_their_own",
         NEEDS,
         cluster,
-    ),
-    test("rootless_networks::steps_of_builds_have_them", NEEDS, built),
+    )
+    .slow(2),
+    test("rootless_networks::steps_of_builds_have_them", NEEDS, built).slow(2),
     test(
         "rootless_networks::a_killed_build_ends_its_step_and_leaves_nothing",
         NEEDS,
         killed_build,
-    ),
+    )
+    .slow(2),
 ];
 
 /// The user: one without ranges of ids, for whom nothing on the machine has to be prepared.

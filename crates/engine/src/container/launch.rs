@@ -6,7 +6,8 @@ use super::life;
 use super::report::{Companion, Report, listen};
 use super::stamp::Stamp;
 use super::state::{State, Status};
-use super::{Entry, LostRecord, fault, find, open, stopped, sweep};
+use super::sweep::{self, is_due_again};
+use super::{Entry, LostRecord, fault, find, open, stopped};
 use crate::prepare::prepare_again;
 use crate::prepared::Prepared;
 use crate::{EngineError, Home, HostInit};
@@ -91,21 +92,10 @@ pub(crate) fn start_alone(home: &Home, wanted: &str) -> Result<(), EngineError> 
 /// Clears remains, and lists the containers to start again, whose monitor was killed and whose restart policy demands
 /// it. After a reboot no container is started implicitly.
 pub(crate) fn mend_all(home: &Home) -> Vec<ContainerId> {
-    sweep(home)
+    sweep::sweep(home)
         .into_iter()
         .filter(|id| matches!(open(home, id), Ok(Some(entry)) if is_due_again(home, &entry)))
         .collect()
-}
-
-fn is_due_again(home: &Home, entry: &Entry) -> bool {
-    let (container, state) = (&entry.container, &entry.state);
-    let policy = container
-        .run_options()
-        .map(|options| options.restart)
-        .unwrap_or_default();
-    let killed = entry.kept && state.status == Status::Exited && state.error == super::state::UNWATCHED;
-    let stopped = stopped::is_stopped(home, &container.id);
-    killed && !stopped && super::restart::is_due(policy, state.exit_code, state.restart_count)
 }
 
 /// Starts the containers that [`mend_all`] found, if they still exist and do not run.

@@ -6,7 +6,8 @@ use super::name;
 use super::record::Container;
 use super::removing::{FORCED, takes_volumes};
 use super::stamp::Stamp;
-use super::state::State;
+use super::state::{State, Status};
+use super::{Entry, open, stopped};
 use crate::{EngineError, Home};
 use tote_bundle::ContainerId;
 use tote_state::StateError;
@@ -43,13 +44,27 @@ pub fn sweep(home: &Home) -> Vec<ContainerId> {
             continue;
         };
         if let Some(claim) = Claim::abandoned(home, &id) {
-            if mend(home, &id, &claim) {
+            let is_due = || matches!(open(home, &id), Ok(Some(entry)) if is_due_again(home, &entry));
+            // The file of one that is to be started again stays, unheld, until a command starts it.
+            if mend(home, &id, &claim) && !is_due() {
                 claim.release();
             }
             mended.push(id);
         }
     }
     mended
+}
+
+/// Whether the container's monitor was killed, and its restart policy demands another start.
+pub(super) fn is_due_again(home: &Home, entry: &Entry) -> bool {
+    let (container, state) = (&entry.container, &entry.state);
+    let policy = container
+        .run_options()
+        .map(|options| options.restart)
+        .unwrap_or_default();
+    let killed = entry.kept && state.status == Status::Exited && state.error == super::state::UNWATCHED;
+    let stopped = stopped::is_stopped(home, &container.id);
+    killed && !stopped && super::restart::is_due(policy, state.exit_code, state.restart_count)
 }
 
 /// Repairs one container, whose free claim the caller has just taken. The steps are independent: a failed one is

@@ -18,7 +18,7 @@ pub(super) fn process_at(namespace: u64, client: SocketAddr) -> Option<String> {
     process_with(namespace, &socket)
 }
 
-/// The same of the process that has the socket with this inode.
+/// The number and the command of the process that has the socket with this inode.
 pub(super) fn process_of(namespace: u64, socket: u32) -> Option<String> {
     process_with(namespace, &link_of(&socket))
 }
@@ -30,13 +30,13 @@ fn process_with(namespace: u64, socket: &str) -> Option<String> {
     Some(format!("{number}/{}", plain(command.trim_end_matches('\n'))))
 }
 
-/// What a descriptor of a socket is a link to.
+/// The text of the link that a descriptor of a socket is.
 fn link_of(inode: &impl Display) -> String {
     format!("socket:[{inode}]")
 }
 
-/// The directories of the processes that are in a network namespace, those with high numbers first, as young ones have them: somebody
-/// waits for the answer.
+/// The directories of the processes that are in a network namespace, those with high numbers first, as young ones have them: a
+/// program waits for the answer.
 fn members(namespace: u64) -> impl Iterator<Item = PathBuf> {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());

@@ -3,7 +3,7 @@
 //! A container's record says in which networks its next start puts it, and its state in which it is now. Both are changed under
 //! the container's lock; links, leases and names under that of all networks, which the end of a container takes as well.
 
-use super::endpoint::Endpoint;
+use super::endpoint::{Endpoint, way_out};
 use super::join::{self, Joined, WaysOut};
 use super::record::{self, Network};
 use super::{
@@ -19,6 +19,7 @@ use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use tote_bundle::{ContainerId, DEFAULT_NETWORK, NetworkAttachment, NetworkMode, RunOptions};
+use tote_network::LinkError;
 use tote_state::events::append;
 
 /// Settings of a container in a network that it is connected with.
@@ -32,6 +33,8 @@ pub struct ConnectRequest {
     pub ip: Option<Ipv4Addr>,
     /// `--ip6`
     pub ip6: Option<Ipv6Addr>,
+    /// `--gw-priority`
+    pub gw_priority: i64,
     /// `--alias`
     pub aliases: Vec<String>,
 }
@@ -65,6 +68,7 @@ pub fn connect(home: &Home, request: &ConnectRequest) -> Result<(), EngineError>
         aliases: request.aliases.clone(),
         ip: request.ip,
         ip6: request.ip6,
+        gw_priority: request.gw_priority,
         ..NetworkAttachment::default()
     };
     names::check_names(&attachment)?;
@@ -208,6 +212,9 @@ fn words(attachment: &NetworkAttachment) -> String {
     if let Some(address) = attachment.ip6 {
         text += &format!(",ip6={address}");
     }
+    if attachment.gw_priority != 0 {
+        text += &format!(",gw-priority={}", attachment.gw_priority);
+    }
     text
 }
 
@@ -245,7 +252,7 @@ fn plug(
         // Its next start finds the network in its options.
         return Ok(());
     };
-    let ways = WaysOut::of(&state.networks);
+    let (ways, before) = (WaysOut::of(&state.networks), ways_out(&state.networks));
     let place = free_place(&state.networks);
     let mut joined = Joined::default();
     join::connect(home, id, attachment, (place, ways), &mut joined)
@@ -264,7 +271,12 @@ fn plug(
         .and_then(|()| {
             fault::point("connect-linked");
             state.networks.extend(joined.endpoints.iter().cloned());
+            lead_out(state, before)
+                .map_err(|source| NetworkFault::Link(attachment.network.clone(), source))?;
             state.write(home, id)?;
+            if before[0].is_some() && ways_out(&state.networks)[0] != before[0] {
+                publish::follow_way_out(home, id, state)?;
+            }
             publish::publish_first(home, (container, &container.run_options()?), state)
         })
 }
@@ -311,21 +323,27 @@ pub(super) fn unplug(
     }
     fault::point("disconnect-released");
     // Where the way out led through the network, another one takes its place.
-    for (gateway, before) in ways_out(&state.networks).into_iter().zip(before) {
-        if let (Some(gateway), Some(inside)) = (gateway, namespace(state))
-            && before != Some(gateway)
-        {
-            tote_network::lead_out(gateway, inside.as_fd()).map_err(failed)?;
-        }
-    }
+    lead_out(state, before).map_err(failed)?;
     state.write(home, id)?;
     publish::move_ports(home, id, state, &gone)
 }
 
+/// Has a running container's packets leave by other gateways than before, where its networks now say so.
+fn lead_out(state: &State, before: [Option<IpAddr>; 2]) -> Result<(), LinkError> {
+    for (gateway, before) in ways_out(&state.networks).into_iter().zip(before) {
+        if let (Some(gateway), Some(inside)) = (gateway, namespace(state))
+            && before != Some(gateway)
+        {
+            tote_network::lead_out(gateway, inside.as_fd())?;
+        }
+    }
+    Ok(())
+}
+
 /// The gateways that lead out of a container, of IPv4 and of IPv6.
 fn ways_out(endpoints: &[Endpoint]) -> [Option<IpAddr>; 2] {
-    let ipv4 = endpoints.iter().find_map(|one| one.gateway);
-    let ipv6 = endpoints.iter().find_map(|one| one.ipv6?.gateway);
+    let ipv4 = way_out(endpoints, |one| one.gateway.is_some()).and_then(|place| endpoints[place].gateway);
+    let ipv6 = way_out(endpoints, Endpoint::leads_out6).and_then(|place| endpoints[place].ipv6?.gateway);
     [ipv4.map(IpAddr::from), ipv6.map(IpAddr::from)]
 }
 
@@ -340,6 +358,7 @@ mod tests {
             aliases: vec!["a".to_owned(), "b.c".to_owned()],
             ip: Some(Ipv4Addr::new(10, 1, 2, 3)),
             ip6: Some(Ipv6Addr::LOCALHOST),
+            gw_priority: 3,
             ..NetworkAttachment::default()
         };
         let read: NetworkMode = words(&attachment).parse().unwrap();

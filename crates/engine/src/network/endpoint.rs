@@ -26,6 +26,9 @@ pub struct Endpoint {
     /// The host's address in the network; `None` of an internal one, which leads nowhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gateway: Option<Ipv4Addr>,
+    /// How much the container's way out is to be by this network: by the one with the highest number.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub gw_priority: i64,
     /// The container's IPv6 address; `None` in a network without IPv6.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ipv6: Option<Endpoint6>,
@@ -40,6 +43,19 @@ pub struct Endpoint {
     /// Whether an egress policy has rules at the link.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub egress: bool,
+}
+
+/// Whether a number is left out of a record; serde passes references.
+fn is_zero(number: &i64) -> bool {
+    *number == 0
+}
+
+/// The place of the end by which a container's packets leave: of those that lead out, the one of the highest priority, and of
+/// several the first.
+pub(super) fn way_out(endpoints: &[Endpoint], leads_out: impl Fn(&Endpoint) -> bool) -> Option<usize> {
+    let leading = endpoints.iter().enumerate().filter(|(_, one)| leads_out(one));
+    let first = leading.min_by_key(|(_, one)| std::cmp::Reverse(one.gw_priority));
+    first.map(|(place, _)| place)
 }
 
 /// The IPv6 address of a container in a network.
@@ -73,6 +89,11 @@ impl Endpoint {
     /// The host's own address in the network, if it has one there that leads out.
     pub(crate) fn host(&self) -> Option<Ipv4Addr> {
         self.gateway.filter(|_| self.driver.has_bridge())
+    }
+
+    /// Whether IPv6 leads out by the network.
+    pub(super) fn leads_out6(&self) -> bool {
+        self.ipv6.is_some_and(|ipv6| ipv6.gateway.is_some())
     }
 
     /// The container's address of the same protocol as that one.

@@ -4,7 +4,7 @@ use super::connecting;
 use super::create::default_network;
 use super::driver;
 use super::egress;
-use super::endpoint::{Endpoint, Endpoint6};
+use super::endpoint::{Endpoint, Endpoint6, way_out};
 use super::error::fault_of;
 use super::names;
 use super::publish;
@@ -65,10 +65,10 @@ pub(crate) fn join(
     }
     let _lock = record::lock(home)?;
     for attachment in &attachments {
-        let ways = WaysOut::of(&joined.endpoints);
         let place = joined.links.len();
-        connect(home, id, attachment, (place, ways), &mut joined)?;
+        connect(home, id, attachment, (place, WaysOut::default()), &mut joined)?;
     }
+    keep_one_way_out(&mut joined);
     driver::check(options, &joined.endpoints)?;
     if let Some(policy) = &options.egress {
         egress::hold(id, policy, &mut joined);
@@ -85,6 +85,20 @@ pub(crate) fn join(
         link.rate = rate(options);
     }
     Ok(joined)
+}
+
+/// Leaves a default route of each protocol to one of the links.
+fn keep_one_way_out(joined: &mut Joined) {
+    let ipv4 = way_out(&joined.endpoints, |one| one.gateway.is_some());
+    let ipv6 = way_out(&joined.endpoints, Endpoint::leads_out6);
+    for (place, link) in joined.links.iter_mut().enumerate() {
+        if Some(place) != ipv4 {
+            link.gateway = None;
+        }
+        if let Some(own) = link.ipv6.as_mut().filter(|_| Some(place) != ipv6) {
+            own.gateway = None;
+        }
+    }
 }
 
 /// Whether the machine can have the network `bridge`.
@@ -120,7 +134,7 @@ fn check_limit(options: &RunOptions) -> Result<(), EngineError> {
 const DISCARDED: &str = "published ports are discarded when using host network mode";
 
 /// The protocols for which some link of a container leads out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct WaysOut {
     ipv4: bool,
     ipv6: bool,
@@ -128,10 +142,9 @@ pub(super) struct WaysOut {
 
 impl WaysOut {
     pub(super) fn of(endpoints: &[Endpoint]) -> Self {
-        let leads_out6 = |one: &Endpoint| one.ipv6.is_some_and(|ipv6| ipv6.gateway.is_some());
         Self {
             ipv4: endpoints.iter().any(|one| one.gateway.is_some()),
-            ipv6: endpoints.iter().any(leads_out6),
+            ipv6: endpoints.iter().any(Endpoint::leads_out6),
         }
     }
 }
@@ -189,6 +202,7 @@ pub(super) fn connect(
         address,
         prefix: network.ipv4.subnet.prefix(),
         gateway: Some(network.ipv4.gateway).filter(|_| !network.internal),
+        gw_priority: attachment.gw_priority,
         ipv6,
         mac: mac.to_string(),
         aliases: attachment.aliases.clone(),

@@ -213,6 +213,7 @@ mod tests {
             address: std::net::Ipv4Addr::new(10, 210, 0, 2),
             prefix: 16,
             gateway: None,
+            gw_priority: 0,
             ipv6: None,
             mac: String::new(),
             aliases: Vec::new(),

@@ -1,6 +1,6 @@
 //! Published ports: which of the host's ports lead to a container.
 
-use super::endpoint::{Endpoint, PortRecord, ports_of};
+use super::endpoint::{Endpoint, PortRecord, ports_of, way_out};
 use super::error::fault_of_link;
 use super::{PublishFault, record, rootless};
 use crate::container::{self, Container, State};
@@ -54,11 +54,9 @@ pub(super) fn publish(
             .iter_mut()
             .for_each(|all| all.retain(|(_, holder)| holder != id.as_str()));
     }
-    let ways_out = endpoints.iter_mut().zip(bridges);
-    let way_out = ways_out
-        .into_iter()
-        .find(|(endpoint, _)| endpoint.host().is_some());
-    let Some((endpoint, bridge)) = way_out else {
+    let place = way_out(endpoints, is_entrance);
+    let way_in = place.and_then(|place| endpoints.get_mut(place).zip(bridges.get(place)));
+    let Some((endpoint, bridge)) = way_in else {
         return Err(PublishFault::Within.into());
     };
     let taken = taken.unwrap_or_default();
@@ -98,9 +96,8 @@ pub(super) fn publish_now(
     state: &mut State,
     bindings: &[PortBinding],
 ) -> Result<Vec<PortRecord>, EngineError> {
-    let way_out = |one: &Endpoint| one.host().is_some();
     let place = state.networks.iter().position(|one| !one.ports.is_empty());
-    let place = place.or_else(|| state.networks.iter().position(way_out));
+    let place = place.or_else(|| way_out(&state.networks, is_entrance));
     let Some(endpoint) = place.and_then(|place| state.networks.get(place)).cloned() else {
         return Err(PublishFault::Within.into());
     };
@@ -131,7 +128,8 @@ pub(super) fn move_ports(
     state: &mut State,
     gone: &[Endpoint],
 ) -> Result<(), EngineError> {
-    let Some(next) = state.networks.iter().find(|one| one.host().is_some()) else {
+    let place = way_out(&state.networks, is_entrance);
+    let Some(next) = place.and_then(|place| state.networks.get(place)) else {
         return Ok(());
     };
     let ports: Vec<_> = gone.iter().flat_map(|one| &one.ports).collect();
@@ -143,6 +141,30 @@ pub(super) fn move_ports(
         return Ok(());
     }
     publish_now(home, id, state, &wanted).map(drop)
+}
+
+/// Moves the ports of a running container to the network by which its answers leave now. The caller holds the lock.
+pub(super) fn follow_way_out(home: &Home, id: &ContainerId, state: &mut State) -> Result<(), EngineError> {
+    let next = way_out(&state.networks, is_entrance);
+    let is_old = |(place, one): (usize, &Endpoint)| Some(place) != next && !one.ports.is_empty();
+    let old: Vec<_> = state
+        .networks
+        .iter()
+        .enumerate()
+        .filter(|one| is_old(*one))
+        .map(|(_, one)| one.clone())
+        .collect();
+    if next.is_none() || old.is_empty() {
+        return Ok(());
+    }
+    withdraw_of(home, id, &old)?;
+    state.networks.iter_mut().for_each(|one| one.ports.clear());
+    move_ports(home, id, state, &old)
+}
+
+/// Whether ports may be published at an end.
+fn is_entrance(endpoint: &Endpoint) -> bool {
+    endpoint.host().is_some()
 }
 
 /// Publishes at the network that a running container has just come into what its options publish and no network of its could

@@ -87,7 +87,7 @@ fn endpoint(of: &ContainerDetails, found: Option<&NetworkEndpoint>) -> Value {
         "Links": null,
         "Aliases": found.filter(|one| !one.aliases.is_empty()).map(|one| &one.aliases),
         "DriverOpts": null,
-        "GwPriority": 0,
+        "GwPriority": found.map_or(0, |one| one.gw_priority),
         "DNSNames": found.filter(|one| one.network != DEFAULT_NETWORK).map(|one| of.names_in(one)),
         "NetworkID": text(|one| one.network_id.clone()),
         "EndpointID": found.map_or("", |_| of.entry.container.id.as_str()),
