@@ -272,7 +272,7 @@ fn plug(
             fault::point("connect-linked");
             state.networks.extend(joined.endpoints.iter().cloned());
             lead_out(state, before)
-                .map_err(|source| NetworkFault::Link(attachment.network.clone(), source))?;
+                .map_err(|source| ConnectFault::Link(attachment.network.clone(), source))?;
             state.write(home, id)?;
             if before[0].is_some() && ways_out(&state.networks)[0] != before[0] {
                 publish::follow_way_out(home, id, state)?;
