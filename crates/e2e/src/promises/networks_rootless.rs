@@ -228,9 +228,13 @@ fn egress(cx: &Context) -> Result<()> {
     let script = r#"
 tote run --rm --egress allow:198.51.100.9:80 "$IMAGE" sh -c "$HEAR"
 tote run --name shut --egress allow:198.51.100.8:80 "$IMAGE" busybox nc -w 3 198.51.100.9 80 </dev/null 2>/dev/null || echo closed
-tote logs --egress shut | awk '{ print $2, $3 }'
+tote logs --egress shut | awk '{ sub(/^[0-9]+/, "PID", $5); print $2, $3, $5 }'
 "#;
-    shows(cx, script, "198.51.100.2\nclosed\ntcp 198.51.100.9:80\n")
+    shows(
+        cx,
+        script,
+        "198.51.100.2\nclosed\ntcp 198.51.100.9:80 PID/busybox\n",
+    )
 }
 
 fn changed(cx: &Context) -> Result<()> {
