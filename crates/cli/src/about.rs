@@ -4,6 +4,7 @@ use crate::home::home;
 use crate::tell::{engine_error, failure, print, width};
 use serde_json::{Value, json};
 use std::process::ExitCode;
+use tote_engine::MachineFacts;
 use tote_options::Parsed;
 
 /// The version of this program.
@@ -36,22 +37,9 @@ pub(crate) fn help(parsed: &Parsed) -> ExitCode {
 pub(crate) fn version(parsed: &Parsed) -> ExitCode {
     let own = json!({ "version": VERSION, "oci": tote_engine::OCI_VERSION, "arch": std::env::consts::ARCH });
     if parsed.value("format").is_none() {
-        return print(&version_text());
+        return print(&tote_view::version_text(VERSION));
     }
-    show(parsed, &own, || tote_engine::dockers_version(VERSION))
-}
-
-/// The version as `docker version` lays it out, for scripts that search it for lines.
-fn version_text() -> String {
-    let version = tote_engine::dockers_version(VERSION);
-    let of = |field: &str| plain(&version["Server"][field]);
-    let (api, oldest, place) = (of("APIVersion"), of("MinAPIVersion"), of("OsArch"));
-    let oci = tote_engine::OCI_VERSION;
-    format!(
-        "Client:\n Version:           {VERSION}\n API version:       {api}\n OS/Arch:           {place}\n \
-         Context:           default\n\nServer: tote\n Engine:\n  Version:          {VERSION}\n  API version:      {api} \
-         (minimum version {oldest})\n  OS/Arch:          {place}\n  OCI version:      {oci}\n"
-    )
+    show(parsed, &own, || tote_view::version_details(VERSION))
 }
 
 pub(crate) fn info(parsed: &Parsed) -> ExitCode {
@@ -59,7 +47,9 @@ pub(crate) fn info(parsed: &Parsed) -> ExitCode {
         Ok(home) => {
             let report = tote_engine::look_at_machine(&home);
             match serde_json::to_value(&report) {
-                Ok(value) => show(parsed, &value, || report.as_docker_has_it(VERSION)),
+                Ok(value) => show(parsed, &value, || {
+                    tote_view::machine_details(&report, &MachineFacts::look(&home), VERSION)
+                }),
                 Err(error) => failure(&format!("print the machine's description: {error}"), None, 1),
             }
         }

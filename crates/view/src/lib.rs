@@ -11,6 +11,8 @@ mod images;
 mod inspect;
 mod kept;
 mod listing;
+mod machine;
+mod manifests;
 mod networks;
 mod place;
 mod pods;
@@ -32,6 +34,8 @@ pub use inspect::{
     secret_details, volume_details,
 };
 pub use listing::Listing;
+pub use machine::{machine_details, version_details, version_text};
+pub use manifests::{manifest_details, manifest_fields, manifest_text};
 pub use networks::{id_of_network, networks};
 pub use place::places;
 pub use pods::{PodColumns, pod_report, pods};
