@@ -5,6 +5,7 @@ use crate::tell::{engine_error, failure, print, width};
 use serde_json::{Value, json};
 use std::ffi::OsStr;
 use std::process::ExitCode;
+use tote_engine::MachineFacts;
 use tote_options::Parsed;
 
 /// The version of this program.
@@ -36,23 +37,10 @@ pub(crate) fn help(parsed: &Parsed) -> ExitCode {
 
 pub(crate) fn version(parsed: &Parsed) -> ExitCode {
     let own = json!({ "version": VERSION, "oci": tote_engine::OCI_VERSION, "arch": std::env::consts::ARCH });
-    let dockers = tote_engine::dockers_version(VERSION);
     match parsed.value("format") {
-        Some(format) => show(format, &own, &dockers),
-        None => print(&version_text(&dockers)),
+        Some(format) => show(format, &own, &tote_view::version_details(VERSION)),
+        None => print(&tote_view::version_text(VERSION)),
     }
-}
-
-/// The version as `docker version` lays it out, for scripts that search it for lines.
-fn version_text(version: &Value) -> String {
-    let of = |field: &str| plain(&version["Server"][field]);
-    let (api, oldest, place) = (of("APIVersion"), of("MinAPIVersion"), of("OsArch"));
-    let oci = tote_engine::OCI_VERSION;
-    format!(
-        "Client:\n Version:           {VERSION}\n API version:       {api}\n OS/Arch:           {place}\n \
-         Context:           default\n\nServer: tote\n Engine:\n  Version:          {VERSION}\n  API version:      {api} \
-         (minimum version {oldest})\n  OS/Arch:          {place}\n  OCI version:      {oci}\n"
-    )
 }
 
 pub(crate) fn info(parsed: &Parsed) -> ExitCode {
@@ -61,7 +49,7 @@ pub(crate) fn info(parsed: &Parsed) -> ExitCode {
         Err(error) => return engine_error(&error),
     };
     let report = tote_engine::look_at_machine(&home);
-    let dockers = report.as_docker_has_it(VERSION);
+    let dockers = tote_view::machine_details(&report, &MachineFacts::look(&home), VERSION);
     match (serde_json::to_value(&report), parsed.value("format")) {
         (Ok(own), Some(format)) => show(format, &own, &dockers),
         (Ok(own), None) => print(&machine_text(&own, &dockers)),

@@ -8,10 +8,10 @@ use crate::manifest::with_progress;
 use crate::remote::access::access;
 use crate::tell::{failure, print, say};
 use crate::words::words;
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::process::ExitCode;
 use std::sync::Arc;
-use tote_engine::{EngineError, InspectedManifest, MadeIndex, PushReport, ToolsRequest};
+use tote_engine::{EngineError, MadeIndex, PushReport, ToolsRequest};
 use tote_options::Parsed;
 use tote_view::size;
 
@@ -112,54 +112,13 @@ pub(crate) fn tools_inspect(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     if parsed.flag("raw") {
         return Ok(print(&String::from_utf8_lossy(&found.json)));
     }
-    let document: Value = serde_json::from_slice(&found.json).unwrap_or_default();
     if let Some(format) = parsed.value("format") {
-        return Ok(render(&format.to_string_lossy(), &[fields(&found, &document)]));
+        return Ok(render(
+            &format.to_string_lossy(),
+            &[tote_view::manifest_fields(&found)],
+        ));
     }
-    Ok(print(&described(&found, &document)))
-}
-
-/// Returns the fields for a template: docker's `.Name` and `.Manifest`.
-fn fields(found: &InspectedManifest, document: &Value) -> Value {
-    let mut manifest = json!({
-        "mediaType": found.media_type,
-        "digest": found.digest,
-        "size": found.json.len(),
-    });
-    if let Some(manifests) = document.get("manifests") {
-        manifest["manifests"] = manifests.clone();
-    }
-    json!({ "Name": found.name.to_string(), "Manifest": manifest })
-}
-
-/// Describes a manifest in docker's lines.
-fn described(found: &InspectedManifest, document: &Value) -> String {
-    let mut text = format!(
-        "Name:      {}\nMediaType: {}\nDigest:    {}\n",
-        found.name, found.media_type, found.digest
-    );
-    let entries = document.get("manifests").and_then(Value::as_array);
-    if entries.is_some() {
-        text += "\nManifests:\n";
-    }
-    for entry in entries.into_iter().flatten() {
-        let word = |value: Option<&Value>| value.and_then(Value::as_str).unwrap_or_default().to_owned();
-        let platform = |key| word(entry.get("platform").and_then(|platform| platform.get(key)));
-        let parts = ["os", "architecture", "variant"].map(platform);
-        let parts: Vec<&str> = parts
-            .iter()
-            .map(String::as_str)
-            .filter(|part| !part.is_empty())
-            .collect();
-        text += &format!(
-            "  Name:      {}@{}\n  MediaType: {}\n  Platform:  {}\n\n",
-            found.name,
-            word(entry.get("digest")),
-            word(entry.get("mediaType")),
-            parts.join("/")
-        );
-    }
-    text
+    Ok(print(&tote_view::manifest_text(&found)))
 }
 
 pub(crate) fn tools_create(parsed: &Parsed) -> Result<ExitCode, EngineError> {

@@ -114,10 +114,7 @@ pub(crate) fn inspect(parsed: &Parsed) -> Result<ExitCode, EngineError> {
 
 /// Formats the document in lines, or its verbose form.
 fn shown(found: &InspectedManifest) -> String {
-    let value = match &found.verbose {
-        Some(value) => Some(value.clone()),
-        None => serde_json::from_slice::<serde_json::Value>(&found.json).ok(),
-    };
+    let value = tote_view::manifest_details(found);
     value.map_or_else(String::new, |value| format!("{value:#}\n"))
 }
 

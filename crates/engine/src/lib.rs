@@ -105,7 +105,7 @@ pub use look::{
     container_size, driver_of, events, inspect_object, moment, network_of, networks_of, ports, published,
     select, status_word,
 };
-pub use machine::{MachineReport, dockers_version, look as look_at_machine};
+pub use machine::{MachineFacts, MachineMemory, MachineReport, kernel_release, look as look_at_machine};
 pub use network::{
     ConnectFault, ConnectRequest, Endpoint as NetworkEndpoint, NetworkDetails, NetworkFault, NetworkMember,
     NetworkRange, NetworkRequest, NetworkRow, NetworkSelection, PortRecord, RefusedDestination,
@@ -144,12 +144,12 @@ pub use tote_images::{
     Access, ArchiveError, ChangeError, Health, ImageTree, ImagesError, ImportOptions, InspectedManifest,
     LayerRow, LayerStep, ListRequest, LoadSource, Loaded, Lost, MadeIndex, ManifestError, MemberOptions,
     PullEvent, PullRequest, Pulled, PushEvent, PushReport, PushRequest, PushStep, PushedImage, RemoteError,
-    RemovedImage, SEARCH_LIMIT, SaveTarget, SearchRequest, ToolsRequest, Wanted, WhenToPull, WholeFile,
-    add_to_manifest, annotate_manifest, ask_secret, create_at_registry, create_manifest, enter_ids,
-    enter_one_id, has_ids, has_image, has_manifest, image_tree, import, import_url, inspect_manifest,
-    list_tags, load, login, login_name, logout, logout_everywhere, open_store, parse_creds, pull,
-    pull_all_tags, push, push_all_tags, remove_from_manifest, remove_manifest, save, search, tag, untag,
-    verify_store, wanted,
+    RemovedImage, SEARCH_LIMIT, SaveTarget, SearchRequest, ToolsRequest, VerboseManifest, VerboseManifests,
+    Wanted, WhenToPull, WholeFile, add_to_manifest, annotate_manifest, ask_secret, create_at_registry,
+    create_manifest, enter_ids, enter_one_id, has_ids, has_image, has_manifest, image_tree, import,
+    import_url, inspect_manifest, list_tags, load, login, login_name, logout, logout_everywhere, open_store,
+    parse_creds, pull, pull_all_tags, push, push_all_tags, remove_from_manifest, remove_manifest, save,
+    search, tag, untag, verify_store, wanted,
 };
 pub use tote_runtime::{Timings, prepare_seal, terminal_size, wait_while_read};
 pub use tote_sandbox::ALL_CAPABILITIES;

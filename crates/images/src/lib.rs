@@ -44,9 +44,9 @@ pub use index::{
 };
 pub use load::{LoadSource, Loaded, load};
 pub use manifest::{
-    InspectedManifest, ListRequest, MadeIndex, ManifestError, MemberOptions, ToolsRequest, add_to_manifest,
-    annotate_manifest, create_at_registry, create_manifest, has_manifest, inspect_manifest,
-    remove_from_manifest, remove_manifest,
+    InspectedManifest, ListRequest, MadeIndex, ManifestError, MemberOptions, ToolsRequest, VerboseManifest,
+    VerboseManifests, add_to_manifest, annotate_manifest, create_at_registry, create_manifest, has_manifest,
+    inspect_manifest, remove_from_manifest, remove_manifest,
 };
 pub use naming::{has_image, tag, untag, with_digests};
 pub use open::{

@@ -12,6 +12,8 @@ mod inspect;
 mod kept;
 mod listing;
 mod machine;
+mod machine_text;
+mod manifests;
 mod networks;
 mod place;
 mod pods;
@@ -33,7 +35,9 @@ pub use inspect::{
     secret_details, volume_details,
 };
 pub use listing::Listing;
-pub use machine::machine_text;
+pub use machine::{machine_details, version_details, version_text};
+pub use machine_text::machine_text;
+pub use manifests::{manifest_details, manifest_fields, manifest_text};
 pub use networks::{id_of_network, networks};
 pub use place::places;
 pub use pods::{PodColumns, pod_report, pods};

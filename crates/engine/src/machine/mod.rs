@@ -1,8 +1,8 @@
 //! Features of this machine, and missing ones with the reason.
 
-mod others;
+mod facts;
 
-pub use others::dockers_version;
+pub use facts::{MachineFacts, MachineMemory, kernel_release};
 
 use crate::{Caller, Home};
 use serde::Serialize;
@@ -67,7 +67,7 @@ pub fn look(home: &Home) -> MachineReport {
         images: count_images(home),
         root: home.root().to_owned(),
         rootless: home.caller == Caller::User,
-        kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
+        kernel: kernel_release(),
         cgroups,
         features: features(home),
         driver: match home.storage_config() {

@@ -6,7 +6,7 @@ mod show;
 mod tools;
 
 pub use error::ManifestError;
-pub use show::{InspectedManifest, inspect_manifest};
+pub use show::{InspectedManifest, VerboseManifest, VerboseManifests, inspect_manifest};
 pub use tools::{MadeIndex, ToolsRequest, create_at_registry};
 
 use crate::index::ASKED;

@@ -3,7 +3,6 @@
 use crate::remote::registry_client;
 use crate::{Access, Home, ImagesError};
 use crate::{Found, find, known_manifest, open_store, written};
-use serde_json::{Value, json};
 use std::collections::HashMap;
 use tote_image::{Descriptor, Digest, Document, Reference, media_type};
 use tote_store::{ImageIndex, Store, StoreError};
@@ -19,8 +18,36 @@ pub struct InspectedManifest {
     pub media_type: String,
     /// Text of the document.
     pub json: Vec<u8>,
-    /// Longer form of docker's `--verbose`: a value for each manifest.
-    pub verbose: Option<Value>,
+    /// Its manifests, if they were asked for.
+    pub verbose: Option<VerboseManifests>,
+}
+
+/// A manifest, or those of an index.
+#[derive(Clone, Debug)]
+pub enum VerboseManifests {
+    /// The document is a manifest.
+    One(Box<VerboseManifest>),
+    /// The document is an index of these.
+    Index(Vec<VerboseManifest>),
+}
+
+/// Manifest with its text.
+#[derive(Clone, Debug)]
+pub struct VerboseManifest {
+    /// Name of the manifest.
+    pub name: String,
+    /// Descriptor of the manifest.
+    pub descriptor: Descriptor,
+    /// Text of the manifest.
+    pub json: Vec<u8>,
+}
+
+impl VerboseManifest {
+    /// Asks whether the manifest has docker's media type, and not OCI's.
+    #[must_use]
+    pub fn is_dockers(&self) -> bool {
+        self.descriptor.media_type == media_type::DOCKER_MANIFEST
+    }
 }
 
 /// Returns a list of this machine, in the form that `push` would send as far as that is known, or a manifest or an
@@ -97,28 +124,26 @@ fn inspect_here(
     })
 }
 
-/// Makes the form of docker's `--verbose`: a manifest with its descriptor, or for an index a list of such.
+/// Reads the manifest, or those that an index names.
 fn at_length(
     name: &Reference,
     document: &Document,
     own: &Descriptor,
     mut manifest: impl FnMut(&Descriptor) -> Result<Vec<u8>, ImagesError>,
-) -> Result<Value, ImagesError> {
-    let mut one = |called: String, entry: &Descriptor| -> Result<Value, ImagesError> {
-        let key = match entry.media_type.as_str() {
-            media_type::DOCKER_MANIFEST => "SchemaV2Manifest",
-            _ => "OCIManifest",
-        };
-        let json = manifest(entry)?;
-        let json: Value = serde_json::from_slice(&json).unwrap_or_default();
-        Ok(json!({ "Ref": called, "Descriptor": entry, key: json }))
+) -> Result<VerboseManifests, ImagesError> {
+    let mut one = |name: String, entry: &Descriptor| -> Result<VerboseManifest, ImagesError> {
+        Ok(VerboseManifest {
+            name,
+            json: manifest(entry)?,
+            descriptor: entry.clone(),
+        })
     };
-    match document {
-        Document::Manifest(_) => one(name.to_string(), own),
+    Ok(match document {
+        Document::Manifest(_) => VerboseManifests::One(Box::new(one(name.to_string(), own)?)),
         Document::Index(index) => {
             let entries = index.manifests.iter();
-            let values = entries.map(|entry| one(format!("{name}@{}", entry.digest), entry));
-            Ok(Value::Array(values.collect::<Result<_, _>>()?))
+            let manifests = entries.map(|entry| one(format!("{name}@{}", entry.digest), entry));
+            VerboseManifests::Index(manifests.collect::<Result<_, _>>()?)
         }
-    }
+    })
 }
