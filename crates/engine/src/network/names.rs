@@ -165,7 +165,7 @@ pub(super) fn take(
 /// Takes the names of a container away, which has not begun, and leaves it in its networks. [`put`] gives them back.
 ///
 /// # Errors
-/// [`EngineError::State`] and [`NetworkFault::Lease`].
+/// [`EngineError::State`] and [`super::NetworkFault::Lease`].
 pub(crate) fn hide(home: &Home, endpoints: &[Endpoint]) -> Result<(), EngineError> {
     let _lock = are_named(endpoints).then(|| record::lock(home)).transpose()?;
     for endpoint in endpoints.iter().filter(|endpoint| endpoint.is_named()) {

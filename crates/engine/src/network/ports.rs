@@ -19,7 +19,7 @@ use tote_bundle::{ContainerId, DEFAULT_NETWORK, NetworkMode, PortBinding, RunOpt
 /// Publishes more ports of a container, in the words of `--publish`. Gives those that are published at once, a line each.
 ///
 /// # Errors
-/// `RequestError::Option`, [`NetworkFault`], [`EngineError::State`]; none of them is published then.
+/// `RequestError::Option`, [`NetworkFault`](super::NetworkFault), [`EngineError::State`]; none of them is published then.
 pub fn add_ports(home: &Home, wanted: &str, words: &[String]) -> Result<Vec<String>, EngineError> {
     let bindings = parse(words)?;
     rootless::enter(home)?;

@@ -21,7 +21,7 @@ const ATTEMPTS: u32 = 8;
 /// container's networks are up, by the bridges of that order; with `lost`, the ports of other containers may have been lost with a flushed ruleset.
 ///
 /// # Errors
-/// [`NetworkFault`]; nothing of the container's is published then, or [`withdraw`] finds it.
+/// [`NetworkFault`](super::NetworkFault); nothing of the container's is published then, or [`withdraw`] finds it.
 pub(super) fn publish(
     home: &Home,
     id: &ContainerId,
@@ -68,7 +68,7 @@ pub(super) fn publish(
 /// gets what is chosen, for the last time what is published. The caller holds the lock.
 ///
 /// # Errors
-/// [`NetworkFault`], and those of `note`; nothing more is published then.
+/// [`NetworkFault`](super::NetworkFault), and those of `note`; nothing more is published then.
 pub(super) fn publish_more(
     (home, id): (&Home, &ContainerId),
     bindings: &[PortBinding],
