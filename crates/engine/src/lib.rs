@@ -8,9 +8,7 @@
 //!
 //! It knows no system call of its own: what the kernel is asked for is in a plan, or in the crates that apply one.
 
-mod apart;
 mod build;
-mod cgroup;
 mod changes;
 mod contained;
 pub mod container;
@@ -19,7 +17,6 @@ mod covered;
 mod creation;
 mod debug;
 mod device;
-mod error;
 mod etc;
 mod exec;
 mod facts;
@@ -29,7 +26,6 @@ mod flat;
 mod given;
 mod graph;
 mod health;
-mod hint;
 mod image;
 mod init;
 mod keep_id;
@@ -38,7 +34,6 @@ mod look;
 mod machine;
 mod making;
 mod network;
-mod outcome;
 mod owner;
 mod peer;
 pub mod pod;
@@ -50,7 +45,6 @@ mod processors;
 mod prune;
 mod remains;
 mod request;
-mod resources;
 mod rootfs;
 mod run;
 mod secret;
@@ -66,11 +60,13 @@ mod user;
 mod vm;
 mod volume;
 
+use tote_records::{apart, cgroup, resources};
+
 pub use build::{
     Attestations, BuildContext, BuildFault, BuildOptionError, BuildOutput, BuildRequest, BuildSpace,
     BuildsPruned, BuiltImage, BuiltManifest, CacheFault, CacheFrom, CachePlace, CacheTo, CheckedDockerfile,
     ContextError, GitFailure, NamedContext, ProvenanceMode, ProvenanceVersion, PruneBuilds, RepositoryFault,
-    Room, SecretSource, Voice, build, build_platforms, build_space, check_build, guard_build, layout_name,
+    Room, SecretSource, Voice, build, build_platforms, build_space, check_build, guard_build, interrupted, layout_name,
     parse_agent, parse_annotation, parse_cache_from, parse_cache_to, parse_context, parse_secret,
     prune_builds,
 };
@@ -85,7 +81,6 @@ pub use debug::{
     DEBUG_SHELLS, DebugError, DebugForwards, DebugRequest, DebugTools, KeepError, KeptTools, debug,
     forget_kept, kept_tools,
 };
-pub use error::{EngineError, ImageFault, MachineError, RequestError};
 pub use exec::{ExecError, Executed, exec};
 pub use finished::Finished;
 pub use graph::{
@@ -151,6 +146,7 @@ pub use tote_images::{
     parse_creds, pull, pull_all_tags, push, push_all_tags, remove_from_manifest, remove_manifest, save,
     search, tag, untag, verify_store, wanted,
 };
+pub use tote_records::{EngineError, ImageFault, MachineError, PartError, RequestError};
 pub use tote_runtime::{Timings, prepare_seal, terminal_size, wait_while_read};
 pub use tote_sandbox::ALL_CAPABILITIES;
 pub use tote_slim::{FileFate, Part, ProbeReport, Report as SlimReport, RunReport};

@@ -1,17 +1,14 @@
 //! Everything that is not used goes, in docker's order: containers, volumes, images, what builds keep.
 
-mod error;
-pub(crate) mod filters;
-
 use crate::build::{BuildsPruned, PruneBuilds, Room, prune_builds};
 use crate::container;
 use crate::image::{Pruned, prune_images};
 use crate::volume::{PrunedVolumes, prune as prune_volumes};
 use crate::{EngineError, Home};
-pub use error::PruneFault;
-use filters::PruneFilters;
 use std::collections::{BTreeMap, HashMap};
 use tote_bundle::ContainerId;
+pub use tote_records::prune::PruneFault;
+pub(crate) use tote_records::prune::{PruneFilters, filters};
 use tote_state::events::Event;
 use tote_state::events::append;
 

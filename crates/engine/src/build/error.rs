@@ -11,10 +11,15 @@ pub use context::ContextError;
 pub use option::BuildOptionError;
 pub use repository::{GitFailure, RepositoryFault};
 use std::io::Error;
+use tote_build::BuildError;
+use tote_records::PartError;
 
 /// Error of a step of a build.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildFault {
+    /// Dockerfile or a step of it.
+    #[error(transparent)]
+    Build(Box<BuildError<EngineError>>),
     /// Archive that cannot be extracted.
     #[error("cannot extract the archive")]
     Extract(#[source] tote_archive::ExtractError),
@@ -123,16 +128,23 @@ pub enum BuildFault {
     #[error(transparent)]
     Cache(#[from] CacheFault),
 }
-crate::error::parts! {
+tote_records::part!(BuildFault, BuildOptionError, CacheFault, ContextError, RepositoryFault);
+tote_records::parts! {
     BuildFault {
         tote_dockerfile::ParseError => Context,
         tote_build::RepositoryError => Git,
     }
 }
 
-impl BuildFault {
-    pub(crate) fn hint(&self) -> Option<&'static str> {
-        Some(match self {
+impl PartError for BuildFault {
+    fn hint(&self) -> Option<String> {
+        if let Self::Build(error) = self {
+            return match &**error {
+                BuildError::Step { source, .. } | BuildError::Result(source) => source.hint(),
+                _ => None,
+            };
+        }
+        let text = match self {
             Self::Command { .. } if has_one_id() => {
                 "this user has one id in containers, and what makes users or gives files away fails: add ranges to /etc/subuid and /etc/subgid"
             }
@@ -143,11 +155,12 @@ impl BuildFault {
                 "install qemu-user-static and binfmt-support, or whatever else registers an interpreter that containers see (flag F) in /proc/sys/fs/binfmt_misc; or let the stage run here: FROM --platform=$BUILDPLATFORM"
             }
             Self::PushNameless => "give it one that says where it goes: -t REGISTRY/NAME",
-            Self::Option(error) => return error.hint(),
-            Self::Context(error) => return error.hint(),
-            Self::Git(error) => return error.hint(),
+            Self::Option(error) => error.hint()?,
+            Self::Context(error) => error.hint()?,
+            Self::Git(error) => error.hint()?,
             _ => return None,
-        })
+        };
+        Some(text.to_owned())
     }
 }
 
@@ -156,28 +169,18 @@ fn has_one_id() -> bool {
     !rustix::process::geteuid().is_root() && tote_images::ranges(0, 0).is_none()
 }
 
-impl EngineError {
-    /// True if the kernel cannot execute a program on this machine.
-    pub(crate) fn is_unexecutable(&self) -> bool {
-        let Self::Run(tote_runtime::RuntimeError::Step(step)) = self else {
-            return false;
-        };
-        step.program.is_some() && step.errno == tote_sys::Errno::NOEXEC
-    }
-
-    /// Returns the exit code of a build whose command a signal of the user has ended: 130 after ^C,
-    /// 143 after SIGTERM.
-    #[must_use]
-    pub fn interrupted(&self) -> Option<u8> {
-        let Self::Build(failed) = self else { return None };
-        let tote_build::BuildError::Step { source, .. } = &**failed else {
-            return None;
-        };
-        match source {
-            Self::BuildFault(BuildFault::Command { code, .. }) => {
-                Some(*code).filter(|code| [130, 143].contains(code))
-            }
-            _ => None,
-        }
+/// Returns the exit code of a build whose command a signal of the user has ended: 130 after ^C,
+/// 143 after SIGTERM.
+#[must_use]
+pub fn interrupted(error: &EngineError) -> Option<u8> {
+    let Some(BuildFault::Build(failed)) = error.part() else {
+        return None;
+    };
+    let BuildError::Step { source, .. } = &**failed else {
+        return None;
+    };
+    match source.part() {
+        Some(BuildFault::Command { code, .. }) => Some(*code).filter(|code| [130, 143].contains(code)),
+        _ => None,
     }
 }

@@ -142,7 +142,7 @@ pub fn check_build(home: &Home, request: &BuildRequest) -> Result<CheckedDockerf
     let workspace = Workspace::make(home, &|_| None)?;
     let dockerfile = context::open(request, &workspace)?.dockerfile;
     let parsed = Dockerfile::parse(&dockerfile).map_err(ContextError::Parse)?;
-    tote_build::check_plan(&parsed, &request.options).map_err(|error| EngineError::Build(Box::new(error)))?;
+    tote_build::check_plan(&parsed, &request.options).map_err(|error| BuildFault::Build(Box::new(error)))?;
     Ok(CheckedDockerfile {
         warnings: tote_build::check(&parsed, &dockerfile),
         dockerfile,

@@ -154,9 +154,9 @@ pub enum KeepError {
     DirectoryKept,
 }
 
-impl DebugError {
-    /// A remedy, if one is known.
-    pub(crate) fn hint(&self) -> Option<String> {
+tote_records::part!(DebugError, KeepError);
+impl tote_records::PartError for DebugError {
+    fn hint(&self) -> Option<String> {
         let denied = |source: &std::io::Error| {
             Errno::from_io_error(source).is_some_and(|errno| matches!(errno, Errno::ACCESS | Errno::PERM))
         };
@@ -185,7 +185,7 @@ impl DebugError {
     }
 
     /// Returns docker's exit code: 1 for a container that is not there or does not run.
-    pub(crate) fn exit_code(&self) -> u8 {
+    fn exit_code(&self) -> u8 {
         match self {
             Self::Pod(_)
             | Self::NoCommand(_)

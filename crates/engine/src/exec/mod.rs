@@ -2,15 +2,13 @@
 
 mod capture;
 mod converse;
-mod error;
-mod inside;
 mod target;
 
 pub(crate) use capture::{Captured, capture, capture_planned};
 pub(crate) use converse::{Conversation, converse};
-pub use error::ExecError;
-pub(crate) use inside::Inside;
 pub(crate) use target::Target;
+pub use tote_records::exec::ExecError;
+pub(crate) use tote_records::exec::Inside;
 
 use crate::apart::read_among_owners;
 use crate::slim::Listening;

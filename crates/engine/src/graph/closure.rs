@@ -109,9 +109,14 @@ fn make(home: &Home, text: &str) -> Result<(), EngineError> {
             let graph = graph(&store)?;
             match find(home, &graph, text) {
                 Ok(id) => Some((graph, id)),
-                Err(EngineError::Image(crate::ImageFault::Graph(GraphFault::Graph(
-                    tote_graph::GraphError::NoNode(_),
-                )))) => None,
+                Err(error)
+                    if matches!(
+                        error.part(),
+                        Some(GraphFault::Graph(tote_graph::GraphError::NoNode(_)))
+                    ) =>
+                {
+                    None
+                }
                 Err(error) => return Err(error),
             }
         }

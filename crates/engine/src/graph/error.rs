@@ -74,9 +74,10 @@ pub enum GraphFault {
     },
 }
 
-impl GraphFault {
-    pub(crate) fn hint(&self) -> Option<&'static str> {
-        Some(match self {
+tote_records::part!(GraphFault);
+impl tote_records::PartError for GraphFault {
+    fn hint(&self) -> Option<String> {
+        let text = match self {
             Self::Nothing(_) | Self::Graph(GraphError::NoNode(_)) => {
                 "'tote graph ls' lists nodes; 'tote graph import' makes them of an image, of packages or of a directory"
             }
@@ -88,6 +89,7 @@ impl GraphFault {
                 "'tote graph profile ls' lists profiles; 'tote graph profile set' makes one"
             }
             _ => return None,
-        })
+        };
+        Some(text.to_owned())
     }
 }

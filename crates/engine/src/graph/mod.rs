@@ -51,9 +51,7 @@ fn graph_error(error: GraphError) -> EngineError {
 #[must_use]
 pub fn is_missing_closure(error: &EngineError) -> bool {
     matches!(
-        error,
-        EngineError::Image(ImageFault::Graph(
-            GraphFault::NoRoot(_) | GraphFault::NoProfile(_)
-        ))
+        error.part(),
+        Some(GraphFault::NoRoot(_) | GraphFault::NoProfile(_))
     )
 }

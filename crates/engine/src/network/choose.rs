@@ -77,7 +77,7 @@ pub(crate) fn go_without(
     options: &mut RunOptions,
     error: &EngineError,
 ) -> Option<String> {
-    let EngineError::Network(fault) = error else {
+    let Some(fault) = error.part::<NetworkFault>() else {
         return None;
     };
     if !options.network.is_optional() || !fault.is_of_the_machine() {

@@ -1,49 +1,13 @@
-//! Drivers of networks: a bridge of the network's own, or a link of the machine's that containers share.
+//! What the drivers of networks do: a bridge of the network's own, or a link of the machine's that containers share.
 
 use super::NetworkFault;
-use super::endpoint::Endpoint;
 use super::error::DriverFault;
 use super::record::Network;
-use serde::{Deserialize, Serialize};
 use tote_bundle::{NetworkAttachment, RunOptions};
 use tote_network::{Attached, Mac, Sublink};
+pub(crate) use tote_records::network::NetworkDriver;
+use tote_records::network::Endpoint;
 use tote_sys::Errno;
-
-/// How containers are connected with a network.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum NetworkDriver {
-    /// By a bridge, which leads out by address translation.
-    #[default]
-    Bridge,
-    /// By links with hardware addresses of their own on a link of the machine's.
-    Macvlan,
-    /// By links with the hardware address of a link of the machine's.
-    Ipvlan,
-}
-
-impl NetworkDriver {
-    /// docker's word.
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Bridge => "bridge",
-            Self::Macvlan => "macvlan",
-            Self::Ipvlan => "ipvlan",
-        }
-    }
-
-    /// Reads docker's word; empty is the driver bridge.
-    pub(super) fn named(text: &str) -> Option<Self> {
-        let all = [Self::Bridge, Self::Macvlan, Self::Ipvlan];
-        let default = text.is_empty().then_some(Self::Bridge);
-        default.or_else(|| all.into_iter().find(|driver| driver.as_str() == text))
-    }
-
-    /// Whether the network has a bridge on this machine, where packets can be translated, limited and held back.
-    pub(crate) fn has_bridge(&self) -> bool {
-        *self == Self::Bridge
-    }
-}
 
 /// The parent of a container's link in a network that shares a link of the machine's, its longest packet, and its hardware
 /// address, if the container's link has the same.

@@ -389,3 +389,14 @@ pub(super) fn fault_of(network: &str, source: LeaseError) -> NetworkFault {
     let network = network.to_owned();
     NetworkFault::Lease { network, source }
 }
+
+tote_records::part!(
+    NetworkFault,
+    AddressFault,
+    ConnectFault,
+    DriverFault,
+    PublishFault,
+    RootlessFault,
+    TrafficFault,
+);
+impl tote_records::PartError for NetworkFault {}

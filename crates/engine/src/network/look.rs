@@ -130,7 +130,7 @@ pub fn exists(home: &Home, wanted: &str) -> Result<bool, EngineError> {
     }
     match record::find(home, wanted) {
         Ok(_) => Ok(true),
-        Err(EngineError::Network(fault)) if fault.is_missing() => Ok(false),
+        Err(error) if error.part().is_some_and(NetworkFault::is_missing) => Ok(false),
         Err(error) => Err(error),
     }
 }

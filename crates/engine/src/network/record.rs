@@ -191,7 +191,9 @@ pub(super) fn all(home: &Home) -> Result<Vec<Network>, EngineError> {
 pub(crate) fn name_of(home: &Home, wanted: &str) -> Result<String, EngineError> {
     match find(home, wanted) {
         Ok(network) => Ok(network.name),
-        Err(EngineError::Network(NetworkFault::NotFound(_) | NetworkFault::Ambiguous(_))) => {
+        Err(error)
+            if matches!(error.part(), Some(NetworkFault::NotFound(_) | NetworkFault::Ambiguous(_))) =>
+        {
             Ok(wanted.to_owned())
         }
         Err(error) => Err(error),

@@ -63,7 +63,8 @@ pub fn prune(home: &Home, filters: &[String]) -> Result<Vec<String>, EngineError
         match remove(home, &network.name) {
             Ok(name) => removed.push(name),
             // A container has joined it in the meantime, or another command has removed it.
-            Err(EngineError::Network(NetworkFault::Used { .. } | NetworkFault::NotFound(_))) => {}
+            Err(error)
+                if matches!(error.part(), Some(NetworkFault::Used { .. } | NetworkFault::NotFound(_))) => {}
             Err(error) => return Err(error),
         }
     }

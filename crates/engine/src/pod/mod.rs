@@ -13,36 +13,27 @@
 
 mod create;
 mod enlist;
-mod error;
-mod find;
-mod group;
 mod life;
-mod lock;
 mod look;
 mod member;
 mod pause;
 mod policy;
-mod record;
 mod remove;
 mod watch;
 
 pub use create::{PodRequest, create};
-pub use error::PodError;
-pub use find::{PodEntry, PodStatus, find, list, name_of, names};
 pub use life::{kill, pause as pause_pod, restart, start, stop, unpause};
 pub use look::{PodSelection, cgroup_of, select};
-pub use record::Pod;
 pub use remove::{prune, remove, remove_named};
+pub use tote_records::pod::{Pod, PodEntry, PodError, PodStatus, find, list, name_of, names};
 pub use watch::{logs, top, usage};
 
 pub(crate) use enlist::enlist;
-pub(crate) use find::{id_of, is_there};
-pub(crate) use group::group_of;
-pub(crate) use lock::{Guard, let_go};
 pub(crate) use member::ensure;
 pub(crate) use pause::program as pause;
 pub(crate) use policy::member_ended;
 pub(crate) use remove::sweep;
+pub(crate) use tote_records::pod::{Guard, group, group_of, id_of, is_there, let_go, lock, record};
 
 /// Path of an infra container's program, in its root.
 pub(crate) const PAUSE: &str = "pause";

@@ -78,10 +78,17 @@ pub enum SecretFault {
 
 impl SecretFault {
     /// True for what keeps a container from its secrets.
-    pub(crate) const fn is_of_a_container(&self) -> bool {
+    const fn is_of_a_container(&self) -> bool {
         matches!(
             self,
             Self::Unknown(_) | Self::NotText(_) | Self::NoId { .. } | Self::Copy { .. }
         )
+    }
+}
+
+tote_records::part!(SecretFault);
+impl tote_records::PartError for SecretFault {
+    fn exit_code(&self) -> u8 {
+        if self.is_of_a_container() { 125 } else { 1 }
     }
 }

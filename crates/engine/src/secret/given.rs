@@ -95,11 +95,9 @@ fn make_copy(
     request: &SecretRequest,
     copy: &Path,
 ) -> Result<(), EngineError> {
-    let found = find(home, &request.source).map_err(|error| match error {
-        EngineError::Request(RequestError::Secret(SecretFault::Missing(name))) => {
-            fault(SecretFault::Unknown(name))
-        }
-        other => other,
+    let found = find(home, &request.source).map_err(|error| match error.part() {
+        Some(SecretFault::Missing(name)) => fault(SecretFault::Unknown(name.clone())),
+        _ => error,
     });
     let (name, record) = found?;
     let bytes = record.bytes(home, &name).map_err(fault)?;

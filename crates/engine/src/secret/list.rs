@@ -66,7 +66,7 @@ fn row(name: String, record: SecretRecord) -> SecretRow {
 pub fn exists(home: &Home, wanted: &str) -> Result<bool, EngineError> {
     match find(home, wanted) {
         Ok(_) => Ok(true),
-        Err(EngineError::Request(RequestError::Secret(SecretFault::Missing(_)))) => Ok(false),
+        Err(error) if matches!(error.part(), Some(SecretFault::Missing(_))) => Ok(false),
         Err(error) => Err(error),
     }
 }

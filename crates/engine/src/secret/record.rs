@@ -118,7 +118,7 @@ fn lock(home: &Home) -> Result<Option<std::fs::File>, EngineError> {
 }
 
 pub(super) fn fault(fault: SecretFault) -> EngineError {
-    EngineError::Request(RequestError::Secret(fault))
+    fault.into()
 }
 
 /// Reads the record of a secret by its exact name.
@@ -207,10 +207,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let home = Home::open(Some(dir.path())).unwrap();
         let id = create(&home, new("a.new", b"one\n\0")).unwrap();
-        assert!(matches!(
-            create(&home, new("a.new", b"two")),
-            Err(EngineError::Request(RequestError::Secret(SecretFault::Taken(_))))
-        ));
+        let again = create(&home, new("a.new", b"two")).unwrap_err();
+        assert!(matches!(again.part(), Some(SecretFault::Taken(_))));
         let ignored = NewSecret {
             ignore: true,
             ..new("a.new", b"two")

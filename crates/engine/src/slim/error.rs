@@ -90,8 +90,13 @@ pub enum SlimError {
     Report(#[source] serde_json::Error),
 }
 
-impl SlimError {
-    pub(crate) fn hint(&self) -> Option<String> {
+tote_records::part!(SlimError);
+impl tote_records::PartError for SlimError {
+    fn exit_code(&self) -> u8 {
+        1
+    }
+
+    fn hint(&self) -> Option<String> {
         let text = match self {
             Self::Whole { .. } => {
                 "tote run shows what the image does; --show-clogs shows the container's output here"

@@ -86,9 +86,12 @@ impl VmFault {
         }
     }
 
-    /// Returns a remedy, if one is known.
-    pub(crate) fn hint(&self) -> Option<&'static str> {
-        Some(match self {
+}
+
+tote_records::part!(VmFault);
+impl tote_records::PartError for VmFault {
+    fn hint(&self) -> Option<String> {
+        let text = match self {
             Self::NoKernel => {
                 "tote vm setup takes the kernel of this machine, tote vm setup FILE.deb that of a package: apt-get download linux-image-6.1.0-56-cloud-amd64 or a newer one"
             }
@@ -101,6 +104,7 @@ impl VmFault {
             }
             Self::Apart { .. } => "exec, cp, top, logs, stop, kill and wait work as ever",
             _ => return None,
-        })
+        };
+        Some(text.to_owned())
     }
 }

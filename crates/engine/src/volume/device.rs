@@ -181,7 +181,7 @@ impl Device {
     /// Returns the device in the record of a volume.
     ///
     /// # Errors
-    /// [`EngineError::Volume`] for options that another version of tote accepted.
+    /// [`super::VolumeFault`] for options that another version of tote accepted.
     pub(super) fn of(name: &str, record: Option<&VolumeRecord>) -> Result<Option<Self>, EngineError> {
         match record {
             Some(record) => Ok(Self::parse(name, &record.options)?),

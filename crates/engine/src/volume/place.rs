@@ -1,5 +1,6 @@
 //! Directories of volumes, and sources of bind mounts.
 
+pub(crate) use crate::container::anonymous_name;
 use crate::{EngineError, Home, RequestError};
 use rustix::fs::{Mode, OFlags};
 use std::io::ErrorKind;
@@ -73,9 +74,4 @@ pub(crate) fn directory(
             home.volumes().join(name).join("_data")
         }
     }
-}
-
-/// Returns the name of an anonymous volume: always the same for that container and destination.
-pub(crate) fn anonymous_name(id: &ContainerId, destination: &str) -> String {
-    tote_store::sha256(format!("{id} {destination}").as_bytes()).hex()
 }
