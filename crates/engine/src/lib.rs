@@ -17,7 +17,6 @@ mod covered;
 mod creation;
 mod debug;
 mod device;
-mod etc;
 mod exec;
 mod facts;
 mod files;
@@ -60,6 +59,7 @@ mod user;
 mod vm;
 mod volume;
 
+use tote_networks::etc;
 use tote_records::{apart, cgroup, resources};
 
 pub use build::{

@@ -22,7 +22,7 @@ const ATTEMPTS: u32 = 8;
 ///
 /// # Errors
 /// [`NetworkFault`](super::NetworkFault); nothing of the container's is published then, or [`withdraw`] finds it.
-pub(super) fn publish(
+pub fn publish(
     home: &Home,
     id: &ContainerId,
     (options, config): (&RunOptions, &ImageConfig),

@@ -17,7 +17,7 @@ use tote_state::record::{is_there, names_in};
 use tote_sys::best_effort;
 
 /// Ends what a killed `connect` or `disconnect` of this container has begun. After an error the mark stays for the next command.
-pub(crate) fn end_connection(home: &Home, id: &ContainerId) {
+pub fn end_connection(home: &Home, id: &ContainerId) {
     if matches!(is_marked(home, id), Ok(true)) {
         best_effort(super::rootless::within(home, || {
             if mend(home, id)? {

@@ -3,23 +3,23 @@
 use super::NetworkFault;
 use super::look::members;
 use super::record;
-use crate::prune::filters::PruneFilters;
+use crate::prune::PruneFilters;
 use crate::{EngineError, Home};
 use tote_bundle::DEFAULT_NETWORK;
 use tote_state::events::append;
 use tote_sys::best_effort;
 
-/// Removes a network that no container is in; gives its name.
+/// Removes a network that no container is in; gives its name. `sweep` clears what killed commands left in it.
 ///
 /// # Errors
 /// [`NetworkFault`], and [`EngineError::State`].
-pub fn remove(home: &Home, wanted: &str) -> Result<String, EngineError> {
+pub fn remove(home: &Home, wanted: &str, sweep: &dyn Fn(&Home)) -> Result<String, EngineError> {
     if matches!(wanted, DEFAULT_NETWORK | "none" | "host") {
         return Err(NetworkFault::Predefined(wanted.to_owned()).into());
     }
     // Without any network there is nothing to lock.
     record::find(home, wanted)?;
-    crate::container::sweep(home);
+    sweep(home);
     let _lock = record::lock(home)?;
     let network = record::find(home, wanted)?;
     if network.name == DEFAULT_NETWORK {
@@ -48,7 +48,7 @@ pub fn remove(home: &Home, wanted: &str) -> Result<String, EngineError> {
 ///
 /// # Errors
 /// `PruneFault::Filter`; [`EngineError`] if the networks cannot be listed.
-pub fn prune(home: &Home, filters: &[String]) -> Result<Vec<String>, EngineError> {
+pub fn prune(home: &Home, filters: &[String], sweep: &dyn Fn(&Home)) -> Result<Vec<String>, EngineError> {
     let filters = PruneFilters::parse(filters)?;
     let used = super::look::used(home)?;
     let mut removed = Vec::new();
@@ -60,7 +60,7 @@ pub fn prune(home: &Home, filters: &[String]) -> Result<Vec<String>, EngineError
         if is_used || !filters.fit(i128::from(network.created), &network.labels) {
             continue;
         }
-        match remove(home, &network.name) {
+        match remove(home, &network.name, sweep) {
             Ok(name) => removed.push(name),
             // A container has joined it in the meantime, or another command has removed it.
             Err(error)

@@ -19,7 +19,7 @@ pub(super) fn process_at(namespace: u64, client: SocketAddr) -> Option<String> {
 }
 
 /// The number and the command of the process that has the socket with this inode.
-pub(super) fn process_of(namespace: u64, socket: u32) -> Option<String> {
+pub fn process_of(namespace: u64, socket: u32) -> Option<String> {
     process_with(namespace, &link_of(&socket))
 }
 

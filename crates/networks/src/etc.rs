@@ -1,6 +1,6 @@
 //! Files below `/etc` that are each container's own.
 
-use crate::network::Endpoint;
+use crate::Endpoint;
 use crate::{EngineError, RequestError};
 use std::fmt::Display;
 use std::net::{IpAddr, Ipv4Addr};
@@ -11,7 +11,7 @@ use tote_bundle::{HostAddress, HostOptions, NetworkMode, RunOptions};
 ///
 /// docker's: the name with the domain comes before the one without, and a container in networks has its name by each of its
 /// addresses.
-pub(crate) fn hosts(hostname: Option<&str>, options: &HostOptions, endpoints: &[Endpoint]) -> String {
+pub fn hosts(hostname: Option<&str>, options: &HostOptions, endpoints: &[Endpoint]) -> String {
     let mut text = String::from(
         "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\nfe00::\tip6-localnet\nff00::\tip6-mcastprefix\nff02::1\tip6-allnodes\nff02::2\tip6-allrouters\n",
     );
@@ -39,7 +39,7 @@ pub(crate) fn hosts(hostname: Option<&str>, options: &HostOptions, endpoints: &[
 
 /// `/etc/resolv.conf`: what was asked for, and on the host's network the host's own where nothing was. In networks that is
 /// the host's as far as another network namespace reaches its servers.
-pub(crate) fn resolv_conf(options: &RunOptions) -> Option<String> {
+pub fn resolv_conf(options: &RunOptions) -> Option<String> {
     let read = |path: &str| std::fs::read_to_string(path).ok();
     let hosts = match options.network {
         NetworkMode::Host => read("/etc/resolv.conf"),
@@ -49,7 +49,7 @@ pub(crate) fn resolv_conf(options: &RunOptions) -> Option<String> {
         NetworkMode::None | NetworkMode::Container(_) => None,
     };
     let asked = &options.host;
-    if crate::network::has_names(options) {
+    if crate::has_names(options) {
         return Some(own(asked, &read("/etc/resolv.conf").unwrap_or_default()));
     }
     if asked.dns.is_empty() && asked.dns_search.is_empty() && asked.dns_options.is_empty() {
@@ -117,7 +117,7 @@ fn reachable(hosts: &str, upstream: impl FnOnce() -> Option<String>) -> String {
 }
 
 /// `/etc/localtime`, where a time zone is asked for.
-pub(crate) fn localtime(options: &RunOptions) -> Result<Option<Vec<u8>>, EngineError> {
+pub fn localtime(options: &RunOptions) -> Result<Option<Vec<u8>>, EngineError> {
     let path = match options.timezone.as_deref() {
         None => return Ok(None),
         Some("local") => PathBuf::from("/etc/localtime"),
@@ -200,13 +200,13 @@ mod tests {
         let endpoint = Endpoint {
             network: "bridge".to_owned(),
             network_id: String::new(),
-            driver: crate::network::NetworkDriver::Bridge,
+            driver: crate::NetworkDriver::Bridge,
             link: String::new(),
             address: Ipv4Addr::new(10, 210, 3, 4),
             prefix: 16,
             gateway: Some(Ipv4Addr::new(10, 210, 0, 1)),
             gw_priority: 0,
-            ipv6: Some(crate::network::Endpoint6 {
+            ipv6: Some(crate::Endpoint6 {
                 address: "fd00:7::3:4".parse().unwrap(),
                 prefix: 64,
                 gateway: None,

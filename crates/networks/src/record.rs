@@ -22,27 +22,27 @@ const FILE: &str = "network.json";
 
 /// A network as it was made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Network {
-    pub(super) name: String,
+pub struct Network {
+    pub name: String,
     /// 64 hexadecimal digits.
-    pub(super) id: String,
+    pub id: String,
     /// When it was made: nanoseconds since 1970.
-    pub(super) created: u64,
+    pub created: u64,
     /// How containers are connected with it.
     #[serde(default, skip_serializing_if = "NetworkDriver::has_bridge")]
-    pub(super) driver: NetworkDriver,
+    pub driver: NetworkDriver,
     /// Its IPv4 addresses.
     #[serde(flatten)]
-    pub(super) ipv4: Addresses<Ipv4Addr>,
+    pub ipv4: Addresses<Ipv4Addr>,
     /// Its IPv6 addresses; `None` of a network without IPv6.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) ipv6: Option<Addresses<Ipv6Addr>>,
     #[serde(default)]
-    pub(super) internal: bool,
+    pub internal: bool,
     #[serde(default)]
-    pub(super) labels: BTreeMap<String, String>,
+    pub labels: BTreeMap<String, String>,
     #[serde(default)]
-    pub(super) options: BTreeMap<String, String>,
+    pub options: BTreeMap<String, String>,
 }
 
 /// The addresses of a network, of one protocol.
@@ -59,14 +59,14 @@ pub(super) struct Addresses<A> {
 
 impl<A: Address> Addresses<A> {
     /// The addresses that containers get.
-    pub(super) fn range(&self) -> Prefix<A> {
+    pub fn range(&self) -> Prefix<A> {
         self.ip_range.unwrap_or(self.subnet)
     }
 }
 
 impl Network {
     /// The name of its bridge: the one that was asked for, or its alias.
-    pub(super) fn bridge(&self) -> String {
+    pub fn bridge(&self) -> String {
         self.bridge_name().map_or_else(|| self.alias(), str::to_owned)
     }
 
@@ -76,18 +76,18 @@ impl Network {
     }
 
     /// Something that happens to it now; docker's word for that.
-    pub(super) fn event(&self, action: &str) -> Event {
+    pub fn event(&self, action: &str) -> Event {
         let event = Event::of("network", action, &self.id);
         event.with("name", &self.name).with("type", self.driver.as_str())
     }
 
     /// The record of a network; `None` where no network has that name.
-    pub(super) fn read(home: &Home, name: &str) -> Result<Option<Self>, EngineError> {
+    pub fn read(home: &Home, name: &str) -> Result<Option<Self>, EngineError> {
         Ok(tote_state::record::read(&dir(home, name).join(FILE))?)
     }
 
     /// Writes it down. The caller holds the lock.
-    pub(super) fn write(&self, home: &Home) -> Result<(), EngineError> {
+    pub fn write(&self, home: &Home) -> Result<(), EngineError> {
         put_mark(home, &self.name)?;
         for path in [dir(home, &self.name), lease_dir(home, &self.name)] {
             made(&path)?;
@@ -100,7 +100,7 @@ impl Network {
     }
 
     /// Removes what is written down. The caller holds the lock, and has seen that no container has a lease.
-    pub(super) fn remove(&self, home: &Home) -> Result<(), EngineError> {
+    pub fn remove(&self, home: &Home) -> Result<(), EngineError> {
         let record = dir(home, &self.name).join(FILE);
         tote_sys::remove_file(&record).map_err(EngineError::file("remove", record))?;
         fault::point("network-unrecorded");
@@ -118,7 +118,7 @@ pub(super) fn leases(home: &Home, name: &str) -> Leases {
 }
 
 /// Removes the directory of a network whose record is gone, if it is there. The caller holds the lock.
-pub(super) fn remove_dir(home: &Home, name: &str) -> Result<(), EngineError> {
+pub fn remove_dir(home: &Home, name: &str) -> Result<(), EngineError> {
     let dir = dir(home, name);
     match tote_sys::remove_tree(&dir) {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(EngineError::file("remove", dir)(error)),
@@ -126,7 +126,7 @@ pub(super) fn remove_dir(home: &Home, name: &str) -> Result<(), EngineError> {
     }
 }
 
-pub(super) fn dir(home: &Home, name: &str) -> PathBuf {
+pub fn dir(home: &Home, name: &str) -> PathBuf {
     home.networks().join(name)
 }
 
@@ -135,7 +135,7 @@ fn lease_dir(home: &Home, name: &str) -> PathBuf {
 }
 
 /// The note of which settings of the host's were changed.
-pub(super) fn note(home: &Home) -> PathBuf {
+pub fn note(home: &Home) -> PathBuf {
     home.networks().join(".forwarding")
 }
 
@@ -156,20 +156,20 @@ pub(super) fn mark_removal(mark: &Path) -> Result<(), EngineError> {
 }
 
 /// The file that says so.
-pub(super) fn mark(home: &Home, name: &str) -> PathBuf {
+pub fn mark(home: &Home, name: &str) -> PathBuf {
     home.live().join(format!("{name}{UP}"))
 }
 
 /// How that file is called, behind the network's name.
-pub(crate) const UP: &str = ".network";
+pub const UP: &str = ".network";
 
 /// Makes a directory that only its owner may open.
-pub(super) fn made(path: &Path) -> Result<(), EngineError> {
+pub fn made(path: &Path) -> Result<(), EngineError> {
     closed::directory(path).map_err(EngineError::file("make", path))
 }
 
 /// The sole right to change networks and their members. Its holder waits for nothing but the kernel.
-pub(super) fn lock(home: &Home) -> Result<File, EngineError> {
+pub fn lock(home: &Home) -> Result<File, EngineError> {
     made(&home.networks())?;
     let path = home.networks().join(".lock");
     match locked(&path, true, true)? {
@@ -179,7 +179,7 @@ pub(super) fn lock(home: &Home) -> Result<File, EngineError> {
 }
 
 /// Every network that is written down, by name; the default one only where it has been used.
-pub(super) fn all(home: &Home) -> Result<Vec<Network>, EngineError> {
+pub fn all(home: &Home) -> Result<Vec<Network>, EngineError> {
     let mut names = names_in(&home.networks())?;
     names.retain(|name| is_name(name));
     names.sort();
@@ -188,7 +188,7 @@ pub(super) fn all(home: &Home) -> Result<Vec<Network>, EngineError> {
 }
 
 /// Returns the name of a network that is named by the beginning of its id; any other text is returned as it is.
-pub(crate) fn name_of(home: &Home, wanted: &str) -> Result<String, EngineError> {
+pub fn name_of(home: &Home, wanted: &str) -> Result<String, EngineError> {
     match find(home, wanted) {
         Ok(network) => Ok(network.name),
         Err(error)
@@ -201,7 +201,7 @@ pub(crate) fn name_of(home: &Home, wanted: &str) -> Result<String, EngineError> 
 }
 
 /// The network of that name, or the one whose id begins so.
-pub(super) fn find(home: &Home, wanted: &str) -> Result<Network, EngineError> {
+pub fn find(home: &Home, wanted: &str) -> Result<Network, EngineError> {
     if is_name(wanted)
         && let Some(network) = Network::read(home, wanted)?
     {
@@ -219,7 +219,7 @@ pub(super) fn find(home: &Home, wanted: &str) -> Result<Network, EngineError> {
 }
 
 /// Whether a network can be called so.
-pub(super) fn is_name(text: &str) -> bool {
+pub fn is_name(text: &str) -> bool {
     let is_named = matches!(text.parse(), Ok(NetworkMode::Networks(_)));
     // The long form describes a network, it does not name one.
     is_named && !text.contains('=') && text != "default" && text.len() <= 128

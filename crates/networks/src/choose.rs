@@ -13,7 +13,7 @@ use tote_sys::best_effort;
 /// # Errors
 /// [`PublishFault::Nowhere`], [`super::TrafficFault::Egress`], [`EngineError::State`] for an invalid configuration, and
 /// [`NetworkFault::Mode`] for an address without a network.
-pub(crate) fn choose(
+pub fn choose(
     image: &Image,
     options: &mut RunOptions,
     given: &mut Vec<(String, String)>,
@@ -57,7 +57,7 @@ fn choose_network(
 ///
 /// # Errors
 /// [`EngineError::State`] for an invalid configuration.
-pub(crate) fn default_of(user: NetworkUser, needs_one: bool) -> Result<String, EngineError> {
+pub fn default_of(user: NetworkUser, needs_one: bool) -> Result<String, EngineError> {
     let network = network_of(user)?;
     let mode: NetworkMode = network.parse().map_err(NetworkFault::Mode)?;
     Ok(
@@ -71,7 +71,7 @@ pub(crate) fn default_of(user: NetworkUser, needs_one: bool) -> Result<String, E
 
 /// Lets a container do without a network that it did not ask for, after `error` has kept it from having that. Gives the reason, for
 /// people; `None` for a container that asked for one, and for errors that do not concern its network.
-pub(crate) fn go_without(
+pub fn go_without(
     home: &Home,
     id: &ContainerId,
     options: &mut RunOptions,
@@ -90,7 +90,7 @@ pub(crate) fn go_without(
 }
 
 /// The line for people about a container that does without a network, for that reason.
-pub(crate) fn lacks(fault: &NetworkFault) -> String {
+pub fn lacks(fault: &NetworkFault) -> String {
     let why = tote_sys::chain(fault);
     format!("no network but a loopback device, as with --network none: {why}")
 }

@@ -3,8 +3,7 @@
 use super::NetworkFault;
 use super::record::{self, Addresses, Network};
 use crate::container::{self, link_text};
-use crate::look::Pattern;
-use crate::look::label::{has_label, label};
+use tote_records::look::{Pattern, has_label, label};
 use crate::{EngineError, Home};
 use std::collections::BTreeMap;
 use std::mem::discriminant;
@@ -225,7 +224,7 @@ impl Filter {
 }
 
 /// The networks that some container names, whether it runs or not.
-pub(super) fn used(home: &Home) -> Result<Vec<String>, EngineError> {
+pub fn used(home: &Home) -> Result<Vec<String>, EngineError> {
     let mut used = Vec::new();
     for entry in container::list_whole(home)? {
         let options: RunOptions = entry.container.run_options()?;
@@ -238,7 +237,7 @@ pub(super) fn used(home: &Home) -> Result<Vec<String>, EngineError> {
 /// A container that is in a network now.
 pub(super) struct Member {
     id: ContainerId,
-    pub(super) name: String,
+    pub name: String,
     address: Ipv4Addr,
     ipv6: Option<Ipv6Addr>,
     /// The hardware address of its link.
@@ -246,7 +245,7 @@ pub(super) struct Member {
 }
 
 /// The containers that are in a network now.
-pub(super) fn members(home: &Home, network: &Network) -> Result<Vec<Member>, EngineError> {
+pub fn members(home: &Home, network: &Network) -> Result<Vec<Member>, EngineError> {
     let leases = network.leases(home).all().map_err(|source| {
         let network = network.name.clone();
         NetworkFault::Lease { network, source }

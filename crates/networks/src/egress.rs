@@ -35,7 +35,7 @@ const MOST_KEPT: usize = 4096;
 ///
 /// # Errors
 /// [`TrafficFault::Egress`].
-pub(super) fn check(options: &RunOptions) -> Result<(), TrafficFault> {
+pub fn check(options: &RunOptions) -> Result<(), TrafficFault> {
     if options.egress.is_none() {
         return Ok(());
     }
@@ -57,7 +57,7 @@ pub(super) fn check(options: &RunOptions) -> Result<(), TrafficFault> {
 ///
 /// # Errors
 /// [`TrafficFault::Egress`].
-pub(crate) fn check_step(options: &RunOptions) -> Result<(), TrafficFault> {
+pub fn check_step(options: &RunOptions) -> Result<(), TrafficFault> {
     match options.network {
         NetworkMode::None => check_none(options),
         _ => check(options),
@@ -78,7 +78,7 @@ pub(super) fn check_none(options: &RunOptions) -> Result<(), TrafficFault> {
 }
 
 /// Has the links of a container made with the rules of its policy.
-pub(super) fn hold(id: &ContainerId, policy: &EgressPolicy, joined: &mut Joined) {
+pub fn hold(id: &ContainerId, policy: &EgressPolicy, joined: &mut Joined) {
     for endpoint in &mut joined.endpoints {
         endpoint.egress = true;
     }
@@ -92,7 +92,7 @@ pub(super) fn hold(id: &ContainerId, policy: &EgressPolicy, joined: &mut Joined)
 ///
 /// # Errors
 /// [`EngineError::Kernel`].
-pub(super) fn remove(id: &ContainerId) -> Result<(), EngineError> {
+pub fn remove(id: &ContainerId) -> Result<(), EngineError> {
     tote_network::remove_egress(id.as_str()).map_err(|source| EngineError::Kernel {
         attempt: "remove the rules of the container's egress policy",
         source,
@@ -136,7 +136,7 @@ fn service((protocol, port): EgressService) -> Service {
 
 /// The policy of a container with its rules, which open addresses as names are answered.
 #[derive(Debug)]
-pub(super) struct Gate {
+pub struct Gate {
     policy: EgressPolicy,
     services: Vec<EgressService>,
     egress: Egress,
@@ -151,7 +151,7 @@ pub(super) struct Gate {
 }
 
 impl Gate {
-    pub(super) fn of(home: &Home, id: &ContainerId, policy: &EgressPolicy, endpoints: &[Endpoint]) -> Self {
+    pub fn of(home: &Home, id: &ContainerId, policy: &EgressPolicy, endpoints: &[Endpoint]) -> Self {
         Self {
             policy: policy.clone(),
             services: policy.services(),
@@ -170,7 +170,7 @@ impl Gate {
     ///
     /// # Errors
     /// A warning for people.
-    pub(super) fn keeper(&self, resolver: BorrowedFd<'_>) -> Result<Keeper, String> {
+    pub fn keeper(&self, resolver: BorrowedFd<'_>) -> Result<Keeper, String> {
         let failed = |errno| {
             format!("the container has no network, because nothing would keep its egress policy: {errno}")
         };
@@ -190,7 +190,7 @@ impl Gate {
     }
 
     /// Decides what is done with a question of this client, who is known if the question came by UDP.
-    pub(super) fn hearing(&self, name: Option<&str>, client: Option<SocketAddr>) -> Hearing {
+    pub fn hearing(&self, name: Option<&str>, client: Option<SocketAddr>) -> Hearing {
         let Some(name) = name else {
             return if self.policy.log {
                 Hearing::Passed
@@ -209,7 +209,7 @@ impl Gate {
 
     /// Opens the addresses of a server's answer, before the client gets it. False for a name that is an alias of one which
     /// the policy does not name.
-    pub(super) fn hear(&self, name: &str, heard: &Heard) -> bool {
+    pub fn hear(&self, name: &str, heard: &Heard) -> bool {
         if self.policy.log {
             let (mut asked, is_alias) = (self.asked.borrow_mut(), !heard.aliases.is_empty());
             for (address, _) in &heard.addresses {
@@ -338,7 +338,7 @@ impl Gate {
     }
 
     /// Takes the container's links off their bridges.
-    pub(super) fn shut(&self) {
+    pub fn shut(&self) {
         let names: Vec<_> = self.links.iter().map(|link| link.outside.clone()).collect();
         best_effort(tote_network::disconnect(&names));
     }
@@ -346,7 +346,7 @@ impl Gate {
 
 /// Hears of each change of the packet filter, beside the questions for names.
 #[derive(Debug)]
-pub(super) struct Keeper {
+pub struct Keeper {
     epoll: OwnedFd,
     events: FilterEvents,
 }
@@ -368,7 +368,7 @@ impl Keeper {
     }
 
     /// Has the rules made again if a program has changed the packet filter, and looks at first attempts, without waiting.
-    pub(super) fn keep(&self, gate: &Gate) {
+    pub fn keep(&self, gate: &Gate) {
         let mut events = [const { std::mem::MaybeUninit::uninit() }; 3];
         let now = Timespec {
             tv_sec: 0,

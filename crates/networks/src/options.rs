@@ -23,7 +23,7 @@ const LONGEST_LINK: usize = 15;
 const LONGEST_PREFIX: usize = LONGEST_LINK - 2;
 
 /// Refuses options that the driver does not have, and values that they cannot have.
-pub(super) fn check(driver: NetworkDriver, options: &BTreeMap<String, String>) -> Result<(), DriverFault> {
+pub fn check(driver: NetworkDriver, options: &BTreeMap<String, String>) -> Result<(), DriverFault> {
     for (key, value) in options {
         let is_right = match (driver, key.as_str()) {
             (_, MTU) => value.parse::<u32>().is_ok_and(|mtu| (68..=65535).contains(&mtu)),
@@ -99,7 +99,7 @@ fn boolean(text: &str) -> Option<bool> {
 }
 
 /// The link of the machine's that options of a network name.
-pub(super) fn parent(options: &BTreeMap<String, String>) -> Option<&str> {
+pub fn parent(options: &BTreeMap<String, String>) -> Option<&str> {
     options.get(PARENT).map(String::as_str)
 }
 
@@ -133,7 +133,7 @@ impl Network {
     }
 
     /// The name of the link of the machine's that containers share.
-    pub(super) fn parent(&self) -> Option<&str> {
+    pub fn parent(&self) -> Option<&str> {
         parent(&self.options)
     }
 

@@ -20,7 +20,7 @@ const PORT: u16 = 53;
 
 /// The resolver of a container in a network that a user has made, or with an egress policy.
 #[derive(Debug)]
-pub(crate) struct Answers {
+pub struct Answers {
     names: NetworkNames,
     resolver: Option<Resolver<NetworkNames>>,
     /// Keeper of the rules of an egress policy.
@@ -29,7 +29,7 @@ pub(crate) struct Answers {
 
 impl Answers {
     /// The resolver of a container with these addresses, which hears nothing yet; `None` of one that has none.
-    pub(crate) fn of(
+    pub fn of(
         home: &Home,
         id: &ContainerId,
         options: &RunOptions,
@@ -52,7 +52,7 @@ impl Answers {
     ///
     /// # Errors
     /// A warning for people.
-    pub(crate) fn open(&mut self, network: BorrowedFd<'_>) -> Result<(), String> {
+    pub fn open(&mut self, network: BorrowedFd<'_>) -> Result<(), String> {
         let opened = self.try_open(network);
         if let (Err(_), Some(gate)) = (&opened, &self.names.gate) {
             // Nothing would keep the policy's rules.
@@ -81,13 +81,13 @@ impl Answers {
     }
 
     /// Descriptor and events to wait for.
-    pub(crate) fn from(&self) -> Option<BorrowedFd<'_>> {
+    pub fn from(&self) -> Option<BorrowedFd<'_>> {
         let keeper = self.keeper.as_ref().map(Keeper::as_fd);
         keeper.or_else(|| Some(self.resolver.as_ref()?.as_fd()))
     }
 
     /// Answers what was asked meanwhile.
-    pub(crate) fn answer(&mut self) {
+    pub fn answer(&mut self) {
         if let (Some(keeper), Some(gate)) = (&self.keeper, &self.names.gate) {
             keeper.keep(gate);
         }
@@ -116,18 +116,18 @@ impl Aside for Answers {
 
 /// The resolver of a container in the foreground, on its way to a monitor once the command leaves.
 #[derive(Debug)]
-pub(crate) struct FrontAnswers<'a> {
+pub struct FrontAnswers<'a> {
     answers: Option<Answers>,
     left: &'a RefCell<Option<Answers>>,
 }
 
 impl<'a> FrontAnswers<'a> {
-    pub(crate) fn new(answers: Option<Answers>, left: &'a RefCell<Option<Answers>>) -> Self {
+    pub fn new(answers: Option<Answers>, left: &'a RefCell<Option<Answers>>) -> Self {
         Self { answers, left }
     }
 
     /// Itself, where there is something to look after.
-    pub(crate) fn aside(&mut self) -> Option<&mut dyn Aside> {
+    pub fn aside(&mut self) -> Option<&mut dyn Aside> {
         self.answers.is_some().then_some(self as &mut dyn Aside)
     }
 }

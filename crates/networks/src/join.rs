@@ -26,20 +26,20 @@ use tote_sys::Errno;
 /// A container that is in its networks, but for the links, which come with its network namespace.
 #[derive(Debug, Default)]
 pub(crate) struct Joined {
-    pub(crate) endpoints: Vec<Endpoint>,
-    pub(crate) links: Vec<ContainerLink>,
+    pub endpoints: Vec<Endpoint>,
+    pub links: Vec<ContainerLink>,
     /// The bridge of each endpoint.
     pub(super) bridges: Vec<String>,
     /// Whether rules of a network had to be made.
     fresh: bool,
-    pub(crate) warnings: Vec<String>,
+    pub warnings: Vec<String>,
 }
 
 /// Gives a container its addresses, and brings its networks up; of one that is only planned (`dry`), nothing is made.
 ///
 /// # Errors
 /// [`NetworkFault`]; what has been given is taken back by [`forget`].
-pub(crate) fn join(
+pub fn join(
     home: &Home,
     (id, name): (&ContainerId, &str),
     (options, config): (&RunOptions, &ImageConfig),
@@ -141,7 +141,7 @@ pub(super) struct WaysOut {
 }
 
 impl WaysOut {
-    pub(super) fn of(endpoints: &[Endpoint]) -> Self {
+    pub fn of(endpoints: &[Endpoint]) -> Self {
         Self {
             ipv4: endpoints.iter().any(|one| one.gateway.is_some()),
             ipv6: endpoints.iter().any(Endpoint::leads_out6),
@@ -151,7 +151,7 @@ impl WaysOut {
 
 /// Gives a container its addresses in one network, and brings that up. `place` is the number of its link, and `ways` are those
 /// that lead out already. The caller holds the lock.
-pub(super) fn connect(
+pub fn connect(
     home: &Home,
     id: &ContainerId,
     attachment: &NetworkAttachment,
@@ -238,7 +238,7 @@ fn bring_up(home: &Home, network: &Network) -> Result<Uplink, EngineError> {
 }
 
 /// The name of the host's end of a container's link, which follows from the container's id: 15 bytes at most.
-pub(super) fn outside(id: &ContainerId, place: usize) -> String {
+pub fn outside(id: &ContainerId, place: usize) -> String {
     // No host has more links than fit.
     format!("tv{}{place:x}", id.as_str().get(..11).unwrap_or_default())
 }
@@ -315,7 +315,7 @@ fn lease6(
 ///
 /// # Errors
 /// [`EngineError::State`] and [`NetworkFault`].
-pub(crate) fn call(
+pub fn call(
     home: &Home,
     of: (&ContainerId, &str),
     options: &RunOptions,
@@ -351,7 +351,7 @@ pub(super) fn write_names(
 ///
 /// # Errors
 /// [`EngineError::State`] and [`NetworkFault`]; the leases stay then.
-pub(crate) fn leave(
+pub fn leave(
     home: &Home,
     id: &ContainerId,
     endpoints: &[Endpoint],
@@ -398,7 +398,7 @@ pub(super) fn remove_inside(links: &[String]) -> Result<(), EngineError> {
 ///
 /// # Errors
 /// As of [`leave`].
-pub(crate) fn leave_recorded(
+pub fn leave_recorded(
     home: &Home,
     id: &ContainerId,
     endpoints: &[Endpoint],
@@ -420,7 +420,7 @@ pub(crate) fn leave_recorded(
 ///
 /// # Errors
 /// As of [`leave`].
-pub(crate) fn forget(home: &Home, id: &ContainerId) -> Result<(), EngineError> {
+pub fn forget(home: &Home, id: &ContainerId) -> Result<(), EngineError> {
     let names: Vec<_> = names_in(&home.networks())?;
     let names: Vec<_> = names.into_iter().filter(|name| record::is_name(name)).collect();
     if names.is_empty() {
@@ -463,10 +463,10 @@ pub(crate) fn forget(home: &Home, id: &ContainerId) -> Result<(), EngineError> {
 }
 
 /// The most networks that a killed container is looked for in.
-pub(super) const MOST: usize = 16;
+pub const MOST: usize = 16;
 
 /// Takes a container's names and addresses in a network back. Gives how many other leases the network has.
-pub(super) fn release(home: &Home, id: &ContainerId, network: &str) -> Result<usize, EngineError> {
+pub fn release(home: &Home, id: &ContainerId, network: &str) -> Result<usize, EngineError> {
     names::take(home, (id, &link_text(id)), network)?;
     let released = record::leases(home, network).release(&link_text(id));
     Ok(released.map_err(|source| fault_of(network, source))?)

@@ -6,7 +6,7 @@
 
 use super::TrafficFault;
 use crate::container::Container;
-use crate::look::moment;
+use tote_records::look::moment;
 use crate::{EngineError, Home, container};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
@@ -114,7 +114,7 @@ pub(super) struct AskedNames {
 
 impl AskedNames {
     /// Begins anew with the file of a container, if the container has a directory.
-    pub(super) fn begin(home: &Home, id: &ContainerId) -> Self {
+    pub fn begin(home: &Home, id: &ContainerId) -> Self {
         let path = file(home, id);
         best_effort(tote_sys::remove_file(&path));
         Self {
@@ -124,7 +124,7 @@ impl AskedNames {
     }
 
     /// Writes down that a name was refused, with the process of the first question.
-    pub(super) fn refused(&mut self, name: &str, process: impl FnOnce() -> Option<String>) {
+    pub fn refused(&mut self, name: &str, process: impl FnOnce() -> Option<String>) {
         self.note(NAME, name.to_owned(), MOST_NAMES, process);
     }
 
@@ -177,7 +177,7 @@ fn append(path: &Path, text: &str) -> std::io::Result<()> {
 }
 
 /// Writes down the addresses that the kernel has noted, before they go with the rules.
-pub(super) fn keep(home: &Home, id: &ContainerId) {
+pub fn keep(home: &Home, id: &ContainerId) {
     let lines: String = noted(id).iter().map(RefusedDestination::line).collect();
     if !lines.is_empty() {
         best_effort(append(&file(home, id), &lines));
@@ -211,7 +211,7 @@ fn all(home: &Home, id: &ContainerId) -> Vec<RefusedDestination> {
 }
 
 /// The destinations that were refused to a container in its last run, by time; none of one whose policy only logs.
-pub(crate) fn refused(home: &Home, id: &ContainerId, policy: &EgressPolicy) -> Vec<RefusedDestination> {
+pub fn refused(home: &Home, id: &ContainerId, policy: &EgressPolicy) -> Vec<RefusedDestination> {
     if policy.log {
         return Vec::new();
     }

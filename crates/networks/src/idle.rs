@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 ///
 /// # Errors
 /// [`NetworkFault::Down`]; the mark stays then, and the next command tries again.
-pub(crate) fn settle(home: &Home, names: &[String]) -> Result<(), EngineError> {
+pub fn settle(home: &Home, names: &[String]) -> Result<(), EngineError> {
     if names.is_empty() {
         return Ok(());
     }
@@ -58,7 +58,7 @@ pub(super) fn take_down(home: &Home, name: &str) -> Result<(), EngineError> {
 
 /// Has those of these networks taken down that have no container after a while, by a process of its own: no command waits for
 /// the kernel, and a user who runs one container after another finds the network up.
-pub(crate) fn linger(home: &Home, names: &[String]) {
+pub fn linger(home: &Home, names: &[String]) {
     if names.is_empty() {
         return;
     }
@@ -91,7 +91,7 @@ fn wait_and_take_down(home: &Home, name: &str) {
 }
 
 /// Takes down a network that is marked as up, if it has no container and no other process waits to do it.
-pub(crate) fn sweep(home: &Home, name: &str) {
+pub fn sweep(home: &Home, name: &str) {
     if let Ok(Some(_held)) = locked(&record::mark(home, name), false, false) {
         best_effort(settle(home, &[name.to_owned()]));
     }

@@ -45,7 +45,7 @@ const OPTIONS: [&str; 19] = [
 ];
 
 /// Returns the fault if this machine lacks what pasta needs.
-pub(super) fn missing() -> Option<NetworkFault> {
+pub fn missing() -> Option<NetworkFault> {
     if program().is_none() {
         return Some(RootlessFault::NoPasta.into());
     }
@@ -74,7 +74,7 @@ impl Pasta {
     ///
     /// # Errors
     /// A line for people.
-    pub(super) fn start(network: BorrowedFd<'_>, beside: &Path) -> Result<Self, String> {
+    pub fn start(network: BorrowedFd<'_>, beside: &Path) -> Result<Self, String> {
         let failed = |errno: Errno| format!("pasta cannot be started: {errno}");
         let program = program().ok_or("pasta is not installed (package passt)")?;
         best_effort(std::fs::remove_file(beside));
@@ -132,7 +132,7 @@ impl Pasta {
     }
 
     /// Reads its messages.
-    pub(super) fn read(&self) -> String {
+    pub fn read(&self) -> String {
         let mut bytes = [0; 1024];
         let mut said = String::new();
         while let Ok(length @ 1..) = rustix::io::read(&self.messages, &mut bytes) {
@@ -144,12 +144,12 @@ impl Pasta {
     }
 
     /// Descriptors to wait for: the end of it, and its messages.
-    pub(super) fn fds(&self) -> [BorrowedFd<'_>; 2] {
+    pub fn fds(&self) -> [BorrowedFd<'_>; 2] {
         [self.pidfd.as_fd(), self.messages.as_fd()]
     }
 
     /// Whether it has ended.
-    pub(super) fn has_ended(&self) -> bool {
+    pub fn has_ended(&self) -> bool {
         !matches!(
             rustix::process::waitpid(Some(self.process), WaitOptions::NOHANG),
             Ok(None)

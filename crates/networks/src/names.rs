@@ -19,7 +19,7 @@ const LONGEST: usize = 253;
 
 /// Whether containers of these options have a resolver of their own: in networks that users have made, as docker has it, and
 /// with an egress policy, which is about names.
-pub(crate) fn has_names(options: &RunOptions) -> bool {
+pub fn has_names(options: &RunOptions) -> bool {
     if options.egress.is_some() {
         return true;
     }
@@ -33,7 +33,7 @@ pub(crate) fn are_named(endpoints: &[Endpoint]) -> bool {
 }
 
 /// Whether a text can be looked up as a name.
-pub(super) fn is_name(text: &str) -> bool {
+pub fn is_name(text: &str) -> bool {
     text.len() <= LONGEST && text.split('.').all(tote_resolver::is_label)
 }
 
@@ -74,7 +74,7 @@ pub(super) fn check_names(attachment: &NetworkAttachment) -> Result<(), ConnectF
 
 /// All names of a container in a network, in lower case: its own, the first digits of its id, its aliases there, what it is
 /// called by itself, and its pod's name where it stands for a pod.
-pub(crate) fn names_of(
+pub fn names_of(
     (id, name): (&ContainerId, &str),
     options: &RunOptions,
     (pod, aliases): (Option<&str>, &[String]),
@@ -98,17 +98,17 @@ pub(crate) fn names_of(
 
 /// The container whose names are written down.
 pub(super) struct Called<'a> {
-    pub(super) id: &'a ContainerId,
+    pub id: &'a ContainerId,
     /// The name of its own.
-    pub(super) name: &'a str,
+    pub name: &'a str,
     /// The name of the pod that it keeps.
-    pub(super) pod: Option<&'a str>,
+    pub pod: Option<&'a str>,
     /// The text of its leases.
-    pub(super) holder: &'a str,
+    pub holder: &'a str,
 }
 
 /// Writes down the names of a container in its networks. The caller holds the lock.
-pub(super) fn put(
+pub fn put(
     home: &Home,
     of: &Called<'_>,
     options: &RunOptions,
@@ -145,7 +145,7 @@ pub(super) fn put(
 }
 
 /// Takes a container's names in a network away, before its addresses there. The caller holds the lock.
-pub(super) fn take(
+pub fn take(
     home: &Home,
     (id, holder): (&ContainerId, &str),
     network: &str,
@@ -166,7 +166,7 @@ pub(super) fn take(
 ///
 /// # Errors
 /// [`EngineError::State`] and [`super::NetworkFault::Lease`].
-pub(crate) fn hide(home: &Home, endpoints: &[Endpoint]) -> Result<(), EngineError> {
+pub fn hide(home: &Home, endpoints: &[Endpoint]) -> Result<(), EngineError> {
     let _lock = are_named(endpoints).then(|| record::lock(home)).transpose()?;
     for endpoint in endpoints.iter().filter(|endpoint| endpoint.is_named()) {
         for address in endpoint.addresses() {
@@ -190,12 +190,12 @@ fn members(home: &Home, id: &ContainerId) -> PathBuf {
 }
 
 /// The names in the network of that name.
-pub(super) fn called(home: &Home, network: &str) -> CalledNames {
+pub fn called(home: &Home, network: &str) -> CalledNames {
     CalledNames::new(&record::dir(home, network))
 }
 
 /// The networks that a container with names is in at this moment.
-pub(super) fn networks_of(home: &Home, id: &ContainerId) -> Vec<String> {
+pub fn networks_of(home: &Home, id: &ContainerId) -> Vec<String> {
     let entries = std::fs::read_dir(members(home, id))
         .into_iter()
         .flatten()

@@ -9,14 +9,14 @@ use tote_state::record::is_there;
 use tote_sys::best_effort;
 
 /// How the mark is called, behind the container's id.
-pub(crate) const CONNECTING: &str = ".connecting";
+pub const CONNECTING: &str = ".connecting";
 
 fn path(home: &Home, id: &ContainerId) -> PathBuf {
     home.live().join(format!("{id}{CONNECTING}"))
 }
 
 /// Leaves the mark of a connection.
-pub(super) fn mark(home: &Home, id: &ContainerId) -> Result<(), EngineError> {
+pub fn mark(home: &Home, id: &ContainerId) -> Result<(), EngineError> {
     let path = path(home, id);
     closed::write(&path, b"").map_err(EngineError::file("make", path))
 }
@@ -32,6 +32,6 @@ pub(super) fn is_marked(home: &Home, id: &ContainerId) -> Result<bool, EngineErr
 }
 
 /// Takes the mark away, after everything is as the records say.
-pub(super) fn unmark(home: &Home, id: &ContainerId) {
+pub fn unmark(home: &Home, id: &ContainerId) {
     best_effort(std::fs::remove_file(path(home, id)));
 }

@@ -28,7 +28,7 @@ const TAKEN: &str = "taken";
 ///
 /// # Errors
 /// [`NetworkFault`] if the machine has no such address, or the caller may not have the port.
-pub(in crate::network) fn holder(
+pub fn holder(
     home: &Home,
     (transport, host): (Transport, SocketAddr),
     named: bool,
@@ -109,7 +109,7 @@ pub(super) struct Published {
 }
 
 impl Published {
-    pub(super) fn new(network: &OwnedFd) -> Result<Self, Errno> {
+    pub fn new(network: &OwnedFd) -> Result<Self, Errno> {
         let copy = || rustix::io::fcntl_dupfd_cloexec(network, 3);
         // A kernel may be without these rules; clients have an address of the networks then.
         let keeps = tote_network::keep_clients(network.as_fd()).is_ok();
@@ -120,15 +120,15 @@ impl Published {
         })
     }
 
-    pub(super) fn advance(&mut self) {
+    pub fn advance(&mut self) {
         self.forwarder.advance();
     }
 
-    pub(super) fn patience(&self) -> Option<Duration> {
+    pub fn patience(&self) -> Option<Duration> {
         self.forwarder.patience()
     }
 
-    pub(super) fn answer(&mut self, request: &str) -> String {
+    pub fn answer(&mut self, request: &str) -> String {
         let mut words = request.split(' ');
         match words.next() {
             Some(LEAD) => self.lead(),

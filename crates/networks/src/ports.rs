@@ -12,7 +12,7 @@ use super::record;
 use super::rootless;
 use crate::container::record_lock::Change;
 use crate::container::{Container, State};
-use crate::look::LookError;
+use tote_records::LookError;
 use crate::{EngineError, Home};
 use tote_bundle::{ContainerId, DEFAULT_NETWORK, NetworkMode, PortBinding, RunOptions};
 
@@ -192,7 +192,7 @@ fn withdraw_now(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::network::Endpoint;
+    use crate::Endpoint;
 
     fn words(texts: &[&str]) -> Vec<PortBinding> {
         let texts: Vec<_> = texts.iter().map(|text| (*text).to_owned()).collect();
@@ -208,7 +208,7 @@ mod tests {
         vec![Endpoint {
             network: "bridge".to_owned(),
             network_id: String::new(),
-            driver: crate::network::NetworkDriver::Bridge,
+            driver: crate::NetworkDriver::Bridge,
             link: "tv0".to_owned(),
             address: std::net::Ipv4Addr::new(10, 210, 0, 2),
             prefix: 16,

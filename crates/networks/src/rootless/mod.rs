@@ -21,7 +21,8 @@ pub(super) use socket::RELAYED;
 
 use super::record::{find, made};
 use super::{NetworkFault, RootlessFault};
-use crate::{EngineError, Home, apart};
+use crate::{EngineError, Home};
+use tote_records::apart;
 use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use rustix::process::DumpableBehavior;
@@ -38,7 +39,7 @@ use tote_sys::Errno;
 const END_OF_THREADS: Duration = Duration::from_millis(500);
 
 /// Says why the caller cannot have networks; `None` if nothing speaks against it.
-pub(crate) fn unavailable(home: &Home) -> Option<NetworkFault> {
+pub fn unavailable(home: &Home) -> Option<NetworkFault> {
     if !is_outside(home) {
         return None;
     }
@@ -49,7 +50,7 @@ pub(crate) fn unavailable(home: &Home) -> Option<NetworkFault> {
 ///
 /// # Errors
 /// [`NetworkFault`].
-pub(crate) fn enter(home: &Home) -> Result<Vec<String>, EngineError> {
+pub fn enter(home: &Home) -> Result<Vec<String>, EngineError> {
     if !is_outside(home) {
         return Ok(Vec::new());
     }
@@ -80,7 +81,7 @@ pub(crate) fn enter(home: &Home) -> Result<Vec<String>, EngineError> {
 ///
 /// # Errors
 /// [`NetworkFault`].
-pub(crate) fn enter_for(home: &Home, options: &RunOptions, dry: bool) -> Result<Vec<String>, EngineError> {
+pub fn enter_for(home: &Home, options: &RunOptions, dry: bool) -> Result<Vec<String>, EngineError> {
     let attachments = options.network.attachments();
     if attachments.is_empty() {
         return Ok(Vec::new());
@@ -104,7 +105,7 @@ pub(crate) fn enter_for(home: &Home, options: &RunOptions, dry: bool) -> Result<
 ///
 /// # Errors
 /// Those of the work, and [`RootlessFault::Enter`].
-pub(super) fn within(home: &Home, work: impl FnOnce() -> Result<(), EngineError>) -> Result<(), EngineError> {
+pub fn within(home: &Home, work: impl FnOnce() -> Result<(), EngineError>) -> Result<(), EngineError> {
     if !is_outside(home) {
         return work();
     }
@@ -128,7 +129,7 @@ pub(super) fn within(home: &Home, work: impl FnOnce() -> Result<(), EngineError>
 ///
 /// # Errors
 /// [`NetworkFault`]; the process is where it was then.
-pub(crate) fn enter_user(home: &Home) -> Result<(), EngineError> {
+pub fn enter_user(home: &Home) -> Result<(), EngineError> {
     if let Some(fault) = pasta::missing() {
         return Err(fault.into());
     }
@@ -148,7 +149,7 @@ pub(crate) fn enter_user(home: &Home) -> Result<(), EngineError> {
 ///
 /// # Errors
 /// [`NetworkFault`].
-pub(crate) fn enter_network(home: &Home) -> Result<(), EngineError> {
+pub fn enter_network(home: &Home) -> Result<(), EngineError> {
     let entered = socket::connect(home).and_then(|connection| {
         let (_, network, _) = socket::enter(&connection, socket::ENTER)?;
         std::mem::forget(connection);
@@ -158,7 +159,7 @@ pub(crate) fn enter_network(home: &Home) -> Result<(), EngineError> {
 }
 
 /// The reason why a process that has the caller's ids, and not those of the caller's networks, can have no network.
-pub(crate) fn apart() -> NetworkFault {
+pub fn apart() -> NetworkFault {
     pasta::missing().unwrap_or_else(|| RootlessFault::Enter(Errno::PERM).into())
 }
 
