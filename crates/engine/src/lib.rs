@@ -13,53 +13,33 @@ mod changes;
 mod contained;
 pub mod container;
 mod copy;
-mod covered;
 mod creation;
 mod debug;
-mod device;
 mod exec;
-mod facts;
-mod files;
-mod finished;
-mod flat;
-mod given;
 mod graph;
 mod health;
 mod image;
-mod init;
-mod keep_id;
-mod links;
 mod look;
 mod machine;
-mod making;
 mod network;
-mod owner;
-mod peer;
 pub mod pod;
 mod pool;
 mod prepare;
-mod prepared;
 mod proc;
-mod processors;
 mod prune;
 mod remains;
-mod request;
-mod rootfs;
 mod run;
-mod secret;
 mod slim;
-mod spec;
-mod standard;
 mod stats;
-mod storage;
 mod top;
-mod tree;
 mod unit;
-mod user;
 mod vm;
-mod volume;
 
 use tote_networks::etc;
+use tote_prepare::{
+    covered, device, facts, finished, flat, given, init, making, peer, prepared, processors, rootfs, spec,
+    standard, storage, tree, user, volume,
+};
 use tote_records::{apart, cgroup, resources};
 
 pub use build::{
@@ -82,7 +62,6 @@ pub use debug::{
     forget_kept, kept_tools,
 };
 pub use exec::{ExecError, Executed, exec};
-pub use finished::Finished;
 pub use graph::{
     ClosureStart, ClosureUsage, GraphCollected, GraphFault, GraphImported, GraphNodeRow, GraphRoot,
     GraphSource, StoreReport, StoreReportRow, TotefileBuilt, build_totefile, closure_start, closure_usage,
@@ -94,7 +73,6 @@ pub use image::{
     HistoryRow, ImageBranch, ImageDetails, ImageRow, ImageSelection, PlatformBranch, Pruned, Space, history,
     image_branches, image_names, images, inspect_image, prune_images, remove_images, space,
 };
-pub use init::HostInit;
 pub use look::{
     ContainerDetails, ContainerFiles, ContainerSize, EventSelection, InspectedObject, LookError, Selection,
     container_size, driver_of, events, inspect_object, moment, network_of, networks_of, ports, published,
@@ -113,11 +91,9 @@ pub use pool::{
     remove as remove_pool, run_from_pool,
 };
 pub use prepare::{prepare, prepare_again};
-pub use prepared::Prepared;
 pub use prune::{PruneFault, PruneRequest, PrunedSystem, check_prune, prune_containers, prune_system};
-pub use request::RunRequest;
 pub use run::run;
-pub use secret::{
+pub use tote_prepare::secret::{
     NewSecret, SecretDetails, SecretFault, SecretRow, create as create_secret, exists as has_secret,
     inspect as inspect_secret, remove as remove_secret, secrets,
 };
@@ -125,7 +101,6 @@ pub use slim::{
     Learned, SlimError, SlimProbe, SlimRequest, SlimStep, Slimmed, parse_http_probe, parse_pattern,
     parse_time, slim, slim_diff,
 };
-pub use standard::check_terminal;
 pub use stats::{Usage, usage};
 pub use top::{Processes, TopError, top};
 pub use tote_archive::Status;
@@ -146,6 +121,8 @@ pub use tote_images::{
     parse_creds, pull, pull_all_tags, push, push_all_tags, remove_from_manifest, remove_manifest, save,
     search, tag, untag, verify_store, wanted,
 };
+pub use tote_prepare::standard::check_terminal;
+pub use tote_prepare::{Finished, HostInit, Prepared, RunRequest};
 pub use tote_records::{EngineError, ImageFault, MachineError, PartError, RequestError};
 pub use tote_runtime::{Timings, prepare_seal, terminal_size, wait_while_read};
 pub use tote_sandbox::ALL_CAPABILITIES;
@@ -162,7 +139,7 @@ pub use unit::{
 pub use vm::{
     VmFault, VmKernel, VmSource, attend as attend_vm, guest_init, setup as setup_vm, visit as visit_vm,
 };
-pub use volume::{
+pub use tote_prepare::volume::{
     PrunedVolumes, TreatmentFault, VolumeDetails, VolumeFault, VolumeRow, VolumeSelection,
     create as create_volume, exists as has_volume, export as export_volume, import as import_volume,
     inspect as inspect_volume, names as volume_names, prune as prune_volumes, remove as remove_volume,

@@ -10,11 +10,10 @@ mod select;
 mod size;
 
 pub use details::{ContainerDetails, ContainerFiles};
-pub(crate) use details::{asked_config, image_config};
+pub(crate) use details::asked_config;
 pub use events::{EventSelection, events};
 pub use object::{InspectedObject, inspect_object, ports, published};
 pub use select::{Selection, driver_of, network_of, networks_of, select, status_word};
-pub(crate) use size::tree_size;
 pub use size::{ContainerSize, of_container as container_size};
 pub(crate) use tote_records::look::{Pattern, label};
 pub use tote_records::look::{LookError, moment};

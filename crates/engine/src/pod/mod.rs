@@ -16,7 +16,6 @@ mod enlist;
 mod life;
 mod look;
 mod member;
-mod pause;
 mod policy;
 mod remove;
 mod watch;
@@ -30,10 +29,7 @@ pub use watch::{logs, top, usage};
 
 pub(crate) use enlist::enlist;
 pub(crate) use member::ensure;
-pub(crate) use pause::program as pause;
 pub(crate) use policy::member_ended;
 pub(crate) use remove::sweep;
+pub(crate) use tote_prepare::pause::{PAUSE, program as pause};
 pub(crate) use tote_records::pod::{Guard, group, group_of, id_of, is_there, let_go, lock, record};
-
-/// Path of an infra container's program, in its root.
-pub(crate) const PAUSE: &str = "pause";

@@ -12,19 +12,17 @@
 
 mod attend;
 mod enter;
-mod error;
 mod guest;
 mod host;
 mod kernel;
 mod processes;
-mod settle;
 
 pub use attend::{attend, visit};
 pub(crate) use enter::{copying, enter, sandbox, users};
-pub use error::VmFault;
 pub use kernel::{VmKernel, VmSource, setup};
 pub(crate) use processes::{GuestProcesses, processes};
-pub(crate) use settle::{adapt, check_here, is_in_vm, settle};
+pub use tote_prepare::vm::VmFault;
+pub(crate) use tote_prepare::vm::{adapt, check_here, is_in_vm, settle};
 
 use crate::EngineError;
 use crate::making::{Made, Making};
