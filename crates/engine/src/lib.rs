@@ -11,36 +11,27 @@
 mod build;
 mod changes;
 mod contained;
-pub mod container;
+mod guest;
 mod copy;
-mod creation;
 mod debug;
-mod exec;
 mod graph;
-mod health;
 mod image;
 mod look;
 mod machine;
 mod network;
 pub mod pod;
 mod pool;
-mod prepare;
-mod proc;
 mod prune;
-mod remains;
-mod run;
 mod slim;
 mod stats;
 mod top;
 mod unit;
-mod vm;
 
-use tote_networks::etc;
+use tote_life::{exec, prepare, proc, remains, vm};
 use tote_prepare::{
-    covered, device, facts, finished, flat, given, init, making, peer, prepared, processors, rootfs, spec,
-    standard, storage, tree, user, volume,
+    covered, facts, finished, flat, given, making, peer, prepared, processors, rootfs, spec, standard, storage, tree, user, volume,
 };
-use tote_records::{apart, cgroup, resources};
+use tote_records::apart;
 
 pub use build::{
     Attestations, BuildContext, BuildFault, BuildOptionError, BuildOutput, BuildRequest, BuildSpace,
@@ -56,19 +47,17 @@ pub use changes::{
 };
 pub use container::{LifeError, StartError};
 pub use copy::{Copied, CopyError, CopyRequest, CopyStreams, PlaceError, TransferFault, copy};
-pub use creation::create;
 pub use debug::{
     DEBUG_SHELLS, DebugError, DebugForwards, DebugRequest, DebugTools, KeepError, KeptTools, debug,
     forget_kept, kept_tools,
 };
-pub use exec::{ExecError, Executed, exec};
+pub use guest::guest_init;
 pub use graph::{
     ClosureStart, ClosureUsage, GraphCollected, GraphFault, GraphImported, GraphNodeRow, GraphRoot,
     GraphSource, StoreReport, StoreReportRow, TotefileBuilt, build_totefile, closure_start, closure_usage,
     graph_collect, graph_diff, graph_forget, graph_import, graph_nodes, graph_profiles, graph_roots,
     graph_tree, graph_why, is_missing_closure, profile_remove, profile_set, profile_switch, store_report,
 };
-pub use health::check_now;
 pub use image::{
     HistoryRow, ImageBranch, ImageDetails, ImageRow, ImageSelection, PlatformBranch, Pruned, Space, history,
     image_branches, image_names, images, inspect_image, prune_images, remove_images, space,
@@ -90,9 +79,7 @@ pub use pool::{
     FillRequest, Filled, Pool, PoolError, PoolRow, PoolRun, fill as fill_pool, names as pool_names, pools,
     remove as remove_pool, run_from_pool,
 };
-pub use prepare::{prepare, prepare_again};
 pub use prune::{PruneFault, PruneRequest, PrunedSystem, check_prune, prune_containers, prune_system};
-pub use run::run;
 pub use tote_prepare::secret::{
     NewSecret, SecretDetails, SecretFault, SecretRow, create as create_secret, exists as has_secret,
     inspect as inspect_secret, remove as remove_secret, secrets,
@@ -121,6 +108,11 @@ pub use tote_images::{
     parse_creds, pull, pull_all_tags, push, push_all_tags, remove_from_manifest, remove_manifest, save,
     search, tag, untag, verify_store, wanted,
 };
+pub use tote_life::container;
+pub use tote_life::exec::{ExecError, Executed, exec};
+pub use tote_life::health::check_now;
+pub use tote_life::prepare::{prepare, prepare_again};
+pub use tote_life::{create, run};
 pub use tote_prepare::standard::check_terminal;
 pub use tote_prepare::{Finished, HostInit, Prepared, RunRequest};
 pub use tote_records::{EngineError, ImageFault, MachineError, PartError, RequestError};
@@ -136,8 +128,8 @@ pub use unit::{
     GenerateOptions, GeneratedUnit, QuadletOptions, QuadletOutcome, ScriptInit, UnitError, generate_quadlets,
     generate_script, generate_units, restart_unit,
 };
-pub use vm::{
-    VmFault, VmKernel, VmSource, attend as attend_vm, guest_init, setup as setup_vm, visit as visit_vm,
+pub use tote_life::vm::{
+    VmFault, VmKernel, VmSource, attend as attend_vm, setup as setup_vm, visit as visit_vm,
 };
 pub use tote_prepare::volume::{
     PrunedVolumes, TreatmentFault, VolumeDetails, VolumeFault, VolumeRow, VolumeSelection,

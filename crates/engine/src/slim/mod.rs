@@ -5,41 +5,34 @@
 //! commands and probes, and only if these end as before it gets its name.
 
 mod diff;
-mod error;
-mod fallback;
 mod http;
 mod layers;
-mod listen;
 mod make;
 mod names;
 mod probe;
-mod process;
 mod report;
 mod request;
 mod rights;
 mod run;
 mod watch;
 
-pub(crate) use fallback::{Misses, fall_back};
-pub(crate) use listen::Listening;
-
 pub use diff::slim_diff;
-pub use error::SlimError;
 pub use http::parse_http_probe;
 pub use probe::SlimProbe;
+pub use tote_life::slim::SlimError;
 pub use request::{Learned, SlimRequest, SlimStep, parse_pattern, parse_time};
 
 use crate::apart::among_owners;
 use crate::rootfs::Source;
 use crate::{EngineError, Home, open_store, remove_images};
-use fallback::pair;
-use listen::Heard;
 use names::{name, publish, whole_name};
 use rights::Rights;
 use run::{How, Recorded, failure, run, verify_all};
 use tote_bundle::Image;
 use tote_image::{Digest, Reference};
 use tote_images::has_ids;
+use tote_life::slim::{fallback, listen, pair, process};
+use tote_life::slim::listen::Heard;
 use tote_slim::Report;
 
 /// A smaller image.
