@@ -8,21 +8,15 @@
 //!
 //! It knows no system call of its own: what the kernel is asked for is in a plan, or in the crates that apply one.
 
-mod build;
 mod changes;
-mod contained;
 mod guest;
 mod copy;
-mod debug;
-mod graph;
-mod image;
 mod look;
 mod machine;
 mod network;
 pub mod pod;
 mod pool;
 mod prune;
-mod slim;
 mod stats;
 mod top;
 mod unit;
@@ -33,35 +27,13 @@ use tote_prepare::{
 };
 use tote_records::apart;
 
-pub use build::{
-    Attestations, BuildContext, BuildFault, BuildOptionError, BuildOutput, BuildRequest, BuildSpace,
-    BuildsPruned, BuiltImage, BuiltManifest, CacheFault, CacheFrom, CachePlace, CacheTo, CheckedDockerfile,
-    ContextError, GitFailure, NamedContext, ProvenanceMode, ProvenanceVersion, PruneBuilds, RepositoryFault,
-    Room, SecretSource, Voice, build, build_platforms, build_space, check_build, guard_build, interrupted, layout_name,
-    parse_agent, parse_annotation, parse_cache_from, parse_cache_to, parse_context, parse_secret,
-    prune_builds,
-};
 pub use changes::{
     BootstrapError, BootstrapOptions, Changed, CommitOptions, Committed, ContainerError, Traced,
     WritablePath, bootstrap, changes, commit, export, trace,
 };
 pub use container::{LifeError, StartError};
 pub use copy::{Copied, CopyError, CopyRequest, CopyStreams, PlaceError, TransferFault, copy};
-pub use debug::{
-    DEBUG_SHELLS, DebugError, DebugForwards, DebugRequest, DebugTools, KeepError, KeptTools, debug,
-    forget_kept, kept_tools,
-};
 pub use guest::guest_init;
-pub use graph::{
-    ClosureStart, ClosureUsage, GraphCollected, GraphFault, GraphImported, GraphNodeRow, GraphRoot,
-    GraphSource, StoreReport, StoreReportRow, TotefileBuilt, build_totefile, closure_start, closure_usage,
-    graph_collect, graph_diff, graph_forget, graph_import, graph_nodes, graph_profiles, graph_roots,
-    graph_tree, graph_why, is_missing_closure, profile_remove, profile_set, profile_switch, store_report,
-};
-pub use image::{
-    HistoryRow, ImageBranch, ImageDetails, ImageRow, ImageSelection, PlatformBranch, Pruned, Space, history,
-    image_branches, image_names, images, inspect_image, prune_images, remove_images, space,
-};
 pub use look::{
     ContainerDetails, ContainerFiles, ContainerSize, EventSelection, InspectedObject, LookError, Selection,
     container_size, driver_of, events, inspect_object, moment, network_of, networks_of, ports, published,
@@ -84,16 +56,38 @@ pub use tote_prepare::secret::{
     NewSecret, SecretDetails, SecretFault, SecretRow, create as create_secret, exists as has_secret,
     inspect as inspect_secret, remove as remove_secret, secrets,
 };
-pub use slim::{
-    Learned, SlimError, SlimProbe, SlimRequest, SlimStep, Slimmed, parse_http_probe, parse_pattern,
-    parse_time, slim, slim_diff,
-};
 pub use stats::{Usage, usage};
 pub use top::{Processes, TopError, top};
 pub use tote_archive::Status;
 pub use tote_build::{Event as BuildEvent, Named as BuildNamed, Options as BuildOptions};
 pub use tote_bundle::{
     ContainerId, ExecOptions, Image, RunOptions, SdNotify, Signal, SignalError, StopTimeout, disk_size_label,
+};
+pub use tote_builder::{
+    Attestations, BuildContext, BuildFault, BuildOptionError, BuildOutput, BuildRequest, BuildSpace,
+    BuildsPruned, BuiltImage, BuiltManifest, CacheFault, CacheFrom, CachePlace, CacheTo, CheckedDockerfile,
+    ContextError, GitFailure, NamedContext, ProvenanceMode, ProvenanceVersion, PruneBuilds, RepositoryFault,
+    Room, SecretSource, Voice, build, build_platforms, build_space, check_build, guard_build, interrupted, layout_name,
+    parse_agent, parse_annotation, parse_cache_from, parse_cache_to, parse_context, parse_secret,
+    prune_builds,
+};
+pub use tote_closures::{
+    ClosureStart, ClosureUsage, GraphCollected, GraphFault, GraphImported, GraphNodeRow, GraphRoot,
+    GraphSource, StoreReport, StoreReportRow, TotefileBuilt, build_totefile, closure_start, closure_usage,
+    graph_collect, graph_diff, graph_forget, graph_import, graph_nodes, graph_profiles, graph_roots,
+    graph_tree, graph_why, is_missing_closure, profile_remove, profile_set, profile_switch, store_report,
+};
+pub use tote_closures::{
+    HistoryRow, ImageBranch, ImageDetails, ImageRow, ImageSelection, PlatformBranch, Pruned, Space, history,
+    image_branches, image_names, images, inspect_image, prune_images, remove_images, space,
+};
+pub use tote_closures::{
+    Learned, SlimError, SlimProbe, SlimRequest, SlimStep, Slimmed, parse_http_probe, parse_pattern,
+    parse_time, slim, slim_diff,
+};
+pub use tote_debug::{
+    DEBUG_SHELLS, DebugError, DebugForwards, DebugRequest, DebugTools, KeepError, KeptTools, debug,
+    forget_kept, kept_tools,
 };
 pub use tote_graph::{Changed as GraphChange, Graph, Profile as GraphProfile, Step as GraphStep};
 pub use tote_image::{Digest, Platform, Reference};

@@ -292,7 +292,7 @@ fn free_place(endpoints: &[Endpoint]) -> usize {
 }
 
 /// Takes a running container out of a network.
-pub(super) fn unplug(
+pub fn unplug(
     home: &Home,
     id: &ContainerId,
     state: &mut State,

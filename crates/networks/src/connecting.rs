@@ -22,12 +22,12 @@ pub fn mark(home: &Home, id: &ContainerId) -> Result<(), EngineError> {
 }
 
 /// Leaves the mark of a disconnection, if the disk has room for it.
-pub(super) fn mark_disconnection(home: &Home, id: &ContainerId) -> Result<(), EngineError> {
+pub fn mark_disconnection(home: &Home, id: &ContainerId) -> Result<(), EngineError> {
     record::mark_removal(&path(home, id))
 }
 
 /// Whether a connection was begun and not ended.
-pub(super) fn is_marked(home: &Home, id: &ContainerId) -> Result<bool, EngineError> {
+pub fn is_marked(home: &Home, id: &ContainerId) -> Result<bool, EngineError> {
     Ok(is_there(&path(home, id))?)
 }
 

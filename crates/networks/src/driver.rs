@@ -57,7 +57,7 @@ pub fn check(options: &RunOptions, endpoints: &[Endpoint]) -> Result<(), DriverF
 ///
 /// # Errors
 /// The kernel's.
-pub(super) fn unlink(endpoints: &[Endpoint]) -> Result<(), Errno> {
+pub fn unlink(endpoints: &[Endpoint]) -> Result<(), Errno> {
     let names = |has_bridge| {
         let own = endpoints
             .iter()

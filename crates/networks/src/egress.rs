@@ -68,7 +68,7 @@ pub fn check_step(options: &RunOptions) -> Result<(), TrafficFault> {
 ///
 /// # Errors
 /// [`TrafficFault::Egress`].
-pub(super) fn check_none(options: &RunOptions) -> Result<(), TrafficFault> {
+pub fn check_none(options: &RunOptions) -> Result<(), TrafficFault> {
     match &options.egress {
         Some(_) => Err(TrafficFault::Egress(
             "with --network none it connects nowhere: leave --egress out",
@@ -182,7 +182,7 @@ impl Gate {
     }
 
     /// Has processes looked for in this network namespace, which is the container's.
-    pub(super) fn look_into(&self, network: BorrowedFd<'_>) {
+    pub fn look_into(&self, network: BorrowedFd<'_>) {
         let (own, stat) = (network.try_clone_to_owned(), rustix::fs::fstat(network));
         if let (Ok(own), Ok(stat)) = (own, stat) {
             best_effort(self.inside.set((Inside::new(own), stat.st_ino)));
@@ -242,7 +242,7 @@ impl Gate {
     }
 
     /// Opens the addresses of a container that the policy calls by its name.
-    pub(super) fn admit_members(&self, name: &str, addresses: &[IpAddr]) {
+    pub fn admit_members(&self, name: &str, addresses: &[IpAddr]) {
         let exact = self.policy.entries_of(name).filter(|entry| {
             let EgressTarget::Name { is_wildcard, .. } = entry.target else {
                 return false;

@@ -359,7 +359,7 @@ pub enum RootlessFault {
 
 impl NetworkFault {
     /// Whether it says that the machine or the user cannot have the network, whatever container is to be in it.
-    pub(super) fn is_of_the_machine(&self) -> bool {
+    pub fn is_of_the_machine(&self) -> bool {
         matches!(
             self,
             Self::Rootless(
@@ -380,12 +380,12 @@ impl NetworkFault {
 }
 
 /// The fault of a running container's link in that network.
-pub(super) fn fault_of_link(network: &str, source: tote_network::LinkError) -> ConnectFault {
+pub fn fault_of_link(network: &str, source: tote_network::LinkError) -> ConnectFault {
     ConnectFault::Link(network.to_owned(), source)
 }
 
 /// The fault of a lease, or of a name, in that network.
-pub(super) fn fault_of(network: &str, source: LeaseError) -> NetworkFault {
+pub fn fault_of(network: &str, source: LeaseError) -> NetworkFault {
     let network = network.to_owned();
     NetworkFault::Lease { network, source }
 }

@@ -85,7 +85,7 @@ fn own(asked: &HostOptions, hosts: &str) -> String {
 }
 
 /// The servers of a resolv.conf(5), in order. One whose address needs a link's name is left out.
-pub(crate) fn servers(text: &str) -> impl Iterator<Item = IpAddr> {
+pub fn servers(text: &str) -> impl Iterator<Item = IpAddr> {
     let server = |line: &str| {
         let mut words = line.split_whitespace();
         let is_server = words.next() == Some("nameserver");

@@ -25,11 +25,11 @@ use tote_sys::Errno;
 
 /// A container that is in its networks, but for the links, which come with its network namespace.
 #[derive(Debug, Default)]
-pub(crate) struct Joined {
+pub struct Joined {
     pub endpoints: Vec<Endpoint>,
     pub links: Vec<ContainerLink>,
     /// The bridge of each endpoint.
-    pub(super) bridges: Vec<String>,
+    pub bridges: Vec<String>,
     /// Whether rules of a network had to be made.
     fresh: bool,
     pub warnings: Vec<String>,
@@ -113,7 +113,7 @@ fn check_bridges(home: &Home) -> Result<(), EngineError> {
 }
 
 /// The limit on what passes each of a container's links.
-pub(super) fn rate(options: &RunOptions) -> Option<Rate> {
+pub fn rate(options: &RunOptions) -> Option<Rate> {
     let NetLimit { rate, burst } = options.net_limit;
     rate.map(|rate| Rate { rate, burst })
 }
@@ -135,7 +135,7 @@ const DISCARDED: &str = "published ports are discarded when using host network m
 
 /// The protocols for which some link of a container leads out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct WaysOut {
+pub struct WaysOut {
     ipv4: bool,
     ipv6: bool,
 }
@@ -329,7 +329,7 @@ pub fn call(
 }
 
 /// Does this for a caller with the lock.
-pub(super) fn write_names(
+pub fn write_names(
     home: &Home,
     (id, name): (&ContainerId, &str),
     options: &RunOptions,
@@ -389,7 +389,7 @@ fn unlinking(source: Errno) -> EngineError {
 }
 
 /// Removes links that have no end on the host, by their second names.
-pub(super) fn remove_inside(links: &[String]) -> Result<(), EngineError> {
+pub fn remove_inside(links: &[String]) -> Result<(), EngineError> {
     tote_network::remove_inside(links).map_err(unlinking)
 }
 

@@ -235,7 +235,7 @@ pub fn used(home: &Home) -> Result<Vec<String>, EngineError> {
 }
 
 /// A container that is in a network now.
-pub(super) struct Member {
+pub struct Member {
     id: ContainerId,
     pub name: String,
     address: Ipv4Addr,

@@ -28,7 +28,7 @@ pub fn has_names(options: &RunOptions) -> bool {
 }
 
 /// Whether one of these is in a network that a user has made.
-pub(crate) fn are_named(endpoints: &[Endpoint]) -> bool {
+pub fn are_named(endpoints: &[Endpoint]) -> bool {
     endpoints.iter().any(Endpoint::is_named)
 }
 
@@ -41,7 +41,7 @@ pub fn is_name(text: &str) -> bool {
 ///
 /// # Errors
 /// [`ConnectFault::AliasElsewhere`] where that has no names, and [`ConnectFault::Alias`].
-pub(super) fn check_aliases(options: &RunOptions) -> Result<(), ConnectFault> {
+pub fn check_aliases(options: &RunOptions) -> Result<(), ConnectFault> {
     let attachments = options.network.attachments();
     let own = &options.network_aliases;
     let is_named = attachments
@@ -61,7 +61,7 @@ pub(super) fn check_aliases(options: &RunOptions) -> Result<(), ConnectFault> {
 ///
 /// # Errors
 /// As of [`check_aliases`].
-pub(super) fn check_names(attachment: &NetworkAttachment) -> Result<(), ConnectFault> {
+pub fn check_names(attachment: &NetworkAttachment) -> Result<(), ConnectFault> {
     let aliases = &attachment.aliases;
     if attachment.network == DEFAULT_NETWORK && !aliases.is_empty() {
         return Err(ConnectFault::AliasElsewhere);
@@ -97,7 +97,7 @@ pub fn names_of(
 }
 
 /// The container whose names are written down.
-pub(super) struct Called<'a> {
+pub struct Called<'a> {
     pub id: &'a ContainerId,
     /// The name of its own.
     pub name: &'a str,
@@ -178,7 +178,7 @@ pub fn hide(home: &Home, endpoints: &[Endpoint]) -> Result<(), EngineError> {
 }
 
 /// Takes the list of a container's networks away, which is empty.
-pub(super) fn take_all(home: &Home, id: &ContainerId) {
+pub fn take_all(home: &Home, id: &ContainerId) {
     // Most containers have none.
     tote_sys::best_effort(std::fs::remove_dir(members(home, id)));
 }

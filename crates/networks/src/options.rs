@@ -104,7 +104,7 @@ pub fn parent(options: &BTreeMap<String, String>) -> Option<&str> {
 }
 
 /// How containers share that link, by checked options; `None` of the driver bridge.
-pub(super) fn sublink(driver: NetworkDriver, options: &BTreeMap<String, String>) -> Option<Sublink> {
+pub fn sublink(driver: NetworkDriver, options: &BTreeMap<String, String>) -> Option<Sublink> {
     let mode = |key| options.get(key).map(String::as_str);
     match driver {
         NetworkDriver::Bridge => None,
@@ -128,7 +128,7 @@ impl Network {
     }
 
     /// The bridge's name as it was asked for.
-    pub(super) fn bridge_name(&self) -> Option<&str> {
+    pub fn bridge_name(&self) -> Option<&str> {
         self.options.get(NAME).map(String::as_str)
     }
 
@@ -138,33 +138,33 @@ impl Network {
     }
 
     /// How containers share that link; `None` of a network with a bridge.
-    pub(super) fn sublink(&self) -> Option<Sublink> {
+    pub fn sublink(&self) -> Option<Sublink> {
         sublink(self.driver, &self.options)
     }
 
     /// The longest packet that the network was made with, in bytes.
-    pub(super) fn mtu(&self) -> Option<u32> {
+    pub fn mtu(&self) -> Option<u32> {
         self.options.get(MTU)?.parse().ok()
     }
 
     /// Whether members reach each other.
-    pub(super) fn has_communication(&self) -> bool {
+    pub fn has_communication(&self) -> bool {
         self.flag(ICC)
     }
 
     /// Whether what leaves the machine gets the machine's own address.
-    pub(super) fn masquerades(&self) -> bool {
+    pub fn masquerades(&self) -> bool {
         self.flag(MASQUERADE)
     }
 
     /// The address at which ports are published that name none.
-    pub(super) fn host_binding(&self) -> Option<Ipv4Addr> {
+    pub fn host_binding(&self) -> Option<Ipv4Addr> {
         let address: Ipv4Addr = self.options.get(HOST_BINDING)?.parse().ok()?;
         (!address.is_unspecified()).then_some(address)
     }
 
     /// The beginning of the name of the container's link, before its number.
-    pub(super) fn link_prefix(&self) -> &str {
+    pub fn link_prefix(&self) -> &str {
         self.options.get(LINK_PREFIX).map_or("eth", String::as_str)
     }
 }

@@ -36,7 +36,7 @@ pub struct Network {
     pub ipv4: Addresses<Ipv4Addr>,
     /// Its IPv6 addresses; `None` of a network without IPv6.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) ipv6: Option<Addresses<Ipv6Addr>>,
+    pub ipv6: Option<Addresses<Ipv6Addr>>,
     #[serde(default)]
     pub internal: bool,
     #[serde(default)]
@@ -48,13 +48,13 @@ pub struct Network {
 /// The addresses of a network, of one protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(bound = "A: Address + Serialize + for<'a> Deserialize<'a>")]
-pub(super) struct Addresses<A> {
-    pub(super) subnet: Prefix<A>,
+pub struct Addresses<A> {
+    pub subnet: Prefix<A>,
     /// The host's address in it.
-    pub(super) gateway: A,
+    pub gateway: A,
     /// The part of the subnet that containers get addresses of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) ip_range: Option<Prefix<A>>,
+    pub ip_range: Option<Prefix<A>>,
 }
 
 impl<A: Address> Addresses<A> {
@@ -71,7 +71,7 @@ impl Network {
     }
 
     /// The alias of its bridge, which follows from the network's id.
-    pub(super) fn alias(&self) -> String {
+    pub fn alias(&self) -> String {
         format!("tote-{}", self.id.get(..10).unwrap_or(&self.id))
     }
 
@@ -107,13 +107,13 @@ impl Network {
         remove_dir(home, &self.name)
     }
 
-    pub(super) fn leases(&self, home: &Home) -> Leases {
+    pub fn leases(&self, home: &Home) -> Leases {
         leases(home, &self.name)
     }
 }
 
 /// The leases of the network of that name.
-pub(super) fn leases(home: &Home, name: &str) -> Leases {
+pub fn leases(home: &Home, name: &str) -> Leases {
     Leases::new(lease_dir(home, name))
 }
 
@@ -140,7 +140,7 @@ pub fn note(home: &Home) -> PathBuf {
 }
 
 /// Says that a network is up, or that its record is being made or removed: the next command that finds the mark looks after the rest.
-pub(super) fn put_mark(home: &Home, name: &str) -> Result<(), EngineError> {
+pub fn put_mark(home: &Home, name: &str) -> Result<(), EngineError> {
     made(&home.live())?;
     let mark = mark(home, name);
     closed::write(&mark, b"").map_err(EngineError::file("make", mark))
@@ -148,7 +148,7 @@ pub(super) fn put_mark(home: &Home, name: &str) -> Result<(), EngineError> {
 
 /// Makes the mark of a removal. A full disk has no room for one, and must not keep anybody from removing something: without the
 /// mark, what a killed command leaves stays longer.
-pub(super) fn mark_removal(mark: &Path) -> Result<(), EngineError> {
+pub fn mark_removal(mark: &Path) -> Result<(), EngineError> {
     match closed::write(mark, b"") {
         Err(error) if !is_full_disk(&error) => Err(EngineError::file("make", mark)(error)),
         _ => Ok(()),

@@ -107,7 +107,7 @@ impl RefusedDestination {
 
 /// Names that one run has asked for: those that were refused, or of a policy that only logs those that were answered.
 #[derive(Debug)]
-pub(super) struct AskedNames {
+pub struct AskedNames {
     path: PathBuf,
     seen: BTreeSet<(&'static str, String)>,
 }
@@ -129,13 +129,13 @@ impl AskedNames {
     }
 
     /// Writes down the address that a name, or the name that it is an alias of, was answered with.
-    pub(super) fn answered(&mut self, name: &str, address: IpAddr, is_alias: bool) {
+    pub fn answered(&mut self, name: &str, address: IpAddr, is_alias: bool) {
         let kind = if is_alias { ALIAS } else { ANSWER };
         self.note(kind, format!("{name}={address}"), MOST_ANSWERS, || None);
     }
 
     /// Writes down the process that has attempted to reach a refused destination first.
-    pub(super) fn attempted(&mut self, transport: &str, destination: SocketAddr, process: String) {
+    pub fn attempted(&mut self, transport: &str, destination: SocketAddr, process: String) {
         let destination = format!("{transport}/{destination}");
         self.note(ATTEMPT, destination, MOST_ATTEMPTS, || Some(process));
     }

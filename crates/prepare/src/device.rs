@@ -45,7 +45,7 @@ pub fn limited(options: &RunOptions) -> Result<Vec<HostDevice>, EngineError> {
 /// Lets a bind mount be opened if it is a device node, or the host's whole `/dev`: every other bind mount is
 /// `nodev`. The node is the host's, so it is bound read-only: through such a mount a device is written to all the same, and
 /// its mode and owner stay as they are.
-pub(crate) fn open_bound(spec: &mut Spec) {
+pub fn open_bound(spec: &mut Spec) {
     let is_node = |source: &str| {
         let kind = rustix::fs::stat(source).map(|stat| FileType::from_raw_mode(stat.st_mode));
         matches!(kind, Ok(FileType::BlockDevice | FileType::CharacterDevice))
@@ -65,7 +65,7 @@ pub(crate) fn open_bound(spec: &mut Spec) {
 }
 
 /// Whether [`open_bound`] has found something.
-pub(crate) fn opens_bound(spec: &Spec) -> bool {
+pub fn opens_bound(spec: &Spec) -> bool {
     let mut binds = spec
         .mounts
         .iter()
@@ -77,7 +77,7 @@ pub(crate) fn opens_bound(spec: &Spec) -> bool {
 const OPEN: &str = "dev";
 
 /// For each device that may not be used in every way, a line that says so if the container cannot be held to it.
-pub(crate) fn without_rules(caller: Caller, options: &RunOptions) -> impl Iterator<Item = String> {
+pub fn without_rules(caller: Caller, options: &RunOptions) -> impl Iterator<Item = String> {
     let partial = options.devices.iter().filter(|device| !device.has_every_access());
     let partial = partial.filter(move |_| caller != Caller::Root);
     partial.map(|device| {

@@ -68,7 +68,7 @@ fn read(option: &'static str, path: &str) -> Result<String, EngineError> {
     })
 }
 
-pub(crate) fn read_profile(path: PathBuf) -> Result<tote_spec::Seccomp, EngineError> {
+pub fn read_profile(path: PathBuf) -> Result<tote_spec::Seccomp, EngineError> {
     let text = std::fs::read_to_string(&path).map_err(|source| {
         EngineError::Request(RequestError::File {
             option: "security-opt",

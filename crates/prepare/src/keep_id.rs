@@ -10,7 +10,7 @@ use tote_bundle::{ContainerId, ImageConfig, RunOptions};
 
 /// Files of the image with a line more; `None` where the image has one for the caller.
 #[derive(Debug, Default)]
-pub(crate) struct CallerLines {
+pub struct CallerLines {
     passwd: Option<String>,
     group: Option<String>,
     /// The home directory of a caller without a line in the image.
@@ -18,7 +18,7 @@ pub(crate) struct CallerLines {
 }
 
 /// The caller's entries in the host's files.
-pub(crate) struct HostUser {
+pub struct HostUser {
     uid: u32,
     gid: u32,
     name: String,

@@ -22,7 +22,7 @@ pub struct Peers {
     /// Whether the one whose IPC namespace it is in has a `/dev/shm`.
     has_shm: bool,
     /// The options of the one that made the network.
-    pub(crate) network_options: Option<RunOptions>,
+    pub network_options: Option<RunOptions>,
 }
 
 /// Whether namespaces of another container are asked for, or those of a pod.
@@ -86,7 +86,7 @@ impl Peers {
     }
 
     /// The process whose `/dev/shm` goes with the IPC namespace.
-    pub(crate) fn shm(&self) -> Option<OwnedFd> {
+    pub fn shm(&self) -> Option<OwnedFd> {
         let process = self.ipc.filter(|_| self.has_shm)?;
         process::open(process.pid, process.start_time)
     }

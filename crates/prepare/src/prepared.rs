@@ -28,7 +28,7 @@ pub struct Prepared {
     pub notify: Option<Notify>,
     pub _source: Source,
     /// Root of a virtual machine's sandbox.
-    pub(crate) _beneath: Option<Source>,
+    pub _beneath: Option<Source>,
     pub beside: tote_driver::Beside,
     /// Until it is written down that it has them.
     pub volumes: VolumeHold,

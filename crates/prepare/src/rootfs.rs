@@ -117,7 +117,7 @@ impl Stored {
     }
 
     /// Where [`Stored::links`] makes that directory.
-    pub(crate) fn links_path(&self) -> PathBuf {
+    pub fn links_path(&self) -> PathBuf {
         self.tree.links_path()
     }
 

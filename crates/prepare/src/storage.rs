@@ -85,7 +85,7 @@ fn has_sizes(home: &Home, options: &RunOptions) -> bool {
 }
 
 /// Warning about an image that asks for a size and does not get it.
-pub(crate) fn without_size(home: &Home, options: &RunOptions, config: &ImageConfig) -> Option<String> {
+pub fn without_size(home: &Home, options: &RunOptions, config: &ImageConfig) -> Option<String> {
     let size = image_size(options, config).filter(|_| !has_sizes(home, options) && !options.infra)?;
     Some(format!(
         "the image asks for a disk of {size}, which only root can mount: the container may write more than that \

@@ -25,7 +25,7 @@ pub fn remove_at(home: &Home, dir: &Path) -> Result<(), EngineError> {
 ///
 /// # Errors
 /// As [`remove`].
-pub(crate) fn remove_rest(home: &Home, trash: &Path) -> Result<(), EngineError> {
+pub fn remove_rest(home: &Home, trash: &Path) -> Result<(), EngineError> {
     from_inside(home, tote_driver::remove_rest(trash))
 }
 

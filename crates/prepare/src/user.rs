@@ -16,7 +16,7 @@ use tote_sys::IdMaps;
 #[derive(Debug)]
 pub struct Ids {
     pub(crate) user: ResolvedUser,
-    pub(crate) added_gids: Vec<u32>,
+    pub added_gids: Vec<u32>,
     pub mapping: MapOrigin,
     pub maps: Option<Maps>,
     /// The caller's lines among the image's users, where the caller has the same id inside.
@@ -25,7 +25,7 @@ pub struct Ids {
 
 impl Ids {
     /// How the container's own ids are mapped; not at all where it joins a user namespace, which has its maps.
-    pub(crate) fn mapping_of(&self, spec: &Spec) -> MapOrigin {
+    pub fn mapping_of(&self, spec: &Spec) -> MapOrigin {
         if joins_user_namespace(spec) {
             MapOrigin::None
         } else {
@@ -35,7 +35,7 @@ impl Ids {
 }
 
 /// The id outside of the container's root, where files that root of the machine makes for it are to belong to that one.
-pub(crate) fn root_outside(caller: Caller, ids: &Ids) -> Option<u32> {
+pub fn root_outside(caller: Caller, ids: &Ids) -> Option<u32> {
     let maps = ids.maps.as_ref().filter(|_| caller == Caller::Root)?;
     IdMapping::outside(&maps.uid, 0)
 }
@@ -236,7 +236,7 @@ pub fn joins_user_namespace(spec: &Spec) -> bool {
 }
 
 /// Whether setgroups(2) is allowed in the user namespace that the container joins, or else in this process's own.
-pub(crate) fn may_set_groups(spec: &Spec) -> bool {
+pub fn may_set_groups(spec: &Spec) -> bool {
     let joined = spec
         .namespace(tote_spec::NamespaceType::User)
         .and_then(|namespace| namespace.path.as_deref());
@@ -247,13 +247,13 @@ pub(crate) fn may_set_groups(spec: &Spec) -> bool {
 }
 
 /// Whether the user namespace that this process is in has that group.
-pub(crate) fn maps_group(gid: u32) -> bool {
+pub fn maps_group(gid: u32) -> bool {
     let map = std::fs::read_to_string("/proc/self/gid_map").unwrap_or_default();
     IdMapping::outside(&IdMapping::read(&map), gid).is_some()
 }
 
 /// Maps as the spec writes them.
-pub(crate) fn spec_mappings(mapping: MapOrigin, maps: Option<&Maps>) -> (Vec<IdMapping>, Vec<IdMapping>) {
+pub fn spec_mappings(mapping: MapOrigin, maps: Option<&Maps>) -> (Vec<IdMapping>, Vec<IdMapping>) {
     match (mapping, maps) {
         (MapOrigin::Own(maps), _) => (
             vec![IdMapping::new(maps.uid.0, maps.uid.1, 1)],

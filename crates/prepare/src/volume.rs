@@ -11,7 +11,7 @@ mod place;
 mod prepare;
 mod record;
 mod remove;
-pub(crate) mod subpath;
+pub mod subpath;
 mod transfer;
 mod treatment;
 

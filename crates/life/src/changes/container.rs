@@ -55,7 +55,7 @@ impl Container {
     ///
     /// # Errors
     /// [`ContainerError::Unknown`]: what tote has put there would be taken for the container's own.
-    pub(crate) fn mount_points(&self) -> Result<Vec<String>, ContainerError> {
+    pub fn mount_points(&self) -> Result<Vec<String>, ContainerError> {
         let fail = |source| ContainerError::Unknown {
             id: self.id.short().to_owned(),
             source,

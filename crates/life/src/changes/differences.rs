@@ -10,7 +10,7 @@ use std::path::Path;
 use tote_archive::{Change, Difference, EntryPath, Kind, Status, WalkError};
 
 /// Differences in the order of their paths.
-pub(crate) type Differences = Box<dyn Iterator<Item = Result<Difference, WalkError>> + Send>;
+pub type Differences = Box<dyn Iterator<Item = Result<Difference, WalkError>> + Send>;
 
 /// Files that tote writes for each container. What a container makes of them is as little its image's as with docker,
 /// which mounts them.

@@ -65,7 +65,7 @@ pub fn connect(home: &Home, id: &ContainerId) -> Result<OwnedFd, Errno> {
 }
 
 /// End of an attachment.
-pub(super) enum Stay {
+pub enum Stay {
     /// Detached container, which runs on.
     Detached,
     /// Ended container, or a command that was asked to end.
@@ -73,7 +73,7 @@ pub(super) enum Stay {
 }
 
 /// Stays attached to a container over a connection.
-pub(super) fn stay(
+pub fn stay(
     home: &Home,
     id: &ContainerId,
     socket: OwnedFd,

@@ -22,7 +22,7 @@ pub struct Running {
     pub ends: Ends,
     pub state: State,
     pub limits: Limits,
-    pub(super) notify: Option<Notify>,
+    pub notify: Option<Notify>,
     pub answers: Option<Answers>,
     pub misses: Option<Misses>,
     /// Reference to the image, which stays while this is held.
@@ -31,7 +31,7 @@ pub struct Running {
 
 /// Makes the process of a container; returns it with the master of its console. `stays` becomes true if its cgroup could not be
 /// removed after a failure.
-pub(super) fn bear(
+pub fn bear(
     creation: Creation<'_>,
     (answers, misses): (&mut Option<Answers>, &mut Option<Misses>),
     stays: &mut bool,
@@ -62,7 +62,7 @@ pub(super) fn bear(
 }
 
 /// Records a failed start.
-pub(super) fn note_failure(home: &Home, container: &Container, state: State, error: &EngineError) -> State {
+pub fn note_failure(home: &Home, container: &Container, state: State, error: &EngineError) -> State {
     let state = State {
         // docker leaves the status unchanged; a container that has run before has ended.
         status: if state.finished_at == 0 {

@@ -111,7 +111,7 @@ pub fn store(home: &Home, container: &Container) -> Result<(), EngineError> {
 }
 
 /// Allots an id, its claim, and a name: the given one, or a generated one if `any`.
-pub(crate) fn allot(
+pub fn allot(
     home: &Home,
     given: Option<&Name>,
     any: bool,

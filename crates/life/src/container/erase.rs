@@ -13,7 +13,7 @@ const ATTEMPTS: u32 = 10;
 
 /// Removes a stopped container, with `volumes` also its anonymous volumes. Each step can be repeated; the claim is
 /// removed last, so that a killed process leaves it free, with the mark beside it.
-pub(crate) fn erase(
+pub fn erase(
     home: &Home,
     container: &Container,
     state: &State,
@@ -50,7 +50,7 @@ pub(crate) fn erase(
 
 /// Ends the processes in a container's cgroup, and removes it. They may take a moment to die, and no later command
 /// would look for the cgroup of a removed container.
-pub(super) fn clear_cgroup(id: &ContainerId, state: &State) -> Result<(), EngineError> {
+pub fn clear_cgroup(id: &ContainerId, state: &State) -> Result<(), EngineError> {
     let mut cleared = Ok(());
     for _ in 0..ATTEMPTS {
         cleared = crate::cgroup::clear(id, state.cgroup.as_deref());

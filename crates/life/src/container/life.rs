@@ -77,7 +77,7 @@ fn on_failure(container: &Container) -> OnFailure {
         .unwrap_or_default()
 }
 
-pub(super) struct Watcher<'a> {
+pub struct Watcher<'a> {
     home: &'a Home,
     id: ContainerId,
     pub monitor: Monitor,

@@ -46,10 +46,10 @@ fn soonest(left: Duration) -> Duration {
 }
 
 /// Tasks of a monitor beside watching.
-pub(super) struct Tasks<'a> {
+pub struct Tasks<'a> {
     pub limits: &'a mut Limits,
     pub health: Option<HealthChecks<'a>>,
-    pub(super) notify: Option<&'a mut Notify>,
+    pub notify: Option<&'a mut Notify>,
     pub answers: Option<&'a mut Answers>,
 }
 

@@ -49,7 +49,7 @@ pub fn remove_named(home: &Home, wanted: &Name) -> Result<(), EngineError> {
 }
 
 /// Removes the members of a pod, including the infra container, which is removed only with the pod.
-pub(crate) fn remove_members(home: &Home, wanted: &[String], force: bool) -> Vec<Result<(), EngineError>> {
+pub fn remove_members(home: &Home, wanted: &[String], force: bool) -> Vec<Result<(), EngineError>> {
     remove_all(home, wanted, force, true, true)
 }
 
@@ -138,7 +138,7 @@ impl Drop for ForcedRemoval {
 }
 
 /// Continues the forced removal of a container whose command was killed, as far as it was marked.
-pub(super) fn go_on(home: &Home, id: &ContainerId) {
+pub fn go_on(home: &Home, id: &ContainerId) {
     let Some(forced) = ForcedRemoval::take(home, id, false) else {
         return;
     };

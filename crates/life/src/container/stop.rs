@@ -65,7 +65,7 @@ impl Target {
     }
 
     /// Opens the listening monitor of a container with an unreadable state: the container ends with it.
-    pub(super) fn of_monitor(home: &Home, id: &ContainerId) -> Option<Self> {
+    pub fn of_monitor(home: &Home, id: &ContainerId) -> Option<Self> {
         let connection = super::socket::connect(home, id).ok()?;
         let monitor = rustix::net::sockopt::socket_peercred(&connection).ok()?.pid;
         Some(Self {
@@ -98,7 +98,7 @@ impl Target {
 }
 
 /// Waits until all targets have ended, at most for `limit`.
-pub(super) fn end_of(targets: &[Target], limit: Duration) {
+pub fn end_of(targets: &[Target], limit: Duration) {
     let fds: Vec<_> = targets.iter().map(|target| &target.pidfd).collect();
     wait_for(&fds, Some(Instant::now() + limit));
 }
@@ -368,7 +368,7 @@ fn hear_end(socket: OwnedFd) -> Option<i32> {
 }
 
 /// Returns the number of a container's stop signal.
-pub(super) fn signal_of(container: &Container) -> u8 {
+pub fn signal_of(container: &Container) -> u8 {
     container.stop_signal.parse().unwrap_or(Signal::TERM).number()
 }
 

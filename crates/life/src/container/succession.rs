@@ -23,13 +23,13 @@ use tote_spec::Spec;
 use tote_sys::best_effort;
 
 /// Resources that a monitor inherits from the command that has watched the container.
-pub(crate) struct Estate<'a> {
+pub struct Estate<'a> {
     pub entry: Entry,
     pub options: &'a RunOptions,
     pub spec: &'a Spec,
     pub init: &'a HostInit,
     pub claim: Option<Claim>,
-    pub(crate) door: Option<Door>,
+    pub door: Option<Door>,
     pub answers: Option<Answers>,
 }
 
@@ -37,7 +37,7 @@ pub(crate) struct Estate<'a> {
 ///
 /// # Errors
 /// Returns one line for people; the caller watches the container as before.
-pub(crate) fn hand_over<'a>(
+pub fn hand_over<'a>(
     home: &Home,
     id: &ContainerId,
     (left, why): (&mut Option<Left>, Leave),
@@ -84,7 +84,7 @@ pub(crate) fn hand_over<'a>(
 ///
 /// # Errors
 /// Those of [`super::attach()`].
-pub(crate) fn go_on(
+pub fn go_on(
     home: &Home,
     id: &ContainerId,
     (why, connection): (Leave, Option<OwnedFd>),

@@ -16,13 +16,13 @@ use tote_sys::{Errno, ExitStatus, Op, best_effort};
 
 /// Output and end of a process.
 #[derive(Debug)]
-pub(crate) struct Captured {
+pub struct Captured {
     /// docker's exit code; `None` after a timeout.
     pub code: Option<u8>,
     /// Start of standard output and standard error, mixed.
     pub output: Vec<u8>,
     /// True if there was more output.
-    pub(crate) truncated: bool,
+    pub truncated: bool,
 }
 
 impl Captured {
@@ -54,7 +54,7 @@ pub fn capture(
 }
 
 /// Does [`capture`] for a process that is planned.
-pub(crate) fn capture_planned(
+pub fn capture_planned(
     target: Target,
     mut plan: Plan,
     (timeout, most): (Duration, usize),

@@ -285,7 +285,7 @@ pub fn all_capabilities(available: u64) -> Vec<String> {
 }
 
 /// Plans the process in the kernel of this machine, as one of `inside`.
-pub(crate) fn plan_here(
+pub fn plan_here(
     (target, inside): (&Target, &Inside),
     options: &ExecOptions,
     users: Option<Users>,
@@ -360,7 +360,7 @@ pub(crate) fn plan_here(
 }
 
 /// Sets the size of the terminal from the start, because the program may ask at once.
-pub(crate) fn with_size(process: Process) -> Process {
+pub fn with_size(process: Process) -> Process {
     let size = process.terminal.then(tote_runtime::terminal_size).flatten();
     Process {
         console_size: size.map(|(height, width)| ConsoleSize { height, width }),
@@ -369,7 +369,7 @@ pub(crate) fn with_size(process: Process) -> Process {
 }
 
 /// Users: the container's own, and the requested one.
-pub(crate) type Users = (ResolvedUser, ResolvedUser);
+pub type Users = (ResolvedUser, ResolvedUser);
 
 /// Looks up the container's own user and the requested one in the container's files; only with `--user`.
 pub fn users(

@@ -76,7 +76,7 @@ impl Target {
     }
 
     /// Returns the name of the container's session keyring; other engines' containers have none that is known.
-    pub(crate) fn keyring(&self) -> Option<String> {
+    pub fn keyring(&self) -> Option<String> {
         self.entry.as_ref().map(|entry| entry.container.id.keyring())
     }
 

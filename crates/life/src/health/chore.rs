@@ -19,7 +19,7 @@ use tote_sys::{Errno, best_effort};
 
 /// Schedule of checks as docker's: the next check begins an interval after the end of the last one.
 #[derive(Debug)]
-pub(crate) struct HealthChecks<'a> {
+pub struct HealthChecks<'a> {
     home: &'a Home,
     entry: &'a Entry,
     check: &'a Healthcheck,
@@ -56,12 +56,12 @@ impl<'a> HealthChecks<'a> {
     }
 
     /// True if the last check succeeded.
-    pub(crate) fn is_healthy(&self) -> bool {
+    pub fn is_healthy(&self) -> bool {
         self.status == HealthStatus::Healthy
     }
 
     /// True if the container was ended for its health, and is to start again.
-    pub(crate) fn wants_restart(&self) -> bool {
+    pub fn wants_restart(&self) -> bool {
         self.on_failure == OnFailure::Restart && self.status == HealthStatus::Unhealthy
     }
 

@@ -12,7 +12,7 @@ const LEAST: Duration = Duration::from_millis(1);
 
 /// Times of a health check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Schedule {
+pub struct Schedule {
     interval: Duration,
     /// Time limit of a check.
     pub timeout: Duration,

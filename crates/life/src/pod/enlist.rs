@@ -10,7 +10,7 @@ use crate::{EngineError, Home, RunRequest};
 ///
 /// # Errors
 /// [`PodError`].
-pub(crate) fn enlist(home: &Home, request: &mut RunRequest, dry: bool) -> Result<Option<Guard>, EngineError> {
+pub fn enlist(home: &Home, request: &mut RunRequest, dry: bool) -> Result<Option<Guard>, EngineError> {
     let Some(wanted) = request.options.pod.take_if(|_| !request.options.infra) else {
         return Ok(None);
     };

@@ -15,7 +15,7 @@ const MOMENT: Duration = Duration::from_secs(2);
 ///
 /// # Errors
 /// [`EngineError`].
-pub(crate) fn ensure(
+pub fn ensure(
     home: &Home,
     pod: &str,
     start: fn(&Home, &str) -> Result<(), EngineError>,

@@ -11,7 +11,7 @@ use tote_sys::best_effort;
 
 /// Stops the pod after the end of its last member, if that is its policy: its infra container is signalled. Called
 /// after a member's end is recorded; the caller does not wait for the pod's end.
-pub(crate) fn member_ended(home: &Home, member: &Container) {
+pub fn member_ended(home: &Home, member: &Container) {
     if member.is_infra() {
         return;
     }

@@ -21,7 +21,7 @@ pub const WHOLE_ENDING: &str = "-fat";
 
 /// A smaller image and its whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Pair {
+pub struct Pair {
     pub slim: Digest,
     pub whole: Digest,
 }
@@ -52,7 +52,7 @@ pub fn pair(home: &Home, name: &str) -> Result<Pair, EngineError> {
 ///
 /// # Errors
 /// Those of a smaller image without its whole.
-pub(crate) fn fall_back(
+pub fn fall_back(
     home: &Home,
     image: &Image,
     options: &mut RunOptions,
@@ -76,7 +76,7 @@ pub(crate) fn fall_back(
 
 /// The listener of a container that has a whole image behind it.
 #[derive(Debug)]
-pub(crate) struct Misses {
+pub struct Misses {
     listening: Listening,
     slim: String,
     whole: Digest,

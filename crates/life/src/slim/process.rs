@@ -6,7 +6,7 @@ pub fn inner_pid(pid: u32) -> u32 {
 }
 
 /// Returns the number of the process of a thread, in this process's PID namespace.
-pub(super) fn process_of(thread: u32) -> Option<u32> {
+pub fn process_of(thread: u32) -> Option<u32> {
     number(thread, "Tgid:")
 }
 

@@ -10,10 +10,10 @@ use tote_vmm::{Machine, Qemu, Streams, Verdict};
 const DIRECTORY: &str = "/vm";
 
 /// Name of the program by which this one knows that it is an attendant.
-pub(super) const PROGRAM: &str = "tote-vm";
+pub const PROGRAM: &str = "tote-vm";
 
 /// Argument by which the program knows that it is a visitor.
-pub(super) const VISIT: &str = "exec";
+pub const VISIT: &str = "exec";
 
 /// Beginning of the names of a visitor's variables, which are the pieces of a plan.
 const PIECE: &str = "TOTE_PLAN_";
@@ -22,8 +22,8 @@ const PIECE: &str = "TOTE_PLAN_";
 const PIECE_BYTES: usize = 90_000;
 
 /// Files that the plan of the sandbox writes: paths relative to its root.
-pub(super) const MACHINE: &str = "vm/machine.json";
-pub(super) const PLAN: &str = "vm/plan";
+pub const MACHINE: &str = "vm/machine.json";
+pub const PLAN: &str = "vm/plan";
 
 /// Returns the path of a machine's file in its sandbox.
 pub fn place(name: &str) -> PathBuf {

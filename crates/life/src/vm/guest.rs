@@ -20,7 +20,7 @@ use tote_spec::Spec;
 const CAPABILITIES: u64 = (1 << 41) - 1;
 
 /// The guest's part of a plan.
-pub(super) struct Planned {
+pub struct Planned {
     pub spec: Spec,
     pub bytes: Vec<u8>,
     pub warnings: Vec<String>,

@@ -26,7 +26,7 @@ const OVERHEAD: u64 = 256 << 20;
 const DIRECTORIES: [&str; 3] = ["/usr/bin", "/usr/local/bin", "/usr/libexec"];
 
 /// User without rights that root's machines belong to.
-pub(super) const NOBODY: u32 = 65_534;
+pub const NOBODY: u32 = 65_534;
 
 /// Plans the sandbox, with the guest's plan in it.
 pub fn plan(

@@ -19,9 +19,9 @@ use tote_state::record;
 use tote_sys::best_effort;
 
 /// Names of files, in the state root as well as in sandboxes.
-pub(super) const VMLINUX: &str = "vmlinux";
-pub(super) const INITRAMFS: &str = "initramfs";
-pub(super) const DISK: &str = "disk";
+pub const VMLINUX: &str = "vmlinux";
+pub const INITRAMFS: &str = "initramfs";
+pub const DISK: &str = "disk";
 const MODULES: &str = "modules.cpio";
 const RECORD: &str = "kernel.json";
 const IN_USE: &str = "kernel";
@@ -185,7 +185,7 @@ fn forget_programs(dir: &Path) {
 ///
 /// # Errors
 /// [`EngineError::State`]: a record cannot be read.
-pub(crate) fn in_use(home: &Home) -> Result<Option<VmKernel>, EngineError> {
+pub fn in_use(home: &Home) -> Result<Option<VmKernel>, EngineError> {
     let dir = home.vm();
     let Some(hash) = record::read::<String>(&dir.join(IN_USE))? else {
         return Ok(None);
@@ -203,8 +203,8 @@ pub(crate) fn in_use(home: &Home) -> Result<Option<VmKernel>, EngineError> {
 pub struct Files {
     pub release: String,
     pub program: PathBuf,
-    pub(super) vmlinux: PathBuf,
-    pub(super) initramfs: PathBuf,
+    pub vmlinux: PathBuf,
+    pub initramfs: PathBuf,
 }
 
 /// Returns the files of a machine; those that have this program in them are made if they are not there, but not for a plan that is

@@ -16,7 +16,7 @@ const PROGRAM: &str = "pasta";
 /// The device by which pasta makes its link.
 const DEVICE: &str = "/dev/net/tun";
 /// The link's name in the network namespace.
-pub(super) const LINK: &str = "uplink";
+pub const LINK: &str = "uplink";
 /// How long pasta may take until the link is there.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -62,7 +62,7 @@ fn program() -> Option<PathBuf> {
 }
 
 /// A pasta that runs.
-pub(super) struct Pasta {
+pub struct Pasta {
     process: Pid,
     pidfd: OwnedFd,
     /// Its messages, which the holder reads so that pasta never waits.

@@ -59,7 +59,7 @@ pub fn holder(
 ///
 /// # Errors
 /// [`NetworkFault`] for a port that this user may not have, or that a program has taken meanwhile.
-pub(in crate::network) fn lead(home: &Home) -> Result<(), EngineError> {
+pub fn lead(home: &Home) -> Result<(), EngineError> {
     if !is_inside(home) {
         return Ok(());
     }
@@ -103,7 +103,7 @@ fn refusal(transport: Transport, host: SocketAddr, errno: Errno) -> NetworkFault
 }
 
 /// The holder's side.
-pub(super) struct Published {
+pub struct Published {
     network: OwnedFd,
     forwarder: Forwarder,
 }

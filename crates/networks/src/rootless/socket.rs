@@ -16,16 +16,16 @@ use tote_sys::Errno;
 pub const LOCK: &str = ".rootless-lock";
 
 /// The address at which pasta answers for the first server of the machine's resolv.conf, which may be at its loopback device.
-pub(in crate::network) const RELAYED: IpAddr = IpAddr::V4(Ipv4Addr::new(169, 254, 1, 1));
+pub const RELAYED: IpAddr = IpAddr::V4(Ipv4Addr::new(169, 254, 1, 1));
 
 /// The socket's name, beside the records of networks.
 const NAME: &str = ".rootless";
 /// The longest request or answer.
 pub const LONGEST: usize = 4096;
 /// Request to be given the namespaces, with the way to the machine open.
-pub(super) const ENTER: &str = "enter";
+pub const ENTER: &str = "enter";
 /// Request to be given the namespaces by a process that has no use for networks yet.
-pub(super) const KNOW: &str = "know";
+pub const KNOW: &str = "know";
 
 fn dir(home: &Home) -> Result<OwnedFd, Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -98,7 +98,7 @@ pub fn send(to: BorrowedFd<'_>, text: &str) -> Result<(), Errno> {
 }
 
 /// Sends a message with descriptors.
-pub(super) fn send_with(to: BorrowedFd<'_>, text: &str, fds: &[BorrowedFd<'_>]) -> Result<(), Errno> {
+pub fn send_with(to: BorrowedFd<'_>, text: &str, fds: &[BorrowedFd<'_>]) -> Result<(), Errno> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     if !control.push(SendAncillaryMessage::ScmRights(fds)) {

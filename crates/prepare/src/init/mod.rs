@@ -40,7 +40,7 @@ pub struct HostInit {
 
 /// The part of it that a container gets.
 #[derive(Debug, Default)]
-pub(crate) struct Equipment {
+pub struct Equipment {
     /// The way to the init, where it wants to be told.
     pub notify: Option<Notify>,
     /// Warning about the part that the container cannot get.
@@ -94,7 +94,7 @@ impl HostInit {
     }
 
     /// Adds to the spec what the container needs of it, and makes that, unless it is only to be looked at.
-    pub(crate) fn equip(
+    pub fn equip(
         &self,
         home: &Home,
         id: &ContainerId,

@@ -24,12 +24,12 @@ const LIMIT: usize = 512_000;
 /// Record of a secret.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub(super) struct SecretRecord {
+pub struct SecretRecord {
     pub id: String,
     /// Time of creation: nanoseconds since 1970.
     pub created: u64,
     /// Time of the last replacement.
-    pub(super) updated: u64,
+    pub updated: u64,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
     /// The bytes in base 64.

@@ -60,7 +60,7 @@ pub fn create(
 
 /// Makes the volume that `--mount` describes with `volume-opt` or `volume-label`. An existing one stays unchanged,
 /// and one without a description needs no record.
-pub(super) fn when_missing(home: &Home, name: &str, volume: &Volume) -> Result<(), EngineError> {
+pub fn when_missing(home: &Home, name: &str, volume: &Volume) -> Result<(), EngineError> {
     if volume.options.is_empty() && volume.labels.is_empty() || is_there(&home.volumes().join(name))? {
         return Ok(());
     }
@@ -69,7 +69,7 @@ pub(super) fn when_missing(home: &Home, name: &str, volume: &Volume) -> Result<(
 }
 
 /// Records an anonymous volume of a container.
-pub(super) fn note_anonymous(home: &Home, id: &ContainerId, destination: &str) -> Result<(), EngineError> {
+pub fn note_anonymous(home: &Home, id: &ContainerId, destination: &str) -> Result<(), EngineError> {
     let name = super::place::anonymous_name(id, destination);
     let record = VolumeRecord {
         created: now(),

@@ -10,7 +10,7 @@ use tote_spec::{Mount, Spec};
 
 /// File system or directory of the host in place of a volume's own directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Device {
+pub enum Device {
     /// File system in memory with these options, a separate one for each container: no process exists that could keep
     /// one mounted between containers.
     Memory(Vec<String>),
@@ -51,7 +51,7 @@ const NOT_OF_DISKS: [&str; 13] = [
 ];
 
 /// Parses the options of `--opt`; a later one of the same name replaces the earlier one.
-pub(super) fn options_of(given: &[String]) -> BTreeMap<String, String> {
+pub fn options_of(given: &[String]) -> BTreeMap<String, String> {
     let pairs = given
         .iter()
         .map(|option| option.split_once('=').unwrap_or((option, "")));
@@ -193,7 +193,7 @@ impl Device {
     ///
     /// # Errors
     /// [`VolumeFault::SubpathOfMemory`].
-    pub(super) fn directory_for(&self, volume: &str, subpath: &str) -> Result<&Path, VolumeFault> {
+    pub fn directory_for(&self, volume: &str, subpath: &str) -> Result<&Path, VolumeFault> {
         match self {
             Self::Directory { path, .. } => Ok(Path::new(path)),
             Self::Memory(_) | Self::Other { .. } => Err(VolumeFault::SubpathOfMemory {
@@ -241,7 +241,7 @@ impl Device {
 }
 
 /// Changes the mounts of volumes with devices, by destination.
-pub(super) fn mount_all(devices: &BTreeMap<String, Device>, spec: &mut Spec) {
+pub fn mount_all(devices: &BTreeMap<String, Device>, spec: &mut Spec) {
     for mount in &mut spec.mounts {
         if let Some(device) = devices.get(&mount.destination) {
             device.mount(mount);
@@ -253,7 +253,7 @@ pub(super) fn mount_all(devices: &BTreeMap<String, Device>, spec: &mut Spec) {
 ///
 /// # Errors
 /// [`EngineError::NoSource`], and others if the host's directory cannot be examined.
-pub(super) fn look_at(device: &Device) -> Result<(), EngineError> {
+pub fn look_at(device: &Device) -> Result<(), EngineError> {
     match device {
         Device::Directory { path, .. } => super::place::source(Path::new(path), false),
         Device::Memory(_) | Device::Other { .. } => Ok(()),

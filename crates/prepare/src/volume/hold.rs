@@ -30,7 +30,7 @@ impl VolumeHold {
     }
 
     /// Adds an image.
-    pub(super) fn add_image(&mut self, image: Source) {
+    pub fn add_image(&mut self, image: Source) {
         self.images.push(image);
     }
 }

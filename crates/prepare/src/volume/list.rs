@@ -165,7 +165,7 @@ pub fn given_to(home: &Home, id: &ContainerId) -> Result<Vec<String>, EngineErro
 ///
 /// # Errors
 /// Those of [`given_to`].
-pub(super) fn is_anonymous(home: &Home, name: &str) -> Result<bool, EngineError> {
+pub fn is_anonymous(home: &Home, name: &str) -> Result<bool, EngineError> {
     Ok(is_name(name) && owner(home, name)?.is_some())
 }
 

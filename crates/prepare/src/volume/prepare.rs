@@ -46,7 +46,7 @@ impl Volumes {
     }
 
     /// Changes the mounts of those volumes that have a device.
-    pub(crate) fn mount_devices(&self, spec: &mut Spec) {
+    pub fn mount_devices(&self, spec: &mut Spec) {
         device::mount_all(&self.devices, spec);
     }
 }

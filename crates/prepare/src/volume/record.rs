@@ -9,7 +9,7 @@ use tote_state::record::now;
 /// Record of a volume: `volumes/NAME/volume.json`. A volume that `run -v` made has none.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub(super) struct VolumeRecord {
+pub struct VolumeRecord {
     /// Time of creation: nanoseconds since 1970.
     pub created: u64,
     /// `--label`.
@@ -34,13 +34,13 @@ impl VolumeRecord {
 pub const FILE: &str = "volume.json";
 
 /// Label of docker for an anonymous volume.
-pub(super) const ANONYMOUS: &str = "com.docker.volume.anonymous";
+pub const ANONYMOUS: &str = "com.docker.volume.anonymous";
 
 /// Prefix of the name of a directory in the making, before a random id.
 pub const MAKING: &str = ".making-";
 
 /// True for a valid name by docker's rule, which also hides volumes in removal, `.NAME`.
-pub(super) fn is_name(name: &str) -> bool {
+pub fn is_name(name: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-');
     name.len() <= 255
         && name.bytes().all(plain)

@@ -26,7 +26,7 @@ pub fn is_file(directory: &Path, subpath: &str) -> bool {
 ///
 /// # Errors
 /// [`VolumeFault::Subpath`].
-pub(super) fn look_at(volume: &str, directory: &Path, subpath: &str) -> Result<(), EngineError> {
+pub fn look_at(volume: &str, directory: &Path, subpath: &str) -> Result<(), EngineError> {
     match open(directory, subpath) {
         // A directory of the container's users is closed to the caller, and the mount is made with the container's
         // rights.

@@ -49,7 +49,7 @@ const MACHINES: [&str; 24] = [
 ///
 /// # Errors
 /// [`TreatmentFault`].
-pub(crate) fn treat(
+pub fn treat(
     home: &Home,
     id: &ContainerId,
     (options, ids): (&RunOptions, &Ids),

@@ -44,11 +44,11 @@ struct Setting {
 
 /// First use of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct HeardUse {
+pub struct HeardUse {
     pub pid: u32,
     pub program: String,
     /// Milliseconds since the start of the run.
-    pub(crate) millis: u64,
+    pub millis: u64,
     pub run: u32,
 }
 
