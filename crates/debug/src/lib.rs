@@ -31,10 +31,10 @@ pub use launch::forget as forget_launchers;
 pub use shell::SHELLS as DEBUG_SHELLS;
 
 use tote_life::exec::{self, ExecError, Executed, Target};
-use tote_life::{pod, prepare, proc, run, vm};
+use tote_life::{container, pod, prepare, proc, run, vm};
 use tote_prepare::rootfs::Source;
 use tote_prepare::{HostInit, RunRequest, flat, given, making, prepared, rootfs, tree};
-use tote_records::{Caller, EngineError, Home, container};
+use tote_records::{Caller, EngineError, Home};
 use find::{Found, find};
 use forward::Forwards;
 use kept::Layer;

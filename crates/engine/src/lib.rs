@@ -23,9 +23,8 @@ mod unit;
 
 use tote_life::{exec, prepare, proc, remains, vm};
 use tote_prepare::{
-    covered, facts, finished, flat, given, making, peer, prepared, processors, rootfs, spec, standard, storage, tree, user, volume,
+    covered, facts, finished, given, making, peer, prepared, processors, rootfs, spec, standard, storage, user, volume,
 };
-use tote_records::apart;
 
 pub use changes::{
     BootstrapError, BootstrapOptions, Changed, CommitOptions, Committed, ContainerError, Traced,

@@ -27,13 +27,11 @@ use tote_images::open_store;
 use tote_networks as network;
 use tote_networks::etc;
 use tote_prepare::{
-    Finished, HostInit, Prepared, RunRequest, device, facts, finished, given, init, making, peer, prepared, rootfs, spec,
-    standard, storage, tree, user, volume,
+    Finished, HostInit, RunRequest, device, facts, finished, given, init, making, peer, prepared, rootfs, secret, spec, standard,
+    storage, tree, user, volume,
 };
-use tote_records::container::{LifeError, StartError};
-use tote_records::{
-    Caller, ContainerError, EngineError, Home, ImageFault, MachineError, RequestError, apart, cgroup, resources,
-};
+use tote_records::container::LifeError;
+use tote_records::{Caller, EngineError, Home, RequestError, apart, cgroup, look, resources};
 
 pub use creation::create;
 pub use run::run;

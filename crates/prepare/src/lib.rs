@@ -41,7 +41,7 @@ use tote_networks::etc;
 use tote_networks as network;
 use tote_records::container::StartError;
 use tote_records::{
-    Caller, EngineError, Home, ImageFault, MachineError, RequestError, apart, cgroup, container, look, pod, pool, prune,
+    Caller, EngineError, Home, ImageFault, MachineError, RequestError, apart, cgroup, container, look, pod, pool,
 };
 
 pub use finished::Finished;

@@ -12,3 +12,4 @@ pub use differences::{Changed, changes, written};
 pub use layer::add_layer;
 pub use linked::LinkedNames;
 pub use passages::Passages;
+pub use tote_records::ContainerError;

@@ -3,7 +3,7 @@
 use super::attached::Attaching;
 use super::foreground::find_monitored;
 use super::state::Status;
-use super::stream_error::StreamError;
+use super::StreamError;
 use crate::{EngineError, Finished, Home, RequestError};
 use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::fs::{Mode, OFlags};

@@ -3,7 +3,7 @@
 use super::attach::{Stay, attach, stay};
 use super::error::{LifeError, StartError};
 use super::launch::{launch, prepare_start};
-use super::stream_error::StreamError;
+use super::StreamError;
 use crate::prepared::Prepared;
 use crate::{EngineError, Finished, Home, HostInit};
 use tote_monitor::{Attendant, DetachKeys, Streams, pair};

@@ -1,6 +1,6 @@
 //! The programs of a machine's sandbox: tote as the attendant, and as one who visits it.
 
-use super::error::VmFault;
+use super::VmFault;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use std::path::{Path, PathBuf};

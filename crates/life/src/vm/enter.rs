@@ -2,7 +2,7 @@
 //! the plan of the one in the container.
 
 use super::attend::{PROGRAM, VISIT, packed, place};
-use super::error::VmFault;
+use super::VmFault;
 use super::guest::facts;
 use crate::container::Entry;
 use crate::exec::{ExecError, Inside, Target, Users, all_capabilities, plan_here};

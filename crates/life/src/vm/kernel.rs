@@ -4,7 +4,7 @@
 //! sandboxes, which cannot reach it otherwise, and stands in the initramfs; both are named by what the file system says of its
 //! file, so that a newer program makes them anew at its first start of a machine.
 
-use super::error::VmFault;
+use super::VmFault;
 use crate::{EngineError, Home};
 use rustix::fs::Mode;
 use serde::{Deserialize, Serialize};

@@ -1,7 +1,7 @@
 //! Names of containers and pods: links in `names/` that lead to an id.
 
 use super::find;
-pub(crate) use super::find::named;
+pub use super::find::named;
 use super::link::{link_text, read};
 use super::record::Container;
 use super::record_lock::Change;
