@@ -122,6 +122,7 @@ pub struct FrontAnswers<'a> {
 }
 
 impl<'a> FrontAnswers<'a> {
+    /// Answers for a container in the foreground; `left` gets them when a monitor takes over.
     pub fn new(answers: Option<Answers>, left: &'a RefCell<Option<Answers>>) -> Self {
         Self { answers, left }
     }

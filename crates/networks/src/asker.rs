@@ -13,13 +13,13 @@ const LOCAL: usize = 1;
 
 /// The number of a process of this machine, and its command, as `1234/curl`: of the one that asks by UDP from this address. `None` where
 /// no process of the network namespace with this inode has the socket any more.
-pub fn process_at(namespace: u64, client: SocketAddr) -> Option<String> {
+pub(crate) fn process_at(namespace: u64, client: SocketAddr) -> Option<String> {
     let socket = members(namespace).find_map(|one| socket_at(&one, client.port()))?;
     process_with(namespace, &socket)
 }
 
 /// The number and the command of the process that has the socket with this inode.
-pub fn process_of(namespace: u64, socket: u32) -> Option<String> {
+pub(crate) fn process_of(namespace: u64, socket: u32) -> Option<String> {
     process_with(namespace, &link_of(&socket))
 }
 

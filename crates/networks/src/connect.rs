@@ -154,7 +154,7 @@ fn found(home: &Home, wanted: &str) -> Result<Network, EngineError> {
 }
 
 /// The container, which has records to be changed.
-pub fn kept(home: &Home, wanted: &str, action: &'static str) -> Result<Entry, EngineError> {
+pub(crate) fn kept(home: &Home, wanted: &str, action: &'static str) -> Result<Entry, EngineError> {
     let entry = find_monitored(home, wanted)?;
     if !entry.kept {
         return Err(LifeError::Unkept(entry.container.display().to_owned(), action).into());
@@ -192,7 +192,7 @@ fn check_addresses(attachment: &NetworkAttachment, network: &Network) -> Result<
 }
 
 /// The place of a network among those that the container's options name, by whatever they name it.
-pub fn position(home: &Home, options: &RunOptions, network: &Network) -> Option<usize> {
+pub(crate) fn position(home: &Home, options: &RunOptions, network: &Network) -> Option<usize> {
     let mut attachments = options.network.attachments().iter();
     attachments.position(|one| {
         one.network == network.name
@@ -292,7 +292,7 @@ fn free_place(endpoints: &[Endpoint]) -> usize {
 }
 
 /// Takes a running container out of a network.
-pub fn unplug(
+pub(crate) fn unplug(
     home: &Home,
     id: &ContainerId,
     state: &mut State,

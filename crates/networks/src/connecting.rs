@@ -16,22 +16,22 @@ fn path(home: &Home, id: &ContainerId) -> PathBuf {
 }
 
 /// Leaves the mark of a connection.
-pub fn mark(home: &Home, id: &ContainerId) -> Result<(), EngineError> {
+pub(crate) fn mark(home: &Home, id: &ContainerId) -> Result<(), EngineError> {
     let path = path(home, id);
     closed::write(&path, b"").map_err(EngineError::file("make", path))
 }
 
 /// Leaves the mark of a disconnection, if the disk has room for it.
-pub fn mark_disconnection(home: &Home, id: &ContainerId) -> Result<(), EngineError> {
+pub(crate) fn mark_disconnection(home: &Home, id: &ContainerId) -> Result<(), EngineError> {
     record::mark_removal(&path(home, id))
 }
 
 /// Whether a connection was begun and not ended.
-pub fn is_marked(home: &Home, id: &ContainerId) -> Result<bool, EngineError> {
+pub(crate) fn is_marked(home: &Home, id: &ContainerId) -> Result<bool, EngineError> {
     Ok(is_there(&path(home, id))?)
 }
 
 /// Takes the mark away, after everything is as the records say.
-pub fn unmark(home: &Home, id: &ContainerId) {
+pub(crate) fn unmark(home: &Home, id: &ContainerId) {
     best_effort(std::fs::remove_file(path(home, id)));
 }

@@ -224,7 +224,7 @@ fn local(id: &ContainerId) -> Option<Subnet6> {
 
 /// The default network, which is made at its first use and keeps its subnet from then on. The caller
 /// holds the lock.
-pub fn default_network(home: &Home) -> Result<Network, EngineError> {
+pub(crate) fn default_network(home: &Home) -> Result<Network, EngineError> {
     if let Some(network) = Network::read(home, DEFAULT_NETWORK)? {
         return Ok(network);
     }

@@ -11,7 +11,7 @@ use tote_sys::Errno;
 
 /// The parent of a container's link in a network that shares a link of the machine's, its longest packet, and its hardware
 /// address, if the container's link has the same.
-pub fn attach(
+pub(crate) fn attach(
     network: &Network,
     sublink: Sublink,
     attachment: &NetworkAttachment,
@@ -34,7 +34,7 @@ pub fn attach(
 }
 
 /// Refuses what only a bridge can do for a container with these ends.
-pub fn check(options: &RunOptions, endpoints: &[Endpoint]) -> Result<(), DriverFault> {
+pub(crate) fn check(options: &RunOptions, endpoints: &[Endpoint]) -> Result<(), DriverFault> {
     let mut without = endpoints.iter().filter(|one| !one.driver.has_bridge());
     let Some(endpoint) = without.next() else {
         return Ok(());
@@ -57,7 +57,7 @@ pub fn check(options: &RunOptions, endpoints: &[Endpoint]) -> Result<(), DriverF
 ///
 /// # Errors
 /// The kernel's.
-pub fn unlink(endpoints: &[Endpoint]) -> Result<(), Errno> {
+pub(crate) fn unlink(endpoints: &[Endpoint]) -> Result<(), Errno> {
     let names = |has_bridge| {
         let own = endpoints
             .iter()

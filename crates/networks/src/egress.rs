@@ -35,7 +35,7 @@ const MOST_KEPT: usize = 4096;
 ///
 /// # Errors
 /// [`TrafficFault::Egress`].
-pub fn check(options: &RunOptions) -> Result<(), TrafficFault> {
+pub(crate) fn check(options: &RunOptions) -> Result<(), TrafficFault> {
     if options.egress.is_none() {
         return Ok(());
     }
@@ -68,7 +68,7 @@ pub fn check_step(options: &RunOptions) -> Result<(), TrafficFault> {
 ///
 /// # Errors
 /// [`TrafficFault::Egress`].
-pub fn check_none(options: &RunOptions) -> Result<(), TrafficFault> {
+pub(crate) fn check_none(options: &RunOptions) -> Result<(), TrafficFault> {
     match &options.egress {
         Some(_) => Err(TrafficFault::Egress(
             "with --network none it connects nowhere: leave --egress out",
@@ -78,7 +78,7 @@ pub fn check_none(options: &RunOptions) -> Result<(), TrafficFault> {
 }
 
 /// Has the links of a container made with the rules of its policy.
-pub fn hold(id: &ContainerId, policy: &EgressPolicy, joined: &mut Joined) {
+pub(crate) fn hold(id: &ContainerId, policy: &EgressPolicy, joined: &mut Joined) {
     for endpoint in &mut joined.endpoints {
         endpoint.egress = true;
     }
@@ -92,7 +92,7 @@ pub fn hold(id: &ContainerId, policy: &EgressPolicy, joined: &mut Joined) {
 ///
 /// # Errors
 /// [`EngineError::Kernel`].
-pub fn remove(id: &ContainerId) -> Result<(), EngineError> {
+pub(crate) fn remove(id: &ContainerId) -> Result<(), EngineError> {
     tote_network::remove_egress(id.as_str()).map_err(|source| EngineError::Kernel {
         attempt: "remove the rules of the container's egress policy",
         source,
@@ -136,7 +136,7 @@ fn service((protocol, port): EgressService) -> Service {
 
 /// The policy of a container with its rules, which open addresses as names are answered.
 #[derive(Debug)]
-pub struct Gate {
+pub(crate) struct Gate {
     policy: EgressPolicy,
     services: Vec<EgressService>,
     egress: Egress,
@@ -151,7 +151,7 @@ pub struct Gate {
 }
 
 impl Gate {
-    pub fn of(home: &Home, id: &ContainerId, policy: &EgressPolicy, endpoints: &[Endpoint]) -> Self {
+    pub(crate) fn of(home: &Home, id: &ContainerId, policy: &EgressPolicy, endpoints: &[Endpoint]) -> Self {
         Self {
             policy: policy.clone(),
             services: policy.services(),
@@ -170,7 +170,7 @@ impl Gate {
     ///
     /// # Errors
     /// A warning for people.
-    pub fn keeper(&self, resolver: BorrowedFd<'_>) -> Result<Keeper, String> {
+    pub(crate) fn keeper(&self, resolver: BorrowedFd<'_>) -> Result<Keeper, String> {
         let failed = |errno| {
             format!("the container has no network, because nothing would keep its egress policy: {errno}")
         };
@@ -182,7 +182,7 @@ impl Gate {
     }
 
     /// Has processes looked for in this network namespace, which is the container's.
-    pub fn look_into(&self, network: BorrowedFd<'_>) {
+    pub(crate) fn look_into(&self, network: BorrowedFd<'_>) {
         let (own, stat) = (network.try_clone_to_owned(), rustix::fs::fstat(network));
         if let (Ok(own), Ok(stat)) = (own, stat) {
             best_effort(self.inside.set((Inside::new(own), stat.st_ino)));
@@ -190,7 +190,7 @@ impl Gate {
     }
 
     /// Decides what is done with a question of this client, who is known if the question came by UDP.
-    pub fn hearing(&self, name: Option<&str>, client: Option<SocketAddr>) -> Hearing {
+    pub(crate) fn hearing(&self, name: Option<&str>, client: Option<SocketAddr>) -> Hearing {
         let Some(name) = name else {
             return if self.policy.log {
                 Hearing::Passed
@@ -209,7 +209,7 @@ impl Gate {
 
     /// Opens the addresses of a server's answer, before the client gets it. False for a name that is an alias of one which
     /// the policy does not name.
-    pub fn hear(&self, name: &str, heard: &Heard) -> bool {
+    pub(crate) fn hear(&self, name: &str, heard: &Heard) -> bool {
         if self.policy.log {
             let (mut asked, is_alias) = (self.asked.borrow_mut(), !heard.aliases.is_empty());
             for (address, _) in &heard.addresses {
@@ -242,7 +242,7 @@ impl Gate {
     }
 
     /// Opens the addresses of a container that the policy calls by its name.
-    pub fn admit_members(&self, name: &str, addresses: &[IpAddr]) {
+    pub(crate) fn admit_members(&self, name: &str, addresses: &[IpAddr]) {
         let exact = self.policy.entries_of(name).filter(|entry| {
             let EgressTarget::Name { is_wildcard, .. } = entry.target else {
                 return false;
@@ -338,7 +338,7 @@ impl Gate {
     }
 
     /// Takes the container's links off their bridges.
-    pub fn shut(&self) {
+    pub(crate) fn shut(&self) {
         let names: Vec<_> = self.links.iter().map(|link| link.outside.clone()).collect();
         best_effort(tote_network::disconnect(&names));
     }
@@ -346,7 +346,7 @@ impl Gate {
 
 /// Hears of each change of the packet filter, beside the questions for names.
 #[derive(Debug)]
-pub struct Keeper {
+pub(crate) struct Keeper {
     epoll: OwnedFd,
     events: FilterEvents,
 }
@@ -368,7 +368,7 @@ impl Keeper {
     }
 
     /// Has the rules made again if a program has changed the packet filter, and looks at first attempts, without waiting.
-    pub fn keep(&self, gate: &Gate) {
+    pub(crate) fn keep(&self, gate: &Gate) {
         let mut events = [const { std::mem::MaybeUninit::uninit() }; 3];
         let now = Timespec {
             tv_sec: 0,

@@ -380,12 +380,12 @@ impl NetworkFault {
 }
 
 /// The fault of a running container's link in that network.
-pub fn fault_of_link(network: &str, source: tote_network::LinkError) -> ConnectFault {
+pub(crate) fn fault_of_link(network: &str, source: tote_network::LinkError) -> ConnectFault {
     ConnectFault::Link(network.to_owned(), source)
 }
 
 /// The fault of a lease, or of a name, in that network.
-pub fn fault_of(network: &str, source: LeaseError) -> NetworkFault {
+pub(crate) fn fault_of(network: &str, source: LeaseError) -> NetworkFault {
     let network = network.to_owned();
     NetworkFault::Lease { network, source }
 }

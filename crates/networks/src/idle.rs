@@ -28,7 +28,7 @@ pub fn settle(home: &Home, names: &[String]) -> Result<(), EngineError> {
 
 /// Takes a network down that has no container; with it goes what a killed `network create` or `network rm` has left. The caller
 /// holds the lock.
-pub fn take_down(home: &Home, name: &str) -> Result<(), EngineError> {
+pub(crate) fn take_down(home: &Home, name: &str) -> Result<(), EngineError> {
     let network = || name.to_owned();
     let leases = record::leases(home, name).all().map_err(|source| {
         let network = network();

@@ -113,7 +113,7 @@ fn check_bridges(home: &Home) -> Result<(), EngineError> {
 }
 
 /// The limit on what passes each of a container's links.
-pub fn rate(options: &RunOptions) -> Option<Rate> {
+pub(crate) fn rate(options: &RunOptions) -> Option<Rate> {
     let NetLimit { rate, burst } = options.net_limit;
     rate.map(|rate| Rate { rate, burst })
 }
@@ -135,13 +135,13 @@ const DISCARDED: &str = "published ports are discarded when using host network m
 
 /// The protocols for which some link of a container leads out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct WaysOut {
+pub(crate) struct WaysOut {
     ipv4: bool,
     ipv6: bool,
 }
 
 impl WaysOut {
-    pub fn of(endpoints: &[Endpoint]) -> Self {
+    pub(crate) fn of(endpoints: &[Endpoint]) -> Self {
         Self {
             ipv4: endpoints.iter().any(|one| one.gateway.is_some()),
             ipv6: endpoints.iter().any(Endpoint::leads_out6),
@@ -151,7 +151,7 @@ impl WaysOut {
 
 /// Gives a container its addresses in one network, and brings that up. `place` is the number of its link, and `ways` are those
 /// that lead out already. The caller holds the lock.
-pub fn connect(
+pub(crate) fn connect(
     home: &Home,
     id: &ContainerId,
     attachment: &NetworkAttachment,
@@ -238,7 +238,7 @@ fn bring_up(home: &Home, network: &Network) -> Result<Uplink, EngineError> {
 }
 
 /// The name of the host's end of a container's link, which follows from the container's id: 15 bytes at most.
-pub fn outside(id: &ContainerId, place: usize) -> String {
+pub(crate) fn outside(id: &ContainerId, place: usize) -> String {
     // No host has more links than fit.
     format!("tv{}{place:x}", id.as_str().get(..11).unwrap_or_default())
 }
@@ -329,7 +329,7 @@ pub fn call(
 }
 
 /// Does this for a caller with the lock.
-pub fn write_names(
+pub(crate) fn write_names(
     home: &Home,
     (id, name): (&ContainerId, &str),
     options: &RunOptions,
@@ -389,7 +389,7 @@ fn unlinking(source: Errno) -> EngineError {
 }
 
 /// Removes links that have no end on the host, by their second names.
-pub fn remove_inside(links: &[String]) -> Result<(), EngineError> {
+pub(crate) fn remove_inside(links: &[String]) -> Result<(), EngineError> {
     tote_network::remove_inside(links).map_err(unlinking)
 }
 
@@ -463,10 +463,10 @@ pub fn forget(home: &Home, id: &ContainerId) -> Result<(), EngineError> {
 }
 
 /// The most networks that a killed container is looked for in.
-pub const MOST: usize = 16;
+pub(crate) const MOST: usize = 16;
 
 /// Takes a container's names and addresses in a network back. Gives how many other leases the network has.
-pub fn release(home: &Home, id: &ContainerId, network: &str) -> Result<usize, EngineError> {
+pub(crate) fn release(home: &Home, id: &ContainerId, network: &str) -> Result<usize, EngineError> {
     names::take(home, (id, &link_text(id)), network)?;
     let released = record::leases(home, network).release(&link_text(id));
     Ok(released.map_err(|source| fault_of(network, source))?)

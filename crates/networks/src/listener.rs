@@ -5,7 +5,7 @@ use std::fs;
 use tote_network::Transport;
 
 /// The process that has a port of the host's in words, or as much as can be said.
-pub fn holder(transport: Transport, port: u16) -> String {
+pub(crate) fn holder(transport: Transport, port: u16) -> String {
     let inodes = inodes(transport, port);
     match process(&inodes) {
         Some((pid, name)) => format!("process {pid} ({name}) of this machine"),

@@ -224,7 +224,7 @@ impl Filter {
 }
 
 /// The networks that some container names, whether it runs or not.
-pub fn used(home: &Home) -> Result<Vec<String>, EngineError> {
+pub(crate) fn used(home: &Home) -> Result<Vec<String>, EngineError> {
     let mut used = Vec::new();
     for entry in container::list_whole(home)? {
         let options: RunOptions = entry.container.run_options()?;
@@ -235,7 +235,7 @@ pub fn used(home: &Home) -> Result<Vec<String>, EngineError> {
 }
 
 /// A container that is in a network now.
-pub struct Member {
+pub(crate) struct Member {
     id: ContainerId,
     pub name: String,
     address: Ipv4Addr,
@@ -245,7 +245,7 @@ pub struct Member {
 }
 
 /// The containers that are in a network now.
-pub fn members(home: &Home, network: &Network) -> Result<Vec<Member>, EngineError> {
+pub(crate) fn members(home: &Home, network: &Network) -> Result<Vec<Member>, EngineError> {
     let leases = network.leases(home).all().map_err(|source| {
         let network = network.name.clone();
         NetworkFault::Lease { network, source }

@@ -28,12 +28,12 @@ pub fn has_names(options: &RunOptions) -> bool {
 }
 
 /// Whether one of these is in a network that a user has made.
-pub fn are_named(endpoints: &[Endpoint]) -> bool {
+pub(crate) fn are_named(endpoints: &[Endpoint]) -> bool {
     endpoints.iter().any(Endpoint::is_named)
 }
 
 /// Whether a text can be looked up as a name.
-pub fn is_name(text: &str) -> bool {
+pub(crate) fn is_name(text: &str) -> bool {
     text.len() <= LONGEST && text.split('.').all(tote_resolver::is_label)
 }
 
@@ -41,7 +41,7 @@ pub fn is_name(text: &str) -> bool {
 ///
 /// # Errors
 /// [`ConnectFault::AliasElsewhere`] where that has no names, and [`ConnectFault::Alias`].
-pub fn check_aliases(options: &RunOptions) -> Result<(), ConnectFault> {
+pub(crate) fn check_aliases(options: &RunOptions) -> Result<(), ConnectFault> {
     let attachments = options.network.attachments();
     let own = &options.network_aliases;
     let is_named = attachments
@@ -61,7 +61,7 @@ pub fn check_aliases(options: &RunOptions) -> Result<(), ConnectFault> {
 ///
 /// # Errors
 /// As of [`check_aliases`].
-pub fn check_names(attachment: &NetworkAttachment) -> Result<(), ConnectFault> {
+pub(crate) fn check_names(attachment: &NetworkAttachment) -> Result<(), ConnectFault> {
     let aliases = &attachment.aliases;
     if attachment.network == DEFAULT_NETWORK && !aliases.is_empty() {
         return Err(ConnectFault::AliasElsewhere);
@@ -97,7 +97,7 @@ pub fn names_of(
 }
 
 /// The container whose names are written down.
-pub struct Called<'a> {
+pub(crate) struct Called<'a> {
     pub id: &'a ContainerId,
     /// The name of its own.
     pub name: &'a str,
@@ -108,7 +108,7 @@ pub struct Called<'a> {
 }
 
 /// Writes down the names of a container in its networks. The caller holds the lock.
-pub fn put(
+pub(crate) fn put(
     home: &Home,
     of: &Called<'_>,
     options: &RunOptions,
@@ -145,7 +145,7 @@ pub fn put(
 }
 
 /// Takes a container's names in a network away, before its addresses there. The caller holds the lock.
-pub fn take(
+pub(crate) fn take(
     home: &Home,
     (id, holder): (&ContainerId, &str),
     network: &str,
@@ -178,7 +178,7 @@ pub fn hide(home: &Home, endpoints: &[Endpoint]) -> Result<(), EngineError> {
 }
 
 /// Takes the list of a container's networks away, which is empty.
-pub fn take_all(home: &Home, id: &ContainerId) {
+pub(crate) fn take_all(home: &Home, id: &ContainerId) {
     // Most containers have none.
     tote_sys::best_effort(std::fs::remove_dir(members(home, id)));
 }
@@ -190,12 +190,12 @@ fn members(home: &Home, id: &ContainerId) -> PathBuf {
 }
 
 /// The names in the network of that name.
-pub fn called(home: &Home, network: &str) -> CalledNames {
+pub(crate) fn called(home: &Home, network: &str) -> CalledNames {
     CalledNames::new(&record::dir(home, network))
 }
 
 /// The networks that a container with names is in at this moment.
-pub fn networks_of(home: &Home, id: &ContainerId) -> Vec<String> {
+pub(crate) fn networks_of(home: &Home, id: &ContainerId) -> Vec<String> {
     let entries = std::fs::read_dir(members(home, id))
         .into_iter()
         .flatten()

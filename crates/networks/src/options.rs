@@ -23,7 +23,7 @@ const LONGEST_LINK: usize = 15;
 const LONGEST_PREFIX: usize = LONGEST_LINK - 2;
 
 /// Refuses options that the driver does not have, and values that they cannot have.
-pub fn check(driver: NetworkDriver, options: &BTreeMap<String, String>) -> Result<(), DriverFault> {
+pub(crate) fn check(driver: NetworkDriver, options: &BTreeMap<String, String>) -> Result<(), DriverFault> {
     for (key, value) in options {
         let is_right = match (driver, key.as_str()) {
             (_, MTU) => value.parse::<u32>().is_ok_and(|mtu| (68..=65535).contains(&mtu)),
@@ -99,12 +99,12 @@ fn boolean(text: &str) -> Option<bool> {
 }
 
 /// The link of the machine's that options of a network name.
-pub fn parent(options: &BTreeMap<String, String>) -> Option<&str> {
+pub(crate) fn parent(options: &BTreeMap<String, String>) -> Option<&str> {
     options.get(PARENT).map(String::as_str)
 }
 
 /// How containers share that link, by checked options; `None` of the driver bridge.
-pub fn sublink(driver: NetworkDriver, options: &BTreeMap<String, String>) -> Option<Sublink> {
+pub(crate) fn sublink(driver: NetworkDriver, options: &BTreeMap<String, String>) -> Option<Sublink> {
     let mode = |key| options.get(key).map(String::as_str);
     match driver {
         NetworkDriver::Bridge => None,
@@ -128,43 +128,43 @@ impl Network {
     }
 
     /// The bridge's name as it was asked for.
-    pub fn bridge_name(&self) -> Option<&str> {
+    pub(crate) fn bridge_name(&self) -> Option<&str> {
         self.options.get(NAME).map(String::as_str)
     }
 
     /// The name of the link of the machine's that containers share.
-    pub fn parent(&self) -> Option<&str> {
+    pub(crate) fn parent(&self) -> Option<&str> {
         parent(&self.options)
     }
 
     /// How containers share that link; `None` of a network with a bridge.
-    pub fn sublink(&self) -> Option<Sublink> {
+    pub(crate) fn sublink(&self) -> Option<Sublink> {
         sublink(self.driver, &self.options)
     }
 
     /// The longest packet that the network was made with, in bytes.
-    pub fn mtu(&self) -> Option<u32> {
+    pub(crate) fn mtu(&self) -> Option<u32> {
         self.options.get(MTU)?.parse().ok()
     }
 
     /// Whether members reach each other.
-    pub fn has_communication(&self) -> bool {
+    pub(crate) fn has_communication(&self) -> bool {
         self.flag(ICC)
     }
 
     /// Whether what leaves the machine gets the machine's own address.
-    pub fn masquerades(&self) -> bool {
+    pub(crate) fn masquerades(&self) -> bool {
         self.flag(MASQUERADE)
     }
 
     /// The address at which ports are published that name none.
-    pub fn host_binding(&self) -> Option<Ipv4Addr> {
+    pub(crate) fn host_binding(&self) -> Option<Ipv4Addr> {
         let address: Ipv4Addr = self.options.get(HOST_BINDING)?.parse().ok()?;
         (!address.is_unspecified()).then_some(address)
     }
 
     /// The beginning of the name of the container's link, before its number.
-    pub fn link_prefix(&self) -> &str {
+    pub(crate) fn link_prefix(&self) -> &str {
         self.options.get(LINK_PREFIX).map_or("eth", String::as_str)
     }
 }

@@ -22,7 +22,7 @@ const ATTEMPTS: u32 = 8;
 ///
 /// # Errors
 /// [`NetworkFault`](super::NetworkFault); nothing of the container's is published then, or [`withdraw`] finds it.
-pub fn publish(
+pub(crate) fn publish(
     home: &Home,
     id: &ContainerId,
     (options, config): (&RunOptions, &ImageConfig),
@@ -69,7 +69,7 @@ pub fn publish(
 ///
 /// # Errors
 /// [`NetworkFault`](super::NetworkFault), and those of `note`; nothing more is published then.
-pub fn publish_more(
+pub(crate) fn publish_more(
     (home, id): (&Home, &ContainerId),
     bindings: &[PortBinding],
     at: (&Endpoint, &str),
@@ -90,7 +90,7 @@ pub fn publish_more(
 ///
 /// # Errors
 /// As of [`publish_more`].
-pub fn publish_now(
+pub(crate) fn publish_now(
     home: &Home,
     id: &ContainerId,
     state: &mut State,
@@ -122,7 +122,7 @@ pub fn publish_now(
 
 /// Publishes the ports that went with a network at the next one of a running container that has ports, each at the same port of
 /// this machine as before. Without such a network they are gone. The caller holds the lock.
-pub fn move_ports(
+pub(crate) fn move_ports(
     home: &Home,
     id: &ContainerId,
     state: &mut State,
@@ -144,7 +144,7 @@ pub fn move_ports(
 }
 
 /// Moves the ports of a running container to the network by which its answers leave now. The caller holds the lock.
-pub fn follow_way_out(home: &Home, id: &ContainerId, state: &mut State) -> Result<(), EngineError> {
+pub(crate) fn follow_way_out(home: &Home, id: &ContainerId, state: &mut State) -> Result<(), EngineError> {
     let next = way_out(&state.networks, is_entrance);
     let is_old = |(place, one): (usize, &Endpoint)| Some(place) != next && !one.ports.is_empty();
     let old: Vec<_> = state
@@ -169,7 +169,7 @@ fn is_entrance(endpoint: &Endpoint) -> bool {
 
 /// Publishes at the network that a running container has just come into what its options publish and no network of its could
 /// until now. The caller holds the lock.
-pub fn publish_first(
+pub(crate) fn publish_first(
     home: &Home,
     (container, options): (&Container, &RunOptions),
     state: &mut State,
@@ -236,7 +236,7 @@ fn put_chosen(
 ///
 /// # Errors
 /// [`PublishFault::Rules`].
-pub fn withdraw_of(home: &Home, id: &ContainerId, endpoints: &[Endpoint]) -> Result<(), PublishFault> {
+pub(crate) fn withdraw_of(home: &Home, id: &ContainerId, endpoints: &[Endpoint]) -> Result<(), PublishFault> {
     if ports_of(endpoints).next().is_none() {
         return Ok(());
     }
@@ -247,7 +247,7 @@ pub fn withdraw_of(home: &Home, id: &ContainerId, endpoints: &[Endpoint]) -> Res
 ///
 /// # Errors
 /// [`PublishFault::Rules`].
-pub fn withdraw(home: &Home, id: &ContainerId) -> Result<(), PublishFault> {
+pub(crate) fn withdraw(home: &Home, id: &ContainerId) -> Result<(), PublishFault> {
     withdraw_these(home, &own(id)?)
 }
 
@@ -255,7 +255,7 @@ pub fn withdraw(home: &Home, id: &ContainerId) -> Result<(), PublishFault> {
 ///
 /// # Errors
 /// [`PublishFault::Rules`].
-pub fn withdraw_these(home: &Home, ports: &[PublishedPort]) -> Result<(), PublishFault> {
+pub(crate) fn withdraw_these(home: &Home, ports: &[PublishedPort]) -> Result<(), PublishFault> {
     tote_network::withdraw(ports).map_err(PublishFault::Rules)?;
     if !ports.is_empty() {
         // A holder that is gone leads nothing in.
@@ -281,7 +281,7 @@ fn own(id: &ContainerId) -> Result<Vec<PublishedPort>, PublishFault> {
 }
 
 /// Ports that the options publish; with `--publish-all` those that are exposed follow.
-pub fn bindings<'a>(
+pub(crate) fn bindings<'a>(
     options: &RunOptions,
     exposed_ports: impl Iterator<Item = &'a String>,
 ) -> Vec<PortBinding> {

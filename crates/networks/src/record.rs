@@ -22,7 +22,7 @@ const FILE: &str = "network.json";
 
 /// A network as it was made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Network {
+pub(crate) struct Network {
     pub name: String,
     /// 64 hexadecimal digits.
     pub id: String,
@@ -48,7 +48,7 @@ pub struct Network {
 /// The addresses of a network, of one protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(bound = "A: Address + Serialize + for<'a> Deserialize<'a>")]
-pub struct Addresses<A> {
+pub(crate) struct Addresses<A> {
     pub subnet: Prefix<A>,
     /// The host's address in it.
     pub gateway: A,
@@ -59,35 +59,35 @@ pub struct Addresses<A> {
 
 impl<A: Address> Addresses<A> {
     /// The addresses that containers get.
-    pub fn range(&self) -> Prefix<A> {
+    pub(crate) fn range(&self) -> Prefix<A> {
         self.ip_range.unwrap_or(self.subnet)
     }
 }
 
 impl Network {
     /// The name of its bridge: the one that was asked for, or its alias.
-    pub fn bridge(&self) -> String {
+    pub(crate) fn bridge(&self) -> String {
         self.bridge_name().map_or_else(|| self.alias(), str::to_owned)
     }
 
     /// The alias of its bridge, which follows from the network's id.
-    pub fn alias(&self) -> String {
+    pub(crate) fn alias(&self) -> String {
         format!("tote-{}", self.id.get(..10).unwrap_or(&self.id))
     }
 
     /// Something that happens to it now; docker's word for that.
-    pub fn event(&self, action: &str) -> Event {
+    pub(crate) fn event(&self, action: &str) -> Event {
         let event = Event::of("network", action, &self.id);
         event.with("name", &self.name).with("type", self.driver.as_str())
     }
 
     /// The record of a network; `None` where no network has that name.
-    pub fn read(home: &Home, name: &str) -> Result<Option<Self>, EngineError> {
+    pub(crate) fn read(home: &Home, name: &str) -> Result<Option<Self>, EngineError> {
         Ok(tote_state::record::read(&dir(home, name).join(FILE))?)
     }
 
     /// Writes it down. The caller holds the lock.
-    pub fn write(&self, home: &Home) -> Result<(), EngineError> {
+    pub(crate) fn write(&self, home: &Home) -> Result<(), EngineError> {
         put_mark(home, &self.name)?;
         for path in [dir(home, &self.name), lease_dir(home, &self.name)] {
             made(&path)?;
@@ -100,25 +100,25 @@ impl Network {
     }
 
     /// Removes what is written down. The caller holds the lock, and has seen that no container has a lease.
-    pub fn remove(&self, home: &Home) -> Result<(), EngineError> {
+    pub(crate) fn remove(&self, home: &Home) -> Result<(), EngineError> {
         let record = dir(home, &self.name).join(FILE);
         tote_sys::remove_file(&record).map_err(EngineError::file("remove", record))?;
         fault::point("network-unrecorded");
         remove_dir(home, &self.name)
     }
 
-    pub fn leases(&self, home: &Home) -> Leases {
+    pub(crate) fn leases(&self, home: &Home) -> Leases {
         leases(home, &self.name)
     }
 }
 
 /// The leases of the network of that name.
-pub fn leases(home: &Home, name: &str) -> Leases {
+pub(crate) fn leases(home: &Home, name: &str) -> Leases {
     Leases::new(lease_dir(home, name))
 }
 
 /// Removes the directory of a network whose record is gone, if it is there. The caller holds the lock.
-pub fn remove_dir(home: &Home, name: &str) -> Result<(), EngineError> {
+pub(crate) fn remove_dir(home: &Home, name: &str) -> Result<(), EngineError> {
     let dir = dir(home, name);
     match tote_sys::remove_tree(&dir) {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(EngineError::file("remove", dir)(error)),
@@ -126,7 +126,7 @@ pub fn remove_dir(home: &Home, name: &str) -> Result<(), EngineError> {
     }
 }
 
-pub fn dir(home: &Home, name: &str) -> PathBuf {
+pub(crate) fn dir(home: &Home, name: &str) -> PathBuf {
     home.networks().join(name)
 }
 
@@ -135,12 +135,12 @@ fn lease_dir(home: &Home, name: &str) -> PathBuf {
 }
 
 /// The note of which settings of the host's were changed.
-pub fn note(home: &Home) -> PathBuf {
+pub(crate) fn note(home: &Home) -> PathBuf {
     home.networks().join(".forwarding")
 }
 
 /// Says that a network is up, or that its record is being made or removed: the next command that finds the mark looks after the rest.
-pub fn put_mark(home: &Home, name: &str) -> Result<(), EngineError> {
+pub(crate) fn put_mark(home: &Home, name: &str) -> Result<(), EngineError> {
     made(&home.live())?;
     let mark = mark(home, name);
     closed::write(&mark, b"").map_err(EngineError::file("make", mark))
@@ -148,7 +148,7 @@ pub fn put_mark(home: &Home, name: &str) -> Result<(), EngineError> {
 
 /// Makes the mark of a removal. A full disk has no room for one, and must not keep anybody from removing something: without the
 /// mark, what a killed command leaves stays longer.
-pub fn mark_removal(mark: &Path) -> Result<(), EngineError> {
+pub(crate) fn mark_removal(mark: &Path) -> Result<(), EngineError> {
     match closed::write(mark, b"") {
         Err(error) if !is_full_disk(&error) => Err(EngineError::file("make", mark)(error)),
         _ => Ok(()),
@@ -156,7 +156,7 @@ pub fn mark_removal(mark: &Path) -> Result<(), EngineError> {
 }
 
 /// The file that says so.
-pub fn mark(home: &Home, name: &str) -> PathBuf {
+pub(crate) fn mark(home: &Home, name: &str) -> PathBuf {
     home.live().join(format!("{name}{UP}"))
 }
 
@@ -164,12 +164,12 @@ pub fn mark(home: &Home, name: &str) -> PathBuf {
 pub const UP: &str = ".network";
 
 /// Makes a directory that only its owner may open.
-pub fn made(path: &Path) -> Result<(), EngineError> {
+pub(crate) fn made(path: &Path) -> Result<(), EngineError> {
     closed::directory(path).map_err(EngineError::file("make", path))
 }
 
 /// The sole right to change networks and their members. Its holder waits for nothing but the kernel.
-pub fn lock(home: &Home) -> Result<File, EngineError> {
+pub(crate) fn lock(home: &Home) -> Result<File, EngineError> {
     made(&home.networks())?;
     let path = home.networks().join(".lock");
     match locked(&path, true, true)? {
@@ -179,7 +179,7 @@ pub fn lock(home: &Home) -> Result<File, EngineError> {
 }
 
 /// Every network that is written down, by name; the default one only where it has been used.
-pub fn all(home: &Home) -> Result<Vec<Network>, EngineError> {
+pub(crate) fn all(home: &Home) -> Result<Vec<Network>, EngineError> {
     let mut names = names_in(&home.networks())?;
     names.retain(|name| is_name(name));
     names.sort();
@@ -201,7 +201,7 @@ pub fn name_of(home: &Home, wanted: &str) -> Result<String, EngineError> {
 }
 
 /// The network of that name, or the one whose id begins so.
-pub fn find(home: &Home, wanted: &str) -> Result<Network, EngineError> {
+pub(crate) fn find(home: &Home, wanted: &str) -> Result<Network, EngineError> {
     if is_name(wanted)
         && let Some(network) = Network::read(home, wanted)?
     {
@@ -219,7 +219,7 @@ pub fn find(home: &Home, wanted: &str) -> Result<Network, EngineError> {
 }
 
 /// Whether a network can be called so.
-pub fn is_name(text: &str) -> bool {
+pub(crate) fn is_name(text: &str) -> bool {
     let is_named = matches!(text.parse(), Ok(NetworkMode::Networks(_)));
     // The long form describes a network, it does not name one.
     is_named && !text.contains('=') && text != "default" && text.len() <= 128

@@ -107,14 +107,14 @@ impl RefusedDestination {
 
 /// Names that one run has asked for: those that were refused, or of a policy that only logs those that were answered.
 #[derive(Debug)]
-pub struct AskedNames {
+pub(crate) struct AskedNames {
     path: PathBuf,
     seen: BTreeSet<(&'static str, String)>,
 }
 
 impl AskedNames {
     /// Begins anew with the file of a container, if the container has a directory.
-    pub fn begin(home: &Home, id: &ContainerId) -> Self {
+    pub(crate) fn begin(home: &Home, id: &ContainerId) -> Self {
         let path = file(home, id);
         best_effort(tote_sys::remove_file(&path));
         Self {
@@ -124,18 +124,18 @@ impl AskedNames {
     }
 
     /// Writes down that a name was refused, with the process of the first question.
-    pub fn refused(&mut self, name: &str, process: impl FnOnce() -> Option<String>) {
+    pub(crate) fn refused(&mut self, name: &str, process: impl FnOnce() -> Option<String>) {
         self.note(NAME, name.to_owned(), MOST_NAMES, process);
     }
 
     /// Writes down the address that a name, or the name that it is an alias of, was answered with.
-    pub fn answered(&mut self, name: &str, address: IpAddr, is_alias: bool) {
+    pub(crate) fn answered(&mut self, name: &str, address: IpAddr, is_alias: bool) {
         let kind = if is_alias { ALIAS } else { ANSWER };
         self.note(kind, format!("{name}={address}"), MOST_ANSWERS, || None);
     }
 
     /// Writes down the process that has attempted to reach a refused destination first.
-    pub fn attempted(&mut self, transport: &str, destination: SocketAddr, process: String) {
+    pub(crate) fn attempted(&mut self, transport: &str, destination: SocketAddr, process: String) {
         let destination = format!("{transport}/{destination}");
         self.note(ATTEMPT, destination, MOST_ATTEMPTS, || Some(process));
     }
@@ -177,7 +177,7 @@ fn append(path: &Path, text: &str) -> std::io::Result<()> {
 }
 
 /// Writes down the addresses that the kernel has noted, before they go with the rules.
-pub fn keep(home: &Home, id: &ContainerId) {
+pub(crate) fn keep(home: &Home, id: &ContainerId) {
     let lines: String = noted(id).iter().map(RefusedDestination::line).collect();
     if !lines.is_empty() {
         best_effort(append(&file(home, id), &lines));

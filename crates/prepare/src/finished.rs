@@ -13,6 +13,7 @@ pub struct Finished {
 }
 
 impl Finished {
+    /// The end of a container with these options.
     pub fn of(ended: Ended, options: &RunOptions) -> Self {
         finished(ended.outcome, ended.ooms, options).with_broken(ended.broken)
     }

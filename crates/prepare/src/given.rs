@@ -68,6 +68,7 @@ fn read(option: &'static str, path: &str) -> Result<String, EngineError> {
     })
 }
 
+/// Reads a seccomp profile.
 pub fn read_profile(path: PathBuf) -> Result<tote_spec::Seccomp, EngineError> {
     let text = std::fs::read_to_string(&path).map_err(|source| {
         EngineError::Request(RequestError::File {

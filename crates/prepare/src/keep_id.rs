@@ -18,6 +18,7 @@ pub struct CallerLines {
 }
 
 /// The caller's entries in the host's files.
+#[derive(Debug)]
 pub struct HostUser {
     uid: u32,
     gid: u32,

@@ -16,7 +16,7 @@ use tote_rootfs::LinkedName;
 ///
 /// # Errors
 /// [`EngineError`]: what the store knows of the image cannot be read.
-pub fn of_image(home: &Home, id: &Digest, tree: &Path) -> Result<Vec<LinkedName>, EngineError> {
+pub(crate) fn of_image(home: &Home, id: &Digest, tree: &Path) -> Result<Vec<LinkedName>, EngineError> {
     let tree = open(tree).map_err(|source| EngineError::Kernel {
         attempt: "open the image's files",
         source,

@@ -37,26 +37,37 @@ pub fn mark(timings: &mut Option<&mut Timings>, what: &str) {
 }
 
 /// Sources of a plan.
+#[expect(missing_debug_implementations, reason = "a closure is in it")]
 pub struct Making<'a> {
+    /// State root.
     pub home: &'a Home,
+    /// Id of the container.
     pub id: &'a ContainerId,
+    /// Name of the container.
     pub name: &'a str,
+    /// Image as requested.
     pub image: &'a Image,
+    /// Settings of the image.
     pub config: ImageConfig,
     /// Variables of the caller.
     pub environment: &'a dyn Fn(&str) -> Option<String>,
     /// Whether it has a life of its own.
     pub kept: bool,
+    /// Descriptors and settings of the host's init.
     pub init: &'a HostInit,
+    /// Purpose of the preparation.
     pub purpose: Purpose,
     /// Files that the container has beside those that follow from its options.
     pub files: Files,
 }
 
 /// A plan, and what it rests on.
+#[derive(Debug)]
 pub struct Made {
+    /// Specification of the container.
     pub spec: Spec,
     writable: Vec<String>,
+    /// Plan of its birth.
     pub plan: Plan,
     cgroup: Option<Planned>,
     network: Option<tote_sys::ComingNetwork>,
@@ -73,6 +84,7 @@ pub struct Made {
 }
 
 impl Made {
+    /// The prepared container.
     pub fn prepared(
         self,
         (container, kept): (Container, bool),

@@ -13,9 +13,13 @@ const DEPTH: u32 = 16;
 /// The first processes of those containers, as far as they run.
 #[derive(Debug, Default)]
 pub struct Peers {
+    /// Process whose network namespace is joined.
     pub network: Option<ProcessId>,
+    /// Process whose IPC namespace is joined.
     pub ipc: Option<ProcessId>,
+    /// Process whose UTS namespace is joined.
     pub uts: Option<ProcessId>,
+    /// Process whose PID namespace is joined.
     pub pid: Option<ProcessId>,
     /// Host name of the container whose UTS namespace, or else whose network, it joins.
     pub hostname: Option<String>,

@@ -14,21 +14,33 @@ use tote_spec::Spec;
 /// A container that is planned and not yet born.
 #[derive(Debug)]
 pub struct Prepared {
+    /// Record and state.
     pub entry: Entry,
+    /// Options of the request.
     pub options: RunOptions,
+    /// Specification.
     pub spec: Spec,
+    /// Plan of the birth.
     pub plan: Plan,
+    /// Plan of the cgroup, if there is one.
     pub cgroup: Option<tote_cgroup::Plan>,
+    /// Network namespace that is being made.
     pub network: Option<tote_sys::ComingNetwork>,
+    /// Ids of the container.
     pub ids: Ids,
+    /// Claim, if this process holds it.
     pub claim: Option<Claim>,
     /// Held until other commands see the container as a member of its pod.
     pub member: Option<Guard>,
+    /// Descriptors and settings of the host's init.
     pub init: HostInit,
+    /// Socket for notifications of readiness.
     pub notify: Option<Notify>,
+    /// Root, held until the container ends.
     pub _source: Source,
     /// Root of a virtual machine's sandbox.
     pub _beneath: Option<Source>,
+    /// Processes and devices beside the container, of its storage.
     pub beside: tote_driver::Beside,
     /// Until it is written down that it has them.
     pub volumes: VolumeHold,

@@ -18,21 +18,28 @@ use tote_sys::{Errno, MountRights, best_effort};
 /// An image that is ready to be mounted; holds its lock for as long as it is used.
 #[derive(Debug)]
 pub enum Source {
+    /// This machine's own files.
     Host(HostImage),
+    /// A directory.
     Directory(Directory),
+    /// An image of the store.
     Stored(Box<Stored>),
+    /// The tree of a build.
     Build(Box<BuildTree>),
 }
 
 /// Root of a step of a build: the layers so far, and a directory that becomes the next one.
 #[derive(Debug)]
 pub struct BuildTree {
+    /// Settings of the image.
     pub config: ImageConfig,
     /// The layers, the topmost first.
     pub lowers: Vec<PathBuf>,
     /// The lowest of them for overlayfs, where there is such a tree.
     pub own_inodes: Option<OwnInodes>,
+    /// Directory of the changed files.
     pub upper: PathBuf,
+    /// Work directory of the overlay.
     pub work: PathBuf,
     /// The layers as one directory.
     pub view: OwnedFd,
@@ -48,6 +55,7 @@ impl BuildTree {
         best_effort(std::fs::remove_dir_all(&self.secrets));
     }
 
+    /// What the root consists of.
     pub fn rootfs(&self) -> Rootfs {
         Rootfs {
             lowers: self.lowers.clone(),
@@ -73,6 +81,7 @@ pub struct Stored {
 }
 
 impl Stored {
+    /// Id of the image.
     pub fn id(&self) -> &Digest {
         &self.id
     }
@@ -228,6 +237,7 @@ pub fn own_inodes(tree: &Tree) -> Option<OwnInodes> {
 }
 
 impl Source {
+    /// Opens the root of an image.
     pub fn open(home: &Home, image: &Image) -> Result<Self, EngineError> {
         Ok(match image {
             Image::Host => {

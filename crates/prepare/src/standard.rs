@@ -5,6 +5,7 @@ use tote_bundle::{RunOptions, Stream};
 use tote_runtime::{Stdio, StdioMode};
 use tote_sandbox::Stdin;
 
+/// The kind of standard input that the options ask for.
 pub fn stdin(options: &RunOptions) -> Stdin {
     if options.interactive {
         Stdin::Inherited

@@ -18,13 +18,19 @@ use tote_spec::{NamespaceType, Spec};
 use tote_store::Store;
 
 /// Properties that a container's storage depends on.
+#[derive(Debug)]
 pub struct Wanted<'a> {
+    /// Options of the request.
     pub options: &'a RunOptions,
+    /// Settings of the image.
     pub config: &'a ImageConfig,
+    /// Specification.
     pub spec: &'a Spec,
     /// Files of the container's own.
     pub files: &'a [(&'static str, u32, Vec<u8>)],
+    /// Ids of the container.
     pub ids: &'a Ids,
+    /// True if nothing is made.
     pub dry: bool,
     /// Whether the container is about to run.
     pub runs: bool,

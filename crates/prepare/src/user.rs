@@ -16,8 +16,11 @@ use tote_sys::IdMaps;
 #[derive(Debug)]
 pub struct Ids {
     pub(crate) user: ResolvedUser,
+    /// Supplementary groups.
     pub added_gids: Vec<u32>,
+    /// Origin of the id map.
     pub mapping: MapOrigin,
+    /// Id maps, if the container has a user namespace of its own.
     pub maps: Option<Maps>,
     /// The caller's lines among the image's users, where the caller has the same id inside.
     pub caller: CallerLines,

@@ -11,10 +11,13 @@ use tote_spec::{Linux, Resources, Rlimit, Spec};
 use tote_sys::best_effort;
 
 /// A planned cgroup, and the part of it that the container sees.
+#[derive(Debug)]
 pub struct Planned {
+    /// Plan of the groups.
     pub plan: Plan,
     /// Name and path of each v1 directory.
     pub legacy: Vec<(String, String)>,
+    /// True if the group is one of cgroup v2.
     pub unified: bool,
     /// To be written down before they are made, where the id alone does not say where they are.
     pub record: Option<String>,

@@ -7,7 +7,7 @@ use tote_image::{Reference, ReferenceError};
 use tote_state::StateError;
 use tote_store::StoreError;
 
-pub fn of(error: &EngineError) -> Option<String> {
+pub(crate) fn of(error: &EngineError) -> Option<String> {
     match error {
         EngineError::Run(error) | EngineError::Exec(ExecError::Start(error)) => error.hint(),
         EngineError::Request(error) => error.hint(),

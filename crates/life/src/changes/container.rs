@@ -11,11 +11,15 @@ use tote_bundle::{ContainerId, Image};
 use tote_spec::Spec;
 
 /// A container whose writes are on disk.
+#[derive(Debug)]
 pub struct Container {
+    /// Id of the container.
     pub id: ContainerId,
     /// The container's directory.
     pub dir: PathBuf,
+    /// Record and state.
     pub entry: Entry,
+    /// True if it runs.
     pub runs: bool,
 }
 

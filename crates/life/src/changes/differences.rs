@@ -59,6 +59,7 @@ pub fn written(home: &Home, wanted: &str) -> Option<u64> {
     Some(bytes)
 }
 
+/// Names the container whose files cannot be read.
 pub fn walk_failed(container: &Container, source: WalkError) -> ContainerError {
     ContainerError::Walk {
         id: container.id.short().to_owned(),

@@ -18,7 +18,7 @@ const UPPER: &str = "upper";
 
 /// Opens the directory of the container's writes; `None` for a container without a disk. The file system is mounted
 /// nowhere, and goes with the last descriptor of something in it.
-pub fn open(container: &Container) -> Result<Option<OwnedFd>, ContainerError> {
+pub(crate) fn open(container: &Container) -> Result<Option<OwnedFd>, ContainerError> {
     let path = container.dir.join("disk");
     let failed = |attempt: &'static str| {
         let path = path.clone();

@@ -14,12 +14,14 @@ use tote_store::{Ingest, Layer, Limits};
 const BUFFER: usize = 64 << 10;
 
 /// An archive that is being written.
+#[derive(Debug)]
 pub struct Pack<W: Write> {
     writer: Writer<W>,
     container: String,
 }
 
 impl<W: Write> Pack<W> {
+    /// Packs changes of a container into that output.
     pub fn new(container: &Container, out: W) -> Self {
         Self {
             writer: Writer::new(out),
@@ -51,6 +53,7 @@ impl<W: Write> Pack<W> {
         Ok(())
     }
 
+    /// Ends the archive.
     pub fn finish(self) -> Result<(), ContainerError> {
         let id = self.container;
         let mut out = self.writer.finish().map_err(|source| ContainerError::Write {

@@ -5,6 +5,7 @@ use std::fs::File;
 use tote_archive::{Change, EntryPath, Kind};
 
 /// Files of a tree with several names, in the order of the names.
+#[derive(Debug)]
 pub struct LinkedNames {
     /// Names of such files, each with the first name of its file.
     all: HashMap<EntryPath, EntryPath>,
@@ -13,6 +14,7 @@ pub struct LinkedNames {
 }
 
 impl LinkedNames {
+    /// Names, each with the first one of its file.
     pub fn new(all: HashMap<EntryPath, EntryPath>) -> Self {
         Self {
             all,

@@ -12,6 +12,7 @@ use tote_archive::{Change, Entry, EntryPath, Kind, Walk, WalkError, walk};
 pub type Links = HashMap<EntryPath, EntryPath>;
 
 /// The entries of a container's tree in the order of their paths, without the root itself.
+#[derive(Debug)]
 pub struct Merged {
     image: Peekable<Walk>,
     changes: Peekable<Differences>,
@@ -23,7 +24,7 @@ pub struct Merged {
 }
 
 /// A file of the image's that has several names.
-#[derive(PartialEq, Eq, Hash)]
+#[derive(Debug, PartialEq, Eq, Hash)]
 enum Linked {
     /// By its first name.
     Name(EntryPath),

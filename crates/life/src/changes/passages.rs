@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use tote_archive::{Difference, WalkError};
 
 /// Differences in which each passage comes right before what it leads to, and not at all where that is nothing.
+#[derive(Debug)]
 pub struct Passages<I> {
     all: I,
     /// Directories on the way to what comes next, as yet untold.

@@ -58,14 +58,14 @@ pub fn attach(home: &Home, wanted: &str, how: &Attaching) -> Result<Finished, En
 }
 
 /// Connects to a container's monitor.
-pub fn connect(home: &Home, id: &ContainerId) -> Result<OwnedFd, Errno> {
+pub(crate) fn connect(home: &Home, id: &ContainerId) -> Result<OwnedFd, Errno> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let dir = rustix::fs::open(home.container(id), flags, Mode::empty())?;
     tote_monitor::connect(dir.as_fd(), super::socket::SOCKET)
 }
 
 /// End of an attachment.
-pub enum Stay {
+pub(crate) enum Stay {
     /// Detached container, which runs on.
     Detached,
     /// Ended container, or a command that was asked to end.
@@ -73,7 +73,7 @@ pub enum Stay {
 }
 
 /// Stays attached to a container over a connection.
-pub fn stay(
+pub(crate) fn stay(
     home: &Home,
     id: &ContainerId,
     socket: OwnedFd,

@@ -30,6 +30,7 @@ impl Attaching {
         Ok(())
     }
 
+    /// Parses the keys that detach.
     pub fn keys(&self) -> Result<DetachKeys, StreamError> {
         let keys = self.detach_keys.as_deref().map(DetachKeys::parse);
         Ok(keys.transpose().map_err(StreamError::Keys)?.unwrap_or_default())

@@ -16,7 +16,7 @@ use tote_state::record::now;
 use tote_sys::{Child, best_effort};
 
 /// Container with a started process.
-pub struct Running {
+pub(crate) struct Running {
     pub child: Child,
     pub cgroup: Option<Cgroup>,
     pub ends: Ends,
@@ -31,7 +31,7 @@ pub struct Running {
 
 /// Makes the process of a container; returns it with the master of its console. `stays` becomes true if its cgroup could not be
 /// removed after a failure.
-pub fn bear(
+pub(crate) fn bear(
     creation: Creation<'_>,
     (answers, misses): (&mut Option<Answers>, &mut Option<Misses>),
     stays: &mut bool,
@@ -62,7 +62,7 @@ pub fn bear(
 }
 
 /// Records a failed start.
-pub fn note_failure(home: &Home, container: &Container, state: State, error: &EngineError) -> State {
+pub(crate) fn note_failure(home: &Home, container: &Container, state: State, error: &EngineError) -> State {
     let state = State {
         // docker leaves the status unchanged; a container that has run before has ended.
         status: if state.finished_at == 0 {
@@ -84,7 +84,7 @@ pub fn note_failure(home: &Home, container: &Container, state: State, error: &En
 
 /// Returns the state of a container whose program runs from now on. A record that does not name the process could not be used to
 /// end the container.
-pub fn running(created: &Created, before: State) -> Result<State, EngineError> {
+pub(crate) fn running(created: &Created, before: State) -> Result<State, EngineError> {
     let process = |pid| {
         let start_time = tote_state::process::read_start_time(pid);
         let start_time = start_time.map_err(EngineError::file("read", format!("/proc/{pid}/stat")))?;

@@ -246,10 +246,15 @@ fn variable(entry: EnvEntry, of_file: bool) -> Option<String> {
 }
 
 /// Facts for the record of a new container.
+#[derive(Debug)]
 pub struct Recorded {
+    /// Image as recorded.
     pub image: String,
+    /// Id of the image, if the store has it.
     pub image_id: Option<String>,
+    /// Options as given.
     pub given: Vec<(String, String)>,
+    /// Program and its arguments.
     pub path_and_args: Vec<String>,
 }
 

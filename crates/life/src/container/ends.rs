@@ -9,7 +9,7 @@ use tote_sys::{Child, Op};
 
 /// Monitor's ends of the pipes; the container's ends go to its process.
 #[derive(Default)]
-pub struct Ends {
+pub(crate) struct Ends {
     pub stdin: Option<OwnedFd>,
     pub stdout: Option<OwnedFd>,
     pub stderr: Option<OwnedFd>,
@@ -18,7 +18,7 @@ pub struct Ends {
 
 impl Ends {
     /// Returns what a monitor watches: the process with the ends of its streams.
-    pub fn of(self, child: &Child) -> tote_monitor::Container<'_> {
+    pub(crate) fn of(self, child: &Child) -> tote_monitor::Container<'_> {
         tote_monitor::Container {
             pidfd: child.pidfd.as_fd(),
             guardian: child.guardian.as_ref(),
@@ -29,7 +29,7 @@ impl Ends {
         }
     }
 
-    pub fn new(options: &RunOptions) -> Result<(Self, Vec<Op>), EngineError> {
+    pub(crate) fn new(options: &RunOptions) -> Result<(Self, Vec<Op>), EngineError> {
         let (mut ends, mut ops) = (Self::default(), Vec::new());
         if options.tty {
             return Ok((ends, ops));

@@ -50,7 +50,7 @@ pub fn erase(
 
 /// Ends the processes in a container's cgroup, and removes it. They may take a moment to die, and no later command
 /// would look for the cgroup of a removed container.
-pub fn clear_cgroup(id: &ContainerId, state: &State) -> Result<(), EngineError> {
+pub(crate) fn clear_cgroup(id: &ContainerId, state: &State) -> Result<(), EngineError> {
     let mut cleared = Ok(());
     for _ in 0..ATTEMPTS {
         cleared = crate::cgroup::clear(id, state.cgroup.as_deref());

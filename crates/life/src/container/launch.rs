@@ -21,7 +21,7 @@ use tote_sys::best_effort;
 ///
 /// # Errors
 /// [`EngineError`]; the container counts as ended at once, with docker's exit code.
-pub fn launch(
+pub(crate) fn launch(
     home: &Home,
     prepared: Prepared,
     companion: Option<Companion>,
@@ -91,7 +91,7 @@ pub fn start_alone(home: &Home, wanted: &str) -> Result<(), EngineError> {
 
 /// Clears remains, and lists the containers to start again, whose monitor was killed and whose restart policy demands
 /// it. After a reboot no container is started implicitly.
-pub fn mend_all(home: &Home) -> Vec<ContainerId> {
+pub(crate) fn mend_all(home: &Home) -> Vec<ContainerId> {
     sweep::sweep(home)
         .into_iter()
         .filter(|id| matches!(open(home, id), Ok(Some(entry)) if is_due_again(home, &entry)))
@@ -99,7 +99,7 @@ pub fn mend_all(home: &Home) -> Vec<ContainerId> {
 }
 
 /// Starts the containers that [`mend_all`] found, if they still exist and do not run.
-pub fn revive(home: &Home, due: &[ContainerId]) {
+pub(crate) fn revive(home: &Home, due: &[ContainerId]) {
     for id in due {
         let prepared = match open(home, id) {
             Ok(Some(entry)) if is_due_again(home, &entry) => {
@@ -115,7 +115,7 @@ pub fn revive(home: &Home, due: &[ContainerId]) {
 }
 
 /// Prepares a start up to the fork; `None` if the container runs.
-pub fn prepare_start(
+pub(crate) fn prepare_start(
     home: &Home,
     wanted: &str,
     init: &HostInit,

@@ -35,7 +35,7 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Main function of a monitor, in the process that was forked for it. Returns the container's exit code, which is
 /// also the monitor's own: the host's init may read it.
-pub fn live(home: &Home, prepared: Prepared, companion: Option<Companion>, mut report: Report) -> u8 {
+pub(crate) fn live(home: &Home, prepared: Prepared, companion: Option<Companion>, mut report: Report) -> u8 {
     let id = prepared.entry.container.id.clone();
     crate::pod::let_go();
     settle(&prepared.entry.container);
@@ -60,7 +60,7 @@ pub fn live(home: &Home, prepared: Prepared, companion: Option<Companion>, mut r
 }
 
 /// Detaches from the command: session, directory, descriptors and arguments.
-pub fn settle(container: &Container) {
+pub(crate) fn settle(container: &Container) {
     tote_state::process::settle(&format!("tote monitor {}", container.display()));
     let name = std::ffi::CString::new(format!("tote {}", container.display())).unwrap_or_default();
     best_effort(rustix::thread::set_name(&name));
@@ -77,7 +77,7 @@ fn on_failure(container: &Container) -> OnFailure {
         .unwrap_or_default()
 }
 
-pub struct Watcher<'a> {
+pub(crate) struct Watcher<'a> {
     home: &'a Home,
     id: ContainerId,
     pub monitor: Monitor,
@@ -94,7 +94,7 @@ pub struct Watcher<'a> {
 }
 
 impl<'a> Watcher<'a> {
-    pub fn new(
+    pub(crate) fn new(
         home: &'a Home,
         container: &Container,
         (options, spec, init): (&RunOptions, &Spec, &HostInit),
@@ -334,7 +334,7 @@ impl<'a> Watcher<'a> {
     }
 
     /// Watches the container to its end, and records that.
-    pub fn watch(&mut self, container: &Container, running: Running) -> State {
+    pub(crate) fn watch(&mut self, container: &Container, running: Running) -> State {
         let Running {
             child,
             cgroup,
@@ -427,7 +427,7 @@ impl<'a> Watcher<'a> {
     }
 
     /// Ends the monitor: waiting clients are told when the final state is reached.
-    pub fn over(&mut self, claim: Claim, container: &Container, state: &State, text: &str) {
+    pub(crate) fn over(&mut self, claim: Claim, container: &Container, state: &State, text: &str) {
         let marked =
             tote_state::record::is_there(&self.home.container(&self.id).join(super::entry::REMOVING));
         if container.rm {

@@ -13,14 +13,14 @@ use tote_monitor::{Chores, Verdict};
 const OFTEN: Duration = Duration::from_millis(10);
 
 /// Time limits of a container.
-pub struct Limits {
+pub(crate) struct Limits {
     deadline: Option<Instant>,
     cpu: Option<(Duration, Cgroup, Instant)>,
     over: bool,
 }
 
 impl Limits {
-    pub fn new(options: &RunOptions, cgroup: Option<&Cgroup>) -> Self {
+    pub(crate) fn new(options: &RunOptions, cgroup: Option<&Cgroup>) -> Self {
         let given = |limit: Option<Duration>| limit.filter(|limit| *limit != Duration::ZERO);
         let now = Instant::now();
         let own = cgroup.and_then(|cgroup| Cgroup::open(&cgroup.record()).ok());
@@ -33,7 +33,7 @@ impl Limits {
     }
 
     /// True if the container was killed because of a limit.
-    pub fn over(&self) -> bool {
+    pub(crate) fn over(&self) -> bool {
         self.over
     }
 }
@@ -46,7 +46,7 @@ fn soonest(left: Duration) -> Duration {
 }
 
 /// Tasks of a monitor beside watching.
-pub struct Tasks<'a> {
+pub(crate) struct Tasks<'a> {
     pub limits: &'a mut Limits,
     pub health: Option<HealthChecks<'a>>,
     pub notify: Option<&'a mut Notify>,

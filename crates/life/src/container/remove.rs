@@ -138,7 +138,7 @@ impl Drop for ForcedRemoval {
 }
 
 /// Continues the forced removal of a container whose command was killed, as far as it was marked.
-pub fn go_on(home: &Home, id: &ContainerId) {
+pub(crate) fn go_on(home: &Home, id: &ContainerId) {
     let Some(forced) = ForcedRemoval::take(home, id, false) else {
         return;
     };

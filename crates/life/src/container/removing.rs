@@ -8,11 +8,11 @@ use tote_bundle::ContainerId;
 use tote_state::locked::is_full_disk;
 
 /// Suffix of the name of a forced removal's lock in `live/`, behind the container's id.
-pub const FORCED: &str = ".removing";
+pub(crate) const FORCED: &str = ".removing";
 
 /// Marks a container for removal: a process that finds the mark and a free claim continues. A missing container needs
 /// no mark, and a full disk has no room for one.
-pub fn mark(home: &Home, id: &ContainerId, volumes: bool) -> Result<(), EngineError> {
+pub(crate) fn mark(home: &Home, id: &ContainerId, volumes: bool) -> Result<(), EngineError> {
     let path = home.container(id).join(REMOVING);
     let marked = if volumes {
         // The file is written atomically: a mark without its word would let the volumes stay.
@@ -34,7 +34,7 @@ pub fn mark(home: &Home, id: &ContainerId, volumes: bool) -> Result<(), EngineEr
 ///
 /// # Errors
 /// Fails if the mark cannot be read: the volumes would stay for good if that counted as a no.
-pub fn takes_volumes(home: &Home, id: &ContainerId) -> std::io::Result<bool> {
+pub(crate) fn takes_volumes(home: &Home, id: &ContainerId) -> std::io::Result<bool> {
     match std::fs::read(home.container(id).join(REMOVING)) {
         Ok(text) => Ok(text == VOLUMES),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),

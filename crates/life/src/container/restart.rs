@@ -9,7 +9,7 @@ const LONGEST: Duration = Duration::from_secs(60);
 const WELL: Duration = Duration::from_secs(10);
 
 /// True if a container that has ended with this code is started again, after `restarts` restarts.
-pub fn is_due(policy: RestartPolicy, exit_code: i32, restarts: u32) -> bool {
+pub(crate) fn is_due(policy: RestartPolicy, exit_code: i32, restarts: u32) -> bool {
     match policy {
         RestartPolicy::No => false,
         RestartPolicy::Always | RestartPolicy::UnlessStopped => true,
@@ -18,7 +18,7 @@ pub fn is_due(policy: RestartPolicy, exit_code: i32, restarts: u32) -> bool {
 }
 
 /// Returns the delay before a restart, from the last delay and the time that the container has run since.
-pub fn delay(before: Option<Duration>, lived: Duration) -> Duration {
+pub(crate) fn delay(before: Option<Duration>, lived: Duration) -> Duration {
     match before.filter(|_| lived < WELL) {
         Some(before) => (before * 2).min(LONGEST),
         None => FIRST,

@@ -36,7 +36,7 @@ pub struct StopOptions {
 
 /// Process to end, and the time at which it is killed.
 #[derive(Debug)]
-pub struct Target {
+pub(crate) struct Target {
     id: ContainerId,
     pidfd: OwnedFd,
     cgroup: Option<String>,
@@ -49,7 +49,7 @@ impl Target {
     ///
     /// # Errors
     /// Fails if it is unknown whether the process has ended.
-    pub fn of(entry: &Entry) -> Result<Option<Self>, EngineError> {
+    pub(crate) fn of(entry: &Entry) -> Result<Option<Self>, EngineError> {
         let state = &entry.state;
         let Some(process) = state.process.or(state.monitor) else {
             return Ok(None);
@@ -65,7 +65,7 @@ impl Target {
     }
 
     /// Opens the listening monitor of a container with an unreadable state: the container ends with it.
-    pub fn of_monitor(home: &Home, id: &ContainerId) -> Option<Self> {
+    pub(crate) fn of_monitor(home: &Home, id: &ContainerId) -> Option<Self> {
         let connection = super::socket::connect(home, id).ok()?;
         let monitor = rustix::net::sockopt::socket_peercred(&connection).ok()?.pid;
         Some(Self {
@@ -77,7 +77,7 @@ impl Target {
         })
     }
 
-    pub fn kill(&self) {
+    pub(crate) fn kill(&self) {
         self.send(Signal::KILL);
         self.thaw();
     }
@@ -98,7 +98,7 @@ impl Target {
 }
 
 /// Waits until all targets have ended, at most for `limit`.
-pub fn end_of(targets: &[Target], limit: Duration) {
+pub(crate) fn end_of(targets: &[Target], limit: Duration) {
     let fds: Vec<_> = targets.iter().map(|target| &target.pidfd).collect();
     wait_for(&fds, Some(Instant::now() + limit));
 }
@@ -368,7 +368,7 @@ fn hear_end(socket: OwnedFd) -> Option<i32> {
 }
 
 /// Returns the number of a container's stop signal.
-pub fn signal_of(container: &Container) -> u8 {
+pub(crate) fn signal_of(container: &Container) -> u8 {
     container.stop_signal.parse().unwrap_or(Signal::TERM).number()
 }
 

@@ -23,13 +23,21 @@ use tote_spec::Spec;
 use tote_sys::best_effort;
 
 /// Resources that a monitor inherits from the command that has watched the container.
+#[derive(Debug)]
 pub struct Estate<'a> {
+    /// Record and state.
     pub entry: Entry,
+    /// Options of the request.
     pub options: &'a RunOptions,
+    /// Specification.
     pub spec: &'a Spec,
+    /// Descriptors and settings of the host's init.
     pub init: &'a HostInit,
+    /// Claim on the container.
     pub claim: Option<Claim>,
+    /// Connections of clients.
     pub door: Option<Door>,
+    /// Answers to questions for names.
     pub answers: Option<Answers>,
 }
 

@@ -56,7 +56,7 @@ pub fn sweep(home: &Home) -> Vec<ContainerId> {
 }
 
 /// Whether the container's monitor was killed, and its restart policy demands another start.
-pub fn is_due_again(home: &Home, entry: &Entry) -> bool {
+pub(crate) fn is_due_again(home: &Home, entry: &Entry) -> bool {
     let (container, state) = (&entry.container, &entry.state);
     let policy = container
         .run_options()
@@ -71,7 +71,7 @@ pub fn is_due_again(home: &Home, entry: &Entry) -> bool {
 /// tried again when its claim is found once more, and a repetition does no harm. Returns true if all succeeded.
 ///
 /// A container with unreadable records is left alone: `ps -a` shows it, and `rm` removes it on request.
-pub fn mend(home: &Home, id: &ContainerId, claim: &Claim) -> bool {
+pub(crate) fn mend(home: &Home, id: &ContainerId, claim: &Claim) -> bool {
     let container = match Container::read(home, id) {
         Ok(Some(container)) => container,
         Ok(None) => return clear(home, id, None, claim),

@@ -164,7 +164,7 @@ impl Listener {
     }
 }
 
-pub fn reap(pidfd: &OwnedFd) -> Result<Outcome, EngineError> {
+pub(crate) fn reap(pidfd: &OwnedFd) -> Result<Outcome, EngineError> {
     let status = ExitStatus::of(pidfd.as_fd()).map_err(RuntimeError::Wait)?;
     Ok(status.into())
 }

@@ -24,6 +24,7 @@ pub struct Target {
     pub init: OwnedFd,
     /// Path of the cgroup, in the cgroup crate's notation; empty without a cgroup.
     pub cgroup: String,
+    /// Part of the spec that an added process shares.
     pub inside: Inside,
     /// The container's own process, if it is in a virtual machine: then `inside` is the machine's sandbox.
     pub guest: Option<Inside>,

@@ -12,7 +12,7 @@ const LEAST: Duration = Duration::from_millis(1);
 
 /// Times of a health check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Schedule {
+pub(crate) struct Schedule {
     interval: Duration,
     /// Time limit of a check.
     pub timeout: Duration,
@@ -23,7 +23,7 @@ pub struct Schedule {
 
 impl Schedule {
     /// Fills unset times with docker's defaults.
-    pub fn of(check: &Healthcheck) -> Self {
+    pub(crate) fn of(check: &Healthcheck) -> Self {
         let time = |nanoseconds: i64, default: u64| match u64::try_from(nanoseconds) {
             Ok(nanoseconds @ 1..) => Duration::from_nanos(nanoseconds).max(LEAST),
             _ => Duration::from_secs(default),
@@ -41,7 +41,7 @@ impl Schedule {
     }
 
     /// Returns the time to the next check, from the start or the end of the last one. `age` is the container's.
-    pub fn pause(&self, status: HealthStatus, age: Duration) -> Duration {
+    pub(crate) fn pause(&self, status: HealthStatus, age: Duration) -> Duration {
         if age < self.start_period && status == HealthStatus::Starting {
             self.start_interval
         } else {
@@ -50,7 +50,7 @@ impl Schedule {
     }
 
     /// Adds the result of a check that began at that age of the container. Returns true if the status has changed.
-    pub fn take(&self, health: &mut Health, age: Duration, result: HealthResult) -> bool {
+    pub(crate) fn take(&self, health: &mut Health, age: Duration, result: HealthResult) -> bool {
         let before = health.status;
         if result.exit_code == 0 {
             health.failing_streak = 0;

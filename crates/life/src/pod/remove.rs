@@ -149,7 +149,7 @@ fn clear(home: &Home, id: &ContainerId, force: bool) -> Done {
 }
 
 /// Removes an incomplete pod. The caller has the lock; the next sweep finds the parts that cannot be removed now.
-pub fn discard(home: &Home, id: &ContainerId) {
+pub(crate) fn discard(home: &Home, id: &ContainerId) {
     drop(clear(home, id, true));
 }
 

@@ -7,8 +7,11 @@ pub struct Stat {
     pub comm: String,
     /// `R`, `S`, `Z` and so on.
     pub state: String,
+    /// Parent.
     pub ppid: u32,
+    /// Process group.
     pub pgid: u32,
+    /// Session.
     pub sid: u32,
     /// The terminal's device number, 0 for none.
     pub tty: u32,
@@ -18,8 +21,11 @@ pub struct Stat {
     pub ticks: u64,
     /// Time of children that have been waited for.
     pub children_ticks: u64,
+    /// Priority, as the kernel counts.
     pub priority: i64,
+    /// Nice value.
     pub nice: i64,
+    /// Number of threads.
     pub threads: u64,
     /// Ticks since the machine started.
     pub start_time: u64,
@@ -27,6 +33,7 @@ pub struct Stat {
     pub vsize: u64,
     /// Pages in memory.
     pub rss: u64,
+    /// Processor of the last run.
     pub processor: u64,
 }
 

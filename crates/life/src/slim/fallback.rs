@@ -22,7 +22,9 @@ pub const WHOLE_ENDING: &str = "-fat";
 /// A smaller image and its whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pair {
+    /// Smaller image.
     pub slim: Digest,
+    /// Image with everything.
     pub whole: Digest,
 }
 

@@ -10,10 +10,10 @@ use tote_vmm::{Machine, Qemu, Streams, Verdict};
 const DIRECTORY: &str = "/vm";
 
 /// Name of the program by which this one knows that it is an attendant.
-pub const PROGRAM: &str = "tote-vm";
+pub(crate) const PROGRAM: &str = "tote-vm";
 
 /// Argument by which the program knows that it is a visitor.
-pub const VISIT: &str = "exec";
+pub(crate) const VISIT: &str = "exec";
 
 /// Beginning of the names of a visitor's variables, which are the pieces of a plan.
 const PIECE: &str = "TOTE_PLAN_";
@@ -22,11 +22,11 @@ const PIECE: &str = "TOTE_PLAN_";
 const PIECE_BYTES: usize = 90_000;
 
 /// Files that the plan of the sandbox writes: paths relative to its root.
-pub const MACHINE: &str = "vm/machine.json";
-pub const PLAN: &str = "vm/plan";
+pub(crate) const MACHINE: &str = "vm/machine.json";
+pub(crate) const PLAN: &str = "vm/plan";
 
 /// Returns the path of a machine's file in its sandbox.
-pub fn place(name: &str) -> PathBuf {
+pub(crate) fn place(name: &str) -> PathBuf {
     Path::new(DIRECTORY).join(name)
 }
 
@@ -48,7 +48,7 @@ pub fn attend(warn: &mut dyn FnMut(String)) -> Result<Verdict, VmFault> {
 }
 
 /// Writes a plan as the variables of a visitor.
-pub fn packed(plan: &[u8]) -> Vec<String> {
+pub(crate) fn packed(plan: &[u8]) -> Vec<String> {
     let pieces = plan.chunks(PIECE_BYTES).enumerate();
     pieces
         .map(|(at, piece)| format!("{PIECE}{at}={}", STANDARD.encode(piece)))

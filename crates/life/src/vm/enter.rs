@@ -78,7 +78,7 @@ pub fn enter(
 }
 
 /// Plans a process in the sandbox that has the guest do something.
-pub fn sandboxed(target: &Target, bytes: &[u8], options: &ExecOptions) -> Result<Plan, EngineError> {
+pub(crate) fn sandboxed(target: &Target, bytes: &[u8], options: &ExecOptions) -> Result<Plan, EngineError> {
     let outer = ExecOptions {
         command: vec![place(PROGRAM).display().to_string(), VISIT.to_owned()],
         detach: options.detach,
@@ -160,7 +160,7 @@ pub fn users(home: &Home, entry: &Entry, guest: &Inside, wanted: &str) -> Result
 }
 
 /// Reads passwd(5) and group(5) of the image.
-pub fn look_up(home: &Home, entry: &Entry) -> Result<(String, String), EngineError> {
+pub(crate) fn look_up(home: &Home, entry: &Entry) -> Result<(String, String), EngineError> {
     let source = Source::open(home, &entry.container.source()?)?;
     let read = |path| {
         let bytes = source.read(home, path)?;

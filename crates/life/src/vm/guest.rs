@@ -20,14 +20,14 @@ use tote_spec::Spec;
 const CAPABILITIES: u64 = (1 << 41) - 1;
 
 /// The guest's part of a plan.
-pub struct Planned {
+pub(crate) struct Planned {
     pub spec: Spec,
     pub bytes: Vec<u8>,
     pub warnings: Vec<String>,
 }
 
 /// Plans the container for root of a machine that has nothing else to do.
-pub fn plan(
+pub(crate) fn plan(
     making: &Making<'_>,
     source: &Source,
     options: &RunOptions,
@@ -100,7 +100,7 @@ fn inside(options: &RunOptions) -> RunOptions {
 }
 
 /// The facts of a guest.
-pub fn facts() -> Facts<'static> {
+pub(crate) fn facts() -> Facts<'static> {
     Facts {
         bounding: CAPABILITIES,
         // Root of a guest may raise its limits.

@@ -26,10 +26,10 @@ const OVERHEAD: u64 = 256 << 20;
 const DIRECTORIES: [&str; 3] = ["/usr/bin", "/usr/local/bin", "/usr/libexec"];
 
 /// User without rights that root's machines belong to.
-pub const NOBODY: u32 = 65_534;
+pub(crate) const NOBODY: u32 = 65_534;
 
 /// Plans the sandbox, with the guest's plan in it.
-pub fn plan(
+pub(crate) fn plan(
     making: &Making<'_>,
     (vm, options): (&VmOptions, &RunOptions),
     stored: &Stored,

@@ -19,9 +19,9 @@ use tote_state::record;
 use tote_sys::best_effort;
 
 /// Names of files, in the state root as well as in sandboxes.
-pub const VMLINUX: &str = "vmlinux";
-pub const INITRAMFS: &str = "initramfs";
-pub const DISK: &str = "disk";
+pub(crate) const VMLINUX: &str = "vmlinux";
+pub(crate) const INITRAMFS: &str = "initramfs";
+pub(crate) const DISK: &str = "disk";
 const MODULES: &str = "modules.cpio";
 const RECORD: &str = "kernel.json";
 const IN_USE: &str = "kernel";
@@ -185,7 +185,7 @@ fn forget_programs(dir: &Path) {
 ///
 /// # Errors
 /// [`EngineError::State`]: a record cannot be read.
-pub fn in_use(home: &Home) -> Result<Option<VmKernel>, EngineError> {
+pub(crate) fn in_use(home: &Home) -> Result<Option<VmKernel>, EngineError> {
     let dir = home.vm();
     let Some(hash) = record::read::<String>(&dir.join(IN_USE))? else {
         return Ok(None);
@@ -200,7 +200,7 @@ pub fn in_use(home: &Home) -> Result<Option<VmKernel>, EngineError> {
 
 /// Files of a machine, on this one.
 #[derive(Debug)]
-pub struct Files {
+pub(crate) struct Files {
     pub release: String,
     pub program: PathBuf,
     pub vmlinux: PathBuf,
@@ -209,7 +209,7 @@ pub struct Files {
 
 /// Returns the files of a machine; those that have this program in them are made if they are not there, but not for a plan that is
 /// only shown.
-pub fn files(home: &Home, dry: bool) -> Result<Files, EngineError> {
+pub(crate) fn files(home: &Home, dry: bool) -> Result<Files, EngineError> {
     let kernel = in_use(home)?.ok_or(VmFault::NoKernel)?;
     let dir = home.vm();
     let of_kernel = dir.join("kernels").join(&kernel.hash);

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use tote_sys::{Errno, best_effort};
 
 /// Word by which it says that its socket is there.
-pub const READY: &str = "ready";
+pub(crate) const READY: &str = "ready";
 /// How long it stays when no process is in the namespaces: the next container finds them, and the networks that are still up.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// Name of a file that is there while pasta starts.
@@ -27,7 +27,7 @@ const BESIDE: &str = ".rootless-pasta";
 const LONGEST_PATH: u64 = 8192;
 
 /// Main function of the holder; by `line` it learns the state root, and says when it is ready, or why it is not.
-pub fn live(line: OwnedFd) {
+pub(crate) fn live(line: OwnedFd) {
     tote_state::process::set_title("tote rootless networks");
     let mut line = File::from(line);
     let said = match begin(&mut line) {

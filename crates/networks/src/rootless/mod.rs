@@ -50,7 +50,7 @@ pub fn unavailable(home: &Home) -> Option<NetworkFault> {
 ///
 /// # Errors
 /// [`NetworkFault`].
-pub fn enter(home: &Home) -> Result<Vec<String>, EngineError> {
+pub(crate) fn enter(home: &Home) -> Result<Vec<String>, EngineError> {
     if !is_outside(home) {
         return Ok(Vec::new());
     }
@@ -105,7 +105,7 @@ pub fn enter_for(home: &Home, options: &RunOptions, dry: bool) -> Result<Vec<Str
 ///
 /// # Errors
 /// Those of the work, and [`RootlessFault::Enter`].
-pub fn within(home: &Home, work: impl FnOnce() -> Result<(), EngineError>) -> Result<(), EngineError> {
+pub(crate) fn within(home: &Home, work: impl FnOnce() -> Result<(), EngineError>) -> Result<(), EngineError> {
     if !is_outside(home) {
         return work();
     }

@@ -16,7 +16,7 @@ const PROGRAM: &str = "pasta";
 /// The device by which pasta makes its link.
 const DEVICE: &str = "/dev/net/tun";
 /// The link's name in the network namespace.
-pub const LINK: &str = "uplink";
+pub(crate) const LINK: &str = "uplink";
 /// How long pasta may take until the link is there.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -45,7 +45,7 @@ const OPTIONS: [&str; 19] = [
 ];
 
 /// Returns the fault if this machine lacks what pasta needs.
-pub fn missing() -> Option<NetworkFault> {
+pub(crate) fn missing() -> Option<NetworkFault> {
     if program().is_none() {
         return Some(RootlessFault::NoPasta.into());
     }
@@ -62,7 +62,7 @@ fn program() -> Option<PathBuf> {
 }
 
 /// A pasta that runs.
-pub struct Pasta {
+pub(crate) struct Pasta {
     process: Pid,
     pidfd: OwnedFd,
     /// Its messages, which the holder reads so that pasta never waits.
@@ -74,7 +74,7 @@ impl Pasta {
     ///
     /// # Errors
     /// A line for people.
-    pub fn start(network: BorrowedFd<'_>, beside: &Path) -> Result<Self, String> {
+    pub(crate) fn start(network: BorrowedFd<'_>, beside: &Path) -> Result<Self, String> {
         let failed = |errno: Errno| format!("pasta cannot be started: {errno}");
         let program = program().ok_or("pasta is not installed (package passt)")?;
         best_effort(std::fs::remove_file(beside));
@@ -132,7 +132,7 @@ impl Pasta {
     }
 
     /// Reads its messages.
-    pub fn read(&self) -> String {
+    pub(crate) fn read(&self) -> String {
         let mut bytes = [0; 1024];
         let mut said = String::new();
         while let Ok(length @ 1..) = rustix::io::read(&self.messages, &mut bytes) {
@@ -144,12 +144,12 @@ impl Pasta {
     }
 
     /// Descriptors to wait for: the end of it, and its messages.
-    pub fn fds(&self) -> [BorrowedFd<'_>; 2] {
+    pub(crate) fn fds(&self) -> [BorrowedFd<'_>; 2] {
         [self.pidfd.as_fd(), self.messages.as_fd()]
     }
 
     /// Whether it has ended.
-    pub fn has_ended(&self) -> bool {
+    pub(crate) fn has_ended(&self) -> bool {
         !matches!(
             rustix::process::waitpid(Some(self.process), WaitOptions::NOHANG),
             Ok(None)

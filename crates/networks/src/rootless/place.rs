@@ -3,11 +3,11 @@
 use crate::{Caller, Home};
 
 /// Whether the caller's networks are in another network namespace than this process.
-pub fn is_outside(home: &Home) -> bool {
+pub(crate) fn is_outside(home: &Home) -> bool {
     home.caller == Caller::User && !rustix::process::geteuid().is_root()
 }
 
 /// Whether this process is in the namespaces of a user's networks.
-pub fn is_inside(home: &Home) -> bool {
+pub(crate) fn is_inside(home: &Home) -> bool {
     home.caller == Caller::User && rustix::process::geteuid().is_root()
 }

@@ -28,7 +28,7 @@ const TAKEN: &str = "taken";
 ///
 /// # Errors
 /// [`NetworkFault`] if the machine has no such address, or the caller may not have the port.
-pub fn holder(
+pub(crate) fn holder(
     home: &Home,
     (transport, host): (Transport, SocketAddr),
     named: bool,
@@ -59,7 +59,7 @@ pub fn holder(
 ///
 /// # Errors
 /// [`NetworkFault`] for a port that this user may not have, or that a program has taken meanwhile.
-pub fn lead(home: &Home) -> Result<(), EngineError> {
+pub(crate) fn lead(home: &Home) -> Result<(), EngineError> {
     if !is_inside(home) {
         return Ok(());
     }
@@ -103,13 +103,13 @@ fn refusal(transport: Transport, host: SocketAddr, errno: Errno) -> NetworkFault
 }
 
 /// The holder's side.
-pub struct Published {
+pub(crate) struct Published {
     network: OwnedFd,
     forwarder: Forwarder,
 }
 
 impl Published {
-    pub fn new(network: &OwnedFd) -> Result<Self, Errno> {
+    pub(crate) fn new(network: &OwnedFd) -> Result<Self, Errno> {
         let copy = || rustix::io::fcntl_dupfd_cloexec(network, 3);
         // A kernel may be without these rules; clients have an address of the networks then.
         let keeps = tote_network::keep_clients(network.as_fd()).is_ok();
@@ -120,15 +120,15 @@ impl Published {
         })
     }
 
-    pub fn advance(&mut self) {
+    pub(crate) fn advance(&mut self) {
         self.forwarder.advance();
     }
 
-    pub fn patience(&self) -> Option<Duration> {
+    pub(crate) fn patience(&self) -> Option<Duration> {
         self.forwarder.patience()
     }
 
-    pub fn answer(&mut self, request: &str) -> String {
+    pub(crate) fn answer(&mut self, request: &str) -> String {
         let mut words = request.split(' ');
         match words.next() {
             Some(LEAD) => self.lead(),

@@ -13,19 +13,19 @@ use std::net::{IpAddr, Ipv4Addr};
 use tote_sys::Errno;
 
 /// Lock of those that start the holder, and of its end.
-pub const LOCK: &str = ".rootless-lock";
+pub(crate) const LOCK: &str = ".rootless-lock";
 
 /// The address at which pasta answers for the first server of the machine's resolv.conf, which may be at its loopback device.
-pub const RELAYED: IpAddr = IpAddr::V4(Ipv4Addr::new(169, 254, 1, 1));
+pub(crate) const RELAYED: IpAddr = IpAddr::V4(Ipv4Addr::new(169, 254, 1, 1));
 
 /// The socket's name, beside the records of networks.
 const NAME: &str = ".rootless";
 /// The longest request or answer.
-pub const LONGEST: usize = 4096;
+pub(crate) const LONGEST: usize = 4096;
 /// Request to be given the namespaces, with the way to the machine open.
-pub const ENTER: &str = "enter";
+pub(crate) const ENTER: &str = "enter";
 /// Request to be given the namespaces by a process that has no use for networks yet.
-pub const KNOW: &str = "know";
+pub(crate) const KNOW: &str = "know";
 
 fn dir(home: &Home) -> Result<OwnedFd, Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -46,7 +46,7 @@ fn socket(flags: SocketFlags) -> Result<OwnedFd, Errno> {
 ///
 /// # Errors
 /// connect(2)'s if no holder listens.
-pub fn connect(home: &Home) -> Result<OwnedFd, Errno> {
+pub(crate) fn connect(home: &Home) -> Result<OwnedFd, Errno> {
     let dir = dir(home)?;
     let socket = socket(SocketFlags::empty())?;
     rustix::net::connect(&socket, &address(dir.as_fd())?)?;
@@ -54,7 +54,7 @@ pub fn connect(home: &Home) -> Result<OwnedFd, Errno> {
 }
 
 /// The socket where the holder listens, in place of one that a killed holder has left. Only its owner may connect.
-pub fn listen(home: &Home) -> Result<OwnedFd, Errno> {
+pub(crate) fn listen(home: &Home) -> Result<OwnedFd, Errno> {
     let dir = dir(home)?;
     remove_in(dir.as_fd())?;
     let socket = socket(SocketFlags::NONBLOCK)?;
@@ -66,7 +66,7 @@ pub fn listen(home: &Home) -> Result<OwnedFd, Errno> {
 }
 
 /// Removes the socket's name.
-pub fn remove(home: &Home) -> Result<(), Errno> {
+pub(crate) fn remove(home: &Home) -> Result<(), Errno> {
     remove_in(dir(home)?.as_fd())
 }
 
@@ -78,14 +78,14 @@ fn remove_in(dir: BorrowedFd<'_>) -> Result<(), Errno> {
 }
 
 /// Asks the holder something by a connection of its own.
-pub fn ask(home: &Home, request: &str) -> Result<String, Errno> {
+pub(crate) fn ask(home: &Home, request: &str) -> Result<String, Errno> {
     let connection = connect(home)?;
     send(connection.as_fd(), request)?;
     receive(connection.as_fd()).map(|(text, _)| text)
 }
 
 /// Gets the namespaces by [`ENTER`] or [`KNOW`], the user's first, and a warning, which may be empty.
-pub fn enter(connection: &OwnedFd, request: &str) -> Result<(OwnedFd, OwnedFd, String), Errno> {
+pub(crate) fn enter(connection: &OwnedFd, request: &str) -> Result<(OwnedFd, OwnedFd, String), Errno> {
     send(connection.as_fd(), request)?;
     let (warning, fds) = receive(connection.as_fd())?;
     let [user, network] = <[OwnedFd; 2]>::try_from(fds).map_err(|_| Errno::PROTO)?;
@@ -93,12 +93,12 @@ pub fn enter(connection: &OwnedFd, request: &str) -> Result<(OwnedFd, OwnedFd, S
 }
 
 /// Sends a message.
-pub fn send(to: BorrowedFd<'_>, text: &str) -> Result<(), Errno> {
+pub(crate) fn send(to: BorrowedFd<'_>, text: &str) -> Result<(), Errno> {
     rustix::net::send(to, text.as_bytes(), SendFlags::NOSIGNAL).map(drop)
 }
 
 /// Sends a message with descriptors.
-pub fn send_with(to: BorrowedFd<'_>, text: &str, fds: &[BorrowedFd<'_>]) -> Result<(), Errno> {
+pub(crate) fn send_with(to: BorrowedFd<'_>, text: &str, fds: &[BorrowedFd<'_>]) -> Result<(), Errno> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     if !control.push(SendAncillaryMessage::ScmRights(fds)) {
@@ -110,7 +110,7 @@ pub fn send_with(to: BorrowedFd<'_>, text: &str, fds: &[BorrowedFd<'_>]) -> Resu
 }
 
 /// Receives a message and its descriptors.
-pub fn receive(from: BorrowedFd<'_>) -> Result<(String, Vec<OwnedFd>), Errno> {
+pub(crate) fn receive(from: BorrowedFd<'_>) -> Result<(String, Vec<OwnedFd>), Errno> {
     let mut bytes = vec![0; LONGEST];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
@@ -129,6 +129,6 @@ pub fn receive(from: BorrowedFd<'_>) -> Result<(String, Vec<OwnedFd>), Errno> {
 }
 
 /// The lock under which a holder begins and ends; `None` where a command has it.
-pub fn lock(home: &Home) -> Result<Option<std::fs::File>, tote_state::StateError> {
+pub(crate) fn lock(home: &Home) -> Result<Option<std::fs::File>, tote_state::StateError> {
     tote_state::locked::locked(&home.networks().join(LOCK), true, false)
 }

@@ -33,7 +33,7 @@ pub struct Notify {
 }
 
 /// The socket that `NOTIFY_SOCKET` names: a path, or behind an `@` an abstract socket.
-pub fn address(text: &str) -> Option<SocketAddrUnix> {
+pub(crate) fn address(text: &str) -> Option<SocketAddrUnix> {
     match text.strip_prefix('@') {
         Some(name) if !name.is_empty() => SocketAddrUnix::new_abstract_name(name.as_bytes()).ok(),
         None if text.starts_with('/') => SocketAddrUnix::new(text).ok(),
@@ -42,7 +42,7 @@ pub fn address(text: &str) -> Option<SocketAddrUnix> {
 }
 
 /// Binds a socket that every user of the container may write to, in place of an earlier start's.
-pub fn bind(dir: &OwnedFd, name: &str) -> Result<OwnedFd, Errno> {
+pub(crate) fn bind(dir: &OwnedFd, name: &str) -> Result<OwnedFd, Errno> {
     match rustix::fs::unlinkat(dir, name, AtFlags::empty()) {
         Ok(()) | Err(Errno::NOENT) => {}
         Err(errno) => return Err(errno),
@@ -60,6 +60,7 @@ fn datagrams() -> Result<OwnedFd, Errno> {
 }
 
 impl Notify {
+    /// Makes the socket of a container with these options.
     pub fn new(
         address: SocketAddrUnix,
         from: Option<OwnedFd>,

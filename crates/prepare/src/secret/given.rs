@@ -4,7 +4,7 @@
 use super::SecretFault;
 use super::record::{fault, find};
 use crate::user::Ids;
-use crate::{EngineError, Home, RequestError, owner};
+use crate::{EngineError, Home, owner};
 use rustix::fs::{Mode, OFlags};
 use std::path::{Path, PathBuf};
 use tote_bundle::{ContainerId, RunOptions, SecretForm, SecretRequest};

@@ -3,7 +3,7 @@
 use super::SecretFault;
 use super::record::{SecretRecord, fault, find, names, read};
 use crate::look::{Pattern, moment};
-use crate::{EngineError, Home, RequestError};
+use crate::{EngineError, Home};
 use std::collections::BTreeMap;
 
 /// Secret in a list.

@@ -1,7 +1,7 @@
 //! Records of secrets: `secrets/NAME.json`.
 
 use super::SecretFault;
-use crate::{EngineError, Home, RequestError};
+use crate::{EngineError, Home};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
@@ -24,7 +24,7 @@ const LIMIT: usize = 512_000;
 /// Record of a secret.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct SecretRecord {
+pub(crate) struct SecretRecord {
     pub id: String,
     /// Time of creation: nanoseconds since 1970.
     pub created: u64,
@@ -41,7 +41,7 @@ impl SecretRecord {
     ///
     /// # Errors
     /// [`SecretFault::File`] for a record that was changed by hand.
-    pub fn bytes(&self, home: &Home, name: &str) -> Result<Vec<u8>, SecretFault> {
+    pub(crate) fn bytes(&self, home: &Home, name: &str) -> Result<Vec<u8>, SecretFault> {
         STANDARD.decode(&self.data).map_err(|error| SecretFault::File {
             attempt: "read",
             path: path(home, name),
@@ -117,12 +117,12 @@ fn lock(home: &Home) -> Result<Option<std::fs::File>, EngineError> {
     Ok(locked)
 }
 
-pub fn fault(fault: SecretFault) -> EngineError {
+pub(crate) fn fault(fault: SecretFault) -> EngineError {
     fault.into()
 }
 
 /// Reads the record of a secret by its exact name.
-pub fn read(home: &Home, name: &str) -> Result<Option<SecretRecord>, EngineError> {
+pub(crate) fn read(home: &Home, name: &str) -> Result<Option<SecretRecord>, EngineError> {
     if !is_name(name) {
         return Ok(None);
     }
@@ -133,7 +133,7 @@ pub fn read(home: &Home, name: &str) -> Result<Option<SecretRecord>, EngineError
 ///
 /// # Errors
 /// [`EngineError::State`].
-pub fn names(home: &Home) -> Result<Vec<String>, EngineError> {
+pub(crate) fn names(home: &Home) -> Result<Vec<String>, EngineError> {
     let files = names_in(&home.secrets())?.into_iter();
     let names = files.filter_map(|file| file.strip_suffix(SUFFIX).map(ToOwned::to_owned));
     let mut names: Vec<String> = names.filter(|name| is_name(name)).collect();
@@ -142,7 +142,7 @@ pub fn names(home: &Home) -> Result<Vec<String>, EngineError> {
 }
 
 /// Finds a secret by its name, its id or a unique beginning of the id.
-pub fn find(home: &Home, wanted: &str) -> Result<(String, SecretRecord), EngineError> {
+pub(crate) fn find(home: &Home, wanted: &str) -> Result<(String, SecretRecord), EngineError> {
     if let Some(record) = read(home, wanted)? {
         return Ok((wanted.to_owned(), record));
     }

@@ -74,6 +74,7 @@ pub enum VmFault {
 }
 
 impl VmFault {
+    /// The error of an attempt on a file.
     pub fn file(
         attempt: &'static str,
         path: impl Into<PathBuf>,

@@ -60,7 +60,7 @@ pub fn create(
 
 /// Makes the volume that `--mount` describes with `volume-opt` or `volume-label`. An existing one stays unchanged,
 /// and one without a description needs no record.
-pub fn when_missing(home: &Home, name: &str, volume: &Volume) -> Result<(), EngineError> {
+pub(crate) fn when_missing(home: &Home, name: &str, volume: &Volume) -> Result<(), EngineError> {
     if volume.options.is_empty() && volume.labels.is_empty() || is_there(&home.volumes().join(name))? {
         return Ok(());
     }
@@ -69,7 +69,7 @@ pub fn when_missing(home: &Home, name: &str, volume: &Volume) -> Result<(), Engi
 }
 
 /// Records an anonymous volume of a container.
-pub fn note_anonymous(home: &Home, id: &ContainerId, destination: &str) -> Result<(), EngineError> {
+pub(crate) fn note_anonymous(home: &Home, id: &ContainerId, destination: &str) -> Result<(), EngineError> {
     let name = super::place::anonymous_name(id, destination);
     let record = VolumeRecord {
         created: now(),

@@ -10,7 +10,7 @@ use tote_spec::{Mount, Spec};
 
 /// File system or directory of the host in place of a volume's own directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Device {
+pub(crate) enum Device {
     /// File system in memory with these options, a separate one for each container: no process exists that could keep
     /// one mounted between containers.
     Memory(Vec<String>),
@@ -51,7 +51,7 @@ const NOT_OF_DISKS: [&str; 13] = [
 ];
 
 /// Parses the options of `--opt`; a later one of the same name replaces the earlier one.
-pub fn options_of(given: &[String]) -> BTreeMap<String, String> {
+pub(crate) fn options_of(given: &[String]) -> BTreeMap<String, String> {
     let pairs = given
         .iter()
         .map(|option| option.split_once('=').unwrap_or((option, "")));
@@ -66,7 +66,7 @@ impl Device {
     ///
     /// # Errors
     /// [`VolumeFault::Option`].
-    pub fn parse(name: &str, options: &BTreeMap<String, String>) -> Result<Option<Self>, VolumeFault> {
+    pub(crate) fn parse(name: &str, options: &BTreeMap<String, String>) -> Result<Option<Self>, VolumeFault> {
         let fault = |key: &str, why: &'static str| VolumeFault::Option {
             name: name.to_owned(),
             option: match options.get(key) {
@@ -148,7 +148,7 @@ impl Device {
     ///
     /// # Errors
     /// [`VolumeFault::Unprivileged`].
-    pub fn allowed(&self, name: &str, is_root: bool) -> Result<(), VolumeFault> {
+    pub(crate) fn allowed(&self, name: &str, is_root: bool) -> Result<(), VolumeFault> {
         match self {
             Self::Other { kind, .. } if !is_root => Err(VolumeFault::Unprivileged {
                 name: name.to_owned(),
@@ -182,7 +182,7 @@ impl Device {
     ///
     /// # Errors
     /// [`super::VolumeFault`] for options that another version of tote accepted.
-    pub fn of(name: &str, record: Option<&VolumeRecord>) -> Result<Option<Self>, EngineError> {
+    pub(crate) fn of(name: &str, record: Option<&VolumeRecord>) -> Result<Option<Self>, EngineError> {
         match record {
             Some(record) => Ok(Self::parse(name, &record.options)?),
             None => Ok(None),
@@ -193,7 +193,7 @@ impl Device {
     ///
     /// # Errors
     /// [`VolumeFault::SubpathOfMemory`].
-    pub fn directory_for(&self, volume: &str, subpath: &str) -> Result<&Path, VolumeFault> {
+    pub(crate) fn directory_for(&self, volume: &str, subpath: &str) -> Result<&Path, VolumeFault> {
         match self {
             Self::Directory { path, .. } => Ok(Path::new(path)),
             Self::Memory(_) | Self::Other { .. } => Err(VolumeFault::SubpathOfMemory {
@@ -204,7 +204,7 @@ impl Device {
     }
 
     /// Changes the mount of a volume to one of this device; until then the mount's source is the volume's directory.
-    pub fn mount(&self, mount: &mut Mount) {
+    pub(crate) fn mount(&self, mount: &mut Mount) {
         let is_readonly = mount
             .options
             .iter()
@@ -241,7 +241,7 @@ impl Device {
 }
 
 /// Changes the mounts of volumes with devices, by destination.
-pub fn mount_all(devices: &BTreeMap<String, Device>, spec: &mut Spec) {
+pub(crate) fn mount_all(devices: &BTreeMap<String, Device>, spec: &mut Spec) {
     for mount in &mut spec.mounts {
         if let Some(device) = devices.get(&mount.destination) {
             device.mount(mount);
@@ -253,7 +253,7 @@ pub fn mount_all(devices: &BTreeMap<String, Device>, spec: &mut Spec) {
 ///
 /// # Errors
 /// [`EngineError::NoSource`], and others if the host's directory cannot be examined.
-pub fn look_at(device: &Device) -> Result<(), EngineError> {
+pub(crate) fn look_at(device: &Device) -> Result<(), EngineError> {
     match device {
         Device::Directory { path, .. } => super::place::source(Path::new(path), false),
         Device::Memory(_) | Device::Other { .. } => Ok(()),

@@ -39,12 +39,12 @@ impl VolumeHold {
 ///
 /// # Errors
 /// [`EngineError::File`].
-pub fn hold(dir: &Path) -> Result<Option<OwnedFd>, EngineError> {
+pub(crate) fn hold(dir: &Path) -> Result<Option<OwnedFd>, EngineError> {
     directory(dir, FlockOperation::LockShared).map_err(|errno| failed(dir)(errno.into()))
 }
 
 /// State of a volume for a removal.
-pub enum Found {
+pub(crate) enum Found {
     /// Volume that is locked for this removal.
     Alone(OwnedFd),
     /// Volume that another process makes, or gives to a container in the making.
@@ -57,7 +57,7 @@ pub enum Found {
 ///
 /// # Errors
 /// [`EngineError::File`].
-pub fn alone(dir: &Path) -> Result<Found, EngineError> {
+pub(crate) fn alone(dir: &Path) -> Result<Found, EngineError> {
     match directory(dir, FlockOperation::NonBlockingLockExclusive) {
         Ok(Some(dir)) => Ok(Found::Alone(dir)),
         Ok(None) => Ok(Found::Missing),

@@ -31,7 +31,7 @@ pub fn settle_images(
 }
 
 /// Returns the directory of an image's files, which the image keeps while it is held.
-pub fn directory_of(
+pub(crate) fn directory_of(
     home: &Home,
     id: &str,
     hold: &mut VolumeHold,

@@ -103,7 +103,7 @@ impl VolumeUsers {
 ///
 /// # Errors
 /// Fails if the record of a container or a pool cannot be read, because the needed volumes are unknown then.
-pub fn all(home: &Home) -> Result<Vec<(VolumeRow, Option<EngineError>)>, EngineError> {
+pub(crate) fn all(home: &Home) -> Result<Vec<(VolumeRow, Option<EngineError>)>, EngineError> {
     let pools = crate::pool::volume_users(home)?;
     let users = VolumeUsers::of(container::list_whole(home)?, pools);
     let names = all_names(home)?.into_iter();
@@ -165,7 +165,7 @@ pub fn given_to(home: &Home, id: &ContainerId) -> Result<Vec<String>, EngineErro
 ///
 /// # Errors
 /// Those of [`given_to`].
-pub fn is_anonymous(home: &Home, name: &str) -> Result<bool, EngineError> {
+pub(crate) fn is_anonymous(home: &Home, name: &str) -> Result<bool, EngineError> {
     Ok(is_name(name) && owner(home, name)?.is_some())
 }
 
@@ -235,7 +235,7 @@ pub fn inspect(home: &Home, name: &str) -> Result<VolumeDetails, EngineError> {
     })
 }
 
-pub enum Filter {
+pub(crate) enum Filter {
     Dangling(bool),
     Driver(String),
     Name(Pattern),
@@ -247,7 +247,7 @@ pub enum Filter {
 }
 
 impl Filter {
-    pub fn parse(text: &str) -> Option<Self> {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         if let Some(unwanted) = text.strip_prefix("label!=") {
             let (key, value) = label(unwanted);
             return Some(Self::Label {
@@ -284,7 +284,7 @@ impl Filter {
     }
 }
 
-pub fn fit(filters: &[Filter], row: &VolumeRow) -> bool {
+pub(crate) fn fit(filters: &[Filter], row: &VolumeRow) -> bool {
     let names = || filters.iter().filter(|filter| matches!(filter, Filter::Name(_)));
     let named = names().next().is_none() || names().any(|filter| filter.fits(row));
     let others = filters.iter().filter(|filter| !matches!(filter, Filter::Name(_)));

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use tote_bundle::ContainerId;
 
 /// Checks that the source of a bind mount exists, or makes it.
-pub fn source(path: &Path, create: bool) -> Result<(), EngineError> {
+pub(crate) fn source(path: &Path, create: bool) -> Result<(), EngineError> {
     match path.symlink_metadata() {
         Ok(_) => Ok(()),
         Err(error) if error.kind() == ErrorKind::NotFound && create => make(path),
@@ -26,7 +26,7 @@ pub fn source(path: &Path, create: bool) -> Result<(), EngineError> {
 }
 
 /// Makes a directory that every user of a container may list, whatever the umask is; an existing one is accepted.
-pub fn make(path: &Path) -> Result<(), EngineError> {
+pub(crate) fn make(path: &Path) -> Result<(), EngineError> {
     match std::fs::metadata(path) {
         Ok(found) if found.is_dir() => return Ok(()),
         // An existing directory keeps its mode.
@@ -46,7 +46,7 @@ pub fn make(path: &Path) -> Result<(), EngineError> {
 }
 
 /// Names the attempt and the path of a failure.
-pub fn failed(path: &Path) -> impl FnOnce(std::io::Error) -> EngineError {
+pub(crate) fn failed(path: &Path) -> impl FnOnce(std::io::Error) -> EngineError {
     let path = PathBuf::from(path);
     move |source| {
         EngineError::Request(RequestError::File {

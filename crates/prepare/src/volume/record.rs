@@ -9,7 +9,7 @@ use tote_state::record::now;
 /// Record of a volume: `volumes/NAME/volume.json`. A volume that `run -v` made has none.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct VolumeRecord {
+pub(crate) struct VolumeRecord {
     /// Time of creation: nanoseconds since 1970.
     pub created: u64,
     /// `--label`.
@@ -25,22 +25,22 @@ pub struct VolumeRecord {
 
 impl VolumeRecord {
     /// Reads the record of a volume; `None` if it has none.
-    pub fn read(home: &Home, name: &str) -> Result<Option<Self>, EngineError> {
+    pub(crate) fn read(home: &Home, name: &str) -> Result<Option<Self>, EngineError> {
         Ok(tote_state::record::read(&home.volumes().join(name).join(FILE))?)
     }
 }
 
 /// Name of the record in a volume's directory.
-pub const FILE: &str = "volume.json";
+pub(crate) const FILE: &str = "volume.json";
 
 /// Label of docker for an anonymous volume.
-pub const ANONYMOUS: &str = "com.docker.volume.anonymous";
+pub(crate) const ANONYMOUS: &str = "com.docker.volume.anonymous";
 
 /// Prefix of the name of a directory in the making, before a random id.
-pub const MAKING: &str = ".making-";
+pub(crate) const MAKING: &str = ".making-";
 
 /// True for a valid name by docker's rule, which also hides volumes in removal, `.NAME`.
-pub fn is_name(name: &str) -> bool {
+pub(crate) fn is_name(name: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-');
     name.len() <= 255
         && name.bytes().all(plain)
@@ -48,7 +48,7 @@ pub fn is_name(name: &str) -> bool {
 }
 
 /// Tells `events`.
-pub fn announce(home: &Home, action: &str, names: &[String]) {
+pub(crate) fn announce(home: &Home, action: &str, names: &[String]) {
     let time = now();
     let events: Vec<Event> = names
         .iter()

@@ -82,7 +82,7 @@ pub enum ContainerError {
 }
 
 impl ContainerError {
-    pub fn hint(&self) -> Option<&'static str> {
+    pub(crate) fn hint(&self) -> Option<&'static str> {
         match self {
             Self::InMemory(_) => Some("start it without --rm"),
             Self::OfHost(_) => Some("start it from an image of the store, or from a directory (rootfs:DIR)"),

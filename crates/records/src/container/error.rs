@@ -113,7 +113,7 @@ crate::parts! {
 const UNKEPT: &str = "start it with -d beside --rm and attach to it, with -it beside --rm, where it can be left and attached to, or without --rm: then it has a monitor, a log and records";
 
 impl LifeError {
-    pub fn exit_code(&self) -> u8 {
+    pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::Start(error) => error.exit_code(),
             Self::NoContainer(_) => 125,
@@ -121,7 +121,7 @@ impl LifeError {
         }
     }
 
-    pub fn hint(&self) -> Option<String> {
+    pub(crate) fn hint(&self) -> Option<String> {
         match self {
             Self::Start(error) => error.hint(),
             Self::Lost { id, .. } => Some(format!(

@@ -236,7 +236,8 @@ fn noted(home: &Home, id: &ContainerId) -> Result<Noted, EngineError> {
 }
 
 /// Container or pool that uses an image.
-pub(crate) struct ImageUser {
+#[derive(Debug)]
+pub struct ImageUser {
     /// Word `container` with its name or its short id; or the word for a pool.
     pub name: String,
     /// True if it runs, or is about to.

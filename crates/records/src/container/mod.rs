@@ -38,7 +38,7 @@ pub use entry::{Entry, LostRecord};
 pub use error::{LifeError, StartError};
 pub use failure::{failure_line, listen_failure};
 pub use fault::POINTS as FAULT_POINTS;
-pub use find::{find, image_users, list, list_whole, may_have_users, names, open};
+pub use find::{ImageUser, find, image_users, list, list_whole, may_have_users, names, open};
 pub use link::{link_text, parse as parse_link};
 pub use live::is_held;
 pub use mount_points::{MountPoint, anonymous_name, mounts, mounts_image};

@@ -8,9 +8,11 @@ use tote_sys::Errno;
 
 /// Right to replace one of a container's records: a lock on its directory, held for one change. The claim is
 /// unsuitable, because a monitor holds it as long as the container runs.
+#[derive(Debug)]
 pub struct Change(#[expect(dead_code, reason = "held, not used")] rustix::fd::OwnedFd);
 
 impl Change {
+    /// Waits until no other process changes the record, and locks it.
     pub fn begin(home: &Home, id: &ContainerId) -> Result<Self, EngineError> {
         let path = home.container(id);
         Self::lock(&path, FlockOperation::LockExclusive).map_err(EngineError::file("lock", path))

@@ -15,6 +15,7 @@ pub type Companion = (OwnedFd, Streams);
 
 /// Reports from the monitor to the command: a letter, the length of the text, and the text. `S` started; `W` warning;
 /// `E` error: docker's exit code, the line, and behind a zero the hint.
+#[derive(Debug)]
 pub struct Report(Option<File>);
 
 impl Report {
@@ -23,15 +24,18 @@ impl Report {
         Self(Some(File::from(pipe)))
     }
 
+    /// Passes a warning on.
     pub fn warn(&mut self, text: &str) {
         self.say(b'W', text.as_bytes());
     }
 
+    /// Says that the program runs.
     pub fn started(&mut self) {
         self.say(b'S', &[]);
         self.0 = None;
     }
 
+    /// Says why there is no start.
     pub fn failed(&mut self, error: &EngineError) {
         self.say(b'E', &failure_line(error));
         self.0 = None;

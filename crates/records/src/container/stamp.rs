@@ -32,10 +32,12 @@ pub struct Stamp {
 
 /// End of a container.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct StampedEnd {
+pub struct StampedEnd {
     /// Time of the end: nanoseconds since 1970, with the resolution of the file system.
     pub at: u64,
+    /// Exit code of the program.
     pub exit_code: u8,
+    /// True if the kernel killed it for want of memory.
     pub oom_killed: bool,
 }
 

@@ -81,7 +81,7 @@ pub enum ImageFault {
 }
 
 impl ImageFault {
-    pub fn hint(&self) -> Option<&'static str> {
+    pub(crate) fn hint(&self) -> Option<&'static str> {
         match self {
             Self::NoTree(_) => Some("load or pull the image once more"),
             Self::Images(error) => error.hint(),

@@ -48,7 +48,7 @@ pub enum MachineError {
 }
 
 impl MachineError {
-    pub fn hint(&self) -> Option<String> {
+    pub(crate) fn hint(&self) -> Option<String> {
         match self {
             Self::Storage(error) => for_storage(error),
             Self::NoRanges(_) => Some(

@@ -22,11 +22,11 @@ pub trait PartError: Error + Any + Send + Sync {
 pub struct Part(Box<dyn PartError>);
 
 impl Part {
-    pub fn exit_code(&self) -> u8 {
+    pub(crate) fn exit_code(&self) -> u8 {
         self.0.exit_code()
     }
 
-    pub fn hint(&self) -> Option<String> {
+    pub(crate) fn hint(&self) -> Option<String> {
         self.0.hint()
     }
 }

@@ -93,7 +93,7 @@ pub enum RequestError {
 }
 
 impl RequestError {
-    pub fn hint(&self) -> Option<String> {
+    pub(crate) fn hint(&self) -> Option<String> {
         let text = match self {
             Self::NameTaken { name, .. } => {
                 return Some(format!(

@@ -126,6 +126,7 @@ impl PortRecord {
         format!("{}/{}", self.container, self.protocol)
     }
 
+    /// The record of a port.
     pub fn of(port: &PublishedPort) -> Self {
         Self {
             protocol: port.transport.as_str().to_owned(),
@@ -156,6 +157,7 @@ impl PortRecord {
         })
     }
 
+    /// The port as the kernel is asked for it, if the container has an address of its protocol.
     pub fn published(&self, endpoint: &Endpoint) -> Option<PublishedPort> {
         let address = endpoint.address_like(self.host.ip())?;
         Some(PublishedPort {

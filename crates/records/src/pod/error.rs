@@ -87,7 +87,7 @@ pub enum PodError {
 }
 
 impl PodError {
-    pub fn exit_code(&self) -> u8 {
+    pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::Missing(_)
             | Self::Ambiguous(_)
@@ -99,7 +99,7 @@ impl PodError {
         }
     }
 
-    pub fn hint(&self) -> Option<String> {
+    pub(crate) fn hint(&self) -> Option<String> {
         match self {
             Self::Running { .. } => Some("stop the pod before, or give --force".to_owned()),
             Self::Infra { pod, .. } => Some(format!("tote pod rm {pod}")),

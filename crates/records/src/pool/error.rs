@@ -36,7 +36,7 @@ pub enum PoolError {
 }
 
 impl PoolError {
-    pub fn hint(&self) -> Option<String> {
+    pub(crate) fn hint(&self) -> Option<String> {
         let text = match self {
             Self::Missing(_) => "tote pool ls lists them, tote pool fill makes one",
             Self::NoImage(name) => return Some(format!("tote pool fill {name} -n 4 IMAGE")),

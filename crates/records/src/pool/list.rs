@@ -42,7 +42,7 @@ pub fn pools(home: &Home) -> Result<Vec<PoolRow>, EngineError> {
 pub const ERROR: &str = "error";
 
 /// Reads all records. An unreadable one is an error, because the needs of its pool are unknown.
-fn records(home: &Home) -> Result<Vec<Pool>, EngineError> {
+pub fn records(home: &Home) -> Result<Vec<Pool>, EngineError> {
     let mut pools = Vec::new();
     for name in names_in(&home.pools())? {
         if let Ok(name) = name.parse() {

@@ -88,8 +88,10 @@ impl Pool {
     }
 }
 
+/// Name of the file with the record.
 pub const FILE: &str = "pool.json";
 
+/// Parses the name of a pool.
 pub fn parse_name(name: &str) -> Result<Name, EngineError> {
     let parsed = name.parse();
     parsed.map_err(|error| PoolError::Name(name.to_owned(), error).into())
@@ -124,6 +126,7 @@ pub fn make_dir(path: PathBuf) -> Result<(), EngineError> {
     made.map_err(EngineError::file("make", path))
 }
 
+/// Opens a directory of a pool.
 pub fn open_dir(path: &std::path::Path) -> Result<OwnedFd, EngineError> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     rustix::fs::open(path, flags, Mode::empty()).map_err(EngineError::file("open", path))

@@ -19,6 +19,7 @@ pub struct PruneFilters {
 }
 
 impl PruneFilters {
+    /// Parses the filters of a pruning.
     pub fn parse(texts: &[String]) -> Result<Self, EngineError> {
         let mut filters = Self::default();
         for text in texts {
@@ -55,10 +56,12 @@ impl PruneFilters {
         Ok(filters)
     }
 
+    /// True if an object of that time, with these labels, is to be removed.
     pub fn fit(&self, created: i128, labels: &BTreeMap<String, String>) -> bool {
         self.until.is_none_or(|until| created < until) && self.fit_labels(labels)
     }
 
+    /// True if these labels fit.
     pub fn fit_labels(&self, labels: &BTreeMap<String, String>) -> bool {
         let mut wanted = self.labels.iter();
         wanted.all(|(key, value, has)| has_label(labels, key, value.as_deref()) == *has)

@@ -1,7 +1,7 @@
 //! System calls that a listener hears of, and what they say about the rights of a program.
 
 /// Calls by which files are opened and programs begin.
-pub const FILES: [&str; 6] = ["open", "openat", "openat2", "creat", "execve", "execveat"];
+pub(crate) const FILES: [&str; 6] = ["open", "openat", "openat2", "creat", "execve", "execveat"];
 
 /// Calls that no listener hears of, since programs make them all the time, most of them on descriptors that they have
 /// already, or tote itself on the way to the program. A profile always has them, as far as the default profile does.
@@ -165,7 +165,7 @@ const TELLING: &[&str] = &[
 
 /// Calls that a listener of rights hears of; `files` are heard of as well. A program's begin is heard of in any case:
 /// what comes before are calls of tote's own.
-pub fn heard(files: bool) -> Vec<&'static str> {
+pub(crate) fn heard(files: bool) -> Vec<&'static str> {
     let mut calls: Vec<&str> = tote_seccomp::Arch::NATIVE
         .family()
         .flat_map(tote_seccomp::Arch::calls)
@@ -179,7 +179,7 @@ pub fn heard(files: bool) -> Vec<&'static str> {
 }
 
 /// Returns the capability without which a call with these arguments is refused, or may be, by its short name.
-pub fn capability(call: &str, arguments: &[u64; 6]) -> Option<&'static str> {
+pub(crate) fn capability(call: &str, arguments: &[u64; 6]) -> Option<&'static str> {
     const AF_PACKET: u64 = 17;
     const SOCK_RAW: u64 = 3;
     const PR_CAPBSET_DROP: u64 = 24;

@@ -7,7 +7,7 @@
 mod calls;
 mod recorder;
 
-pub(crate) use calls::ALWAYS;
+pub use calls::ALWAYS;
 
 use super::SlimError;
 use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -45,10 +45,13 @@ struct Setting {
 /// First use of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HeardUse {
+    /// Process in the container.
     pub pid: u32,
+    /// Program of the process.
     pub program: String,
     /// Milliseconds since the start of the run.
     pub millis: u64,
+    /// Number of the run.
     pub run: u32,
 }
 

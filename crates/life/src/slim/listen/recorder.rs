@@ -25,7 +25,7 @@ const PATH_MAX: usize = 4096;
 const SETTING: usize = 256;
 
 /// Receives a listener, answers it until its container has ended, and writes [`Heard`] to the socket.
-pub fn record(socket: OwnedFd) {
+pub(crate) fn record(socket: OwnedFd) {
     let Some((listener, setting)) = receive(&socket) else {
         return;
     };

@@ -74,7 +74,7 @@ pub enum StartError {
 }
 
 impl StartError {
-    pub fn exit_code(&self) -> u8 {
+    pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::Launch { code, .. } => *code,
             Self::RestartAndRm
@@ -87,7 +87,7 @@ impl StartError {
         }
     }
 
-    pub fn hint(&self) -> Option<String> {
+    pub(crate) fn hint(&self) -> Option<String> {
         match self {
             Self::Launch { hint, .. } => hint.clone(),
             _ => None,
