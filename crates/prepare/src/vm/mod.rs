@@ -1,0 +1,7 @@
+//! What a virtual machine refuses of a container, and why it cannot be had.
+
+mod error;
+mod settle;
+
+pub use error::VmFault;
+pub use settle::{adapt, check_here, is_in_vm, settle};
