@@ -128,7 +128,13 @@ pub enum BuildFault {
     #[error(transparent)]
     Cache(#[from] CacheFault),
 }
-tote_records::part!(BuildFault, BuildOptionError, CacheFault, ContextError, RepositoryFault);
+tote_records::part!(
+    BuildFault,
+    BuildOptionError,
+    CacheFault,
+    ContextError,
+    RepositoryFault
+);
 tote_records::parts! {
     BuildFault {
         tote_dockerfile::ParseError => Context,

@@ -65,8 +65,8 @@ pub use secret::{SecretSource, parse_agent, parse_secret};
 pub use workspace::guard_build;
 
 use tote_images::{
-    Access, PullEvent, PullRequest, PushEvent, PushReport, PushRequest, PushStep, PushedImage, SaveTarget, WhenToPull, Wanted,
-    WholeFile, enter_ids, pull, push, save, wanted,
+    Access, PullEvent, PullRequest, PushEvent, PushReport, PushRequest, PushStep, PushedImage, SaveTarget,
+    Wanted, WhenToPull, WholeFile, enter_ids, pull, push, save, wanted,
 };
 use tote_life::{changes, prepare, run};
 use tote_networks as network;

@@ -69,11 +69,7 @@ impl Filter<'_> {
 }
 
 /// Finds the sources of a step in a root.
-pub fn choose(
-    root: &OwnedFd,
-    step: &CopyStep,
-    filter: &Filter<'_>,
-) -> Result<Vec<Chosen>, EngineError> {
+pub fn choose(root: &OwnedFd, step: &CopyStep, filter: &Filter<'_>) -> Result<Vec<Chosen>, EngineError> {
     let mut chosen = Vec::new();
     for source in &step.sources {
         let before = chosen.len();

@@ -67,11 +67,7 @@ impl Lowers {
     }
 
     /// Opens a writable view of all directories; writes go to the scratch.
-    pub fn writable(
-        &self,
-        scratch: &Scratch,
-        in_user_namespace: bool,
-    ) -> Result<OwnedFd, EngineError> {
+    pub fn writable(&self, scratch: &Scratch, in_user_namespace: bool) -> Result<OwnedFd, EngineError> {
         self.mount(&self.paths(), Some(scratch), in_user_namespace)
             .map_err(kernel)
     }

@@ -75,9 +75,7 @@ pub(crate) fn remove(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let home = home(parsed)?;
     Ok(each_named(parsed, |name| {
         match tote_engine::remove_network(&home, name) {
-            Err(error)
-                if parsed.flag("force") && matches!(error.part(), Some(NetworkFault::NotFound(_))) =>
-            {
+            Err(error) if parsed.flag("force") && matches!(error.part(), Some(NetworkFault::NotFound(_))) => {
                 Ok(String::new())
             }
             // docker prints the words as given.

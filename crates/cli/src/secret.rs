@@ -117,9 +117,7 @@ pub(crate) fn remove(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     }
     Ok(each_named(parsed, |name| {
         match tote_engine::remove_secret(&home, name) {
-            Err(error)
-                if parsed.flag("ignore") && matches!(error.part(), Some(SecretFault::Missing(_))) =>
-            {
+            Err(error) if parsed.flag("ignore") && matches!(error.part(), Some(SecretFault::Missing(_))) => {
                 Ok(String::new())
             }
             removed => Ok(removed? + "\n"),

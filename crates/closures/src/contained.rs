@@ -1,12 +1,12 @@
 //! The files of a root, as an analysis reads them.
 
-use tote_builder::open_straight;
 use rustix::fs::OFlags;
 use std::cell::RefCell;
 use std::fs::File;
 use std::io::ErrorKind;
 use std::os::fd::BorrowedFd;
 use std::os::unix::fs::FileExt as _;
+use tote_builder::open_straight;
 use tote_needs::Contents;
 
 /// Files of a root, read in pieces for an analysis.

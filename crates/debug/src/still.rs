@@ -41,11 +41,7 @@ impl<'a> Still<'a> {
     ///
     /// # Errors
     /// [`EngineError`]; nothing is left then.
-    pub fn of_image(
-        home: &'a Home,
-        image: Image,
-        warn: &mut dyn FnMut(String),
-    ) -> Result<Self, EngineError> {
+    pub fn of_image(home: &'a Home, image: Image, warn: &mut dyn FnMut(String)) -> Result<Self, EngineError> {
         let mut source = Source::open(home, &image)?;
         source.forget_volumes();
         let mut options = RunOptions {

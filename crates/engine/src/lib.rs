@@ -9,8 +9,8 @@
 //! It knows no system call of its own: what the kernel is asked for is in a plan, or in the crates that apply one.
 
 mod changes;
-mod guest;
 mod copy;
+mod guest;
 mod look;
 mod machine;
 mod network;
@@ -23,7 +23,8 @@ mod unit;
 
 use tote_life::{exec, prepare, proc, remains, vm};
 use tote_prepare::{
-    covered, facts, finished, given, making, peer, prepared, processors, rootfs, spec, standard, storage, user, volume,
+    covered, facts, finished, given, making, peer, prepared, processors, rootfs, spec, standard, storage,
+    user, volume,
 };
 
 pub use changes::{
@@ -51,24 +52,20 @@ pub use pool::{
     remove as remove_pool, run_from_pool,
 };
 pub use prune::{PruneFault, PruneRequest, PrunedSystem, check_prune, prune_containers, prune_system};
-pub use tote_prepare::secret::{
-    NewSecret, SecretDetails, SecretFault, SecretRow, create as create_secret, exists as has_secret,
-    inspect as inspect_secret, remove as remove_secret, secrets,
-};
 pub use stats::{Usage, usage};
 pub use top::{Processes, TopError, top};
 pub use tote_archive::Status;
 pub use tote_build::{Event as BuildEvent, Named as BuildNamed, Options as BuildOptions};
-pub use tote_bundle::{
-    ContainerId, ExecOptions, Image, RunOptions, SdNotify, Signal, SignalError, StopTimeout, disk_size_label,
-};
 pub use tote_builder::{
     Attestations, BuildContext, BuildFault, BuildOptionError, BuildOutput, BuildRequest, BuildSpace,
     BuildsPruned, BuiltImage, BuiltManifest, CacheFault, CacheFrom, CachePlace, CacheTo, CheckedDockerfile,
     ContextError, GitFailure, NamedContext, ProvenanceMode, ProvenanceVersion, PruneBuilds, RepositoryFault,
-    Room, SecretSource, Voice, build, build_platforms, build_space, check_build, guard_build, interrupted, layout_name,
-    parse_agent, parse_annotation, parse_cache_from, parse_cache_to, parse_context, parse_secret,
-    prune_builds,
+    Room, SecretSource, Voice, build, build_platforms, build_space, check_build, guard_build, interrupted,
+    layout_name, parse_agent, parse_annotation, parse_cache_from, parse_cache_to, parse_context,
+    parse_secret, prune_builds,
+};
+pub use tote_bundle::{
+    ContainerId, ExecOptions, Image, RunOptions, SdNotify, Signal, SignalError, StopTimeout, disk_size_label,
 };
 pub use tote_closures::{
     ClosureStart, ClosureUsage, GraphCollected, GraphFault, GraphImported, GraphNodeRow, GraphRoot,
@@ -105,8 +102,21 @@ pub use tote_life::container;
 pub use tote_life::exec::{ExecError, Executed, exec};
 pub use tote_life::health::check_now;
 pub use tote_life::prepare::{prepare, prepare_again};
+pub use tote_life::vm::{
+    VmFault, VmKernel, VmSource, attend as attend_vm, setup as setup_vm, visit as visit_vm,
+};
 pub use tote_life::{create, run};
+pub use tote_prepare::secret::{
+    NewSecret, SecretDetails, SecretFault, SecretRow, create as create_secret, exists as has_secret,
+    inspect as inspect_secret, remove as remove_secret, secrets,
+};
 pub use tote_prepare::standard::check_terminal;
+pub use tote_prepare::volume::{
+    PrunedVolumes, TreatmentFault, VolumeDetails, VolumeFault, VolumeRow, VolumeSelection,
+    create as create_volume, exists as has_volume, export as export_volume, import as import_volume,
+    inspect as inspect_volume, names as volume_names, prune as prune_volumes, remove as remove_volume,
+    volumes,
+};
 pub use tote_prepare::{Finished, HostInit, Prepared, RunRequest};
 pub use tote_records::{EngineError, ImageFault, MachineError, PartError, RequestError};
 pub use tote_runtime::{Timings, prepare_seal, terminal_size, wait_while_read};
@@ -120,13 +130,4 @@ pub use tote_unit::Wishes;
 pub use unit::{
     GenerateOptions, GeneratedUnit, QuadletOptions, QuadletOutcome, ScriptInit, UnitError, generate_quadlets,
     generate_script, generate_units, restart_unit,
-};
-pub use tote_life::vm::{
-    VmFault, VmKernel, VmSource, attend as attend_vm, setup as setup_vm, visit as visit_vm,
-};
-pub use tote_prepare::volume::{
-    PrunedVolumes, TreatmentFault, VolumeDetails, VolumeFault, VolumeRow, VolumeSelection,
-    create as create_volume, exists as has_volume, export as export_volume, import as import_volume,
-    inspect as inspect_volume, names as volume_names, prune as prune_volumes, remove as remove_volume,
-    volumes,
 };

@@ -1,12 +1,12 @@
 //! Everything that is not used goes, in docker's order: containers, volumes, images, what builds keep.
 
-use tote_builder::{BuildsPruned, PruneBuilds, Room, prune_builds};
 use crate::container;
-use tote_closures::{Pruned, prune_images};
 use crate::volume::{PrunedVolumes, prune as prune_volumes};
 use crate::{EngineError, Home};
 use std::collections::{BTreeMap, HashMap};
+use tote_builder::{BuildsPruned, PruneBuilds, Room, prune_builds};
 use tote_bundle::ContainerId;
+use tote_closures::{Pruned, prune_images};
 pub use tote_records::prune::PruneFault;
 pub(crate) use tote_records::prune::{PruneFilters, filters};
 use tote_state::events::Event;

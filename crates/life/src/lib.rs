@@ -2,7 +2,7 @@
 //! killed command.
 //!
 //! Invariants:
-//! - Whoever changes a container holds its claim; a process that watches one holds the claim as long as it watches.
+//! - A process that changes a container holds its claim; a process that watches one holds the claim as long as it watches.
 //! - A step that is cut off by a kill is completed or undone by the next command that finds the claim free
 //!   ([`container::sweep`]).
 //! - No process of tote's outlives the last container, but for the one that takes a network down a second later.
@@ -27,8 +27,8 @@ use tote_images::open_store;
 use tote_networks as network;
 use tote_networks::etc;
 use tote_prepare::{
-    Finished, HostInit, RunRequest, device, facts, finished, given, init, making, peer, prepared, rootfs, secret, spec, standard,
-    storage, tree, user, volume,
+    Finished, HostInit, RunRequest, device, facts, finished, given, init, making, peer, prepared, rootfs,
+    secret, spec, standard, storage, tree, user, volume,
 };
 use tote_records::container::LifeError;
 use tote_records::{Caller, EngineError, Home, RequestError, apart, cgroup, look, resources};

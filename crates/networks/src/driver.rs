@@ -1,12 +1,12 @@
-//! What the drivers of networks do: a bridge of the network's own, or a link of the machine's that containers share.
+//! Actions of the drivers of networks: a bridge of the network's own, or a link of the machine's that containers share.
 
 use super::NetworkFault;
 use super::error::DriverFault;
 use super::record::Network;
 use tote_bundle::{NetworkAttachment, RunOptions};
 use tote_network::{Attached, Mac, Sublink};
-pub(crate) use tote_records::network::NetworkDriver;
 use tote_records::network::Endpoint;
+pub(crate) use tote_records::network::NetworkDriver;
 use tote_sys::Errno;
 
 /// The parent of a container's link in a network that shares a link of the machine's, its longest packet, and its hardware

@@ -351,11 +351,7 @@ pub(crate) fn write_names(
 ///
 /// # Errors
 /// [`EngineError::State`] and [`NetworkFault`]; the leases stay then.
-pub fn leave(
-    home: &Home,
-    id: &ContainerId,
-    endpoints: &[Endpoint],
-) -> Result<Vec<String>, EngineError> {
+pub fn leave(home: &Home, id: &ContainerId, endpoints: &[Endpoint]) -> Result<Vec<String>, EngineError> {
     if endpoints.is_empty() {
         return Ok(Vec::new());
     }

@@ -57,5 +57,5 @@ pub use record::{UP, name_of};
 pub use refused::refused;
 pub use refused::{RefusedDestination, egress_log};
 pub use remove::{prune, remove};
-pub use tote_records::network::{Endpoint, Endpoint6, NetworkDriver, PortRecord, ports_of};
 pub use rootless::{apart, enter_for, enter_network, enter_user, unavailable};
+pub use tote_records::network::{Endpoint, Endpoint6, NetworkDriver, PortRecord, ports_of};

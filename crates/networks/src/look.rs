@@ -3,13 +3,13 @@
 use super::NetworkFault;
 use super::record::{self, Addresses, Network};
 use crate::container::{self, link_text};
-use tote_records::look::{Pattern, has_label, label};
 use crate::{EngineError, Home};
 use std::collections::BTreeMap;
 use std::mem::discriminant;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use tote_bundle::{ContainerId, DEFAULT_NETWORK, RunOptions};
 use tote_network::{Address, Mac};
+use tote_records::look::{Pattern, has_label, label};
 
 /// Which networks to list: filters of one key are alternatives, and one of each key must apply.
 #[derive(Clone, Debug, Default)]

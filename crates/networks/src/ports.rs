@@ -12,9 +12,9 @@ use super::record;
 use super::rootless;
 use crate::container::record_lock::Change;
 use crate::container::{Container, State};
-use tote_records::LookError;
 use crate::{EngineError, Home};
 use tote_bundle::{ContainerId, DEFAULT_NETWORK, NetworkMode, PortBinding, RunOptions};
+use tote_records::LookError;
 
 /// Publishes more ports of a container, in the words of `--publish`. Gives those that are published at once, a line each.
 ///

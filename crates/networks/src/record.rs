@@ -192,7 +192,10 @@ pub fn name_of(home: &Home, wanted: &str) -> Result<String, EngineError> {
     match find(home, wanted) {
         Ok(network) => Ok(network.name),
         Err(error)
-            if matches!(error.part(), Some(NetworkFault::NotFound(_) | NetworkFault::Ambiguous(_))) =>
+            if matches!(
+                error.part(),
+                Some(NetworkFault::NotFound(_) | NetworkFault::Ambiguous(_))
+            ) =>
         {
             Ok(wanted.to_owned())
         }

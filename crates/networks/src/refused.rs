@@ -6,7 +6,6 @@
 
 use super::TrafficFault;
 use crate::container::Container;
-use tote_records::look::moment;
 use crate::{EngineError, Home, container};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
@@ -16,6 +15,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use tote_bundle::{ContainerId, EgressPolicy, NetworkMode};
 use tote_network::{Egress, Noted};
+use tote_records::look::moment;
 use tote_state::record::now;
 use tote_sys::best_effort;
 

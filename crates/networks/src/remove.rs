@@ -64,7 +64,10 @@ pub fn prune(home: &Home, filters: &[String], sweep: &dyn Fn(&Home)) -> Result<V
             Ok(name) => removed.push(name),
             // A container has joined it in the meantime, or another command has removed it.
             Err(error)
-                if matches!(error.part(), Some(NetworkFault::Used { .. } | NetworkFault::NotFound(_))) => {}
+                if matches!(
+                    error.part(),
+                    Some(NetworkFault::Used { .. } | NetworkFault::NotFound(_))
+                ) => {}
             Err(error) => return Err(error),
         }
     }

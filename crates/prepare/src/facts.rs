@@ -90,12 +90,7 @@ pub fn choose_filter(options: &RunOptions, linux: &mut Linux) -> Result<bool, En
 
 /// Opens the objects of other processes that the container joins. `parks` is true for a sandbox that waits for its
 /// program.
-pub fn joins(
-    spec: &Spec,
-    options: &RunOptions,
-    peers: &Peers,
-    parks: bool,
-) -> Result<Joins, EngineError> {
+pub fn joins(spec: &Spec, options: &RunOptions, peers: &Peers, parks: bool) -> Result<Joins, EngineError> {
     let mut namespaces = Vec::new();
     for namespace in spec.namespaces() {
         if let Some(path) = &namespace.path {

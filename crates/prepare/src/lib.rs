@@ -37,11 +37,12 @@ pub mod vm;
 pub mod volume;
 
 use tote_images::open_store;
-use tote_networks::etc;
 use tote_networks as network;
+use tote_networks::etc;
 use tote_records::container::StartError;
 use tote_records::{
-    Caller, EngineError, Home, ImageFault, MachineError, RequestError, apart, cgroup, container, look, pod, pool,
+    Caller, EngineError, Home, ImageFault, MachineError, RequestError, apart, cgroup, container, look, pod,
+    pool,
 };
 
 pub use finished::Finished;

@@ -55,7 +55,7 @@ impl BuildTree {
         best_effort(std::fs::remove_dir_all(&self.secrets));
     }
 
-    /// What the root consists of.
+    /// Layers and files of the root.
     pub fn rootfs(&self) -> Rootfs {
         Rootfs {
             lowers: self.lowers.clone(),

@@ -1,8 +1,8 @@
 //! Remedies for errors of the engine: those of errors from the crates below, whose words name commands of this one. An
 //! error of the engine's own has its remedy beside its variants.
 
-use crate::exec::ExecError;
 use crate::EngineError;
+use crate::exec::ExecError;
 use tote_image::{Reference, ReferenceError};
 use tote_state::StateError;
 use tote_store::StoreError;

@@ -2,8 +2,8 @@
 
 use super::document::{ANNOTATION, Document, MAX_ANNOTATION, MEDIA_TYPE};
 use super::option::{CachePlace, CacheTo};
-use crate::{BuildFault, CacheFault};
 use crate::{Access, EngineError, Home, ImageFault, PullEvent, PushEvent, PushReport, PushStep};
+use crate::{BuildFault, CacheFault};
 use std::collections::{BTreeMap, HashSet};
 use std::io::{Cursor, Read};
 use std::sync::atomic::AtomicBool;

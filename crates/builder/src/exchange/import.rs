@@ -2,8 +2,8 @@
 
 use super::document::Document;
 use super::option::CacheFrom;
-use crate::{BuildFault, CacheFault};
 use crate::{Access, EngineError, ImageFault, PullEvent};
+use crate::{BuildFault, CacheFault};
 use std::collections::BTreeMap;
 use tote_build::Key;
 use tote_image::{Descriptor, Digest, ImageConfig, MAX_CONFIG_BYTES, Platform, Read as _, Reference};

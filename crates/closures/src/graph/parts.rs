@@ -1,6 +1,5 @@
 //! Layers of a root's parts.
 
-use tote_builder::{open_straight, pack};
 use crate::changes::add_layer;
 use crate::{EngineError, ImageFault};
 use rustix::fd::{AsFd as _, BorrowedFd};
@@ -8,6 +7,7 @@ use rustix::fs::OFlags;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use tote_archive::{Change, Entry, EntryPath, Kind, Timestamp, WalkError, Writer, entry_of};
+use tote_builder::{open_straight, pack};
 use tote_store::{Ingest, Layer};
 
 /// Bits of a mode that only the image of a distribution may have: set-id bits and the like.
@@ -49,12 +49,7 @@ impl Root<'_> {
     }
 
     /// Adds a layer with these paths and the directories above them.
-    pub fn add(
-        &self,
-        ingest: &Ingest<'_>,
-        paths: &[Box<[u8]>],
-        owned: bool,
-    ) -> Result<Made, EngineError> {
+    pub fn add(&self, ingest: &Ingest<'_>, paths: &[Box<[u8]>], owned: bool) -> Result<Made, EngineError> {
         let mut all: BTreeSet<EntryPath> = BTreeSet::from([EntryPath::root()]);
         for path in paths {
             let Ok(path) = EntryPath::parse(path) else {

@@ -3,11 +3,11 @@
 use super::SlimRequest;
 use super::fallback::WHOLE_LABEL;
 use crate::EngineError;
-use tote_builder::pack;
 use crate::changes::{LinkedNames, add_layer};
 use rustix::fd::BorrowedFd;
 use std::collections::{HashMap, HashSet};
 use tote_archive::{Change, EntryPath, Kind, Writer, walk};
+use tote_builder::pack;
 use tote_image::{Digest, History, ImageConfig};
 use tote_needs::Needs;
 use tote_store::{Image, Ingest, Layer};

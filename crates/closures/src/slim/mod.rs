@@ -19,8 +19,8 @@ mod watch;
 pub use diff::slim_diff;
 pub use http::parse_http_probe;
 pub use probe::SlimProbe;
-pub use tote_life::slim::SlimError;
 pub use request::{Learned, SlimRequest, SlimStep, parse_pattern, parse_time};
+pub use tote_life::slim::SlimError;
 
 use crate::apart::among_owners;
 use crate::rootfs::Source;
@@ -31,8 +31,8 @@ use run::{How, Recorded, failure, run, verify_all};
 use tote_bundle::Image;
 use tote_image::{Digest, Reference};
 use tote_images::has_ids;
-use tote_life::slim::{fallback, listen, pair, process};
 use tote_life::slim::listen::Heard;
+use tote_life::slim::{fallback, listen, pair, process};
 use tote_slim::Report;
 
 /// A smaller image.

@@ -29,7 +29,8 @@ impl tote_records::PartError for BootstrapError {
     }
 
     fn hint(&self) -> Option<String> {
-        let text = "install it (package mmdebstrap), or import an archive that it made elsewhere: tote import";
+        let text =
+            "install it (package mmdebstrap), or import an archive that it made elsewhere: tote import";
         matches!(self, Self::NoProgram).then(|| text.to_owned())
     }
 }

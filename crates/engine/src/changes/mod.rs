@@ -11,7 +11,9 @@ pub use bootstrap::{BootstrapOptions, bootstrap};
 pub use bootstrap_error::BootstrapError;
 pub use commit::{CommitOptions, Committed, commit};
 pub use export::export;
-pub use tote_life::changes::{Changed, changes};
-pub(crate) use tote_life::changes::{container, differences, layer, merged, LinkedNames, Passages, add_layer, written};
 pub use tote_life::changes::ContainerError;
+pub use tote_life::changes::{Changed, changes};
+pub(crate) use tote_life::changes::{
+    LinkedNames, Passages, add_layer, container, differences, layer, merged, written,
+};
 pub use trace::{Traced, WritablePath, trace};

@@ -69,10 +69,7 @@ pub fn walk_failed(container: &Container, source: WalkError) -> ContainerError {
 
 /// Lists the changes of a container in its image, whose tree is given: without what tote put there, and without directories
 /// in which nothing is.
-pub fn differences(
-    container: &Container,
-    image: BorrowedFd<'_>,
-) -> Result<Differences, ContainerError> {
+pub fn differences(container: &Container, image: BorrowedFd<'_>) -> Result<Differences, ContainerError> {
     let own = OWN_FILES.into_iter().map(ToOwned::to_owned);
     let foreign = container.mount_points()?.into_iter().chain(own);
     let foreign = foreign.filter_map(|path| EntryPath::parse(path.as_bytes()).ok());

@@ -1,9 +1,9 @@
 //! `attach`: joins the streams of a running container.
 
+use super::StreamError;
 use super::attached::Attaching;
 use super::foreground::find_monitored;
 use super::state::Status;
-use super::StreamError;
 use crate::{EngineError, Finished, Home, RequestError};
 use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::fs::{Mode, OFlags};

@@ -1,9 +1,9 @@
 //! Container under a monitor, with the command attached to it from the start.
 
+use super::StreamError;
 use super::attach::{Stay, attach, stay};
 use super::error::{LifeError, StartError};
 use super::launch::{launch, prepare_start};
-use super::StreamError;
 use crate::prepared::Prepared;
 use crate::{EngineError, Finished, Home, HostInit};
 use tote_monitor::{Attendant, DetachKeys, Streams, pair};

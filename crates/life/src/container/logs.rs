@@ -1,7 +1,7 @@
 //! `logs`: reads the output of a container.
 
-use super::attach::connect;
 use super::StreamError;
+use super::attach::connect;
 use super::{find, logging};
 use crate::{EngineError, Home};
 use rustix::fs::{Mode, OFlags};

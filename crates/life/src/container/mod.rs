@@ -34,8 +34,8 @@ pub use stop::{StopOptions, check_restart, kill, stop, wait};
 pub use sweep::sweep;
 pub use tote_monitor::{Entry as LogEntry, Stream as LogStream, Streams};
 pub use tote_records::container::{
-    Claim, Container, Entry, FAULT_POINTS, Health, HealthResult, HealthStatus, LifeError, LostRecord, MountPoint,
-    ProcessId, StartError, State, Status, StreamError, find, is_held, list, mounts, names, open,
+    Claim, Container, Entry, FAULT_POINTS, Health, HealthResult, HealthStatus, LifeError, LostRecord,
+    MountPoint, ProcessId, StartError, State, Status, StreamError, find, is_held, list, mounts, names, open,
 };
 pub use tote_state::events::Event;
 
@@ -44,9 +44,10 @@ pub use erase::erase;
 pub use launch::claim;
 pub use remove::{forget, prune, remove_members};
 pub use tote_records::container::{
-    Report, absolute_image, anonymous_name, as_text, boot, change_state, claim, entry, error, failure_line, fault,
-    foreground, image_users, keep_room, link, link_text, list_whole, listen, listen_failure, live, may_have_users,
-    mounts_image, name, parse_link, record, record_lock, report, socket, stamp, state, stopped, was_stopped,
+    Report, absolute_image, anonymous_name, as_text, boot, change_state, claim, entry, error, failure_line,
+    fault, foreground, image_users, keep_room, link, link_text, list_whole, listen, listen_failure, live,
+    may_have_users, mounts_image, name, parse_link, record, record_lock, report, socket, stamp, state,
+    stopped, was_stopped,
 };
 
 #[cfg(test)]

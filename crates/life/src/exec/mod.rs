@@ -372,11 +372,7 @@ pub fn with_size(process: Process) -> Process {
 pub type Users = (ResolvedUser, ResolvedUser);
 
 /// Looks up the container's own user and the requested one in the container's files; only with `--user`.
-pub fn users(
-    home: &Home,
-    target: &Target,
-    options: &ExecOptions,
-) -> Result<Option<Users>, EngineError> {
+pub fn users(home: &Home, target: &Target, options: &ExecOptions) -> Result<Option<Users>, EngineError> {
     let Some(wanted) = &options.user else {
         return Ok(None);
     };

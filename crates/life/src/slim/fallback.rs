@@ -86,11 +86,7 @@ pub struct Misses {
 
 impl Misses {
     /// Prepares to listen to a container on that image, if its options ask for it.
-    pub fn of(
-        options: &RunOptions,
-        source: &Source,
-        plan: &mut Plan,
-    ) -> Result<Option<Self>, EngineError> {
+    pub fn of(options: &RunOptions, source: &Source, plan: &mut Plan) -> Result<Option<Self>, EngineError> {
         let whole = source.image_id().and_then(|id| id.parse().ok());
         let (Some(slim), Some(whole)) = (&options.slim_fallback, whole) else {
             return Ok(None);

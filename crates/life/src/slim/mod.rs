@@ -1,4 +1,4 @@
-//! What a run notes for smaller images: the files that it opens, and those that a smaller image lacks.
+//! Notes of a run for smaller images: the files that it opens, and those that a smaller image lacks.
 
 mod error;
 pub mod fallback;

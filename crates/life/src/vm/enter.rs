@@ -1,8 +1,8 @@
 //! Another process in a container that is in a virtual machine: a process in the sandbox, whose program has the guest perform
 //! the plan of the one in the container.
 
-use super::attend::{PROGRAM, VISIT, packed, place};
 use super::VmFault;
+use super::attend::{PROGRAM, VISIT, packed, place};
 use super::guest::facts;
 use crate::container::Entry;
 use crate::exec::{ExecError, Inside, Target, Users, all_capabilities, plan_here};

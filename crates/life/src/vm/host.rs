@@ -1,7 +1,7 @@
 //! The host's part: the sandbox of the machine.
 
-use super::attend::{MACHINE, PLAN, PROGRAM, place};
 use super::VmFault;
+use super::attend::{MACHINE, PLAN, PROGRAM, place};
 use super::kernel;
 use super::kernel::{Files, files};
 use crate::making::{Made, Making, Purpose};

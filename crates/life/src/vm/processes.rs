@@ -1,7 +1,7 @@
 //! The processes of a container that is in a virtual machine, as the guest lists them.
 
-use super::enter::{look_up, sandboxed};
 use super::VmFault;
+use super::enter::{look_up, sandboxed};
 use crate::container::Entry;
 use crate::exec::{Target, capture_planned};
 use crate::{EngineError, Home};

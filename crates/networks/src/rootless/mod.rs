@@ -22,7 +22,6 @@ pub(super) use socket::RELAYED;
 use super::record::{find, made};
 use super::{NetworkFault, RootlessFault};
 use crate::{EngineError, Home};
-use tote_records::apart;
 use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use rustix::process::DumpableBehavior;
@@ -32,6 +31,7 @@ use std::io::{Read as _, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::time::{Duration, Instant};
 use tote_bundle::{DEFAULT_NETWORK, RunOptions};
+use tote_records::apart;
 use tote_state::locked::locked;
 use tote_sys::Errno;
 

@@ -61,11 +61,7 @@ fn datagrams() -> Result<OwnedFd, Errno> {
 
 impl Notify {
     /// Makes the socket of a container with these options.
-    pub fn new(
-        address: SocketAddrUnix,
-        from: Option<OwnedFd>,
-        how: SdNotify,
-    ) -> Result<Self, EngineError> {
+    pub fn new(address: SocketAddrUnix, from: Option<OwnedFd>, how: SdNotify) -> Result<Self, EngineError> {
         let make = || {
             let init = datagrams()?;
             set_socket_timeout(&init, Timeout::Send, Some(PATIENCE))?;

@@ -15,11 +15,7 @@ use tote_state::record::is_there;
 ///
 /// # Errors
 /// [`SecretFault`].
-pub fn copy(
-    home: &Home,
-    id: &ContainerId,
-    (options, ids): (&RunOptions, &Ids),
-) -> Result<(), EngineError> {
+pub fn copy(home: &Home, id: &ContainerId, (options, ids): (&RunOptions, &Ids)) -> Result<(), EngineError> {
     for (copy, request) in copies(home, id, options) {
         if !is_there(&copy)? {
             make_copy(home, id, ids, request, &copy)?;

@@ -75,10 +75,7 @@ pub enum VmFault {
 
 impl VmFault {
     /// The error of an attempt on a file.
-    pub fn file(
-        attempt: &'static str,
-        path: impl Into<PathBuf>,
-    ) -> impl FnOnce(std::io::Error) -> Self {
+    pub fn file(attempt: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.into();
         move |source| Self::File {
             attempt,
@@ -86,7 +83,6 @@ impl VmFault {
             source,
         }
     }
-
 }
 
 tote_records::part!(VmFault);

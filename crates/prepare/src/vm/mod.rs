@@ -1,4 +1,4 @@
-//! What a virtual machine refuses of a container, and why it cannot be had.
+//! Options that a virtual machine refuses, and reasons why there is none.
 
 mod error;
 mod settle;

@@ -140,6 +140,10 @@ tote_records::part!(VolumeFault);
 impl tote_records::PartError for VolumeFault {
     fn exit_code(&self) -> u8 {
         // A mount is a container's to begin with.
-        if matches!(self, Self::Treatment(_)) { 125 } else { 1 }
+        if matches!(self, Self::Treatment(_)) {
+            125
+        } else {
+            1
+        }
     }
 }

@@ -3,8 +3,8 @@
 use super::VolumeFault;
 use super::record::{ANONYMOUS, VolumeRecord, is_name};
 use crate::container::{self, Container, Entry};
-use crate::look::label::{has_label, label};
 use crate::look::Pattern;
+use crate::look::label::{has_label, label};
 use crate::tree_size;
 use crate::{EngineError, Home};
 use std::collections::{BTreeMap, BTreeSet};

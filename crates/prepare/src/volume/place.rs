@@ -59,13 +59,7 @@ pub(crate) fn failed(path: &Path) -> impl FnOnce(std::io::Error) -> EngineError 
 }
 
 /// Returns the directory of a volume's files; that of an anonymous one is derived from its container and destination.
-pub fn directory(
-    home: &Home,
-    id: &ContainerId,
-    rm: bool,
-    name: Option<&str>,
-    destination: &str,
-) -> PathBuf {
+pub fn directory(home: &Home, id: &ContainerId, rm: bool, name: Option<&str>, destination: &str) -> PathBuf {
     let anonymous = || anonymous_name(id, destination);
     match name {
         None if rm => home.container(id).join(format!("volume-{}", &anonymous()[..12])),

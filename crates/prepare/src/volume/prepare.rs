@@ -120,11 +120,7 @@ pub fn prepare(
 ///
 /// # Errors
 /// [`EngineError::File`]: a volume that cannot be listed may have to be filled.
-pub fn to_fill(
-    options: &RunOptions,
-    config: &ImageConfig,
-    spec: &Spec,
-) -> Result<Vec<String>, EngineError> {
+pub fn to_fill(options: &RunOptions, config: &ImageConfig, spec: &Spec) -> Result<Vec<String>, EngineError> {
     let mut fill = Vec::new();
     for (destination, volume) in volumes_of(options, config) {
         let mount = spec.mounts.iter().find(|mount| mount.destination == destination);

@@ -190,9 +190,7 @@ mod tests {
         // The name's container is missing, so the name is free.
         take(&home, &name, &ids[1], |_| {}).unwrap();
         std::fs::create_dir(home.container(&ids[1])).unwrap();
-        let error = take(&home, &name, &ids[2], |_| {})
-            .unwrap_err()
-            .to_string();
+        let error = take(&home, &name, &ids[2], |_| {}).unwrap_err().to_string();
         assert!(error.contains("is already in use by container 01"), "{error}");
         release(&home, "web", &ids[2]);
         assert!(

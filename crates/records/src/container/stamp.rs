@@ -98,11 +98,7 @@ impl Stamp {
     ///
     /// # Errors
     /// [`EngineError::State`], for example if the container has never run.
-    pub fn change(
-        home: &Home,
-        id: &ContainerId,
-        change: impl FnOnce(&mut Self),
-    ) -> Result<(), EngineError> {
+    pub fn change(home: &Home, id: &ContainerId, change: impl FnOnce(&mut Self)) -> Result<(), EngineError> {
         let _change = Change::begin(home, id)?;
         let before = Self::of(home, id);
         let mut stamp = before;

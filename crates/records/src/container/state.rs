@@ -238,11 +238,7 @@ impl State {
 
     /// Records the paths of future cgroups that the id does not imply, so that they are found after the death of this
     /// process. No other process writes the state before there is a process.
-    pub fn note_groups(
-        home: &Home,
-        id: &ContainerId,
-        groups: Option<&str>,
-    ) -> Result<(), EngineError> {
+    pub fn note_groups(home: &Home, id: &ContainerId, groups: Option<&str>) -> Result<(), EngineError> {
         let Some(groups) = groups else { return Ok(()) };
         let mut state = Self::read(home, id)?;
         state.cgroup = Some(groups.to_owned());

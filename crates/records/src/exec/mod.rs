@@ -1,4 +1,4 @@
-//! What a process needs to know to join a container, and why it cannot.
+//! Facts that a process needs to join a container, and reasons why it cannot.
 
 mod error;
 mod inside;

@@ -1,4 +1,4 @@
-//! What all lists and descriptions share: filters, points in time, and why nothing is shown.
+//! Parts that all lists and descriptions share: filters, points in time, and why nothing is shown.
 
 mod error;
 pub mod label;

@@ -8,8 +8,8 @@ use crate::network::{Endpoint, RefusedDestination};
 use crate::{EngineError, Home};
 use serde_json::Value;
 use std::path::PathBuf;
-use tote_prepare::image_config;
 use tote_bundle::{ImageConfig, RunOptions};
+use tote_prepare::image_config;
 
 /// A container with all that a description of it tells.
 #[derive(Clone, Debug)]
