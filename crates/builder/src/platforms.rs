@@ -129,7 +129,7 @@ impl Platforms<'_> {
         };
         let built = tote_build::build(self.dockerfile, &options, &mut building);
         building.hashes.save();
-        let built = built.map_err(|error| BuildFault::Build(Box::new(error)))?;
+        let built = built.map_err(|error| crate::BuildFault::Build(Box::new(error)))?;
         let mut finished = self.finish(platform.clone(), &built)?;
         if !self.request.attestations.is_empty() {
             let about = (&finished.image, self.names);

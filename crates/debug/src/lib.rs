@@ -27,7 +27,6 @@ mod view;
 pub use error::{DebugError, KeepError};
 pub use forward::DebugForwards;
 pub use kept::{KeptTools, forget_kept, kept as kept_tools};
-pub use launch::forget as forget_launchers;
 pub use shell::SHELLS as DEBUG_SHELLS;
 
 use find::{Found, find};
@@ -39,7 +38,7 @@ use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::fs::{Mode, OFlags, open};
 use tote_bundle::{ExecOptions, Image};
 use tote_life::exec::{self, ExecError, Executed, Target};
-use tote_life::{container, pod, prepare, proc, run, vm};
+use tote_life::{container, pod, prepare, proc, vm};
 use tote_prepare::rootfs::Source;
 use tote_prepare::{HostInit, RunRequest, flat, given, making, prepared, rootfs, tree};
 use tote_records::{Caller, EngineError, Home};
@@ -99,7 +98,7 @@ pub fn debug(
     // A session ends with its caller, who holds the tools, so no keys leave it alone.
     request.exec.detach_keys = Some(String::new());
     let keys = exec::detach_keys(&request.exec)?;
-    crate::given::read_env_files(&mut request.exec.env)?;
+    given::read_env_files(&mut request.exec.env)?;
     let Found {
         mut target,
         command,

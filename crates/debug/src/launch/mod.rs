@@ -12,7 +12,6 @@ mod libraries;
 mod program;
 mod tree;
 
-pub(crate) use cache::forget;
 pub(super) use tree::{ASIDE, ENTRIES, PLACE, ToolsTree};
 
 use crate::{EngineError, Home};
