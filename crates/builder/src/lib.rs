@@ -68,7 +68,7 @@ use tote_images::{
     Access, PullEvent, PullRequest, PushEvent, PushReport, PushRequest, PushStep, PushedImage, SaveTarget,
     Wanted, WhenToPull, WholeFile, pull, push, save, wanted,
 };
-use tote_life::{changes, prepare};
+use tote_life::{changes, prepare, run};
 use tote_networks as network;
 use tote_networks::NetworkFault;
 use tote_prepare::{HostInit, RunRequest, making, rootfs};

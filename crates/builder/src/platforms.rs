@@ -57,7 +57,7 @@ impl Platforms<'_> {
     ///
     /// # Errors
     /// [`EngineError`] of the first that fails.
-    pub fn build(&self, workspace: &mut Workspace, voice: Voice<'_>) -> Result<Digest, EngineError> {
+    pub(crate) fn build(&self, workspace: &mut Workspace, voice: Voice<'_>) -> Result<Digest, EngineError> {
         let request = self.request;
         let platforms = self.platforms();
         let mut made = Made {

@@ -27,6 +27,7 @@ mod view;
 pub use error::{DebugError, KeepError};
 pub use forward::DebugForwards;
 pub use kept::{KeptTools, forget_kept, kept as kept_tools};
+pub use launch::forget as forget_launchers;
 pub use shell::SHELLS as DEBUG_SHELLS;
 
 use find::{Found, find};
@@ -38,7 +39,7 @@ use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::fs::{Mode, OFlags, open};
 use tote_bundle::{ExecOptions, Image};
 use tote_life::exec::{self, ExecError, Executed, Target};
-use tote_life::{container, pod, prepare, proc, vm};
+use tote_life::{container, pod, prepare, proc, run, vm};
 use tote_prepare::rootfs::Source;
 use tote_prepare::{HostInit, RunRequest, flat, given, making, prepared, rootfs, tree};
 use tote_records::{Caller, EngineError, Home};
