@@ -86,7 +86,7 @@ pub(crate) fn tables(results: &Results, baseline: &str) -> Vec<Table> {
         let mut made = Vec::new();
         for (experiment, size) in sizes
             .into_iter()
-            .filter(|(experiment, _)| *experiment == series.name)
+            .filter(|(experiment, _)| *experiment == series.source())
         {
             let cells: Vec<&Cell> = results
                 .header
@@ -136,16 +136,16 @@ fn block(cells: &[&Cell], baseline: &str, series: &Series, samples: &[Sample], c
                 *faults.entry(located(cell, sample, fault)).or_default() += 1;
             }
         }
-        let values: Vec<f64> = runs.iter().filter_map(|sample| value(series, sample)).collect();
+        let values: Vec<f64> = runs.iter().filter_map(|sample| series.quantity.of(sample, cell.place)).collect();
         let summary = summarise(&values, chance);
-        let (of, to) = paired(series, &runs, &base);
+        let (of, to) = paired(series, cell.place, &runs, &base);
         rows.push(Row {
             candidate: cell.candidate.clone(),
             noisy: summary
                 .as_ref()
                 .is_some_and(|found| found.n > 2 && found.iqr > NOISE * found.median),
             ratio: ratio(&of, &to, chance).filter(|_| faults.is_empty()),
-            phases: phases(cell, &runs),
+            phases: if series.of.is_none() { phases(cell, &runs) } else { Vec::new() },
             summary,
             faults,
             values,
@@ -175,20 +175,11 @@ fn located(cell: &Cell, sample: &Sample, fault: &str) -> String {
     }
 }
 
-/// Returns the result of a run in the unit of its experiment.
-fn value(series: &Series, sample: &Sample) -> Option<f64> {
-    match series.unit.as_str() {
-        "ms" => Some(sample.wall_ns as f64 / 1e6),
-        "MB" => Some(sample.idle_pss_kib? * 1024.0 / 1e6),
-        _ => sample.figure,
-    }
-}
-
 /// Returns the values of the rounds that both have.
-fn paired(series: &Series, of: &[&Sample], to: &[&Sample]) -> (Vec<f64>, Vec<f64>) {
+fn paired(series: &Series, place: f64, of: &[&Sample], to: &[&Sample]) -> (Vec<f64>, Vec<f64>) {
     let pairs = of.iter().filter_map(|sample| {
         let other = to.iter().find(|other| other.round == sample.round)?;
-        Some((value(series, sample)?, value(series, other)?))
+        Some((series.quantity.of(sample, place)?, series.quantity.of(other, place)?))
     });
     pairs.unzip()
 }
@@ -222,7 +213,8 @@ fn phases(cell: &Cell, runs: &[&Sample]) -> Vec<(String, f64)> {
 /// Collects what is wrong with candidates.
 pub(crate) fn findings(results: &Results, tables: &[Table]) -> Findings {
     let mut found = Findings::default();
-    for table in tables {
+    // An experiment that shows the runs of another one would tell their faults again.
+    for table in tables.iter().filter(|table| table.series.of.is_none()) {
         for (block, row) in table
             .blocks
             .iter()
@@ -254,7 +246,7 @@ pub(crate) fn findings(results: &Results, tables: &[Table]) -> Findings {
     for leak in results.end.iter().flat_map(|end| &end.leaks.certain) {
         let leaky = results.header.subjects.iter().find(|subject| {
             let state = format!("/state/{}", subject.name);
-            leak.contains(&format!("{state}/"))
+            leak.contains(&format!("{state}/")) || is_of(leak, &subject.name)
         });
         let name = leaky.map_or("(unknown)", |subject| subject.name.as_str());
         found
@@ -263,7 +255,25 @@ pub(crate) fn findings(results: &Results, tables: &[Table]) -> Findings {
             .or_default()
             .insert(leak.clone());
     }
+    for (leak, subject) in suspected(results) {
+        let seen = found.leaks.entry(subject.to_owned()).or_default();
+        seen.insert(format!("perhaps {leak}"));
+    }
     found
+}
+
+/// True if the candidate of the run after which an object was there first has this name.
+fn is_of(leak: &str, name: &str) -> bool {
+    leak.contains(" there since a run of ") && leak.ends_with(&format!("/{name}"))
+}
+
+/// Lists what may belong to others, but was there first after a run of a candidate.
+fn suspected(results: &Results) -> impl Iterator<Item = (&str, &str)> {
+    let leaks = results.end.iter().flat_map(|end| &end.leaks.suspected);
+    leaks.filter_map(|leak| {
+        let subject = results.header.subjects.iter().find(|subject| is_of(leak, &subject.name))?;
+        Some((leak.as_str(), subject.name.as_str()))
+    })
 }
 
 /// Lists what makes numbers of this file doubtful.

@@ -31,6 +31,7 @@ Options:
   --resume             run: continue the newest results instead of making new ones
   --out DIR            directory of results (tote-bench)
   --baseline NAME      report: the candidate that others are compared with (podman, else the first)
+  --plots A,B          report: also write these plots as files of their own; all for all of them
   --data DIR           further candidates, experiments and images: TOML files in folders of these names
   --seed N             seed of the order and of the intervals (the time)
   --time-limit SECONDS a run that takes longer is killed and does not count (60)
@@ -68,6 +69,7 @@ pub(crate) struct Options {
     pub(crate) resume: bool,
     pub(crate) out: PathBuf,
     pub(crate) baseline: Option<String>,
+    pub(crate) plots: Vec<String>,
     pub(crate) data: Option<PathBuf>,
     pub(crate) seed: u64,
     pub(crate) time_limit_ms: u64,
@@ -89,6 +91,7 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<(Action,
         resume: false,
         out: PathBuf::from("tote-bench"),
         baseline: None,
+        plots: Vec::new(),
         data: None,
         seed: bench::clock::now_nanos(),
         time_limit_ms: 60_000,
@@ -109,6 +112,7 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<(Action,
             Long("resume") => options.resume = true,
             Long("out") => options.out = parser.value()?.into(),
             Long("baseline") => options.baseline = Some(parser.value()?.string()?),
+            Long("plots") => options.plots.extend(names(parser.value()?)?),
             Long("data") => options.data = Some(parser.value()?.into()),
             Long("seed") => options.seed = parser.value()?.parse()?,
             Long("time-limit") => {

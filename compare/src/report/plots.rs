@@ -1,8 +1,12 @@
 //! Plots as SVG. Text and axes have the colour of the text around them, so that they suit light and dark pages.
 
+mod axes;
+
+use self::axes::{bounds, short, spread, ticks};
 use crate::analysis::{Block, Row, Table};
 use anyhow::{Result, anyhow};
 use plotters::chart::MeshStyle;
+use plotters::coord::combinators::BindKeyPointMethod as _;
 use plotters::coord::ranged1d::{SegmentValue, ValueFormatter};
 use plotters::prelude::*;
 
@@ -110,7 +114,9 @@ pub(crate) fn boxes(block: &Block, unit: &str) -> Result<Option<String>> {
             .x_label_area_size(36)
             .y_label_area_size(label_width(&labels))
             .build_cartesian_2d(
-                (low as f32 * 0.8..high as f32 * 1.25).log_scale(),
+                (low as f32 * 0.8..high as f32 * 1.25)
+                    .log_scale()
+                    .with_key_points(ticks(low * 0.8, high * 1.25).into_iter().map(|tick| tick as f32).collect()),
                 (0..last(rows.len())).into_segmented(),
             )?;
         mesh(&mut chart, &labels, unit)?;
@@ -153,9 +159,17 @@ pub(crate) fn distribution(block: &Block, unit: &str) -> Result<Option<String>> 
             .margin(8)
             .x_label_area_size(36)
             .y_label_area_size(48)
-            .build_cartesian_2d((low * 0.9..high * 1.1).log_scale(), 0.0..1.02)?;
-        grid(&mut chart).x_desc(unit).y_desc("share of runs").draw()?;
-        draw_lines(&mut chart, &side, &lines, 0)
+            .build_cartesian_2d(
+                (low * 0.9..high * 1.1).log_scale().with_key_points(ticks(low * 0.9, high * 1.1)),
+                0.0..1.02,
+            )?;
+        grid(&mut chart)
+            .x_desc(unit)
+            .x_label_formatter(&|value| short(*value))
+            .y_desc("share of runs")
+            .draw()?;
+        draw_lines(&mut chart, &lines, lines.len())?;
+        entries(&side, &lines, lines.len())
     })?;
     Ok(Some(svg))
 }
@@ -182,40 +196,83 @@ pub(crate) fn curves(lines: &[Line], published: &[Line], axis: &str, unit: &str)
     let mut lines = lines.to_vec();
     let measured = lines.len();
     lines.extend(published.iter().cloned());
-    let points = || lines.iter().flat_map(|line| &line.1).copied();
-    let across = bounds(points().map(|point| point.0));
-    let up = bounds(points().map(|point| point.1).filter(|value| *value > 0.0));
-    let (Some((left, right)), Some((low, high))) = (across, up) else {
-        return Ok(None);
-    };
-    let own = bounds(
-        lines[..measured]
-            .iter()
-            .flat_map(|line| &line.1)
-            .map(|point| point.0),
-    );
-    if own.is_none_or(|(first, last)| first >= last) {
+    let own = spread(&lines[..measured]);
+    if own.is_none_or(|([first, last], _)| first >= last) {
         return Ok(None);
     }
     let svg = drawn(high_with_legend(lines.len()), |whole| {
         let (area, side) = whole.split_horizontally(CHART);
-        let mut chart = ChartBuilder::on(&area)
-            .margin(8)
-            .x_label_area_size(40)
-            .y_label_area_size(64)
-            .build_cartesian_2d(
-                (left * 0.8..right * 1.25).log_scale(),
-                (low * 0.8..high * 1.25).log_scale(),
-            )?;
-        grid(&mut chart)
-            .x_desc(axis)
-            .y_desc(unit)
-            .x_label_formatter(&|value| short(*value))
-            .y_label_formatter(&|value| short(*value))
-            .draw()?;
-        draw_lines(&mut chart, &side, &lines, measured)
+        log_log(&area, &lines, measured, [axis, unit])?;
+        entries(&side, &lines, measured)
     })?;
     Ok(Some(svg))
+}
+
+/// Draws the phases and their sum over sizes, each in a panel of its own. `None` where all points have one place, or nothing has
+/// several phases.
+pub(crate) fn panels(table: &Table) -> Result<Option<String>> {
+    let mut names: Vec<&str> = Vec::new();
+    let rows = || table.blocks.iter().filter(|block| block.place > 0.0).flat_map(|block| &block.rows);
+    for (name, _) in rows().filter(|row| row.phases.len() > 1).flat_map(|row| &row.phases) {
+        if !names.contains(&name.as_str()) {
+            names.push(name);
+        }
+    }
+    names.truncate(3);
+    let mut candidates: Vec<&str> = Vec::new();
+    for row in rows() {
+        if !candidates.contains(&row.candidate.as_str()) {
+            candidates.push(&row.candidate);
+        }
+    }
+    let line = |candidate: &str, phase: Option<&str>| -> Line {
+        let points = table.blocks.iter().filter_map(|block| {
+            let row = block.rows.iter().find(|row| row.candidate == candidate)?;
+            let value = match phase {
+                Some(phase) => row.phases.iter().find(|(name, _)| name == phase)?.1,
+                None => row.summary.as_ref()?.median,
+            };
+            Some((block.place, value)).filter(|_| block.place > 0.0)
+        });
+        (candidate.to_owned(), points.collect())
+    };
+    let lines = |phase: Option<&str>| candidates.iter().map(|name| line(name, phase)).collect::<Vec<Line>>();
+    let whole = lines(None);
+    if names.is_empty() || spread(&whole).is_none_or(|([first, last], _)| first >= last) {
+        return Ok(None);
+    }
+    let svg = drawn(high_with_legend(whole.len()).max(620), |area| {
+        let (area, side) = area.split_horizontally(CHART + 20);
+        let parts = names.iter().map(|name| (*name, lines(Some(name)))).chain([("all", whole.clone())]);
+        for (panel, (name, lines)) in area.split_evenly((2, 2)).iter().zip(parts) {
+            log_log(panel, &lines, lines.len(), [&table.series.axis, &format!("{name} ({})", table.series.unit)])?;
+        }
+        entries(&side, &whole, whole.len())
+    })?;
+    Ok(Some(svg))
+}
+
+/// Draws lines on logarithmic scales; those from `thin` on are thin. Nothing is drawn where there are no points.
+fn log_log<'b>(area: &Area<'b>, lines: &[Line], thin: usize, [axis, unit]: [&str; 2]) -> Drawn<'b> {
+    let Some(([left, right], [low, high])) = spread(lines) else {
+        return Ok(());
+    };
+    let scale = |low: f64, high: f64| {
+        let (low, high) = (low * 0.8, high * 1.25);
+        (low..high).log_scale().with_key_points(ticks(low, high))
+    };
+    let mut chart = ChartBuilder::on(area)
+        .margin(8)
+        .x_label_area_size(40)
+        .y_label_area_size(64)
+        .build_cartesian_2d(scale(left, right), scale(low, high))?;
+    grid(&mut chart)
+        .x_desc(axis)
+        .y_desc(unit)
+        .x_label_formatter(&|value| short(*value))
+        .y_label_formatter(&|value| short(*value))
+        .draw()?;
+    draw_lines(&mut chart, lines, thin)
 }
 
 type Chart<'a, 'b, X, Y> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<X, Y>>;
@@ -234,30 +291,34 @@ where
     grid
 }
 
-/// Draws lines with their legend; those from `thin` on (if it is not 0) are thin.
-fn draw_lines<'b, X, Y>(
-    chart: &mut Chart<'_, 'b, X, Y>,
-    side: &Area<'b>,
-    lines: &[Line],
-    thin: usize,
-) -> Drawn<'b>
+/// Style of the line of a number; those from `thin` on are thin.
+fn style(number: usize, thin: usize) -> (ShapeStyle, RGBColor, bool) {
+    let is_thin = number >= thin;
+    let colour = colour(if is_thin { number - thin } else { number });
+    let mixed = colour.mix(if is_thin { 0.8 } else { 1.0 });
+    (mixed.stroke_width(if is_thin { 1 } else { 2 }), colour, is_thin)
+}
+
+/// Draws lines; those from `thin` on are thin.
+fn draw_lines<'b, X, Y>(chart: &mut Chart<'_, 'b, X, Y>, lines: &[Line], thin: usize) -> Drawn<'b>
 where
     X: Ranged<ValueType = f64>,
     Y: Ranged<ValueType = f64>,
 {
-    let mut entries: Vec<(&str, ShapeStyle)> = Vec::new();
-    for (number, (label, points)) in lines.iter().enumerate() {
-        let is_thin = thin > 0 && number >= thin;
-        let colour = colour(if is_thin { number - thin } else { number });
-        let style = colour
-            .mix(if is_thin { 0.8 } else { 1.0 })
-            .stroke_width(if is_thin { 1 } else { 2 });
+    for (number, (_, points)) in lines.iter().enumerate() {
+        let (style, colour, is_thin) = style(number, thin);
         chart.draw_series(LineSeries::new(points.iter().copied(), style))?;
         if !is_thin {
             chart.draw_series(points.iter().map(|point| Circle::new(*point, 3, colour.filled())))?;
         }
-        entries.push((label, style));
     }
+    Ok(())
+}
+
+/// Draws the legend of lines.
+fn entries<'b>(side: &Area<'b>, lines: &[Line], thin: usize) -> Drawn<'b> {
+    let entries: Vec<(&str, ShapeStyle)> =
+        (lines.iter().enumerate()).map(|(number, line)| (line.0.as_str(), style(number, thin).0)).collect();
     legend(side, &entries)
 }
 
@@ -336,6 +397,15 @@ fn fitting(svg: &str) -> String {
     }
 }
 
+/// Makes a plot a picture of its own, which has no text around it whose colour it could have: dark on white.
+pub(crate) fn alone(svg: &str) -> String {
+    let svg = svg.replace("currentColor", "#1b1f24");
+    match svg.split_once('>') {
+        Some((head, rest)) => format!("{head}><rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>{rest}"),
+        None => svg,
+    }
+}
+
 fn height_of(svg: &str) -> u32 {
     let number = svg
         .split_once("height=\"")
@@ -370,24 +440,6 @@ fn row(place: usize) -> i32 {
 /// The last place of a segmented axis of `rows` rows, which includes it.
 fn last(rows: usize) -> i32 {
     row(rows.saturating_sub(1)).max(1)
-}
-
-fn bounds(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
-    values.fold(None, |found, value| match found {
-        None => Some((value, value)),
-        Some((low, high)) => Some((value.min(low), value.max(high))),
-    })
-}
-
-/// Formats a number for an axis.
-fn short(value: f64) -> String {
-    let cut = |value: f64, unit: &str| format!("{}{unit}", (value * 10.0).round() / 10.0);
-    match value {
-        value if value >= 1e6 => cut(value / 1e6, "M"),
-        value if value >= 1e3 => cut(value / 1e3, "k"),
-        value if value >= 0.1 || value == 0.0 => cut(value, ""),
-        value => format!("{value:.3}"),
-    }
 }
 
 #[cfg(test)]
@@ -430,8 +482,16 @@ mod tests {
     }
 
     #[test]
-    fn numbers_on_axes_are_short() {
-        let told = [0.0, 0.004, 7.25, 1500.0, 111_558_656.0].map(short);
-        assert_eq!(told, ["0", "0.004", "7.3", "1.5k", "111.6M"]);
+    fn phases_over_sizes_have_panels() {
+        let mut table = tables(&results(), "slow").remove(0);
+        assert!(panels(&table).unwrap().is_none(), "one place");
+        table.blocks[0].place = 10.0;
+        let mut larger = table.blocks[0].clone();
+        larger.place = 1000.0;
+        table.blocks.push(larger);
+        let drawn = panels(&table).unwrap().unwrap();
+        for word in ["start (ms)", "exec (ms)", "all (ms)", "slow", "fast"] {
+            assert!(drawn.contains(word), "{word}: {drawn}");
+        }
     }
 }
