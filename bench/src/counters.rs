@@ -71,8 +71,23 @@ mod tests {
 
     #[test]
     fn what_one_moment_lacks_is_not_counted() {
-        let (before, after) = (Counters { processor_ns: Some(5), forks: None }, Counters { processor_ns: Some(9), forks: Some(3) });
-        assert_eq!(after.since(&before), Counters { processor_ns: Some(4), forks: None });
+        let (before, after) = (
+            Counters {
+                processor_ns: Some(5),
+                forks: None,
+            },
+            Counters {
+                processor_ns: Some(9),
+                forks: Some(3),
+            },
+        );
+        assert_eq!(
+            after.since(&before),
+            Counters {
+                processor_ns: Some(4),
+                forks: None
+            }
+        );
         assert_eq!(before.since(&after).processor_ns, None);
     }
 
@@ -81,6 +96,11 @@ mod tests {
         let before = Counters::read();
         let ran = std::process::Command::new("true").status().unwrap();
         assert!(ran.success());
-        assert!(Counters::read().since(&before).forks.is_some_and(|forks| forks > 0));
+        assert!(
+            Counters::read()
+                .since(&before)
+                .forks
+                .is_some_and(|forks| forks > 0)
+        );
     }
 }

@@ -43,7 +43,13 @@ impl Snapshot {
     /// Lists the differences to the snapshot `before`. Everything that this run makes has `tag` in its name;
     /// `private_mounts` is true if no other process can mount anything here; `first` names the candidate after whose run a
     /// control group was there first.
-    pub fn since(&self, before: &Snapshot, tag: &str, private_mounts: bool, first: &BTreeMap<PathBuf, String>) -> Leaks {
+    pub fn since(
+        &self,
+        before: &Snapshot,
+        tag: &str,
+        private_mounts: bool,
+        first: &BTreeMap<PathBuf, String>,
+    ) -> Leaks {
         let mut leaks = Leaks::default();
         for mount in self.mounts.difference(&before.mounts) {
             let certain = private_mounts || mount.target.to_string_lossy().contains(tag);
@@ -53,7 +59,9 @@ impl Snapshot {
             );
         }
         for cgroup in self.cgroups.difference(&before.cgroups) {
-            let after = first.get(cgroup).map(|run| format!(", there since a run of {run}"));
+            let after = first
+                .get(cgroup)
+                .map(|run| format!(", there since a run of {run}"));
             leaks.push(
                 cgroup.to_string_lossy().contains(tag),
                 format!("cgroup {}{}", cgroup.display(), after.unwrap_or_default()),
@@ -104,7 +112,13 @@ impl Groups {
             if counted.iter().any(|outer| group.starts_with(outer)) {
                 continue;
             }
-            let read = |name: &str| fs::read_to_string(group.join(name)).ok()?.trim().parse::<f64>().ok();
+            let read = |name: &str| {
+                fs::read_to_string(group.join(name))
+                    .ok()?
+                    .trim()
+                    .parse::<f64>()
+                    .ok()
+            };
             if let Some(bytes) = read("memory.usage_in_bytes").or_else(|| read("memory.current")) {
                 sum += bytes / 1024.0;
                 counted.push(group);
@@ -184,7 +198,10 @@ mod tests {
         );
         assert_eq!(
             shared.suspected,
-            ["mount of tmpfs on /mnt/x", "cgroup /sys/fs/cgroup/cpu/other, there since a run of run/x"]
+            [
+                "mount of tmpfs on /mnt/x",
+                "cgroup /sys/fs/cgroup/cpu/other, there since a run of run/x"
+            ]
         );
         assert_eq!(after.since(&before, "bench-7", true, &first).certain.len(), 3);
     }

@@ -92,10 +92,13 @@ impl Sample {
         let peak_rss_kib = (pass == Pass::PeakRss).then(|| peak(&stderr)).flatten();
         let unmeasured = pass == Pass::PeakRss && peak_rss_kib.is_none();
         let stdout = String::from_utf8_lossy(&outcome.stdout);
-        let figure = candidate
-            .figure
-            .as_deref()
-            .and_then(|label| if candidate.adds { sum(&stdout, label) } else { figure(&stdout, label) });
+        let figure = candidate.figure.as_deref().and_then(|label| {
+            if candidate.adds {
+                sum(&stdout, label)
+            } else {
+                figure(&stdout, label)
+            }
+        });
         let wanting = candidate.figure.as_deref().filter(|_| figure.is_none());
         Sample {
             candidate: candidate.name.clone(),

@@ -82,6 +82,10 @@ impl Session {
                 .iter()
                 .map(|tote| ("tote".to_owned(), tote.to_string_lossy().into_owned())),
         );
+        let own = std::env::current_exe().context("find this program")?;
+        stage
+            .places
+            .insert("self".to_owned(), own.to_string_lossy().into_owned());
         let apparatus = Apparatus::set_up(&scenario.apparatus, &mut stage)?;
         let mut session = Session {
             stage,
@@ -301,14 +305,21 @@ impl Session {
         let lasting: Vec<PathBuf> = self.groups.1.keys().filter(left).cloned().collect();
         self.apparatus.take_down()?;
         let states = self.stage.take_states()?;
-        let mut leaks =
-            Snapshot::take(&self.world.hidden)?.since(&self.before, &self.stage.tag, self.world.private, &self.groups.1);
+        let mut leaks = Snapshot::take(&self.world.hidden)?.since(
+            &self.before,
+            &self.stage.tag,
+            self.world.private,
+            &self.groups.1,
+        );
         for left in states {
             leaks.push(true, left);
         }
         for group in lasting.iter().filter(|group| !group.is_dir()) {
             let first = &self.groups.1[group];
-            leaks.removed.push(format!("cgroup {}, there since a run of {first}", group.display()));
+            leaks.removed.push(format!(
+                "cgroup {}, there since a run of {first}",
+                group.display()
+            ));
         }
         self.stage.remove()?;
         Ok(leaks)

@@ -104,7 +104,10 @@ impl Stage {
             self.place("program", name, &output);
         }
         let trees = self.make_directory("tree")?;
-        let disk = scenario.tree_disk.as_ref().filter(|_| private && !scenario.trees.is_empty());
+        let disk = scenario
+            .tree_disk
+            .as_ref()
+            .filter(|_| private && !scenario.trees.is_empty());
         let disk = disk.and_then(|disk| disk.make(&trees, "trees").ok());
         let trees = disk.unwrap_or(trees);
         for (name, tree) in &scenario.trees {
@@ -330,8 +333,7 @@ fn make_tree(tree: &Tree, root: &Path, places: &BTreeMap<String, String>) -> Res
         fs::create_dir_all(&path).with_context(|| format!("make {}", path.display()))?;
     }
     for (path, name) in &tree.programs {
-        let program =
-            find_program(&expand(name, places)?).with_context(|| format!("needs {name}"))?;
+        let program = find_program(&expand(name, places)?).with_context(|| format!("needs {name}"))?;
         let path = root.join(path);
         fs::copy(&program, &path)
             .with_context(|| format!("copy {} to {}", program.display(), path.display()))?;

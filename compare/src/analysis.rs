@@ -136,7 +136,10 @@ fn block(cells: &[&Cell], baseline: &str, series: &Series, samples: &[Sample], c
                 *faults.entry(located(cell, sample, fault)).or_default() += 1;
             }
         }
-        let values: Vec<f64> = runs.iter().filter_map(|sample| series.quantity.of(sample, cell.place)).collect();
+        let values: Vec<f64> = runs
+            .iter()
+            .filter_map(|sample| series.quantity.of(sample, cell.place))
+            .collect();
         let summary = summarise(&values, chance);
         let (of, to) = paired(series, cell.place, &runs, &base);
         rows.push(Row {
@@ -145,7 +148,11 @@ fn block(cells: &[&Cell], baseline: &str, series: &Series, samples: &[Sample], c
                 .as_ref()
                 .is_some_and(|found| found.n > 2 && found.iqr > NOISE * found.median),
             ratio: ratio(&of, &to, chance).filter(|_| faults.is_empty()),
-            phases: if series.of.is_none() { phases(cell, &runs) } else { Vec::new() },
+            phases: if series.of.is_none() {
+                phases(cell, &runs)
+            } else {
+                Vec::new()
+            },
             summary,
             faults,
             values,
@@ -179,7 +186,10 @@ fn located(cell: &Cell, sample: &Sample, fault: &str) -> String {
 fn paired(series: &Series, place: f64, of: &[&Sample], to: &[&Sample]) -> (Vec<f64>, Vec<f64>) {
     let pairs = of.iter().filter_map(|sample| {
         let other = to.iter().find(|other| other.round == sample.round)?;
-        Some((series.quantity.of(sample, place)?, series.quantity.of(other, place)?))
+        Some((
+            series.quantity.of(sample, place)?,
+            series.quantity.of(other, place)?,
+        ))
     });
     pairs.unzip()
 }
@@ -255,9 +265,28 @@ pub(crate) fn findings(results: &Results, tables: &[Table]) -> Findings {
             .or_default()
             .insert(leak.clone());
     }
-    for (leak, subject) in suspected(results) {
-        let seen = found.leaks.entry(subject.to_owned()).or_default();
-        seen.insert(format!("perhaps {leak}"));
+    let lists = results.end.iter().flat_map(|end| {
+        let suspected = end
+            .leaks
+            .suspected
+            .iter()
+            .map(|leak| (leak, format!("perhaps {leak}")));
+        let removed = end
+            .leaks
+            .removed
+            .iter()
+            .map(|leak| (leak, format!("{leak}, removed at the end")));
+        suspected.chain(removed)
+    });
+    for (leak, told) in lists {
+        if let Some(subject) = results
+            .header
+            .subjects
+            .iter()
+            .find(|subject| is_of(leak, &subject.name))
+        {
+            found.leaks.entry(subject.name.clone()).or_default().insert(told);
+        }
     }
     found
 }
@@ -265,15 +294,6 @@ pub(crate) fn findings(results: &Results, tables: &[Table]) -> Findings {
 /// True if the candidate of the run after which an object was there first has this name.
 fn is_of(leak: &str, name: &str) -> bool {
     leak.contains(" there since a run of ") && leak.ends_with(&format!("/{name}"))
-}
-
-/// Lists what may belong to others, but was there first after a run of a candidate.
-fn suspected(results: &Results) -> impl Iterator<Item = (&str, &str)> {
-    let leaks = results.end.iter().flat_map(|end| &end.leaks.suspected);
-    leaks.filter_map(|leak| {
-        let subject = results.header.subjects.iter().find(|subject| is_of(leak, &subject.name))?;
-        Some((leak.as_str(), subject.name.as_str()))
-    })
 }
 
 /// Lists what makes numbers of this file doubtful.

@@ -54,6 +54,8 @@ pub(crate) enum Action {
     History,
     Import,
     Teardown,
+    /// An empty registry of images on a port of this machine, for as long as the process lives. Experiments start it.
+    Registry,
     Help,
 }
 
@@ -123,7 +125,12 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<(Action,
             Long("tote") => options.tote = Some(parser.value()?.into()),
             Long("help") | Short('h') => action = Some(Action::Help),
             Value(word) if action.is_none() => action = Some(command(word)?),
-            Value(word) if matches!(action, Some(Action::Report | Action::History | Action::Import)) => {
+            Value(word)
+                if matches!(
+                    action,
+                    Some(Action::Report | Action::History | Action::Import | Action::Registry)
+                ) =>
+            {
                 options.files.push(word.into());
             }
             other => return Err(other.unexpected().into()),
@@ -144,7 +151,8 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<(Action,
         options.tote.as_mut(),
         options.data.as_mut(),
     ];
-    for path in named.into_iter().flatten().chain(&mut options.files) {
+    let files = options.files.iter_mut().filter(|_| action != Action::Registry);
+    for path in named.into_iter().flatten().chain(files) {
         *path = std::path::absolute(&path).with_context(|| format!("make {} absolute", path.display()))?;
     }
     Ok((action, options))
@@ -170,6 +178,7 @@ fn command(word: OsString) -> Result<Action> {
         "history" => Ok(Action::History),
         "import" => Ok(Action::Import),
         "teardown" => Ok(Action::Teardown),
+        "registry" => Ok(Action::Registry),
         "help" => Ok(Action::Help),
         other => bail!("unknown command {other:?}: try --help"),
     }

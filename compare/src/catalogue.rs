@@ -124,8 +124,15 @@ impl Catalogue {
             for image in experiment.images().filter(|image| !images.contains_key(*image)) {
                 bail!("the experiment {name} has the unknown image {image:?}");
             }
-            let is_there = |other: &String| experiments.iter().any(|one| one.name == *other && one.of.is_none());
-            ensure!(of.as_ref().is_none_or(is_there), "the experiment {name} is one of {of:?}, which has no runs");
+            let is_there = |other: &String| {
+                experiments
+                    .iter()
+                    .any(|one| one.name == *other && one.of.is_none())
+            };
+            ensure!(
+                of.as_ref().is_none_or(is_there),
+                "the experiment {name} is one of {of:?}, which has no runs"
+            );
         }
         let rules: Rules = toml::from_str(shipped::CONSTRAINTS).context("read the constraints")?;
         Ok(Catalogue {
@@ -157,16 +164,23 @@ impl Catalogue {
         // An experiment that shows runs of another one needs that one.
         let needs = |name: &String| self.experiments.iter().find(|one| one.name == *name)?.of.clone();
         let needed: Vec<String> = experiments.iter().filter_map(needs).collect();
-        choose("experiment", &mut self.experiments, &[experiments, &needed].concat(), |experiment| {
-            &experiment.name
-        })
+        choose(
+            "experiment",
+            &mut self.experiments,
+            &[experiments, &needed].concat(),
+            |experiment| &experiment.name,
+        )
     }
 
     /// Lists the experiments that are part of a quick set, or of the whole one.
     pub(crate) fn wanted(&self, quick: bool) -> Vec<&Experiment> {
         let named = |name: &String| self.experiments.iter().find(|one| one.name == *name);
         let runs = |one: &Experiment| !quick || one.quick > 0;
-        let wanted = |one: &&Experiment| one.of.as_ref().map_or(runs(one), |of| named(of).is_some_and(runs));
+        let wanted = |one: &&Experiment| {
+            one.of
+                .as_ref()
+                .map_or(runs(one), |of| named(of).is_some_and(runs))
+        };
         self.experiments.iter().filter(wanted).collect()
     }
 

@@ -67,6 +67,9 @@ pub(crate) fn compose(
             }
         }
     }
+    for experiment in &experiments {
+        composed.scenario.apparatus.add(&experiment.apparatus);
+    }
     // Loading images comes after the start of all daemons.
     for candidate in &all.candidates {
         let runs_here = composed
@@ -164,7 +167,7 @@ impl Composed {
         }
         let of = experiment.image_of(size);
         let image = match phases.as_slice() {
-            [only] if only == verbs::LOAD => self.unloaded(all, of)?,
+            [only] if [verbs::LOAD, verbs::PULL].contains(&&**only) => self.unloaded(all, of)?,
             _ => self.image(all, candidate, of)?,
         };
         let splice = Splice::new(candidate, experiment, &image, size);
@@ -273,7 +276,11 @@ impl Composed {
                 .entry(image.to_owned())
                 .or_insert_with(|| Archive::of_tree(&format!("bench/{image}:1"), image));
         }
-        let run: Vec<String> = Splice::of(candidate).words(&candidate.loads).iter().map(named).collect();
+        let run: Vec<String> = Splice::of(candidate)
+            .words(&candidate.loads)
+            .iter()
+            .map(named)
+            .collect();
         let services = &mut self.scenario.apparatus.services;
         let same = |service: &&Service| service.run.first() == Some(&run) && service.value == value;
         if let Some(service) = services.iter().find(same) {
@@ -299,7 +306,12 @@ mod tests {
     }
 
     fn cell<'a>(composed: &'a Composed, name: &str) -> &'a scenario::Candidate {
-        composed.scenario.candidates.iter().find(|one| one.name == name).unwrap()
+        composed
+            .scenario
+            .candidates
+            .iter()
+            .find(|one| one.name == name)
+            .unwrap()
     }
 
     fn told(steps: &[Step]) -> String {
@@ -310,20 +322,53 @@ mod tests {
     fn what_is_on_the_clock() {
         let all = composed();
         let nginx = told(&cell(&all, "nginx-load:c64-r10000/tote").then);
-        assert!(nginx.contains("$(echo c64-r10000 |") && nginx.contains(":18080/index.html"), "{nginx}");
+        assert!(
+            nginx.contains("$(echo c64-r10000 |") && nginx.contains(":18080/index.html"),
+            "{nginx}"
+        );
         let database = cell(&all, "postgres-read:t1-c4/docker").argv.join(" ");
         assert!(database.contains("127.0.0.1:18080:5432"), "{database}");
         let density = cell(&all, "density:30/podman");
         assert_eq!((density.times, density.idle.as_deref()), (30, Some("*")));
-        assert!(told(&density.after).contains("rm -f -t 0 {id}-{n}"), "{}", told(&density.after));
-        let laps = &all.cells.iter().find(|cell| cell.name == density.name).unwrap().laps;
+        assert!(
+            told(&density.after).contains("rm -f -t 0 {id}-{n}"),
+            "{}",
+            told(&density.after)
+        );
+        let laps = &all
+            .cells
+            .iter()
+            .find(|cell| cell.name == density.name)
+            .unwrap()
+            .laps;
         assert_eq!(laps.len(), 30);
         let load = cell(&all, "load/docker");
-        assert!(load.argv.join(" ").ends_with("--input {archive:bulk}"), "{:?}", load.argv);
+        assert!(
+            load.argv.join(" ").ends_with("--input {archive:bulk}"),
+            "{:?}",
+            load.argv
+        );
         let calls = cell(&all, "system-calls/crun");
-        assert!(calls.adds && calls.argv.join(" ").contains("perf stat"), "{:?}", calls.argv);
-        assert!(calls.then.iter().filter_map(Step::argv).all(|argv| argv[0] == "sh"), "{}", told(&calls.then));
-        for (name, _) in all.scenario.trees.iter().filter(|(_, tree)| tree.programs.is_empty()) {
+        assert!(
+            calls.adds && calls.argv.join(" ").contains("perf stat"),
+            "{:?}",
+            calls.argv
+        );
+        assert!(
+            calls
+                .then
+                .iter()
+                .filter_map(Step::argv)
+                .all(|argv| argv[0] == "sh"),
+            "{}",
+            told(&calls.then)
+        );
+        for (name, _) in all
+            .scenario
+            .trees
+            .iter()
+            .filter(|(_, tree)| tree.programs.is_empty())
+        {
             assert_eq!(name, "nothing");
         }
     }
@@ -335,9 +380,17 @@ mod tests {
         let before = told(&ping.before);
         let peer = before.find("{id}-peer").unwrap();
         assert!(peer < before.find("create --name {id} ").unwrap(), "{before}");
-        assert!(ping.before.iter().any(|step| matches!(step, Step::Note(note) if note.name == "peer")));
+        assert!(
+            ping.before
+                .iter()
+                .any(|step| matches!(step, Step::Note(note) if note.name == "peer"))
+        );
         assert!(ping.argv.join(" ").contains("{noted:peer}"), "{:?}", ping.argv);
-        assert!(told(&ping.after).ends_with("rm -f -t 0 {id}-peer"), "{}", told(&ping.after));
+        assert!(
+            told(&ping.after).ends_with("rm -f -t 0 {id}-peer"),
+            "{}",
+            told(&ping.after)
+        );
     }
 
     #[test]
@@ -345,12 +398,22 @@ mod tests {
         let all = composed();
         let has = |name: &str| all.cells.iter().any(|cell| cell.name == name);
         assert!(has("concurrency:4/tote-vm") && !has("concurrency:8/tote-vm"));
-        assert!(has("disk-write:cached/host") && has("disk-write:cached/crun"), "what the command removes");
+        assert!(
+            has("disk-write:cached/host") && has("disk-write:cached/crun"),
+            "what the command removes"
+        );
         assert!(!has("disk-write:cached/bubblewrap") && !has("db-write:xs/crun"));
         assert!(!has("load/tote-rootless") && !has("load/crun") && !has("ping-gateway:p100/crun"));
         assert!(has("debug/tote") && has("debug/host") && !has("debug/podman"));
         assert!(has("run/tote-pool") && !has("memory/tote-pool"));
-        assert!(!all.cells.iter().any(|cell| cell.experiment == "processor"), "it shows the runs of another one");
-        assert!(all.series.iter().any(|series| series.name == "processor" && series.source() == "run"));
+        assert!(
+            !all.cells.iter().any(|cell| cell.experiment == "processor"),
+            "it shows the runs of another one"
+        );
+        assert!(
+            all.series
+                .iter()
+                .any(|series| series.name == "processor" && series.source() == "run")
+        );
     }
 }

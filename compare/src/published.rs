@@ -59,8 +59,16 @@ impl Published {
 
     /// Iterates over the ratios that belong beside an experiment: label, ratio, source.
     pub(crate) fn ratios(&self, experiment: &str) -> impl Iterator<Item = (&str, f64, &str)> {
-        let tables = self.ratios.iter().filter(move |table| table.experiment == experiment);
-        tables.flat_map(|table| table.rows.iter().map(|(label, ratio)| (&**label, *ratio, &*table.source)))
+        let tables = self
+            .ratios
+            .iter()
+            .filter(move |table| table.experiment == experiment);
+        tables.flat_map(|table| {
+            table
+                .rows
+                .iter()
+                .map(|(label, ratio)| (&**label, *ratio, &*table.source))
+        })
     }
 
     /// Returns the times of an experiment by size.

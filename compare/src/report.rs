@@ -143,7 +143,10 @@ impl<'a> Report<'a> {
 fn csv(results: &Results) -> String {
     let quote = |text: &str| format!("\"{}\"", text.replace('"', "\"\""));
     let mut out = "experiment,size,candidate,pass,round,wall_ms,phases_ms,figure,pss_mb,groups_mb,processor_ms,forks,fault\n".to_owned();
-    let megabytes = |kib: Option<f64>| kib.map(|kib| format!("{:.3}", kib * 1024.0 / 1e6)).unwrap_or_default();
+    let megabytes = |kib: Option<f64>| {
+        kib.map(|kib| format!("{:.3}", kib * 1024.0 / 1e6))
+            .unwrap_or_default()
+    };
     for sample in &results.samples {
         let Some(cell) = results
             .header
@@ -171,7 +174,9 @@ fn csv(results: &Results) -> String {
             sample.figure.map(|figure| figure.to_string()).unwrap_or_default(),
             megabytes(sample.idle_pss_kib),
             megabytes(sample.idle_group_kib),
-            (sample.processor_ns).map(|ns| format!("{:.3}", ns as f64 / 1e6)).unwrap_or_default(),
+            (sample.processor_ns)
+                .map(|ns| format!("{:.3}", ns as f64 / 1e6))
+                .unwrap_or_default(),
             sample.forks.map(|forks| forks.to_string()).unwrap_or_default(),
             quote(sample.fault.as_deref().unwrap_or_default()),
         ];
@@ -216,8 +221,16 @@ mod tests {
         let some = figures::write(&report, &["hello-phases".to_owned()], &place).unwrap();
         assert_eq!(some, [place.join("hello-phases.svg")]);
         let text = fs::read_to_string(&some[0]).unwrap();
-        assert!(text.starts_with("<svg ") && text.contains("<rect") && !text.contains("currentColor"), "{text}");
-        assert_eq!(figures::write(&report, &["all".to_owned()], &place).unwrap().len(), 3);
+        assert!(
+            text.starts_with("<svg ") && text.contains("<rect") && !text.contains("currentColor"),
+            "{text}"
+        );
+        assert_eq!(
+            figures::write(&report, &["all".to_owned()], &place)
+                .unwrap()
+                .len(),
+            3
+        );
         assert!(figures::write(&report, &["hello-fazes".to_owned()], &place).is_err());
         fs::remove_dir_all(&place).unwrap();
     }

@@ -302,7 +302,9 @@ impl Budget {
     /// any time at all.
     fn allows(&mut self, turn: &Turn, left: &[Turn], now: Instant) -> bool {
         let (sweep, block) = turn.part();
-        if (self.block.as_ref()).is_none_or(|(in_sweep, present, _)| (*in_sweep, &**present) != (sweep, block)) {
+        if (self.block.as_ref())
+            .is_none_or(|(in_sweep, present, _)| (*in_sweep, &**present) != (sweep, block))
+        {
             let others: BTreeSet<&str> = (left.iter())
                 .filter(|other| other.sweep == sweep && other.block() != block)
                 .map(Turn::block)
@@ -364,9 +366,13 @@ fn rounds_of(sweep: usize, rounds: usize, warm_up: usize) -> Vec<(Pass, usize)> 
     let counted = |from: usize, to: usize| (from..to).map(|round| (Pass::Wall, round));
     let first = rounds.min(FIRST_ROUNDS);
     match sweep {
-        0 => ((0..warm_up).map(|round| (Pass::WarmUp, round))).chain(counted(0, first)).collect(),
+        0 => ((0..warm_up).map(|round| (Pass::WarmUp, round)))
+            .chain(counted(0, first))
+            .collect(),
         _ if first == rounds => Vec::new(),
-        _ => ((warm_up > 0).then_some((Pass::WarmUp, warm_up)).into_iter()).chain(counted(first, rounds)).collect(),
+        _ => ((warm_up > 0).then_some((Pass::WarmUp, warm_up)).into_iter())
+            .chain(counted(first, rounds))
+            .collect(),
     }
 }
 
@@ -428,7 +434,10 @@ mod tests {
         assert_eq!(rounds_of(0, 2, 0), [(Pass::Wall, 0), (Pass::Wall, 1)]);
         assert_eq!(rounds_of(1, 2, 1), []);
         assert_eq!(rounds_of(0, 5, 1).len(), 1 + FIRST_ROUNDS);
-        assert_eq!(rounds_of(1, 5, 1), [(Pass::WarmUp, 1), (Pass::Wall, 3), (Pass::Wall, 4)]);
+        assert_eq!(
+            rounds_of(1, 5, 1),
+            [(Pass::WarmUp, 1), (Pass::Wall, 3), (Pass::Wall, 4)]
+        );
         assert_eq!(rounds_of(1, 5, 0).len(), 2);
         let (_, options) = parse(["run", "--seed", "3"].map(Into::into)).unwrap();
         let ready = ["hello/slow", "hello/fast"].map(str::to_owned);

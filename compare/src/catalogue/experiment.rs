@@ -2,6 +2,7 @@
 
 use crate::record::Quantity;
 use anyhow::{Result, ensure};
+use bench::apparatus::Plan;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
@@ -30,6 +31,9 @@ pub(crate) struct Experiment {
     pub(crate) peer: Vec<String>,
     /// Port of the container that is published (80).
     pub(crate) listens: Option<u16>,
+    /// What is made for the experiment, besides what candidates need.
+    #[serde(default)]
+    pub(crate) apparatus: Plan,
     /// Part of the output without which a run does not count.
     #[serde(default)]
     pub(crate) contains: String,
@@ -119,7 +123,11 @@ impl Experiment {
 
     /// Returns the quantity that is the result.
     pub(crate) fn quantity(&self) -> Quantity {
-        let usual = if self.figure.is_some() { Quantity::Figure } else { Quantity::Time };
+        let usual = if self.figure.is_some() {
+            Quantity::Figure
+        } else {
+            Quantity::Time
+        };
         self.result.unwrap_or(usual)
     }
 

@@ -13,6 +13,9 @@ const LIFE: [&str; 6] = ["create", "start", "exec", "stop", "remove", "run"];
 /// The phase in which a candidate loads the image.
 pub(super) const LOAD: &str = "load";
 
+/// The verb that fetches the image from a registry, which has it.
+pub(super) const PULL: &str = "pull";
+
 /// The verb that starts a container with a command of its own and leaves it running.
 pub(super) const DETACH: &str = "detach";
 
@@ -23,15 +26,20 @@ const PEER: &str = "peer";
 /// if the candidate cannot do it.
 pub(super) fn phases(candidate: &Candidate, experiment: &Experiment) -> Option<Vec<String>> {
     let has = |verb: &str| candidate.verbs.get(verb).is_some_and(|steps| !steps.is_empty());
+    let named = |name: &str| experiment.phases == [name];
     let detaches = has(DETACH) && has("clear");
     if !is_suited(candidate, experiment) || (!experiment.peer.is_empty() && !detaches) {
         return None;
     }
-    if experiment.phases == [LOAD] {
+    if named(PULL) {
+        let own = candidate.as_user == AsUser::Root && has(PULL) && has("unpull");
+        return own.then(|| experiment.phases.clone());
+    }
+    if named(LOAD) {
         let own = candidate.as_user == AsUser::Root && !candidate.loads.is_empty() && has("unload");
         return own.then(|| experiment.phases.clone());
     }
-    if experiment.phases == [DETACH] && !detaches {
+    if named(DETACH) && !detaches {
         return None;
     }
     if experiment.phases.iter().all(|verb| has(verb)) {
@@ -56,8 +64,8 @@ pub(super) fn phases(candidate: &Candidate, experiment: &Experiment) -> Option<V
 /// True if the candidate has the network that an experiment asks for, and a place for what it writes.
 fn is_suited(candidate: &Candidate, experiment: &Experiment) -> bool {
     let network = candidate.words.contains_key(&experiment.network);
-    let publishes = !experiment.publish
-        || (candidate.words.get("publish")).is_some_and(|words| !words.is_empty());
+    let publishes =
+        !experiment.publish || (candidate.words.get("publish")).is_some_and(|words| !words.is_empty());
     // What is written into a root that all runs share is there for the next one, which would measure something else.
     let keeps = match candidate.driver.as_str() {
         "read-only root" => true,
@@ -69,7 +77,9 @@ fn is_suited(candidate: &Candidate, experiment: &Experiment) -> bool {
 
 /// True if the first verb enters a container that runs.
 fn is_inside(phases: &[String]) -> bool {
-    phases.first().is_some_and(|first| first == "exec" || first == "debug")
+    phases
+        .first()
+        .is_some_and(|first| first == "exec" || first == "debug")
 }
 
 /// Lists the steps on the clock, each with its phase.
@@ -129,12 +139,20 @@ pub(super) fn before(
             if let Step::Run(argv) = asked.step(step) {
                 let name = format!("{{id}}-{PEER}");
                 let argv = argv.iter().map(|word| word.replace("{id}", &name)).collect();
-                steps.push(Step::Note(Note { name: PEER.to_owned(), argv }));
+                steps.push(Step::Note(Note {
+                    name: PEER.to_owned(),
+                    argv,
+                }));
             }
         }
     }
     if is_inside(phases) {
-        steps.extend(["create", "start"].into_iter().flat_map(verb).map(|step| splice.step(step)));
+        steps.extend(
+            ["create", "start"]
+                .into_iter()
+                .flat_map(verb)
+                .map(|step| splice.step(step)),
+        );
     }
     steps
 }
@@ -149,6 +167,7 @@ pub(super) fn after(
     let verb = |name: &str| candidate.verbs.get(name).into_iter().flatten();
     let own = match phases {
         [only] if only == LOAD => "unload",
+        [only] if only == PULL => "unpull",
         [only] if only == DETACH => "clear",
         _ => "clean",
     };

@@ -22,7 +22,11 @@ pub(super) fn of_sizes(report: &Report<'_>, table: &Table) -> Result<Vec<Figure>
         .map(|(label, points)| (format!("published: {label}"), points))
         .collect();
     let drawn = [
-        ("sizes", "Median over size, published numbers thin", plots::sizes(table, &published)?),
+        (
+            "sizes",
+            "Median over size, published numbers thin",
+            plots::sizes(table, &published)?,
+        ),
         ("panels", "Medians of the phases over size", plots::panels(table)?),
     ];
     Ok(named(&table.series.name, drawn))
@@ -54,7 +58,11 @@ pub(super) fn of_block(report: &Report<'_>, table: &Table, block: &Block) -> Res
     let drawn = [
         ("phases", "Medians of the phases", phases),
         ("boxes", "All runs that count", plots::boxes(block, unit)?),
-        ("runs", "Share of runs that were done", plots::distribution(block, unit)?),
+        (
+            "runs",
+            "Share of runs that were done",
+            plots::distribution(block, unit)?,
+        ),
     ];
     let name = format!("{} {}", table.series.name, block.size);
     Ok(named(name.trim_end(), drawn))
@@ -92,9 +100,8 @@ pub(super) fn write(report: &Report<'_>, wanted: &[String], directory: &Path) ->
     for figure in &all {
         if wanted.iter().any(|name| name == "all" || *name == figure.name) {
             let path = directory.join(format!("{}.svg", figure.name));
-            fs::write(&path, plots::alone(&figure.svg)).map_err(|error| {
-                anyhow::Error::new(error).context(format!("write {}", path.display()))
-            })?;
+            fs::write(&path, plots::alone(&figure.svg))
+                .map_err(|error| anyhow::Error::new(error).context(format!("write {}", path.display())))?;
             written.push(path);
         }
     }

@@ -17,13 +17,14 @@ pub(crate) const CANDIDATES: &[(&str, &str)] = files!("candidates":
 
 /// Experiments.
 pub(crate) const EXPERIMENTS: &[(&str, &str)] = files!("experiments":
-    "exit-code" "load" "hello-world" "run" "processor" "forks" "system-calls" "http-server" "http-load" "http-one-client"
+    "exit-code" "load" "pull" "hello-world" "run" "processor" "forks" "system-calls" "http-server" "http-load" "http-one-client"
     "http-throughput" "nginx-load" "redis-load" "postgres-read" "postgres-write" "ping-gateway" "ping-peer" "tcp-throughput" "db-read"
     "db-write" "io-read" "io-write" "disk-write" "disk-read" "concurrency" "starts" "memory" "memory-groups" "density" "debug"
     "sysbench-cpu" "sysbench-memory" "sysbench-memory-blocks" "sysbench-threads" "sysbench-mutex" "sysbench-fileio");
 
 /// Images.
-pub(crate) const IMAGES: &[(&str, &str)] = files!("images": "base" "bulk" "data" "database" "load" "many" "network" "servers");
+pub(crate) const IMAGES: &[(&str, &str)] =
+    files!("images": "base" "bulk" "data" "database" "load" "many" "network" "servers");
 
 /// Combinations that cannot work.
 pub(crate) const CONSTRAINTS: &str = include_str!("../../data/constraints.toml");

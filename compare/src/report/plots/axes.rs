@@ -3,7 +3,7 @@
 use super::Line;
 
 /// Extent of lines: places, and values above 0.
-pub(super) fn spread(lines: &[Line]) -> Option<([f64; 2], [f64; 2])> {
+pub(super) fn bounds_of(lines: &[Line]) -> Option<([f64; 2], [f64; 2])> {
     let points = || lines.iter().flat_map(|line| &line.1).copied();
     let (left, right) = bounds(points().map(|point| point.0))?;
     let (low, high) = bounds(points().map(|point| point.1).filter(|value| *value > 0.0))?;
@@ -31,7 +31,11 @@ pub(super) fn ticks(low: f64, high: f64) -> Vec<f64> {
         let step = [1.0, 2.0, 5.0, 10.0].map(|times| times * power);
         let step = step.into_iter().find(|step| *step >= rough).unwrap_or(rough);
         let first = (low / step).ceil() as u64;
-        return (first..).map(|times| times as f64 * step).take_while(|tick| *tick <= high).take(10).collect();
+        return (first..)
+            .map(|times| times as f64 * step)
+            .take_while(|tick| *tick <= high)
+            .take(10)
+            .collect();
     }
     let times: &[f64] = if decades < 3.0 { &[1.0, 2.0, 5.0] } else { &[1.0] };
     let powers = (low.log10().floor() as i32)..=(high.log10().ceil() as i32);
@@ -60,7 +64,11 @@ mod tests {
         assert_eq!(ticks(4.0, 60.0), [5.0, 10.0, 20.0, 50.0]);
         assert!(ticks(3.1, 4.2).len() > 4, "{:?}", ticks(3.1, 4.2));
         for (low, high) in [(1.0, 1.001), (0.02, 0.19), (9.9, 10.2), (1e6, 8e6), (3.0, 31.0)] {
-            assert!(ticks(low, high).len() > 1, "{low} to {high}: {:?}", ticks(low, high));
+            assert!(
+                ticks(low, high).len() > 1,
+                "{low} to {high}: {:?}",
+                ticks(low, high)
+            );
         }
         assert_eq!(ticks(0.0, 1.0), [0.0]);
     }
