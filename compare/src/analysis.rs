@@ -54,6 +54,8 @@ pub(crate) struct Findings {
     pub(crate) hangs: BTreeMap<String, BTreeSet<String>>,
     /// Candidates that left processes behind, or other objects at the end.
     pub(crate) leaks: BTreeMap<String, BTreeSet<String>>,
+    /// Control groups that were there first after a run of a candidate and stayed, with their number: others may have made them.
+    pub(crate) perhaps: BTreeMap<String, BTreeMap<String, usize>>,
     /// Candidates without a sound run in an experiment.
     pub(crate) failures: BTreeMap<String, BTreeSet<String>>,
 }
@@ -265,30 +267,19 @@ pub(crate) fn findings(results: &Results, tables: &[Table]) -> Findings {
             .or_default()
             .insert(leak.clone());
     }
-    let lists = results.end.iter().flat_map(|end| {
-        let suspected = end
-            .leaks
-            .suspected
-            .iter()
-            .map(|leak| (leak, format!("perhaps {leak}")));
-        let removed = end
-            .leaks
-            .removed
-            .iter()
-            .map(|leak| (leak, format!("{leak}, removed at the end")));
-        suspected.chain(removed)
-    });
-    for (leak, told) in lists {
-        if let Some(subject) = results
-            .header
-            .subjects
-            .iter()
-            .find(|subject| is_of(leak, &subject.name))
-        {
-            found.leaks.entry(subject.name.clone()).or_default().insert(told);
+    for leak in results.end.iter().flat_map(|end| end.leaks.suspected.iter().chain(&end.leaks.removed)) {
+        if let Some(subject) = results.header.subjects.iter().find(|subject| is_of(leak, &subject.name)) {
+            let seen = found.perhaps.entry(subject.name.clone()).or_default();
+            *seen.entry(group_name(leak).to_owned()).or_default() += 1;
         }
     }
     found
+}
+
+/// Returns the name of a control group without its place in a hierarchy: v1 has it in many.
+fn group_name(leak: &str) -> &str {
+    let path = leak.split(", there since").next().unwrap_or_default();
+    path.rsplit('/').next().unwrap_or_default()
 }
 
 /// True if the candidate of the run after which an object was there first has this name.

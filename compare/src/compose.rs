@@ -210,7 +210,7 @@ impl Composed {
             experiment: experiment.name.clone(),
             size: size.to_owned(),
             place,
-            laps: laps.repeat(times),
+            laps: std::iter::repeat_n(laps, times).flatten().collect(),
         });
         Ok(())
     }

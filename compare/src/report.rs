@@ -114,6 +114,7 @@ impl<'a> Report<'a> {
             lies,
             hangs,
             leaks,
+            perhaps,
             failures,
         } = &self.findings;
         let join =
@@ -130,6 +131,13 @@ impl<'a> Report<'a> {
                 .iter()
                 .map(|(name, what)| format!("{name} left something behind: {}.", join(what))),
         );
+        found.extend(perhaps.iter().map(|(name, groups)| {
+            let groups: Vec<String> = groups.iter().map(|(group, number)| format!("{group} ({number})")).collect();
+            format!(
+                "Control groups were there first after a run of {name}, and stayed until the end: {}. Others may have made them.",
+                groups.join(", ")
+            )
+        }));
         found.extend(
             failures
                 .iter()

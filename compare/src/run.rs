@@ -16,8 +16,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Rounds of every block before any block gets more of them: a measurement that ends early has some of everything.
-const FIRST_ROUNDS: usize = 3;
+/// Rounds of every block before any block gets more: one of everything first, then three. A measurement that ends early has some of
+/// all experiments.
+const SWEEPS: [usize; 2] = [1, 3];
 
 /// A run that is to be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,7 +28,7 @@ struct Turn {
     cell: String,
     pass: Pass,
     place: (usize, usize),
-    /// 0 for the first rounds of a block, 1 for the others.
+    /// Number of the sweep through all blocks, from 0.
     sweep: usize,
 }
 
@@ -326,11 +327,10 @@ fn told(sample: &Sample) -> String {
     }
 }
 
-/// Lists all runs in two sweeps through the blocks: first rounds, then the others. The order of a round depends on the seed, the
-/// block and the round alone, so a measurement that is continued has the order that it would have had.
+/// Lists all runs in sweeps through the blocks. The order of a round depends on the seed, the block and the round alone, so a measurement that is continued has the order that it would have had.
 fn turns(ready: &[String], composed: &Composed, options: &Options) -> Vec<Turn> {
     let mut turns = Vec::new();
-    for sweep in [0, 1] {
+    for sweep in 0..=SWEEPS.len() {
         for (number, block) in blocks(&composed.cells).into_iter().enumerate() {
             let cells: Vec<(usize, &str)> = (composed.cells.iter())
                 .filter(|cell| cell.block() == block)
@@ -360,20 +360,20 @@ fn turns(ready: &[String], composed: &Composed, options: &Options) -> Vec<Turn> 
     turns
 }
 
-/// Lists the rounds of a block in a sweep. The second sweep comes back to a block with caches that others have used, so it has a
-/// round of its own to warm up.
+/// Lists the rounds of a block in a sweep. The last sweep has most of them, and comes back to a block with caches that others have
+/// used, so it has a round of its own to warm up.
 fn rounds_of(sweep: usize, rounds: usize, warm_up: usize) -> Vec<(Pass, usize)> {
-    let counted = |from: usize, to: usize| (from..to).map(|round| (Pass::Wall, round));
-    let first = rounds.min(FIRST_ROUNDS);
-    match sweep {
-        0 => ((0..warm_up).map(|round| (Pass::WarmUp, round)))
-            .chain(counted(0, first))
-            .collect(),
-        _ if first == rounds => Vec::new(),
-        _ => ((warm_up > 0).then_some((Pass::WarmUp, warm_up)).into_iter())
-            .chain(counted(first, rounds))
-            .collect(),
-    }
+    let end = |sweep: usize| SWEEPS.get(sweep).map_or(rounds, |end| rounds.min(*end));
+    let counted: Vec<(Pass, usize)> = (sweep.checked_sub(1).map_or(0, end)..end(sweep))
+        .map(|round| (Pass::Wall, round))
+        .collect();
+    let warm = match sweep {
+        0 => 0..warm_up,
+        last if last == SWEEPS.len() && !counted.is_empty() => warm_up..warm_up + warm_up.min(1),
+        _ => 0..0,
+    };
+    let warm = warm.map(|round| (Pass::WarmUp, round));
+    warm.chain(counted).collect()
 }
 
 /// Lists experiments and sizes in the order of their cells' first appearance, experiments together.
@@ -431,19 +431,21 @@ mod tests {
 
     #[test]
     fn every_block_has_its_first_rounds_before_any_has_more() {
-        assert_eq!(rounds_of(0, 2, 0), [(Pass::Wall, 0), (Pass::Wall, 1)]);
-        assert_eq!(rounds_of(1, 2, 1), []);
-        assert_eq!(rounds_of(0, 5, 1).len(), 1 + FIRST_ROUNDS);
+        assert_eq!(rounds_of(0, 2, 0), [(Pass::Wall, 0)]);
+        assert_eq!(rounds_of(0, 5, 2).len(), 2 + 1);
+        assert_eq!(rounds_of(1, 2, 1), [(Pass::Wall, 1)]);
+        assert_eq!(rounds_of(1, 5, 1), [(Pass::Wall, 1), (Pass::Wall, 2)]);
+        assert_eq!(rounds_of(2, 3, 1), []);
         assert_eq!(
-            rounds_of(1, 5, 1),
+            rounds_of(2, 5, 1),
             [(Pass::WarmUp, 1), (Pass::Wall, 3), (Pass::Wall, 4)]
         );
-        assert_eq!(rounds_of(1, 5, 0).len(), 2);
+        assert_eq!(rounds_of(2, 5, 0).len(), 2);
         let (_, options) = parse(["run", "--seed", "3"].map(Into::into)).unwrap();
         let ready = ["hello/slow", "hello/fast"].map(str::to_owned);
         let all = turns(&ready, &composed(), &options);
         let sweeps: Vec<usize> = all.iter().map(|turn| turn.sweep).collect();
-        assert!(sweeps.is_sorted() && sweeps.last() == Some(&1), "{sweeps:?}");
+        assert!(sweeps.is_sorted() && sweeps.last() == Some(&2), "{sweeps:?}");
     }
 
     #[test]
@@ -455,23 +457,22 @@ mod tests {
         let at = |seconds| now + Duration::from_secs(seconds);
         let other = Turn {
             cell: "later/slow".to_owned(),
+            sweep: 1,
             ..turns[0].clone()
         };
         let left = [turns.clone(), vec![other]].concat();
         let mut budget = Budget::new(at(100));
-        assert!(
-            budget.allows(&turns[0], &left, now),
-            "half of the time is its own"
-        );
         let counted = |round| {
             turns
                 .iter()
                 .find(|turn| turn.pass == Pass::Wall && turn.place.0 == round)
         };
-        let (first, second) = (counted(0).unwrap(), counted(1).unwrap());
-        assert!(budget.allows(second, &left, at(49)));
-        assert!(!budget.allows(second, &left, at(51)));
+        let (first, second, third) = (counted(0).unwrap(), counted(1).unwrap(), counted(2).unwrap());
+        assert!(budget.allows(second, &left, now), "half of the time is its own");
+        assert!(budget.allows(third, &left, at(49)));
+        assert!(!budget.allows(third, &left, at(51)));
         assert!(budget.allows(first, &left, at(51)), "the first round");
+        assert!(budget.allows(first, &left, at(99)), "the first round");
         assert!(!budget.allows(first, &left, at(100)));
     }
 }

@@ -7,10 +7,9 @@ pub(crate) use self::lines::{curves, panels, sizes};
 
 use self::axes::{bounds, short, ticks};
 use self::lines::{draw_lines, entries};
-use crate::analysis::{Block, Row, Table};
+use crate::analysis::{Block, Row};
 use anyhow::{Result, anyhow};
 use plotters::chart::MeshStyle;
-use plotters::coord::combinators::BindKeyPointMethod as _;
 use plotters::coord::ranged1d::{SegmentValue, ValueFormatter};
 use plotters::prelude::*;
 

@@ -4,7 +4,6 @@ use super::axes::{bounds_of, short, ticks};
 use super::{Area, CHART, Chart, Drawn, Line, colour, drawn, grid, high_with_legend, legend};
 use crate::analysis::Table;
 use anyhow::Result;
-use plotters::coord::combinators::BindKeyPointMethod as _;
 use plotters::prelude::*;
 
 /// Draws medians over sizes, both on logarithmic scales; `published` are drawn thin.
