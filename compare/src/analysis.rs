@@ -267,8 +267,17 @@ pub(crate) fn findings(results: &Results, tables: &[Table]) -> Findings {
             .or_default()
             .insert(leak.clone());
     }
-    for leak in results.end.iter().flat_map(|end| end.leaks.suspected.iter().chain(&end.leaks.removed)) {
-        if let Some(subject) = results.header.subjects.iter().find(|subject| is_of(leak, &subject.name)) {
+    for leak in results
+        .end
+        .iter()
+        .flat_map(|end| end.leaks.suspected.iter().chain(&end.leaks.removed))
+    {
+        if let Some(subject) = results
+            .header
+            .subjects
+            .iter()
+            .find(|subject| is_of(leak, &subject.name))
+        {
             let seen = found.perhaps.entry(subject.name.clone()).or_default();
             *seen.entry(group_name(leak).to_owned()).or_default() += 1;
         }

@@ -121,7 +121,7 @@ impl Catalogue {
         }
         for experiment in &experiments {
             let Experiment { name, of, .. } = experiment;
-            for image in experiment.images().filter(|image| !images.contains_key(*image)) {
+            if let Some(image) = experiment.images().find(|image| !images.contains_key(*image)) {
                 bail!("the experiment {name} has the unknown image {image:?}");
             }
             let is_there = |other: &String| {

@@ -102,7 +102,9 @@ fn experiments(options: &Options) -> Result<bool> {
 fn ablate(mut options: Options) -> Result<bool> {
     let all = Catalogue::read(options.data.as_deref())?;
     options.candidates = all.group("ablation");
-    options.candidates.push("tote".to_owned());
+    // What has an option of its own is a candidate already: where writes go, and sandboxes that are there before.
+    let drivers = ["tote", "tote-pool", "tote-split", "tote-reflink", "tote-copy"];
+    options.candidates.extend(drivers.map(str::to_owned));
     if options.experiments.is_empty() {
         options.experiments = ["hello-world", "run"].map(str::to_owned).to_vec();
     }

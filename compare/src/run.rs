@@ -5,6 +5,7 @@ use crate::catalogue::Catalogue;
 use crate::compose::{Composed, compose};
 use crate::progress::{Progress, clock};
 use crate::record::{self, Cell, End, Header, Results};
+use crate::report::figure;
 use anyhow::{Context, Result, ensure};
 use bench::chance::Chance;
 use bench::machine::{Machine, Subject};
@@ -322,7 +323,7 @@ impl Budget {
 fn told(sample: &Sample) -> String {
     match (&sample.fault, sample.figure) {
         (Some(fault), _) => format!("failed, {fault}"),
-        (None, Some(figure)) => format!("{figure:.1}"),
+        (None, Some(found)) => figure(found),
         (None, None) => format!("{:.1} ms", sample.wall_ns as f64 / 1e6),
     }
 }

@@ -40,24 +40,38 @@ pub(super) fn of_block(report: &Report<'_>, table: &Table, block: &Block) -> Res
         return Ok(Vec::new());
     }
     let unit = &table.series.unit;
-    let mut phases = None;
+    let (mut phases, mut beside) = (None, None);
     if table.series.quantity == Quantity::Time {
         let rows = block.rows.iter().filter(|row| row.summary.is_some());
         let mut bars: Vec<Bar> = rows
             .map(|row| (row.candidate.clone(), row.phases.clone()))
             .collect();
-        let published = report.published.phases(&table.series.name);
-        bars.extend(
-            published
-                .into_iter()
-                .map(|(label, phases)| (format!("published: {label}"), phases)),
-        );
         bars.reverse();
         phases = plots::bars(&bars, unit)?;
+        let published = report.published.phases(&table.series.name);
+        if !published.is_empty() {
+            bars.reverse();
+            bars.extend(
+                published
+                    .into_iter()
+                    .map(|(label, phases)| (format!("published: {label}"), phases)),
+            );
+            bars.reverse();
+            beside = plots::bars(&bars, unit)?;
+        }
     }
     let drawn = [
         ("phases", "Medians of the phases", phases),
-        ("boxes", "All runs that count", plots::boxes(block, unit)?),
+        (
+            "published",
+            "The same beside what was published of other hardware",
+            beside,
+        ),
+        (
+            "boxes",
+            "All runs that count: quartiles, median and ends",
+            plots::boxes(block, unit)?,
+        ),
         (
             "runs",
             "Share of runs that were done",

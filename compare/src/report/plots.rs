@@ -9,6 +9,7 @@ use self::axes::{bounds, short, ticks};
 use self::lines::{draw_lines, entries};
 use crate::analysis::{Block, Row};
 use anyhow::{Result, anyhow};
+use bench::stats::quantile;
 use plotters::chart::MeshStyle;
 use plotters::coord::ranged1d::{SegmentValue, ValueFormatter};
 use plotters::prelude::*;
@@ -99,7 +100,7 @@ pub(crate) fn bars(bars: &[Bar], unit: &str) -> Result<Option<String>> {
     Ok(Some(svg))
 }
 
-/// Draws a box plot of all sound runs on a logarithmic scale.
+/// Draws a box plot of all sound runs on a logarithmic scale: the quartiles, a dot for the median, and lines to both ends.
 pub(crate) fn boxes(block: &Block, unit: &str) -> Result<Option<String>> {
     let rows: Vec<&Row> = block.rows.iter().filter(|row| !row.values.is_empty()).collect();
     let all = rows
@@ -128,12 +129,25 @@ pub(crate) fn boxes(block: &Block, unit: &str) -> Result<Option<String>> {
                 (0..last(rows.len())).into_segmented(),
             )?;
         mesh(&mut chart, &labels, unit)?;
-        chart.draw_series(rows.iter().enumerate().map(|(place, one)| {
-            Boxplot::new_horizontal(SegmentValue::CenterOf(row(place)), &Quartiles::new(&one.values))
-                .width(12)
-                .whisker_width(0.6)
-                .style(colour(place).stroke_width(2))
-        }))?;
+        for (place, one) in rows.iter().enumerate() {
+            let mut values = one.values.clone();
+            values.sort_unstable_by(f64::total_cmp);
+            let at = |share: f64| quantile(&values, share) as f32;
+            let middle = |value: f32| (value, SegmentValue::CenterOf(row(place)));
+            let style = colour(place).stroke_width(2);
+            let mut quartiles = Rectangle::new(
+                [
+                    (at(0.25), SegmentValue::Exact(row(place))),
+                    (at(0.75), SegmentValue::Exact(row(place) + 1)),
+                ],
+                style,
+            );
+            quartiles.set_margin(6, 6, 0, 0);
+            chart.draw_series([quartiles])?;
+            let ends = [[at(0.0), at(0.25)], [at(0.75), at(1.0)]];
+            chart.draw_series(ends.map(|end| PathElement::new(end.map(middle), style)))?;
+            chart.draw_series([Circle::new(middle(at(0.5)), 4, colour(place).filled())])?;
+        }
         Ok(())
     })?;
     Ok(Some(svg))
@@ -193,7 +207,7 @@ where
     Y: Ranged + ValueFormatter<Y::ValueType>,
 {
     let mut grid = chart.configure_mesh();
-    grid.light_line_style(BLACK.mix(0.05))
+    grid.max_light_lines(1)
         .bold_line_style(BLACK.mix(0.15))
         .axis_style(BLACK)
         .label_style(font());
@@ -263,12 +277,20 @@ fn drawn(height: u32, draw: impl for<'b> FnOnce(&Area<'b>) -> Drawn<'b>) -> Resu
 
 /// Lets a plot have the width and the text colour of its surroundings.
 fn fitting(svg: &str) -> String {
-    let svg = svg.replace("#000000", "currentColor");
+    let mut svg = svg.replace("#000000", "currentColor");
+    // A page has hundreds of plots, and these are said at each of their elements.
+    for usual in [
+        " opacity=\"1\"",
+        " font-family=\"sans-serif\"",
+        " stroke-width=\"1\"",
+    ] {
+        svg = svg.replace(usual, "");
+    }
     match svg.split_once('>') {
         Some((_, rest)) => {
             let height = height_of(&svg);
             format!(
-                "<svg viewBox=\"0 0 {WIDTH} {height}\" xmlns=\"http://www.w3.org/2000/svg\" role=\"img\">{rest}"
+                "<svg viewBox=\"0 0 {WIDTH} {height}\" xmlns=\"http://www.w3.org/2000/svg\" font-family=\"sans-serif\" role=\"img\">{rest}"
             )
         }
         None => svg,
