@@ -70,7 +70,7 @@ pub(crate) struct Series {
     pub(crate) honesty: bool,
 }
 
-/// What the result of a run is.
+/// Kind of the result of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Quantity {

@@ -31,7 +31,7 @@ pub(crate) struct Experiment {
     pub(crate) peer: Vec<String>,
     /// Port of the container that is published (80).
     pub(crate) listens: Option<u16>,
-    /// What is made for the experiment, besides what candidates need.
+    /// Environment of the experiment, besides that of candidates.
     #[serde(default)]
     pub(crate) apparatus: Plan,
     /// Part of the output without which a run does not count.

@@ -1,4 +1,4 @@
-//! What stands on the axes of plots.
+//! Axes of plots: their extents and labels.
 
 use super::Line;
 
