@@ -255,6 +255,12 @@ pub(crate) fn findings(results: &Results, tables: &[Table]) -> Findings {
             }
         }
     }
+    note_groups(results, &mut found);
+    found
+}
+
+/// Notes the control groups that were there first after a run of a candidate.
+fn note_groups(results: &Results, found: &mut Findings) {
     for leak in results.end.iter().flat_map(|end| &end.leaks.certain) {
         let leaky = results.header.subjects.iter().find(|subject| {
             let state = format!("/state/{}", subject.name);
@@ -282,7 +288,6 @@ pub(crate) fn findings(results: &Results, tables: &[Table]) -> Findings {
             *seen.entry(group_name(leak).to_owned()).or_default() += 1;
         }
     }
-    found
 }
 
 /// Returns the name of a control group without its place in a hierarchy: v1 has it in many.
