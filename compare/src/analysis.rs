@@ -255,12 +255,12 @@ pub(crate) fn findings(results: &Results, tables: &[Table]) -> Findings {
             }
         }
     }
-    note_groups(results, &mut found);
+    note_leaks(results, &mut found);
     found
 }
 
-/// Notes the control groups that were there first after a run of a candidate.
-fn note_groups(results: &Results, found: &mut Findings) {
+/// Notes what candidates left behind at the end, for certain or perhaps.
+fn note_leaks(results: &Results, found: &mut Findings) {
     for leak in results.end.iter().flat_map(|end| &end.leaks.certain) {
         let leaky = results.header.subjects.iter().find(|subject| {
             let state = format!("/state/{}", subject.name);
