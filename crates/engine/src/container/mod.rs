@@ -85,7 +85,7 @@ pub(crate) use find::{image_users, list_whole, may_have_users};
 
 pub(crate) use erase::erase;
 pub(crate) use failure::{failure_line, listen_failure};
-pub(crate) use launch::claim;
+pub(crate) use launch::{claim, mend_all, revive};
 pub(crate) use link::{link_text, parse as parse_link};
 pub(crate) use record::as_text;
 pub(crate) use remove::{forget, prune, remove_members};

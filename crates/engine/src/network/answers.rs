@@ -35,7 +35,7 @@ impl Answers {
         options: &RunOptions,
         endpoints: &[Endpoint],
     ) -> Option<Self> {
-        let policy = options.egress.as_ref().filter(|_| !endpoints.is_empty());
+        let policy = options.egress.as_ref();
         (names::are_named(endpoints) || policy.is_some()).then(|| Self {
             names: NetworkNames {
                 home: home.clone(),
@@ -80,6 +80,11 @@ impl Answers {
         Ok(())
     }
 
+    /// Prepares what a program would wait for otherwise. The container's program runs.
+    pub(crate) fn prepare(&self) {
+        self.names.gate.iter().for_each(|gate| gate.prepare());
+    }
+
     /// Descriptor and events to wait for.
     pub(crate) fn from(&self) -> Option<BorrowedFd<'_>> {
         let keeper = self.keeper.as_ref().map(Keeper::as_fd);
@@ -101,6 +106,7 @@ impl Aside for Answers {
     }
 
     fn begin(&mut self) -> Result<(), String> {
+        self.prepare();
         Ok(())
     }
 
@@ -140,6 +146,7 @@ impl Aside for FrontAnswers<'_> {
     }
 
     fn begin(&mut self) -> Result<(), String> {
+        self.answers.iter().for_each(Answers::prepare);
         Ok(())
     }
 

@@ -15,6 +15,7 @@ mod egress;
 mod endpoint;
 mod error;
 mod idle;
+mod inside;
 mod interrupted;
 mod join;
 mod listener;
