@@ -93,9 +93,7 @@ fn run_with(
         held = (None, VolumeHold::default());
     };
     let due = RefCell::new(Vec::new());
-    let mut runs = || {
-        due.replace(start(home, (&id, is_kept), title.as_deref(), source));
-    };
+    let mut runs = || drop(due.replace(start(home, (&id, is_kept), title.as_deref(), source)));
     let follow = options.tty && rustix::termios::isatty(rustix::stdio::stdin());
     let raw = (follow && options.interactive).then(RawMode::enter).transpose()?;
     let how = how.filter(|_| raw.is_some() && !is_kept && notify.is_none() && may_be_left(plan));
@@ -143,10 +141,7 @@ fn run_with(
     drop(raw);
     let told = (options, front_door.close(), timings);
     let last = (claim.take(), leaves_cgroup);
-    let finished = end(home, entry.into_inner(), last, result, told);
-    // A monitor is a copy of the process that makes it, and this one had a container's ends until now.
-    container::revive(home, &due.take());
-    finished
+    end(home, entry.into_inner(), last, (result, due.take()), told)
 }
 
 /// The error of a container whose claim is gone.
@@ -209,7 +204,7 @@ fn end(
     home: &Home,
     entry: Entry,
     (claim, leaves_cgroup): (Option<Claim>, bool),
-    result: Result<Parting, RuntimeError>,
+    (result, due): (Result<Parting, RuntimeError>, Vec<ContainerId>),
     (options, door, timings): (&RunOptions, Option<Door>, Option<&mut Timings>),
 ) -> Result<Finished, EngineError> {
     let gone = EngineError::Life(LifeError::NoContainer(entry.container.id.to_string()));
@@ -229,6 +224,8 @@ fn end(
     if let Some(door) = door {
         door.farewell(i32::from(finished.exit_code), "");
     }
+    // A monitor is a copy of the process that makes it, and this one had a container's ends until now.
+    container::revive(home, &due);
     Ok(finished)
 }
 

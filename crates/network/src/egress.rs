@@ -238,4 +238,3 @@ pub fn remove_egress(id: &str) -> Result<(), Errno> {
 fn table_of(id: &str) -> String {
     format!("tote-{}", id.get(..12).unwrap_or(id))
 }
-

@@ -229,11 +229,7 @@ impl Inside {
         once(&self.teller, || Socket::of_sockets_inside(self.network.as_fd()))
     }
 
-    fn sender<'a>(
-        &self,
-        place: &'a OnceCell<OwnedFd>,
-        family: AddressFamily,
-    ) -> Result<&'a OwnedFd, Errno> {
+    fn sender<'a>(&self, place: &'a OnceCell<OwnedFd>, family: AddressFamily) -> Result<&'a OwnedFd, Errno> {
         let kind = (family, SocketType::RAW, Some(ipproto::RAW));
         once(place, || tote_sys::socket_in(self.network.as_fd(), kind))
     }

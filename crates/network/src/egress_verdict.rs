@@ -1,4 +1,4 @@
-//! What rules about egress do with a packet.
+//! Verdicts of rules about egress on a packet.
 
 use crate::netlink::Request;
 use crate::rule::{NFTA_IMMEDIATE_DATA, NFTA_IMMEDIATE_DREG, big, expression};

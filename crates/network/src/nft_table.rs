@@ -2,8 +2,8 @@
 
 use crate::filter::{
     NFT_MSG_NEWCHAIN, NFT_MSG_NEWTABLE, NFTA_CHAIN_HOOK, NFTA_CHAIN_NAME, NFTA_CHAIN_TABLE, NFTA_CHAIN_TYPE,
-    NFTA_HOOK_HOOKNUM, NFTA_HOOK_PRIORITY, NFTA_RULE_CHAIN, NFTA_RULE_TABLE, NFTA_TABLE_NAME, SUBSYSTEM, header,
-    transaction,
+    NFTA_HOOK_HOOKNUM, NFTA_HOOK_PRIORITY, NFTA_RULE_CHAIN, NFTA_RULE_TABLE, NFTA_TABLE_NAME, SUBSYSTEM,
+    header, transaction,
 };
 use crate::netlink::{Message, NLM_F_CREATE, NLM_F_EXCL, Request, Socket};
 use crate::rule::{NFTA_DATA_VALUE, big};
@@ -121,7 +121,10 @@ pub(crate) fn set(table: &str, set: &Set<'_>) -> Request {
 
 /// Whether the table has a chain of that name.
 pub(crate) fn has_chain(table: &str, name: &str) -> Result<bool, Errno> {
-    has((NFT_MSG_GETCHAIN, [NFTA_CHAIN_TABLE, NFTA_CHAIN_NAME]), [table, name])
+    has(
+        (NFT_MSG_GETCHAIN, [NFTA_CHAIN_TABLE, NFTA_CHAIN_NAME]),
+        [table, name],
+    )
 }
 
 /// Whether the table has a set of that name.

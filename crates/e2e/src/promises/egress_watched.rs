@@ -62,9 +62,8 @@ fn dead(cx: &Context) -> Result<()> {
 tote run -d --name a --egress allow:good.test "$IMAGE" sleep 300 >/dev/null
 tote run -d --name b --network container:a "$IMAGE" sleep 300 >/dev/null
 tote exec b sh -c "$TRY" - good.test
-first=$(pid a)
 kill -9 $(watcher a)
-while kill -0 $first 2>/dev/null; do sleep 0.02; done; echo ended
+while [ "$(tote inspect -f '{{.State.Running}}' a)" = true ]; do sleep 0.02; done; echo ended
 within b sh -c "$TRY" - 198.51.100.8 198.51.100.8 198.51.100.9
 # The next command takes the links off their bridges.
 tote run --rm --network none "$IMAGE" true

@@ -42,13 +42,13 @@ found
 127.0.0.1
 eth0
 lo
-cannot use the network of a pod: the container is in none
+cannot use the network of a pod outside of pods
   hint: give --pod NAME beside --network pod
-conflicting options: cannot attach both user-defined and non-user-defined network-modes
+invalid argument \"lab\" for \"--network\" flag: conflicting options: cannot attach both user-defined and non-user-defined network-modes
 invalid config provided: network cannot be configured when it is shared with a pod
 cannot use the network of pod apart: its members share none
   hint: tote pod create --share +net
-cannot use the network of a pod: the container is in none
+cannot use the network of a pod outside of pods
   hint: give --pod NAME beside --network pod
 network with name pod already exists
 network pod not found
@@ -65,7 +65,8 @@ serve web --pod new:shop --network name=lab,ip=192.168.77.20 -p 8080:80 --networ
 in_server busybox nc -w 3 198.51.100.2 8080 </dev/null
 tote run --rm --network lab "$IMAGE" sh -c 'for name in shop www front; do busybox nc -w 3 $name 80 </dev/null >/dev/null && echo found $name; done'
 tote run --rm --pod shop "$IMAGE" sh -c 'ip -o addr show eth0 | grep -o 192.168.77.20/24; grep -o 10.1.2.3.db /etc/hosts | tr "\t" " "; grep search /etc/resolv.conf; hostname'
-tote pod restart shop >/dev/null; listens web
+tote pod inspect -f '{{.InfraConfig.Networks}} {{.InfraConfig.StaticIP}} {{.InfraConfig.PortBindings}} {{.InfraConfig.DNSSearch}}' shop
+tote pod stop -t 0 shop >/dev/null; tote pod start shop >/dev/null; listens web
 in_server busybox nc -w 3 198.51.100.2 8080 </dev/null
 tote run --rm --pod shop -p 8081:81 "$IMAGE" true >/dev/null 2>&1 || echo refused
 tote pod rm -f shop >/dev/null
@@ -83,6 +84,7 @@ found front
 10.1.2.3 db
 search x.y
 front
+[lab] 192.168.77.20 map[80/tcp:[map[HostIp: HostPort:8080]]] [x.y]
 198.51.100.9
 refused
 198.51.100.2

@@ -35,7 +35,7 @@ impl Answers {
         options: &RunOptions,
         endpoints: &[Endpoint],
     ) -> Option<Self> {
-        let policy = options.egress.as_ref();
+        let policy = options.egress.as_ref().filter(|_| !endpoints.is_empty());
         (names::are_named(endpoints) || policy.is_some()).then(|| Self {
             names: NetworkNames {
                 home: home.clone(),

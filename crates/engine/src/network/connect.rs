@@ -7,7 +7,7 @@ use super::endpoint::{Endpoint, way_out};
 use super::join::{self, Joined, WaysOut};
 use super::record::{self, Network};
 use super::{
-    AddressFault, ConnectFault, NetworkFault, connecting, driver, egress, inside, interrupted,
+    AddressFault, ConnectFault, NetworkFault, TrafficFault, connecting, driver, egress, inside, interrupted,
     names, publish, rootless,
 };
 use crate::container::fault;
@@ -60,6 +60,12 @@ pub fn connect(home: &Home, request: &ConnectRequest) -> Result<(), EngineError>
             container: container.display().to_owned(),
             network: network.name,
         }
+        .into());
+    }
+    if options.egress.is_some() && state.runs() && !names::is_answered(home, id) {
+        return Err(TrafficFault::Egress(
+            "it was started without a network, so no process keeps the policy: stop it, connect it and start it",
+        )
         .into());
     }
     let attachment = NetworkAttachment {

@@ -397,7 +397,9 @@ impl Gate {
         // A record may be of the container's last run as long as this one is not recorded.
         let is_of_this_run = || {
             let recorded = inside::of(&state).and_then(|network| rustix::fs::fstat(network).ok());
-            recorded.zip(self.inside.get()).is_some_and(|(recorded, (_, own))| recorded.st_ino == *own)
+            recorded
+                .zip(self.inside.get())
+                .is_some_and(|(recorded, (_, own))| recorded.st_ino == *own)
         };
         if state.networks.is_empty() || is_same() || !is_of_this_run() {
             return false;

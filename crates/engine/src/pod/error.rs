@@ -33,7 +33,7 @@ pub enum PodError {
     #[error("invalid config provided: network cannot be configured when it is shared with a pod")]
     Network,
     /// Network of a pod, for a container outside pods.
-    #[error("cannot use the network of a pod: the container is in none")]
+    #[error("cannot use the network of a pod outside of pods")]
     NoPod,
     /// Network of a pod whose members have networks of their own.
     #[error("cannot use the network of pod {0}: its members share none")]
