@@ -63,6 +63,7 @@ fn new(cx: &Context) -> Result<()> {
 tote network create --subnet 192.168.77.0/24 lab >/dev/null
 serve web --pod new:shop --network name=lab,ip=192.168.77.20 -p 8080:80 --network-alias www --add-host db:10.1.2.3 --dns-search x.y --net-rate 100mbit --hostname front
 in_server busybox nc -w 3 198.51.100.2 8080 </dev/null
+tote port web
 tote run --rm --network lab "$IMAGE" sh -c 'for name in shop www front; do busybox nc -w 3 $name 80 </dev/null >/dev/null && echo found $name; done'
 tote run --rm --pod shop "$IMAGE" sh -c 'ip -o addr show eth0 | grep -o 192.168.77.20/24; grep -o 10.1.2.3.db /etc/hosts | tr "\t" " "; grep search /etc/resolv.conf; hostname'
 tote pod inspect -f '{{.InfraConfig.Networks}} {{.InfraConfig.StaticIP}} {{.InfraConfig.PortBindings}} {{.InfraConfig.DNSSearch}}' shop
@@ -77,6 +78,7 @@ tote pod rm -fa >/dev/null
 "#;
     let lines = "\
 198.51.100.9
+80/tcp -> 0.0.0.0:8080
 found shop
 found www
 found front
