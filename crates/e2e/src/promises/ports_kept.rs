@@ -94,7 +94,7 @@ fn revived(cx: &Context) -> Result<()> {
 look > "$FILE.before"
 killed() { kill -9 $(awk '/^PPid/ { print $2 }' /proc/$(tote inspect -f '{{.State.Pid}}' $1)/status); while tote ps -q | grep -q .; do sleep 0.02; done; }
 for policy in always unless-stopped; do
-for next in 'tote run --rm --network none "$IMAGE" true' 'tote run --name kept --network none "$IMAGE" true; tote rm kept >&2' 'tote rm -f another'; do
+for next in 'tote run --rm --network none "$IMAGE" true' 'tote run --name kept --network none "$IMAGE" true; tote rm kept >/dev/null' 'tote rm -f another'; do
     serve web --restart $policy -p 8080:80
     killed web; ask 127.0.0.1 8080
     eval "$next"
