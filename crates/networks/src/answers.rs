@@ -75,6 +75,11 @@ impl Answers {
         Ok(())
     }
 
+    /// Prepares what a program would wait for otherwise. The container's program runs.
+    pub fn prepare(&self) {
+        self.names.gate.iter().for_each(|gate| gate.prepare());
+    }
+
     /// Descriptor and events to wait for.
     pub fn from(&self) -> Option<BorrowedFd<'_>> {
         let keeper = self.keeper.as_ref().map(Keeper::as_fd);
@@ -96,6 +101,7 @@ impl Aside for Answers {
     }
 
     fn begin(&mut self) -> Result<(), String> {
+        self.prepare();
         Ok(())
     }
 
@@ -136,6 +142,7 @@ impl Aside for FrontAnswers<'_> {
     }
 
     fn begin(&mut self) -> Result<(), String> {
+        self.answers.iter().for_each(Answers::prepare);
         Ok(())
     }
 
