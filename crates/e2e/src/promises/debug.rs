@@ -9,6 +9,7 @@ use crate::promise::{Test, test};
 use anyhow::{Context as _, Result, ensure};
 use rustix::process::{Pid, Signal, WaitOptions, waitpid};
 use std::fs;
+use std::os::unix::fs::symlink;
 
 pub(super) const TESTS: &[Test] = &[
     test("debug::tools_meet_the_containers_tree", &[], tree),
@@ -22,6 +23,7 @@ pub(super) const TESTS: &[Test] = &[
     test("debug::at_a_terminal_there_is_a_shell", &[], terminal),
     test("debug::killed_it_leaves_nothing", &[], killed),
     test("debug::a_link_of_the_container_leads_nowhere_else", &[], links),
+    test("debug::the_time_zone_is_the_containers", &[], time_zone),
     test(
         "debug::root_debugs_containers_of_users",
         &[Root, Program("setpriv")],
@@ -262,6 +264,26 @@ fn links(cx: &Context) -> Result<()> {
     )?
     .prints("fine\n")?;
     over(container)
+}
+
+/// The tools' own file is a link to one of their zones, which has to stay what it is.
+fn time_zone(cx: &Context) -> Result<()> {
+    let (tools, image) = cx.own_rootfs("tools")?;
+    let (target, name) = cx.own_rootfs("target")?;
+    for (root, text) in [(&tools, "tools\n"), (&target, "theirs\n")] {
+        fs::create_dir_all(root.join("usr/share/zoneinfo"))?;
+        fs::write(root.join("usr/share/zoneinfo/Zone"), text)?;
+        symlink("/usr/share/zoneinfo/Zone", root.join("etc/localtime"))?;
+    }
+    let script = "readlink /etc/localtime; cat /etc/localtime /usr/share/zoneinfo/Zone";
+    let words = ["--tools", &image, &name, "sh", "-c", script];
+    debug(cx, &words)?.prints("/target/usr/share/zoneinfo/Zone\ntheirs\ntools\n")?;
+    fs::remove_file(target.join("etc/localtime"))?;
+    fs::write(target.join("etc/localtime"), "own\n")?;
+    debug(cx, &words)?.prints("/target/etc/localtime\nown\ntools\n")?;
+    fs::remove_file(target.join("etc/localtime"))?;
+    debug(cx, &words)?.prints("/usr/share/zoneinfo/Zone\ntools\ntools\n")?;
+    Ok(())
 }
 
 /// A container in a user namespace, whose maps root has to look up.

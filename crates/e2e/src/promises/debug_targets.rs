@@ -48,6 +48,7 @@ pub(super) const TESTS: &[Test] = &[
         tools_of_directory,
     ),
     test("debug_targets::capabilities_can_be_added", &[], capabilities),
+    test("debug_targets::a_profile_of_ones_own_is_the_sessions", &[], profile),
     test(
         "debug_targets::the_cgroup_can_be_left",
         &[Controller("pids")],
@@ -313,6 +314,19 @@ fn capabilities(cx: &Context) -> Result<()> {
     for option in ["--cap-add=SYS_ADMIN", "--cap-add=ALL", "--privileged"] {
         debug(cx, &[option, "c", "sh", "-c", script])?.has_out("made\n")?;
     }
+    over(container)
+}
+
+/// A session has the container's own profile, and a privileged one has none.
+fn profile(cx: &Context) -> Result<()> {
+    let profile = cx.file(
+        "profile.json",
+        r#"{"defaultAction": "SCMP_ACT_ALLOW", "syscalls": [{"names": ["mkdir", "mkdirat"], "action": "SCMP_ACT_ERRNO"}]}"#,
+    )?;
+    let container = running(cx, &["--security-opt", &format!("seccomp={profile}")])?;
+    let script = "mkdir /tmp/dir 2>/dev/null && echo made || echo forbidden";
+    debug(cx, &["c", "sh", "-c", script])?.prints("forbidden\n")?;
+    debug(cx, &["--privileged", "c", "sh", "-c", script])?.prints("made\n")?;
     over(container)
 }
 

@@ -7,10 +7,12 @@
 mod context;
 mod effective;
 mod error;
+mod filter;
 mod find;
 mod foreign;
 mod forward;
 mod kept;
+mod kubernetes;
 mod launch;
 mod lint;
 mod noted;
@@ -97,6 +99,7 @@ pub fn debug(
         mut target,
         command,
         other,
+        specs,
         still: _still,
     } = find(home, wanted, warn)?;
     if request.target_view && !request.packages.is_empty() {
@@ -105,10 +108,7 @@ pub fn debug(
     if request.no_cgroup {
         target.cgroup = String::new();
     }
-    if request.exec.privileged {
-        // As for a container that is run so: the filter would forbid what the capabilities allow, such as mounts.
-        target.inside.default_filter = false;
-    }
+    filter::choose(&mut target.inside, &specs, &request.exec);
     let toolbox = Toolbox::open(home, &request.tools, warn)?;
     let launchers = (request.target_view)
         .then(|| toolbox.launchers(home))
@@ -128,7 +128,6 @@ pub fn debug(
         effective::apply(name, &target, &mut request.exec)?;
     }
     let users = exec::users(home, &target, &request.exec)?;
-    let links: Vec<(&str, &str)> = view.links.iter().map(|(text, path)| (&**text, &**path)).collect();
     let tools = Tools {
         root: toolbox.root(home, layer.as_ref())?,
         aside: launchers.as_ref().map(|launchers| Aside {
@@ -137,7 +136,7 @@ pub fn debug(
         }),
         attach_point: &home.attach_point(),
         brought: view.brought,
-        links: &links,
+        links: view.links,
         binds: forwards.binds.clone(),
         files: [view.files, std::mem::take(&mut forwards.files)].concat(),
     };

@@ -25,6 +25,8 @@ pub(super) struct NotedProcess {
     pub(super) id: String,
     /// The file.
     pub(super) path: PathBuf,
+    /// Places of the spec that the engine gave a runtime. There is none in what a process, and not an engine's file, says.
+    pub(super) specs: Vec<PathBuf>,
 }
 
 /// A process to join.
@@ -33,11 +35,17 @@ pub(super) struct Process {
     pub(super) pid: u32,
     /// Container of another engine whose first process it is; `None` for any other process.
     pub(super) container: Option<OtherContainer>,
+    /// Places of the spec that the engine gave a runtime.
+    pub(super) specs: Vec<PathBuf>,
 }
 
 impl From<u32> for Process {
     fn from(pid: u32) -> Self {
-        Self { pid, container: None }
+        Self {
+            pid,
+            container: None,
+            specs: Vec::new(),
+        }
     }
 }
 
@@ -105,6 +113,7 @@ mod tests {
             pid: std::process::id(),
             id: id.to_owned(),
             path: path.clone(),
+            specs: Vec::new(),
         };
         assert!(!noted("no such id").is_reused(), "the file is younger");
         let start = started(std::process::id()).unwrap();
