@@ -1,6 +1,7 @@
 //! `tote debug`: tools in a running container that has none.
 
 use super::exec::{over, running};
+use super::life::done;
 use crate::context::Context;
 use crate::exchange::patience;
 use crate::need::Need::{ManyIds, Program, Root};
@@ -236,14 +237,21 @@ fn killed(cx: &Context) -> Result<()> {
     over(container)
 }
 
+/// A backtrace with names needs the container's own files.
 pub(super) fn debugger(cx: &Context) -> Result<()> {
-    let container = running(cx, &[])?;
-    let script = "gdb -nx -batch -iex 'set sysroot /target' -p 1 -ex 'info inferiors'";
-    debug(cx, &["c", "sh", "-c", script])?
-        .exits(0)?
-        .has_out("process 1")?
-        .has_out("detached")?;
-    over(container)
+    done(cx, &["run", "-d", "--name", "c", "host", "sleep", "1000"])?;
+    for view in ["tools", "target"] {
+        let backtrace = ["--view", view, "c", "gdb", "-nx", "-batch", "-p", "1", "-ex", "bt"];
+        debug(cx, &backtrace)?
+            .exits(0)?
+            .has_out("nanosleep")?
+            .has_out("detached")?;
+    }
+    debug(cx, &["c", "sh", "-c", "PATH=/.tote/bin gdb"])?
+        .exits(127)?
+        .has_err("the tools have none")?;
+    done(cx, &["rm", "-f", "c"])?;
+    Ok(())
 }
 
 fn links(cx: &Context) -> Result<()> {

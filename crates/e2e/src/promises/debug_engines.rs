@@ -205,16 +205,30 @@ ctr run -d --env MARK=here --env PATH=/bin --rootfs "$rootfs" ctrbox sleep 1000 
 look containerd:ctrbox
 look containerd:default/ctrbox
 look ctrbox
-ctr task kill -s KILL ctrbox
-while ctr task ls | grep -q RUNNING; do :; done
-ctr task delete ctrbox >/dev/null 2>&1
-ctr container delete ctrbox
+# Kubernetes names its containers by annotations.
+ctr -n k8s.io run -d --annotation io.kubernetes.cri.sandbox-namespace=prod --annotation io.kubernetes.cri.sandbox-name=web \
+  --annotation io.kubernetes.cri.container-name=app --seccomp --seccomp-profile "$(profile)" \
+  --env MARK=here --env PATH=/bin --rootfs "$rootfs" podctr sleep 1000 </dev/null
+look k8s:web/app
+look k8s:prod/web/app
+look crictl:podctr
+"$tote" --root "$state" debug k8s:test/web/app true 2>/dev/null || echo none
+forbidden k8s:web/app
+end() {
+  ctr -n $1 task kill -s KILL $2
+  while ctr -n $1 task ls | grep -q RUNNING; do :; done
+  ctr -n $1 task delete $2 >/dev/null 2>&1
+  ctr -n $1 container delete $2
+}
+end default ctrbox
+end k8s.io podctr
 kill $pid
 wait $pid
-# containerd leaves a group for its namespace.
-rmdir /sys/fs/cgroup/{,*/}default 2>/dev/null || true
+# containerd leaves a group for each of its namespaces.
+rmdir /sys/fs/cgroup/{,*/}{default,k8s.io} 2>/dev/null || true
 "#;
-    script(cx, &["unshare", "-m"], text)?.prints(&SEEN.repeat(3))?;
+    let expected = format!("{}none\nforbidden\n", SEEN.repeat(6));
+    script(cx, &["unshare", "-m"], text)?.prints(&expected)?;
     Ok(())
 }
 

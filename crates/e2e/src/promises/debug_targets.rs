@@ -362,6 +362,13 @@ fn shells(cx: &Context) -> Result<()> {
     session.send(b"echo at $debian_\"\"chroot; exit 5\n");
     session.expect("at c")?;
     ensure!(session.wait()? == 5);
+    let own = cx
+        .tote(&["debug", "--shell", "bash", "c"])
+        .env("PS1", "pro\u{fc}mpt'$((6 * 7))> ");
+    let (mut session, _window) = own.spawn_in_terminal(20, 80)?;
+    session.expect("pro\u{fc}mpt'42> ")?;
+    session.send(b"exit 6\n");
+    ensure!(session.wait()? == 6);
     over(container)
 }
 

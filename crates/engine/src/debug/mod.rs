@@ -17,6 +17,7 @@ mod launch;
 mod lint;
 mod noted;
 mod processes;
+mod prompt;
 mod shell;
 mod still;
 mod view;
@@ -35,11 +36,12 @@ use forward::Forwards;
 use kept::Layer;
 use launch::{ASIDE, Launchers, ToolsTree};
 use noted::OtherContainer;
+use prompt::Prompt;
 use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::fs::{Mode, OFlags, open};
-use tote_bundle::{ExecOptions, Image};
+use tote_bundle::{EnvEntry, ExecOptions, Image};
 use tote_rootfs::{Storage, Upper};
-use tote_sandbox::{Aside, Root, Tools};
+use tote_sandbox::{Aside, Root, Tools, WrittenFile};
 use tote_spec::NamespaceType;
 use view::View;
 
@@ -120,7 +122,7 @@ pub fn debug(
         &mut target,
         [variables, std::mem::take(&mut forwards.env)].concat(),
     );
-    complete(&mut request, &view);
+    let own = complete(&mut request, &view);
     let layer = (request.keep)
         .then(|| toolbox.layer(home, (&target, other.as_ref()), &request.tools))
         .transpose()?;
@@ -138,7 +140,7 @@ pub fn debug(
         brought: view.brought,
         links: view.links,
         binds: forwards.binds.clone(),
-        files: [view.files, std::mem::take(&mut forwards.files)].concat(),
+        files: [view.files, std::mem::take(&mut forwards.files), own].concat(),
     };
     let namespaces = target.namespaces();
     let plan = exec::plan(&target, &request.exec, users, namespaces, Some(tools))?;
@@ -153,18 +155,29 @@ pub fn debug(
     )
 }
 
-/// Fills in a command and a directory where the request has none.
-fn complete(request: &mut DebugRequest, view: &View) {
+/// Fills in a command and a directory where the request has none. Returns files for the command.
+fn complete(request: &mut DebugRequest, view: &View) -> Vec<WrittenFile> {
+    let mut files = Vec::new();
     if request.exec.command.is_empty() {
         let preferred = std::env::var("SHELL").ok();
         let (shell, script) = (request.shell.as_deref(), request.script.as_deref());
-        request.exec.command = shell::command(shell.or(view.shell), script, preferred.as_deref());
+        let prompt = match script {
+            None => Prompt::of_caller(),
+            Some(_) => Prompt::default(),
+        };
+        let shell = shell.or(view.shell);
+        request.exec.command = shell::command(shell, script, preferred.as_deref(), &prompt);
+        // A value that the user gives wins over that of a file.
+        let variable = prompt.variable().map(EnvEntry::Set);
+        request.exec.env.file_entries.splice(0..0, variable);
+        files = prompt.files();
     }
     if !request.packages.is_empty() {
         let command = std::mem::take(&mut request.exec.command);
         request.exec.command = shell::installing(&request.packages, command);
     }
     request.exec.workdir.get_or_insert_with(|| "/".to_owned());
+    files
 }
 
 /// The tools, held for as long as they are used.

@@ -87,7 +87,7 @@ impl View {
             is_target: true,
             brought,
             links,
-            files: Vec::new(),
+            files: vec![shell::debugger(shell::COMMANDS_ASIDE, "/.tote/bin/sh", "/")],
             env: launchers.env.clone(),
             // The first one in PATH: the container's own, else that of the tools.
             shell: Some("sh"),
@@ -100,7 +100,8 @@ impl View {
         let (path, place) = if self.is_target {
             let own = path_of(&target.inside.process.env).unwrap_or(tote_bundle::DEFAULT_PATH);
             let aside = path.split(':').map(|dir| format!(":{PLACE_OF_TOOLS}{dir}"));
-            (format!("{own}{}", aside.collect::<String>()), "/")
+            let aside = format!("{}{}", shell::COMMANDS_ASIDE, aside.collect::<String>());
+            (format!("{own}:{aside}"), "/")
         } else {
             (format!("{}:{path}", shell::COMMANDS), PLACE)
         };
@@ -166,7 +167,9 @@ fn commands(target: &Target, command: &[String]) -> Result<Vec<WrittenFile>, Eng
     let process = &target.inside.process;
     let path = path_of(&process.env);
     let complaints = lint::complaints(target.root()?.as_fd(), command, path, &process.cwd);
-    Ok(shell::commands(path, command, &complaints).into())
+    let mut files: Vec<WrittenFile> = shell::commands(path, command, &complaints).into();
+    files.push(shell::debugger(shell::COMMANDS, "/bin/sh", PLACE));
+    Ok(files)
 }
 
 /// A file of the container.
