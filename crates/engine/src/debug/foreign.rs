@@ -2,61 +2,13 @@
 //! started.
 
 use super::DebugError;
+use super::engines::{ENGINES, Engine};
 use super::kubernetes::kubernetes;
 use super::noted::{NotedProcess, Process, is_id};
 use super::processes::Processes;
 use serde::Deserialize;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-
-/// Another engine, or another way to name a process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Engine {
-    Docker,
-    Podman,
-    Containerd,
-    Nspawn,
-    Lxc,
-    Lxd,
-    Crictl,
-    Kubernetes,
-    Command,
-    Pid,
-}
-
-/// Engines, in the order in which a bare name is tried.
-const ENGINES: [(Engine, &str); 10] = [
-    (Engine::Docker, "docker"),
-    (Engine::Podman, "podman"),
-    (Engine::Containerd, "containerd"),
-    (Engine::Nspawn, "nspawn"),
-    (Engine::Lxc, "lxc"),
-    (Engine::Lxd, "lxd"),
-    (Engine::Crictl, "crictl"),
-    (Engine::Kubernetes, "k8s"),
-    (Engine::Command, "command"),
-    (Engine::Pid, "pid"),
-];
-
-/// Lists the prefixes.
-pub(super) fn names() -> String {
-    ENGINES.map(|(_, name)| format!("{name}:")).join(", ")
-}
-
-impl Engine {
-    /// True if a bare name may be one of this engine's: a text that many commands contain, and a number, are not, and
-    /// containers of Kubernetes are those of the engines before.
-    fn is_tried(self) -> bool {
-        !matches!(self, Self::Crictl | Self::Kubernetes | Self::Command | Self::Pid)
-    }
-
-    pub(super) fn name(self) -> &'static str {
-        ENGINES
-            .into_iter()
-            .find(|(engine, _)| *engine == self)
-            .map_or("", |(_, name)| name)
-    }
-}
 
 /// Splits a target with a prefix; `None` for a bare name.
 pub(super) fn parse(wanted: &str) -> Result<Option<(Engine, &str)>, DebugError> {

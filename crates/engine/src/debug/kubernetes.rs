@@ -1,7 +1,8 @@
 //! Containers of Kubernetes, by what their bundles say: containerd's and those of CRI-O.
 
 use super::DebugError;
-use super::foreign::{Engine, PodmanStorage, SPEC, list, read, running};
+use super::engines::Engine;
+use super::foreign::{PodmanStorage, SPEC, list, read, running};
 use super::noted::NotedProcess;
 use serde::Deserialize;
 use std::collections::BTreeMap;

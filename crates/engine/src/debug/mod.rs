@@ -6,6 +6,7 @@
 
 mod context;
 mod effective;
+mod engines;
 mod error;
 mod filter;
 mod find;

@@ -2,7 +2,6 @@
 //!
 //! Only the prompt comes along: the caller's other settings may have secrets, and processes of the container can look into the session.
 
-use super::shell::quoted;
 use std::path::{Path, PathBuf};
 use tote_sandbox::WrittenFile;
 
@@ -75,4 +74,10 @@ fn read(path: &Path) -> Option<Vec<u8>> {
     let found = path.metadata().ok()?;
     let is_small = found.is_file() && found.len() <= LONGEST;
     is_small.then(|| std::fs::read(path).ok()).flatten()
+}
+
+/// Quotes words for a shell.
+pub(super) fn quoted(words: &[String]) -> String {
+    let quote = |word: &String| format!("'{}'", word.replace('\'', "'\\''"));
+    words.iter().map(quote).collect::<Vec<_>>().join(" ")
 }

@@ -1,6 +1,6 @@
 //! Programs of a session that are not the tools' own: the choice of a shell, and small commands.
 
-use super::prompt::Prompt;
+use super::prompt::{Prompt, quoted};
 use super::view::PLACE;
 use tote_sandbox::WrittenFile;
 
@@ -47,12 +47,6 @@ pub(super) fn command(
     let choice = format!("{choice}exec sh \"$@\"");
     let words = ["/bin/sh", "-c", &choice, "sh"].map(str::to_owned);
     [&words[..], &script].concat()
-}
-
-/// Quotes words for a shell.
-pub(super) fn quoted(words: &[String]) -> String {
-    let quote = |word: &String| format!("'{}'", word.replace('\'', "'\\''"));
-    words.iter().map(quote).collect::<Vec<_>>().join(" ")
 }
 
 /// The commands `tote exec`, which runs a program of the container in the container's own root, and `entrypoint`, which
