@@ -98,7 +98,6 @@ file. Where a container of another engine has a filter and no such file, and wit
             Opt::flag("tty", "Give the command a terminal of its own (the default at a terminal)").short('t'),
             Opt::value("user", "USER[:GROUP]", "Run as this user and group of the container, by name or number").short('u'),
             Opt::value("view", "VIEW", "Show the tools as the root (tools), or the container's own tree (target)")
-                .aliases(&["root"])
                 .details("With `tools` the container is in /target, with `target` the tools are in /.tote.")
                 .default("tools")
                 .completes(Completes::Words(&["tools", "target"])),

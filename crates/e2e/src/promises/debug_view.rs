@@ -80,7 +80,6 @@ fn root(cx: &Context) -> Result<()> {
     );
     debug(cx, &[&["-c", "echo own shell"], &view[..]].concat())?.prints("own shell\n")?;
     debug(cx, &["--view", "none", "c", "true"])?.refuses(125, &["--view", "target"])?;
-    debug(cx, &["--root", "target", "--tools", &image, "c", "cat", "/etc/mark"])?.prints("by session\n")?;
     over(container)?;
     // A container without any program of its own.
     let empty = cx.directory("empty")?;

@@ -1,6 +1,6 @@
 //! Filter of system calls of a session.
 //!
-//! The kernel shows a process's filter only to who stops the process. But engines leave the profile in the spec that they gave a
+//! The kernel shows a process's filter only to another process that stops it. But engines leave the profile in the spec that they gave a
 //! runtime, and from the same profile comes the same filter. Only files that an engine's own files lead to are read: a process could
 //! name a spec of its own making, which forbids nothing, and then work through the session.
 
@@ -31,7 +31,7 @@ pub(super) fn choose(inside: &mut Inside, specs: &[PathBuf], exec: &ExecOptions)
     }
 }
 
-/// Reads the profile in a spec; `None` if there is none that a session can have.
+/// Reads the profile in a spec; `None` without one that a session can have.
 fn profile_in(path: &Path) -> Option<Seccomp> {
     #[derive(Deserialize)]
     struct Spec {

@@ -132,7 +132,7 @@ fn look(
 /// Directory of containerd's running containers.
 const CONTAINERD: &str = "/run/containerd/io.containerd.runtime.v2.task";
 
-/// The same of docker's containerd: the machine's, or one of docker's own.
+/// Such directories of docker's containerd, which is the machine's or one of docker's own.
 const DOCKERS: [&str; 2] = [
     CONTAINERD,
     "/run/docker/containerd/daemon/io.containerd.runtime.v2.task",

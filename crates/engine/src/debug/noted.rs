@@ -25,7 +25,7 @@ pub(super) struct NotedProcess {
     pub(super) id: String,
     /// The file.
     pub(super) path: PathBuf,
-    /// Places of the spec that the engine gave a runtime. There is none in what a process, and not an engine's file, says.
+    /// Places of the spec that the engine gave a runtime; empty where a process, and no file of the engine, names the container.
     pub(super) specs: Vec<PathBuf>,
 }
 

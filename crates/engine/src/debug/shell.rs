@@ -7,7 +7,7 @@ use tote_sandbox::WrittenFile;
 /// Directory of the small commands among the tools; first in PATH.
 pub(super) const COMMANDS: &str = "/.tote/bin";
 
-/// The same in a session whose root is the container's tree; before the tools in PATH.
+/// Directory of the small commands in a session whose root is the container's tree; before the tools in PATH.
 pub(super) const COMMANDS_ASIDE: &str = "/.tote/.bin";
 
 /// Shells that a user may ask for; `auto` is the most comfortable one of the tools.

@@ -25,8 +25,7 @@ const COPIED: usize = 1 << 20;
 /// Files of the container that take the place of the tools' own: they say where the process is.
 const FILES: [&str; 3] = ["/etc/hostname", "/etc/hosts", "/etc/resolv.conf"];
 
-/// File of the container's time zone. The tools get a link to it: their own is one to a zone, which a mount would cover for whoever
-/// asks for that zone.
+/// File of the container's time zone. The tools get a link to it: their own leads to one of their zones, which a mount would cover.
 const TIME_ZONE: &str = "/etc/localtime";
 
 /// Symbolic link for those who know cntr.
@@ -219,7 +218,7 @@ fn links(root: BorrowedFd<'_>) -> Result<Vec<RootLink>, Errno> {
 }
 
 /// Returns the path by which the session reaches a file of `/etc` that is a link in the container: of a time zone, the path says the
-/// name. `None` if it is none, or leads out of the container's tree or to anything but a file.
+/// name. `None` for other files, and for a link that leads out of the container's tree or to anything but a file.
 fn linked(root: BorrowedFd<'_>, path: &str) -> Result<Option<String>, Errno> {
     let open = |flags, resolve| {
         let flags = flags | OFlags::PATH | OFlags::CLOEXEC;
