@@ -239,19 +239,20 @@ fn killed(cx: &Context) -> Result<()> {
 
 /// A backtrace with names needs the container's own files.
 pub(super) fn debugger(cx: &Context) -> Result<()> {
-    done(cx, &["run", "-d", "--name", "c", "host", "sleep", "1000"])?;
-    for view in ["tools", "target"] {
-        let backtrace = ["--view", view, "c", "gdb", "-nx", "-batch", "-p", "1", "-ex", "bt"];
-        debug(cx, &backtrace)?
-            .exits(0)?
-            .has_out("nanosleep")?
-            .has_out("detached")?;
-    }
+    done(cx, &["run", "-d", "--name", "h", "host", "sleep", "1000"])?;
+    let backtrace = ["h", "gdb", "-nx", "-batch", "-p", "1", "-ex", "bt"];
+    debug(cx, &backtrace)?
+        .exits(0)?
+        .has_out("nanosleep")?
+        .has_out("detached")?;
+    done(cx, &["rm", "-f", "h"])?;
+    let container = running(cx, &[])?;
+    let root = ["--view", "target", "c", "gdb", "-nx", "-batch", "-ex", "show sysroot"];
+    debug(cx, &root)?.exits(0)?.has_out("\"/\"")?;
     debug(cx, &["c", "sh", "-c", "PATH=/.tote/bin gdb"])?
         .exits(127)?
         .has_err("the tools have none")?;
-    done(cx, &["rm", "-f", "c"])?;
-    Ok(())
+    over(container)
 }
 
 fn links(cx: &Context) -> Result<()> {
