@@ -247,7 +247,16 @@ pub(super) fn debugger(cx: &Context) -> Result<()> {
         .has_out("detached")?;
     done(cx, &["rm", "-f", "h"])?;
     let container = running(cx, &[])?;
-    let root = ["--view", "target", "c", "gdb", "-nx", "-batch", "-ex", "show sysroot"];
+    let root = [
+        "--view",
+        "target",
+        "c",
+        "gdb",
+        "-nx",
+        "-batch",
+        "-ex",
+        "show sysroot",
+    ];
     debug(cx, &root)?.exits(0)?.has_out("\"/\"")?;
     debug(cx, &["c", "sh", "-c", "PATH=/.tote/bin gdb"])?
         .exits(127)?

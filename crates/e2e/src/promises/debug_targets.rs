@@ -48,7 +48,11 @@ pub(super) const TESTS: &[Test] = &[
         tools_of_directory,
     ),
     test("debug_targets::capabilities_can_be_added", &[], capabilities),
-    test("debug_targets::a_profile_of_ones_own_is_the_sessions", &[], profile),
+    test(
+        "debug_targets::a_profile_of_ones_own_is_the_sessions",
+        &[],
+        profile,
+    ),
     test(
         "debug_targets::the_cgroup_can_be_left",
         &[Controller("pids")],

@@ -302,7 +302,10 @@ mod tests {
             profile("docker-default (enforce)\n").as_deref(),
             Some("docker-default")
         );
-        assert_eq!(profile("a profile (x) (complain)\n").as_deref(), Some("a profile (x)"));
+        assert_eq!(
+            profile("a profile (x) (complain)\n").as_deref(),
+            Some("a profile (x)")
+        );
         assert_eq!(profile("unconfined\n"), None);
         let text = "system_u:system_r:container_t:s0:c1,c2";
         assert_eq!(context(&format!("{text}\0")).as_deref(), Some(text));

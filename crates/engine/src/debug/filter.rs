@@ -102,11 +102,20 @@ mod tests {
         for unknown in [missing, none, asks, dir.path().to_owned()] {
             assert_eq!(chosen(&[unknown], &plain, &filtered), (true, None));
         }
-        assert_eq!(chosen(std::slice::from_ref(&own), &plain, &Inside::default()), (false, None));
+        assert_eq!(
+            chosen(std::slice::from_ref(&own), &plain, &Inside::default()),
+            (false, None)
+        );
         let added = with("cap-add", "SYS_ADMIN");
-        assert_eq!(chosen(std::slice::from_ref(&own), &added, &filtered), (true, None));
+        assert_eq!(
+            chosen(std::slice::from_ref(&own), &added, &filtered),
+            (true, None)
+        );
         let everything = with("privileged", "true");
-        assert_eq!(chosen(std::slice::from_ref(&own), &everything, &filtered), (false, None));
+        assert_eq!(
+            chosen(std::slice::from_ref(&own), &everything, &filtered),
+            (false, None)
+        );
         let mut with_own = Inside::default();
         with_own.linux.seccomp = profile_in(&own);
         assert_eq!(chosen(&[], &everything, &with_own), (false, None));

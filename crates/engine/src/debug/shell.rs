@@ -173,26 +173,37 @@ mod tests {
         let choice = |shell, script, preferred| command(shell, script, preferred, &none).join(" ");
         let order = |text: &str| -> Vec<String> {
             let parts = text.split("command -v ").skip(1);
-            parts.filter_map(|part| part.split(' ').next().map(str::to_owned)).collect()
+            parts
+                .filter_map(|part| part.split(' ').next().map(str::to_owned))
+                .collect()
         };
         assert_eq!(order(&choice(None, None, None)), ["bash", "zsh", "fish"]);
         let zsh = choice(Some("auto"), None, Some("/usr/bin/zsh"));
         assert_eq!(order(&zsh), ["zsh", "bash", "fish"]);
-        assert_eq!(order(&choice(None, None, Some("/bin/tcsh"))), ["bash", "zsh", "fish"]);
+        assert_eq!(
+            order(&choice(None, None, Some("/bin/tcsh"))),
+            ["bash", "zsh", "fish"]
+        );
         assert_eq!(choice(Some("fish"), Some("ls | wc"), None), "fish -c ls | wc");
         assert!(choice(None, Some("ls"), None).ends_with("exec sh \"$@\" sh -c ls"));
     }
 
     #[test]
     fn a_shell_that_is_typed_at_has_the_callers_prompt() {
-        let prompt = Prompt::of(Some("mine> ".to_owned()), Some(b"function fish_prompt; end".to_vec()));
+        let prompt = Prompt::of(
+            Some("mine> ".to_owned()),
+            Some(b"function fish_prompt; end".to_vec()),
+        );
         let of = |shell, script| command(Some(shell), script, None, &prompt).join(" ");
         assert_eq!(of("bash", None), "bash --rcfile /.tote/prompt.bash");
         assert_eq!(of("fish", None), "fish -C source /.tote/prompt.fish");
         assert_eq!(of("zsh", None), "zsh");
         assert_eq!(of("bash", Some("ls")), "bash -c ls", "a text has no prompt");
         let chosen = command(None, None, None, &prompt).join(" ");
-        assert!(chosen.contains("exec 'bash' '--rcfile' '/.tote/prompt.bash' \"$@\""), "{chosen}");
+        assert!(
+            chosen.contains("exec 'bash' '--rcfile' '/.tote/prompt.bash' \"$@\""),
+            "{chosen}"
+        );
     }
 
     #[test]

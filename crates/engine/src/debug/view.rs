@@ -209,7 +209,9 @@ fn links(root: BorrowedFd<'_>) -> Result<Vec<RootLink>, Errno> {
     for path in [TIME_ZONE].iter().chain(&FILES) {
         let text = match linked(root, path)? {
             Some(text) => text,
-            None if *path == TIME_ZONE && is_there(root, path, FileType::RegularFile)? => format!("{PLACE}{path}"),
+            None if *path == TIME_ZONE && is_there(root, path, FileType::RegularFile)? => {
+                format!("{PLACE}{path}")
+            }
             None => continue,
         };
         links.push(link(text, path, true));
@@ -222,7 +224,13 @@ fn links(root: BorrowedFd<'_>) -> Result<Vec<RootLink>, Errno> {
 fn linked(root: BorrowedFd<'_>, path: &str) -> Result<Option<String>, Errno> {
     let open = |flags, resolve| {
         let flags = flags | OFlags::PATH | OFlags::CLOEXEC;
-        match openat2(root, path, flags, Mode::empty(), resolve | ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS) {
+        match openat2(
+            root,
+            path,
+            flags,
+            Mode::empty(),
+            resolve | ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS,
+        ) {
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Ok(None),
             found => found.map(Some),
         }
