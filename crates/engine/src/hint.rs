@@ -22,6 +22,7 @@ pub(crate) fn of(error: &EngineError) -> Option<String> {
             _ => None,
         },
         EngineError::Life(error) => error.hint(),
+        EngineError::Volume(error) => error.hint().map(str::to_owned),
         EngineError::Pod(error) => error.hint(),
         EngineError::Debug(error) => error.hint(),
         EngineError::Pool(error) => error.hint(),

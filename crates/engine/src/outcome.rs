@@ -27,7 +27,7 @@ impl EngineError {
             }) if source.kind() == std::io::ErrorKind::NotFound => 127,
             Self::Request(RequestError::Secret(fault)) if !fault.is_of_a_container() => 1,
             // It is a container's to begin with.
-            Self::Volume(VolumeFault::Treatment(_)) => 125,
+            Self::Volume(VolumeFault::Treatment(_) | VolumeFault::NoDisk(_) | VolumeFault::Disk(_)) => 125,
             Self::Container(_)
             | Self::Copy(_)
             | Self::Look(_)

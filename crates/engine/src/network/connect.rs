@@ -52,6 +52,9 @@ pub fn connect(home: &Home, request: &ConnectRequest) -> Result<(), EngineError>
     let change = Change::begin(home, id)?;
     let mut container = Container::read(home, id)?.unwrap_or(entry.container);
     let mut state = State::read(home, id)?;
+    if state.runs() {
+        crate::vm::check_here(&container, "connect another network with")?;
+    }
     let options = container.run_options()?;
     check(&container, &options)?;
     if position(home, &options, &network).is_some()
@@ -108,6 +111,9 @@ pub fn disconnect(home: &Home, network: &str, container: &str) -> Result<(), Eng
     let change = Change::begin(home, id)?;
     let mut container = Container::read(home, id)?.unwrap_or(entry.container);
     let mut state = State::read(home, id)?;
+    if state.runs() {
+        crate::vm::check_here(&container, "disconnect a network from")?;
+    }
     let options = container.run_options()?;
     let place = position(home, &options, &network);
     let is_in = state.networks.iter().any(|one| one.network_id == network.id);

@@ -286,6 +286,12 @@ pub enum DriverFault {
          internal networks"
     )]
     Internal(&'static str),
+    /// A machine without the device by which a virtual machine has a network.
+    #[error(
+        "cannot give a virtual machine a network: this machine has no /dev/net/tun; as root, 'modprobe tun' helps, and '--network none' \
+         does without"
+    )]
+    NoTap,
     /// An option that takes the host's end of a container's link.
     #[error(
         "cannot start the container with {option} in network {network}: the driver {driver} gives the container a link without an end on \
@@ -368,6 +374,7 @@ impl NetworkFault {
                     | RootlessFault::Enter(_)
                     | RootlessFault::Holder(_)
             ) | Self::Up { .. }
+                | Self::Driver(DriverFault::NoTap)
                 | Self::Address(AddressFault::NoPool | AddressFault::Look(_))
         )
     }

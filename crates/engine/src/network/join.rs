@@ -11,15 +11,16 @@ use super::publish;
 use super::record::{self, Addresses, Network};
 use super::refused;
 use super::rootless;
-use super::{AddressFault, NetworkFault, TrafficFault};
+use super::{AddressFault, DriverFault, NetworkFault, TrafficFault};
 use crate::container::{State, link_text};
-use crate::{EngineError, Home};
+use crate::{Caller, EngineError, Home};
 use std::net::{Ipv4Addr, Ipv6Addr};
+use std::path::Path;
 use tote_bundle::{
     ContainerId, DEFAULT_NETWORK, ImageConfig, NetLimit, NetworkAttachment, NetworkMode, RateError,
     RunOptions,
 };
-use tote_network::{Address as _, Attached, Bridge, Bridge6, ContainerLink, Link6, Mac, Rate, Uplink};
+use tote_network::{Address as _, Attached, Bridge, Bridge6, ContainerLink, Link6, Mac, Rate, Tap, Uplink};
 use tote_state::record::names_in;
 use tote_sys::Errno;
 
@@ -59,6 +60,9 @@ pub(crate) fn join(
     if dry {
         return Ok(joined);
     }
+    if options.vm.is_some() && !tote_state::record::is_there(Path::new(crate::vm::TUN))? {
+        return Err(DriverFault::NoTap.into());
+    }
     if options.network.is_optional() {
         // Nothing is written down for a network that cannot be. Of one that is up, no question is asked.
         check_bridges(home)?;
@@ -84,7 +88,23 @@ pub(crate) fn join(
         link.reflects = !endpoint.ports.is_empty();
         link.rate = rate(options);
     }
+    if options.vm.is_some() {
+        add_taps(home, &mut joined);
+    }
     Ok(joined)
+}
+
+/// Gives each link of a container in a virtual machine a tap, which the machine's user may use.
+fn add_taps(home: &Home, joined: &mut Joined) {
+    let owner = match home.caller {
+        // Root of the machine's user namespace is this user.
+        Caller::User => rustix::process::geteuid().as_raw(),
+        Caller::Root | Caller::NestedRoot => crate::vm::NOBODY,
+    };
+    for (place, link) in joined.links.iter_mut().enumerate() {
+        let name = format!("tap{place}");
+        link.tap = Some(Tap { name, owner });
+    }
 }
 
 /// Leaves a default route of each protocol to one of the links.
@@ -193,6 +213,7 @@ pub(super) fn connect(
         reflects: false,
         isolated: !network.has_communication(),
         rate: None,
+        tap: None,
     };
     joined.endpoints.push(Endpoint {
         network: network.name.clone(),

@@ -43,7 +43,7 @@ pub(crate) use error::{AddressFault, DriverFault, PublishFault, TrafficFault};
 pub use error::{ConnectFault, NetworkFault, RootlessFault};
 pub(crate) use idle::{linger, settle, sweep};
 pub(crate) use interrupted::end_connection;
-pub(crate) use join::{call, forget, join, leave, leave_recorded};
+pub(crate) use join::{Joined, call, forget, join, leave, leave_recorded};
 pub use look::{
     NetworkDetails, NetworkMember, NetworkRange, NetworkRow, NetworkSelection, exists, inspect, names,
     networks,

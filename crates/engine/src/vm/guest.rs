@@ -2,14 +2,16 @@
 
 use crate::facts::choose_filter;
 use crate::making::Making;
+use crate::network::Joined;
 use crate::peer::Peers;
 use crate::rootfs::Source;
 use crate::standard::stdin;
 use crate::user::Ids;
-use crate::volume::Volumes;
+use crate::volume::{VolumeDisk, Volumes};
 use crate::{Caller, EngineError};
 use std::path::{Path, PathBuf};
 use tote_bundle::{BlockLimits, RunOptions};
+use tote_network::{Attached, ContainerLink};
 use tote_rootfs::{Storage, Upper};
 use tote_sandbox::{
     CgroupView, DeviceNodes, Facts, Joins, Lifetime, MapOrigin, Request, Root, SecurityModule, Switch,
@@ -26,16 +28,37 @@ pub(super) struct Planned {
     pub(super) warnings: Vec<String>,
 }
 
-/// Plans the container for root of a machine that has nothing else to do.
+/// Serial number of the disk that has the container's writes.
+pub(super) const WRITES: &str = "writes";
+
+/// Returns the serial number of a volume's disk, by its place among the container's.
+pub(super) fn serial_of(place: usize) -> String {
+    format!("volume{place}")
+}
+
+/// True if the container's writes outlive the machine: then they are on a disk.
+pub(super) fn keeps_writes(options: &RunOptions) -> bool {
+    !options.rm && !options.read_only && options.tmpfs_size.is_none()
+}
+
+/// Returns the place of a disk in the guest.
+fn node(serial: &str) -> String {
+    format!("{}/{serial}", tote_guest::DISKS)
+}
+
+/// Plans the container for root of a machine that has nothing else to do, with these volumes.
 pub(super) fn plan(
     making: &Making<'_>,
     source: &Source,
     options: &RunOptions,
+    (disks, joined): (&[VolumeDisk], &Joined),
 ) -> Result<Planned, EngineError> {
     let options = &inside(options);
     let config = &making.config;
     let ids = Ids::of_guest(options, config, source, making.home)?;
-    let (peers, volumes) = (Peers::default(), Volumes::default());
+    let nodes = disks.iter().enumerate();
+    let nodes = nodes.map(|(place, disk)| (disk, node(&serial_of(place))));
+    let (peers, volumes) = (Peers::default(), Volumes::of_guest(nodes));
     let asked = (options, &peers);
     let mut spec = crate::spec::make(
         Caller::Root,
@@ -51,7 +74,7 @@ pub(super) fn plan(
         .as_mut()
         .ok_or(tote_sandbox::PlanError::Missing("linux"))?;
     let default_filter = choose_filter(options, linux)?;
-    let files = crate::spec::files(&spec, options, &peers, &[])?;
+    let files = crate::spec::files(&spec, options, &peers, &joined.endpoints)?;
     let request = Request {
         spec: &spec,
         attach_point: Path::new(tote_guest::CONTAINERS),
@@ -66,15 +89,22 @@ pub(super) fn plan(
         switch: Switch::Pivot,
         keyring: None,
         all_processors: true,
-        links: &[],
+        links: &links(joined),
         facts: facts(),
     };
     let root = Root::Stored {
         storage: Storage::Overlay {
             lowers: vec![PathBuf::from(tote_guest::IMAGE)],
             own_inodes: None,
-            upper: Upper::Tmpfs {
-                size: options.tmpfs_size,
+            upper: if keeps_writes(options) {
+                Upper::Disk {
+                    fs: "ext4",
+                    device: node(WRITES).into(),
+                }
+            } else {
+                Upper::Tmpfs {
+                    size: options.disk_size.or(options.tmpfs_size),
+                }
             },
             volatile: false,
         },
@@ -88,6 +118,20 @@ pub(super) fn plan(
         warnings: plan.warnings,
         spec,
     })
+}
+
+/// Returns the links of the container in the guest: its devices, with the addresses that the links of this machine do not have.
+fn links(joined: &Joined) -> Vec<ContainerLink> {
+    let inside = |link: &ContainerLink| ContainerLink {
+        attached: Attached::Device,
+        rules: None,
+        reflects: false,
+        isolated: false,
+        rate: None,
+        tap: None,
+        ..link.clone()
+    };
+    joined.links.iter().map(inside).collect()
 }
 
 /// Leaves out the options that concern this machine.

@@ -102,6 +102,14 @@ pub enum VolumeFault {
         "cannot read the volume {0} outside of a container: each container mounts it for itself: run tar in one that has it"
     )]
     OfContainers(String),
+    /// Volume of a virtual machine that is no disk.
+    #[error(
+        "cannot use the volume {0} with --isolation vm: its files are this machine's, which a guest does not see"
+    )]
+    NoDisk(String),
+    /// Volume of a container without a virtual machine that is the disk of one.
+    #[error("cannot mount the volume {0}: it is the disk of a virtual machine")]
+    Disk(String),
     /// Archive of a volume that cannot be written.
     #[error("cannot write the files of the volume {name}")]
     Output {
@@ -134,4 +142,17 @@ pub enum VolumeFault {
         "invalid filter {0:?}: dangling=true|false, driver=NAME, label=KEY[=VALUE], label!=KEY[=VALUE], name=PATTERN"
     )]
     Filter(String),
+}
+
+impl VolumeFault {
+    /// Returns a remedy, if one is known.
+    pub(crate) fn hint(&self) -> Option<&'static str> {
+        Some(match self {
+            Self::NoDisk(_) => {
+                "-v disk:NAME:/path makes a volume that is a disk, tote volume create --opt type=disk does so, too"
+            }
+            Self::Disk(_) => "--isolation vm gives the container a virtual machine",
+            _ => return None,
+        })
+    }
 }
