@@ -44,7 +44,7 @@ pub(crate) fn build(parsed: &Parsed) -> ExitCode {
         Err(Failed::Usage(error)) => crate::tell::usage_error(&error),
         Err(Failed::Engine(error)) => {
             engine_error(&error);
-            ExitCode::from(error.interrupted().unwrap_or(1))
+            ExitCode::from(tote_engine::interrupted(&error).unwrap_or(1))
         }
     }
 }

@@ -38,7 +38,7 @@ pub(crate) fn image(done: Result<ExitCode, EngineError>) -> ExitCode {
 pub(crate) fn network(done: Result<ExitCode, EngineError>) -> ExitCode {
     done.unwrap_or_else(|error| {
         let code = engine_error(&error);
-        if matches!(error, EngineError::Network(_)) {
+        if error.part::<tote_engine::NetworkFault>().is_some() {
             ExitCode::FAILURE
         } else {
             code

@@ -75,7 +75,9 @@ pub(crate) fn remove(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let home = home(parsed)?;
     Ok(each_named(parsed, |name| {
         match tote_engine::remove_network(&home, name) {
-            Err(EngineError::Network(NetworkFault::NotFound(_))) if parsed.flag("force") => Ok(String::new()),
+            Err(error) if parsed.flag("force") && matches!(error.part(), Some(NetworkFault::NotFound(_))) => {
+                Ok(String::new())
+            }
             // docker prints the words as given.
             removed => removed.map(|_| format!("{name}\n")),
         }
@@ -121,8 +123,12 @@ pub(crate) fn disconnect(parsed: &Parsed) -> Result<ExitCode, EngineError> {
         return Ok(ExitCode::FAILURE);
     };
     match tote_engine::disconnect_network(&home(parsed)?, network, container) {
-        Err(EngineError::Network(NetworkFault::Connect(ConnectFault::NotConnected { .. })))
-            if parsed.flag("force") =>
+        Err(error)
+            if parsed.flag("force")
+                && matches!(
+                    error.part(),
+                    Some(NetworkFault::Connect(ConnectFault::NotConnected { .. }))
+                ) =>
         {
             Ok(ExitCode::SUCCESS)
         }

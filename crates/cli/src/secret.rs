@@ -62,11 +62,11 @@ fn read(from: impl std::io::Read, path: &str) -> Result<Vec<u8>, EngineError> {
 fn unread(path: &str) -> impl FnOnce(std::io::Error) -> EngineError {
     let path = path.into();
     move |source| {
-        EngineError::Request(RequestError::Secret(SecretFault::File {
+        EngineError::from(SecretFault::File {
             attempt: "read",
             path,
             source,
-        }))
+        })
     }
 }
 
@@ -117,9 +117,7 @@ pub(crate) fn remove(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     }
     Ok(each_named(parsed, |name| {
         match tote_engine::remove_secret(&home, name) {
-            Err(EngineError::Request(RequestError::Secret(SecretFault::Missing(_))))
-                if parsed.flag("ignore") =>
-            {
+            Err(error) if parsed.flag("ignore") && matches!(error.part(), Some(SecretFault::Missing(_))) => {
                 Ok(String::new())
             }
             removed => Ok(removed? + "\n"),

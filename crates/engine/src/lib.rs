@@ -8,98 +8,32 @@
 //!
 //! It knows no system call of its own: what the kernel is asked for is in a plan, or in the crates that apply one.
 
-mod apart;
-mod build;
-mod cgroup;
 mod changes;
-mod contained;
-pub mod container;
 mod copy;
-mod covered;
-mod creation;
-mod debug;
-mod device;
-mod error;
-mod etc;
-mod exec;
-mod facts;
-mod files;
-mod finished;
-mod flat;
-mod given;
-mod graph;
-mod health;
-mod hint;
-mod image;
-mod init;
-mod keep_id;
-mod links;
+mod guest;
 mod look;
 mod machine;
-mod making;
 mod network;
-mod outcome;
-mod owner;
-mod peer;
 pub mod pod;
 mod pool;
-mod prepare;
-mod prepared;
-mod proc;
-mod processors;
 mod prune;
-mod remains;
-mod request;
-mod resources;
-mod rootfs;
-mod run;
-mod secret;
-mod slim;
-mod spec;
-mod standard;
 mod stats;
-mod storage;
 mod top;
-mod tree;
 mod unit;
-mod user;
-mod vm;
-mod volume;
 
-pub use build::{
-    Attestations, BuildContext, BuildFault, BuildOptionError, BuildOutput, BuildRequest, BuildSpace,
-    BuildsPruned, BuiltImage, BuiltManifest, CacheFault, CacheFrom, CachePlace, CacheTo, CheckedDockerfile,
-    ContextError, GitFailure, NamedContext, ProvenanceMode, ProvenanceVersion, PruneBuilds, RepositoryFault,
-    Room, SecretSource, Voice, build, build_platforms, build_space, check_build, guard_build, layout_name,
-    parse_agent, parse_annotation, parse_cache_from, parse_cache_to, parse_context, parse_secret,
-    prune_builds,
+use tote_life::{exec, prepare, proc, remains, vm};
+use tote_prepare::{
+    covered, facts, finished, given, making, peer, prepared, processors, rootfs, spec, standard, storage,
+    user, volume,
 };
+
 pub use changes::{
     BootstrapError, BootstrapOptions, Changed, CommitOptions, Committed, ContainerError, Traced,
     WritablePath, bootstrap, changes, commit, export, trace,
 };
 pub use container::{LifeError, StartError};
 pub use copy::{Copied, CopyError, CopyRequest, CopyStreams, PlaceError, TransferFault, copy};
-pub use creation::create;
-pub use debug::{
-    DEBUG_SHELLS, DebugError, DebugForwards, DebugRequest, DebugTools, KeepError, KeptTools, debug,
-    forget_kept, kept_tools,
-};
-pub use error::{EngineError, ImageFault, MachineError, RequestError};
-pub use exec::{ExecError, Executed, exec};
-pub use finished::Finished;
-pub use graph::{
-    ClosureStart, ClosureUsage, GraphCollected, GraphFault, GraphImported, GraphNodeRow, GraphRoot,
-    GraphSource, StoreReport, StoreReportRow, TotefileBuilt, build_totefile, closure_start, closure_usage,
-    graph_collect, graph_diff, graph_forget, graph_import, graph_nodes, graph_profiles, graph_roots,
-    graph_tree, graph_why, is_missing_closure, profile_remove, profile_set, profile_switch, store_report,
-};
-pub use health::check_now;
-pub use image::{
-    HistoryRow, ImageBranch, ImageDetails, ImageRow, ImageSelection, PlatformBranch, Pruned, Space, history,
-    image_branches, image_names, images, inspect_image, prune_images, remove_images, space,
-};
-pub use init::HostInit;
+pub use guest::guest_init;
 pub use look::{
     ContainerDetails, ContainerFiles, ContainerSize, EventSelection, InspectedObject, LookError, Selection,
     container_size, driver_of, events, inspect_object, moment, network_of, networks_of, ports, published,
@@ -117,26 +51,39 @@ pub use pool::{
     FillRequest, Filled, Pool, PoolError, PoolRow, PoolRun, fill as fill_pool, names as pool_names, pools,
     remove as remove_pool, run_from_pool,
 };
-pub use prepare::{prepare, prepare_again};
-pub use prepared::Prepared;
 pub use prune::{PruneFault, PruneRequest, PrunedSystem, check_prune, prune_containers, prune_system};
-pub use request::RunRequest;
-pub use run::run;
-pub use secret::{
-    NewSecret, SecretDetails, SecretFault, SecretRow, create as create_secret, exists as has_secret,
-    inspect as inspect_secret, remove as remove_secret, secrets,
-};
-pub use slim::{
-    Learned, SlimError, SlimProbe, SlimRequest, SlimStep, Slimmed, parse_http_probe, parse_pattern,
-    parse_time, slim, slim_diff,
-};
-pub use standard::check_terminal;
 pub use stats::{Usage, usage};
 pub use top::{Processes, TopError, top};
 pub use tote_archive::Status;
 pub use tote_build::{Event as BuildEvent, Named as BuildNamed, Options as BuildOptions};
+pub use tote_builder::{
+    Attestations, BuildContext, BuildFault, BuildOptionError, BuildOutput, BuildRequest, BuildSpace,
+    BuildsPruned, BuiltImage, BuiltManifest, CacheFault, CacheFrom, CachePlace, CacheTo, CheckedDockerfile,
+    ContextError, GitFailure, NamedContext, ProvenanceMode, ProvenanceVersion, PruneBuilds, RepositoryFault,
+    Room, SecretSource, Voice, build, build_platforms, build_space, check_build, guard_build, interrupted,
+    layout_name, parse_agent, parse_annotation, parse_cache_from, parse_cache_to, parse_context,
+    parse_secret, prune_builds,
+};
 pub use tote_bundle::{
     ContainerId, ExecOptions, Image, RunOptions, SdNotify, Signal, SignalError, StopTimeout, disk_size_label,
+};
+pub use tote_closures::{
+    ClosureStart, ClosureUsage, GraphCollected, GraphFault, GraphImported, GraphNodeRow, GraphRoot,
+    GraphSource, StoreReport, StoreReportRow, TotefileBuilt, build_totefile, closure_start, closure_usage,
+    graph_collect, graph_diff, graph_forget, graph_import, graph_nodes, graph_profiles, graph_roots,
+    graph_tree, graph_why, is_missing_closure, profile_remove, profile_set, profile_switch, store_report,
+};
+pub use tote_closures::{
+    HistoryRow, ImageBranch, ImageDetails, ImageRow, ImageSelection, PlatformBranch, Pruned, Space, history,
+    image_branches, image_names, images, inspect_image, prune_images, remove_images, space,
+};
+pub use tote_closures::{
+    Learned, SlimError, SlimProbe, SlimRequest, SlimStep, Slimmed, parse_http_probe, parse_pattern,
+    parse_time, slim, slim_diff,
+};
+pub use tote_debug::{
+    DEBUG_SHELLS, DebugError, DebugForwards, DebugRequest, DebugTools, KeepError, KeptTools, debug,
+    forget_kept, kept_tools,
 };
 pub use tote_graph::{Changed as GraphChange, Graph, Profile as GraphProfile, Step as GraphStep};
 pub use tote_image::{Digest, Platform, Reference};
@@ -151,6 +98,27 @@ pub use tote_images::{
     parse_creds, pull, pull_all_tags, push, push_all_tags, remove_from_manifest, remove_manifest, save,
     search, tag, untag, verify_store, wanted,
 };
+pub use tote_life::container;
+pub use tote_life::exec::{ExecError, Executed, exec};
+pub use tote_life::health::check_now;
+pub use tote_life::prepare::{prepare, prepare_again};
+pub use tote_life::vm::{
+    VmFault, VmKernel, VmSource, attend as attend_vm, setup as setup_vm, visit as visit_vm,
+};
+pub use tote_life::{create, run};
+pub use tote_prepare::secret::{
+    NewSecret, SecretDetails, SecretFault, SecretRow, create as create_secret, exists as has_secret,
+    inspect as inspect_secret, remove as remove_secret, secrets,
+};
+pub use tote_prepare::standard::check_terminal;
+pub use tote_prepare::volume::{
+    PrunedVolumes, TreatmentFault, VolumeDetails, VolumeFault, VolumeRow, VolumeSelection,
+    create as create_volume, exists as has_volume, export as export_volume, import as import_volume,
+    inspect as inspect_volume, names as volume_names, prune as prune_volumes, remove as remove_volume,
+    volumes,
+};
+pub use tote_prepare::{Finished, HostInit, Prepared, RunRequest};
+pub use tote_records::{EngineError, ImageFault, MachineError, PartError, RequestError};
 pub use tote_runtime::{Timings, prepare_seal, terminal_size, wait_while_read};
 pub use tote_sandbox::ALL_CAPABILITIES;
 pub use tote_slim::{FileFate, Part, ProbeReport, Report as SlimReport, RunReport};
@@ -162,13 +130,4 @@ pub use tote_unit::Wishes;
 pub use unit::{
     GenerateOptions, GeneratedUnit, QuadletOptions, QuadletOutcome, ScriptInit, UnitError, generate_quadlets,
     generate_script, generate_units, restart_unit,
-};
-pub use vm::{
-    VmFault, VmKernel, VmSource, attend as attend_vm, guest_init, setup as setup_vm, visit as visit_vm,
-};
-pub use volume::{
-    PrunedVolumes, TreatmentFault, VolumeDetails, VolumeFault, VolumeRow, VolumeSelection,
-    create as create_volume, exists as has_volume, export as export_volume, import as import_volume,
-    inspect as inspect_volume, names as volume_names, prune as prune_volumes, remove as remove_volume,
-    volumes,
 };

@@ -1,17 +1,14 @@
 //! Everything that is not used goes, in docker's order: containers, volumes, images, what builds keep.
 
-mod error;
-pub(crate) mod filters;
-
-use crate::build::{BuildsPruned, PruneBuilds, Room, prune_builds};
 use crate::container;
-use crate::image::{Pruned, prune_images};
 use crate::volume::{PrunedVolumes, prune as prune_volumes};
 use crate::{EngineError, Home};
-pub use error::PruneFault;
-use filters::PruneFilters;
 use std::collections::{BTreeMap, HashMap};
+use tote_builder::{BuildsPruned, PruneBuilds, Room, prune_builds};
 use tote_bundle::ContainerId;
+use tote_closures::{Pruned, prune_images};
+pub use tote_records::prune::PruneFault;
+pub(crate) use tote_records::prune::{PruneFilters, filters};
 use tote_state::events::Event;
 use tote_state::events::append;
 
@@ -96,7 +93,7 @@ pub fn prune_system(home: &Home, request: &PruneRequest) -> Result<PrunedSystem,
     pruned.images = prune_images(home, request.all, &request.filters)?;
     if request.all {
         pruned.errors.extend(crate::rootfs::forget_skeletons(home).err());
-        pruned.errors.extend(crate::debug::forget_launchers(home).err());
+        pruned.errors.extend(tote_debug::forget_launchers(home).err());
     }
     // It has no labels.
     if filters.fit_labels(&BTreeMap::new()) {

@@ -71,5 +71,5 @@ pub use shape::Rate;
 pub use special::is_special;
 pub use sublink::{Attached, IpvlanMode, MacvlanMode, Sublink, remove_inside};
 pub use subnet::{Address, Prefix, Subnet, Subnet6, SubnetError};
-pub use tap::{GUEST_RESOLVER, Tap};
+pub use tap::{GUEST_RESOLVER, TUN, Tap};
 pub use transport::{Transport, is_free};

@@ -31,7 +31,8 @@ use tote_sys::Errno;
 /// The address at which a guest finds the resolver of its container: one of those that belong to a single link.
 pub const GUEST_RESOLVER: Ipv4Addr = Ipv4Addr::new(169, 254, 0, 11);
 
-/// The device by which taps are made.
+/// The device by which taps are made, and by which a process has one.
+pub const TUN: &str = "/dev/net/tun";
 const DEVICE: &std::ffi::CStr = c"/dev/net/tun";
 const NFTA_FWD_SREG_DEV: u16 = 1;
 const IPV4: [u8; 2] = [0x08, 0x00];

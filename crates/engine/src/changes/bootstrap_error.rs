@@ -22,10 +22,15 @@ pub enum BootstrapError {
     Word(String),
 }
 
-impl BootstrapError {
-    pub(super) fn hint(&self) -> Option<&'static str> {
-        matches!(self, Self::NoProgram).then_some(
-            "install it (package mmdebstrap), or import an archive that it made elsewhere: tote import",
-        )
+tote_records::part!(BootstrapError);
+impl tote_records::PartError for BootstrapError {
+    fn exit_code(&self) -> u8 {
+        1
+    }
+
+    fn hint(&self) -> Option<String> {
+        let text =
+            "install it (package mmdebstrap), or import an archive that it made elsewhere: tote import";
+        matches!(self, Self::NoProgram).then(|| text.to_owned())
     }
 }

@@ -1,28 +1,19 @@
-//! Changes of containers: listed, packed, and made into images.
+//! Use cases with the changes of containers: packed, made into images, traced.
 
 mod bootstrap;
 mod bootstrap_error;
 mod commit;
-mod container;
-mod differences;
-mod disk;
-mod error;
 mod export;
-mod layer;
-mod linked;
-mod merged;
-mod passages;
 mod sources;
 mod trace;
 
 pub use bootstrap::{BootstrapOptions, bootstrap};
 pub use bootstrap_error::BootstrapError;
 pub use commit::{CommitOptions, Committed, commit};
-pub(crate) use differences::written;
-pub use differences::{Changed, changes};
-pub use error::ContainerError;
 pub use export::export;
-pub(crate) use layer::add_layer;
-pub(crate) use linked::LinkedNames;
-pub(crate) use passages::Passages;
+pub use tote_life::changes::ContainerError;
+pub use tote_life::changes::{Changed, changes};
+pub(crate) use tote_life::changes::{
+    LinkedNames, Passages, add_layer, container, differences, layer, merged, written,
+};
 pub use trace::{Traced, WritablePath, trace};

@@ -87,17 +87,21 @@ pub enum CopyError {
     #[error(transparent)]
     Transfer(#[from] TransferFault),
 }
-crate::error::parts! {
+tote_records::part!(CopyError, PlaceError, TransferFault);
+tote_records::parts! {
     CopyError {
         tote_archive::PathError => Transfer,
         WriteError => Transfer,
     }
 }
 
-impl CopyError {
-    /// Suggests a remedy.
-    pub(crate) fn hint(&self) -> Option<&'static str> {
-        Some(match self {
+impl tote_records::PartError for CopyError {
+    fn exit_code(&self) -> u8 {
+        1
+    }
+
+    fn hint(&self) -> Option<String> {
+        let text = match self {
             Self::NoContainer => {
                 "write CONTAINER:PATH; what begins with a slash or a dot is a path of this machine"
             }
@@ -107,7 +111,8 @@ impl CopyError {
                 ..
             }) => "it asks for more than any sensible archive does",
             _ => return None,
-        })
+        };
+        Some(text.to_owned())
     }
 }
 

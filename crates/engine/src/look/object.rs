@@ -60,9 +60,8 @@ fn is_missing(error: &EngineError) -> bool {
         error,
         EngineError::Container(ContainerError::NoContainer(_))
             | EngineError::Store(StoreError::NoImage(_))
-            | EngineError::Volume(VolumeFault::Missing(_))
             | EngineError::Pod(crate::pod::PodError::Missing(_))
-    )
+    ) || matches!(error.part(), Some(VolumeFault::Missing(_)))
 }
 
 /// The ports of a container that are published, a line each; with `port` only where that one leads.

@@ -1,7 +1,7 @@
 //! Which containers `ps` shows.
 
 use super::LookError;
-use super::pattern::Pattern;
+use super::Pattern;
 use crate::container::{self, Container, Entry, HealthStatus, State, Status};
 use crate::look::label::has_label;
 use crate::look::label::label;

@@ -1,48 +1,12 @@
-//! Pods: containers that share namespaces and are started, stopped and removed together; podman's.
-//!
-//! A pod is a directory, `pods/ID/`, and the records of its containers: each names the pod of which it is a member.
-//! No separate list of members could differ from them, and a pod's status is derived from the states of its
-//! members.
-//!
-//! One more member keeps the namespaces, the *infra* container: an ordinary container whose program only waits
-//! (`pause`), and whose network, IPC, UTS and, on request, PID namespace the others join. If there is a user
-//! namespace, they are in the infra container's as well.
-//!
-//! `pod.json` is written last and removed first of the pod's files. A directory without it and without a lock is a
-//! leftover, and so is one with the mark of a removal: `sweep` clears them.
+//! Pods: their life, and what is seen of them.
 
-mod create;
-mod enlist;
-mod error;
-mod find;
-mod group;
-mod life;
-mod lock;
 mod look;
-mod member;
-mod pause;
-mod policy;
-mod record;
-mod remove;
 mod watch;
 
-pub use create::{PodRequest, create};
-pub use error::PodError;
-pub use find::{PodEntry, PodStatus, find, list, name_of, names};
-pub use life::{kill, pause as pause_pod, restart, start, stop, unpause};
 pub use look::{PodSelection, cgroup_of, select};
-pub use record::Pod;
-pub use remove::{prune, remove, remove_named};
+pub use tote_life::pod::{
+    Pod, PodEntry, PodError, PodRequest, PodStatus, create, find, kill, list, name_of, names, pause_pod,
+    prune, remove, remove_named, restart, start, stop, unpause,
+};
+pub(crate) use tote_life::pod::{group, id_of, pause, sweep};
 pub use watch::{logs, top, usage};
-
-pub(crate) use enlist::enlist;
-pub(crate) use find::{id_of, is_there};
-pub(crate) use group::group_of;
-pub(crate) use lock::{Guard, let_go};
-pub(crate) use member::ensure;
-pub(crate) use pause::program as pause;
-pub(crate) use policy::member_ended;
-pub(crate) use remove::sweep;
-
-/// Path of an infra container's program, in its root.
-pub(crate) const PAUSE: &str = "pause";

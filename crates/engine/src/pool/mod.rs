@@ -16,20 +16,14 @@
 //! - The number of sandboxes is found by asking the sockets, not a file: sockets of dead processes have no listeners.
 //! - A taken sandbox is a container as of `run --rm` in the foreground, with its keeper in the place of the command.
 
-mod error;
 mod fill;
 mod keeper;
-mod list;
-mod lock;
-mod record;
 mod remove;
 mod take;
 
-pub use error::PoolError;
 pub use fill::{FillRequest, Filled, fill};
-pub use list::{PoolRow, names, pools};
-pub use record::Pool;
 pub use remove::remove;
 pub use take::{PoolRun, run_from_pool};
+pub use tote_records::pool::{Pool, PoolError, PoolRow, names, pools};
 
-pub(crate) use list::{image_users, volume_users};
+pub(crate) use tote_records::pool::{error, list, lock, record, volume_users};

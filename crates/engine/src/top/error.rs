@@ -11,3 +11,10 @@ pub enum TopError {
     #[error("Couldn't find PID field in ps output")]
     NoPid,
 }
+
+tote_records::part!(TopError);
+impl tote_records::PartError for TopError {
+    fn exit_code(&self) -> u8 {
+        1
+    }
+}

@@ -59,6 +59,9 @@ pub enum UnitError {
     Kind(PathBuf),
 }
 
+tote_records::part!(UnitError);
+impl tote_records::PartError for UnitError {}
+
 /// Returns the path of this program, for an init that does not search for programs.
 fn program() -> String {
     let path = std::env::current_exe();

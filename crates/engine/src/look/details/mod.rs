@@ -9,6 +9,7 @@ use crate::{EngineError, Home};
 use serde_json::Value;
 use std::path::PathBuf;
 use tote_bundle::{ImageConfig, RunOptions};
+use tote_prepare::image_config;
 
 /// A container with all that a description of it tells.
 #[derive(Clone, Debug)]
@@ -81,21 +82,6 @@ pub(super) fn container_details(
 pub(crate) fn asked_config(home: &Home, entry: &Entry) -> Value {
     let options = entry.container.run_options().unwrap_or_default();
     config::config(entry, &options, &image_config(home, entry))
-}
-
-/// The image's settings, if it still exists.
-pub(crate) fn image_config(home: &Home, entry: &Entry) -> ImageConfig {
-    let Some(id) = &entry.container.image_id else {
-        return ImageConfig::bare();
-    };
-    let open = || {
-        let store = crate::open_store(home).ok()?;
-        store.image(&id.parse().ok()?).ok()
-    };
-    let image = open();
-    image.map_or_else(ImageConfig::default, |image| {
-        tote_images::runtime_config(&image.config.value().config)
-    })
 }
 
 impl ContainerDetails {

@@ -1,0 +1,177 @@
+//! Workspace of a build: a directory that is removed with it.
+
+use crate::{EngineError, Home};
+use rustix::fs::{FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::process::Child;
+use tote_state::{locked, new_id};
+use tote_sys::best_effort;
+
+/// Prefix of the name of a directory that is not yet locked.
+const NAMELESS: &str = ".";
+
+/// Locked directory of a build. Drop removes it; if the build is killed, the next one does.
+#[derive(Debug)]
+pub(crate) struct Workspace {
+    path: PathBuf,
+    made: u32,
+    lock: Option<OwnedFd>,
+    /// Process that removes the directory if this one cannot.
+    guard: Option<Child>,
+}
+
+/// Upper directory of an overlay, and the work directory of overlayfs.
+#[derive(Debug)]
+pub(crate) struct Scratch {
+    pub upper: PathBuf,
+    pub work: PathBuf,
+}
+
+impl Workspace {
+    pub fn make(home: &Home, guard: &dyn Fn(&Path) -> Option<Child>) -> Result<Self, EngineError> {
+        let builds = home.builds();
+        for dir in ["", "cache", "kept", "mounts", "work"] {
+            make_dir(&builds.join(dir), 0o700)?;
+        }
+        let all = builds.join("work");
+        sweep(&all);
+        let id = new_id()?;
+        let path = all.join(id.short());
+        let nameless = all.join(format!("{NAMELESS}{}", id.short()));
+        let lock = take(&nameless, &path)?;
+        let (lock, guard) = (Some(lock), guard(&path));
+        Ok(Self {
+            path,
+            made: 0,
+            lock,
+            guard,
+        })
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Makes two new directories.
+    pub(crate) fn scratch(&mut self) -> Result<Scratch, EngineError> {
+        self.made += 1;
+        let dir = self.path.join(self.made.to_string());
+        let scratch = Scratch {
+            upper: dir.join("u"),
+            work: dir.join("w"),
+        };
+        // The upper directory's mode is that of the step's root.
+        for (path, mode) in [(&dir, 0o700), (&scratch.upper, 0o755), (&scratch.work, 0o700)] {
+            make_dir(path, mode)?;
+        }
+        Ok(scratch)
+    }
+}
+
+impl Drop for Workspace {
+    fn drop(&mut self) {
+        best_effort(tote_sys::remove_tree(&self.path));
+        // The guard that waits for the lock finds nothing to remove.
+        drop(self.lock.take());
+        if let Some(guard) = &mut self.guard {
+            best_effort(guard.wait());
+        }
+    }
+}
+
+/// Waits until the build in this directory has ended, and removes its remains if it was killed.
+///
+/// # Errors
+/// [`EngineError::State`].
+pub fn guard_build(work: &Path) -> Result<(), EngineError> {
+    match locked::directory(work, FlockOperation::LockExclusive) {
+        // The build has ended, and removed it.
+        Ok(None) => Ok(()),
+        Err(errno) => Err(EngineError::file("lock", work)(errno)),
+        Ok(Some(_lock)) => tote_sys::remove_tree(work).map_err(EngineError::file("remove", work)),
+    }
+}
+
+/// Removes the directories of killed builds.
+pub fn sweep(all: &Path) {
+    for entry in std::fs::read_dir(all).into_iter().flatten().flatten() {
+        // A directory that cannot be removed now is found again by the next build.
+        best_effort(locked::remove_stale(&entry.path()));
+    }
+}
+
+/// Makes a directory, locks it and gives it its name. Another build's sweep may remove the directory at any moment
+/// before the lock is held; then it is made again.
+fn take(nameless: &Path, path: &Path) -> Result<OwnedFd, EngineError> {
+    loop {
+        match make(nameless, 0o700) {
+            Err(("set the mode of", Errno::NOENT)) => continue,
+            made => made.map_err(|(attempt, errno)| EngineError::file(attempt, nameless)(errno))?,
+        }
+        let fail = |attempt| EngineError::file(attempt, nameless);
+        if let Some(lock) =
+            locked::directory(nameless, FlockOperation::LockExclusive).map_err(fail("lock"))?
+        {
+            rustix::fs::rename(nameless, path).map_err(fail("rename"))?;
+            return Ok(lock);
+        }
+    }
+}
+
+/// Makes a directory with that mode, whatever the umask; an existing one is accepted.
+pub fn make_dir(path: &Path, mode: u32) -> Result<(), EngineError> {
+    make(path, mode).map_err(|(attempt, errno)| EngineError::file(attempt, path)(errno))
+}
+
+/// Makes a directory like [`make_dir`]; the error names the failed step.
+fn make(path: &Path, mode: u32) -> Result<(), (&'static str, Errno)> {
+    let mode = Mode::from_raw_mode(mode);
+    match rustix::fs::mkdir(path, mode) {
+        Err(Errno::EXIST) => return Ok(()),
+        made => made.map_err(|errno| ("make", errno))?,
+    }
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let set = rustix::fs::open(path, flags, Mode::empty()).and_then(|dir| rustix::fs::fchmod(dir, mode));
+    set.map_err(|errno| ("set the mode of", errno))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    /// Other builds sweep at any moment, also between the steps of this one.
+    #[test]
+    fn a_directory_that_is_swept_is_made_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let all = dir.path();
+        let over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    while !over.load(Ordering::Relaxed) {
+                        sweep(all);
+                    }
+                });
+            }
+            let made: Vec<_> = (0..500)
+                .map(|number| {
+                    let path = all.join(number.to_string());
+                    let lock = take(&all.join(format!(".{number}")), &path)?;
+                    // The process with the lock has the directory, and what it makes in it.
+                    for name in ["u", "w"] {
+                        make_dir(&path.join(name), 0o700)?;
+                    }
+                    let are_there = ["u", "w"].map(|name| path.join(name).try_exists().unwrap());
+                    Ok((lock, are_there))
+                })
+                .collect::<Vec<Result<_, EngineError>>>();
+            over.store(true, Ordering::Relaxed);
+            for made in made {
+                assert_eq!(made.unwrap().1, [true, true]);
+            }
+        });
+    }
+}

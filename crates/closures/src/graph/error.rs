@@ -1,0 +1,95 @@
+//! Errors of closures.
+
+use std::path::PathBuf;
+use tote_graph::{GraphError, ProfileError, TotefileError};
+
+/// Why something cannot be done with nodes and closures.
+#[derive(Debug, thiserror::Error)]
+pub enum GraphFault {
+    /// A question without an answer.
+    #[error(transparent)]
+    Graph(#[from] GraphError),
+    /// Neither a node nor a program of the host.
+    #[error("no node and no program of this machine is named {0}")]
+    Nothing(String),
+    /// A program of the host that is not below /usr, or that not everyone may read.
+    #[error(
+        "cannot make a closure of {0}: only programs below /usr that every user may read are shared with containers"
+    )]
+    NotShared(String),
+    /// Nothing that was imported has this name.
+    #[error("nothing imported is named {0}")]
+    NoRoot(String),
+    /// A package that is not installed.
+    #[error("package {0} is not installed on this machine")]
+    NoPackage(String),
+    /// Names of several kinds in one command.
+    #[error("{0:?} is no package: give only deb:PACKAGE where there are several")]
+    Mixed(String),
+    /// A directory that cannot be imported.
+    #[error("cannot open {path}")]
+    Directory {
+        /// The directory.
+        path: PathBuf,
+        /// Why not.
+        #[source]
+        source: std::io::Error,
+    },
+    /// A file of a root.
+    #[error("cannot read {path} of {root}")]
+    File {
+        /// The root.
+        root: String,
+        /// The file.
+        path: String,
+        /// Why not.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The names of a package manager.
+    #[error("cannot read the packages of {root}")]
+    Packages {
+        /// The root.
+        root: String,
+        /// Why not.
+        #[source]
+        source: tote_rootfs::ReadError,
+    },
+    /// No profile has this name.
+    #[error("no profile {0}")]
+    NoProfile(String),
+    /// A name that cannot be a profile's.
+    #[error("{0:?} cannot be the name of a profile: only [a-zA-Z0-9][a-zA-Z0-9_.-] are allowed")]
+    ProfileName(String),
+    /// A profile that does not change.
+    #[error(transparent)]
+    Profile(#[from] ProfileError),
+    /// A Totefile with a mistake.
+    #[error("{path}: {source}", path = .path.display())]
+    Totefile {
+        /// The file.
+        path: PathBuf,
+        /// The mistake.
+        source: TotefileError,
+    },
+}
+
+tote_records::part!(GraphFault);
+impl tote_records::PartError for GraphFault {
+    fn hint(&self) -> Option<String> {
+        let text = match self {
+            Self::Nothing(_) | Self::Graph(GraphError::NoNode(_)) => {
+                "'tote graph ls' lists nodes; 'tote graph import' makes them of an image, of packages or of a directory"
+            }
+            Self::Graph(GraphError::Ambiguous { .. }) => "give NAME=VERSION, or the beginning of the id",
+            Self::Graph(GraphError::Missing { .. }) => "import its image or package once more",
+            Self::NoRoot(_) => "'tote graph ls --roots' lists what was imported",
+            Self::NoPackage(_) => "install it, or import an image that has it",
+            Self::NoProfile(_) => {
+                "'tote graph profile ls' lists profiles; 'tote graph profile set' makes one"
+            }
+            _ => return None,
+        };
+        Some(text.to_owned())
+    }
+}

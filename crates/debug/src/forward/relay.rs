@@ -1,0 +1,322 @@
+//! The process that passes connections on: one epoll(7) for all of them, and nothing that blocks.
+
+use super::store::Store;
+use rustix::event::Timespec;
+use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use rustix::fd::{AsFd as _, OwnedFd};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, Shutdown, SocketAddrUnix, SocketFlags, SocketType, accept_with, connect, shutdown,
+    socket_with, sockopt,
+};
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use tote_sys::best_effort;
+
+/// Number of connections at a time; further clients wait in the listeners' queues.
+const CONNECTIONS: usize = 256;
+
+/// Time after which an attempt that had to wait for nothing that can be polled is repeated: a full queue of a server of a Unix
+/// socket, or a lack of descriptors.
+const AGAIN: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 10_000_000,
+};
+
+const NOW: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 0,
+};
+
+/// Number of times that bytes are moved for one connection before the others have their turn.
+const TURNS: usize = 16;
+
+/// Where connections go.
+pub(super) enum Server {
+    Socket(SocketAddrUnix),
+    /// A port of 127.0.0.1, else of ::1.
+    Port(u16),
+}
+
+/// A listener, and where its connections go.
+pub(super) struct Way {
+    pub listener: OwnedFd,
+    pub(super) server: Server,
+}
+
+/// A connection to a server.
+enum Outgoing {
+    /// Attempt that could not be begun yet.
+    Waiting,
+    /// Attempt under way; `second` if to the second address.
+    Begun {
+        fd: OwnedFd,
+        second: bool,
+    },
+    Made(OwnedFd),
+}
+
+struct Passage {
+    way: usize,
+    client: OwnedFd,
+    outgoing: Outgoing,
+    /// Bytes that the client has sent, and bytes that the server has sent.
+    stores: [Store; 2],
+    ended: [bool; 2],
+    shut: [bool; 2],
+}
+
+/// Passes connections on until this process is killed.
+///
+/// # Errors
+/// Those of epoll(7).
+pub(super) fn relay(ways: &[Way]) -> Result<(), Errno> {
+    let mut relay = Relay {
+        epoll: epoll::create(CreateFlags::CLOEXEC)?,
+        ways,
+        passages: BTreeMap::new(),
+        next: ways.len() as u64,
+        waits: false,
+        unfinished: Vec::new(),
+    };
+    for (number, way) in ways.iter().enumerate() {
+        let flags = EventFlags::IN | EventFlags::ET;
+        epoll::add(
+            &relay.epoll,
+            &way.listener,
+            EventData::new_u64(number as u64),
+            flags,
+        )?;
+    }
+    let mut events = Vec::with_capacity(64);
+    loop {
+        relay.wait(&mut events)?;
+        for event in events.drain(..) {
+            let number = event.data.u64();
+            match usize::try_from(number).ok().filter(|number| *number < ways.len()) {
+                Some(way) => relay.accept(way),
+                None => relay.advance(number),
+            }
+        }
+        for number in std::mem::take(&mut relay.unfinished) {
+            relay.advance(number);
+        }
+        if relay.waits {
+            relay.waits = false;
+            (0..ways.len()).for_each(|way| relay.accept(way));
+            let waiting: Vec<u64> = relay
+                .passages
+                .iter()
+                .filter(|(_, passage)| matches!(passage.outgoing, Outgoing::Waiting))
+                .map(|(number, _)| *number)
+                .collect();
+            waiting.into_iter().for_each(|number| relay.advance(number));
+        }
+    }
+}
+
+struct Relay<'a> {
+    epoll: OwnedFd,
+    ways: &'a [Way],
+    passages: BTreeMap<u64, Passage>,
+    next: u64,
+    /// True if something is to be tried again after a moment.
+    waits: bool,
+    /// Connections that have more to move, and no event to come: others had to have their turn.
+    unfinished: Vec<u64>,
+}
+
+impl Relay<'_> {
+    fn wait(&self, events: &mut Vec<Event>) -> Result<(), Errno> {
+        let timeout = match self.waits {
+            _ if !self.unfinished.is_empty() => Some(&NOW),
+            true => Some(&AGAIN),
+            false => None,
+        };
+        match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(events), timeout) {
+            Err(Errno::INTR) => Ok(()),
+            other => other.map(drop),
+        }
+    }
+
+    /// Takes the waiting clients of a listener.
+    fn accept(&mut self, way: usize) {
+        loop {
+            if self.passages.len() >= CONNECTIONS {
+                self.waits = true;
+                return;
+            }
+            let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+            let client = match accept_with(&self.ways[way].listener, flags) {
+                Ok(client) => client,
+                Err(Errno::AGAIN) => return,
+                Err(Errno::INTR | Errno::CONNABORTED) => continue,
+                Err(_) => {
+                    self.waits = true;
+                    return;
+                }
+            };
+            let number = self.next;
+            self.next += 1;
+            let watched = self.watch(&client, number);
+            let stores = match &self.ways[way].server {
+                Server::Socket(_) => Ok([Store::messages(), Store::messages()]),
+                Server::Port(_) => Store::pipe().and_then(|one| Ok([one, Store::pipe()?])),
+            };
+            // Without room for it, the client sees its connection closed.
+            let (Ok(()), Ok(stores)) = (watched, stores) else {
+                continue;
+            };
+            let passage = Passage {
+                way,
+                client,
+                outgoing: Outgoing::Waiting,
+                stores,
+                ended: [false; 2],
+                shut: [false; 2],
+            };
+            self.passages.insert(number, passage);
+            self.advance(number);
+        }
+    }
+
+    fn watch(&self, fd: &OwnedFd, number: u64) -> Result<(), Errno> {
+        let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
+        epoll::add(&self.epoll, fd, EventData::new_u64(number), flags)
+    }
+
+    /// Does what can be done for a connection; forgets it when it is over.
+    fn advance(&mut self, number: u64) {
+        let Some(mut passage) = self.passages.remove(&number) else {
+            return;
+        };
+        let state = match self.connected(&mut passage, number) {
+            Ok(true) => passage.pump().unwrap_or(Progress::Over),
+            Ok(false) => Progress::Waits,
+            Err(_) => Progress::Over,
+        };
+        if state == Progress::More {
+            self.unfinished.push(number);
+        }
+        if state != Progress::Over {
+            self.passages.insert(number, passage);
+        }
+    }
+
+    /// Connects to the server; true if the connection is there.
+    fn connected(&mut self, passage: &mut Passage, number: u64) -> Result<bool, Errno> {
+        loop {
+            let (outgoing, is_there) = match std::mem::replace(&mut passage.outgoing, Outgoing::Waiting) {
+                Outgoing::Made(fd) => (Outgoing::Made(fd), true),
+                Outgoing::Waiting => match begin(&self.ways[passage.way].server, false) {
+                    Ok((fd, done)) => {
+                        self.watch(&fd, number)?;
+                        let begun = Outgoing::Begun { fd, second: false };
+                        passage.outgoing = begun;
+                        if !done {
+                            return Ok(false);
+                        }
+                        continue;
+                    }
+                    Err(Errno::AGAIN | Errno::MFILE | Errno::NFILE) => {
+                        self.waits = true;
+                        (Outgoing::Waiting, false)
+                    }
+                    Err(errno) => return Err(errno),
+                },
+                Outgoing::Begun { fd, second } => match sockopt::socket_error(&fd)? {
+                    // An event of the client may come before the connection is made.
+                    Ok(()) if is_connecting(&fd) => (Outgoing::Begun { fd, second }, false),
+                    Ok(()) => (Outgoing::Made(fd), true),
+                    Err(Errno::CONNREFUSED)
+                        if !second && matches!(self.ways[passage.way].server, Server::Port(_)) =>
+                    {
+                        let (fd, _) = begin(&self.ways[passage.way].server, true)?;
+                        self.watch(&fd, number)?;
+                        (Outgoing::Begun { fd, second: true }, false)
+                    }
+                    Err(errno) => return Err(errno),
+                },
+            };
+            passage.outgoing = outgoing;
+            return Ok(is_there);
+        }
+    }
+}
+
+/// True for a socket without a peer, which is still being connected.
+fn is_connecting(fd: &OwnedFd) -> bool {
+    matches!(rustix::net::getpeername(fd), Err(Errno::NOTCONN))
+}
+
+/// Begins a connection; true if it is there at once.
+fn begin(server: &Server, second: bool) -> Result<(OwnedFd, bool), Errno> {
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let open = |family| socket_with(family, SocketType::STREAM, flags, None);
+    let (fd, result) = match server {
+        Server::Socket(address) => {
+            let fd = open(AddressFamily::UNIX)?;
+            let result = connect(&fd, address);
+            (fd, result)
+        }
+        Server::Port(port) if second => {
+            let fd = open(AddressFamily::INET6)?;
+            let result = connect(&fd, &SocketAddr::from((Ipv6Addr::LOCALHOST, *port)));
+            (fd, result)
+        }
+        Server::Port(port) => {
+            let fd = open(AddressFamily::INET)?;
+            let result = connect(&fd, &SocketAddr::from((Ipv4Addr::LOCALHOST, *port)));
+            (fd, result)
+        }
+    };
+    match result {
+        Ok(()) => Ok((fd, true)),
+        Err(Errno::INPROGRESS) => Ok((fd, false)),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// State of a connection.
+#[derive(PartialEq)]
+enum Progress {
+    Waits,
+    More,
+    Over,
+}
+
+impl Passage {
+    /// Moves bytes in both directions until both ends have to be waited for, or others have their turn.
+    ///
+    /// # Errors
+    /// The connection is broken.
+    fn pump(&mut self) -> Result<Progress, Errno> {
+        let Outgoing::Made(server) = &self.outgoing else {
+            return Ok(Progress::Waits);
+        };
+        let ends = [&self.client, server];
+        for _ in 0..TURNS {
+            let mut progress = false;
+            for from in 0..2 {
+                let (store, to) = (&mut self.stores[from], ends[1 - from]);
+                if !self.ended[from] {
+                    match store.fill(ends[from].as_fd())? {
+                        Some(0) => self.ended[from] = true,
+                        Some(_) => progress = true,
+                        None => {}
+                    }
+                }
+                progress |= store.drain(to.as_fd())?.is_some_and(|moved| moved > 0);
+                if self.ended[from] && store.is_empty() && !self.shut[from] {
+                    best_effort(shutdown(to, Shutdown::Write));
+                    self.shut[from] = true;
+                }
+            }
+            if !progress {
+                let is_over = self.shut == [true; 2];
+                return Ok(if is_over { Progress::Over } else { Progress::Waits });
+            }
+        }
+        Ok(Progress::More)
+    }
+}

@@ -1,0 +1,305 @@
+//! Sessions with tools: a process in a container that brings its own root.
+//!
+//! Invariants:
+//! - Nothing of the container changes: its files, its record and its processes are as they were.
+//! - A session has no right that its target does not have, nor one that the caller does not have.
+//!
+//!
+//! The process has everything of the container but its root: its namespaces, cgroup, user, capabilities, filter and
+//! limits. Its root is a tree of tools, in a mount namespace of its own, and the container's tree is `/target` in it. A
+//! stopped container, or an image, gets a first process that only waits ([`still`]).
+
+mod context;
+mod effective;
+mod error;
+mod find;
+mod foreign;
+mod forward;
+mod kept;
+mod launch;
+mod lint;
+mod noted;
+mod processes;
+mod shell;
+mod still;
+mod view;
+
+pub use error::{DebugError, KeepError};
+pub use forward::DebugForwards;
+pub use kept::{KeptTools, forget_kept, kept as kept_tools};
+pub use launch::forget as forget_launchers;
+pub use shell::SHELLS as DEBUG_SHELLS;
+
+use find::{Found, find};
+use forward::Forwards;
+use kept::Layer;
+use launch::{ASIDE, Launchers, ToolsTree};
+use noted::OtherContainer;
+use rustix::fd::{AsFd as _, OwnedFd};
+use rustix::fs::{Mode, OFlags, open};
+use tote_bundle::{ExecOptions, Image};
+use tote_life::exec::{self, ExecError, Executed, Target};
+use tote_life::{container, pod, prepare, proc, run, vm};
+use tote_prepare::rootfs::Source;
+use tote_prepare::{HostInit, RunRequest, flat, given, making, prepared, rootfs, tree};
+use tote_records::{Caller, EngineError, Home};
+use tote_rootfs::{Storage, Upper};
+use tote_sandbox::{Aside, Root, Tools};
+use tote_spec::NamespaceType;
+use view::View;
+
+/// Origin of the tools.
+#[derive(Clone, Debug)]
+pub enum DebugTools {
+    /// An image.
+    Image(Image),
+    /// The files of another container, by its name as a target has it.
+    Container(String),
+}
+
+/// Request for a session.
+#[derive(Debug)]
+pub struct DebugRequest {
+    /// Origin of the tools.
+    pub tools: DebugTools,
+    /// Command and its surroundings; without a command a shell of the tools is started.
+    pub exec: ExecOptions,
+    /// Shell of [`DEBUG_SHELLS`] that is started without a command.
+    pub shell: Option<String>,
+    /// Text that the shell carries out.
+    pub script: Option<String>,
+    /// True if the process stays in the caller's cgroup.
+    pub no_cgroup: bool,
+    /// True if the container's own tree is the root, with the tools in `/.tote`.
+    pub target_view: bool,
+    /// Ways between the session and this machine.
+    pub forwards: DebugForwards,
+    /// Packages that are installed among the tools before the command runs.
+    pub packages: Vec<String>,
+    /// User of this machine, by name or number, to whom the files belong that the session makes.
+    pub effective_user: Option<String>,
+    /// True if what the session writes among the tools is there in the next one.
+    pub keep: bool,
+}
+
+/// Runs a process with tools in a container: a running or stopped one of ours by name, one of another engine
+/// (`docker:NAME`, `podman:NAME`, `pid:N` and so on), or a throwaway container of an image.
+///
+/// # Errors
+/// [`EngineError`]; the process is gone then.
+pub fn debug(
+    home: &Home,
+    wanted: &str,
+    mut request: DebugRequest,
+    warn: &mut dyn FnMut(String),
+) -> Result<Executed, EngineError> {
+    if request.script.is_some() && !request.exec.command.is_empty() {
+        return Err(DebugError::TwoCommands.into());
+    }
+    // A session ends with its caller, who holds the tools, so no keys leave it alone.
+    request.exec.detach_keys = Some(String::new());
+    let keys = exec::detach_keys(&request.exec)?;
+    crate::given::read_env_files(&mut request.exec.env)?;
+    let Found {
+        mut target,
+        command,
+        other,
+        still: _still,
+    } = find(home, wanted, warn)?;
+    if request.target_view && !request.packages.is_empty() {
+        return Err(KeepError::PackagesInTarget.into());
+    }
+    if request.no_cgroup {
+        target.cgroup = String::new();
+    }
+    if request.exec.privileged {
+        // As for a container that is run so: the filter would forbid what the capabilities allow, such as mounts.
+        target.inside.default_filter = false;
+    }
+    let toolbox = Toolbox::open(home, &request.tools, warn)?;
+    let launchers = (request.target_view)
+        .then(|| toolbox.launchers(home))
+        .transpose()?;
+    let view = View::new(&target, &command, launchers.as_ref())?;
+    let mut forwards = Forwards::open(home, &request.forwards, (&target, request.target_view))?;
+    let variables = view.variables(&target, toolbox.path());
+    adapt(
+        &mut target,
+        [variables, std::mem::take(&mut forwards.env)].concat(),
+    );
+    complete(&mut request, &view);
+    let layer = (request.keep)
+        .then(|| toolbox.layer(home, (&target, other.as_ref()), &request.tools))
+        .transpose()?;
+    if let Some(name) = &request.effective_user {
+        effective::apply(name, &target, &mut request.exec)?;
+    }
+    let users = exec::users(home, &target, &request.exec)?;
+    let links: Vec<(&str, &str)> = view.links.iter().map(|(text, path)| (&**text, &**path)).collect();
+    let tools = Tools {
+        root: toolbox.root(home, layer.as_ref())?,
+        aside: launchers.as_ref().map(|launchers| Aside {
+            at: ASIDE,
+            layer: &launchers.layer,
+        }),
+        attach_point: &home.attach_point(),
+        brought: view.brought,
+        links: &links,
+        binds: forwards.binds.clone(),
+        files: [view.files, std::mem::take(&mut forwards.files)].concat(),
+    };
+    let namespaces = target.namespaces();
+    let plan = exec::plan(&target, &request.exec, users, namespaces, Some(tools))?;
+    // The image stays locked by `toolbox`, and the target and the ways stay, for as long as this process attends.
+    let begun = &mut || forwards.settle();
+    exec::visit(
+        home,
+        (target, plan, namespaces),
+        (&request.exec, keys),
+        begun,
+        warn,
+    )
+}
+
+/// Fills in a command and a directory where the request has none.
+fn complete(request: &mut DebugRequest, view: &View) {
+    if request.exec.command.is_empty() {
+        let preferred = std::env::var("SHELL").ok();
+        let (shell, script) = (request.shell.as_deref(), request.script.as_deref());
+        request.exec.command = shell::command(shell.or(view.shell), script, preferred.as_deref());
+    }
+    if !request.packages.is_empty() {
+        let command = std::mem::take(&mut request.exec.command);
+        request.exec.command = shell::installing(&request.packages, command);
+    }
+    request.exec.workdir.get_or_insert_with(|| "/".to_owned());
+}
+
+/// The tools, held for as long as they are used.
+enum Toolbox<'a> {
+    Image(Source),
+    Container(Box<Found<'a>>),
+}
+
+impl<'a> Toolbox<'a> {
+    fn open(home: &'a Home, tools: &DebugTools, warn: &mut dyn FnMut(String)) -> Result<Self, EngineError> {
+        Ok(match tools {
+            DebugTools::Image(image) => Self::Image(Source::open(home, image)?),
+            DebugTools::Container(name) => Self::Container(Box::new(find(home, name, warn)?)),
+        })
+    }
+
+    /// Returns the search path of the tools' own environment.
+    fn path(&self) -> Option<String> {
+        let env = match self {
+            Self::Image(source) => source.config().env,
+            Self::Container(found) => found.target.inside.process.env.clone(),
+        };
+        path_of(&env).map(str::to_owned)
+    }
+
+    /// Finds the launchers of the tools, for a session in which these are not the root.
+    fn launchers(&self, home: &Home) -> Result<Launchers, EngineError> {
+        let search = self.path().unwrap_or_else(|| view::PATH.to_owned());
+        let own;
+        let (root, top, fixed) = match self {
+            // Its programs are where this machine has them; what else this machine has is not shown.
+            Self::Image(Source::Host(image)) => {
+                let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+                own = open("/", flags, Mode::empty()).map_err(|source| EngineError::Kernel {
+                    attempt: "open the root directory",
+                    source,
+                })?;
+                (own.as_fd(), image.layer(), None)
+            }
+            Self::Image(source) => (source.dir()?, source.dir()?, source.tree_key()),
+            Self::Container(found) => {
+                own = found.target.root()?;
+                (own.as_fd(), own.as_fd(), None)
+            }
+        };
+        let tools = ToolsTree {
+            root,
+            top,
+            is_here: matches!(self, Self::Image(Source::Host(_))),
+            fixed,
+            search,
+        };
+        Launchers::open(home, &tools)
+    }
+
+    /// Opens the layer in which the session's writes stay.
+    fn layer(
+        &self,
+        home: &Home,
+        (target, other): (&Target, Option<&OtherContainer>),
+        tools: &DebugTools,
+    ) -> Result<Layer, EngineError> {
+        let layers = match (&target.entry, other) {
+            (Some(entry), _) => kept::of_entry(home, entry)?,
+            (None, Some(other)) => kept::of_other(home, other)?,
+            (None, None) => return Err(KeepError::NotKept(target.display().to_owned()).into()),
+        };
+        match (self, tools) {
+            (Self::Image(source), DebugTools::Image(image)) => Layer::open(&layers, source, image),
+            _ => Err(KeepError::DirectoryKept.into()),
+        }
+    }
+
+    /// Describes the root: the tools, with an overlay that takes the session's writes.
+    fn root(&self, home: &Home, layer: Option<&Layer>) -> Result<Root, EngineError> {
+        match self {
+            Self::Image(source) => {
+                let upper = layer.map_or(Upper::Tmpfs { size: None }, Layer::upper);
+                Ok(root(home, source, upper))
+            }
+            Self::Container(found) => Ok(Root::Of(root_of(&found.target)?)),
+        }
+    }
+}
+
+/// Returns the value of `PATH`.
+fn path_of(env: &[String]) -> Option<&str> {
+    env.iter().rev().find_map(|line| line.strip_prefix("PATH="))
+}
+
+/// Gives the process variables in place of the container's own of the same names.
+fn adapt(target: &mut Target, variables: Vec<String>) {
+    let env = &mut target.inside.process.env;
+    let name = |line: &String| line.split_once('=').map(|(name, _)| name.to_owned());
+    env.retain(|line| !variables.iter().any(|other| name(other) == name(line)));
+    // Before the others: `HOME` is changed with the user only where it stands last.
+    env.splice(0..0, variables);
+}
+
+/// Copies the mount of a container's root, with the rights that its user namespace gives. This process cannot do so once it has
+/// entered the user namespace of the container that the session is for.
+fn root_of(target: &Target) -> Result<OwnedFd, EngineError> {
+    let mut namespaces = tote_sandbox::clone_flag(NamespaceType::Mount);
+    if target.namespaces().user {
+        namespaces |= tote_sandbox::clone_flag(NamespaceType::User);
+    }
+    let copied = tote_sys::root_of(target.init.as_fd(), namespaces);
+    Ok(copied.map_err(|source| {
+        target.or_ended(ExecError::Root {
+            id: target.id.clone(),
+            source,
+        })
+    })?)
+}
+
+/// Describes the root: the tools, with an overlay that takes the session's writes.
+fn root(home: &Home, source: &Source, upper: Upper) -> Root {
+    let rootfs = source.rootfs();
+    Root::Stored {
+        storage: Storage::Overlay {
+            lowers: rootfs.lowers,
+            own_inodes: rootfs.own_inodes,
+            upper,
+            volatile: false,
+        },
+        binds: rootfs.binds,
+        // The session may be inspected by the container's root, who must not read root's files of the host there.
+        private: matches!(source, Source::Host(_)) && home.caller == Caller::Root,
+    }
+}

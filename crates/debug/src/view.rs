@@ -1,0 +1,273 @@
+//! The tree that a session sees: the tools with the container in a directory of them, or the reverse.
+
+use super::launch::{ENTRIES, Launchers, PLACE as PLACE_OF_TOOLS};
+use super::{lint, path_of, shell};
+use crate::EngineError;
+use crate::exec::{ExecError, Target};
+use rustix::fd::{AsFd as _, BorrowedFd};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, openat, openat2, readlinkat, statat};
+use tote_sandbox::{Brought, WrittenFile};
+use tote_sys::Errno;
+
+/// Place of the container's tree among the tools.
+pub(super) const PLACE: &str = "/target";
+
+/// Directories of the container that take the place of the tools' own.
+const DIRECTORIES: [&str; 3] = ["/proc", "/dev", "/sys"];
+
+/// Files of the container of which the session gets copies in the place of the tools' own. Packages add users by renaming a new
+/// file over the old one, which a mount would forbid; and such users are the tools', not the container's.
+const COPIES: [&str; 2] = ["/etc/passwd", "/etc/group"];
+
+/// The most of such a file that is copied, in bytes.
+const COPIED: usize = 1 << 20;
+
+/// Files of the container that take the place of the tools' own: they say where the process is.
+const FILES: [&str; 4] = [
+    "/etc/hostname",
+    "/etc/hosts",
+    "/etc/resolv.conf",
+    "/etc/localtime",
+];
+
+/// Symbolic link for those who know cntr.
+const LINKS: [(&str, &str); 1] = [(PLACE, "var/lib/cntr")];
+
+/// Search path of tools that say nothing of it.
+pub const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// Parts of a session's tree beside the tools.
+pub(super) struct View {
+    is_target: bool,
+    pub brought: Vec<Brought>,
+    /// Symbolic links: text and path.
+    pub links: Vec<(String, String)>,
+    pub files: Vec<WrittenFile>,
+    /// Shell that is started unless another is asked for.
+    pub shell: Option<&'static str>,
+    /// Variables by which the tools find their data.
+    env: Vec<String>,
+}
+
+impl View {
+    /// Looks at the container's tree; with `launchers` it is to be the root, and these are the tools in it.
+    ///
+    /// # Errors
+    /// Fails if its root cannot be read.
+    pub fn new(
+        target: &Target,
+        command: &[String],
+        launchers: Option<&Launchers>,
+    ) -> Result<Self, EngineError> {
+        let Some(launchers) = launchers else {
+            let root = target.root()?;
+            let mut brought = brought(target, root.as_fd())?;
+            let mut files = commands(target, command)?;
+            for path in COPIES {
+                match copied(root.as_fd(), path).map_err(|source| unreadable(target, source))? {
+                    Copied::Missing => {}
+                    Copied::Content(content) => files.push(written(path, content)),
+                    Copied::Closed => brought.push(part(target, path, path)?),
+                }
+            }
+            return Ok(Self {
+                is_target: false,
+                brought,
+                links: LINKS
+                    .map(|(text, path)| (text.to_owned(), path.to_owned()))
+                    .into(),
+                files,
+                shell: None,
+                env: Vec::new(),
+            });
+        };
+        let root = target.root()?;
+        let (paths, links) = entries(root.as_fd()).map_err(|source| unreadable(target, source))?;
+        let brought = paths
+            .iter()
+            .map(|path| part(target, path, path))
+            .collect::<Result<_, _>>()?;
+        Ok(Self {
+            is_target: true,
+            brought,
+            links,
+            files: Vec::new(),
+            env: launchers.env.clone(),
+            // The first one in PATH: the container's own, else that of the tools.
+            shell: Some("sh"),
+        })
+    }
+
+    /// Returns the variables of the session; `path` is the search path of the tools.
+    pub(super) fn variables(&self, target: &Target, path: Option<String>) -> Vec<String> {
+        let path = path.unwrap_or_else(|| PATH.to_owned());
+        let (path, place) = if self.is_target {
+            let own = path_of(&target.inside.process.env).unwrap_or(tote_bundle::DEFAULT_PATH);
+            let aside = path.split(':').map(|dir| format!(":{PLACE_OF_TOOLS}{dir}"));
+            (format!("{own}{}", aside.collect::<String>()), "/")
+        } else {
+            (format!("{}:{path}", shell::COMMANDS), PLACE)
+        };
+        // Debian's shells show the name of a root that is not the machine's in their prompt.
+        let own = [
+            format!("PATH={path}"),
+            format!("TARGET={place}"),
+            format!("debian_chroot={}", target.display()),
+        ];
+        let is_set = |line: &String| {
+            let name = line.split_once('=').map(|(name, _)| format!("{name}="));
+            let mut set = target.inside.process.env.iter();
+            name.is_some_and(|name| set.any(|other| other.starts_with(&name)))
+        };
+        let data = self.env.iter().filter(|line| !is_set(line)).cloned();
+        own.into_iter().chain(data).collect()
+    }
+}
+
+fn unreadable(target: &Target, source: Errno) -> ExecError {
+    let id = target.id.clone();
+    ExecError::Root { id, source }
+}
+
+/// Paths of a root's entries, and the links among them: text and path.
+type Entries = (Vec<String>, Vec<(String, String)>);
+
+/// Lists the entries of a root that can be shown in another one: directories, files, and links as they are.
+fn entries(root: BorrowedFd<'_>) -> Result<Entries, Errno> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let dir = openat(root, c".", flags, Mode::empty())?;
+    let (mut paths, mut links) = (Vec::new(), Vec::new());
+    for entry in Dir::new(dir)? {
+        let entry = entry?;
+        let Ok(name) = entry.file_name().to_str() else {
+            continue;
+        };
+        if matches!(name, "." | "..") || Some(name) == PLACE_OF_TOOLS.strip_prefix('/') {
+            continue;
+        }
+        if paths.len() + links.len() >= ENTRIES {
+            return Err(Errno::TOOBIG);
+        }
+        let found = match statat(root, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Err(Errno::NOENT) => continue,
+            found => found?,
+        };
+        match FileType::from_raw_mode(found.st_mode) {
+            FileType::Directory | FileType::RegularFile => paths.push(format!("/{name}")),
+            FileType::Symlink => {
+                let text = readlinkat(root, name, Vec::new())?;
+                links.push((text.to_string_lossy().into_owned(), name.to_owned()));
+            }
+            _ => {}
+        }
+    }
+    paths.sort();
+    Ok((paths, links))
+}
+
+/// Writes the small commands of a session.
+fn commands(target: &Target, command: &[String]) -> Result<Vec<WrittenFile>, EngineError> {
+    let process = &target.inside.process;
+    let path = path_of(&process.env);
+    let complaints = lint::complaints(target.root()?.as_fd(), command, path, &process.cwd);
+    Ok(shell::commands(path, command, &complaints).into())
+}
+
+/// A file of the container.
+enum Copied {
+    Missing,
+    Content(Vec<u8>),
+    /// File that cannot be copied, since its owner has closed it to the caller, or it is too long.
+    Closed,
+}
+
+fn copied(root: BorrowedFd<'_>, path: &str) -> Result<Copied, Errno> {
+    if !is_there(root, path, FileType::RegularFile)? {
+        return Ok(Copied::Missing);
+    }
+    Ok(match tote_rootfs::read_in_root(root, path, COPIED) {
+        Ok(Some(content)) => Copied::Content(content),
+        Ok(None) => Copied::Missing,
+        Err(_) => Copied::Closed,
+    })
+}
+
+fn written(path: &str, content: Vec<u8>) -> WrittenFile {
+    WrittenFile {
+        path: path.to_owned(),
+        mode: 0o644,
+        content,
+    }
+}
+
+/// Chooses the parts of the container's tree that are shown among the tools.
+fn brought(target: &Target, root: BorrowedFd<'_>) -> Result<Vec<Brought>, EngineError> {
+    let mut brought = vec![part(target, "/", PLACE)?];
+    for (paths, kind) in [
+        (&DIRECTORIES[..], FileType::Directory),
+        (&FILES[..], FileType::RegularFile),
+    ] {
+        for path in paths {
+            if is_there(root, path, kind).map_err(|source| unreadable(target, source))? {
+                brought.push(part(target, path, path)?);
+            }
+        }
+    }
+    Ok(brought)
+}
+
+fn part(target: &Target, path: &str, at: &str) -> Result<Brought, EngineError> {
+    Ok(Brought {
+        process: target.hold()?,
+        path: path.to_owned(),
+        at: at.to_owned(),
+    })
+}
+
+/// True if the container has a file of that kind there, and no link: a link would lead to another place in a session.
+fn is_there(root: BorrowedFd<'_>, path: &str, kind: FileType) -> Result<bool, Errno> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    let found = match openat2(root, path, flags, Mode::empty(), resolve) {
+        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(false),
+        found => rustix::fs::fstat(found?)?,
+    };
+    Ok(FileType::from_raw_mode(found.st_mode) == kind)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fd::OwnedFd;
+
+    #[test]
+    fn entries_of_a_root() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["usr", ".tote"] {
+            std::fs::create_dir(dir.path().join(name)).unwrap();
+        }
+        std::fs::write(dir.path().join("file"), "").unwrap();
+        std::os::unix::fs::symlink("usr/bin", dir.path().join("bin")).unwrap();
+        let _socket = std::os::unix::net::UnixListener::bind(dir.path().join("socket")).unwrap();
+        let root: OwnedFd = std::fs::File::open(dir.path()).unwrap().into();
+        let (paths, links) = entries(root.as_fd()).unwrap();
+        assert_eq!(paths, ["/file", "/usr"]);
+        assert_eq!(links, [("usr/bin".to_owned(), "bin".to_owned())]);
+    }
+
+    #[test]
+    fn links_and_other_kinds_are_not_brought() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("etc")).unwrap();
+        std::fs::write(dir.path().join("etc/hosts"), "").unwrap();
+        std::os::unix::fs::symlink("hosts", dir.path().join("etc/passwd")).unwrap();
+        let root: OwnedFd = std::fs::File::open(dir.path()).unwrap().into();
+        let is = |path, kind| is_there(root.as_fd(), path, kind).unwrap();
+        assert!(is("/etc/hosts", FileType::RegularFile));
+        assert!(is("/etc", FileType::Directory));
+        assert!(!is("/etc/hosts", FileType::Directory));
+        assert!(!is("/etc/passwd", FileType::RegularFile), "a link");
+        assert!(!is("/etc/hosts/x", FileType::RegularFile));
+        assert!(!is("/proc", FileType::Directory), "nothing");
+    }
+}

@@ -1,0 +1,30 @@
+//! Networks, and their removal, before which containers of killed commands go.
+
+use crate::{EngineError, Home, container};
+pub(crate) use tote_networks::{
+    Answers, CONNECTING, FrontAnswers, UP, call, check_step, choose, default_of, end_connection, enter_for,
+    enter_network, enter_user, forget, go_without, has_names, hide, join, lacks, leave, leave_recorded,
+    linger, name_of, names_of, ports_of, refused, settle, sweep, unavailable,
+};
+pub use tote_networks::{
+    ConnectFault, ConnectRequest, Endpoint, NetworkDetails, NetworkFault, NetworkMember, NetworkRange,
+    NetworkRequest, NetworkRow, NetworkSelection, PortRecord, RefusedDestination, RootlessFault, add_ports,
+    connect, create, disconnect, egress_log, exists, inspect, names, networks, remove_ports,
+};
+
+/// Removes a network that no container is in; gives its name.
+///
+/// # Errors
+/// [`NetworkFault`], and [`EngineError::State`].
+pub fn remove(home: &Home, wanted: &str) -> Result<String, EngineError> {
+    tote_networks::remove(home, wanted, &|home| drop(container::sweep(home)))
+}
+
+/// Removes the networks without containers that match the filters, which are those of the other prune commands. Returns
+/// their names.
+///
+/// # Errors
+/// `PruneFault::Filter`; [`EngineError`] if the networks cannot be listed.
+pub fn prune(home: &Home, filters: &[String]) -> Result<Vec<String>, EngineError> {
+    tote_networks::prune(home, filters, &|home| drop(container::sweep(home)))
+}

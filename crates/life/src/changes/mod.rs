@@ -1,0 +1,15 @@
+//! Changes of containers: found, compared with their images, and packed as layers.
+
+pub mod container;
+pub mod differences;
+mod disk;
+pub mod layer;
+mod linked;
+pub mod merged;
+mod passages;
+
+pub use differences::{Changed, changes, written};
+pub use layer::add_layer;
+pub use linked::LinkedNames;
+pub use passages::Passages;
+pub use tote_records::ContainerError;

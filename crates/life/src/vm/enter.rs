@@ -1,0 +1,170 @@
+//! Another process in a container that is in a virtual machine: a process in the sandbox, whose program has the guest perform
+//! the plan of the one in the container.
+
+use super::VmFault;
+use super::attend::{PROGRAM, VISIT, packed, place};
+use super::guest::facts;
+use crate::container::Entry;
+use crate::exec::{ExecError, Inside, Target, Users, all_capabilities, plan_here};
+use crate::rootfs::Source;
+use crate::{Caller, EngineError, Home};
+use tote_bundle::{ExecContext, ExecOptions, exec_process, resolve_user};
+use tote_sandbox::{Newcomer, Plan, Stdin, clone_flag};
+use tote_spec::{Capabilities, IdMapping, Linux, Namespace, NamespaceType, Process, Spec, User};
+
+/// Namespaces of each sandbox.
+const NAMESPACES: [NamespaceType; 5] = [
+    NamespaceType::Mount,
+    NamespaceType::Pid,
+    NamespaceType::Ipc,
+    NamespaceType::Uts,
+    NamespaceType::Network,
+];
+
+/// Returns what a process in a machine's sandbox shares with the attendant.
+pub fn sandbox(caller: Caller) -> Inside {
+    let user = (caller == Caller::User).then_some(NamespaceType::User);
+    let namespaces = NAMESPACES.into_iter().chain(user);
+    let id = if user.is_some() { 0 } else { super::host::NOBODY };
+    // Whatever ids the sandbox has, its processes use this one.
+    let map = IdMapping {
+        container_id: 0,
+        host_id: 0,
+        size: 1,
+    };
+    let maps = Vec::from_iter(user.map(|_| map));
+    Inside {
+        process: Process {
+            user: User {
+                uid: id,
+                gid: id,
+                ..User::default()
+            },
+            cwd: "/".to_owned(),
+            capabilities: Some(Capabilities::default()),
+            no_new_privileges: true,
+            ..Process::default()
+        },
+        linux: Linux {
+            namespaces: namespaces.map(|kind| Namespace { kind, path: None }).collect(),
+            uid_mappings: maps.clone(),
+            gid_mappings: maps,
+            ..Linux::default()
+        },
+        default_filter: true,
+        ..Inside::default()
+    }
+}
+
+/// Plans the process in the sandbox, with the plan of the one in the container among its variables: the sandbox has no place
+/// for it that others could not write to.
+pub fn enter(
+    target: &Target,
+    guest: &Inside,
+    options: &ExecOptions,
+    users: Option<Users>,
+) -> Result<Plan, EngineError> {
+    if options.preserve_fds > 0 {
+        return Err(VmFault::Option {
+            option: "--preserve-fds",
+            reason: "descriptors of the host cannot be in a virtual machine",
+        }
+        .into());
+    }
+    let inner = inner(target, guest, options, users)?;
+    let mut plan = sandboxed(target, &inner.to_bytes().bytes, options)?;
+    plan.warnings.extend(inner.warnings);
+    Ok(plan)
+}
+
+/// Plans a process in the sandbox that has the guest do something.
+pub(crate) fn sandboxed(target: &Target, bytes: &[u8], options: &ExecOptions) -> Result<Plan, EngineError> {
+    let outer = ExecOptions {
+        command: vec![place(PROGRAM).display().to_string(), VISIT.to_owned()],
+        detach: options.detach,
+        interactive: options.interactive,
+        tty: options.tty,
+        ..ExecOptions::default()
+    };
+    let mut sandbox = target.inside.clone();
+    sandbox.process.env = packed(bytes);
+    plan_here((target, &sandbox), &outer, None, target.namespaces(), None)
+}
+
+/// Plans the process in the container, for root of the guest.
+fn inner(
+    target: &Target,
+    guest: &Inside,
+    options: &ExecOptions,
+    users: Option<Users>,
+) -> Result<Plan, EngineError> {
+    let own = &guest.process;
+    let bounding = own.capabilities.as_ref().map_or(&[][..], |sets| &sets.bounding);
+    let context = ExecContext {
+        linux: None,
+        users,
+        setgroups: true,
+        all_capabilities: &|| all_capabilities(u64::MAX),
+        environment: &|name| std::env::var(name).ok(),
+    };
+    let process = exec_process(own.clone(), options, &context);
+    let spec = Spec {
+        process: Some(crate::exec::with_size(process)),
+        linux: Some(guest.linux.clone()),
+        ..Spec::default()
+    };
+    let namespaces = guest.linux.namespaces.iter();
+    let plan = tote_sandbox::enter(Newcomer {
+        spec: &spec,
+        // The guest brings its own in the place of this one.
+        pidfd: target.hold()?,
+        namespaces: namespaces.fold(0, |flags, one| flags | clone_flag(one.kind)),
+        root: None,
+        tools: None,
+        default_filter: guest.default_filter.then_some(bounding),
+        stdin: if options.interactive && !options.detach {
+            Stdin::Inherited
+        } else {
+            Stdin::Null
+        },
+        preserve_fds: 0,
+        keyring: None,
+        all_processors: true,
+        facts: facts(),
+    });
+    Ok(plan.map_err(ExecError::Plan)?)
+}
+
+/// Plans a process that has the guest copy what `asked` says; its input is passed on if the guest is to write.
+pub fn copying(
+    home: &Home,
+    entry: &Entry,
+    asked: &[u8],
+    writes: bool,
+) -> Result<(Target, Plan), EngineError> {
+    let target = Target::of(home, entry.clone())?;
+    let options = ExecOptions {
+        interactive: writes,
+        ..ExecOptions::default()
+    };
+    let plan = sandboxed(&target, &[tote_guest::COPY, asked].concat(), &options)?;
+    Ok((target, plan))
+}
+
+/// Looks up the container's own user and the requested one in the image: the guest's files are its own.
+pub fn users(home: &Home, entry: &Entry, guest: &Inside, wanted: &str) -> Result<Users, EngineError> {
+    let (passwd, group) = look_up(home, entry)?;
+    let to = resolve_user(wanted, &passwd, &group).map_err(ExecError::from)?;
+    let own = guest.process.user.uid.to_string();
+    Ok((resolve_user(&own, &passwd, "").unwrap_or_default(), to))
+}
+
+/// Reads passwd(5) and group(5) of the image.
+pub(crate) fn look_up(home: &Home, entry: &Entry) -> Result<(String, String), EngineError> {
+    let source = Source::open(home, &entry.container.source()?)?;
+    let read = |path| {
+        let bytes = source.read(home, path)?;
+        Ok::<_, EngineError>(String::from_utf8_lossy(&bytes.unwrap_or_default()).into_owned())
+    };
+    Ok((read("etc/passwd")?, read("etc/group")?))
+}

@@ -1,0 +1,147 @@
+//! The guest's part: the plan of the container, as tote makes it in the guest.
+
+use crate::facts::choose_filter;
+use crate::making::Making;
+use crate::network::Joined;
+use crate::peer::Peers;
+use crate::rootfs::Source;
+use crate::standard::stdin;
+use crate::user::Ids;
+use crate::volume::{VolumeDisk, Volumes};
+use crate::{Caller, EngineError};
+use std::path::{Path, PathBuf};
+use tote_bundle::{BlockLimits, RunOptions};
+use tote_rootfs::{Storage, Upper};
+use tote_sandbox::{
+    CgroupView, DeviceNodes, Facts, Joins, Lifetime, MapOrigin, Request, Root, SecurityModule, Switch,
+};
+use tote_spec::Spec;
+
+/// All capabilities that Linux has had until now, of which a guest's kernel drops those that it does not know.
+const CAPABILITIES: u64 = (1 << 41) - 1;
+
+/// The guest's part of a plan.
+pub(crate) struct Planned {
+    pub spec: Spec,
+    pub bytes: Vec<u8>,
+    pub warnings: Vec<String>,
+}
+
+/// Serial number of the disk that has the container's writes.
+pub(crate) const WRITES: &str = "writes";
+
+/// Returns the serial number of a volume's disk, by its place among the container's.
+pub(crate) fn serial_of(place: usize) -> String {
+    format!("volume{place}")
+}
+
+/// True if the container's writes outlive the machine: then they are on a disk.
+pub(crate) fn keeps_writes(options: &RunOptions) -> bool {
+    !options.rm && !options.read_only && options.tmpfs_size.is_none()
+}
+
+/// Returns the place of a disk in the guest.
+fn node(serial: &str) -> String {
+    format!("{}/{serial}", tote_guest::DISKS)
+}
+
+/// Plans the container for root of a machine that has nothing else to do, with these volumes.
+pub(crate) fn plan(
+    making: &Making<'_>,
+    source: &Source,
+    options: &RunOptions,
+    (disks, joined): (&[VolumeDisk], &Joined),
+) -> Result<Planned, EngineError> {
+    let options = &inside(options);
+    let config = &making.config;
+    let ids = Ids::of_guest(options, config, source, making.home)?;
+    let nodes = disks.iter().enumerate();
+    let nodes = nodes.map(|(place, disk)| (disk, node(&serial_of(place))));
+    let (peers, volumes) = (Peers::default(), Volumes::of_guest(nodes));
+    let asked = (options, &peers);
+    let mut spec = crate::spec::make(
+        Caller::Root,
+        making.id,
+        asked,
+        config,
+        &ids,
+        making.environment,
+        &volumes,
+    )?;
+    let linux = spec
+        .linux
+        .as_mut()
+        .ok_or(tote_sandbox::PlanError::Missing("linux"))?;
+    let default_filter = choose_filter(options, linux)?;
+    let files = crate::spec::files(&spec, options, &peers, &joined.endpoints)?;
+    let request = Request {
+        spec: &spec,
+        attach_point: Path::new(tote_guest::CONTAINERS),
+        files: &files,
+        fill: &[],
+        id_mapping: MapOrigin::None,
+        default_filter,
+        stdin: stdin(options),
+        init: options.init,
+        lifetime: Lifetime::OfParent,
+        preserve_fds: 0,
+        switch: Switch::Pivot,
+        keyring: None,
+        all_processors: true,
+        links: &joined.guest_links(),
+        facts: facts(),
+    };
+    let root = Root::Stored {
+        storage: Storage::Overlay {
+            lowers: vec![PathBuf::from(tote_guest::IMAGE)],
+            own_inodes: None,
+            upper: if keeps_writes(options) {
+                Upper::Disk {
+                    fs: "ext4",
+                    device: node(WRITES).into(),
+                }
+            } else {
+                Upper::Tmpfs {
+                    size: options.disk_size.or(options.tmpfs_size),
+                }
+            },
+            volatile: false,
+        },
+        binds: Vec::new(),
+        private: false,
+    };
+    let plan = tote_sandbox::plan(&request, root, Joins::default())?;
+    let bytes = plan.to_bytes().bytes;
+    Ok(Planned {
+        bytes,
+        warnings: plan.warnings,
+        spec,
+    })
+}
+
+/// Leaves out the options that concern this machine.
+fn inside(options: &RunOptions) -> RunOptions {
+    RunOptions {
+        block: BlockLimits::default(),
+        oom_score_adj: None,
+        ..options.clone()
+    }
+}
+
+/// The facts of a guest.
+pub(crate) fn facts() -> Facts<'static> {
+    Facts {
+        bounding: CAPABILITIES,
+        // Root of a guest may raise its limits.
+        hard_limit: &|_| None,
+        oom_score_adj: 0,
+        cgroup_view: CgroupView::None,
+        waits_for_cgroup: false,
+        network_comes: false,
+        device_nodes: DeviceNodes::Mounted,
+        setgroups: true,
+        own_executable: None,
+        privileged: true,
+        security_module: SecurityModule::None,
+    }
+}

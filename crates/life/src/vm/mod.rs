@@ -1,0 +1,68 @@
+//! `--isolation vm`: a container in a small virtual machine.
+//!
+//! A plan has two parts then. The guest's is the plan of the container itself, as if tote ran in the guest: it travels in its
+//! byte form. The host's is the plan of a sandbox from the `host` image, without rights and network, whose program is tote as
+//! the attendant of the machine (`vmm`). So everything that the engine does with a container, from its record to its end, it does with
+//! that sandbox, with one monitor and one clean-up: the machine lives in the container's PID namespace and cgroup.
+//!
+//! ```text
+//! options ─┬─► guest.rs: spec ─► plan ─► bytes ──┐ /vm/plan
+//!          └─► host.rs: options of the sandbox ──┴─► plan ─► attendant ─► QEMU ─► guest
+//! ```
+
+mod attend;
+mod enter;
+mod guest;
+mod host;
+mod kernel;
+mod processes;
+
+pub use attend::{attend, visit};
+pub use enter::{copying, enter, sandbox, users};
+pub use kernel::{VmKernel, VmSource, setup};
+pub use processes::{GuestProcesses, processes};
+pub use tote_prepare::vm::VmFault;
+pub use tote_prepare::vm::{adapt, check_here, is_in_vm, settle};
+pub(crate) use tote_vmm::KILL_IN_GUEST;
+
+use crate::EngineError;
+use crate::making::{Made, Making, Purpose};
+use crate::network::Joined;
+use crate::rootfs::Source;
+use std::cell::Cell;
+use tote_bundle::RunOptions;
+use tote_runtime::Timings;
+
+/// Plans a container, in a virtual machine if its options say so.
+pub fn plan(
+    making: &Making<'_>,
+    source: &Source,
+    options: &mut RunOptions,
+    timings: Option<&mut Timings>,
+) -> Result<Made, EngineError> {
+    let Some(vm) = options.vm.clone() else {
+        return making.plan(source, options, timings);
+    };
+    let Source::Stored(stored) = source else {
+        return Err(VmFault::NotStored.into());
+    };
+    let dry = making.purpose == Purpose::Plan;
+    let (disks, hold) = crate::volume::disks(making.home, options, dry)?;
+    let mut made = making.plan_by(options, timings, |options, timings| {
+        let planned = Cell::new(None);
+        let guest = |joined: &Joined| {
+            let made = guest::plan(making, source, options, (&disks, joined))?;
+            let bytes = made.bytes.clone();
+            planned.set(Some(made));
+            Ok(bytes)
+        };
+        let mut made = host::plan(making, (&vm, options), (stored, &disks, &guest), timings)?;
+        if let Some(planned) = planned.take() {
+            made.plan.warnings.extend(planned.warnings);
+            made.spec = planned.spec;
+        }
+        Ok(made)
+    })?;
+    made.volumes.join(hold);
+    Ok(made)
+}

@@ -1,0 +1,381 @@
+//! Containers come into a network and leave it while they are there, whether they run or not.
+//!
+//! A container's record says in which networks its next start puts it, and its state in which it is now. Both are changed under
+//! the container's lock; links, leases and names under that of all networks, which the end of a container takes as well.
+
+use super::endpoint::{Endpoint, way_out};
+use super::join::{self, Joined, WaysOut};
+use super::record::{self, Network};
+use super::{
+    AddressFault, ConnectFault, NetworkFault, TrafficFault, connecting, driver, egress, interrupted, names,
+    publish, rootless,
+};
+use crate::container::fault;
+use crate::container::foreground::find_monitored;
+use crate::container::record_lock::Change;
+use crate::container::{Container, Entry, LifeError, State};
+use crate::{EngineError, Home};
+use rustix::fd::{AsFd as _, OwnedFd};
+use rustix::fs::{Mode, OFlags};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use tote_bundle::{ContainerId, DEFAULT_NETWORK, NetworkAttachment, NetworkMode, RunOptions};
+use tote_network::LinkError;
+use tote_state::events::append;
+
+/// Settings of a container in a network that it is connected with.
+#[derive(Clone, Debug, Default)]
+pub struct ConnectRequest {
+    /// The network's name, or the beginning of its id.
+    pub network: String,
+    /// The container's name, or the beginning of its id.
+    pub container: String,
+    /// `--ip`
+    pub ip: Option<Ipv4Addr>,
+    /// `--ip6`
+    pub ip6: Option<Ipv6Addr>,
+    /// `--gw-priority`
+    pub gw_priority: i64,
+    /// `--alias`
+    pub aliases: Vec<String>,
+}
+
+/// Connects a container with a network, at once where it runs, and at each of its starts from now on.
+///
+/// # Errors
+/// [`NetworkFault`] in docker's words, and [`EngineError::State`]; the container is as it was then.
+pub fn connect(home: &Home, request: &ConnectRequest) -> Result<(), EngineError> {
+    let network = found(home, &request.network)?;
+    rootless::enter(home)?;
+    let entry = kept(home, &request.container, "connect")?;
+    let id = &entry.container.id.clone();
+    interrupted::end_connection(home, id);
+    let change = Change::begin(home, id)?;
+    let mut container = Container::read(home, id)?.unwrap_or(entry.container);
+    let mut state = State::read(home, id)?;
+    if state.runs() {
+        check_devices(&container)?;
+    }
+    let options = container.run_options()?;
+    check(&container, &options)?;
+    if position(home, &options, &network).is_some()
+        || state.networks.iter().any(|one| one.network_id == network.id)
+    {
+        return Err(ConnectFault::Connected {
+            container: container.display().to_owned(),
+            network: network.name,
+        }
+        .into());
+    }
+    let attachment = NetworkAttachment {
+        network: network.name.clone(),
+        aliases: request.aliases.clone(),
+        ip: request.ip,
+        ip6: request.ip6,
+        gw_priority: request.gw_priority,
+        ..NetworkAttachment::default()
+    };
+    names::check_names(&attachment)?;
+    let text = words(&attachment);
+    container.options.push(("network".to_owned(), text));
+    if state.runs() {
+        connecting::mark(home, id)?;
+        let plugged = plug(home, (&container, &mut state), &attachment);
+        if plugged.is_err() {
+            drop(change);
+            interrupted::end_connection(home, id);
+            return plugged;
+        }
+        fault::point("connect-plugged");
+    } else {
+        check_addresses(&attachment, &network)?;
+    }
+    container.write(home)?;
+    fault::point("connect-written");
+    if state.runs() {
+        connecting::unmark(home, id);
+    }
+    tell(home, "connect", &network, id);
+    Ok(())
+}
+
+/// Disconnects a container from a network, at once where it runs, and for all its starts from now on.
+///
+/// # Errors
+/// [`NetworkFault`] in docker's words, and [`EngineError::State`].
+pub fn disconnect(home: &Home, network: &str, container: &str) -> Result<(), EngineError> {
+    let network = found(home, network)?;
+    rootless::enter(home)?;
+    let entry = kept(home, container, "disconnect")?;
+    let id = &entry.container.id.clone();
+    interrupted::end_connection(home, id);
+    let change = Change::begin(home, id)?;
+    let mut container = Container::read(home, id)?.unwrap_or(entry.container);
+    let mut state = State::read(home, id)?;
+    if state.runs() {
+        check_devices(&container)?;
+    }
+    let options = container.run_options()?;
+    let place = position(home, &options, &network);
+    let is_in = state.networks.iter().any(|one| one.network_id == network.id);
+    if place.is_none() && !is_in {
+        return Err(ConnectFault::NotConnected {
+            container: id.to_string(),
+            network: network.name,
+        }
+        .into());
+    }
+    if is_in {
+        connecting::mark_disconnection(home, id)?;
+    }
+    if let Some(place) = place {
+        forget_option(&mut container, place);
+        container.write(home)?;
+        fault::point("disconnect-written");
+    }
+    if is_in {
+        unplug(home, id, &mut state, &network)?;
+        connecting::unmark(home, id);
+    }
+    drop(change);
+    tell(home, "disconnect", &network, id);
+    super::settle(home, &[network.name])
+}
+
+fn tell(home: &Home, action: &str, network: &Network, id: &ContainerId) {
+    let event = network.event(action);
+    append(home, &[event.with("container", id)]);
+}
+
+/// The network; the default one is there for everybody.
+fn found(home: &Home, wanted: &str) -> Result<Network, EngineError> {
+    match wanted {
+        "host" => Err(ConnectFault::Host.into()),
+        "none" => Err(ConnectFault::Private.into()),
+        DEFAULT_NETWORK | "default" => {
+            let _lock = record::lock(home)?;
+            super::create::default_network(home)
+        }
+        wanted => record::find(home, wanted),
+    }
+}
+
+/// The container, which has records to be changed.
+pub(crate) fn kept(home: &Home, wanted: &str, action: &'static str) -> Result<Entry, EngineError> {
+    let entry = find_monitored(home, wanted)?;
+    if !entry.kept {
+        return Err(LifeError::Unkept(entry.container.display().to_owned(), action).into());
+    }
+    Ok(entry)
+}
+
+/// Whether the container's network is its own; docker's words where it is not.
+/// Refuses to change the networks of a virtual machine that runs.
+fn check_devices(container: &Container) -> Result<(), ConnectFault> {
+    if container.option("isolation").is_some_and(tote_bundle::is_vm) {
+        return Err(ConnectFault::OfMachine(container.display().to_owned()));
+    }
+    Ok(())
+}
+
+fn check(container: &Container, options: &RunOptions) -> Result<(), NetworkFault> {
+    if options.egress.is_some() {
+        return Err(TrafficFault::Egress(
+            "it cannot be connected with further networks in this release: give all of them to run or create",
+        )
+        .into());
+    }
+    match &options.network {
+        NetworkMode::Networks(_) => Ok(()),
+        NetworkMode::None if container.option("network").is_none() => Ok(()),
+        NetworkMode::None => Err(ConnectFault::Private.into()),
+        NetworkMode::Host | NetworkMode::Container(_) => Err(ConnectFault::Shared.into()),
+    }
+}
+
+/// Refuses addresses that are not in the network.
+fn check_addresses(attachment: &NetworkAttachment, network: &Network) -> Result<(), AddressFault> {
+    let outside = attachment.ip.filter(|ip| !network.ipv4.subnet.contains(*ip));
+    if let Some(address) = outside {
+        return Err(AddressFault::NoSuchAddress(address.into()));
+    }
+    let is_in = |ip6| network.ipv6.is_some_and(|ipv6| ipv6.subnet.contains(ip6));
+    match attachment.ip6.filter(|ip6| !is_in(*ip6)) {
+        Some(address) => Err(AddressFault::NoSuchAddress(address.into())),
+        None => Ok(()),
+    }
+}
+
+/// The place of a network among those that the container's options name, by whatever they name it.
+pub(crate) fn position(home: &Home, options: &RunOptions, network: &Network) -> Option<usize> {
+    let mut attachments = options.network.attachments().iter();
+    attachments.position(|one| {
+        one.network == network.name
+            || matches!(record::find(home, &one.network), Ok(other) if other.id == network.id)
+    })
+}
+
+/// The long form of an attachment.
+fn words(attachment: &NetworkAttachment) -> String {
+    let mut text = format!("name={}", attachment.network);
+    for alias in &attachment.aliases {
+        text += &format!(",alias={alias}");
+    }
+    if let Some(address) = attachment.ip {
+        text += &format!(",ip={address}");
+    }
+    if let Some(address) = attachment.ip6 {
+        text += &format!(",ip6={address}");
+    }
+    if attachment.gw_priority != 0 {
+        text += &format!(",gw-priority={}", attachment.gw_priority);
+    }
+    text
+}
+
+/// Takes the attachment at that place out of the container's options; with the first one go the aliases that are its.
+fn forget_option(container: &mut Container, place: usize) {
+    let mut seen = 0;
+    container.options.retain(|(name, value)| match name.as_str() {
+        "network" if matches!(value.parse(), Ok(NetworkMode::Networks(_))) => {
+            seen += 1;
+            seen - 1 != place
+        }
+        "network-alias" | "ip" | "ip6" | "mac-address" => place != 0,
+        _ => true,
+    });
+}
+
+/// The network namespace of a running container; `None` where it has just ended.
+fn namespace(state: &State) -> Option<OwnedFd> {
+    let process = state.process?;
+    let path = format!("/proc/{}/ns/net", process.pid);
+    let network = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
+    // Another process may have got the number meanwhile.
+    process.exists().then_some(network)
+}
+
+/// Puts a running container into a network; after an error the caller ends what was begun. The process that ends it waits for the same lock and then looks into the same record.
+fn plug(
+    home: &Home,
+    (container, state): (&Container, &mut State),
+    attachment: &NetworkAttachment,
+) -> Result<(), EngineError> {
+    let id = &container.id;
+    let _lock = record::lock(home)?;
+    let Some(network) = namespace(state) else {
+        // Its next start finds the network in its options.
+        return Ok(());
+    };
+    let (ways, before) = (WaysOut::of(&state.networks), ways_out(&state.networks));
+    let place = free_place(&state.networks);
+    let mut joined = Joined::default();
+    join::connect(home, id, attachment, (place, ways), &mut joined)
+        .and_then(|()| {
+            fault::point("connect-leased");
+            let options = container.run_options()?;
+            driver::check(&options, &joined.endpoints)?;
+            let rate = join::rate(&options);
+            joined.links.iter_mut().for_each(|link| link.rate = rate);
+            join::write_names(home, (id, &container.name), &options, &joined.endpoints)
+        })
+        .and_then(|()| {
+            tote_network::connect(&joined.links, network.as_fd())
+                .map_err(|source| ConnectFault::Link(attachment.network.clone(), source).into())
+        })
+        .and_then(|()| {
+            fault::point("connect-linked");
+            state.networks.extend(joined.endpoints.iter().cloned());
+            lead_out(state, before)
+                .map_err(|source| ConnectFault::Link(attachment.network.clone(), source))?;
+            state.write(home, id)?;
+            if before[0].is_some() && ways_out(&state.networks)[0] != before[0] {
+                publish::follow_way_out(home, id, state)?;
+            }
+            publish::publish_first(home, (container, &container.run_options()?), state)
+        })
+}
+
+/// The first number that no link of a container has: the last digit of the name of its other end.
+fn free_place(endpoints: &[Endpoint]) -> usize {
+    let is_free = |place: &usize| {
+        !endpoints
+            .iter()
+            .any(|one| one.link.ends_with(&format!("{place:x}")))
+    };
+    (0..join::MOST).find(is_free).unwrap_or(endpoints.len())
+}
+
+/// Takes a running container out of a network.
+pub(crate) fn unplug(
+    home: &Home,
+    id: &ContainerId,
+    state: &mut State,
+    network: &Network,
+) -> Result<(), EngineError> {
+    let _lock = record::lock(home)?;
+    let failed = |source| ConnectFault::Link(network.name.clone(), source);
+    let before = ways_out(&state.networks);
+    let (gone, left): (Vec<_>, Vec<_>) = state
+        .networks
+        .drain(..)
+        .partition(|one| one.network_id == network.id);
+    state.networks = left;
+    // Another container may get the address that its ports lead to.
+    publish::withdraw_of(home, id, &gone)?;
+    let (bridged, sharing): (Vec<_>, Vec<_>) = gone.iter().partition(|one| one.driver.has_bridge());
+    for endpoint in bridged {
+        tote_network::remove(&endpoint.link).map_err(failed)?;
+    }
+    join::remove_inside(&sharing.iter().map(|one| one.link.clone()).collect::<Vec<_>>())?;
+    fault::point("disconnect-unlinked");
+    let held = |all: &[Endpoint]| all.iter().any(|one| one.egress);
+    if held(&gone) && !held(&state.networks) {
+        egress::remove(id)?;
+    }
+    for endpoint in &gone {
+        join::release(home, id, &endpoint.network)?;
+    }
+    fault::point("disconnect-released");
+    // Where the way out led through the network, another one takes its place.
+    lead_out(state, before).map_err(failed)?;
+    state.write(home, id)?;
+    publish::move_ports(home, id, state, &gone)
+}
+
+/// Has a running container's packets leave by other gateways than before, where its networks now say so.
+fn lead_out(state: &State, before: [Option<IpAddr>; 2]) -> Result<(), LinkError> {
+    for (gateway, before) in ways_out(&state.networks).into_iter().zip(before) {
+        if let (Some(gateway), Some(inside)) = (gateway, namespace(state))
+            && before != Some(gateway)
+        {
+            tote_network::lead_out(gateway, inside.as_fd())?;
+        }
+    }
+    Ok(())
+}
+
+/// The gateways that lead out of a container, of IPv4 and of IPv6.
+fn ways_out(endpoints: &[Endpoint]) -> [Option<IpAddr>; 2] {
+    let ipv4 = way_out(endpoints, |one| one.gateway.is_some()).and_then(|place| endpoints[place].gateway);
+    let ipv6 = way_out(endpoints, Endpoint::leads_out6).and_then(|place| endpoints[place].ipv6?.gateway);
+    [ipv4.map(IpAddr::from), ipv6.map(IpAddr::from)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attachments_read_back() {
+        let attachment = NetworkAttachment {
+            network: "lab".to_owned(),
+            aliases: vec!["a".to_owned(), "b.c".to_owned()],
+            ip: Some(Ipv4Addr::new(10, 1, 2, 3)),
+            ip6: Some(Ipv6Addr::LOCALHOST),
+            gw_priority: 3,
+            ..NetworkAttachment::default()
+        };
+        let read: NetworkMode = words(&attachment).parse().unwrap();
+        assert_eq!(read.attachments(), [attachment]);
+    }
+}

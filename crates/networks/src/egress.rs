@@ -1,0 +1,394 @@
+//! `--egress`: a container is held to its policy by rules at the host's ends of its links, and by its resolver.
+//!
+//! The rules are made with the links, before the program runs. The process that watches the container opens addresses as it
+//! answers for names, and makes the rules again where another program has flushed them.
+
+use super::TrafficFault;
+use super::asker;
+use super::endpoint::Endpoint;
+use super::join::Joined;
+use super::refused::AskedNames;
+use crate::{EngineError, Home};
+use rustix::event::Timespec;
+use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::cell::{OnceCell, RefCell};
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use std::time::{Duration, Instant};
+use tote_bundle::{ContainerId, EgressPolicy, EgressService, EgressTarget, NetworkMode, RunOptions};
+use tote_network::{
+    Answerer, Egress, EgressLink, FilterEvents, FirstAttempts, Inside, Mac, Place, Service, Transport,
+    is_special,
+};
+use tote_resolver::{Heard, Hearing};
+use tote_sys::{Errno, best_effort};
+
+/// How long an address stays open at least: a client connects after it has got the answer.
+const SHORTEST: Duration = Duration::from_secs(10);
+/// How long it stays open at most.
+const LONGEST: Duration = Duration::from_secs(24 * 3600);
+/// The most addresses that are opened again after a flush.
+const MOST_KEPT: usize = 4096;
+
+/// Refuses a policy that could not be held.
+///
+/// # Errors
+/// [`TrafficFault::Egress`].
+pub(crate) fn check(options: &RunOptions) -> Result<(), TrafficFault> {
+    if options.egress.is_none() {
+        return Ok(());
+    }
+    let reason = if options.pod.is_some() && !options.infra {
+        "members of a pod share one network: give --egress to pod create"
+    } else if options.network == NetworkMode::Host {
+        "with --network host it has this machine's own links"
+    } else if matches!(options.network, NetworkMode::Container(_)) {
+        "with --network container:NAME it has the links of the other container, and the policy of that one"
+    } else if options.host.dns.iter().any(IpAddr::is_loopback) {
+        "a server of --dns at a loopback address would be the container's own, and open what it likes"
+    } else {
+        return Ok(());
+    };
+    Err(TrafficFault::Egress(reason))
+}
+
+/// Refuses a policy of steps of a build that would not hold it.
+///
+/// # Errors
+/// [`TrafficFault::Egress`].
+pub fn check_step(options: &RunOptions) -> Result<(), TrafficFault> {
+    match options.network {
+        NetworkMode::None => check_none(options),
+        _ => check(options),
+    }
+}
+
+/// Refuses a policy with `--network none`.
+///
+/// # Errors
+/// [`TrafficFault::Egress`].
+pub(crate) fn check_none(options: &RunOptions) -> Result<(), TrafficFault> {
+    match &options.egress {
+        Some(_) => Err(TrafficFault::Egress(
+            "with --network none it connects nowhere: leave --egress out",
+        )),
+        None => Ok(()),
+    }
+}
+
+/// Has the links of a container made with the rules of its policy.
+pub(crate) fn hold(id: &ContainerId, policy: &EgressPolicy, joined: &mut Joined) {
+    for endpoint in &mut joined.endpoints {
+        endpoint.egress = true;
+    }
+    let rules = rules(id, policy, &joined.endpoints).rules(&ends(&joined.endpoints));
+    if let Some(first) = joined.links.first_mut() {
+        first.rules = Some(rules);
+    }
+}
+
+/// Takes away the rules of a container's policy. Its links are down or gone.
+///
+/// # Errors
+/// [`EngineError::Kernel`].
+pub(crate) fn remove(id: &ContainerId) -> Result<(), EngineError> {
+    tote_network::remove_egress(id.as_str()).map_err(|source| EngineError::Kernel {
+        attempt: "remove the rules of the container's egress policy",
+        source,
+    })
+}
+
+fn rules(id: &ContainerId, policy: &EgressPolicy, endpoints: &[Endpoint]) -> Egress {
+    let places = policy.entries.iter().filter_map(|entry| match entry.target {
+        EgressTarget::Range { address, prefix } => Some(Place {
+            address,
+            prefix,
+            service: service(entry.service),
+        }),
+        EgressTarget::Name { .. } => None,
+    });
+    let services = policy.services().into_iter().map(service);
+    let has_ipv6 = endpoints.iter().any(|endpoint| endpoint.ipv6.is_some());
+    let open = (places.collect(), services.collect());
+    Egress::new(id.as_str(), open, (policy.log, has_ipv6))
+}
+
+/// The host's ends of a container's links.
+fn ends(endpoints: &[Endpoint]) -> Vec<EgressLink> {
+    let end = |endpoint: &Endpoint| EgressLink {
+        outside: endpoint.link.clone(),
+        // Nothing comes from this one, and nothing passes.
+        mac: Mac::parse(&endpoint.mac).unwrap_or(Mac([0; 6])),
+        addresses: std::iter::once((endpoint.address.into(), endpoint.prefix))
+            .chain(endpoint.ipv6.map(|own| (own.address.into(), own.prefix)))
+            .collect(),
+    };
+    endpoints.iter().map(end).collect()
+}
+
+fn service((protocol, port): EgressService) -> Service {
+    Service {
+        protocol: protocol.and_then(Transport::named),
+        port,
+    }
+}
+
+/// The policy of a container with its rules, which open addresses as names are answered.
+#[derive(Debug)]
+pub(crate) struct Gate {
+    policy: EgressPolicy,
+    services: Vec<EgressService>,
+    egress: Egress,
+    links: Vec<EgressLink>,
+    /// Until when names have opened an address.
+    open: RefCell<BTreeMap<(usize, Answerer, IpAddr), Instant>>,
+    asked: RefCell<AskedNames>,
+    /// The container's network namespace, and its inode, once it is there.
+    inside: OnceCell<(Inside, u64)>,
+    /// First attempts to reach a destination that is refused, where the kernel tells of them.
+    first: Option<FirstAttempts>,
+}
+
+impl Gate {
+    pub(crate) fn of(home: &Home, id: &ContainerId, policy: &EgressPolicy, endpoints: &[Endpoint]) -> Self {
+        Self {
+            policy: policy.clone(),
+            services: policy.services(),
+            egress: rules(id, policy, endpoints),
+            links: ends(endpoints),
+            open: RefCell::default(),
+            asked: RefCell::new(AskedNames::begin(home, id)),
+            inside: OnceCell::new(),
+            // Without it, refusals are noted without their processes.
+            first: FirstAttempts::new(id.as_str()).ok().filter(|_| !policy.log),
+        }
+    }
+
+    /// Returns the keeper of the rules for as long as the resolver with that descriptor answers. Where nothing would keep them, the
+    /// container has no network.
+    ///
+    /// # Errors
+    /// A warning for people.
+    pub(crate) fn keeper(&self, resolver: BorrowedFd<'_>) -> Result<Keeper, String> {
+        let failed = |errno| {
+            format!("the container has no network, because nothing would keep its egress policy: {errno}")
+        };
+        let keeper = Keeper::new(resolver, self.first.as_ref()).map_err(failed)?;
+        // What was flushed before this socket heard of it.
+        self.restore();
+        self.tell();
+        Ok(keeper)
+    }
+
+    /// Has processes looked for in this network namespace, which is the container's.
+    pub(crate) fn look_into(&self, network: BorrowedFd<'_>) {
+        let (own, stat) = (network.try_clone_to_owned(), rustix::fs::fstat(network));
+        if let (Ok(own), Ok(stat)) = (own, stat) {
+            best_effort(self.inside.set((Inside::new(own), stat.st_ino)));
+        }
+    }
+
+    /// Decides what is done with a question of this client, who is known if the question came by UDP.
+    pub(crate) fn hearing(&self, name: Option<&str>, client: Option<SocketAddr>) -> Hearing {
+        let Some(name) = name else {
+            return if self.policy.log {
+                Hearing::Passed
+            } else {
+                Hearing::Refused
+            };
+        };
+        if self.policy.log || self.policy.entries_of(name).next().is_some() {
+            Hearing::Heard
+        } else {
+            let asker = || asker::process_at(self.inside.get()?.1, client?);
+            self.asked.borrow_mut().refused(name, asker);
+            Hearing::Refused
+        }
+    }
+
+    /// Opens the addresses of a server's answer, before the client gets it. False for a name that is an alias of one which
+    /// the policy does not name.
+    pub(crate) fn hear(&self, name: &str, heard: &Heard) -> bool {
+        if self.policy.log {
+            let (mut asked, is_alias) = (self.asked.borrow_mut(), !heard.aliases.is_empty());
+            for (address, _) in &heard.addresses {
+                asked.answered(name, *address, is_alias);
+            }
+            return true;
+        }
+        let is_named = |alias: &Option<String>| {
+            let named = alias.as_deref().map(|alias| self.policy.entries_of(alias));
+            named.is_some_and(|mut entries| entries.next().is_some())
+        };
+        let follows = self.policy.entries_of(name).any(|entry| {
+            let EgressTarget::Name { is_alias, .. } = entry.target else {
+                return false;
+            };
+            is_alias
+        });
+        if !follows && !heard.aliases.iter().all(is_named) {
+            let last = heard.aliases.last().cloned().flatten().unwrap_or_default();
+            self.asked
+                .borrow_mut()
+                .refused(&format!("{name}={last}"), || None);
+            return false;
+        }
+        let services: Vec<_> = self.policy.entries_of(name).map(|entry| entry.service).collect();
+        let addresses = heard.addresses.iter();
+        // What a name must not lead to stays closed, and a connection there is refused at once.
+        let mut addresses = addresses.filter(|(address, _)| !is_special(*address));
+        addresses.all(|(address, lifetime)| self.admit(&services, Answerer::Server, *address, *lifetime))
+    }
+
+    /// Opens the addresses of a container that the policy calls by its name.
+    pub(crate) fn admit_members(&self, name: &str, addresses: &[IpAddr]) {
+        let exact = self.policy.entries_of(name).filter(|entry| {
+            let EgressTarget::Name { is_wildcard, .. } = entry.target else {
+                return false;
+            };
+            !is_wildcard
+        });
+        let services: Vec<_> = exact.map(|entry| entry.service).collect();
+        for address in addresses.iter().filter(|_| !services.is_empty()) {
+            self.admit(&services, Answerer::Records, *address, Duration::ZERO);
+        }
+    }
+
+    fn admit(
+        &self,
+        services: &[EgressService],
+        answerer: Answerer,
+        address: IpAddr,
+        lifetime: Duration,
+    ) -> bool {
+        let lifetime = lifetime.clamp(SHORTEST, LONGEST);
+        services.iter().all(|service| {
+            let Some(place) = self.services.iter().position(|own| own == service) else {
+                return false;
+            };
+            let admit = || self.egress.admit((place, answerer), address, lifetime);
+            let mut admitted = admit();
+            if admitted == Err(Errno::NOENT) {
+                self.restore();
+                admitted = admit();
+            }
+            if admitted.is_ok() {
+                self.note_open((place, answerer, address), lifetime);
+            }
+            admitted.is_ok()
+        })
+    }
+
+    fn note_open(&self, what: (usize, Answerer, IpAddr), lifetime: Duration) {
+        let (mut open, now) = (self.open.borrow_mut(), Instant::now());
+        if open.len() >= MOST_KEPT {
+            open.retain(|_, until| *until > now);
+        }
+        if open.len() < MOST_KEPT || open.contains_key(&what) {
+            open.insert(what, now + lifetime);
+        }
+    }
+
+    /// Has first attempts told from now on.
+    fn tell(&self) {
+        if let Some(first) = &self.first {
+            best_effort(self.egress.tell(first));
+        }
+    }
+
+    /// Notes the processes of the attempts that have been told, and lets them be refused.
+    fn first_attempts(&self) {
+        let Some((inside, namespace)) = self.inside.get() else {
+            return;
+        };
+        for attempt in self.first.iter().flat_map(FirstAttempts::take) {
+            let process = match attempt.transport {
+                Transport::Tcp => {
+                    let socket = inside.socket_of(&attempt).ok();
+                    socket.and_then(|socket| asker::process_of(*namespace, socket))
+                }
+                _ => asker::process_at(*namespace, attempt.source),
+            };
+            // The program waits for this one; where it fails, the kernel tries again after a second.
+            best_effort(inside.repeat(&attempt));
+            if let Some(process) = process {
+                let mut asked = self.asked.borrow_mut();
+                asked.attempted(attempt.transport.as_str(), attempt.destination, process);
+            }
+        }
+    }
+
+    /// Makes the rules again where they are gone. Where that fails, the container has no network any more.
+    fn restore(&self) {
+        match self.egress.keep(&self.links) {
+            Ok(false) => {}
+            Ok(true) => {
+                self.tell();
+                let now = Instant::now();
+                for ((place, answerer, address), until) in &*self.open.borrow() {
+                    let left = until.saturating_duration_since(now);
+                    if !left.is_zero() {
+                        best_effort(self.egress.admit((*place, *answerer), *address, left));
+                    }
+                }
+            }
+            Err(_) => self.shut(),
+        }
+    }
+
+    /// Takes the container's links off their bridges.
+    pub(crate) fn shut(&self) {
+        let names: Vec<_> = self.links.iter().map(|link| link.outside.clone()).collect();
+        best_effort(tote_network::disconnect(&names));
+    }
+}
+
+/// Hears of each change of the packet filter, beside the questions for names.
+#[derive(Debug)]
+pub(crate) struct Keeper {
+    epoll: OwnedFd,
+    events: FilterEvents,
+}
+
+/// Numbers by which epoll(7) tells changes of the filter and first attempts from questions.
+const CHANGES: u64 = 1;
+const ATTEMPTS: u64 = 2;
+
+impl Keeper {
+    fn new(resolver: BorrowedFd<'_>, first: Option<&FirstAttempts>) -> Result<Self, Errno> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let events = FilterEvents::new()?;
+        epoll::add(&epoll, resolver, EventData::new_u64(0), EventFlags::IN)?;
+        epoll::add(&epoll, &events, EventData::new_u64(CHANGES), EventFlags::IN)?;
+        if let Some(first) = first {
+            epoll::add(&epoll, first, EventData::new_u64(ATTEMPTS), EventFlags::IN)?;
+        }
+        Ok(Self { epoll, events })
+    }
+
+    /// Has the rules made again if a program has changed the packet filter, and looks at first attempts, without waiting.
+    pub(crate) fn keep(&self, gate: &Gate) {
+        let mut events = [const { std::mem::MaybeUninit::uninit() }; 3];
+        let now = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        let Ok((ready, _)) = epoll::wait(&self.epoll, &mut events, Some(&now)) else {
+            return;
+        };
+        let is_ready = |number| ready.iter().any(|event| event.data.u64() == number);
+        if is_ready(CHANGES) && self.events.drain() {
+            gate.restore();
+        }
+        if is_ready(ATTEMPTS) {
+            gate.first_attempts();
+        }
+    }
+}
+
+impl AsFd for Keeper {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.epoll.as_fd()
+    }
+}

@@ -1,0 +1,98 @@
+//! The end of a network that has no container left.
+
+use super::NetworkFault;
+use super::record::{self, Network};
+use super::rootless;
+use crate::{EngineError, Home};
+use std::time::Duration;
+use tote_state::locked::locked;
+use tote_sys::best_effort;
+
+/// How long a network without a container stays up after a command in the foreground: making a bridge and its rules again,
+/// and waiting until the kernel has removed them, takes longer than everything else of a start.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Takes down those of these networks that have no container.
+///
+/// # Errors
+/// [`NetworkFault::Down`]; the mark stays then, and the next command tries again.
+pub fn settle(home: &Home, names: &[String]) -> Result<(), EngineError> {
+    if names.is_empty() {
+        return Ok(());
+    }
+    rootless::within(home, || {
+        let _lock = record::lock(home)?;
+        names.iter().try_for_each(|name| take_down(home, name))
+    })
+}
+
+/// Takes a network down that has no container; with it goes what a killed `network create` or `network rm` has left. The caller
+/// holds the lock.
+pub(crate) fn take_down(home: &Home, name: &str) -> Result<(), EngineError> {
+    let network = || name.to_owned();
+    let leases = record::leases(home, name).all().map_err(|source| {
+        let network = network();
+        NetworkFault::Lease { network, source }
+    })?;
+    if !leases.is_empty() {
+        return Ok(());
+    }
+    if let Some(record) = Network::read(home, name)? {
+        if !record.driver.has_bridge() {
+            // Nothing of it is on the host.
+            best_effort(std::fs::remove_file(record::mark(home, name)));
+            return Ok(());
+        }
+        let bridge = (&*record.bridge(), &*record.alias());
+        let down = tote_network::take_down(bridge, &record::note(home));
+        down.map_err(|source| {
+            let network = network();
+            NetworkFault::Down { network, source }
+        })?;
+    } else if record::is_name(name) {
+        record::remove_dir(home, name)?;
+    }
+    best_effort(std::fs::remove_file(record::mark(home, name)));
+    Ok(())
+}
+
+/// Has those of these networks taken down that have no container after a while, by a process of its own: no command waits for
+/// the kernel, and a user who runs one container after another finds the network up.
+pub fn linger(home: &Home, names: &[String]) {
+    if names.is_empty() {
+        return;
+    }
+    // Without that process the next command does it.
+    best_effort(tote_sys::fork_worker(|| {
+        tote_state::process::settle("tote network");
+        tote_sys::close_inherited(0);
+        names.iter().for_each(|name| wait_and_take_down(home, name));
+        0
+    }));
+}
+
+fn wait_and_take_down(home: &Home, name: &str) {
+    let mark = record::mark(home, name);
+    // Another process waits, or the network is down.
+    let Ok(Some(held)) = locked(&mark, false, false) else {
+        return;
+    };
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "nothing happens that could be waited for: the time itself is what passes"
+    )]
+    std::thread::sleep(PATIENCE);
+    if let Ok(lock) = record::lock(home) {
+        best_effort(take_down(home, name));
+        // Before the lock: a command that ends a container after this finds no such process, and makes one.
+        drop(held);
+        drop(lock);
+    }
+}
+
+/// Takes down a network that is marked as up, if it has no container and no other process waits to do it.
+pub fn sweep(home: &Home, name: &str) {
+    if let Ok(Some(_held)) = locked(&record::mark(home, name), false, false) {
+        best_effort(settle(home, &[name.to_owned()]));
+    }
+}

@@ -1,0 +1,229 @@
+//! Records of networks: `networks/NAME/network.json`, and the leases beside it.
+
+use super::{NetworkDriver, NetworkFault};
+use crate::container::fault;
+use crate::{EngineError, Home};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::ErrorKind;
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::path::{Path, PathBuf};
+use tote_bundle::NetworkMode;
+use tote_network::{Address, Leases, Prefix};
+use tote_state::closed;
+use tote_state::events::Event;
+use tote_state::locked::{is_full_disk, locked};
+use tote_state::record::names_in;
+use tote_sys::best_effort;
+
+/// The record in a network's directory.
+const FILE: &str = "network.json";
+
+/// A network as it was made.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Network {
+    pub name: String,
+    /// 64 hexadecimal digits.
+    pub id: String,
+    /// When it was made: nanoseconds since 1970.
+    pub created: u64,
+    /// How containers are connected with it.
+    #[serde(default, skip_serializing_if = "NetworkDriver::has_bridge")]
+    pub driver: NetworkDriver,
+    /// Its IPv4 addresses.
+    #[serde(flatten)]
+    pub ipv4: Addresses<Ipv4Addr>,
+    /// Its IPv6 addresses; `None` of a network without IPv6.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ipv6: Option<Addresses<Ipv6Addr>>,
+    #[serde(default)]
+    pub internal: bool,
+    #[serde(default)]
+    pub labels: BTreeMap<String, String>,
+    #[serde(default)]
+    pub options: BTreeMap<String, String>,
+}
+
+/// The addresses of a network, of one protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(bound = "A: Address + Serialize + for<'a> Deserialize<'a>")]
+pub(crate) struct Addresses<A> {
+    pub subnet: Prefix<A>,
+    /// The host's address in it.
+    pub gateway: A,
+    /// The part of the subnet that containers get addresses of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ip_range: Option<Prefix<A>>,
+}
+
+impl<A: Address> Addresses<A> {
+    /// The addresses that containers get.
+    pub(crate) fn range(&self) -> Prefix<A> {
+        self.ip_range.unwrap_or(self.subnet)
+    }
+}
+
+impl Network {
+    /// The name of its bridge: the one that was asked for, or its alias.
+    pub(crate) fn bridge(&self) -> String {
+        self.bridge_name().map_or_else(|| self.alias(), str::to_owned)
+    }
+
+    /// The alias of its bridge, which follows from the network's id.
+    pub(crate) fn alias(&self) -> String {
+        format!("tote-{}", self.id.get(..10).unwrap_or(&self.id))
+    }
+
+    /// Something that happens to it now; docker's word for that.
+    pub(crate) fn event(&self, action: &str) -> Event {
+        let event = Event::of("network", action, &self.id);
+        event.with("name", &self.name).with("type", self.driver.as_str())
+    }
+
+    /// The record of a network; `None` where no network has that name.
+    pub(crate) fn read(home: &Home, name: &str) -> Result<Option<Self>, EngineError> {
+        Ok(tote_state::record::read(&dir(home, name).join(FILE))?)
+    }
+
+    /// Writes it down. The caller holds the lock.
+    pub(crate) fn write(&self, home: &Home) -> Result<(), EngineError> {
+        put_mark(home, &self.name)?;
+        for path in [dir(home, &self.name), lease_dir(home, &self.name)] {
+            made(&path)?;
+        }
+        fault::point("network-unwritten");
+        tote_state::record::write(&dir(home, &self.name).join(FILE), self)?;
+        fault::point("network-written");
+        best_effort(std::fs::remove_file(mark(home, &self.name)));
+        Ok(())
+    }
+
+    /// Removes what is written down. The caller holds the lock, and has seen that no container has a lease.
+    pub(crate) fn remove(&self, home: &Home) -> Result<(), EngineError> {
+        let record = dir(home, &self.name).join(FILE);
+        tote_sys::remove_file(&record).map_err(EngineError::file("remove", record))?;
+        fault::point("network-unrecorded");
+        remove_dir(home, &self.name)
+    }
+
+    pub(crate) fn leases(&self, home: &Home) -> Leases {
+        leases(home, &self.name)
+    }
+}
+
+/// The leases of the network of that name.
+pub(crate) fn leases(home: &Home, name: &str) -> Leases {
+    Leases::new(lease_dir(home, name))
+}
+
+/// Removes the directory of a network whose record is gone, if it is there. The caller holds the lock.
+pub(crate) fn remove_dir(home: &Home, name: &str) -> Result<(), EngineError> {
+    let dir = dir(home, name);
+    match tote_sys::remove_tree(&dir) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(EngineError::file("remove", dir)(error)),
+        _ => Ok(()),
+    }
+}
+
+pub(crate) fn dir(home: &Home, name: &str) -> PathBuf {
+    home.networks().join(name)
+}
+
+fn lease_dir(home: &Home, name: &str) -> PathBuf {
+    dir(home, name).join("leases")
+}
+
+/// The note of which settings of the host's were changed.
+pub(crate) fn note(home: &Home) -> PathBuf {
+    home.networks().join(".forwarding")
+}
+
+/// Says that a network is up, or that its record is being made or removed: the next command that finds the mark looks after the rest.
+pub(crate) fn put_mark(home: &Home, name: &str) -> Result<(), EngineError> {
+    made(&home.live())?;
+    let mark = mark(home, name);
+    closed::write(&mark, b"").map_err(EngineError::file("make", mark))
+}
+
+/// Makes the mark of a removal. A full disk has no room for one, and must not keep anybody from removing something: without the
+/// mark, what a killed command leaves stays longer.
+pub(crate) fn mark_removal(mark: &Path) -> Result<(), EngineError> {
+    match closed::write(mark, b"") {
+        Err(error) if !is_full_disk(&error) => Err(EngineError::file("make", mark)(error)),
+        _ => Ok(()),
+    }
+}
+
+/// The file that says so.
+pub(crate) fn mark(home: &Home, name: &str) -> PathBuf {
+    home.live().join(format!("{name}{UP}"))
+}
+
+/// How that file is called, behind the network's name.
+pub const UP: &str = ".network";
+
+/// Makes a directory that only its owner may open.
+pub(crate) fn made(path: &Path) -> Result<(), EngineError> {
+    closed::directory(path).map_err(EngineError::file("make", path))
+}
+
+/// The sole right to change networks and their members. Its holder waits for nothing but the kernel.
+pub(crate) fn lock(home: &Home) -> Result<File, EngineError> {
+    made(&home.networks())?;
+    let path = home.networks().join(".lock");
+    match locked(&path, true, true)? {
+        Some(file) => Ok(file),
+        None => Err(EngineError::file("lock", path)(ErrorKind::WouldBlock)),
+    }
+}
+
+/// Every network that is written down, by name; the default one only where it has been used.
+pub(crate) fn all(home: &Home) -> Result<Vec<Network>, EngineError> {
+    let mut names = names_in(&home.networks())?;
+    names.retain(|name| is_name(name));
+    names.sort();
+    let networks = names.iter().map(|name| Network::read(home, name));
+    networks.filter_map(Result::transpose).collect()
+}
+
+/// Returns the name of a network that is named by the beginning of its id; any other text is returned as it is.
+pub fn name_of(home: &Home, wanted: &str) -> Result<String, EngineError> {
+    match find(home, wanted) {
+        Ok(network) => Ok(network.name),
+        Err(error)
+            if matches!(
+                error.part(),
+                Some(NetworkFault::NotFound(_) | NetworkFault::Ambiguous(_))
+            ) =>
+        {
+            Ok(wanted.to_owned())
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// The network of that name, or the one whose id begins so.
+pub(crate) fn find(home: &Home, wanted: &str) -> Result<Network, EngineError> {
+    if is_name(wanted)
+        && let Some(network) = Network::read(home, wanted)?
+    {
+        return Ok(network);
+    }
+    let mut found = all(home)?.into_iter().filter(|network| {
+        let is_number = wanted.bytes().all(|byte| byte.is_ascii_hexdigit());
+        !wanted.is_empty() && is_number && network.id.starts_with(wanted)
+    });
+    match (found.next(), found.next()) {
+        (Some(network), None) => Ok(network),
+        (Some(_), Some(_)) => Err(NetworkFault::Ambiguous(wanted.to_owned()).into()),
+        (None, _) => Err(NetworkFault::NotFound(wanted.to_owned()).into()),
+    }
+}
+
+/// Whether a network can be called so.
+pub(crate) fn is_name(text: &str) -> bool {
+    let is_named = matches!(text.parse(), Ok(NetworkMode::Networks(_)));
+    // The long form describes a network, it does not name one.
+    is_named && !text.contains('=') && text != "default" && text.len() <= 128
+}

@@ -1,0 +1,134 @@
+//! The holder's socket: requests of one line each, and answers.
+
+use crate::Home;
+use rustix::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
+use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
+};
+use std::io::{IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::net::{IpAddr, Ipv4Addr};
+use tote_sys::Errno;
+
+/// Lock of those that start the holder, and of its end.
+pub(crate) const LOCK: &str = ".rootless-lock";
+
+/// The address at which pasta answers for the first server of the machine's resolv.conf, which may be at its loopback device.
+pub(crate) const RELAYED: IpAddr = IpAddr::V4(Ipv4Addr::new(169, 254, 1, 1));
+
+/// The socket's name, beside the records of networks.
+const NAME: &str = ".rootless";
+/// The longest request or answer.
+pub(crate) const LONGEST: usize = 4096;
+/// Request to be given the namespaces, with the way to the machine open.
+pub(crate) const ENTER: &str = "enter";
+/// Request to be given the namespaces by a process that has no use for networks yet.
+pub(crate) const KNOW: &str = "know";
+
+fn dir(home: &Home) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    rustix::fs::open(home.networks(), flags, Mode::empty())
+}
+
+/// The path of the state root may be longer than an address; that of a descriptor is not.
+fn address(dir: BorrowedFd<'_>) -> Result<SocketAddrUnix, Errno> {
+    SocketAddrUnix::new(format!("/proc/self/fd/{}/{NAME}", dir.as_raw_fd()))
+}
+
+fn socket(flags: SocketFlags) -> Result<OwnedFd, Errno> {
+    let flags = flags | SocketFlags::CLOEXEC;
+    rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
+}
+
+/// Connects to the holder.
+///
+/// # Errors
+/// connect(2)'s if no holder listens.
+pub(crate) fn connect(home: &Home) -> Result<OwnedFd, Errno> {
+    let dir = dir(home)?;
+    let socket = socket(SocketFlags::empty())?;
+    rustix::net::connect(&socket, &address(dir.as_fd())?)?;
+    Ok(socket)
+}
+
+/// The socket where the holder listens, in place of one that a killed holder has left. Only its owner may connect.
+pub(crate) fn listen(home: &Home) -> Result<OwnedFd, Errno> {
+    let dir = dir(home)?;
+    remove_in(dir.as_fd())?;
+    let socket = socket(SocketFlags::NONBLOCK)?;
+    // unix(7): bind(2) gives the new file the socket's own mode.
+    rustix::fs::fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
+    rustix::net::bind(&socket, &address(dir.as_fd())?)?;
+    rustix::net::listen(&socket, 128)?;
+    Ok(socket)
+}
+
+/// Removes the socket's name.
+pub(crate) fn remove(home: &Home) -> Result<(), Errno> {
+    remove_in(dir(home)?.as_fd())
+}
+
+fn remove_in(dir: BorrowedFd<'_>) -> Result<(), Errno> {
+    match rustix::fs::unlinkat(dir, NAME, AtFlags::empty()) {
+        Ok(()) | Err(Errno::NOENT) => Ok(()),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// Asks the holder something by a connection of its own.
+pub(crate) fn ask(home: &Home, request: &str) -> Result<String, Errno> {
+    let connection = connect(home)?;
+    send(connection.as_fd(), request)?;
+    receive(connection.as_fd()).map(|(text, _)| text)
+}
+
+/// Gets the namespaces by [`ENTER`] or [`KNOW`], the user's first, and a warning, which may be empty.
+pub(crate) fn enter(connection: &OwnedFd, request: &str) -> Result<(OwnedFd, OwnedFd, String), Errno> {
+    send(connection.as_fd(), request)?;
+    let (warning, fds) = receive(connection.as_fd())?;
+    let [user, network] = <[OwnedFd; 2]>::try_from(fds).map_err(|_| Errno::PROTO)?;
+    Ok((user, network, warning))
+}
+
+/// Sends a message.
+pub(crate) fn send(to: BorrowedFd<'_>, text: &str) -> Result<(), Errno> {
+    rustix::net::send(to, text.as_bytes(), SendFlags::NOSIGNAL).map(drop)
+}
+
+/// Sends a message with descriptors.
+pub(crate) fn send_with(to: BorrowedFd<'_>, text: &str, fds: &[BorrowedFd<'_>]) -> Result<(), Errno> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if !control.push(SendAncillaryMessage::ScmRights(fds)) {
+        return Err(Errno::INVAL);
+    }
+    // A message without a byte would be the end.
+    let parts = [IoSlice::new(b" "), IoSlice::new(text.as_bytes())];
+    rustix::net::sendmsg(to, &parts, &mut control, SendFlags::NOSIGNAL).map(drop)
+}
+
+/// Receives a message and its descriptors.
+pub(crate) fn receive(from: BorrowedFd<'_>) -> Result<(String, Vec<OwnedFd>), Errno> {
+    let mut bytes = vec![0; LONGEST];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let received = rustix::io::retry_on_intr(|| {
+        let mut parts = [IoSliceMut::new(&mut bytes)];
+        rustix::net::recvmsg(from, &mut parts, &mut control, RecvFlags::CMSG_CLOEXEC)
+    })?;
+    let mut fds = Vec::new();
+    for message in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(rights) = message {
+            fds.extend(rights);
+        }
+    }
+    let text = bytes.get(..received.bytes).unwrap_or_default();
+    Ok((String::from_utf8_lossy(text).trim().to_owned(), fds))
+}
+
+/// The lock under which a holder begins and ends; `None` where a command has it.
+pub(crate) fn lock(home: &Home) -> Result<Option<std::fs::File>, tote_state::StateError> {
+    tote_state::locked::locked(&home.networks().join(LOCK), true, false)
+}

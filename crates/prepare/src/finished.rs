@@ -1,0 +1,70 @@
+//! Report of a container's end.
+
+use tote_bundle::RunOptions;
+use tote_runtime::{BrokenStream, Ended, Insistence, Outcome};
+
+/// How a container in the foreground ended, and what to tell about it.
+#[derive(Debug)]
+pub struct Finished {
+    /// docker's exit code.
+    pub exit_code: u8,
+    /// A line for the user, where the exit code alone would leave them guessing.
+    pub reason: Option<String>,
+}
+
+impl Finished {
+    /// The end of a container with these options.
+    pub fn of(ended: Ended, options: &RunOptions) -> Self {
+        finished(ended.outcome, ended.ooms, options).with_broken(ended.broken)
+    }
+
+    /// Says which of the caller's streams failed. A container that knows nothing of it has ended well, but what it wrote
+    /// is not whole, so the command has not succeeded.
+    pub fn with_broken(self, broken: Option<BrokenStream>) -> Self {
+        let Some(broken) = broken else { return self };
+        let reasons: Vec<String> = self.reason.into_iter().chain([broken.to_string()]).collect();
+        Self {
+            exit_code: if self.exit_code == 0 { 125 } else { self.exit_code },
+            reason: Some(reasons.join("; ")),
+        }
+    }
+}
+
+/// Says how the end of a container with these options is to be reported.
+pub fn finished(outcome: Outcome, ooms: u64, options: &RunOptions) -> Finished {
+    let oom = (ooms > 0).then(|| {
+        let limit = if options.memory > 0 {
+            format!(" (limit {} bytes)", options.memory)
+        } else {
+            String::new()
+        };
+        format!("out of memory{limit}: the kernel killed {ooms} of the container's processes")
+    });
+    match outcome {
+        Outcome::Exited(code) => Finished {
+            exit_code: u8::try_from(code & 0xff).unwrap_or(1),
+            reason: oom,
+        },
+        Outcome::Signaled(signal) => Finished {
+            exit_code: u8::try_from(128 + signal).unwrap_or(255),
+            reason: oom,
+        },
+        Outcome::TimedOut => Finished {
+            exit_code: 124,
+            reason: options
+                .timeout
+                .map(|limit| format!("the time limit of {} s is over", limit.as_secs_f64())),
+        },
+        Outcome::CpuTimeOver => Finished {
+            exit_code: 124,
+            reason: options
+                .cpu_time
+                .map(|limit| format!("the processor time of {} s is used up", limit.as_secs_f64())),
+        },
+        // It was killed for it.
+        Outcome::Insisted => Finished {
+            exit_code: 137,
+            reason: Some(Insistence::WORDS.to_owned()),
+        },
+    }
+}

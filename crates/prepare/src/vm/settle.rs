@@ -1,0 +1,206 @@
+//! Options that a virtual machine has no use for: each is refused with its reason, before anything is made.
+
+use super::error::VmFault;
+use crate::EngineError;
+use crate::container::Container;
+use crate::rootfs::Source;
+use tote_bundle::{
+    CgroupnsMode, Image, IpcMode, MountRequest, MountSource, NetworkMode, PidMode, RunOptions, Treatment,
+    UsernsMode, UtsMode,
+};
+
+/// Reason for what comes with a later version.
+const LATER: &str = "not supported yet in virtual machines";
+
+/// Reason for namespaces of the host.
+const OTHER_KERNEL: &str = "the host's namespaces are those of another kernel";
+
+/// Checks the options of a container in a virtual machine.
+///
+/// # Errors
+/// [`VmFault`].
+pub fn settle(image: &Image, options: &RunOptions) -> Result<(), EngineError> {
+    if options.vm.is_none() {
+        return Ok(());
+    }
+    if !matches!(image, Image::Stored(_)) {
+        return Err(VmFault::NotStored.into());
+    }
+    if let Some((option, reason)) = refused(options) {
+        return Err(VmFault::Option { option, reason }.into());
+    }
+    Ok(())
+}
+
+/// True for a container in a virtual machine.
+pub fn is_in_vm(container: &Container) -> bool {
+    container.option("isolation").is_some_and(tote_bundle::is_vm)
+}
+
+/// Refuses an attempt to reach into a container that is in a virtual machine.
+pub fn check_here(container: &Container, attempt: &'static str) -> Result<(), EngineError> {
+    if is_in_vm(container) {
+        let container = container.display().to_owned();
+        return Err(VmFault::Apart { attempt, container }.into());
+    }
+    Ok(())
+}
+
+/// Leaves out what an image has no use for in a virtual machine: its volumes are directories of the disk, which can be written to
+/// as everything else.
+pub fn adapt(options: &RunOptions, source: &mut Source) {
+    if options.vm.is_some() {
+        source.forget_volumes();
+    }
+}
+
+/// True for a mount of what only this machine has.
+fn is_of_the_host(mount: &MountRequest) -> bool {
+    match &mount.source {
+        MountSource::Tmpfs(_) => false,
+        MountSource::Volume(volume) => volume.name.is_none(),
+        MountSource::Bind(_) | MountSource::Image(_) => true,
+    }
+}
+
+/// True for a volume whose files this machine would have to look at.
+fn is_treated(mount: &MountRequest) -> bool {
+    match &mount.source {
+        MountSource::Volume(volume) => {
+            mount.treatment != Treatment::Shared || volume.subpath.is_some() || volume.relabel.is_some()
+        }
+        _ => false,
+    }
+}
+
+/// Returns the first option that is refused, and why.
+fn refused(options: &RunOptions) -> Option<(&'static str, &'static str)> {
+    let table = [
+        (
+            options.mounts.iter().any(is_of_the_host),
+            "directories of the host",
+            "a guest does not see them; -v disk:NAME:/path and --tmpfs are supported",
+        ),
+        (
+            options.mounts.iter().any(is_treated),
+            "this option of a volume",
+            "its files are the guest's; ro, noexec and nosuid are supported",
+        ),
+        (
+            !options.volumes_from.is_empty(),
+            "--volumes-from",
+            "a disk is one machine's at a time",
+        ),
+        (!options.secrets.is_empty(), "--secret", LATER),
+        (
+            options.network == NetworkMode::Host,
+            "--network host",
+            OTHER_KERNEL,
+        ),
+        (
+            matches!(options.network, NetworkMode::Container(_)),
+            "--network container:NAME",
+            "a guest has a network device of its own",
+        ),
+        (options.pid != PidMode::default(), "--pid", OTHER_KERNEL),
+        (options.ipc != IpcMode::default(), "--ipc", OTHER_KERNEL),
+        (options.uts != UtsMode::default(), "--uts", OTHER_KERNEL),
+        (
+            options.cgroupns == CgroupnsMode::Host,
+            "--cgroupns host",
+            OTHER_KERNEL,
+        ),
+        (
+            options.userns != UsernsMode::Default || !options.id_maps.is_empty(),
+            "--userns",
+            "ids in a virtual machine are not those of the host",
+        ),
+        (options.pod.is_some(), "--pod", LATER),
+        (
+            !options.devices.is_empty(),
+            "--device",
+            "a device of the host cannot be in a virtual machine",
+        ),
+        (
+            !options.device_grants.is_empty(),
+            "--device-cgroup-rule",
+            "a device of the host cannot be in a virtual machine",
+        ),
+        (
+            options.privileged,
+            "--privileged",
+            "it would give devices of the host, which cannot be in a virtual machine",
+        ),
+        (
+            options.preserve_fds > 0,
+            "--preserve-fds",
+            "descriptors of the host cannot be in a virtual machine",
+        ),
+        (
+            options.driver.is_some(),
+            "--driver",
+            "the image is a disk of the machine, and its writes are on another one",
+        ),
+        (
+            !options.writable.is_empty(),
+            "--writable",
+            "the image is a disk of the machine, and its writes are on another one",
+        ),
+    ];
+    let first = table.into_iter().find(|(is_asked, ..)| *is_asked);
+    first.map(|(_, option, reason)| (option, reason))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settled(all: &[(&str, &str)]) -> Result<(), String> {
+        let mut options = RunOptions::default();
+        for (name, value) in all {
+            options.set(name, value).unwrap();
+        }
+        let image = Image::Stored("debian".to_owned());
+        settle(&image, &options).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn each_has_its_reason() {
+        for (name, value) in [
+            ("volume", "/data:/data"),
+            ("network", "host"),
+            ("pid", "host"),
+            ("ipc", "host"),
+            ("uts", "host"),
+            ("userns", "keep-id"),
+            ("pod", "p"),
+            ("device", "/dev/null"),
+            ("privileged", "true"),
+            ("preserve-fds", "1"),
+            ("driver", "split"),
+        ] {
+            let error = settled(&[("isolation", "vm"), (name, value)]).unwrap_err();
+            assert!(error.starts_with("cannot use "), "{error}");
+            assert!(error.contains(" with --isolation vm: "), "{error}");
+            // Without a virtual machine nothing is refused here.
+            assert!(settled(&[(name, value)]).is_ok(), "{name}");
+        }
+    }
+
+    #[test]
+    fn disks_and_memory_are_the_guests_own() {
+        for volume in ["disk:data:/data", "data:/data:ro"] {
+            assert_eq!(settled(&[("isolation", "vm"), ("volume", volume)]), Ok(()));
+        }
+        for volume in ["/data", "data:/data:U", "data:/data:z"] {
+            assert!(
+                settled(&[("isolation", "vm"), ("volume", volume)]).is_err(),
+                "{volume}"
+            );
+        }
+        assert_eq!(
+            settled(&[("isolation", "vm"), ("tmpfs", "/x"), ("publish", "80:80")]),
+            Ok(())
+        );
+    }
+}

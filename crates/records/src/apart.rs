@@ -1,0 +1,95 @@
+//! Work that only a process in the user namespace of an image's owners can do.
+//!
+//! Files of a user's images belong to ids of the user's ranges. To make them, or to look behind a directory that its owner
+//! has closed, one must be root among these ids, and a process that has become that cannot go back. So another process does it.
+
+use crate::container::{LifeError, StartError, failure_line, listen_failure};
+use crate::{EngineError, Home};
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{WaitOptions, waitpid};
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use tote_images::{enter_ids, has_ids};
+use tote_rootfs::ReadError;
+use tote_sys::best_effort;
+
+/// First byte of the answer of that process.
+const DONE: u8 = 0;
+const FAILED: u8 = 1;
+
+/// The most of a passwd or group file that is read, in bytes.
+const LIMIT: usize = 1 << 20;
+
+/// Returns the result of `read`, which gets the limit of bytes to read of a file below a root: through directories, too,
+/// that their owner, another of the caller's ids, has closed. What is wrong otherwise says `failed`.
+pub fn read_among_owners(
+    home: &Home,
+    read: impl Fn(usize) -> Result<Option<Vec<u8>>, ReadError>,
+    failed: impl Fn(ReadError) -> EngineError,
+) -> Result<Option<Vec<u8>>, EngineError> {
+    match read(LIMIT) {
+        Err(error) if error.is_denied() && !has_ids(home) => {
+            let answer = among_owners(home, || {
+                let content = read(LIMIT).map_err(&failed)?;
+                Ok(content.map_or_else(Vec::new, |content| [vec![DONE], content].concat()))
+            })?;
+            Ok(answer.split_first().map(|(_, content)| content.to_vec()))
+        }
+        read => read.map_err(&failed),
+    }
+}
+
+/// Does something as root of the caller's ids, in a process of its own, and gives what it gave. This process must have
+/// one thread.
+///
+/// # Errors
+/// Those of the work, and of [`enter_ids`]; [`EngineError::Kernel`].
+pub fn among_owners(
+    home: &Home,
+    work: impl FnOnce() -> Result<Vec<u8>, EngineError>,
+) -> Result<Vec<u8>, EngineError> {
+    apart(|| enter_ids(home).map_err(EngineError::from), work)
+}
+
+/// Does something in a process of its own, which `enter` moves to the namespaces where it can be done, and gives what it gave.
+/// This process must have one thread.
+///
+/// # Errors
+/// Those of both; [`EngineError::Kernel`].
+pub fn apart(
+    enter: impl FnOnce() -> Result<(), EngineError>,
+    work: impl FnOnce() -> Result<Vec<u8>, EngineError>,
+) -> Result<Vec<u8>, EngineError> {
+    let failed = |attempt| move |source| EngineError::Kernel { attempt, source };
+    let (reader, writer) =
+        pipe_with(PipeFlags::CLOEXEC).map_err(failed("make a pipe to a process of the image's owners"))?;
+    let mut pipe = Some((File::from(reader), File::from(writer)));
+    let forked = tote_sys::fork_worker(|| {
+        let Some((_, mut writer)) = pipe.take() else {
+            return 0;
+        };
+        let (letter, text) = match enter().and_then(|()| work()) {
+            Ok(text) => (DONE, text),
+            Err(error) => (FAILED, failure_line(&error)),
+        };
+        // A process that is gone needs no answer.
+        best_effort(writer.write_all(&[letter]).and_then(|()| writer.write_all(&text)));
+        0
+    });
+    let pid = forked.map_err(failed("make a process of the image's owners"))?;
+    let mut answer = Vec::new();
+    if let Some((mut reader, writer)) = pipe.take() {
+        drop(writer);
+        // A text that ends too early cannot be an answer.
+        best_effort(reader.read_to_end(&mut answer));
+    }
+    // A process that ignores SIGCHLD has no child to wait for.
+    best_effort(rustix::io::retry_on_intr(|| {
+        waitpid(Some(pid), WaitOptions::empty())
+    }));
+    match answer.split_first() {
+        Some((&DONE, text)) => Ok(text.to_vec()),
+        Some((&FAILED, text)) => Err(listen_failure(text).into()),
+        _ => Err(LifeError::Start(StartError::Unanswered).into()),
+    }
+}

@@ -1,0 +1,93 @@
+//! Fault points, at which tests kill tote.
+//!
+//! Each step that leaves a trace on disk or in the kernel has a named point. In builds with debug assertions a
+//! process whose `TOTE_FAULT` is that name kills itself there, as `kill -9` would; in other builds the point does
+//! nothing.
+
+/// Names of the points, in the order in which a container meets them: create, start, end, removal; then those of
+/// pools: filling, the keeper, a taker of a sandbox, removal; then those of pods; then those of `cp`, of `rename`, of
+/// a container in the foreground that gets a monitor, of volumes, and of networks.
+pub const POINTS: [&str; 63] = [
+    "claimed",
+    "named",
+    "state-new",
+    "recorded",
+    "created",
+    "unmarked",
+    "planned",
+    "forked",
+    "bound",
+    "born",
+    "unnoted",
+    "running",
+    "told",
+    "ended",
+    "cgroup-gone",
+    "state-ended",
+    "released",
+    "marked",
+    "force-marked",
+    "killed",
+    "nameless",
+    "emptied",
+    "restarting",
+    "pool-written",
+    "pool-bound",
+    "pool-parked",
+    "pool-taken",
+    "pool-noted",
+    "pool-ended",
+    "pool-cleared",
+    "pool-connected",
+    "pool-named",
+    "pool-brought",
+    "pool-began",
+    "pool-unwritten",
+    "pool-drained",
+    "pod-claimed",
+    "pod-named",
+    "pod-grouped",
+    "pod-infra",
+    "pod-recorded",
+    "pod-marked",
+    "pod-emptied",
+    "pod-nameless",
+    "pod-unrecorded",
+    "cp-whole",
+    "rename-taken",
+    "rename-written",
+    "inherited",
+    "succeeded",
+    "volume-made",
+    "volume-hidden",
+    "volumes-left",
+    "connect-leased",
+    "connect-linked",
+    "connect-plugged",
+    "connect-written",
+    "disconnect-written",
+    "disconnect-unlinked",
+    "disconnect-released",
+    "network-unwritten",
+    "network-written",
+    "network-unrecorded",
+];
+
+/// Kills this process if the environment names this point.
+#[cfg(debug_assertions)]
+pub fn point(name: &str) {
+    debug_assert!(POINTS.contains(&name), "{name} is not in the list");
+    // The variable is read early, because a keeper of a pool has no environment later.
+    static WANTED: std::sync::OnceLock<Option<std::ffi::OsString>> = std::sync::OnceLock::new();
+    let wanted = WANTED.get_or_init(|| std::env::var_os("TOTE_FAULT"));
+    if wanted.as_ref().is_some_and(|wanted| wanted == name) {
+        tote_sys::best_effort(rustix::process::kill_process(
+            rustix::process::getpid(),
+            rustix::process::Signal::KILL,
+        ));
+    }
+}
+
+#[cfg(not(debug_assertions))]
+#[inline(always)]
+pub fn point(_: &str) {}

@@ -1,0 +1,344 @@
+//! Lookup of containers.
+
+use super::entry::{Entry, LostRecord, REMOVING};
+use super::error::LifeError;
+use super::live::is_held;
+use super::mount_points::mounts_image;
+use super::record::{self, Container};
+use super::state::{State, Status};
+use crate::changes::ContainerError;
+use crate::{EngineError, Home};
+use std::collections::BTreeSet;
+use std::io::ErrorKind;
+use tote_bundle::{ContainerId, Name};
+use tote_image::Digest;
+use tote_state::record::{RecordError, is_there, names_in};
+
+impl LifeError {
+    /// Builds the error for a container with an unreadable record.
+    pub fn lost(entry: &Entry) -> Self {
+        Self::Lost {
+            id: entry.container.id.to_string(),
+            reason: entry.state.error.clone(),
+        }
+    }
+}
+
+/// Finds a container by id, name, or unique prefix of an id; in docker's order, and as there `/NAME` is only taken as
+/// a name.
+///
+/// # Errors
+/// [`ContainerError::NoContainer`] and [`ContainerError::Ambiguous`], in docker's words; [`LifeError::Lost`] for a
+/// container with an unreadable record.
+pub fn find(home: &Home, wanted: &str) -> Result<Entry, EngineError> {
+    let entry = seek(home, wanted)?;
+    if entry.lost == Some(LostRecord::Container) {
+        return Err(LifeError::lost(&entry).into());
+    }
+    Ok(entry)
+}
+
+/// Finds a container, even one with an unreadable record.
+pub fn seek(home: &Home, wanted: &str) -> Result<Entry, EngineError> {
+    let missing = || EngineError::from(ContainerError::NoContainer(wanted.to_owned()));
+    if let Ok(id) = wanted.parse::<ContainerId>() {
+        return open(home, &id)?.ok_or_else(missing);
+    }
+    let name = wanted.strip_prefix('/');
+    let called = name.unwrap_or(wanted);
+    if let Some(id) = named(home, called)?
+        && let Some(entry) = open(home, &id)?
+        && is_called(&entry, called)
+    {
+        return Ok(entry);
+    }
+    if name.is_some() {
+        return Err(missing());
+    }
+    let mut ids = ids(home)?.into_iter().filter(|id| id.has_prefix(wanted));
+    match (ids.next(), ids.next()) {
+        (Some(id), None) => open(home, &id)?.ok_or_else(missing),
+        (Some(_), Some(_)) => Err(ContainerError::Ambiguous(wanted.to_owned()).into()),
+        (None, _) => Err(missing()),
+    }
+}
+
+/// True if the container has the name that leads to it: during a renaming, and after a killed one, two names lead to
+/// it.
+pub fn is_called(entry: &Entry, name: &str) -> bool {
+    let own = entry.container.name.as_str();
+    own.is_empty() || own == name
+}
+
+/// Returns the container of a name.
+pub fn named(home: &Home, name: &str) -> Result<Option<ContainerId>, EngineError> {
+    if name.parse::<Name>().is_err() {
+        return Ok(None);
+    }
+    super::link::read(&home.names().join(name))
+}
+
+/// Lists all containers, the newest first, including those with unreadable records, see [`Entry::lost`].
+///
+/// # Errors
+/// [`EngineError::State`] if the directories cannot be listed.
+pub fn list(home: &Home) -> Result<Vec<Entry>, EngineError> {
+    let mut entries = Vec::new();
+    for id in ids(home)? {
+        entries.extend(open(home, &id)?);
+    }
+    entries.sort_by_key(|entry| std::cmp::Reverse(entry.container.created));
+    Ok(entries)
+}
+
+/// Lists all containers for a decision on unneeded objects: an unreadable record is an error, because its needs are
+/// unknown.
+///
+/// # Errors
+/// Those of [`list`], and [`LifeError::Lost`].
+pub fn list_whole(home: &Home) -> Result<Vec<Entry>, EngineError> {
+    let entries = list(home)?;
+    match entries
+        .iter()
+        .find(|entry| entry.lost == Some(LostRecord::Container))
+    {
+        Some(entry) => Err(LifeError::lost(entry).into()),
+        None => Ok(entries),
+    }
+}
+
+/// Lists the names of all containers; empty after an error.
+#[must_use]
+pub fn names(home: &Home) -> Vec<String> {
+    let entries = list(home).unwrap_or_default();
+    entries
+        .iter()
+        .map(|entry| entry.container.display().to_owned())
+        .collect()
+}
+
+/// Lists the ids with a directory or a claim.
+pub fn ids(home: &Home) -> Result<BTreeSet<ContainerId>, EngineError> {
+    let mut ids = BTreeSet::new();
+    for dir in [home.containers(), home.live()] {
+        ids.extend(names_in(&dir)?.iter().filter_map(|name| name.parse().ok()));
+    }
+    Ok(ids)
+}
+
+/// Opens the container of an id; `None` if it does not exist yet or any longer. A container with unreadable records
+/// is dead.
+///
+/// # Errors
+/// [`EngineError::State`] if its existence cannot be determined.
+pub fn open(home: &Home, id: &ContainerId) -> Result<Option<Entry>, EngineError> {
+    let container = match Container::read(home, id) {
+        Ok(Some(container)) => container,
+        Ok(None) => return unrecorded(home, id),
+        Err(error) => return Ok(Some(lost(id, &error))),
+    };
+    let marked = || is_there(&home.container(id).join(REMOVING));
+    let (state, lost) = match State::truth(home, id).and_then(|state| Ok((state, marked()?))) {
+        Ok((mut state, marked)) => {
+            if marked {
+                state.status = Status::Removing;
+            }
+            (state, None)
+        }
+        Err(error) => (dead(&error), Some(LostRecord::State)),
+    };
+    Ok(Some(Entry {
+        container,
+        state,
+        kept: true,
+        lost,
+    }))
+}
+
+/// Makes the entry of a container with an unreadable record.
+fn lost(id: &ContainerId, error: &EngineError) -> Entry {
+    Entry {
+        container: Container::unknown(id),
+        state: dead(error),
+        kept: true,
+        lost: Some(LostRecord::Container),
+    }
+}
+
+fn dead(error: &EngineError) -> State {
+    State {
+        status: Status::Dead,
+        error: tote_sys::chain(error),
+        ..State::default()
+    }
+}
+
+/// Looks for a container without a record in a directory of its own.
+fn unrecorded(home: &Home, id: &ContainerId) -> Result<Option<Entry>, EngineError> {
+    match noted(home, id) {
+        Ok(Noted::Nothing) => {}
+        Ok(Noted::Work) => return Ok(None),
+        Ok(Noted::Container(entry)) => return Ok(Some(*entry)),
+        Err(error) => return Ok(Some(lost(id, &error))),
+    }
+    // No process works on the container, so its record will not come: a power cut has removed it.
+    let path = home.container(id).join(record::FILE);
+    if !is_there(&home.container(id))? || is_there(&path)? {
+        return Ok(None);
+    }
+    Ok(Some(lost(id, &RecordError::Missing { path }.into())))
+}
+
+/// Content of a container's file in `live/`.
+enum Noted {
+    /// Missing file.
+    Nothing,
+    /// Claim of a process that makes or removes the container, dead or alive.
+    Work,
+    /// Record of a container without a directory.
+    Container(Box<Entry>),
+}
+
+fn noted(home: &Home, id: &ContainerId) -> Result<Noted, EngineError> {
+    let path = home.live().join(id.as_str());
+    let mut last = None;
+    // The file is written in place, so a read may see half of it, but not repeatedly.
+    for _ in 0..64 {
+        let text = match tote_state::short::read(&path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Noted::Nothing),
+            read => read.map_err(|source| RecordError::Unreadable {
+                path: path.clone(),
+                source,
+            })?,
+        };
+        if text.is_empty() || text.starts_with(super::claim::VOLUMES) {
+            return Ok(Noted::Work);
+        }
+        match tote_state::record::parse::<Entry>(&path, &text) {
+            Ok(entry) => {
+                // An entry without a process only serves a sweep after the death of its maker.
+                let lives = entry.state.process.is_some() && is_held(home, id);
+                return Ok(if lives {
+                    Noted::Container(Box::new(entry))
+                } else {
+                    Noted::Work
+                });
+            }
+            Err(error) => last = Some(error),
+        }
+        std::thread::yield_now();
+    }
+    match last {
+        Some(error) if is_held(home, id) => Err(error.into()),
+        // The writer was killed: the next sweep clears the parts that the id names.
+        _ => Ok(Noted::Work),
+    }
+}
+
+/// Container or pool that uses an image.
+#[derive(Debug)]
+pub struct ImageUser {
+    /// Word `container` with its name or its short id; or the word for a pool.
+    pub name: String,
+    /// True if it runs, or is about to.
+    pub runs: bool,
+}
+
+/// Lists the containers and pools that use an image: running ones first.
+///
+/// # Errors
+/// Those of [`list_whole`]: a container with an unreadable record may use it.
+pub fn image_users(home: &Home, given: &Digest) -> Result<Vec<ImageUser>, EngineError> {
+    let image = given.to_string();
+    let mut users: Vec<ImageUser> = list_whole(home)?
+        .into_iter()
+        .filter(|entry| {
+            let container = &entry.container;
+            container.image_id.as_ref() == Some(&image) || mounts_image(container, &image)
+        })
+        .map(|entry| ImageUser {
+            name: format!("container {}", entry.container.display()),
+            // A container with a lost state may be running.
+            runs: entry.state.runs() || !entry.kept || entry.lost.is_some(),
+        })
+        .collect();
+    let pools = crate::pool::image_users(home, given)?.into_iter();
+    users.extend(pools.map(|pool| ImageUser {
+        name: format!("pool {pool}"),
+        runs: true,
+    }));
+    users.sort_by_key(|user| !user.runs);
+    Ok(users)
+}
+
+/// True if an image is shown as used by containers; after an error it is.
+pub fn may_have_users(home: &Home, image: &Digest) -> bool {
+    image_users(home, image).map_or(true, |users| !users.is_empty())
+}
+
+/// Asks whether a claim or a directory of that id exists.
+pub fn exists(home: &Home, id: &ContainerId) -> Result<bool, EngineError> {
+    Ok(is_there(&home.live().join(id.as_str()))? || is_there(&home.container(id))?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::ProcessId;
+    use super::super::claim::Claim;
+    use super::super::tests::{container, id};
+    use super::*;
+
+    #[test]
+    fn by_id_name_and_beginning() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = Home::open(Some(dir.path())).unwrap();
+        let (first, second) = (container(&home, 0x11, "web"), container(&home, 0x12, "abba"));
+        for (wanted, id) in [
+            (first.id.as_str(), &first.id),
+            (first.id.short(), &first.id),
+            ("web", &first.id),
+            ("abba", &second.id),
+            ("/abba", &second.id),
+            ("12", &second.id),
+        ] {
+            assert_eq!(&find(&home, wanted).unwrap().container.id, id, "{wanted}");
+        }
+        for (wanted, words) in [
+            ("1", "multiple IDs found with provided prefix: 1"),
+            ("", "No such container: "),
+            ("../web", "No such container: ../web"),
+            ("no", "No such container: no"),
+            ("/12", "No such container: /12"),
+            ("//web", "No such container: //web"),
+            (id(0x13).as_str(), "No such container: 1313"),
+        ] {
+            let error = find(&home, wanted).unwrap_err().to_string();
+            assert!(error.starts_with(words), "{wanted}: {error}");
+        }
+        assert_eq!(names(&home).len(), 2);
+    }
+
+    #[test]
+    fn what_is_worked_on_is_there_as_long_as_somebody_works() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = Home::open(Some(dir.path())).unwrap();
+        let mut entry = Entry {
+            container: container(&home, 0x21, "kept"),
+            state: State {
+                process: ProcessId::of(std::process::id()),
+                ..State::default()
+            },
+            kept: false,
+            lost: None,
+        };
+        entry.container.id = id(0x22);
+        entry.container.name = "passing".to_owned();
+        let claim = Claim::take(&home, &id(0x22)).unwrap().unwrap();
+        let open = |id: &ContainerId| open(&home, id).unwrap();
+        assert!(open(&id(0x22)).is_none(), "nothing is known of it yet");
+        claim.note(&entry, &crate::exec::Inside::default()).unwrap();
+        assert_eq!(open(&id(0x22)), Some(entry));
+        drop(claim);
+        assert!(open(&id(0x22)).is_none());
+    }
+}
