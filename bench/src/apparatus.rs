@@ -145,7 +145,7 @@ impl Apparatus {
             daemons: Vec::new(),
             ends: Vec::new(),
             place,
-            missing: BTreeMap::new(),
+            missing: stage.missing.clone(),
         };
         for name in &plan.directories {
             let path = stage.make_directory(&format!("kit/{name}"))?;
@@ -158,7 +158,9 @@ impl Apparatus {
         }
         for (name, archive) in &plan.archives {
             interruption::check()?;
-            let found = archive.make(&made.place, name, &stage.places);
+            let tree = format!("{{tree:{}}}", archive.tree());
+            let found = (made.has(std::iter::once(&tree)))
+                .and_then(|()| archive.make(&made.place, name, &stage.places));
             made.note(stage, "archive", name, found);
         }
         for (name, text) in &plan.files {

@@ -3,9 +3,12 @@
 use crate::mountinfo::{self, Mount};
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
+
+/// Place of the control groups.
+const GROUPS: &str = "/sys/fs/cgroup";
 
 /// Mounts and cgroups at one moment.
 #[derive(Clone, Debug)]
@@ -21,13 +24,16 @@ pub struct Leaks {
     pub certain: Vec<String>,
     /// New objects that another process on the machine may have made.
     pub suspected: Vec<String>,
+    /// Control groups that runs left until the end of the measurement, which removed them.
+    #[serde(default)]
+    pub removed: Vec<String>,
 }
 
 impl Snapshot {
     /// Takes a snapshot; `hidden` are mount points that vanish with the private mount namespace.
     pub fn take(hidden: &[PathBuf]) -> Result<Self> {
         let mut cgroups = BTreeSet::new();
-        walk(Path::new("/sys/fs/cgroup"), hidden, &mut cgroups);
+        walk(Path::new(GROUPS), hidden, &mut cgroups);
         Ok(Snapshot {
             mounts: mountinfo::read()?.into_iter().collect(),
             cgroups,
@@ -35,8 +41,15 @@ impl Snapshot {
     }
 
     /// Lists the differences to the snapshot `before`. Everything that this run makes has `tag` in its name;
-    /// `private_mounts` is true if no other process can mount anything here.
-    pub fn since(&self, before: &Snapshot, tag: &str, private_mounts: bool) -> Leaks {
+    /// `private_mounts` is true if no other process can mount anything here; `first` names the candidate after whose run a
+    /// control group was there first.
+    pub fn since(
+        &self,
+        before: &Snapshot,
+        tag: &str,
+        private_mounts: bool,
+        first: &BTreeMap<PathBuf, String>,
+    ) -> Leaks {
         let mut leaks = Leaks::default();
         for mount in self.mounts.difference(&before.mounts) {
             let certain = private_mounts || mount.target.to_string_lossy().contains(tag);
@@ -46,9 +59,12 @@ impl Snapshot {
             );
         }
         for cgroup in self.cgroups.difference(&before.cgroups) {
+            let after = first
+                .get(cgroup)
+                .map(|run| format!(", there since a run of {run}"));
             leaks.push(
                 cgroup.to_string_lossy().contains(tag),
-                format!("cgroup {}", cgroup.display()),
+                format!("cgroup {}{}", cgroup.display(), after.unwrap_or_default()),
             );
         }
         leaks
@@ -67,11 +83,56 @@ impl Leaks {
     }
 }
 
+/// The control groups of one moment.
+#[derive(Clone, Debug, Default)]
+pub struct Groups(BTreeSet<PathBuf>);
+
+impl Groups {
+    /// Lists the groups of now.
+    #[must_use]
+    pub fn now() -> Self {
+        let mut found = BTreeSet::new();
+        walk(Path::new(GROUPS), &[], &mut found);
+        Groups(found)
+    }
+
+    /// Iterates over the groups that `before` lacks, an outer one before those in it.
+    pub fn beyond<'a>(&'a self, before: &'a Groups) -> impl Iterator<Item = &'a Path> {
+        self.0.difference(&before.0).map(PathBuf::as_path)
+    }
+
+    /// Sums up the memory in KiB of the groups that were made since; `None` if none of them accounts for memory.
+    #[must_use]
+    pub fn memory_since(&self) -> Option<f64> {
+        let now = Groups::now();
+        let mut counted: Vec<&Path> = Vec::new();
+        let mut sum = 0.0;
+        for group in now.beyond(self) {
+            // The memory of a group has that of those in it.
+            if counted.iter().any(|outer| group.starts_with(outer)) {
+                continue;
+            }
+            let read = |name: &str| {
+                fs::read_to_string(group.join(name))
+                    .ok()?
+                    .trim()
+                    .parse::<f64>()
+                    .ok()
+            };
+            if let Some(bytes) = read("memory.usage_in_bytes").or_else(|| read("memory.current")) {
+                sum += bytes / 1024.0;
+                counted.push(group);
+            }
+        }
+        (!counted.is_empty()).then_some(sum)
+    }
+}
+
 /// Lists the control groups with `tag` in their names, the innermost first.
 #[must_use]
 pub fn cgroups_named(tag: &str) -> Vec<PathBuf> {
     let mut found = BTreeSet::new();
-    walk(Path::new("/sys/fs/cgroup"), &[], &mut found);
+    walk(Path::new(GROUPS), &[], &mut found);
     let mut named: Vec<PathBuf> = found
         .into_iter()
         .filter(|path| path.to_string_lossy().contains(tag))
@@ -119,14 +180,15 @@ mod tests {
                 "/sys/fs/cgroup/cpu/other",
             ],
         );
-        assert_eq!(before.since(&before, "bench-7", true), Leaks::default());
+        let first = BTreeMap::from([(PathBuf::from("/sys/fs/cgroup/cpu/other"), "run/x".to_owned())]);
+        assert_eq!(before.since(&before, "bench-7", true, &first), Leaks::default());
         assert_eq!(
-            before.since(&after, "bench-7", true),
+            before.since(&after, "bench-7", true, &first),
             Leaks::default(),
             "what went away is no leak"
         );
 
-        let shared = after.since(&before, "bench-7", false);
+        let shared = after.since(&before, "bench-7", false, &first);
         assert_eq!(
             shared.certain,
             [
@@ -136,8 +198,11 @@ mod tests {
         );
         assert_eq!(
             shared.suspected,
-            ["mount of tmpfs on /mnt/x", "cgroup /sys/fs/cgroup/cpu/other"]
+            [
+                "mount of tmpfs on /mnt/x",
+                "cgroup /sys/fs/cgroup/cpu/other, there since a run of run/x"
+            ]
         );
-        assert_eq!(after.since(&before, "bench-7", true).certain.len(), 3);
+        assert_eq!(after.since(&before, "bench-7", true, &first).certain.len(), 3);
     }
 }

@@ -17,6 +17,7 @@ pub mod account;
 pub mod apparatus;
 pub mod chance;
 pub mod clock;
+pub mod counters;
 pub mod interruption;
 pub mod leaks;
 pub mod machine;

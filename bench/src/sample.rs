@@ -43,6 +43,15 @@ pub struct Sample {
     /// Memory of the processes that were left, at rest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle_pss_kib: Option<f64>,
+    /// Memory of the control groups that the run made, at the same moment.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle_group_kib: Option<f64>,
+    /// Processor time of the whole machine while the clock ran.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub processor_ns: Option<u64>,
+    /// Number of processes and threads that the whole machine made meanwhile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forks: Option<u64>,
     /// Time from the first stamp to the last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stamps_ns: Option<u64>,
@@ -68,6 +77,9 @@ impl Sample {
             figure: None,
             peak_rss_kib: None,
             idle_pss_kib: None,
+            idle_group_kib: None,
+            processor_ns: None,
+            forks: None,
             stamps_ns: None,
             steps: Vec::new(),
             fault: None,
@@ -80,10 +92,13 @@ impl Sample {
         let peak_rss_kib = (pass == Pass::PeakRss).then(|| peak(&stderr)).flatten();
         let unmeasured = pass == Pass::PeakRss && peak_rss_kib.is_none();
         let stdout = String::from_utf8_lossy(&outcome.stdout);
-        let figure = candidate
-            .figure
-            .as_deref()
-            .and_then(|label| figure(&stdout, label));
+        let figure = candidate.figure.as_deref().and_then(|label| {
+            if candidate.adds {
+                sum(&stdout, label)
+            } else {
+                figure(&stdout, label)
+            }
+        });
         let wanting = candidate.figure.as_deref().filter(|_| figure.is_none());
         Sample {
             candidate: candidate.name.clone(),
@@ -98,6 +113,9 @@ impl Sample {
             figure,
             peak_rss_kib,
             idle_pss_kib: outcome.idle_pss_kib,
+            idle_group_kib: outcome.idle_group_kib,
+            processor_ns: outcome.counted.processor_ns,
+            forks: outcome.counted.forks,
             stamps_ns: stamps(&stderr),
             steps: steps::parse(&stderr),
             fault: fault(outcome, &candidate.expect, &stderr)
@@ -133,6 +151,9 @@ impl Sample {
             figure: None,
             peak_rss_kib: None,
             idle_pss_kib: None,
+            idle_group_kib: None,
+            processor_ns: None,
+            forks: None,
             stamps_ns: None,
             steps: Vec::new(),
             fault: Some(format!("{error:#}")),
@@ -152,6 +173,19 @@ fn figure(stdout: &str, label: &str) -> Option<f64> {
         .find(|c: char| !c.is_ascii_digit() && c != '.')
         .unwrap_or(rest.len());
     rest.get(..end)?.parse().ok()
+}
+
+/// Adds the first numbers after each `label`; `None` without any.
+fn sum(stdout: &str, label: &str) -> Option<f64> {
+    let mut sum = None;
+    let mut rest = stdout;
+    while let Some((_, after)) = rest.split_once(label) {
+        if let Some(number) = figure(rest, label) {
+            sum = Some(sum.unwrap_or(0.0) + number);
+        }
+        rest = after;
+    }
+    sum
 }
 
 /// Returns the largest number, in KiB, of the lines that `peak` writes; the last line of stderr must be such a
@@ -212,6 +246,8 @@ mod tests {
             stdout,
             stderr,
             idle_pss_kib: None,
+            idle_group_kib: None,
+            counted: crate::counters::Counters::default(),
             stragglers,
             trouble: None,
         }
@@ -234,6 +270,8 @@ mod tests {
         for (stdout, expected) in cases {
             assert_eq!(figure(stdout, "events per second:"), expected, "{stdout:?}");
         }
+        assert_eq!(sum("calls 5\nx\ncalls 7.5\ncalls none", "calls "), Some(12.5));
+        assert_eq!(sum("x", "calls "), None);
         let mut candidate = expecting(&Expectation {
             exit: 0,
             stdout: Text::Contains(String::new()),

@@ -28,6 +28,10 @@ pub struct Scenario {
     /// Directory trees made for the run: `{tree:NAME}`.
     #[serde(default)]
     pub trees: BTreeMap<String, Tree>,
+    /// File system in a file on which the trees are made. As users other than root, and where none can be mounted, they are in the
+    /// directory of the run.
+    #[serde(default)]
+    pub tree_disk: Option<apparatus::Disk>,
     /// OCI bundles made for the run: `{bundle:NAME}`.
     #[serde(default)]
     pub bundles: BTreeMap<String, Bundle>,
@@ -129,6 +133,9 @@ pub struct Candidate {
     pub idle: Option<String>,
     /// Text after which the program prints a number that is kept: [`crate::sample::Sample::figure`].
     pub figure: Option<String>,
+    /// True if the text stands in the output more than once, and the numbers are added.
+    #[serde(default)]
+    pub adds: bool,
     /// The candidate runs only in every `every`th round, beginning with the first.
     #[serde(default = "once")]
     pub every: usize,

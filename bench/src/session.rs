@@ -4,7 +4,7 @@ use crate::account::Account;
 use crate::apparatus::Apparatus;
 use crate::chance::Chance;
 use crate::interruption;
-use crate::leaks::{Leaks, Snapshot};
+use crate::leaks::{Groups, Leaks, Snapshot};
 use crate::processes::EVERY;
 use crate::sample::{Pass, Sample};
 use crate::scenario::{AsUser, Candidate, Scenario};
@@ -52,6 +52,8 @@ pub struct Session {
     pub skipped: BTreeMap<String, String>,
     raw: Option<File>,
     containers: usize,
+    /// Control groups that are known, and the candidate after whose run each of the others was there first.
+    groups: (Groups, BTreeMap<PathBuf, String>),
 }
 
 /// A candidate that can run here.
@@ -80,6 +82,10 @@ impl Session {
                 .iter()
                 .map(|tote| ("tote".to_owned(), tote.to_string_lossy().into_owned())),
         );
+        let own = std::env::current_exe().context("find this program")?;
+        stage
+            .places
+            .insert("self".to_owned(), own.to_string_lossy().into_owned());
         let apparatus = Apparatus::set_up(&scenario.apparatus, &mut stage)?;
         let mut session = Session {
             stage,
@@ -93,6 +99,7 @@ impl Session {
             skipped: BTreeMap::new(),
             raw: None,
             containers: 0,
+            groups: (Groups::now(), BTreeMap::new()),
             apparatus,
         };
         for candidate in &scenario.candidates {
@@ -217,6 +224,11 @@ impl Session {
             Ok(outcome) => Sample::judge(candidate, pass, place, &outcome),
             Err(error) => Sample::failed(&candidate.name, pass, place, &error),
         };
+        let groups = Groups::now();
+        for group in groups.beyond(&self.groups.0) {
+            self.groups.1.insert(group.to_owned(), candidate.name.clone());
+        }
+        self.groups.0 = groups;
         ready.faults = if sample.fault.is_some() {
             ready.faults + 1
         } else {
@@ -289,12 +301,25 @@ impl Session {
 
     /// Removes the preparations, and returns what the candidates left behind.
     pub fn close(mut self) -> Result<Leaks> {
+        let left = |group: &&PathBuf| group.is_dir();
+        let lasting: Vec<PathBuf> = self.groups.1.keys().filter(left).cloned().collect();
         self.apparatus.take_down()?;
         let states = self.stage.take_states()?;
-        let mut leaks =
-            Snapshot::take(&self.world.hidden)?.since(&self.before, &self.stage.tag, self.world.private);
+        let mut leaks = Snapshot::take(&self.world.hidden)?.since(
+            &self.before,
+            &self.stage.tag,
+            self.world.private,
+            &self.groups.1,
+        );
         for left in states {
             leaks.push(true, left);
+        }
+        for group in lasting.iter().filter(|group| !group.is_dir()) {
+            let first = &self.groups.1[group];
+            leaks.removed.push(format!(
+                "cgroup {}, there since a run of {first}",
+                group.display()
+            ));
         }
         self.stage.remove()?;
         Ok(leaks)

@@ -37,6 +37,8 @@ pub struct Stage {
     scratch: PathBuf,
     /// Values of the places in argv templates.
     pub places: BTreeMap<String, String>,
+    /// Places of trees and bundles that could not be made, with the reason.
+    pub missing: BTreeMap<String, String>,
     /// Word in the names of all objects made for this run.
     pub tag: String,
     /// Program that reports another program's peak memory.
@@ -74,6 +76,7 @@ impl Stage {
             runtime_dir: PathBuf::from(format!("/run/user/{}", user.uid)),
             home: user.home.clone(),
             places: BTreeMap::new(),
+            missing: BTreeMap::new(),
             tag: tag.to_owned(),
             scratch,
             states: None,
@@ -100,18 +103,24 @@ impl Stage {
             compile(&directory.join(&program.source), &program.flags, &output)?;
             self.place("program", name, &output);
         }
+        let trees = self.make_directory("tree")?;
+        let disk = scenario
+            .tree_disk
+            .as_ref()
+            .filter(|_| private && !scenario.trees.is_empty());
+        let disk = disk.and_then(|disk| disk.make(&trees, "trees").ok());
+        let trees = disk.unwrap_or(trees);
         for (name, tree) in &scenario.trees {
-            let root = self.make_directory(&format!("tree/{name}"))?;
-            make_tree(tree, &root, &self.places)?;
-            self.place("tree", name, &root);
+            crate::interruption::check()?;
+            let root = trees.join(name);
+            fs::create_dir(&root).with_context(|| format!("make {}", root.display()))?;
+            match make_tree(tree, &root, &self.places) {
+                Ok(()) => self.place("tree", name, &root),
+                Err(error) => drop(self.missing.insert(format!("tree:{name}"), format!("{error:#}"))),
+            }
         }
         for (name, bundle) in &scenario.bundles {
-            if find_program(&bundle.spec[0]).is_some() {
-                let root = self.make_directory(&format!("bundle/{name}"))?;
-                make_bundle(bundle, &scenario.trees[&bundle.tree], &root, &self.places)
-                    .with_context(|| format!("make the bundle {name}"))?;
-                self.place("bundle", name, &root);
-            }
+            self.fill_bundle(scenario, name, bundle)?;
         }
         if private && !scenario.states.is_empty() {
             let states = self.make_directory("state")?;
@@ -138,6 +147,27 @@ impl Stage {
         Ok(())
     }
 
+    /// Makes a bundle, or notes why it cannot be made.
+    fn fill_bundle(&mut self, scenario: &Scenario, name: &str, bundle: &Bundle) -> Result<()> {
+        let patch = bundle.patch.to_string();
+        let lacks = |(place, _): &(&String, &String)| {
+            **place == format!("tree:{}", bundle.tree) || patch.contains(&format!("{{{place}}}"))
+        };
+        let reason = match find_program(&bundle.spec[0]) {
+            None => Some(format!("needs {}", bundle.spec[0])),
+            Some(_) => (self.missing.iter().find(lacks)).map(|(_, reason)| reason.clone()),
+        };
+        if let Some(reason) = reason {
+            self.missing.insert(format!("bundle:{name}"), reason);
+            return Ok(());
+        }
+        let root = self.make_directory(&format!("bundle/{name}"))?;
+        make_bundle(bundle, &scenario.trees[&bundle.tree], &root, &self.places)
+            .with_context(|| format!("make the bundle {name}"))?;
+        self.place("bundle", name, &root);
+        Ok(())
+    }
+
     /// Makes a directory in the scratch directory that only `user` may enter.
     fn make_directory_of(&mut self, user: &Account, name: &str) -> Result<PathBuf> {
         let made = self.make_directory(name)?;
@@ -147,7 +177,7 @@ impl Stage {
         Ok(made)
     }
 
-    /// Lists the state that candidates left, and unmounts it if it is in memory.
+    /// Lists the state that candidates left, and unmounts it if it is in memory, and the trees if they have a file system of their own.
     pub fn take_states(&mut self) -> Result<Vec<String>> {
         let mut left = Vec::new();
         for (_, path) in self
@@ -162,6 +192,7 @@ impl Stage {
                 ));
             }
         }
+        crate::apparatus::unmount_below(&self.scratch.join("tree"))?;
         if let Some(states) = self.states.take() {
             unmount(&states, UnmountFlags::NOFOLLOW)
                 .with_context(|| format!("unmount {}", states.display()))?;
@@ -302,8 +333,7 @@ fn make_tree(tree: &Tree, root: &Path, places: &BTreeMap<String, String>) -> Res
         fs::create_dir_all(&path).with_context(|| format!("make {}", path.display()))?;
     }
     for (path, name) in &tree.programs {
-        let program =
-            find_program(&expand(name, places)?).with_context(|| format!("find {name} in {PATH}"))?;
+        let program = find_program(&expand(name, places)?).with_context(|| format!("needs {name}"))?;
         let path = root.join(path);
         fs::copy(&program, &path)
             .with_context(|| format!("copy {} to {}", program.display(), path.display()))?;

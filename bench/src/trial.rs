@@ -8,7 +8,9 @@
 //! This process is a subreaper, so processes that a program leaves behind become its children and are found.
 
 use crate::account::Account;
+use crate::counters::Counters;
 use crate::interruption;
+use crate::leaks::Groups;
 use crate::processes::{children, idle_pss, miscounted};
 use crate::step::{Answer, Note, Repeat, Step, Together, Wait};
 use anyhow::{Context, Result};
@@ -73,6 +75,10 @@ pub struct Outcome {
     pub stderr: Vec<u8>,
     /// Mean PSS of the processes of [`Trial::idle`] in KiB.
     pub idle_pss_kib: Option<f64>,
+    /// Memory of the control groups that were made since before the clock, at the same moment, in KiB.
+    pub idle_group_kib: Option<f64>,
+    /// Counters of the machine while the clock ran.
+    pub counted: Counters,
     /// Number of processes that were left behind, outlived the grace and had to be killed.
     pub stragglers: usize,
     /// Any other failure: before or after the clock, or with the processes that were left.
@@ -139,18 +145,23 @@ impl Runner {
         let mut laps = Vec::new();
         let mut ending = Ending::Exited(trial.exit);
         let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+        let mut counted = Counters::default();
+        let groups = trial.idle.as_ref().map(|_| Groups::now());
         if trouble.is_none() && !interruption::pending() {
             self.empty_streams()?;
+            let before = Counters::read();
             (laps, ending) = self.on_the_clock(trial)?;
+            counted = Counters::read().since(&before);
             (stdout, stderr) = (contents(&self.stdout)?, contents(&self.stderr)?);
             trouble = miscounted(trial.leaves, &self.kept)?;
         }
-        let mut idle_pss_kib = None;
+        let (mut idle_pss_kib, mut idle_group_kib) = (None, None);
         if let Some(program) = trial.idle.as_deref().filter(|_| trouble.is_none()) {
             idle_pss_kib = idle_pss(program, &self.kept)?;
             trouble = idle_pss_kib
                 .is_none()
                 .then(|| format!("left no process of {}", program.display()));
+            idle_group_kib = groups.and_then(|before| before.memory_since());
         }
         let after = self.off_the_clock(trial, "after", &trial.after)?;
         Ok(Outcome {
@@ -161,6 +172,8 @@ impl Runner {
             stdout,
             stderr,
             idle_pss_kib,
+            idle_group_kib,
+            counted,
             trouble: trouble.or(after),
         })
     }

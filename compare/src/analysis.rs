@@ -54,6 +54,8 @@ pub(crate) struct Findings {
     pub(crate) hangs: BTreeMap<String, BTreeSet<String>>,
     /// Candidates that left processes behind, or other objects at the end.
     pub(crate) leaks: BTreeMap<String, BTreeSet<String>>,
+    /// Control groups that were there first after a run of a candidate and stayed, with their number: others may have made them.
+    pub(crate) perhaps: BTreeMap<String, BTreeMap<String, usize>>,
     /// Candidates without a sound run in an experiment.
     pub(crate) failures: BTreeMap<String, BTreeSet<String>>,
 }
@@ -86,7 +88,7 @@ pub(crate) fn tables(results: &Results, baseline: &str) -> Vec<Table> {
         let mut made = Vec::new();
         for (experiment, size) in sizes
             .into_iter()
-            .filter(|(experiment, _)| *experiment == series.name)
+            .filter(|(experiment, _)| *experiment == series.source())
         {
             let cells: Vec<&Cell> = results
                 .header
@@ -136,16 +138,23 @@ fn block(cells: &[&Cell], baseline: &str, series: &Series, samples: &[Sample], c
                 *faults.entry(located(cell, sample, fault)).or_default() += 1;
             }
         }
-        let values: Vec<f64> = runs.iter().filter_map(|sample| value(series, sample)).collect();
+        let values: Vec<f64> = runs
+            .iter()
+            .filter_map(|sample| series.quantity.of(sample, cell.place))
+            .collect();
         let summary = summarise(&values, chance);
-        let (of, to) = paired(series, &runs, &base);
+        let (of, to) = paired(series, cell.place, &runs, &base);
         rows.push(Row {
             candidate: cell.candidate.clone(),
             noisy: summary
                 .as_ref()
                 .is_some_and(|found| found.n > 2 && found.iqr > NOISE * found.median),
             ratio: ratio(&of, &to, chance).filter(|_| faults.is_empty()),
-            phases: phases(cell, &runs),
+            phases: if series.of.is_none() {
+                phases(cell, &runs)
+            } else {
+                Vec::new()
+            },
             summary,
             faults,
             values,
@@ -175,20 +184,14 @@ fn located(cell: &Cell, sample: &Sample, fault: &str) -> String {
     }
 }
 
-/// Returns the result of a run in the unit of its experiment.
-fn value(series: &Series, sample: &Sample) -> Option<f64> {
-    match series.unit.as_str() {
-        "ms" => Some(sample.wall_ns as f64 / 1e6),
-        "MB" => Some(sample.idle_pss_kib? * 1024.0 / 1e6),
-        _ => sample.figure,
-    }
-}
-
 /// Returns the values of the rounds that both have.
-fn paired(series: &Series, of: &[&Sample], to: &[&Sample]) -> (Vec<f64>, Vec<f64>) {
+fn paired(series: &Series, place: f64, of: &[&Sample], to: &[&Sample]) -> (Vec<f64>, Vec<f64>) {
     let pairs = of.iter().filter_map(|sample| {
         let other = to.iter().find(|other| other.round == sample.round)?;
-        Some((value(series, sample)?, value(series, other)?))
+        Some((
+            series.quantity.of(sample, place)?,
+            series.quantity.of(other, place)?,
+        ))
     });
     pairs.unzip()
 }
@@ -222,7 +225,8 @@ fn phases(cell: &Cell, runs: &[&Sample]) -> Vec<(String, f64)> {
 /// Collects what is wrong with candidates.
 pub(crate) fn findings(results: &Results, tables: &[Table]) -> Findings {
     let mut found = Findings::default();
-    for table in tables {
+    // An experiment that shows the runs of another one would tell their faults again.
+    for table in tables.iter().filter(|table| table.series.of.is_none()) {
         for (block, row) in table
             .blocks
             .iter()
@@ -251,10 +255,16 @@ pub(crate) fn findings(results: &Results, tables: &[Table]) -> Findings {
             }
         }
     }
+    note_leaks(results, &mut found);
+    found
+}
+
+/// Notes what candidates left behind at the end, for certain or perhaps.
+fn note_leaks(results: &Results, found: &mut Findings) {
     for leak in results.end.iter().flat_map(|end| &end.leaks.certain) {
         let leaky = results.header.subjects.iter().find(|subject| {
             let state = format!("/state/{}", subject.name);
-            leak.contains(&format!("{state}/"))
+            leak.contains(&format!("{state}/")) || is_of(leak, &subject.name)
         });
         let name = leaky.map_or("(unknown)", |subject| subject.name.as_str());
         found
@@ -263,7 +273,32 @@ pub(crate) fn findings(results: &Results, tables: &[Table]) -> Findings {
             .or_default()
             .insert(leak.clone());
     }
-    found
+    for leak in results
+        .end
+        .iter()
+        .flat_map(|end| end.leaks.suspected.iter().chain(&end.leaks.removed))
+    {
+        if let Some(subject) = results
+            .header
+            .subjects
+            .iter()
+            .find(|subject| is_of(leak, &subject.name))
+        {
+            let seen = found.perhaps.entry(subject.name.clone()).or_default();
+            *seen.entry(group_name(leak).to_owned()).or_default() += 1;
+        }
+    }
+}
+
+/// Returns the name of a control group without its place in a hierarchy: v1 has it in many.
+fn group_name(leak: &str) -> &str {
+    let path = leak.split(", there since").next().unwrap_or_default();
+    path.rsplit('/').next().unwrap_or_default()
+}
+
+/// True if the candidate of the run after which an object was there first has this name.
+fn is_of(leak: &str, name: &str) -> bool {
+    leak.contains(" there since a run of ") && leak.ends_with(&format!("/{name}"))
 }
 
 /// Lists what makes numbers of this file doubtful.

@@ -31,6 +31,7 @@ Options:
   --resume             run: continue the newest results instead of making new ones
   --out DIR            directory of results (tote-bench)
   --baseline NAME      report: the candidate that others are compared with (podman, else the first)
+  --plots A,B          report: also write these plots as files of their own; all for all of them
   --data DIR           further candidates, experiments and images: TOML files in folders of these names
   --seed N             seed of the order and of the intervals (the time)
   --time-limit SECONDS a run that takes longer is killed and does not count (60)
@@ -53,6 +54,8 @@ pub(crate) enum Action {
     History,
     Import,
     Teardown,
+    /// An empty registry of images on a port of this machine, for as long as the process lives. Experiments start it.
+    Registry,
     Help,
 }
 
@@ -68,6 +71,7 @@ pub(crate) struct Options {
     pub(crate) resume: bool,
     pub(crate) out: PathBuf,
     pub(crate) baseline: Option<String>,
+    pub(crate) plots: Vec<String>,
     pub(crate) data: Option<PathBuf>,
     pub(crate) seed: u64,
     pub(crate) time_limit_ms: u64,
@@ -89,6 +93,7 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<(Action,
         resume: false,
         out: PathBuf::from("tote-bench"),
         baseline: None,
+        plots: Vec::new(),
         data: None,
         seed: bench::clock::now_nanos(),
         time_limit_ms: 60_000,
@@ -109,6 +114,7 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<(Action,
             Long("resume") => options.resume = true,
             Long("out") => options.out = parser.value()?.into(),
             Long("baseline") => options.baseline = Some(parser.value()?.string()?),
+            Long("plots") => options.plots.extend(names(parser.value()?)?),
             Long("data") => options.data = Some(parser.value()?.into()),
             Long("seed") => options.seed = parser.value()?.parse()?,
             Long("time-limit") => {
@@ -119,7 +125,12 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<(Action,
             Long("tote") => options.tote = Some(parser.value()?.into()),
             Long("help") | Short('h') => action = Some(Action::Help),
             Value(word) if action.is_none() => action = Some(command(word)?),
-            Value(word) if matches!(action, Some(Action::Report | Action::History | Action::Import)) => {
+            Value(word)
+                if matches!(
+                    action,
+                    Some(Action::Report | Action::History | Action::Import | Action::Registry)
+                ) =>
+            {
                 options.files.push(word.into());
             }
             other => return Err(other.unexpected().into()),
@@ -140,7 +151,8 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<(Action,
         options.tote.as_mut(),
         options.data.as_mut(),
     ];
-    for path in named.into_iter().flatten().chain(&mut options.files) {
+    let files = options.files.iter_mut().filter(|_| action != Action::Registry);
+    for path in named.into_iter().flatten().chain(files) {
         *path = std::path::absolute(&path).with_context(|| format!("make {} absolute", path.display()))?;
     }
     Ok((action, options))
@@ -166,6 +178,7 @@ fn command(word: OsString) -> Result<Action> {
         "history" => Ok(Action::History),
         "import" => Ok(Action::Import),
         "teardown" => Ok(Action::Teardown),
+        "registry" => Ok(Action::Registry),
         "help" => Ok(Action::Help),
         other => bail!("unknown command {other:?}: try --help"),
     }

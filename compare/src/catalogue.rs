@@ -1,6 +1,10 @@
 //! Candidates, experiments, images and constraints: TOML files, those of the program and those of a directory of the
 //! user's. A file of the user's replaces one of the same name.
 
+mod experiment;
+
+pub(crate) use self::experiment::Experiment;
+
 use crate::tables::shipped;
 use anyhow::{Context, Result, bail, ensure};
 use bench::apparatus::Plan;
@@ -40,6 +44,8 @@ pub(crate) struct Candidate {
     /// Version of control groups that the candidate must have: `v1`, `v2` or `hybrid`; empty for any.
     #[serde(default)]
     pub(crate) cgroups: String,
+    /// Number of containers that the candidate is asked for at once at most.
+    pub(crate) most: Option<f64>,
     /// Programs that must be there.
     #[serde(default)]
     pub(crate) needs: Vec<String>,
@@ -73,71 +79,6 @@ pub(crate) struct BundleOf {
     pub(crate) args: Vec<String>,
     #[serde(default)]
     pub(crate) patch: serde_json::Value,
-}
-
-/// A procedure that is measured. The format: `docs/bench.md`.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Experiment {
-    #[serde(default)]
-    pub(crate) name: String,
-    pub(crate) about: String,
-    pub(crate) image: String,
-    pub(crate) command: Vec<String>,
-    /// Part of the output without which a run does not count.
-    #[serde(default)]
-    pub(crate) contains: String,
-    /// Exit code without which a run does not count.
-    #[serde(default)]
-    pub(crate) exit: i32,
-    /// Text that the published port has to answer with; adds the phase `response`.
-    pub(crate) answer: Option<String>,
-    /// Command of the host that uses the published port (`{port}`) once it has answered; the result is in its output.
-    #[serde(default)]
-    pub(crate) client: Vec<String>,
-    /// Programs of the host that the client is, or that go into the image.
-    #[serde(default)]
-    pub(crate) needs: Vec<String>,
-    #[serde(default = "none")]
-    pub(crate) network: String,
-    #[serde(default)]
-    pub(crate) publish: bool,
-    /// Verbs on the clock, in order.
-    pub(crate) phases: Vec<String>,
-    /// True if the only verb is run as often at once as the size says.
-    #[serde(default)]
-    pub(crate) together: bool,
-    /// True if the memory of the processes that are left is measured.
-    #[serde(default)]
-    pub(crate) idle: bool,
-    /// True if a failure says that the candidate lies about exit codes.
-    #[serde(default)]
-    pub(crate) honesty: bool,
-    /// True if the command changes files of the image, or writes beside them.
-    #[serde(default)]
-    pub(crate) writes: bool,
-    /// Text before the number that is the result; without it the result is the time.
-    pub(crate) figure: Option<String>,
-    /// Unit of that number, of which more is better.
-    #[serde(default)]
-    pub(crate) unit: String,
-    /// Names of sizes (`{size}` in the command) with their places on the axis.
-    #[serde(default)]
-    pub(crate) sizes: BTreeMap<String, f64>,
-    #[serde(default)]
-    pub(crate) quick_sizes: Vec<String>,
-    #[serde(default)]
-    pub(crate) axis: String,
-    pub(crate) runs: usize,
-    /// Rounds with `--quick`; 0 leaves the experiment out.
-    pub(crate) quick: usize,
-    /// Place among the experiments.
-    #[serde(default)]
-    pub(crate) order: usize,
-}
-
-fn none() -> String {
-    "none".to_owned()
 }
 
 /// Combinations that cannot work.
@@ -179,10 +120,18 @@ impl Catalogue {
             images.insert(name.clone(), understood("image", &name, table)?);
         }
         for experiment in &experiments {
-            let Experiment { name, image, .. } = experiment;
+            let Experiment { name, of, .. } = experiment;
+            if let Some(image) = experiment.images().find(|image| !images.contains_key(*image)) {
+                bail!("the experiment {name} has the unknown image {image:?}");
+            }
+            let is_there = |other: &String| {
+                experiments
+                    .iter()
+                    .any(|one| one.name == *other && one.of.is_none())
+            };
             ensure!(
-                images.contains_key(image),
-                "the experiment {name} has the unknown image {image:?}"
+                of.as_ref().is_none_or(is_there),
+                "the experiment {name} is one of {of:?}, which has no runs"
             );
         }
         let rules: Rules = toml::from_str(shipped::CONSTRAINTS).context("read the constraints")?;
@@ -212,9 +161,27 @@ impl Catalogue {
         choose("candidate", &mut self.candidates, candidates, |candidate| {
             &candidate.name
         })?;
-        choose("experiment", &mut self.experiments, experiments, |experiment| {
-            &experiment.name
-        })
+        // An experiment that shows runs of another one needs that one.
+        let needs = |name: &String| self.experiments.iter().find(|one| one.name == *name)?.of.clone();
+        let needed: Vec<String> = experiments.iter().filter_map(needs).collect();
+        choose(
+            "experiment",
+            &mut self.experiments,
+            &[experiments, &needed].concat(),
+            |experiment| &experiment.name,
+        )
+    }
+
+    /// Lists the experiments that are part of a quick set, or of the whole one.
+    pub(crate) fn wanted(&self, quick: bool) -> Vec<&Experiment> {
+        let named = |name: &String| self.experiments.iter().find(|one| one.name == *name);
+        let runs = |one: &Experiment| !quick || one.quick > 0;
+        let wanted = |one: &&Experiment| {
+            one.of
+                .as_ref()
+                .map_or(runs(one), |of| named(of).is_some_and(runs))
+        };
+        self.experiments.iter().filter(wanted).collect()
     }
 
     /// Returns the reason why a candidate is an impossible combination.
@@ -231,38 +198,6 @@ impl Catalogue {
             })
         };
         self.rules.iter().find(broken).map(|rule| rule.refused.as_str())
-    }
-}
-
-impl Experiment {
-    fn check(&self) -> Result<()> {
-        let Experiment { name, .. } = self;
-        ensure!(!self.phases.is_empty(), "the experiment {name} lacks phases");
-        ensure!(self.runs > 0, "the experiment {name} never runs");
-        ensure!(
-            !self.together || self.phases.len() == 1,
-            "the experiment {name} runs several phases at once"
-        );
-        for size in &self.quick_sizes {
-            ensure!(
-                self.sizes.contains_key(size),
-                "the experiment {name} has the unknown size {size:?}"
-            );
-        }
-        Ok(())
-    }
-
-    /// Lists the sizes with their places on the axis, in ascending order; a single one without a name if the experiment lacks sizes.
-    pub(crate) fn steps(&self, quick: bool) -> Vec<(String, f64)> {
-        if self.sizes.is_empty() {
-            return vec![(String::new(), 0.0)];
-        }
-        let mut sizes: Vec<_> = (self.sizes.iter())
-            .filter(|(name, _)| !quick || self.quick_sizes.contains(name))
-            .map(|(name, place)| (name.clone(), *place))
-            .collect();
-        sizes.sort_by(|a, b| a.1.total_cmp(&b.1));
-        sizes
     }
 }
 
@@ -433,7 +368,7 @@ mod tests {
                 .map(|(name, _)| name)
                 .collect::<Vec<_>>()
         };
-        assert_eq!(names(false), ["10", "100", "1000", "10000"]);
+        assert_eq!(names(false), ["10", "100", "1000", "10000", "100000"]);
         assert_eq!(names(true), ["10", "1000"]);
     }
 }

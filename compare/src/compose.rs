@@ -1,11 +1,15 @@
 //! From the catalogue to a scenario of the harness: a cell is an experiment of one size with one candidate.
 
+mod splice;
+mod verbs;
+
+use self::splice::Splice;
 use crate::catalogue::{Candidate, Catalogue, Experiment};
-use crate::record::{Cell, Series, Subject};
+use crate::record::{Cell, Quantity, Series, Subject};
 use anyhow::{Context, Result, bail};
-use bench::apparatus::{Archive, Plan, Service};
+use bench::apparatus::{Archive, Disk, Plan, Service};
 use bench::scenario::{self, Bundle, Expectation, Scenario, Text};
-use bench::step::{Answer, Note, Repeat, Step, Together};
+use bench::step::Step;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -34,8 +38,7 @@ pub(crate) fn compose(
         subjects: Vec::new(),
         series: Vec::new(),
     };
-    let wanted = |experiment: &&Experiment| !quick || experiment.quick > 0;
-    let experiments: Vec<&Experiment> = all.experiments.iter().filter(wanted).collect();
+    let experiments = all.wanted(quick);
     composed
         .series
         .extend(experiments.iter().map(|experiment| series(experiment, quick)));
@@ -64,13 +67,16 @@ pub(crate) fn compose(
             }
         }
     }
+    for experiment in &experiments {
+        composed.scenario.apparatus.add(&experiment.apparatus);
+    }
     // Loading images comes after the start of all daemons.
     for candidate in &all.candidates {
         let runs_here = composed
             .subjects
             .iter()
             .any(|one| one.name == candidate.name && one.skipped.is_none());
-        for experiment in experiments.iter().filter(|_| runs_here) {
+        for experiment in experiments.iter().filter(|one| runs_here && one.of.is_none()) {
             for (size, place) in experiment.steps(quick) {
                 composed.add(all, candidate, experiment, (&size, place))?;
             }
@@ -88,6 +94,8 @@ fn empty(time_limit_ms: u64) -> Scenario {
         hidden_mounts: vec![PathBuf::from("/sys/fs/cgroup/unified")],
         programs: BTreeMap::new(),
         trees: BTreeMap::new(),
+        // The same kind of file system as the engines' stores.
+        tree_disk: Some(Disk::new(&["mkfs.ext4", "-q"], 8192)),
         bundles: BTreeMap::new(),
         states: Vec::new(),
         apparatus: Plan {
@@ -126,12 +134,16 @@ fn series(experiment: &Experiment, quick: bool) -> Series {
     Series {
         name: experiment.name.clone(),
         about: experiment.about.clone(),
-        unit: match (&experiment.figure, experiment.idle) {
-            (Some(_), _) => experiment.unit.clone(),
-            (None, true) => "MB".to_owned(),
-            (None, false) => "ms".to_owned(),
+        unit: match experiment.quantity() {
+            Quantity::Figure => experiment.unit.clone(),
+            quantity => quantity.unit().to_owned(),
         },
-        more_is_better: experiment.figure.is_some(),
+        more_is_better: match experiment.quantity() {
+            Quantity::Figure => !experiment.less,
+            quantity => quantity.more_is_better(),
+        },
+        quantity: experiment.quantity(),
+        of: experiment.of.clone(),
         axis: experiment.axis.clone(),
         rounds: if quick { experiment.quick } else { experiment.runs },
         honesty: experiment.honesty,
@@ -146,12 +158,20 @@ impl Composed {
         experiment: &Experiment,
         (size, place): (&str, f64),
     ) -> Result<()> {
-        let Some(phases) = phases(candidate, experiment) else {
+        let Some(phases) = verbs::phases(candidate, experiment) else {
             return Ok(());
         };
-        let image = self.image(all, candidate, &experiment.image)?;
+        let many = experiment.together || phases == [verbs::DETACH];
+        if many && candidate.most.is_some_and(|most| place > most) {
+            return Ok(());
+        }
+        let of = experiment.image_of(size);
+        let image = match phases.as_slice() {
+            [only] if [verbs::LOAD, verbs::PULL].contains(&&**only) => self.unloaded(all, of)?,
+            _ => self.image(all, candidate, of)?,
+        };
         let splice = Splice::new(candidate, experiment, &image, size);
-        let timed = timed(candidate, experiment, &phases, &splice)?;
+        let timed = verbs::timed(candidate, experiment, &phases, &splice)?;
         let (laps, mut steps): (Vec<String>, Vec<Step>) = timed.into_iter().unzip();
         let Step::Run(argv) = steps.remove(0) else {
             bail!(
@@ -160,30 +180,21 @@ impl Composed {
                 experiment.name
             );
         };
+        let number = place.max(1.0) as usize;
+        let times = if phases == [verbs::DETACH] { number } else { 1 };
         let name = Cell::name_of(&experiment.name, size, &candidate.name);
-        let clean = candidate
-            .verbs
-            .get("clean")
-            .map(Vec::as_slice)
-            .unwrap_or_default();
         self.scenario.candidates.push(scenario::Candidate {
             name: name.clone(),
             argv,
-            before: before(candidate, &phases)
-                .into_iter()
-                .map(|step| splice.step(step))
-                .collect(),
+            before: verbs::before(candidate, experiment, &phases, &splice),
             then: steps,
-            after: clean.iter().map(|step| splice.step(step)).collect(),
-            times: 1,
-            together: if experiment.together {
-                place.max(1.0) as usize
-            } else {
-                1
-            },
+            after: verbs::after(candidate, experiment, &phases, &splice),
+            times,
+            together: if experiment.together { number } else { 1 },
             leaves: 0,
-            idle: experiment.idle.then(|| "*".to_owned()),
+            idle: experiment.quantity().rests().then(|| "*".to_owned()),
             figure: experiment.figure.clone(),
+            adds: !experiment.under.is_empty(),
             every: 1,
             as_user: candidate.as_user,
             needs: experiment.needs.clone(),
@@ -199,21 +210,35 @@ impl Composed {
             experiment: experiment.name.clone(),
             size: size.to_owned(),
             place,
-            laps,
+            laps: std::iter::repeat_n(laps, times).flatten().collect(),
         });
+        Ok(())
+    }
+
+    /// Adds the archive of an image that is loaded on the clock, and returns the image's name.
+    fn unloaded(&mut self, all: &Catalogue, image: &str) -> Result<String> {
+        self.tree(all, image)?;
+        let archives = &mut self.scenario.apparatus.archives;
+        archives
+            .entry(image.to_owned())
+            .or_insert_with(|| Archive::of_tree(&format!("bench/{image}:1"), image));
+        Ok(image.to_owned())
+    }
+
+    /// Adds the tree of an image.
+    fn tree(&mut self, all: &Catalogue, image: &str) -> Result<()> {
+        let tree = all
+            .images
+            .get(image)
+            .with_context(|| format!("find the image {image}"))?;
+        let trees = &mut self.scenario.trees;
+        trees.entry(image.to_owned()).or_insert_with(|| tree.clone());
         Ok(())
     }
 
     /// Returns the place of an image in the store of a candidate, and adds what brings it there.
     fn image(&mut self, all: &Catalogue, candidate: &Candidate, image: &str) -> Result<String> {
-        let tree = all
-            .images
-            .get(image)
-            .with_context(|| format!("find the image {image}"))?;
-        self.scenario
-            .trees
-            .entry(image.to_owned())
-            .or_insert_with(|| tree.clone());
+        self.tree(all, image)?;
         let named = |text: &String| text.replace("{image}", image);
         if let Some(bundle) = &candidate.bundle {
             let name = format!("{}-{image}", candidate.name);
@@ -251,10 +276,11 @@ impl Composed {
                 .entry(image.to_owned())
                 .or_insert_with(|| Archive::of_tree(&format!("bench/{image}:1"), image));
         }
-        let splice = Splice {
-            lists: candidate.words.clone(),
-        };
-        let run: Vec<String> = splice.words(&candidate.loads).iter().map(named).collect();
+        let run: Vec<String> = Splice::of(candidate)
+            .words(&candidate.loads)
+            .iter()
+            .map(named)
+            .collect();
         let services = &mut self.scenario.apparatus.services;
         let same = |service: &&Service| service.run.first() == Some(&run) && service.value == value;
         if let Some(service) = services.iter().find(same) {
@@ -266,135 +292,128 @@ impl Composed {
     }
 }
 
-/// Chooses the verbs on the clock: those of the experiment, or `run` alone for a candidate that knows no other; `None`
-/// if the candidate cannot do it.
-fn phases(candidate: &Candidate, experiment: &Experiment) -> Option<Vec<String>> {
-    let has = |verb: &String| candidate.verbs.get(verb).is_some_and(|steps| !steps.is_empty());
-    let network = candidate.words.contains_key(&experiment.network);
-    let publishes = !experiment.publish
-        || candidate
-            .words
-            .get("publish")
-            .is_some_and(|words| !words.is_empty());
-    // What is written into a root that all runs share is there for the next one, which would measure something else.
-    let layered = !["read-only root", "shared root"].contains(&candidate.driver.as_str());
-    if !network || !publishes || (experiment.writes && !layered) {
-        return None;
-    }
-    if experiment.phases.iter().all(has) {
-        let in_container = experiment.phases.first().is_some_and(|first| first == "exec");
-        let made = ["create".to_owned(), "start".to_owned()];
-        return (!in_container || made.iter().all(has)).then(|| experiment.phases.clone());
-    }
-    let run = "run".to_owned();
-    let alone = experiment.answer.is_none()
-        && experiment.client.is_empty()
-        && !experiment.idle
-        && !experiment.together;
-    if alone && has(&run) {
-        return Some(vec![run]);
-    }
-    let whole = ["create", "start", "exec", "stop", "remove"].map(str::to_owned);
-    let replaceable = experiment.phases == [run] && !experiment.together;
-    (replaceable && whole.iter().all(has)).then(|| whole.to_vec())
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// Lists the steps on the clock, each with its phase.
-fn timed(
-    candidate: &Candidate,
-    experiment: &Experiment,
-    phases: &[String],
-    splice: &Splice,
-) -> Result<Vec<(String, Step)>> {
-    let mut timed: Vec<(String, Step)> = Vec::new();
-    for phase in phases {
-        for step in &candidate.verbs[phase] {
-            timed.push((phase.clone(), splice.step(step)));
+    /// Composes everything, also what cannot run here, with programs that every machine has.
+    fn composed() -> Composed {
+        let mut all = Catalogue::read(None).unwrap();
+        for candidate in &mut all.candidates {
+            candidate.needs.clear();
         }
+        compose(&all, false, 1000, "v2").unwrap()
     }
-    if let Some(contains) = &experiment.answer {
-        let address = format!("127.0.0.1:{PORT}")
-            .parse()
-            .context("express an address")?;
-        let answer = Answer {
-            address,
-            contains: contains.clone(),
-        };
-        timed.push(("response".to_owned(), Step::Answer(answer)));
-    }
-    if !experiment.client.is_empty() {
-        timed.push(("client".to_owned(), Step::Run(splice.words(&experiment.client))));
-    }
-    Ok(timed)
-}
 
-/// Lists the steps that make a container in which the first phase runs.
-fn before<'a>(candidate: &'a Candidate, phases: &[String]) -> Vec<&'a Step> {
-    if phases.first().is_none_or(|phase| phase != "exec") {
-        return Vec::new();
+    fn cell<'a>(composed: &'a Composed, name: &str) -> &'a scenario::Candidate {
+        composed
+            .scenario
+            .candidates
+            .iter()
+            .find(|one| one.name == name)
+            .unwrap()
     }
-    let verbs = ["create", "start"]
-        .into_iter()
-        .filter_map(|verb| candidate.verbs.get(verb));
-    verbs.flatten().collect()
-}
 
-/// Lists of words that take the place of one word.
-struct Splice {
-    lists: BTreeMap<String, Vec<String>>,
-}
+    fn told(steps: &[Step]) -> String {
+        steps.iter().map(Step::told).collect::<Vec<_>>().join("; ")
+    }
 
-impl Splice {
-    fn new(candidate: &Candidate, experiment: &Experiment, image: &str, size: &str) -> Self {
-        let mut lists = candidate.words.clone();
-        let network = lists.get(&experiment.network).cloned().unwrap_or_default();
-        lists.insert("network".to_owned(), network);
-        if !experiment.publish {
-            lists.insert("publish".to_owned(), Vec::new());
-        }
-        let sized = |word: &String| word.replace("{size}", size);
-        lists.insert(
-            "command".to_owned(),
-            experiment.command.iter().map(sized).collect(),
+    #[test]
+    fn what_is_on_the_clock() {
+        let all = composed();
+        let nginx = told(&cell(&all, "nginx-load:c64-r10000/tote").then);
+        assert!(
+            nginx.contains("$(echo c64-r10000 |") && nginx.contains(":18080/index.html"),
+            "{nginx}"
         );
-        lists.insert("image".to_owned(), vec![image.to_owned()]);
-        lists.insert("port".to_owned(), vec![PORT.to_owned()]);
-        Splice { lists }
+        let database = cell(&all, "postgres-read:t1-c4/docker").argv.join(" ");
+        assert!(database.contains("127.0.0.1:18080:5432"), "{database}");
+        let density = cell(&all, "density:30/podman");
+        assert_eq!((density.times, density.idle.as_deref()), (30, Some("*")));
+        assert!(
+            told(&density.after).contains("rm -f -t 0 {id}-{n}"),
+            "{}",
+            told(&density.after)
+        );
+        let laps = &all
+            .cells
+            .iter()
+            .find(|cell| cell.name == density.name)
+            .unwrap()
+            .laps;
+        assert_eq!(laps.len(), 30);
+        let load = cell(&all, "load/docker");
+        assert!(
+            load.argv.join(" ").ends_with("--input {archive:bulk}"),
+            "{:?}",
+            load.argv
+        );
+        let calls = cell(&all, "system-calls/crun");
+        assert!(
+            calls.adds && calls.argv.join(" ").contains("perf stat"),
+            "{:?}",
+            calls.argv
+        );
+        assert!(
+            calls
+                .then
+                .iter()
+                .filter_map(Step::argv)
+                .all(|argv| argv[0] == "sh"),
+            "{}",
+            told(&calls.then)
+        );
+        for (name, _) in all
+            .scenario
+            .trees
+            .iter()
+            .filter(|(_, tree)| tree.programs.is_empty())
+        {
+            assert_eq!(name, "nothing");
+        }
     }
 
-    fn words(&self, argv: &[String]) -> Vec<String> {
-        let mut words = Vec::with_capacity(argv.len());
-        for word in argv {
-            let name = word.strip_prefix('{').and_then(|word| word.strip_suffix('}'));
-            match name.and_then(|name| self.lists.get(name)) {
-                Some(list) if name != Some("image") => words.extend(self.words(list)),
-                Some(list) => words.extend(list.iter().cloned()),
-                None => {
-                    let image = self.lists.get("image").and_then(|words| words.first());
-                    let word = word.replace("{port}", PORT);
-                    words.push(image.map_or_else(|| word.clone(), |image| word.replace("{image}", image)));
-                }
-            }
-        }
-        words
+    #[test]
+    fn a_container_that_is_talked_to_is_there_first_and_goes_last() {
+        let all = composed();
+        let ping = cell(&all, "ping-peer:p100/tote");
+        let before = told(&ping.before);
+        let peer = before.find("{id}-peer").unwrap();
+        assert!(peer < before.find("create --name {id} ").unwrap(), "{before}");
+        assert!(
+            ping.before
+                .iter()
+                .any(|step| matches!(step, Step::Note(note) if note.name == "peer"))
+        );
+        assert!(ping.argv.join(" ").contains("{noted:peer}"), "{:?}", ping.argv);
+        assert!(
+            told(&ping.after).ends_with("rm -f -t 0 {id}-peer"),
+            "{}",
+            told(&ping.after)
+        );
     }
 
-    fn step(&self, step: &Step) -> Step {
-        match step {
-            Step::Run(argv) => Step::Run(self.words(argv)),
-            Step::Note(Note { name, argv }) => Step::Note(Note {
-                name: name.clone(),
-                argv: self.words(argv),
-            }),
-            Step::Repeat(Repeat { times, argv }) => Step::Repeat(Repeat {
-                times: *times,
-                argv: self.words(argv),
-            }),
-            Step::Together(Together { together, argv }) => Step::Together(Together {
-                together: *together,
-                argv: self.words(argv),
-            }),
-            Step::Wait(_) | Step::Answer(_) | Step::Parallel(_) => step.clone(),
-        }
+    #[test]
+    fn candidates_are_asked_only_for_what_they_can() {
+        let all = composed();
+        let has = |name: &str| all.cells.iter().any(|cell| cell.name == name);
+        assert!(has("concurrency:4/tote-vm") && !has("concurrency:8/tote-vm"));
+        assert!(
+            has("disk-write:cached/host") && has("disk-write:cached/crun"),
+            "what the command removes"
+        );
+        assert!(!has("disk-write:cached/bubblewrap") && !has("db-write:xs/crun"));
+        assert!(!has("load/tote-rootless") && !has("load/crun") && !has("ping-gateway:p100/crun"));
+        assert!(has("debug/tote") && has("debug/host") && !has("debug/podman"));
+        assert!(has("run/tote-pool") && !has("memory/tote-pool"));
+        assert!(
+            !all.cells.iter().any(|cell| cell.experiment == "processor"),
+            "it shows the runs of another one"
+        );
+        assert!(
+            all.series
+                .iter()
+                .any(|series| series.name == "processor" && series.source() == "run")
+        );
     }
 }

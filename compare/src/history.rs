@@ -47,9 +47,7 @@ pub(crate) fn write(place: &Path) -> Result<(String, Vec<PathBuf>)> {
     for (block, lines) in blocks {
         if let Some(svg) = plots::curves(&lines, &[], "measurement, 1 is the oldest", "median")? {
             let path = place.join(format!("history-{}.svg", block.replace(' ', "-")));
-            // Alone, a plot has no text around it whose colour it could have.
-            let svg = svg.replacen("<svg ", "<svg color=\"#777\" ", 1);
-            fs::write(&path, svg).with_context(|| format!("write {}", path.display()))?;
+            fs::write(&path, plots::alone(&svg)).with_context(|| format!("write {}", path.display()))?;
             written.push(path);
         }
     }

@@ -97,6 +97,8 @@ fn add(header: &mut Header, samples: &mut Vec<Sample>, path: &Path, file: &File)
                 about: "Imported; on other hardware than what was measured here.".to_owned(),
                 unit: "ms".to_owned(),
                 more_is_better: false,
+                quantity: record::Quantity::Time,
+                of: None,
                 axis: "size".to_owned(),
                 rounds: 20,
                 honesty: false,

@@ -28,8 +28,10 @@ mod tables;
 
 use crate::arguments::{Action, Options};
 use crate::catalogue::Catalogue;
-use anyhow::Result;
+use anyhow::{Context, Result};
+use std::net::TcpListener;
 use std::process::ExitCode;
+use tote_testkit::FakeRegistry;
 
 /// Runs the command line. Exit codes: 0 if all was measured and sound; 1 for runs that failed, lies or leaks; 2 without
 /// a result; 130 and 143 after a signal.
@@ -47,6 +49,7 @@ fn main() -> ExitCode {
         Action::Ablate => ablate(options),
         Action::Setup => run::try_out(&options),
         Action::History => history(&options),
+        Action::Registry => registry(&options),
         Action::Import => import::import(&options).map(|path| {
             println!("{}", path.display());
             true
@@ -99,7 +102,9 @@ fn experiments(options: &Options) -> Result<bool> {
 fn ablate(mut options: Options) -> Result<bool> {
     let all = Catalogue::read(options.data.as_deref())?;
     options.candidates = all.group("ablation");
-    options.candidates.push("tote".to_owned());
+    // What has an option of its own is a candidate already: where writes go, and sandboxes that are there before.
+    let drivers = ["tote", "tote-pool", "tote-split", "tote-reflink", "tote-copy"];
+    options.candidates.extend(drivers.map(str::to_owned));
     if options.experiments.is_empty() {
         options.experiments = ["hello-world", "run"].map(str::to_owned).to_vec();
     }
@@ -121,6 +126,17 @@ fn report(options: &Options) -> Result<bool> {
         println!("{}", path.display());
     }
     Ok(true)
+}
+
+/// Serves an empty registry until the process is ended.
+fn registry(options: &Options) -> Result<bool> {
+    let address = options.files.first().context("the registry lacks an address")?;
+    let address = address.to_string_lossy();
+    let listener = TcpListener::bind(&*address).with_context(|| format!("listen on {address}"))?;
+    let _registry = FakeRegistry::on(listener);
+    loop {
+        std::thread::park();
+    }
 }
 
 fn teardown() -> Result<bool> {

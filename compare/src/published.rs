@@ -12,6 +12,16 @@ pub(crate) struct Published {
     pub(crate) source: String,
     phases: Vec<PhaseTable>,
     sizes: Vec<SizeTable>,
+    ratios: Vec<RatioTable>,
+}
+
+/// Ratios of other papers, each of two things of their own.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RatioTable {
+    experiment: String,
+    source: String,
+    rows: Vec<(String, f64)>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -45,6 +55,20 @@ impl Published {
         tables
             .flat_map(|table| lines(&table.rows, &table.names))
             .collect()
+    }
+
+    /// Iterates over the ratios that belong beside an experiment: label, ratio, source.
+    pub(crate) fn ratios(&self, experiment: &str) -> impl Iterator<Item = (&str, f64, &str)> {
+        let tables = self
+            .ratios
+            .iter()
+            .filter(move |table| table.experiment == experiment);
+        tables.flat_map(|table| {
+            table
+                .rows
+                .iter()
+                .map(|(label, ratio)| (&**label, *ratio, &*table.source))
+        })
     }
 
     /// Returns the times of an experiment by size.
@@ -92,5 +116,7 @@ mod tests {
         assert_eq!(all.phases("hello-world").len(), 8);
         assert_eq!(all.sizes("io-read")[0].1[2], (100_000.0, 1323.0));
         assert!(all.sizes("hello-world").is_empty());
+        let boot = all.ratios("http-server").next();
+        assert!(boot.is_some_and(|(_, ratio, source)| ratio == 5.86 && !source.is_empty()));
     }
 }

@@ -58,11 +58,78 @@ pub(crate) struct Series {
     pub(crate) about: String,
     pub(crate) unit: String,
     pub(crate) more_is_better: bool,
+    #[serde(default)]
+    pub(crate) quantity: Quantity,
+    /// Experiment whose runs this one shows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) of: Option<String>,
     /// Name of the axis of sizes.
     pub(crate) axis: String,
     pub(crate) rounds: usize,
     /// True if a failure means a lie about an exit code.
     pub(crate) honesty: bool,
+}
+
+/// Kind of the result of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Quantity {
+    /// Time on the clock.
+    #[default]
+    Time,
+    /// A number of the command's or the client's.
+    Figure,
+    /// Proportional share of the memory of all processes that are left.
+    Memory,
+    /// Memory of the control groups that were made.
+    GroupMemory,
+    /// Processor time of the whole machine.
+    Processor,
+    /// Processes and threads that were made on the whole machine.
+    Forks,
+    /// Containers for each second of the clock.
+    Rate,
+    /// Containers whose processes fit in 1 GiB.
+    Density,
+}
+
+impl Quantity {
+    /// Names the unit.
+    pub(crate) fn unit(self) -> &'static str {
+        match self {
+            Quantity::Time => "ms",
+            Quantity::Figure => "",
+            Quantity::Memory | Quantity::GroupMemory => "MB",
+            Quantity::Processor => "ms of processors",
+            Quantity::Forks => "processes",
+            Quantity::Rate => "containers/s",
+            Quantity::Density => "containers/GiB",
+        }
+    }
+
+    pub(crate) fn more_is_better(self) -> bool {
+        matches!(self, Quantity::Figure | Quantity::Rate | Quantity::Density)
+    }
+
+    /// True if it is measured on what is left at rest.
+    pub(crate) fn rests(self) -> bool {
+        matches!(self, Quantity::Memory | Quantity::GroupMemory | Quantity::Density)
+    }
+
+    /// Returns the result of a run; `place` is the size's on its axis.
+    pub(crate) fn of(self, sample: &Sample, place: f64) -> Option<f64> {
+        const KIB: f64 = 1024.0;
+        Some(match self {
+            Quantity::Time => sample.wall_ns as f64 / 1e6,
+            Quantity::Figure => sample.figure?,
+            Quantity::Memory => sample.idle_pss_kib? * KIB / 1e6,
+            Quantity::GroupMemory => sample.idle_group_kib? * KIB / 1e6,
+            Quantity::Processor => sample.processor_ns? as f64 / 1e6,
+            Quantity::Forks => sample.forks? as f64,
+            Quantity::Rate => place.max(1.0) * 1e9 / sample.wall_ns.max(1) as f64,
+            Quantity::Density => place.max(1.0) * KIB * KIB / sample.idle_pss_kib?,
+        })
+    }
 }
 
 /// An experiment of one size with one candidate.
@@ -105,6 +172,13 @@ pub(crate) struct Results {
     pub(crate) end: Option<End>,
     /// Length of the part that is whole.
     length: u64,
+}
+
+impl Series {
+    /// Names the experiment that has the runs.
+    pub(crate) fn source(&self) -> &str {
+        self.of.as_deref().unwrap_or(&self.name)
+    }
 }
 
 impl Cell {
@@ -270,6 +344,8 @@ pub(crate) mod tests {
                 about: "A & b.".to_owned(),
                 unit: "ms".to_owned(),
                 more_is_better: false,
+                quantity: Quantity::Time,
+                of: None,
                 axis: String::new(),
                 rounds: 4,
                 honesty: false,

@@ -1,5 +1,6 @@
 //! Reports of a file of results: Markdown, HTML, JSON and CSV.
 
+mod figures;
 mod html;
 mod markdown;
 pub(crate) mod plots;
@@ -32,7 +33,7 @@ pub(crate) fn write(options: &Options) -> Result<Vec<PathBuf>> {
     let place = options.files.first().unwrap_or(&options.out);
     let results = Results::newest(place)?;
     let report = Report::of(&results, options.baseline.as_deref())?;
-    let json = serde_json::to_string_pretty(&report).context("write the report as JSON")?;
+    let json = serde_json::to_string(&report).context("write the report as JSON")?;
     let directory = results.path.parent().unwrap_or(Path::new("."));
     let mut written = Vec::new();
     for (name, text) in [
@@ -45,6 +46,7 @@ pub(crate) fn write(options: &Options) -> Result<Vec<PathBuf>> {
         fs::write(&path, text).with_context(|| format!("write {}", path.display()))?;
         written.push(path);
     }
+    written.extend(figures::write(&report, &options.plots, directory)?);
     Ok(written)
 }
 
@@ -112,6 +114,7 @@ impl<'a> Report<'a> {
             lies,
             hangs,
             leaks,
+            perhaps,
             failures,
         } = &self.findings;
         let join =
@@ -128,6 +131,13 @@ impl<'a> Report<'a> {
                 .iter()
                 .map(|(name, what)| format!("{name} left something behind: {}.", join(what))),
         );
+        found.extend(perhaps.iter().map(|(name, groups)| {
+            let groups: Vec<String> = groups.iter().map(|(group, number)| format!("{group} ({number})")).collect();
+            format!(
+                "Control groups were there first after a run of {name}, and stayed until the end: {}. Others may have made them.",
+                groups.join(", ")
+            )
+        }));
         found.extend(
             failures
                 .iter()
@@ -140,7 +150,11 @@ impl<'a> Report<'a> {
 /// Formats every run as a row.
 fn csv(results: &Results) -> String {
     let quote = |text: &str| format!("\"{}\"", text.replace('"', "\"\""));
-    let mut out = "experiment,size,candidate,pass,round,wall_ms,phases_ms,figure,pss_mb,fault\n".to_owned();
+    let mut out = "experiment,size,candidate,pass,round,wall_ms,phases_ms,figure,pss_mb,groups_mb,processor_ms,forks,fault\n".to_owned();
+    let megabytes = |kib: Option<f64>| {
+        kib.map(|kib| format!("{:.3}", kib * 1024.0 / 1e6))
+            .unwrap_or_default()
+    };
     for sample in &results.samples {
         let Some(cell) = results
             .header
@@ -166,10 +180,12 @@ fn csv(results: &Results) -> String {
             format!("{:.3}", sample.wall_ns as f64 / 1e6),
             phases.join(" "),
             sample.figure.map(|figure| figure.to_string()).unwrap_or_default(),
-            sample
-                .idle_pss_kib
-                .map(|kib| format!("{:.3}", kib * 1024.0 / 1e6))
+            megabytes(sample.idle_pss_kib),
+            megabytes(sample.idle_group_kib),
+            (sample.processor_ns)
+                .map(|ns| format!("{:.3}", ns as f64 / 1e6))
                 .unwrap_or_default(),
+            sample.forks.map(|forks| forks.to_string()).unwrap_or_default(),
             quote(sample.fault.as_deref().unwrap_or_default()),
         ];
         out += &fields.join(",");
@@ -198,10 +214,33 @@ mod tests {
         let text = csv(&results());
         assert_eq!(text.lines().count(), 10);
         assert!(
-            text.contains("hello,,slow,wall,0,40.000,start=30.000 exec=10.000,,,\"\""),
+            text.contains("hello,,slow,wall,0,40.000,start=30.000 exec=10.000,,,,,,\"\""),
             "{text}"
         );
         assert!(text.ends_with("\"did not end in time\"\n"), "{text}");
+    }
+
+    #[test]
+    fn plots_are_files_by_their_names() {
+        let results = results();
+        let report = Report::of(&results, None).unwrap();
+        let place = std::env::temp_dir().join(format!("tote-figures-{}", std::process::id()));
+        fs::create_dir(&place).unwrap();
+        let some = figures::write(&report, &["hello-phases".to_owned()], &place).unwrap();
+        assert_eq!(some, [place.join("hello-phases.svg")]);
+        let text = fs::read_to_string(&some[0]).unwrap();
+        assert!(
+            text.starts_with("<svg ") && text.contains("<rect") && !text.contains("currentColor"),
+            "{text}"
+        );
+        assert_eq!(
+            figures::write(&report, &["all".to_owned()], &place)
+                .unwrap()
+                .len(),
+            3
+        );
+        assert!(figures::write(&report, &["hello-fazes".to_owned()], &place).is_err());
+        fs::remove_dir_all(&place).unwrap();
     }
 
     #[test]

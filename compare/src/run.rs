@@ -5,6 +5,7 @@ use crate::catalogue::Catalogue;
 use crate::compose::{Composed, compose};
 use crate::progress::{Progress, clock};
 use crate::record::{self, Cell, End, Header, Results};
+use crate::report::figure;
 use anyhow::{Context, Result, ensure};
 use bench::chance::Chance;
 use bench::machine::{Machine, Subject};
@@ -16,6 +17,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+/// Rounds of every block before any block gets more: one of everything first, then three. A measurement that ends early has some of
+/// all experiments.
+const SWEEPS: [usize; 2] = [1, 3];
+
 /// A run that is to be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Turn {
@@ -24,12 +29,19 @@ struct Turn {
     cell: String,
     pass: Pass,
     place: (usize, usize),
+    /// Number of the sweep through all blocks, from 0.
+    sweep: usize,
 }
 
 impl Turn {
     /// Names the experiment and the size: the cell's name without the candidate.
     fn block(&self) -> &str {
         self.cell.rsplit_once('/').map_or(&*self.cell, |(block, _)| block)
+    }
+
+    /// Names the block within the sweep.
+    fn part(&self) -> (usize, &str) {
+        (self.sweep, self.block())
     }
 }
 
@@ -275,12 +287,12 @@ fn measure(
     Ok((session.close()?, sound))
 }
 
-/// Time that is shared among the blocks that are left.
+/// Time that is shared among the blocks that are left in a sweep.
 #[derive(Debug)]
 struct Budget {
     end: Instant,
-    /// The present block, and when its share is over.
-    block: Option<(String, Instant)>,
+    /// The present sweep and block, and when its share is over.
+    block: Option<(usize, String, Instant)>,
 }
 
 impl Budget {
@@ -291,18 +303,19 @@ impl Budget {
     /// True if there is time for a run. Every candidate gets its warm-up and its first counted round of a block, as long as there is
     /// any time at all.
     fn allows(&mut self, turn: &Turn, left: &[Turn], now: Instant) -> bool {
-        let block = turn.block();
-        if self.block.as_ref().is_none_or(|(present, _)| present != block) {
-            let others: BTreeSet<&str> = left
-                .iter()
+        let (sweep, block) = turn.part();
+        if (self.block.as_ref())
+            .is_none_or(|(in_sweep, present, _)| (*in_sweep, &**present) != (sweep, block))
+        {
+            let others: BTreeSet<&str> = (left.iter())
+                .filter(|other| other.sweep == sweep && other.block() != block)
                 .map(Turn::block)
-                .filter(|other| *other != block)
                 .collect();
             let share = self.end.saturating_duration_since(now) / (others.len() as u32 + 1);
-            self.block = Some((block.to_owned(), now + share));
+            self.block = Some((sweep, block.to_owned(), now + share));
         }
-        let is_first = turn.pass == Pass::WarmUp || turn.place.0 == 0;
-        let share_is_over = self.block.as_ref().is_some_and(|(_, over)| now >= *over);
+        let is_first = sweep == 0 && (turn.pass == Pass::WarmUp || turn.place.0 == 0);
+        let share_is_over = self.block.as_ref().is_some_and(|(_, _, over)| now >= *over);
         now < self.end && (is_first || !share_is_over)
     }
 }
@@ -310,43 +323,58 @@ impl Budget {
 fn told(sample: &Sample) -> String {
     match (&sample.fault, sample.figure) {
         (Some(fault), _) => format!("failed, {fault}"),
-        (None, Some(figure)) => format!("{figure:.1}"),
+        (None, Some(found)) => figure(found),
         (None, None) => format!("{:.1} ms", sample.wall_ns as f64 / 1e6),
     }
 }
 
-/// Lists all runs. The order of a round depends on the seed, the block and the round alone, so a measurement that is
-/// continued has the order that it would have had.
+/// Lists all runs in sweeps through the blocks. The order of a round depends on the seed, the block and the round alone, so a measurement that is continued has the order that it would have had.
 fn turns(ready: &[String], composed: &Composed, options: &Options) -> Vec<Turn> {
     let mut turns = Vec::new();
-    for (number, (experiment, size)) in blocks(&composed.cells).into_iter().enumerate() {
-        let cells: Vec<(usize, &str)> = (composed.cells.iter())
-            .filter(|cell| cell.block() == (experiment, size))
-            .filter_map(|cell| {
-                let index = ready.iter().position(|name| *name == cell.name)?;
-                Some((index, cell.name.as_str()))
-            })
-            .collect();
-        let rounds = (composed.series.iter()).find(|series| series.name == experiment);
-        let rounds = rounds.map_or(1, |series| series.rounds);
-        for round in 0..options.warm_up + rounds {
-            let mut order = Chance::new(options.seed ^ ((number as u64) << 32) ^ round as u64);
-            let (pass, round) = match round.checked_sub(options.warm_up) {
-                None => (Pass::WarmUp, round),
-                Some(round) => (Pass::Wall, round),
-            };
-            for (position, which) in order.permutation(cells.len()).into_iter().enumerate() {
-                let (index, cell) = cells[which];
-                turns.push(Turn {
-                    index,
-                    cell: cell.to_owned(),
-                    pass,
-                    place: (round, position),
-                });
+    for sweep in 0..=SWEEPS.len() {
+        for (number, block) in blocks(&composed.cells).into_iter().enumerate() {
+            let cells: Vec<(usize, &str)> = (composed.cells.iter())
+                .filter(|cell| cell.block() == block)
+                .filter_map(|cell| {
+                    let index = ready.iter().position(|name| *name == cell.name)?;
+                    Some((index, cell.name.as_str()))
+                })
+                .collect();
+            let rounds = (composed.series.iter()).find(|series| series.name == block.0);
+            let rounds = rounds.map_or(1, |series| series.rounds);
+            for (pass, round) in rounds_of(sweep, rounds, options.warm_up) {
+                let kind = u64::from(pass == Pass::WarmUp) << 24;
+                let mut order = Chance::new(options.seed ^ ((number as u64) << 32) ^ kind ^ round as u64);
+                for (position, which) in order.permutation(cells.len()).into_iter().enumerate() {
+                    let (index, cell) = cells[which];
+                    turns.push(Turn {
+                        index,
+                        cell: cell.to_owned(),
+                        pass,
+                        place: (round, position),
+                        sweep,
+                    });
+                }
             }
         }
     }
     turns
+}
+
+/// Lists the rounds of a block in a sweep. The last sweep has most of them, and comes back to a block with caches that others have
+/// used, so it has a round of its own to warm up.
+fn rounds_of(sweep: usize, rounds: usize, warm_up: usize) -> Vec<(Pass, usize)> {
+    let end = |sweep: usize| SWEEPS.get(sweep).map_or(rounds, |end| rounds.min(*end));
+    let counted: Vec<(Pass, usize)> = (sweep.checked_sub(1).map_or(0, end)..end(sweep))
+        .map(|round| (Pass::Wall, round))
+        .collect();
+    let warm = match sweep {
+        0 => 0..warm_up,
+        last if last == SWEEPS.len() && !counted.is_empty() => warm_up..warm_up + warm_up.min(1),
+        _ => 0..0,
+    };
+    let warm = warm.map(|round| (Pass::WarmUp, round));
+    warm.chain(counted).collect()
 }
 
 /// Lists experiments and sizes in the order of their cells' first appearance, experiments together.
@@ -391,15 +419,34 @@ mod tests {
         let (_, options) = parse(["run", "--seed", "3"].map(Into::into)).unwrap();
         let ready = ["hello/slow", "hello/fast"].map(str::to_owned);
         let all = turns(&ready, &composed(), &options);
-        assert_eq!(all.len(), 2 * (1 + 4));
+        assert_eq!(all.len(), 2 * (1 + 3 + 1 + 1));
         assert_eq!(all, turns(&ready, &composed(), &options));
         let done = [record::tests::sample("slow", 0, &[1], None)];
         let left = without(all.clone(), &done);
-        assert_eq!(left.len(), 9);
+        assert_eq!(left.len(), 11);
         let rest: Vec<Turn> = (all.into_iter())
             .filter(|turn| turn.cell != "hello/slow" || turn.pass != Pass::Wall || turn.place.0 != 0)
             .collect();
         assert_eq!(left, rest);
+    }
+
+    #[test]
+    fn every_block_has_its_first_rounds_before_any_has_more() {
+        assert_eq!(rounds_of(0, 2, 0), [(Pass::Wall, 0)]);
+        assert_eq!(rounds_of(0, 5, 2).len(), 2 + 1);
+        assert_eq!(rounds_of(1, 2, 1), [(Pass::Wall, 1)]);
+        assert_eq!(rounds_of(1, 5, 1), [(Pass::Wall, 1), (Pass::Wall, 2)]);
+        assert_eq!(rounds_of(2, 3, 1), []);
+        assert_eq!(
+            rounds_of(2, 5, 1),
+            [(Pass::WarmUp, 1), (Pass::Wall, 3), (Pass::Wall, 4)]
+        );
+        assert_eq!(rounds_of(2, 5, 0).len(), 2);
+        let (_, options) = parse(["run", "--seed", "3"].map(Into::into)).unwrap();
+        let ready = ["hello/slow", "hello/fast"].map(str::to_owned);
+        let all = turns(&ready, &composed(), &options);
+        let sweeps: Vec<usize> = all.iter().map(|turn| turn.sweep).collect();
+        assert!(sweeps.is_sorted() && sweeps.last() == Some(&2), "{sweeps:?}");
     }
 
     #[test]
@@ -411,23 +458,22 @@ mod tests {
         let at = |seconds| now + Duration::from_secs(seconds);
         let other = Turn {
             cell: "later/slow".to_owned(),
+            sweep: 1,
             ..turns[0].clone()
         };
         let left = [turns.clone(), vec![other]].concat();
         let mut budget = Budget::new(at(100));
-        assert!(
-            budget.allows(&turns[0], &left, now),
-            "half of the time is its own"
-        );
         let counted = |round| {
             turns
                 .iter()
                 .find(|turn| turn.pass == Pass::Wall && turn.place.0 == round)
         };
-        let (first, second) = (counted(0).unwrap(), counted(1).unwrap());
-        assert!(budget.allows(second, &left, at(49)));
-        assert!(!budget.allows(second, &left, at(51)));
+        let (first, second, third) = (counted(0).unwrap(), counted(1).unwrap(), counted(2).unwrap());
+        assert!(budget.allows(second, &left, now), "half of the time is its own");
+        assert!(budget.allows(third, &left, at(49)));
+        assert!(!budget.allows(third, &left, at(51)));
         assert!(budget.allows(first, &left, at(51)), "the first round");
+        assert!(budget.allows(first, &left, at(99)), "the first round");
         assert!(!budget.allows(first, &left, at(100)));
     }
 }

@@ -295,6 +295,116 @@ fn candidates_without_their_needs_are_skipped() {
     assert_eq!(absent["skipped"], "needs no-such-program");
 }
 
+/// A control group that stays is named with the candidate after whose run it was there, whether or not the end removes it.
+#[test]
+fn control_groups_that_stay_are_reported() {
+    if let Some(need) = lacks().or((!is_root()).then_some("root")) {
+        println!("skipped: needs {need}");
+        return;
+    }
+    let place = Place::new("groups");
+    let all = Path::new("/sys/fs/cgroup");
+    let parent = if all.join("cgroup.controllers").exists() {
+        all.to_owned()
+    } else {
+        all.join("pids")
+    };
+    let group = |name: &str| parent.join(format!("tote-compare-{name}-{}", std::process::id()));
+    for name in ["stays", "goes"] {
+        let script = format!("mkdir -p {}; echo hello", group(name).display());
+        place.candidate(name, &script, 7);
+        let path = place.0.join(format!("data/candidates/{name}.toml"));
+        let text = fs::read_to_string(&path)
+            .unwrap()
+            .replace("as = \"user\"", "as = \"root\"");
+        fs::write(&path, text).unwrap();
+    }
+    let end = format!(
+        "\n[apparatus]\nservices = [{{ name = \"x\", value = \"x\", end = [[\"rmdir\", \"{}\"]] }}]\n",
+        group("goes").display()
+    );
+    let path = place.0.join("data/candidates/goes.toml");
+    fs::write(&path, fs::read_to_string(&path).unwrap() + &end).unwrap();
+    let run = place
+        .command(&[
+            "run",
+            "--runs",
+            "1",
+            "--warm-up",
+            "0",
+            "--candidates",
+            "stays,goes",
+        ])
+        .output()
+        .unwrap();
+    let gone = !group("goes").exists();
+    fs::remove_dir(group("stays")).unwrap();
+    assert!(
+        gone && run.status.success(),
+        "{}",
+        String::from_utf8_lossy(&run.stderr)
+    );
+    let found = &place.report()["findings"]["perhaps"];
+    for name in ["stays", "goes"] {
+        let group = group(name);
+        let group = group.file_name().unwrap().to_str().unwrap();
+        assert_eq!(found[name][group], 1, "{found}");
+    }
+    let last = fs::read_to_string(place.results()).unwrap();
+    let end: Value = serde_json::from_str(last.lines().last().unwrap()).unwrap();
+    let removed = end["end"]["leaks"]["removed"].to_string();
+    assert!(removed.contains("goes") && !removed.contains("stays"), "{end}");
+}
+
+/// An image that cannot be made takes out the experiments that need it, and no others.
+#[test]
+fn images_that_cannot_be_made_take_out_their_experiments() {
+    if let Some(need) = lacks() {
+        println!("skipped: needs {need}");
+        return;
+    }
+    let place = Place::new("images");
+    place.candidate("works", "echo hello", 7);
+    let path = place.0.join("data/candidates/works.toml");
+    let text = fs::read_to_string(&path)
+        .unwrap()
+        .replace("image = \"x\"", "image = \"{tree:{image}}\"");
+    fs::write(
+        &path,
+        text.replace(
+            "[\"sh\", \"-c\", ",
+            "[\"env\", \"IMAGE={image}\", \"sh\", \"-c\", ",
+        ),
+    )
+    .unwrap();
+    place.put("images/lacking", "programs = { \"x\" = \"no-such-program\" }\n");
+    let hello = fs::read_to_string(place.0.join("data/experiments/hello.toml")).unwrap();
+    place.put(
+        "experiments/hello",
+        &hello.replace("image = \"empty\"", "image = \"lacking\""),
+    );
+    let run = place
+        .command(&["run", "--runs", "1", "--warm-up", "0", "--candidates", "works"])
+        .output()
+        .unwrap();
+    assert_eq!(
+        run.status.code(),
+        Some(0),
+        "{}",
+        String::from_utf8_lossy(&run.stderr)
+    );
+    let report = place.report();
+    assert_eq!(
+        report["header"]["skipped"],
+        serde_json::json!({"hello/works": "needs no-such-program"})
+    );
+    assert_eq!(
+        report["tables"].as_array().unwrap().len(),
+        1,
+        "the other experiment was measured"
+    );
+}
+
 fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }

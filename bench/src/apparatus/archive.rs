@@ -55,6 +55,11 @@ impl Archive {
         }
     }
 
+    /// Names the tree that is added to the first layer.
+    pub(super) fn tree(&self) -> &str {
+        &self.tree
+    }
+
     /// Writes the archive to a file in `place`; returns its path.
     pub(super) fn make(
         &self,

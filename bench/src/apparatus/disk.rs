@@ -19,8 +19,17 @@ pub struct Disk {
 }
 
 impl Disk {
+    /// Describes a file system of `size` MiB.
+    #[must_use]
+    pub fn new(mkfs: &[&str], size: u64) -> Self {
+        Disk {
+            mkfs: mkfs.iter().map(|word| (*word).to_owned()).collect(),
+            size,
+        }
+    }
+
     /// Makes the file system in `place`; returns its mount point.
-    pub(super) fn make(&self, place: &Path, name: &str) -> Result<PathBuf> {
+    pub(crate) fn make(&self, place: &Path, name: &str) -> Result<PathBuf> {
         let mkfs: Vec<&str> = self.mkfs.iter().map(String::as_str).collect();
         mount_disk(place, name, &mkfs, self.size)
     }

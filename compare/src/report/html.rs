@@ -1,7 +1,7 @@
 //! The report as one page that loads nothing: style, script and plots are in it.
 
+use super::figures::{self, Figure};
 use super::markdown::cells;
-use super::plots::{self, Bar, Line};
 use super::{Report, figure};
 use crate::analysis::{Block, Table};
 use anyhow::Result;
@@ -65,64 +65,46 @@ fn experiment(out: &mut String, report: &Report<'_>, table: &Table) -> Result<()
         escape(&series.name),
         escape(&series.about)
     );
-    let published: Vec<Line> = (report.published.sizes(&series.name).into_iter())
-        .map(|(label, points)| (format!("published: {label}"), points))
-        .collect();
-    plot(
-        out,
-        plots::sizes(table, &published)?,
-        "Median over size, published numbers thin",
-    );
+    figures(out, &figures::of_sizes(report, table)?);
     for block in &table.blocks {
         if !block.size.is_empty() {
             *out += &format!("<h3>{} {}</h3>\n", escape(&series.name), escape(&block.size));
         }
         measured(out, report, table, block);
-        if !series.honesty {
-            drawn(out, report, table, block)?;
-        }
+        figures(out, &figures::of_block(report, table, block)?);
     }
+    ratios(out, report, &series.name);
     *out += "</section>\n";
     Ok(())
 }
 
-fn drawn(out: &mut String, report: &Report<'_>, table: &Table, block: &Block) -> Result<()> {
-    let unit = &table.series.unit;
-    // Only the smallest and the largest size have all plots: a page of hundreds would not be looked at.
-    let ends = [table.blocks.first(), table.blocks.last()];
-    if !ends.into_iter().flatten().any(|end| end.size == block.size) {
-        return Ok(());
-    }
-    if unit == "ms" {
-        let rows = block.rows.iter().filter(|row| row.summary.is_some());
-        let mut bars: Vec<Bar> = rows
-            .map(|row| (row.candidate.clone(), row.phases.clone()))
-            .collect();
-        let published = report.published.phases(&table.series.name);
-        bars.extend(
-            published
-                .into_iter()
-                .map(|(label, phases)| (format!("published: {label}"), phases)),
+fn figures(out: &mut String, figures: &[Figure]) {
+    for figure in figures {
+        *out += &format!(
+            "<figure id=\"{}\"><div class=\"plot\">{}</div><figcaption>{}</figcaption></figure>\n",
+            escape(&figure.name),
+            figure.svg,
+            escape(figure.caption)
         );
-        bars.reverse();
-        plot(out, plots::bars(&bars, unit)?, "Medians of the phases");
     }
-    plot(out, plots::boxes(block, unit)?, "All runs that count");
-    plot(
-        out,
-        plots::distribution(block, unit)?,
-        "Share of runs that were done",
-    );
-    Ok(())
 }
 
-fn plot(out: &mut String, svg: Option<String>, caption: &str) {
-    if let Some(svg) = svg {
+/// Writes what the papers say about an experiment besides times.
+fn ratios(out: &mut String, report: &Report<'_>, experiment: &str) {
+    let told: Vec<_> = report.published.ratios(experiment).collect();
+    if told.is_empty() {
+        return;
+    }
+    *out += "<div class=\"wide\"><table><thead><tr><th>published, on other hardware</th><th>ratio</th><th>where</th></tr></thead><tbody>\n";
+    for (label, ratio, source) in told {
         *out += &format!(
-            "<figure><div class=\"plot\">{svg}</div><figcaption>{}</figcaption></figure>\n",
-            escape(caption)
+            "<tr class=\"published\"><td>{}</td><td>{}</td><td>{}</td></tr>\n",
+            escape(label),
+            figure(ratio),
+            escape(source)
         );
     }
+    *out += "</tbody></table></div>\n";
 }
 
 fn measured(out: &mut String, report: &Report<'_>, table: &Table, block: &Block) {

@@ -93,6 +93,14 @@ fn experiment(out: &mut String, report: &Report<'_>, table: &Table) {
         }
         out.push('\n');
     }
+    let told: Vec<_> = report.published.ratios(&table.series.name).collect();
+    if !told.is_empty() {
+        *out += "| published, on other hardware | ratio | where |\n|---|--:|---|\n";
+        for (label, ratio, source) in told {
+            *out += &row(&[label, &figure(ratio), source]);
+        }
+        out.push('\n');
+    }
 }
 
 fn joined<T: std::fmt::Display>(numbers: &[(T, f64)]) -> String {

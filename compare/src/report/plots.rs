@@ -1,7 +1,15 @@
 //! Plots as SVG. Text and axes have the colour of the text around them, so that they suit light and dark pages.
 
-use crate::analysis::{Block, Row, Table};
+mod axes;
+mod lines;
+
+pub(crate) use self::lines::{curves, panels, sizes};
+
+use self::axes::{bounds, short, ticks};
+use self::lines::{draw_lines, entries};
+use crate::analysis::{Block, Row};
 use anyhow::{Result, anyhow};
+use bench::stats::quantile;
 use plotters::chart::MeshStyle;
 use plotters::coord::ranged1d::{SegmentValue, ValueFormatter};
 use plotters::prelude::*;
@@ -92,7 +100,7 @@ pub(crate) fn bars(bars: &[Bar], unit: &str) -> Result<Option<String>> {
     Ok(Some(svg))
 }
 
-/// Draws a box plot of all sound runs on a logarithmic scale.
+/// Draws a box plot of all sound runs on a logarithmic scale: the quartiles, a dot for the median, and lines to both ends.
 pub(crate) fn boxes(block: &Block, unit: &str) -> Result<Option<String>> {
     let rows: Vec<&Row> = block.rows.iter().filter(|row| !row.values.is_empty()).collect();
     let all = rows
@@ -110,16 +118,36 @@ pub(crate) fn boxes(block: &Block, unit: &str) -> Result<Option<String>> {
             .x_label_area_size(36)
             .y_label_area_size(label_width(&labels))
             .build_cartesian_2d(
-                (low as f32 * 0.8..high as f32 * 1.25).log_scale(),
+                (low as f32 * 0.8..high as f32 * 1.25)
+                    .log_scale()
+                    .with_key_points(
+                        ticks(low * 0.8, high * 1.25)
+                            .into_iter()
+                            .map(|tick| tick as f32)
+                            .collect(),
+                    ),
                 (0..last(rows.len())).into_segmented(),
             )?;
         mesh(&mut chart, &labels, unit)?;
-        chart.draw_series(rows.iter().enumerate().map(|(place, one)| {
-            Boxplot::new_horizontal(SegmentValue::CenterOf(row(place)), &Quartiles::new(&one.values))
-                .width(12)
-                .whisker_width(0.6)
-                .style(colour(place).stroke_width(2))
-        }))?;
+        for (place, one) in rows.iter().enumerate() {
+            let mut values = one.values.clone();
+            values.sort_unstable_by(f64::total_cmp);
+            let at = |share: f64| quantile(&values, share) as f32;
+            let middle = |value: f32| (value, SegmentValue::CenterOf(row(place)));
+            let style = colour(place).stroke_width(2);
+            let mut quartiles = Rectangle::new(
+                [
+                    (at(0.25), SegmentValue::Exact(row(place))),
+                    (at(0.75), SegmentValue::Exact(row(place) + 1)),
+                ],
+                style,
+            );
+            quartiles.set_margin(6, 6, 0, 0);
+            chart.draw_series([quartiles])?;
+            let ends = [[at(0.0), at(0.25)], [at(0.75), at(1.0)]];
+            chart.draw_series(ends.map(|end| PathElement::new(end.map(middle), style)))?;
+            chart.draw_series([Circle::new(middle(at(0.5)), 4, colour(place).filled())])?;
+        }
         Ok(())
     })?;
     Ok(Some(svg))
@@ -153,67 +181,19 @@ pub(crate) fn distribution(block: &Block, unit: &str) -> Result<Option<String>> 
             .margin(8)
             .x_label_area_size(36)
             .y_label_area_size(48)
-            .build_cartesian_2d((low * 0.9..high * 1.1).log_scale(), 0.0..1.02)?;
-        grid(&mut chart).x_desc(unit).y_desc("share of runs").draw()?;
-        draw_lines(&mut chart, &side, &lines, 0)
-    })?;
-    Ok(Some(svg))
-}
-
-/// Draws medians over sizes, both on logarithmic scales; `published` are drawn thin.
-pub(crate) fn sizes(table: &Table, published: &[Line]) -> Result<Option<String>> {
-    let mut lines: Vec<Line> = Vec::new();
-    for block in &table.blocks {
-        for row in &block.rows {
-            let Some(summary) = row.summary.as_ref().filter(|_| block.place > 0.0) else {
-                continue;
-            };
-            match lines.iter_mut().find(|line| line.0 == row.candidate) {
-                Some(line) => line.1.push((block.place, summary.median)),
-                None => lines.push((row.candidate.clone(), vec![(block.place, summary.median)])),
-            }
-        }
-    }
-    curves(&lines, published, &table.series.axis, &table.series.unit)
-}
-
-/// Draws lines on logarithmic scales; `published` are drawn thin. `None` where all points have one place.
-pub(crate) fn curves(lines: &[Line], published: &[Line], axis: &str, unit: &str) -> Result<Option<String>> {
-    let mut lines = lines.to_vec();
-    let measured = lines.len();
-    lines.extend(published.iter().cloned());
-    let points = || lines.iter().flat_map(|line| &line.1).copied();
-    let across = bounds(points().map(|point| point.0));
-    let up = bounds(points().map(|point| point.1).filter(|value| *value > 0.0));
-    let (Some((left, right)), Some((low, high))) = (across, up) else {
-        return Ok(None);
-    };
-    let own = bounds(
-        lines[..measured]
-            .iter()
-            .flat_map(|line| &line.1)
-            .map(|point| point.0),
-    );
-    if own.is_none_or(|(first, last)| first >= last) {
-        return Ok(None);
-    }
-    let svg = drawn(high_with_legend(lines.len()), |whole| {
-        let (area, side) = whole.split_horizontally(CHART);
-        let mut chart = ChartBuilder::on(&area)
-            .margin(8)
-            .x_label_area_size(40)
-            .y_label_area_size(64)
             .build_cartesian_2d(
-                (left * 0.8..right * 1.25).log_scale(),
-                (low * 0.8..high * 1.25).log_scale(),
+                (low * 0.9..high * 1.1)
+                    .log_scale()
+                    .with_key_points(ticks(low * 0.9, high * 1.1)),
+                0.0..1.02,
             )?;
         grid(&mut chart)
-            .x_desc(axis)
-            .y_desc(unit)
+            .x_desc(unit)
             .x_label_formatter(&|value| short(*value))
-            .y_label_formatter(&|value| short(*value))
+            .y_desc("share of runs")
             .draw()?;
-        draw_lines(&mut chart, &side, &lines, measured)
+        draw_lines(&mut chart, &lines, lines.len())?;
+        entries(&side, &lines, lines.len())
     })?;
     Ok(Some(svg))
 }
@@ -227,38 +207,11 @@ where
     Y: Ranged + ValueFormatter<Y::ValueType>,
 {
     let mut grid = chart.configure_mesh();
-    grid.light_line_style(BLACK.mix(0.05))
+    grid.max_light_lines(1)
         .bold_line_style(BLACK.mix(0.15))
         .axis_style(BLACK)
         .label_style(font());
     grid
-}
-
-/// Draws lines with their legend; those from `thin` on (if it is not 0) are thin.
-fn draw_lines<'b, X, Y>(
-    chart: &mut Chart<'_, 'b, X, Y>,
-    side: &Area<'b>,
-    lines: &[Line],
-    thin: usize,
-) -> Drawn<'b>
-where
-    X: Ranged<ValueType = f64>,
-    Y: Ranged<ValueType = f64>,
-{
-    let mut entries: Vec<(&str, ShapeStyle)> = Vec::new();
-    for (number, (label, points)) in lines.iter().enumerate() {
-        let is_thin = thin > 0 && number >= thin;
-        let colour = colour(if is_thin { number - thin } else { number });
-        let style = colour
-            .mix(if is_thin { 0.8 } else { 1.0 })
-            .stroke_width(if is_thin { 1 } else { 2 });
-        chart.draw_series(LineSeries::new(points.iter().copied(), style))?;
-        if !is_thin {
-            chart.draw_series(points.iter().map(|point| Circle::new(*point, 3, colour.filled())))?;
-        }
-        entries.push((label, style));
-    }
-    legend(side, &entries)
 }
 
 /// Draws a legend from the top of an area.
@@ -324,14 +277,31 @@ fn drawn(height: u32, draw: impl for<'b> FnOnce(&Area<'b>) -> Drawn<'b>) -> Resu
 
 /// Lets a plot have the width and the text colour of its surroundings.
 fn fitting(svg: &str) -> String {
-    let svg = svg.replace("#000000", "currentColor");
+    let mut svg = svg.replace("#000000", "currentColor");
+    // A page has hundreds of plots, and these are said at each of their elements.
+    for usual in [
+        " opacity=\"1\"",
+        " font-family=\"sans-serif\"",
+        " stroke-width=\"1\"",
+    ] {
+        svg = svg.replace(usual, "");
+    }
     match svg.split_once('>') {
         Some((_, rest)) => {
             let height = height_of(&svg);
             format!(
-                "<svg viewBox=\"0 0 {WIDTH} {height}\" xmlns=\"http://www.w3.org/2000/svg\" role=\"img\">{rest}"
+                "<svg viewBox=\"0 0 {WIDTH} {height}\" xmlns=\"http://www.w3.org/2000/svg\" font-family=\"sans-serif\" role=\"img\">{rest}"
             )
         }
+        None => svg,
+    }
+}
+
+/// Makes a plot a picture of its own, which has no text around it whose colour it could have: dark on white.
+pub(crate) fn alone(svg: &str) -> String {
+    let svg = svg.replace("currentColor", "#1b1f24");
+    match svg.split_once('>') {
+        Some((head, rest)) => format!("{head}><rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>{rest}"),
         None => svg,
     }
 }
@@ -370,24 +340,6 @@ fn row(place: usize) -> i32 {
 /// The last place of a segmented axis of `rows` rows, which includes it.
 fn last(rows: usize) -> i32 {
     row(rows.saturating_sub(1)).max(1)
-}
-
-fn bounds(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
-    values.fold(None, |found, value| match found {
-        None => Some((value, value)),
-        Some((low, high)) => Some((value.min(low), value.max(high))),
-    })
-}
-
-/// Formats a number for an axis.
-fn short(value: f64) -> String {
-    let cut = |value: f64, unit: &str| format!("{}{unit}", (value * 10.0).round() / 10.0);
-    match value {
-        value if value >= 1e6 => cut(value / 1e6, "M"),
-        value if value >= 1e3 => cut(value / 1e3, "k"),
-        value if value >= 0.1 || value == 0.0 => cut(value, ""),
-        value => format!("{value:.3}"),
-    }
 }
 
 #[cfg(test)]
@@ -430,8 +382,16 @@ mod tests {
     }
 
     #[test]
-    fn numbers_on_axes_are_short() {
-        let told = [0.0, 0.004, 7.25, 1500.0, 111_558_656.0].map(short);
-        assert_eq!(told, ["0", "0.004", "7.3", "1.5k", "111.6M"]);
+    fn phases_over_sizes_have_panels() {
+        let mut table = tables(&results(), "slow").remove(0);
+        assert!(panels(&table).unwrap().is_none(), "one place");
+        table.blocks[0].place = 10.0;
+        let mut larger = table.blocks[0].clone();
+        larger.place = 1000.0;
+        table.blocks.push(larger);
+        let drawn = panels(&table).unwrap().unwrap();
+        for word in ["start (ms)", "exec (ms)", "all (ms)", "slow", "fast"] {
+            assert!(drawn.contains(word), "{word}: {drawn}");
+        }
     }
 }

@@ -9,18 +9,22 @@ macro_rules! files {
 /// Candidates, in the order of reports.
 pub(crate) const CANDIDATES: &[(&str, &str)] = files!("candidates":
     "tote" "tote-split" "tote-reflink" "tote-copy" "tote-btrfs" "tote-loop" "tote-loop-xfs" "tote-erofs"
-    "tote-rootless" "tote-oci" "podman" "podman-runc" "podman-vfs" "podman-rootless" "docker" "docker-crun" "containerd"
+    "tote-lvm"
+    "tote-pool" "tote-graph" "tote-vm" "tote-rootless" "tote-oci" "podman" "podman-runc" "podman-tote" "podman-vfs" "podman-btrfs"
+    "podman-zfs" "podman-rootless" "docker" "docker-crun" "docker-tote" "containerd"
     "lxc" "lxd" "crun" "runc" "youki" "gvisor" "kata" "nspawn" "bubblewrap" "bubblewrap-rootless" "unshare" "host"
     "tote-without-seccomp" "tote-without-limits" "tote-with-init" "tote-with-bridge" "tote-with-disk");
 
 /// Experiments.
 pub(crate) const EXPERIMENTS: &[(&str, &str)] = files!("experiments":
-    "exit-code" "hello-world" "run" "http-server" "db-read" "db-write" "io-read" "io-write" "io-read-many" "io-write-many"
-    "disk-write" "disk-read" "http-load" "http-one-client" "http-throughput" "nginx-load" "redis-load" "concurrency" "memory"
-    "sysbench-cpu" "sysbench-memory" "sysbench-threads" "sysbench-mutex" "sysbench-fileio");
+    "exit-code" "load" "pull" "hello-world" "run" "processor" "forks" "system-calls" "http-server" "http-load" "http-one-client"
+    "http-throughput" "nginx-load" "redis-load" "postgres-read" "postgres-write" "ping-gateway" "ping-peer" "tcp-throughput" "db-read"
+    "db-write" "io-read" "io-write" "disk-write" "disk-read" "concurrency" "starts" "memory" "memory-groups" "density" "debug"
+    "sysbench-cpu" "sysbench-memory" "sysbench-memory-blocks" "sysbench-threads" "sysbench-mutex" "sysbench-fileio");
 
 /// Images.
-pub(crate) const IMAGES: &[(&str, &str)] = files!("images": "base" "data" "load" "many" "servers");
+pub(crate) const IMAGES: &[(&str, &str)] =
+    files!("images": "base" "bulk" "data" "database" "load" "many" "network" "servers");
 
 /// Combinations that cannot work.
 pub(crate) const CONSTRAINTS: &str = include_str!("../../data/constraints.toml");

@@ -29,7 +29,12 @@ pub(crate) struct AgentRelay {
 
 impl AgentRelay {
     /// Makes the socket in a directory, with that owner and mode.
-    pub fn start(dir: &Path, agent: &Path, (uid, gid): (u32, u32), mode: u32) -> Result<Self, EngineError> {
+    pub(crate) fn start(
+        dir: &Path,
+        agent: &Path,
+        (uid, gid): (u32, u32),
+        mode: u32,
+    ) -> Result<Self, EngineError> {
         make_dir(dir, 0o700)?;
         let name = std::fs::read_dir(dir).map_or(0, Iterator::count).to_string();
         let path = dir.join(&name);

@@ -12,7 +12,7 @@ use tote_images::LayoutDirectory;
 
 impl Building<'_> {
     /// Finds the image of a name, and pulls it if necessary. The result stays the same during a build.
-    pub fn base(&mut self, name: &str, platform: Option<&str>) -> Result<Built, EngineError> {
+    pub(crate) fn base(&mut self, name: &str, platform: Option<&str>) -> Result<Built, EngineError> {
         let key = (name.to_owned(), platform.map(ToOwned::to_owned));
         if let Some(known) = self.bases.get(&key) {
             return Ok(known.clone());

@@ -14,7 +14,7 @@ fn path(home: &Home, key: &Key) -> PathBuf {
 }
 
 /// Finds the image of a key, if all of its layers are present.
-pub fn find(home: &Home, store: &Store, key: &Key) -> Option<Built> {
+pub(crate) fn find(home: &Home, store: &Store, key: &Key) -> Option<Built> {
     let path = path(home, key);
     let text = std::fs::read(&path).ok()?;
     let id = sha256(&text);
@@ -57,7 +57,7 @@ pub(crate) fn touch(path: &Path) {
 }
 
 /// Records the result of a key.
-pub fn put(home: &Home, key: &Key, config: &ImageConfig) -> Result<Digest, EngineError> {
+pub(crate) fn put(home: &Home, key: &Key, config: &ImageConfig) -> Result<Digest, EngineError> {
     let path = path(home, key);
     let text = config.to_json();
     let fresh = path.with_extension(std::process::id().to_string());
@@ -80,7 +80,7 @@ pub fn put(home: &Home, key: &Key, config: &ImageConfig) -> Result<Digest, Engin
 const ATTEMPTS: u32 = 8;
 
 /// Marks an image as present only for later builds, or removes the mark.
-pub fn keep(home: &Home, id: &Digest, only_for_builds: bool) {
+pub(crate) fn keep(home: &Home, id: &Digest, only_for_builds: bool) {
     let path = home.builds().join("kept").join(id.hex());
     // A failure is ignored, because the mark only changes what lists show.
     if only_for_builds {

@@ -44,7 +44,7 @@ pub(crate) struct Fetcher<'a> {
 }
 
 impl<'a> Fetcher<'a> {
-    pub fn new(request: &'a BuildRequest, workspace: &Workspace) -> Result<Self, EngineError> {
+    pub(crate) fn new(request: &'a BuildRequest, workspace: &Workspace) -> Result<Self, EngineError> {
         let all = workspace.path().join("repositories");
         make_dir(&all, 0o700)?;
         let dir = all.join(std::fs::read_dir(&all).map_or(0, Iterator::count).to_string());
@@ -57,7 +57,7 @@ impl<'a> Fetcher<'a> {
     }
 
     /// Finds the wanted commit, by asking the remote unless the address names it.
-    pub fn find(&self, repository: &Repository) -> Result<FoundCommit, EngineError> {
+    pub(crate) fn find(&self, repository: &Repository) -> Result<FoundCommit, EngineError> {
         let found = match repository.commit() {
             Some(commit) => FoundCommit {
                 reference: String::new(),

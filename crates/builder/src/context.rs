@@ -28,7 +28,7 @@ const HEADER: usize = 512;
 
 /// Directory that was given to a build.
 #[derive(Debug)]
-pub struct Given {
+pub(crate) struct Given {
     pub root: OwnedFd,
     pub ignore: Ignore,
     /// True if there are patterns at all.
@@ -60,7 +60,7 @@ pub(crate) struct Files {
 
 impl Files {
     /// Returns the directory that was given under that name.
-    pub fn given(&self, origin: &Origin) -> Result<&Given, BuildFault> {
+    pub(crate) fn given(&self, origin: &Origin) -> Result<&Given, BuildFault> {
         match origin {
             Origin::Named(name) => (self.named.get(name))
                 .ok_or_else(|| BuildFault::Context(ContextError::NoContext(name.clone()))),
@@ -71,7 +71,7 @@ impl Files {
 
 /// Opens the context and reads the Dockerfile: that of the path, or the first of [`DOCKERFILES`] in the context; `-`
 /// is standard input.
-pub fn open(request: &BuildRequest, workspace: &Workspace) -> Result<Files, EngineError> {
+pub(crate) fn open(request: &BuildRequest, workspace: &Workspace) -> Result<Files, EngineError> {
     let (context, dockerfile) = (&request.context, request.dockerfile.as_deref());
     let on_stdin = dockerfile == Some(Path::new("-"));
     if let BuildContext::Archive(path) = context

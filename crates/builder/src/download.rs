@@ -101,7 +101,7 @@ impl Building<'_> {
 const UNNAMED: &str = "__unnamed__";
 
 /// Returns the last name in an address's path; [`UNNAMED`] if it has no usable one.
-pub fn name(url: &str) -> String {
+pub(crate) fn name(url: &str) -> String {
     let address = url.split(['#', '?']).next().unwrap_or_default();
     let path = address
         .split_once("://")

@@ -66,7 +66,7 @@ pub(crate) struct GitAnswer {
 
 impl<'a> Git<'a> {
     /// Prepares git. `dir` is an existing directory. Secrets and agents are those of the build.
-    pub fn new(
+    pub(crate) fn new(
         repository: &'a Repository,
         dir: &'a Path,
         secrets: &BTreeMap<String, SecretSource>,
@@ -82,7 +82,7 @@ impl<'a> Git<'a> {
     }
 
     /// Runs git in a directory. Returns its output, or its message as an error.
-    pub fn run(&self, tree: &Path, arguments: &[&str]) -> Result<String, EngineError> {
+    pub(crate) fn run(&self, tree: &Path, arguments: &[&str]) -> Result<String, EngineError> {
         let said = self.try_run(tree, arguments)?;
         match said.status.success() {
             true => Ok(said.output),
@@ -110,7 +110,7 @@ impl<'a> Git<'a> {
     }
 
     /// True if a commit is present.
-    pub fn has(&self, tree: &Path, commit: &str) -> Result<bool, EngineError> {
+    pub(crate) fn has(&self, tree: &Path, commit: &str) -> Result<bool, EngineError> {
         let said = self.try_run(tree, &["cat-file", "-e", &format!("{commit}^{{commit}}")])?;
         Ok(said.status.success())
     }

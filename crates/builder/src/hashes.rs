@@ -18,10 +18,10 @@ const LIMIT: u64 = 256 << 20;
 
 /// State of a file. Its time of change is the kernel's, and no program can set it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Stamp([u64; 5]);
+pub(crate) struct Stamp([u64; 5]);
 
 impl Stamp {
-    pub fn of(stat: &Stat) -> Self {
+    pub(crate) fn of(stat: &Stat) -> Self {
         let nanos = |secs: i64, nanos: u64| {
             secs.cast_unsigned()
                 .wrapping_mul(1_000_000_000)
@@ -52,7 +52,7 @@ pub(crate) struct Hashes {
 
 impl Hashes {
     /// Reads the hashes of earlier builds of this directory.
-    pub fn of(home: &Home, context: &Path) -> Self {
+    pub(crate) fn of(home: &Home, context: &Path) -> Self {
         let name = sha256(context.as_os_str().as_encoded_bytes()).hex();
         let path = home.builds().join("hashes").join(name);
         let is_small = std::fs::metadata(&path).is_ok_and(|found| found.len() <= LIMIT);
@@ -66,14 +66,14 @@ impl Hashes {
         }
     }
 
-    pub fn get(&mut self, stamp: &Stamp) -> Option<[u8; 32]> {
+    pub(crate) fn get(&mut self, stamp: &Stamp) -> Option<[u8; 32]> {
         let hash = *self.known.get(stamp)?;
         self.seen.insert(*stamp, hash);
         Some(hash)
     }
 
     /// Records the hash of a file that was in this state before it was read.
-    pub fn put(&mut self, stamp: Stamp, hash: [u8; 32], begun: SystemTime) {
+    pub(crate) fn put(&mut self, stamp: Stamp, hash: [u8; 32], begun: SystemTime) {
         let begun = begun.duration_since(UNIX_EPOCH).unwrap_or_default();
         if stamp.changed() + SETTLED <= begun {
             self.seen.insert(stamp, hash);
@@ -81,7 +81,7 @@ impl Hashes {
     }
 
     /// Writes the hashes that this build has requested. After a failure the next build reads all files.
-    pub fn save(&self) {
+    pub(crate) fn save(&self) {
         let Some(dir) = self.path.parent().filter(|_| self.seen != self.known) else {
             return;
         };

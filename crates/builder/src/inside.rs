@@ -5,7 +5,7 @@ use rustix::io::Errno;
 use std::os::fd::{AsFd, OwnedFd};
 
 /// Opens a path; links are followed as if the root were `/`.
-pub fn open(root: impl AsFd, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
+pub(crate) fn open(root: impl AsFd, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
     resolve(
         root,
         path,
@@ -28,7 +28,7 @@ pub fn open_straight(root: impl AsFd, path: &[u8], flags: OFlags) -> Result<Owne
 ///
 /// # Errors
 /// All others of open(2), because an entry that cannot be opened may exist.
-pub fn found(opened: Result<OwnedFd, Errno>) -> Result<Option<OwnedFd>, Errno> {
+pub(crate) fn found(opened: Result<OwnedFd, Errno>) -> Result<Option<OwnedFd>, Errno> {
     match opened {
         Ok(dir) => Ok(Some(dir)),
         Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Ok(None),
@@ -54,7 +54,7 @@ fn resolve(root: impl AsFd, path: &[u8], flags: OFlags, resolve: ResolveFlags) -
 }
 
 /// Splits a path into its parent and its last name.
-pub fn split(path: &[u8]) -> (&[u8], &[u8]) {
+pub(crate) fn split(path: &[u8]) -> (&[u8], &[u8]) {
     match path.iter().rposition(|byte| *byte == b'/') {
         Some(slash) => (&path[..slash], &path[slash + 1..]),
         None => (b"", path),

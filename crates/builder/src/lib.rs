@@ -66,7 +66,7 @@ pub use workspace::guard_build;
 
 use tote_images::{
     Access, PullEvent, PullRequest, PushEvent, PushReport, PushRequest, PushStep, PushedImage, SaveTarget,
-    Wanted, WhenToPull, WholeFile, enter_ids, pull, push, save, wanted,
+    Wanted, WhenToPull, WholeFile, pull, push, save, wanted,
 };
 use tote_life::{changes, prepare, run};
 use tote_networks as network;
@@ -191,14 +191,14 @@ impl BuildRequest {
     fn check_egress(&self) -> Result<(), EngineError> {
         let mut options = self.run.clone();
         options.network = self.network()?.parse().map_err(NetworkFault::Mode)?;
-        Ok(crate::network::check_step(&options)?)
+        Ok(network::check_step(&options)?)
     }
 
     /// The network of a `RUN` that names none.
     pub fn network(&self) -> Result<String, EngineError> {
         let has_policy = self.run.egress.is_some();
         match self.network.as_deref() {
-            None => crate::network::default_of(NetworkUser::Step, has_policy),
+            None => network::default_of(NetworkUser::Step, has_policy),
             Some("default") if has_policy => Ok(DEFAULT_NETWORK.to_owned()),
             Some(network) if ["default", "bridge", "none", "host"].contains(&network) => {
                 Ok(network.to_owned())
@@ -229,7 +229,7 @@ fn enter(home: Home, request: &BuildRequest) -> Result<(Home, StepPlace), Engine
         return Ok((home, StepPlace::Here));
     }
     let wants = !["none", "host"].contains(&request.network()?.as_str());
-    let place = if wants && crate::network::enter_user(&home).is_ok() {
+    let place = if wants && network::enter_user(&home).is_ok() {
         StepPlace::Apart
     } else {
         tote_images::enter_ids(&home)?;

@@ -27,14 +27,14 @@ pub(crate) const AGENTS: &str = "agents";
 
 /// Resources that must exist during a step.
 #[derive(Debug)]
-pub struct Held {
+pub(crate) struct Held {
     _files: Vec<OwnedFd>,
     _relays: Vec<AgentRelay>,
 }
 
 impl Building<'_> {
     /// Adds the mounts of a step. Returns the resources that the caller holds during the step.
-    pub fn mounts(&mut self, step: &RunStep, options: &mut RunOptions) -> Result<Held, EngineError> {
+    pub(crate) fn mounts(&mut self, step: &RunStep, options: &mut RunOptions) -> Result<Held, EngineError> {
         let (mut held, mut relays, mut agents) = (Vec::new(), Vec::new(), 0);
         let dir = self.workspace.path().join(SECRETS);
         if let Some(script) = &step.script {

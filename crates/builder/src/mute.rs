@@ -7,7 +7,7 @@ use tote_sys::best_effort;
 pub(crate) struct Muted(Option<(OwnedFd, OwnedFd)>);
 
 impl Muted {
-    pub fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let mute = || {
             let kept = (
                 rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdout(), 3)?,

@@ -125,7 +125,7 @@ impl BuildOutput {
     }
 
     /// Writes the files of the images.
-    pub fn write(&self, flats: &[Flat]) -> Result<(), EngineError> {
+    pub(crate) fn write(&self, flats: &[Flat]) -> Result<(), EngineError> {
         match self {
             Self::Image { .. } | Self::Store { .. } => Ok(()),
             Self::Archive(path) if path == Path::new("-") => pack(flats, std::io::stdout().lock()),

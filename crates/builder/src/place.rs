@@ -13,10 +13,10 @@ use tote_archive::{Decoder, Expansion, ExtractOptions, Limits, Overwrite, Owner,
 use tote_build::{CopyStep, FileMode};
 
 /// Owner of new files: user and group.
-pub type Ids = (u32, u32);
+pub(crate) type Ids = (u32, u32);
 
 /// Copy in progress.
-pub struct Copying<'a> {
+pub(crate) struct Copying<'a> {
     pub root: &'a OwnedFd,
     pub step: &'a CopyStep,
     /// Owner of the copied files; `None` keeps their owner.
@@ -25,7 +25,7 @@ pub struct Copying<'a> {
 
 impl Copying<'_> {
     /// Copies all sources.
-    pub fn run(&self, chosen: &[Chosen]) -> Result<(), EngineError> {
+    pub(crate) fn run(&self, chosen: &[Chosen]) -> Result<(), EngineError> {
         // If patterns match nothing, the destination is not made either.
         if chosen.is_empty() && self.step.inline.is_empty() {
             return Ok(());
@@ -243,7 +243,7 @@ fn ids((uid, gid): Ids) -> Result<(Option<Uid>, Option<Gid>), Errno> {
 }
 
 /// Sets the owner first, because changing it clears setuid bits.
-pub fn own(file: impl AsFd, owner: Ids, mode: Mode) -> Result<(), Errno> {
+pub(crate) fn own(file: impl AsFd, owner: Ids, mode: Mode) -> Result<(), Errno> {
     let (uid, gid) = ids(owner)?;
     rustix::fs::fchown(&file, uid, gid)?;
     rustix::fs::fchmod(&file, mode)

@@ -57,7 +57,7 @@ impl Platforms<'_> {
     ///
     /// # Errors
     /// [`EngineError`] of the first that fails.
-    pub fn build(&self, workspace: &mut Workspace, voice: Voice<'_>) -> Result<Digest, EngineError> {
+    pub(crate) fn build(&self, workspace: &mut Workspace, voice: Voice<'_>) -> Result<Digest, EngineError> {
         let request = self.request;
         let platforms = self.platforms();
         let mut made = Made {
@@ -129,7 +129,7 @@ impl Platforms<'_> {
         };
         let built = tote_build::build(self.dockerfile, &options, &mut building);
         building.hashes.save();
-        let built = built.map_err(|error| BuildFault::Build(Box::new(error)))?;
+        let built = built.map_err(|error| crate::BuildFault::Build(Box::new(error)))?;
         let mut finished = self.finish(platform.clone(), &built)?;
         if !self.request.attestations.is_empty() {
             let about = (&finished.image, self.names);

@@ -45,7 +45,7 @@ impl Building<'_> {
     }
 
     /// Fetches the files of a step's repositories.
-    pub fn repositories(&mut self, step: &CopyStep) -> Result<Vec<Chosen>, EngineError> {
+    pub(crate) fn repositories(&mut self, step: &CopyStep) -> Result<Vec<Chosen>, EngineError> {
         let mut chosen = Vec::new();
         for repository in &step.repositories {
             let found = self.commit_of(repository)?;

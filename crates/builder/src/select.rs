@@ -30,7 +30,7 @@ pub(crate) struct Chosen {
 
 /// File or directory to copy.
 #[derive(Debug)]
-pub struct Item {
+pub(crate) struct Item {
     /// Path below the base, and below the destination. Empty for the directory itself.
     pub path: Vec<u8>,
     pub kind: FileType,
@@ -49,7 +49,7 @@ pub struct Item {
 }
 
 /// Patterns of excluded files.
-pub struct Filter<'a> {
+pub(crate) struct Filter<'a> {
     pub ignore: &'a Ignore,
     pub(crate) exclude: Ignore,
     /// True if sockets count as empty files, as in docker's contexts. An image contains no sockets.
@@ -69,7 +69,11 @@ impl Filter<'_> {
 }
 
 /// Finds the sources of a step in a root.
-pub fn choose(root: &OwnedFd, step: &CopyStep, filter: &Filter<'_>) -> Result<Vec<Chosen>, EngineError> {
+pub(crate) fn choose(
+    root: &OwnedFd,
+    step: &CopyStep,
+    filter: &Filter<'_>,
+) -> Result<Vec<Chosen>, EngineError> {
     let mut chosen = Vec::new();
     for source in &step.sources {
         let before = chosen.len();
@@ -392,7 +396,7 @@ impl Item {
 
 impl Chosen {
     /// Opens a file of the source for reading.
-    pub fn open(&self, item: &Item) -> Result<File, EngineError> {
+    pub(crate) fn open(&self, item: &Item) -> Result<File, EngineError> {
         if item.is_socket {
             return File::open("/dev/null")
                 .map_err(|error| EngineError::Image(ImageFault::LayerOutput(error)));
@@ -410,7 +414,7 @@ impl Chosen {
 
 /// Returns the SHA-256 of all files that a copy would create, without times. Owners count if they are kept. Files
 /// whose hash is in `known` are not read.
-pub fn digest(
+pub(crate) fn digest(
     chosen: &[Chosen],
     step: &CopyStep,
     keeps_owners: bool,

@@ -10,7 +10,7 @@ use tote_image::Digest;
 
 impl Building<'_> {
     /// Makes the layer that replaces those above the first `below` layers; `None` if they change nothing.
-    pub fn merged(&mut self, layers: &[Digest], below: usize) -> Result<Option<Digest>, EngineError> {
+    pub(crate) fn merged(&mut self, layers: &[Digest], below: usize) -> Result<Option<Digest>, EngineError> {
         let (lower, upper) = (self.flat(&layers[..below])?, self.flat(layers)?);
         let (lower, upper) = (lower.view()?, upper.view()?);
         // The store shares equal files, but that does not make them hard links of the image.

@@ -18,7 +18,11 @@ use tote_image::Digest;
 use tote_sys::best_effort;
 
 impl Building<'_> {
-    pub fn command(&mut self, layers: &[Digest], step: &RunStep) -> Result<Option<Digest>, EngineError> {
+    pub(crate) fn command(
+        &mut self,
+        layers: &[Digest],
+        step: &RunStep,
+    ) -> Result<Option<Digest>, EngineError> {
         let lowers = self.lowers(layers)?;
         let view = lowers.view(self.in_user_namespace())?;
         let scratch = self.workspace.scratch()?;

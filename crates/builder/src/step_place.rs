@@ -46,7 +46,7 @@ impl StepPlace {
     }
 
     /// Runs a step where its network is; `dir` is for a file of its own meanwhile.
-    pub fn run(
+    pub(crate) fn run(
         self,
         (home, dir): (&Home, &Path),
         has_network: bool,
@@ -99,12 +99,12 @@ pub(crate) struct Ran {
 
 impl Ran {
     /// Returns the text that [`Ran::read`] reads.
-    pub fn text(&self) -> Vec<u8> {
+    pub(crate) fn text(&self) -> Vec<u8> {
         serde_json::to_vec(self).unwrap_or_default()
     }
 
     /// Reads the text of another process; `None` if it ends too early.
-    pub fn read(text: &[u8]) -> Option<Self> {
+    pub(crate) fn read(text: &[u8]) -> Option<Self> {
         serde_json::from_slice(text).ok()
     }
 }

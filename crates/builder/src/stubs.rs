@@ -20,7 +20,7 @@ pub(crate) struct Stubs {
 
 impl Stubs {
     /// Records the missing paths before a container with those mounts runs.
-    pub fn of<'a>(view: &OwnedFd, destinations: impl Iterator<Item = &'a str>) -> Self {
+    pub(crate) fn of<'a>(view: &OwnedFd, destinations: impl Iterator<Item = &'a str>) -> Self {
         let mut stubs = Self {
             missing: Vec::new(),
             touched: HashSet::from([EntryPath::root()]),
@@ -47,7 +47,7 @@ impl Stubs {
     }
 
     /// Removes the stubs from the container's writes.
-    pub fn clear(&self, upper: BorrowedFd<'_>) {
+    pub(crate) fn clear(&self, upper: BorrowedFd<'_>) {
         for path in OWN {
             remove(upper, path.as_bytes(), true);
         }

@@ -27,7 +27,7 @@ pub(crate) struct Lowers {
 }
 
 impl Lowers {
-    pub fn of(tree: Tree) -> Self {
+    pub(crate) fn of(tree: Tree) -> Self {
         Self {
             tree: Rc::new(tree),
             uppers: Vec::new(),
@@ -35,7 +35,7 @@ impl Lowers {
     }
 
     /// Adds a directory on top; `None` if the limit is reached.
-    pub fn and(&self, upper: PathBuf) -> Option<Self> {
+    pub(crate) fn and(&self, upper: PathBuf) -> Option<Self> {
         if self.uppers.len() >= UPPERS_MAX {
             return None;
         }
@@ -48,7 +48,7 @@ impl Lowers {
     }
 
     /// Lists the directories, the topmost first. The lowest may have empty files; see [`Lowers::own_inodes`].
-    pub fn paths(&self) -> Vec<PathBuf> {
+    pub(crate) fn paths(&self) -> Vec<PathBuf> {
         let tree = [self.tree.path().to_owned()];
         self.uppers.iter().cloned().chain(tree).collect()
     }
@@ -59,7 +59,7 @@ impl Lowers {
     }
 
     /// Opens a read-only view of all directories.
-    pub fn view(&self, in_user_namespace: bool) -> Result<OwnedFd, EngineError> {
+    pub(crate) fn view(&self, in_user_namespace: bool) -> Result<OwnedFd, EngineError> {
         match self.paths().as_slice() {
             [_] => Ok(self.tree.view()?),
             paths => self.mount(paths, None, in_user_namespace).map_err(kernel),
@@ -67,7 +67,11 @@ impl Lowers {
     }
 
     /// Opens a writable view of all directories; writes go to the scratch.
-    pub fn writable(&self, scratch: &Scratch, in_user_namespace: bool) -> Result<OwnedFd, EngineError> {
+    pub(crate) fn writable(
+        &self,
+        scratch: &Scratch,
+        in_user_namespace: bool,
+    ) -> Result<OwnedFd, EngineError> {
         self.mount(&self.paths(), Some(scratch), in_user_namespace)
             .map_err(kernel)
     }
@@ -97,7 +101,7 @@ fn kernel(source: Errno) -> EngineError {
     }
 }
 
-pub fn open(path: &Path, access: OFlags) -> Result<OwnedFd, Errno> {
+pub(crate) fn open(path: &Path, access: OFlags) -> Result<OwnedFd, Errno> {
     // A descriptor's name is a link.
     let is_held = path.starts_with("/proc/self/fd");
     let mut flags = access | OFlags::DIRECTORY | OFlags::CLOEXEC;

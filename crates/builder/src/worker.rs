@@ -59,7 +59,7 @@ pub(crate) struct Building<'a> {
 }
 
 impl<'a> Building<'a> {
-    pub fn new(
+    pub(crate) fn new(
         home: &'a Home,
         (store, ingest): (&'a Store, &'a Ingest<'a>),
         (request, platform): (&'a BuildRequest, Option<&Platform>),
@@ -94,12 +94,12 @@ impl<'a> Building<'a> {
     }
 
     /// Returns the layers as one directory of the store.
-    pub fn flat(&self, layers: &[Digest]) -> Result<Tree, EngineError> {
+    pub(crate) fn flat(&self, layers: &[Digest]) -> Result<Tree, EngineError> {
         Ok(self.store.tree(&Self::bare(layers)?)?)
     }
 
     /// Makes an image of these layers without any other settings. The store finds trees by their layers alone.
-    pub fn bare(layers: &[Digest]) -> Result<Image, EngineError> {
+    pub(crate) fn bare(layers: &[Digest]) -> Result<Image, EngineError> {
         let mut config = ImageConfig::default();
         config.rootfs.diff_ids = layers.to_vec();
         let json = config.to_json();
@@ -137,7 +137,7 @@ impl<'a> Building<'a> {
     }
 
     /// Packs the written files as a layer, on which the next step builds.
-    pub fn commit(
+    pub(crate) fn commit(
         &mut self,
         layers: &[Digest],
         lowers: &Lowers,
@@ -171,7 +171,7 @@ impl<'a> Building<'a> {
         self.commit(layers, &lowers, (&view, upper), scratch.upper, &touched)
     }
 
-    pub fn chosen(&mut self, step: &CopyStep) -> Result<Vec<Chosen>, EngineError> {
+    pub(crate) fn chosen(&mut self, step: &CopyStep) -> Result<Vec<Chosen>, EngineError> {
         if let Some((known, chosen)) = self.chosen.take()
             && known == *step
         {

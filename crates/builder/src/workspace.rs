@@ -30,7 +30,7 @@ pub(crate) struct Scratch {
 }
 
 impl Workspace {
-    pub fn make(home: &Home, guard: &dyn Fn(&Path) -> Option<Child>) -> Result<Self, EngineError> {
+    pub(crate) fn make(home: &Home, guard: &dyn Fn(&Path) -> Option<Child>) -> Result<Self, EngineError> {
         let builds = home.builds();
         for dir in ["", "cache", "kept", "mounts", "work"] {
             make_dir(&builds.join(dir), 0o700)?;
@@ -50,7 +50,7 @@ impl Workspace {
         })
     }
 
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
@@ -95,7 +95,7 @@ pub fn guard_build(work: &Path) -> Result<(), EngineError> {
 }
 
 /// Removes the directories of killed builds.
-pub fn sweep(all: &Path) {
+pub(crate) fn sweep(all: &Path) {
     for entry in std::fs::read_dir(all).into_iter().flatten().flatten() {
         // A directory that cannot be removed now is found again by the next build.
         best_effort(locked::remove_stale(&entry.path()));
@@ -121,7 +121,7 @@ fn take(nameless: &Path, path: &Path) -> Result<OwnedFd, EngineError> {
 }
 
 /// Makes a directory with that mode, whatever the umask; an existing one is accepted.
-pub fn make_dir(path: &Path, mode: u32) -> Result<(), EngineError> {
+pub(crate) fn make_dir(path: &Path, mode: u32) -> Result<(), EngineError> {
     make(path, mode).map_err(|(attempt, errno)| EngineError::file(attempt, path)(errno))
 }
 

@@ -7,7 +7,7 @@ use crate::words::{values, words};
 use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::process::ExitCode;
-use tote_engine::{EngineError, NewSecret, RequestError, SecretFault};
+use tote_engine::{EngineError, NewSecret, SecretFault};
 use tote_options::Parsed;
 
 /// The most bytes of a secret that are read: more than it may have.

@@ -17,7 +17,7 @@ pub(crate) struct Contained<'a> {
 }
 
 impl<'a> Contained<'a> {
-    pub fn new(root: BorrowedFd<'a>) -> Self {
+    pub(crate) fn new(root: BorrowedFd<'a>) -> Self {
         Self {
             root,
             open: RefCell::new(None),

@@ -14,7 +14,8 @@ mod image;
 mod slim;
 
 use tote_images::open_store;
-use tote_life::{changes, exec, prepare, run};
+use tote_life::prepare::prepare;
+use tote_life::{changes, exec, run};
 use tote_prepare::{Finished, HostInit, RunRequest, rootfs};
 use tote_records::{EngineError, Home, ImageFault, MachineError, apart, container, prune};
 

@@ -16,7 +16,7 @@ use tote_spec::IdMapping;
 ///
 /// # Errors
 /// [`DebugError::Effective`] for an unknown user, and for one whom the container does not map.
-pub fn apply(name: &str, target: &Target, exec: &mut ExecOptions) -> Result<(), EngineError> {
+pub(crate) fn apply(name: &str, target: &Target, exec: &mut ExecOptions) -> Result<(), EngineError> {
     if exec.user.is_some() {
         return Err(DebugError::TwoUsers.into());
     }

@@ -49,7 +49,7 @@ impl Found<'_> {
 ///
 /// # Errors
 /// [`EngineError`].
-pub fn find<'a>(
+pub(crate) fn find<'a>(
     home: &'a Home,
     wanted: &str,
     warn: &mut dyn FnMut(String),

@@ -39,7 +39,7 @@ const ENGINES: [(Engine, &str); 10] = [
 ];
 
 /// Lists the prefixes.
-pub fn names() -> String {
+pub(crate) fn names() -> String {
     ENGINES.map(|(_, name)| format!("{name}:")).join(", ")
 }
 
@@ -50,7 +50,7 @@ impl Engine {
         !matches!(self, Self::Crictl | Self::Kubernetes | Self::Command | Self::Pid)
     }
 
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         ENGINES
             .into_iter()
             .find(|(engine, _)| *engine == self)
@@ -59,7 +59,7 @@ impl Engine {
 }
 
 /// Splits a target with a prefix; `None` for a bare name.
-pub fn parse(wanted: &str) -> Result<Option<(Engine, &str)>, DebugError> {
+pub(crate) fn parse(wanted: &str) -> Result<Option<(Engine, &str)>, DebugError> {
     let Some((prefix, name)) = wanted.split_once(':') else {
         return Ok(None);
     };
@@ -80,7 +80,7 @@ fn process(engine: Engine, name: &str, noted: &NotedProcess) -> Process {
 ///
 /// # Errors
 /// [`DebugError`], also if the process is a later one that has got the number of the container's.
-pub fn find(engine: Engine, name: &str) -> Result<Process, DebugError> {
+pub(crate) fn find(engine: Engine, name: &str) -> Result<Process, DebugError> {
     if engine == Engine::Pid {
         let number = name.parse::<u32>().ok().filter(|pid| *pid > 0);
         return number

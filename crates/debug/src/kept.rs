@@ -86,7 +86,7 @@ pub(super) fn of_other(home: &Home, other: &OtherContainer) -> Result<Layers, En
 }
 
 /// A kept layer that a session uses.
-pub struct Layer {
+pub(crate) struct Layer {
     dir: PathBuf,
     _lock: OwnedFd,
 }
@@ -96,7 +96,7 @@ impl Layer {
     ///
     /// # Errors
     /// [`KeepError::Kept`] if another session has it.
-    pub fn open(layers: &Layers, tools: &Source, image: &Image) -> Result<Self, EngineError> {
+    pub(crate) fn open(layers: &Layers, tools: &Source, image: &Image) -> Result<Self, EngineError> {
         let Layers { dir: layers, name } = layers;
         let (key, tools) = match (tools, image) {
             (Source::Host(_), _) => ("host".to_owned(), "host"),
@@ -121,7 +121,7 @@ impl Layer {
     }
 
     /// Describes the place of the session's writes.
-    pub fn upper(&self) -> Upper {
+    pub(crate) fn upper(&self) -> Upper {
         Upper::Dir {
             upper: self.dir.join("upper"),
             work: self.dir.join("work"),

@@ -99,7 +99,7 @@ pub fn debug(
     // A session ends with its caller, who holds the tools, so no keys leave it alone.
     request.exec.detach_keys = Some(String::new());
     let keys = exec::detach_keys(&request.exec)?;
-    crate::given::read_env_files(&mut request.exec.env)?;
+    given::read_env_files(&mut request.exec.env)?;
     let Found {
         mut target,
         command,

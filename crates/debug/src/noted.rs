@@ -29,7 +29,7 @@ pub(super) struct NotedProcess {
 
 /// A process to join.
 #[derive(Debug)]
-pub struct Process {
+pub(crate) struct Process {
     pub pid: u32,
     /// Container of another engine whose first process it is; `None` for any other process.
     pub container: Option<OtherContainer>,
@@ -56,7 +56,7 @@ pub(super) struct OtherContainer {
 
 impl NotedProcess {
     /// Describes the container, which the user called `name`. `None` if the file is gone.
-    pub fn container(&self, engine: &'static str, name: &str) -> Option<OtherContainer> {
+    pub(crate) fn container(&self, engine: &'static str, name: &str) -> Option<OtherContainer> {
         Some(OtherContainer {
             engine,
             name: name.to_owned(),

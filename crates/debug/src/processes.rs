@@ -15,7 +15,7 @@ const MONITOR: &str = "[lxc monitor] ";
 const COMMAND: usize = 64 << 10;
 
 /// The processes of a directory such as `/proc`, read when they are first asked for.
-pub struct Processes {
+pub(crate) struct Processes {
     proc: PathBuf,
     seen: OnceCell<Vec<Seen>>,
 }
@@ -36,7 +36,7 @@ struct Place {
 
 impl Processes {
     /// Returns the processes of this machine.
-    pub fn here() -> Self {
+    pub(crate) fn here() -> Self {
         Self::of(Path::new("/proc"))
     }
 

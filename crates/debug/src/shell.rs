@@ -11,7 +11,7 @@ pub const SHELLS: [&str; 5] = ["auto", "bash", "fish", "sh", "zsh"];
 
 /// Returns the command of a session without one: a shell, which carries out `script` if there is one. `preferred` is the
 /// caller's own shell.
-pub fn command(shell: Option<&str>, script: Option<&str>, preferred: Option<&str>) -> Vec<String> {
+pub(crate) fn command(shell: Option<&str>, script: Option<&str>, preferred: Option<&str>) -> Vec<String> {
     let script = script.map(|script| ["-c", script]).into_iter().flatten();
     let words: Vec<&str> = match shell.filter(|shell| *shell != "auto") {
         Some(shell) => std::iter::once(shell).chain(script).collect(),
@@ -47,7 +47,7 @@ fn quoted(words: &[String]) -> String {
 /// The commands `tote exec`, which runs a program of the container in the container's own root, and `entrypoint`, which
 /// shows or runs what the container would run, `install` and `uninstall`. `env` are the container's variables, `command` is its command, and
 /// `complaints` say what is wrong with it.
-pub fn commands(path: Option<&str>, command: &[String], complaints: &[String]) -> [WrittenFile; 4] {
+pub(crate) fn commands(path: Option<&str>, command: &[String], complaints: &[String]) -> [WrittenFile; 4] {
     let path = quoted(&[path.unwrap_or(tote_bundle::DEFAULT_PATH).to_owned()]);
     let tote = format!(
         "#!/bin/sh\n\

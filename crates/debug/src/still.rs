@@ -41,7 +41,11 @@ impl<'a> Still<'a> {
     ///
     /// # Errors
     /// [`EngineError`]; nothing is left then.
-    pub fn of_image(home: &'a Home, image: Image, warn: &mut dyn FnMut(String)) -> Result<Self, EngineError> {
+    pub(crate) fn of_image(
+        home: &'a Home,
+        image: Image,
+        warn: &mut dyn FnMut(String),
+    ) -> Result<Self, EngineError> {
         let mut source = Source::open(home, &image)?;
         source.forget_volumes();
         let mut options = RunOptions {
@@ -65,7 +69,7 @@ impl<'a> Still<'a> {
     ///
     /// # Errors
     /// [`EngineError`], such as [`container::LifeError::Busy`] while the container starts; it is as it was then.
-    pub fn of_container(
+    pub(crate) fn of_container(
         home: &'a Home,
         entry: Entry,
         warn: &mut dyn FnMut(String),
@@ -132,7 +136,7 @@ impl<'a> Still<'a> {
     }
 
     /// Returns the command that a container of the image would run.
-    pub fn command(&self) -> Vec<String> {
+    pub(crate) fn command(&self) -> Vec<String> {
         let config: ImageConfig = self.prepared._source.config();
         command_line(None, &[], &config)
     }
@@ -141,7 +145,7 @@ impl<'a> Still<'a> {
     ///
     /// # Errors
     /// Fails if the process was killed.
-    pub fn target(&self) -> Result<Target, EngineError> {
+    pub(crate) fn target(&self) -> Result<Target, EngineError> {
         let entry = &self.prepared.entry;
         let gone = || crate::ExecError::NotRunning(entry.container.id.to_string());
         let created = self.created.as_ref().ok_or_else(gone)?;

@@ -34,7 +34,7 @@ const FILES: [&str; 4] = [
 const LINKS: [(&str, &str); 1] = [(PLACE, "var/lib/cntr")];
 
 /// Search path of tools that say nothing of it.
-pub const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+pub(crate) const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// Parts of a session's tree beside the tools.
 pub(super) struct View {
@@ -54,7 +54,7 @@ impl View {
     ///
     /// # Errors
     /// Fails if its root cannot be read.
-    pub fn new(
+    pub(crate) fn new(
         target: &Target,
         command: &[String],
         launchers: Option<&Launchers>,

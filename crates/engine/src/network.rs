@@ -2,9 +2,7 @@
 
 use crate::{EngineError, Home, container};
 pub(crate) use tote_networks::{
-    Answers, CONNECTING, FrontAnswers, UP, call, check_step, choose, default_of, end_connection, enter_for,
-    enter_network, enter_user, forget, go_without, has_names, hide, join, lacks, leave, leave_recorded,
-    linger, name_of, names_of, ports_of, refused, settle, sweep, unavailable,
+    Answers, call, hide, leave, linger, name_of, names_of, ports_of, refused, unavailable,
 };
 pub use tote_networks::{
     ConnectFault, ConnectRequest, Endpoint, NetworkDetails, NetworkFault, NetworkMember, NetworkRange,

@@ -8,7 +8,7 @@ use tote_builder::{BuildsPruned, PruneBuilds, Room, prune_builds};
 use tote_bundle::ContainerId;
 use tote_closures::{Pruned, prune_images};
 pub use tote_records::prune::PruneFault;
-pub(crate) use tote_records::prune::{PruneFilters, filters};
+pub(crate) use tote_records::prune::PruneFilters;
 use tote_state::events::Event;
 use tote_state::events::append;
 

@@ -19,7 +19,7 @@ pub mod pod;
 pub mod prepare;
 pub mod proc;
 pub mod remains;
-mod run;
+pub mod run;
 pub mod slim;
 pub mod vm;
 

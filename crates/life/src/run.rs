@@ -47,7 +47,7 @@ pub fn run(
 ///
 /// # Errors
 /// Those of [`run`].
-pub(crate) fn run_beside(
+pub fn run_beside(
     home: &Home,
     mut prepared: Prepared,
     (how, others): (Option<&Attaching>, Vec<&mut dyn Aside>),
@@ -279,7 +279,7 @@ fn put_away(home: &Home, entry: Entry, result: Option<&Ended>, (claim, leaves_cg
 }
 
 /// Writes down where its cgroups will be, where the id does not say so.
-pub(crate) fn note_groups(home: &Home, entry: &Entry, claim: &Claim) -> Result<(), EngineError> {
+pub fn note_groups(home: &Home, entry: &Entry, claim: &Claim) -> Result<(), EngineError> {
     let groups = entry.state.cgroup.as_deref();
     if groups.is_some() && !entry.kept {
         return claim.note(entry, &Inside::default());

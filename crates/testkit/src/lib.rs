@@ -1,8 +1,8 @@
 //! Fixtures that tests of several crates need.
 //!
 //! [`FakeRegistry`] is a registry in a thread of the test's own process, which misbehaves as told and remembers its
-//! requests. It is only good for tests: it believes every client, keeps everything in memory, and panics if a test is
-//! wrong.
+//! requests. It is only good for tests, and for measurements, whose programs pull from it: it believes every client, keeps everything in
+//! memory, and panics if a test is wrong.
 
 #![expect(
     clippy::expect_used,

@@ -61,6 +61,15 @@ impl FakeRegistry {
     #[must_use]
     pub fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("the loopback interface has a free port");
+        Self::on(listener)
+    }
+
+    /// Starts an empty registry that answers on a socket.
+    ///
+    /// # Panics
+    /// If the socket has no address.
+    #[must_use]
+    pub fn on(listener: TcpListener) -> Self {
         let address = listener.local_addr().expect("a bound socket has an address");
         let state = Arc::new(State {
             own: format!("http://{address}"),

@@ -35,7 +35,7 @@ pub(crate) struct Attested {
 
 impl Attested {
     /// Makes the requested attestations. `began` is the time since 1970 at which the build began.
-    pub fn of(
+    pub(crate) fn of(
         building: &Building<'_>,
         file: &Dockerfile,
         (image, names): (&Image, &[Reference]),

@@ -29,7 +29,7 @@ pub(crate) struct Material {
 }
 
 impl Material {
-    pub fn new(uri: String, digest: &Digest) -> Self {
+    pub(crate) fn new(uri: String, digest: &Digest) -> Self {
         Self {
             uri,
             digest: (digest.algorithm().to_string(), digest.hex()),
@@ -37,7 +37,7 @@ impl Material {
     }
 
     /// Makes the material of a commit in a repository.
-    pub fn commit(uri: String, commit: &str) -> Self {
+    pub(crate) fn commit(uri: String, commit: &str) -> Self {
         let hash = if commit.len() == 64 { "sha256" } else { "sha1" };
         Self {
             uri,

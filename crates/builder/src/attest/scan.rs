@@ -23,7 +23,7 @@ const PASSED_OVER: [&[u8]; 3] = [b"proc", b"sys", b"dev"];
 ///
 /// # Errors
 /// Fails if a list cannot be read, or is too long.
-pub fn scan(root: &OwnedFd) -> Result<BillOfMaterials, EngineError> {
+pub(super) fn scan(root: &OwnedFd) -> Result<BillOfMaterials, EngineError> {
     let mut found = Vec::new();
     if let Some(text) = read(root, "var/lib/dpkg/status", LIST_MAX)? {
         found.extend(packages::dpkg(&text));

@@ -39,7 +39,7 @@ impl Predicate {
 }
 
 /// Makes a manifest of statements about an image. Returns its descriptor, and all documents, the manifest first.
-pub fn manifest(statements: &[(&Predicate, Value)], image: Descriptor) -> (Descriptor, Vec<Vec<u8>>) {
+pub(super) fn manifest(statements: &[(&Predicate, Value)], image: Descriptor) -> (Descriptor, Vec<Vec<u8>>) {
     let mut documents = Vec::new();
     let mut layers = Vec::new();
     for (predicate, statement) in statements {

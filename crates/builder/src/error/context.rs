@@ -48,7 +48,7 @@ pub enum ContextError {
 }
 
 impl ContextError {
-    pub fn hint(&self) -> Option<&'static str> {
+    pub(super) fn hint(&self) -> Option<&'static str> {
         match self {
             Self::NoDockerfile(_) => Some("give the Dockerfile's path with -f, or another directory"),
             Self::Context { source, .. } if source.kind() == std::io::ErrorKind::NotFound => {

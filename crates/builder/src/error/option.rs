@@ -83,7 +83,7 @@ pub enum BuildOptionError {
 }
 
 impl BuildOptionError {
-    pub fn hint(&self) -> Option<&'static str> {
+    pub(super) fn hint(&self) -> Option<&'static str> {
         matches!(self, Self::AgentKey(_)).then_some("start an agent, ssh-add the key, and give --ssh default")
     }
 }

@@ -70,7 +70,7 @@ impl GitFailure {
 }
 
 impl RepositoryFault {
-    pub fn hint(&self) -> Option<&'static str> {
+    pub(super) fn hint(&self) -> Option<&'static str> {
         match self {
             Self::NoGit(_) => Some("install git, or clone the repository elsewhere and give its directory"),
             Self::Git {

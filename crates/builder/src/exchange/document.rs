@@ -26,7 +26,7 @@ pub(super) struct Document {
 }
 
 impl Document {
-    pub fn to_json(&self) -> Result<Vec<u8>, EngineError> {
+    pub(super) fn to_json(&self) -> Result<Vec<u8>, EngineError> {
         let json = serde_json::to_vec(self).map_err(ArchiveError::SaveDocument)?;
         if json.len() > MAX_CONFIG_BYTES {
             return Err(BuildFault::Cache(CacheFault::CacheSize(json.len())).into());
@@ -35,7 +35,7 @@ impl Document {
     }
 
     /// Parses a document of unknown origin.
-    pub fn read(json: &[u8]) -> Result<Self, EngineError> {
+    pub(super) fn read(json: &[u8]) -> Result<Self, EngineError> {
         if json.len() > MAX_CONFIG_BYTES {
             return Err(BuildFault::Cache(CacheFault::CacheSize(json.len())).into());
         }
@@ -44,7 +44,7 @@ impl Document {
     }
 
     /// Reads the document of a manifest, and its layers; `config` fetches the configuration.
-    pub fn of(
+    pub(super) fn of(
         manifest: &Manifest,
         config: impl FnOnce(&Descriptor) -> Result<Vec<u8>, EngineError>,
     ) -> Result<(Self, BTreeMap<Digest, Descriptor>), EngineError> {

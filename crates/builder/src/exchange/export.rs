@@ -34,7 +34,7 @@ pub(crate) struct Exporter<'a> {
 }
 
 impl Exports {
-    pub fn new(to: &[CacheTo]) -> Self {
+    pub(crate) fn new(to: &[CacheTo]) -> Self {
         Self {
             to: to.to_vec(),
             ..Self::default()
@@ -45,7 +45,7 @@ impl Exports {
         self.in_result = in_result;
     }
 
-    pub fn note(&mut self, key: &Key, config: &ImageConfig) {
+    pub(crate) fn note(&mut self, key: &Key, config: &ImageConfig) {
         if self.to.is_empty() {
             return;
         }
@@ -56,7 +56,7 @@ impl Exports {
 
     /// Writes the cache to all destinations. Layers of base images, `bases`, are left out, because builds from these
     /// images have them.
-    pub fn write(
+    pub(crate) fn write(
         &self,
         exporter: &Exporter<'_>,
         results: &[Digest],

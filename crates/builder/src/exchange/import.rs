@@ -48,12 +48,12 @@ pub(crate) struct Asker<'a> {
 }
 
 impl Imports {
-    pub fn new(from: &[CacheFrom]) -> Self {
+    pub(crate) fn new(from: &[CacheFrom]) -> Self {
         Self(from.iter().cloned().map(Source::Unasked).collect())
     }
 
     /// Finds the result of an instruction with that key on the image `before`, with all of its layers in the store.
-    pub fn find(&mut self, asker: &Asker<'_>, key: &Key, before: &ImageConfig) -> Option<ImageConfig> {
+    pub(crate) fn find(&mut self, asker: &Asker<'_>, key: &Key, before: &ImageConfig) -> Option<ImageConfig> {
         let key = sha256(key.as_bytes()).hex();
         self.0.iter_mut().find_map(|source| {
             let found = source.opened(asker)?.record(asker, &key, before);

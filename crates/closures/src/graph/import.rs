@@ -134,7 +134,7 @@ pub fn graph_import(home: &Home, source: &GraphSource) -> Result<GraphImported, 
     }
 }
 
-pub fn open_dir(path: &Path) -> Result<OwnedFd, EngineError> {
+pub(super) fn open_dir(path: &Path) -> Result<OwnedFd, EngineError> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let opened = rustix::fs::open(path, flags, Mode::empty());
     Ok(opened.map_err(|errno| GraphFault::Directory {
@@ -358,7 +358,7 @@ pub(super) struct OfRoot<'a> {
 }
 
 impl<'a> OfRoot<'a> {
-    pub fn new(root: Root<'a>) -> Self {
+    pub(super) fn new(root: Root<'a>) -> Self {
         Self {
             root,
             files: Contained::new(root.files),
@@ -379,6 +379,6 @@ impl Contents for OfRoot<'_> {
 }
 
 /// True if a path of a tree is a file with content.
-pub fn is_file(tree: &Tree, path: &[u8]) -> bool {
+pub(super) fn is_file(tree: &Tree, path: &[u8]) -> bool {
     matches!(tree.get(path), Some(Node::File(size)) if *size > 0)
 }

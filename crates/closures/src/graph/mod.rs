@@ -27,7 +27,7 @@ pub use profile::{graph_profiles, profile_remove, profile_set, profile_switch};
 pub use report::{StoreReport, StoreReportRow, store_report};
 pub use usage::{ClosureUsage, closure_usage};
 
-use crate::{EngineError, ImageFault};
+use crate::EngineError;
 use tote_graph::GraphError;
 use tote_needs::Settings;
 

@@ -23,7 +23,7 @@ pub(super) struct Installed {
 
 impl Installed {
     /// Reads the packages of a root named `name`; those of dpkg that `wanted` is false for have no lists.
-    pub fn read(root: BorrowedFd<'_>, name: &str) -> Result<Self, EngineError> {
+    pub(super) fn read(root: BorrowedFd<'_>, name: &str) -> Result<Self, EngineError> {
         let mut installed = Self::default();
         if let Some(text) = read(root, name, "var/lib/dpkg/status")? {
             installed.packages = packages::dpkg(&text);

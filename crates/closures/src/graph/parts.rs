@@ -15,7 +15,7 @@ const SPECIAL: u32 = 0o7000;
 
 /// A root whose files become layers.
 #[derive(Clone, Copy)]
-pub struct Root<'a> {
+pub(super) struct Root<'a> {
     /// Its files.
     pub files: BorrowedFd<'a>,
     /// Another directory, for paths that are not below `usr` and that are there: the host's /etc is not for containers.
@@ -27,14 +27,14 @@ pub struct Root<'a> {
 }
 
 /// Result of a part.
-pub struct Made {
+pub(super) struct Made {
     pub layer: Layer,
     pub programs: Vec<String>,
 }
 
 impl Root<'_> {
     /// The directory that has a path.
-    pub fn of(&self, path: &[u8]) -> BorrowedFd<'_> {
+    pub(super) fn of(&self, path: &[u8]) -> BorrowedFd<'_> {
         match self.before {
             Some(before) if self.is_before(path) => before,
             _ => self.files,
@@ -49,7 +49,12 @@ impl Root<'_> {
     }
 
     /// Adds a layer with these paths and the directories above them.
-    pub fn add(&self, ingest: &Ingest<'_>, paths: &[Box<[u8]>], owned: bool) -> Result<Made, EngineError> {
+    pub(super) fn add(
+        &self,
+        ingest: &Ingest<'_>,
+        paths: &[Box<[u8]>],
+        owned: bool,
+    ) -> Result<Made, EngineError> {
         let mut all: BTreeSet<EntryPath> = BTreeSet::from([EntryPath::root()]);
         for path in paths {
             let Ok(path) = EntryPath::parse(path) else {

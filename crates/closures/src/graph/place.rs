@@ -54,12 +54,12 @@ pub(super) struct HostFile {
 
 impl Stamp {
     /// State of a path, whose last link is not followed; `None` if nothing is there.
-    pub fn of(path: impl rustix::path::Arg) -> Option<Self> {
+    pub(super) fn of(path: impl rustix::path::Arg) -> Option<Self> {
         Some(Self::from(rustix::fs::lstat(path).ok()?))
     }
 
     /// State of a path of a directory.
-    pub fn at(dir: BorrowedFd<'_>, path: &str) -> Option<Self> {
+    pub(super) fn at(dir: BorrowedFd<'_>, path: &str) -> Option<Self> {
         let stat = rustix::fs::statat(dir, path, AtFlags::SYMLINK_NOFOLLOW).ok()?;
         Some(Self::from(stat))
     }
@@ -94,7 +94,7 @@ pub(super) fn path_in(dir: PathBuf, text: &str) -> PathBuf {
 }
 
 /// Excludes all others that change records, until the file is closed.
-pub fn lock(home: &Home) -> Result<File, EngineError> {
+pub(super) fn lock(home: &Home) -> Result<File, EngineError> {
     for dir in [
         home.graph(),
         roots_dir(home),
@@ -134,7 +134,7 @@ pub(super) fn profiles(home: &Home) -> Result<Vec<(String, Profile)>, EngineErro
 }
 
 /// Reads the records of starts.
-pub fn starts(home: &Home) -> Result<Vec<(PathBuf, StartRecord)>, EngineError> {
+pub(super) fn starts(home: &Home) -> Result<Vec<(PathBuf, StartRecord)>, EngineError> {
     let mut starts = Vec::new();
     for name in record::names_in(&starts_dir(home))? {
         let path = starts_dir(home).join(name);
@@ -169,7 +169,7 @@ pub(super) fn graph(store: &Store) -> Result<Graph, EngineError> {
 }
 
 /// Finds a node by its name or id. Of several with a name, those that were imported last come first.
-pub fn find(home: &Home, graph: &Graph, text: &str) -> Result<NodeId, EngineError> {
+pub(super) fn find(home: &Home, graph: &Graph, text: &str) -> Result<NodeId, EngineError> {
     let found = graph.find(text, &|_| false);
     if let Err(tote_graph::GraphError::Ambiguous { .. }) = found {
         let mut roots = roots(home)?;

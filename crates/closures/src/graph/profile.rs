@@ -86,7 +86,7 @@ pub fn profile_remove(home: &Home, name: &str) -> Result<(), EngineError> {
 }
 
 /// Finds what a container of a profile starts with. The image of its closure is made again where it was removed.
-pub fn start(home: &Home, name: &str) -> Result<ClosureStart, EngineError> {
+pub(super) fn start(home: &Home, name: &str) -> Result<ClosureStart, EngineError> {
     let profile = read(home, name)?;
     let current = profile.current();
     let current = current.ok_or_else(|| GraphFault::NoProfile(name.to_owned()))?;
@@ -109,7 +109,7 @@ pub fn start(home: &Home, name: &str) -> Result<ClosureStart, EngineError> {
 }
 
 /// The nodes that profiles keep.
-pub fn kept(home: &Home) -> Result<Vec<Generation>, EngineError> {
+pub(super) fn kept(home: &Home) -> Result<Vec<Generation>, EngineError> {
     let profiles = profiles(home)?.into_iter();
     Ok(profiles.flat_map(|(_, profile)| profile.generations).collect())
 }

@@ -94,7 +94,7 @@ pub fn images(home: &Home, selection: &ImageSelection) -> Result<Vec<ImageRow>, 
 ///
 /// # Errors
 /// [`EngineError::Store`].
-pub fn shown(store: &Store, index: &ImageIndex) -> Result<Image, EngineError> {
+pub(super) fn shown(store: &Store, index: &ImageIndex) -> Result<Image, EngineError> {
     let mut size = 0u64;
     for id in index.images() {
         // One that is lost has nothing.
@@ -150,7 +150,7 @@ pub fn image_names(home: &Home) -> Result<Vec<String>, EngineError> {
 }
 
 /// An image without a time of creation is older than anything.
-pub fn fits(filters: &PruneFilters, image: &Image) -> bool {
+pub(super) fn fits(filters: &PruneFilters, image: &Image) -> bool {
     let config = image.config.value();
     let created = config.created.as_deref();
     let created = created.and_then(tote_calendar::seconds_of).unwrap_or(0);

@@ -13,7 +13,7 @@ use tote_needs::Needs;
 use tote_store::{Image, Ingest, Layer};
 
 /// Names of an image's files with several names, each with the first one.
-pub type Links = HashMap<EntryPath, EntryPath>;
+pub(super) type Links = HashMap<EntryPath, EntryPath>;
 
 /// The image whose files are divided.
 pub(super) struct Divided<'a> {
@@ -34,7 +34,7 @@ pub(super) struct Halves {
 
 impl Divided<'_> {
     /// Adds both images.
-    pub fn add(&self, ingest: &Ingest<'_>, config: &ImageConfig) -> Result<Halves, EngineError> {
+    pub(super) fn add(&self, ingest: &Ingest<'_>, config: &ImageConfig) -> Result<Halves, EngineError> {
         let kept = self.layer(ingest, &|path, is_dir| self.stays(path, is_dir))?;
         let mut written = kept.sizes.written;
         let mut slim = self.config(config, std::slice::from_ref(&kept.diff_id));

@@ -32,7 +32,7 @@ const METADATA: [&str; 8] = [
 ///
 /// # Errors
 /// [`EngineError`].
-pub fn make(
+pub(super) fn make(
     home: &Home,
     id: &Digest,
     request: &SlimRequest,
@@ -112,7 +112,7 @@ fn names(root: BorrowedFd<'_>, links: &Links) -> Result<(Tree, Sizes), EngineErr
 }
 
 /// Returns the paths of an image's files and links.
-pub fn files(source: &Source) -> Result<Vec<String>, EngineError> {
+pub(super) fn files(source: &Source) -> Result<Vec<String>, EngineError> {
     let mut files = Vec::new();
     for entry in walk(source.dir()?).without_links() {
         let (entry, _) = entry?;

@@ -11,7 +11,7 @@ use tote_slim::Report;
 const ENDING: &str = ".slim";
 
 /// The name of the result.
-pub fn name(request: &SlimRequest) -> Result<Reference, EngineError> {
+pub(super) fn name(request: &SlimRequest) -> Result<Reference, EngineError> {
     let name = match &request.name {
         Some(name) => Reference::parse(name)?,
         None => {
@@ -33,7 +33,7 @@ pub fn name(request: &SlimRequest) -> Result<Reference, EngineError> {
 }
 
 /// Names both images: the whole first, so that a smaller image with a name has it.
-pub fn publish(home: &Home, report: &mut Report, name: &Reference) -> Result<(), EngineError> {
+pub(super) fn publish(home: &Home, report: &mut Report, name: &Reference) -> Result<(), EngineError> {
     if !report.fat_id.is_empty() {
         let whole = whole_name(name);
         tote_images::tag(home, &report.fat_id, &whole)?;

@@ -85,7 +85,7 @@ pub(super) struct Prober<'a> {
 
 impl<'a> Prober<'a> {
     /// Prepares the probes of a container; `hearing` says what is to be heard of those inside, in a run of that number.
-    pub fn new(
+    pub(super) fn new(
         home: &'a Home,
         id: ContainerId,
         probes: &'a [SlimProbe],

@@ -8,7 +8,7 @@ use tote_slim::{FileFate, Report};
 pub(super) type Sizes = BTreeMap<Box<[u8]>, u64>;
 
 /// Makes the report of what stays and what does not.
-pub fn removed(tree: &Tree, sizes: &Sizes, found: &Needs) -> Report {
+pub(super) fn removed(tree: &Tree, sizes: &Sizes, found: &Needs) -> Report {
     let mut report = Report::default();
     let shown = |path: &[u8]| format!("/{}", String::from_utf8_lossy(path));
     for (path, node) in tree.iter() {

@@ -52,7 +52,7 @@ pub struct SlimRequest {
 /// Files that a smaller image has, and those that its containers have missed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Learned {
-    pub before: Vec<String>,
+    pub(crate) before: Vec<String>,
     pub(crate) missed: Vec<String>,
 }
 

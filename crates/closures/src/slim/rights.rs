@@ -30,7 +30,7 @@ impl Rights {
     ///
     /// # Errors
     /// [`SlimError::Profile`]: memory for the profile is lacking.
-    pub fn of(request: &SlimRequest, heard: &Heard) -> Result<Self, SlimError> {
+    pub(super) fn of(request: &SlimRequest, heard: &Heard) -> Result<Self, SlimError> {
         let options = &request.options;
         let allowed = allowed(options);
         let profile = profile(options, &allowed, &heard.calls);
@@ -55,7 +55,7 @@ impl Rights {
     }
 
     /// Gives a run these rights, with that set of capabilities.
-    pub fn give(&self, options: &mut RunOptions, capabilities: &BTreeSet<String>) {
+    pub(super) fn give(&self, options: &mut RunOptions, capabilities: &BTreeSet<String>) {
         options.privileged = false;
         options.cap_drop = vec![Capability::All];
         let names = tote_sandbox::ALL_CAPABILITIES.iter();

@@ -80,7 +80,7 @@ pub(super) fn verify_all(
 }
 
 /// Runs an image once.
-pub fn run(
+pub(super) fn run(
     home: &Home,
     (image, command): (&Digest, &[String]),
     (request, number): (&SlimRequest, usize),

@@ -35,7 +35,7 @@ impl RootWatch {
     ///
     /// # Errors
     /// `EPERM` for a user other than root.
-    pub fn new(run: u32) -> Result<Self, Errno> {
+    pub(super) fn new(run: u32) -> Result<Self, Errno> {
         Ok(Self {
             watch: OpenWatch::new()?,
             begin: Instant::now(),

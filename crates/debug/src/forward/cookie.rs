@@ -15,7 +15,7 @@ const WILD: u16 = 65535;
 const LARGEST: u64 = 1 << 20;
 
 /// Returns the file in which clients of this user look for cookies.
-pub fn place(variable: &dyn Fn(&str) -> Option<String>) -> Option<PathBuf> {
+pub(super) fn place(variable: &dyn Fn(&str) -> Option<String>) -> Option<PathBuf> {
     let wanted = |name| variable(name).filter(|value| !value.is_empty());
     wanted("XAUTHORITY")
         .map(PathBuf::from)
@@ -23,7 +23,7 @@ pub fn place(variable: &dyn Fn(&str) -> Option<String>) -> Option<PathBuf> {
 }
 
 /// Reads the user's file of cookies; `None` if there is no such file.
-pub fn read(variable: &dyn Fn(&str) -> Option<String>) -> std::io::Result<Option<Vec<u8>>> {
+pub(super) fn read(variable: &dyn Fn(&str) -> Option<String>) -> std::io::Result<Option<Vec<u8>>> {
     use std::io::Read as _;
     let Some(path) = place(variable) else {
         return Ok(None);

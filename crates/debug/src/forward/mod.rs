@@ -57,7 +57,7 @@ impl Forwards {
     ///
     /// # Errors
     /// [`DebugError`] for a value that says nothing, a socket that is not there, or an address that is taken.
-    pub fn open(
+    pub(crate) fn open(
         home: &Home,
         wanted: &DebugForwards,
         (target, is_target): (&Target, bool),
@@ -158,7 +158,7 @@ impl Forwards {
     }
 
     /// Takes the names of the sockets away once the session has them.
-    pub fn settle(&self) {
+    pub(crate) fn settle(&self) {
         for bind in &self.binds {
             best_effort(std::fs::remove_file(&bind.path));
         }

@@ -50,7 +50,7 @@ pub(super) struct SocketWay {
 
 /// Where a session has its sockets.
 #[derive(Clone, Copy, Debug)]
-pub struct Place {
+pub(super) struct Place {
     directory: &'static str,
     /// True if a socket may have the path that it has here.
     keeps_paths: bool,
@@ -70,7 +70,7 @@ impl Place {
     };
 
     /// Returns the path of a file in the directory of sockets.
-    pub fn at(self, name: &str) -> String {
+    pub(super) fn at(self, name: &str) -> String {
         format!("{}/{name}", self.directory)
     }
 }

@@ -17,7 +17,7 @@ const MOST: usize = 64 << 10;
 const DESCRIPTORS: usize = 253;
 
 /// A place for bytes that one end has sent and the other has not taken yet.
-pub enum Store {
+pub(super) enum Store {
     /// For TCP: the kernel moves the bytes.
     Pipe {
         reader: OwnedFd,
@@ -32,7 +32,7 @@ pub enum Store {
 }
 
 impl Store {
-    pub fn pipe() -> Result<Self, Errno> {
+    pub(super) fn pipe() -> Result<Self, Errno> {
         let (reader, writer) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
         Ok(Self::Pipe {
             reader,
@@ -48,7 +48,7 @@ impl Store {
         }
     }
 
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         match self {
             Self::Pipe { length, .. } => *length == 0,
             Self::Messages { bytes, .. } => bytes.is_empty(),
@@ -64,7 +64,7 @@ impl Store {
     }
 
     /// Takes bytes that this end has sent. Returns their number, 0 at the end of the stream; `None` if it has to wait.
-    pub fn fill(&mut self, from: BorrowedFd<'_>) -> Result<Option<usize>, Errno> {
+    pub(super) fn fill(&mut self, from: BorrowedFd<'_>) -> Result<Option<usize>, Errno> {
         if self.is_full() {
             return Ok(None);
         }
@@ -96,7 +96,7 @@ impl Store {
     }
 
     /// Gives bytes to this end. Returns their number; `None` if it has to wait.
-    pub fn drain(&mut self, to: BorrowedFd<'_>) -> Result<Option<usize>, Errno> {
+    pub(super) fn drain(&mut self, to: BorrowedFd<'_>) -> Result<Option<usize>, Errno> {
         if self.is_empty() {
             return Ok(None);
         }

@@ -34,7 +34,11 @@ const ATTEMPTS: usize = 8;
 ///
 /// # Errors
 /// [`EngineError::State`].
-pub fn open(home: &Home, key: &Key, make: &dyn Fn() -> Layout) -> Result<(PathBuf, OwnedFd), EngineError> {
+pub(super) fn open(
+    home: &Home,
+    key: &Key,
+    make: &dyn Fn() -> Layout,
+) -> Result<(PathBuf, OwnedFd), EngineError> {
     let dir = home.launchers();
     let (tools, name) = key.names();
     let path = dir.join(&name);

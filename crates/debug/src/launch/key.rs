@@ -22,7 +22,7 @@ impl Key {
     ///
     /// # Errors
     /// Those of the root directory; what is below it and cannot be read is left out, as it is among the launchers.
-    pub fn of(tools: &ToolsTree<'_>, dirs: &[PathBuf]) -> Result<Self, Errno> {
+    pub(super) fn of(tools: &ToolsTree<'_>, dirs: &[PathBuf]) -> Result<Self, Errno> {
         let mut seen = Seen(vec![FORMAT]);
         seen.0.extend(tools.search.as_bytes());
         if let Some(fixed) = &tools.fixed {
@@ -55,7 +55,7 @@ impl Key {
     }
 
     /// Returns the beginning of the names of all directories of these tools, and the name of the one for this state.
-    pub fn names(&self) -> (String, String) {
+    pub(super) fn names(&self) -> (String, String) {
         let short = |bytes: &[u8], length| sha256(bytes).hex()[..length].to_owned();
         let boot = crate::container::boot();
         let tools = format!("{}-{}-", short(boot.as_bytes(), 8), short(&self.tools, 16));

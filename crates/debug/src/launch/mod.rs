@@ -12,7 +12,8 @@ mod libraries;
 mod program;
 mod tree;
 
-pub(crate) use cache::forget;
+pub use cache::forget;
+
 pub(super) use tree::{ASIDE, ENTRIES, PLACE, ToolsTree};
 
 use crate::{EngineError, Home};
@@ -43,7 +44,7 @@ impl Launchers {
     ///
     /// # Errors
     /// [`EngineError::State`] if they cannot be written.
-    pub fn open(home: &Home, tools: &ToolsTree<'_>) -> Result<Self, EngineError> {
+    pub(crate) fn open(home: &Home, tools: &ToolsTree<'_>) -> Result<Self, EngineError> {
         let dirs = directories(tools);
         let libraries = libraries::search_path(tools.root);
         let mut key = Key::of(tools, &dirs).map_err(EngineError::file("look at", "/"))?;

@@ -6,7 +6,7 @@ use crate::flat;
 
 /// Word of a command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Word {
+pub(super) enum Word {
     Text(String),
     /// The name by which the small program was called.
     OwnName,
@@ -62,7 +62,7 @@ const CODE: &[u8] = &[
 ];
 
 /// Builds the program: it executes `file` with these words as the first arguments, its name among them.
-pub fn program(file: &str, words: &[Word]) -> Vec<u8> {
+pub(super) fn program(file: &str, words: &[Word]) -> Vec<u8> {
     let file = Word::Text(file.to_owned());
     let all = || std::iter::once(&file).chain(words);
     let table = (words.len() as u64 + 2) * 8;

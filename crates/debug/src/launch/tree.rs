@@ -29,6 +29,6 @@ pub(crate) struct ToolsTree<'a> {
 }
 
 /// Returns the path at which the session sees a file of the tools.
-pub fn seen(path: &Path) -> Option<String> {
+pub(super) fn seen(path: &Path) -> Option<String> {
     Some(format!("{ASIDE}{}", path.to_str()?))
 }

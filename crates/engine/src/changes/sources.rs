@@ -1,7 +1,7 @@
 //! apt's lists of mirrors, sources.list(5): one line for each, or paragraphs.
 
 /// The first mirror that has a suite.
-pub fn mirror(text: &str, suite: &str) -> Option<String> {
+pub(super) fn mirror(text: &str, suite: &str) -> Option<String> {
     of_lines(text, suite).or_else(|| {
         text.split("\n\n")
             .find_map(|paragraph| of_paragraph(paragraph, suite))

@@ -26,4 +26,4 @@ pub use remove::remove;
 pub use take::{PoolRun, run_from_pool};
 pub use tote_records::pool::{Pool, PoolError, PoolRow, names, pools};
 
-pub(crate) use tote_records::pool::{error, list, lock, record, volume_users};
+pub(crate) use tote_records::pool::{error, list, lock, record};

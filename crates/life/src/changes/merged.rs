@@ -12,7 +12,7 @@ use tote_archive::{Change, Entry, EntryPath, Kind, Walk, WalkError, walk};
 pub type Links = HashMap<EntryPath, EntryPath>;
 
 /// The entries of a container's tree in the order of their paths, without the root itself.
-#[derive(Debug)]
+#[expect(missing_debug_implementations, reason = "not all of its parts can be shown")]
 pub struct Merged {
     image: Peekable<Walk>,
     changes: Peekable<Differences>,

@@ -57,12 +57,12 @@ mod tests {
     use tote_bundle::ContainerId;
 
     /// Returns the id that consists of this byte.
-    pub fn id(byte: u8) -> ContainerId {
+    pub(super) fn id(byte: u8) -> ContainerId {
         ContainerId::from_bytes([byte; 32])
     }
 
     /// Makes a created container.
-    pub fn container(home: &Home, byte: u8, name: &str) -> Container {
+    pub(super) fn container(home: &Home, byte: u8, name: &str) -> Container {
         let text = format!(
             r#"{{"id":"{}","name":"{name}","image":"host","created":{byte}}}"#,
             id(byte)

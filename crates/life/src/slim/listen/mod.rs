@@ -70,7 +70,7 @@ impl From<HeardUse> for Use {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Heard {
     /// Files, without a leading slash.
-    pub(crate) uses: Vec<(Vec<u8>, HeardUse)>,
+    pub uses: Vec<(Vec<u8>, HeardUse)>,
     /// Names of calls.
     pub calls: BTreeSet<String>,
     /// Short names of capabilities that these calls may need.
