@@ -11,16 +11,17 @@ use super::publish;
 use super::record::{self, Addresses, Network};
 use super::refused;
 use super::rootless;
+use super::taps;
 use super::{AddressFault, DriverFault, NetworkFault, TrafficFault};
 use crate::container::{State, link_text};
-use crate::{Caller, EngineError, Home};
+use crate::{EngineError, Home};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::Path;
 use tote_bundle::{
     ContainerId, DEFAULT_NETWORK, ImageConfig, NetLimit, NetworkAttachment, NetworkMode, RateError,
     RunOptions,
 };
-use tote_network::{Address as _, Attached, Bridge, Bridge6, ContainerLink, Link6, Mac, Rate, Tap, Uplink};
+use tote_network::{Address as _, Attached, Bridge, Bridge6, ContainerLink, Link6, Mac, Rate, Uplink};
 use tote_state::record::names_in;
 use tote_sys::Errno;
 
@@ -35,32 +36,8 @@ pub struct Joined {
     pub bridges: Vec<String>,
     /// Whether rules of a network had to be made.
     fresh: bool,
-    /// What the container has to do without.
+    /// Lines about the lack of something that the container does without.
     pub warnings: Vec<String>,
-}
-
-impl Joined {
-    /// Returns the links of the container in the guest of a virtual machine: the guest's devices, with the addresses that the links of
-    /// this machine do not have.
-    #[must_use]
-    pub fn guest_links(&self) -> Vec<ContainerLink> {
-        let inside = |link: &ContainerLink| ContainerLink {
-            attached: Attached::Device,
-            rules: None,
-            reflects: false,
-            isolated: false,
-            rate: None,
-            tap: None,
-            ..link.clone()
-        };
-        self.links.iter().map(inside).collect()
-    }
-
-    /// Returns the taps of a virtual machine, each with the hardware address that the guest has there.
-    pub fn taps(&self) -> impl Iterator<Item = (String, String)> {
-        let named = |link: &ContainerLink| Some((link.tap.as_ref()?.name.clone(), link.mac.to_string()));
-        self.links.iter().filter_map(named)
-    }
 }
 
 /// Gives a container its addresses, and brings its networks up; of one that is only planned (`dry`), nothing is made.
@@ -116,25 +93,9 @@ pub fn join(
         link.rate = rate(options);
     }
     if options.vm.is_some() {
-        add_taps(home, &mut joined);
+        taps::add(home, &mut joined);
     }
     Ok(joined)
-}
-
-/// User without rights to whom virtual machines of root's belong.
-pub const MACHINE_USER: u32 = 65_534;
-
-/// Gives each link of a container in a virtual machine a tap, which the machine's user may use.
-fn add_taps(home: &Home, joined: &mut Joined) {
-    let owner = match home.caller {
-        // Root of the machine's user namespace is this user.
-        Caller::User => rustix::process::geteuid().as_raw(),
-        Caller::Root | Caller::NestedRoot => MACHINE_USER,
-    };
-    for (place, link) in joined.links.iter_mut().enumerate() {
-        let name = format!("tap{place}");
-        link.tap = Some(Tap { name, owner });
-    }
 }
 
 /// Leaves a default route of each protocol to one of the links.

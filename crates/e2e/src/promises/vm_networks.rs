@@ -43,7 +43,7 @@ pub(super) const TESTS: &[Test] = &[
     test("vm::a_guest_has_the_networks_of_users", OF_USERS, user).slow(6),
 ];
 
-/// What guests and other containers say to each other; `$IMAGE` is an ordinary image, `app` one of the store.
+/// Words of guests and other containers to each other; `$IMAGE` is an ordinary image, `app` one of the store.
 const SAID: &str = r#"
 # What the server says. Pasta may lose the end of a connection that both sides close at once.
 HEAR='exec 3>&1; exec busybox nc -w 9 198.51.100.9 80 -e sh -c "cat >&3"'
@@ -58,7 +58,7 @@ tote run --rm --network none --isolation vm app ls /sys/class/net
 tote rm -f guest >/dev/null
 "#;
 
-/// What that prints.
+/// Output of that.
 const HEARD: &str = "hello\nhello\n1\n198.51.100.2\nits own\nlo\n";
 
 fn root(cx: &Context) -> Result<()> {

@@ -74,7 +74,7 @@ pub struct VmKernel {
     pub size: u64,
     /// The modules in the order in which guests load them, with their sizes in bytes.
     pub modules: Vec<(String, u64)>,
-    /// What guests of the tote that made it ready need of it.
+    /// Names of the modules that guests of the tote that made it ready need, where they are not built in.
     #[serde(default)]
     wanted: Vec<String>,
 }

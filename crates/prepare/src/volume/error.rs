@@ -102,7 +102,7 @@ pub enum VolumeFault {
         "cannot read the volume {0} outside of a container: each container mounts it for itself: run tar in one that has it"
     )]
     OfContainers(String),
-    /// Volume of a virtual machine that is no disk.
+    /// Volume of a virtual machine with a directory in the place of a disk.
     #[error(
         "cannot use the volume {0} with --isolation vm: its files are this machine's, which a guest does not see"
     )]
