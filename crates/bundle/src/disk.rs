@@ -35,7 +35,10 @@ pub enum DiskError {
 }
 
 /// Parses `--disk-size` into bytes.
-pub(crate) fn disk_size(value: &str) -> Result<u64, DiskError> {
+///
+/// # Errors
+/// [`DiskError`]: the value is not a size, or the size is too small.
+pub fn disk_size(value: &str) -> Result<u64, DiskError> {
     let size = parse_size(value)?;
     if size < LEAST {
         return Err(DiskError::Little);

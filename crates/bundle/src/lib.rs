@@ -48,7 +48,7 @@ mod value;
 pub use capability::capabilities_of;
 pub use capability::{Capability, CapabilityError};
 pub use device::{DeviceError, DeviceRequest, HostDevice};
-pub use disk::{DISK_SIZE_LABEL, DiskError, disk_size_label};
+pub use disk::{DISK_SIZE_LABEL, DiskError, disk_size, disk_size_label};
 pub use egress::{EgressEntry, EgressError, EgressPolicy, EgressService, EgressTarget};
 pub use environment::{EnvBase, EnvEntry, EnvError, EnvOptions, parse_env_file};
 pub use error::{LifeError, MountingError, NetworkingError, OptionError, ScalarError, ValueError};

@@ -30,6 +30,9 @@ pub enum ChannelError {
     /// More warnings came than people read.
     #[error("more than {max} warnings came", max = crate::MAX_WARNINGS)]
     Warnings,
+    /// The other end speaks, and does not read.
+    #[error("the other end does not read what it is told")]
+    Deaf,
     /// A plan is too large.
     #[error("cannot take a plan of more than {max} bytes", max = crate::MAX_PLAN)]
     Plan,

@@ -5,6 +5,9 @@ use crate::message::{End, Stream, ToGuest, ToHost, pieces};
 use crate::{ChannelError, MAX_PLAN, MAX_SESSIONS, MAX_WARNINGS, VERSION, WINDOW};
 use std::collections::BTreeMap;
 
+/// Bytes that wait at most for a guest that goes on speaking: several plans, and the input of all processes.
+const BACKLOG: usize = 128 << 20;
+
 /// Number of a process in the guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Session(u16);
@@ -45,6 +48,8 @@ struct Process {
     runs: bool,
     /// Bytes of the outputs that the guest may still send.
     allowed: [usize; 2],
+    /// Bytes of the outputs that the caller is rid of, and the guest has not been told of.
+    owed: [usize; 2],
     /// Bytes of input that may still be sent.
     room: usize,
     input_ended: bool,
@@ -105,6 +110,7 @@ impl Host {
         let process = Process {
             runs: false,
             allowed: [WINDOW; 2],
+            owed: [0; 2],
             room: WINDOW,
             input_ended: false,
             warnings: 0,
@@ -163,15 +169,21 @@ impl Host {
         self.tell(session, &ToGuest::Resize(rows, columns));
     }
 
-    /// Tells the guest that this number of bytes of an output has been passed on.
+    /// Tells the guest that this number of bytes of an output has been passed on. It is told of many bytes at once: for each byte a message
+    /// would wait for a guest that writes and does not read.
     pub fn consumed(&mut self, session: Session, stream: Stream, bytes: usize) {
         let Some(process) = self.processes.get_mut(&session.0) else {
             return;
         };
-        let allowed = &mut process.allowed[stream.index()];
-        let bytes = bytes.min(WINDOW - *allowed);
+        let at = stream.index();
+        let (allowed, owed) = (&mut process.allowed[at], &mut process.owed[at]);
+        *owed = (*owed + bytes).min(WINDOW - *allowed);
+        if *owed < WINDOW / 4 {
+            return;
+        }
+        let bytes = std::mem::take(owed);
         *allowed += bytes;
-        if let Some(bytes) = u32::try_from(bytes).ok().filter(|bytes| *bytes > 0) {
+        if let Ok(bytes) = u32::try_from(bytes) {
             ToGuest::Credit(stream, bytes).push(session.0, &mut self.out);
         }
     }
@@ -192,6 +204,9 @@ impl Host {
     /// # Errors
     /// [`ChannelError`]; the machine cannot be trusted to say anything any more, and has to be ended.
     pub fn received(&mut self, bytes: &[u8]) -> Result<Vec<Event>, ChannelError> {
+        if self.out.len() > BACKLOG {
+            return Err(ChannelError::Deaf);
+        }
         self.frames.push(bytes);
         let mut events = Vec::new();
         while let Some(frame) = self.frames.next()? {

@@ -79,16 +79,39 @@ fn a_stream_stops_at_its_window_and_the_other_goes_on() {
     assert_eq!(guest.output(1, Stream::Err, b"x"), 1);
     let events = host.received(&std::mem::take(guest.outgoing())).unwrap();
     assert_eq!(events.len(), WINDOW / MAX_PAYLOAD + 1);
+    // A few bytes are not worth a message, and more than came is not given back.
     host.consumed(session, Stream::Out, 10);
-    // More than came is not given back.
-    host.consumed(session, Stream::Err, 500);
+    host.consumed(session, Stream::Err, WINDOW);
+    assert!(host.outgoing().is_empty());
+    host.consumed(session, Stream::Out, WINDOW / 4);
     guest.received(&std::mem::take(host.outgoing())).unwrap();
-    assert_eq!(guest.room(1, Stream::Out), 10);
+    assert_eq!(guest.room(1, Stream::Out), (WINDOW / 4 + 10).min(MAX_PAYLOAD));
     let mut input = 0;
     while host.room(session) > 0 {
         input += host.input(session, &chunk);
     }
     assert_eq!(input, WINDOW);
+}
+
+/// Each byte is a message of its own, and the guest never reads what it is told.
+#[test]
+fn a_guest_that_writes_and_does_not_read_does_not_grow_the_host() {
+    let (mut host, session, _) = begun();
+    let byte = sent(&ToHost::Output(Stream::Out, vec![0]), session.number());
+    let waiting = host.outgoing().len();
+    let many = byte.repeat(1000);
+    for _ in 0..10 * WINDOW / 1000 {
+        for event in host.received(&many).unwrap() {
+            let Event::Output(session, stream, bytes) = event else {
+                panic!("{event:?}")
+            };
+            host.consumed(session, stream, bytes.len());
+        }
+    }
+    let grown = host.outgoing().len() - waiting;
+    assert!(grown < 1000, "{grown} bytes wait");
+    host.outgoing().resize(200 << 20, 0);
+    assert!(matches!(host.received(&byte), Err(ChannelError::Deaf)));
 }
 
 #[test]

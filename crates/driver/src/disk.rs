@@ -66,7 +66,7 @@ pub(crate) fn prepare(
         make_dir(request.container)?;
         let path = request.container.join(DISK);
         if !is_there(&path)? {
-            make(kind, &path, request)?;
+            make(kind, &path, request.disk_size, request.rm)?;
         }
         let failed = |source| PrepareError::State {
             attempt: "open",
@@ -97,8 +97,22 @@ pub(crate) fn prepare(
     Ok(Prepared { storage, beside })
 }
 
+/// Makes the file of a disk with ext4 in that directory, of the default size where none is given, unless it is there; returns its path.
+/// Who mounts it is the caller's business.
+///
+/// # Errors
+/// [`PrepareError`].
+pub fn make_disk(dir: &Path, size: Option<u64>) -> Result<PathBuf, PrepareError> {
+    make_dir(dir)?;
+    let path = dir.join(DISK);
+    if !is_there(&path)? {
+        make(EXT4, &path, size, false)?;
+    }
+    Ok(path)
+}
+
 /// Makes the file under another name first, so that an unfinished file of a killed command is not taken for a disk.
-fn make(kind: Kind, path: &Path, request: &Request<'_>) -> Result<(), PrepareError> {
+fn make(kind: Kind, path: &Path, size: Option<u64>, rm: bool) -> Result<(), PrepareError> {
     let fresh = path.with_extension("fresh");
     let failed = |attempt| {
         let path = fresh.clone();
@@ -115,9 +129,9 @@ fn make(kind: Kind, path: &Path, request: &Request<'_>) -> Result<(), PrepareErr
         .mode(0o600)
         .open(&fresh)
         .map_err(failed("make"))?;
-    let size = request.disk_size.unwrap_or(DEFAULT_SIZE);
-    file.set_len(size).map_err(failed("set the size of"))?;
-    let more = if request.rm { kind.words_of_rm } else { &[] };
+    file.set_len(size.unwrap_or(DEFAULT_SIZE))
+        .map_err(failed("set the size of"))?;
+    let more = if rm { kind.words_of_rm } else { &[] };
     let words = [kind.words, more].concat();
     program::run(kind.program, kind.package, &words, &[&fresh])?;
     std::fs::rename(&fresh, path).map_err(failed("rename"))

@@ -35,6 +35,7 @@ mod split;
 mod survey;
 mod template;
 
+pub use disk::make_disk;
 pub use driver::{Driver, DriverError};
 pub use error::PrepareError;
 pub use foreign::OwnFiles;

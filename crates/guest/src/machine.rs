@@ -16,6 +16,12 @@ pub const IMAGE: &str = "/image";
 /// Directory on which a mount namespace mounts its root.
 pub const CONTAINERS: &str = "/container";
 
+/// Directory of links to the machine's disks, by their serial numbers.
+pub const DISKS: &str = "/dev/disk";
+
+/// Serial number of the disk with the image.
+pub const IMAGE_DISK: &str = "image";
+
 /// Directories of the root that takes the place of the initramfs.
 const DIRECTORIES: [&str; 6] = ["dev", "proc", "sys", "image", "container", "tmp"];
 
@@ -24,9 +30,6 @@ const SYSTEMS: [(&str, &str); 3] = [("/dev", "devtmpfs"), ("/proc", "proc"), ("/
 
 /// Place of the new root in the initramfs.
 const ROOT: &str = "/root";
-
-/// Disk of the image.
-const DISK: &str = "/dev/vda";
 
 /// Time that a device takes at most on a busy host that emulates everything.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -40,13 +43,15 @@ pub(crate) fn prepare() -> Result<OwnedFd, GuestError> {
     leave_initramfs()?;
     make_directory("/dev/pts")?;
     system("devpts", "/dev/pts", "devpts")?;
-    appear("vda", || match rustix::fs::stat(DISK) {
-        Ok(_) => Ok(Some(())),
-        Err(Errno::NOENT) => Ok(None),
-        Err(errno) => Err(GuestError::kernel("look at", DISK)(errno)),
+    make_directory(DISKS)?;
+    let disk = format!("{DISKS}/{IMAGE_DISK}");
+    // The drivers find all disks one after another, and the image's is the first.
+    appear(IMAGE_DISK, || {
+        link_disks()?;
+        Ok(rustix::fs::stat(&disk).is_ok().then_some(()))
     })?;
     let flags = MountFlags::RDONLY | MountFlags::NODEV;
-    mount(DISK, IMAGE, "erofs", flags, c"").map_err(GuestError::kernel("mount", DISK))?;
+    mount(&disk, IMAGE, "erofs", flags, c"").map_err(GuestError::kernel("mount", &disk))?;
     let port = appear(PORT, port)?;
     let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
     rustix::fs::open(&port, flags, Mode::empty()).map_err(GuestError::kernel("open", &port))
@@ -60,11 +65,45 @@ fn system(kind: &str, place: &str, source: &str) -> Result<(), GuestError> {
     }
 }
 
-/// Loads the modules that the initramfs has, in the order of its list.
+/// Makes a link for each disk, by its serial number: the letters of their names follow from the places of their devices.
+fn link_disks() -> Result<(), GuestError> {
+    let Ok(entries) = std::fs::read_dir("/sys/block") else {
+        return Ok(());
+    };
+    for entry in entries.flatten() {
+        let Ok(serial) = std::fs::read_to_string(entry.path().join("serial")) else {
+            continue;
+        };
+        let link = format!("{DISKS}/{}", serial.trim());
+        match rustix::fs::symlink(format!("../{}", entry.file_name().display()), &link) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(errno) => return Err(GuestError::kernel("make", &link)(errno)),
+        }
+    }
+    Ok(())
+}
+
+/// True if the machine has a virtio device of this kind.
+fn has_device(kind: &str) -> bool {
+    let wanted = kind.parse::<u32>().ok();
+    let devices = std::fs::read_dir("/sys/bus/virtio/devices");
+    let mut devices = devices.into_iter().flatten().flatten();
+    devices.any(|device| {
+        let number = std::fs::read_to_string(device.path().join("device")).unwrap_or_default();
+        let number = number.trim().trim_start_matches("0x");
+        wanted.is_some() && u32::from_str_radix(number, 16).ok() == wanted
+    })
+}
+
+/// Loads the modules that the initramfs has, in the order of its list, but those of devices that the machine has not.
 fn load_modules() -> Result<(), GuestError> {
     const LIST: &str = "/modules/list";
     let list = std::fs::read_to_string(LIST).map_err(|source| GuestError::Read { path: LIST, source })?;
-    for name in list.lines() {
+    for line in list.lines() {
+        let (name, device) = line.split_once(' ').unwrap_or((line, ""));
+        if !device.is_empty() && !has_device(device) {
+            continue;
+        }
         let path = format!("/modules/{name}.ko");
         let file = rustix::fs::open(&path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
         let file = file.map_err(GuestError::kernel("open", &path))?;

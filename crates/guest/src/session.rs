@@ -285,6 +285,10 @@ impl Session {
         if self.reports.is_some() || self.outputs.iter().any(Option::is_some) {
             return false;
         }
+        if !self.outlived {
+            // The host ends the machine then. What is still in memory would not be on the disks.
+            rustix::fs::sync();
+        }
         match &self.end {
             Some(Report::Ended(end)) => guest.ended(self.number, *end),
             Some(Report::Failed(code, text)) => guest.failed(self.number, *code, text),

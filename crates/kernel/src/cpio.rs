@@ -3,7 +3,8 @@
 /// Directory of modules in an initramfs.
 pub const MODULES: &str = "modules";
 
-/// File that names the modules, one a line, in the order in which they are loaded.
+/// File that names the modules, one a line, in the order in which they are loaded. A number behind a name is that of the virtio device
+/// without which the module is not needed.
 pub const LIST: &str = "modules/list";
 
 /// An archive that is being written. Several archives one after another are one for the kernel, so an unfinished one is

@@ -45,19 +45,35 @@ pub struct Guest {
 }
 
 impl Kernel {
-    /// Reads the kernel, and of its modules those that these need; `optional` ones may be absent.
+    /// Reads the kernel, and of its modules those that these need; `optional` ones may be absent. Those of `devices` are loaded only
+    /// where the guest has a virtio device of that number; their lines in [`LIST`] end with it.
     ///
     /// # Errors
     /// [`KernelError`] names what is missing or cannot be read.
-    pub fn make(&self, wanted: &[&str], optional: &[&str]) -> Result<Guest, KernelError> {
+    pub fn make(
+        &self,
+        wanted: &[&str],
+        optional: &[&str],
+        devices: &[(&str, u32)],
+    ) -> Result<Guest, KernelError> {
         let vmlinux = image::vmlinux(self.read_image()?)?;
-        let modules = closure(self, wanted, optional)?;
+        let mut modules = closure(self, wanted, optional)?;
+        let mut list: String = modules
+            .iter()
+            .map(|module| format!("{}\n", module.name))
+            .collect();
+        for (name, device) in devices {
+            for module in closure(self, &[wanted, &[name]].concat(), optional)? {
+                if !modules.contains(&module) {
+                    list += &format!("{} {device}\n", module.name);
+                    modules.push(module);
+                }
+            }
+        }
         let mut cpio = Cpio::new();
         cpio.directory(MODULES);
-        let mut list = String::new();
         for module in &modules {
             cpio.file(&format!("{MODULES}/{}.ko", module.name), 0o600, &module.content);
-            list += &format!("{}\n", module.name);
         }
         cpio.file(LIST, 0o600, list.as_bytes());
         Ok(Guest {

@@ -81,9 +81,27 @@ impl Closure<'_> {
         for (needed, is_needed) in needs(&content).ok_or_else(|| KernelError::Module(name.clone()))? {
             self.add(&needed, is_needed)?;
         }
+        let content = unsigned(content);
         self.modules.push(Module { name, content });
         Ok(())
     }
+}
+
+/// Returns a module without the signature behind it. Guests would check each, which takes an emulated processor a while, and nothing
+/// depends on it: what gives them the modules gives them the kernel as well.
+pub(crate) fn unsigned(mut module: Vec<u8>) -> Vec<u8> {
+    const END: &[u8] = b"~Module signature appended~\n";
+    /// Length of `struct module_signature`, whose last four bytes are that of the signature.
+    const RECORD: usize = 12;
+    let length = || {
+        let record = module.strip_suffix(END)?;
+        let signature = u32::from_be_bytes(*record.last_chunk()?);
+        record.len().checked_sub(RECORD)?.checked_sub(signature as usize)
+    };
+    if let Some(length) = length() {
+        module.truncate(length);
+    }
+    module
 }
 
 /// Returns the names that a module needs, and whether it cannot do without. What is to be loaded before it

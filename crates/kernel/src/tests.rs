@@ -264,3 +264,25 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn signatures_of_modules_are_left_out() {
+    use crate::modules::unsigned;
+    let signed = |length: u32| {
+        let record = [&[0; 8][..], &length.to_be_bytes()].concat();
+        [
+            b"module signature".as_slice(),
+            &record,
+            b"~Module signature appended~\n",
+        ]
+        .concat()
+    };
+    assert_eq!(unsigned(signed(10)), b"module");
+    assert_eq!(
+        unsigned(signed(1000)),
+        signed(1000),
+        "it is longer than the module"
+    );
+    assert_eq!(unsigned(b"module".to_vec()), b"module");
+    assert_eq!(unsigned(Vec::new()), b"");
+}

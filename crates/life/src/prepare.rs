@@ -123,7 +123,7 @@ fn build(
     given::read_surroundings(&mut options)?;
     volume::inherit(home, (&mut options, &mut given), !dry)?;
     volume::settle_images(home, (&mut options, &mut given))?;
-    crate::vm::settle(&image, &mut options, &mut given)?;
+    crate::vm::settle(&image, &options)?;
     crate::vm::adapt(&options, &mut source);
     let config = source.config();
     storage::choose_driver(home, &config, &mut options, &mut given)?;
@@ -138,7 +138,7 @@ fn build(
         kept,
         init: &init,
         purpose,
-        files: Vec::new(),
+        files: &crate::making::no_files,
     };
     let made = crate::vm::plan(&making, &source, &mut options, timings)?;
     let recorded = Recorded {

@@ -46,6 +46,7 @@ mod special;
 mod sublink;
 mod subnet;
 mod surroundings;
+mod tap;
 mod transport;
 
 pub use bridge::{
@@ -67,9 +68,10 @@ pub use parent::{Parent, check_sublinks, parent};
 pub use parted::disconnect;
 pub use port::reflect;
 pub use published::{PublishedPort, allow_loopback, publish, published, published_in, withdraw};
-pub use redirect::{RESOLVER, resolver_sockets};
+pub use redirect::{RESOLVER, guest_resolver_sockets, resolver_sockets};
 pub use shape::Rate;
 pub use special::is_special;
 pub use sublink::{Attached, IpvlanMode, MacvlanMode, Sublink, remove_inside};
 pub use subnet::{Address, Prefix, Subnet, Subnet6, SubnetError};
+pub use tap::{GUEST_RESOLVER, TUN, Tap};
 pub use transport::{Transport, is_free};

@@ -10,10 +10,11 @@ use crate::mac::Mac;
 use crate::neighbour::settle;
 use crate::netlink::{NLM_F_CREATE, NLM_F_EXCL, Request, Socket};
 use crate::port::attach;
-use crate::route::{default_route, new_default_route};
+use crate::route::{default_route, link_route, new_default_route};
 use crate::shape::{Rate, shape};
 use crate::sublink::{self, Attached, Sublink};
 use crate::subnet::{Address, Prefix};
+use crate::tap::{GUEST_RESOLVER, Tap, divert};
 use crate::{Subnet, Subnet6, forwarding};
 use rustix::fd::{AsRawFd as _, BorrowedFd};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -25,6 +26,8 @@ const VETH_INFO_PEER: u16 = 1;
 const IFA_ADDRESS: u16 = 1;
 const IFA_LOCAL: u16 = 2;
 const IFA_BROADCAST: u16 = 4;
+const AF_INET: u8 = 2;
+const RT_SCOPE_LINK: u8 = 253;
 /// An address that is used at once, without asking whether another host has it.
 const IFA_F_NODAD: u8 = 0x02;
 
@@ -83,6 +86,8 @@ pub struct ContainerLink {
     pub isolated: bool,
     /// The limit on what passes; `None` for no limit.
     pub rate: Option<Rate>,
+    /// The tap of a virtual machine that has the link's addresses in its place.
+    pub tap: Option<Tap>,
 }
 
 impl ContainerLink {
@@ -90,8 +95,13 @@ impl ContainerLink {
     pub(crate) fn bridge(&self) -> Option<u32> {
         match self.attached {
             Attached::Bridge(bridge) => Some(bridge),
-            Attached::Parent { .. } => None,
+            Attached::Parent { .. } | Attached::Device => None,
         }
+    }
+
+    /// Whether the link shares another one.
+    fn is_shared(&self) -> bool {
+        matches!(self.attached, Attached::Parent { .. })
     }
 }
 
@@ -129,17 +139,79 @@ pub(crate) fn failed(attempt: impl Into<String>) -> impl FnOnce(Errno) -> LinkEr
 /// [`LinkError`]. What has been made goes with the container's network namespace.
 pub fn connect(links: &[ContainerLink], network: BorrowedFd<'_>) -> Result<(), LinkError> {
     let Some(first) = links.first() else { return Ok(()) };
+    let here = Socket::new().map_err(failed(format!(
+        "make the link {} of the container",
+        first.outside
+    )))?;
+    make(links, first, &here, network)?;
+    for rules in links.iter().filter_map(|link| link.rules.as_ref()) {
+        rules.set_up()?;
+    }
+    let there = Socket::inside(network).map_err(failed(
+        "open a routing socket in the container's network namespace",
+    ))?;
+    let (mut requests, mut taps, mut guest_route) = (Vec::new(), Vec::new(), None);
+    for link in links {
+        let index = index_of(&there, &link.inside)
+            .map_err(failed(format!("find the link {} in the container", link.inside)))?;
+        if let Some(rate) = link.rate {
+            limit(link, rate, (&here, &there, index))?;
+        }
+        let has_ipv6 = link.ipv6.is_some() && link.tap.is_none();
+        forwarding::set_ipv6_in(network, &link.inside, has_ipv6).map_err(failed(format!(
+            "switch IPv6 of the link {} of the container",
+            link.inside
+        )))?;
+        if link.is_shared() {
+            start(&there, index, link)?;
+            requests.extend(link.gateway.map(default_route));
+            requests.extend(link.ipv6.and_then(|ipv6| ipv6.gateway).map(default_route));
+            continue;
+        }
+        if let Some(tap) = &link.tap {
+            requests.push(Request::new(RTM_NEWLINK, &link_header(index, IFF_UP)));
+            taps.push((link, tap, index));
+            continue;
+        }
+        if link.attached == Attached::Device {
+            guest_route.get_or_insert_with(|| link_route(GUEST_RESOLVER, index));
+        }
+        requests.extend(set_up(link, index));
+    }
+    requests.extend(guest_route);
+    let set = || failed(format!("set the address {} of the container", first.address));
+    if let Some((_, errno)) = there.batch(requests).map_err(set())?.first() {
+        return Err(set()(*errno));
+    }
+    for (link, tap, index) in taps {
+        divert(link, tap, (network, &there, index))?;
+    }
+    attach(&here, links)?;
+    settle(&here, links)
+}
+
+/// Makes the links themselves, or moves the devices that they are.
+fn make(
+    links: &[ContainerLink],
+    first: &ContainerLink,
+    here: &Socket,
+    network: BorrowedFd<'_>,
+) -> Result<(), LinkError> {
     let make = |name: &str| failed(format!("make the link {name} of the container"));
-    let here = Socket::new().map_err(make(&first.outside))?;
-    if links.iter().any(|link| link.bridge().is_none()) {
-        sublink::number_namespace(&here, network)
+    if links.iter().any(ContainerLink::is_shared) {
+        sublink::number_namespace(here, network)
             .map_err(failed("number the container's network namespace"))?;
     }
+    let devices = devices(here, links)?;
     let pairs = || {
-        let pairs = links.iter().map(|link| match link.attached {
-            Attached::Bridge(_) => pair(link, network),
-            Attached::Parent { index, sublink } => sharing(link, (index, sublink), network),
-        });
+        let pairs = links
+            .iter()
+            .zip(&devices)
+            .map(|(link, device)| match link.attached {
+                Attached::Bridge(_) => pair(link, network),
+                Attached::Parent { index, sublink } => sharing(link, (index, sublink), network),
+                Attached::Device => moving(link, *device, network),
+            });
         pairs.collect()
     };
     let mut refused = here.batch(pairs()).map_err(make(&first.outside))?;
@@ -147,7 +219,7 @@ pub fn connect(links: &[ContainerLink], network: BorrowedFd<'_>) -> Result<(), L
         // The container's network namespace of before is going, or a process keeps it; its links have the same names.
         links
             .iter()
-            .try_for_each(|link| remove_link(&here, &link.outside))?;
+            .try_for_each(|link| remove_link(here, &link.outside))?;
         refused = here.batch(pairs()).map_err(make(&first.outside))?;
     }
     if let Some((place, errno)) = refused.first() {
@@ -155,46 +227,50 @@ pub fn connect(links: &[ContainerLink], network: BorrowedFd<'_>) -> Result<(), L
         let name = format!("{}{}", link.outside, sublink::advice(link.attached, *errno));
         return Err(make(&name)(*errno));
     }
-    for rules in links.iter().filter_map(|link| link.rules.as_ref()) {
-        rules.set_up()?;
+    Ok(())
+}
+
+/// The requests that bring a link up, which has that number in the container, with its addresses and routes.
+fn set_up(link: &ContainerLink, index: u32) -> Vec<Request> {
+    let mut up = Request::new(RTM_NEWLINK, &link_header(index, IFF_UP));
+    if link.attached == Attached::Device {
+        up.attribute(IFLA_MTU, &link.mtu.to_ne_bytes());
     }
-    let there = Socket::inside(network).map_err(failed(
-        "open a routing socket in the container's network namespace",
-    ))?;
-    let mut requests = Vec::new();
-    for link in links {
-        let index = index_of(&there, &link.inside)
-            .map_err(failed(format!("find the link {} in the container", link.inside)))?;
-        if let Some(rate) = link.rate {
-            limit(link, rate, (&here, &there, index))?;
-        }
-        forwarding::set_ipv6_in(network, &link.inside, link.ipv6.is_some()).map_err(failed(format!(
-            "switch IPv6 of the link {} of the container",
-            link.inside
-        )))?;
-        if link.bridge().is_none() {
-            start(&there, index, link)?;
-            requests.extend(link.gateway.map(default_route));
-            requests.extend(link.ipv6.and_then(|ipv6| ipv6.gateway).map(default_route));
-            continue;
-        }
-        requests.push(Request::new(RTM_NEWLINK, &link_header(index, IFF_UP)));
-        requests.push(address(index, link.address, link.subnet));
-        if let Some(gateway) = link.gateway {
-            requests.push(default_route(gateway));
-        }
-        // An address of IPv6 needs a link that is up.
-        if let Some(ipv6) = link.ipv6 {
-            requests.push(address6(index, ipv6.address, ipv6.subnet));
-            requests.extend(ipv6.gateway.map(default_route));
-        }
+    let mut requests = vec![up, address(index, link.address, link.subnet)];
+    requests.extend(link.gateway.map(default_route));
+    // An address of IPv6 needs a link that is up.
+    if let Some(ipv6) = link.ipv6 {
+        requests.push(address6(index, ipv6.address, ipv6.subnet));
+        requests.extend(ipv6.gateway.map(default_route));
     }
-    let set = || failed(format!("set the address {} of the container", first.address));
-    if let Some((_, errno)) = there.batch(requests).map_err(set())?.first() {
-        return Err(set()(*errno));
+    requests
+}
+
+/// Returns for each link the number of the device of this machine that it is to be; 0 for those that are made.
+fn devices(here: &Socket, links: &[ContainerLink]) -> Result<Vec<u32>, LinkError> {
+    if !links.iter().any(|link| link.attached == Attached::Device) {
+        return Ok(vec![0; links.len()]);
     }
-    attach(&here, links)?;
-    settle(&here, links)
+    let all = crate::link_state::links(here).map_err(failed("list the network devices"))?;
+    let number = |link: &ContainerLink| match link.attached {
+        Attached::Device => {
+            let device = all.iter().find(|device| device.mac == link.mac);
+            let missing = failed(format!("find the network device {}", link.mac));
+            device
+                .map(|device| device.index)
+                .ok_or_else(|| missing(Errno::NODEV))
+        }
+        Attached::Bridge(_) | Attached::Parent { .. } => Ok(0),
+    };
+    links.iter().map(number).collect()
+}
+
+/// The device of that number, on its way into the container's network namespace.
+fn moving(of: &ContainerLink, device: u32, network: BorrowedFd<'_>) -> Request {
+    let mut request = Request::new(RTM_NEWLINK, &link(device, 0));
+    request.attribute(IFLA_NET_NS_FD, &network.as_raw_fd().to_ne_bytes());
+    request.name(IFLA_IFNAME, &of.inside);
+    request
 }
 
 /// Limits what passes a link in both directions; the container's end, which has this number, is not up yet.
@@ -294,6 +370,15 @@ fn address(index: u32, address: Ipv4Addr, subnet: Subnet) -> Request {
     if subnet.prefix() < 31 {
         request.attribute(IFA_BROADCAST, &subnet.broadcast().octets());
     }
+    request
+}
+
+/// An address without a network around it.
+pub(crate) fn plain_address(index: u32, address: Ipv4Addr) -> Request {
+    let mut header = [AF_INET, 32, 0, RT_SCOPE_LINK, 0, 0, 0, 0];
+    header[4..].copy_from_slice(&index.to_ne_bytes());
+    let mut request = Request::new(RTM_NEWADDR, &header).flags(NLM_F_CREATE | NLM_F_EXCL);
+    request.attribute(IFA_LOCAL, &address.octets());
     request
 }
 

@@ -17,6 +17,7 @@ use crate::rule::{
     NFTA_PAYLOAD_BASE, NFTA_PAYLOAD_LEN, NFTA_PAYLOAD_OFFSET, SADDR_OFFSET, big, compare, expression, meta,
     payload,
 };
+use crate::tap::GUEST_RESOLVER;
 use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::net::{AddressFamily, SocketType};
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -69,7 +70,8 @@ pub fn resolver_sockets(network: BorrowedFd<'_>) -> Result<(OwnedFd, OwnedFd), L
         attempt: "make the sockets by which the container resolves names".to_owned(),
         source,
     };
-    let [udp, tcp] = PROTOCOLS.map(|protocol| open(network, protocol.kind).map_err(failed));
+    let own = SocketAddrV4::new(RESOLVER, 0);
+    let [udp, tcp] = PROTOCOLS.map(|protocol| open(network, protocol.kind, own).map_err(failed));
     let ((udp, udp_port), (tcp, tcp_port)) = (udp?, tcp?);
     let rules = rules([udp_port, tcp_port]);
     Socket::of_filter_inside(network)
@@ -81,10 +83,27 @@ pub fn resolver_sockets(network: BorrowedFd<'_>) -> Result<(OwnedFd, OwnedFd), L
     Ok((udp, tcp))
 }
 
-/// A socket of the address of the resolver, and the port that it has got.
-fn open(network: BorrowedFd<'_>, kind: SocketType) -> Result<(OwnedFd, u16), Errno> {
+/// Makes the sockets of a resolver for a guest whose link is led to a tap in this network namespace, for UDP and for TCP, at
+/// [`GUEST_RESOLVER`].
+///
+/// # Errors
+/// [`LinkError`].
+pub fn guest_resolver_sockets(network: BorrowedFd<'_>) -> Result<(OwnedFd, OwnedFd), LinkError> {
+    let own = SocketAddrV4::new(GUEST_RESOLVER, PORT);
+    let [udp, tcp] = PROTOCOLS.map(|protocol| {
+        let opened = open(network, protocol.kind, own).map(|(socket, _)| socket);
+        opened.map_err(|source| LinkError {
+            attempt: "make the sockets by which the guest resolves names".to_owned(),
+            source,
+        })
+    });
+    Ok((udp?, tcp?))
+}
+
+/// A socket of that address of the resolver, and the port that it has got.
+fn open(network: BorrowedFd<'_>, kind: SocketType, own: SocketAddrV4) -> Result<(OwnedFd, u16), Errno> {
     let socket = tote_sys::socket_in(network, (AddressFamily::INET, kind, None))?;
-    rustix::net::bind(&socket, &SocketAddrV4::new(RESOLVER, 0))?;
+    rustix::net::bind(&socket, &own)?;
     if kind == SocketType::STREAM {
         rustix::net::listen(&socket, 16)?;
     }

@@ -2,6 +2,7 @@
 
 use crate::netlink::{Attribute, Message, NLM_F_CREATE, NLM_F_EXCL, Request, Socket, number};
 use crate::subnet::{Address, Prefix};
+use std::net::Ipv4Addr;
 use tote_sys::Errno;
 
 /// The kernel is to put this in the place of what is there.
@@ -16,6 +17,7 @@ const RTA_TABLE: u16 = 15;
 const RT_TABLE_MAIN: u8 = 254;
 const RTPROT_BOOT: u8 = 3;
 const RTN_UNICAST: u8 = 1;
+const RT_SCOPE_LINK: u8 = 253;
 /// Lengths in bytes of `struct rtmsg` and `struct rtnexthop`.
 const ROUTE_HEADER: usize = 12;
 const HOP_HEADER: usize = 8;
@@ -49,6 +51,28 @@ fn route_by<A: Address>(gateway: A) -> Request {
     let bytes = gateway.number().to_be_bytes();
     let length = usize::from(A::BITS / 8);
     request.attribute(RTA_GATEWAY, &bytes[bytes.len() - length..]);
+    request
+}
+
+/// The request for a route to one address, which is on the link of that number.
+pub(crate) fn link_route(address: Ipv4Addr, index: u32) -> Request {
+    let header = [
+        Ipv4Addr::FAMILY,
+        32,
+        0,
+        0,
+        RT_TABLE_MAIN,
+        RTPROT_BOOT,
+        RT_SCOPE_LINK,
+        RTN_UNICAST,
+        0,
+        0,
+        0,
+        0,
+    ];
+    let mut request = Request::new(RTM_NEWROUTE, &header).flags(NLM_F_CREATE | NLM_F_EXCL);
+    request.attribute(RTA_DST, &address.octets());
+    request.attribute(RTA_OIF, &index.to_ne_bytes());
     request
 }
 

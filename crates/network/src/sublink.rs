@@ -98,6 +98,8 @@ pub enum Attached {
         /// How it is shared.
         sublink: Sublink,
     },
+    /// The machine's own device with the link's hardware address, which becomes the container's: a guest has one for each link.
+    Device,
 }
 
 /// Has a request for a link make one that shares the parent of that number.

@@ -11,7 +11,7 @@ use std::cell::RefCell;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 use tote_bundle::{ContainerId, DEFAULT_NETWORK, RunOptions};
-use tote_network::{RESOLVER, resolver_sockets};
+use tote_network::{RESOLVER, guest_resolver_sockets, resolver_sockets};
 use tote_resolver::{Heard, Hearing, MOST_ADDRESSES, Names, Resolver, Server};
 use tote_runtime::Aside;
 
@@ -37,6 +37,7 @@ impl Answers {
                 id: id.clone(),
                 dns: options.host.dns.clone(),
                 gate: policy.map(|policy| Rc::new(Gate::of(home, id, policy, endpoints))),
+                is_guest: options.vm.is_some(),
             },
             resolver: None,
             keeper: None,
@@ -58,8 +59,12 @@ impl Answers {
 
     fn try_open(&mut self, network: BorrowedFd<'_>) -> Result<(), String> {
         let failed = |reason: String| format!("the container finds nobody by name: {reason}");
-        let sockets =
-            resolver_sockets(network).map_err(|error| failed(format!("{error}: {}", error.source)))?;
+        let sockets = if self.names.is_guest {
+            guest_resolver_sockets(network)
+        } else {
+            resolver_sockets(network)
+        };
+        let sockets = sockets.map_err(|error| failed(format!("{error}: {}", error.source)))?;
         let resolver = network
             .try_clone_to_owned()
             .map_err(|error| failed(error.to_string()))
@@ -177,6 +182,8 @@ struct NetworkNames {
     dns: Vec<IpAddr>,
     /// Egress policy of the container.
     gate: Option<Rc<Gate>>,
+    /// Whether the container is in a virtual machine, which has its addresses: nothing in its network namespace leads out.
+    is_guest: bool,
 }
 
 impl NetworkNames {
@@ -228,7 +235,10 @@ impl Names for NetworkNames {
         if !self.dns.is_empty() {
             // docker's: they are where the container finds them, and may be containers. A policy believes none that
             // the container itself could be.
-            let (asked, is_inside) = (self.dns.iter().copied().filter(own), self.gate.is_none());
+            let (asked, is_inside) = (
+                self.dns.iter().copied().filter(own),
+                self.gate.is_none() && !self.is_guest,
+            );
             return Some(asked.map(|address| server(address, is_inside)).collect());
         }
         let hosts = self

@@ -77,9 +77,7 @@ pub fn go_without(
     options: &mut RunOptions,
     error: &EngineError,
 ) -> Option<String> {
-    let Some(fault) = error.part::<NetworkFault>() else {
-        return None;
-    };
+    let fault = error.part::<NetworkFault>()?;
     if !options.network.is_optional() || !fault.is_of_the_machine() {
         return None;
     }

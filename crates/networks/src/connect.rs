@@ -51,6 +51,9 @@ pub fn connect(home: &Home, request: &ConnectRequest) -> Result<(), EngineError>
     let change = Change::begin(home, id)?;
     let mut container = Container::read(home, id)?.unwrap_or(entry.container);
     let mut state = State::read(home, id)?;
+    if state.runs() {
+        check_devices(&container)?;
+    }
     let options = container.run_options()?;
     check(&container, &options)?;
     if position(home, &options, &network).is_some()
@@ -113,6 +116,9 @@ pub fn disconnect(home: &Home, network: &str, container: &str) -> Result<(), Eng
     let change = Change::begin(home, id)?;
     let mut container = Container::read(home, id)?.unwrap_or(entry.container);
     let mut state = State::read(home, id)?;
+    if state.runs() {
+        check_devices(&container)?;
+    }
     let options = container.run_options()?;
     let place = position(home, &options, &network);
     let is_in = state.networks.iter().any(|one| one.network_id == network.id);
@@ -168,6 +174,14 @@ pub(crate) fn kept(home: &Home, wanted: &str, action: &'static str) -> Result<En
 }
 
 /// Whether the container's network is its own; docker's words where it is not.
+/// Refuses to change the networks of a virtual machine that runs.
+fn check_devices(container: &Container) -> Result<(), ConnectFault> {
+    if container.option("isolation").is_some_and(tote_bundle::is_vm) {
+        return Err(ConnectFault::OfMachine(container.display().to_owned()));
+    }
+    Ok(())
+}
+
 fn check(container: &Container, options: &RunOptions) -> Result<(), NetworkFault> {
     match &options.network {
         NetworkMode::Networks(_) => Ok(()),

@@ -44,6 +44,9 @@ pub(crate) fn check(options: &RunOptions, endpoints: &[Endpoint]) -> Result<(), 
         network: endpoint.network.clone(),
         driver: endpoint.driver.as_str(),
     };
+    if options.vm.is_some() {
+        return Err(refused("--isolation vm"));
+    }
     if options.egress.is_some() {
         return Err(refused("--egress"));
     }

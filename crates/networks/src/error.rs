@@ -145,6 +145,11 @@ pub enum ConnectFault {
         /// The network.
         network: String,
     },
+    /// A virtual machine that runs.
+    #[error(
+        "cannot change the networks of container {0} while it runs: its virtual machine has its network devices from the start"
+    )]
+    OfMachine(String),
     /// docker's words.
     #[error("container {container} is not connected to network {network}")]
     NotConnected {
@@ -286,6 +291,12 @@ pub enum DriverFault {
          internal networks"
     )]
     Internal(&'static str),
+    /// A machine without the device by which a virtual machine has a network.
+    #[error(
+        "cannot give a virtual machine a network: this machine has no /dev/net/tun; as root, 'modprobe tun' helps, and '--network none' \
+         does without"
+    )]
+    NoTap,
     /// An option that takes the host's end of a container's link.
     #[error(
         "cannot start the container with {option} in network {network}: the driver {driver} gives the container a link without an end on \
@@ -368,6 +379,7 @@ impl NetworkFault {
                     | RootlessFault::Enter(_)
                     | RootlessFault::Holder(_)
             ) | Self::Up { .. }
+                | Self::Driver(DriverFault::NoTap)
                 | Self::Address(AddressFault::NoPool | AddressFault::Look(_))
         )
     }

@@ -50,7 +50,12 @@ pub fn resolv_conf(options: &RunOptions) -> Option<String> {
     };
     let asked = &options.host;
     if crate::has_names(options) {
-        return Some(own(asked, &read("/etc/resolv.conf").unwrap_or_default()));
+        let address = if options.vm.is_some() {
+            tote_network::GUEST_RESOLVER
+        } else {
+            tote_network::RESOLVER
+        };
+        return Some(own(asked, address, &read("/etc/resolv.conf").unwrap_or_default()));
     }
     if asked.dns.is_empty() && asked.dns_search.is_empty() && asked.dns_options.is_empty() {
         return hosts;
@@ -59,9 +64,9 @@ pub fn resolv_conf(options: &RunOptions) -> Option<String> {
 }
 
 /// The resolv.conf of a container with a resolver of its own, as docker has it: `--dns` are servers that the resolver asks.
-fn own(asked: &HostOptions, hosts: &str) -> String {
+fn own(asked: &HostOptions, address: Ipv4Addr, hosts: &str) -> String {
     let asked = HostOptions {
-        dns: vec![tote_network::RESOLVER.into()],
+        dns: vec![address.into()],
         ..asked.clone()
     };
     let text = resolver(&asked, hosts);
@@ -226,14 +231,21 @@ mod tests {
     #[test]
     fn a_resolver_of_its_own_comes_before_all_servers() {
         let hosts = "nameserver 9.9.9.9\nsearch lan\noptions edns0 trust-ad\n";
-        let text = own(&of(&[("dns", "1.1.1.1")]), hosts);
+        let text = own(&of(&[("dns", "1.1.1.1")]), tote_network::RESOLVER, hosts);
         assert_eq!(
             text,
             "nameserver 127.0.0.11\nsearch lan\noptions edns0 trust-ad ndots:0\n"
         );
-        let text = own(&of(&[("dns-option", "ndots:2"), ("dns-search", ".")]), hosts);
+        let text = own(
+            &of(&[("dns-option", "ndots:2"), ("dns-search", ".")]),
+            tote_network::RESOLVER,
+            hosts,
+        );
         assert_eq!(text, "nameserver 127.0.0.11\noptions ndots:2\n");
-        assert_eq!(own(&of(&[]), ""), "nameserver 127.0.0.11\noptions ndots:0\n");
+        assert_eq!(
+            own(&of(&[]), tote_network::RESOLVER, ""),
+            "nameserver 127.0.0.11\noptions ndots:0\n"
+        );
         let all = "nameserver 127.0.0.53\n#nameserver 1.1.1.1\nnameserver fe80::1%eth0\nnameserver ::1 x\n";
         let found: Vec<_> = servers(all).map(|address| address.to_string()).collect();
         assert_eq!(found, ["127.0.0.53", "::1"]);

@@ -11,10 +11,12 @@ use super::publish;
 use super::record::{self, Addresses, Network};
 use super::refused;
 use super::rootless;
-use super::{AddressFault, NetworkFault, TrafficFault};
+use super::taps;
+use super::{AddressFault, DriverFault, NetworkFault, TrafficFault};
 use crate::container::{State, link_text};
 use crate::{EngineError, Home};
 use std::net::{Ipv4Addr, Ipv6Addr};
+use std::path::Path;
 use tote_bundle::{
     ContainerId, DEFAULT_NETWORK, ImageConfig, NetLimit, NetworkAttachment, NetworkMode, RateError,
     RunOptions,
@@ -26,12 +28,15 @@ use tote_sys::Errno;
 /// A container that is in its networks, but for the links, which come with its network namespace.
 #[derive(Debug, Default)]
 pub struct Joined {
+    /// The ends of the networks in the container.
     pub endpoints: Vec<Endpoint>,
+    /// The links, in the same order.
     pub links: Vec<ContainerLink>,
     /// The bridge of each endpoint.
     pub bridges: Vec<String>,
     /// Whether rules of a network had to be made.
     fresh: bool,
+    /// Lines about the lack of something that the container does without.
     pub warnings: Vec<String>,
 }
 
@@ -59,6 +64,9 @@ pub fn join(
     if dry {
         return Ok(joined);
     }
+    if options.vm.is_some() && !tote_state::record::is_there(Path::new(tote_network::TUN))? {
+        return Err(DriverFault::NoTap.into());
+    }
     if options.network.is_optional() {
         // Nothing is written down for a network that cannot be. Of one that is up, no question is asked.
         check_bridges(home)?;
@@ -83,6 +91,9 @@ pub fn join(
     for (link, endpoint) in joined.links.iter_mut().zip(&joined.endpoints) {
         link.reflects = !endpoint.ports.is_empty();
         link.rate = rate(options);
+    }
+    if options.vm.is_some() {
+        taps::add(home, &mut joined);
     }
     Ok(joined)
 }
@@ -193,6 +204,7 @@ pub(crate) fn connect(
         reflects: false,
         isolated: !network.has_communication(),
         rate: None,
+        tap: None,
     };
     joined.endpoints.push(Endpoint {
         network: network.name.clone(),

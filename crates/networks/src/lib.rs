@@ -33,6 +33,7 @@ mod record;
 mod refused;
 mod remove;
 mod rootless;
+mod taps;
 
 use tote_records::network::endpoint;
 use tote_records::{Caller, EngineError, Home, RequestError, container, pod, prune};
@@ -47,7 +48,7 @@ pub use error::{AddressFault, DriverFault, PublishFault, TrafficFault};
 pub use error::{ConnectFault, NetworkFault, RootlessFault};
 pub use idle::{linger, settle, sweep};
 pub use interrupted::end_connection;
-pub use join::{call, forget, join, leave, leave_recorded};
+pub use join::{Joined, call, forget, join, leave, leave_recorded};
 pub use look::{
     NetworkDetails, NetworkMember, NetworkRange, NetworkRow, NetworkSelection, exists, inspect, names,
     networks,
@@ -59,4 +60,6 @@ pub use refused::refused;
 pub use refused::{RefusedDestination, egress_log};
 pub use remove::{prune, remove};
 pub use rootless::{apart, enter_for, enter_network, enter_user, unavailable};
+pub use taps::MACHINE_USER;
+pub use tote_network::TUN;
 pub use tote_records::network::{Endpoint, Endpoint6, NetworkDriver, PortRecord, ports_of};

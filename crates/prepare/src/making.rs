@@ -5,7 +5,7 @@ use crate::container::{Container, Entry, State};
 use crate::facts::{device_nodes, facts, joins, limits};
 use crate::files::Files;
 use crate::init::Notify;
-use crate::network::Endpoint;
+use crate::network::{Endpoint, Joined};
 use crate::peer::Peers;
 use crate::prepared::Prepared;
 use crate::rootfs::Source;
@@ -57,8 +57,16 @@ pub struct Making<'a> {
     pub init: &'a HostInit,
     /// Purpose of the preparation.
     pub purpose: Purpose,
-    /// Files that the container has beside those that follow from its options.
-    pub files: Files,
+    /// Makes the files that the container has beside those that follow from its options, once its place in networks is known.
+    pub files: &'a dyn Fn(&Joined) -> Result<Files, EngineError>,
+}
+
+/// Makes no more files.
+///
+/// # Errors
+/// None.
+pub fn no_files(_: &Joined) -> Result<Files, EngineError> {
+    Ok(Files::new())
 }
 
 /// A plan, and what it rests on.
@@ -75,7 +83,8 @@ pub struct Made {
     ids: Ids,
     notify: Option<Notify>,
     beside: tote_driver::Beside,
-    volumes: VolumeHold,
+    /// Locks on the volumes.
+    pub volumes: VolumeHold,
     without_network: Option<String>,
     /// Release of the kernel of a virtual machine.
     pub kernel: Option<String>,
@@ -149,16 +158,28 @@ impl Making<'_> {
         &self,
         source: &Source,
         options: &mut RunOptions,
-        mut timings: Option<&mut Timings>,
+        timings: Option<&mut Timings>,
     ) -> Result<Made, EngineError> {
-        let error = match self.plan_with(source, options, timings.as_deref_mut()) {
+        self.plan_by(options, timings, |options, timings| {
+            self.plan_with(source, options, timings)
+        })
+    }
+
+    /// Does so with another way to plan.
+    pub fn plan_by(
+        &self,
+        options: &mut RunOptions,
+        mut timings: Option<&mut Timings>,
+        plan: impl Fn(&RunOptions, Option<&mut Timings>) -> Result<Made, EngineError>,
+    ) -> Result<Made, EngineError> {
+        let error = match plan(options, timings.as_deref_mut()) {
             Err(error) => error,
             made => return made,
         };
         let Some(reason) = crate::network::go_without(self.home, self.id, options, &error) else {
             return Err(error);
         };
-        let mut made = self.plan_with(source, options, timings)?;
+        let mut made = plan(options, timings)?;
         made.without_network = Some(reason.clone());
         made.plan.warnings.push(reason);
         Ok(made)
@@ -220,7 +241,7 @@ impl Making<'_> {
         mark(&mut timings, "parent: plan the cgroup");
         let named = (options, &peers, &*joined.endpoints);
         let mut files = covered::files(home, (id, &ids), &mut spec, named, dry)?;
-        files.extend(self.files.iter().cloned());
+        files.extend((self.files)(&joined)?);
         let facts = Facts {
             hard_limit: &|resource| tote_sys::hard_limit(resource).ok().map(|limit| limit.hard),
             network_comes: network.is_some(),

@@ -70,6 +70,9 @@ fn adapt(spec: &mut Spec, options: &RunOptions, caller: Caller) {
             .retain(|mount| mount.source.as_deref() != Some(MQUEUE) || mount.destination != MQUEUE);
     }
     device::open_bound(spec);
+    if options.vm.is_some() {
+        device::open_to_all(spec, crate::network::TUN);
+    }
     if let Some(process) = &mut spec.process {
         process.apparmor_profile = process
             .apparmor_profile

@@ -2,6 +2,7 @@
 
 mod create;
 mod device;
+mod disk;
 mod error;
 mod hold;
 mod image;
@@ -16,6 +17,7 @@ mod transfer;
 mod treatment;
 
 pub use create::create;
+pub use disk::{VolumeDisk, disks, writes};
 pub use error::{TreatmentFault, VolumeFault};
 pub use hold::VolumeHold;
 pub use image::settle_images;

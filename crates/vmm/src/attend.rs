@@ -1,7 +1,7 @@
 //! The attendant: the loop between a container's streams and its machine.
 
 use crate::console::{Tail, last_words};
-use crate::streams::{OUTPUTS, RESIZED, Streams, Waiting};
+use crate::streams::{KILL_IN_GUEST, OUTPUTS, RESIZED, Streams, Waiting};
 use crate::visitors::{Call, Visitors};
 use crate::vmm::{Booted, Vmm, Wires};
 use crate::{Machine, VmmError};
@@ -46,10 +46,22 @@ pub fn attend(
     streams: Streams<'_>,
     warn: &mut dyn FnMut(String),
 ) -> Verdict {
-    let (attendant, booted) = match Attendant::boot(vmm, machine, streams) {
+    attend_within(BOOT, (vmm, machine), plan, streams, warn)
+}
+
+/// Does so for a guest that has this time to come up.
+pub(crate) fn attend_within(
+    patience: Duration,
+    (vmm, machine): (&dyn Vmm, &Machine),
+    plan: &[u8],
+    streams: Streams<'_>,
+    warn: &mut dyn FnMut(String),
+) -> Verdict {
+    let (mut attendant, booted) = match Attendant::boot(vmm, machine, streams) {
         Ok(begun) => begun,
         Err(error) => return failed(&error, false),
     };
+    attendant.patience = patience;
     attendant.attend(booted, plan, warn)
 }
 
@@ -78,6 +90,8 @@ pub(crate) struct Attendant<'a> {
     input_ended: bool,
     runs: bool,
     begin: Instant,
+    /// Time that the guest has to come up.
+    patience: Duration,
 }
 
 /// Descriptors that are ready.
@@ -135,6 +149,7 @@ impl<'a> Attendant<'a> {
             input_ended: false,
             runs: false,
             begin: Instant::now(),
+            patience: BOOT,
         }
     }
 
@@ -234,9 +249,9 @@ impl<'a> Attendant<'a> {
         if ready.ended && (self.channel_ended || !ready.channel) {
             return Err(VmmError::Ended { last: String::new() });
         }
-        if !self.host.is_ready() && self.begin.elapsed() >= BOOT {
+        if !self.host.is_ready() && self.begin.elapsed() >= self.patience {
             return Err(VmmError::Silent {
-                seconds: BOOT.as_secs(),
+                seconds: self.patience.as_secs(),
                 last: String::new(),
             });
         }
@@ -276,7 +291,7 @@ impl<'a> Attendant<'a> {
                 .iter()
                 .map(|(_, fd, flags)| PollFd::from_borrowed_fd(*fd, *flags)),
         );
-        let left = BOOT.saturating_sub(self.begin.elapsed());
+        let left = self.patience.saturating_sub(self.begin.elapsed());
         let timeout = Timespec::try_from(left).ok().filter(|_| !self.host.is_ready());
         match poll(&mut fds, timeout.as_ref()) {
             Ok(_) => {}
@@ -380,7 +395,9 @@ impl<'a> Attendant<'a> {
                         self.host.resize(session, rows, columns);
                     }
                 }
+                (Some(session), KILL_IN_GUEST) => self.host.signal(session, 9),
                 (Some(session), _) => self.host.signal(session, known),
+                (None, KILL_IN_GUEST) => return Ok(Some(Verdict::code(128 + 9))),
                 (None, number) if ENDING.contains(&number) => {
                     return Ok(Some(Verdict::code(128 + known)));
                 }

@@ -38,9 +38,9 @@ mod vmm;
 
 pub use attend::{Verdict, attend};
 pub use error::VmmError;
-pub use machine::{Accel, Machine};
+pub use machine::{Accel, Disk, Link, Machine};
 pub use qemu::{PROGRAM, Qemu};
-pub use streams::Streams;
+pub use streams::{KILL_IN_GUEST, Streams};
 pub use visit::visit;
 pub use visitors::listen;
 pub use vmm::{Booted, Vmm, Wires};

@@ -24,6 +24,28 @@ impl Accel {
     }
 }
 
+/// Disk of a machine: a file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Disk {
+    /// Serial number: letters and digits, 20 at most.
+    pub serial: String,
+    /// The file.
+    pub file: PathBuf,
+    /// True if the guest cannot write to it.
+    pub readonly: bool,
+}
+
+/// Network device of a machine, whose other side is a tap.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Link {
+    /// Name of the tap.
+    pub tap: String,
+    /// Hardware address that the guest has.
+    pub mac: String,
+}
+
 /// A machine that runs one container. Its paths are those of the sandbox.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -40,8 +62,10 @@ pub struct Machine {
     pub kernel: PathBuf,
     /// Its initramfs.
     pub initramfs: PathBuf,
-    /// Disk with the image, read-only.
-    pub disk: PathBuf,
+    /// Disks, each with a serial number by which the guest finds it.
+    pub disks: Vec<Disk>,
+    /// Network devices.
+    pub links: Vec<Link>,
     /// Name of the serial port that is the channel.
     pub port: String,
 }

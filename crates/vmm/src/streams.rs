@@ -23,6 +23,10 @@ const OWN: [i32; 8] = [
     19, // SIGSTOP
 ];
 
+/// Signal by which the guest is told to kill the container: SIGSTKFLT, which no kernel sends. SIGKILL would end the machine, with
+/// everything that the guest has not written to its disks yet.
+pub const KILL_IN_GUEST: i32 = 16;
+
 /// Number of SIGWINCH.
 pub(crate) const RESIZED: i32 = 28;
 

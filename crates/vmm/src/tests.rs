@@ -1,6 +1,6 @@
 //! The attendant with a VMM that boots nothing: its guest is a thread of the test.
 
-use crate::attend::{Verdict, attend};
+use crate::attend::{Verdict, attend_within};
 use crate::console::Tail;
 use crate::qmp::Qmp;
 use crate::streams::Streams;
@@ -13,7 +13,8 @@ use std::io::{Read as _, Write as _};
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::thread::JoinHandle;
-use tote_channel::{End, Event, Guest, Host, Order, Session, Stream};
+use std::time::Duration;
+use tote_channel::{End, Event, Guest, Host, Order, Session, Stream, ToHost};
 use tote_sys::{SignalFd, SignalSet};
 
 type Body = Box<dyn FnOnce(UnixStream, UnixStream) + Send>;
@@ -82,7 +83,8 @@ fn machine() -> Machine {
         processors: 1,
         kernel: "".into(),
         initramfs: "".into(),
-        disk: "".into(),
+        disks: Vec::new(),
+        links: Vec::new(),
         port: String::new(),
     }
 }
@@ -93,6 +95,15 @@ fn run(vmm: &Fake, input: &[u8]) -> (Verdict, Vec<u8>, Vec<String>) {
 }
 
 fn run_visited(vmm: &Fake, input: &[u8], visitors: Option<UnixListener>) -> (Verdict, Vec<u8>, Vec<String>) {
+    run_within(Duration::from_secs(100), vmm, input, visitors)
+}
+
+fn run_within(
+    patience: Duration,
+    vmm: &Fake,
+    input: &[u8],
+    visitors: Option<UnixListener>,
+) -> (Verdict, Vec<u8>, Vec<String>) {
     let (mut writer, reader) = UnixStream::pair().unwrap();
     let (out, mut read_out) = UnixStream::pair().unwrap();
     let input = input.to_vec();
@@ -110,7 +121,8 @@ fn run_visited(vmm: &Fake, input: &[u8], visitors: Option<UnixListener>) -> (Ver
         signals: SignalFd::new(&SignalSet::empty()).unwrap(),
         visitors,
     };
-    let verdict = attend(vmm, &machine(), b"the plan", streams, &mut |text| {
+    let machine = (vmm as &dyn Vmm, &machine());
+    let verdict = attend_within(patience, machine, b"the plan", streams, &mut |text| {
         warnings.push(text)
     });
     drop((out, reader));
@@ -394,6 +406,58 @@ fn garbage_of_the_guest_ends_it() {
     assert_eq!((verdict.code, output.len()), (125, 0));
     let message = verdict.message.unwrap();
     assert!(message.starts_with("the guest was ended, because"), "{message}");
+}
+
+#[test]
+fn a_silent_guest_is_not_waited_for_without_end() {
+    let (done, is_done) = std::sync::mpsc::channel::<()>();
+    let vmm = Fake::new(move |channel, mut console| {
+        console.write_all(b"the kernel waits for ever\n").unwrap();
+        // It is there, and says nothing.
+        let _gone = is_done.recv();
+        drop(channel);
+    });
+    let (verdict, ..) = run_within(Duration::from_millis(300), &vmm, b"input", None);
+    drop(done);
+    assert_eq!(verdict.code, 125);
+    let message = verdict.message.unwrap();
+    assert!(
+        message.starts_with("the guest did not answer within 0 seconds"),
+        "{message}"
+    );
+    assert!(message.contains("the kernel waits for ever"), "{message}");
+}
+
+#[test]
+fn floods_of_the_guest_end_it() {
+    let flood = |message: fn(u16) -> Vec<u8>| {
+        let vmm = Fake::new(move |channel, _console| {
+            let mut raw = channel.try_clone().unwrap();
+            guest(channel, |guest, _| {
+                guest.runs(1);
+                true
+            });
+            // More than the window, more warnings than there may be, or processes that do not exist.
+            let bytes = message(1).repeat(100);
+            while raw.write_all(&bytes).is_ok() {}
+        });
+        let (verdict, output, warnings) = run(&vmm, b"");
+        assert_eq!(verdict.code, 137);
+        let message = verdict.message.unwrap();
+        assert!(message.starts_with("the guest was ended, because"), "{message}");
+        assert!(output.len() <= 2 * tote_channel::WINDOW && warnings.len() <= 32);
+    };
+    flood(|session| sent(&ToHost::Warning("w".to_owned()), session));
+    flood(|session| sent(&ToHost::Runs, session));
+    flood(|session| sent(&ToHost::Credit(1), session));
+    flood(|session| sent(&ToHost::Ended(End::Code(0)), session + 1));
+}
+
+/// A message as the guest sends it.
+fn sent(message: &ToHost, session: u16) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    message.push(session, &mut bytes);
+    bytes
 }
 
 #[test]

@@ -13,11 +13,14 @@ const NAME: &str = "guest-kernel";
 /// Package of Debian that depends on the newest kernel for virtual machines.
 const PACKAGE: &str = "linux-image-cloud-amd64";
 
-/// Directories of modules that guests may need; all others would only be copied.
-const MODULES: [&str; 7] = [
+/// Modules, and directories of them, that guests may need; all others would only be copied.
+const MODULES: [&str; 10] = [
     "drivers/virtio",
     "drivers/block",
     "drivers/char",
+    "drivers/net/net_failover.ko",
+    "drivers/net/virtio_net.ko",
+    "net/core",
     "fs/erofs",
     "fs/overlayfs",
     "lib",

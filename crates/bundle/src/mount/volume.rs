@@ -1,6 +1,7 @@
 use super::{
     Bind, MountRequest, MountSource, Propagation, Recursion, Relabel, Restrictions, Treatment, Volume,
 };
+use crate::disk::{DiskError, disk_size};
 use crate::name::is_restricted;
 use crate::path::clean_absolute;
 
@@ -39,6 +40,9 @@ pub enum VolumeError {
          if you intended to pass a host directory, use absolute path"
     )]
     Name(String),
+    /// A disk with a size that it cannot have.
+    #[error(transparent)]
+    Disk(DiskError),
     /// An option for volumes on a path of the host, or the reverse.
     #[error("option {option} is not for {source_kind}")]
     Mixed {
@@ -50,12 +54,15 @@ pub enum VolumeError {
 }
 
 /// Parses `--volume`: `[SOURCE:]DESTINATION[:OPTIONS]`. An absolute path as the source is a path of the host, any
-/// other source is a volume's name. Without a source the volume is anonymous and belongs to the container alone.
+/// other source is a volume's name, that of a disk behind `disk:`. Without a source the volume is anonymous and belongs to the container alone.
 ///
 /// # Errors
 /// [`VolumeError`], worded as docker does.
 pub fn parse_volume(text: &str) -> Result<MountRequest, VolumeError> {
     let format = || VolumeError::Format(text.to_owned());
+    if let Some(rest) = text.strip_prefix(DISK).filter(|rest| !rest.starts_with('/')) {
+        return parse_disk(rest, text);
+    }
     let parts: Vec<&str> = text.splitn(4, ':').collect();
     let (source, destination, mode) = match *parts.as_slice() {
         [""] | ["", ..] => return Err(format()),
@@ -82,6 +89,29 @@ pub fn parse_volume(text: &str) -> Result<MountRequest, VolumeError> {
             None => MountSource::Volume(mode.volume(None)?),
         },
     })
+}
+
+/// Beginning of a volume that is a disk. A volume whose name is `disk` is followed by a path.
+const DISK: &str = "disk:";
+
+/// Parses what follows [`DISK`]: `NAME[,size=SIZE]:DESTINATION[:OPTIONS]`.
+fn parse_disk(rest: &str, text: &str) -> Result<MountRequest, VolumeError> {
+    let format = || VolumeError::Format(text.to_owned());
+    let (source, place) = rest.split_once(':').ok_or_else(format)?;
+    let (name, size) = match source.split_once(',') {
+        None => (source, None),
+        Some((name, size)) => (name, Some(size.strip_prefix("size=").ok_or_else(format)?)),
+    };
+    let mut request = parse_volume(&format!("{name}:{place}"))?;
+    let MountSource::Volume(volume) = &mut request.source else {
+        return Err(VolumeError::Name(name.to_owned()));
+    };
+    volume.options = vec!["type=disk".to_owned()];
+    if let Some(size) = size {
+        disk_size(size).map_err(VolumeError::Disk)?;
+        volume.options.push(format!("o=size={size}"));
+    }
+    Ok(request)
 }
 
 /// Explains why a third part is not a valid list of options.
@@ -219,6 +249,33 @@ impl Mode {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn disks() {
+        for (text, name, options) in [
+            ("disk:data:/x", "data", &["type=disk"][..]),
+            ("disk:data,size=1g:/x", "data", &["type=disk", "o=size=1g"]),
+            ("disk:/x", "disk", &[]),
+        ] {
+            let request = parse_volume(text).unwrap();
+            let MountSource::Volume(volume) = request.source else {
+                panic!("{text}")
+            };
+            assert_eq!(volume.name.as_deref(), Some(name));
+            assert_eq!(volume.options, options);
+            assert_eq!((&*request.destination, request.readonly), ("/x", false));
+        }
+        assert!(parse_volume("disk:data:/x:ro,noexec").unwrap().readonly);
+        for text in [
+            "disk:data",
+            "disk:data,1g:/x",
+            "disk:data,size=1:/x",
+            "disk::/x",
+            "disk:a:/x",
+        ] {
+            assert!(parse_volume(text).is_err(), "{text}");
+        }
+    }
     use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
 
     #[test]

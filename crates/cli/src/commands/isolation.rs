@@ -11,7 +11,8 @@ pub(crate) static FILESYSTEM: Group = Group {
             .completes(Completes::File)
             .details(
                 "SOURCE is an absolute path of the host, made as a directory where nothing is there, or the name of a volume; \
-                 without it the volume is anonymous. \
+                 without it the volume is anonymous. `disk:NAME` or `disk:NAME,size=SIZE` is a volume that is a disk of virtual machines \
+                 (`--isolation vm`). \
                  OPTIONS are separated by commas: `ro` or `rw`, and `private`, `slave` or `shared`, each also with an \
                  `r` in front for whole trees. With `noexec` programs there cannot be executed, with `nosuid` their \
                  set-user-ID bits have no effect. `U` gives the files to the container's user before each start; with `O` the \

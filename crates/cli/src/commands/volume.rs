@@ -30,7 +30,8 @@ static CREATE: Command = Command {
     usage: "[OPTIONS] [VOLUME]",
     details: "\
 Prints its name, which is random where none is given. One that is there stays as it is. `-o type=tmpfs -o device=tmpfs -o \
-o=size=64m` is memory, which each container has for itself; `-o type=none -o device=DIR -o o=bind` is a directory of the host.",
+o=size=64m` is memory, which each container has for itself; `-o type=disk -o o=size=1g` is a disk, which one container in \
+a virtual machine has at a time; `-o type=none -o device=DIR -o o=bind` is a directory of the host.",
     options: &[&Group {
         title: "",
         options: &[

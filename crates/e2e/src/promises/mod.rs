@@ -143,7 +143,10 @@ mod units;
 mod usage;
 mod user;
 mod vm;
+mod vm_disks;
+mod vm_ends;
 mod vm_exec;
+mod vm_networks;
 mod volume_commands;
 mod volume_treatments;
 mod volumes;
@@ -166,7 +169,10 @@ pub(crate) const ALL: &[&[Test]] = &[
     known_lines::TESTS,
     reference::TESTS,
     vm::TESTS,
+    vm_disks::TESTS,
+    vm_ends::TESTS,
     vm_exec::TESTS,
+    vm_networks::TESTS,
     volumes::TESTS,
     recovery::TESTS,
     power_cuts::TESTS,

@@ -114,7 +114,7 @@ down() { while pgrep -r D,R,S,T -u $USER_ID >/dev/null; do sleep 0.02; done; }
 "#;
 
 /// Runs a script as such a user on a machine, and compares the links, rules and settings of the machine.
-fn shows(cx: &Context, script: &str, lines: &str) -> Result<()> {
+pub(super) fn shows(cx: &Context, script: &str, lines: &str) -> Result<()> {
     let whole = format!(
         "{USER}{WORDS}look > \"$FILE.machine\"\n{script}\ntote rm -fa >/dev/null\ndown\nlook | cmp \"$FILE.machine\" - && echo unchanged\n"
     );

@@ -59,7 +59,7 @@ pub(super) const TESTS: &[Test] = &[
 ];
 
 /// Path of the unpacked package that the tests take their kernel from.
-fn kernel() -> Result<String> {
+pub(super) fn kernel() -> Result<String> {
     let path = need::guest_kernel().context("this program has a path")?;
     Ok(path.to_str().context("its path is text")?.to_owned())
 }
@@ -129,9 +129,16 @@ fn package(cx: &Context) -> Result<()> {
 fn refusals(cx: &Context) -> Result<()> {
     prepare(cx)?;
     for (option, value, reason) in [
-        ("--volume", "/tmp:/x", "cannot use volumes with --isolation vm"),
-        ("--network", "host", "only none is supported yet"),
-        ("--publish", "80:80", "cannot use --publish"),
+        (
+            "--volume",
+            "/tmp:/x",
+            "cannot use directories of the host with --isolation vm",
+        ),
+        (
+            "--network",
+            "host",
+            "cannot use --network host with --isolation vm",
+        ),
         ("--device", "/dev/null", "a device of the host"),
         ("--pid", "host", "another kernel"),
         ("--memory", "64m", "it needs 128 at least"),

@@ -65,7 +65,7 @@ fn examine(
     volume::settle_images(home, (&mut options, &mut given))?;
     let whole = fall_back(home, &image, &mut options, &mut given)?;
     let mut source = Source::open(home, whole.as_ref().unwrap_or(&image))?;
-    crate::vm::settle(&image, &mut options, &mut given)?;
+    crate::vm::settle(&image, &options)?;
     crate::vm::adapt(&options, &mut source);
     let config = source.config();
     storage::choose_driver(home, &config, &mut options, &mut given)?;

@@ -22,6 +22,9 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// before the disk answers.
 const KILLED: Duration = Duration::from_secs(10);
 
+/// Limit of the time in which a guest kills its container, and writes to its disks.
+const IN_GUEST: Duration = Duration::from_secs(5);
+
 /// Limit of the time from a container's end to the monitor's next step.
 const MOMENT: Duration = Duration::from_secs(2);
 
@@ -42,6 +45,8 @@ pub(crate) struct Target {
     cgroup: Option<String>,
     kill_at: Option<Instant>,
     ended: bool,
+    /// True if the process attends a virtual machine, and has not been told to end it.
+    attends: bool,
 }
 
 impl Target {
@@ -61,6 +66,7 @@ impl Target {
             cgroup: state.cgroup.clone(),
             kill_at: None,
             ended: false,
+            attends: crate::vm::is_in_vm(&entry.container),
         }))
     }
 
@@ -74,7 +80,21 @@ impl Target {
             cgroup: None,
             kill_at: None,
             ended: false,
+            attends: false,
         })
+    }
+
+    /// Kills the process. A guest kills its container itself, and writes what the container has written to its disks; `kill_at` is the
+    /// time until which it may take for that.
+    fn end(&mut self) {
+        self.kill_at = None;
+        if std::mem::take(&mut self.attends) {
+            best_effort(send_signal(self.pidfd.as_fd(), crate::vm::KILL_IN_GUEST));
+            self.thaw();
+            self.kill_at = Instant::now().checked_add(IN_GUEST);
+        } else {
+            self.kill();
+        }
     }
 
     pub(crate) fn kill(&self) {
@@ -144,8 +164,7 @@ pub fn stop(home: &Home, wanted: &[String], options: StopOptions) -> Vec<Result<
             let target = &mut targets[at];
             target.ended = ended;
             if !ended && target.kill_at.is_some_and(|moment| now >= moment) {
-                target.kill();
-                target.kill_at = None;
+                target.end();
             }
         }
     }
@@ -266,11 +285,18 @@ pub fn kill(home: &Home, wanted: &str, signal: Signal) -> Result<(), EngineError
         Some(_) => Target::of(&entry)?,
         None => None,
     };
-    let target = target.ok_or_else(missing)?;
+    let mut target = target.ok_or_else(missing)?;
     if ends {
         mark(home, &entry);
     }
+    let is_asked = signal == Signal::KILL && target.attends;
+    if is_asked {
+        target.end();
+        wait_for(&[&target.pidfd], target.kill_at);
+    }
     match send_signal(target.pidfd.as_fd(), i32::from(signal.number())) {
+        // The guest has done so.
+        Err(Errno::SRCH) if is_asked => {}
         Ok(()) => {}
         Err(Errno::SRCH) => return Err(missing().into()),
         Err(source) => {

@@ -86,7 +86,7 @@ fn plan_again(
         kept: true,
         init: &init,
         purpose: Purpose::Later,
-        files: Vec::new(),
+        files: &crate::making::no_files,
     };
     let made = crate::vm::plan(&making, &source, &mut options, None)?;
     Ok(made.prepared((container, true), options, source, init))

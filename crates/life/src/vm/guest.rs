@@ -2,11 +2,12 @@
 
 use crate::facts::choose_filter;
 use crate::making::Making;
+use crate::network::Joined;
 use crate::peer::Peers;
 use crate::rootfs::Source;
 use crate::standard::stdin;
 use crate::user::Ids;
-use crate::volume::Volumes;
+use crate::volume::{VolumeDisk, Volumes};
 use crate::{Caller, EngineError};
 use std::path::{Path, PathBuf};
 use tote_bundle::{BlockLimits, RunOptions};
@@ -26,16 +27,37 @@ pub(crate) struct Planned {
     pub warnings: Vec<String>,
 }
 
-/// Plans the container for root of a machine that has nothing else to do.
+/// Serial number of the disk that has the container's writes.
+pub(crate) const WRITES: &str = "writes";
+
+/// Returns the serial number of a volume's disk, by its place among the container's.
+pub(crate) fn serial_of(place: usize) -> String {
+    format!("volume{place}")
+}
+
+/// True if the container's writes outlive the machine: then they are on a disk.
+pub(crate) fn keeps_writes(options: &RunOptions) -> bool {
+    !options.rm && !options.read_only && options.tmpfs_size.is_none()
+}
+
+/// Returns the place of a disk in the guest.
+fn node(serial: &str) -> String {
+    format!("{}/{serial}", tote_guest::DISKS)
+}
+
+/// Plans the container for root of a machine that has nothing else to do, with these volumes.
 pub(crate) fn plan(
     making: &Making<'_>,
     source: &Source,
     options: &RunOptions,
+    (disks, joined): (&[VolumeDisk], &Joined),
 ) -> Result<Planned, EngineError> {
     let options = &inside(options);
     let config = &making.config;
     let ids = Ids::of_guest(options, config, source, making.home)?;
-    let (peers, volumes) = (Peers::default(), Volumes::default());
+    let nodes = disks.iter().enumerate();
+    let nodes = nodes.map(|(place, disk)| (disk, node(&serial_of(place))));
+    let (peers, volumes) = (Peers::default(), Volumes::of_guest(nodes));
     let asked = (options, &peers);
     let mut spec = crate::spec::make(
         Caller::Root,
@@ -51,7 +73,7 @@ pub(crate) fn plan(
         .as_mut()
         .ok_or(tote_sandbox::PlanError::Missing("linux"))?;
     let default_filter = choose_filter(options, linux)?;
-    let files = crate::spec::files(&spec, options, &peers, &[])?;
+    let files = crate::spec::files(&spec, options, &peers, &joined.endpoints)?;
     let request = Request {
         spec: &spec,
         attach_point: Path::new(tote_guest::CONTAINERS),
@@ -66,15 +88,22 @@ pub(crate) fn plan(
         switch: Switch::Pivot,
         keyring: None,
         all_processors: true,
-        links: &[],
+        links: &joined.guest_links(),
         facts: facts(),
     };
     let root = Root::Stored {
         storage: Storage::Overlay {
             lowers: vec![PathBuf::from(tote_guest::IMAGE)],
             own_inodes: None,
-            upper: Upper::Tmpfs {
-                size: options.tmpfs_size,
+            upper: if keeps_writes(options) {
+                Upper::Disk {
+                    fs: "ext4",
+                    device: node(WRITES).into(),
+                }
+            } else {
+                Upper::Tmpfs {
+                    size: options.disk_size.or(options.tmpfs_size),
+                }
             },
             volatile: false,
         },

@@ -2,18 +2,22 @@
 
 use super::VmFault;
 use super::attend::{MACHINE, PLAN, PROGRAM, place};
+use super::guest::{WRITES, keeps_writes, serial_of};
 use super::kernel;
 use super::kernel::{Files, files};
 use crate::making::{Made, Making, Purpose};
+use crate::network::Joined;
 use crate::rootfs::{Source, Stored};
+use crate::volume::VolumeDisk;
 use crate::{Caller, EngineError, HostInit};
 use std::path::{Path, PathBuf};
 use tote_bundle::{
-    Acceleration, Bind, Capability, EnvOptions, Image, ImageConfig, MountRequest, MountSource, NetworkMode,
+    Acceleration, Bind, Capability, DeviceRequest, EnvOptions, Image, ImageConfig, MountRequest, MountSource,
     Propagation, Recursion, RunOptions, SecurityOptions, Swap, VmOptions,
 };
+use tote_networks::TUN;
 use tote_runtime::Timings;
-use tote_vmm::{Accel, Machine};
+use tote_vmm::{Accel, Disk, Link, Machine};
 
 /// Memory of a machine for which nothing says how much, and the least that boots, in MiB.
 const USUAL: u64 = 512;
@@ -26,26 +30,32 @@ const OVERHEAD: u64 = 256 << 20;
 const DIRECTORIES: [&str; 3] = ["/usr/bin", "/usr/local/bin", "/usr/libexec"];
 
 /// User without rights that root's machines belong to.
-pub(crate) const NOBODY: u32 = 65_534;
+pub(crate) const NOBODY: u32 = tote_networks::MACHINE_USER;
+
+/// Makes the guest's plan, in its byte form, once its place in networks is known.
+pub(crate) type GuestPlan<'a> = &'a dyn Fn(&Joined) -> Result<Vec<u8>, EngineError>;
 
 /// Plans the sandbox, with the guest's plan in it.
 pub(crate) fn plan(
     making: &Making<'_>,
     (vm, options): (&VmOptions, &RunOptions),
-    stored: &Stored,
-    plan: &[u8],
+    (stored, volumes, guest): (&Stored, &[VolumeDisk], GuestPlan<'_>),
     timings: Option<&mut Timings>,
 ) -> Result<Made, EngineError> {
-    let machine = machine(vm, options)?;
     let dry = making.purpose == Purpose::Plan;
     let kernel = files(making.home, dry)?;
-    let disk = if dry {
-        stored.disk_path()
-    } else {
-        stored.disk(making.home)?
+    let disks = disks(making, options, (stored, volumes))?;
+    let machine = machine(vm, options, &disks)?;
+    let memory = machine.memory;
+    let plan = |joined: &Joined| {
+        let machine = Machine {
+            links: joined.taps().map(|(tap, mac)| Link { tap, mac }).collect(),
+            ..machine.clone()
+        };
+        let description = serde_json::to_vec(&machine).map_err(VmFault::Description)?;
+        Ok(vec![(MACHINE, 0o444, description), (PLAN, 0o444, guest(joined)?)])
     };
-    let description = serde_json::to_vec(&machine).map_err(VmFault::Description)?;
-    let outer = outside(options, machine.memory, making.home.caller, &kernel, &disk);
+    let outer = outside(options, memory, making.home.caller, &kernel, &disks);
     let beneath = Source::open(making.home, &Image::Host)?;
     let init = HostInit::default();
     let sandbox = Making {
@@ -58,7 +68,7 @@ pub(crate) fn plan(
         kept: making.kept,
         init: &init,
         purpose: making.purpose,
-        files: vec![(MACHINE, 0o444, description), (PLAN, 0o444, plan.to_vec())],
+        files: &plan,
     };
     let mut made = sandbox.plan_with(&beneath, &outer, timings)?;
     made.kernel = Some(kernel.release);
@@ -66,8 +76,52 @@ pub(crate) fn plan(
     Ok(made)
 }
 
+/// Returns the disks of the machine, as they are on this one: the image, the container's writes, and its volumes. The machine's user
+/// owns those that it writes to.
+fn disks(
+    making: &Making<'_>,
+    options: &RunOptions,
+    (stored, volumes): (&Stored, &[VolumeDisk]),
+) -> Result<Vec<Disk>, EngineError> {
+    let (home, dry) = (making.home, making.purpose == Purpose::Plan);
+    let image = if dry {
+        stored.disk_path()
+    } else {
+        stored.disk(home)?
+    };
+    let mut disks = vec![Disk {
+        serial: tote_guest::IMAGE_DISK.to_owned(),
+        file: image,
+        readonly: true,
+    }];
+    if keeps_writes(options) {
+        let dir = home.container(making.id);
+        let file = if dry {
+            dir
+        } else {
+            crate::volume::writes(home, making.id, options)?
+        };
+        disks.push(Disk {
+            serial: WRITES.to_owned(),
+            file,
+            readonly: false,
+        });
+    }
+    disks.extend(volumes.iter().enumerate().map(|(place, volume)| Disk {
+        serial: serial_of(place),
+        file: volume.file.clone(),
+        readonly: volume.readonly,
+    }));
+    let owner = (home.caller != Caller::User && !dry).then_some(NOBODY);
+    for disk in disks.iter().skip(1).filter(|_| owner.is_some()) {
+        let owned = std::os::unix::fs::lchown(&disk.file, owner, owner);
+        owned.map_err(VmFault::file("change the owner of", &disk.file))?;
+    }
+    Ok(disks)
+}
+
 /// Describes the machine; its paths are those of the sandbox.
-fn machine(vm: &VmOptions, options: &RunOptions) -> Result<Machine, EngineError> {
+fn machine(vm: &VmOptions, options: &RunOptions, disks: &[Disk]) -> Result<Machine, EngineError> {
     let asked = vm.memory.unwrap_or(options.memory);
     let memory = if asked == 0 {
         USUAL
@@ -103,7 +157,14 @@ fn machine(vm: &VmOptions, options: &RunOptions) -> Result<Machine, EngineError>
         processors: processors.unwrap_or(1),
         kernel: place(kernel::VMLINUX),
         initramfs: place(kernel::INITRAMFS),
-        disk: place(kernel::DISK),
+        disks: disks
+            .iter()
+            .map(|disk| Disk {
+                file: place(&disk.serial),
+                ..disk.clone()
+            })
+            .collect(),
+        links: Vec::new(),
         port: tote_guest::PORT.to_owned(),
     })
 }
@@ -120,8 +181,8 @@ fn program() -> Result<PathBuf, EngineError> {
 }
 
 /// Options of the sandbox: those of the container that concern this machine, and nothing to do for an intruder.
-fn outside(options: &RunOptions, memory: u64, caller: Caller, files: &Files, disk: &Path) -> RunOptions {
-    let bind = |source: &Path, name: &str| MountRequest {
+fn outside(options: &RunOptions, memory: u64, caller: Caller, files: &Files, disks: &[Disk]) -> RunOptions {
+    let bind = |source: &Path, name: &str, readonly: bool| MountRequest {
         destination: place(name).display().to_string(),
         source: MountSource::Bind(Bind {
             path: source.display().to_string(),
@@ -130,7 +191,7 @@ fn outside(options: &RunOptions, memory: u64, caller: Caller, files: &Files, dis
             create: false,
             relabel: None,
         }),
-        readonly: true,
+        readonly,
         restrictions: Default::default(),
         treatment: Default::default(),
     };
@@ -143,11 +204,17 @@ fn outside(options: &RunOptions, memory: u64, caller: Caller, files: &Files, dis
         user: (caller != Caller::User).then(|| format!("{NOBODY}:{NOBODY}")),
         group_add: Vec::new(),
         mounts: vec![
-            bind(&files.program, PROGRAM),
-            bind(&files.vmlinux, kernel::VMLINUX),
-            bind(&files.initramfs, kernel::INITRAMFS),
-            bind(disk, kernel::DISK),
-        ],
+            bind(&files.program, PROGRAM, true),
+            bind(&files.vmlinux, kernel::VMLINUX, true),
+            bind(&files.initramfs, kernel::INITRAMFS, true),
+        ]
+        .into_iter()
+        .chain(
+            disks
+                .iter()
+                .map(|disk| bind(&disk.file, &disk.serial, disk.readonly)),
+        )
+        .collect(),
         read_only: true,
         driver: None,
         cap_add: Vec::new(),
@@ -159,7 +226,15 @@ fn outside(options: &RunOptions, memory: u64, caller: Caller, files: &Files, dis
         ulimits: Default::default(),
         sysctls: Default::default(),
         shm_size: None,
-        network: NetworkMode::None,
+        devices: if options.network.attachments().is_empty() {
+            Vec::new()
+        } else {
+            vec![DeviceRequest {
+                source: TUN.to_owned(),
+                destination: TUN.to_owned(),
+                access: "rwm".to_owned(),
+            }]
+        },
         memory: if options.memory == 0 {
             0
         } else {
@@ -167,10 +242,11 @@ fn outside(options: &RunOptions, memory: u64, caller: Caller, files: &Files, dis
         },
         memory_swap: Swap::default(),
         memory_reservation: 0,
+        disk_size: None,
+        tmpfs_size: None,
         init: false,
         umask: None,
         timezone: None,
-        vm: None,
         ..options.clone()
     }
 }

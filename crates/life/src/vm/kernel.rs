@@ -21,7 +21,6 @@ use tote_sys::best_effort;
 /// Names of files, in the state root as well as in sandboxes.
 pub(crate) const VMLINUX: &str = "vmlinux";
 pub(crate) const INITRAMFS: &str = "initramfs";
-pub(crate) const DISK: &str = "disk";
 const MODULES: &str = "modules.cpio";
 const RECORD: &str = "kernel.json";
 const IN_USE: &str = "kernel";
@@ -31,7 +30,17 @@ const LOCK: &str = ".lock";
 const UNFINISHED: &str = ".new-";
 
 /// Modules of every guest: the devices of its machine, and the file systems of its container.
-const WANTED: [&str; 5] = ["virtio_mmio", "virtio_blk", "virtio_console", "erofs", "overlay"];
+const WANTED: [&str; 6] = [
+    "virtio_mmio",
+    "virtio_blk",
+    "virtio_console",
+    "erofs",
+    "overlay",
+    "ext4",
+];
+
+/// Modules of guests with a certain device, by its number among virtio's kinds.
+const BY_DEVICE: [(&str, u32); 1] = [("virtio_net", 1)];
 
 /// Modules that a kernel may have built in under another name, or lack.
 const OPTIONAL: [&str; 2] = ["crc32c_generic", "virtio_rng"];
@@ -65,6 +74,15 @@ pub struct VmKernel {
     pub size: u64,
     /// The modules in the order in which guests load them, with their sizes in bytes.
     pub modules: Vec<(String, u64)>,
+    /// Names of the modules that guests of the tote that made it ready need, where they are not built in.
+    #[serde(default)]
+    wanted: Vec<String>,
+}
+
+/// Returns the names of all modules that a guest may need.
+fn wanted() -> Vec<String> {
+    let names = WANTED.iter().chain(BY_DEVICE.iter().map(|(name, _)| name));
+    names.map(|name| (*name).to_owned()).collect()
 }
 
 /// Makes a kernel ready for guests, and the one in use.
@@ -101,6 +119,7 @@ pub fn setup(home: &Home, source: &VmSource) -> Result<VmKernel, EngineError> {
         },
         size: guest.vmlinux.len() as u64,
         modules: guest.modules,
+        wanted: wanted(),
     };
     put(&dir, &kernel, &guest.vmlinux, &guest.initramfs)?;
     forget_programs(&dir);
@@ -108,7 +127,7 @@ pub fn setup(home: &Home, source: &VmSource) -> Result<VmKernel, EngineError> {
 }
 
 fn ready(kernel: &Kernel) -> Result<tote_kernel::Guest, tote_kernel::KernelError> {
-    kernel.make(&WANTED, &OPTIONAL)
+    kernel.make(&WANTED, &OPTIONAL, &BY_DEVICE)
 }
 
 fn is_directory(path: &Path) -> Result<bool, VmFault> {
@@ -211,6 +230,9 @@ pub(crate) struct Files {
 /// only shown.
 pub(crate) fn files(home: &Home, dry: bool) -> Result<Files, EngineError> {
     let kernel = in_use(home)?.ok_or(VmFault::NoKernel)?;
+    if kernel.wanted != wanted() {
+        return Err(VmFault::OldKernel.into());
+    }
     let dir = home.vm();
     let of_kernel = dir.join("kernels").join(&kernel.hash);
     let own = Path::new("/proc/self/exe");

@@ -23,10 +23,13 @@ pub use kernel::{VmKernel, VmSource, setup};
 pub use processes::{GuestProcesses, processes};
 pub use tote_prepare::vm::VmFault;
 pub use tote_prepare::vm::{adapt, check_here, is_in_vm, settle};
+pub(crate) use tote_vmm::KILL_IN_GUEST;
 
 use crate::EngineError;
-use crate::making::{Made, Making};
+use crate::making::{Made, Making, Purpose};
+use crate::network::Joined;
 use crate::rootfs::Source;
+use std::cell::Cell;
 use tote_bundle::RunOptions;
 use tote_runtime::Timings;
 
@@ -37,15 +40,29 @@ pub fn plan(
     options: &mut RunOptions,
     timings: Option<&mut Timings>,
 ) -> Result<Made, EngineError> {
-    let Some(vm) = &options.vm else {
+    let Some(vm) = options.vm.clone() else {
         return making.plan(source, options, timings);
     };
     let Source::Stored(stored) = source else {
         return Err(VmFault::NotStored.into());
     };
-    let planned = guest::plan(making, source, options)?;
-    let mut made = host::plan(making, (vm, options), stored, &planned.bytes, timings)?;
-    made.plan.warnings.extend(planned.warnings);
-    made.spec = planned.spec;
+    let dry = making.purpose == Purpose::Plan;
+    let (disks, hold) = crate::volume::disks(making.home, options, dry)?;
+    let mut made = making.plan_by(options, timings, |options, timings| {
+        let planned = Cell::new(None);
+        let guest = |joined: &Joined| {
+            let made = guest::plan(making, source, options, (&disks, joined))?;
+            let bytes = made.bytes.clone();
+            planned.set(Some(made));
+            Ok(bytes)
+        };
+        let mut made = host::plan(making, (&vm, options), (stored, &disks, &guest), timings)?;
+        if let Some(planned) = planned.take() {
+            made.plan.warnings.extend(planned.warnings);
+            made.spec = planned.spec;
+        }
+        Ok(made)
+    })?;
+    made.volumes.join(hold);
     Ok(made)
 }

@@ -8,6 +8,9 @@ pub enum VmFault {
     /// The state root has no kernel for guests.
     #[error("cannot start a virtual machine: there is no kernel for it yet")]
     NoKernel,
+    /// The kernel for guests was made ready by a tote that needed other modules.
+    #[error("cannot start a virtual machine: another version of tote has made the kernel for it ready")]
+    OldKernel,
     /// This machine has no VMM.
     #[error("cannot start a virtual machine: this machine has no {0}")]
     NoVmm(&'static str),
@@ -92,6 +95,7 @@ impl tote_records::PartError for VmFault {
             Self::NoKernel => {
                 "tote vm setup takes the kernel of this machine, tote vm setup FILE.deb that of a package: apt-get download linux-image-6.1.0-56-cloud-amd64 or a newer one"
             }
+            Self::OldKernel => "run tote vm setup again, as the first time",
             Self::NoVmm(_) => {
                 "apt-get install qemu-system-x86, or the package of that program in another distribution"
             }

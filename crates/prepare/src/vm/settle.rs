@@ -5,7 +5,8 @@ use crate::EngineError;
 use crate::container::Container;
 use crate::rootfs::Source;
 use tote_bundle::{
-    CgroupnsMode, Image, IpcMode, MountSource, NetworkMode, PidMode, RunOptions, UsernsMode, UtsMode,
+    CgroupnsMode, Image, IpcMode, MountRequest, MountSource, NetworkMode, PidMode, RunOptions, Treatment,
+    UsernsMode, UtsMode,
 };
 
 /// Reason for what comes with a later version.
@@ -14,13 +15,11 @@ const LATER: &str = "not supported yet in virtual machines";
 /// Reason for namespaces of the host.
 const OTHER_KERNEL: &str = "the host's namespaces are those of another kernel";
 
-/// Checks the options of a container in a virtual machine, and gives it the network that it can have; the options of others stay as
-/// they are.
-pub fn settle(
-    image: &Image,
-    options: &mut RunOptions,
-    given: &mut Vec<(String, String)>,
-) -> Result<(), EngineError> {
+/// Checks the options of a container in a virtual machine.
+///
+/// # Errors
+/// [`VmFault`].
+pub fn settle(image: &Image, options: &RunOptions) -> Result<(), EngineError> {
     if options.vm.is_none() {
         return Ok(());
     }
@@ -29,9 +28,6 @@ pub fn settle(
     }
     if let Some((option, reason)) = refused(options) {
         return Err(VmFault::Option { option, reason }.into());
-    }
-    if !given.iter().any(|(option, _)| option == "network") {
-        given.push(("network".to_owned(), "none".to_owned()));
     }
     Ok(())
 }
@@ -58,27 +54,54 @@ pub fn adapt(options: &RunOptions, source: &mut Source) {
     }
 }
 
+/// True for a mount of what only this machine has.
+fn is_of_the_host(mount: &MountRequest) -> bool {
+    match &mount.source {
+        MountSource::Tmpfs(_) => false,
+        MountSource::Volume(volume) => volume.name.is_none(),
+        MountSource::Bind(_) | MountSource::Image(_) => true,
+    }
+}
+
+/// True for a volume whose files this machine would have to look at.
+fn is_treated(mount: &MountRequest) -> bool {
+    match &mount.source {
+        MountSource::Volume(volume) => {
+            mount.treatment != Treatment::Shared || volume.subpath.is_some() || volume.relabel.is_some()
+        }
+        _ => false,
+    }
+}
+
 /// Returns the first option that is refused, and why.
 fn refused(options: &RunOptions) -> Option<(&'static str, &'static str)> {
-    let is_shared = |mount: &tote_bundle::MountRequest| !matches!(mount.source, MountSource::Tmpfs(_));
     let table = [
         (
-            options.mounts.iter().any(is_shared) || !options.volumes_from.is_empty(),
-            "volumes",
-            "not supported yet in virtual machines; --tmpfs is",
+            options.mounts.iter().any(is_of_the_host),
+            "directories of the host",
+            "a guest does not see them; -v disk:NAME:/path and --tmpfs are supported",
+        ),
+        (
+            options.mounts.iter().any(is_treated),
+            "this option of a volume",
+            "its files are the guest's; ro, noexec and nosuid are supported",
+        ),
+        (
+            !options.volumes_from.is_empty(),
+            "--volumes-from",
+            "a disk is one machine's at a time",
         ),
         (!options.secrets.is_empty(), "--secret", LATER),
         (
-            options.network != NetworkMode::None,
-            "--network",
-            "only none is supported yet in virtual machines",
+            options.network == NetworkMode::Host,
+            "--network host",
+            OTHER_KERNEL,
         ),
         (
-            !options.published.is_empty() || options.publish_all,
-            "--publish",
-            LATER,
+            matches!(options.network, NetworkMode::Container(_)),
+            "--network container:NAME",
+            "a guest has a network device of its own",
         ),
-        (options.egress.is_some(), "--egress", LATER),
         (options.pid != PidMode::default(), "--pid", OTHER_KERNEL),
         (options.ipc != IpcMode::default(), "--ipc", OTHER_KERNEL),
         (options.uts != UtsMode::default(), "--uts", OTHER_KERNEL),
@@ -114,19 +137,14 @@ fn refused(options: &RunOptions) -> Option<(&'static str, &'static str)> {
             "descriptors of the host cannot be in a virtual machine",
         ),
         (
-            options.disk_size.is_some(),
-            "--disk-size",
-            "writes are in the machine's memory, which --memory limits",
-        ),
-        (
             options.driver.is_some(),
             "--driver",
-            "the image is a disk of the machine, and writes are in its memory",
+            "the image is a disk of the machine, and its writes are on another one",
         ),
         (
             !options.writable.is_empty(),
             "--writable",
-            "the image is a disk of the machine, and writes are in its memory",
+            "the image is a disk of the machine, and its writes are on another one",
         ),
     ];
     let first = table.into_iter().find(|(is_asked, ..)| *is_asked);
@@ -137,16 +155,13 @@ fn refused(options: &RunOptions) -> Option<(&'static str, &'static str)> {
 mod tests {
     use super::*;
 
-    fn settled(all: &[(&str, &str)]) -> Result<(RunOptions, Vec<(String, String)>), String> {
+    fn settled(all: &[(&str, &str)]) -> Result<(), String> {
         let mut options = RunOptions::default();
-        let mut given = Vec::new();
         for (name, value) in all {
             options.set(name, value).unwrap();
-            given.push(((*name).to_owned(), (*value).to_owned()));
         }
         let image = Image::Stored("debian".to_owned());
-        settle(&image, &mut options, &mut given).map_err(|error| error.to_string())?;
-        Ok((options, given))
+        settle(&image, &options).map_err(|error| error.to_string())
     }
 
     #[test]
@@ -154,7 +169,6 @@ mod tests {
         for (name, value) in [
             ("volume", "/data:/data"),
             ("network", "host"),
-            ("publish", "80:80"),
             ("pid", "host"),
             ("ipc", "host"),
             ("uts", "host"),
@@ -163,7 +177,6 @@ mod tests {
             ("device", "/dev/null"),
             ("privileged", "true"),
             ("preserve-fds", "1"),
-            ("disk-size", "1g"),
             ("driver", "split"),
         ] {
             let error = settled(&[("isolation", "vm"), (name, value)]).unwrap_err();
@@ -175,12 +188,19 @@ mod tests {
     }
 
     #[test]
-    fn what_a_later_start_is_to_know() {
-        let (options, given) = settled(&[("isolation", "vm"), ("tmpfs", "/x")]).unwrap();
-        assert!(!options.health.none);
-        let has = |name: &str| given.iter().any(|(option, _)| option == name);
-        assert!(has("network"), "{given:?}");
-        let (options, given) = settled(&[("env", "A=b")]).unwrap();
-        assert!(!options.health.none && given.len() == 1);
+    fn disks_and_memory_are_the_guests_own() {
+        for volume in ["disk:data:/data", "data:/data:ro"] {
+            assert_eq!(settled(&[("isolation", "vm"), ("volume", volume)]), Ok(()));
+        }
+        for volume in ["/data", "data:/data:U", "data:/data:z"] {
+            assert!(
+                settled(&[("isolation", "vm"), ("volume", volume)]).is_err(),
+                "{volume}"
+            );
+        }
+        assert_eq!(
+            settled(&[("isolation", "vm"), ("tmpfs", "/x"), ("publish", "80:80")]),
+            Ok(())
+        );
     }
 }

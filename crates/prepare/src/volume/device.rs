@@ -21,6 +21,9 @@ pub(crate) enum Device {
         /// True for `o=bind,ro`.
         readonly: bool,
     },
+    /// File with a file system of its own, a disk of the virtual machines that have the volume. Size in bytes; `None` for the
+    /// usual one.
+    Disk(Option<u64>),
     /// File system of a disk or of the network, which each container mounts for itself. Root alone can.
     Other {
         /// Type as in mount(8).
@@ -31,6 +34,9 @@ pub(crate) enum Device {
         options: Vec<String>,
     },
 }
+
+/// Type of volumes that are disks of virtual machines.
+const DISK: &str = "disk";
 
 /// File systems that show the kernel's own objects or other directories, of which a container gets none through a
 /// volume.
@@ -85,6 +91,9 @@ impl Device {
             return Ok(None);
         }
         let text = |key: &str| options.get(key).map(String::as_str).unwrap_or_default();
+        if text("type") == DISK {
+            return Self::disk(options).map_err(|(key, why)| fault(key, why));
+        }
         if text("device").is_empty() {
             return Err(fault(
                 "device",
@@ -109,6 +118,21 @@ impl Device {
             kind => Self::other(kind, text("device"), text("o"))
                 .map_err(|(key, why)| fault(key, why))
                 .map(Some),
+        }
+    }
+
+    /// Parses a disk of virtual machines.
+    fn disk(options: &BTreeMap<String, String>) -> Result<Option<Self>, (&'static str, &'static str)> {
+        if options.contains_key("device") {
+            return Err(("device", "the file of type=disk is the volume's own"));
+        }
+        let Some(given) = options.get("o") else {
+            return Ok(Some(Self::Disk(None)));
+        };
+        let size = given.strip_prefix("size=").map(tote_bundle::disk_size);
+        match size {
+            Some(Ok(size)) => Ok(Some(Self::Disk(Some(size)))),
+            _ => Err(("o", "a disk takes size=, of 1m at least")),
         }
     }
 
@@ -196,7 +220,7 @@ impl Device {
     pub(crate) fn directory_for(&self, volume: &str, subpath: &str) -> Result<&Path, VolumeFault> {
         match self {
             Self::Directory { path, .. } => Ok(Path::new(path)),
-            Self::Memory(_) | Self::Other { .. } => Err(VolumeFault::SubpathOfMemory {
+            Self::Memory(_) | Self::Other { .. } | Self::Disk(_) => Err(VolumeFault::SubpathOfMemory {
                 volume: volume.to_owned(),
                 subpath: subpath.to_owned(),
             }),
@@ -218,6 +242,8 @@ impl Device {
                     mount.options.push("ro".to_owned());
                 }
             }
+            // Only virtual machines have it, by the number of the disk.
+            Self::Disk(_) => {}
             Self::Other {
                 kind,
                 source,
@@ -249,12 +275,13 @@ pub(crate) fn mount_all(devices: &BTreeMap<String, Device>, spec: &mut Spec) {
     }
 }
 
-/// Checks that the directory of a device exists.
+/// Checks that a container can mount the device, and that the directory of one exists.
 ///
 /// # Errors
-/// [`EngineError::NoSource`], and others if the host's directory cannot be examined.
-pub(crate) fn look_at(device: &Device) -> Result<(), EngineError> {
+/// [`EngineError::NoSource`], and others if the host's directory cannot be examined; [`VolumeFault::Disk`].
+pub(crate) fn look_at(name: &str, device: &Device) -> Result<(), EngineError> {
     match device {
+        Device::Disk(_) => Err(VolumeFault::Disk(name.to_owned()).into()),
         Device::Directory { path, .. } => super::place::source(Path::new(path), false),
         Device::Memory(_) | Device::Other { .. } => Ok(()),
     }
@@ -314,6 +341,13 @@ mod tests {
     }
 
     #[test]
+    fn disks() {
+        assert_eq!(parse(&["type=disk"]), Ok(Some(Device::Disk(None))));
+        let sized = parse(&["type=disk", "o=size=1m"]);
+        assert_eq!(sized, Ok(Some(Device::Disk(Some(1 << 20)))));
+    }
+
+    #[test]
     fn refused() {
         for (options, part) in [
             (
@@ -325,6 +359,8 @@ mod tests {
                 &["type=tmpfs", "device=tmpfs", "o=addr=a"],
                 "\"o=addr=a\": give size=",
             ),
+            (&["type=disk", "device=/x"], "is the volume's own"),
+            (&["type=disk", "o=size=1"], "a disk takes size="),
             (&["type=nfs", "device=:/x", "o=addr=a"], "addr= takes an address"),
             (&["type=proc", "device=proc"], "\"type=proc\": give tmpfs"),
             (

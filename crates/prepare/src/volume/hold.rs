@@ -29,6 +29,12 @@ impl VolumeHold {
         Ok(is_there)
     }
 
+    /// Adds what another one holds.
+    pub fn join(&mut self, other: Self) {
+        self.volumes.extend(other.volumes);
+        self.images.extend(other.images);
+    }
+
     /// Adds an image.
     pub fn add_image(&mut self, image: Source) {
         self.images.push(image);

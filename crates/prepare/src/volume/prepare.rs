@@ -2,6 +2,7 @@
 
 use super::create::{note_anonymous, when_missing};
 use super::device::{self, Device};
+use super::disk::VolumeDisk;
 use super::hold::VolumeHold;
 use super::image;
 use super::place::{directory, failed, make, source};
@@ -43,6 +44,22 @@ impl Volumes {
                 .collect(),
             ..Self::default()
         }
+    }
+
+    /// Returns the volumes of a guest, whose disks have these nodes there.
+    pub fn of_guest<'a>(disks: impl Iterator<Item = (&'a VolumeDisk, String)>) -> Self {
+        let mut volumes = Self::default();
+        for (disk, source) in disks {
+            let restrictions = disk.restrictions.options().map(str::to_owned);
+            let device = Device::Other {
+                kind: "ext4".to_owned(),
+                source: source.clone(),
+                options: std::iter::once("nodev".to_owned()).chain(restrictions).collect(),
+            };
+            volumes.directories.insert(disk.destination.clone(), source);
+            volumes.devices.insert(disk.destination.clone(), device);
+        }
+        volumes
     }
 
     /// Changes the mounts of those volumes that have a device.
@@ -99,7 +116,7 @@ pub fn prepare(
         if let Some(name) = volume.name.as_deref()
             && let Some(device) = Device::of(name, VolumeRecord::read(home, name)?.as_ref())?
         {
-            device::look_at(&device)?;
+            device::look_at(name, &device)?;
             volumes.devices.insert(destination.clone(), device);
         }
         if let (Some(name), Some(subpath)) = (volume.name.as_deref(), volume.subpath.as_deref()) {

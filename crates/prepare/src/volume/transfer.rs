@@ -84,7 +84,7 @@ impl Files {
         let path = match Device::parse(name, &record.options)? {
             None => volume.join("_data"),
             Some(Device::Directory { path, .. }) => PathBuf::from(path),
-            Some(Device::Memory(_) | Device::Other { .. }) => {
+            Some(Device::Memory(_) | Device::Other { .. } | Device::Disk(_)) => {
                 return Err(VolumeFault::OfContainers(name.to_owned()).into());
             }
         };

@@ -6,6 +6,7 @@ use crate::plan::{Errand, Idmap, Plan, Tree};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use tote_network::{
     Address, Attached, ContainerLink, IpvlanMode, Link6, LinkRules, Mac, MacvlanMode, Prefix, Rate, Sublink,
+    Tap,
 };
 use tote_sys::Unlocked;
 
@@ -69,11 +70,13 @@ record!(ContainerLink {
     reflects,
     isolated,
     rate,
+    tap,
 });
 
 choice!(Attached {
     0 Bridge(index),
     1 Parent { index, sublink },
+    2 Device,
 });
 
 choice!(Sublink {
@@ -100,6 +103,7 @@ record!(Link6 {
     gateway
 });
 record!(Rate { rate, burst });
+record!(Tap { name, owner });
 
 impl Form for Mac {
     fn write<'p>(&'p self, out: &mut Writer<'p>) {
