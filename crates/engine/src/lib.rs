@@ -19,6 +19,7 @@ mod covered;
 mod creation;
 mod debug;
 mod device;
+mod docker_links;
 mod error;
 mod etc;
 mod exec;
@@ -37,6 +38,7 @@ mod links;
 mod look;
 mod machine;
 mod making;
+mod mounted;
 mod network;
 mod outcome;
 mod owner;
@@ -106,6 +108,7 @@ pub use look::{
     select, status_word,
 };
 pub use machine::{MachineFacts, MachineMemory, MachineReport, kernel_release, look as look_at_machine};
+pub use mounted::{MountFault, MountRow, mount, mounts, unmount};
 pub use network::{
     ConnectFault, ConnectRequest, Endpoint as NetworkEndpoint, NetworkDetails, NetworkFault, NetworkMember,
     NetworkRange, NetworkRequest, NetworkRow, NetworkSelection, PortRecord, RefusedDestination,
