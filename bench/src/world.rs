@@ -24,9 +24,6 @@ use std::{env, fs};
 /// Variable that holds the name of the outer mount namespace inside the private one.
 const OUTSIDE: &str = "TOTE_BENCH_OUTSIDE";
 
-/// Whether this network namespace forwards IPv4.
-const FORWARDING: &str = "/proc/sys/net/ipv4/ip_forward";
-
 /// Conditions that all candidates share.
 #[derive(Clone, Debug)]
 pub struct World {
@@ -81,9 +78,6 @@ pub fn enter(hidden: &[PathBuf], plan: &Plan) -> Result<World> {
     );
     if plan.private_network {
         succeed(Command::new("ip").args(["link", "set", "lo", "up"]))?;
-        // A dockerd that finds forwarding switched off switches it on and drops what others forward, also between the
-        // ports of a bridge.
-        fs::write(FORWARDING, "1").with_context(|| format!("write {FORWARDING}"))?;
     }
     let world = hide(hidden)?;
     for path in plan.covered.iter().filter(|path| path.is_dir()) {

@@ -33,6 +33,7 @@ pub(crate) fn strangers(view: &View<'_>) -> Vec<String> {
             "host" => containers::skeletons(view, &mut found),
             "live" => containers::claims(view, &mut found),
             "names" => containers::names(view, &mut found),
+            "mounts" => containers::mounts(view, &mut found),
             "containers" => containers::containers(view, &mut found),
             "pods" => containers::pods(view, &mut found),
             "pools" => containers::pools(view, &mut found),

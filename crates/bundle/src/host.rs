@@ -14,6 +14,8 @@ pub struct HostOptions {
     pub domainname: String,
     /// `--add-host`
     pub added: Vec<HostEntry>,
+    /// `--link`
+    pub links: Vec<ContainerAlias>,
     /// `--no-hosts`: `/etc/hosts` stays the image's.
     pub no_hosts: bool,
     /// `--dns`
@@ -31,6 +33,7 @@ impl HostOptions {
             "hostname" => self.hostname = (!value.is_empty()).then(|| parse_hostname(value)).transpose()?,
             "domainname" => self.domainname = parse_domain_name(value)?,
             "add-host" => self.added.push(value.parse()?),
+            "link" => self.links.push(value.parse()?),
             "no-hosts" => self.no_hosts = parse_boolean(value)?,
             "dns" => self.dns.push(parse_dns(value)?),
             "dns-search" => self.dns_search.push(parse_search(value)?),
@@ -48,6 +51,15 @@ pub struct HostEntry {
     pub name: String,
     /// Its address.
     pub address: HostAddress,
+}
+
+/// A value of `--link CONTAINER[:ALIAS]`: a container, and what this one calls it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ContainerAlias {
+    /// Name or id of the other container.
+    pub container: String,
+    /// The name here.
+    pub alias: String,
 }
 
 /// The address of a [`HostEntry`].
@@ -68,6 +80,9 @@ pub enum HostError {
     /// No name, no address, or a name that would break the file.
     #[error("bad format for add-host: {0:?}: give NAME:ADDRESS, such as db:10.0.0.7")]
     Entry(String),
+    /// No container, or a name that would break the file.
+    #[error("bad format for links: {0:?}: give CONTAINER or CONTAINER:ALIAS, such as web:www")]
+    Link(String),
     /// Not an address.
     #[error(
         "invalid IP address in add-host: {0:?}: give NAME:ADDRESS, such as db:10.0.0.7, or NAME:host-gateway"
@@ -115,6 +130,23 @@ impl FromStr for HostEntry {
             name: name.to_owned(),
             address,
         })
+    }
+}
+
+impl FromStr for ContainerAlias {
+    type Err = HostError;
+
+    fn from_str(text: &str) -> Result<Self, HostError> {
+        let (container, alias) = text.split_once(':').unwrap_or((text, text));
+        // docker's clients of old give names with a slash.
+        let bare = |name: &str| name.strip_prefix('/').unwrap_or(name).to_owned();
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
+        let (container, alias) = (bare(container), bare(alias));
+        let fits = |name: &str| !name.is_empty() && name.bytes().all(plain);
+        if !fits(&container) || !fits(&alias) {
+            return Err(HostError::Link(text.to_owned()));
+        }
+        Ok(Self { container, alias })
     }
 }
 
@@ -242,6 +274,22 @@ mod tests {
                 matches!(text.parse::<HostEntry>(), Err(HostError::Address(_))),
                 "{text}"
             );
+        }
+    }
+
+    #[test]
+    fn links() {
+        for (text, container, alias) in [
+            ("db", "db", "db"),
+            ("db:mysql", "db", "mysql"),
+            ("/db:/my.sql", "db", "my.sql"),
+        ] {
+            let link: ContainerAlias = text.parse().unwrap();
+            assert_eq!((&*link.container, &*link.alias), (container, alias), "{text}");
+        }
+        for text in ["", ":a", "a:", "a:b:c", "a b", "a:b\nc", "a:b#c", "a/b"] {
+            let refused = Err(HostError::Link(text.to_owned()));
+            assert_eq!(text.parse::<ContainerAlias>(), refused, "{text}");
         }
     }
 

@@ -54,7 +54,7 @@ pub use environment::{EnvBase, EnvEntry, EnvError, EnvOptions, parse_env_file};
 pub use error::{LifeError, MountingError, NetworkingError, OptionError, ScalarError, ValueError};
 pub use exec::{ExecContext, ExecOptions, exec_process};
 pub use health::{HealthError, HealthOptions, Healthcheck, OnFailure};
-pub use host::{HostAddress, HostEntry, HostError, HostOptions, parse_dns, parse_hostname};
+pub use host::{ContainerAlias, HostAddress, HostEntry, HostError, HostOptions, parse_dns, parse_hostname};
 pub use id::{ContainerId, ContainerIdError};
 pub use id_map::{IdMapError, IdMapOptions};
 pub use image::{DEFAULT_PATH, Image, ImageConfig, ImageError, command_line};

@@ -20,11 +20,6 @@ pub enum RefusedError {
     /// `--isolation`
     #[error(transparent)]
     Isolation(#[from] IsolationError),
-    /// `--link`
-    #[error(
-        "--link is not supported: use a network of your own (tote network create), --network container:NAME, or a pod"
-    )]
-    Link,
     /// `--group-add keep-groups`
     #[error("keep-groups keeps the caller's groups and no other: leave out the other --group-add")]
     KeepGroups,
@@ -37,7 +32,6 @@ pub enum RefusedError {
 pub(crate) fn check(name: &str, value: &str) -> Result<bool, RefusedError> {
     let refused = match (name, value) {
         ("gpus", _) => RefusedError::Gpus,
-        ("link", _) => RefusedError::Link,
         // Linux has had no such limit since 5.16, and docker's daemon ignores it as well.
         ("disable-content-trust" | "kernel-memory", _) => return Ok(true),
         ("runtime", "" | "tote" | "runc" | "crun" | "io.containerd.runc.v2") => return Ok(true),
@@ -72,7 +66,6 @@ mod tests {
             ("isolation", "hyperv"),
             ("volume-driver", "nfs"),
             ("gpus", "all"),
-            ("link", "db"),
         ] {
             assert!(check(name, value).is_err(), "--{name} {value}");
         }

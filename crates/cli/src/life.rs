@@ -86,7 +86,11 @@ fn each_of(
 
 /// Lists the containers that a command names: by words, by files with ids, or by a selection. `--all` selects those
 /// whose state `fits`.
-fn chosen(home: &Home, parsed: &Parsed, fits: fn(&State) -> bool) -> Result<Vec<String>, EngineError> {
+pub(crate) fn chosen(
+    home: &Home,
+    parsed: &Parsed,
+    fits: fn(&State) -> bool,
+) -> Result<Vec<String>, EngineError> {
     let has_filters = parsed.takes("filter");
     let mut wanted = words(parsed);
     let files = parsed.takes("cidfile").then(|| parsed.all("cidfile"));
@@ -141,7 +145,7 @@ fn names_none(parsed: &Parsed) -> bool {
 }
 
 /// State of containers that are selected whatever they do.
-fn any(_: &State) -> bool {
+pub(crate) fn any(_: &State) -> bool {
     true
 }
 

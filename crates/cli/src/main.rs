@@ -28,6 +28,7 @@ mod life;
 mod listing;
 mod look;
 mod manifest;
+mod mount;
 mod network;
 mod oci;
 mod output;

@@ -93,7 +93,10 @@ pub(crate) fn prepare(
         upper,
         volatile: request.rm,
     };
-    let beside = Beside { held, limit: None };
+    let beside = Beside {
+        held,
+        ..Beside::default()
+    };
     Ok(Prepared { storage, beside })
 }
 

@@ -6,7 +6,7 @@
 //!
 //! Invariants:
 //!
-//! - The crate mounts nothing: no mount of a container ever shows on the host.
+//! - The crate mounts nothing: no mount of a container shows on the host, but for that of `tote mount`.
 //! - All files that a driver makes for a container are in that container's directory. So they can be removed
 //!   without knowing how far a killed command came, and removing twice does no harm. Files for an image are
 //!   finished in that directory before they become templates.

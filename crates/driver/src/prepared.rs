@@ -1,6 +1,7 @@
 //! A storage as a driver has prepared it.
 
 use std::fmt;
+use std::fs::File;
 use std::path::PathBuf;
 use tote_rootfs::Storage;
 use tote_sys::LoopDevice;
@@ -19,6 +20,8 @@ pub struct Prepared {
 pub struct Beside {
     /// Loop devices that must be held until all mounts are made.
     pub held: Vec<LoopDevice>,
+    /// Lock on the place where the container's tree is mounted already, which must be held as long.
+    pub place: Option<File>,
     /// Limit that was set, if it is not that of a mount.
     pub limit: Option<Limit>,
 }

@@ -13,6 +13,7 @@ mod copy;
 mod guest;
 mod look;
 mod machine;
+mod mounted;
 mod network;
 pub mod pod;
 mod pool;
@@ -40,6 +41,7 @@ pub use look::{
     select, status_word,
 };
 pub use machine::{MachineFacts, MachineMemory, MachineReport, kernel_release, look as look_at_machine};
+pub use mounted::{MountRow, mount, mounts, unmount};
 pub use network::{
     ConnectFault, ConnectRequest, Endpoint as NetworkEndpoint, NetworkDetails, NetworkFault, NetworkMember,
     NetworkRange, NetworkRequest, NetworkRow, NetworkSelection, PortRecord, RefusedDestination,
@@ -118,6 +120,7 @@ pub use tote_prepare::volume::{
     volumes,
 };
 pub use tote_prepare::{Finished, HostInit, Prepared, RunRequest};
+pub use tote_records::MountFault;
 pub use tote_records::{EngineError, ImageFault, MachineError, PartError, RequestError};
 pub use tote_runtime::{Timings, prepare_seal, terminal_size, wait_while_read};
 pub use tote_sandbox::ALL_CAPABILITIES;

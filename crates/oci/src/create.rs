@@ -414,8 +414,9 @@ fn prepare(
             .filter(|path| !path.is_empty()),
         cgroup: cgroup.record.clone(),
     };
-    let expected = plan::expect((place, id), bundle, cgroup, (options, life), network)?;
+    // From here on there is a container, which is being created; to plan it takes the longest.
     place.write(&record, &kept)?;
+    let expected = plan::expect((place, id), bundle, cgroup, (options, life), network)?;
     Ok((expected, record, kept))
 }
 

@@ -56,13 +56,11 @@ pub fn state(store: &Store, id: &Id) -> Result<State, OciError> {
 }
 
 pub(crate) fn of(place: &Place, id: &Id) -> Result<State, OciError> {
-    let found = place.read()?;
-    let record = match found {
-        Some((record, _)) => record,
-        // Its creation has only just begun, or was given up.
-        None if place.is_busy() => Record::default(),
-        None => return Err(OciError::Container(ContainerError::NotFound)),
-    };
+    // A container whose creation has only just begun, or was given up, has no record: as with runc it is not there yet, because
+    // nothing could be said of it.
+    let (record, _) = place
+        .read()?
+        .ok_or(OciError::Container(ContainerError::NotFound))?;
     let status = status(place, &record);
     Ok(State {
         pid: record.pid.filter(|_| status != Status::Stopped).unwrap_or(0),
@@ -107,4 +105,33 @@ fn user_name(uid: u32) -> String {
         (fields.nth(1)?.parse() == Ok(uid)).then(|| name.to_owned())
     });
     name.unwrap_or_else(|| format!("#{uid}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::Kept;
+
+    #[test]
+    fn what_is_only_begun_is_not_there_yet() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::new(dir.path().join("oci"));
+        let id: Id = "x".parse().unwrap();
+        let place = store.make(&id).unwrap();
+        let refused = state(&store, &id);
+        assert!(
+            matches!(refused, Err(OciError::Container(ContainerError::NotFound))),
+            "{refused:?}"
+        );
+        assert!(crate::list(&store).unwrap().is_empty());
+        let record = Record {
+            oci_version: "1.2.0".to_owned(),
+            bundle: "/b".to_owned(),
+            ..Record::default()
+        };
+        place.write(&record, &Kept::default().text().unwrap()).unwrap();
+        let found = state(&store, &id).unwrap();
+        let seen = (&*found.status, &*found.oci_version, &*found.bundle);
+        assert_eq!(seen, ("creating", "1.2.0", "/b"));
+    }
 }

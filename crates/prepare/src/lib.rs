@@ -9,6 +9,7 @@
 
 pub mod covered;
 pub mod device;
+mod docker_links;
 pub mod facts;
 pub mod files;
 pub mod finished;
@@ -41,8 +42,8 @@ use tote_networks as network;
 use tote_networks::etc;
 use tote_records::container::StartError;
 use tote_records::{
-    Caller, EngineError, Home, ImageFault, MachineError, RequestError, apart, cgroup, container, look, pod,
-    pool,
+    Caller, EngineError, Home, ImageFault, MachineError, RequestError, apart, cgroup, container, look,
+    mounted, pod, pool,
 };
 
 pub use finished::Finished;

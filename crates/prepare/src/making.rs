@@ -200,6 +200,7 @@ impl Making<'_> {
             ids,
             dry: self.purpose == Purpose::Plan,
             runs: true,
+            again: self.purpose == Purpose::Later,
         };
         storage::root(self.home, self.id, source, &wanted)
     }
@@ -239,7 +240,11 @@ impl Making<'_> {
         let devices = (&mut spec, device_nodes);
         let (default_filter, planned) = limits(home, id, options, devices, (self.kept, dry))?;
         mark(&mut timings, "parent: plan the cgroup");
-        let named = (options, &peers, &*joined.endpoints);
+        let linked = match self.purpose {
+            Purpose::Plan => std::borrow::Cow::Borrowed(options),
+            _ => crate::docker_links::with_hosts(home, self.name, options, &joined.endpoints)?,
+        };
+        let named = (&*linked, &peers, &*joined.endpoints);
         let mut files = covered::files(home, (id, &ids), &mut spec, named, dry)?;
         files.extend((self.files)(&joined)?);
         let facts = Facts {

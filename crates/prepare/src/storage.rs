@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use tote_bundle::{ContainerId, DISK_SIZE_LABEL, ImageConfig, RunOptions};
 use tote_driver::{Beside, Driver, Limit, MountPoint, OwnFiles, Request, Survey};
 use tote_images::has_ids;
-use tote_rootfs::{Rootfs, Storage};
+use tote_rootfs::{OwnTree, Rootfs, Storage};
 use tote_sandbox::{MapOrigin, Root};
 use tote_spec::IdMapping;
 use tote_spec::{NamespaceType, Spec};
@@ -34,6 +34,8 @@ pub struct Wanted<'a> {
     pub dry: bool,
     /// Whether the container is about to run.
     pub runs: bool,
+    /// Whether the container may have been there before.
+    pub again: bool,
 }
 
 impl Prepared {
@@ -112,6 +114,20 @@ fn driver(options: &RunOptions) -> Result<Driver, EngineError> {
 
 /// Makes a container's storage, and its root out of it; and what belongs to that until it is mounted.
 pub fn root(
+    home: &Home,
+    id: &ContainerId,
+    source: &Source,
+    wanted: &Wanted<'_>,
+) -> Result<(Root, Beside), EngineError> {
+    if wanted.again
+        && let Some((path, place)) = crate::mounted::in_place(home, id)?
+    {
+        return Ok(mounted(path, place));
+    }
+    made(home, id, source, wanted)
+}
+
+fn made(
     home: &Home,
     id: &ContainerId,
     source: &Source,
@@ -198,6 +214,20 @@ fn shown_names(stored: &Stored) -> Result<Option<PathBuf>, EngineError> {
     }
     let view = stored.view()?.as_raw_fd();
     Ok(Some(PathBuf::from(format!("/proc/self/fd/{view}"))))
+}
+
+/// The root of a container that is mounted already: whatever its driver is, that mount is the root.
+fn mounted(path: PathBuf, place: std::fs::File) -> (Root, Beside) {
+    let root = Root::Stored {
+        storage: Storage::Own(OwnTree { path, copy_of: None }),
+        binds: Vec::new(),
+        private: false,
+    };
+    let beside = Beside {
+        place: Some(place),
+        ..Beside::default()
+    };
+    (root, beside)
 }
 
 /// The root of a step of a build.

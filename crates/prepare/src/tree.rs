@@ -4,12 +4,13 @@ use crate::{Caller, EngineError, Home};
 use std::path::Path;
 use tote_bundle::ContainerId;
 
-/// Removes a container's directory. What it wrote may belong to ids that only its user namespace has, or be in directories
+/// Removes a container's directory, and takes away its mount for other programs. What it wrote may belong to ids that only its user namespace has, or be in directories
 /// that may not be searched; then it is removed from inside one.
 ///
 /// # Errors
 /// [`EngineError::Remove`], and [`EngineError::Run`] from inside.
 pub fn remove(home: &Home, id: &ContainerId) -> Result<(), EngineError> {
+    crate::mounted::forget(home, id)?;
     remove_at(home, &home.container(id))
 }
 

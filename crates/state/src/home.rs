@@ -6,6 +6,8 @@
 //! ├── host/                 skeletons of the `host` image (rootfs crate)
 //! ├── store/                images (store crate)
 //! ├── live/NAME.network     an empty file that exists while that network is up
+//! ├── live/ID.mounted       the boot and the mount namespace in which `mount` has mounted the container at `mounts/ID`
+//! ├── mounts/ID/            a directory at which that container's root is mounted
 //! ├── live/ID               one file for each container that a process works on or watches, locked while it does;
 //! │                         for `run --rm` in the foreground, its content is that of the two records below
 //! ├── names/NAME            a symbolic link whose text is the id in base 64: creating it reserves the name
@@ -302,6 +304,18 @@ impl Home {
     #[must_use]
     pub fn container(&self, id: &ContainerId) -> PathBuf {
         self.containers().join(id.as_str())
+    }
+
+    /// Returns the directory of the places at which containers are mounted, which is created with the first one.
+    #[must_use]
+    pub fn mounts(&self) -> PathBuf {
+        self.root.join("mounts")
+    }
+
+    /// Returns the directory at which a container is mounted.
+    #[must_use]
+    pub fn mount(&self, id: &ContainerId) -> PathBuf {
+        self.mounts().join(id.as_str())
     }
 
     /// Returns the directory of the pods, which is created with the first one.

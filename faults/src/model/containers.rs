@@ -19,9 +19,24 @@ pub(super) fn claims(view: &View<'_>, found: &mut Vec<String>) {
             Some((_, "renaming")) => "nobody renames it",
             Some((_, "connecting")) => "nobody connects it, and it goes on",
             Some((_, "removing")) => "nobody removes it",
+            Some((id, "mounted"))
+                if view.tree.has(&format!("mounts/{id}")) && view.tree.has(&format!("containers/{id}")) =>
+            {
+                continue;
+            }
+            Some((_, "mounted")) => "it is not mounted",
             Some(_) => "no such name belongs there",
         };
         found.push(format!("live/{name}: {why}"));
+    }
+}
+
+/// `mounts/`: each place has a file in `live/`.
+pub(super) fn mounts(view: &View<'_>, found: &mut Vec<String>) {
+    for id in view.tree.children("mounts") {
+        if !view.tree.has(&format!("live/{id}.mounted")) {
+            found.push(format!("mounts/{id}: nobody knows of it"));
+        }
     }
 }
 

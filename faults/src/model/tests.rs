@@ -117,6 +117,8 @@ fn every_leftover_is_named() {
         ("live/ID", ""),
         ("live/ID.socket", ""),
         ("live/ID.renaming", ""),
+        ("live/ID.mounted", ""),
+        ("mounts/ID", ""),
         ("names/y", LINK),
         ("names/z", "nonsense"),
         ("containers/ID/removing", ""),

@@ -119,6 +119,7 @@ fn is_content(path: &str) -> bool {
             | ["host", _, "root"]
             | ["containers", _, "work"]
             | ["build", "hashes"]
+            | ["mounts", _]
     )
 }
 

@@ -94,6 +94,9 @@ impl<'a> Stage<'a> {
         // Other users have no networks in this release.
         let has_networks = nix::unistd::geteuid().is_root();
         if has_networks {
+            // The directory of the places stays.
+            stage.act(Act::Tote(&["mount", "keep"]))?;
+            stage.act(Act::Tote(&["umount", "keep"]))?;
             stage.act(Act::Tote(&[
                 "network",
                 "create",

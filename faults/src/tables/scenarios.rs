@@ -16,6 +16,8 @@ const MADE: &[Act] = &[Tote(&[
 const RUNNING: &[Act] = &[Tote(&[
     "run", "-d", "--name", "x", "-v", "/data", "tiny:1", "sleep", "1000",
 ])];
+/// Container `x` that is mounted; it has not run.
+const MOUNTED: &[Act] = &[MADE[0], Tote(&["mount", "x"])];
 /// Container with a disk of its own in a file, which the first start makes; it has run.
 const DISK: &[Act] = &[
     Tote(&[
@@ -137,6 +139,11 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     Scenario { name: "update", before: RUNNING, command: &["update", "--pids-limit", "50", "--restart", "no", "x"], done: &[Container("x", "running")], ..PLAIN },
     Scenario { name: "exec", before: RUNNING, command: &["exec", "x", "echo", "said"], done: &[Says("said"), Container("x", "running")], ..PLAIN },
     Scenario { name: "rename", before: MADE, command: &["rename", "x", "y"], done: &[Container("y", "created"), NoContainer("x")], undo: &[Tote(&["rm", "-f", "-v", "-i", "x", "y"])], ..PLAIN },
+    Scenario { name: "mount", before: MADE, command: &["mount", "x"], done: &[Says("/mounts/"), Container("x", "created")], ..PLAIN },
+    Scenario { name: "mount-running", before: RUNNING, command: &["mount", "x"], done: &[Says("/mounts/"), Container("x", "running")], ..PLAIN },
+    Scenario { name: "umount", before: MOUNTED, command: &["umount", "x"], done: &[Says("x"), Container("x", "created")], ..PLAIN },
+    Scenario { name: "start-mounted", before: MOUNTED, command: &["start", "x"], lingers: true, done: &[Container("x", "running")], ..PLAIN },
+    Scenario { name: "rm-mounted", before: MOUNTED, command: &["rm", "-v", "x"], done: &[NoContainer("x")], ..PLAIN },
     Scenario { name: "rm", before: MADE, command: &["rm", "x"], done: &[NoContainer("x")], undo: &[Tote(&["rm", "-f", "-v", "-i", "x"]), Tote(&["volume", "prune", "-f"])], ..PLAIN },
     Scenario { name: "rm-v", before: MADE, command: &["rm", "-v", "x"], done: &[NoContainer("x")], ..PLAIN },
     Scenario { name: "rm-f", before: RUNNING, command: &["rm", "-f", "-v", "x"], done: &[NoContainer("x")], ..PLAIN },

@@ -39,11 +39,6 @@ pub(super) static OF_TOTE: &[Absent] = &[
         "tote does not read Kubernetes' files: make the pod with 'tote pod create' and 'tote run --pod'.",
     ),
     absent(
-        &["mount", "umount", "unmount"],
-        "containers and images are not mounted for others: 'tote cp' and 'tote export' get their files, and 'tote ls' shows where a \
-         container's tree is while it runs.",
-    ),
-    absent(
         &["plugin", "trust", "checkpoint"],
         "tote is one executable without plugins, signatures of Notary or checkpoints.",
     ),
@@ -208,10 +203,6 @@ pub(super) static OF_CONTAINER: &[Absent] = &[
     absent(
         &["checkpoint", "restore"],
         "processes cannot be written to disk and back: 'tote pause' and 'tote commit' are the nearest.",
-    ),
-    absent(
-        &["mount", "umount", "unmount"],
-        "containers are not mounted for others: 'tote cp' and 'tote export' get their files.",
     ),
     absent(
         &["clone"],

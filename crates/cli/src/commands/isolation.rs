@@ -240,6 +240,12 @@ pub(crate) static NETWORK: Group = Group {
         Opt::value("net-burst", "SIZE", "Let this many bytes pass at once after a pause, whatever the rate")
             .details("The default is what passes in 50 ms, and at least 32k."),
         Opt::list("add-host", "NAME:ADDRESS", "Add this line to /etc/hosts"),
+        Opt::list(
+            "link",
+            "CONTAINER[:ALIAS]",
+            "Give a running container of the same network this name in /etc/hosts",
+        )
+        .details("docker's links. In a network that you make, containers find each other by name without them."),
         Opt::flag("no-hosts", "Keep the image's /etc/hosts"),
         Opt::list("dns", "ADDRESS", "Resolve names with this server")
             .details("In a network that a user has made, the container's resolver asks it for all names that are no containers'."),
@@ -286,11 +292,6 @@ pub(crate) static DOCKERS: Group = Group {
             "Volume driver; only local is supported",
         )
         .completes(Completes::Words(&["local"])),
-        Opt::list(
-            "link",
-            "CONTAINER",
-            "Refused: members of a network that you make find each other by name",
-        ),
         Opt::list(
             "gpus",
             "DEVICES",

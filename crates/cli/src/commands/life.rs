@@ -233,7 +233,11 @@ pub(crate) static RM: Command = Command {
             Opt::flag("volumes", "Also remove the anonymous volumes of the containers").short('v'),
             CIDFILE,
             IGNORE,
-            Opt::flag("link", "Not supported: containers have no links").short('l'),
+            Opt::flag(
+                "link",
+                "Not supported: a link goes with the container that has it",
+            )
+            .short('l'),
         ],
     }],
     positionals: &[ANY_CONTAINERS],
@@ -373,6 +377,8 @@ pub(super) static COMMANDS: &[&Command] = &[
     &super::change::COMMIT,
     &super::change::DIFF,
     &super::change::EXPORT,
+    &super::mount::MOUNT,
+    &super::mount::UMOUNT,
     &super::look::PORT,
 ];
 

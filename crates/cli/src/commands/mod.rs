@@ -19,6 +19,7 @@ mod life;
 mod limits;
 mod look;
 mod manifest;
+mod mount;
 mod network;
 mod oci;
 mod pod;

@@ -222,11 +222,12 @@ fn forget_templates(home: &Home, store: &Store) {
 /// docker's rule: an image that a container has is removed only by force, and never while that runs.
 fn check_use(home: &Home, id: &Digest, given: Option<&Reference>, force: bool) -> Result<(), EngineError> {
     for user in container::image_users(home, id)? {
-        if user.runs || !force {
+        if user.runs || user.mounted || !force {
             return Err(EngineError::Image(ImageFault::ImageInUse {
                 image: given.map_or_else(|| id.short(), Reference::familiar),
                 user: user.name,
                 runs: user.runs,
+                mounted: user.mounted,
             }));
         }
     }

@@ -14,6 +14,7 @@ pub(super) const TESTS: &[Test] = &[
     ),
     test("default_network::steps_of_builds_are_in_bridge", NEEDS, built),
     test("default_network::a_setting_changes_it", NEEDS, set),
+    test("default_network::links_are_names_in_hosts", NEEDS, linked),
     test(
         "default_network::a_machine_that_cannot_have_it_says_so_once",
         NEEDS,
@@ -25,6 +26,35 @@ pub(super) const TESTS: &[Test] = &[
         told,
     ),
 ];
+
+fn linked(cx: &Context) -> Result<()> {
+    let script = r#"
+tote run -d --name db "$IMAGE" sleep 300 >/dev/null
+ip=$(tote inspect -f '{{.NetworkSettings.IPAddress}}' db)
+id=$(tote inspect -f '{{.Id}}' db | cut -c 1-12)
+tote run --rm --link db:mysql "$IMAGE" grep mysql /etc/hosts | sed "s/^$ip/ADDRESS/; s/$id/ID/"
+tote create --name web --link db "$IMAGE" sh -c "grep '^$ip' /etc/hosts" >/dev/null
+tote inspect -f '{{json .HostConfig.Links}}' web
+tote start -a web | sed "s/^$ip/ADDRESS/; s/$id/ID/"
+tote rename db other
+tote start -a web | sed "s/^$ip/ADDRESS/; s/$id/ID/"
+tote network create lab >/dev/null
+tote run --rm --network lab --link other "$IMAGE" true 2>&1 | head -n 1
+tote run --rm --network host --link other "$IMAGE" true 2>&1 | head -n 1
+tote run --rm --link nosuch "$IMAGE" true 2>&1 | head -n 1
+tote stop -t 0 other >/dev/null
+tote start web 2>&1 | head -n 1
+"#;
+    prints(
+        cx,
+        &format!("{UNSET}{script}"),
+        "ADDRESS\tmysql ID db\n[\"/db:/web/db\"]\nADDRESS\tdb ID\nADDRESS\tdb ID other\n\
+         tote: Cannot link to /other, as it does not belong to a network of this container\n\
+         tote: conflicting options: host type networking can't be used with links. This would result in undefined behavior\n\
+         tote: No such container: nosuch\n\
+         tote: Cannot link to a non running container: /other AS /web/db\n",
+    )
+}
 
 /// Begins each script: no setting counts, and `ask` asks the server which address it sees.
 const UNSET: &str = r#"

@@ -247,7 +247,6 @@ fn refused(cx: &Context) -> Result<()> {
         (["--gpus", "all"], "--device"),
         (["--runtime", "runsc"], "unknown or invalid runtime name: runsc"),
         (["--isolation", "hyperv"], "invalid isolation: hyperv"),
-        (["--link", "db"], "--network container:NAME"),
         (["--volume-driver", "nfs"], "plugin not found"),
         (
             ["--storage-opt", "dm.basesize=1g"],

@@ -265,7 +265,7 @@ fn names(cx: &Context) -> Result<()> {
         .refuses(1, &["No such container: x"])?;
     done(cx, &["create", "--name", "x", &image, "true"])?;
     done(cx, &["start", "z"])?;
-    // Answers of docker about links, which are not supported.
+    // Answers of docker about links that are not there.
     cx.tote(&["rm", "--link", "z"]).output()?.refuses(
         1,
         &["Conflict, cannot remove the default link name of the container"],

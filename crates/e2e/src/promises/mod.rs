@@ -79,6 +79,7 @@ mod limits;
 mod logs;
 mod look;
 mod manifests;
+mod mounted;
 mod names;
 mod neighbours;
 mod network_names;
@@ -189,6 +190,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     cp::TESTS,
     cp::DRIVERS,
     cp_safety::TESTS,
+    mounted::TESTS,
     round_trip::TESTS,
     prepared::TESTS,
     slim::TESTS,

@@ -20,6 +20,7 @@ pub use error::{CopyError, PlaceError, TransferFault};
 
 pub(crate) use guest::copy_in_guest;
 pub use request::{Copied, CopyRequest, CopyStreams};
+pub(crate) use visit::Visit;
 
 use crate::container::Entry;
 use crate::{EngineError, Home};

@@ -17,7 +17,7 @@ use tote_spec::{Linux, NamespaceType, Spec};
 use tote_sys::{Child, Op, best_effort};
 
 /// Process that holds the mounts. Meanwhile the container cannot be started.
-pub(super) struct Visit {
+pub(crate) struct Visit {
     child: Child,
     claim: Option<Claim>,
     /// Reference to the image, which stays while this is held.
@@ -29,7 +29,7 @@ impl Visit {
     ///
     /// # Errors
     /// [`EngineError`].
-    pub(super) fn new(home: &Home, entry: &Entry, claim: Claim) -> Result<Self, EngineError> {
+    pub(crate) fn new(home: &Home, entry: &Entry, claim: Claim) -> Result<Self, EngineError> {
         match Self::born(home, entry) {
             Ok((child, source)) => Ok(Self {
                 child,
@@ -79,12 +79,12 @@ impl Visit {
         Ok((created.child, source))
     }
 
-    pub(super) fn pid(&self) -> u32 {
+    pub(crate) fn pid(&self) -> u32 {
         self.child.pid
     }
 
     /// Duplicates the pidfd of the process.
-    pub(super) fn pidfd(&self) -> std::io::Result<OwnedFd> {
+    pub(crate) fn pidfd(&self) -> std::io::Result<OwnedFd> {
         self.child.pidfd.try_clone()
     }
 }
@@ -165,6 +165,7 @@ fn plan(
         ids,
         dry: false,
         runs: false,
+        again: true,
     };
     let (root, beside) = storage::root(home, id, source, &wanted)?;
     let writable = storage::copies(&root);

@@ -14,7 +14,9 @@ use crate::{
     EngineError, Home, RequestError, RunRequest, etc, given, network, remains, spec, storage, volume,
 };
 use std::collections::BTreeSet;
-use tote_bundle::{ContainerId, EnvEntry, Name, RunOptions, SdNotify, SpecError, command_line};
+use tote_bundle::{
+    ContainerAlias, ContainerId, EnvEntry, Name, RunOptions, SdNotify, SpecError, command_line,
+};
 use tote_state::events::append;
 use tote_state::new_id;
 use tote_state::record::now;
@@ -221,6 +223,14 @@ pub fn resolve(
                     format!("seccomp={}", absolute(file))
                 }
                 _ => value,
+            },
+            "link" => match value.parse::<ContainerAlias>() {
+                Ok(link) => format!(
+                    "{}:{}",
+                    super::find(home, &link.container)?.container.id,
+                    link.alias
+                ),
+                Err(_) => value,
             },
             "pid" | "ipc" | "network" | "uts" => match value.strip_prefix("container:") {
                 Some(peer) => format!("container:{}", super::find(home, peer)?.container.id),

@@ -34,6 +34,9 @@ pub fn sweep(home: &Home) -> Vec<ContainerId> {
         if let Some(removed) = file.strip_suffix(FORCED).and_then(|id| id.parse().ok()) {
             super::remove::go_on(home, &removed);
         }
+        if let Some(mounted) = tote_records::mounted::container_of(file) {
+            tote_records::mounted::sweep(home, &mounted);
+        }
         if let Some(ended) = super::foreground::container_of(file) {
             super::foreground::sweep(home, &ended);
         }

@@ -79,6 +79,9 @@ pub enum ContainerError {
     /// The thread that packs, or that reads a log, could not be started.
     #[error("failed to start a thread")]
     Thread(#[source] std::io::Error),
+    /// A mount for other programs.
+    #[error(transparent)]
+    Mount(#[from] crate::MountFault),
 }
 
 impl ContainerError {
@@ -86,6 +89,7 @@ impl ContainerError {
         match self {
             Self::InMemory(_) => Some("start it without --rm"),
             Self::OfHost(_) => Some("start it from an image of the store, or from a directory (rootfs:DIR)"),
+            Self::Mount(fault) => fault.hint(),
             _ => None,
         }
     }

@@ -6,8 +6,8 @@
 
 /// Names of the points, in the order in which a container meets them: create, start, end, removal; then those of
 /// pools: filling, the keeper, a taker of a sandbox, removal; then those of pods; then those of `cp`, of `rename`, of
-/// a container in the foreground that gets a monitor, of volumes, and of networks.
-pub const POINTS: [&str; 64] = [
+/// a container in the foreground that gets a monitor, of volumes, of networks, and of `mount`.
+pub const POINTS: [&str; 68] = [
     "claimed",
     "named",
     "state-new",
@@ -72,6 +72,10 @@ pub const POINTS: [&str; 64] = [
     "network-unwritten",
     "network-written",
     "network-unrecorded",
+    "mount-marked",
+    "mount-placed",
+    "mount-made",
+    "mount-hidden",
 ];
 
 /// Kills this process if the environment names this point.

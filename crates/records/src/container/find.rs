@@ -242,6 +242,8 @@ pub struct ImageUser {
     pub name: String,
     /// True if it runs, or is about to.
     pub runs: bool,
+    /// True if it is mounted for other programs.
+    pub mounted: bool,
 }
 
 /// Lists the containers and pools that use an image: running ones first.
@@ -260,14 +262,16 @@ pub fn image_users(home: &Home, given: &Digest) -> Result<Vec<ImageUser>, Engine
             name: format!("container {}", entry.container.display()),
             // A container with a lost state may be running.
             runs: entry.state.runs() || !entry.kept || entry.lost.is_some(),
+            mounted: crate::mounted::is_mounted_somewhere(home, &entry.container.id),
         })
         .collect();
     let pools = crate::pool::image_users(home, given)?.into_iter();
     users.extend(pools.map(|pool| ImageUser {
         name: format!("pool {pool}"),
         runs: true,
+        mounted: false,
     }));
-    users.sort_by_key(|user| !user.runs);
+    users.sort_by_key(|user| (!user.runs, !user.mounted));
     Ok(users)
 }
 

@@ -36,8 +36,8 @@ pub enum ImageFault {
     /// An image that a container has; docker's wording.
     #[error(
         "conflict: unable to remove {image} ({}) - {user} {} image",
-        if *.runs { "cannot be forced" } else { "must force" },
-        if *.runs { "is running with this" } else { "is using this" }
+        if *.runs || *.mounted { "cannot be forced" } else { "must force" },
+        if *.runs { "is running with this" } else if *.mounted { "is mounted and uses this" } else { "is using this" }
     )]
     ImageInUse {
         /// The given text.
@@ -46,6 +46,8 @@ pub enum ImageFault {
         user: String,
         /// Whether it runs.
         runs: bool,
+        /// Whether it is mounted for other programs.
+        mounted: bool,
     },
     /// An image that was not here, and is not now; the process that pulled has said why.
     #[error("image {0} could not be pulled")]

@@ -67,7 +67,7 @@ fn of_namespaces(of: &ContainerDetails) -> Value {
         "GroupAdd": list(of, "group-add"),
         "IpcMode": mode("ipc", "private"),
         "Cgroup": "",
-        "Links": Value::Null,
+        "Links": or_null(of.links()),
         "OomScoreAdj": options.oom_score_adj.unwrap_or(0),
         "PidMode": mode("pid", ""),
         "Privileged": options.privileged,

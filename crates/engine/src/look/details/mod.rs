@@ -8,7 +8,7 @@ use crate::network::{Endpoint, RefusedDestination};
 use crate::{EngineError, Home};
 use serde_json::Value;
 use std::path::PathBuf;
-use tote_bundle::{ImageConfig, RunOptions};
+use tote_bundle::{ContainerAlias, ImageConfig, RunOptions};
 use tote_prepare::image_config;
 
 /// A container with all that a description of it tells.
@@ -90,6 +90,20 @@ impl ContainerDetails {
     pub fn names_in(&self, endpoint: &Endpoint) -> Vec<String> {
         let (id, name) = (&self.entry.container.id, &*self.entry.container.name);
         crate::network::names_of((id, name), &self.options, (None, &endpoint.aliases))
+    }
+
+    /// docker's links: the other container's name, and its name here below this container's.
+    #[must_use]
+    pub fn links(&self) -> Vec<String> {
+        let own = self.entry.container.display();
+        let links = self.options.host.links.iter();
+        let link = |link: &ContainerAlias| {
+            let found = container::find(&self.home, &link.container);
+            let other = found.map(|entry| entry.container.display().to_owned());
+            let other = other.unwrap_or_else(|_| link.container.clone());
+            format!("/{other}:/{own}/{}", link.alias)
+        };
+        links.map(link).collect()
     }
 
     /// Name and directory of the volume at a destination; without a name that of an anonymous volume.

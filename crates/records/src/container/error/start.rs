@@ -71,6 +71,9 @@ pub enum StartError {
     /// A container whose namespaces are to be joined, and that cannot be found: without it there is nothing to run.
     #[error("{0}")]
     NoPeer(String),
+    /// A link to another container that cannot be; docker's words.
+    #[error("{0}")]
+    Link(String),
 }
 
 impl StartError {
@@ -82,7 +85,8 @@ impl StartError {
             | Self::Unanswered
             | Self::Unchecked
             | Self::Descriptor { .. }
-            | Self::NoPeer(_) => 125,
+            | Self::NoPeer(_)
+            | Self::Link(_) => 125,
             Self::Monitor { .. } | Self::Watch(_) | Self::Tag { .. } | Self::LogPattern { .. } => 1,
         }
     }
