@@ -64,7 +64,7 @@ use tote_image::Reference;
 use tote_images::ImagesError;
 use tote_images::sweep_a_little;
 use tote_state::config::NetworkUser;
-use workspace::Workspace;
+pub(crate) use workspace::{Workspace, make_dir};
 
 /// Builds an image. The process must have one thread; it has other ids and mounts of its own afterwards.
 ///

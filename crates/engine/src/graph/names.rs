@@ -9,6 +9,8 @@ use tote_needs::{Node, Tree};
 
 /// Limit of a package manager's list in bytes.
 const LIST_MAX: usize = 256 << 20;
+/// Directory of the packages of an image without a package manager.
+const APART: &str = "var/lib/dpkg/status.d";
 /// Limit of nested directories.
 const DEPTH_MAX: usize = 64;
 /// Size that stands for one that was not looked at.
@@ -23,10 +25,28 @@ pub(super) struct Installed {
 
 impl Installed {
     /// Reads the packages of a root named `name`; those of dpkg that `wanted` is false for have no lists.
-    pub(super) fn read(root: BorrowedFd<'_>, name: &str) -> Result<Self, EngineError> {
+    pub(super) /// Lists the packages of an image without a package manager, which has one file for each, and maybe one with sums beside it.
+fn described_apart(root: BorrowedFd<'_>) -> Vec<String> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+    let dir = crate::build::open_straight(root, APART.as_bytes(), flags);
+    let entries = dir.and_then(|dir| Dir::read_from(&dir)).into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().to_str().ok().map(str::to_owned));
+    let mut names: Vec<String> = names
+        .filter(|name| !name.starts_with('.') && !name.ends_with(".md5sums"))
+        .collect();
+    names.sort();
+    names
+}
+
+fn read(root: BorrowedFd<'_>, name: &str) -> Result<Self, EngineError> {
         let mut installed = Self::default();
         if let Some(text) = read(root, name, "var/lib/dpkg/status")? {
             installed.packages = packages::dpkg(&text);
+        }
+        for file in described_apart(root) {
+            let text = read(root, name, &format!("{APART}/{file}"))?;
+            let found = packages::dpkg(&text.unwrap_or_default()).into_iter().next();
+            installed.packages.extend(found);
         }
         for list in ["lib/apk/db/installed", "usr/lib/apk/db/installed"] {
             if let Some(text) = read(root, name, list)? {
@@ -62,10 +82,14 @@ impl Installed {
                 let places = [
                     format!("var/lib/dpkg/info/{}:{}.list", package.name, package.architecture),
                     format!("var/lib/dpkg/info/{}.list", package.name),
+                    format!("{APART}/{}.md5sums", package.name),
                 ];
                 for place in places {
                     if let Some(text) = read(root, name, &place)? {
-                        list = text.lines().map(|line| line.as_bytes().to_vec()).collect();
+                        list = match place.ends_with(".md5sums") {
+                            true => packages::md5sums(&text),
+                            false => text.lines().map(|line| line.as_bytes().to_vec()).collect(),
+                        };
                         break;
                     }
                 }
