@@ -3,7 +3,7 @@
 # slim: --probe curl -sf http://localhost/ | grep -q 'CET 127.0.0.1'
 # published: an application, from golang:latest 99.8
 FROM debian:bookworm
-RUN --mount=type=cache,target=/var/cache/apt --mount=type=cache,target=/var/lib/apt/lists apt-get update -qq INSTALLINSTALL DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends golang-go ca-certificates tzdata
+RUN --mount=type=cache,target=/var/cache/apt --mount=type=cache,target=/var/lib/apt/lists apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends golang-go ca-certificates tzdata
 COPY <<'EOT' /src/main.go
 package main
 

@@ -3,7 +3,7 @@
 # slim: --exec kill -USR2 1
 # slim: --http-probe http://localhost:8404/stats
 FROM debian:bookworm
-RUN --mount=type=cache,target=/var/cache/apt --mount=type=cache,target=/var/lib/apt/lists apt-get update -qq INSTALLINSTALL DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends haproxy
+RUN --mount=type=cache,target=/var/cache/apt --mount=type=cache,target=/var/lib/apt/lists apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends haproxy
 COPY <<'EOT' /etc/haproxy/haproxy.cfg
 global
     log stdout format raw local0

@@ -4,7 +4,7 @@
 # slim: --probe-timeout 90s
 # published: an application, from ubuntu:14.04 86.5
 FROM debian:bookworm AS build
-RUN --mount=type=cache,target=/var/cache/apt --mount=type=cache,target=/var/lib/apt/lists apt-get update -qq INSTALLINSTALL DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends openjdk-17-jdk-headless
+RUN --mount=type=cache,target=/var/cache/apt --mount=type=cache,target=/var/lib/apt/lists apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends openjdk-17-jdk-headless
 COPY <<'EOT' /App.java
 import com.sun.net.httpserver.HttpServer;
 import java.net.*;
@@ -32,6 +32,6 @@ public class App {
 EOT
 RUN javac -d /out /App.java
 FROM debian:bookworm
-RUN --mount=type=cache,target=/var/cache/apt --mount=type=cache,target=/var/lib/apt/lists apt-get update -qq INSTALLINSTALL DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends openjdk-17-jre-headless
+RUN --mount=type=cache,target=/var/cache/apt --mount=type=cache,target=/var/lib/apt/lists apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends openjdk-17-jre-headless
 COPY --from=build /out /app
 CMD ["java", "-cp", "/app", "App"]

@@ -3,7 +3,7 @@
 # slim: --exec mariadb -e "select 'second start' from information_schema.tables limit 1; select now()"
 # slim: --probe-timeout 180s
 FROM debian:bookworm
-RUN --mount=type=cache,target=/var/cache/apt --mount=type=cache,target=/var/lib/apt/lists apt-get update -qq INSTALLINSTALL DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends mariadb-server
+RUN --mount=type=cache,target=/var/cache/apt --mount=type=cache,target=/var/lib/apt/lists apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends mariadb-server
 COPY --chmod=755 <<'EOT' /usr/local/bin/start
 #!/bin/sh -e
 test -d /var/lib/mysql/mysql || mariadb-install-db --user=mysql --datadir=/var/lib/mysql > /dev/null

@@ -3,7 +3,7 @@
 # slim: --probe curl -sfk https://localhost/ | grep -q Welcome
 # slim: --exec nginx -s reload && nginx -t
 FROM debian:bookworm
-RUN --mount=type=cache,target=/var/cache/apt --mount=type=cache,target=/var/lib/apt/lists apt-get update -qq INSTALLINSTALL DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends nginx-light openssl
+RUN --mount=type=cache,target=/var/cache/apt --mount=type=cache,target=/var/lib/apt/lists apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends nginx-light openssl
 RUN openssl req -x509 -newkey rsa:2048 -nodes -subj /CN=localhost -days 3650 -keyout /etc/ssl/private/own.key -out /etc/ssl/certs/own.pem
 COPY <<EOT /etc/nginx/conf.d/tls.conf
 server {

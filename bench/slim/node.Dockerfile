@@ -3,7 +3,7 @@
 # slim: --probe curl -sf http://localhost/ | grep -q '01:00 1.234,5 127.0.0.1'
 # published: an application, from debian:jessie 93.8
 FROM debian:bookworm
-RUN --mount=type=cache,target=/var/cache/apt --mount=type=cache,target=/var/lib/apt/lists apt-get update -qq INSTALLINSTALL DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends nodejs ca-certificates
+RUN --mount=type=cache,target=/var/cache/apt --mount=type=cache,target=/var/lib/apt/lists apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends nodejs ca-certificates
 COPY <<'EOT' /app.js
 const http = require('http'), dns = require('dns'), tls = require('tls'), zlib = require('zlib'), crypto = require('crypto');
 process.on('SIGTERM', () => process.exit(0));

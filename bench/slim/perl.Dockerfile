@@ -2,7 +2,7 @@
 # slim: --http-probe 404=http://localhost/no
 # slim: --probe curl -sf http://localhost/ | grep -q 'Ä CET 127.0.0.1'
 FROM debian:bookworm
-RUN --mount=type=cache,target=/var/cache/apt --mount=type=cache,target=/var/lib/apt/lists apt-get update -qq INSTALLINSTALL DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends perl libhttp-daemon-perl tzdata
+RUN --mount=type=cache,target=/var/cache/apt --mount=type=cache,target=/var/lib/apt/lists apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends perl libhttp-daemon-perl tzdata
 COPY <<'EOT' /app.pl
 use strict; use warnings; use utf8;
 use HTTP::Daemon; use HTTP::Response; use Encode; use POSIX; use Socket qw(:addrinfo AF_INET inet_ntoa unpack_sockaddr_in); use Data::Dumper;

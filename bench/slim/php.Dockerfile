@@ -2,7 +2,7 @@
 # slim: --http-probe 404=http://localhost/no.html
 # slim: --probe curl -sf http://localhost/ | grep -q 'ok ä 12 Berlin'
 FROM debian:bookworm
-RUN --mount=type=cache,target=/var/cache/apt --mount=type=cache,target=/var/lib/apt/lists apt-get update -qq INSTALLINSTALL DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends php-cli tzdata
+RUN --mount=type=cache,target=/var/cache/apt --mount=type=cache,target=/var/lib/apt/lists apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends php-cli tzdata
 COPY <<'EOT' /srv/index.php
 <?php
 if ($_SERVER['REQUEST_URI'] === '/no.html') { http_response_code(404); exit('none'); }

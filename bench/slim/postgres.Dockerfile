@@ -3,7 +3,7 @@
 # slim: --exec su postgres -c "/usr/lib/postgresql/15/bin/pg_ctl -D /data reload"
 # slim: --probe-timeout 180s
 FROM debian:bookworm
-RUN --mount=type=cache,target=/var/cache/apt --mount=type=cache,target=/var/lib/apt/lists apt-get update -qq INSTALLINSTALL DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends postgresql-15
+RUN --mount=type=cache,target=/var/cache/apt --mount=type=cache,target=/var/lib/apt/lists apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends postgresql-15
 RUN install -d -o postgres /data
 COPY --chmod=755 <<'EOT' /usr/local/bin/start
 #!/bin/sh -e

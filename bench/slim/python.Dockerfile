@@ -2,7 +2,7 @@
 # slim: --http-probe 404=http://localhost/no
 # slim: --probe curl -sf http://localhost/ | grep -q 'ä CET 3 127.0.0.1'
 FROM debian:bookworm
-RUN --mount=type=cache,target=/var/cache/apt --mount=type=cache,target=/var/lib/apt/lists apt-get update -qq INSTALLINSTALL DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends python3 ca-certificates tzdata
+RUN --mount=type=cache,target=/var/cache/apt --mount=type=cache,target=/var/lib/apt/lists apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends python3 ca-certificates tzdata
 COPY <<'EOT' /app.py
 import asyncio, ctypes, datetime, http.server, json, locale, signal, socket, sqlite3, ssl, sys, zoneinfo
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))

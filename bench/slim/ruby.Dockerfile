@@ -3,7 +3,7 @@
 # slim: --probe curl -sf http://localhost/ | grep -q 'ä 127.0.0.1 CET'
 # published: an application, from ruby:2.5.3 96.9
 FROM debian:bookworm
-RUN --mount=type=cache,target=/var/cache/apt --mount=type=cache,target=/var/lib/apt/lists apt-get update -qq INSTALLINSTALL DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends ruby ruby-webrick ca-certificates tzdata
+RUN --mount=type=cache,target=/var/cache/apt --mount=type=cache,target=/var/lib/apt/lists apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends ruby ruby-webrick ca-certificates tzdata
 COPY <<'EOT' /app.rb
 require 'webrick'; require 'json'; require 'openssl'; require 'socket'; require 'digest'; require 'date'
 store = OpenSSL::X509::Store.new; store.set_default_paths

@@ -2,7 +2,7 @@
 # slim: --http-probe 404=http://localhost/no
 # published: an application, from rust:1.31 99.3
 FROM debian:bookworm
-RUN --mount=type=cache,target=/var/cache/apt --mount=type=cache,target=/var/lib/apt/lists apt-get update -qq INSTALLINSTALL DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends rustc gcc libc6-dev
+RUN --mount=type=cache,target=/var/cache/apt --mount=type=cache,target=/var/lib/apt/lists apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends rustc gcc libc6-dev
 COPY <<'EOT' /src/main.rs
 use std::io::{Read, Write};
 use std::net::{TcpListener, ToSocketAddrs};

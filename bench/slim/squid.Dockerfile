@@ -3,5 +3,5 @@
 # slim: --exec squid -k reconfigure
 # slim: --probe-timeout 60s
 FROM debian:bookworm
-RUN --mount=type=cache,target=/var/cache/apt --mount=type=cache,target=/var/lib/apt/lists apt-get update -qq INSTALLINSTALL DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends squid
+RUN --mount=type=cache,target=/var/cache/apt --mount=type=cache,target=/var/lib/apt/lists apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends squid
 CMD ["squid", "-N", "-f", "/etc/squid/squid.conf"]

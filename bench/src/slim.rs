@@ -17,6 +17,11 @@ use std::time::Instant;
 
 /// Base of all images.
 const BASE: &str = "debian:bookworm";
+/// Work that opens files as programs do: it compresses, hashes and starts programs.
+const WORK: &str = "i=0; while [ $i -lt 60 ]; do gzip -1 </usr/bin/perl | sha256sum >/dev/null; cat /etc/services /etc/passwd >/dev/null; \
+                    i=$((i + 1)); done";
+/// Pairs of a traced run and one that is not, whose median counts.
+const PAIRS: usize = 7;
 
 /// An image of the set.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -44,6 +49,7 @@ struct Told {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(rename_all(deserialize = "PascalCase"))]
 struct Run {
+    of_slim: bool,
     seconds: f64,
 }
 
@@ -71,6 +77,8 @@ struct Report {
     /// Start in seconds since 1970.
     started: u64,
     rows: Vec<Row>,
+    /// Time of the same work traced and not traced, as a ratio.
+    traced: Option<f64>,
     /// Images that could not be built, or whose smaller image did not pass, each with the reason.
     failed: Vec<(String, String)>,
 }
@@ -86,13 +94,15 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     let mut report = Report {
         started: clock::now_nanos() / 1_000_000_000,
         rows: Vec::new(),
+        traced: None,
         failed: Vec::new(),
     };
     let set = Set {
         tote,
         root: &root.join("root"),
     };
-    let made = set.base(&root).map(|()| {
+    let made = set.base(&root).and_then(|()| {
+        report.traced = set.cost().context("measure what tracing costs").map(Some)?;
         for recipe in recipes {
             match set.measure(&recipe, &root) {
                 Ok(row) => {
@@ -105,6 +115,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
                 }
             }
         }
+        Ok(())
     });
     if options.set.is_none() {
         fs::remove_dir_all(&scratch).with_context(|| format!("remove {}", scratch.display()))?;
@@ -193,6 +204,24 @@ impl Set<'_> {
         Ok(())
     }
 
+    /// Measures the work in traced runs of the base beside runs of the smaller image, in pairs.
+    fn cost(&self) -> Result<f64> {
+        let mut ratios = Vec::new();
+        for _ in 0..PAIRS {
+            let mut slim = self.tote();
+            slim.args(["slim", "--network", "none", "--no-fat", "--run-for", "120s", "--format", "json", "--tag", "bench/work:1"])
+                .args([BASE, "--", "sh", "-c", WORK]);
+            let told = told(&mut slim)?;
+            let seconds = |of_slim| {
+                let runs = told.runs.iter().filter(move |run: &&Run| run.of_slim == of_slim);
+                runs.map(|run| run.seconds).sum::<f64>()
+            };
+            ratios.push(seconds(false) / seconds(true));
+        }
+        ratios.sort_by(f64::total_cmp);
+        Ok(ratios[PAIRS / 2])
+    }
+
     /// Builds an image where it is missing, and makes it smaller.
     fn measure(&self, recipe: &Recipe, root: &Path) -> Result<Row> {
         let image = format!("bench/{}:1", recipe.name);
@@ -210,12 +239,8 @@ impl Set<'_> {
         slim.args(["slim", "--network", "none", "--format", "json"])
             .args(&recipe.options)
             .arg(&image);
-        let output = slim.output().context("run tote slim")?;
+        let told = told(&mut slim)?;
         let seconds = begin.elapsed().as_secs_f64();
-        if !output.status.success() {
-            bail!("{}", String::from_utf8_lossy(&output.stderr).trim().replace('\n', " "));
-        }
-        let told = understand(&output.stdout).context("understand the report of tote slim")?;
         let is_probe = |option: &&[String]| !option[0].ends_with("-timeout");
         let probes = recipe.options.chunks_exact(2).filter(is_probe);
         Ok(Row {
@@ -228,10 +253,14 @@ impl Set<'_> {
     }
 }
 
-/// Reads what `tote slim --format json` prints: a list of one report.
-fn understand(text: &[u8]) -> Result<Told> {
-    let reports: Vec<Told> = serde_json::from_slice(text)?;
-    reports.into_iter().next().context("it is empty")
+/// Runs `tote slim --format json`, which prints a list of one report.
+fn told(slim: &mut Command) -> Result<Told> {
+    let output = slim.output().context("run tote slim")?;
+    if !output.status.success() {
+        bail!("{}", String::from_utf8_lossy(&output.stderr).trim().replace('\n', " "));
+    }
+    let reports: Vec<Told> = serde_json::from_slice(&output.stdout).context("understand the report of tote slim")?;
+    reports.into_iter().next().context("the report of tote slim is empty")
 }
 
 #[cfg(test)]

@@ -8,6 +8,8 @@ const TARGET: f64 = 80.0;
 /// What slimming may take beyond the runs, in seconds for an image of [`LARGE`] bytes.
 const SECONDS: f64 = 5.0;
 const LARGE: u64 = 300_000_000;
+/// The ratio by which tracing may lengthen work.
+const TRACED: f64 = 1.1;
 
 /// Writes the table, the histogram and the verdicts.
 pub(super) fn markdown(report: &Report) -> String {
@@ -38,6 +40,9 @@ pub(super) fn markdown(report: &Report) -> String {
             "| seconds beyond the runs, for 300 MB, at most | {slowest:.1} | ≤ {SECONDS} | {} |\n",
             verdict(slowest <= SECONDS)
         );
+    }
+    if let Some(traced) = report.traced {
+        out += &format!("| work, traced / not traced | {traced:.2} | ≤ {TRACED} | {} |\n", verdict(traced <= TRACED));
     }
     out += &histogram(&report.rows);
     if !report.failed.is_empty() {
@@ -74,7 +79,7 @@ fn megabytes(bytes: u64) -> String {
 }
 
 fn mean(rows: &[Row]) -> f64 {
-    let all: f64 = rows.iter().map(|row| row.told.reduction).sum();
+    let all = rows.iter().map(|row| row.told.reduction).fold(0.0, |sum, one| sum + one);
     #[expect(clippy::cast_precision_loss, reason = "a few dozen images")]
     let count = rows.len().max(1) as f64;
     all / count
@@ -118,7 +123,7 @@ mod tests {
                 files_before: 2,
                 files_after: 1,
                 bytes_written: 0,
-                runs: vec![Run { seconds: 1.0 }, Run { seconds: 2.0 }],
+                runs: [(false, 1.0), (true, 2.0)].map(|(of_slim, seconds)| Run { of_slim, seconds }).to_vec(),
             },
             seconds,
             published: None,
@@ -130,6 +135,7 @@ mod tests {
         let report = Report {
             started: 0,
             rows: vec![row(0.0, 4.0, 1000), row(85.0, 13.0, 600_000_000), row(100.0, 3.5, 100)],
+            traced: Some(1.2),
             failed: vec![("y".to_owned(), "why".to_owned())],
         };
         let text = markdown(&report);
@@ -137,6 +143,7 @@ mod tests {
             "| mean of 3 images, % less | 61.7 | ≥ 80 | **missed** |",
             "| images that failed | 1 | 0 | **missed** |",
             "| seconds beyond the runs, for 300 MB, at most | 5.0 | ≤ 5 | met |",
+            "| work, traced / not traced | 1.20 | ≤ 1.1 | **missed** |",
             "| 0 to 10 % | █ 1 |",
             "| 80 to 90 % | █ 1 |",
             "| 90 to 100 % | █ 1 |",

@@ -103,7 +103,7 @@ fn packages(cx: &Context) -> Result<()> {
     let (one, other) = (graph(cx, &ids)?.exits(0)?.out(), elsewhere(&ids)?.exits(0)?.out());
     ensure!(one == other, "{one}\n{other}");
     // What was unpacked is gone.
-    let work = cx.root().join("builds/work");
+    let work = cx.root().join("build/work");
     ensure!(fs::read_dir(&work)?.count() == 0, "{} has files", work.display());
     Ok(())
 }

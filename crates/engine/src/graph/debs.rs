@@ -174,11 +174,15 @@ fn merge(path: &Path, from: BorrowedFd<'_>, root: BorrowedFd<'_>) -> Result<Vec<
 
 /// An entry at its place below `usr`. `None` for the directories and links of the top that are made anyway.
 fn merged(mut entry: Entry) -> Option<Entry> {
-    let mut names = entry.path.components();
-    if names.next().is_none_or(|top| !MERGED.contains(&top)) {
+    let (is_moved, is_top) = {
+        let mut names = entry.path.components();
+        let is_moved = names.next().is_some_and(|top| MERGED.contains(&top));
+        (is_moved, names.next().is_none())
+    };
+    if !is_moved {
         return Some(entry);
     }
-    if names.next().is_none() && !matches!(entry.kind, tote_archive::Kind::File { .. }) {
+    if is_top && !matches!(entry.kind, tote_archive::Kind::File { .. }) {
         return None;
     }
     // A path with four letters more than the limit stays where it is.
