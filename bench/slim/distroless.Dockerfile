@@ -2,7 +2,8 @@
 # slim: --also openssl version -a
 # Files of packages without a package manager, as the image base of that project has them.
 FROM debian:bookworm AS build
-RUN --mount=type=cache,target=/var/lib/apt/lists apt-get update -qq && mkdir -p /debs /out/var/lib/dpkg/status.d && cd /debs && \
+RUN --mount=type=cache,target=/var/cache/apt --mount=type=cache,target=/var/lib/apt/lists apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends openssl
+RUN --mount=type=cache,target=/var/lib/apt/lists mkdir -p /debs /out/var/lib/dpkg/status.d && cd /debs && \
     apt-get download -qq base-files ca-certificates libc6 libssl3 netbase openssl tzdata && \
     for file in *.deb; do dpkg -x $file /out && dpkg -f $file > /out/var/lib/dpkg/status.d/${file%%_*} && \
     dpkg --ctrl-tarfile $file | tar -xOf - ./md5sums > /out/var/lib/dpkg/status.d/${file%%_*}.md5sums; done && \

@@ -21,7 +21,7 @@ pub(crate) static UNLIKELY: [(&str, &str); 2] = [
 ];
 
 /// Number of rules in the table.
-const COUNT: usize = 27;
+const COUNT: usize = 28;
 
 /// All rules.
 pub static RULES: [Rule; COUNT] = [
@@ -288,6 +288,12 @@ pub static RULES: [Rule; COUNT] = [
             "<home>/lib/server/lib*",
             "etc/java*/**",
         ],
+    },
+    Rule {
+        name: "Apache",
+        when: &["**/sbin/apache2", "**/mod_ssl.so"],
+        // With TLS it looks whether this is there, and does not begin otherwise.
+        keep: &["usr/share/apache2/ask-for-passphrase"],
     },
     Rule {
         name: "MariaDB",
