@@ -1,4 +1,4 @@
-# slim: --exec mariadb -e "select c from t.t where c = 'ä' collate utf8mb4_german2_ci" | grep -q ä
+# slim: --exec mariadb --default-character-set=utf8mb4 -e "select c from t.t where c = 'ä' collate utf8mb4_german2_ci" | grep -q ä
 # slim: --exec mariadb -e "select nothing" 2>&1 | grep -q 'Unknown column'
 # slim: --exec mariadb -e "select 'second start' from information_schema.tables limit 1; select now()"
 # slim: --probe-timeout 180s

@@ -15,7 +15,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         assert ssl.create_default_context().get_ca_certs()
         async def three(): return sqlite3.connect(':memory:').execute('select 1 + 2').fetchone()[0]
         name = socket.getaddrinfo('localhost', 80, socket.AF_INET)[0][4][0]
-        text = f'{b"\xe4".decode("latin-1")} {zone} {asyncio.run(three())} {name}'.encode()
+        text = f'{bytes([228]).decode("latin-1")} {zone} {asyncio.run(three())} {name}'.encode()
         self.send_response(200); self.end_headers(); self.wfile.write(text)
 http.server.ThreadingHTTPServer(('', 80), Handler).serve_forever()
 EOT
