@@ -8,10 +8,10 @@ COPY --chmod=755 <<'EOT' /usr/local/bin/start
 #!/bin/sh -e
 test -d /var/lib/mysql/mysql || mariadb-install-db --user=mysql --datadir=/var/lib/mysql > /dev/null
 mkdir -p /run/mysqld && chown mysql /run/mysqld
-mariadbd --user=mysql &
-until mariadb-admin ping > /dev/null 2>&1; do sleep 0.2; done
-mariadb --default-character-set=utf8mb4 -e "create database t character set utf8mb4; create table t.t (c varchar(9)); insert into t.t values ('ä')"
-mariadb-admin shutdown
+mariadbd --user=mysql --skip-networking --socket=/tmp/first &
+until mariadb-admin --socket=/tmp/first ping > /dev/null 2>&1; do sleep 0.2; done
+mariadb --socket=/tmp/first --default-character-set=utf8mb4 -e "create database t character set utf8mb4; create table t.t (c varchar(9)); insert into t.t values ('ä')"
+mariadb-admin --socket=/tmp/first shutdown
 wait
 exec mariadbd --user=mysql
 EOT

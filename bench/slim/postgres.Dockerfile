@@ -10,8 +10,8 @@ COPY --chmod=755 <<'EOT' /usr/local/bin/start
 bin=/usr/lib/postgresql/15/bin
 install -d -o postgres /run/postgresql
 su postgres -c "$bin/initdb --encoding=UTF8 --locale=C.UTF-8 /data > /dev/null"
-su postgres -c "$bin/pg_ctl -w -D /data -l /tmp/log start"
-su postgres -c "psql -c 'create table t (c text primary key)' -c \"insert into t values ('ä')\""
+su postgres -c "$bin/pg_ctl -w -D /data -l /tmp/log -o '-c listen_addresses= -k /tmp' start"
+su postgres -c "psql -h /tmp -c 'create table t (c text primary key)' -c \"insert into t values ('ä')\""
 su postgres -c "$bin/pg_ctl -w -D /data stop"
 exec su postgres -c "exec $bin/postgres -D /data"
 EOT

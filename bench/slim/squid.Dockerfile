@@ -1,4 +1,4 @@
-# slim: --probe curl -s -o /dev/null -w '%{http_code}' -x http://localhost:3128 http://localhost:1/ | grep -q 503
+# slim: --probe curl -s -o /dev/null -w '%{http_code}' -x http://localhost:3128 http://localhost:8181/ | grep -q 503
 # slim: --probe curl -s -x http://localhost:3128 http://none.invalid/ | grep -q 'ERR_DNS_FAIL\|could not be retrieved'
 # slim: --exec squid -k reconfigure
 # slim: --probe-timeout 60s

@@ -141,7 +141,10 @@ fn recipes(only: &[String]) -> Result<Vec<Recipe>> {
     let mut recipes = Vec::new();
     for entry in fs::read_dir(directory()).context("list bench/slim")? {
         let path = entry.context("list bench/slim")?.path();
-        let Some(name) = path.file_name().and_then(|name| name.to_str()?.strip_suffix(".Dockerfile")) else {
+        let Some(name) = path
+            .file_name()
+            .and_then(|name| name.to_str()?.strip_suffix(".Dockerfile"))
+        else {
             continue;
         };
         if only.is_empty() || only.iter().any(|word| name.contains(word)) {
@@ -170,9 +173,7 @@ fn recipe(name: &str, text: &str) -> Result<Recipe> {
             recipe.published = Some((what.to_owned(), percent));
         }
     }
-    let asks = |option: &String| {
-        ["--http-probe", "--probe", "--exec", "--also"].contains(&option.as_str())
-    };
+    let asks = |option: &String| ["--http-probe", "--probe", "--exec", "--also"].contains(&option.as_str());
     ensure!(recipe.options.iter().any(asks), "nothing is asked");
     Ok(recipe)
 }
@@ -209,8 +210,19 @@ impl Set<'_> {
         let mut ratios = Vec::new();
         for _ in 0..PAIRS {
             let mut slim = self.tote();
-            slim.args(["slim", "--network", "none", "--no-fat", "--run-for", "120s", "--format", "json", "--tag", "bench/work:1"])
-                .args([BASE, "--", "sh", "-c", WORK]);
+            slim.args([
+                "slim",
+                "--network",
+                "none",
+                "--no-fat",
+                "--run-for",
+                "120s",
+                "--format",
+                "json",
+                "--tag",
+                "bench/work:1",
+            ])
+            .args([BASE, "--", "sh", "-c", WORK]);
             let told = told(&mut slim)?;
             let seconds = |of_slim| {
                 let runs = told.runs.iter().filter(move |run: &&Run| run.of_slim == of_slim);
@@ -257,10 +269,17 @@ impl Set<'_> {
 fn told(slim: &mut Command) -> Result<Told> {
     let output = slim.output().context("run tote slim")?;
     if !output.status.success() {
-        bail!("{}", String::from_utf8_lossy(&output.stderr).trim().replace('\n', " "));
+        bail!(
+            "{}",
+            String::from_utf8_lossy(&output.stderr).trim().replace('\n', " ")
+        );
     }
-    let reports: Vec<Told> = serde_json::from_slice(&output.stdout).context("understand the report of tote slim")?;
-    reports.into_iter().next().context("the report of tote slim is empty")
+    let reports: Vec<Told> =
+        serde_json::from_slice(&output.stdout).context("understand the report of tote slim")?;
+    reports
+        .into_iter()
+        .next()
+        .context("the report of tote slim is empty")
 }
 
 #[cfg(test)]

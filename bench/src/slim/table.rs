@@ -42,7 +42,10 @@ pub(super) fn markdown(report: &Report) -> String {
         );
     }
     if let Some(traced) = report.traced {
-        out += &format!("| work, traced / not traced | {traced:.2} | ≤ {TRACED} | {} |\n", verdict(traced <= TRACED));
+        out += &format!(
+            "| work, traced / not traced | {traced:.2} | ≤ {TRACED} | {} |\n",
+            verdict(traced <= TRACED)
+        );
     }
     out += &histogram(&report.rows);
     if !report.failed.is_empty() {
@@ -79,7 +82,10 @@ fn megabytes(bytes: u64) -> String {
 }
 
 fn mean(rows: &[Row]) -> f64 {
-    let all = rows.iter().map(|row| row.told.reduction).fold(0.0, |sum, one| sum + one);
+    let all = rows
+        .iter()
+        .map(|row| row.told.reduction)
+        .fold(0.0, |sum, one| sum + one);
     #[expect(clippy::cast_precision_loss, reason = "a few dozen images")]
     let count = rows.len().max(1) as f64;
     all / count
@@ -123,7 +129,9 @@ mod tests {
                 files_before: 2,
                 files_after: 1,
                 bytes_written: 0,
-                runs: [(false, 1.0), (true, 2.0)].map(|(of_slim, seconds)| Run { of_slim, seconds }).to_vec(),
+                runs: [(false, 1.0), (true, 2.0)]
+                    .map(|(of_slim, seconds)| Run { of_slim, seconds })
+                    .to_vec(),
             },
             seconds,
             published: None,
@@ -134,7 +142,11 @@ mod tests {
     fn a_report_has_mean_bins_and_time() {
         let report = Report {
             started: 0,
-            rows: vec![row(0.0, 4.0, 1000), row(85.0, 13.0, 600_000_000), row(100.0, 3.5, 100)],
+            rows: vec![
+                row(0.0, 4.0, 1000),
+                row(85.0, 13.0, 600_000_000),
+                row(100.0, 3.5, 100),
+            ],
             traced: Some(1.2),
             failed: vec![("y".to_owned(), "why".to_owned())],
         };

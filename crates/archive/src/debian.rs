@@ -71,7 +71,8 @@ impl<R: Read + Seek> DebianPackage<R> {
             if input.read_exact(&mut header).is_err() {
                 break;
             }
-            let (name, size) = member(&header).ok_or(PackageError::Format("the header of a member is damaged"))?;
+            let (name, size) =
+                member(&header).ok_or(PackageError::Format("the header of a member is damaged"))?;
             offset += HEADER as u64;
             let found = Member { offset, size };
             if name.starts_with("control.tar") {
@@ -88,11 +89,7 @@ impl<R: Read + Seek> DebianPackage<R> {
             input.seek(SeekFrom::Start(offset)).map_err(PackageError::Read)?;
         }
         let data = data.ok_or(PackageError::Format("it has no member data.tar"))?;
-        Ok(Self {
-            input,
-            control,
-            data,
-        })
+        Ok(Self { input, control, data })
     }
 
     /// Returns the archive with the files.
@@ -169,7 +166,14 @@ mod tests {
     fn ar(members: &[(&str, &[u8])]) -> Vec<u8> {
         let mut file = MAGIC.to_vec();
         for (name, content) in members {
-            let fields = format!("{name:<16}{:<12}{:<6}{:<6}{:<8}{:<10}`\n", 0, 0, 0, 100_644, content.len());
+            let fields = format!(
+                "{name:<16}{:<12}{:<6}{:<6}{:<8}{:<10}`\n",
+                0,
+                0,
+                0,
+                100_644,
+                content.len()
+            );
             file.extend_from_slice(fields.as_bytes());
             file.extend_from_slice(content);
             file.resize(file.len().next_multiple_of(2), b'\n');
@@ -213,8 +217,14 @@ mod tests {
                 &ar(&[("control.tar", &data), ("data.tar", &data)]),
                 "it has no description",
             ),
-            (&ar(&[("x", &[b'y'; 60]), ("z", b"")])[..67], "it has no member data.tar"),
-            (&[&whole[..8], &[b' '; 60]].concat(), "the header of a member is damaged"),
+            (
+                &ar(&[("x", &[b'y'; 60]), ("z", b"")])[..67],
+                "it has no member data.tar",
+            ),
+            (
+                &[&whole[..8], &[b' '; 60]].concat(),
+                "the header of a member is damaged",
+            ),
         ] {
             let found = DebianPackage::open(Cursor::new(bytes.to_vec()));
             let told = found.and_then(|mut package| package.description()).unwrap_err();

@@ -21,7 +21,9 @@ pub(crate) fn import(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let source = GraphSource::parse(&words(parsed))?;
     let made = tote_engine::graph_import(&with_ids(parsed)?, &source)?;
     for (package, other) in &made.unmet {
-        warning(&format!("package {package} depends on {other}, which is not there"));
+        warning(&format!(
+            "package {package} depends on {other}, which is not there"
+        ));
     }
     if parsed.flag("quiet") {
         return Ok(ExitCode::SUCCESS);

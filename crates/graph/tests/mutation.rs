@@ -52,15 +52,28 @@ fn totefile(text: &str) {
         Ok(file) => file,
         Err(error) => return assert!(!error.to_string().is_empty()),
     };
-    assert!(file.files.keys().chain(&file.writable).all(|path| is_inside(path)));
+    assert!(
+        file.files
+            .keys()
+            .chain(&file.writable)
+            .all(|path| is_inside(path))
+    );
     let below = |source: &String| is_inside(&format!("/{}", source.strip_prefix("./").unwrap_or(source)));
     assert!(file.files.values().all(below));
-    assert!(file.env.keys().all(|name| !name.is_empty() && !name.contains('=')));
+    assert!(
+        file.env
+            .keys()
+            .all(|name| !name.is_empty() && !name.contains('='))
+    );
 }
 
 fn packages(text: &str) {
     for found in [dpkg(text), apk(text)] {
-        assert!(found.iter().all(|package| !package.name.is_empty() && !package.version.is_empty()));
+        assert!(
+            found
+                .iter()
+                .all(|package| !package.name.is_empty() && !package.version.is_empty())
+        );
         let depends = dependencies(&found);
         assert_eq!(depends.len(), found.len());
         assert!(depends.iter().flatten().all(|at| *at < found.len()));

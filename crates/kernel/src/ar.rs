@@ -31,9 +31,11 @@ pub fn unpack(package: &Path, into: &Path) -> Result<(), KernelError> {
         keep_root: true,
         ..ExtractOptions::default()
     };
-    extract(&mut opened.files().map_err(failed)?, root.as_fd(), &options).map_err(|source| KernelError::Extract {
-        path: package.to_owned(),
-        source: Box::new(source),
+    extract(&mut opened.files().map_err(failed)?, root.as_fd(), &options).map_err(|source| {
+        KernelError::Extract {
+            path: package.to_owned(),
+            source: Box::new(source),
+        }
     })?;
     Ok(())
 }

@@ -151,7 +151,9 @@ fn reaches(parts: &[Part], path: &[u8]) -> bool {
     };
     match part {
         Part::Text(text) if text.starts_with(path) => true,
-        Part::Text(text) => path.strip_prefix(&**text).is_some_and(|after| reaches(rest, after)),
+        Part::Text(text) => path
+            .strip_prefix(&**text)
+            .is_some_and(|after| reaches(rest, after)),
         Part::One => *first != b'/' && reaches(rest, &path[1..]),
         Part::Any { deep: true, .. } => true,
         Part::Any { .. } => {

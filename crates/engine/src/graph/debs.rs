@@ -103,12 +103,15 @@ fn files_of(places: &[String]) -> Result<Vec<PathBuf>, EngineError> {
     let mut files = Vec::new();
     for place in places {
         let path = Path::new(place);
-        if !path.is_dir() {
-            files.push(path.to_owned());
-            continue;
-        }
+        let entries = match std::fs::read_dir(path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotADirectory => {
+                files.push(path.to_owned());
+                continue;
+            }
+            entries => entries.map_err(EngineError::file("open", path))?,
+        };
         let before = files.len();
-        for entry in std::fs::read_dir(path).map_err(EngineError::file("list", path))? {
+        for entry in entries {
             let entry = entry.map_err(EngineError::file("list", path))?.path();
             if entry.extension().is_some_and(|ending| ending == "deb") {
                 files.push(entry);

@@ -115,7 +115,7 @@ impl GraphFault {
             Self::Twice { .. } => "give one version of each package",
             Self::NoPackage(_) => {
                 "install it, import an image that has it, or its file: 'apt-get download PACKAGE; tote graph import deb:./'"
-            },
+            }
             Self::NoProfile(_) => {
                 "'tote graph profile ls' lists profiles; 'tote graph profile set' makes one"
             }

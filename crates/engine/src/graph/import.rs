@@ -66,7 +66,10 @@ impl GraphSource {
             return Err(GraphFault::Mixed(other.clone()).into());
         }
         let is_path = |word: &&String| word.contains('/');
-        if let Some(other) = packages.iter().find(|word| is_path(word) != is_path(&&packages[0])) {
+        if let Some(other) = packages
+            .iter()
+            .find(|word| is_path(word) != is_path(&&packages[0]))
+        {
             return Err(GraphFault::Mixed(format!("deb:{other}")).into());
         }
         Ok(match first {

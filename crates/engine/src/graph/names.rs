@@ -91,7 +91,11 @@ impl Installed {
 fn described_apart(root: BorrowedFd<'_>) -> Vec<String> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY;
     let dir = crate::build::open_straight(root, APART.as_bytes(), flags);
-    let entries = dir.and_then(|dir| Dir::read_from(&dir)).into_iter().flatten().flatten();
+    let entries = dir
+        .and_then(|dir| Dir::read_from(&dir))
+        .into_iter()
+        .flatten()
+        .flatten();
     let names = entries.filter_map(|entry| entry.file_name().to_str().ok().map(str::to_owned));
     let mut names: Vec<String> = names
         .filter(|name| !name.starts_with('.') && !name.ends_with(".md5sums"))

@@ -1,4 +1,4 @@
-//! Nodes: a document keeps its layer, and what is damaged is no node.
+//! Nodes: a document keeps its layer, and a damaged one counts as absent.
 
 use super::{Tar, add_layer, digest, store};
 use crate::{Patience, StoreError};
@@ -23,7 +23,11 @@ fn a_node_keeps_its_layer() {
     drop(ingest);
     store.note_garbage().unwrap();
     let swept = store.sweep(Patience::Endless).unwrap().unwrap();
-    assert_eq!((swept.layers, swept.objects), (1, 1), "only the layer without a node goes");
+    assert_eq!(
+        (swept.layers, swept.objects),
+        (1, 1),
+        "only the layer without a node goes"
+    );
     assert!(store.layer(&lost.diff_id).unwrap().is_none());
     let files = store.layer_files(&kept.diff_id).unwrap();
     assert_eq!(files.len(), 1);
@@ -57,8 +61,17 @@ fn a_document_names_a_layer_that_is_there() {
     let ingest = store.ingest_at_once().unwrap();
     let nowhere = digest(b"no layer");
     let refused = ingest.node(&document(&nowhere, "a")).unwrap_err();
-    assert!(matches!(refused, StoreError::NoLayer(layer) if layer == nowhere), "{refused}");
-    for text in [&b""[..], b"{", b"[]", br#"{"name":"a"}"#, br#"{"layer":"sha256:zz"}"#] {
+    assert!(
+        matches!(refused, StoreError::NoLayer(layer) if layer == nowhere),
+        "{refused}"
+    );
+    for text in [
+        &b""[..],
+        b"{",
+        b"[]",
+        br#"{"name":"a"}"#,
+        br#"{"layer":"sha256:zz"}"#,
+    ] {
         let refused = ingest.node(text).unwrap_err();
         assert!(matches!(refused, StoreError::Damaged { .. }), "{refused}");
     }
