@@ -5,7 +5,7 @@ use bench::clock;
 
 /// The mean reduction that is to be reached, in percent.
 const TARGET: f64 = 80.0;
-/// What slimming may take beyond the runs, in seconds for an image of [`LARGE`] bytes.
+/// Time that slimming may take beyond the runs, in seconds for an image of [`LARGE`] bytes.
 const SECONDS: f64 = 5.0;
 const LARGE: u64 = 300_000_000;
 /// The ratio by which tracing may lengthen work.
@@ -91,7 +91,7 @@ fn mean(rows: &[Row]) -> f64 {
     all / count
 }
 
-/// The longest time beyond the runs, of images of about [`LARGE`] bytes, or reckoned for so many of larger ones.
+/// The longest time beyond the runs; that of an image of more than [`LARGE`] bytes counts in proportion.
 fn slowest(rows: &[Row]) -> Option<f64> {
     #[expect(clippy::cast_precision_loss, reason = "one digit is shown")]
     let part = |row: &Row| LARGE as f64 / row.told.size_before.max(LARGE) as f64;

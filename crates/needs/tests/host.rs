@@ -69,15 +69,15 @@ fn some_programs(tree: &Tree) -> BTreeSet<String> {
 
 /// Returns the libraries and the dynamic linker of a program, as ldd(1) finds them; none for scripts and static programs.
 fn said_by_ldd(program: &str) -> Vec<String> {
-    let said = std::process::Command::new("ldd").arg(program).output().unwrap();
-    if !said.status.success() {
+    let said = std::process::Command::new("ldd").arg(program).output();
+    let Some(said) = said.ok().filter(|said| said.status.success()) else {
         return Vec::new();
-    }
+    };
     let text = String::from_utf8_lossy(&said.stdout).into_owned();
     let paths = text
         .lines()
         .filter_map(|line| line.split_whitespace().find(|word| word.starts_with('/')));
-    let real = paths.map(|path| std::fs::canonicalize(path).unwrap().to_str().unwrap().to_owned());
+    let real = paths.filter_map(|path| std::fs::canonicalize(path).ok()?.to_str().map(str::to_owned));
     real.collect()
 }
 

@@ -225,3 +225,48 @@ fn complete(root: BorrowedFd<'_>) -> Result<(), rustix::io::Errno> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tote_archive::Kind;
+
+    #[test]
+    fn files_of_the_top_come_below_usr() {
+        let entry = |path: &str, kind: Kind| Entry::new(EntryPath::parse(path.as_bytes()).unwrap(), kind);
+        let link = || Kind::Symlink {
+            target: b"usr/lib".to_vec(),
+        };
+        let file = || Kind::File { size: 1 };
+        for (path, kind, found) in [
+            ("bin/sh", file(), Some("usr/bin/sh")),
+            ("lib/x86_64-linux-gnu", Kind::Directory, Some("usr/lib/x86_64-linux-gnu")),
+            ("lib64/ld.so", link(), Some("usr/lib64/ld.so")),
+            ("lib", Kind::Directory, None),
+            ("lib", link(), None),
+            ("usr/lib", Kind::Directory, Some("usr/lib")),
+            ("library/x", file(), Some("library/x")),
+            ("etc/bin/x", file(), Some("etc/bin/x")),
+        ] {
+            let path_of = merged(entry(path, kind)).map(|entry| entry.path.to_string());
+            assert_eq!(path_of.as_deref().map(|path| path.trim_start_matches('/')), found, "{path}");
+        }
+    }
+
+    #[test]
+    fn places_are_files_and_directories() {
+        let dir = tempfile::tempdir().unwrap();
+        let place = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+        for name in ["b.deb", "a.deb", "a.txt"] {
+            std::fs::write(place(name), "").unwrap();
+        }
+        std::fs::create_dir(place("none")).unwrap();
+        let found = files_of(&[place("a.txt"), place("")]).unwrap();
+        let names: Vec<_> = found.iter().filter_map(|path| path.file_name()?.to_str()).collect();
+        assert_eq!(names, ["a.txt", "a.deb", "b.deb"]);
+        for (name, told) in [("none", "no file *.deb"), ("gone.deb", "gone.deb")] {
+            let error = files_of(&[place(name)]).unwrap_err().to_string();
+            assert!(error.contains(told), "{error}");
+        }
+    }
+}

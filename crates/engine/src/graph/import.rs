@@ -413,3 +413,31 @@ impl Contents for OfRoot<'_> {
 pub(super) fn is_file(tree: &Tree, path: &[u8]) -> bool {
     matches!(tree.get(path), Some(Node::File(size)) if *size > 0)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_sources() {
+        let parse = |words: &[&str]| {
+            let words: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
+            GraphSource::parse(&words)
+        };
+        let texts = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect::<Vec<_>>();
+        for (words, source, name) in [
+            (&["host"][..], GraphSource::Host, "host"),
+            (&["nginx:1"], GraphSource::Image("nginx:1".to_owned()), "nginx:1"),
+            (&["/a"], GraphSource::Directory("/a".to_owned()), "/a"),
+            (&["deb:a", "deb:b"], GraphSource::Packages(texts(&["a", "b"])), "deb:a deb:b"),
+            (&["deb:/a/x.deb"], GraphSource::Debs(texts(&["/a/x.deb"])), "deb:/a/x.deb"),
+        ] {
+            let found = parse(words).unwrap();
+            assert_eq!(found.name(), name);
+            assert_eq!(found, source);
+        }
+        for words in [&["deb:a", "b"][..], &["deb:a", "deb:./b"], &["host", "deb:a"]] {
+            assert!(parse(words).is_err(), "{words:?}");
+        }
+    }
+}

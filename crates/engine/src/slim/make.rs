@@ -63,7 +63,9 @@ fn add(
         let target = tree.target(path);
         target.is_some_and(|target| tree.get(&target) == Some(&Node::Directory))
     };
-    let seeds = seeds(request, recorded, &is_directory).into_iter().chain(commands);
+    let seeds = seeds(request, recorded, &is_directory)
+        .into_iter()
+        .chain(commands);
     let mut found = needs(&tree, &view, seeds, &settings);
     found
         .kept
@@ -171,7 +173,10 @@ fn seeds<'a>(
         (&request.learned.missed, "--from-misses"),
     ] {
         // A link such as `/bin` stays anyway, and as a seed it would mean everything in the directory that it leads to.
-        let paths = paths.iter().map(String::as_bytes).filter(|path| !is_directory(path));
+        let paths = paths
+            .iter()
+            .map(String::as_bytes)
+            .filter(|path| !is_directory(path));
         seeds.extend(paths.map(|path| (path, Reason::Included(origin.into()))));
     }
     let included = |paths: &'a [String], option: &'static str| {
