@@ -1,6 +1,6 @@
 # slim: --probe curl -s -o /dev/null -w '%{http_code}' -x http://localhost:3128 http://localhost:8181/ | grep -q 503
-# slim: --probe curl -s -x http://localhost:3128 http://none.invalid/ | grep -q 'ERR_DNS_FAIL\|could not be retrieved'
-# slim: --exec squid -k reconfigure
+# slim: --probe curl -s -x http://localhost:3128 http://localhost:8181/ | grep -q ERR_CONNECT_FAIL
+# slim: --exec kill -HUP 1
 # slim: --probe-timeout 60s
 FROM debian:bookworm
 RUN --mount=type=cache,target=/var/cache/apt --mount=type=cache,target=/var/lib/apt/lists apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends squid

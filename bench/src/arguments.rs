@@ -17,7 +17,7 @@ Commands:
   disks                what reading and writing costs on a container's disk, its volume and the host
   engine               the life of containers: run, exec, ps, a hundred of them, monitors at rest
   graph                what starts of closures cost beside starts of images
-  slim                 how much smaller images become, and what slimming takes; builds two dozen images
+  slim                 how much smaller images become, and what slimming takes; builds more than twenty images
   debug                what sessions of debug cost, and work on a container's files in them
   net                  networks: starts on a bridge, published ports, throughput and latency, names
   vm                   what a container in a virtual machine costs beside bare QEMU

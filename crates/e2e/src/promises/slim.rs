@@ -433,7 +433,9 @@ fn misses(cx: &Context) -> Result<()> {
         "test -L /way && cat /way/never",
     ])?
     .fails()?;
-    let listed = cx.tote(&["slim", "diff", "app.slim-fat:1", "app.slim:1"]).output()?;
+    let listed = cx
+        .tote(&["slim", "diff", "app.slim-fat:1", "app.slim:1"])
+        .output()?;
     listed.exits(0)?.has_out("D /srv/never\n")?;
     cx.nothing_left()
 }

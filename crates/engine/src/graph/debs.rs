@@ -240,7 +240,11 @@ mod tests {
         let file = || Kind::File { size: 1 };
         for (path, kind, found) in [
             ("bin/sh", file(), Some("usr/bin/sh")),
-            ("lib/x86_64-linux-gnu", Kind::Directory, Some("usr/lib/x86_64-linux-gnu")),
+            (
+                "lib/x86_64-linux-gnu",
+                Kind::Directory,
+                Some("usr/lib/x86_64-linux-gnu"),
+            ),
             ("lib64/ld.so", link(), Some("usr/lib64/ld.so")),
             ("lib", Kind::Directory, None),
             ("lib", link(), None),
@@ -249,7 +253,11 @@ mod tests {
             ("etc/bin/x", file(), Some("etc/bin/x")),
         ] {
             let path_of = merged(entry(path, kind)).map(|entry| entry.path.to_string());
-            assert_eq!(path_of.as_deref().map(|path| path.trim_start_matches('/')), found, "{path}");
+            assert_eq!(
+                path_of.as_deref().map(|path| path.trim_start_matches('/')),
+                found,
+                "{path}"
+            );
         }
     }
 
@@ -262,7 +270,10 @@ mod tests {
         }
         std::fs::create_dir(place("none")).unwrap();
         let found = files_of(&[place("a.txt"), place("")]).unwrap();
-        let names: Vec<_> = found.iter().filter_map(|path| path.file_name()?.to_str()).collect();
+        let names: Vec<_> = found
+            .iter()
+            .filter_map(|path| path.file_name()?.to_str())
+            .collect();
         assert_eq!(names, ["a.txt", "a.deb", "b.deb"]);
         for (name, told) in [("none", "no file *.deb"), ("gone.deb", "gone.deb")] {
             let error = files_of(&[place(name)]).unwrap_err().to_string();

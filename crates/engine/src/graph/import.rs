@@ -429,8 +429,16 @@ mod tests {
             (&["host"][..], GraphSource::Host, "host"),
             (&["nginx:1"], GraphSource::Image("nginx:1".to_owned()), "nginx:1"),
             (&["/a"], GraphSource::Directory("/a".to_owned()), "/a"),
-            (&["deb:a", "deb:b"], GraphSource::Packages(texts(&["a", "b"])), "deb:a deb:b"),
-            (&["deb:/a/x.deb"], GraphSource::Debs(texts(&["/a/x.deb"])), "deb:/a/x.deb"),
+            (
+                &["deb:a", "deb:b"],
+                GraphSource::Packages(texts(&["a", "b"])),
+                "deb:a deb:b",
+            ),
+            (
+                &["deb:/a/x.deb"],
+                GraphSource::Debs(texts(&["/a/x.deb"])),
+                "deb:/a/x.deb",
+            ),
         ] {
             let found = parse(words).unwrap();
             assert_eq!(found.name(), name);
