@@ -17,6 +17,7 @@ Commands:
   disks                what reading and writing costs on a container's disk, its volume and the host
   engine               the life of containers: run, exec, ps, a hundred of them, monitors at rest
   graph                what starts of closures cost beside starts of images
+  slim                 how much smaller images become, and what slimming takes; builds more than twenty images
   debug                what sessions of debug cost, and work on a container's files in them
   net                  networks: starts on a bridge, published ports, throughput and latency, names
   vm                   what a container in a virtual machine costs beside bare QEMU
@@ -31,7 +32,7 @@ Options:
   --out DIR            where SCENARIO.md, .json and .jsonl go (target/bench)
   --seed S             of the order and of the bootstrap (the time)
   --as-user NAME       whose processes rootless candidates are; made where there is none (tote-test)
-  --set DIR            images: the space of eight images instead, whose archives are kept in DIR
+  --set DIR            images: the space of eight images instead, whose archives are kept in DIR; slim: keeps its images in DIR
   --only WORD          only candidates with WORD in their names, and what they are compared with; may be repeated
   --scenario FILE      another scenario than the command's own
 ";
@@ -46,6 +47,7 @@ pub(crate) enum Action {
     Engine,
     Debug,
     Graph,
+    Slim,
     Net,
     Vm,
     Timings,
@@ -66,7 +68,7 @@ pub(crate) struct Options {
     pub(crate) scenario: Option<PathBuf>,
     /// Words of which a candidate's name must contain one; empty for all candidates.
     pub(crate) only: Vec<String>,
-    /// Directory in which the archives of the set of images are kept.
+    /// Directory in which the set of images is kept.
     pub(crate) set: Option<PathBuf>,
 }
 
@@ -132,6 +134,7 @@ fn command(word: OsString) -> Result<Action> {
         "engine" => Ok(Action::Engine),
         "debug" => Ok(Action::Debug),
         "graph" => Ok(Action::Graph),
+        "slim" => Ok(Action::Slim),
         "net" => Ok(Action::Net),
         "vm" => Ok(Action::Vm),
         "timings" => Ok(Action::Timings),

@@ -18,6 +18,7 @@
 mod arguments;
 mod markdown;
 mod set;
+mod slim;
 
 use crate::arguments::{Action, Options};
 use anyhow::{Context, Result, ensure};
@@ -48,6 +49,7 @@ fn main() -> ExitCode {
         Action::Engine => measure("engine", &options),
         Action::Debug => measure("debug", &options),
         Action::Graph => measure("graph", &options),
+        Action::Slim => slim::run(&options),
         Action::Net => measure("net", &options),
         Action::Vm => measure("vm", &options),
         Action::Timings => measure("timings", &options),

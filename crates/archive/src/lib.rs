@@ -7,6 +7,8 @@
 //! one, [`diff`] makes changes from the upper directory of an overlay and [`compare`] from a tree and its copy, and
 //! [`tree_digest`] tells whether two trees are the same.
 //!
+//! A [`DebianPackage`] has such a stream, and a description.
+//!
 //! Invariants:
 //!
 //! - An archive may come from an attacker. No input makes the reader panic, nor allocate more than [`Limits`]
@@ -20,6 +22,7 @@
 //! This crate is not a store: it does not know digests of layers, images or a cache, and it chooses no paths.
 
 mod compression;
+mod debian;
 mod entry;
 mod error;
 mod framing;
@@ -37,6 +40,7 @@ mod tree;
 mod writer;
 
 pub use compression::{Compression, Decoder, Encoder, Expansion};
+pub use debian::{DebianPackage, PACKAGE_LIMITS, PackageError};
 pub use entry::{Change, Entry, Kind, Timestamp};
 pub use error::{LinkError, ReadError};
 pub use framing::{Content, Framing, FramingReader, FramingWriter, Rebuild, Segment};

@@ -62,7 +62,7 @@ pub use prune::{BuildSpace, BuildsPruned, PruneBuilds, build_space, prune_builds
 pub use request::{BuildContext, BuildRequest, Voice};
 pub use room::Room;
 pub use secret::{SecretSource, parse_agent, parse_secret};
-pub use workspace::guard_build;
+pub use workspace::{Workspace, guard_build, make_dir};
 
 use tote_images::{
     Access, PullEvent, PullRequest, PushEvent, PushReport, PushRequest, PushStep, PushedImage, SaveTarget,
@@ -83,7 +83,6 @@ use tote_image::Reference;
 use tote_images::ImagesError;
 use tote_images::sweep_a_little;
 use tote_state::config::NetworkUser;
-use workspace::Workspace;
 
 /// Builds an image. The process must have one thread; it has other ids and mounts of its own afterwards.
 ///

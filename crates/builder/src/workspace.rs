@@ -14,7 +14,7 @@ const NAMELESS: &str = ".";
 
 /// Locked directory of a build. Drop removes it; if the build is killed, the next one does.
 #[derive(Debug)]
-pub(crate) struct Workspace {
+pub struct Workspace {
     path: PathBuf,
     made: u32,
     lock: Option<OwnedFd>,
@@ -30,7 +30,11 @@ pub(crate) struct Scratch {
 }
 
 impl Workspace {
-    pub(crate) fn make(home: &Home, guard: &dyn Fn(&Path) -> Option<Child>) -> Result<Self, EngineError> {
+    /// Makes a workspace; `guard` starts what removes it if this process is killed.
+    ///
+    /// # Errors
+    /// [`EngineError::File`].
+    pub fn make(home: &Home, guard: &dyn Fn(&Path) -> Option<Child>) -> Result<Self, EngineError> {
         let builds = home.builds();
         for dir in ["", "cache", "kept", "mounts", "work"] {
             make_dir(&builds.join(dir), 0o700)?;
@@ -50,7 +54,9 @@ impl Workspace {
         })
     }
 
-    pub(crate) fn path(&self) -> &Path {
+    /// The directory.
+    #[must_use]
+    pub fn path(&self) -> &Path {
         &self.path
     }
 
@@ -121,7 +127,10 @@ fn take(nameless: &Path, path: &Path) -> Result<OwnedFd, EngineError> {
 }
 
 /// Makes a directory with that mode, whatever the umask; an existing one is accepted.
-pub(crate) fn make_dir(path: &Path, mode: u32) -> Result<(), EngineError> {
+///
+/// # Errors
+/// [`EngineError::File`].
+pub fn make_dir(path: &Path, mode: u32) -> Result<(), EngineError> {
     make(path, mode).map_err(|(attempt, errno)| EngineError::file(attempt, path)(errno))
 }
 

@@ -2,7 +2,7 @@
 
 use crate::home::home;
 use crate::listing::{describe, each_named, only_ids, show};
-use crate::tell::{print, print_made};
+use crate::tell::{print, print_made, warning};
 use crate::words::words;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -20,6 +20,11 @@ fn with_ids(parsed: &Parsed) -> Result<Home, EngineError> {
 pub(crate) fn import(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let source = GraphSource::parse(&words(parsed))?;
     let made = tote_engine::graph_import(&with_ids(parsed)?, &source)?;
+    for (package, other) in &made.unmet {
+        warning(&format!(
+            "package {package} depends on {other}, which is not there"
+        ));
+    }
     if parsed.flag("quiet") {
         return Ok(ExitCode::SUCCESS);
     }

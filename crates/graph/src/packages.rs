@@ -130,36 +130,74 @@ fn alpine_name(text: &str) -> String {
     text[..end].to_owned()
 }
 
-/// Returns the packages that each one depends on, as far as they are among these: of several names of a dependency the
-/// first one that is there, a package of that name before one that provides it. Of several
-/// architectures, the package's own comes first.
-#[must_use]
-pub fn dependencies(packages: &[Package]) -> Vec<Vec<usize>> {
-    let mut names: HashMap<&str, Vec<usize>> = HashMap::new();
-    for (at, package) in packages.iter().enumerate() {
-        names.entry(&package.name).or_default().push(at);
-    }
-    let mut provided: HashMap<&str, Vec<usize>> = HashMap::new();
-    for (at, package) in packages.iter().enumerate() {
-        for name in &package.provides {
-            provided.entry(name).or_default().push(at);
+/// Packages by their names, and by those that they provide.
+struct Named<'a> {
+    packages: &'a [Package],
+    names: HashMap<&'a str, Vec<usize>>,
+    provided: HashMap<&'a str, Vec<usize>>,
+}
+
+impl<'a> Named<'a> {
+    fn new(packages: &'a [Package]) -> Self {
+        let mut names: HashMap<&str, Vec<usize>> = HashMap::new();
+        let mut provided: HashMap<&str, Vec<usize>> = HashMap::new();
+        for (at, package) in packages.iter().enumerate() {
+            names.entry(&package.name).or_default().push(at);
+            for name in &package.provides {
+                provided.entry(name).or_default().push(at);
+            }
+        }
+        Self {
+            packages,
+            names,
+            provided,
         }
     }
-    let of = |own: &Package, name: &String| -> Option<usize> {
-        let found = names.get(name.as_str()).or_else(|| provided.get(name.as_str()))?;
-        let same = found
-            .iter()
-            .find(|&&at| packages[at].architecture == own.architecture);
-        same.or(found.first()).copied()
-    };
-    packages
-        .iter()
-        .map(|package| {
-            let groups = package.depends.iter();
-            groups
-                .filter_map(|group| group.iter().find_map(|name| of(package, name)))
-                .collect()
+
+    /// The package that one of these names stands for: the first one that is there, and a package of that name before one
+    /// that provides it. Of several architectures, the package's own comes first.
+    fn of(&self, own: &Package, group: &[String]) -> Option<usize> {
+        group.iter().find_map(|name| {
+            let name = name.as_str();
+            let found = self.names.get(name).or_else(|| self.provided.get(name))?;
+            let same = found
+                .iter()
+                .find(|&&at| self.packages[at].architecture == own.architecture);
+            same.or(found.first()).copied()
         })
+    }
+}
+
+/// Returns the packages that each one depends on, as far as they are among these.
+#[must_use]
+pub fn dependencies(packages: &[Package]) -> Vec<Vec<usize>> {
+    let named = Named::new(packages);
+    let of = |own: &Package| {
+        let groups = own.depends.iter();
+        groups.filter_map(|group| named.of(own, group)).collect()
+    };
+    packages.iter().map(of).collect()
+}
+
+/// Returns the dependencies that none of these packages meets: the name of the package, and the names of which one is enough.
+#[must_use]
+pub fn unmet(packages: &[Package]) -> Vec<(String, String)> {
+    let named = Named::new(packages);
+    let of = |own: &Package| {
+        let groups = own.depends.iter().filter(|group| named.of(own, group).is_none());
+        let told = groups.map(|group| (own.name.clone(), group.join(" or ")));
+        told.collect::<Vec<_>>()
+    };
+    packages.iter().flat_map(of).collect()
+}
+
+/// Parses the paths of a file of sums: lines `SUM  PATH`.
+#[must_use]
+pub fn md5sums(text: &str) -> Vec<Vec<u8>> {
+    let paths = text.lines().filter_map(|line| line.split_once("  "));
+    paths
+        .map(|(_, path)| path.as_bytes().to_vec())
+        .filter(|path| !path.is_empty())
         .collect()
 }
 
@@ -287,6 +325,8 @@ mod tests {
             Package: libc6\nVersion: 2\nArchitecture: i386\n\nPackage: libc6\nVersion: 2\nArchitecture: amd64\n\n\
             Package: mawk\nVersion: 1\nProvides: awk (= 1), x\n\nPackage: perl\nVersion: 5\n";
         assert_eq!(dependencies(&dpkg(text))[0], [2, 3, 4]);
+        let told = unmet(&dpkg(text));
+        assert_eq!(told, [("app".to_owned(), "none".to_owned())]);
         let text = "P:app\nV:1\nD:so:libz.so.1 !bad musl>=1\n\nP:zlib\nV:1\np:so:libz.so.1=1.3 x\nF:lib\nR:libz.so.1\n\nP:musl\nV:1\n";
         assert_eq!(dependencies(&apk(text)), [vec![1, 2], vec![], vec![]]);
         assert_eq!(

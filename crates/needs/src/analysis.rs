@@ -318,7 +318,7 @@ impl Analysis<'_> {
                 vec![prefix.into()]
             } else {
                 self.tree
-                    .beginning(&prefix)
+                    .beginning_in(&prefix, &|dir| pattern.leads_below(dir))
                     .filter(|(path, node)| **node != Node::Directory && pattern.matches(path))
                     .map(|(path, _)| path.into())
                     .collect()

@@ -128,6 +128,11 @@ impl Pattern {
         }
     }
 
+    /// True if a path that is meant may be below this directory.
+    pub(crate) fn leads_below(&self, dir: &[u8]) -> bool {
+        reaches(&self.parts, &[dir, b"/"].concat())
+    }
+
     /// Returns the text with which every path begins that is meant, and whether there is nothing else.
     pub(crate) fn prefix(&self) -> (Vec<u8>, bool) {
         let texts = self.parts.iter().map_while(|part| match part {
@@ -136,6 +141,27 @@ impl Pattern {
         });
         let texts: Vec<&[u8]> = texts.collect();
         (texts.concat(), texts.len() == self.parts.len())
+    }
+}
+
+/// True if a longer path than this one may be meant.
+fn reaches(parts: &[Part], path: &[u8]) -> bool {
+    let (Some(first), Some((part, rest))) = (path.first(), parts.split_first()) else {
+        return path.is_empty();
+    };
+    match part {
+        Part::Text(text) if text.starts_with(path) => true,
+        Part::Text(text) => path
+            .strip_prefix(&**text)
+            .is_some_and(|after| reaches(rest, after)),
+        Part::One => *first != b'/' && reaches(rest, &path[1..]),
+        Part::Any { deep: true, .. } => true,
+        Part::Any { .. } => {
+            let end = path.iter().position(|byte| *byte == b'/').unwrap_or(path.len());
+            (0..=end).any(|at| reaches(rest, &path[at..]))
+        }
+        // Patterns are filled in before they are asked.
+        Part::Filled(_) => false,
     }
 }
 
@@ -170,6 +196,26 @@ fn compare(parts: &[Part], path: &[u8], captures: &mut Captures) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn directories_that_patterns_lead_below() {
+        for (pattern, dir, leads) in [
+            ("usr/lib/*/gconv/*.so", "usr", true),
+            ("usr/lib/*/gconv/*.so", "usr/lib/x86_64-linux-gnu", true),
+            ("usr/lib/*/gconv/*.so", "usr/lib/x/gconv", true),
+            ("usr/lib/*/gconv/*.so", "usr/lib/x/perl", false),
+            ("usr/lib/*/gconv/*.so", "usr/lib/x/gconv/deep", false),
+            ("usr/lib/*/gconv/*.so", "usr/lib64", false),
+            ("usr/lib/ssl/*", "usr/lib/ssl", true),
+            ("usr/lib/ssl/*", "usr/lib/ssl3", false),
+            ("usr/share/**.crt", "usr/share/a/b", true),
+            ("etc/?x/y", "etc/ax", true),
+            ("etc/passwd", "etc/passwd", false),
+        ] {
+            let found = Pattern::of_rule(pattern).unwrap().leads_below(dir.as_bytes());
+            assert_eq!(found, leads, "{pattern} {dir}");
+        }
+    }
 
     #[test]
     fn patterns() {

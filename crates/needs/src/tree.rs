@@ -1,6 +1,7 @@
 //! The names of a root, in memory.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
 
 /// Maximum number of symbolic links on a path, as in path_resolution(7).
@@ -20,9 +21,14 @@ pub enum Node {
 }
 
 /// The names of a root. Paths are relative to the root, with neither a leading slash nor `.` and `..`.
+///
+/// A large root need not be read whole. Directories may be added unread; those whose names a question needed are told by
+/// [`Tree::take_asked`]. A caller reads these and asks again; once no directory was asked for, the answer is that of the whole root.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tree {
     nodes: BTreeMap<Box<[u8]>, Node>,
+    unread: BTreeSet<Box<[u8]>>,
+    asked: RefCell<BTreeSet<Box<[u8]>>>,
 }
 
 /// Object at the end of a path.
@@ -42,12 +48,47 @@ impl Tree {
         }
     }
 
+    /// Adds a directory whose names are not known yet.
+    pub fn insert_unread(&mut self, path: &[u8]) {
+        self.insert(path, Node::Directory);
+        self.unread.insert(path.into());
+    }
+
+    /// Returns the unread directories that were asked for since the last call. They count as read from now on.
+    pub fn take_asked(&mut self) -> Vec<Box<[u8]>> {
+        let asked: Vec<_> = std::mem::take(self.asked.get_mut()).into_iter().collect();
+        for dir in &asked {
+            self.unread.remove(dir);
+        }
+        asked
+    }
+
+    /// Notes that a path was looked for and is not there: its nearest directory may be unread.
+    fn miss(&self, path: &[u8]) {
+        if self.unread.is_empty() {
+            return;
+        }
+        let mut dir = parent(path);
+        while !dir.is_empty() && !self.nodes.contains_key(dir) {
+            dir = parent(dir);
+        }
+        if self.unread.contains(dir) {
+            self.asked.borrow_mut().insert(dir.into());
+        }
+    }
+
     /// Returns the object of that path; its last component is not followed, and those before must be directories.
     #[must_use]
     pub fn get(&self, path: &[u8]) -> Option<&Node> {
         match path {
             [] => Some(&Node::Directory),
-            path => self.nodes.get(path),
+            path => {
+                let found = self.nodes.get(path);
+                if found.is_none() {
+                    self.miss(path);
+                }
+                found
+            }
         }
     }
 
@@ -69,7 +110,7 @@ impl Tree {
         }
         let dir = self.resolve(dir)?.path;
         let real = join(&dir, name);
-        (self.get(&dir) == Some(&Node::Directory) && self.nodes.contains_key(&*real)).then(|| real.into())
+        (self.get(&dir) == Some(&Node::Directory) && self.get(&real).is_some()).then(|| real.into())
     }
 
     /// Follows a path, also its last component; `None` if it leads nowhere in this root.
@@ -87,6 +128,23 @@ impl Tree {
 
     /// Iterates over the objects whose paths begin with these bytes.
     pub(crate) fn beginning<'a>(&'a self, prefix: &'a [u8]) -> impl Iterator<Item = (&'a [u8], &'a Node)> {
+        self.beginning_in(prefix, &|_| true)
+    }
+
+    /// Iterates over the objects whose paths begin with these bytes, where only directories count that `is_wanted`.
+    pub(crate) fn beginning_in<'a>(
+        &'a self,
+        prefix: &'a [u8],
+        is_wanted: &dyn Fn(&[u8]) -> bool,
+    ) -> impl Iterator<Item = (&'a [u8], &'a Node)> {
+        self.miss(&join(prefix, b"x"));
+        self.miss(prefix);
+        let unread = self
+            .unread
+            .range::<[u8], _>((Bound::Included(prefix), Bound::Unbounded))
+            .take_while(|dir| dir.starts_with(prefix))
+            .filter(|dir| is_wanted(dir));
+        self.asked.borrow_mut().extend(unread.cloned());
         self.nodes
             .range::<[u8], _>((Bound::Included(prefix), Bound::Unbounded))
             .map(|(path, node)| (&**path, node))

@@ -21,6 +21,9 @@ const LIMIT: Duration = Duration::from_secs(30);
 /// Time for which a leftover may still be about to go.
 const SETTLING: Duration = Duration::from_secs(6);
 
+/// An environment of an image that was imported.
+const TOTEFILE: &str = "packages = [\"dir:/bin\"]\n\n[files]\n\"/mark\" = \"mark\"\n";
+
 /// Result of a command that has ended.
 #[derive(Clone, Debug)]
 pub(crate) struct Ended {
@@ -181,6 +184,7 @@ impl<'a> Stage<'a> {
             "FROM tiny:1\nRUN echo built >/built\nCOPY mark /mark\n",
         )
         .and_then(|()| fs::write(dir.join("context/mark"), "precious\n"))
+        .and_then(|()| fs::write(dir.join("context/Totefile"), TOTEFILE))
         .and_then(|()| fs::write(dir.join("mark"), "precious\n"))
         .context("write a context")
     }

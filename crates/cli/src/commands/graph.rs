@@ -72,8 +72,8 @@ static IMPORT: Command = Command {
     usage: "[OPTIONS] SOURCE...",
     details: "\
 Makes nodes of a root. SOURCE is an image in the store, a directory (a path that begins with `/` or `.`), one package or several \
-that are installed on this machine (`deb:PACKAGE`) with all that they depend on, or all its packages (`host`). Packages are those of dpkg's and apk's \
-databases. Nodes that are there already cost nothing. What was imported is kept under its name until `tote graph rm`.
+that are installed on this machine (`deb:PACKAGE`) with all that they depend on, files of packages or directories of them (`deb:PATH`, with a slash), \
+which are unpacked and whose scripts do not run, or all packages of this machine (`host`). Packages are those of dpkg's and apk's databases. Nodes that are there already cost nothing. What was imported is kept under its name until `tote graph rm`.
 
 Of this machine only files that every user may read are taken, all as root's and without set-id bits; what is not below /usr \
 comes from the image `host` where that has it.",
@@ -85,6 +85,7 @@ comes from the image `host` where that has it.",
     examples: &[
         Example { about: "An image", line: "tote graph import nginx" },
         Example { about: "Two packages of this machine", line: "tote graph import deb:curl deb:ca-certificates" },
+        Example { about: "The files of packages in a directory, none of which is installed", line: "tote graph import deb:./packages/" },
     ],
     ..Command::new("import", "Make nodes of an image, of packages or of a directory", |parsed| {
         exit::one(graph::import(parsed))

@@ -1,7 +1,7 @@
 //! The image of a closure, and programs of the host.
 
 use super::import::{OfRoot, open_dir};
-use super::names::scan;
+use super::names::{read_names, scan};
 use super::parts::Root;
 use super::place::{HostFile, Stamp, StartRecord, find, graph, lock, path_in, starts_dir};
 use super::{CLOSURE_LABEL, GraphFault, host_settings, profile};
@@ -212,27 +212,35 @@ fn needs_of_host(
     text: &str,
 ) -> Result<(String, Tree, Needs), EngineError> {
     let mut tree = Tree::default();
-    let failed = EngineError::file("list", "/usr");
-    let scanned = scan(
+    let listed = scan(
         skeleton.layer(),
         "",
         &[b"usr", b"proc", b"sys", b"dev"],
         &mut tree,
     );
-    scanned
-        .and_then(|()| {
-            tree.insert(b"usr", tote_needs::Node::Directory);
-            scan(root.files, "usr", &SKIPPED, &mut tree)
-        })
-        .map_err(failed)?;
-    let program = program_of_host(&tree, text)?;
+    listed.map_err(EngineError::file("list", "/etc"))?;
+    tree.insert_unread(b"usr");
     let settings = Settings {
         only_needed: true,
         ..host_settings()
     };
-    let seeds = [(program.as_bytes(), Reason::Command)];
-    let found = needs(&tree, &OfRoot::new(root), seeds, &settings);
-    Ok((program, tree, found))
+    // Of some ten thousand directories few count: those are read that the search asks for.
+    loop {
+        let found = program_of_host(&tree, text).map(|program| {
+            let seeds = [(program.as_bytes(), Reason::Command)];
+            let found = needs(&tree, &OfRoot::new(root), seeds, &settings);
+            (program, found)
+        });
+        let asked = tree.take_asked();
+        if asked.is_empty() {
+            let (program, found) = found?;
+            return Ok((program, tree, found));
+        }
+        for dir in asked.iter().filter(|dir| !SKIPPED.contains(&&***dir)) {
+            let read = read_names(root.files, dir, &mut tree);
+            read.map_err(EngineError::file("list", "/usr"))?;
+        }
+    }
 }
 
 /// Makes the image of a program of the host, of copies of its files that share blocks with them where the file system can.

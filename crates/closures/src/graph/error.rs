@@ -24,8 +24,37 @@ pub enum GraphFault {
     #[error("package {0} is not installed on this machine")]
     NoPackage(String),
     /// Names of several kinds in one command.
-    #[error("{0:?} is no package: give only deb:PACKAGE where there are several")]
+    #[error("{0:?} is no package: give only deb:PACKAGE or only deb:PATH where there are several")]
     Mixed(String),
+    /// A directory without packages.
+    #[error("cannot find packages in {0}: it has no file *.deb")]
+    NoDebs(PathBuf),
+    /// A file that is not a package.
+    #[error("cannot import {path}")]
+    Deb {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        #[source]
+        source: tote_archive::PackageError,
+    },
+    /// The files of a package.
+    #[error("cannot unpack {path}")]
+    Unpack {
+        /// The package.
+        path: PathBuf,
+        /// Why not.
+        #[source]
+        source: Box<tote_archive::TransferError>,
+    },
+    /// Two files of one package.
+    #[error("cannot import package {package} twice: {} and {}", .files[0].display(), .files[1].display())]
+    Twice {
+        /// The package.
+        package: String,
+        /// The files.
+        files: [PathBuf; 2],
+    },
     /// A directory that cannot be imported.
     #[error("cannot open {path}")]
     Directory {
@@ -84,7 +113,10 @@ impl tote_records::PartError for GraphFault {
             Self::Graph(GraphError::Ambiguous { .. }) => "give NAME=VERSION, or the beginning of the id",
             Self::Graph(GraphError::Missing { .. }) => "import its image or package once more",
             Self::NoRoot(_) => "'tote graph ls --roots' lists what was imported",
-            Self::NoPackage(_) => "install it, or import an image that has it",
+            Self::Twice { .. } => "give one version of each package",
+            Self::NoPackage(_) => {
+                "install it, import an image that has it, or its file: 'apt-get download PACKAGE; tote graph import deb:./'"
+            }
             Self::NoProfile(_) => {
                 "'tote graph profile ls' lists profiles; 'tote graph profile set' makes one"
             }

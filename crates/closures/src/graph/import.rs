@@ -1,5 +1,6 @@
 //! Import: a root becomes nodes.
 
+use super::debs::Unpacked;
 use super::names::{Installed, add_listed, scan};
 use super::parts::{Made, Root};
 use super::place::{GraphRoot, forget_starts, lock, path_in, roots_dir};
@@ -27,6 +28,8 @@ pub enum GraphSource {
     Directory(String),
     /// Packages of this machine, and those that they depend on.
     Packages(Vec<String>),
+    /// Files of packages, and directories of such files.
+    Debs(Vec<String>),
     /// All packages of this machine.
     Host,
 }
@@ -40,10 +43,13 @@ pub struct GraphImported {
     pub new: usize,
     /// Bytes that were written for them.
     pub written: u64,
+    /// Dependencies of files of packages that none of them meets: each as a package, and what it depends on.
+    pub unmet: Vec<(String, String)>,
 }
 
 impl GraphSource {
-    /// Understands the words of the command: `deb:PACKAGE…`, `host`, a path, or an image.
+    /// Understands the words of the command: `deb:PACKAGE…`, `deb:PATH…`, `host`, a path, or an image. A name of a package has no
+    /// slash, and a path has one.
     ///
     /// # Errors
     /// [`GraphFault::Mixed`].
@@ -59,8 +65,16 @@ impl GraphSource {
         {
             return Err(GraphFault::Mixed(other.clone()).into());
         }
+        let is_path = |word: &&String| word.contains('/');
+        if let Some(other) = packages
+            .iter()
+            .find(|word| is_path(word) != is_path(&&packages[0]))
+        {
+            return Err(GraphFault::Mixed(format!("deb:{other}")).into());
+        }
         Ok(match first {
             "host" => Self::Host,
+            _ if packages.iter().any(|word| is_path(&word)) => Self::Debs(packages),
             _ if !packages.is_empty() => Self::Packages(packages),
             path if path.starts_with(['/', '.']) => Self::Directory(path.to_owned()),
             image => Self::Image(image.to_owned()),
@@ -71,12 +85,20 @@ impl GraphSource {
     pub fn name(&self) -> String {
         match self {
             Self::Image(name) => name.clone(),
-            Self::Directory(path) => std::path::absolute(path)
-                .map_or_else(|_| path.clone(), |path| path.to_string_lossy().into_owned()),
+            Self::Directory(path) => absolute(path),
+            Self::Debs(paths) => {
+                let paths = paths.iter().map(|path| format!("deb:{}", absolute(path)));
+                paths.collect::<Vec<_>>().join(" ")
+            }
             Self::Packages(names) => format!("deb:{}", names.join(" deb:")),
             Self::Host => "host".to_owned(),
         }
     }
+}
+
+fn absolute(path: &str) -> String {
+    let absolute = std::path::absolute(path);
+    absolute.map_or_else(|_| path.to_owned(), |path| path.to_string_lossy().into_owned())
 }
 
 /// Names of a root, with the packages that have them.
@@ -115,6 +137,14 @@ pub fn graph_import(home: &Home, source: &GraphSource) -> Result<GraphImported, 
             };
             import(home, &store, &name, root, &all_of(root.files, &name)?)
         }
+        GraphSource::Debs(places) => {
+            let mut unpacked = Unpacked::of(home, places)?;
+            let inventory = unpacked.inventory(&name)?;
+            let made = import(home, &store, &name, unpacked.root(), &inventory)?;
+            // Elsewhere a package manager or the image's maker has seen to that.
+            let unmet = tote_graph::packages::unmet(&inventory.installed.packages);
+            Ok(GraphImported { unmet, ..made })
+        }
         GraphSource::Packages(_) | GraphSource::Host => {
             let dir = open_dir(Path::new("/"))?;
             let skeleton = HostImage::prepare(&home.host_images()).map_err(MachineError::HostImage)?;
@@ -143,7 +173,7 @@ pub(super) fn open_dir(path: &Path) -> Result<OwnedFd, EngineError> {
     })?)
 }
 
-fn unreadable(root: &str) -> impl Fn(std::io::Error) -> EngineError + '_ {
+pub(super) fn unreadable(root: &str) -> impl Fn(std::io::Error) -> EngineError + '_ {
     move |source| {
         let fault = GraphFault::File {
             root: root.to_owned(),
@@ -240,6 +270,7 @@ fn import(
         root: record,
         new,
         written,
+        unmet: Vec::new(),
     })
 }
 
@@ -381,4 +412,40 @@ impl Contents for OfRoot<'_> {
 /// True if a path of a tree is a file with content.
 pub(super) fn is_file(tree: &Tree, path: &[u8]) -> bool {
     matches!(tree.get(path), Some(Node::File(size)) if *size > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_sources() {
+        let parse = |words: &[&str]| {
+            let words: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
+            GraphSource::parse(&words)
+        };
+        let texts = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect::<Vec<_>>();
+        for (words, source, name) in [
+            (&["host"][..], GraphSource::Host, "host"),
+            (&["nginx:1"], GraphSource::Image("nginx:1".to_owned()), "nginx:1"),
+            (&["/a"], GraphSource::Directory("/a".to_owned()), "/a"),
+            (
+                &["deb:a", "deb:b"],
+                GraphSource::Packages(texts(&["a", "b"])),
+                "deb:a deb:b",
+            ),
+            (
+                &["deb:/a/x.deb"],
+                GraphSource::Debs(texts(&["/a/x.deb"])),
+                "deb:/a/x.deb",
+            ),
+        ] {
+            let found = parse(words).unwrap();
+            assert_eq!(found.name(), name);
+            assert_eq!(found, source);
+        }
+        for words in [&["deb:a", "b"][..], &["deb:a", "deb:./b"], &["host", "deb:a"]] {
+            assert!(parse(words).is_err(), "{words:?}");
+        }
+    }
 }

@@ -5,6 +5,7 @@
 
 mod build;
 mod closure;
+mod debs;
 mod error;
 mod gc;
 mod import;

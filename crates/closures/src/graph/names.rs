@@ -2,13 +2,15 @@
 
 use super::GraphFault;
 use crate::EngineError;
-use rustix::fd::{AsFd as _, BorrowedFd};
+use rustix::fd::BorrowedFd;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
 use tote_graph::packages::{self, Package};
 use tote_needs::{Node, Tree};
 
 /// Limit of a package manager's list in bytes.
 const LIST_MAX: usize = 256 << 20;
+/// Directory of the packages of an image without a package manager.
+const APART: &str = "var/lib/dpkg/status.d";
 /// Limit of nested directories.
 const DEPTH_MAX: usize = 64;
 /// Size that stands for one that was not looked at.
@@ -27,6 +29,11 @@ impl Installed {
         let mut installed = Self::default();
         if let Some(text) = read(root, name, "var/lib/dpkg/status")? {
             installed.packages = packages::dpkg(&text);
+        }
+        for file in described_apart(root) {
+            let text = read(root, name, &format!("{APART}/{file}"))?;
+            let found = packages::dpkg(&text.unwrap_or_default()).into_iter().next();
+            installed.packages.extend(found);
         }
         for list in ["lib/apk/db/installed", "usr/lib/apk/db/installed"] {
             if let Some(text) = read(root, name, list)? {
@@ -62,10 +69,14 @@ impl Installed {
                 let places = [
                     format!("var/lib/dpkg/info/{}:{}.list", package.name, package.architecture),
                     format!("var/lib/dpkg/info/{}.list", package.name),
+                    format!("{APART}/{}.md5sums", package.name),
                 ];
                 for place in places {
                     if let Some(text) = read(root, name, &place)? {
-                        list = text.lines().map(|line| line.as_bytes().to_vec()).collect();
+                        list = match place.ends_with(".md5sums") {
+                            true => packages::md5sums(&text),
+                            false => text.lines().map(|line| line.as_bytes().to_vec()).collect(),
+                        };
                         break;
                     }
                 }
@@ -74,6 +85,23 @@ impl Installed {
         }
         Ok(())
     }
+}
+
+/// Lists the packages of an image without a package manager, which has one file for each, and maybe one with sums beside it.
+fn described_apart(root: BorrowedFd<'_>) -> Vec<String> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+    let dir = tote_builder::open_straight(root, APART.as_bytes(), flags);
+    let entries = dir
+        .and_then(|dir| Dir::read_from(&dir))
+        .into_iter()
+        .flatten()
+        .flatten();
+    let names = entries.filter_map(|entry| entry.file_name().to_str().ok().map(str::to_owned));
+    let mut names: Vec<String> = names
+        .filter(|name| !name.starts_with('.') && !name.ends_with(".md5sums"))
+        .collect();
+    names.sort();
+    names
 }
 
 fn read(root: BorrowedFd<'_>, name: &str, path: &str) -> Result<Option<String>, EngineError> {
@@ -95,42 +123,59 @@ pub(super) fn scan(
 ) -> std::io::Result<()> {
     let mut open = vec![(below.as_bytes().to_vec(), 0)];
     while let Some((path, depth)) = open.pop() {
-        let here = if path.is_empty() { b"." } else { path.as_slice() };
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let Ok(dir) = rustix::fs::openat(root, here, flags, Mode::empty()) else {
-            continue;
-        };
-        for entry in Dir::read_from(&dir)? {
-            let entry = entry?;
-            let name = entry.file_name().to_bytes();
-            if matches!(name, b"." | b"..") {
-                continue;
+        list(root, &path, &mut |child, node| {
+            if node == Node::Directory && depth < DEPTH_MAX && !skipped.contains(&child) {
+                open.push((child.to_vec(), depth + 1));
             }
-            let child = match path.as_slice() {
-                b"" => name.to_vec(),
-                path => [path, b"/", name].concat(),
-            };
-            let node = match entry.file_type() {
-                FileType::Directory => {
-                    if depth < DEPTH_MAX && !skipped.contains(&child.as_slice()) {
-                        open.push((child.clone(), depth + 1));
-                    }
-                    Node::Directory
-                }
-                FileType::RegularFile => Node::File(SOME),
-                FileType::Symlink => match rustix::fs::readlinkat(dir.as_fd(), entry.file_name(), Vec::new())
-                {
-                    Ok(target) => Node::Link(target.to_bytes().into()),
-                    Err(_) => continue,
-                },
-                FileType::Unknown => match node_at(dir.as_fd(), name) {
-                    Some(node) => node,
-                    None => continue,
-                },
-                _ => Node::Special,
-            };
-            tree.insert(&child, node);
+            tree.insert(child, node);
+        })?;
+    }
+    Ok(())
+}
+
+/// Adds the names in a directory to a tree, in which directories are unread.
+pub(super) fn read_names(root: BorrowedFd<'_>, path: &[u8], tree: &mut Tree) -> std::io::Result<()> {
+    list(root, path, &mut |child, node| match node {
+        Node::Directory => tree.insert_unread(child),
+        node => tree.insert(child, node),
+    })
+}
+
+/// Tells the names in a directory of a root; none of one that cannot be opened.
+fn list(root: BorrowedFd<'_>, path: &[u8], tell: &mut dyn FnMut(&[u8], Node)) -> std::io::Result<()> {
+    let here = if path.is_empty() { b"." } else { path };
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let Ok(opened) = rustix::fs::openat(root, here, flags, Mode::empty()) else {
+        return Ok(());
+    };
+    let mut dir = Dir::new(opened)?;
+    let mut child = path.to_vec();
+    if !path.is_empty() {
+        child.push(b'/');
+    }
+    let length = child.len();
+    while let Some(entry) = dir.read() {
+        let entry = entry?;
+        let name = entry.file_name().to_bytes();
+        if matches!(name, b"." | b"..") {
+            continue;
         }
+        child.truncate(length);
+        child.extend_from_slice(name);
+        let node = match entry.file_type() {
+            FileType::Directory => Node::Directory,
+            FileType::RegularFile => Node::File(SOME),
+            FileType::Symlink => match rustix::fs::readlinkat(dir.fd()?, entry.file_name(), Vec::new()) {
+                Ok(target) => Node::Link(target.to_bytes().into()),
+                Err(_) => continue,
+            },
+            FileType::Unknown => match node_at(dir.fd()?, name) {
+                Some(node) => node,
+                None => continue,
+            },
+            _ => Node::Special,
+        };
+        tell(&child, node);
     }
     Ok(())
 }

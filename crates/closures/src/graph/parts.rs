@@ -73,7 +73,7 @@ impl Root<'_> {
             let changes = entries.map(|entry| {
                 let (entry, file) = entry?;
                 if is_program(&entry) {
-                    programs.push(format!("/{}", entry.path));
+                    programs.push(entry.path.to_string());
                 }
                 Ok((Change::Add(entry), file))
             });
@@ -186,7 +186,7 @@ pub(super) fn add_files(
                 ..Entry::new(path, kind)
             };
             if is_program(&entry) {
-                programs.push(format!("/{}", entry.path));
+                programs.push(entry.path.to_string());
             }
             Ok((Change::Add(entry), file))
         });

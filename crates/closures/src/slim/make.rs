@@ -59,7 +59,13 @@ fn add(
     let settings = settings(config, request);
     let programs = programs(request, recorded, &settings.path);
     let commands = programs.iter().map(|path| (path.as_slice(), Reason::Command));
-    let seeds = seeds(request, recorded).into_iter().chain(commands);
+    let is_directory = |path: &[u8]| {
+        let target = tree.target(path);
+        target.is_some_and(|target| tree.get(&target) == Some(&Node::Directory))
+    };
+    let seeds = seeds(request, recorded, &is_directory)
+        .into_iter()
+        .chain(commands);
     let mut found = needs(&tree, &view, seeds, &settings);
     found
         .kept
@@ -146,7 +152,11 @@ fn programs(request: &SlimRequest, recorded: &[Recorded], path: &[u8]) -> Vec<Ve
 }
 
 /// The files that are known to be needed.
-fn seeds<'a>(request: &'a SlimRequest, recorded: &'a [Recorded]) -> Vec<(&'a [u8], Reason)> {
+fn seeds<'a>(
+    request: &'a SlimRequest,
+    recorded: &'a [Recorded],
+    is_directory: &dyn Fn(&[u8]) -> bool,
+) -> Vec<(&'a [u8], Reason)> {
     let mut seeds: Vec<(&[u8], Reason)> = Vec::new();
     for run in recorded {
         seeds.extend(
@@ -162,8 +172,12 @@ fn seeds<'a>(request: &'a SlimRequest, recorded: &'a [Recorded]) -> Vec<(&'a [u8
         ),
         (&request.learned.missed, "--from-misses"),
     ] {
-        let paths = paths.iter();
-        seeds.extend(paths.map(|path| (path.as_bytes(), Reason::Included(origin.into()))));
+        // A link such as `/bin` stays anyway, and as a seed it would mean everything in the directory that it leads to.
+        let paths = paths
+            .iter()
+            .map(String::as_bytes)
+            .filter(|path| !is_directory(path));
+        seeds.extend(paths.map(|path| (path, Reason::Included(origin.into()))));
     }
     let included = |paths: &'a [String], option: &'static str| {
         let paths = paths.iter();

@@ -29,7 +29,7 @@ pub(super) const TESTS: &[Test] = &[
 ];
 
 /// Walks every path below /, but for what the kernel shows and what each container gets.
-const WALK: &str = r#"w() { for f in "$1"/* "$1"/.[!.]*; do
+pub(super) const WALK: &str = r#"w() { for f in "$1"/* "$1"/.[!.]*; do
   if [ ! -e "$f" ] && [ ! -L "$f" ]; then continue; fi
   case "$f" in /proc|/sys|/dev|/etc/hosts|/etc/hostname|/etc/resolv.conf|/etc/mtab) continue;; esac
   echo "$f"
@@ -38,7 +38,7 @@ done; }; w """#;
 
 /// Makes a root with three packages in a directory: `app`, which needs `data` by its list and `box` by its script, and
 /// `other`, which nothing needs.
-fn root(cx: &Context, name: &str) -> Result<PathBuf> {
+pub(super) fn root(cx: &Context, name: &str) -> Result<PathBuf> {
     let (dir, _) = cx.own_rootfs(name)?;
     let packages = [
         ("box", "", "/bin\n/bin/busybox\n"),
@@ -95,7 +95,7 @@ pub(super) fn text(path: &Path) -> Result<&str> {
     path.to_str().context("a path that is not UTF-8")
 }
 
-fn graph(cx: &Context, words: &[&str]) -> Result<Output> {
+pub(super) fn graph(cx: &Context, words: &[&str]) -> Result<Output> {
     let words: Vec<&str> = ["graph"].iter().chain(words).copied().collect();
     cx.tote(&words).output()
 }

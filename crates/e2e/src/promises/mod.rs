@@ -62,6 +62,7 @@ mod front;
 mod full_disk;
 mod graph;
 mod graph_host;
+mod graph_sources;
 mod habits;
 mod health;
 mod host_image;
@@ -240,6 +241,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     foreign::TESTS,
     graph::TESTS,
     graph_host::TESTS,
+    graph_sources::TESTS,
     habits::TESTS,
     concurrency::TESTS,
     races::TESTS,

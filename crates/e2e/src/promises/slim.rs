@@ -40,6 +40,8 @@ fn image(cx: &Context) -> Result<()> {
     fs::write(app.join("seen"), "only its presence counts\n")?;
     fs::write(app.join("unused/large"), vec![b'x'; LARGE])?;
     fs::write(dir.join("srv/index.html"), "hello\n")?;
+    fs::write(dir.join("srv/never"), "no run asks for this\n")?;
+    symlink("srv", dir.join("way"))?;
     fs::write(app.join("start"), "#!/opt/sh -e\ncat /opt/app/link\n")?;
     for (name, mode) in [("used", 0o640), ("start", 0o755)] {
         fs::set_permissions(app.join(name), Permissions::from_mode(mode))?;
@@ -421,6 +423,20 @@ fn misses(cx: &Context) -> Result<()> {
     let look = "cat /opt/app/seen /opt/app/used; wc -c < /opt/app/unused/large";
     cx.run(&["--network", "none", "app.slim:1", "sh", "-c", look])?
         .prints("only its presence counts\nsaid\n300000\n")?;
+    // The smaller image had the link /way, which does not stand for everything behind it.
+    cx.run(&[
+        "--network",
+        "none",
+        "app.slim:1",
+        "sh",
+        "-c",
+        "test -L /way && cat /way/never",
+    ])?
+    .fails()?;
+    let listed = cx
+        .tote(&["slim", "diff", "app.slim-fat:1", "app.slim:1"])
+        .output()?;
+    listed.exits(0)?.has_out("D /srv/never\n")?;
     cx.nothing_left()
 }
 

@@ -21,7 +21,7 @@ pub(crate) static UNLIKELY: [(&str, &str); 2] = [
 ];
 
 /// Number of rules in the table.
-const COUNT: usize = 27;
+const COUNT: usize = 28;
 
 /// All rules.
 pub static RULES: [Rule; COUNT] = [
@@ -279,7 +279,22 @@ pub static RULES: [Rule; COUNT] = [
         keep: &[
             "<home>/release",
             "<home>/conf/**",
-            "<home>/lib/lib*.so",
+            // Others, for pictures, fonts and sound, bring dozens of libraries along; where a run loads them, they stay.
+            "<home>/lib/libj2*.so",
+            "<home>/lib/libjaas.so",
+            "<home>/lib/libjava.so",
+            "<home>/lib/libjimage.so",
+            "<home>/lib/libjli.so",
+            "<home>/lib/libjsig.so",
+            "<home>/lib/lib*net.so",
+            "<home>/lib/libnio.so",
+            "<home>/lib/libzip.so",
+            "<home>/lib/libverify.so",
+            "<home>/lib/libmanagement*.so",
+            "<home>/lib/libinstrument.so",
+            "<home>/lib/libprefs.so",
+            "<home>/lib/librmi.so",
+            "<home>/lib/libsyslookup.so",
             "<home>/lib/j*",
             "<home>/lib/modules",
             "<home>/lib/security/**",
@@ -288,6 +303,12 @@ pub static RULES: [Rule; COUNT] = [
             "<home>/lib/server/lib*",
             "etc/java*/**",
         ],
+    },
+    Rule {
+        name: "Apache",
+        when: &["**/sbin/apache2", "**/mod_ssl.so"],
+        // With TLS it looks whether this is there, and does not begin otherwise.
+        keep: &["usr/share/apache2/ask-for-passphrase"],
     },
     Rule {
         name: "MariaDB",

@@ -6,6 +6,7 @@ mod files;
 mod images;
 mod indexes;
 mod layers;
+mod nodes;
 mod sharing;
 mod sweep;
 mod trees;
