@@ -32,6 +32,7 @@ mod mount;
 mod name;
 mod namespace;
 mod network;
+mod of_pod;
 mod options;
 mod path;
 mod port;
@@ -68,8 +69,9 @@ pub use mount::{
 pub use name::{Name, NameError};
 pub use namespace::{CgroupnsMode, CgroupsMode, IpcMode, KeptIds, ModeError, PidMode, UsernsMode, UtsMode};
 pub use network::{
-    DEFAULT_NETWORK, FirstAddresses, NetworkAttachment, NetworkMode, NetworkModeError, UNSAID,
+    DEFAULT_NETWORK, FirstAddresses, NetworkAttachment, NetworkMode, NetworkModeError, POD_NETWORK, UNSAID,
 };
+pub use of_pod::OF_POD;
 pub use options::{RunOptions, StopTimeout, Swap};
 pub use port::{PortError, parse_expose};
 pub use publish::{PortBinding, PublishError, parse_publish};

@@ -16,7 +16,7 @@ pub const UNSAID: &str = "default";
 pub enum NetworkModeError {
     /// Neither a mode nor the name of a network.
     #[error(
-        "invalid network {0:?}: give none, host, container:ID, the name of a network, or name=NETWORK and what it is to have \
+        "invalid network {0:?}: give none, host, container:ID, pod, the name of a network, or name=NETWORK and what it is to have \
          there, such as name=web,ip=10.210.0.9"
     )]
     Form(String),
@@ -47,6 +47,9 @@ pub enum NetworkModeError {
     #[error("conflicting options: --{0} needs --network with the name of a network")]
     Nowhere(&'static str),
 }
+
+/// Value of `--network` of a pod's member: the network of the pod. No network of containers has this name.
+pub const POD_NETWORK: &str = "pod";
 
 /// Value of `--network`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -111,6 +114,9 @@ impl NetworkMode {
     pub(crate) fn add(&mut self, text: &str) -> Result<(), NetworkModeError> {
         match (self, text.parse()?) {
             (Self::Networks(own), Self::Networks(more)) => {
+                if text == POD_NETWORK || own.iter().any(|one| one.network == POD_NETWORK) {
+                    return Err(NetworkModeError::Conflict);
+                }
                 for attachment in more {
                     if own.iter().any(|one| one.network == attachment.network) {
                         return Err(NetworkModeError::Twice(attachment.network));
@@ -146,7 +152,8 @@ impl FromStr for NetworkMode {
         } else {
             named(text).ok_or_else(form)?
         };
-        if matches!(attachment.network.as_str(), "none" | "host") {
+        let is_word = matches!(attachment.network.as_str(), "none" | "host" | POD_NETWORK);
+        if is_word && text.contains('=') {
             return Err(form());
         }
         Ok(Self::Networks(vec![attachment]))
@@ -342,6 +349,7 @@ mod tests {
             ("-web", "the name of a network"),
             ("alias=a", "the name of a network"),
             ("name=host", "the name of a network"),
+            ("name=pod", "the name of a network"),
             ("name=web,alias", "the name of a network"),
             ("name=web,color=red", "invalid field color"),
             ("name=web,ip=1.2.3", "invalid ip"),
@@ -367,6 +375,9 @@ mod tests {
             .collect();
         assert_eq!(names, ["one", "two"]);
         assert_eq!(mode.add("one"), Err(NetworkModeError::Twice("one".to_owned())));
+        assert_eq!(mode.add("pod"), Err(NetworkModeError::Conflict));
+        let mut of_pod: NetworkMode = "pod".parse().unwrap();
+        assert_eq!(of_pod.add("one"), Err(NetworkModeError::Conflict));
         assert_eq!(mode.add("host"), Err(NetworkModeError::Conflict));
     }
 }

@@ -62,11 +62,7 @@ pub(super) fn of_process(pid: u32, target: &str) -> Result<Target, DebugError> {
     let has_user = namespaces.iter().any(|one| one.kind == NamespaceType::User);
     let env = read("environ")?;
     let oom_score_adj = read("oom_score_adj")?.trim().parse().ok();
-    let (apparmor_profile, selinux_label) = match tote_runtime::security_module() {
-        SecurityModule::None => (None, None),
-        SecurityModule::AppArmor => (read("attr/apparmor/current").ok().and_then(profile), None),
-        SecurityModule::SeLinux => (None, read("attr/current").ok().and_then(label)),
-    };
+    let label = label_of(tote_runtime::security_module(), read)?;
     let process = Process {
         user: user(&status, has_user.then_some((&uid_map[..], &gid_map[..]))),
         env: env
@@ -79,8 +75,8 @@ pub(super) fn of_process(pid: u32, target: &str) -> Result<Target, DebugError> {
         rlimits: limits(&read("limits")?),
         no_new_privileges: field(&status, "NoNewPrivs") == Some(1),
         oom_score_adj,
-        apparmor_profile,
-        selinux_label,
+        apparmor_profile: label.apparmor_profile,
+        selinux_label: label.selinux_label,
         ..Process::default()
     };
     let linux = Linux {
@@ -143,15 +139,40 @@ pub(super) fn command_of(pid: u32) -> Vec<String> {
     words
 }
 
+/// Label by which a security module treats a process: at most one of these.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Label {
+    apparmor_profile: Option<String>,
+    selinux_label: Option<String>,
+}
+
+/// Looks up the label of a process, of whose directory in `/proc` `read` reads a file.
+///
+/// # Errors
+/// Those of `read`: without the label, the session would have more rights than the process.
+fn label_of<E>(module: SecurityModule, read: impl Fn(&str) -> Result<String, E>) -> Result<Label, E> {
+    Ok(match module {
+        SecurityModule::None => Label::default(),
+        SecurityModule::AppArmor => Label {
+            apparmor_profile: profile(&read("attr/apparmor/current")?),
+            selinux_label: None,
+        },
+        SecurityModule::SeLinux => Label {
+            apparmor_profile: None,
+            selinux_label: context(&read("attr/current")?),
+        },
+    })
+}
+
 /// Parses a process's profile of AppArmor, such as `docker-default (enforce)`; `None` for an unconfined one.
-fn profile(text: String) -> Option<String> {
+fn profile(text: &str) -> Option<String> {
     let profile = text.trim_end_matches(['\0', '\n']);
     let profile = profile.rsplit_once(" (").map_or(profile, |(name, _)| name);
     (profile != "unconfined" && !profile.is_empty()).then(|| profile.to_owned())
 }
 
-/// Parses a process's label of SELinux.
-fn label(text: String) -> Option<String> {
+/// Parses a process's context of SELinux.
+fn context(text: &str) -> Option<String> {
     let label = text.trim_end_matches(['\0', '\n']);
     (!label.is_empty()).then(|| label.to_owned())
 }
@@ -277,16 +298,46 @@ mod tests {
 
     #[test]
     fn labels_are_those_of_the_process() {
-        let of = |text: &str| profile(text.to_owned());
         assert_eq!(
-            of("docker-default (enforce)\n").as_deref(),
+            profile("docker-default (enforce)\n").as_deref(),
             Some("docker-default")
         );
-        assert_eq!(of("a profile (x) (complain)\n").as_deref(), Some("a profile (x)"));
-        assert_eq!(of("unconfined\n"), None);
+        assert_eq!(
+            profile("a profile (x) (complain)\n").as_deref(),
+            Some("a profile (x)")
+        );
+        assert_eq!(profile("unconfined\n"), None);
         let text = "system_u:system_r:container_t:s0:c1,c2";
-        assert_eq!(label(format!("{text}\0")).as_deref(), Some(text));
-        assert_eq!(label("\n".to_owned()), None);
+        assert_eq!(context(&format!("{text}\0")).as_deref(), Some(text));
+        assert_eq!(context("\n"), None);
+    }
+
+    /// The files are those of kernels with AppArmor and with SELinux, of which few machines have either.
+    #[test]
+    fn a_label_is_read_where_its_module_shows_it() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(dir.path().join("attr/apparmor")).unwrap();
+        let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).unwrap();
+        write("attr/apparmor/current", "docker-default (enforce)\n");
+        write("attr/current", "system_u:system_r:container_t:s0:c1,c2\0");
+        let of = |module| label_of(module, |name| std::fs::read_to_string(dir.path().join(name)));
+        let profile = |name: &str| Label {
+            apparmor_profile: Some(name.to_owned()),
+            selinux_label: None,
+        };
+        assert_eq!(of(SecurityModule::None).unwrap(), Label::default());
+        assert_eq!(of(SecurityModule::AppArmor).unwrap(), profile("docker-default"));
+        let label = Label {
+            apparmor_profile: None,
+            selinux_label: Some("system_u:system_r:container_t:s0:c1,c2".to_owned()),
+        };
+        assert_eq!(of(SecurityModule::SeLinux).unwrap(), label);
+        write("attr/apparmor/current", "unconfined\n");
+        assert_eq!(of(SecurityModule::AppArmor).unwrap(), Label::default());
+        std::fs::remove_dir_all(dir.path().join("attr")).unwrap();
+        of(SecurityModule::None).unwrap();
+        of(SecurityModule::AppArmor).unwrap_err();
+        of(SecurityModule::SeLinux).unwrap_err();
     }
 
     #[test]

@@ -162,7 +162,7 @@ impl tote_records::PartError for DebugError {
         };
         match self {
             Self::Pod(name) => Some(format!("start it: tote pod start {name}")),
-            Self::Engine(..) => Some(format!("the engines are {}", super::foreign::names())),
+            Self::Engine(..) => Some(format!("the engines are {}", super::engines::names())),
             Self::Keep(KeepError::Kept(_)) => {
                 Some("leave out --keep for a second session at the same time".to_owned())
             }

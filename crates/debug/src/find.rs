@@ -7,6 +7,7 @@ use crate::container::{self, Entry};
 use crate::exec::Target;
 use crate::pod::PodError;
 use crate::{EngineError, Home};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use tote_bundle::Image;
 
@@ -16,7 +17,9 @@ pub(super) struct Found<'a> {
     /// Command that the container would run; empty if it is not known.
     pub command: Vec<String>,
     /// Record of the container by another engine.
-    pub other: Option<OtherContainer>,
+    pub(super) other: Option<OtherContainer>,
+    /// Places of the spec that another engine gave a runtime.
+    pub(super) specs: Vec<PathBuf>,
     /// Ends after the session.
     pub(super) still: Option<Still<'a>>,
 }
@@ -31,6 +34,7 @@ impl Found<'_> {
             target,
             command,
             other: None,
+            specs: Vec::new(),
             still: None,
         }
     }
@@ -39,6 +43,7 @@ impl Found<'_> {
         let found = Self::running(context::of_process(process.pid, wanted)?);
         Ok(Self {
             other: process.container,
+            specs: process.specs,
             ..found
         })
     }
@@ -111,6 +116,7 @@ fn of_entry<'a>(
                     target: still.target()?,
                     command,
                     other: None,
+                    specs: Vec::new(),
                     still: Some(still),
                 });
             }
@@ -140,6 +146,7 @@ fn image<'a>(home: &'a Home, image: &Image, warn: &mut dyn FnMut(String)) -> Res
         target: still.target()?,
         command: still.command(),
         other: None,
+        specs: Vec::new(),
         still: Some(still),
     })
 }

@@ -2,61 +2,13 @@
 //! started.
 
 use super::DebugError;
+use super::engines::{ENGINES, Engine};
+use super::kubernetes::kubernetes;
 use super::noted::{NotedProcess, Process, is_id};
 use super::processes::Processes;
 use serde::Deserialize;
-use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-
-/// Another engine, or another way to name a process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Engine {
-    Docker,
-    Podman,
-    Containerd,
-    Nspawn,
-    Lxc,
-    Lxd,
-    Crictl,
-    Kubernetes,
-    Command,
-    Pid,
-}
-
-/// Engines, in the order in which a bare name is tried.
-const ENGINES: [(Engine, &str); 10] = [
-    (Engine::Docker, "docker"),
-    (Engine::Podman, "podman"),
-    (Engine::Containerd, "containerd"),
-    (Engine::Nspawn, "nspawn"),
-    (Engine::Lxc, "lxc"),
-    (Engine::Lxd, "lxd"),
-    (Engine::Crictl, "crictl"),
-    (Engine::Kubernetes, "k8s"),
-    (Engine::Command, "command"),
-    (Engine::Pid, "pid"),
-];
-
-/// Lists the prefixes.
-pub(crate) fn names() -> String {
-    ENGINES.map(|(_, name)| format!("{name}:")).join(", ")
-}
-
-impl Engine {
-    /// True if a bare name may be one of this engine's: a text that many commands contain, and a number, are not, and
-    /// containers of Kubernetes are those of the engines before.
-    fn is_tried(self) -> bool {
-        !matches!(self, Self::Crictl | Self::Kubernetes | Self::Command | Self::Pid)
-    }
-
-    pub(crate) fn name(self) -> &'static str {
-        ENGINES
-            .into_iter()
-            .find(|(engine, _)| *engine == self)
-            .map_or("", |(_, name)| name)
-    }
-}
 
 /// Splits a target with a prefix; `None` for a bare name.
 pub(crate) fn parse(wanted: &str) -> Result<Option<(Engine, &str)>, DebugError> {
@@ -69,10 +21,11 @@ pub(crate) fn parse(wanted: &str) -> Result<Option<(Engine, &str)>, DebugError> 
     }
 }
 
-fn process(engine: Engine, name: &str, noted: &NotedProcess) -> Process {
+fn process(engine: Engine, name: &str, noted: NotedProcess) -> Process {
     Process {
         pid: noted.pid,
         container: noted.container(engine.name(), name),
+        specs: noted.specs,
     }
 }
 
@@ -107,7 +60,7 @@ pub(crate) fn find(engine: Engine, name: &str) -> Result<Process, DebugError> {
             path: noted.path,
         });
     }
-    Ok(process(engine, name, &noted))
+    Ok(process(engine, name, noted))
 }
 
 /// Finds a container of that name in any engine whose state this user can read: in files, and only then among the processes,
@@ -119,7 +72,7 @@ pub(super) fn find_anywhere(name: &str) -> Result<Option<Process>, DebugError> {
         for (engine, prefix) in ENGINES.into_iter().filter(|(engine, _)| engine.is_tried()) {
             match look(engine, name, processes) {
                 Ok(Some(noted)) if !noted.is_reused() => {
-                    found.push((process(engine, name, &noted), format!("{prefix}:{name}")));
+                    found.push((process(engine, name, noted), format!("{prefix}:{name}")));
                 }
                 Ok(_) => {}
                 // A bare name does not say that it is meant; docker's files are root's.
@@ -179,8 +132,17 @@ fn look(
 /// Directory of containerd's running containers.
 const CONTAINERD: &str = "/run/containerd/io.containerd.runtime.v2.task";
 
+/// Such directories of docker's containerd, which is the machine's or one of docker's own.
+const DOCKERS: [&str; 2] = [
+    CONTAINERD,
+    "/run/docker/containerd/daemon/io.containerd.runtime.v2.task",
+];
+
+/// Name of the spec in a bundle.
+pub(super) const SPEC: &str = "config.json";
+
 /// Reads a file of an engine; `None` if it is missing.
-fn read(engine: Engine, path: &Path) -> Result<Option<String>, DebugError> {
+pub(super) fn read(engine: Engine, path: &Path) -> Result<Option<String>, DebugError> {
     match std::fs::read_to_string(path) {
         Ok(text) => Ok(Some(text)),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
@@ -197,7 +159,7 @@ fn state(engine: Engine, path: &Path, source: std::io::Error) -> DebugError {
 }
 
 /// Lists the names in a directory; none if it is missing.
-fn list(engine: Engine, dir: &Path) -> Result<Vec<String>, DebugError> {
+pub(super) fn list(engine: Engine, dir: &Path) -> Result<Vec<String>, DebugError> {
     let entries = match std::fs::read_dir(dir) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
         entries => entries.map_err(|source| state(engine, dir, source))?,
@@ -209,11 +171,16 @@ fn list(engine: Engine, dir: &Path) -> Result<Vec<String>, DebugError> {
     entries.map(name).collect()
 }
 
-/// The process that a file names; `None` if it says that the container does not run.
-fn running(pid: Option<u32>, id: &str, path: PathBuf) -> Option<NotedProcess> {
+/// The process that a file names; `None` if it says that the container does not run. The engine gave a runtime one of the `specs`.
+pub(super) fn running(
+    pid: Option<u32>,
+    id: &str,
+    path: PathBuf,
+    specs: Vec<PathBuf>,
+) -> Option<NotedProcess> {
     let pid = pid.filter(|pid| *pid > 0)?;
     let id = id.to_owned();
-    Some(NotedProcess { pid, id, path })
+    Some(NotedProcess { pid, id, path, specs })
 }
 
 /// `config.v2.json` of a container of docker.
@@ -245,7 +212,9 @@ fn docker(dir: &Path, wanted: &str) -> Result<Option<NotedProcess>, DebugError> 
         };
         let name = container.name.strip_prefix('/').unwrap_or(&container.name);
         if name == wanted || is_id(wanted, &container.id) {
-            return Ok(running(Some(container.state.pid), &container.id, path));
+            let bundles = DOCKERS.map(|tasks| Path::new(tasks).join("moby").join(&container.id));
+            let specs = bundles.map(|bundle| bundle.join(SPEC)).into();
+            return Ok(running(Some(container.state.pid), &container.id, path, specs));
         }
     }
     Ok(None)
@@ -260,7 +229,7 @@ struct PodmanContainer {
 }
 
 /// Directories of podman: where it notes containers, and where it notes what runs.
-type PodmanStorage = (PathBuf, PathBuf);
+pub(super) type PodmanStorage = (PathBuf, PathBuf);
 
 /// Storage drivers of podman, each of which has a directory for containers; vfs is the one that needs no right.
 const PODMAN_DRIVERS: [&str; 4] = ["overlay", "vfs", "btrfs", "zfs"];
@@ -295,70 +264,6 @@ fn podman_storages() -> Vec<PodmanStorage> {
     storages(&graph, &run)
 }
 
-/// Part of a bundle's `config.json`.
-#[derive(Deserialize)]
-struct Annotated {
-    #[serde(default)]
-    annotations: BTreeMap<String, String>,
-}
-
-/// Names of the annotations of containerd and CRI-O: of a pod's namespace, of a pod, and of a container.
-const ANNOTATIONS: [[&str; 3]; 2] = [
-    [
-        "io.kubernetes.cri.sandbox-namespace",
-        "io.kubernetes.cri.sandbox-name",
-        "io.kubernetes.cri.container-name",
-    ],
-    [
-        "io.kubernetes.pod.namespace",
-        "io.kubernetes.pod.name",
-        "io.kubernetes.container.name",
-    ],
-];
-
-/// Finds a container of Kubernetes, `[NAMESPACE/]POD/CONTAINER`.
-fn kubernetes(
-    tasks: &Path,
-    storages: &[PodmanStorage],
-    wanted: &str,
-) -> Result<Option<NotedProcess>, DebugError> {
-    let words: Vec<&str> = wanted.split('/').collect();
-    let (namespace, pod, container) = match words[..] {
-        [pod, container] => (None, pod, container),
-        [namespace, pod, container] => (Some(namespace), pod, container),
-        _ => return Ok(None),
-    };
-    let is_wanted = |text: &str| {
-        let Ok(Annotated { annotations }) = serde_json::from_str(text) else {
-            return false;
-        };
-        ANNOTATIONS.iter().any(|[of_namespace, of_pod, of_container]| {
-            let is = |name: &str, value: &str| annotations.get(name).is_some_and(|known| known == value);
-            is(of_pod, pod)
-                && is(of_container, container)
-                && namespace.is_none_or(|value| is(of_namespace, value))
-        })
-    };
-    let of_containerd = (tasks.join("k8s.io"), "config.json", "init.pid");
-    let of_crio = storages
-        .iter()
-        .map(|(_, run)| (run.clone(), "userdata/config.json", "userdata/pidfile"));
-    for (dir, config, pid) in std::iter::once(of_containerd).chain(of_crio) {
-        for id in list(Engine::Kubernetes, &dir)? {
-            let bundle = dir.join(&id);
-            let text = read(Engine::Kubernetes, &bundle.join(config))?;
-            if text.is_some_and(|text| is_wanted(&text)) {
-                let path = bundle.join(pid);
-                let pid = read(Engine::Kubernetes, &path)?.and_then(|text| text.trim().parse().ok());
-                if let Some(found) = running(pid, &id, path) {
-                    return Ok(Some(found));
-                }
-            }
-        }
-    }
-    Ok(None)
-}
-
 fn podman(storages: &[PodmanStorage], wanted: &str) -> Result<Option<NotedProcess>, DebugError> {
     for (graph, run) in storages {
         let Some(text) = read(Engine::Podman, &graph.join("containers.json"))? else {
@@ -373,7 +278,8 @@ fn podman(storages: &[PodmanStorage], wanted: &str) -> Result<Option<NotedProces
         };
         let path = run.join(&container.id).join("userdata/pidfile");
         let pid = read(Engine::Podman, &path)?.and_then(|text| text.trim().parse().ok());
-        return Ok(running(pid, &container.id, path));
+        let specs = [graph, run].map(|dir| dir.join(&container.id).join("userdata").join(SPEC));
+        return Ok(running(pid, &container.id, path, specs.into()));
     }
     Ok(None)
 }
@@ -391,9 +297,10 @@ fn containerd(dir: &Path, wanted: &str) -> Result<Option<NotedProcess>, DebugErr
         let space = dir.join(space);
         for id in list(Engine::Containerd, &space)? {
             if id == wanted || is_id(wanted, &id) {
-                let path = space.join(&id).join("init.pid");
+                let bundle = space.join(&id);
+                let path = bundle.join("init.pid");
                 let pid = read(Engine::Containerd, &path)?.and_then(|text| text.trim().parse().ok());
-                return Ok(running(pid, &id, path));
+                return Ok(running(pid, &id, path, vec![bundle.join(SPEC)]));
             }
         }
     }
@@ -410,7 +317,7 @@ fn nspawn(dir: &Path, wanted: &str) -> Result<Option<NotedProcess>, DebugError> 
     };
     let leader = text.lines().find_map(|line| line.strip_prefix("LEADER="));
     let pid = leader.and_then(|pid| pid.parse().ok());
-    Ok(running(pid, wanted, path))
+    Ok(running(pid, wanted, path, Vec::new()))
 }
 
 #[cfg(test)]

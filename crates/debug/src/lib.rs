@@ -11,15 +11,19 @@
 
 mod context;
 mod effective;
+mod engines;
 mod error;
+mod filter;
 mod find;
 mod foreign;
 mod forward;
 mod kept;
+mod kubernetes;
 mod launch;
 mod lint;
 mod noted;
 mod processes;
+mod prompt;
 mod shell;
 mod still;
 mod view;
@@ -35,16 +39,17 @@ use forward::Forwards;
 use kept::Layer;
 use launch::{ASIDE, Launchers, ToolsTree};
 use noted::OtherContainer;
+use prompt::Prompt;
 use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::fs::{Mode, OFlags, open};
-use tote_bundle::{ExecOptions, Image};
+use tote_bundle::{EnvEntry, ExecOptions, Image};
 use tote_life::exec::{self, ExecError, Executed, Target};
 use tote_life::{container, pod, prepare, proc, run, vm};
 use tote_prepare::rootfs::Source;
 use tote_prepare::{HostInit, RunRequest, flat, given, making, prepared, rootfs, tree};
 use tote_records::{Caller, EngineError, Home};
 use tote_rootfs::{Storage, Upper};
-use tote_sandbox::{Aside, Root, Tools};
+use tote_sandbox::{Aside, Root, Tools, WrittenFile};
 use tote_spec::NamespaceType;
 use view::View;
 
@@ -104,6 +109,7 @@ pub fn debug(
         mut target,
         command,
         other,
+        specs,
         still: _still,
     } = find(home, wanted, warn)?;
     if request.target_view && !request.packages.is_empty() {
@@ -112,10 +118,7 @@ pub fn debug(
     if request.no_cgroup {
         target.cgroup = String::new();
     }
-    if request.exec.privileged {
-        // As for a container that is run so: the filter would forbid what the capabilities allow, such as mounts.
-        target.inside.default_filter = false;
-    }
+    filter::choose(&mut target.inside, &specs, &request.exec);
     let toolbox = Toolbox::open(home, &request.tools, warn)?;
     let launchers = (request.target_view)
         .then(|| toolbox.launchers(home))
@@ -127,7 +130,7 @@ pub fn debug(
         &mut target,
         [variables, std::mem::take(&mut forwards.env)].concat(),
     );
-    complete(&mut request, &view);
+    let own = complete(&mut request, &view);
     let layer = (request.keep)
         .then(|| toolbox.layer(home, (&target, other.as_ref()), &request.tools))
         .transpose()?;
@@ -135,7 +138,6 @@ pub fn debug(
         effective::apply(name, &target, &mut request.exec)?;
     }
     let users = exec::users(home, &target, &request.exec)?;
-    let links: Vec<(&str, &str)> = view.links.iter().map(|(text, path)| (&**text, &**path)).collect();
     let tools = Tools {
         root: toolbox.root(home, layer.as_ref())?,
         aside: launchers.as_ref().map(|launchers| Aside {
@@ -144,9 +146,9 @@ pub fn debug(
         }),
         attach_point: &home.attach_point(),
         brought: view.brought,
-        links: &links,
+        links: view.links,
         binds: forwards.binds.clone(),
-        files: [view.files, std::mem::take(&mut forwards.files)].concat(),
+        files: [view.files, std::mem::take(&mut forwards.files), own].concat(),
     };
     let namespaces = target.namespaces();
     let plan = exec::plan(&target, &request.exec, users, namespaces, Some(tools))?;
@@ -161,18 +163,29 @@ pub fn debug(
     )
 }
 
-/// Fills in a command and a directory where the request has none.
-fn complete(request: &mut DebugRequest, view: &View) {
+/// Fills in a command and a directory where the request has none. Returns files for the command.
+fn complete(request: &mut DebugRequest, view: &View) -> Vec<WrittenFile> {
+    let mut files = Vec::new();
     if request.exec.command.is_empty() {
         let preferred = std::env::var("SHELL").ok();
         let (shell, script) = (request.shell.as_deref(), request.script.as_deref());
-        request.exec.command = shell::command(shell.or(view.shell), script, preferred.as_deref());
+        let prompt = match script {
+            None => Prompt::of_caller(),
+            Some(_) => Prompt::default(),
+        };
+        let shell = shell.or(view.shell);
+        request.exec.command = shell::command(shell, script, preferred.as_deref(), &prompt);
+        // A value that the user gives wins over that of a file.
+        let variable = prompt.variable().map(EnvEntry::Set);
+        request.exec.env.file_entries.splice(0..0, variable);
+        files = prompt.files();
     }
     if !request.packages.is_empty() {
         let command = std::mem::take(&mut request.exec.command);
         request.exec.command = shell::installing(&request.packages, command);
     }
     request.exec.workdir.get_or_insert_with(|| "/".to_owned());
+    files
 }
 
 /// The tools, held for as long as they are used.

@@ -24,7 +24,9 @@ pub(super) struct NotedProcess {
     /// Name of the container that engines put into the paths of its cgroups: its id, or the name of a machine.
     pub id: String,
     /// The file.
-    pub path: PathBuf,
+    pub(super) path: PathBuf,
+    /// Places of the spec that the engine gave a runtime; empty where a process, and no file of the engine, names the container.
+    pub(super) specs: Vec<PathBuf>,
 }
 
 /// A process to join.
@@ -32,12 +34,18 @@ pub(super) struct NotedProcess {
 pub(crate) struct Process {
     pub pid: u32,
     /// Container of another engine whose first process it is; `None` for any other process.
-    pub container: Option<OtherContainer>,
+    pub(super) container: Option<OtherContainer>,
+    /// Places of the spec that the engine gave a runtime.
+    pub(super) specs: Vec<PathBuf>,
 }
 
 impl From<u32> for Process {
     fn from(pid: u32) -> Self {
-        Self { pid, container: None }
+        Self {
+            pid,
+            container: None,
+            specs: Vec::new(),
+        }
     }
 }
 
@@ -105,6 +113,7 @@ mod tests {
             pid: std::process::id(),
             id: id.to_owned(),
             path: path.clone(),
+            specs: Vec::new(),
         };
         assert!(!noted("no such id").is_reused(), "the file is younger");
         let start = started(std::process::id()).unwrap();

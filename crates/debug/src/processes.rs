@@ -100,6 +100,7 @@ impl Processes {
             pid: first.pid,
             id: name.to_owned(),
             path: self.proc.join(beside.pid.to_string()),
+            specs: Vec::new(),
         }
     }
 

@@ -1,47 +1,52 @@
-//! Programs of a session that are not the tools' own: the choice of a shell, and four small commands.
+//! Programs of a session that are not the tools' own: the choice of a shell, and small commands.
 
+use super::prompt::{Prompt, quoted};
 use super::view::PLACE;
 use tote_sandbox::WrittenFile;
 
 /// Directory of the small commands among the tools; first in PATH.
 pub(super) const COMMANDS: &str = "/.tote/bin";
 
+/// Directory of the small commands in a session whose root is the container's tree; before the tools in PATH.
+pub(super) const COMMANDS_ASIDE: &str = "/.tote/.bin";
+
 /// Shells that a user may ask for; `auto` is the most comfortable one of the tools.
 pub const SHELLS: [&str; 5] = ["auto", "bash", "fish", "sh", "zsh"];
 
 /// Returns the command of a session without one: a shell, which carries out `script` if there is one. `preferred` is the
-/// caller's own shell.
-pub(crate) fn command(shell: Option<&str>, script: Option<&str>, preferred: Option<&str>) -> Vec<String> {
+/// caller's own shell, and a shell that is typed at gets the caller's `prompt`.
+pub(super) fn command(
+    shell: Option<&str>,
+    script: Option<&str>,
+    preferred: Option<&str>,
+    prompt: &Prompt,
+) -> Vec<String> {
     let script = script.map(|script| ["-c", script]).into_iter().flatten();
-    let words: Vec<&str> = match shell.filter(|shell| *shell != "auto") {
-        Some(shell) => std::iter::once(shell).chain(script).collect(),
-        None => {
-            let preferred = preferred.and_then(|path| path.rsplit('/').next());
-            let first = SHELLS[1..].iter().find(|shell| Some(**shell) == preferred);
-            let order: Vec<&str> = first
-                .into_iter()
-                .chain(
-                    ["bash", "zsh", "fish"]
-                        .iter()
-                        .filter(|shell| Some(*shell) != first),
-                )
-                .copied()
-                .collect();
-            let choice = format!(
-                "for shell in {}; do command -v $shell >/dev/null 2>&1 && exec $shell \"$@\"; done; exec sh \"$@\"",
-                order.join(" ")
-            );
-            let words = ["/bin/sh", "-c", &choice, "sh"].map(str::to_owned).into_iter();
-            return words.chain(script.map(str::to_owned)).collect();
-        }
+    let script: Vec<String> = script.map(str::to_owned).collect();
+    let prompted = |shell: &str| {
+        let options = Some(prompt.options(shell)).filter(|_| script.is_empty());
+        let words = options.unwrap_or_default().into_iter();
+        std::iter::once(shell.to_owned()).chain(words).collect::<Vec<_>>()
     };
-    words.into_iter().map(str::to_owned).collect()
-}
-
-/// Quotes words for a shell.
-fn quoted(words: &[String]) -> String {
-    let quote = |word: &String| format!("'{}'", word.replace('\'', "'\\''"));
-    words.iter().map(quote).collect::<Vec<_>>().join(" ")
+    if let Some(shell) = shell.filter(|shell| *shell != "auto") {
+        return [prompted(shell), script].concat();
+    }
+    let preferred = preferred.and_then(|path| path.rsplit('/').next());
+    let first = SHELLS[1..].iter().find(|shell| Some(**shell) == preferred);
+    let others = ["bash", "zsh", "fish"].into_iter();
+    let others = others.filter(|shell| Some(shell) != first);
+    let choice: String = first
+        .into_iter()
+        .copied()
+        .chain(others)
+        .map(|shell| {
+            let words = quoted(&prompted(shell));
+            format!("command -v {shell} >/dev/null 2>&1 && exec {words} \"$@\"; ")
+        })
+        .collect();
+    let choice = format!("{choice}exec sh \"$@\"");
+    let words = ["/bin/sh", "-c", &choice, "sh"].map(str::to_owned);
+    [&words[..], &script].concat()
 }
 
 /// The commands `tote exec`, which runs a program of the container in the container's own root, and `entrypoint`, which
@@ -91,6 +96,24 @@ pub(crate) fn commands(path: Option<&str>, command: &[String], complaints: &[Str
         mode: 0o755,
         content: text.into_bytes(),
     })
+}
+
+/// The command `gdb`, which has the tools' gdb look for the files of the container's processes where the session has them: their own
+/// mount namespace it may not enter. `dir` is the directory of the command, `shell` the tools' shell, and `root` has the container's tree.
+pub(super) fn debugger(dir: &str, shell: &str, root: &str) -> WrittenFile {
+    let text = format!(
+        "#!{shell}\n\
+         rest=:$PATH:\n\
+         path=${{rest%%:{dir}:*}}:${{rest#*:{dir}:}}\n\
+         path=${{path#:}}\n\
+         gdb=$(PATH=${{path%:}}; command -v gdb) || {{ echo 'gdb: the tools have none' >&2; exit 127; }}\n\
+         exec \"$gdb\" -iex 'set sysroot {root}' \"$@\"\n"
+    );
+    WrittenFile {
+        path: format!("{dir}/gdb"),
+        mode: 0o755,
+        content: text.into_bytes(),
+    }
 }
 
 /// Installs packages among the tools by the first package manager that they have. Its output goes to standard error.
@@ -146,12 +169,41 @@ mod tests {
 
     #[test]
     fn the_callers_shell_comes_first() {
-        let choice = |shell, script, preferred| command(shell, script, preferred).join(" ");
-        assert!(choice(None, None, None).contains("in bash zsh fish;"));
-        assert!(choice(Some("auto"), None, Some("/usr/bin/zsh")).contains("in zsh bash fish;"));
-        assert!(choice(None, None, Some("/bin/tcsh")).contains("in bash zsh fish;"));
+        let none = Prompt::default();
+        let choice = |shell, script, preferred| command(shell, script, preferred, &none).join(" ");
+        let order = |text: &str| -> Vec<String> {
+            let parts = text.split("command -v ").skip(1);
+            parts
+                .filter_map(|part| part.split(' ').next().map(str::to_owned))
+                .collect()
+        };
+        assert_eq!(order(&choice(None, None, None)), ["bash", "zsh", "fish"]);
+        let zsh = choice(Some("auto"), None, Some("/usr/bin/zsh"));
+        assert_eq!(order(&zsh), ["zsh", "bash", "fish"]);
+        assert_eq!(
+            order(&choice(None, None, Some("/bin/tcsh"))),
+            ["bash", "zsh", "fish"]
+        );
         assert_eq!(choice(Some("fish"), Some("ls | wc"), None), "fish -c ls | wc");
-        assert!(choice(None, Some("ls"), None).ends_with("sh -c ls"));
+        assert!(choice(None, Some("ls"), None).ends_with("exec sh \"$@\" sh -c ls"));
+    }
+
+    #[test]
+    fn a_shell_that_is_typed_at_has_the_callers_prompt() {
+        let prompt = Prompt::of(
+            Some("mine> ".to_owned()),
+            Some(b"function fish_prompt; end".to_vec()),
+        );
+        let of = |shell, script| command(Some(shell), script, None, &prompt).join(" ");
+        assert_eq!(of("bash", None), "bash --rcfile /.tote/prompt.bash");
+        assert_eq!(of("fish", None), "fish -C source /.tote/prompt.fish");
+        assert_eq!(of("zsh", None), "zsh");
+        assert_eq!(of("bash", Some("ls")), "bash -c ls", "a text has no prompt");
+        let chosen = command(None, None, None, &prompt).join(" ");
+        assert!(
+            chosen.contains("exec 'bash' '--rcfile' '/.tote/prompt.bash' \"$@\""),
+            "{chosen}"
+        );
     }
 
     #[test]

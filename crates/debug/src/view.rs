@@ -4,9 +4,9 @@ use super::launch::{ENTRIES, Launchers, PLACE as PLACE_OF_TOOLS};
 use super::{lint, path_of, shell};
 use crate::EngineError;
 use crate::exec::{ExecError, Target};
-use rustix::fd::{AsFd as _, BorrowedFd};
+use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, openat, openat2, readlinkat, statat};
-use tote_sandbox::{Brought, WrittenFile};
+use tote_sandbox::{Brought, RootLink, WrittenFile};
 use tote_sys::Errno;
 
 /// Place of the container's tree among the tools.
@@ -23,15 +23,13 @@ const COPIES: [&str; 2] = ["/etc/passwd", "/etc/group"];
 const COPIED: usize = 1 << 20;
 
 /// Files of the container that take the place of the tools' own: they say where the process is.
-const FILES: [&str; 4] = [
-    "/etc/hostname",
-    "/etc/hosts",
-    "/etc/resolv.conf",
-    "/etc/localtime",
-];
+const FILES: [&str; 3] = ["/etc/hostname", "/etc/hosts", "/etc/resolv.conf"];
+
+/// File of the container's time zone. The tools get a link to it: their own leads to one of their zones, which a mount would cover.
+const TIME_ZONE: &str = "/etc/localtime";
 
 /// Symbolic link for those who know cntr.
-const LINKS: [(&str, &str); 1] = [(PLACE, "var/lib/cntr")];
+const FOR_CNTR: &str = "var/lib/cntr";
 
 /// Search path of tools that say nothing of it.
 pub(crate) const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -39,10 +37,9 @@ pub(crate) const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin
 /// Parts of a session's tree beside the tools.
 pub(super) struct View {
     is_target: bool,
-    pub brought: Vec<Brought>,
-    /// Symbolic links: text and path.
-    pub links: Vec<(String, String)>,
-    pub files: Vec<WrittenFile>,
+    pub(super) brought: Vec<Brought>,
+    pub(super) links: Vec<RootLink>,
+    pub(super) files: Vec<WrittenFile>,
     /// Shell that is started unless another is asked for.
     pub shell: Option<&'static str>,
     /// Variables by which the tools find their data.
@@ -73,9 +70,7 @@ impl View {
             return Ok(Self {
                 is_target: false,
                 brought,
-                links: LINKS
-                    .map(|(text, path)| (text.to_owned(), path.to_owned()))
-                    .into(),
+                links: links(root.as_fd()).map_err(|source| unreadable(target, source))?,
                 files,
                 shell: None,
                 env: Vec::new(),
@@ -91,7 +86,7 @@ impl View {
             is_target: true,
             brought,
             links,
-            files: Vec::new(),
+            files: vec![shell::debugger(shell::COMMANDS_ASIDE, "/.tote/bin/sh", "/")],
             env: launchers.env.clone(),
             // The first one in PATH: the container's own, else that of the tools.
             shell: Some("sh"),
@@ -104,7 +99,8 @@ impl View {
         let (path, place) = if self.is_target {
             let own = path_of(&target.inside.process.env).unwrap_or(tote_bundle::DEFAULT_PATH);
             let aside = path.split(':').map(|dir| format!(":{PLACE_OF_TOOLS}{dir}"));
-            (format!("{own}{}", aside.collect::<String>()), "/")
+            let aside = format!("{}{}", shell::COMMANDS_ASIDE, aside.collect::<String>());
+            (format!("{own}:{aside}"), "/")
         } else {
             (format!("{}:{path}", shell::COMMANDS), PLACE)
         };
@@ -129,8 +125,8 @@ fn unreadable(target: &Target, source: Errno) -> ExecError {
     ExecError::Root { id, source }
 }
 
-/// Paths of a root's entries, and the links among them: text and path.
-type Entries = (Vec<String>, Vec<(String, String)>);
+/// Paths of a root's entries, and the links among them.
+type Entries = (Vec<String>, Vec<RootLink>);
 
 /// Lists the entries of a root that can be shown in another one: directories, files, and links as they are.
 fn entries(root: BorrowedFd<'_>) -> Result<Entries, Errno> {
@@ -156,7 +152,7 @@ fn entries(root: BorrowedFd<'_>) -> Result<Entries, Errno> {
             FileType::Directory | FileType::RegularFile => paths.push(format!("/{name}")),
             FileType::Symlink => {
                 let text = readlinkat(root, name, Vec::new())?;
-                links.push((text.to_string_lossy().into_owned(), name.to_owned()));
+                links.push(link(text.to_string_lossy().into_owned(), name, false));
             }
             _ => {}
         }
@@ -170,7 +166,9 @@ fn commands(target: &Target, command: &[String]) -> Result<Vec<WrittenFile>, Eng
     let process = &target.inside.process;
     let path = path_of(&process.env);
     let complaints = lint::complaints(target.root()?.as_fd(), command, path, &process.cwd);
-    Ok(shell::commands(path, command, &complaints).into())
+    let mut files: Vec<WrittenFile> = shell::commands(path, command, &complaints).into();
+    files.push(shell::debugger(shell::COMMANDS, "/bin/sh", PLACE));
+    Ok(files)
 }
 
 /// A file of the container.
@@ -198,6 +196,68 @@ fn written(path: &str, content: Vec<u8>) -> WrittenFile {
         mode: 0o644,
         content,
     }
+}
+
+fn link(text: String, path: &str, replaces: bool) -> RootLink {
+    let path = path.to_owned();
+    RootLink { text, path, replaces }
+}
+
+/// Lists the links among the tools that lead to the container.
+fn links(root: BorrowedFd<'_>) -> Result<Vec<RootLink>, Errno> {
+    let mut links = vec![link(PLACE.to_owned(), FOR_CNTR, false)];
+    for path in [TIME_ZONE].iter().chain(&FILES) {
+        let text = match linked(root, path)? {
+            Some(text) => text,
+            None if *path == TIME_ZONE && is_there(root, path, FileType::RegularFile)? => {
+                format!("{PLACE}{path}")
+            }
+            None => continue,
+        };
+        links.push(link(text, path, true));
+    }
+    Ok(links)
+}
+
+/// Returns the path by which the session reaches a file of `/etc` that is a link in the container: of a time zone, the path says the
+/// name. `None` for other files, and for a link that leads out of the container's tree or to anything but a file.
+fn linked(root: BorrowedFd<'_>, path: &str) -> Result<Option<String>, Errno> {
+    let open = |flags, resolve| {
+        let flags = flags | OFlags::PATH | OFlags::CLOEXEC;
+        match openat2(
+            root,
+            path,
+            flags,
+            Mode::empty(),
+            resolve | ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS,
+        ) {
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Ok(None),
+            found => found.map(Some),
+        }
+    };
+    let Some(own) = open(OFlags::NOFOLLOW, ResolveFlags::NO_SYMLINKS)? else {
+        return Ok(None);
+    };
+    let kind = |file: &OwnedFd| Ok::<_, Errno>(FileType::from_raw_mode(rustix::fs::fstat(file)?.st_mode));
+    if kind(&own)? != FileType::Symlink {
+        return Ok(None);
+    }
+    let is_file = match open(OFlags::empty(), ResolveFlags::empty())? {
+        Some(found) => kind(&found)? == FileType::RegularFile,
+        None => false,
+    };
+    let text = readlinkat(&own, "", Vec::new())?;
+    let Some(text) = text.to_str().ok().filter(|_| is_file) else {
+        return Ok(None);
+    };
+    // The files are directly in /etc.
+    let below = text.strip_prefix("../").unwrap_or(text);
+    Ok(match text.strip_prefix('/') {
+        _ if below.split('/').any(|part| part == "..") => None,
+        Some(_) => Some(format!("{PLACE}{text}")),
+        None if below == text => Some(format!("{PLACE}/etc/{text}")),
+        None => Some(format!("{PLACE}/{below}")),
+    })
 }
 
 /// Chooses the parts of the container's tree that are shown among the tools.
@@ -238,7 +298,6 @@ fn is_there(root: BorrowedFd<'_>, path: &str, kind: FileType) -> Result<bool, Er
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rustix::fd::OwnedFd;
 
     #[test]
     fn entries_of_a_root() {
@@ -252,7 +311,7 @@ mod tests {
         let root: OwnedFd = std::fs::File::open(dir.path()).unwrap().into();
         let (paths, links) = entries(root.as_fd()).unwrap();
         assert_eq!(paths, ["/file", "/usr"]);
-        assert_eq!(links, [("usr/bin".to_owned(), "bin".to_owned())]);
+        assert_eq!(links, [link("usr/bin".to_owned(), "bin", false)]);
     }
 
     #[test]
@@ -269,5 +328,43 @@ mod tests {
         assert!(!is("/etc/passwd", FileType::RegularFile), "a link");
         assert!(!is("/etc/hosts/x", FileType::RegularFile));
         assert!(!is("/proc", FileType::Directory), "nothing");
+    }
+
+    #[test]
+    fn a_time_zone_is_known_by_its_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |path: &str| dir.path().join(path);
+        for path in ["etc", "usr/share/zoneinfo/Asia"] {
+            std::fs::create_dir_all(at(path)).unwrap();
+        }
+        std::fs::write(at("usr/share/zoneinfo/Asia/Tokyo"), "").unwrap();
+        let root: OwnedFd = std::fs::File::open(dir.path()).unwrap().into();
+        let zone = || {
+            let found = links(root.as_fd()).unwrap();
+            let zone = found.into_iter().find(|link| link.path == TIME_ZONE);
+            zone.map(|link| link.text)
+        };
+        assert_eq!(zone(), None);
+        let tokyo = "/target/usr/share/zoneinfo/Asia/Tokyo";
+        for (text, expected) in [
+            ("/usr/share/zoneinfo/Asia/Tokyo", Some(tokyo)),
+            ("../usr/share/zoneinfo/Asia/Tokyo", Some(tokyo)),
+            ("zone", Some("/target/etc/zone")),
+            ("/usr/share/zoneinfo/Asia/Edo", None),
+            ("/usr/share/zoneinfo/Asia", None),
+            ("../../usr/share/zoneinfo/Asia/Tokyo", None),
+            ("/usr/../usr/share/zoneinfo/Asia/Tokyo", None),
+        ] {
+            std::os::unix::fs::symlink(text, at("etc/localtime")).unwrap();
+            std::fs::write(at("etc/zone"), "").unwrap();
+            assert_eq!(zone().as_deref(), expected, "{text}");
+            std::fs::remove_file(at("etc/localtime")).unwrap();
+        }
+        std::fs::write(at("etc/localtime"), "").unwrap();
+        assert_eq!(zone().as_deref(), Some("/target/etc/localtime"));
+        assert_eq!(links(root.as_fd()).unwrap().len(), 2, "no other file is a link");
+        std::os::unix::fs::symlink("../usr/share/zoneinfo/Asia/Tokyo", at("etc/resolv.conf")).unwrap();
+        let last = links(root.as_fd()).unwrap().pop();
+        assert_eq!(last, Some(link(tokyo.to_owned(), "/etc/resolv.conf", true)));
     }
 }

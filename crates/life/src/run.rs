@@ -92,7 +92,8 @@ fn run_with(
         }
         held = (None, VolumeHold::default());
     };
-    let mut runs = || start(home, (&id, is_kept), title.as_deref(), source);
+    let due = RefCell::new(Vec::new());
+    let mut runs = || drop(due.replace(start(home, (&id, is_kept), title.as_deref(), source)));
     let follow = options.tty && rustix::termios::isatty(rustix::stdio::stdin());
     let raw = (follow && options.interactive).then(RawMode::enter).transpose()?;
     let how = how.filter(|_| raw.is_some() && !is_kept && notify.is_none() && may_be_left(plan));
@@ -140,7 +141,7 @@ fn run_with(
     drop(raw);
     let told = (options, front_door.close(), timings);
     let last = (claim.take(), leaves_cgroup);
-    end(home, entry.into_inner(), last, result, told)
+    end(home, entry.into_inner(), last, (result, due.take()), told)
 }
 
 /// The error of a container whose claim is gone.
@@ -159,14 +160,19 @@ fn asides<'a>(
     notify.into_iter().chain(door).chain(answers.aside()).collect()
 }
 
-/// The steps that are left for when the program runs already.
-fn start(home: &Home, (id, is_kept): (&ContainerId, bool), title: Option<&str>, source: &Source) {
+/// The steps that are left for when the program runs already. Gives the containers that are to be started again.
+fn start(
+    home: &Home,
+    (id, is_kept): (&ContainerId, bool),
+    title: Option<&str>,
+    source: &Source,
+) -> Vec<ContainerId> {
     title.into_iter().for_each(set_title);
     if is_kept {
         // One that stays has room for its last state.
         container::keep_room(home, id);
     }
-    clear_up(home, source);
+    clear_up(home, source)
 }
 
 /// The description of a run in the foreground, with the caller's ends; `keys` let the caller leave it.
@@ -198,7 +204,7 @@ fn end(
     home: &Home,
     entry: Entry,
     (claim, leaves_cgroup): (Option<Claim>, bool),
-    result: Result<Parting, RuntimeError>,
+    (result, due): (Result<Parting, RuntimeError>, Vec<ContainerId>),
     (options, door, timings): (&RunOptions, Option<Door>, Option<&mut Timings>),
 ) -> Result<Finished, EngineError> {
     let gone = EngineError::Life(LifeError::NoContainer(entry.container.id.to_string()));
@@ -218,6 +224,8 @@ fn end(
     if let Some(door) = door {
         door.farewell(i32::from(finished.exit_code), "");
     }
+    // A monitor is a copy of the process that makes it, and this one had a container's ends until now.
+    container::revive(home, &due);
     Ok(finished)
 }
 
@@ -234,12 +242,16 @@ fn title(entry: &Entry, source: &Source, at_once: bool) -> Option<String> {
     Some(title).filter(|_| !at_once)
 }
 
-/// Removes leftovers once the program runs: the names of a build's secrets, and what killed commands have left.
-fn clear_up(home: &Home, source: &Source) {
-    if let Source::Build(tree) = source {
-        tree.unname_secrets();
-    }
+/// Removes leftovers once the program runs: the names of a build's secrets, and what killed commands have left. Gives the containers whose
+/// monitor was killed and whose restart policy wants them back.
+fn clear_up(home: &Home, source: &Source) -> Vec<ContainerId> {
+    let Source::Build(tree) = source else {
+        return container::mend_all(home);
+    };
+    tree.unname_secrets();
     container::sweep(home);
+    // The process of a step may be in namespaces that are no place for a monitor.
+    Vec::new()
 }
 
 /// A limit of time that is one.

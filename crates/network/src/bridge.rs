@@ -14,6 +14,7 @@ use crate::rule::Expression::{
 use crate::subnet::{Address, LOOPBACK, Prefix};
 use crate::surroundings::{PREFIX, Surroundings};
 use crate::{Subnet, Subnet6, forwarding, kind, parted, published};
+use rustix::net::netdevice::index_to_name;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::Path;
 use tote_sys::Errno;
@@ -85,6 +86,7 @@ pub fn bring_up(bridge: &Bridge<'_>, note: &Path) -> Result<Uplink, NetworkError
             return Err(NetworkError::Foreign(state.name));
         }
         Ok(state) if filter::has(&forward).map_err(read)? => {
+            follow(&socket, bridge, note)?;
             return Ok(Uplink {
                 bridge: state.index,
                 mtu: state.mtu,
@@ -140,6 +142,57 @@ pub fn bring_up(bridge: &Bridge<'_>, note: &Path) -> Result<Uplink, NetworkError
         fresh: true,
         warning,
     })
+}
+
+/// Whether a default route leads out by a link that lets nothing pass: the machine has got another way out since the network was
+/// brought up, as when a cable is plugged in. The usual answer takes few system calls.
+fn leads_elsewhere(socket: &Socket, ipv6: bool) -> Result<bool, NetworkError> {
+    let mut exits = default_exits::<Ipv4Addr>(socket, Protocol::Ipv4)?;
+    if ipv6 {
+        exits.extend(default_exits::<Ipv6Addr>(socket, Protocol::Ipv6)?);
+    }
+    let change = |source| NetworkError::Forwarding {
+        attempt: "read",
+        source,
+    };
+    for exit in exits {
+        if !forwarding::passes(&exit).map_err(change)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn default_exits<A: Address>(socket: &Socket, protocol: Protocol) -> Result<Vec<Exit>, NetworkError> {
+    let routes = routes::<A>(socket).map_err(NetworkError::Look)?;
+    let defaults = routes.into_iter().filter(|route| route.to.prefix() == 0);
+    // A link that is gone by now has no name.
+    let names = defaults
+        .flat_map(|route| route.links)
+        .filter_map(|index| index_to_name(socket, index).ok());
+    Ok(names.map(|link| Exit { protocol, link }).collect())
+}
+
+/// Lets packets of a network that is up pass by the links that lead out of the machine by now.
+fn follow(socket: &Socket, bridge: &Bridge<'_>, note: &Path) -> Result<(), NetworkError> {
+    let has_ipv6 = bridge.ipv6.is_some();
+    if bridge.internal || !leads_elsewhere(socket, has_ipv6)? {
+        return Ok(());
+    }
+    let exits = &Surroundings::read(socket, has_ipv6)?.exits();
+    let change = |source| NetworkError::Forwarding {
+        attempt: "change",
+        source,
+    };
+    // The rules about a link are there before it lets packets pass.
+    let guarded = forwarding::to_allow(exits, note).map_err(change)?;
+    if !guarded.is_empty() {
+        filter::put(&[guard(&guarded)]).map_err(|source| NetworkError::Filter {
+            attempt: "make rules in",
+            source,
+        })?;
+    }
+    forwarding::allow(exits, note).map_err(change)
 }
 
 /// Whether this caller, on this machine, can make bridges; asks the kernel, and makes nothing.

@@ -8,6 +8,7 @@
 use crate::Transport;
 use crate::egress::{Egress, MOST_NOTED, NOTED, REFUSED};
 use crate::egress_rule::{self as rule, Family};
+use crate::egress_verdict as verdict;
 use crate::filter::{self, HEADER, NFT_MSG_NEWRULE, header, transaction};
 use crate::netlink::{Attribute, NLM_F_CREATE, Request, Socket, messages, number};
 use crate::nft_table::{self as nft, NETDEV, Set};
@@ -16,7 +17,7 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketType, ipproto};
 use std::cell::OnceCell;
 use std::net::{IpAddr, SocketAddr};
-use tote_sys::Errno;
+use tote_sys::{Errno, best_effort};
 
 /// The destinations whose first packet has been told of.
 const TOLD: &str = "told";
@@ -201,8 +202,7 @@ impl Attempt {
 #[derive(Debug)]
 pub struct Inside {
     network: OwnedFd,
-    /// Socket that tells of sockets, and those that send packets of IPv4 and of IPv6. Each is made once, at the first need, because a
-    /// program waits for the answer.
+    /// Socket that tells of sockets, and those that send packets of IPv4 and of IPv6. Each is made once, at the first need or before it.
     teller: OnceCell<Socket>,
     senders: [OnceCell<OwnedFd>; 2],
 }
@@ -218,13 +218,28 @@ impl Inside {
         }
     }
 
+    /// Makes the sockets that a look at an attempt over IPv4 takes: each takes a process for a moment, and the program whose attempt is held back
+    /// waits for it, on a busy machine for several milliseconds. Where that fails, the first need tries again.
+    pub fn prepare(&self) {
+        let [v4, _] = &self.senders;
+        best_effort(self.teller().and(self.sender(v4, AddressFamily::INET)));
+    }
+
+    fn teller(&self) -> Result<&Socket, Errno> {
+        once(&self.teller, || Socket::of_sockets_inside(self.network.as_fd()))
+    }
+
+    fn sender<'a>(&self, place: &'a OnceCell<OwnedFd>, family: AddressFamily) -> Result<&'a OwnedFd, Errno> {
+        let kind = (family, SocketType::RAW, Some(ipproto::RAW));
+        once(place, || tote_sys::socket_in(self.network.as_fd(), kind))
+    }
+
     /// The inode of the socket of TCP from which an attempt comes.
     ///
     /// # Errors
     /// The kernel's: [`Errno::NOENT`] if the socket is gone, or if the kernel does not tell of sockets.
     pub fn socket_of(&self, attempt: &Attempt) -> Result<u32, Errno> {
-        let teller = once(&self.teller, || Socket::of_sockets_inside(self.network.as_fd()))?;
-        let answers = teller.ask(attempt.question(), false)?;
+        let answers = self.teller()?.ask(attempt.question(), false)?;
         let inode = |body: &[u8]| number(body.get(INODE..INODE + 4)?);
         answers
             .iter()
@@ -245,8 +260,7 @@ impl Inside {
             SocketAddr::V4(_) => (v4, AddressFamily::INET),
             SocketAddr::V6(_) => (v6, AddressFamily::INET6),
         };
-        let kind = (family, SocketType::RAW, Some(ipproto::RAW));
-        let sender = once(place, || tote_sys::socket_in(self.network.as_fd(), kind))?;
+        let sender = self.sender(place, family)?;
         // A raw socket takes the port for a protocol.
         let to = SocketAddr::new(attempt.destination.ip(), 0);
         let packet = attempt.with_checksum().ok_or(Errno::INVAL)?;
@@ -275,7 +289,8 @@ fn folded(mut sum: u64) -> u16 {
 }
 
 impl Egress {
-    /// Has first attempts told to this socket, and those of TCP held back, from now on until the rules are made again.
+    /// Has first attempts told to this socket, and those of TCP held back, from now on until the rules are made again. Families of
+    /// addresses of which they are told already stay as they are.
     ///
     /// # Errors
     /// The kernel's: [`Errno::NOENT`] where it cannot log packets, or where another program has flushed the rules.
@@ -283,6 +298,9 @@ impl Egress {
         let mut requests = Vec::new();
         for family in self.families {
             let (name, key) = (family.set(TOLD), family.note_key());
+            if nft::has_set(&self.table, &name)? {
+                continue;
+            }
             let set = Set {
                 name: &name,
                 key: &key,
@@ -294,6 +312,9 @@ impl Egress {
             for transport in [Transport::Udp, Transport::Tcp] {
                 requests.push(self.first(family, transport, told.group));
             }
+        }
+        if requests.is_empty() {
+            return Ok(());
         }
         transaction(requests)
     }
@@ -316,7 +337,7 @@ impl Egress {
                 data.attribute(NFTA_LOG_QTHRESHOLD, &1u16.to_be_bytes());
             });
             if transport == Transport::Tcp {
-                rule::drop(list);
+                verdict::drop(list);
             }
         });
         request

@@ -40,18 +40,6 @@ const NFTA_DYNSET_EXPR: u16 = 7;
 const NFT_DYNSET_OP_UPDATE: u32 = 1;
 const NFTA_EXPR_NAME: u16 = 1;
 const NFTA_EXPR_DATA: u16 = 2;
-const NFTA_REJECT_TYPE: u16 = 1;
-const NFTA_REJECT_ICMP_CODE: u16 = 2;
-const NFT_REJECT_TCP_RST: u32 = 1;
-const NFT_REJECT_ICMPX_UNREACH: u32 = 2;
-const NFT_REJECT_ICMPX_ADMIN_PROHIBITED: u8 = 3;
-const NFTA_DATA_VERDICT: u16 = 2;
-const NFTA_VERDICT_CODE: u16 = 1;
-const NFTA_VERDICT_CHAIN: u16 = 2;
-const NFT_REG_VERDICT: u32 = 0;
-const NF_DROP: u32 = 0;
-const NF_ACCEPT: u32 = 1;
-const NFT_GOTO: i32 = -4;
 /// The first of the registers of 4 bytes, which is the beginning of the first one of 16.
 const REGISTER: u32 = 8;
 /// How many bytes such a register has.
@@ -373,18 +361,19 @@ pub(crate) fn own_destination(list: &mut Request) {
 
 /// The key that is loaded is in that set.
 pub(crate) fn lookup_registers(list: &mut Request, set: &str) {
-    expression(list, "lookup", |data| {
-        data.name(NFTA_LOOKUP_SET, set);
-        big(data, NFTA_LOOKUP_SREG, REGISTER);
-    });
+    lookup(list, set, 0);
 }
 
 /// The key that is loaded is not in that set.
 pub(crate) fn is_not_in(list: &mut Request, set: &str) {
+    lookup(list, set, NFT_LOOKUP_F_INV);
+}
+
+fn lookup(list: &mut Request, set: &str, flags: u32) {
     expression(list, "lookup", |data| {
         data.name(NFTA_LOOKUP_SET, set);
         big(data, NFTA_LOOKUP_SREG, REGISTER);
-        big(data, NFTA_LOOKUP_FLAGS, NFT_LOOKUP_F_INV);
+        big(data, NFTA_LOOKUP_FLAGS, flags);
     });
 }
 
@@ -410,47 +399,6 @@ fn put(list: &mut Request, set: &str, lifetime: Duration, more: impl FnOnce(&mut
         big(data, NFTA_DYNSET_SREG_KEY, REGISTER);
         data.attribute(NFTA_DYNSET_TIMEOUT, &milliseconds(lifetime));
         more(data);
-    });
-}
-
-/// Ends a connection of TCP with a reset.
-pub(crate) fn reset(list: &mut Request) {
-    expression(list, "reject", |data| {
-        big(data, NFTA_REJECT_TYPE, NFT_REJECT_TCP_RST);
-        data.attribute(NFTA_REJECT_ICMP_CODE, &[0]);
-    });
-}
-
-/// Says by ICMP that the destination is prohibited.
-pub(crate) fn prohibited(list: &mut Request) {
-    expression(list, "reject", |data| {
-        big(data, NFTA_REJECT_TYPE, NFT_REJECT_ICMPX_UNREACH);
-        data.attribute(NFTA_REJECT_ICMP_CODE, &[NFT_REJECT_ICMPX_ADMIN_PROHIBITED]);
-    });
-}
-
-pub(crate) fn accept(list: &mut Request) {
-    verdict(list, |verdict| big(verdict, NFTA_VERDICT_CODE, NF_ACCEPT));
-}
-
-pub(crate) fn drop(list: &mut Request) {
-    verdict(list, |verdict| big(verdict, NFTA_VERDICT_CODE, NF_DROP));
-}
-
-/// Goes on in another chain, and does not come back.
-pub(crate) fn goto(list: &mut Request, chain: &str) {
-    verdict(list, |verdict| {
-        verdict.attribute(NFTA_VERDICT_CODE, &NFT_GOTO.to_be_bytes());
-        verdict.name(NFTA_VERDICT_CHAIN, chain);
-    });
-}
-
-fn verdict(list: &mut Request, fill: impl FnOnce(&mut Request)) {
-    expression(list, "immediate", |data| {
-        big(data, NFTA_IMMEDIATE_DREG, NFT_REG_VERDICT);
-        data.nest(NFTA_IMMEDIATE_DATA, &[], |nested| {
-            nested.nest(NFTA_DATA_VERDICT, &[], fill)
-        });
     });
 }
 

@@ -149,6 +149,15 @@ fn set_ipv6_by(
     Ok(())
 }
 
+/// Whether a link lets packets pass, or has no setting that says so.
+pub(crate) fn passes(exit: &Exit) -> Result<bool> {
+    if is_on_if_there(&exit.setting())? != Some(false) {
+        return Ok(true);
+    }
+    // A machine that is a router for IPv6 has no need of the link's setting.
+    Ok(exit.protocol == Protocol::Ipv6 && is_on_if_there(exit.protocol.global())? == Some(true))
+}
+
 /// Which of these links are noted in the file `note`, or would be by [`allow`]: they let no packets pass of themselves.
 pub(crate) fn to_allow(exits: &[Exit], note: &Path) -> Result<Vec<Exit>> {
     let mut noted = noted(note)?;

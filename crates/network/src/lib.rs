@@ -19,6 +19,8 @@ mod egress;
 mod egress_first;
 mod egress_neighbour;
 mod egress_rule;
+mod egress_table;
+mod egress_verdict;
 mod error;
 mod filter;
 mod filter_events;

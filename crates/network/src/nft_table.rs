@@ -2,7 +2,8 @@
 
 use crate::filter::{
     NFT_MSG_NEWCHAIN, NFT_MSG_NEWTABLE, NFTA_CHAIN_HOOK, NFTA_CHAIN_NAME, NFTA_CHAIN_TABLE, NFTA_CHAIN_TYPE,
-    NFTA_HOOK_HOOKNUM, NFTA_HOOK_PRIORITY, NFTA_TABLE_NAME, SUBSYSTEM, header, transaction,
+    NFTA_HOOK_HOOKNUM, NFTA_HOOK_PRIORITY, NFTA_RULE_CHAIN, NFTA_RULE_TABLE, NFTA_TABLE_NAME, SUBSYSTEM,
+    header, transaction,
 };
 use crate::netlink::{Message, NLM_F_CREATE, NLM_F_EXCL, Request, Socket};
 use crate::rule::{NFTA_DATA_VALUE, big};
@@ -16,7 +17,9 @@ pub(crate) const INGRESS: u32 = 0;
 pub(crate) const EGRESS: u32 = 1;
 const NFT_MSG_DELTABLE: u16 = SUBSYSTEM | 2;
 const NFT_MSG_GETCHAIN: u16 = SUBSYSTEM | 4;
+const NFT_MSG_DELRULE: u16 = SUBSYSTEM | 8;
 const NFT_MSG_NEWSET: u16 = SUBSYSTEM | 9;
+const NFT_MSG_GETSET: u16 = SUBSYSTEM | 10;
 const NFT_MSG_NEWSETELEM: u16 = SUBSYSTEM | 12;
 const NFT_MSG_GETSETELEM: u16 = SUBSYSTEM | 13;
 const NFT_MSG_DELSETELEM: u16 = SUBSYSTEM | 14;
@@ -93,6 +96,14 @@ pub(crate) fn chain(table: &str, name: &str, hook: Option<(u32, &str, bool)>) ->
     request
 }
 
+/// Takes all rules out of a chain.
+pub(crate) fn empty_chain(table: &str, name: &str) -> Request {
+    let mut request = Request::new(NFT_MSG_DELRULE, &header(NETDEV));
+    request.name(NFTA_RULE_TABLE, table);
+    request.name(NFTA_RULE_CHAIN, name);
+    request
+}
+
 pub(crate) fn set(table: &str, set: &Set<'_>) -> Request {
     let mut request = Request::new(NFT_MSG_NEWSET, &header(NETDEV)).flags(NLM_F_CREATE);
     request.name(NFTA_SET_TABLE, table);
@@ -110,9 +121,22 @@ pub(crate) fn set(table: &str, set: &Set<'_>) -> Request {
 
 /// Whether the table has a chain of that name.
 pub(crate) fn has_chain(table: &str, name: &str) -> Result<bool, Errno> {
-    let mut request = Request::new(NFT_MSG_GETCHAIN, &header(NETDEV));
-    request.name(NFTA_CHAIN_TABLE, table);
-    request.name(NFTA_CHAIN_NAME, name);
+    has(
+        (NFT_MSG_GETCHAIN, [NFTA_CHAIN_TABLE, NFTA_CHAIN_NAME]),
+        [table, name],
+    )
+}
+
+/// Whether the table has a set of that name.
+pub(crate) fn has_set(table: &str, name: &str) -> Result<bool, Errno> {
+    has((NFT_MSG_GETSET, [NFTA_SET_TABLE, NFTA_SET_NAME]), [table, name])
+}
+
+fn has((kind, attributes): (u16, [u16; 2]), names: [&str; 2]) -> Result<bool, Errno> {
+    let mut request = Request::new(kind, &header(NETDEV));
+    for (attribute, name) in attributes.into_iter().zip(names) {
+        request.name(attribute, name);
+    }
     match Socket::of_filter()?.ask(request, false) {
         Ok(_) => Ok(true),
         Err(Errno::NOENT) => Ok(false),

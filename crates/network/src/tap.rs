@@ -9,7 +9,8 @@
 //! the frames on (nftables, `fwd`), before anything else looks at them. What the guest sends to [`GUEST_RESOLVER`] stays in the namespace.
 
 use crate::device::{IFF_UP, IFLA_MTU, RTM_NEWADDR, RTM_NEWLINK, link as link_header};
-use crate::egress_rule::{accept, ethertype, load};
+use crate::egress_rule::{ethertype, load};
+use crate::egress_verdict::accept;
 use crate::filter::{
     NFT_MSG_NEWRULE, NFTA_RULE_CHAIN, NFTA_RULE_EXPRESSIONS, NFTA_RULE_TABLE, NLM_F_APPEND, TABLE, header,
     transaction_by,

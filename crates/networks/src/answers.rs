@@ -80,6 +80,11 @@ impl Answers {
         Ok(())
     }
 
+    /// Prepares what a program would wait for otherwise. The container's program runs.
+    pub fn prepare(&self) {
+        self.names.gate.iter().for_each(|gate| gate.prepare());
+    }
+
     /// Descriptor and events to wait for.
     pub fn from(&self) -> Option<BorrowedFd<'_>> {
         let keeper = self.keeper.as_ref().map(Keeper::as_fd);
@@ -101,6 +106,7 @@ impl Aside for Answers {
     }
 
     fn begin(&mut self) -> Result<(), String> {
+        self.prepare();
         Ok(())
     }
 
@@ -141,6 +147,7 @@ impl Aside for FrontAnswers<'_> {
     }
 
     fn begin(&mut self) -> Result<(), String> {
+        self.answers.iter().for_each(Answers::prepare);
         Ok(())
     }
 

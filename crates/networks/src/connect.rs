@@ -7,16 +7,15 @@ use super::endpoint::{Endpoint, way_out};
 use super::join::{self, Joined, WaysOut};
 use super::record::{self, Network};
 use super::{
-    AddressFault, ConnectFault, NetworkFault, TrafficFault, connecting, driver, egress, interrupted, names,
-    publish, rootless,
+    AddressFault, ConnectFault, NetworkFault, TrafficFault, connecting, driver, egress, inside, interrupted,
+    names, publish, rootless,
 };
 use crate::container::fault;
 use crate::container::foreground::find_monitored;
 use crate::container::record_lock::Change;
 use crate::container::{Container, Entry, LifeError, State};
 use crate::{EngineError, Home};
-use rustix::fd::{AsFd as _, OwnedFd};
-use rustix::fs::{Mode, OFlags};
+use rustix::fd::AsFd as _;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use tote_bundle::{ContainerId, DEFAULT_NETWORK, NetworkAttachment, NetworkMode, RunOptions};
 use tote_network::LinkError;
@@ -64,6 +63,12 @@ pub fn connect(home: &Home, request: &ConnectRequest) -> Result<(), EngineError>
             container: container.display().to_owned(),
             network: network.name,
         }
+        .into());
+    }
+    if options.egress.is_some() && state.runs() && !names::is_answered(home, id) {
+        return Err(TrafficFault::Egress(
+            "it was started without a network, so no process keeps the policy: stop it, connect it and start it",
+        )
         .into());
     }
     let attachment = NetworkAttachment {
@@ -178,12 +183,6 @@ fn check_devices(container: &Container) -> Result<(), ConnectFault> {
 }
 
 fn check(container: &Container, options: &RunOptions) -> Result<(), NetworkFault> {
-    if options.egress.is_some() {
-        return Err(TrafficFault::Egress(
-            "it cannot be connected with further networks in this release: give all of them to run or create",
-        )
-        .into());
-    }
     match &options.network {
         NetworkMode::Networks(_) => Ok(()),
         NetworkMode::None if container.option("network").is_none() => Ok(()),
@@ -245,15 +244,6 @@ fn forget_option(container: &mut Container, place: usize) {
     });
 }
 
-/// The network namespace of a running container; `None` where it has just ended.
-fn namespace(state: &State) -> Option<OwnedFd> {
-    let process = state.process?;
-    let path = format!("/proc/{}/ns/net", process.pid);
-    let network = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
-    // Another process may have got the number meanwhile.
-    process.exists().then_some(network)
-}
-
 /// Puts a running container into a network; after an error the caller ends what was begun. The process that ends it waits for the same lock and then looks into the same record.
 fn plug(
     home: &Home,
@@ -262,7 +252,7 @@ fn plug(
 ) -> Result<(), EngineError> {
     let id = &container.id;
     let _lock = record::lock(home)?;
-    let Some(network) = namespace(state) else {
+    let Some(network) = inside::of(state) else {
         // Its next start finds the network in its options.
         return Ok(());
     };
@@ -276,7 +266,8 @@ fn plug(
             driver::check(&options, &joined.endpoints)?;
             let rate = join::rate(&options);
             joined.links.iter_mut().for_each(|link| link.rate = rate);
-            join::write_names(home, (id, &container.name), &options, &joined.endpoints)
+            join::write_names(home, (id, &container.name), &options, &joined.endpoints)?;
+            hold(home, (id, &options), (&mut *state, &mut joined))
         })
         .and_then(|()| {
             tote_network::connect(&joined.links, network.as_fd())
@@ -284,7 +275,7 @@ fn plug(
         })
         .and_then(|()| {
             fault::point("connect-linked");
-            state.networks.extend(joined.endpoints.iter().cloned());
+            note(state, &joined);
             lead_out(state, before)
                 .map_err(|source| ConnectFault::Link(attachment.network.clone(), source))?;
             state.write(home, id)?;
@@ -293,6 +284,33 @@ fn plug(
             }
             publish::publish_first(home, (container, &container.run_options()?), state)
         })
+}
+
+/// Has the links that are about to be made held to the policy of the container, if it has one. The process that keeps the policy's rules knows the links
+/// by the record, which names them before they are there.
+fn hold(
+    home: &Home,
+    (id, options): (&ContainerId, &RunOptions),
+    (state, joined): (&mut State, &mut Joined),
+) -> Result<(), EngineError> {
+    let Some(policy) = &options.egress else {
+        return Ok(());
+    };
+    joined.endpoints.iter_mut().for_each(|one| one.egress = true);
+    note(state, joined);
+    egress::hold_further(id, policy, (&state.networks[..], joined))?;
+    state.write(home, id)?;
+    fault::point("connect-held");
+    Ok(())
+}
+
+/// Adds the ends of these links to those of a container, unless they are there.
+fn note(state: &mut State, joined: &Joined) {
+    for endpoint in &joined.endpoints {
+        if state.networks.iter().all(|one| one.link != endpoint.link) {
+            state.networks.push(endpoint.clone());
+        }
+    }
 }
 
 /// The first number that no link of a container has: the last digit of the name of its other end.
@@ -345,7 +363,7 @@ pub(crate) fn unplug(
 /// Has a running container's packets leave by other gateways than before, where its networks now say so.
 fn lead_out(state: &State, before: [Option<IpAddr>; 2]) -> Result<(), LinkError> {
     for (gateway, before) in ways_out(&state.networks).into_iter().zip(before) {
-        if let (Some(gateway), Some(inside)) = (gateway, namespace(state))
+        if let (Some(gateway), Some(inside)) = (gateway, inside::of(state))
             && before != Some(gateway)
         {
             tote_network::lead_out(gateway, inside.as_fd())?;

@@ -9,7 +9,7 @@ use super::rootless;
 use crate::{EngineError, Home};
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
-use tote_bundle::{ContainerId, DEFAULT_NETWORK};
+use tote_bundle::{ContainerId, DEFAULT_NETWORK, POD_NETWORK, UNSAID};
 use tote_network::{Address, Prefix, Subnet, Subnet6};
 use tote_state::events::append;
 use tote_state::new_id;
@@ -48,7 +48,8 @@ pub fn create(home: &Home, request: &NetworkRequest) -> Result<String, EngineErr
     let asked6 = Asked::of(request, is_ipv6)?;
     let asked6 = (request.ipv6 || asked6.subnet.is_some()).then_some(asked6);
     let _lock = record::lock(home)?;
-    let is_predefined = [DEFAULT_NETWORK, "none", "host"].contains(&request.name.as_str());
+    let is_predefined =
+        [DEFAULT_NETWORK, UNSAID, POD_NETWORK, "none", "host"].contains(&request.name.as_str());
     if is_predefined || Network::read(home, &request.name)?.is_some() {
         return Err(NetworkFault::Exists(request.name.clone()).into());
     }

@@ -6,8 +6,10 @@
 use super::TrafficFault;
 use super::asker;
 use super::endpoint::Endpoint;
+use super::inside;
 use super::join::Joined;
 use super::refused::AskedNames;
+use crate::container::State;
 use crate::{EngineError, Home};
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, EventData, EventFlags};
@@ -88,6 +90,27 @@ pub(crate) fn hold(id: &ContainerId, policy: &EgressPolicy, joined: &mut Joined)
     }
 }
 
+/// Has the further links of a running container made with the rules of its policy; `all` are its endpoints, those of these links
+/// among them.
+///
+/// # Errors
+/// [`EngineError::Kernel`].
+pub(super) fn hold_further(
+    id: &ContainerId,
+    policy: &EgressPolicy,
+    (all, joined): (&[Endpoint], &mut Joined),
+) -> Result<(), EngineError> {
+    let further = rules(id, policy, all).further_rules(&ends(all), &ends(&joined.endpoints));
+    let further = further.map_err(|source| EngineError::Kernel {
+        attempt: "look for the rules of the container's egress policy",
+        source,
+    })?;
+    if let Some(first) = joined.links.first_mut() {
+        first.rules = Some(further);
+    }
+    Ok(())
+}
+
 /// Takes away the rules of a container's policy. Its links are down or gone.
 ///
 /// # Errors
@@ -134,13 +157,30 @@ fn service((protocol, port): EgressService) -> Service {
     }
 }
 
+/// The rules of a policy, and the links that they are at.
+#[derive(Debug)]
+struct Held {
+    egress: Egress,
+    links: Vec<EgressLink>,
+}
+
+impl Held {
+    fn of(id: &ContainerId, policy: &EgressPolicy, endpoints: &[Endpoint]) -> Self {
+        Self {
+            egress: rules(id, policy, endpoints),
+            links: ends(endpoints),
+        }
+    }
+}
+
 /// The policy of a container with its rules, which open addresses as names are answered.
 #[derive(Debug)]
 pub(crate) struct Gate {
+    home: Home,
+    id: ContainerId,
     policy: EgressPolicy,
     services: Vec<EgressService>,
-    egress: Egress,
-    links: Vec<EgressLink>,
+    held: RefCell<Held>,
     /// Until when names have opened an address.
     open: RefCell<BTreeMap<(usize, Answerer, IpAddr), Instant>>,
     asked: RefCell<AskedNames>,
@@ -153,10 +193,11 @@ pub(crate) struct Gate {
 impl Gate {
     pub(crate) fn of(home: &Home, id: &ContainerId, policy: &EgressPolicy, endpoints: &[Endpoint]) -> Self {
         Self {
+            home: home.clone(),
+            id: id.clone(),
             policy: policy.clone(),
             services: policy.services(),
-            egress: rules(id, policy, endpoints),
-            links: ends(endpoints),
+            held: RefCell::new(Held::of(id, policy, endpoints)),
             open: RefCell::default(),
             asked: RefCell::new(AskedNames::begin(home, id)),
             inside: OnceCell::new(),
@@ -186,6 +227,13 @@ impl Gate {
         let (own, stat) = (network.try_clone_to_owned(), rustix::fs::fstat(network));
         if let (Ok(own), Ok(stat)) = (own, stat) {
             best_effort(self.inside.set((Inside::new(own), stat.st_ino)));
+        }
+    }
+
+    /// Makes what a look at a first attempt takes, before a program waits for it.
+    pub(super) fn prepare(&self) {
+        if let (Some(_), Some((inside, _))) = (&self.first, self.inside.get()) {
+            inside.prepare();
         }
     }
 
@@ -267,7 +315,10 @@ impl Gate {
             let Some(place) = self.services.iter().position(|own| own == service) else {
                 return false;
             };
-            let admit = || self.egress.admit((place, answerer), address, lifetime);
+            let admit = || {
+                let held = self.held.borrow();
+                held.egress.admit((place, answerer), address, lifetime)
+            };
             let mut admitted = admit();
             if admitted == Err(Errno::NOENT) {
                 self.restore();
@@ -293,7 +344,7 @@ impl Gate {
     /// Has first attempts told from now on.
     fn tell(&self) {
         if let Some(first) = &self.first {
-            best_effort(self.egress.tell(first));
+            best_effort(self.held.borrow().egress.tell(first));
         }
     }
 
@@ -319,27 +370,60 @@ impl Gate {
         }
     }
 
-    /// Makes the rules again where they are gone. Where that fails, the container has no network any more.
+    /// Makes the rules again where they are gone, at the links that the container has by now. Where that fails, the container has no network any more.
     fn restore(&self) {
-        match self.egress.keep(&self.links) {
-            Ok(false) => {}
-            Ok(true) => {
+        let is_other = self.follow();
+        let kept = {
+            let held = self.held.borrow();
+            held.egress.keep(&held.links)
+        };
+        match kept {
+            Ok(false) if !is_other => {}
+            Ok(_) => {
                 self.tell();
-                let now = Instant::now();
-                for ((place, answerer, address), until) in &*self.open.borrow() {
-                    let left = until.saturating_duration_since(now);
-                    if !left.is_zero() {
-                        best_effort(self.egress.admit((*place, *answerer), *address, left));
-                    }
-                }
+                self.open_again();
             }
             Err(_) => self.shut(),
         }
     }
 
+    /// Takes over the links of the container's record, where a command has connected it with another network or disconnected it. Gives
+    /// whether that was so.
+    fn follow(&self) -> bool {
+        let Ok(state) = State::read(&self.home, &self.id) else {
+            return false;
+        };
+        let is_same = || ends(&state.networks) == self.held.borrow().links;
+        // A record may be of the container's last run as long as this one is not recorded.
+        let is_of_this_run = || {
+            let recorded = inside::of(&state).and_then(|network| rustix::fs::fstat(network).ok());
+            recorded
+                .zip(self.inside.get())
+                .is_some_and(|(recorded, (_, own))| recorded.st_ino == *own)
+        };
+        if state.networks.is_empty() || is_same() || !is_of_this_run() {
+            return false;
+        }
+        self.held
+            .replace(Held::of(&self.id, &self.policy, &state.networks));
+        true
+    }
+
+    /// Opens the addresses that names had opened.
+    fn open_again(&self) {
+        let (held, now) = (self.held.borrow(), Instant::now());
+        for ((place, answerer, address), until) in &*self.open.borrow() {
+            let left = until.saturating_duration_since(now);
+            if !left.is_zero() {
+                best_effort(held.egress.admit((*place, *answerer), *address, left));
+            }
+        }
+    }
+
     /// Takes the container's links off their bridges.
     pub(crate) fn shut(&self) {
-        let names: Vec<_> = self.links.iter().map(|link| link.outside.clone()).collect();
+        let held = self.held.borrow();
+        let names: Vec<_> = held.links.iter().map(|link| link.outside.clone()).collect();
         best_effort(tote_network::disconnect(&names));
     }
 }

@@ -20,6 +20,7 @@ mod egress;
 mod error;
 pub mod etc;
 mod idle;
+mod inside;
 mod interrupted;
 mod join;
 mod listener;

@@ -189,6 +189,11 @@ fn members(home: &Home, id: &ContainerId) -> PathBuf {
     home.networks().join(MEMBERS).join(id.as_str())
 }
 
+/// Whether a running container, whose options say that it has names, was started in a network: then a process answers its questions.
+pub(super) fn is_answered(home: &Home, id: &ContainerId) -> bool {
+    matches!(tote_state::record::is_there(&members(home, id)), Ok(true))
+}
+
 /// The names in the network of that name.
 pub(crate) fn called(home: &Home, network: &str) -> CalledNames {
     CalledNames::new(&record::dir(home, network))

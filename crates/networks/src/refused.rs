@@ -4,7 +4,7 @@
 //! each once. When the container leaves its networks, the file gets the addresses, too. Both have a bound that no
 //! container can pass: the set by its size, and the file by the number of names.
 
-use super::TrafficFault;
+use super::{TrafficFault, rootless};
 use crate::container::Container;
 use crate::{EngineError, Home, container};
 use std::collections::{BTreeMap, BTreeSet};
@@ -178,18 +178,27 @@ fn append(path: &Path, text: &str) -> std::io::Result<()> {
 
 /// Writes down the addresses that the kernel has noted, before they go with the rules.
 pub(crate) fn keep(home: &Home, id: &ContainerId) {
-    let lines: String = noted(id).iter().map(RefusedDestination::line).collect();
+    let lines: String = noted(home, id).iter().map(RefusedDestination::line).collect();
     if !lines.is_empty() {
         best_effort(append(&file(home, id), &lines));
     }
 }
 
 /// The destinations that the rules of a container have noted.
-fn noted(id: &ContainerId) -> Vec<RefusedDestination> {
-    let egress = Egress::new(id.as_str(), Default::default(), (false, true));
-    let now = now();
-    let noted = egress.noted().unwrap_or_default();
-    noted.iter().map(|one| RefusedDestination::of(one, now)).collect()
+fn noted(home: &Home, id: &ContainerId) -> Vec<RefusedDestination> {
+    let look = || {
+        let egress = Egress::new(id.as_str(), Default::default(), (false, true));
+        let now = now();
+        let noted = egress.noted().unwrap_or_default();
+        let lines = noted.iter().map(|one| RefusedDestination::of(one, now).line());
+        Ok(lines.collect::<String>().into_bytes())
+    };
+    let seen = rootless::seen_within(home, look)
+        .ok()
+        .flatten()
+        .unwrap_or_default();
+    let lines = String::from_utf8_lossy(&seen);
+    lines.lines().filter_map(RefusedDestination::read).collect()
 }
 
 /// All that was written down of a container's run, and what its rules have noted, by time.
@@ -197,7 +206,7 @@ fn all(home: &Home, id: &ContainerId) -> Vec<RefusedDestination> {
     let text = std::fs::read_to_string(file(home, id)).unwrap_or_default();
     let written = text.lines().filter_map(RefusedDestination::read);
     let (attempts, mut all): (Vec<_>, Vec<_>) = written.partition(|one| one.protocol == ATTEMPT);
-    all.extend(noted(id));
+    all.extend(noted(home, id));
     let processes: BTreeMap<_, _> = attempts
         .iter()
         .map(|one| (one.destination.as_str(), &one.process))

@@ -24,8 +24,8 @@ pub struct Tools<'a> {
     pub attach_point: &'a Path,
     /// Parts of the container's tree that are shown among the tools, in this order.
     pub brought: Vec<Brought>,
-    /// Symbolic links of the root: text and path. An existing file stays.
-    pub links: &'a [(&'a str, &'a str)],
+    /// Symbolic links of the root.
+    pub links: Vec<RootLink>,
     /// Files of the host that the root shows.
     pub binds: Vec<HostFile>,
     /// Files that are written into the root.
@@ -48,6 +48,17 @@ pub struct HostFile {
     pub path: PathBuf,
     /// Path in the root; a missing file is made.
     pub at: String,
+}
+
+/// A symbolic link of a root.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RootLink {
+    /// Path to which it leads.
+    pub text: String,
+    /// Path in the root; missing directories are made.
+    pub path: String,
+    /// True if it takes the place of an existing file, which stays otherwise.
+    pub replaces: bool,
 }
 
 /// A file that a root gets.
@@ -120,11 +131,11 @@ pub(crate) fn plan(tools: Tools<'_>, facts: Facts<'_>) -> Result<(Vec<Op>, Vec<V
     for brought in tools.brought {
         builder.bring(brought)?;
     }
-    for (text, path) in tools.links {
+    for RootLink { text, path, replaces } in tools.links {
         builder.push(Op::Symlink {
-            text: cstring("link", text)?,
-            path: cstring("link", path)?,
-            replace: false,
+            text: cstring("link", &text)?,
+            path: cstring("link", &path)?,
+            replace: replaces,
         });
     }
     builder.switch()?;

@@ -22,8 +22,18 @@ fn planned(seccomp: &str, namespaces: u32) -> Plan {
 
 /// Plans a newcomer that may bring tools.
 fn planned_with(seccomp: &str, namespaces: u32, tools: Option<Tools<'_>>) -> Plan {
+    planned_as("", SecurityModule::None, (seccomp, namespaces), tools)
+}
+
+/// Plans a newcomer with a property of the process by which a security module treats it.
+fn planned_as(
+    label: &str,
+    module: SecurityModule,
+    (seccomp, namespaces): (&str, u32),
+    tools: Option<Tools<'_>>,
+) -> Plan {
     let text = format!(
-        r#"{{"ociVersion": "1.2.0", "process": {{"user": {{"uid": 0, "gid": 0}}, "cwd": "/", "args": ["x"],
+        r#"{{"ociVersion": "1.2.0", "process": {{"user": {{"uid": 0, "gid": 0}}, "cwd": "/", "args": ["x"], {label}
         "oomScoreAdj": 5}}, "linux": {{"seccomp": {seccomp}}}}}"#
     );
     enter(Newcomer {
@@ -48,7 +58,7 @@ fn planned_with(seccomp: &str, namespaces: u32, tools: Option<Tools<'_>>) -> Pla
             device_nodes: DeviceNodes::Mounted,
             own_executable: None,
             privileged: true,
-            security_module: SecurityModule::None,
+            security_module: module,
         },
     })
     .unwrap()
@@ -119,7 +129,7 @@ fn tools(aside: Option<Aside<'static>>, at: &str) -> Tools<'static> {
             path: "/".to_owned(),
             at: at.to_owned(),
         }],
-        links: &[],
+        links: Vec::new(),
         binds: vec![HostFile {
             path: "/socket".into(),
             at: "/run/socket".to_owned(),
@@ -186,4 +196,33 @@ fn files_of_the_root_come_after_the_tools_that_are_set_aside() {
         covers, 2,
         "for the writes among the tools, and for the others: {text}"
     );
+}
+
+/// A label takes effect at the exec, and is inherited by the process in between: none of the container's rules hold while the mounts
+/// are made.
+#[test]
+fn the_label_is_set_behind_the_mounts_and_before_the_descent() {
+    let tools = || Some(tools(None, "/target"));
+    for (label, module, path, value) in [
+        (
+            r#""apparmorProfile": "docker-default","#,
+            SecurityModule::AppArmor,
+            "self/attr/apparmor/exec",
+            "exec docker-default",
+        ),
+        (
+            r#""selinuxLabel": "system_u:system_r:container_t:s0","#,
+            SecurityModule::SeLinux,
+            "self/attr/exec",
+            "system_u:system_r:container_t:s0",
+        ),
+    ] {
+        let plan = planned_as(label, module, ("null", NEW_PID | NEW_MOUNT), tools());
+        let set = place(&plan, |op| {
+            matches!(op, Op::Proc { path: at, value: text, optional: false }
+                if at.to_bytes() == path.as_bytes() && text == value.as_bytes())
+        });
+        let pivot = place(&plan, |op| matches!(op, Op::Pivot));
+        assert!(pivot < set && set < descent(&plan), "{plan}");
+    }
 }

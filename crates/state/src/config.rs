@@ -4,7 +4,7 @@ use crate::StateError;
 use serde::Deserialize;
 use std::error::Error;
 use std::path::{Path, PathBuf};
-use tote_bundle::{DEFAULT_NETWORK, NetworkMode, NetworkModeError, UNSAID};
+use tote_bundle::{DEFAULT_NETWORK, NetworkMode, NetworkModeError, POD_NETWORK, UNSAID};
 use tote_driver::{Driver, DriverError};
 use tote_store::ShareHost;
 
@@ -168,6 +168,7 @@ fn checked(user: NetworkUser, value: String) -> Result<String, NetworkConfigErro
     let mode: NetworkMode = value.parse().map_err(NetworkConfigError::Mode)?;
     match (&mode, user) {
         (NetworkMode::Container(_), _) => Err(NetworkConfigError::Shared(value)),
+        _ if value == POD_NETWORK => Err(NetworkConfigError::Shared(value)),
         (NetworkMode::Networks(_), NetworkUser::Step)
             if mode
                 .attachments()
@@ -188,7 +189,7 @@ enum NetworkConfigError {
     Json(#[source] serde_json::Error),
     #[error(transparent)]
     Mode(NetworkModeError),
-    #[error("invalid network {0:?}: a default cannot be the network of one container")]
+    #[error("invalid network {0:?}: a default cannot be the network of one container or pod")]
     Shared(String),
     #[error("invalid network {0:?}: steps of a build have default, bridge, none or host")]
     Step(String),

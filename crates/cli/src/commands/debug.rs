@@ -61,8 +61,8 @@ A container of tote that does not run is not started: its root is mounted for th
 without a network. What the command writes below /target is written to the container, which cannot start meanwhile. With an image, that is \
 gone after the session.
 
-A container of another engine has a filter of system calls that tote cannot read. Where it has one, the command gets \
-tote's default filter.",
+The command has the container's filter of system calls: one of the same profile, which docker, podman, containerd and CRI-O leave in a \
+file. Where a container of another engine has a filter and no such file, and with `--cap-add`, the command gets tote's default filter.",
     options: &[&Group {
         title: "",
         options: &[

@@ -148,7 +148,10 @@ pub(crate) static NAMESPACES: Group = Group {
     options: &[
         Opt::value("pod", "POD", "Add the container to this pod; new:NAME creates the pod")
             .completes(Completes::Pods)
-            .details("The pod decides which namespaces its members share: see `tote pod create --help`."),
+            .details(
+                "The pod decides which namespaces its members share: see `tote pod create --help`. With `new:NAME` the options of the \
+                 network, published ports among them, are the pod's.",
+            ),
         Opt::value("pod-id-file", "FILE", "Add the container to the pod whose id is in this file")
             .completes(Completes::File),
         Opt::value("pid", "MODE", "PID namespace: private, host or container:NAME")
@@ -213,14 +216,14 @@ systemd with `Delegate=yes`
 pub(crate) static NETWORK: Group = Group {
     title: "Network",
     options: &[
-        Opt::list("network", "NETWORK", "Use this network: none, host, container:NAME, bridge or another's name")
+        Opt::list("network", "NETWORK", "Use this network: none, host, container:NAME, pod, bridge or another's name")
             .aliases(&["net"])
             .completes(Completes::Networks)
             .details(
                 "Without this option the network is that of $TOTE_NETWORK, else of `container` in `network.json`, else `default`: `bridge` where \
                  this machine and the user can have it, else `none`, and a line says why. The `host` image has `none`, and with \
                  published ports or an egress policy `bridge`. `none` is a network namespace with a loopback device and nothing else, `container:NAME` that of another \
-                 container, which must run. `bridge` and networks made by `tote network create` are root's, and other users' where pasta is installed; several may be \
+                 container, which must run, and `pod` that of the pod, which a member has without this option as well. `bridge` and networks made by `tote network create` are root's, and other users' where pasta is installed; several may be \
                  given, and `name=NETWORK,ip=ADDRESS,ip6=ADDRESS,mac-address=ADDRESS,alias=NAME,gw-priority=NUMBER` says what the container is to have there.",
             ),
         Opt::value("ip", "ADDRESS", "Give the container this IPv4 address in its network").details("Of several networks it is the first."),

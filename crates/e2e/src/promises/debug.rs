@@ -1,6 +1,7 @@
 //! `tote debug`: tools in a running container that has none.
 
 use super::exec::{over, running};
+use super::life::done;
 use crate::context::Context;
 use crate::exchange::patience;
 use crate::need::Need::{ManyIds, Program, Root};
@@ -9,6 +10,7 @@ use crate::promise::{Test, test};
 use anyhow::{Context as _, Result, ensure};
 use rustix::process::{Pid, Signal, WaitOptions, waitpid};
 use std::fs;
+use std::os::unix::fs::symlink;
 
 pub(super) const TESTS: &[Test] = &[
     test("debug::tools_meet_the_containers_tree", &[], tree),
@@ -22,6 +24,7 @@ pub(super) const TESTS: &[Test] = &[
     test("debug::at_a_terminal_there_is_a_shell", &[], terminal),
     test("debug::killed_it_leaves_nothing", &[], killed),
     test("debug::a_link_of_the_container_leads_nowhere_else", &[], links),
+    test("debug::the_time_zone_is_the_containers", &[], time_zone),
     test(
         "debug::root_debugs_containers_of_users",
         &[Root, Program("setpriv")],
@@ -234,13 +237,30 @@ fn killed(cx: &Context) -> Result<()> {
     over(container)
 }
 
+/// A backtrace with names needs the container's own files.
 pub(super) fn debugger(cx: &Context) -> Result<()> {
-    let container = running(cx, &[])?;
-    let script = "gdb -nx -batch -iex 'set sysroot /target' -p 1 -ex 'info inferiors'";
-    debug(cx, &["c", "sh", "-c", script])?
+    done(cx, &["run", "-d", "--name", "h", "host", "sleep", "1000"])?;
+    let backtrace = ["h", "gdb", "-nx", "-batch", "-p", "1", "-ex", "bt"];
+    debug(cx, &backtrace)?
         .exits(0)?
-        .has_out("process 1")?
+        .has_out("nanosleep")?
         .has_out("detached")?;
+    done(cx, &["rm", "-f", "h"])?;
+    let container = running(cx, &[])?;
+    let root = [
+        "--view",
+        "target",
+        "c",
+        "gdb",
+        "-nx",
+        "-batch",
+        "-ex",
+        "show sysroot",
+    ];
+    debug(cx, &root)?.exits(0)?.has_out("\"/\"")?;
+    debug(cx, &["c", "sh", "-c", "PATH=/.tote/bin gdb"])?
+        .exits(127)?
+        .has_err("the tools have none")?;
     over(container)
 }
 
@@ -262,6 +282,26 @@ fn links(cx: &Context) -> Result<()> {
     )?
     .prints("fine\n")?;
     over(container)
+}
+
+/// The tools' own file is a link to one of their zones, which has to stay what it is.
+fn time_zone(cx: &Context) -> Result<()> {
+    let (tools, image) = cx.own_rootfs("tools")?;
+    let (target, name) = cx.own_rootfs("target")?;
+    for (root, text) in [(&tools, "tools\n"), (&target, "theirs\n")] {
+        fs::create_dir_all(root.join("usr/share/zoneinfo"))?;
+        fs::write(root.join("usr/share/zoneinfo/Zone"), text)?;
+        symlink("/usr/share/zoneinfo/Zone", root.join("etc/localtime"))?;
+    }
+    let script = "readlink /etc/localtime; cat /etc/localtime /usr/share/zoneinfo/Zone";
+    let words = ["--tools", &image, &name, "sh", "-c", script];
+    debug(cx, &words)?.prints("/target/usr/share/zoneinfo/Zone\ntheirs\ntools\n")?;
+    fs::remove_file(target.join("etc/localtime"))?;
+    fs::write(target.join("etc/localtime"), "own\n")?;
+    debug(cx, &words)?.prints("/target/etc/localtime\nown\ntools\n")?;
+    fs::remove_file(target.join("etc/localtime"))?;
+    debug(cx, &words)?.prints("/usr/share/zoneinfo/Zone\ntools\ntools\n")?;
+    Ok(())
 }
 
 /// A container in a user namespace, whose maps root has to look up.

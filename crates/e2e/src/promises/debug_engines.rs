@@ -64,6 +64,14 @@ look() {
          "$(grep -E "^(CapEff|CapBnd|Seccomp|NoNewPrivs):" /proc/1/status)" || echo "other rights"
     test "$(readlink /proc/self/ns/mnt)" != "$(readlink /proc/1/ns/mnt)" || echo "its mounts"'
 }
+# A profile that forbids one call, which tote's default filter allows; and what a session makes of it.
+profile() {
+  echo '{"defaultAction": "SCMP_ACT_ALLOW", "syscalls": [{"names": ["mkdir", "mkdirat"], "action": "SCMP_ACT_ERRNO"}]}' >"$scratch/profile"
+  echo "$scratch/profile"
+}
+forbidden() {
+  "$tote" --root "$state" debug "$@" sh -c 'mkdir /tmp/dir 2>/dev/null && echo allowed || echo forbidden'
+}
 memory() {
   mount --make-rprivate /
   for dir in "$@"; do mkdir -p "$dir"; mount -t tmpfs none "$dir"; done
@@ -101,9 +109,12 @@ fn podman(cx: &Context) -> Result<()> {
     let text = r#"
 memory /var/lib/containers /run/containers /run/netns
 podman run -d --name podbox --network none --cgroup-parent /tote-test-podman --ulimit nofile=1024:1024 \
-  --ulimit nproc=1000:1000 -e MARK=here --rootfs "$rootfs" sleep 1000 >/dev/null
+  --ulimit nproc=1000:1000 --security-opt seccomp="$(profile)" -e MARK=here --rootfs "$rootfs" sleep 1000 >/dev/null
 look podman:podbox
 look podbox
+forbidden podbox
+forbidden --privileged podbox
+forbidden --cap-add SYS_NICE podbox
 # What a session keeps among the tools is there for the next one, and goes when it is to go.
 "$tote" --root "$state" debug --keep podman:podbox sh -c 'echo kept >/etc/own'
 "$tote" --root "$state" debug --keep podbox cat /etc/own
@@ -119,7 +130,7 @@ done >/dev/null
 true
 "#;
     let out = script(cx, &["unshare", "-m"], &format!("{PODMAN}{text}"))?;
-    let expected = format!("{SEEN}{SEEN}kept\nhost\nforgotten\n");
+    let expected = format!("{SEEN}{SEEN}forbidden\nallowed\nallowed\nkept\nhost\nforgotten\n");
     ensure!(out.out() == expected, "{}", out.transcript());
     Ok(())
 }
@@ -130,8 +141,9 @@ export XDG_DATA_HOME=$scratch/data XDG_RUNTIME_DIR=$scratch/run HOME=$scratch
 mkdir -p "$XDG_DATA_HOME" "$XDG_RUNTIME_DIR"
 chmod 700 "$XDG_RUNTIME_DIR"
 podman run -d --name podbox --network none --ulimit nofile=1024:1024 --ulimit nproc=1000:1000 -e MARK=here \
-  --rootfs "$rootfs" sleep 1000 >/dev/null
+  --security-opt seccomp="$(profile)" --rootfs "$rootfs" sleep 1000 >/dev/null
 look podman:podbox
+forbidden podman:podbox
 # All ids of the range are there, in the container's tree and in the tools.
 "$tote" --root "$state" debug podman:podbox sh -c '
   for file in /target/tmp/theirs /tmp/theirs; do touch $file && chown 1234:77 $file && stat -c "%u %g" $file; done
@@ -151,7 +163,7 @@ podman unshare rm -rf "$XDG_DATA_HOME"
 kill "$(cat "$XDG_RUNTIME_DIR/libpod/tmp/pause.pid")"
 "#;
     let out = script(cx, &[], &format!("{PODMAN}{text}"))?;
-    let expected = format!("{SEEN}1234 77\n1234 77\n1234\n{SEEN}tools\n1234 77\nkept\nown\n");
+    let expected = format!("{SEEN}forbidden\n1234 77\n1234 77\n1234\n{SEEN}tools\n1234 77\nkept\nown\n");
     ensure!(out.out() == expected, "{}", out.transcript());
     Ok(())
 }
@@ -193,16 +205,30 @@ ctr run -d --env MARK=here --env PATH=/bin --rootfs "$rootfs" ctrbox sleep 1000 
 look containerd:ctrbox
 look containerd:default/ctrbox
 look ctrbox
-ctr task kill -s KILL ctrbox
-while ctr task ls | grep -q RUNNING; do :; done
-ctr task delete ctrbox >/dev/null 2>&1
-ctr container delete ctrbox
+# Kubernetes names its containers by annotations.
+ctr -n k8s.io run -d --annotation io.kubernetes.cri.sandbox-namespace=prod --annotation io.kubernetes.cri.sandbox-name=web \
+  --annotation io.kubernetes.cri.container-name=app --seccomp --seccomp-profile "$(profile)" \
+  --env MARK=here --env PATH=/bin --rootfs "$rootfs" podctr sleep 1000 </dev/null
+look k8s:web/app
+look k8s:prod/web/app
+look crictl:podctr
+"$tote" --root "$state" debug k8s:test/web/app true 2>/dev/null || echo none
+forbidden k8s:web/app
+end() {
+  ctr -n $1 task kill -s KILL $2
+  while ctr -n $1 task ls | grep -q RUNNING; do :; done
+  ctr -n $1 task delete $2 >/dev/null 2>&1
+  ctr -n $1 container delete $2
+}
+end default ctrbox
+end k8s.io podctr
 kill $pid
 wait $pid
-# containerd leaves a group for its namespace.
-rmdir /sys/fs/cgroup/{,*/}default 2>/dev/null || true
+# containerd leaves a group for each of its namespaces.
+rmdir /sys/fs/cgroup/{,*/}{default,k8s.io} 2>/dev/null || true
 "#;
-    script(cx, &["unshare", "-m"], text)?.prints(&SEEN.repeat(3))?;
+    let expected = format!("{}none\nforbidden\n", SEEN.repeat(6));
+    script(cx, &["unshare", "-m"], text)?.prints(&expected)?;
     Ok(())
 }
 
@@ -216,15 +242,17 @@ pid=$!
 docker() { command docker -H $address "$@"; }
 until docker version >/dev/null 2>&1; do kill -0 $pid || exit 1; done
 tar -C "$rootfs" -c . | docker import - tiny >/dev/null
-docker run -d --name dockbox --network none --ulimit nofile=1024:1024 -e MARK=here tiny sleep 1000 >/dev/null
+docker run -d --name dockbox --network none --ulimit nofile=1024:1024 --security-opt seccomp="$(profile)" \
+  -e MARK=here tiny sleep 1000 >/dev/null
 look docker:dockbox
 look dockbox
+forbidden dockbox
 docker rm -f dockbox >/dev/null
 kill $pid
 wait $pid
 rmdir /sys/fs/cgroup/*/tote-test-docker /sys/fs/cgroup/tote-test-docker 2>/dev/null || true
 "#;
-    script(cx, &["unshare", "-m"], text)?.prints(&SEEN.repeat(2))?;
+    script(cx, &["unshare", "-m"], text)?.prints(&format!("{SEEN}{SEEN}forbidden\n"))?;
     Ok(())
 }
 

@@ -49,6 +49,11 @@ pub(super) const TESTS: &[Test] = &[
     ),
     test("debug_targets::capabilities_can_be_added", &[], capabilities),
     test(
+        "debug_targets::a_profile_of_ones_own_is_the_sessions",
+        &[],
+        profile,
+    ),
+    test(
         "debug_targets::the_cgroup_can_be_left",
         &[Controller("pids")],
         cgroup,
@@ -316,6 +321,19 @@ fn capabilities(cx: &Context) -> Result<()> {
     over(container)
 }
 
+/// A session has the container's own profile, and a privileged one has none.
+fn profile(cx: &Context) -> Result<()> {
+    let profile = cx.file(
+        "profile.json",
+        r#"{"defaultAction": "SCMP_ACT_ALLOW", "syscalls": [{"names": ["mkdir", "mkdirat"], "action": "SCMP_ACT_ERRNO"}]}"#,
+    )?;
+    let container = running(cx, &["--security-opt", &format!("seccomp={profile}")])?;
+    let script = "mkdir /tmp/dir 2>/dev/null && echo made || echo forbidden";
+    debug(cx, &["c", "sh", "-c", script])?.prints("forbidden\n")?;
+    debug(cx, &["--privileged", "c", "sh", "-c", script])?.prints("made\n")?;
+    over(container)
+}
+
 fn cgroup(cx: &Context) -> Result<()> {
     let container = running(cx, &[])?;
     let show = ["c", "sed", "-n", "/pids/p", "/proc/self/cgroup"];
@@ -348,6 +366,13 @@ fn shells(cx: &Context) -> Result<()> {
     session.send(b"echo at $debian_\"\"chroot; exit 5\n");
     session.expect("at c")?;
     ensure!(session.wait()? == 5);
+    let own = cx
+        .tote(&["debug", "--shell", "bash", "c"])
+        .env("PS1", "pro\u{fc}mpt'$((6 * 7))> ");
+    let (mut session, _window) = own.spawn_in_terminal(20, 80)?;
+    session.expect("pro\u{fc}mpt'42> ")?;
+    session.send(b"exit 6\n");
+    ensure!(session.wait()? == 6);
     over(container)
 }
 

@@ -48,10 +48,12 @@ mod devices;
 mod disks;
 mod drivers;
 mod egress;
+mod egress_connected;
 mod egress_groups;
 mod egress_ipv6;
 mod egress_leaks;
 mod egress_tools;
+mod egress_watched;
 mod errors;
 mod exec;
 mod files;
@@ -101,6 +103,7 @@ mod platforms;
 mod pods;
 mod pods_killed;
 mod pods_limits;
+mod pods_network;
 mod pods_watched;
 mod pool;
 mod pool_networks;
@@ -228,6 +231,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     pods::TESTS,
     pods_killed::TESTS,
     pods_limits::TESTS,
+    pods_network::TESTS,
     pods_watched::TESTS,
     errors::TESTS,
     refusals::TESTS,
@@ -262,10 +266,12 @@ pub(crate) const ALL: &[&[Test]] = &[
     volume_commands::TESTS,
     volume_treatments::TESTS,
     egress::TESTS,
+    egress_connected::TESTS,
     egress_groups::TESTS,
     egress_ipv6::TESTS,
     egress_leaks::TESTS,
     egress_tools::TESTS,
+    egress_watched::TESTS,
     network_names::TESTS,
     network_options::TESTS,
     network_parents::TESTS,

@@ -7,7 +7,7 @@ use crate::need::Need;
 use crate::promise::{Test, test};
 use anyhow::Result;
 
-const MORTAL: [Need; NEEDS.len() + 1] = {
+pub(super) const MORTAL: [Need; NEEDS.len() + 1] = {
     let mut needs = [Need::FaultPoints; NEEDS.len() + 1];
     let mut at = 0;
     while at < NEEDS.len() {

@@ -16,7 +16,56 @@ pub(super) const TESTS: &[Test] = &[
         NEEDS,
         reloaded,
     ),
+    test("networks_many::another_way_out_is_followed", NEEDS, rerouted),
 ];
+
+/// The machine gets another uplink, and IPv6, while a container keeps the network up; the next container makes them ways out for all.
+fn rerouted(cx: &Context) -> Result<()> {
+    let script = r#"
+look > "$FILE.before"
+tote network create --subnet 192.168.77.0/24 --subnet fd00:77::/64 lab >/dev/null
+tote run -d --network lab --name web "$IMAGE" sleep 300 >/dev/null
+ip link add up1 type veth peer name s1 netns $server
+ip addr add 203.0.113.2/24 dev up1; ip -6 addr add 2001:db8::2/64 dev up1 nodad; ip link set up1 up
+in_server ip addr add 203.0.113.9/24 dev s1; in_server ip -6 addr add 2001:db8::9/64 dev s1 nodad; in_server ip link set s1 up
+in_server ip addr add 203.0.113.77/32 dev lo
+nsenter -t $server -n perl -MSocket=:all -e 'socket $s, AF_INET6, SOCK_STREAM, 0; setsockopt $s, SOL_SOCKET, SO_REUSEADDR, 1; setsockopt $s, IPPROTO_IPV6, IPV6_V6ONLY, 1;
+bind $s, pack_sockaddr_in6(80, IN6ADDR_ANY) or die; listen $s, 9; while ($peer = accept $c, $s) { syswrite $c, inet_ntop(AF_INET6, (unpack_sockaddr_in6 $peer)[1]) . "
+"; close $c }' >/dev/null 2>&1 & teller="$teller $!"
+while ! in_server grep -q ':0050 0*:0000 0A' /proc/net/tcp6; do sleep 0.02; done
+ip route replace default via 203.0.113.9; ip -6 route add default via 2001:db8::9
+try() { "$@" busybox nc -w 2 203.0.113.77 80 </dev/null || echo none; "$@" busybox nc -w 2 2001:db8::9 80 </dev/null || echo none; }
+try tote exec web 2>/dev/null
+cat /proc/sys/net/ipv4/conf/up1/forwarding
+try tote run --rm --network lab "$IMAGE"
+try tote exec web
+cat /proc/sys/net/ipv4/conf/up1/forwarding /proc/sys/net/ipv4/ip_forward
+# No router either: what comes in by it for somebody else is dropped.
+nft list chain inet tote guard | grep -o '"up[01]"' | sort
+tote rm -f web >/dev/null
+down
+cat /proc/sys/net/ipv4/conf/up1/forwarding /proc/sys/net/ipv6/conf/up1/force_forwarding
+ip link del up1; ip route replace default via 198.51.100.9
+look | cmp "$FILE.before" -
+"#;
+    let lines = "\
+none
+none
+0
+203.0.113.2
+2001:db8::2
+203.0.113.2
+2001:db8::2
+1
+0
+\"up0\"
+\"up1\"
+\"up1\"
+0
+0
+";
+    prints(cx, script, lines)
+}
 
 fn fifty(cx: &Context) -> Result<()> {
     let script = r#"

@@ -61,6 +61,13 @@ pub(super) const TESTS: &[Test] = &[
         changed,
     )
     .slow(2),
+    test(
+        "rootless_networks::a_policy_holds_in_further_networks",
+        NEEDS,
+        further,
+    )
+    .slow(2),
+    test("rootless_networks::members_of_a_pod_share_one", NEEDS, pods).slow(2),
     test("rootless_networks::killed_processes_leave_nothing", NEEDS, killed).slow(2),
     test("rootless_networks::two_state_roots_are_apart", NEEDS, two_roots).slow(2),
     test(
@@ -235,6 +242,32 @@ tote logs --egress shut | awk '{ sub(/^[0-9]+/, "PID", $5); print $2, $3, $5 }'
         script,
         "198.51.100.2\nclosed\ntcp 198.51.100.9:80 PID/busybox\n",
     )
+}
+
+/// The address of the other network that the policy names is reached, and the next one is not.
+fn further(cx: &Context) -> Result<()> {
+    let script = r#"
+tote network create --subnet 192.168.77.0/24 lab >/dev/null; tote network create --subnet 192.168.78.0/24 more >/dev/null
+serve near --network name=more,ip=192.168.78.10; serve open --network name=more,ip=192.168.78.11
+tote run -d --name a --network lab --egress allow:192.168.78.11:80 "$IMAGE" sleep 300 >/dev/null
+tote network connect more a
+tote exec a busybox nc -w 3 192.168.78.11 80 </dev/null >/dev/null && echo reached
+tote exec a busybox nc -w 3 192.168.78.10 80 </dev/null 2>/dev/null || echo closed
+tote logs --egress a | awk '{ sub(/^[0-9]+/, "PID", $5); print $2, $3, $5 }'
+"#;
+    shows(cx, script, "reached\nclosed\ntcp 192.168.78.10:80 PID/busybox\n")
+}
+
+fn pods(cx: &Context) -> Result<()> {
+    let script = r#"
+tote network create lab >/dev/null
+serve web --pod new:shop --network lab -p 8080:80
+in_server busybox nc -w 3 198.51.100.2 8080 </dev/null
+tote run --rm --pod shop --network pod "$IMAGE" sh -c 'busybox nc -w 3 127.0.0.1 80 </dev/null >/dev/null && echo shared'
+tote run --rm --network lab "$IMAGE" sh -c 'busybox nc -w 3 shop 80 </dev/null >/dev/null && echo found'
+tote pod rm -f shop >/dev/null
+"#;
+    shows(cx, script, "198.51.100.9\nshared\nfound\n")
 }
 
 fn changed(cx: &Context) -> Result<()> {

@@ -88,30 +88,29 @@ ask 127.0.0.1 8080 | wc -l
     shows(cx, script, "1\n")
 }
 
-/// A restart policy holds after the monitor was killed as well: the next command that starts a container in the background or removes one starts
-/// it again.
+/// A restart policy holds after the monitor was killed as well: the next command that starts or removes a container starts it again.
 fn revived(cx: &Context) -> Result<()> {
     let script = r#"
 look > "$FILE.before"
 killed() { kill -9 $(awk '/^PPid/ { print $2 }' /proc/$(tote inspect -f '{{.State.Pid}}' $1)/status); while tote ps -q | grep -q .; do sleep 0.02; done; }
 for policy in always unless-stopped; do
+for next in 'tote run --rm --network none "$IMAGE" true' 'tote run --name kept --network none "$IMAGE" true; tote rm kept >/dev/null' 'tote rm -f another'; do
     serve web --restart $policy -p 8080:80
     killed web; ask 127.0.0.1 8080
-    # One in the foreground leaves that to the next one.
-    tote run --rm --network none "$IMAGE" true
+    eval "$next"
     tote ps -q | wc -l
-    tote rm -f another
     listens web; in_server busybox nc -w 3 198.51.100.2 8080 </dev/null
     tote port web
     # One that was stopped on purpose stays stopped.
     tote stop -t 0 web >/dev/null; tote run --rm --network none "$IMAGE" true; tote ps -q | wc -l
     tote rm web >/dev/null
 done
+done
 down
 look > "$FILE.after"
 cmp "$FILE.before" "$FILE.after"
 "#;
-    let lines = "refused\n0\n198.51.100.9\n80/tcp -> 0.0.0.0:8080\n0\n".repeat(2);
+    let lines = "refused\n1\n198.51.100.9\n80/tcp -> 0.0.0.0:8080\n0\n".repeat(6);
     shows(cx, script, &lines)
 }
 

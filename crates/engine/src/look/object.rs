@@ -2,6 +2,7 @@
 
 use super::LookError;
 use super::details::{ContainerDetails, container_details};
+use super::select::network_of;
 use crate::container::{Entry, find};
 use crate::network::PortRecord;
 use crate::pod::PodEntry;
@@ -64,12 +65,16 @@ fn is_missing(error: &EngineError) -> bool {
     ) || matches!(error.part(), Some(VolumeFault::Missing(_)))
 }
 
-/// The ports of a container that are published, a line each; with `port` only where that one leads.
+/// The ports of a container that are published, of a pod's member those of the pod, a line each; with `port` only where that one leads.
 ///
 /// # Errors
 /// [`LookError::NoPort`] if that port is not published, and [`LookError::Port`] if it is invalid.
 pub fn ports(home: &Home, wanted: &str, port: Option<&str>) -> Result<Vec<String>, EngineError> {
     let entry = find(home, wanted)?;
+    let entry = match network_of(&entry.container).strip_prefix("container:") {
+        Some(infra) if entry.container.pod.is_some() => find(home, infra)?,
+        _ => entry,
+    };
     let mut published: Vec<_> = published(&entry).collect();
     published.sort_by_key(|port| (port.container, port.protocol.clone(), port.host));
     let Some(port) = port else {

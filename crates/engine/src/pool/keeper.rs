@@ -183,6 +183,7 @@ impl<'a> Keeper<'a> {
         let id = self.entry.container.id.clone();
         let cgroup = created.cgroup.as_ref().map(Cgroup::record);
         let (mut answers, mut nothing) = (self.answers.take(), Nothing);
+        answers.iter().for_each(Answers::prepare);
         let aside = answers.as_mut().map_or(&mut nothing as &mut dyn Aside, |own| own);
         let kept = tote_runtime::keep(&created, footprint, aside, &mut |kept| match kept {
             Kept::Taken => {

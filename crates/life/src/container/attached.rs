@@ -3,7 +3,7 @@
 use super::StreamError;
 use super::attach::{Stay, attach, stay};
 use super::error::{LifeError, StartError};
-use super::launch::{launch, prepare_start};
+use super::launch::{launch, mend_all, prepare_start, revive};
 use crate::prepared::Prepared;
 use crate::{EngineError, Finished, Home, HostInit};
 use tote_monitor::{Attendant, DetachKeys, Streams, pair};
@@ -55,6 +55,8 @@ pub fn run_attached(
     let title = format!("tote run {}", prepared.entry.container.display());
     launch(home, prepared, Some((theirs, how.streams)), warn)?;
     set_title(&title);
+    // The monitor has the container; what others have left is this command's.
+    revive(home, &mend_all(home));
     Ok(match stay(home, &id, ours, &attendant, how, keys, terminal)? {
         Stay::Over(finished) => finished,
         Stay::Detached => Finished {

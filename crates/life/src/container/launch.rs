@@ -91,7 +91,7 @@ pub fn start_alone(home: &Home, wanted: &str) -> Result<(), EngineError> {
 
 /// Clears remains, and lists the containers to start again, whose monitor was killed and whose restart policy demands
 /// it. After a reboot no container is started implicitly.
-pub(crate) fn mend_all(home: &Home) -> Vec<ContainerId> {
+pub fn mend_all(home: &Home) -> Vec<ContainerId> {
     sweep::sweep(home)
         .into_iter()
         .filter(|id| matches!(open(home, id), Ok(Some(entry)) if is_due_again(home, &entry)))
@@ -99,7 +99,7 @@ pub(crate) fn mend_all(home: &Home) -> Vec<ContainerId> {
 }
 
 /// Starts the containers that [`mend_all`] found, if they still exist and do not run.
-pub(crate) fn revive(home: &Home, due: &[ContainerId]) {
+pub fn revive(home: &Home, due: &[ContainerId]) {
     for id in due {
         let prepared = match open(home, id) {
             Ok(Some(entry)) if is_due_again(home, &entry) => {

@@ -346,6 +346,7 @@ impl<'a> Watcher<'a> {
             misses,
             _source,
         } = running;
+        answers.iter().for_each(Answers::prepare);
         let watched = ends.of(&child);
         let entry = Entry {
             container: container.clone(),

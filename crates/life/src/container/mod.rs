@@ -41,7 +41,7 @@ pub use tote_state::events::Event;
 
 pub use create::{Recorded, allot, create, discard, resolve, store, undo};
 pub use erase::erase;
-pub use launch::claim;
+pub use launch::{claim, mend_all, revive};
 pub use remove::{forget, prune, remove_members};
 pub use tote_records::container::{
     Report, absolute_image, anonymous_name, as_text, boot, change_state, claim, entry, error, failure_line,

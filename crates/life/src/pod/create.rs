@@ -7,7 +7,7 @@ use crate::{EngineError, Home, RequestError, RunRequest, network, remains};
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Write as _};
 use std::path::PathBuf;
-use tote_bundle::{ContainerId, Image, Name, OptionError, RunOptions, ValueError};
+use tote_bundle::{ContainerId, Image, Name, OptionError, POD_NETWORK, RunOptions, ValueError};
 use tote_state::config::NetworkUser;
 use tote_state::events::append;
 use tote_state::new_id;
@@ -63,6 +63,10 @@ pub fn create(home: &Home, request: PodRequest, warn: &mut dyn FnMut(String)) ->
     };
     if !wants_infra {
         check_no_infra(&request)?;
+    }
+    let is_pods = |(option, value): &(String, String)| option == "network" && value == POD_NETWORK;
+    if request.options.iter().any(is_pods) {
+        return Err(PodError::NoPod.into());
     }
     let (id, guard) = begin(home)?;
     let shape = Shape {

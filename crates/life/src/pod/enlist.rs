@@ -3,6 +3,7 @@
 use super::lock::Guard;
 use super::{PodError, PodRequest, create, find};
 use crate::{EngineError, Home, RunRequest};
+use tote_bundle::{NetworkMode, OF_POD, POD_NETWORK};
 
 /// Turns a request into one for a member of the named pod, which is made first if the name asks for that: the shared
 /// namespaces are the infra container's. The caller holds the guard until the member is recorded, so that the pod is
@@ -11,8 +12,13 @@ use crate::{EngineError, Home, RunRequest};
 /// # Errors
 /// [`PodError`].
 pub fn enlist(home: &Home, request: &mut RunRequest, dry: bool) -> Result<Option<Guard>, EngineError> {
+    let wants_network = take_word(request);
     let Some(wanted) = request.options.pod.take_if(|_| !request.options.infra) else {
-        return Ok(None);
+        return if wants_network {
+            Err(PodError::NoPod.into())
+        } else {
+            Ok(None)
+        };
     };
     let pod = match wanted.strip_prefix("new:") {
         Some(_) if dry => return Ok(None),
@@ -20,7 +26,7 @@ pub fn enlist(home: &Home, request: &mut RunRequest, dry: bool) -> Result<Option
             home,
             PodRequest {
                 name: Some(name.to_owned()).filter(|name| !name.is_empty()),
-                options: hostname_of_all(request),
+                options: taken(request),
                 ..PodRequest::default()
             },
             &mut |_| {},
@@ -32,6 +38,9 @@ pub fn enlist(home: &Home, request: &mut RunRequest, dry: bool) -> Result<Option
     let shares = |what: &str| pod.share.iter().any(|shared| shared == what);
     if shares("net") && gives(request, "network") {
         return Err(PodError::Network.into());
+    }
+    if wants_network && !shares("net") {
+        return Err(PodError::NoNetwork(pod.name).into());
     }
     if shares("uts") && !gives(request, "uts") && request.options.host.hostname.is_some() {
         return Err(PodError::Hostname.into());
@@ -50,18 +59,32 @@ pub fn enlist(home: &Home, request: &mut RunRequest, dry: bool) -> Result<Option
     Ok(Some(guard))
 }
 
-/// Takes the host name out of a request for a new pod: the pod's containers share one, so it becomes the pod's. With
-/// a UTS namespace of its own the container keeps it.
-fn hostname_of_all(request: &mut RunRequest) -> Vec<(String, String)> {
-    if gives(request, "uts") {
-        return Vec::new();
+/// Takes the word for the network of the pod out of a request, which has that network without a word as well. Gives whether it was there.
+fn take_word(request: &mut RunRequest) -> bool {
+    let is_word = |(name, value): &(String, String)| name == "network" && value == POD_NETWORK;
+    let given = request.given.len();
+    request.given.retain(|option| !is_word(option));
+    let was_there = request.given.len() < given;
+    if was_there && !gives(request, "network") {
+        request.options.network = NetworkMode::default();
     }
-    let hostname = request.options.host.hostname.take();
-    request.given.retain(|(name, _)| name != "hostname");
-    hostname
-        .map(|hostname| ("hostname".to_owned(), hostname))
-        .into_iter()
-        .collect()
+    was_there
+}
+
+/// Takes what the containers of a new pod share out of a request, so that it becomes the pod's: the options of the network, and the host
+/// name. With a UTS namespace of its own the container keeps that.
+fn taken(request: &mut RunRequest) -> Vec<(String, String)> {
+    let has_own_name = gives(request, "uts");
+    let is_of_all = |(name, _): &(String, String)| {
+        OF_POD.contains(&name.as_str()) || (name == "hostname" && !has_own_name)
+    };
+    let (taken, own) = request.given.drain(..).partition(is_of_all);
+    request.given = own;
+    request.options.leave_to_pod();
+    if !has_own_name {
+        request.options.host.hostname = None;
+    }
+    taken
 }
 
 fn gives(request: &RunRequest, option: &str) -> bool {

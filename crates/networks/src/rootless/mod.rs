@@ -111,17 +111,40 @@ pub(crate) fn within(home: &Home, work: impl FnOnce() -> Result<(), EngineError>
     }
     let enter = || {
         let entered = match socket::connect(home) {
-            Ok(connection) => socket::enter(&connection, socket::ENTER).and_then(|(user, network, _)| {
-                move_to_user(&user)?;
-                move_to_network(&network)?;
-                std::mem::forget(connection);
-                Ok(())
-            }),
+            Ok(connection) => enter_by(connection),
             Err(_) => namespaces(home)?.enter(),
         };
         entered.map_err(|source| RootlessFault::Enter(source).into())
     };
     apart::apart(enter, || work().map(|()| Vec::new())).map(drop)
+}
+
+/// Looks at something where the caller's networks are, by another process if this one is elsewhere, and gives what it saw; `None` where no
+/// process is in these namespaces any more.
+///
+/// # Errors
+/// Those of the look, and [`RootlessFault::Enter`].
+pub(super) fn seen_within(
+    home: &Home,
+    look: impl FnOnce() -> Result<Vec<u8>, EngineError>,
+) -> Result<Option<Vec<u8>>, EngineError> {
+    if !is_outside(home) {
+        return look().map(Some);
+    }
+    let Ok(connection) = socket::connect(home) else {
+        return Ok(None);
+    };
+    let enter = || enter_by(connection).map_err(|source| RootlessFault::Enter(source).into());
+    apart::apart(enter, look).map(Some)
+}
+
+/// Moves this process to the caller's networks, which stay as long as it.
+fn enter_by(connection: OwnedFd) -> Result<(), Errno> {
+    let (user, network, _) = socket::enter(&connection, socket::ENTER)?;
+    move_to_user(&user)?;
+    move_to_network(&network)?;
+    std::mem::forget(connection);
+    Ok(())
 }
 
 /// Moves this process, which must have one thread, to the user namespace of the caller's networks, where the caller's ids are as in

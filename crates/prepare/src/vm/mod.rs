@@ -1,4 +1,4 @@
-//! Options that a virtual machine refuses, and reasons why there is none.
+//! Options that a virtual machine refuses, and reasons why it cannot be had.
 
 mod error;
 mod settle;

@@ -7,7 +7,7 @@
 /// Names of the points, in the order in which a container meets them: create, start, end, removal; then those of
 /// pools: filling, the keeper, a taker of a sandbox, removal; then those of pods; then those of `cp`, of `rename`, of
 /// a container in the foreground that gets a monitor, of volumes, and of networks.
-pub const POINTS: [&str; 63] = [
+pub const POINTS: [&str; 64] = [
     "claimed",
     "named",
     "state-new",
@@ -62,6 +62,7 @@ pub const POINTS: [&str; 63] = [
     "volume-hidden",
     "volumes-left",
     "connect-leased",
+    "connect-held",
     "connect-linked",
     "connect-plugged",
     "connect-written",

@@ -35,7 +35,7 @@ impl Report {
         self.0 = None;
     }
 
-    /// Says why there is no start.
+    /// Says why the start failed.
     pub fn failed(&mut self, error: &EngineError) {
         self.say(b'E', &failure_line(error));
         self.0 = None;

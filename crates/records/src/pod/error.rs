@@ -32,6 +32,12 @@ pub enum PodError {
     /// Network option for a member, whose network is the pod's.
     #[error("invalid config provided: network cannot be configured when it is shared with a pod")]
     Network,
+    /// Network of a pod, for a container outside pods.
+    #[error("cannot use the network of a pod outside of pods")]
+    NoPod,
+    /// Network of a pod whose members have networks of their own.
+    #[error("cannot use the network of pod {0}: its members share none")]
+    NoNetwork(String),
     /// Host name for a member, whose host name is the pod's; podman's words.
     #[error("cannot set hostname when joining the pod UTS namespace: give --hostname to 'tote pod create'")]
     Hostname,
@@ -102,6 +108,8 @@ impl PodError {
     pub(crate) fn hint(&self) -> Option<String> {
         match self {
             Self::Running { .. } => Some("stop the pod before, or give --force".to_owned()),
+            Self::NoPod => Some("give --pod NAME beside --network pod".to_owned()),
+            Self::NoNetwork(_) => Some("tote pod create --share +net".to_owned()),
             Self::Infra { pod, .. } => Some(format!("tote pod rm {pod}")),
             _ => None,
         }

@@ -1,4 +1,4 @@
-//! Records of pools, and who fills one.
+//! Records of pools, and the locks of processes that fill them.
 
 pub mod error;
 pub mod list;

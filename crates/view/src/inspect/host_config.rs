@@ -190,7 +190,7 @@ fn signed(limit: u64) -> i64 {
 }
 
 /// The host's side of `--publish`, by the container's ports.
-fn bindings(options: &RunOptions) -> Map<String, Value> {
+pub(super) fn bindings(options: &RunOptions) -> Map<String, Value> {
     let mut bindings = Map::new();
     for binding in &options.published {
         let host = match binding.host {

@@ -1,8 +1,9 @@
 //! A pod as podman's `pod inspect` shows it.
 
+use super::host_config::bindings;
 use serde_json::{Map, Value, json};
 use tote_engine::pod::{self, Pod, PodEntry};
-use tote_engine::{Home, moment, network_of, status_word};
+use tote_engine::{Home, moment, networks_of, status_word};
 
 /// Describes a pod with podman's fields.
 #[must_use]
@@ -76,26 +77,39 @@ fn limits(pod: &Pod, shown: &mut Map<String, Value>) {
     }
 }
 
+/// The options of the infra container, which are those of the pod.
 fn infra(entry: &PodEntry) -> Value {
     let all = |name: &str| {
         let given = entry.pod.options.iter().filter(|(option, _)| option == name);
         given.map(|(_, value)| value.clone()).collect::<Vec<_>>()
     };
-    let network = entry
+    let networks = entry
         .infra()
-        .map_or_else(|| "none".to_owned(), |infra| network_of(&infra.container));
+        .map_or_else(|| vec!["none".to_owned()], |infra| networks_of(&infra.container));
+    let options = entry.infra().and_then(|infra| infra.container.run_options().ok());
+    let options = options.unwrap_or_default();
+    let attachments = options.first_addresses.within(options.network.attachments());
+    let first = attachments
+        .unwrap_or_default()
+        .into_iter()
+        .next()
+        .unwrap_or_default();
+    let ip = first.ip.map(|ip| ip.to_string());
+    let mac = first
+        .mac
+        .map(|mac| mac.map(|byte| format!("{byte:02x}")).join(":"));
     json!({
-        "PortBindings": Map::new(),
-        "HostNetwork": network == "host",
-        "StaticIP": "",
-        "StaticMAC": "",
+        "PortBindings": bindings(&options),
+        "HostNetwork": networks == ["host"],
+        "StaticIP": ip.unwrap_or_default(),
+        "StaticMAC": mac.unwrap_or_default(),
         "NoManageResolvConf": false,
         "DNSServer": all("dns"),
-        "DNSSearch": null,
-        "DNSOption": null,
-        "NoManageHosts": false,
+        "DNSSearch": all("dns-search"),
+        "DNSOption": all("dns-option"),
+        "NoManageHosts": options.host.no_hosts,
         "HostAdd": all("add-host"),
-        "Networks": [network],
+        "Networks": networks,
         "NetworkOptions": null,
         "pid_ns": entry.pod.option("pid").unwrap_or("private"),
         "userns": entry.pod.option("userns").unwrap_or("host"),
