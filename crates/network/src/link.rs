@@ -14,7 +14,7 @@ use crate::route::{default_route, link_route, new_default_route};
 use crate::shape::{Rate, shape};
 use crate::sublink::{self, Attached, Sublink};
 use crate::subnet::{Address, Prefix};
-use crate::tap::{GUEST_RESOLVER, Tap, divert};
+use crate::tap::{GUEST_RESOLVER, Led, Tap, divert};
 use crate::{Subnet, Subnet6, forwarding};
 use rustix::fd::{AsRawFd as _, BorrowedFd};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -26,8 +26,6 @@ const VETH_INFO_PEER: u16 = 1;
 const IFA_ADDRESS: u16 = 1;
 const IFA_LOCAL: u16 = 2;
 const IFA_BROADCAST: u16 = 4;
-const AF_INET: u8 = 2;
-const RT_SCOPE_LINK: u8 = 253;
 /// An address that is used at once, without asking whether another host has it.
 const IFA_F_NODAD: u8 = 0x02;
 
@@ -184,7 +182,12 @@ pub fn connect(links: &[ContainerLink], network: BorrowedFd<'_>) -> Result<(), L
         return Err(set()(*errno));
     }
     for (link, tap, index) in taps {
-        divert(link, tap, (network, &there, index))?;
+        let led = Led {
+            link: (&link.inside, index),
+            mtu: link.mtu,
+            address: link.address,
+        };
+        divert(led, tap, (network, &there)).map_err(|(attempt, source)| LinkError { attempt, source })?;
     }
     attach(&here, links)?;
     settle(&here, links)
@@ -370,15 +373,6 @@ fn address(index: u32, address: Ipv4Addr, subnet: Subnet) -> Request {
     if subnet.prefix() < 31 {
         request.attribute(IFA_BROADCAST, &subnet.broadcast().octets());
     }
-    request
-}
-
-/// An address without a network around it.
-pub(crate) fn plain_address(index: u32, address: Ipv4Addr) -> Request {
-    let mut header = [AF_INET, 32, 0, RT_SCOPE_LINK, 0, 0, 0, 0];
-    header[4..].copy_from_slice(&index.to_ne_bytes());
-    let mut request = Request::new(RTM_NEWADDR, &header).flags(NLM_F_CREATE | NLM_F_EXCL);
-    request.attribute(IFA_LOCAL, &address.octets());
     request
 }
 

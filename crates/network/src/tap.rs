@@ -8,7 +8,7 @@
 //! namespace, from names to the rules of an egress policy, is as for every container. The packet filter of the namespace passes
 //! the frames on (nftables, `fwd`), before anything else looks at them. What the guest sends to [`GUEST_RESOLVER`] stays in the namespace.
 
-use crate::device::{IFF_UP, IFLA_MTU, RTM_NEWLINK, link as link_header};
+use crate::device::{IFF_UP, IFLA_MTU, RTM_NEWADDR, RTM_NEWLINK, link as link_header};
 use crate::egress_rule::{ethertype, load};
 use crate::egress_verdict::accept;
 use crate::filter::{
@@ -16,9 +16,8 @@ use crate::filter::{
     transaction_by,
 };
 use crate::forwarding;
-use crate::link::{ContainerLink, LinkError, failed, plain_address, refusals};
 use crate::link_state::index_of;
-use crate::netlink::{NLM_F_CREATE, Request, Socket};
+use crate::netlink::{NLM_F_CREATE, NLM_F_EXCL, Request, Socket};
 use crate::nft_table::{INGRESS, NETDEV, chain, fresh_table};
 use crate::route::link_route;
 use crate::rule::{
@@ -35,6 +34,9 @@ pub const GUEST_RESOLVER: Ipv4Addr = Ipv4Addr::new(169, 254, 0, 11);
 /// The device by which taps are made, and by which a process has one.
 pub const TUN: &str = "/dev/net/tun";
 const DEVICE: &std::ffi::CStr = c"/dev/net/tun";
+const AF_INET: u8 = 2;
+const RT_SCOPE_LINK: u8 = 253;
+const IFA_LOCAL: u16 = 2;
 const NFTA_FWD_SREG_DEV: u16 = 1;
 const IPV4: [u8; 2] = [0x08, 0x00];
 const ARP: [u8; 2] = [0x08, 0x06];
@@ -54,33 +56,50 @@ pub struct Tap {
     pub owner: u32,
 }
 
-/// Makes the tap of a link that is up and has that number in the network namespace, and leads the frames of each to the other.
+/// Link that is led to a tap.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Led<'a> {
+    /// Its name and its number in the network namespace.
+    pub(crate) link: (&'a str, u32),
+    /// The longest packet, in bytes.
+    pub(crate) mtu: u32,
+    /// The guest's address.
+    pub(crate) address: Ipv4Addr,
+}
+
+/// Makes the tap of a link that is up, and leads the frames of each to the other. An error comes with the attempt.
 pub(crate) fn divert(
-    of: &ContainerLink,
+    of: Led<'_>,
     tap: &Tap,
-    (network, there, index): (BorrowedFd<'_>, &Socket, u32),
-) -> Result<(), LinkError> {
-    let made = || failed(format!("make the tap of the link {} (tun)", of.inside));
-    let device = tote_sys::open_in(network, DEVICE).map_err(made())?;
-    tote_sys::make_tap(device.as_fd(), &tap.name, tap.owner).map_err(made())?;
-    let own = index_of(there, &tap.name).map_err(made())?;
-    forwarding::set_ipv6_in(network, &tap.name, false).map_err(made())?;
+    (network, there): (BorrowedFd<'_>, &Socket),
+) -> Result<(), (String, Errno)> {
+    let (link, index) = of.link;
+    let made = |errno| (format!("make the tap of the link {link} (tun)"), errno);
+    let device = tote_sys::open_in(network, DEVICE).map_err(made)?;
+    tote_sys::make_tap(device.as_fd(), &tap.name, tap.owner).map_err(made)?;
+    let own = index_of(there, &tap.name).map_err(made)?;
+    forwarding::set_ipv6_in(network, &tap.name, false).map_err(made)?;
     let mut up = Request::new(RTM_NEWLINK, &link_header(own, IFF_UP));
     up.attribute(IFLA_MTU, &of.mtu.to_ne_bytes());
-    let requests = vec![
-        up,
-        plain_address(own, GUEST_RESOLVER),
-        link_route(of.address, own),
-    ];
-    refusals(there.batch(requests), Errno::EXIST).map_err(made())?;
-    let led = || {
-        failed(format!(
-            "lead the link {} to a virtual machine (nf_tables, fwd, family netdev)",
-            of.inside
-        ))
+    let requests = vec![up, resolver_address(own), link_route(of.address, own)];
+    if let Some((_, errno)) = there.batch(requests).map_err(made)?.first() {
+        return Err(made(*errno));
+    }
+    let led = |errno| {
+        let attempt = format!("lead the link {link} to a virtual machine (nf_tables, fwd, family netdev)");
+        (attempt, errno)
     };
-    let filter = Socket::of_filter_inside(network).map_err(led())?;
-    transaction_by(&filter, rules((&of.inside, index), (&tap.name, own))).map_err(led())
+    let filter = Socket::of_filter_inside(network).map_err(led)?;
+    transaction_by(&filter, rules((link, index), (&tap.name, own))).map_err(led)
+}
+
+/// The request for the resolver's address, without a network around it.
+fn resolver_address(index: u32) -> Request {
+    let mut header = [AF_INET, 32, 0, RT_SCOPE_LINK, 0, 0, 0, 0];
+    header[4..].copy_from_slice(&index.to_ne_bytes());
+    let mut request = Request::new(RTM_NEWADDR, &header).flags(NLM_F_CREATE | NLM_F_EXCL);
+    request.attribute(IFA_LOCAL, &GUEST_RESOLVER.octets());
+    request
 }
 
 /// The rules of a link and its tap, each a name and a number, in a table of their own.

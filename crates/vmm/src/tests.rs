@@ -442,7 +442,8 @@ fn floods_of_the_guest_end_it() {
             while raw.write_all(&bytes).is_ok() {}
         });
         let (verdict, output, warnings) = run(&vmm, b"");
-        assert_eq!(verdict.code, 137);
+        // What comes with the flood, the start of the process among it, may be lost.
+        assert!(matches!(verdict.code, 125 | 137), "{}", verdict.code);
         let message = verdict.message.unwrap();
         assert!(message.starts_with("the guest was ended, because"), "{message}");
         assert!(output.len() <= 2 * tote_channel::WINDOW && warnings.len() <= 32);

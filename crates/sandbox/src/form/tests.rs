@@ -64,7 +64,7 @@ fn bytes_stay_the_same() {
     });
     assert_eq!(
         (VERSION, sum),
-        (&b"tote plan 2\n"[..], 0x562d_6ec8_935d_d7f4),
+        (&b"tote plan 3\n"[..], 0x25d4_40be_a5b0_5ee4),
         "{sum:#x}"
     );
 }
@@ -73,7 +73,7 @@ fn bytes_stay_the_same() {
 fn only_this_version_is_read() {
     let plan = Plan::any(&mut Any::new(3));
     let bytes = plan.to_bytes().bytes;
-    let other = [b"tote plan 3\n", &bytes[VERSION.len()..]].concat();
+    let other = [b"tote plan 4\n", &bytes[VERSION.len()..]].concat();
     assert_eq!(Plan::from_bytes(&other, vec![]).unwrap_err(), FormError::Version);
     assert_eq!(Plan::from_bytes(b"", vec![]).unwrap_err(), FormError::Version);
 }
