@@ -1,11 +1,10 @@
 //! Attendance of a running process: its standard streams, the caller's signals, its end.
 
-use crate::relay::Copy;
+use crate::wait::{Waiting, follow_size};
 use crate::{BrokenStream, DetachKeys, Outcome, RuntimeError, Stdio};
-use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::process::{Signal, pidfd_send_signal};
-use tote_sys::{Errno, ExitStatus, SignalFd, SignalSet, best_effort};
+use tote_sys::{ExitStatus, SignalFd, SignalSet, best_effort};
 
 /// Caller's side of a process.
 #[derive(Debug)]
@@ -83,43 +82,20 @@ impl Attendance {
             .console(&master, self.interactive, self.keys.take())
             .map_err(failed)?;
         self.console = Some(master);
-        self.follow_size();
+        follow_size(self.console.as_ref());
         Ok(())
-    }
-
-    pub(crate) fn follow_size(&self) {
-        if let Some(console) = &self.console
-            && let Ok(size) = rustix::termios::tcgetwinsize(rustix::stdio::stdin())
-        {
-            // A console that is gone has no size.
-            best_effort(rustix::termios::tcsetwinsize(console, size));
-        }
     }
 
     /// Passes the caller's signals on.
     pub(crate) fn forward(&self, send: &dyn Fn(Signal)) -> Result<(), RuntimeError> {
         while let Some(signo) = self.signals.next().map_err(RuntimeError::Wait)? {
             if signo == Signal::WINCH.as_raw() {
-                self.follow_size();
+                follow_size(self.console.as_ref());
             } else if let Some(signal) = Signal::from_named_raw(signo) {
                 send(signal);
             }
         }
         Ok(())
-    }
-
-    /// Returns what to wait for, for each copy.
-    pub(crate) fn poll_fds(&self) -> Vec<Option<PollFd<'_>>> {
-        self.stdio.copies.iter().map(Copy::poll_fd).collect()
-    }
-
-    /// Advances the copies that are ready.
-    pub(crate) fn advance(&mut self, ready: &[bool]) {
-        for (copy, ready) in self.stdio.copies.iter_mut().zip(ready) {
-            if *ready {
-                copy.advance();
-            }
-        }
     }
 }
 
@@ -145,30 +121,22 @@ pub fn attend_or_leave(
     pidfd: &OwnedFd,
 ) -> Result<Option<Outcome>, RuntimeError> {
     loop {
-        let copies = attendance.poll_fds();
-        let mut fds = Vec::with_capacity(2 + copies.len());
-        fds.push(PollFd::new(pidfd, PollFlags::IN));
-        fds.push(PollFd::new(&attendance.signals, PollFlags::IN));
-        fds.extend(copies.iter().flatten().cloned());
-        match poll(&mut fds, None) {
-            Ok(_) | Err(Errno::INTR) => {}
-            Err(errno) => return Err(RuntimeError::Wait(errno)),
-        }
-        let mut ready = fds.iter().map(|fd| !fd.revents().is_empty());
-        let (ended, signal) = (ready.next() == Some(true), ready.next() == Some(true));
-        let copied: Vec<bool> = copies
-            .iter()
-            .map(|copy| copy.is_some() && ready.next() == Some(true))
-            .collect();
-        if signal {
+        let woken = attendance.stdio.wait(&Waiting {
+            process: pidfd.as_fd(),
+            signals: attendance.signals.as_fd(),
+            asides: &[],
+            channel: None,
+            until: None,
+        })?;
+        if woken.signal {
             // A process that has just ended needs no signal.
             attendance.forward(&|signal| best_effort(pidfd_send_signal(pidfd, signal)))?;
         }
-        attendance.advance(&copied);
-        if ended {
+        attendance.stdio.advance(&woken);
+        if woken.process {
             break;
         }
-        if attendance.stdio.copies.iter().any(Copy::left) {
+        if attendance.stdio.is_left() {
             return Ok(None);
         }
     }

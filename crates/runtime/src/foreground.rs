@@ -5,9 +5,9 @@ use crate::errand::{self, Errands, Made};
 use crate::newborn::{Attendant, Newborn};
 use crate::outcome::{Aside, Ended, Leave, Left, Observer, Outcome, Parting, tell_listener};
 use crate::relay::Copy;
+use crate::wait::{Waiting, Woken, follow_size};
 use crate::{DetachKeys, Maps, RuntimeError, Stdio, Timings};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fd::OwnedFd;
+use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::process::{Signal, pidfd_send_signal};
 use std::time::{Duration, Instant};
 use tote_cgroup::Cgroup;
@@ -203,15 +203,15 @@ impl Watch<'_, '_> {
                 .into_iter()
                 .flatten()
                 .min();
-            let ready = self.poll(signals, next)?;
-            if ready.channel {
+            let woken = self.sleep(signals, next)?;
+            if woken.channel {
                 self.hear()?;
             }
-            if ready.signal && self.forward(signals)? {
+            if woken.signal && self.forward(signals)? {
                 return Ok(Stop::Made(Outcome::Insisted));
             }
-            self.advance(&ready);
-            if ready.ended && !ready.channel {
+            self.advance(&woken);
+            if woken.process && !woken.channel {
                 return Ok(Stop::Ended);
             }
             if let Some(leave) = self.hand_over(deadline) {
@@ -231,17 +231,13 @@ impl Watch<'_, '_> {
         }
     }
 
-    fn advance(&mut self, ready: &Ready) {
-        let copies = &mut self.foreground.stdio.copies;
-        for (copy, ready) in copies.iter_mut().zip(&ready.copies) {
-            if *ready {
-                copy.advance();
-            }
-        }
-        if copies.iter().any(Copy::left) {
+    fn advance(&mut self, woken: &Woken) {
+        let stdio = &mut self.foreground.stdio;
+        stdio.advance(woken);
+        if stdio.is_left() {
             self.leave = Some(Leave::Keys);
         }
-        if ready.aside {
+        if woken.aside {
             let asked = self.foreground.asides.iter_mut().map(|aside| aside.advance());
             match asked.fold(false, |asked, is_one| asked | is_one) {
                 true if self.foreground.guarded => _ = self.leave.get_or_insert(Leave::Asked),
@@ -280,49 +276,16 @@ impl Watch<'_, '_> {
         None
     }
 
-    fn poll(&self, signals: &CallerSignals, deadline: Option<Instant>) -> Result<Ready, RuntimeError> {
+    fn sleep(&self, signals: &CallerSignals, until: Option<Instant>) -> Result<Woken, RuntimeError> {
         let child = self.newborn.child()?;
-        let copies: Vec<_> = self.foreground.stdio.copies.iter().map(Copy::poll_fd).collect();
-        let asides: Vec<_> = self
-            .foreground
-            .asides
-            .iter()
-            .flat_map(|aside| aside.fds())
-            .collect();
-        let mut fds = Vec::with_capacity(3 + asides.len() + copies.len());
-        fds.push(PollFd::new(&child.pidfd, PollFlags::IN));
-        fds.push(PollFd::new(signals, PollFlags::IN));
-        fds.extend(
-            asides
-                .iter()
-                .map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)),
-        );
-        fds.extend(copies.iter().flatten().cloned());
-        if !self.program_runs {
-            fds.push(PollFd::from_borrowed_fd(child.channel(), PollFlags::IN));
-        }
-        let timeout = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-        let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
-        match poll(&mut fds, timeout.as_ref()) {
-            Ok(_) | Err(Errno::INTR) => {}
-            Err(errno) => return Err(RuntimeError::Wait(errno)),
-        }
-        let mut ready = fds.iter().map(|fd| !fd.revents().is_empty());
-        let (ended, signal) = (ready.next() == Some(true), ready.next() == Some(true));
-        let aside = ready
-            .by_ref()
-            .take(asides.len())
-            .fold(false, |any, one| any | one);
-        let copies = copies
-            .iter()
-            .map(|copy| copy.is_some() && ready.next() == Some(true))
-            .collect();
-        Ok(Ready {
-            ended,
-            signal,
-            aside,
-            copies,
-            channel: ready.next() == Some(true),
+        let asides = self.foreground.asides.iter();
+        let asides: Vec<_> = asides.flat_map(|aside| aside.fds()).collect();
+        self.foreground.stdio.wait(&Waiting {
+            process: child.pidfd.as_fd(),
+            signals: signals.as_fd(),
+            asides: &asides,
+            channel: (!self.program_runs).then(|| child.channel()),
+            until,
         })
     }
 
@@ -360,7 +323,7 @@ impl Watch<'_, '_> {
     fn forward(&mut self, signals: &mut CallerSignals) -> Result<bool, RuntimeError> {
         while let Some(wish) = signals.next()? {
             match wish {
-                Wish::Resize => self.follow_size(),
+                Wish::Resize => follow_size(self.console.as_ref()),
                 // docker's behaviour: a closed window detaches, and the container goes on.
                 Wish::Forward(Signal::HUP) if self.foreground.guarded => self.leave = Some(Leave::Hangup),
                 // A process that has just ended needs no signal.
@@ -369,14 +332,6 @@ impl Watch<'_, '_> {
             }
         }
         Ok(false)
-    }
-
-    fn follow_size(&self) {
-        let Some(console) = &self.console else { return };
-        if let Ok(size) = rustix::termios::tcgetwinsize(rustix::stdio::stdin()) {
-            // A console that is gone has no size.
-            best_effort(rustix::termios::tcsetwinsize(console, size));
-        }
     }
 
     fn cpu_time_left(&self) -> Option<Duration> {
@@ -428,14 +383,6 @@ impl Watch<'_, '_> {
             ));
         }
     }
-}
-
-struct Ready {
-    ended: bool,
-    signal: bool,
-    aside: bool,
-    channel: bool,
-    copies: Vec<bool>,
 }
 
 /// Returns the shortest time in which this much processor time can be used up, with every processor at work.

@@ -36,6 +36,7 @@ mod step;
 mod taken;
 mod terminal;
 mod timings;
+mod wait;
 
 pub use attend::{Attendance, attend, attend_or_leave};
 pub use caller_signals::Insistence;

@@ -2,12 +2,12 @@
 //! ends.
 
 use crate::step::{Step, StepKind};
+use crate::wait::Waiting;
 use crate::{Attendance, Outcome, RuntimeError};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::AsFd;
 use rustix::process::Signal;
 use std::time::{Duration, Instant};
-use tote_sys::{Errno, Event, Taking, best_effort};
+use tote_sys::{Event, Taking, best_effort};
 
 /// Result of an attempt to take a sandbox.
 #[derive(Debug)]
@@ -89,32 +89,20 @@ impl Stay<'_> {
         program: &str,
         reached: &mut dyn FnMut(Moment),
     ) -> Result<Option<Attended>, RuntimeError> {
-        let copies = self.attendance.poll_fds();
-        let mut fds = Vec::with_capacity(2 + copies.len());
-        fds.push(PollFd::from_borrowed_fd(self.taking.as_fd(), PollFlags::IN));
-        fds.push(PollFd::new(&self.attendance.signals, PollFlags::IN));
-        fds.extend(copies.iter().flatten().cloned());
-        let next = self.deadline.into_iter().chain(self.settles).min();
-        let left = next.map(|next| next.saturating_duration_since(Instant::now()));
-        let left = left.and_then(|left| Timespec::try_from(left).ok());
-        match poll(&mut fds, left.as_ref()) {
-            Ok(_) | Err(Errno::INTR) => {}
-            Err(errno) => return Err(RuntimeError::Wait(errno)),
-        }
-        let mut ready = fds.iter().map(|fd| !fd.revents().is_empty());
-        let (said, signal) = (ready.next() == Some(true), ready.next() == Some(true));
-        let copied: Vec<bool> = copies
-            .iter()
-            .map(|copy| copy.is_some() && ready.next() == Some(true))
-            .collect();
-        drop((fds, copies));
-        if signal {
+        let woken = self.attendance.stdio.wait(&Waiting {
+            process: self.taking.as_fd(),
+            signals: self.attendance.signals.as_fd(),
+            asides: &[],
+            channel: None,
+            until: self.deadline.into_iter().chain(self.settles).min(),
+        })?;
+        if woken.signal {
             // A keeper that is gone says so on the connection.
             let taking = self.taking;
             let send = |signal: Signal| best_effort(taking.signal(signal.as_raw()));
             self.attendance.forward(&send)?;
         }
-        self.attendance.advance(&copied);
+        self.attendance.stdio.advance(&woken);
         if self.settles.is_some_and(|moment| Instant::now() >= moment) {
             self.settles = None;
             reached(Moment::Settled);
@@ -123,7 +111,7 @@ impl Stay<'_> {
             (self.deadline, self.is_over) = (None, true);
             best_effort(self.taking.signal(Signal::KILL.as_raw()));
         }
-        if said {
+        if woken.process {
             self.hear(program, reached)
         } else {
             Ok(None)
