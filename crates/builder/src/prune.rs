@@ -82,7 +82,7 @@ pub fn build_space(home: &Home) -> Result<BuildSpace, EngineError> {
 }
 
 /// Removes the selected cache entries, then every byte that is no longer needed. Caches in use stay. The process must
-/// be in the namespace of [`crate::enter_ids`].
+/// be in the namespace of [`tote_images::enter_ids`].
 ///
 /// # Errors
 /// [`EngineError::Store`].

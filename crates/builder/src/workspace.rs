@@ -33,7 +33,7 @@ impl Workspace {
     /// Makes a workspace; `guard` starts what removes it if this process is killed.
     ///
     /// # Errors
-    /// [`EngineError::File`].
+    /// [`EngineError::State`].
     pub fn make(home: &Home, guard: &dyn Fn(&Path) -> Option<Child>) -> Result<Self, EngineError> {
         let builds = home.builds();
         for dir in ["", "cache", "kept", "mounts", "work"] {
@@ -129,7 +129,7 @@ fn take(nameless: &Path, path: &Path) -> Result<OwnedFd, EngineError> {
 /// Makes a directory with that mode, whatever the umask; an existing one is accepted.
 ///
 /// # Errors
-/// [`EngineError::File`].
+/// [`EngineError::State`].
 pub fn make_dir(path: &Path, mode: u32) -> Result<(), EngineError> {
     make(path, mode).map_err(|(attempt, errno)| EngineError::file(attempt, path)(errno))
 }

@@ -7,7 +7,7 @@
 //!
 //! The process has everything of the container but its root: its namespaces, cgroup, user, capabilities, filter and
 //! limits. Its root is a tree of tools, in a mount namespace of its own, and the container's tree is `/target` in it. A
-//! stopped container, or an image, gets a first process that only waits ([`still`]).
+//! stopped container, or an image, gets a first process that only waits (`still.rs`).
 
 mod context;
 mod effective;

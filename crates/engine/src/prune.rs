@@ -70,7 +70,7 @@ pub fn check_prune(request: &PruneRequest) -> Result<(), EngineError> {
 }
 
 /// Removes containers that do not run, then volumes, networks, images and what builds keep, as far as it is wanted. The process must
-/// be in the right namespace: [`crate::enter_ids`].
+/// be in the right namespace: [`tote_images::enter_ids`].
 ///
 /// # Errors
 /// Those of [`check_prune`] and of the store.

@@ -162,7 +162,7 @@ pub(crate) fn take(
     }
 }
 
-/// Takes the names of a container away, which has not begun, and leaves it in its networks. [`put`] gives them back.
+/// Takes the names of a container away, which has not begun, and leaves it in its networks. `put` gives them back.
 ///
 /// # Errors
 /// [`EngineError::State`] and [`super::NetworkFault::Lease`].

@@ -25,7 +25,7 @@ const OWN: &str = "own";
 /// directory of the host: nothing may appear there.
 ///
 /// # Errors
-/// [`EngineError::State`], and [`EngineError::File`] of a time zone that the host has not.
+/// [`EngineError::State`], and [`EngineError::State`] of a time zone that the host has not.
 pub fn files(
     home: &Home,
     (id, ids): (&ContainerId, &Ids),

@@ -212,7 +212,7 @@ impl Stored {
 /// on them, and those whose maker is gone.
 ///
 /// # Errors
-/// [`EngineError::HostImage`].
+/// [`EngineError::Machine`].
 pub fn forget_skeletons(home: &Home) -> Result<(), EngineError> {
     let names = tote_state::record::names_in(&home.host_images())?;
     if names.iter().any(|name| name.starts_with('.')) {

@@ -104,7 +104,7 @@ pub fn without_size(home: &Home, options: &RunOptions, config: &ImageConfig) -> 
 /// The driver that the options ask for.
 ///
 /// # Errors
-/// [`EngineError::Driver`] for an unknown name.
+/// [`EngineError::Request`] for an unknown name.
 fn driver(options: &RunOptions) -> Result<Driver, EngineError> {
     match &options.driver {
         Some(name) => Ok(name.parse()?),

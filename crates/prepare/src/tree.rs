@@ -8,7 +8,7 @@ use tote_bundle::ContainerId;
 /// that may not be searched; then it is removed from inside one.
 ///
 /// # Errors
-/// [`EngineError::Remove`], and [`EngineError::Run`] from inside.
+/// [`EngineError::Machine`], and [`EngineError::Run`] from inside.
 pub fn remove(home: &Home, id: &ContainerId) -> Result<(), EngineError> {
     crate::mounted::forget(home, id)?;
     remove_at(home, &home.container(id))

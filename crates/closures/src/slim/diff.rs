@@ -7,7 +7,7 @@ use tote_archive::compare;
 use tote_bundle::Image;
 
 /// Tells what another image has, lacks or has changed of an image. The process must be in the right namespace:
-/// [`crate::enter_ids`].
+/// [`tote_images::enter_ids`].
 ///
 /// # Errors
 /// [`EngineError`].

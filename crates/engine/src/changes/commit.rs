@@ -39,7 +39,7 @@ pub struct Committed {
 }
 
 /// Makes an image of a container: the container's image with one more layer, or one layer with everything if it was made
-/// of a directory. The process must be in the right namespace: [`crate::enter_ids`].
+/// of a directory. The process must be in the right namespace: [`tote_images::enter_ids`].
 ///
 /// # Errors
 /// [`EngineError`].

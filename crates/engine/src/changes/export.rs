@@ -13,7 +13,7 @@ use tote_archive::Change;
 use tote_bundle::Image;
 
 /// Writes the tree of a container: its image with what it changed, without what was mounted. The process must be in the
-/// right namespace: [`crate::enter_ids`].
+/// right namespace: [`tote_images::enter_ids`].
 ///
 /// # Errors
 /// [`EngineError`].

@@ -13,7 +13,7 @@ pub struct ContainerSize {
     pub image: u64,
 }
 
-/// Counts a container's files. The process must be in the right namespace: [`crate::enter_ids`].
+/// Counts a container's files. The process must be in the right namespace: [`tote_images::enter_ids`].
 #[must_use]
 pub fn of_container(home: &Home, entry: &Entry) -> ContainerSize {
     let container = &entry.container;

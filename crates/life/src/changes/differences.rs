@@ -25,7 +25,7 @@ pub struct Changed {
     pub path: String,
 }
 
-/// Tells what a container has changed. The process must be in the right namespace: [`crate::enter_ids`].
+/// Tells what a container has changed. The process must be in the right namespace: [`tote_images::enter_ids`].
 ///
 /// # Errors
 /// [`EngineError`].

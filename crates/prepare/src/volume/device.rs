@@ -278,7 +278,7 @@ pub(crate) fn mount_all(devices: &BTreeMap<String, Device>, spec: &mut Spec) {
 /// Checks that a container can mount the device, and that the directory of one exists.
 ///
 /// # Errors
-/// [`EngineError::NoSource`], and others if the host's directory cannot be examined; [`VolumeFault::Disk`].
+/// [`EngineError::Image`], and others if the host's directory cannot be examined; [`VolumeFault::Disk`].
 pub(crate) fn look_at(name: &str, device: &Device) -> Result<(), EngineError> {
     match device {
         Device::Disk(_) => Err(VolumeFault::Disk(name.to_owned()).into()),

@@ -21,7 +21,7 @@ impl VolumeHold {
     /// Adds a volume by its directory. Waits while another process removes it, and returns true if it exists.
     ///
     /// # Errors
-    /// [`EngineError::File`].
+    /// [`EngineError::State`].
     pub fn add(&mut self, dir: &Path) -> Result<bool, EngineError> {
         let held = hold(dir)?;
         let is_there = held.is_some();
@@ -44,7 +44,7 @@ impl VolumeHold {
 /// Opens a volume's directory, and prevents its removal while that is open; `None` if it is missing.
 ///
 /// # Errors
-/// [`EngineError::File`].
+/// [`EngineError::State`].
 pub(crate) fn hold(dir: &Path) -> Result<Option<OwnedFd>, EngineError> {
     directory(dir, FlockOperation::LockShared).map_err(|errno| failed(dir)(errno.into()))
 }
@@ -62,7 +62,7 @@ pub(crate) enum Found {
 /// Locks a volume for its removal, without waiting.
 ///
 /// # Errors
-/// [`EngineError::File`].
+/// [`EngineError::State`].
 pub(crate) fn alone(dir: &Path) -> Result<Found, EngineError> {
     match directory(dir, FlockOperation::NonBlockingLockExclusive) {
         Ok(Some(dir)) => Ok(Found::Alone(dir)),

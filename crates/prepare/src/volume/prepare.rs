@@ -136,7 +136,7 @@ pub fn prepare(
 /// without that.
 ///
 /// # Errors
-/// [`EngineError::File`]: a volume that cannot be listed may have to be filled.
+/// [`EngineError::State`]: a volume that cannot be listed may have to be filled.
 pub fn to_fill(options: &RunOptions, config: &ImageConfig, spec: &Spec) -> Result<Vec<String>, EngineError> {
     let mut fill = Vec::new();
     for (destination, volume) in volumes_of(options, config) {

@@ -142,7 +142,7 @@ pub fn unnamed_of(home: &Home, container: &Container) -> Result<Vec<String>, Eng
 /// Removes those of the volumes that are unused; the container that had them is gone.
 ///
 /// # Errors
-/// [`EngineError::Remove`].
+/// [`EngineError::Machine`].
 pub fn remove_unused(home: &Home, names: &[String]) -> Result<(), EngineError> {
     if names.is_empty() {
         return Ok(());

@@ -14,7 +14,7 @@ use tote_archive::{
 };
 use tote_images::has_many_ids;
 
-/// Writes the files of a volume as a tar archive. The process must be in the right namespace: [`crate::enter_ids`].
+/// Writes the files of a volume as a tar archive. The process must be in the right namespace: [`tote_images::enter_ids`].
 ///
 /// # Errors
 /// [`VolumeFault`], and those of reading and writing.
@@ -38,7 +38,7 @@ pub fn export(home: &Home, name: &str, out: impl Write) -> Result<(), EngineErro
 }
 
 /// Extracts a tar archive, compressed or not, into a volume; other files that the volume has stay. The process must be in
-/// the right namespace: [`crate::enter_ids`].
+/// the right namespace: [`tote_images::enter_ids`].
 ///
 /// # Errors
 /// [`VolumeFault`]. What was extracted before the error stays.

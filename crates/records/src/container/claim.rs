@@ -30,7 +30,7 @@ pub const VOLUMES: &[u8] = b"volumes";
 /// Exclusive right to change a container: its file in `live/`, locked. The lock ends with the last descriptor,
 /// including those of forked processes, so a monitor keeps the claim of its maker.
 ///
-/// A dropped claim leaves its file behind unlocked, which asks for [`super::sweep`]; a process that completes its
+/// A dropped claim leaves its file behind unlocked, which asks for a sweep (`sweep.rs` in `life`); a process that completes its
 /// work calls [`Claim::release`].
 #[derive(Debug)]
 pub struct Claim {

@@ -70,7 +70,7 @@ impl Aside for FrontDoor<'_> {
 /// that runs it makes one then.
 ///
 /// # Errors
-/// Those of [`find`].
+/// Those of [`find()`].
 pub fn find_monitored(home: &Home, wanted: &str) -> Result<Entry, EngineError> {
     let entry = find(home, wanted)?;
     if entry.kept || !entry.state.runs() {

@@ -15,7 +15,7 @@ use tote_sys::best_effort;
 /// Takes a name for a container. If the name is taken, `sweep` clears what killed commands left, and with it the name perhaps.
 ///
 /// # Errors
-/// [`EngineError::NameTaken`] if another container has it.
+/// [`EngineError::Life`] if another container has it.
 pub fn take(home: &Home, name: &Name, id: &ContainerId, sweep: fn(&Home)) -> Result<(), EngineError> {
     let path = home.names().join(name.as_str());
     for _ in 0..3 {

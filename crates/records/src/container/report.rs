@@ -53,7 +53,7 @@ impl Report {
 /// Receives the monitor's reports, up to the start.
 ///
 /// # Errors
-/// [`LifeError::Launch`] and [`LifeError::Unborn`].
+/// [`StartError::Launch`] and [`StartError::Unborn`].
 pub fn listen(pipe: &mut File, warn: &mut dyn FnMut(String)) -> Result<(), EngineError> {
     loop {
         let mut head = [0; 5];

@@ -19,7 +19,7 @@ pub enum Status {
     Running,
     /// Container that has ended, and that its monitor will start again.
     Restarting,
-    /// Container in removal; never in a file, see [`super::find`].
+    /// Container in removal; never in a file, see [`super::find()`].
     Removing,
     /// Container that has ended.
     Exited,

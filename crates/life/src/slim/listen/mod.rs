@@ -1,7 +1,7 @@
 //! The calls of a container, as the kernel reports them to the listener of a filter, seccomp_unotify(2).
 //!
 //! Any user may have such reports of the user's own containers. Each reported call waits for an answer, so only calls
-//! are reported that are rare or that tell something. A process of its own answers ([`recorder`]): a container that
+//! are reported that are rare or that tell something. A process of its own answers (`recorder.rs`): a container that
 //! outlives the command, or one whose monitor was killed, does not wait for anybody.
 
 mod calls;
