@@ -1,7 +1,8 @@
-//! The use cases of the engine, such as running a container. They sequence the crates below.
+//! The engine as its clients see it: the names of all use cases, and the use cases that have no crate of their own, such as
+//! `cp`, `commit`, pools and units.
 //!
 //! Invariants:
-//! - Only this crate takes locks and decides paths below the state root ([`Home`] draws it).
+//! - A client names this crate for everything that it asks for, and none of the crates between it and `state`.
 //! - Every object is named from the container's id, so that what a killed command left is found and cleared by the next
 //!   one; clearing twice does no harm.
 //! - It neither prints nor reads a command line; it gives back values, and errors with a remedy.
