@@ -65,7 +65,6 @@ fn commands(cx: &Context) -> Result<()> {
         (&["context", "ls"], "no daemon"),
         (&["-H", "tcp://a", "ps"], "no daemon"),
         (&["swarm", "init"], "one machine"),
-        (&["mount"], "tote cp"),
         (&["kube", "play"], "pod create"),
         (&["volume", "mount", "v"], "{{.Mountpoint}}"),
         (&["container", "checkpoint", "c"], "tote pause"),
