@@ -1,4 +1,4 @@
-//! One wait of whoever attends a process: until the process, the caller's signals, one of the caller's streams or a descriptor
+//! Wait of an attendant of a process: until the process, the caller's signals, one of the caller's streams or a descriptor
 //! beside them has something to say.
 
 use crate::relay::Copy;
