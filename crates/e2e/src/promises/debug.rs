@@ -8,6 +8,7 @@ use crate::need::Need::{ManyIds, Program, Root};
 use crate::processes;
 use crate::promise::{Test, test};
 use anyhow::{Context as _, Result, ensure};
+use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitOptions, waitpid};
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -224,16 +225,23 @@ fn killed(cx: &Context) -> Result<()> {
         .tote(&["debug", "c", "sh", "-c", "echo up; exec sleep 1000"])
         .spawn()?;
     session.expect("up\n")?;
-    let own = processes::descendants(session.pid());
-    let [process] = &own[..] else {
-        anyhow::bail!("the session has {} processes", own.len());
-    };
-    let pidfd = processes::pidfd(process.pid)?;
+    // A process of the start may be there for a moment longer than the command's.
+    let own = processes::descendants(session.pid()).into_iter();
+    let own: Vec<_> = own
+        .filter_map(|process| Some((process.pid, processes::pidfd(process.pid).ok()?)))
+        .collect();
+    ensure!(!own.is_empty(), "the session has no process");
     session.signal(Signal::KILL)?;
     session.wait()?;
-    processes::wait_end(&pidfd, "the session's command", patience())?;
-    // It has become a child of this process, and its PID namespace lasts until this process has waited for it.
-    waitpid(Pid::from_raw(process.pid), WaitOptions::empty())?;
+    for (pid, pidfd) in &own {
+        processes::wait_end(pidfd, "a process of the session", patience())?;
+        // It has become a child of this process unless the session had waited for it, and its PID namespace lasts until this process
+        // has waited for it.
+        match waitpid(Pid::from_raw(*pid), WaitOptions::empty()) {
+            Ok(_) | Err(Errno::CHILD) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+    }
     over(container)
 }
 
