@@ -54,7 +54,7 @@ impl Prompt {
     pub(super) fn files(self) -> Vec<WrittenFile> {
         // What Debian and its kin do for every shell sets a prompt of its own.
         let bash = self.text.map(|text| {
-            let own = "for file in /etc/bash.bashrc ~/.bashrc; do [ ! -r $file ] || . $file; done\n";
+            let own = "for file in /etc/bash.bashrc ~/.bashrc; do [ ! -r \"$file\" ] || . \"$file\"; done\n";
             (BASH, format!("{own}PS1={}\n", quoted(&[text])).into_bytes())
         });
         let fish = self.function.map(|function| (FISH, function));
