@@ -71,6 +71,13 @@ pub(crate) struct Candidate {
     pub(crate) verbs: BTreeMap<String, Vec<Step>>,
 }
 
+impl Candidate {
+    /// Lists the steps of a verb; none if the candidate does not know it.
+    pub(crate) fn verb(&self, name: &str) -> &[Step] {
+        self.verbs.get(name).map_or(&[], Vec::as_slice)
+    }
+}
+
 /// Bundle of a candidate, without its root.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]

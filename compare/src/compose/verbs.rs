@@ -25,7 +25,7 @@ const PEER: &str = "peer";
 /// Chooses the verbs on the clock: those of the experiment, or `run` alone for a candidate that knows no other; `None`
 /// if the candidate cannot do it.
 pub(super) fn phases(candidate: &Candidate, experiment: &Experiment) -> Option<Vec<String>> {
-    let has = |verb: &str| candidate.verbs.get(verb).is_some_and(|steps| !steps.is_empty());
+    let has = |verb: &str| !candidate.verb(verb).is_empty();
     let named = |name: &str| experiment.phases == [name];
     let detaches = has(DETACH) && has("clear");
     if !is_suited(candidate, experiment) || (!experiment.peer.is_empty() && !detaches) {
@@ -129,7 +129,7 @@ pub(super) fn before(
     phases: &[String],
     splice: &Splice,
 ) -> Vec<Step> {
-    let verb = |name: &str| candidate.verbs.get(name).into_iter().flatten();
+    let verb = |name: &str| candidate.verb(name).iter();
     let mut steps: Vec<Step> = verb("prepare").map(|step| splice.step(step)).collect();
     if !experiment.peer.is_empty() {
         let peer = splice.beside(&experiment.peer, PEER);
@@ -164,7 +164,7 @@ pub(super) fn after(
     phases: &[String],
     splice: &Splice,
 ) -> Vec<Step> {
-    let verb = |name: &str| candidate.verbs.get(name).into_iter().flatten();
+    let verb = |name: &str| candidate.verb(name).iter();
     let own = match phases {
         [only] if only == LOAD => "unload",
         [only] if only == PULL => "unpull",

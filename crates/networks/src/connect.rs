@@ -44,16 +44,8 @@ pub struct ConnectRequest {
 /// [`NetworkFault`] in docker's words, and [`EngineError::State`]; the container is as it was then.
 pub fn connect(home: &Home, request: &ConnectRequest) -> Result<(), EngineError> {
     let network = found(home, &request.network)?;
-    rootless::enter(home)?;
-    let entry = kept(home, &request.container, "connect")?;
-    let id = &entry.container.id.clone();
-    interrupted::end_connection(home, id);
-    let change = Change::begin(home, id)?;
-    let mut container = Container::read(home, id)?.unwrap_or(entry.container);
-    let mut state = State::read(home, id)?;
-    if state.runs() {
-        check_devices(&container)?;
-    }
+    let (change, mut container, mut state) = begin(home, &request.container, "connect")?;
+    let id = &container.id.clone();
     let options = container.run_options()?;
     check(&container, &options)?;
     if position(home, &options, &network).is_some()
@@ -109,16 +101,8 @@ pub fn connect(home: &Home, request: &ConnectRequest) -> Result<(), EngineError>
 /// [`NetworkFault`] in docker's words, and [`EngineError::State`].
 pub fn disconnect(home: &Home, network: &str, container: &str) -> Result<(), EngineError> {
     let network = found(home, network)?;
-    rootless::enter(home)?;
-    let entry = kept(home, container, "disconnect")?;
-    let id = &entry.container.id.clone();
-    interrupted::end_connection(home, id);
-    let change = Change::begin(home, id)?;
-    let mut container = Container::read(home, id)?.unwrap_or(entry.container);
-    let mut state = State::read(home, id)?;
-    if state.runs() {
-        check_devices(&container)?;
-    }
+    let (change, mut container, mut state) = begin(home, container, "disconnect")?;
+    let id = &container.id.clone();
     let options = container.run_options()?;
     let place = position(home, &options, &network);
     let is_in = state.networks.iter().any(|one| one.network_id == network.id);
@@ -173,7 +157,21 @@ pub(crate) fn kept(home: &Home, wanted: &str, action: &'static str) -> Result<En
     Ok(entry)
 }
 
-/// Whether the container's network is its own; docker's words where it is not.
+/// Locks a container whose networks are to change, and reads its record and its state. A virtual machine that runs is refused.
+fn begin(home: &Home, wanted: &str, action: &'static str) -> Result<(Change, Container, State), EngineError> {
+    rootless::enter(home)?;
+    let entry = kept(home, wanted, action)?;
+    let id = &entry.container.id.clone();
+    interrupted::end_connection(home, id);
+    let change = Change::begin(home, id)?;
+    let container = Container::read(home, id)?.unwrap_or(entry.container);
+    let state = State::read(home, id)?;
+    if state.runs() {
+        check_devices(&container)?;
+    }
+    Ok((change, container, state))
+}
+
 /// Refuses to change the networks of a virtual machine that runs.
 fn check_devices(container: &Container) -> Result<(), ConnectFault> {
     if container.option("isolation").is_some_and(tote_bundle::is_vm) {
@@ -182,6 +180,7 @@ fn check_devices(container: &Container) -> Result<(), ConnectFault> {
     Ok(())
 }
 
+/// Refuses a container whose network is not its own, in docker's words.
 fn check(container: &Container, options: &RunOptions) -> Result<(), NetworkFault> {
     match &options.network {
         NetworkMode::Networks(_) => Ok(()),

@@ -30,13 +30,19 @@ pub trait Aside: std::fmt::Debug {
     ///
     /// # Errors
     /// A warning for people.
-    fn begin(&mut self) -> Result<(), String>;
+    fn begin(&mut self) -> Result<(), String> {
+        Ok(())
+    }
 
     /// Returns the descriptors that it waits for.
-    fn fds(&self) -> Vec<BorrowedFd<'_>>;
+    fn fds(&self) -> Vec<BorrowedFd<'_>> {
+        Vec::new()
+    }
 
     /// Reads what has come, without waiting. True if the container must have a monitor from now on.
-    fn advance(&mut self) -> bool;
+    fn advance(&mut self) -> bool {
+        false
+    }
 
     /// Called when another process is about to watch the container: puts everything that it needs where the process
     /// finds it.

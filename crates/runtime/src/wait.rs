@@ -22,7 +22,7 @@ pub(crate) struct Waiting<'a> {
     pub until: Option<Instant>,
 }
 
-/// Descriptors that have something to say; none after the end of the time.
+/// Result of a wait: which of its descriptors are ready. None is if the time was over first.
 pub(crate) struct Woken {
     pub process: bool,
     pub signal: bool,

@@ -67,19 +67,10 @@ impl Root<'_> {
             }
             all.insert(path);
         }
-        let mut programs = Vec::new();
-        let layer = add_layer(ingest, |out| {
-            let entries = all.iter().filter_map(|path| self.entry(path, owned).transpose());
-            let changes = entries.map(|entry| {
-                let (entry, file) = entry?;
-                if is_program(&entry) {
-                    programs.push(entry.path.to_string());
-                }
-                Ok((Change::Add(entry), file))
-            });
-            pack(Writer::new(out), changes)
-        })?;
-        Ok(Made { layer, programs })
+        made(
+            ingest,
+            all.iter().filter_map(|path| self.entry(path, owned).transpose()),
+        )
     }
 
     /// Reads an entry. `None` if it is gone, or not for containers.
@@ -170,21 +161,33 @@ pub(super) fn add_files(
     for path in writable {
         add(path, None)?;
     }
+    let entries = all.into_iter().map(|(path, file)| {
+        let (kind, mode, file) = match file {
+            None => (Kind::Directory, 0o755, None),
+            // The owner's bits alone: they are the same whatever umask the file was made under.
+            Some((entry, file)) => {
+                let mode = if entry.mode & 0o100 == 0 { 0o644 } else { 0o755 };
+                (entry.kind, mode, Some(file))
+            }
+        };
+        let entry = Entry {
+            mode,
+            ..Entry::new(path, kind)
+        };
+        Ok((entry, file))
+    });
+    made(ingest, entries)
+}
+
+/// Adds a layer with these entries, and notes which of them are programs.
+fn made(
+    ingest: &Ingest<'_>,
+    entries: impl Iterator<Item = Result<(Entry, Option<File>), WalkError>> + Send,
+) -> Result<Made, EngineError> {
     let mut programs = Vec::new();
     let layer = add_layer(ingest, |out| {
-        let changes = all.into_iter().map(|(path, file)| {
-            let (kind, mode, file) = match file {
-                None => (Kind::Directory, 0o755, None),
-                // The owner's bits alone: they are the same whatever umask the file was made under.
-                Some((entry, file)) => {
-                    let mode = if entry.mode & 0o100 == 0 { 0o644 } else { 0o755 };
-                    (entry.kind, mode, Some(file))
-                }
-            };
-            let entry = Entry {
-                mode,
-                ..Entry::new(path, kind)
-            };
+        let changes = entries.map(|entry| {
+            let (entry, file) = entry?;
             if is_program(&entry) {
                 programs.push(entry.path.to_string());
             }

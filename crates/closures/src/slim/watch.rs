@@ -117,10 +117,6 @@ impl Aside for RootWatch {
         self.failure = self.watch.add_file_system(root).err();
     }
 
-    fn begin(&mut self) -> Result<(), String> {
-        Ok(())
-    }
-
     fn fds(&self) -> Vec<BorrowedFd<'_>> {
         match self.failure {
             None => vec![self.watch.fd()],

@@ -221,23 +221,20 @@ fn missing(cx: &Context) -> Result<()> {
     cx.nothing_left()
 }
 
+/// Starts a container `vm` in a virtual machine, detached and with these further options.
+pub(super) fn detach(cx: &Context, options: &[&str], command: &[&str]) -> Result<()> {
+    let run = ["run", "-d", "--name", "vm", "--isolation", "vm"];
+    cx.tote(&[&run, options, &["app"], command].concat())
+        .output()?
+        .exits(0)?;
+    Ok(())
+}
+
 /// Starts a container `vm` that says `ready`, says so of a SIGUSR1 and a SIGTERM, and ends with 5 then.
 fn start(cx: &Context) -> Result<()> {
     let script =
         "trap 'echo asked; exit 5' TERM; trap 'echo heard' USR1; echo ready; while :; do sleep 0.1; done";
-    let words = [
-        "run",
-        "-d",
-        "--name",
-        "vm",
-        "--isolation",
-        "vm",
-        "app",
-        "sh",
-        "-c",
-        script,
-    ];
-    cx.tote(&words).output()?.exits(0)?;
+    detach(cx, &[], &["sh", "-c", script])?;
     ready(cx, "ready")
 }
 

@@ -1,6 +1,6 @@
 //! Disks of containers that are in virtual machines: volumes, and writes that outlive the machine.
 
-use super::vm::{QEMU, prepare};
+use super::vm::{QEMU, detach, prepare};
 use crate::context::Context;
 use crate::need::Need;
 use crate::promise::{Test, test};
@@ -34,20 +34,7 @@ fn volumes(cx: &Context) -> Result<()> {
     vm("plain:/data", "true")?
         .refuses(125, &["cannot use the volume plain with --isolation vm"])?
         .has_err("hint: -v disk:NAME:/path")?;
-    let words = [
-        "run",
-        "-d",
-        "--name",
-        "vm",
-        "--isolation",
-        "vm",
-        "-v",
-        "data:/data",
-        "app",
-        "sleep",
-        "1000000",
-    ];
-    cx.tote(&words).output()?.exits(0)?;
+    detach(cx, &["-v", "data:/data"], &["sleep", "1000000"])?;
     // This waits until the guest is up.
     cx.tote(&["exec", "vm", "cat", "/data/sub/file"])
         .output()?
@@ -66,21 +53,7 @@ fn writes(cx: &Context) -> Result<()> {
     // A program that ends by no signal but SIGKILL.
     let script = "cat /kept 2>/dev/null; echo written >/kept; chmod 640 /kept; rm -f /etc/passwd; echo ready; \
                   trap '' TERM; while :; do sleep 1; done";
-    let words = [
-        "run",
-        "-d",
-        "--name",
-        "vm",
-        "--isolation",
-        "vm",
-        "--disk-size",
-        "64m",
-        "app",
-        "sh",
-        "-c",
-        script,
-    ];
-    cx.tote(&words).output()?.exits(0)?;
+    detach(cx, &["--disk-size", "64m"], &["sh", "-c", script])?;
     let wait = |lines: &str| -> Result<()> {
         let mut follow = cx.tote(&["logs", "-f", "vm"]).spawn()?;
         follow.expect(lines)?;

@@ -1,6 +1,6 @@
 //! Attaching to containers in virtual machines, and ends of all kinds at any moment.
 
-use super::vm::{QEMU, prepare};
+use super::vm::{QEMU, detach, prepare};
 use crate::context::Context;
 use crate::exchange::{patience, scaled};
 use crate::need::Need;
@@ -20,20 +20,7 @@ pub(super) const TESTS: &[Test] = &[
 fn attach(cx: &Context) -> Result<()> {
     prepare(cx)?;
     let script = "while read line; do echo \"got $line\"; echo \"err $line\" >&2; [ \"$line\" != end ] || exit 3; done";
-    let words = [
-        "run",
-        "-d",
-        "-i",
-        "--name",
-        "vm",
-        "--isolation",
-        "vm",
-        "app",
-        "sh",
-        "-c",
-        script,
-    ];
-    cx.tote(&words).output()?.exits(0)?;
+    detach(cx, &["-i"], &["sh", "-c", script])?;
     let mut one = cx.tote(&["attach", "vm"]).spawn()?;
     one.send(b"1\n");
     one.expect("got 1\n")?;
@@ -46,18 +33,7 @@ fn attach(cx: &Context) -> Result<()> {
         running.finish()?.exits(3)?.has_err("err end")?;
     }
     cx.tote(&["rm", "vm"]).output()?.exits(0)?;
-    let start = [
-        "run",
-        "-d",
-        "-it",
-        "--name",
-        "vm",
-        "--isolation",
-        "vm",
-        "app",
-        "sh",
-    ];
-    cx.tote(&start).output()?.exits(0)?;
+    detach(cx, &["-it"], &["sh"])?;
     let (mut inside, _terminal) = cx.tote(&["attach", "vm"]).spawn_in_terminal(33, 77)?;
     inside.send(b"stty size; echo $((40 + 2))\n");
     inside.expect("33 77")?;

@@ -1,6 +1,6 @@
 //! Reaching into a container that is in a virtual machine: `exec`, health checks, `top` and `cp`.
 
-use super::vm::{QEMU, prepare};
+use super::vm::{QEMU, detach, prepare};
 use crate::context::Context;
 use crate::need::Need;
 use crate::promise::{Test, test};
@@ -19,24 +19,18 @@ pub(super) const TESTS: &[Test] = &[test(
 /// All of `exec` with one machine: a boot takes seconds.
 fn exec(cx: &Context) -> Result<()> {
     prepare(cx)?;
-    let words = [
-        "run",
-        "-d",
-        "--name",
-        "vm",
-        "--isolation",
-        "vm",
-        "--env",
-        "A=b",
-        "--health-cmd",
-        "test -e /healthy",
-        "--health-interval",
-        "1h",
-        "app",
-        "sleep",
-        "1000000",
-    ];
-    cx.tote(&words).output()?.exits(0)?;
+    detach(
+        cx,
+        &[
+            "--env",
+            "A=b",
+            "--health-cmd",
+            "test -e /healthy",
+            "--health-interval",
+            "1h",
+        ],
+        &["sleep", "1000000"],
+    )?;
     // This waits until the guest is up.
     let script =
         "tr '\\0' ' ' </proc/1/cmdline; echo; id -u; pwd; echo $A; hostname | wc -c; echo error >&2; exit 7";

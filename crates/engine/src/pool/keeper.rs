@@ -6,7 +6,7 @@ use crate::exec::Inside;
 use crate::network::Answers;
 use crate::prepared::Prepared;
 use crate::{EngineError, Home, LifeError};
-use rustix::fd::{AsFd as _, BorrowedFd};
+use rustix::fd::AsFd as _;
 use rustix::fs::{Mode, OFlags};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -93,19 +93,7 @@ struct Keeper<'a> {
 #[derive(Debug)]
 struct Nothing;
 
-impl Aside for Nothing {
-    fn begin(&mut self) -> Result<(), String> {
-        Ok(())
-    }
-
-    fn fds(&self) -> Vec<BorrowedFd<'_>> {
-        Vec::new()
-    }
-
-    fn advance(&mut self) -> bool {
-        false
-    }
-}
+impl Aside for Nothing {}
 
 /// Reference to the image's files; the image stays while it is held.
 type Held = crate::rootfs::Source;

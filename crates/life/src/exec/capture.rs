@@ -60,7 +60,6 @@ pub fn capture_planned(
     (timeout, most): (Duration, usize),
     listening: Option<&mut Listening>,
 ) -> Result<Captured, EngineError> {
-    let namespaces = target.namespaces();
     if let Some(listening) = &listening {
         listening.listen_to(&mut plan)?;
     }
@@ -78,14 +77,7 @@ pub fn capture_planned(
         },
         Op::Stdio { fd: again, number: 2 },
     ]);
-    let mut visit = Visit {
-        target,
-        plan,
-        namespaces,
-        attendance: None,
-        console: None,
-        listening,
-    };
+    let mut visit = Visit::alone(target, plan, listening);
     let deadline = Instant::now() + timeout;
     // Warnings about missing features were given for the container itself.
     let child = match visit.start(Some(deadline), &mut |_| ()) {

@@ -35,15 +35,7 @@ pub fn converse(target: Target, mut plan: Plan) -> Result<Conversation, EngineEr
     let ((their_input, input), (output, their_output), (errors, their_errors)) = (pipe()?, pipe()?, pipe()?);
     let theirs = [(their_input, 0), (their_output, 1), (their_errors, 2)];
     plan.insert_stdio(theirs.map(|(fd, number)| Op::Stdio { fd, number }).into());
-    let namespaces = target.namespaces();
-    let mut visit = Visit {
-        target,
-        plan,
-        namespaces,
-        attendance: None,
-        console: None,
-        listening: None,
-    };
+    let mut visit = Visit::alone(target, plan, None);
     let child = visit.start(None, &mut |_| ())?;
     Ok(Conversation {
         input: Some(input.into()),

@@ -181,7 +181,19 @@ struct Visit<'a> {
     listening: Option<&'a mut Listening>,
 }
 
-impl Visit<'_> {
+impl<'a> Visit<'a> {
+    /// A process that the caller does not attend.
+    fn alone(target: Target, plan: Plan, listening: Option<&'a mut Listening>) -> Self {
+        Self {
+            namespaces: target.namespaces(),
+            target,
+            plan,
+            attendance: None,
+            console: None,
+            listening,
+        }
+    }
+
     /// Starts the process. On return it executes its program, or was killed at the deadline.
     fn start(
         &mut self,

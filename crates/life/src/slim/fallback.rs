@@ -7,7 +7,7 @@ use super::SlimError;
 use super::listen::{Hearing, Listening};
 use crate::rootfs::Source;
 use crate::{EngineError, Home, open_store};
-use rustix::fd::{BorrowedFd, OwnedFd};
+use rustix::fd::OwnedFd;
 use std::collections::BTreeSet;
 use tote_bundle::{Image, RunOptions};
 use tote_image::Digest;
@@ -142,17 +142,5 @@ impl Misses {
 impl Aside for Misses {
     fn listener(&mut self, listener: OwnedFd) -> Option<OwnedFd> {
         self.listening.listener(listener)
-    }
-
-    fn begin(&mut self) -> Result<(), String> {
-        Ok(())
-    }
-
-    fn fds(&self) -> Vec<BorrowedFd<'_>> {
-        Vec::new()
-    }
-
-    fn advance(&mut self) -> bool {
-        false
     }
 }

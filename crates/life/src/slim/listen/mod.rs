@@ -10,7 +10,7 @@ mod recorder;
 pub use calls::ALWAYS;
 
 use super::SlimError;
-use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::net::{
     AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
 };
@@ -187,17 +187,5 @@ impl Aside for Listening {
     fn listener(&mut self, listener: OwnedFd) -> Option<OwnedFd> {
         self.answer(&listener);
         None
-    }
-
-    fn begin(&mut self) -> Result<(), String> {
-        Ok(())
-    }
-
-    fn fds(&self) -> Vec<BorrowedFd<'_>> {
-        Vec::new()
-    }
-
-    fn advance(&mut self) -> bool {
-        false
     }
 }
