@@ -344,7 +344,9 @@ fn cgroup(cx: &Context) -> Result<()> {
 }
 
 fn shells(cx: &Context) -> Result<()> {
-    let container = running(cx, &[])?;
+    let container = running(cx, &["-e", "HOME=/target/o w n"])?;
+    let settings = "mkdir '/o w n'; echo 'echo set\\tings' > '/o w n/.bashrc'";
+    cx.tote(&["exec", "c", "sh", "-c", settings]).output()?.exits(0)?;
     let plain = |words: &[&str]| {
         cx.tote(&[&["debug"], words].concat())
             .env("SHELL", "/bin/none")
@@ -370,6 +372,8 @@ fn shells(cx: &Context) -> Result<()> {
         .tote(&["debug", "--shell", "bash", "c"])
         .env("PS1", "pro\u{fc}mpt'$((6 * 7))> ");
     let (mut session, _window) = own.spawn_in_terminal(20, 80)?;
+    // The settings of a home are read before it, also where the name of the home has spaces.
+    session.expect("settings")?;
     session.expect("pro\u{fc}mpt'42> ")?;
     session.send(b"exit 6\n");
     ensure!(session.wait()? == 6);
