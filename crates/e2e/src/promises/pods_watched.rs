@@ -123,7 +123,8 @@ fn logs(cx: &Context) -> Result<()> {
     // The order of the two is arbitrary.
     following.expect(" ready\n")?;
     following.expect(" ready\n")?;
-    done(cx, &["exec", "c", "touch", "/dev/shm/go"])?;
+    // In a container of its own: `c` ends at once and would take a process within it along.
+    done(cx, &["run", "--rm", "--pod", "p", &image, "touch", "/dev/shm/go"])?;
     let said = following.finish()?;
     said.exits(0)?;
     for name in ["c", "d"] {
