@@ -1,7 +1,7 @@
 //! Parser of the command line.
 
 use crate::step::{CARELESS, HOLD, HOLD_TERMINAL, Means, USUAL, errno_of};
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use lexopt::prelude::*;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -29,6 +29,7 @@ Where:
   --process W --call N this call of this process, both counted from 1: what a finding says
 
 Otherwise:
+  --share K/N          every Nth scenario from the Kth on, so that N of these programs try all of them side by side
   --seed S             of what is drawn (the time)
   --limit SECONDS      after which a command hangs (20)
   --format json        the report as JSON
@@ -63,11 +64,38 @@ pub(crate) enum Choice {
     One(usize, usize),
 }
 
+/// Part of the chosen scenarios: every `of`th one, from the `first`th on, both from 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Share {
+    first: usize,
+    of: usize,
+}
+
+impl Share {
+    const ALL: Self = Self { first: 1, of: 1 };
+
+    fn parse(text: &str) -> Result<Self> {
+        let numbers = text
+            .split_once('/')
+            .map(|(first, of)| (first.parse(), of.parse()));
+        match numbers {
+            Some((Ok(first), Ok(of))) if (1..=of).contains(&first) => Ok(Self { first, of }),
+            _ => bail!("--share takes K/N with K from 1 to N, not {text:?}"),
+        }
+    }
+
+    /// Returns the part of `all` that is this share.
+    pub(crate) fn of<T>(self, all: Vec<T>) -> Vec<T> {
+        all.into_iter().skip(self.first - 1).step_by(self.of).collect()
+    }
+}
+
 /// Options of the stepper.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
     pub(crate) tote: Option<PathBuf>,
     pub(crate) scenarios: Vec<String>,
+    pub(crate) share: Share,
     pub(crate) means: Vec<Means>,
     pub(crate) choice: Choice,
     pub(crate) time: Option<Duration>,
@@ -102,6 +130,7 @@ fn parse_step(mut parser: lexopt::Parser) -> Result<Action> {
     let mut options = Options {
         tote: None,
         scenarios: Vec::new(),
+        share: Share::ALL,
         means: Vec::new(),
         choice: Choice::All,
         time: None,
@@ -131,6 +160,7 @@ fn parse_step(mut parser: lexopt::Parser) -> Result<Action> {
             }
             Long("process") => process = Some(parser.value()?.parse()?),
             Long("call") => call = Some(parser.value()?.parse()?),
+            Long("share") => options.share = Share::parse(&parser.value()?.string()?)?,
             Long("seed") => options.seed = parser.value()?.parse()?,
             Long("limit") => options.limit = Duration::from_secs(parser.value()?.parse()?),
             Long("format") => {
@@ -222,11 +252,25 @@ mod tests {
     }
 
     #[test]
+    fn shares_are_everything_together() {
+        let all: Vec<usize> = (0..7).collect();
+        let mut both = step(&["--share", "1/2"]).share.of(all.clone());
+        assert_eq!(both, [0, 2, 4, 6]);
+        both.extend(step(&["--share", "2/2"]).share.of(all.clone()));
+        both.sort_unstable();
+        assert_eq!(both, all);
+        assert_eq!(step(&[]).share.of(all.clone()), all);
+    }
+
+    #[test]
     fn nonsense_is_refused() {
         for words in [
             &["--errno", "EWHAT"][..],
             &["--process", "1"],
             &["--format", "xml"],
+            &["--share", "3/2"],
+            &["--share", "0/2"],
+            &["--share", "2"],
             &["-x"],
         ] {
             assert!(parse(words.iter().map(OsString::from)).is_err(), "{words:?}");

@@ -56,7 +56,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         return Ok(true);
     }
     let tote = options.tote.as_deref().context("--tote PATH is missing")?;
-    let chosen = chosen(&options.scenarios)?;
+    let chosen = options.share.of(chosen(&options.scenarios)?);
     nix::sys::prctl::set_child_subreaper(true).context("become a subreaper")?;
     // So the scenarios change no bridge, rule or setting of the machine.
     nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET).context("make a network namespace")?;

@@ -15,12 +15,20 @@ pub(crate) struct Test {
     pub(crate) run: fn(&Context) -> Result<()>,
     /// Factor of the usual time limits.
     pub(crate) slow: u32,
+    /// True if the test waits for most of its time, so that it takes nothing from others that run beside it.
+    pub(crate) waits: bool,
 }
 
 impl Test {
     /// Multiplies the time limits, for tests that do much more than others.
     pub(crate) const fn slow(mut self, times: u32) -> Self {
         self.slow = times;
+        self
+    }
+
+    /// Says that the test waits for most of its time, for a limit of the engine or of a program to pass.
+    pub(crate) const fn waits(mut self) -> Self {
+        self.waits = true;
         self
     }
 
@@ -45,5 +53,6 @@ pub(crate) const fn test(
         needs,
         run,
         slow: 1,
+        waits: false,
     }
 }

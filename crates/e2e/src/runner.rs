@@ -28,6 +28,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
+/// Number of tests that wait for most of their time and run at once, beside the others.
+const WAITING: usize = 2;
+
 /// Returns the time limit of a test.
 fn limit(test: &Test) -> Duration {
     scaled(Duration::from_secs(30)) * test.slow
@@ -42,11 +45,36 @@ fn grace() -> Duration {
 #[derive(Debug)]
 struct Active {
     test: &'static Test,
+    waits: bool,
     pid: i32,
     pidfd: OwnedFd,
     started: Instant,
     transcript: PathBuf,
     timed_out: bool,
+}
+
+/// Queue of tests, of which some run at once.
+#[derive(Debug)]
+struct Lane {
+    queue: Vec<&'static Test>,
+    waits: bool,
+    places: usize,
+}
+
+impl Lane {
+    /// Returns the lane of the tests that wait, and that of the others. A caller who wants one test at a time gets one
+    /// lane only.
+    fn both(tests: Vec<&'static Test>, jobs: usize) -> [Self; 2] {
+        let (waiting, working) = tests.into_iter().partition(|test| test.waits && jobs > 1);
+        let lane = |queue, waits, places| Self { queue, waits, places };
+        [lane(waiting, true, WAITING), lane(working, false, jobs)]
+    }
+
+    /// Returns the next test if a place is free.
+    fn next(&mut self, active: &[Active]) -> Option<&'static Test> {
+        let taken = active.iter().filter(|test| test.waits == self.waits).count();
+        (taken < self.places).then(|| self.queue.pop()).flatten()
+    }
 }
 
 /// Counts of the run.
@@ -149,7 +177,7 @@ fn tell_unexplained_files(run: &Path, tally: &mut Tally) -> Result<()> {
     Ok(())
 }
 
-/// Chooses the tests that can run here, last first; the others are reported and counted.
+/// Chooses the tests that can run here, last first, so that long ones begin early; the others are reported and counted.
 fn choose(filter: &str, tally: &mut Tally) -> Vec<&'static Test> {
     let required = std::env::var("TOTE_TEST_REQUIRE").unwrap_or_default();
     let mut runnable = Vec::new();
@@ -170,21 +198,18 @@ fn choose(filter: &str, tally: &mut Tally) -> Vec<&'static Test> {
         }
     }
     runnable.reverse();
+    runnable.sort_by_key(|test| test.slow);
     runnable
 }
 
-fn run_all(
-    tote: &Path,
-    dir: &Path,
-    mut queue: Vec<&'static Test>,
-    jobs: usize,
-    tally: &mut Tally,
-) -> Result<()> {
+fn run_all(tote: &Path, dir: &Path, tests: Vec<&'static Test>, jobs: usize, tally: &mut Tally) -> Result<()> {
+    let mut lanes = Lane::both(tests, jobs);
     let mut active: Vec<Active> = Vec::new();
     loop {
-        while active.len() < jobs {
-            let Some(test) = queue.pop() else { break };
-            active.push(start(tote, dir, test)?);
+        for lane in &mut lanes {
+            while let Some(test) = lane.next(&active) {
+                active.push(start(tote, dir, test, lane.waits)?);
+            }
         }
         if active.is_empty() {
             return Ok(());
@@ -208,7 +233,7 @@ fn run_all(
     }
 }
 
-fn start(tote: &Path, dir: &Path, test: &'static Test) -> Result<Active> {
+fn start(tote: &Path, dir: &Path, test: &'static Test, waits: bool) -> Result<Active> {
     let transcript = dir.join(format!("{}.transcript", test.name.replace("::", "-")));
     let file = File::create(&transcript).with_context(|| format!("create {}", transcript.display()))?;
     let child = Command::new(std::env::current_exe().context("find this program")?)
@@ -227,6 +252,7 @@ fn start(tote: &Path, dir: &Path, test: &'static Test) -> Result<Active> {
     let pidfd = processes::pidfd(pid)?;
     Ok(Active {
         test,
+        waits,
         pid,
         pidfd,
         started: Instant::now(),

@@ -17,7 +17,7 @@ pub(crate) struct Tally {
 
 impl Tally {
     /// Totals for a runner that ended without printing any.
-    pub(super) fn broken() -> Self {
+    pub(crate) fn broken() -> Self {
         Self {
             failed: 1,
             ..Self::default()

@@ -6,6 +6,7 @@ use crate::finding::Finding;
 /// Applies all rules for comments. `comments` has the lines of the file, with everything but comments blank.
 pub(super) fn check(path: &str, comments: &str) -> Vec<Finding> {
     let mut findings = machine_paths(path, comments);
+    findings.extend(examples(path, comments));
     for (line, text) in (1..).zip(comments.lines()) {
         if is_numbered(text) {
             let message = "a step numbered by hand, which lies after the next change: name it instead";
@@ -14,6 +15,28 @@ pub(super) fn check(path: &str, comments: &str) -> Vec<Finding> {
         if let Some(word) = unfinished(text) {
             let message =
                 format!("{word} without an issue's number, which nobody will find: write {word}(#N)");
+            findings.push(Finding::new(path, line, message));
+        }
+    }
+    findings
+}
+
+/// Finds examples in Rust, which no test run compiles: a fence without a language begins such an example.
+fn examples(path: &str, comments: &str) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let mut inside = false;
+    for (line, text) in (1..).zip(comments.lines()) {
+        let text = text.trim_start();
+        let doc = text.strip_prefix("///").or_else(|| text.strip_prefix("//!"));
+        let Some(language) = doc.and_then(|doc| doc.trim_start().strip_prefix("```")) else {
+            inside &= doc.is_some();
+            continue;
+        };
+        inside = !inside;
+        let language = language.split([',', ' ']).next().unwrap_or_default();
+        let rust = ["", "rust", "no_run", "ignore", "should_panic", "compile_fail"];
+        if inside && rust.contains(&language) {
+            let message = "an example that no test runs: make it a unit test, or name its language (```text)";
             findings.push(Finding::new(path, line, message));
         }
     }
@@ -99,6 +122,20 @@ mod tests {
         ] {
             assert!(!is_numbered(good), "{good}");
         }
+    }
+
+    #[test]
+    fn examples_in_comments() {
+        let lines = |text| -> Vec<usize> {
+            let found = examples("a.rs", text);
+            found.iter().map(|finding| finding.line).collect()
+        };
+        assert_eq!(lines("/// ```\n/// a();\n/// ```\n"), [1]);
+        assert_eq!(
+            lines("    //! ```no_run\n    //! ```\n//! ```rust,ignore\n"),
+            [1, 3]
+        );
+        assert!(lines("//! ```text\n//! a -> b\n//! ```\nfn a() {}\n// ```\n").is_empty());
     }
 
     #[test]

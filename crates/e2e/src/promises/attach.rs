@@ -24,7 +24,8 @@ pub(super) const TESTS: &[Test] = &[
         "attach::a_reader_that_stops_does_not_stop_the_container",
         &[],
         reader_stops,
-    ),
+    )
+    .waits(),
 ];
 
 fn detach(cx: &Context, options: &[&str], script: &str) -> Result<()> {

@@ -22,7 +22,8 @@ pub(super) const TESTS: &[Test] = &[
         "debug_targets::a_stopped_container_does_not_start_meanwhile",
         &[],
         meanwhile,
-    ),
+    )
+    .waits(),
     test(
         "debug_targets::killed_it_leaves_a_stopped_container_as_it_was",
         &[],

@@ -19,7 +19,9 @@ pub(super) const TESTS: &[Test] = &[
         hostile_packets,
     ),
     test("egress::no_question_for_another_name_leaves", NEEDS, tunnel),
-    test("egress::aliases_and_private_answers_open_nothing", NEEDS, answers).slow(2),
+    test("egress::aliases_and_private_answers_open_nothing", NEEDS, answers)
+        .slow(2)
+        .waits(),
     test("egress::members_of_networks_are_not_reached", NEEDS, members),
     test("egress::answers_to_clients_find_their_way", NEEDS, clients),
     test("egress::flushed_rules_are_there_again_at_once", NEEDS, flushed),

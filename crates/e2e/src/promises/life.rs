@@ -14,7 +14,7 @@ pub(super) const TESTS: &[Test] = &[
     test("life::created_started_ended_removed", &[], whole),
     test("life::what_outlives_its_command", &[], detached),
     test("life::exit_codes", &[], exit_codes),
-    test("life::who_waits_for_the_foreground", &[], foreground),
+    test("life::who_waits_for_the_foreground", &[], foreground).waits(),
     test("life::names_can_change", &[], names),
     test("life::only_a_name_is_replaced", &[], replaced),
     test("life::restart_policies", &[], restarts),

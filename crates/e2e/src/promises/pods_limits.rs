@@ -59,7 +59,7 @@ fn limits(cx: &Context) -> Result<()> {
         "p",
     ];
     let id = done(cx, &create)?;
-    let member = sleeper(cx, &["--pod", "p", "--name", "a"])?;
+    let member = sleeper(cx, &["--pod", "p", "--stop-timeout", "0", "--name", "a"])?;
     let own = memory_of(cx, "a")?;
     // On v2 there may be a group between the two.
     let pod = own.ancestors().find(|dir| dir.ends_with(format!("tote-{id}")));
@@ -93,7 +93,19 @@ fn limits(cx: &Context) -> Result<()> {
         eaten.transcript()
     );
     // A member's own cgroup is inside the pod's as well.
-    sleeper(cx, &["--pod", "p", "--name", "b", "--memory", "32m"])?;
+    sleeper(
+        cx,
+        &[
+            "--pod",
+            "p",
+            "--stop-timeout",
+            "0",
+            "--name",
+            "b",
+            "--memory",
+            "32m",
+        ],
+    )?;
     ensure!(memory_of(cx, "b")?.starts_with(&pod));
     done(cx, &["pod", "restart", "p"])?;
     ensure!(

@@ -15,7 +15,8 @@ pub(super) const TESTS: &[Test] = &[
         "pool_networks::a_container_of_a_pool_has_names_and_finds_others",
         NEEDS,
         named,
-    ),
+    )
+    .waits(),
     test(
         "pool_networks::a_container_of_a_pool_has_ports_and_a_policy",
         NEEDS,

@@ -18,7 +18,7 @@ pub(super) const TESTS: &[Test] = &[
         NEEDS,
         one_address,
     ),
-    test("ports::the_loopback_device_stays_the_hosts", NEEDS, own_loopback),
+    test("ports::the_loopback_device_stays_the_hosts", NEEDS, own_loopback).waits(),
     test("ports::udp_is_published_as_well", NEEDS, datagrams),
     test("ports::ranges_and_free_ports_are_published", NEEDS, ranges),
     test("ports::exposed_ports_are_published_on_demand", NEEDS, exposed),

@@ -15,7 +15,7 @@ pub(super) const TESTS: &[Test] = &[
     test("usage::top_refuses_what_means_nothing", &[], refused),
     test("usage::stats_has_dockers_columns", &[], columns),
     test("usage::stats_counts_memory_and_time", &[Root], counted),
-    test("usage::stats_goes_on", &[], stream),
+    test("usage::stats_goes_on", &[], stream).waits(),
 ];
 
 fn running(cx: &Context, options: &[&str], script: &str) -> Result<Running> {
