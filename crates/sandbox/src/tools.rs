@@ -166,6 +166,11 @@ fn has_plain_directories(root: &Root) -> bool {
     matches!(root, Root::Stored { binds, .. } if !binds.is_empty())
 }
 
+/// Returns a path of the root below a directory.
+fn placed(below: &str, path: &str) -> String {
+    format!("{below}/{}", path.trim_start_matches('/'))
+}
+
 /// Namespaces in which the mounts are made: a caller other than root has entered the container's user namespace.
 fn surroundings(privileged: bool) -> Spec {
     let namespace = |kind| Namespace { kind, path: None };
@@ -191,7 +196,7 @@ impl Builder<'_> {
 
     fn own_files(&mut self, below: &str) -> Result<(), PlanError> {
         for WrittenFile { path, mode, content } in std::mem::take(&mut self.own.files) {
-            let path = cstring("path", &format!("{below}{path}"))?;
+            let path = cstring("path", &placed(below, &path))?;
             self.push(Op::File { path, mode, content });
         }
         Ok(())
@@ -201,7 +206,7 @@ impl Builder<'_> {
         for RootLink { text, path, replaces } in std::mem::take(&mut self.own.links) {
             self.push(Op::Symlink {
                 text: cstring("link", &text)?,
-                path: cstring("link", &format!("{below}{path}"))?,
+                path: cstring("link", &placed(below, &path))?,
                 replace: replaces,
             });
         }

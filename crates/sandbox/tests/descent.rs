@@ -189,7 +189,7 @@ fn what_the_image_host_gets_is_below_its_root() {
     }
     tools.links.push(RootLink {
         text: "/target".to_owned(),
-        path: "/link".to_owned(),
+        path: "link".to_owned(),
         replaces: true,
     });
     tools.brought.push(Brought {
