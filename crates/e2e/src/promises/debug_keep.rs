@@ -119,7 +119,11 @@ fn package_kept(cx: &Context) -> Result<()> {
     done(cx, &["import", &archive, "apt"])?;
     create(cx)?;
     let tools = ["--tools", "apt", "--keep"];
-    debug(cx, &[&tools[..], &["--install", "extra", "k", "true"]].concat())?.prints("")?;
+    debug(
+        cx,
+        &[&tools[..], &["--install", "extra", "k", "sh", "-c", ":"]].concat(),
+    )?
+    .prints("")?;
     debug(cx, &[&tools[..], &["k", "extra"]].concat())?.prints("extra tool\n")?;
     debug(cx, &["--tools", "apt", "k", "extra"])?.refuses(127, &["extra"])?;
     done(cx, &["rm", "-f", "k"])?;
