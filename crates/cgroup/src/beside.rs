@@ -12,7 +12,9 @@ use crate::{Cgroup, Controllers, Layout};
 /// # Errors
 /// `/proc` cannot be read, or an existing directory cannot be opened.
 pub fn beside(record: &str, pid: u32) -> Result<Cgroup, Error> {
-    let now = layout_of(pid)?.v2.map(|hierarchy| hierarchy.own_dir());
+    let now = layout_of(pid, &mounts()?)?
+        .v2
+        .map(|hierarchy| hierarchy.own_dir());
     let places = GroupPlace::all(record)?.into_iter().map(|place| match &now {
         Some(now) if place.is_v2 => GroupPlace::v2(now.clone()),
         _ => place,
@@ -36,22 +38,26 @@ pub fn record_of(pid: u32) -> Result<String, Error> {
             .map(|hierarchy| GroupPlace::v2(hierarchy.own_dir()));
         v1.chain(v2).collect::<Vec<_>>()
     };
-    let own = dirs(layout_of(std::process::id())?);
-    let its = dirs(layout_of(pid)?).into_iter();
+    let mounts = mounts()?;
+    let own = dirs(layout_of(std::process::id(), &mounts)?);
+    let its = dirs(layout_of(pid, &mounts)?).into_iter();
     Ok(GroupPlace::record(its.filter(|place| !own.contains(place))))
 }
 
-fn layout_of(pid: u32) -> Result<Layout, Error> {
-    let read = |path: String| {
-        std::fs::read_to_string(&path).map_err(|error| Error::Read {
-            path: path.into(),
-            source: rustix::io::Errno::from_io_error(&error).unwrap_or(rustix::io::Errno::IO),
-        })
-    };
-    Ok(Layout::parse(
-        &read(format!("/proc/{pid}/cgroup"))?,
-        &read("/proc/self/mountinfo".to_owned())?,
-    ))
+/// Returns this process's mounts, through which every process's groups are seen.
+fn mounts() -> Result<String, Error> {
+    read("/proc/self/mountinfo".to_owned())
+}
+
+fn layout_of(pid: u32, mounts: &str) -> Result<Layout, Error> {
+    Ok(Layout::parse(&read(format!("/proc/{pid}/cgroup"))?, mounts))
+}
+
+fn read(path: String) -> Result<String, Error> {
+    std::fs::read_to_string(&path).map_err(|error| Error::Read {
+        path: path.into(),
+        source: rustix::io::Errno::from_io_error(&error).unwrap_or(rustix::io::Errno::IO),
+    })
 }
 
 #[cfg(test)]

@@ -3,7 +3,8 @@
 use super::DebugError;
 use crate::exec::{Inside, Target};
 use crate::proc::field;
-use rustix::fs::stat;
+use rustix::fd::OwnedFd;
+use rustix::fs::{AtFlags, Mode, OFlags, open, statat};
 use tote_sandbox::{ALL_CAPABILITIES, SecurityModule};
 use tote_spec::{Capabilities, IdMapping, Linux, Namespace, NamespaceType, Process, Rlimit, User};
 use tote_sys::Errno;
@@ -179,15 +180,19 @@ fn context(text: &str) -> Option<String> {
 
 /// Returns the namespaces that are not this process's own.
 fn namespaces(pid: u32) -> Vec<Namespace> {
-    let inode = |process: &str, name: &str| {
-        stat(format!("/proc/{process}/ns/{name}"))
-            .ok()
-            .map(|found| (found.st_dev, found.st_ino))
+    // A path through the directory of the process is looked up twice as slowly as a name in an open one.
+    let of = |process: &str| {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        open(format!("/proc/{process}/ns"), flags, Mode::empty()).ok()
     };
-    let its = pid.to_string();
+    let (own, its) = (of("self"), of(&pid.to_string()));
+    let inode = |dir: &Option<OwnedFd>, name: &str| {
+        let found = statat(dir.as_ref()?, name, AtFlags::empty()).ok()?;
+        Some((found.st_dev, found.st_ino))
+    };
     let foreign = NAMESPACES
         .into_iter()
-        .filter(|(_, name)| inode("self", name) != inode(&its, name));
+        .filter(|(_, name)| inode(&own, name) != inode(&its, name));
     foreign.map(|(kind, _)| Namespace { kind, path: None }).collect()
 }
 

@@ -13,7 +13,7 @@ pub enum DebugError {
     #[error(transparent)]
     Keep(#[from] KeepError),
     /// Invalid value of `--view`.
-    #[error("invalid value {0:?} for --view: it is tools or target")]
+    #[error("invalid value {0:?} for --view or --root: behind debug it is tools or target")]
     View(String),
     /// Use of `--effective-user` with `--user`.
     #[error("--effective-user cannot be given together with --user")]
@@ -163,6 +163,9 @@ impl tote_records::PartError for DebugError {
         match self {
             Self::Pod(name) => Some(format!("start it: tote pod start {name}")),
             Self::Engine(..) => Some(format!("the engines are {}", super::engines::names())),
+            Self::View(value) if value.contains('/') => Some(format!(
+                "a directory for containers stands before the command: tote --root {value} debug"
+            )),
             Self::Keep(KeepError::Kept(_)) => {
                 Some("leave out --keep for a second session at the same time".to_owned())
             }

@@ -11,7 +11,7 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use tote_bundle::ExecOptions;
-use tote_seccomp::{Arch, compile};
+use tote_seccomp::{Arch, notifies};
 use tote_spec::Seccomp;
 
 /// Size of the longest spec that is read, in bytes.
@@ -53,8 +53,8 @@ fn profile_in(path: &Path) -> Option<Seccomp> {
     File::from(file).take(LONGEST).read_to_end(&mut text).ok()?;
     let profile = serde_json::from_slice::<Spec>(&text).ok()?.linux.seccomp;
     // A profile that asks another process is for the engine, which answers only its own containers.
-    let compiled = compile(&profile, Arch::NATIVE).ok()?;
-    (!compiled.notify).then_some(profile)
+    let notifies = notifies(&profile, Arch::NATIVE).ok()?;
+    (!notifies).then_some(profile)
 }
 
 #[cfg(test)]

@@ -57,7 +57,8 @@ impl<'a> Still<'a> {
         let request = RunRequest {
             image,
             options,
-            given: Vec::new(),
+            // Or else it would have the network of a container that names none.
+            given: vec![("network".to_owned(), "none".to_owned())],
             kept: false,
             init: HostInit::default(),
         };

@@ -6,7 +6,7 @@ use crate::EngineError;
 use crate::exec::{ExecError, Target};
 use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, openat, openat2, readlinkat, statat};
-use tote_sandbox::{Brought, RootLink, WrittenFile};
+use tote_sandbox::{Brought, RootLink, Whole, WrittenFile};
 use tote_sys::Errno;
 
 /// Place of the container's tree among the tools.
@@ -64,7 +64,7 @@ impl View {
                 match copied(root.as_fd(), path).map_err(|source| unreadable(target, source))? {
                     Copied::Missing => {}
                     Copied::Content(content) => files.push(written(path, content)),
-                    Copied::Closed => brought.push(part(target, path, path)?),
+                    Copied::Closed => brought.push(shown(path)),
                 }
             }
             return Ok(Self {
@@ -269,7 +269,7 @@ fn brought(target: &Target, root: BorrowedFd<'_>) -> Result<Vec<Brought>, Engine
     ] {
         for path in paths {
             if is_there(root, path, kind).map_err(|source| unreadable(target, source))? {
-                brought.push(part(target, path, path)?);
+                brought.push(shown(path));
             }
         }
     }
@@ -278,10 +278,19 @@ fn brought(target: &Target, root: BorrowedFd<'_>) -> Result<Vec<Brought>, Engine
 
 fn part(target: &Target, path: &str, at: &str) -> Result<Brought, EngineError> {
     Ok(Brought {
-        process: target.hold()?,
+        from: Whole::Process(target.hold()?),
         path: path.to_owned(),
         at: at.to_owned(),
     })
+}
+
+/// Shows a part of the tree that is at [`PLACE`] at the same path among the tools.
+fn shown(path: &str) -> Brought {
+    Brought {
+        from: Whole::Shown(PLACE),
+        path: path.to_owned(),
+        at: path.to_owned(),
+    }
 }
 
 /// True if the container has a file of that kind there, and no link: a link would lead to another place in a session.

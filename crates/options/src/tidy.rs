@@ -22,18 +22,20 @@ pub fn table_faults(root: &'static Command) -> Vec<String> {
     faults
 }
 
-/// Finds names that appear twice, in the command or in one before it, since values are looked up by name.
+/// Finds names that appear twice, in the command or in one before it, since values are looked up by name. An alias may be a name of
+/// an earlier command's: behind the command's word it is the command's, and its value has another name.
 fn names(command: &'static Command, group: &[&'static Command], add: &mut impl FnMut(String)) {
-    let inherited = group
+    let inherited: Vec<&str> = group
         .iter()
         .flat_map(|earlier| earlier.own_options())
-        .flat_map(longs);
-    let mut seen: Vec<&str> = inherited.collect();
+        .flat_map(longs)
+        .collect();
+    let mut seen: Vec<&str> = Vec::new();
     let mut letters: Vec<char> = Vec::new();
     // Help's letter is only a fallback, so only its long name must be unique.
     for opt in command.own_options().chain([&crate::HELP]) {
         for long in longs(opt) {
-            if seen.contains(&long) {
+            if seen.contains(&long) || long == opt.long && inherited.contains(&long) {
                 add(format!("--{long} is there twice"));
             }
             let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';

@@ -108,6 +108,7 @@ fn faults_are_found() {
             title: "",
             options: &[
                 Opt::flag("root", "Same as its parent's"),
+                Opt::flag("top", "An alias that its parent has").aliases(&["deck"]),
                 Opt::flag("one", "Twice").short('o'),
                 Opt::flag("two", "Twice").short('o').aliases(&["one"]),
                 Opt::flag("help", "Everybody has it"),
@@ -143,7 +144,10 @@ fn faults_are_found() {
     static ROOT: Command = Command {
         options: &[&Group {
             title: "",
-            options: &[Opt::value("root", "DIR", "Directory")],
+            options: &[
+                Opt::value("root", "DIR", "Directory"),
+                Opt::value("deck", "DIR", "Another directory"),
+            ],
         }],
         subcommands: &[Section {
             title: "Commands",

@@ -52,4 +52,4 @@ pub use plan::{
 pub use process::program;
 pub use root::Root;
 pub use schedule::{affinity, schedule};
-pub use tools::{Aside, Brought, HostFile, RootLink, Tools, WrittenFile};
+pub use tools::{Aside, Brought, HostFile, RootLink, Tools, Whole, WrittenFile};

@@ -344,6 +344,8 @@ pub(crate) struct Builder<'a> {
     pub(crate) networked: bool,
     pub(crate) settled: bool,
     pub(crate) files_written: bool,
+    /// Further files and links of the root.
+    pub(crate) own: crate::tools::Own,
     /// Path of the root on the host, if it is a directory there.
     pub(crate) root_path: Option<PathBuf>,
     /// Mounts that become read-only once everything is in them.
@@ -451,6 +453,7 @@ impl<'a> Builder<'a> {
             networked: false,
             settled: false,
             files_written: false,
+            own: crate::tools::Own::default(),
             root_path: None,
             read_only_later: Vec::new(),
             joined: Joined::default(),

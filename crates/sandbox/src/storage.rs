@@ -168,6 +168,7 @@ impl Builder<'_> {
             self.make_dir(dir, 0o755)?;
         }
         self.files(&format!("{UPPER}/"))?;
+        self.own(UPPER)?;
         self.files_written = true;
         Ok(())
     }

@@ -75,12 +75,22 @@ pub struct WrittenFile {
 /// Part of the container's tree that is shown among the tools, with everything that is mounted in it.
 #[derive(Debug)]
 pub struct Brought {
-    /// Pidfd of a process of the container.
-    pub process: OwnedFd,
+    /// Where the tree is.
+    pub from: Whole,
     /// Existing path in the container's mount namespace, without links.
     pub path: String,
     /// Path among the tools; a missing one is made.
     pub at: String,
+}
+
+/// The container's whole tree, of which a part is shown.
+#[derive(Debug)]
+pub enum Whole {
+    /// In the mount namespace of the process that this is a pidfd of.
+    Process(OwnedFd),
+    /// At this path among the tools, to which an earlier part has brought it: the process need not enter the container's mount namespace
+    /// for each part.
+    Shown(&'static str),
 }
 
 /// Plans the mounts, and the change to the new root.
@@ -94,6 +104,13 @@ pub(crate) fn plan(tools: Tools<'_>, facts: Facts<'_>) -> Result<(Vec<Op>, Vec<V
         ..Builder::new(request)
     };
     builder.push(Op::Propagation(Propagation::Private));
+    let mut own = Some(Own {
+        files: tools.files,
+        links: tools.links,
+    });
+    if tools.aside.is_none() && has_plain_directories(&tools.root) {
+        builder.own = own.take().unwrap_or_default();
+    }
     builder.root(tools.root)?;
     if let Some(Aside { at, layer }) = tools.aside {
         builder.push(Op::SetAside);
@@ -124,22 +141,34 @@ pub(crate) fn plan(tools: Tools<'_>, facts: Facts<'_>) -> Result<(Vec<Op>, Vec<V
         let target = builder.inside(&at, Make::LikeSource)?;
         builder.mount(source, target, Attributes::NONE);
     }
-    for WrittenFile { path, mode, content } in tools.files {
-        let path = cstring("path", &path)?;
-        builder.push(Op::File { path, mode, content });
+    if let Some(own) = own {
+        builder.own = own;
     }
+    builder.own_files("")?;
     for brought in tools.brought {
         builder.bring(brought)?;
     }
-    for RootLink { text, path, replaces } in tools.links {
-        builder.push(Op::Symlink {
-            text: cstring("link", &text)?,
-            path: cstring("link", &path)?,
-            replace: replaces,
-        });
-    }
+    builder.own_links("")?;
     builder.switch()?;
     Ok((builder.ops, builder.gates))
+}
+
+/// What a root gets beside its image.
+#[derive(Debug, Default)]
+pub(crate) struct Own {
+    files: Vec<WrittenFile>,
+    links: Vec<RootLink>,
+}
+
+/// True for the image `host`, whose directories tote has made. What is written there is written below the root before that is mounted,
+/// which takes a third of the time. In another image a link may be in the place of a directory such as `/etc`, and lead to what it hides.
+fn has_plain_directories(root: &Root) -> bool {
+    matches!(root, Root::Stored { binds, .. } if !binds.is_empty())
+}
+
+/// Returns a path of the root below a directory.
+fn placed(below: &str, path: &str) -> String {
+    format!("{below}/{}", path.trim_start_matches('/'))
 }
 
 /// Namespaces in which the mounts are made: a caller other than root has entered the container's user namespace.
@@ -159,25 +188,67 @@ fn surroundings(privileged: bool) -> Spec {
 }
 
 impl Builder<'_> {
+    /// Writes the root's own files, and makes its links, in the layer that takes its writes.
+    pub(crate) fn own(&mut self, below: &str) -> Result<(), PlanError> {
+        self.own_files(below)?;
+        self.own_links(below)
+    }
+
+    fn own_files(&mut self, below: &str) -> Result<(), PlanError> {
+        for WrittenFile { path, mode, content } in std::mem::take(&mut self.own.files) {
+            let path = cstring("path", &placed(below, &path))?;
+            self.push(Op::File { path, mode, content });
+        }
+        Ok(())
+    }
+
+    fn own_links(&mut self, below: &str) -> Result<(), PlanError> {
+        for RootLink { text, path, replaces } in std::mem::take(&mut self.own.links) {
+            self.push(Op::Symlink {
+                text: cstring("link", &text)?,
+                path: cstring("link", &placed(below, &path))?,
+                replace: replaces,
+            });
+        }
+        Ok(())
+    }
+
     fn bring(&mut self, brought: Brought) -> Result<(), PlanError> {
-        let Brought { process, path, at } = brought;
+        let Brought { from, path, at } = brought;
         let quirk = if at == "/proc" {
             Quirk::OnlyProc
         } else {
             Quirk::None
         };
+        let (source, attributes) = match from {
+            Whole::Process(process) => {
+                let source = Source::Of {
+                    process,
+                    path: cstring("path", &path)?,
+                    recursive: true,
+                };
+                // Mounts that are made in the session must not show in the container.
+                let attributes = Attributes {
+                    propagation: Some((Propagation::Private, true)),
+                    ..Attributes::NONE
+                };
+                (source, attributes)
+            }
+            Whole::Shown(place) => {
+                let place = self.request.attach_point.join(place.trim_start_matches('/'));
+                let source = Source::Clone(CloneSource {
+                    path: cstring_path("path", &place)?,
+                    subpath: Some(cstring("path", path.trim_start_matches('/'))?),
+                    recursive: true,
+                    idmap: false,
+                });
+                (source, Attributes::NONE)
+            }
+        };
         self.push(Op::Mount(Box::new(MountOp {
-            source: Source::Of {
-                process,
-                path: cstring("path", &path)?,
-                recursive: true,
-            },
+            source,
             target: self.inside(&at, Make::LikeSource)?,
-            // Mounts that are made in the session must not show in the container.
-            attributes: Attributes {
-                propagation: Some((Propagation::Private, true)),
-                ..Attributes::NONE
-            },
+            attributes,
             otherwise: None,
             quirk,
         })));

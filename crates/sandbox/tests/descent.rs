@@ -4,10 +4,10 @@
 
 use rustix::fd::OwnedFd;
 use std::path::Path;
-use tote_rootfs::{Storage, Upper};
+use tote_rootfs::{Bind, Storage, Upper};
 use tote_sandbox::{
-    Aside, Brought, CgroupView, DeviceNodes, Facts, HostFile, Newcomer, Plan, Root, SecurityModule, Stdin,
-    Tools, WrittenFile, enter,
+    Aside, Brought, CgroupView, DeviceNodes, Facts, HostFile, Newcomer, Plan, Root, RootLink, SecurityModule,
+    Stdin, Tools, Whole, WrittenFile, enter,
 };
 use tote_spec::Spec;
 use tote_sys::{JoinProcess, Op, Privilege};
@@ -125,7 +125,7 @@ fn tools(aside: Option<Aside<'static>>, at: &str) -> Tools<'static> {
         aside,
         attach_point: Path::new("/attach"),
         brought: vec![Brought {
-            process: OwnedFd::from(std::fs::File::open("/dev/null").unwrap()),
+            from: Whole::Process(OwnedFd::from(std::fs::File::open("/dev/null").unwrap())),
             path: "/".to_owned(),
             at: at.to_owned(),
         }],
@@ -170,6 +170,44 @@ fn tools_are_mounted_before_anything_is_joined() {
     }
     // The session ends with its parent, which holds the tools.
     place(&plan, |op| matches!(op, Op::DieWithParent));
+}
+
+/// In the image `host`, which has binds, what is written is below the root before that is mounted; its parts come from the tree that
+/// has been brought as a whole.
+#[test]
+fn what_the_image_host_gets_is_below_its_root() {
+    let mut tools = tools(None, "/target");
+    if let Root::Stored { binds, .. } = &mut tools.root {
+        binds.push(Bind {
+            source: "/usr".into(),
+            target: "usr".into(),
+            read_only: true,
+            nosuid: true,
+            nodev: true,
+            recursive: false,
+        });
+    }
+    tools.links.push(RootLink {
+        text: "/target".to_owned(),
+        path: "link".to_owned(),
+        replaces: true,
+    });
+    tools.brought.push(Brought {
+        from: Whole::Shown("/target"),
+        path: "/proc".to_owned(),
+        at: "/proc".to_owned(),
+    });
+    let text = planned_with("null", NEW_PID | NEW_MOUNT, Some(tools)).to_string();
+    let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("no {part:?}: {text}"));
+    let order = [
+        "/upper/bin/script",
+        "/upper/link",
+        "mount overlay",
+        "bind another container's / on /target",
+        "bind /attach/target/proc and what is mounted below it on /proc",
+    ]
+    .map(at);
+    assert!(order.is_sorted(), "{order:?}: {text}");
 }
 
 #[test]

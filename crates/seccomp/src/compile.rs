@@ -47,10 +47,7 @@ pub struct Filter {
 /// [`Error`]: a part of the profile does not exist, is impossible, or is too long for the kernel.
 pub fn compile(profile: &Seccomp, native: Arch) -> Result<Filter, Error> {
     let arches = architectures(profile, native)?;
-    let notify = profile
-        .syscalls
-        .iter()
-        .any(|rule| rule.action == Action::Notify && !rule.names.is_empty());
+    let notify = has_notifying_rule(profile);
     let flags = flags(profile, notify)?;
     let rules = Rules::new(profile)?;
     let forbids = !matches!(
@@ -74,6 +71,23 @@ pub fn compile(profile: &Seccomp, native: Arch) -> Result<Filter, Error> {
         flags,
         notify,
     })
+}
+
+/// Returns [`Filter::notify`] of a profile without compiling it.
+///
+/// # Errors
+/// Those of [`compile`], which may still find the profile too long.
+pub fn notifies(profile: &Seccomp, native: Arch) -> Result<bool, Error> {
+    architectures(profile, native)?;
+    let notify = has_notifying_rule(profile);
+    flags(profile, notify)?;
+    crate::rules::checked(profile)?;
+    Ok(notify)
+}
+
+fn has_notifying_rule(profile: &Seccomp) -> bool {
+    let mut rules = profile.syscalls.iter();
+    rules.any(|rule| rule.action == Action::Notify && !rule.names.is_empty())
 }
 
 /// Returns the architectures that this kernel can run and the profile wants: the native one first, each once.

@@ -6,6 +6,7 @@
 
 use crate::instruction::{AND, Comparison, Instruction, JUMP, LOAD, RETURN};
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 
 /// Index of a node in its graph.
 pub(crate) type Id = usize;
@@ -27,7 +28,37 @@ enum Node {
 #[derive(Debug, Default)]
 pub(crate) struct Graph {
     nodes: Vec<Node>,
-    ids: HashMap<Node, Id>,
+    ids: HashMap<Node, Id, BuildHasherDefault<Mixer>>,
+}
+
+/// Hasher of nodes, a few small numbers each. The library's own one takes most of the time of a compilation.
+#[derive(Default)]
+struct Mixer(u64);
+
+impl Hasher for Mixer {
+    fn finish(&self) -> u64 {
+        self.0 ^ (self.0 >> 32)
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
+    }
+
+    fn write_u32(&mut self, number: u32) {
+        self.write_u64(u64::from(number));
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.0 = (self.0.rotate_left(5) ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+
+    fn write_usize(&mut self, number: usize) {
+        self.write_u64(number as u64);
+    }
+
+    fn write_isize(&mut self, number: isize) {
+        self.write_u64(number.cast_unsigned() as u64);
+    }
 }
 
 impl Graph {

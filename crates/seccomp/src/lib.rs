@@ -29,7 +29,7 @@ mod tests;
 pub use answer::lets_through;
 pub use arch::Arch;
 pub use capability::CapSet;
-pub use compile::{Filter, MAX_INSTRUCTIONS, compile};
+pub use compile::{Filter, MAX_INSTRUCTIONS, compile, notifies};
 pub use default::{DEFAULT, default_filter};
 pub use error::Error;
 pub use instruction::Instruction;

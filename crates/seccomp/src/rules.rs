@@ -34,22 +34,11 @@ impl Rule {
 impl Rules {
     /// Reads the profile's default action and rules.
     pub(crate) fn new(profile: &Seccomp) -> Result<Self, Error> {
-        if profile.default_action == Action::Notify {
-            return Err(Error::DefaultNotify);
-        }
-        let default = returned(profile.default_action, profile.default_errno_ret)?;
-        let mut rules = Vec::with_capacity(profile.syscalls.len());
-        let mut named = Vec::new();
-        for (place, rule) in profile.syscalls.iter().enumerate() {
-            if rule.action == Action::Notify && rule.names.iter().any(|name| name == "write") {
-                return Err(Error::NotifyWrite);
-            }
-            named.extend(rule.names.iter().filter_map(|name| Some((row(name)?, place))));
-            rules.push(Rule {
-                verdict: returned(rule.action, rule.errno_ret)?,
-                alternatives: alternatives(rule)?,
-            });
-        }
+        let (default, rules) = checked(profile)?;
+        let names = profile.syscalls.iter().map(|rule| &rule.names).enumerate();
+        let named = names
+            .flat_map(|(place, names)| names.iter().filter_map(move |name| Some((row(name)?, place))))
+            .collect();
         Ok(Self {
             default,
             rules,
@@ -87,6 +76,25 @@ impl Rules {
             None => counting().collect(),
         }
     }
+}
+
+/// Reads the profile's default verdict and its rules, without the calls that they are for.
+pub(crate) fn checked(profile: &Seccomp) -> Result<(u32, Vec<Rule>), Error> {
+    if profile.default_action == Action::Notify {
+        return Err(Error::DefaultNotify);
+    }
+    let default = returned(profile.default_action, profile.default_errno_ret)?;
+    let rule = |rule: &SyscallRule| {
+        if rule.action == Action::Notify && rule.names.iter().any(|name| name == "write") {
+            return Err(Error::NotifyWrite);
+        }
+        Ok(Rule {
+            verdict: returned(rule.action, rule.errno_ret)?,
+            alternatives: alternatives(rule)?,
+        })
+    };
+    let rules = profile.syscalls.iter().map(rule).collect::<Result<_, _>>()?;
+    Ok((default, rules))
 }
 
 /// Returns the filter's value for the kernel: `SECCOMP_RET_…`.

@@ -1,5 +1,5 @@
-//! The traced commands: the life of a container by `tote oci`; and `tote run`, without and with a pool, `exec` and
-//! `ps`.
+//! The traced commands: the life of a container by `tote oci`; and `tote run`, without and with a pool, `exec`, `ps` and
+//! `debug`.
 
 use crate::program::{program, read};
 use anyhow::{Context, Result, bail};
@@ -90,6 +90,12 @@ impl Scene {
         read(&mut self.engine(&["run", "-d", "--name", "hot", "host", "sleep", "1000"]))?;
         traces.push(self.engine_trace(true, &["exec", "hot", "true"])?);
         traces.push(self.engine_trace(false, &["ps"])?);
+        // The first session makes files that later ones reuse.
+        read(&mut self.engine(&["debug", "hot", "true"]))?;
+        traces.push(self.engine_trace(true, &["debug", "hot", "true"])?);
+        let pid = read(&mut self.engine(&["inspect", "-f", "{{.State.Pid}}", "hot"]))?;
+        let process = format!("pid:{}", pid.trim());
+        traces.push(self.engine_trace(true, &["debug", &process, "true"])?);
         Ok(traces)
     }
 

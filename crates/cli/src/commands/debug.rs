@@ -24,7 +24,7 @@ terminal of its own, as with `tote exec -it`; in a pipe its streams are passed o
 What the command writes elsewhere is kept in memory and is gone when the command ends, unless `--keep` is given; the command ends with `tote debug`. The container's own mounts, \
 files and processes stay as they are, and the container ends as if there had been no session.
 
-With `--view target` the container's own tree is the root directory, and the tools are in /.tote, which comes last in PATH. Tools run there with \
+With `--view target`, or `--root target`, the container's own tree is the root directory, and the tools are in /.tote, which comes last in PATH. Tools run there with \
 their own libraries and interpreters. New files directly in / are gone afterwards.
 
 In a session, `tote exec COMMAND` runs a program of the container in the container's own root, and `entrypoint` shows what the \
@@ -98,7 +98,9 @@ file. Where a container of another engine has a filter and no such file, and wit
             Opt::flag("tty", "Give the command a terminal of its own (the default at a terminal)").short('t'),
             Opt::value("user", "USER[:GROUP]", "Run as this user and group of the container, by name or number").short('u'),
             Opt::value("view", "VIEW", "Show the tools as the root (tools), or the container's own tree (target)")
-                .details("With `tools` the container is in /target, with `target` the tools are in /.tote.")
+                .aliases(&["root"])
+                .details("With `tools` the container is in /target, with `target` the tools are in /.tote. `--root target` is the same as \
+                    `--view target`; the `--root` that names a directory for containers stands before the word debug.")
                 .default("tools")
                 .completes(Completes::Words(&["tools", "target"])),
             Opt::value("workdir", "DIR", "Start the command in this directory, among the tools or below /target").short('w').default("/"),

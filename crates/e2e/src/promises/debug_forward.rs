@@ -17,6 +17,11 @@ pub(super) const TESTS: &[Test] = &[
         sockets,
     ),
     test(
+        "debug_forward::a_hundred_clients_find_each_kind_by_its_variable",
+        &[Program("python3")],
+        kinds,
+    ),
+    test(
         "debug_forward::an_agent_is_found_by_its_variable",
         &[Program("python3")],
         agent,
@@ -91,6 +96,33 @@ fn sockets(cx: &Context) -> Result<()> {
         .filter(|name| name.to_string_lossy().ends_with(".socket"))
         .collect();
     ensure!(left.len() <= 1, "sockets are left: {left:?}");
+    over(container)
+}
+
+fn kinds(cx: &Context) -> Result<()> {
+    let path = cx.path("s")?;
+    serve(UnixListener::bind(&path).context("listen")?);
+    let address = format!("unix:path={path}");
+    let container = running(cx, &[])?;
+    for (kind, variable, here, there) in [
+        ("ssh-agent", "SSH_AUTH_SOCK", &path, "$SSH_AUTH_SOCK"),
+        ("wayland", "WAYLAND_DISPLAY", &path, "$WAYLAND_DISPLAY"),
+        ("x11", "DISPLAY", &path, "/tmp/.X11-unix/X${DISPLAY#:}"),
+        (
+            "dbus",
+            "DBUS_SESSION_BUS_ADDRESS",
+            &address,
+            "${DBUS_SESSION_BUS_ADDRESS#unix:path=}",
+        ),
+    ] {
+        let script = format!("exec python3 -c \"$0\" \"{there}\"");
+        let words = ["debug", "--forward", kind, "c", "sh", "-c", &script, CLIENTS];
+        cx.tote(&words)
+            .env(variable, here)
+            .output()?
+            .prints("all\n")?
+            .quietly()?;
+    }
     over(container)
 }
 

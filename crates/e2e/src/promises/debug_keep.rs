@@ -21,6 +21,11 @@ pub(super) const TESTS: &[Test] = &[
         &[ManyIds, Program("apt-get"), Program("dpkg-deb")],
         packages,
     ),
+    test(
+        "debug_keep::a_package_is_there_in_the_next_session",
+        &[ManyIds, Program("apt-get"), Program("dpkg-deb")],
+        package_kept,
+    ),
     test("debug_keep::a_kept_layer_goes_with_its_container", &[], kept),
     test(
         "debug_keep::killed_a_session_leaves_its_layer_usable",
@@ -100,6 +105,29 @@ fn packages(cx: &Context) -> Result<()> {
         .exits(125)?
         .has_err("apt-get")?;
     over(container)
+}
+
+/// The tools are an image, which stays as it is.
+fn package_kept(cx: &Context) -> Result<()> {
+    let (dir, archive) = (cx.directory("apt")?, cx.path("apt.tar")?);
+    Invocation::new(["sh", "-c", TOOLS, "-", &dir])
+        .output()?
+        .exits(0)?;
+    Invocation::new(["tar", "-C", &dir, "-cf", &archive, "."])
+        .output()?
+        .exits(0)?;
+    done(cx, &["import", &archive, "apt"])?;
+    create(cx)?;
+    let tools = ["--tools", "apt", "--keep"];
+    debug(
+        cx,
+        &[&tools[..], &["--install", "extra", "k", "sh", "-c", ":"]].concat(),
+    )?
+    .prints("")?;
+    debug(cx, &[&tools[..], &["k", "extra"]].concat())?.prints("extra tool\n")?;
+    debug(cx, &["--tools", "apt", "k", "extra"])?.refuses(127, &["extra"])?;
+    done(cx, &["rm", "-f", "k"])?;
+    Ok(())
 }
 
 fn create(cx: &Context) -> Result<()> {

@@ -181,6 +181,12 @@ fn of_image(cx: &Context) -> Result<()> {
         out.has_out("1\nmark\n")?.quietly()?;
         debug(cx, &[name, "test", "!", "-e", "/target/mark"])?.exits(0)?;
     }
+    // Its container joins no network, whichever is the default.
+    cx.tote(&["debug", "box", "ls", "/sys/class/net"])
+        .env("TOTE_NETWORK", "bridge")
+        .output()?
+        .prints("lo\n")?
+        .quietly()?;
     // A directory is an image as well, and stays as it is.
     let (dir, name) = cx.own_rootfs("plain")?;
     debug(cx, &[&name, "sh", "-c", "echo x > /target/new"])?.exits(0)?;

@@ -3,6 +3,7 @@
 use super::exec::{over, running};
 use super::life::done;
 use crate::context::Context;
+use crate::invocation::Invocation;
 use crate::need::Need::Program;
 use crate::output::Output;
 use crate::processes;
@@ -14,6 +15,11 @@ use std::os::unix::net::UnixListener;
 
 pub(super) const TESTS: &[Test] = &[
     test("debug_view::the_root_can_be_the_containers", &[], root),
+    test(
+        "debug_view::behind_debug_a_root_is_not_the_directory_for_containers",
+        &[],
+        spelled_as_root,
+    ),
     test(
         "debug_view::in_the_containers_root_nothing_of_it_changes",
         &[],
@@ -100,6 +106,39 @@ fn root(cx: &Context) -> Result<()> {
     )?
     .has_out("file\n")?
     .quietly()?;
+    Ok(())
+}
+
+/// `--root target` is `--view target`, also where the directory for containers is called `target`.
+fn spelled_as_root(cx: &Context) -> Result<()> {
+    let image = cx.image();
+    let show = [
+        "--tools",
+        &image,
+        &image,
+        "sh",
+        "-c",
+        "echo $TARGET; ls -d /.tote",
+    ];
+    for spelling in [&["--root", "target"][..], &["--root=target"]] {
+        debug(cx, &[spelling, &show].concat())?.prints("/\n/.tote\n")?;
+    }
+    let show = ["--root", "tools", &image, "sh", "-c", "echo $TARGET"];
+    debug(cx, &show)?.prints("/target\n")?;
+    let own = |words: &[&str]| {
+        let binary = cx.binary().to_string_lossy();
+        Invocation::new([&[&*binary], words].concat())
+            .env("HOME", cx.scratch())
+            .within(cx.scratch())
+            .output()
+    };
+    let words = [
+        "--root", "target", "debug", "--root", "target", "--tools", &image, &image,
+    ];
+    own(&[&words[..], &["sh", "-c", "echo $TARGET"]].concat())?.prints("/\n")?;
+    ensure!(cx.scratch().join("target").is_dir(), "the directory is not there");
+    debug(cx, &["--root", "/some/where", &image, "true"])?
+        .refuses(125, &["/some/where", "tote --root /some/where debug"])?;
     Ok(())
 }
 
