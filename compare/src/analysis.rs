@@ -140,7 +140,7 @@ fn block(cells: &[&Cell], baseline: &str, series: &Series, samples: &[Sample], c
         }
         let values: Vec<f64> = runs
             .iter()
-            .filter_map(|sample| series.quantity.of(sample, cell.place))
+            .filter_map(|sample| series.value(sample, cell.place))
             .collect();
         let summary = summarise(&values, chance);
         let (of, to) = paired(series, cell.place, &runs, &base);
@@ -188,10 +188,7 @@ fn located(cell: &Cell, sample: &Sample, fault: &str) -> String {
 fn paired(series: &Series, place: f64, of: &[&Sample], to: &[&Sample]) -> (Vec<f64>, Vec<f64>) {
     let pairs = of.iter().filter_map(|sample| {
         let other = to.iter().find(|other| other.round == sample.round)?;
-        Some((
-            series.quantity.of(sample, place)?,
-            series.quantity.of(other, place)?,
-        ))
+        Some((series.value(sample, place)?, series.value(other, place)?))
     });
     pairs.unzip()
 }
