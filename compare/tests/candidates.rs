@@ -183,7 +183,20 @@ fn bad_candidates_are_reported_as_what_they_are() {
         "{fails}"
     );
     let page = fs::read_to_string(place.0.join("out/report.html")).unwrap();
-    assert!(page.contains("lies lies about exit codes.") && page.contains("<svg"));
+    let told = fs::read_to_string(place.0.join("out/report.md")).unwrap();
+    for sentence in [
+        "lies lies about exit codes.",
+        "hangs did not end in time: hello.",
+        "leaks left something behind: hello.",
+        "fails has no sound run: hello.",
+        "mute has no sound run: hello.",
+    ] {
+        assert!(
+            page.contains(sentence) && told.contains(sentence),
+            "{sentence}: {told}"
+        );
+    }
+    assert!(page.contains("<svg"));
     assert_eq!(place.left(), 0, "directories of the run");
 }
 
