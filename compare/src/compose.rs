@@ -145,6 +145,7 @@ fn series(experiment: &Experiment, quick: bool) -> Series {
         quantity: experiment.quantity(),
         of: experiment.of.clone(),
         label: experiment.of.as_ref().and(experiment.figure.clone()),
+        baseline: experiment.baseline.clone(),
         axis: experiment.axis.clone(),
         rounds: if quick { experiment.quick } else { experiment.runs },
         honesty: experiment.honesty,

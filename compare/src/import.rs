@@ -102,6 +102,7 @@ fn add(header: &mut Header, samples: &mut Vec<Sample>, path: &Path, file: &File)
                 quantity: record::Quantity::Time,
                 of: None,
                 label: None,
+                baseline: None,
                 axis: "size".to_owned(),
                 rounds: 20,
                 honesty: false,

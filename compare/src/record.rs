@@ -81,6 +81,9 @@ pub(crate) struct Series {
     /// Text before the number in the output of those runs that this one shows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) label: Option<String>,
+    /// Candidate that others are compared with, where it is not the report's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) baseline: Option<String>,
     /// Name of the axis of sizes.
     pub(crate) axis: String,
     pub(crate) rounds: usize,
@@ -374,6 +377,7 @@ pub(crate) mod tests {
                 quantity: Quantity::Time,
                 of: None,
                 label: None,
+                baseline: None,
                 axis: String::new(),
                 rounds: 4,
                 honesty: false,

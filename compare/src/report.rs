@@ -57,8 +57,13 @@ pub(crate) fn write(options: &Options) -> Result<Vec<PathBuf>> {
 
 impl<'a> Report<'a> {
     fn of(results: &'a Results, baseline: Option<&str>) -> Result<Self> {
+        let is_asked = baseline.is_some();
         let baseline = analysis::baseline(results, baseline)?;
-        let tables = analysis::tables(results, &baseline);
+        let tables = if is_asked {
+            analysis::tables_by(results, |_| baseline.clone())
+        } else {
+            analysis::tables(results, &baseline)
+        };
         Ok(Report {
             header: &results.header,
             findings: analysis::findings(results, &tables),

@@ -16,6 +16,8 @@ pub(crate) struct Experiment {
     /// Name of the experiment whose runs this one shows in another quantity, or by another number of their output; it has none of its
     /// own then.
     pub(crate) of: Option<String>,
+    /// Candidate that others are compared with in this experiment, unless the report was asked for another.
+    pub(crate) baseline: Option<String>,
     #[serde(default)]
     pub(crate) image: String,
     /// Images of single sizes, where they differ.
