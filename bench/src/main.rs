@@ -148,6 +148,7 @@ fn settings(options: &Options) -> Settings {
         seed: options.seed,
         as_user: options.as_user.clone(),
         settle: options.settle,
+        cold: false,
     }
 }
 

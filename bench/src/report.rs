@@ -259,6 +259,7 @@ mod tests {
             stamps_ns: None,
             laps_ns: Vec::new(),
             figure: None,
+            further: BTreeMap::new(),
             steps: Vec::new(),
             fault: fault.map(str::to_owned),
         }

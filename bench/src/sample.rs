@@ -4,6 +4,7 @@ use crate::scenario::{Candidate, Expectation};
 use crate::steps::{self, Step};
 use crate::trial::{Ending, Outcome};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Purpose of a run.
@@ -37,6 +38,9 @@ pub struct Sample {
     /// Number that the program printed after [`Candidate::figure`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub figure: Option<f64>,
+    /// Numbers that it printed after other texts, [`Candidate::further`], by these.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub further: BTreeMap<String, f64>,
     /// Peak memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peak_rss_kib: Option<u64>,
@@ -75,6 +79,7 @@ impl Sample {
             wall_ns: laps_ns.iter().sum(),
             laps_ns,
             figure: None,
+            further: BTreeMap::new(),
             peak_rss_kib: None,
             idle_pss_kib: None,
             idle_group_kib: None,
@@ -96,7 +101,7 @@ impl Sample {
             if candidate.adds {
                 sum(&stdout, label)
             } else {
-                figure(&stdout, label)
+                figure_after(&stdout, label)
             }
         });
         let wanting = candidate.figure.as_deref().filter(|_| figure.is_none());
@@ -111,6 +116,9 @@ impl Sample {
                 laps => laps.iter().copied().map(nanoseconds).collect(),
             },
             figure,
+            further: (candidate.further.iter())
+                .filter_map(|label| Some((label.clone(), figure_after(&stdout, label)?)))
+                .collect(),
             peak_rss_kib,
             idle_pss_kib: outcome.idle_pss_kib,
             idle_group_kib: outcome.idle_group_kib,
@@ -149,6 +157,7 @@ impl Sample {
             wall_ns: 0,
             laps_ns: Vec::new(),
             figure: None,
+            further: BTreeMap::new(),
             peak_rss_kib: None,
             idle_pss_kib: None,
             idle_group_kib: None,
@@ -166,7 +175,7 @@ fn nanoseconds(duration: Duration) -> u64 {
 }
 
 /// Returns the first number after `label`.
-fn figure(stdout: &str, label: &str) -> Option<f64> {
+fn figure_after(stdout: &str, label: &str) -> Option<f64> {
     let (_, rest) = stdout.split_once(label)?;
     let rest = rest.trim_start();
     let end = rest
@@ -180,7 +189,7 @@ fn sum(stdout: &str, label: &str) -> Option<f64> {
     let mut sum = None;
     let mut rest = stdout;
     while let Some((_, after)) = rest.split_once(label) {
-        if let Some(number) = figure(rest, label) {
+        if let Some(number) = figure_after(rest, label) {
             sum = Some(sum.unwrap_or(0.0) + number);
         }
         rest = after;
@@ -268,7 +277,7 @@ mod tests {
             ("812.25", None),
         ];
         for (stdout, expected) in cases {
-            assert_eq!(figure(stdout, "events per second:"), expected, "{stdout:?}");
+            assert_eq!(figure_after(stdout, "events per second:"), expected, "{stdout:?}");
         }
         assert_eq!(sum("calls 5\nx\ncalls 7.5\ncalls none", "calls "), Some(12.5));
         assert_eq!(sum("x", "calls "), None);
@@ -276,6 +285,10 @@ mod tests {
             exit: 0,
             stdout: Text::Contains(String::new()),
         });
+        candidate.further = vec!["avg: ".to_owned(), "max: ".to_owned()];
+        let told = outcome(Ending::Exited(0), "avg: 3.5\nmax: none\n", "", 0);
+        let sample = Sample::judge(&candidate, Pass::Wall, (0, 0), &told);
+        assert_eq!(sample.further, BTreeMap::from([("avg: ".to_owned(), 3.5)]));
         candidate.figure = Some("speed".to_owned());
         let without = Sample::judge(
             &candidate,

@@ -133,6 +133,9 @@ pub struct Candidate {
     pub idle: Option<String>,
     /// Text after which the program prints a number that is kept: [`crate::sample::Sample::figure`].
     pub figure: Option<String>,
+    /// Further texts, each before a number that is kept: [`crate::sample::Sample::further`].
+    #[serde(default)]
+    pub further: Vec<String>,
     /// True if the text stands in the output more than once, and the numbers are added.
     #[serde(default)]
     pub adds: bool,

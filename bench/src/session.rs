@@ -33,6 +33,8 @@ pub struct Settings {
     pub as_user: String,
     /// Pause after each run.
     pub settle: Duration,
+    /// True if each run begins with empty caches of files.
+    pub cold: bool,
 }
 
 /// State of a measurement.
@@ -47,6 +49,7 @@ pub struct Session {
     world: World,
     order: Chance,
     settle: Duration,
+    cold: bool,
     ready: Vec<Ready>,
     /// Candidates that were not run, with the reason.
     pub skipped: BTreeMap<String, String>,
@@ -95,6 +98,7 @@ impl Session {
             world: world.clone(),
             order: Chance::new(options.seed),
             settle: options.settle,
+            cold: options.cold,
             ready: Vec::new(),
             skipped: BTreeMap::new(),
             raw: None,
@@ -285,6 +289,7 @@ impl Session {
         }
         Ok(Trial {
             before: steps(&candidate.before, 1, &places)?,
+            cold: self.cold,
             timed,
             after: steps(&candidate.after, candidate.times, &places)?,
             idle: candidate

@@ -83,6 +83,7 @@ mod tests {
             stamps_ns: None,
             laps_ns: Vec::new(),
             figure: None,
+            further: std::collections::BTreeMap::new(),
             steps: steps::parse(stderr),
             fault: None,
         }

@@ -43,6 +43,8 @@ pub const GRACE: Duration = Duration::from_secs(2);
 pub struct Trial {
     /// Steps before the clock starts; all must exit with 0.
     pub before: Vec<Step>,
+    /// True if the kernel's caches of files are dropped right before the clock starts.
+    pub cold: bool,
     /// Steps on the clock; a step that does not exit with `exit` is the last. The first word of each argv is a
     /// path.
     pub timed: Vec<Step>,
@@ -149,6 +151,9 @@ impl Runner {
         let groups = trial.idle.as_ref().map(|_| Groups::now());
         if trouble.is_none() && !interruption::pending() {
             self.empty_streams()?;
+            if trial.cold {
+                drop_caches()?;
+            }
             let before = Counters::read();
             (laps, ending) = self.on_the_clock(trial)?;
             counted = Counters::read().since(&before);
@@ -362,6 +367,13 @@ fn contents(stream: &File) -> Result<Vec<u8>> {
     let length = stream.read_at(&mut bytes, 0).context("read a memory file")?;
     bytes.truncate(length);
     Ok(bytes)
+}
+
+/// Writes what is only in memory to the disks, and lets the kernel forget what it has of them. Needs root.
+fn drop_caches() -> Result<()> {
+    const SWITCH: &str = "/proc/sys/vm/drop_caches";
+    rustix::fs::sync();
+    std::fs::write(SWITCH, "3").with_context(|| format!("write {SWITCH}"))
 }
 
 fn ends_within(pidfd: &OwnedFd, limit: Duration) -> Result<bool> {

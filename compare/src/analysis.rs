@@ -16,6 +16,8 @@ const NOISE: f64 = 0.3;
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Table {
     pub(crate) series: Series,
+    /// Candidate that the ratios are to.
+    pub(crate) baseline: String,
     pub(crate) blocks: Vec<Block>,
 }
 
@@ -79,11 +81,24 @@ pub(crate) fn baseline(results: &Results, wanted: Option<&str>) -> Result<String
     Ok((*podman.or(measured.first()).unwrap_or(&"")).to_owned())
 }
 
-/// Makes the tables of all experiments.
+/// Makes the tables of all experiments; some experiments have a baseline of their own.
 pub(crate) fn tables(results: &Results, baseline: &str) -> Vec<Table> {
+    tables_by(results, |series| {
+        let own = series.baseline.as_deref();
+        let has = |name: &&str| {
+            let mut cells = results.header.cells.iter();
+            cells.any(|cell| cell.experiment == series.source() && cell.candidate == **name)
+        };
+        own.filter(has).unwrap_or(baseline).to_owned()
+    })
+}
+
+/// Makes the tables of all experiments with the baseline that each is given.
+pub(crate) fn tables_by(results: &Results, baseline_of: impl Fn(&Series) -> String) -> Vec<Table> {
     let mut chance = Chance::new(results.header.seed);
     let mut tables = Vec::new();
     for series in &results.header.series {
+        let baseline = baseline_of(series);
         let sizes = blocks(&results.header.cells);
         let mut made = Vec::new();
         for (experiment, size) in sizes
@@ -96,7 +111,7 @@ pub(crate) fn tables(results: &Results, baseline: &str) -> Vec<Table> {
                 .iter()
                 .filter(|cell| cell.block() == (experiment, size))
                 .collect();
-            let block = block(&cells, baseline, series, &results.samples, &mut chance);
+            let block = block(&cells, &baseline, series, &results.samples, &mut chance);
             if block
                 .rows
                 .iter()
@@ -109,6 +124,7 @@ pub(crate) fn tables(results: &Results, baseline: &str) -> Vec<Table> {
         if !made.is_empty() {
             tables.push(Table {
                 series: series.clone(),
+                baseline,
                 blocks: made,
             });
         }
@@ -140,7 +156,7 @@ fn block(cells: &[&Cell], baseline: &str, series: &Series, samples: &[Sample], c
         }
         let values: Vec<f64> = runs
             .iter()
-            .filter_map(|sample| series.quantity.of(sample, cell.place))
+            .filter_map(|sample| series.value(sample, cell.place))
             .collect();
         let summary = summarise(&values, chance);
         let (of, to) = paired(series, cell.place, &runs, &base);
@@ -188,10 +204,7 @@ fn located(cell: &Cell, sample: &Sample, fault: &str) -> String {
 fn paired(series: &Series, place: f64, of: &[&Sample], to: &[&Sample]) -> (Vec<f64>, Vec<f64>) {
     let pairs = of.iter().filter_map(|sample| {
         let other = to.iter().find(|other| other.round == sample.round)?;
-        Some((
-            series.quantity.of(sample, place)?,
-            series.quantity.of(other, place)?,
-        ))
+        Some((series.value(sample, place)?, series.value(other, place)?))
     });
     pairs.unzip()
 }
@@ -364,6 +377,17 @@ pub(crate) mod tests {
         assert!(slow.ratio.is_none(), "what failed is not compared");
         let ratio = rows[0].ratio.unwrap();
         assert!((ratio.of_medians - 4.0 / 41.5).abs() < 1e-9, "{ratio:?}");
+    }
+
+    #[test]
+    fn an_experiment_may_have_a_baseline_of_its_own() {
+        let mut results = results();
+        results.header.series[0].baseline = Some("fast".to_owned());
+        assert_eq!(tables(&results, "slow")[0].baseline, "fast");
+        let asked = tables_by(&results, |_| "slow".to_owned());
+        assert_eq!(asked[0].baseline, "slow");
+        results.header.series[0].baseline = Some("absent".to_owned());
+        assert_eq!(tables(&results, "slow")[0].baseline, "slow");
     }
 
     #[test]

@@ -16,7 +16,8 @@ Commands:
   setup                make all that the candidates need, run each once, and remove it again
   run                  measure; results are added to a new file in the directory of --out
   ablate               measure tote as it is beside tote with one measure more or less
-  report [FILE]        write report.md, report.html, report.json and report.csv beside the newest results, or FILE
+  report [FILE...]     write report.md, report.html, report.json and report.csv beside the newest results, or FILE;
+                       of several files, each experiment is that of the last one that has it
   history [DIR]        compare the results in a directory, run by run
   import FILE...       make results from the JSON files of the thesis's benchmark tool
   teardown             remove what a killed run has left
@@ -28,6 +29,7 @@ Options:
   --minutes N          end within N minutes: an experiment whose share of the time is over gets no more rounds
   --runs N             rounds that count, instead of each experiment's own number
   --warm-up N          rounds that do not count (1)
+  --cold               drop the kernel's caches of files before each run, as root
   --resume             run: continue the newest results instead of making new ones
   --out DIR            directory of results (tote-bench)
   --baseline NAME      report: the candidate that others are compared with (podman, else the first)
@@ -68,6 +70,7 @@ pub(crate) struct Options {
     pub(crate) runs: Option<usize>,
     pub(crate) minutes: Option<u64>,
     pub(crate) warm_up: usize,
+    pub(crate) cold: bool,
     pub(crate) resume: bool,
     pub(crate) out: PathBuf,
     pub(crate) baseline: Option<String>,
@@ -90,6 +93,7 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<(Action,
         runs: None,
         minutes: None,
         warm_up: 1,
+        cold: false,
         resume: false,
         out: PathBuf::from("tote-bench"),
         baseline: None,
@@ -111,6 +115,7 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<(Action,
             Long("runs") => options.runs = Some(parser.value()?.parse()?),
             Long("minutes") => options.minutes = Some(parser.value()?.parse()?),
             Long("warm-up") => options.warm_up = parser.value()?.parse()?,
+            Long("cold") => options.cold = true,
             Long("resume") => options.resume = true,
             Long("out") => options.out = parser.value()?.into(),
             Long("baseline") => options.baseline = Some(parser.value()?.string()?),

@@ -39,6 +39,9 @@ pub(crate) struct Candidate {
     /// Group of candidates that are measured only if they are named: `ablation`.
     #[serde(default)]
     pub(crate) group: String,
+    /// True if a quick measurement has it without its name.
+    #[serde(default = "yes")]
+    pub(crate) quick: bool,
     #[serde(default, rename = "as")]
     pub(crate) as_user: AsUser,
     /// Version of control groups that the candidate must have: `v1`, `v2` or `hybrid`; empty for any.
@@ -51,6 +54,9 @@ pub(crate) struct Candidate {
     pub(crate) needs: Vec<String>,
     /// Name of an image for the engine; `{image}` is the name of the experiment's.
     pub(crate) image: String,
+    /// Names of the images that the candidate can have; empty for all.
+    #[serde(default)]
+    pub(crate) images: Vec<String>,
     /// Command that brings an image into the engine's store.
     #[serde(default)]
     pub(crate) loads: Vec<String>,
@@ -69,6 +75,10 @@ pub(crate) struct Candidate {
     #[serde(default)]
     pub(crate) words: BTreeMap<String, Vec<String>>,
     pub(crate) verbs: BTreeMap<String, Vec<Step>>,
+}
+
+fn yes() -> bool {
+    true
 }
 
 impl Candidate {
@@ -160,10 +170,16 @@ impl Catalogue {
     }
 
     /// Keeps the candidates and experiments with these names. If no name is given, it keeps all experiments, and all
-    /// candidates that are in no group.
-    pub(crate) fn choose(&mut self, candidates: &[String], experiments: &[String]) -> Result<()> {
+    /// candidates that are in no group, `quick` without those that are variants of others.
+    pub(crate) fn choose(
+        &mut self,
+        candidates: &[String],
+        experiments: &[String],
+        quick: bool,
+    ) -> Result<()> {
         if candidates.is_empty() {
-            self.candidates.retain(|candidate| candidate.group.is_empty());
+            self.candidates
+                .retain(|candidate| candidate.group.is_empty() && (candidate.quick || !quick));
         }
         choose("candidate", &mut self.candidates, candidates, |candidate| {
             &candidate.name
@@ -177,6 +193,15 @@ impl Catalogue {
             &[experiments, &needed].concat(),
             |experiment| &experiment.name,
         )
+    }
+
+    /// Lists the texts before the numbers that other experiments show of the runs of this one.
+    pub(crate) fn labels(&self, experiment: &str) -> Vec<String> {
+        let others = self
+            .experiments
+            .iter()
+            .filter(|one| one.of.as_deref() == Some(experiment));
+        others.filter_map(|one| one.figure.clone()).collect()
     }
 
     /// Lists the experiments that are part of a quick set, or of the whole one.
@@ -360,8 +385,9 @@ mod tests {
     #[test]
     fn names_that_nothing_has_are_refused() {
         let mut all = Catalogue::read(None).unwrap();
-        assert!(all.choose(&["pocman".to_owned()], &[]).is_err());
-        all.choose(&["podman".to_owned()], &["run".to_owned()]).unwrap();
+        assert!(all.choose(&["pocman".to_owned()], &[], false).is_err());
+        all.choose(&["podman".to_owned()], &["run".to_owned()], false)
+            .unwrap();
         assert_eq!((all.candidates.len(), all.experiments.len()), (1, 1));
     }
 

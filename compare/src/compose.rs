@@ -144,6 +144,8 @@ fn series(experiment: &Experiment, quick: bool) -> Series {
         },
         quantity: experiment.quantity(),
         of: experiment.of.clone(),
+        label: experiment.of.as_ref().and(experiment.figure.clone()),
+        baseline: experiment.baseline.clone(),
         axis: experiment.axis.clone(),
         rounds: if quick { experiment.quick } else { experiment.runs },
         honesty: experiment.honesty,
@@ -166,6 +168,9 @@ impl Composed {
             return Ok(());
         }
         let of = experiment.image_of(size);
+        if !candidate.images.is_empty() && !candidate.images.iter().any(|image| image == of) {
+            return Ok(());
+        }
         let image = match phases.as_slice() {
             [only] if [verbs::LOAD, verbs::PULL].contains(&&**only) => self.unloaded(all, of)?,
             _ => self.image(all, candidate, of)?,
@@ -194,6 +199,7 @@ impl Composed {
             leaves: 0,
             idle: experiment.quantity().rests().then(|| "*".to_owned()),
             figure: experiment.figure.clone(),
+            further: all.labels(&experiment.name),
             adds: !experiment.under.is_empty(),
             every: 1,
             as_user: candidate.as_user,
@@ -348,6 +354,13 @@ mod tests {
             "{:?}",
             load.argv
         );
+        let size = cell(&all, "image-size/tote").argv.join(" ");
+        assert!(
+            size.contains(" sh {disk:home}/tote {tote} --root {disk:home}/tote load"),
+            "{size}"
+        );
+        let prime = cell(&all, "sysbench-cpu/crun");
+        assert_eq!(prime.further, ["95th percentile:"], "another experiment shows it");
         let calls = cell(&all, "system-calls/crun");
         assert!(
             calls.adds && calls.argv.join(" ").contains("perf stat"),
@@ -406,6 +419,9 @@ mod tests {
         assert!(!has("load/tote-rootless") && !has("load/crun") && !has("ping-gateway:p100/crun"));
         assert!(has("debug/tote") && has("debug/host") && !has("debug/podman"));
         assert!(has("run/tote-pool") && !has("memory/tote-pool"));
+        assert!(has("debug/cntr") && !has("memory/cntr") && !has("run/cntr"));
+        assert!(has("run/tote-slim") && has("image-size/tote-slim") && !has("io-read:10/tote-slim"));
+        assert!(has("load-distribution/podman-btrfs") && !has("image-size/podman-btrfs"));
         assert!(
             !all.cells.iter().any(|cell| cell.experiment == "processor"),
             "it shows the runs of another one"

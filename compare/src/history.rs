@@ -10,8 +10,13 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Summaries of a cell: number of the measurement, from 0, and summary.
-type Trend = Vec<(usize, Summary)>;
+/// Summaries of an experiment of one size with one candidate.
+struct Trend {
+    unit: String,
+    more_is_better: bool,
+    /// Number of the measurement, from 0, and summary.
+    points: Vec<(usize, Summary)>,
+}
 
 /// Compares the last measurement with the one before, and writes `history.md` and a plot for each experiment. Returns the
 /// text and the paths.
@@ -30,27 +35,26 @@ pub(crate) fn write(place: &Path) -> Result<(String, Vec<PathBuf>)> {
         all.len()
     );
     let trends = trends(&all);
-    let text = text(&all, &trends);
+    let mut text = text(&all, &trends);
     let mut written = vec![place.join("history.md")];
-    fs::write(&written[0], &text).with_context(|| format!("write {}", written[0].display()))?;
-    let mut blocks: BTreeMap<String, Vec<plots::Line>> = BTreeMap::new();
+    let mut blocks: BTreeMap<(&str, &str), Vec<plots::Line>> = BTreeMap::new();
     for ((block, candidate), trend) in &trends {
-        let points = trend
-            .iter()
+        let points = (trend.points.iter())
             .map(|(number, summary)| ((number + 1) as f64, summary.median))
             .collect();
-        blocks
-            .entry(block.clone())
-            .or_default()
-            .push((candidate.clone(), points));
+        let lines = blocks.entry((block, &trend.unit)).or_default();
+        lines.push((candidate.clone(), points));
     }
-    for (block, lines) in blocks {
-        if let Some(svg) = plots::curves(&lines, &[], "measurement, 1 is the oldest", "median")? {
-            let path = place.join(format!("history-{}.svg", block.replace(' ', "-")));
+    for ((block, unit), lines) in blocks {
+        if let Some(svg) = plots::trend(&lines, unit)? {
+            let name = format!("history-{}.svg", block.replace(' ', "-"));
+            let path = place.join(&name);
             fs::write(&path, plots::alone(&svg)).with_context(|| format!("write {}", path.display()))?;
+            text += &format!("\n![medians of {block}]({name})\n");
             written.push(path);
         }
     }
+    fs::write(&written[0], &text).with_context(|| format!("write {}", written[0].display()))?;
     Ok((text, written))
 }
 
@@ -67,8 +71,13 @@ fn trends(all: &[Results]) -> BTreeMap<(String, String), Trend> {
                 } in &block.rows
                 {
                     if let Some(summary) = summary {
-                        let trend = trends.entry((name.clone(), candidate.clone())).or_default();
-                        trend.push((number, summary.clone()));
+                        let trend = trends.entry((name.clone(), candidate.clone()));
+                        let trend = trend.or_insert_with(|| Trend {
+                            unit: table.series.unit.clone(),
+                            more_is_better: table.series.more_is_better,
+                            points: Vec::new(),
+                        });
+                        trend.points.push((number, summary.clone()));
                     }
                 }
             }
@@ -91,22 +100,21 @@ fn text(all: &[Results], trends: &BTreeMap<(String, String), Trend>) -> String {
             machine; load and noise count as changes too.\n\n| experiment | candidate | before | last | last / before | |\n\
             |---|---|--:|--:|--:|---|\n";
     for ((block, candidate), trend) in trends {
-        let [.., (_, before), (number, last)] = trend.as_slice() else {
+        let [.., (_, before), (number, last)] = trend.points.as_slice() else {
             continue;
         };
         if *number + 1 != all.len() {
             continue;
         }
         let (old, new) = (before.median_interval, last.median_interval);
-        let verdict = if new.low > old.high {
-            "higher"
-        } else if new.high < old.low {
-            "lower"
-        } else {
-            ""
+        let verdict = match (new.low > old.high, new.high < old.low) {
+            (false, false) => "",
+            (higher, _) if higher == trend.more_is_better => "better",
+            _ => "worse",
         };
         out += &format!(
-            "| {block} | {candidate} | {} | {} | {} | {verdict} |\n",
+            "| {block} ({}) | {candidate} | {} | {} | {} | {verdict} |\n",
+            trend.unit,
             figure(before.median),
             figure(last.median),
             figure(last.median / before.median)
@@ -129,15 +137,20 @@ mod tests {
                 sample.wall_ns *= 3;
             }
         }
-        let all = [old, new];
+        let mut all = [old, new];
         let text = text(&all, &trends(&all));
         assert!(
-            text.contains("| hello | fast | 4.00 | 12.0 | 3.00 | higher |"),
+            text.contains("| hello (ms) | fast | 4.00 | 12.0 | 3.00 | worse |"),
             "{text}"
         );
         assert!(
-            text.contains("| hello | slow | 41.5 | 41.5 | 1.00 |  |"),
+            text.contains("| hello (ms) | slow | 41.5 | 41.5 | 1.00 |  |"),
             "{text}"
         );
+        for results in &mut all {
+            results.header.series[0].more_is_better = true;
+        }
+        let text = super::text(&all, &trends(&all));
+        assert!(text.contains("| 12.0 | 3.00 | better |"), "{text}");
     }
 }

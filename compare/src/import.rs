@@ -44,6 +44,7 @@ pub(crate) fn import(options: &Options) -> Result<PathBuf> {
         seed: options.seed,
         quick: false,
         warm_up: 0,
+        cold: false,
         runs: None,
         wanted: [Vec::new(), Vec::new()],
         machine: serde_json::Value::Null,
@@ -53,6 +54,7 @@ pub(crate) fn import(options: &Options) -> Result<PathBuf> {
         series: Vec::new(),
         cells: Vec::new(),
         skipped: BTreeMap::new(),
+        later: Vec::new(),
     };
     let mut samples = Vec::new();
     for path in &options.files {
@@ -99,6 +101,8 @@ fn add(header: &mut Header, samples: &mut Vec<Sample>, path: &Path, file: &File)
                 more_is_better: false,
                 quantity: record::Quantity::Time,
                 of: None,
+                label: None,
+                baseline: None,
                 axis: "size".to_owned(),
                 rounds: 20,
                 honesty: false,

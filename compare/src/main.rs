@@ -19,6 +19,7 @@ mod catalogue;
 mod compose;
 mod history;
 mod import;
+mod joined;
 mod progress;
 mod published;
 mod record;
@@ -67,7 +68,7 @@ fn main() -> ExitCode {
 
 fn candidates(options: &Options) -> Result<bool> {
     let mut all = Catalogue::read(options.data.as_deref())?;
-    all.choose(&options.candidates, &options.experiments)?;
+    all.choose(&options.candidates, &options.experiments, options.quick)?;
     let composed = compose::compose(&all, options.quick, options.time_limit_ms, &run::cgroups()?)?;
     println!(
         "{:<20} {:<14} {:<9} {:<20} {:<6} HERE",
@@ -101,10 +102,16 @@ fn experiments(options: &Options) -> Result<bool> {
 
 fn ablate(mut options: Options) -> Result<bool> {
     let all = Catalogue::read(options.data.as_deref())?;
-    options.candidates = all.group("ablation");
-    // What has an option of its own is a candidate already: where writes go, and sandboxes that are there before.
-    let drivers = ["tote", "tote-pool", "tote-split", "tote-reflink", "tote-copy"];
-    options.candidates.extend(drivers.map(str::to_owned));
+    let whole = "tote".to_owned();
+    if options.candidates.is_empty() {
+        options.candidates = all.group("ablation");
+        // What has an option of its own is a candidate already: where writes go, and sandboxes that are there before.
+        let drivers = ["tote-pool", "tote-split", "tote-reflink", "tote-copy"];
+        options.candidates.extend(drivers.map(str::to_owned));
+    }
+    if !options.candidates.contains(&whole) {
+        options.candidates.push(whole);
+    }
     if options.experiments.is_empty() {
         options.experiments = ["hello-world", "run"].map(str::to_owned).to_vec();
     }

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 use bench::leaks::Leaks;
 use bench::sample::Sample;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -23,6 +23,9 @@ pub(crate) struct Header {
     pub(crate) seed: u64,
     pub(crate) quick: bool,
     pub(crate) warm_up: usize,
+    /// True if the kernel's caches of files were dropped before each run.
+    #[serde(default)]
+    pub(crate) cold: bool,
     /// Rounds of each experiment, where they were chosen.
     pub(crate) runs: Option<usize>,
     /// Chosen candidates and experiments; none means all.
@@ -35,6 +38,18 @@ pub(crate) struct Header {
     pub(crate) cells: Vec<Cell>,
     /// Cells that cannot be measured here, with the reason.
     pub(crate) skipped: BTreeMap<String, String>,
+    /// Later measurements of the same machine, from which some experiments are.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) later: Vec<Later>,
+}
+
+/// A later measurement that was laid over this one.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Later {
+    pub(crate) started: u64,
+    /// Revision of tote.
+    pub(crate) revision: String,
+    pub(crate) experiments: BTreeSet<String>,
 }
 
 /// A candidate.
@@ -63,6 +78,12 @@ pub(crate) struct Series {
     /// Experiment whose runs this one shows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) of: Option<String>,
+    /// Text before the number in the output of those runs that this one shows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) label: Option<String>,
+    /// Candidate that others are compared with, where it is not the report's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) baseline: Option<String>,
     /// Name of the axis of sizes.
     pub(crate) axis: String,
     pub(crate) rounds: usize,
@@ -117,7 +138,7 @@ impl Quantity {
     }
 
     /// Returns the result of a run; `place` is the size's on its axis.
-    pub(crate) fn of(self, sample: &Sample, place: f64) -> Option<f64> {
+    fn of(self, sample: &Sample, place: f64) -> Option<f64> {
         const KIB: f64 = 1024.0;
         Some(match self {
             Quantity::Time => sample.wall_ns as f64 / 1e6,
@@ -178,6 +199,14 @@ impl Series {
     /// Names the experiment that has the runs.
     pub(crate) fn source(&self) -> &str {
         self.of.as_deref().unwrap_or(&self.name)
+    }
+
+    /// Returns the result of a run; `place` is the size's on its axis.
+    pub(crate) fn value(&self, sample: &Sample, place: f64) -> Option<f64> {
+        match &self.label {
+            Some(label) => sample.further.get(label).copied(),
+            None => self.quantity.of(sample, place),
+        }
     }
 }
 
@@ -329,6 +358,7 @@ pub(crate) mod tests {
             seed: 1,
             quick: true,
             warm_up: 0,
+            cold: false,
             runs: None,
             wanted: [Vec::new(), Vec::new()],
             machine: serde_json::json!({"cpu": "<c>"}),
@@ -346,12 +376,15 @@ pub(crate) mod tests {
                 more_is_better: false,
                 quantity: Quantity::Time,
                 of: None,
+                label: None,
+                baseline: None,
                 axis: String::new(),
                 rounds: 4,
                 honesty: false,
             }],
             cells: vec![cell("slow", &["start", "exec"]), cell("fast", &["start", "exec"])],
             skipped: BTreeMap::new(),
+            later: Vec::new(),
         }
     }
 

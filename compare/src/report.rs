@@ -7,9 +7,11 @@ pub(crate) mod plots;
 
 use crate::analysis::{self, Findings, Table};
 use crate::arguments::Options;
+use crate::joined;
 use crate::published::Published;
 use crate::record::{Header, Results};
 use anyhow::{Context, Result};
+use bench::clock;
 use serde::Serialize;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -30,8 +32,11 @@ pub(crate) struct Report<'a> {
 
 /// Writes all reports beside the results; returns their paths.
 pub(crate) fn write(options: &Options) -> Result<Vec<PathBuf>> {
-    let place = options.files.first().unwrap_or(&options.out);
-    let results = Results::newest(place)?;
+    let places = match options.files.as_slice() {
+        [] => std::slice::from_ref(&options.out),
+        given => given,
+    };
+    let results = joined::read(places)?;
     let report = Report::of(&results, options.baseline.as_deref())?;
     let json = serde_json::to_string(&report).context("write the report as JSON")?;
     let directory = results.path.parent().unwrap_or(Path::new("."));
@@ -52,8 +57,13 @@ pub(crate) fn write(options: &Options) -> Result<Vec<PathBuf>> {
 
 impl<'a> Report<'a> {
     fn of(results: &'a Results, baseline: Option<&str>) -> Result<Self> {
+        let is_asked = baseline.is_some();
         let baseline = analysis::baseline(results, baseline)?;
-        let tables = analysis::tables(results, &baseline);
+        let tables = if is_asked {
+            analysis::tables_by(results, |_| baseline.clone())
+        } else {
+            analysis::tables(results, &baseline)
+        };
         Ok(Report {
             header: &results.header,
             findings: analysis::findings(results, &tables),
@@ -97,14 +107,23 @@ impl<'a> Report<'a> {
         }
         let versions = self.header.versions.iter();
         found.extend(versions.map(|(name, version)| (name.clone(), version.clone())));
+        for later in &self.header.later {
+            let experiments: Vec<&str> = later.experiments.iter().map(String::as_str).collect();
+            found.push((
+                format!("measured later, {}", clock::utc(later.started)),
+                format!("{}, tote's revision {}", experiments.join(", "), later.revision),
+            ));
+        }
         found.push(("seed".to_owned(), self.header.seed.to_string()));
-        found.push((
-            "caches".to_owned(),
+        let caches = if self.header.cold {
+            "cold: those of files were dropped before each run".to_owned()
+        } else {
             format!(
                 "warm: {} rounds before the first that counts",
                 self.header.warm_up
-            ),
-        ));
+            )
+        };
+        found.push(("caches".to_owned(), caches));
         found
     }
 

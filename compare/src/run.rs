@@ -1,5 +1,8 @@
 //! A measurement: block by block (an experiment of one size), round by round, in random order.
 
+mod budget;
+
+use self::budget::Budget;
 use crate::arguments::Options;
 use crate::catalogue::Catalogue;
 use crate::compose::{Composed, compose};
@@ -63,15 +66,21 @@ pub(crate) fn run(options: &Options) -> Result<(bool, PathBuf)> {
             seed,
             quick,
             warm_up,
+            cold,
             runs,
             wanted,
             ..
         } = &earlier.header;
         (options.seed, options.quick, options.warm_up, options.runs) = (*seed, *quick, *warm_up, *runs);
+        options.cold = *cold;
         [options.candidates, options.experiments] = wanted.clone();
     }
+    ensure!(
+        !options.cold || rustix::process::geteuid().is_root(),
+        "--cold needs root, because only root may drop the kernel's caches"
+    );
     let mut all = Catalogue::read(options.data.as_deref())?;
-    all.choose(&options.candidates, &options.experiments)?;
+    all.choose(&options.candidates, &options.experiments, options.quick)?;
     let mut composed = compose(&all, options.quick, options.time_limit_ms, &cgroups()?)?;
     if let Some(runs) = options.runs {
         composed.series.iter_mut().for_each(|series| series.rounds = runs);
@@ -111,7 +120,7 @@ pub(crate) fn run(options: &Options) -> Result<(bool, PathBuf)> {
 /// Makes all that the candidates need, runs each once, and removes it. Returns whether all went well.
 pub(crate) fn try_out(options: &Options) -> Result<bool> {
     let mut all = Catalogue::read(options.data.as_deref())?;
-    all.choose(&options.candidates, &options.experiments)?;
+    all.choose(&options.candidates, &options.experiments, options.quick)?;
     let composed = compose(&all, true, options.time_limit_ms, &cgroups()?)?;
     sweep()?;
     let world = world::enter(&composed.scenario.hidden_mounts, &composed.scenario.apparatus)?;
@@ -123,6 +132,7 @@ pub(crate) fn try_out(options: &Options) -> Result<bool> {
         seed: options.seed,
         as_user: options.as_user.clone(),
         settle: Duration::ZERO,
+        cold: false,
     };
     let mut session = Session::open(&composed.scenario, Path::new("/"), &world, &settings)?;
     let mut sound = true;
@@ -185,6 +195,7 @@ fn header(options: &Options, composed: &Composed, machine: &Machine, tote: Optio
         seed: options.seed,
         quick: options.quick,
         warm_up: options.warm_up,
+        cold: options.cold,
         runs: options.runs,
         wanted: [options.candidates.clone(), options.experiments.clone()],
         machine: serde_json::to_value(machine).context("describe the machine")?,
@@ -194,6 +205,7 @@ fn header(options: &Options, composed: &Composed, machine: &Machine, tote: Optio
         series: composed.series.clone(),
         cells: composed.cells.clone(),
         skipped: BTreeMap::new(),
+        later: Vec::new(),
     })
 }
 
@@ -213,6 +225,7 @@ fn open(
         seed: options.seed,
         as_user: options.as_user.clone(),
         settle: Duration::ZERO,
+        cold: options.cold,
     };
     let mut session = Session::open(&composed.scenario, Path::new("/"), world, &settings)?;
     eprintln!("prepared in {}", clock(begun.elapsed()));
@@ -247,7 +260,7 @@ fn measure(
     let turns = turns(&ready, composed, options);
     let total = turns.len();
     let mut left = without(turns, done);
-    let mut progress = Progress::new(total, total - left.len());
+    let mut progress = Progress::new(total, total - left.len(), end);
     let mut sound = done.iter().all(|sample| sample.fault.is_none());
     left.reverse();
     let mut budget = end.map(Budget::new);
@@ -285,39 +298,6 @@ fn measure(
         eprintln!("{over} of {total} runs were left out, because the time was over: --minutes");
     }
     Ok((session.close()?, sound))
-}
-
-/// Time that is shared among the blocks that are left in a sweep.
-#[derive(Debug)]
-struct Budget {
-    end: Instant,
-    /// The present sweep and block, and when its share is over.
-    block: Option<(usize, String, Instant)>,
-}
-
-impl Budget {
-    fn new(end: Instant) -> Self {
-        Budget { end, block: None }
-    }
-
-    /// True if there is time for a run. Every candidate gets its warm-up and its first counted round of a block, as long as there is
-    /// any time at all.
-    fn allows(&mut self, turn: &Turn, left: &[Turn], now: Instant) -> bool {
-        let (sweep, block) = turn.part();
-        if (self.block.as_ref())
-            .is_none_or(|(in_sweep, present, _)| (*in_sweep, &**present) != (sweep, block))
-        {
-            let others: BTreeSet<&str> = (left.iter())
-                .filter(|other| other.sweep == sweep && other.block() != block)
-                .map(Turn::block)
-                .collect();
-            let share = self.end.saturating_duration_since(now) / (others.len() as u32 + 1);
-            self.block = Some((sweep, block.to_owned(), now + share));
-        }
-        let is_first = sweep == 0 && (turn.pass == Pass::WarmUp || turn.place.0 == 0);
-        let share_is_over = self.block.as_ref().is_some_and(|(_, _, over)| now >= *over);
-        now < self.end && (is_first || !share_is_over)
-    }
 }
 
 fn told(sample: &Sample) -> String {
@@ -399,11 +379,11 @@ fn without(turns: Vec<Turn>, done: &[Sample]) -> Vec<Turn> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::arguments::parse;
 
-    fn composed() -> Composed {
+    pub(crate) fn composed() -> Composed {
         let all = Catalogue::read(None).unwrap();
         let header = record::tests::header();
         Composed {
@@ -447,33 +427,5 @@ mod tests {
         let all = turns(&ready, &composed(), &options);
         let sweeps: Vec<usize> = all.iter().map(|turn| turn.sweep).collect();
         assert!(sweeps.is_sorted() && sweeps.last() == Some(&2), "{sweeps:?}");
-    }
-
-    #[test]
-    fn a_budget_is_shared_and_every_candidate_gets_a_round() {
-        let (_, options) = parse(["run", "--seed", "3"].map(Into::into)).unwrap();
-        let ready = ["hello/slow", "hello/fast"].map(str::to_owned);
-        let turns = turns(&ready, &composed(), &options);
-        let now = Instant::now();
-        let at = |seconds| now + Duration::from_secs(seconds);
-        let other = Turn {
-            cell: "later/slow".to_owned(),
-            sweep: 1,
-            ..turns[0].clone()
-        };
-        let left = [turns.clone(), vec![other]].concat();
-        let mut budget = Budget::new(at(100));
-        let counted = |round| {
-            turns
-                .iter()
-                .find(|turn| turn.pass == Pass::Wall && turn.place.0 == round)
-        };
-        let (first, second, third) = (counted(0).unwrap(), counted(1).unwrap(), counted(2).unwrap());
-        assert!(budget.allows(second, &left, now), "half of the time is its own");
-        assert!(budget.allows(third, &left, at(49)));
-        assert!(!budget.allows(third, &left, at(51)));
-        assert!(budget.allows(first, &left, at(51)), "the first round");
-        assert!(budget.allows(first, &left, at(99)), "the first round");
-        assert!(!budget.allows(first, &left, at(100)));
     }
 }

@@ -183,7 +183,20 @@ fn bad_candidates_are_reported_as_what_they_are() {
         "{fails}"
     );
     let page = fs::read_to_string(place.0.join("out/report.html")).unwrap();
-    assert!(page.contains("lies lies about exit codes.") && page.contains("<svg"));
+    let told = fs::read_to_string(place.0.join("out/report.md")).unwrap();
+    for sentence in [
+        "lies lies about exit codes.",
+        "hangs did not end in time: hello.",
+        "leaks left something behind: hello.",
+        "fails has no sound run: hello.",
+        "mute has no sound run: hello.",
+    ] {
+        assert!(
+            page.contains(sentence) && told.contains(sentence),
+            "{sentence}: {told}"
+        );
+    }
+    assert!(page.contains("<svg"));
     assert_eq!(place.left(), 0, "directories of the run");
 }
 
@@ -240,6 +253,72 @@ fn a_killed_measurement_goes_on_where_it_was() {
     let again = place.command(&["run", "--resume"]).output().unwrap();
     assert_eq!(again.status.code(), Some(2), "it is complete");
     assert_eq!(place.left(), 0, "directories of the run");
+}
+
+/// Two measurements of a place have a history and a report together, and `ablate` measures tote beside what was named.
+#[test]
+fn measurements_are_compared_and_joined() {
+    if let Some(need) = lacks() {
+        println!("skipped: needs {need}");
+        return;
+    }
+    let place = Place::new("history");
+    place.candidate("works", "echo hello", 7);
+    place.candidate("tote", "echo hello", 7);
+    let done = |command: &mut Command| {
+        let output = command.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{said}");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    for (action, out) in [("run", "out/1"), ("ablate", "out/2")] {
+        let words = [action, "--runs", "3", "--warm-up", "0", "--candidates", "works"];
+        done(place.command(&words).arg("--out").arg(place.0.join(out)));
+    }
+    let files: Vec<PathBuf> = (["out/1", "out/2"].into_iter())
+        .map(|out| {
+            fs::read_dir(place.0.join(out))
+                .unwrap()
+                .next()
+                .unwrap()
+                .unwrap()
+                .path()
+        })
+        .collect();
+    let rows = |place: &Place, name: &str| -> Vec<String> {
+        let report: Value =
+            serde_json::from_slice(&fs::read(place.0.join(name).join("report.json")).unwrap()).unwrap();
+        let hello = report["tables"][0]["blocks"][0]["rows"]
+            .as_array()
+            .unwrap()
+            .clone();
+        hello
+            .iter()
+            .map(|row| row["candidate"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    done(place.command(&["report"]).arg(&files[0]).arg(&files[1]));
+    let mut together = rows(&place, "out/1");
+    together.sort();
+    assert_eq!(together, ["tote", "works"], "the later one counts");
+    let page = fs::read_to_string(place.0.join("out/1/report.html")).unwrap();
+    assert!(page.contains("measured later, "), "{page}");
+    done(place.command(&["report"]).arg(&files[0]));
+    assert_eq!(rows(&place, "out/1"), ["works"]);
+    let all = place.0.join("all");
+    fs::create_dir(&all).unwrap();
+    for (number, file) in files.iter().enumerate() {
+        fs::copy(file, all.join(format!("{number}.jsonl"))).unwrap();
+    }
+    let told = done(place.command(&["history"]).arg(&all));
+    assert!(
+        told.contains("| hello (ms) | works |") && !told.contains("| tote |"),
+        "{told}"
+    );
+    let written = fs::read_to_string(all.join("history.md")).unwrap();
+    assert!(written.contains("(history-hello.svg)"), "{written}");
+    let plot = fs::read_to_string(all.join("history-hello.svg")).unwrap();
+    assert!(plot.contains(">2<") || plot.contains("\n2\n"), "{plot}");
 }
 
 /// A part of the environment that cannot be made takes out the candidates that need it, and no others; the reason is the first failure.

@@ -13,8 +13,11 @@ pub(crate) struct Experiment {
     #[serde(default)]
     pub(crate) name: String,
     pub(crate) about: String,
-    /// Name of the experiment whose runs this one shows in another quantity; it has none of its own then.
+    /// Name of the experiment whose runs this one shows in another quantity, or by another number of their output; it has none of its
+    /// own then.
     pub(crate) of: Option<String>,
+    /// Candidate that others are compared with in this experiment, unless the report was asked for another.
+    pub(crate) baseline: Option<String>,
     #[serde(default)]
     pub(crate) image: String,
     /// Images of single sizes, where they differ.
@@ -102,7 +105,10 @@ impl Experiment {
     pub(super) fn check(&self) -> Result<()> {
         let Experiment { name, .. } = self;
         if self.of.is_some() {
-            ensure!(self.result.is_some(), "the experiment {name} lacks a result");
+            ensure!(
+                self.result.is_some() || self.figure.is_some(),
+                "the experiment {name} lacks a result"
+            );
             return Ok(());
         }
         ensure!(!self.image.is_empty(), "the experiment {name} lacks an image");

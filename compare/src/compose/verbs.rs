@@ -19,6 +19,9 @@ pub(super) const PULL: &str = "pull";
 /// The verb that starts a container with a command of its own and leaves it running.
 pub(super) const DETACH: &str = "detach";
 
+/// The word that becomes the directory in which a candidate keeps its images.
+const STORE: &str = "{store}";
+
 /// Word at the end of the name of the container that another one talks to.
 const PEER: &str = "peer";
 
@@ -61,7 +64,7 @@ pub(super) fn phases(candidate: &Candidate, experiment: &Experiment) -> Option<V
     (replaceable && whole.iter().all(|verb| has(verb))).then(|| whole.to_vec())
 }
 
-/// True if the candidate has the network that an experiment asks for, and a place for what it writes.
+/// True if the candidate has the network that an experiment asks for, a place for what it writes, and a store that can be looked at.
 fn is_suited(candidate: &Candidate, experiment: &Experiment) -> bool {
     let network = candidate.words.contains_key(&experiment.network);
     let publishes =
@@ -72,7 +75,12 @@ fn is_suited(candidate: &Candidate, experiment: &Experiment) -> bool {
         "shared root" => !experiment.tidies,
         _ => false,
     };
-    network && publishes && !(experiment.writes && keeps)
+    let stores = !experiment.under.iter().any(|word| word == STORE)
+        || candidate
+            .words
+            .get("store")
+            .is_some_and(|words| !words.is_empty());
+    network && publishes && stores && !(experiment.writes && keeps)
 }
 
 /// True if the first verb enters a container that runs.
@@ -89,13 +97,15 @@ pub(super) fn timed(
     phases: &[String],
     splice: &Splice,
 ) -> Result<Vec<(String, Step)>> {
+    let above = splice.words(&experiment.under);
     if phases == [LOAD] {
-        return Ok(vec![(LOAD.to_owned(), Step::Run(splice.words(&candidate.loads)))]);
+        let load = Step::Run(splice.words(&candidate.loads));
+        return Ok(vec![(LOAD.to_owned(), under(&above, load))]);
     }
     let mut timed: Vec<(String, Step)> = Vec::new();
     for phase in phases {
         for step in &candidate.verbs[phase] {
-            timed.push((phase.clone(), under(&experiment.under, splice.step(step))));
+            timed.push((phase.clone(), under(&above, splice.step(step))));
         }
     }
     if let Some(contains) = &experiment.answer {

@@ -20,7 +20,8 @@ pub(crate) fn page(report: &Report<'_>) -> Result<String> {
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
          <title>{title}</title><style>{STYLE}</style></head><body><main>\n<h1>{title}</h1>\n\
-         <p>Made by <code>tote bench</code> on {}. Ratios are those to {}, of medians; what failed is not compared. \
+         <p>Made by <code>tote bench</code> on {}. Ratios are those to {}, or to what the head of their column names, of medians; \
+         what failed is not compared. \
          Published numbers come from other hardware ({}). A click on the head of a column sorts by it. ~ marks rows whose quartiles are far apart.</p>\n",
         clock::utc(report.header.started),
         escape(&report.baseline),
@@ -110,7 +111,7 @@ fn ratios(out: &mut String, report: &Report<'_>, experiment: &str) {
 fn measured(out: &mut String, report: &Report<'_>, table: &Table, block: &Block) {
     let unit = escape(&table.series.unit);
     *out += "<div class=\"wide\"><table class=\"sortable\"><thead><tr>";
-    let ratio = format!("/ {}", escape(&report.baseline));
+    let ratio = format!("/ {}", escape(&table.baseline));
     let median = format!("median ({unit})");
     let heads = [
         "candidate",

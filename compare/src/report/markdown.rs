@@ -11,8 +11,8 @@ pub(crate) fn text(report: &Report<'_>) -> String {
         "comparison"
     };
     let mut out = format!(
-        "# Container engines: a {kind}\n\nMade by `tote bench` on {}. Ratios are those to {}, of medians; what failed \
-         is not compared.\n\n",
+        "# Container engines: a {kind}\n\nMade by `tote bench` on {}. Ratios are those to {}, or to what the head of \
+         their column names, of medians; what failed is not compared.\n\n",
         clock::utc(report.header.started),
         report.baseline
     );
@@ -73,7 +73,7 @@ fn experiment(out: &mut String, report: &Report<'_>, table: &Table) {
         if !block.size.is_empty() {
             *out += &format!("### {} {}\n\n", table.series.name, block.size);
         }
-        measured(out, report, table, block);
+        measured(out, table, block);
     }
     let phases = report.published.phases(&table.series.name);
     let sizes = report.published.sizes(&table.series.name);
@@ -111,12 +111,12 @@ fn joined<T: std::fmt::Display>(numbers: &[(T, f64)]) -> String {
         .join(", ")
 }
 
-fn measured(out: &mut String, report: &Report<'_>, table: &Table, block: &Block) {
+fn measured(out: &mut String, table: &Table, block: &Block) {
     let unit = &table.series.unit;
     *out += &format!(
         "| candidate | n | median ({unit}) | 95% interval | IQR | best ¾ mean | / {} | phases (ms) | failed |\n\
          |---|--:|--:|--:|--:|--:|--:|---|---|\n",
-        report.baseline
+        table.baseline
     );
     for one in &block.rows {
         let cells = cells(one);

@@ -3,7 +3,7 @@
 mod axes;
 mod lines;
 
-pub(crate) use self::lines::{curves, panels, sizes};
+pub(crate) use self::lines::{panels, sizes, trend};
 
 use self::axes::{bounds, short, ticks};
 use self::lines::{draw_lines, entries};
@@ -111,7 +111,8 @@ pub(crate) fn boxes(block: &Block, unit: &str) -> Result<Option<String>> {
     let Some((low, high)) = bounds(all) else {
         return Ok(None);
     };
-    let labels: Vec<&str> = rows.iter().map(|row| row.candidate.as_str()).collect();
+    // The best is at the top, as in bars, and its colour is that of its line.
+    let labels: Vec<&str> = rows.iter().rev().map(|row| row.candidate.as_str()).collect();
     let svg = drawn(rows_high(rows.len()), |area| {
         let mut chart = ChartBuilder::on(area)
             .margin(8)
@@ -129,12 +130,13 @@ pub(crate) fn boxes(block: &Block, unit: &str) -> Result<Option<String>> {
                 (0..last(rows.len())).into_segmented(),
             )?;
         mesh(&mut chart, &labels, unit)?;
-        for (place, one) in rows.iter().enumerate() {
+        for (number, one) in rows.iter().enumerate() {
+            let place = rows.len() - 1 - number;
             let mut values = one.values.clone();
             values.sort_unstable_by(f64::total_cmp);
             let at = |share: f64| quantile(&values, share) as f32;
             let middle = |value: f32| (value, SegmentValue::CenterOf(row(place)));
-            let style = colour(place).stroke_width(2);
+            let style = colour(number).stroke_width(2);
             let mut quartiles = Rectangle::new(
                 [
                     (at(0.25), SegmentValue::Exact(row(place))),
@@ -146,7 +148,7 @@ pub(crate) fn boxes(block: &Block, unit: &str) -> Result<Option<String>> {
             chart.draw_series([quartiles])?;
             let ends = [[at(0.0), at(0.25)], [at(0.75), at(1.0)]];
             chart.draw_series(ends.map(|end| PathElement::new(end.map(middle), style)))?;
-            chart.draw_series([Circle::new(middle(at(0.5)), 4, colour(place).filled())])?;
+            chart.draw_series([Circle::new(middle(at(0.5)), 4, colour(number).filled())])?;
         }
         Ok(())
     })?;

@@ -24,7 +24,7 @@ pub(crate) fn sizes(table: &Table, published: &[Line]) -> Result<Option<String>>
 }
 
 /// Draws lines on logarithmic scales; `published` are drawn thin. `None` where all points have one place.
-pub(crate) fn curves(lines: &[Line], published: &[Line], axis: &str, unit: &str) -> Result<Option<String>> {
+fn curves(lines: &[Line], published: &[Line], axis: &str, unit: &str) -> Result<Option<String>> {
     let mut lines = lines.to_vec();
     let measured = lines.len();
     lines.extend(published.iter().cloned());
@@ -36,6 +36,39 @@ pub(crate) fn curves(lines: &[Line], published: &[Line], axis: &str, unit: &str)
         let (area, side) = whole.split_horizontally(CHART);
         log_log(&area, &lines, measured, [axis, unit])?;
         entries(&side, &lines, measured)
+    })?;
+    Ok(Some(svg))
+}
+
+/// Draws medians over measurements, which are evenly spaced whenever they were made. `None` of a single measurement.
+pub(crate) fn trend(lines: &[Line], unit: &str) -> Result<Option<String>> {
+    let Some(([first, last], [low, high])) = bounds_of(lines).filter(|([first, last], _)| first < last)
+    else {
+        return Ok(None);
+    };
+    let (low, high) = (low * 0.8, high * 1.25);
+    let svg = drawn(high_with_legend(lines.len()), |whole| {
+        let (area, side) = whole.split_horizontally(CHART);
+        let mut chart = ChartBuilder::on(&area)
+            .margin(8)
+            .x_label_area_size(40)
+            .y_label_area_size(64)
+            .build_cartesian_2d(
+                first - 0.2..last + 0.2,
+                (low..high).log_scale().with_key_points(ticks(low, high)),
+            )?;
+        grid(&mut chart)
+            .disable_x_mesh()
+            .x_desc("measurement, 1 is the oldest")
+            .y_desc(unit)
+            .x_label_formatter(&|value| match value {
+                between if (between - between.round()).abs() > 1e-6 => String::new(),
+                number => short(*number),
+            })
+            .y_label_formatter(&|value| short(*value))
+            .draw()?;
+        draw_lines(&mut chart, lines, lines.len())?;
+        entries(&side, lines, lines.len())
     })?;
     Ok(Some(svg))
 }
