@@ -2,6 +2,7 @@
 //! others.
 
 use crate::value::{BooleanError, parse_boolean};
+use std::fmt::{self, Display, Formatter};
 use std::net::IpAddr;
 use std::str::FromStr;
 
@@ -150,6 +151,13 @@ impl FromStr for ContainerAlias {
     }
 }
 
+/// docker's form, `db:mysql`.
+impl Display for ContainerAlias {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.container, self.alias)
+    }
+}
+
 /// Parses `--dns`.
 ///
 /// # Errors
@@ -286,6 +294,7 @@ mod tests {
         ] {
             let link: ContainerAlias = text.parse().unwrap();
             assert_eq!((&*link.container, &*link.alias), (container, alias), "{text}");
+            assert_eq!(link.to_string().parse(), Ok(link), "{text}");
         }
         for text in ["", ":a", "a:", "a:b:c", "a b", "a:b\nc", "a:b#c", "a/b"] {
             let refused = Err(HostError::Link(text.to_owned()));

@@ -1,5 +1,6 @@
 //! `--network`: the networks that a container is in.
 
+use crate::host::ContainerAlias;
 use crate::name::is_restricted;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
@@ -22,7 +23,7 @@ pub enum NetworkModeError {
     Form(String),
     /// An unknown part of the long form; docker's words.
     #[error(
-        "invalid field {0}: a network takes name, alias, ip, ip6, mac-address and \
+        "invalid field {0}: a network takes name, alias, link, ip, ip6, mac-address and \
          gw-priority"
     )]
     Field(String),
@@ -73,6 +74,8 @@ pub struct NetworkAttachment {
     pub network: String,
     /// Names that the container has in the network, beside its own.
     pub aliases: Vec<String>,
+    /// Other containers of the network, by what this one calls them.
+    pub links: Vec<ContainerAlias>,
     /// IPv4 address; `None` lets the network choose a free one.
     pub ip: Option<Ipv4Addr>,
     /// IPv6 address; `None` if not given.
@@ -252,6 +255,7 @@ fn long_form(text: &str) -> Result<NetworkAttachment, NetworkModeError> {
             "name" => name = Some(named(value).ok_or_else(form)?.network),
             "alias" if value.is_empty() => return Err(wrong("alias")),
             "alias" => rest.aliases.push(value.to_owned()),
+            "link" => rest.links.push(value.parse().map_err(|_| wrong("link"))?),
             "ip" => rest.ip = Some(value.parse().map_err(|_| wrong("ip"))?),
             "ip6" => rest.ip6 = Some(value.parse().map_err(|_| wrong("ip6"))?),
             "mac-address" => rest.mac = Some(mac(value).ok_or_else(|| wrong("mac-address"))?),
@@ -323,7 +327,7 @@ mod tests {
         several.add("web").unwrap();
         assert!(!several.is_optional() && !NetworkMode::None.is_optional());
         let long = mode(
-            "name=web,alias=a,alias=b,ip=10.1.2.3,ip6=fd00::2,mac-address=02:42:0a:01:02:03,gw-priority=-7",
+            "name=web,alias=a,alias=b,link=db:mysql,ip=10.1.2.3,ip6=fd00::2,mac-address=02:42:0a:01:02:03,gw-priority=-7",
         )
         .unwrap();
         assert_eq!(
@@ -331,6 +335,7 @@ mod tests {
             [NetworkAttachment {
                 network: "web".to_owned(),
                 aliases: vec!["a".to_owned(), "b".to_owned()],
+                links: vec!["db:mysql".parse().unwrap()],
                 ip: Some(Ipv4Addr::new(10, 1, 2, 3)),
                 ip6: Some("fd00::2".parse().unwrap()),
                 mac: Some([2, 0x42, 10, 1, 2, 3]),

@@ -93,6 +93,7 @@ pub(crate) fn connect(parsed: &Parsed) -> Result<ExitCode, EngineError> {
         ip6: address(parsed, "ip6")?,
         gw_priority: gw_priority(parsed)?,
         aliases: values(parsed, "alias"),
+        links: values(parsed, "link"),
     };
     tote_engine::connect_network(&home(parsed)?, &request)?;
     Ok(ExitCode::SUCCESS)

@@ -38,8 +38,8 @@ pub use copy::{Copied, CopyError, CopyRequest, CopyStreams, PlaceError, Transfer
 pub use guest::guest_init;
 pub use look::{
     ContainerDetails, ContainerFiles, ContainerSize, EventSelection, InspectedObject, LookError, Selection,
-    container_size, driver_of, events, inspect_object, moment, network_of, networks_of, ports, published,
-    select, status_word,
+    container_size, driver_of, events, inspect_object, moment, network_of, networks_of, port_keeper, ports,
+    published, select, status_word,
 };
 pub use machine::{MachineFacts, MachineMemory, MachineReport, kernel_release, look as look_at_machine};
 pub use mounted::{MountRow, mount, mounts, unmount};

@@ -1,7 +1,7 @@
 //! Clients of a port for datagrams: each has a socket inside, so that the answers find their way back.
 
 use crate::flow::connect_inside;
-use crate::forwarder::Forward;
+use crate::port::Forward;
 use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use rustix::net::{RecvFlags, SendFlags, SocketType};
 use std::net::SocketAddr;

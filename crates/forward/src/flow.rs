@@ -1,10 +1,10 @@
 //! A connection: the client's socket, and one to the program inside.
 
-use crate::forwarder::Forward;
+use crate::port::Forward;
 use crate::pump::Pump;
 use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use rustix::net::{AddressFamily, SocketType, sockopt};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 use tote_sys::{Errno, best_effort};
 
@@ -12,7 +12,11 @@ use tote_sys::{Errno, best_effort};
 pub(crate) struct Flow {
     client: OwnedFd,
     inside: OwnedFd,
+    /// The program's address.
+    to: IpAddr,
     connected: bool,
+    /// Whether nothing more comes from inside, nor gets there.
+    cut_off: bool,
     there: Pump,
     back: Pump,
 }
@@ -52,7 +56,9 @@ impl Flow {
         Ok(Self {
             client,
             inside,
+            to: forward.to.ip(),
             connected: false,
+            cut_off: false,
             there,
             back,
         })
@@ -62,11 +68,31 @@ impl Flow {
         [self.client.as_fd(), self.inside.as_fd()]
     }
 
+    pub(crate) fn to(&self) -> IpAddr {
+        self.to
+    }
+
+    /// Has the connection end when the client has got what came from inside until now.
+    pub(crate) fn cut_off(&mut self) {
+        self.cut_off = true;
+    }
+
+    pub(crate) fn is_cut_off(&self) -> bool {
+        self.cut_off
+    }
+
     /// Passes what can be passed at once.
     pub(crate) fn advance(&mut self) -> After {
         match self.try_advance() {
             Ok(_) if self.there.is_over() && self.back.is_over() => After::Over,
             Ok(true) => After::More,
+            Ok(false) if self.cut_off && self.back.is_empty() => {
+                if !self.back.is_over() {
+                    reset(self.client.as_fd());
+                }
+                reset(self.inside.as_fd());
+                After::Over
+            }
             Ok(false) => After::Waits,
             Err(_) => {
                 reset(self.client.as_fd());
@@ -109,7 +135,7 @@ pub(crate) fn connect_inside(
     };
     let socket = tote_sys::socket_in(network, (family, kind, None))?;
     rustix::io::ioctl_fionbio(&socket, true)?;
-    if let Some(mark) = mark.filter(|_| !peer.ip().is_loopback()) {
+    if let Some(mark) = mark.filter(|_| forward.may_see(peer.ip())) {
         // Without it the program sees an address of the other namespace.
         best_effort(take_address(&socket, peer, mark));
     }

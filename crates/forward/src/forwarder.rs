@@ -2,12 +2,13 @@
 
 use crate::datagrams::{self, IDLE, Peer};
 use crate::flow::{After, Flow};
+use crate::port::{Forward, Kind};
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 use tote_sys::Errno;
 
@@ -17,26 +18,6 @@ const MOST_FLOWS: usize = 4096;
 const MOST_PEERS: usize = 1024;
 /// How many clients may wait to be accepted; the kernel's own limit is `net.core.somaxconn`.
 const BACKLOG: i32 = 4096;
-
-/// Which protocol a port is of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
-    /// TCP.
-    Stream,
-    /// UDP.
-    Datagram,
-}
-
-/// A port that leads inside.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Forward {
-    /// The protocol.
-    pub kind: Kind,
-    /// The address and port where clients come; 0.0.0.0 and :: are each address of that protocol.
-    pub from: SocketAddr,
-    /// The address and port inside, of the same protocol.
-    pub to: SocketAddr,
-}
 
 /// Ports of this process's network namespace that lead into another one.
 #[derive(Debug)]
@@ -91,6 +72,30 @@ impl Forwarder {
             }
         }
         failed
+    }
+
+    /// Ends connections to addresses of the other namespace that are gone. What has come from there still reaches the clients.
+    pub fn cut_off(&mut self, addresses: &BTreeSet<IpAddr>) {
+        for (number, flow) in &mut self.flows {
+            if addresses.contains(&flow.to()) {
+                flow.cut_off();
+                self.ready.insert(*number);
+            }
+        }
+    }
+
+    /// The addresses inside that connections lead to and ports no more.
+    #[must_use]
+    pub fn outlived(&self) -> BTreeSet<IpAddr> {
+        let led: BTreeSet<_> = self.ports.keys().map(|port| port.to.ip()).collect();
+        let flows = self.flows.values().filter(|flow| !flow.is_cut_off());
+        flows.map(Flow::to).filter(|to| !led.contains(to)).collect()
+    }
+
+    /// Whether no port leads inside, and no connection but those that are cut off.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.ports.is_empty() && self.flows.values().all(Flow::is_cut_off)
     }
 
     fn open(&mut self, port: &Forward) -> Result<(), Errno> {
@@ -264,7 +269,13 @@ const EDGES: EventFlags = EventFlags::IN
 /// [`Errno::ADDRINUSE`] where another process has it, [`Errno::ADDRNOTAVAIL`] where there is no such address, and
 /// [`Errno::ACCESS`] where the caller may not have it.
 pub fn is_free(kind: Kind, from: SocketAddr) -> Result<(), Errno> {
-    listen(&Forward { kind, from, to: from }).map(drop)
+    let port = Forward {
+        kind,
+        from,
+        to: from,
+        beside: None,
+    };
+    listen(&port).map(drop)
 }
 
 /// The socket of a port in this process's network namespace.
@@ -336,7 +347,12 @@ mod tests {
         let program = TcpListener::bind("127.0.0.1:0").unwrap();
         let (kind, from, to) = (Kind::Stream, free_port(), program.local_addr().unwrap());
         forwarder
-            .lead(&BTreeSet::from([Forward { kind, from, to }]))
+            .lead(&BTreeSet::from([Forward {
+                kind,
+                from,
+                to,
+                beside: None,
+            }]))
             .unwrap();
         let answering = spawn(move || {
             let (mut client, _) = program.accept().unwrap();
@@ -368,7 +384,12 @@ mod tests {
         let Some(mut forwarder) = forwarder() else { return };
         let (kind, from, to) = (Kind::Stream, free_port(), free_port());
         forwarder
-            .lead(&BTreeSet::from([Forward { kind, from, to }]))
+            .lead(&BTreeSet::from([Forward {
+                kind,
+                from,
+                to,
+                beside: None,
+            }]))
             .unwrap();
         let client = spawn(move || TcpStream::connect(from).and_then(|mut socket| socket.read(&mut [0])));
         let reset = serve(&mut forwarder, client).unwrap_err();
@@ -378,12 +399,61 @@ mod tests {
     }
 
     #[test]
+    fn a_connection_that_is_cut_off_ends_with_what_came_before() {
+        let Some(mut forwarder) = forwarder() else { return };
+        let program = TcpListener::bind("127.0.0.1:0").unwrap();
+        let (kind, from, to) = (Kind::Stream, free_port(), program.local_addr().unwrap());
+        let port = BTreeSet::from([Forward {
+            kind,
+            from,
+            to,
+            beside: None,
+        }]);
+        forwarder.lead(&port).unwrap();
+        let client = spawn(move || {
+            let mut socket = TcpStream::connect(from).unwrap();
+            let mut first = [0; 5];
+            socket.read_exact(&mut first).unwrap();
+            (first, socket)
+        });
+        let answering = spawn(move || {
+            let (mut client, _) = program.accept().unwrap();
+            client.write_all(b"first").unwrap();
+            client
+        });
+        let (first, mut socket) = serve(&mut forwarder, client);
+        assert_eq!(&first, b"first");
+        let mut program = answering.join().unwrap();
+        assert!(forwarder.outlived().is_empty());
+        forwarder.lead(&BTreeSet::new()).unwrap();
+        assert_eq!(forwarder.outlived(), BTreeSet::from([to.ip()]));
+        assert!(!forwarder.is_idle());
+        forwarder.cut_off(&BTreeSet::from(["192.0.2.1".parse().unwrap()]));
+        assert!(!forwarder.is_idle());
+        program.write_all(b"last").unwrap();
+        forwarder.cut_off(&BTreeSet::from([to.ip()]));
+        assert!(forwarder.is_idle());
+        forwarder.advance();
+        assert!(forwarder.flows.is_empty());
+        let mut last = [0; 4];
+        socket.read_exact(&mut last).unwrap();
+        assert_eq!(&last, b"last");
+        let reset = socket.read(&mut [0]).unwrap_err();
+        assert_eq!(reset.kind(), ErrorKind::ConnectionReset);
+    }
+
+    #[test]
     fn each_client_gets_the_answers_to_its_datagrams() {
         let Some(mut forwarder) = forwarder() else { return };
         let program = UdpSocket::bind("127.0.0.1:0").unwrap();
         let (kind, from, to) = (Kind::Datagram, free_port(), program.local_addr().unwrap());
         forwarder
-            .lead(&BTreeSet::from([Forward { kind, from, to }]))
+            .lead(&BTreeSet::from([Forward {
+                kind,
+                from,
+                to,
+                beside: None,
+            }]))
             .unwrap();
         let answering = spawn(move || {
             for _ in 0..2 {

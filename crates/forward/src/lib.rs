@@ -1,4 +1,5 @@
-//! Connections and datagrams led from the caller's network namespace into another one, where no link connects the two.
+//! Connections and datagrams led from the caller's network namespace into another one, where no link connects the two, or to
+//! addresses of the same one.
 //!
 //! Invariants:
 //! - There is one descriptor for the owner's poll(2), and no call waits for a peer.
@@ -11,6 +12,8 @@
 mod datagrams;
 mod flow;
 mod forwarder;
+mod port;
 mod pump;
 
-pub use forwarder::{Forward, Forwarder, Kind, is_free};
+pub use forwarder::{Forwarder, is_free};
+pub use port::{Forward, Kind};

@@ -40,6 +40,11 @@ impl Pump {
         self.told
     }
 
+    /// Whether nothing of the source waits for the destination.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.held == 0
+    }
+
     /// Passes what can be passed at once. Gives whether there may be more.
     ///
     /// # Errors

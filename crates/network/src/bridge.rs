@@ -1,7 +1,7 @@
 //! A network as the kernel has it: a bridge, and the rules for what passes it.
 
 use crate::error::NetworkError;
-use crate::filter::{self, Chain, Hook};
+use crate::filter::{self, Chain, ForeignDrop, Hook};
 use crate::forwarding::{Exit, Protocol};
 use crate::link::{self, BridgeLink};
 use crate::link_state;
@@ -13,7 +13,7 @@ use crate::rule::Expression::{
 };
 use crate::subnet::{Address, LOOPBACK, Prefix};
 use crate::surroundings::{PREFIX, Surroundings};
-use crate::{Subnet, Subnet6, forwarding, kind, parted, published};
+use crate::{Subnet, Subnet6, clients, forwarding, kind, parted, published, published_port};
 use rustix::net::netdevice::index_to_name;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::Path;
@@ -134,7 +134,7 @@ pub fn bring_up(bridge: &Bridge<'_>, note: &Path) -> Result<Uplink, NetworkError
         }
         forwarding::allow(&surroundings.exits(), note).map_err(change)?;
         let dropped = filter::foreign_drop().map_err(read)?;
-        warning = dropped.map(|chain| blocked(bridge.name, &chain)).or(warning);
+        warning = dropped.map(|dropped| blocked(bridge.name, &dropped)).or(warning);
     }
     Ok(Uplink {
         bridge: index,
@@ -222,12 +222,13 @@ pub fn take_down((name, alias): (&str, &str), note: &Path) -> Result<(), Network
         attempt: "remove rules from",
         source,
     };
-    let last = [&[GUARD], &published::CHAINS[..]].concat();
+    let last = [&[GUARD], &published_port::CHAINS[..], &clients::CHAINS].concat();
     if filter::remove(&names, &last, published::without).map_err(remove)? {
         let put_back = |source| NetworkError::Forwarding {
             attempt: "put back",
             source,
         };
+        clients::forget_here();
         forwarding::put_back(note).map_err(put_back)?;
     }
     Ok(())
@@ -275,7 +276,7 @@ fn chains(bridge: &Bridge<'_>) -> Vec<Chain> {
     let name = || bridge.name.to_owned();
     let chain = |hook, rules| Chain {
         name: chain_name(bridge.name, hook),
-        hook,
+        hook: Some(hook),
         rules,
     };
     let within = vec![From(name()), To(name()), Accept];
@@ -364,15 +365,18 @@ fn guard(exits: &[Exit]) -> Chain {
     };
     Chain {
         name: GUARD.to_owned(),
-        hook: Hook::Forward,
+        hook: Some(Hook::Forward),
         rules: exits.iter().map(rule).collect(),
     }
 }
 
-fn blocked(bridge: &str, chain: &str) -> String {
+fn blocked(bridge: &str, dropped: &ForeignDrop) -> String {
+    let chain = &dropped.chain;
+    // docker keeps the rules there, and asks them before its own.
+    let room = dropped.room.as_ref().unwrap_or(chain);
     format!(
         "this machine's firewall (chain {chain}) drops what it does not know, so containers of {bridge} may reach nothing \
-         outside, and nobody their ports: let them pass with 'nft insert rule {chain} iifname {bridge} accept' and 'nft insert rule {chain} oifname \
+         outside, and nobody their ports: let them pass with 'nft insert rule {room} iifname {bridge} accept' and 'nft insert rule {room} oifname \
          {bridge} accept'"
     )
 }
@@ -403,7 +407,7 @@ mod tests {
         let hooks = |internal| {
             chains(&bridge(internal))
                 .iter()
-                .map(|chain| chain.hook)
+                .filter_map(|chain| chain.hook)
                 .collect::<Vec<_>>()
         };
         assert_eq!(hooks(true), [Hook::Forward, Hook::Input]);

@@ -3,6 +3,8 @@
 //! `names/NAME/ADDRESS` is a symbolic link that says as the lease of that address does whose it is. `called/ADDRESS` has all
 //! names of the address in one text, the container's own first. A name counts as long as its link says the same as the lease:
 //! so a name that a killed command has left behind does not count, even when another container gets the address.
+//!
+//! `linked/ADDRESS` has the names by which that container alone finds others, behind the text of its lease.
 
 use crate::LeaseError;
 use crate::lease::failed;
@@ -21,6 +23,7 @@ const LONGEST: usize = 4000;
 pub struct CalledNames {
     names: PathBuf,
     called: PathBuf,
+    linked: PathBuf,
     leases: PathBuf,
 }
 
@@ -31,6 +34,7 @@ impl CalledNames {
         Self {
             names: network.join("names"),
             called: network.join("called"),
+            linked: network.join("linked"),
             leases: network.join("leases"),
         }
     }
@@ -66,11 +70,46 @@ impl CalledNames {
         Ok(())
     }
 
-    /// Takes all its names from an address.
+    /// Has the container of an address find others by names of its own: pairs of such a name, in lower case, and one that the other
+    /// container has in the network.
+    ///
+    /// # Errors
+    /// [`LeaseError::File`].
+    pub fn link(
+        &self,
+        address: IpAddr,
+        pairs: &[(String, String)],
+        container: &str,
+    ) -> Result<(), LeaseError> {
+        make(&self.linked)?;
+        let mut text = container.to_owned();
+        for (alias, name) in pairs {
+            text += &format!(" {alias}:{name}");
+        }
+        link(&text, &self.linked.join(address.to_string()))
+    }
+
+    /// The name in the network that the container of an address means by that name of its own.
+    #[must_use]
+    pub fn linked(&self, address: IpAddr, alias: &str) -> Option<String> {
+        let text = read(&self.linked.join(address.to_string())).ok().flatten()?;
+        let mut words = text.split(' ');
+        let holder = read(&self.leases.join(address.to_string())).ok().flatten();
+        if words.next().map(str::to_owned) != holder {
+            return None;
+        }
+        let mut pairs = words.filter_map(|pair| pair.split_once(':'));
+        let (_, name) = pairs.find(|(own, _)| *own == alias)?;
+        Some(name.to_owned())
+    }
+
+    /// Takes all its names from an address, and those that it has for others.
     ///
     /// # Errors
     /// [`LeaseError::File`].
     pub fn remove(&self, address: IpAddr) -> Result<(), LeaseError> {
+        let links = self.linked.join(address.to_string());
+        gone(tote_sys::remove_file(&links), &links)?;
         let all = self.called.join(address.to_string());
         for name in self.of(address)? {
             self.take(&name, address)?;
@@ -207,16 +246,27 @@ mod tests {
             (names.addresses("one", 9), names.addresses("uno", 9)),
             (vec![], vec![first])
         );
+        names
+            .link(first, &[("db".to_owned(), "two".to_owned())], "a")
+            .unwrap();
+        assert_eq!(names.linked(first, "db").as_deref(), Some("two"));
+        assert_eq!(
+            (names.linked(first, "two"), names.linked(second, "db")),
+            (None, None)
+        );
         // A killed command has left the names, and another container gets the address.
         leases.release("b").unwrap();
         leases.take_this(two, range, "c").unwrap();
         assert_eq!((names.addresses("two", 9), names.name(second)), (vec![], None));
         names.put(second, &named(&["three"]), "c").unwrap();
         assert_eq!(names.addresses("three", 9), [second]);
+        leases.release("a").unwrap();
+        leases.take_this(one, range, "d").unwrap();
+        assert_eq!(names.linked(first, "db"), None);
         for address in [first, second] {
             names.remove(address).unwrap();
         }
-        for left in ["names", "called"] {
+        for left in ["names", "called", "linked"] {
             assert_eq!(
                 std::fs::read_dir(dir.path().join(left)).unwrap().count(),
                 0,

@@ -1,8 +1,8 @@
-//! Addresses of clients, in a network namespace that they have no way to.
+//! Addresses of clients of a process that connects to containers for them.
 //!
-//! A process connects there to a program for a client elsewhere, by a socket with the client's address. The answers belong to
-//! that socket, though no address of the namespace is theirs: such connections are marked, and a route of their own leads
-//! what belongs to them to the process.
+//! It does so by a socket with the client's address, in a network namespace that the client has no way to, or on the host. The
+//! answers belong to that socket, though no address of the namespace is theirs: such connections are marked, and a route of their
+//! own leads what belongs to them to the process.
 
 use crate::LinkError;
 use crate::filter::{
@@ -10,13 +10,14 @@ use crate::filter::{
     NFTA_CHAIN_TABLE, NFTA_CHAIN_TYPE, NFTA_HOOK_HOOKNUM, NFTA_HOOK_PRIORITY, NFTA_RULE_CHAIN,
     NFTA_RULE_EXPRESSIONS, NFTA_RULE_TABLE, NFTA_TABLE_NAME, NLM_F_APPEND, header, transaction_by,
 };
-use crate::netlink::{NLM_F_CREATE, Request, Socket};
+use crate::netlink::{NLM_F_CREATE, NLM_F_EXCL, Request, Socket};
 use crate::rule::{
     NFT_CMP_EQ, NFT_REG_1, NFTA_DATA_VALUE, NFTA_IMMEDIATE_DATA, NFTA_IMMEDIATE_DREG, big, compare,
     expression, meta,
 };
 use rustix::fd::BorrowedFd;
 use rustix::net::AddressFamily;
+use tote_sys::{Errno, best_effort};
 
 /// The mark of sockets with the address of a client.
 pub const CLIENT_MARK: u32 = 0x746f_7465;
@@ -37,16 +38,27 @@ const NFTA_CT_DREG: u16 = 1;
 const NFTA_CT_KEY: u16 = 2;
 const NFTA_CT_SREG: u16 = 4;
 const RTM_NEWROUTE: u16 = 24;
+const RTM_DELROUTE: u16 = 25;
 const RTM_NEWRULE: u16 = 32;
+const RTM_DELRULE: u16 = 33;
 const RTA_OIF: u16 = 4;
+const RTA_TABLE: u16 = 15;
+const FRA_IIFNAME: u16 = 3;
 const FRA_PRIORITY: u16 = 6;
 const FRA_FWMARK: u16 = 10;
+const FRA_TABLE: u16 = 15;
 const RTPROT_STATIC: u8 = 4;
 const RT_SCOPE_HOST: u8 = 254;
 const RTN_LOCAL: u8 = 2;
 const FR_ACT_TO_TBL: u8 = 1;
-/// The table of routes for them.
-const ROUTES: u8 = 100;
+/// The table of routes for them: a number that nobody else has chosen.
+const ROUTES: u32 = CLIENT_MARK;
+/// The table of the usual routes.
+const MAIN: u32 = 254;
+/// What a header says of a table whose number does not fit into it.
+const RT_TABLE_COMPAT: u8 = 252;
+/// The chains, in whatever table they are.
+pub(crate) const CHAINS: [&str; 2] = ["clients-there", "clients-back"];
 /// The number of the loopback device in every network namespace.
 const LOOPBACK_LINK: u32 = 1;
 
@@ -60,38 +72,83 @@ pub fn keep_clients(network: BorrowedFd<'_>) -> Result<(), LinkError> {
         source,
     };
     let routes = Socket::inside(network).map_err(failed)?;
-    let families = [AddressFamily::INET, AddressFamily::INET6];
-    let requests = families
-        .into_iter()
-        .flat_map(|family| [rule(family), route(family)]);
-    let refused = routes.batch(requests.collect()).map_err(failed)?;
+    let refused = routes.batch(requests(true)).map_err(failed)?;
     // A kernel may be without IPv6.
-    if let Some((_, errno)) = refused.into_iter().find(|(place, _)| *place < 2) {
+    if let Some((_, errno)) = refused.into_iter().find(|(place, _)| *place < OF_IPV4) {
         return Err(failed(errno));
     }
     let filter = Socket::of_filter_inside(network).map_err(failed)?;
-    transaction_by(&filter, rules()).map_err(failed)
+    let mut table = Request::new(NFT_MSG_NEWTABLE, &header(NFPROTO_INET)).flags(NLM_F_CREATE);
+    table.name(NFTA_TABLE_NAME, TABLE);
+    let requests = [table].into_iter().chain(chains(TABLE));
+    transaction_by(&filter, requests.collect()).map_err(failed)
 }
 
-/// The rule that leads marked packets to the table of routes.
-fn rule(family: AddressFamily) -> Request {
-    let family = u8::try_from(family.as_raw()).unwrap_or_default();
-    let header = [family, 0, 0, 0, ROUTES, 0, 0, FR_ACT_TO_TBL, 0, 0, 0, 0];
-    let mut request = Request::new(RTM_NEWRULE, &header).flags(NLM_F_CREATE);
-    request.attribute(FRA_PRIORITY, &100u32.to_ne_bytes());
+/// Makes the rules and routes of this network namespace, which may be there. [`chains`] go with the table that they are in.
+pub(crate) fn keep_here() -> Result<(), Errno> {
+    let refused = Socket::new()?.batch(requests(true))?;
+    let mut others = refused
+        .into_iter()
+        .filter(|(place, errno)| *place < OF_IPV4 && *errno != Errno::EXIST);
+    others.next().map_or(Ok(()), |(_, errno)| Err(errno))
+}
+
+/// Removes the rules and routes of this network namespace, which may be gone.
+pub(crate) fn forget_here() {
+    if let Ok(socket) = Socket::new() {
+        best_effort(socket.batch(requests(false)));
+    }
+}
+
+/// How many of [`requests`] are about IPv4.
+const OF_IPV4: usize = 3;
+
+/// Requests that make the rules and routes, those of IPv4 first, or remove them.
+fn requests(new: bool) -> Vec<Request> {
+    let (kind_of_rule, kind_of_route) = if new {
+        (RTM_NEWRULE, RTM_NEWROUTE)
+    } else {
+        (RTM_DELRULE, RTM_DELROUTE)
+    };
+    let flags = if new { NLM_F_CREATE | NLM_F_EXCL } else { 0 };
+    let families = [AddressFamily::INET, AddressFamily::INET6];
+    let all = families.into_iter().flat_map(|family| {
+        let family = u8::try_from(family.as_raw()).unwrap_or_default();
+        [
+            look_back(kind_of_rule, family),
+            rule(kind_of_rule, family, (101, ROUTES)),
+            route(kind_of_route, family),
+        ]
+    });
+    all.map(|request| request.flags(flags)).collect()
+}
+
+/// The rule that leads marked packets to a table of routes, at a place among all rules.
+fn rule(kind: u16, family: u8, (place, table): (u32, u32)) -> Request {
+    let header = [family, 0, 0, 0, RT_TABLE_COMPAT, 0, 0, FR_ACT_TO_TBL, 0, 0, 0, 0];
+    let mut request = Request::new(kind, &header);
+    request.attribute(FRA_PRIORITY, &place.to_ne_bytes());
     request.attribute(FRA_FWMARK, &BACK_MARK.to_ne_bytes());
+    request.attribute(FRA_TABLE, &table.to_ne_bytes());
+    request
+}
+
+/// The rule by which the usual routes say where a marked packet may come from: with `src_valid_mark`, which WireGuard sets, the
+/// kernel asks that with the packet's mark, as if the loopback device had it.
+fn look_back(kind: u16, family: u8) -> Request {
+    let mut request = rule(kind, family, (100, MAIN));
+    request.name(FRA_IIFNAME, "lo");
     request
 }
 
 /// The route by which every address belongs to the namespace itself.
-fn route(family: AddressFamily) -> Request {
-    let family = u8::try_from(family.as_raw()).unwrap_or_default();
+fn route(kind: u16, family: u8) -> Request {
     let header = [
         family,
         0,
         0,
         0,
-        ROUTES,
+        RT_TABLE_COMPAT,
         RTPROT_STATIC,
         RT_SCOPE_HOST,
         RTN_LOCAL,
@@ -100,20 +157,20 @@ fn route(family: AddressFamily) -> Request {
         0,
         0,
     ];
-    let mut request = Request::new(RTM_NEWROUTE, &header).flags(NLM_F_CREATE);
+    let mut request = Request::new(kind, &header);
     request.attribute(RTA_OIF, &LOOPBACK_LINK.to_ne_bytes());
+    request.attribute(RTA_TABLE, &ROUTES.to_ne_bytes());
     request
 }
 
-fn rules() -> Vec<Request> {
+/// Requests for the chains that mark connections, in a table that is there.
+pub(crate) fn chains(table: &str) -> Vec<Request> {
     let own = header(NFPROTO_INET);
-    let mut table = Request::new(NFT_MSG_NEWTABLE, &own).flags(NLM_F_CREATE);
-    table.name(NFTA_TABLE_NAME, TABLE);
-    let mut requests = vec![table];
-    let hooks = [("there", NF_INET_LOCAL_OUT), ("back", NF_INET_PRE_ROUTING)];
-    for (name, hook) in hooks {
+    let mut requests = Vec::new();
+    let hooks = [NF_INET_LOCAL_OUT, NF_INET_PRE_ROUTING];
+    for (name, hook) in CHAINS.into_iter().zip(hooks) {
         let mut chain = Request::new(NFT_MSG_NEWCHAIN, &own).flags(NLM_F_CREATE);
-        chain.name(NFTA_CHAIN_TABLE, TABLE);
+        chain.name(NFTA_CHAIN_TABLE, table);
         chain.name(NFTA_CHAIN_NAME, name);
         chain.nest(NFTA_CHAIN_HOOK, &[], |place| {
             big(place, NFTA_HOOK_HOOKNUM, hook);
@@ -121,7 +178,7 @@ fn rules() -> Vec<Request> {
         });
         chain.name(NFTA_CHAIN_TYPE, "filter");
         let mut rule = Request::new(NFT_MSG_NEWRULE, &own).flags(NLM_F_CREATE | NLM_F_APPEND);
-        rule.name(NFTA_RULE_TABLE, TABLE);
+        rule.name(NFTA_RULE_TABLE, table);
         rule.name(NFTA_RULE_CHAIN, name);
         rule.nest(NFTA_RULE_EXPRESSIONS, &[], |list| {
             if hook == NF_INET_LOCAL_OUT {
@@ -160,7 +217,6 @@ fn connection_mark(list: &mut Request, register: u16) {
 mod tests {
     use super::*;
     use rustix::fd::AsFd as _;
-    use tote_sys::Errno;
 
     #[test]
     fn the_kernel_takes_rules_and_routes() {

@@ -4,7 +4,7 @@
 //! that has sent before a port was published, to the host.
 
 use crate::netlink::{Request, Socket};
-use crate::published::PublishedPort;
+use crate::published_port::PublishedPort;
 use crate::transport::Transport;
 use std::net::IpAddr;
 use tote_sys::best_effort;

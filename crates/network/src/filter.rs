@@ -89,7 +89,8 @@ impl Hook {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Chain {
     pub(crate) name: String,
-    pub(crate) hook: Hook,
+    /// Where it is asked; `None` for a chain that stands for a map.
+    pub(crate) hook: Option<Hook>,
     pub(crate) rules: Vec<Vec<Expression>>,
 }
 
@@ -131,12 +132,15 @@ fn new_chain(chain: &Chain) -> Request {
     let mut request = Request::new(NFT_MSG_NEWCHAIN, &header(NFPROTO_INET)).flags(NLM_F_CREATE);
     request.name(NFTA_CHAIN_TABLE, TABLE);
     request.name(NFTA_CHAIN_NAME, &chain.name);
+    let Some(place) = chain.hook else {
+        return request;
+    };
     request.nest(NFTA_CHAIN_HOOK, &[], |hook| {
-        big(hook, NFTA_HOOK_HOOKNUM, chain.hook.number());
-        hook.attribute(NFTA_HOOK_PRIORITY, &chain.hook.priority().to_be_bytes());
+        big(hook, NFTA_HOOK_HOOKNUM, place.number());
+        hook.attribute(NFTA_HOOK_PRIORITY, &place.priority().to_be_bytes());
     });
     big(&mut request, NFTA_CHAIN_POLICY, NF_ACCEPT);
-    request.name(NFTA_CHAIN_TYPE, chain.hook.kind());
+    request.name(NFTA_CHAIN_TYPE, place.kind());
     request
 }
 
@@ -250,6 +254,12 @@ impl Found {
         }
         Some(found)
     }
+
+    /// Its name with that of its table, as nft(8) takes it.
+    fn words(&self) -> String {
+        let family = if self.family == NFPROTO_INET { "inet" } else { "ip" };
+        format!("{family} {} {}", self.table, self.name)
+    }
 }
 
 fn number(bytes: &[u8]) -> Option<u32> {
@@ -261,23 +271,35 @@ fn chains(socket: &Socket) -> Result<Vec<Found>, Errno> {
     Ok(messages.iter().filter_map(Found::read).collect())
 }
 
-/// A chain of another program that drops what passes through the host and no rule of it accepts: `table ip filter, chain
-/// FORWARD`.
-pub(crate) fn foreign_drop() -> Result<Option<String>, Errno> {
-    let chains = chains(&Socket::of_filter()?)?;
-    let drops = chains.into_iter().find(|chain| {
+/// A chain of another program that drops what passes through the host and no rule of it accepts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ForeignDrop {
+    /// Its name with that of its table: `ip filter FORWARD`.
+    pub(crate) chain: String,
+    /// The name of the chain of that table where docker leaves room for the rules of others, before its own; `None` without it.
+    pub(crate) room: Option<String>,
+}
+
+/// Where docker leaves room for the rules of others.
+const ROOM: &str = "DOCKER-USER";
+
+/// The first such chain.
+pub(crate) fn foreign_drop() -> Result<Option<ForeignDrop>, Errno> {
+    Ok(drop_among(&chains(&Socket::of_filter()?)?))
+}
+
+fn drop_among(chains: &[Found]) -> Option<ForeignDrop> {
+    let drops = chains.iter().find(|chain| {
         let is_ipv4 = matches!(chain.family, NFPROTO_INET | NFPROTO_IPV4);
         let forwards = chain.hook == Some(Hook::Forward.number());
         is_ipv4 && forwards && chain.policy == Some(NF_DROP) && chain.table != TABLE
-    });
-    Ok(drops.map(|chain| {
-        let family = if chain.family == NFPROTO_INET {
-            "inet"
-        } else {
-            "ip"
-        };
-        format!("{family} {} {}", chain.table, chain.name)
-    }))
+    })?;
+    let is_beside = |other: &&Found| other.family == drops.family && other.table == drops.table;
+    let room = chains.iter().filter(is_beside).find(|other| other.name == ROOM);
+    Some(ForeignDrop {
+        chain: drops.words(),
+        room: room.map(Found::words),
+    })
 }
 
 #[cfg(test)]
@@ -286,10 +308,38 @@ mod tests {
     use crate::netlink::messages;
 
     #[test]
+    fn a_chain_that_drops_is_found_and_the_room_beside_it() {
+        let chain = |table: &str, name: &str, hook, policy| Found {
+            family: NFPROTO_IPV4,
+            table: table.to_owned(),
+            name: name.to_owned(),
+            hook,
+            policy,
+        };
+        let forward = Some(Hook::Forward.number());
+        let drops = chain("filter", "FORWARD", forward, Some(NF_DROP));
+        let others = [
+            chain(TABLE, "own", forward, Some(NF_DROP)),
+            chain("mine", "FORWARD", forward, Some(NF_ACCEPT)),
+            chain("mine", ROOM, None, None),
+        ];
+        assert_eq!(drop_among(&others), None);
+        let mut all = others.to_vec();
+        all.push(drops);
+        let found = |room: Option<&str>| ForeignDrop {
+            chain: "ip filter FORWARD".to_owned(),
+            room: room.map(str::to_owned),
+        };
+        assert_eq!(drop_among(&all), Some(found(None)));
+        all.push(chain("filter", ROOM, None, None));
+        assert_eq!(drop_among(&all), Some(found(Some("ip filter DOCKER-USER"))));
+    }
+
+    #[test]
     fn a_chain_reads_back_as_it_was_asked_for() {
         let chain = Chain {
             name: "tote-1-forward".to_owned(),
-            hook: Hook::Forward,
+            hook: Some(Hook::Forward),
             rules: Vec::new(),
         };
         let bytes = new_chain(&chain).finish(0);

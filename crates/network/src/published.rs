@@ -6,15 +6,15 @@
 use crate::error::NetworkError;
 use crate::filter::{self, Chain, HEADER, Hook, NFPROTO_INET, SUBSYSTEM, TABLE, header};
 use crate::netlink::{Attribute, Message, NLM_F_CREATE, NLM_F_EXCL, Request, Socket};
+use crate::published_port::{COMING, COMING6, HEARD, Map, OWN, OWN6, PublishedPort, Way};
 use crate::rule::Expression::{
     self, Accept, Destination, Destination6, Ipv4, Ipv6, OwnDestination, ToPublished,
 };
 use crate::rule::{NFTA_DATA_VALUE, big};
 use crate::subnet::{LOOPBACK, Prefix};
-use crate::transport::Transport;
-use crate::{conntrack, forwarding};
+use crate::{clients, conntrack, forwarding};
 use rustix::fd::BorrowedFd;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::Ipv6Addr;
 use tote_sys::Errno;
 
 const NFT_MSG_NEWSET: u16 = SUBSYSTEM | 9;
@@ -40,189 +40,10 @@ const NFTA_SET_ELEM_DATA: u16 = 2;
 const NFTA_SET_ELEM_USERDATA: u16 = 6;
 /// The kind of user data that nft(8) shows as a comment.
 const COMMENT: u8 = 0;
-/// Numbers by which nft(8) knows how to print keys and values: a protocol, an address, a port.
-const PROTOCOL_TYPE: u32 = 12;
-const ADDRESS_TYPE: u32 = 7;
-const PORT_TYPE: u32 = 13;
-/// The bits of such a number where several are put together.
-const TYPE_BITS: u32 = 6;
-const ADDRESS6_TYPE: u32 = 8;
-
-/// A map; each has a chain whose end is its end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Map {
-    /// From a protocol, an address of the host's and a port.
-    One,
-    /// From a protocol and a port, whichever address of the host's it is.
-    Any,
-    /// [`Map::One`] of IPv6.
-    One6,
-    /// [`Map::Any`] of IPv6.
-    Any6,
-}
-
-impl Map {
-    const ALL: [Self; 4] = [Self::One, Self::Any, Self::One6, Self::Any6];
-    const IPV4: [Self; 2] = [Self::One, Self::Any];
-    const IPV6: [Self; 2] = [Self::One6, Self::Any6];
-
-    const fn name(self) -> &'static str {
-        match self {
-            Self::One => "ports",
-            Self::Any => "ports-any",
-            Self::One6 => "ports6",
-            Self::Any6 => "ports6-any",
-        }
-    }
-
-    const fn chain(self) -> &'static str {
-        match self {
-            Self::One => COMING,
-            Self::Any => OWN,
-            Self::One6 => COMING6,
-            Self::Any6 => OWN6,
-        }
-    }
-
-    /// A number by which a transaction may name the map; ours names it by its name.
-    const fn id(self) -> u32 {
-        match self {
-            Self::One => 1,
-            Self::Any => 2,
-            Self::One6 => 3,
-            Self::Any6 => 4,
-        }
-    }
-
-    const fn is_ipv6(self) -> bool {
-        matches!(self, Self::One6 | Self::Any6)
-    }
-
-    const fn is_any(self) -> bool {
-        matches!(self, Self::Any | Self::Any6)
-    }
-
-    const fn key_types(self) -> &'static [u32] {
-        match self {
-            Self::One => &[PROTOCOL_TYPE, ADDRESS_TYPE, PORT_TYPE],
-            Self::One6 => &[PROTOCOL_TYPE, ADDRESS6_TYPE, PORT_TYPE],
-            Self::Any | Self::Any6 => &[PROTOCOL_TYPE, PORT_TYPE],
-        }
-    }
-
-    const fn data_types(self) -> [u32; 2] {
-        match self.is_ipv6() {
-            false => [ADDRESS_TYPE, PORT_TYPE],
-            true => [ADDRESS6_TYPE, PORT_TYPE],
-        }
-    }
-}
-
-/// The chain that asks the maps of IPv4 about packets that come in.
-const COMING: &str = "ports-prerouting";
-/// The chain that asks them about packets of the host's own programs.
-const OWN: &str = "ports-output";
-/// The chains that ask the maps of IPv6.
-const COMING6: &str = "ports6-prerouting";
-const OWN6: &str = "ports6-output";
-/// Chains that stay until no network is up.
-pub(crate) const CHAINS: [&str; 4] = [COMING, OWN, COMING6, OWN6];
 /// The loopback address of IPv6, from which nothing can be led away: packets from it do not leave their device.
 const LOOPBACK6: Ipv6Addr = Ipv6Addr::LOCALHOST;
 /// How many elements go into one message to the kernel, so that it fits into a socket's buffer.
 const AT_ONCE: usize = 1000;
-
-/// A port of the host that leads to one of a container.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PublishedPort {
-    /// The protocol.
-    pub transport: Transport,
-    /// The address and port of the host; 0.0.0.0 and :: are each of its addresses of that protocol.
-    pub host: SocketAddr,
-    /// The container's address and port, of the same protocol.
-    pub container: SocketAddr,
-}
-
-impl PublishedPort {
-    /// Whether a packet to one of them may be one to the other.
-    #[must_use]
-    pub fn overlaps(&self, transport: Transport, host: SocketAddr) -> bool {
-        let (one, other) = (self.host.ip(), host.ip());
-        let meets = one == other || one.is_unspecified() || other.is_unspecified();
-        let is_like = one.is_ipv4() == other.is_ipv4();
-        self.transport == transport && self.host.port() == host.port() && is_like && meets
-    }
-
-    fn map(&self) -> Map {
-        match (self.host.is_ipv6(), self.host.ip().is_unspecified()) {
-            (false, false) => Map::One,
-            (false, true) => Map::Any,
-            (true, false) => Map::One6,
-            (true, true) => Map::Any6,
-        }
-    }
-
-    /// Parts whose lengths are multiples of four bytes.
-    fn key(&self) -> Vec<u8> {
-        let mut key = vec![self.transport.number(), 0, 0, 0];
-        if !self.map().is_any() {
-            put_address(&mut key, self.host.ip());
-        }
-        put_port(&mut key, self.host.port());
-        key
-    }
-
-    fn data(&self) -> Vec<u8> {
-        let mut data = Vec::new();
-        put_address(&mut data, self.container.ip());
-        put_port(&mut data, self.container.port());
-        data
-    }
-
-    /// Reads what [`PublishedPort::key`] and [`PublishedPort::data`] write.
-    fn read(key: &[u8], data: &[u8]) -> Option<Self> {
-        let container = socket_address(data)?;
-        let (transport, host) = key.split_at_checked(4)?;
-        let host = match (host, container) {
-            ([high, low, _, _], of) => {
-                let any: IpAddr = match of {
-                    SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-                    SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
-                };
-                SocketAddr::new(any, u16::from_be_bytes([*high, *low]))
-            }
-            (host, _) => socket_address(host)?,
-        };
-        Some(Self {
-            transport: Transport::of_number(*transport.first()?)?,
-            host,
-            container,
-        })
-    }
-}
-
-fn put_address(bytes: &mut Vec<u8>, address: IpAddr) {
-    match address {
-        IpAddr::V4(address) => bytes.extend(address.octets()),
-        IpAddr::V6(address) => bytes.extend(address.octets()),
-    }
-}
-
-fn put_port(bytes: &mut Vec<u8>, port: u16) {
-    bytes.extend(port.to_be_bytes());
-    bytes.extend([0, 0]);
-}
-
-/// Reads an address and a port behind it, of 8 bytes or of 20.
-fn socket_address(bytes: &[u8]) -> Option<SocketAddr> {
-    let (address, port) = bytes.split_at_checked(bytes.len().checked_sub(4)?)?;
-    let address: IpAddr = match address.len() {
-        4 => <[u8; 4]>::try_from(address).ok()?.into(),
-        16 => <[u8; 16]>::try_from(address).ok()?.into(),
-        _ => return None,
-    };
-    Some(SocketAddr::new(address, u16::from_be_bytes([port[0], port[1]])))
-}
 
 /// Every published port of this network namespace, with the name of its holder; `None` where the packet filter has no such maps,
 /// because nothing was published yet or another program has flushed its rules.
@@ -250,8 +71,12 @@ fn published_by(
         request.name(NFTA_SET_ELEM_LIST_TABLE, TABLE);
         request.name(NFTA_SET_ELEM_LIST_SET, map.name());
         match socket().and_then(|socket| socket.ask(request, true)) {
+            Ok(messages) if map == Map::Heard => {
+                let found = messages.iter().flat_map(elements);
+                all.extend(found.map(|(port, holder)| (port.listened(), holder)));
+            }
             Ok(messages) => all.extend(messages.iter().flat_map(elements)),
-            // The maps of IPv6 are made for the first port that needs them.
+            // The maps of IPv6, and of ports where a process listens, are made for the first port that needs them.
             Err(Errno::NOENT) if map.is_ipv6() => {}
             Err(Errno::NOENT) => return Ok(None),
             Err(source) => {
@@ -277,8 +102,14 @@ pub fn publish(ports: &[(PublishedPort, &str)], anew: bool) -> Result<(), Networ
     if anew {
         filter::put_with(Map::IPV4.map(new_map).to_vec(), &chains()).map_err(publish)?;
     }
-    if ports.iter().any(|(port, _)| port.host.is_ipv6()) && !filter::has(COMING6).map_err(publish)? {
+    let is_translated6 = |port: &PublishedPort| port.way == Way::Translated && port.host.is_ipv6();
+    if ports.iter().any(|(port, _)| is_translated6(port)) && !filter::has(COMING6).map_err(publish)? {
         filter::put_with(Map::IPV6.map(new_map).to_vec(), &chains6()).map_err(publish)?;
+    }
+    if ports.iter().any(|(port, _)| port.way == Way::Listened) && !filter::has(HEARD).map_err(publish)? {
+        clients::keep_here().map_err(publish)?;
+        let before = [new_map(Map::Heard)].into_iter().chain(clients::chains(TABLE));
+        filter::put_with(before.collect(), &[heard()]).map_err(publish)?;
     }
     for some in ports.chunks(AT_ONCE) {
         let requests = some.iter().map(|(port, holder)| {
@@ -341,17 +172,11 @@ fn new_map(map: Map) -> Request {
     request.name(NFTA_SET_TABLE, TABLE);
     request.name(NFTA_SET_NAME, map.name());
     big(&mut request, NFTA_SET_FLAGS, NFT_SET_MAP);
-    let together = |types: &[u32]| types.iter().fold(0, |all, one| all << TYPE_BITS | one);
-    let length = |types: &[u32]| {
-        types
-            .iter()
-            .map(|one| if *one == ADDRESS6_TYPE { 16 } else { 4 })
-            .sum()
-    };
-    big(&mut request, NFTA_SET_KEY_TYPE, together(map.key_types()));
-    big(&mut request, NFTA_SET_KEY_LEN, length(map.key_types()));
-    big(&mut request, NFTA_SET_DATA_TYPE, together(&map.data_types()));
-    big(&mut request, NFTA_SET_DATA_LEN, length(&map.data_types()));
+    let ((key, key_length), (value, length)) = (map.key(), map.value());
+    big(&mut request, NFTA_SET_KEY_TYPE, key);
+    big(&mut request, NFTA_SET_KEY_LEN, key_length);
+    big(&mut request, NFTA_SET_DATA_TYPE, value);
+    big(&mut request, NFTA_SET_DATA_LEN, length);
     big(&mut request, NFTA_SET_ID, map.id());
     request
 }
@@ -364,12 +189,12 @@ fn chains() -> [Chain; 2] {
     [
         Chain {
             name: COMING.to_owned(),
-            hook: Hook::Prerouting,
+            hook: Some(Hook::Prerouting),
             rules: [foreign].into_iter().chain(rules()).collect(),
         },
         Chain {
             name: OWN.to_owned(),
-            hook: Hook::Output,
+            hook: Some(Hook::Output),
             rules: rules().to_vec(),
         },
     ]
@@ -381,9 +206,18 @@ fn chains6() -> [Chain; 2] {
     let rules = || Map::IPV6.map(|map| vec![Ipv6, OwnDestination, to_published(map)]);
     [(COMING6, Hook::Prerouting), (OWN6, Hook::Output)].map(|(name, hook)| Chain {
         name: name.to_owned(),
-        hook,
+        hook: Some(hook),
         rules: loopback.clone().into_iter().chain(rules()).collect(),
     })
+}
+
+/// The chain beside the map of ports where a process listens.
+fn heard() -> Chain {
+    Chain {
+        name: HEARD.to_owned(),
+        hook: None,
+        rules: Vec::new(),
+    }
 }
 
 fn to_published(map: Map) -> Expression {
@@ -449,6 +283,8 @@ fn read_element(bytes: &[u8]) -> Option<(PublishedPort, String)> {
 mod tests {
     use super::*;
     use crate::netlink::messages;
+    use crate::transport::Transport;
+    use std::net::SocketAddr;
 
     fn port(transport: Transport, host: &str) -> PublishedPort {
         let host: SocketAddr = host.parse().unwrap();
@@ -461,6 +297,7 @@ mod tests {
             transport,
             host,
             container: container.parse().unwrap(),
+            way: Way::Translated,
         }
     }
 
@@ -470,26 +307,17 @@ mod tests {
             let port = port(Transport::Udp, host);
             let bytes = element(NFT_MSG_NEWSETELEM, &port, Some("web")).finish(0);
             assert_eq!(elements(&messages(&bytes)[0]), [(port, "web".to_owned())]);
+            let heard = PublishedPort {
+                way: Way::Listened,
+                ..port
+            };
+            let bytes = element(NFT_MSG_NEWSETELEM, &heard, Some("web")).finish(0);
+            let read = elements(&messages(&bytes)[0]);
+            assert_eq!(read.first().map(|(port, _)| port.listened()), Some(heard));
         }
         let hostile = [0xff; 60];
         for length in 0..hostile.len() {
             assert_eq!(read_element(&hostile[..length]), None);
         }
-    }
-
-    #[test]
-    fn ports_overlap_where_an_address_does() {
-        let overlaps = |one: &str, other: &str| {
-            port(Transport::Tcp, one).overlaps(Transport::Tcp, other.parse().unwrap())
-        };
-        assert!(overlaps("0.0.0.0:80", "127.0.0.1:80"));
-        assert!(overlaps("127.0.0.1:80", "0.0.0.0:80"));
-        assert!(overlaps("127.0.0.1:80", "127.0.0.1:80"));
-        assert!(!overlaps("127.0.0.1:80", "127.0.0.2:80"));
-        assert!(!overlaps("127.0.0.1:80", "127.0.0.1:81"));
-        assert!(!overlaps("0.0.0.0:80", "[::]:80"));
-        assert!(overlaps("[::]:80", "[2001:db8::1]:80"));
-        let udp = port(Transport::Udp, "0.0.0.0:80");
-        assert!(!udp.overlaps(Transport::Tcp, udp.host));
     }
 }

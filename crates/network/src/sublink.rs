@@ -198,3 +198,30 @@ fn namespaces(here: &Socket) -> Result<Vec<u32>, Errno> {
     });
     Ok(numbers.collect())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A kernel without ipvlan cannot say whether the request is right; this is what ip(8) sends.
+    #[test]
+    fn a_link_of_ipvlan_names_its_parent_and_mode() {
+        let attribute = |kind: u16, value: &[u8]| {
+            let length = u16::try_from(4 + value.len()).unwrap();
+            let mut bytes = [&length.to_ne_bytes()[..], &kind.to_ne_bytes(), value].concat();
+            bytes.resize(bytes.len().next_multiple_of(4), 0);
+            bytes
+        };
+        let nested = 0x8000;
+        for (mode, number) in [(IpvlanMode::L2, 0u16), (IpvlanMode::L3, 1), (IpvlanMode::L3s, 2)] {
+            let mut request = Request::new(16, &[]);
+            let header = request.as_bytes().len();
+            share(&mut request, 7, Sublink::Ipvlan(mode));
+            // IFLA_IPVLAN_MODE has two bytes, where the one of macvlan has four.
+            let data = attribute(2 | nested, &attribute(1, &number.to_ne_bytes()));
+            let info = [attribute(1, b"ipvlan\0"), data].concat();
+            let expected = [attribute(5, &7u32.to_ne_bytes()), attribute(18 | nested, &info)].concat();
+            assert_eq!(request.as_bytes()[header..], expected, "{mode:?}");
+        }
+    }
+}

@@ -205,12 +205,17 @@ impl Names for NetworkNames {
     fn addresses(&self, name: &str) -> Option<Vec<IpAddr>> {
         let mut all = Vec::new();
         for network in self.networks() {
-            let names = called(&self.home, &network);
-            let mut found = names.addresses(name, MOST_ADDRESSES);
+            let called = called(&self.home, &network);
+            // docker's: what a container calls others comes before what these are called.
+            let find = |name: &str| {
+                let linked = names::linked(&self.home, &self.id, &network, name);
+                called.addresses(linked.as_deref().unwrap_or(name), MOST_ADDRESSES)
+            };
+            let mut found = find(name);
             let suffix = format!(".{}", network.to_ascii_lowercase());
             // docker's: a name with the network's behind it is of that network.
             if let Some(short) = name.strip_suffix(&suffix).filter(|_| found.is_empty()) {
-                found = names.addresses(short, MOST_ADDRESSES);
+                found = find(short);
             }
             all.extend(found);
         }

@@ -17,7 +17,7 @@ use crate::container::{Container, Entry, LifeError, State};
 use crate::{EngineError, Home};
 use rustix::fd::AsFd as _;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use tote_bundle::{ContainerId, DEFAULT_NETWORK, NetworkAttachment, NetworkMode, RunOptions};
+use tote_bundle::{ContainerAlias, ContainerId, DEFAULT_NETWORK, NetworkAttachment, NetworkMode, RunOptions};
 use tote_network::LinkError;
 use tote_state::events::append;
 
@@ -36,6 +36,8 @@ pub struct ConnectRequest {
     pub gw_priority: i64,
     /// `--alias`
     pub aliases: Vec<String>,
+    /// `--link`
+    pub links: Vec<String>,
 }
 
 /// Connects a container with a network, at once where it runs, and at each of its starts from now on.
@@ -66,6 +68,7 @@ pub fn connect(home: &Home, request: &ConnectRequest) -> Result<(), EngineError>
     let attachment = NetworkAttachment {
         network: network.name.clone(),
         aliases: request.aliases.clone(),
+        links: links(&request.links)?,
         ip: request.ip,
         ip6: request.ip6,
         gw_priority: request.gw_priority,
@@ -128,6 +131,14 @@ pub fn disconnect(home: &Home, network: &str, container: &str) -> Result<(), Eng
     drop(change);
     tell(home, "disconnect", &network, id);
     super::settle(home, &[network.name])
+}
+
+fn links(words: &[String]) -> Result<Vec<ContainerAlias>, EngineError> {
+    let mut options = RunOptions::default();
+    for word in words {
+        options.set("link", word)?;
+    }
+    Ok(options.host.links)
 }
 
 fn tell(home: &Home, action: &str, network: &Network, id: &ContainerId) {
@@ -217,6 +228,9 @@ fn words(attachment: &NetworkAttachment) -> String {
     let mut text = format!("name={}", attachment.network);
     for alias in &attachment.aliases {
         text += &format!(",alias={alias}");
+    }
+    for link in &attachment.links {
+        text += &format!(",link={link}");
     }
     if let Some(address) = attachment.ip {
         text += &format!(",ip={address}");
@@ -387,6 +401,7 @@ mod tests {
         let attachment = NetworkAttachment {
             network: "lab".to_owned(),
             aliases: vec!["a".to_owned(), "b.c".to_owned()],
+            links: vec!["db:mysql".parse().unwrap(), "web".parse().unwrap()],
             ip: Some(Ipv4Addr::new(10, 1, 2, 3)),
             ip6: Some(Ipv6Addr::LOCALHOST),
             gw_priority: 3,

@@ -182,9 +182,15 @@ pub enum ConnectFault {
     /// docker's words.
     #[error("network-scoped alias is supported only for containers in user defined networks")]
     AliasElsewhere,
+    /// Links in a network without names.
+    #[error(
+        "cannot link to containers in network bridge, which has no names: give --link to run, or connect the container with a network \
+         that you have made"
+    )]
+    LinkElsewhere,
     /// More names than one record holds.
     #[error(
-        "cannot give a container so many aliases in network {0}: all of them together have 4000 letters at most"
+        "cannot give a container so many aliases and links in network {0}: all of them together have 4000 letters at most"
     )]
     TooManyAliases(String),
 }
@@ -240,6 +246,15 @@ pub enum PublishFault {
         #[source]
         source: Errno,
     },
+    /// The process that listens at ports of root's.
+    #[error("cannot ask the process that listens at published ports")]
+    Listener(#[source] Errno),
+    /// A protocol for which no process of the host listens.
+    #[error(
+        "cannot publish a port of {0} so that it passes this machine's rules for its own programs: that is for tcp and udp; publish it \
+         with TOTE_PUBLISH=forward"
+    )]
+    NoListener(&'static str),
     /// The rules that make published ports.
     #[error("cannot change which ports are published")]
     Rules(#[source] NetworkError),
@@ -354,8 +369,8 @@ pub enum RootlessFault {
     /// The namespaces of a user's networks.
     #[error("cannot enter the namespaces of this user's networks")]
     Enter(#[source] Errno),
-    /// The process that keeps them.
-    #[error("cannot start the process that keeps this user's networks: {0}")]
+    /// The process that keeps them, or listens at ports of root's.
+    #[error("cannot start the process that keeps a user's networks or listens at published ports: {0}")]
     Holder(String),
     /// A port that the kernel gives to root only.
     #[error(

@@ -218,6 +218,7 @@ mod tests {
             }),
             mac: String::new(),
             aliases: Vec::new(),
+            links: Vec::new(),
             ports: Vec::new(),
             egress: false,
         };

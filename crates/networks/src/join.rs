@@ -218,6 +218,7 @@ pub(crate) fn connect(
         ipv6,
         mac: mac.to_string(),
         aliases: attachment.aliases.clone(),
+        links: attachment.links.iter().map(ToString::to_string).collect(),
         ports: Vec::new(),
         egress: false,
     });

@@ -19,6 +19,7 @@ mod driver;
 mod egress;
 mod error;
 pub mod etc;
+mod holder;
 mod idle;
 mod inside;
 mod interrupted;

@@ -7,10 +7,11 @@
 use super::endpoint::Endpoint;
 use super::error::{ConnectFault, fault_of};
 use super::record;
+use crate::container;
 use crate::{EngineError, Home};
 use std::io::ErrorKind;
 use std::path::PathBuf;
-use tote_bundle::{ContainerId, DEFAULT_NETWORK, NetworkAttachment, RunOptions};
+use tote_bundle::{ContainerAlias, ContainerId, DEFAULT_NETWORK, NetworkAttachment, RunOptions};
 use tote_network::CalledNames;
 use tote_state::closed;
 
@@ -65,6 +66,13 @@ pub(crate) fn check_names(attachment: &NetworkAttachment) -> Result<(), ConnectF
     let aliases = &attachment.aliases;
     if attachment.network == DEFAULT_NETWORK && !aliases.is_empty() {
         return Err(ConnectFault::AliasElsewhere);
+    }
+    if attachment.network == DEFAULT_NETWORK && !attachment.links.is_empty() {
+        return Err(ConnectFault::LinkElsewhere);
+    }
+    let mut links = attachment.links.iter();
+    if let Some(link) = links.find(|link| !is_name(&link.alias)) {
+        return Err(ConnectFault::Alias(link.alias.clone()));
     }
     match aliases.iter().find(|alias| !is_name(alias)) {
         Some(alias) => Err(ConnectFault::Alias(alias.clone())),
@@ -140,8 +148,36 @@ pub(crate) fn put(
             let put = called(home, &endpoint.network).put(address, &all, of.holder);
             put.map_err(|source| fault_of(&endpoint.network, source))?;
         }
+        put_links(home, of, endpoint)?;
     }
     Ok(())
+}
+
+/// Writes down the names by which a container finds others in a network. One that is not there yet is found by the name that the link
+/// has for it, one that is there by its id, whatever it is called later.
+fn put_links(home: &Home, of: &Called<'_>, endpoint: &Endpoint) -> Result<(), EngineError> {
+    let links = endpoint.links.iter().filter_map(|link| link.parse().ok());
+    let pairs: Vec<_> = links
+        .map(|link: ContainerAlias| {
+            let found = container::find(home, &link.container);
+            let name = found.map(|entry| entry.container.id.short().to_owned());
+            let name = name.unwrap_or(link.container);
+            (link.alias.to_ascii_lowercase(), name.to_ascii_lowercase())
+        })
+        .collect();
+    if pairs.is_empty() {
+        return Ok(());
+    }
+    let texts: Vec<_> = pairs
+        .iter()
+        .map(|(alias, name)| format!("{alias}:{name}"))
+        .collect();
+    if !CalledNames::fit(&texts) {
+        return Err(ConnectFault::TooManyAliases(endpoint.network.clone()).into());
+    }
+    let address = endpoint.address.into();
+    let put = called(home, &endpoint.network).link(address, &pairs, of.holder);
+    put.map_err(|source| fault_of(&endpoint.network, source).into())
 }
 
 /// Takes a container's names in a network away, before its addresses there. The caller holds the lock.
@@ -187,6 +223,12 @@ const MEMBERS: &str = ".members";
 
 fn members(home: &Home, id: &ContainerId) -> PathBuf {
     home.networks().join(MEMBERS).join(id.as_str())
+}
+
+/// The name of a container in a network that another one means by a name of its own there; `None` without such a link.
+pub(super) fn linked(home: &Home, id: &ContainerId, network: &str, name: &str) -> Option<String> {
+    let own = std::fs::read_link(members(home, id).join(network)).ok()?;
+    called(home, network).linked(own.to_str()?.parse().ok()?, name)
 }
 
 /// Whether a running container, whose options say that it has names, was started in a network: then a process answers its questions.

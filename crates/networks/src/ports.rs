@@ -204,6 +204,7 @@ mod tests {
             protocol: "tcp".to_owned(),
             host: host.parse().unwrap(),
             container: *container,
+            listened: false,
         });
         vec![Endpoint {
             network: "bridge".to_owned(),
@@ -217,6 +218,7 @@ mod tests {
             ipv6: None,
             mac: String::new(),
             aliases: Vec::new(),
+            links: Vec::new(),
             ports: ports.collect(),
             egress: false,
         }]

@@ -2,13 +2,14 @@
 
 use super::endpoint::{Endpoint, PortRecord, ports_of, way_out};
 use super::error::fault_of_link;
-use super::{PublishFault, record, rootless};
+use super::{PublishFault, holder, record};
 use crate::container::{self, Container, State};
-use crate::{EngineError, Home};
+use crate::{Caller, EngineError, Home};
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use tote_bundle::{ContainerId, ImageConfig, PortBinding, RunOptions, parse_expose};
-use tote_network::{NetworkError, PublishedPort, Transport};
+use tote_network::{NetworkError, PublishedPort, Transport, Way};
+use tote_state::config::{HostRules, host_rules};
 use tote_sys::{Errno, best_effort};
 
 /// The ports where Linux looks for free ones, unless its settings say others.
@@ -41,7 +42,7 @@ pub(crate) fn publish(
             return Ok(());
         }
         put(&former, true)?;
-        rootless::lead(home)?;
+        holder::lead(home, former.iter().map(|(port, _)| port))?;
         taken = Some(former);
     }
     if bindings.is_empty() {
@@ -191,7 +192,10 @@ fn put_chosen(
     taken: Vec<(PublishedPort, String)>,
     mut note: impl FnMut(&[PortRecord]) -> Result<(), EngineError>,
 ) -> Result<Vec<PortRecord>, EngineError> {
-    tote_network::allow_loopback(bridge).map_err(PublishFault::Rules)?;
+    let way = way(home)?;
+    if way == Way::Translated {
+        tote_network::allow_loopback(bridge).map_err(PublishFault::Rules)?;
+    }
     tote_network::forget_neighbours(bridge, endpoint.addresses())
         .map_err(|source| fault_of_link(&endpoint.network, source))?;
     let address = record::find(home, &endpoint.network)?.host_binding();
@@ -202,6 +206,7 @@ fn put_chosen(
     let mut choice = Choice {
         home,
         id,
+        way,
         taken,
         range: ephemeral(),
         shift: 0,
@@ -213,7 +218,7 @@ fn put_chosen(
         let held: Vec<_> = ports.iter().map(|port| (*port, id.to_string())).collect();
         match put(&held, false) {
             Ok(()) => {
-                let led = rootless::lead(home);
+                let led = holder::lead(home, &ports);
                 if led.is_err() {
                     withdraw_others(home, id, &endpoint.ports)?;
                 }
@@ -257,10 +262,7 @@ pub(crate) fn withdraw(home: &Home, id: &ContainerId) -> Result<(), PublishFault
 /// [`PublishFault::Rules`].
 pub(crate) fn withdraw_these(home: &Home, ports: &[PublishedPort]) -> Result<(), PublishFault> {
     tote_network::withdraw(ports).map_err(PublishFault::Rules)?;
-    if !ports.is_empty() {
-        // A holder that is gone leads nothing in.
-        best_effort(rootless::lead(home));
-    }
+    holder::lead_less(home, ports);
     Ok(())
 }
 
@@ -319,6 +321,18 @@ fn put(ports: &[(PublishedPort, String)], anew: bool) -> Result<(), PublishFault
     tote_network::publish(&ports, anew).map_err(PublishFault::Rules)
 }
 
+/// How ports are published now. The packet filter of other users' networks always translates: what it gets there has passed the
+/// machine's rules for its own programs.
+fn way(home: &Home) -> Result<Way, EngineError> {
+    if home.caller == Caller::User {
+        return Ok(Way::Translated);
+    }
+    Ok(match host_rules()? {
+        HostRules::Forward => Way::Translated,
+        HostRules::Input => Way::Listened,
+    })
+}
+
 fn is_taken(error: &PublishFault) -> bool {
     let PublishFault::Rules(NetworkError::Filter { source, .. }) = error else {
         return false;
@@ -348,6 +362,7 @@ fn ephemeral() -> (u16, u16) {
 struct Choice<'a> {
     home: &'a Home,
     id: &'a ContainerId,
+    way: Way,
     /// Every published port with its holder.
     taken: Vec<(PublishedPort, String)>,
     range: (u16, u16),
@@ -364,6 +379,9 @@ impl Choice<'_> {
             let Some(transport) = Transport::named(binding.protocol) else {
                 continue;
             };
+            if transport == Transport::Sctp && self.way == Way::Listened {
+                return Err(PublishFault::NoListener(transport.as_str()).into());
+            }
             let addresses = match binding.address {
                 Some(address) => vec![address],
                 // docker's: each address of the host's, of each protocol that the container has.
@@ -377,6 +395,7 @@ impl Choice<'_> {
                     transport,
                     host: SocketAddr::new(address, port),
                     container: SocketAddr::new(own, binding.container),
+                    way: self.way,
                 });
             }
         }
@@ -439,7 +458,7 @@ impl Choice<'_> {
             if let Some((_, id)) = taken.find(|(other, _)| other.overlaps(transport, host)) {
                 return Ok(Some((host, self.name(id))));
             }
-            if let Some(holder) = rootless::holder(self.home, (transport, host), named)? {
+            if let Some(holder) = holder::holder(self.home, (transport, host), named)? {
                 return Ok(Some((host, holder)));
             }
         }

@@ -127,12 +127,54 @@ impl NetworkUser {
     }
 }
 
-/// Content of `network.json`: values of `--network` for commands without that option.
+/// Content of `network.json`: values of `--network` for commands without that option, and a word for [`HostRules`].
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct NetworkConfig {
     container: Option<String>,
     build: Option<String>,
+    publish: Option<String>,
+}
+
+/// The rules of the machine that clients of published ports have to pass.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum HostRules {
+    /// Those for packets that the machine forwards, as with docker.
+    #[default]
+    Forward,
+    /// Those for packets to the machine's own programs.
+    Input,
+}
+
+/// The environment variable that replaces the file's word for [`HostRules`].
+const PUBLISH: &str = "TOTE_PUBLISH";
+
+/// The rules that clients of ports pass that are published now: the environment's word, else that of `network.json`.
+///
+/// # Errors
+/// [`StateError::Config`] if it is another word, and [`StateError::File`].
+pub fn host_rules() -> Result<HostRules, StateError> {
+    if let Some(word) = std::env::var(PUBLISH).ok().filter(|word| !word.is_empty()) {
+        return rules_of(&word).map_err(|source| StateError::Config {
+            path: PUBLISH.into(),
+            source: source.into(),
+        });
+    }
+    let written = read(NETWORK, |text| {
+        let written: NetworkConfig = serde_json::from_str(text).map_err(NetworkConfigError::Json)?;
+        written
+            .publish
+            .map_or(Ok(HostRules::default()), |word| rules_of(&word))
+    })?;
+    Ok(written.unwrap_or_default())
+}
+
+fn rules_of(word: &str) -> Result<HostRules, NetworkConfigError> {
+    match word {
+        "forward" => Ok(HostRules::Forward),
+        "input" => Ok(HostRules::Input),
+        _ => Err(NetworkConfigError::Publish(word.to_owned())),
+    }
 }
 
 /// Returns the value of `--network` for a command without that option: the environment's, else that of `network.json`, else
@@ -193,6 +235,10 @@ enum NetworkConfigError {
     Shared(String),
     #[error("invalid network {0:?}: steps of a build have default, bridge, none or host")]
     Step(String),
+    #[error(
+        "invalid publish {0:?}: give forward or input, the rules of this machine that clients of published ports pass"
+    )]
+    Publish(String),
 }
 
 /// Parses a word for the kind of sharing with the host.
@@ -225,6 +271,17 @@ mod tests {
         ] {
             assert!(of_file(user, text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn published_ports_pass_one_kind_of_rules() {
+        assert_eq!(rules_of("forward").unwrap(), HostRules::Forward);
+        assert_eq!(rules_of("input").unwrap(), HostRules::Input);
+        assert!(rules_of("").is_err());
+        assert_eq!(
+            of_file(NetworkUser::Container, r#"{"publish": "input"}"#).unwrap(),
+            None
+        );
     }
 
     #[test]

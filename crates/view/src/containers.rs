@@ -5,7 +5,7 @@ use crate::text::{self, cut, joined};
 use serde_json::{Value, json};
 use tote_engine::container::{Container, Entry, HealthStatus, State, Status, mounts};
 use tote_engine::pod;
-use tote_engine::{Home, container_size, driver_of, networks_of, status_word};
+use tote_engine::{Home, container_size, driver_of, networks_of, port_keeper, status_word};
 
 const COLUMNS: &str =
     "{{.ID}}\t{{.Image}}\t{{.Command}}\t{{.RunningFor}}\t{{.Status}}\t{{.Ports}}\t{{.Names}}";
@@ -190,11 +190,17 @@ impl View<'_> {
                 .as_deref()
                 .map_or_else(String::new, |id| pod::name_of(self.home, id))
                 .into(),
-            "Ports" if state.runs() => crate::ports::shown(entry).into(),
+            "Ports" if state.runs() => self.ports(entry).into(),
             name if state.runs() && namespace(name).is_some() => number(state, name).into(),
             // IP stays empty.
             _ => "".into(),
         }
+    }
+
+    fn ports(&self, entry: &Entry) -> String {
+        // Without the container that keeps its network a member is reached by no port.
+        let keeper = port_keeper(self.home, entry).ok().flatten();
+        crate::ports::shown(entry, keeper.as_ref())
     }
 
     fn mounts(&self, container: &Container) -> String {

@@ -4,15 +4,15 @@ use std::net::{IpAddr, SocketAddr};
 use tote_engine::container::Entry;
 use tote_engine::{network_of, published};
 
-/// Ports in docker's words: `53/udp, 0.0.0.0:80->80/tcp, 8000-8010/tcp, 0.0.0.0:8080->443/tcp`. A container in the network of
-/// another has none.
-pub(crate) fn shown(entry: &Entry) -> String {
+/// Ports in docker's words: `53/udp, 0.0.0.0:80->80/tcp, 8000-8010/tcp, 0.0.0.0:8080->443/tcp`. A member of a pod has those of
+/// its `keeper`, as podman has it; any other container in the network of another has none.
+pub(crate) fn shown(entry: &Entry, keeper: Option<&Entry>) -> String {
     let container = &entry.container;
     let network = network_of(container);
-    if network == "host" || network.starts_with("container:") {
+    if network == "host" || (network.starts_with("container:") && keeper.is_none()) {
         return String::new();
     }
-    let published: Vec<_> = published(entry).collect();
+    let published: Vec<_> = published(keeper.unwrap_or(entry)).collect();
     let is_published = |number: u16, protocol: &str| {
         let mut ports = published.iter();
         ports.any(|port| port.container == number && port.protocol == protocol)
@@ -93,8 +93,11 @@ mod tests {
 
     #[test]
     fn exposed_ports() {
-        assert_eq!(shown(&entry("[]", "")), "9/tcp, 80-82/tcp, 443/tcp, 9-10/udp");
-        assert_eq!(shown(&entry(r#"[["network","host"]]"#, "")), "");
+        assert_eq!(
+            shown(&entry("[]", ""), None),
+            "9/tcp, 80-82/tcp, 443/tcp, 9-10/udp"
+        );
+        assert_eq!(shown(&entry(r#"[["network","host"]]"#, ""), None), "");
     }
 
     /// An image can name one port in two ways.
@@ -102,7 +105,7 @@ mod tests {
     fn the_last_port_twice() {
         let mut entry = entry("[]", "");
         entry.container.exposed = ["65535/tcp", "065535/tcp"].map(str::to_owned).into();
-        assert_eq!(shown(&entry), "65535/tcp, 65535/tcp");
+        assert_eq!(shown(&entry, None), "65535/tcp, 65535/tcp");
     }
 
     #[test]
@@ -119,7 +122,7 @@ mod tests {
             port("[::]:8080", 80, "tcp"),
         ];
         let words = "9/tcp, 0.0.0.0:9->9/udp, [::]:9->9/udp, 0.0.0.0:80-81->80-81/tcp, 443/tcp, 10/udp, [::]:8080->80/tcp, 127.0.0.1:9000->82/tcp";
-        let shown: Vec<String> = shown(&entry("[]", &ports.join(",")))
+        let shown: Vec<String> = shown(&entry("[]", &ports.join(",")), None)
             .split(", ")
             .map(str::to_owned)
             .collect();

@@ -165,8 +165,8 @@ pub(super) static OF_CREATE_NETWORK: &[Absent] = &[
 /// Options of `network connect`.
 pub(super) static OF_CONNECT: &[Absent] = &[
     absent(
-        &["--link", "--link-local-ip"],
-        "members of a network that you make find each other by name; --alias gives the container a further one.",
+        &["--link-local-ip"],
+        "a container has the addresses that --ip and --ip6 give it, or the network chooses.",
     ),
     absent(
         &["--driver-opt"],

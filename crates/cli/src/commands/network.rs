@@ -235,6 +235,12 @@ of a user's finds names from its next start on.",
                 "NAME",
                 "Let members of the network find the container by this name, too",
             ),
+            Opt::list(
+                "link",
+                "CONTAINER[:ALIAS]",
+                "Let the container find another one of the network by this alias",
+            )
+            .details("The other container need not be there yet. The network bridge has no names, so no links."),
             Opt::value("ip", "ADDRESS", "Give the container this IPv4 address"),
             Opt::value("ip6", "ADDRESS", "Give the container this IPv6 address"),
             Opt::value(

@@ -111,6 +111,7 @@ mod pool;
 mod pool_networks;
 mod pool_safety;
 mod ports;
+mod ports_input;
 mod ports_kept;
 mod power_cuts;
 mod prepared;
@@ -286,6 +287,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     networks_rootless::TESTS,
     networks_many::TESTS,
     ports::TESTS,
+    ports_input::TESTS,
     rates::TESTS,
     ports_kept::TESTS,
     pool::TESTS,

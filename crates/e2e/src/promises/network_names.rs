@@ -46,6 +46,11 @@ pub(super) const TESTS: &[Test] = &[
         connected_later,
     ),
     test(
+        "network_names::a_link_is_a_name_that_one_container_has_for_another",
+        NEEDS,
+        linked,
+    ),
+    test(
         "network_names::connections_that_cannot_be_have_dockers_words",
         NEEDS,
         refused,
@@ -328,6 +333,50 @@ eth1
 lo
 192.168.79.10/24
 1
+";
+    prints(cx, script, lines)
+}
+
+fn linked(cx: &Context) -> Result<()> {
+    let script = r#"
+tote network create --subnet 192.168.78.0/24 --ip-range 192.168.78.128/25 more >/dev/null
+member() { tote run -d --network name=more,ip=192.168.78.$1 --name $2 "$IMAGE" sleep 300 >/dev/null; }
+from() { name=$1; shift; tote exec $name sh -c "$ASK" - "$@" | sed 's/ 192.0.2.53/ elsewhere/'; }
+member 10 db; member 11 third
+tote run -d --network lab --name web "$IMAGE" sleep 300 >/dev/null
+tote network connect --link db:MySQL --link later --link third:db more web
+tote inspect -f '{{json .NetworkSettings.Networks.more.Links}}' web
+# A link comes before the name of another container, and one for a container that is not there yet finds it later.
+from web mysql mysql.more later db
+member 12 later
+from web later
+# No other container calls it so.
+from third mysql db
+tote restart -t 0 web >/dev/null
+tote rename db other
+from web mysql db
+tote network disconnect more web
+from web mysql
+ls -A "$STATE/networks/more/linked"
+tote network connect --link db bridge web 2>&1 || echo $?
+tote network connect --link a/b more web 2>&1 || echo $?
+"#;
+    let lines = "\
+[\"db:MySQL\",\"later:later\",\"third:db\"]
+mysql 192.168.78.10
+mysql.more 192.168.78.10
+later elsewhere
+db 192.168.78.11
+later 192.168.78.12
+mysql elsewhere
+db 192.168.78.10
+mysql 192.168.78.10
+db 192.168.78.11
+mysql elsewhere
+tote: cannot link to containers in network bridge, which has no names: give --link to run, or connect the container with a network that you have made
+1
+tote: bad format for links: \"a/b\": give CONTAINER or CONTAINER:ALIAS, such as web:www
+125
 ";
     prints(cx, script, lines)
 }

@@ -129,13 +129,16 @@ look > "$FILE.before"
 tote pod create -p 8080:80 --name group >/dev/null
 serve web --pod group
 in_server busybox nc -w 3 198.51.100.2 8080 </dev/null
+# The member shows them as well, and with a filter alone.
 tote ps --format '{{.Ports}}' | grep .
+tote ps -f name=web --format '{{.Names}} {{.Ports}}'
 tote pod rm -f group >/dev/null
 down
 look > "$FILE.after"
 cmp "$FILE.before" "$FILE.after"
 "#;
-    shows(cx, script, "198.51.100.9\n0.0.0.0:8080->80/tcp\n")
+    let port = "0.0.0.0:8080->80/tcp\n";
+    shows(cx, script, &format!("198.51.100.9\n{port}{port}web {port}"))
 }
 
 fn hairpin(cx: &Context) -> Result<()> {

@@ -71,10 +71,7 @@ fn is_missing(error: &EngineError) -> bool {
 /// [`LookError::NoPort`] if that port is not published, and [`LookError::Port`] if it is invalid.
 pub fn ports(home: &Home, wanted: &str, port: Option<&str>) -> Result<Vec<String>, EngineError> {
     let entry = find(home, wanted)?;
-    let entry = match network_of(&entry.container).strip_prefix("container:") {
-        Some(infra) if entry.container.pod.is_some() => find(home, infra)?,
-        _ => entry,
-    };
+    let entry = port_keeper(home, &entry)?.unwrap_or(entry);
     let mut published: Vec<_> = published(&entry).collect();
     published.sort_by_key(|port| (port.container, port.protocol.clone(), port.host));
     let Some(port) = port else {
@@ -102,6 +99,18 @@ pub fn ports(home: &Home, wanted: &str, port: Option<&str>) -> Result<Vec<String
         port: format!("{number}/{protocol}"),
     }
     .into())
+}
+
+/// The container by whose ports a pod's member is reached: the one that keeps the pod's network. `None` of a container whose ports are
+/// its own.
+///
+/// # Errors
+/// Those of a container that is named, if it is not there.
+pub fn port_keeper(home: &Home, entry: &Entry) -> Result<Option<Entry>, EngineError> {
+    match network_of(&entry.container).strip_prefix("container:") {
+        Some(infra) if entry.container.pod.is_some() => find(home, infra).map(Some),
+        _ => Ok(None),
+    }
 }
 
 /// The ports of a container that are published now.

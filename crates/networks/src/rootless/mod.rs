@@ -5,34 +5,26 @@
 //! leases are the same. Containers that it starts have user namespaces below that one, because only a process above both
 //! namespaces may give a link from one to the other.
 //!
-//! One process, the holder, keeps the namespaces while a process is in them. It runs pasta(1), which connects the network
-//! namespace with the machine, and leads published ports there.
+//! One process, the [`holder`](super::holder), keeps the namespaces while a process is in them. It runs pasta(1), which connects the
+//! network namespace with the machine, and leads published ports there.
 
-mod holder;
 mod pasta;
 mod place;
-mod ports;
-mod socket;
 
+pub(super) use pasta::{Pasta, RELAYED};
 pub(super) use place::is_inside;
 pub(crate) use place::is_outside;
-pub(super) use ports::{holder, lead};
-pub(super) use socket::RELAYED;
 
+use super::holder::{self, socket};
 use super::record::{find, made};
 use super::{NetworkFault, RootlessFault};
 use crate::{EngineError, Home};
 use rustix::fd::{AsFd as _, OwnedFd};
-use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use rustix::process::DumpableBehavior;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
-use std::fs::File;
-use std::io::{Read as _, Write as _};
-use std::os::unix::ffi::OsStrExt as _;
 use std::time::{Duration, Instant};
 use tote_bundle::{DEFAULT_NETWORK, RunOptions};
 use tote_records::apart;
-use tote_state::locked::locked;
 use tote_sys::Errno;
 
 /// Time for threads to go.
@@ -60,7 +52,7 @@ pub(crate) fn enter(home: &Home) -> Result<Vec<String>, EngineError> {
     made(&home.networks())?;
     let connection = match socket::connect(home) {
         Ok(connection) => connection,
-        Err(_) => start(home)?,
+        Err(_) => holder::start(home)?,
     };
     let entered = socket::enter(&connection, socket::ENTER).and_then(|(user, network, warning)| {
         move_to_user(&user)?;
@@ -159,7 +151,7 @@ pub fn enter_user(home: &Home) -> Result<(), EngineError> {
     made(&home.networks())?;
     let connection = match socket::connect(home) {
         Ok(connection) => connection,
-        Err(_) => start(home)?,
+        Err(_) => holder::start(home)?,
     };
     let entered = socket::enter(&connection, socket::KNOW).and_then(|(user, _, _)| move_to_user(&user));
     entered.map_err(RootlessFault::Enter)?;
@@ -209,8 +201,8 @@ fn reopen() -> Result<(), Errno> {
 }
 
 /// The network namespace of a process that has moved to a user namespace of its own.
-struct Namespaces {
-    network: OwnedFd,
+pub(super) struct Namespaces {
+    pub(super) network: OwnedFd,
 }
 
 impl Namespaces {
@@ -221,7 +213,7 @@ impl Namespaces {
 }
 
 /// Moves this process to a new user namespace with the caller's ids, and makes a network namespace that belongs to it.
-fn namespaces(home: &Home) -> Result<Namespaces, EngineError> {
+pub(super) fn namespaces(home: &Home) -> Result<Namespaces, EngineError> {
     if tote_images::has_ids(home) {
         tote_images::enter_one_id()?;
     } else {
@@ -230,32 +222,4 @@ fn namespaces(home: &Home) -> Result<Namespaces, EngineError> {
     let made = reopen().and_then(|()| tote_sys::network_namespace(None));
     let network = made.map_err(RootlessFault::Enter)?;
     Ok(Namespaces { network })
-}
-
-/// Starts the holder, unless another command has done so meanwhile.
-fn start(home: &Home) -> Result<OwnedFd, EngineError> {
-    let failed = RootlessFault::Enter;
-    let _lock = locked(&home.networks().join(socket::LOCK), true, true)?;
-    if let Ok(connection) = socket::connect(home) {
-        return Ok(connection);
-    }
-    let (here, there) = rustix::net::socketpair(
-        AddressFamily::UNIX,
-        SocketType::STREAM,
-        SocketFlags::CLOEXEC,
-        None,
-    )
-    .map_err(failed)?;
-    // It keeps none of this process's descriptors: locks are among them.
-    tote_sys::fork_apart(there, holder::live).map_err(failed)?;
-    let mut line = File::from(here);
-    let mut said = String::new();
-    let root = home.root().as_os_str().as_bytes();
-    let told = line
-        .write_all(&[root, &[0]].concat())
-        .and_then(|()| line.read_to_string(&mut said));
-    match (told, said.as_str()) {
-        (Ok(_), holder::READY) => socket::connect(home).map_err(|errno| failed(errno).into()),
-        _ => Err(RootlessFault::Holder(said).into()),
-    }
 }

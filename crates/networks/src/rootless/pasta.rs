@@ -1,16 +1,19 @@
 //! pasta(1), of the project passt: the way from a user's networks to the machine's, and back.
 
 use super::super::{NetworkFault, RootlessFault};
-use super::socket::RELAYED;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use rustix::fs::{Access, AtFlags, CWD, FileType, Mode, OFlags};
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions};
+use std::net::{IpAddr, Ipv4Addr};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use tote_sys::{Errno, best_effort};
+
+/// The address at which pasta answers for the first server of the machine's resolv.conf, which may be at its loopback device.
+pub(crate) const RELAYED: IpAddr = IpAddr::V4(Ipv4Addr::new(169, 254, 1, 1));
 
 const PROGRAM: &str = "pasta";
 /// The device by which pasta makes its link.

@@ -4,7 +4,7 @@ use super::driver::NetworkDriver;
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use tote_bundle::{ContainerId, DEFAULT_NETWORK, PortBinding};
-use tote_network::{PublishedPort, Transport};
+use tote_network::{PublishedPort, Transport, Way};
 use tote_state::events::Event;
 
 /// A container's end in a network, as its record has it.
@@ -37,6 +37,9 @@ pub struct Endpoint {
     /// Aliases of the container there, beside its own names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub aliases: Vec<String>,
+    /// Other containers there that this one finds by names of its own, as docker writes them: `db:mysql`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub links: Vec<String>,
     /// The ports of the host that lead to the container's, where they do by this network.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ports: Vec<PortRecord>,
@@ -117,6 +120,9 @@ pub struct PortRecord {
     pub host: SocketAddr,
     /// The container's port.
     pub container: u16,
+    /// Whether a process of the host listens there, so that the packets pass the host's rules for its own programs.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub listened: bool,
 }
 
 impl PortRecord {
@@ -132,6 +138,7 @@ impl PortRecord {
             protocol: port.transport.as_str().to_owned(),
             host: port.host,
             container: port.container.port(),
+            listened: port.way == Way::Listened,
         }
     }
 
@@ -164,6 +171,11 @@ impl PortRecord {
             transport: Transport::named(&self.protocol)?,
             host: self.host,
             container: SocketAddr::new(address, self.container),
+            way: if self.listened {
+                Way::Listened
+            } else {
+                Way::Translated
+            },
         })
     }
 

@@ -84,7 +84,7 @@ fn endpoint(of: &ContainerDetails, found: Option<&NetworkEndpoint>) -> Value {
     let address6 = ipv6.map(|ipv6| ipv6.address.to_string());
     json!({
         "IPAMConfig": null,
-        "Links": null,
+        "Links": found.filter(|one| !one.links.is_empty()).map(|one| &one.links),
         "Aliases": found.filter(|one| !one.aliases.is_empty()).map(|one| &one.aliases),
         "DriverOpts": null,
         "GwPriority": found.map_or(0, |one| one.gw_priority),

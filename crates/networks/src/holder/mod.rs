@@ -1,18 +1,28 @@
-//! The holder: the process that keeps the namespaces of a user's networks, and the way from there to the machine.
+//! The holder: the process that keeps what containers need of the machine and no container is there for.
+//!
+//! Of users other than root these are the namespaces of their networks, and the way from there to the machine. The holder of
+//! either leads ports of the machine to containers. Root has one while ports are published so that they pass the machine's rules
+//! for its own programs. It is not the process that watches the container: that one may be a command in the foreground, which no
+//! other command can tell of a port, and neither a log nor a terminal is to wait for a transfer.
 
-use super::pasta::Pasta;
-use super::ports::Published;
-use super::{Namespaces, namespaces, socket};
-use crate::Home;
+mod ports;
+pub(super) mod socket;
+
+pub(super) use ports::{holder, lead, lead_less};
+
+use super::rootless::{Namespaces, Pasta, namespaces};
+use super::{PublishFault, RootlessFault};
 use crate::container::failure_line;
+use crate::{Caller, EngineError, Home};
+use ports::Published;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
-use rustix::net::SocketFlags;
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::os::unix::ffi::OsStringExt as _;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::Path;
 use std::time::{Duration, Instant};
 use tote_sys::{Errno, best_effort};
@@ -26,9 +36,44 @@ const BESIDE: &str = ".rootless-pasta";
 /// The longest path of a state root.
 const LONGEST_PATH: u64 = 8192;
 
+/// Starts the holder, unless another command has done so meanwhile.
+pub(super) fn start(home: &Home) -> Result<OwnedFd, EngineError> {
+    let failed = |errno| unanswered(home, errno);
+    let _lock = socket::lock(home, true)?;
+    if let Ok(connection) = socket::connect(home) {
+        return Ok(connection);
+    }
+    let (here, there) = rustix::net::socketpair(
+        AddressFamily::UNIX,
+        SocketType::STREAM,
+        SocketFlags::CLOEXEC,
+        None,
+    )
+    .map_err(failed)?;
+    // It keeps none of this process's descriptors: locks are among them.
+    tote_sys::fork_apart(there, live).map_err(failed)?;
+    let mut line = File::from(here);
+    let mut said = String::new();
+    let root = home.root().as_os_str().as_bytes();
+    let told = line
+        .write_all(&[root, &[0]].concat())
+        .and_then(|()| line.read_to_string(&mut said));
+    match (told, said.as_str()) {
+        (Ok(_), READY) => socket::connect(home).map_err(failed),
+        _ => Err(RootlessFault::Holder(said).into()),
+    }
+}
+
+/// The error of a holder that does not answer.
+fn unanswered(home: &Home, errno: Errno) -> EngineError {
+    match home.caller {
+        Caller::User => RootlessFault::Enter(errno).into(),
+        Caller::Root | Caller::NestedRoot => PublishFault::Listener(errno).into(),
+    }
+}
+
 /// Main function of the holder; by `line` it learns the state root, and says when it is ready, or why it is not.
 pub(crate) fn live(line: OwnedFd) {
-    tote_state::process::set_title("tote rootless networks");
     let mut line = File::from(line);
     let said = match begin(&mut line) {
         Ok(holder) => {
@@ -52,15 +97,18 @@ fn begin(line: &mut File) -> Result<Holder, String> {
     }
     let in_words = |errno: Errno| errno.to_string();
     let home = Home::open(Some(Path::new(&OsString::from_vec(root)))).map_err(|error| error.to_string())?;
-    let user = |home| {
-        let made =
-            namespaces(home).map_err(|error| String::from_utf8_lossy(&failure_line(&error)).into_owned())?;
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-        let user = rustix::fs::open("/proc/self/ns/user", flags, Mode::empty()).map_err(in_words)?;
-        Ok::<_, String>((user, made))
+    let open = |path| rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
+    let (user, network) = if home.caller == Caller::User {
+        tote_state::process::set_title("tote rootless networks");
+        let Namespaces { network } =
+            namespaces(&home).map_err(|error| String::from_utf8_lossy(&failure_line(&error)).into_owned())?;
+        let user = open("/proc/self/ns/user").map_err(in_words)?;
+        (Some(user), network)
+    } else {
+        tote_state::process::set_title("tote published ports");
+        (None, open("/proc/self/ns/net").map_err(in_words)?)
     };
-    let (user, Namespaces { network }) = user(&home)?;
-    let published = Published::new(&network).map_err(in_words)?;
+    let published = Published::new(&home, &network).map_err(in_words)?;
     Ok(Holder {
         listener: socket::listen(&home).map_err(in_words)?,
         home,
@@ -77,7 +125,8 @@ fn begin(line: &mut File) -> Result<Holder, String> {
 struct Holder {
     home: Home,
     listener: OwnedFd,
-    user: OwnedFd,
+    /// The user namespace of a user's networks; `None` of root, whose networks are the machine's.
+    user: Option<OwnedFd>,
     network: OwnedFd,
     pasta: Option<Pasta>,
     /// Reason why pasta does not run, for people.
@@ -103,7 +152,12 @@ impl Holder {
         }
     }
 
-    /// Serves until no process has been in the namespaces for a while.
+    /// Whether it is there for something: for processes in the namespaces, or for root's ports.
+    fn is_needed(&self) -> bool {
+        !self.connections.is_empty() || (self.user.is_none() && !self.published.is_idle())
+    }
+
+    /// Serves until it has not been needed for a while.
     fn watch(mut self) {
         let mut idle_since = Some(Instant::now());
         loop {
@@ -113,7 +167,7 @@ impl Holder {
             self.serve();
             self.published.advance();
             idle_since = match idle_since {
-                _ if !self.connections.is_empty() => None,
+                _ if self.is_needed() => None,
                 None => Some(Instant::now()),
                 since => since,
             };
@@ -180,11 +234,13 @@ impl Holder {
             Err(_) => return false,
         };
         let request = String::from_utf8_lossy(bytes.get(..length).unwrap_or_default());
-        if [socket::ENTER, socket::KNOW].contains(&&*request) {
-            if self.pasta.is_none() && request == socket::ENTER {
-                self.connect_networks();
-            }
-            let fds = [self.user.as_fd(), self.network.as_fd()];
+        if self.user.is_some() && self.pasta.is_none() && request == socket::ENTER {
+            self.connect_networks();
+        }
+        if let Some(user) = &self.user
+            && [socket::ENTER, socket::KNOW].contains(&&*request)
+        {
+            let fds = [user.as_fd(), self.network.as_fd()];
             return socket::send_with(connection, &self.warning, &fds).is_ok();
         }
         let answer = self.published.answer(&request);
@@ -193,11 +249,11 @@ impl Holder {
 
     /// Removes the socket, unless a command comes.
     fn ends(&mut self) -> bool {
-        let Ok(Some(_lock)) = socket::lock(&self.home) else {
+        let Ok(Some(_lock)) = socket::lock(&self.home, false) else {
             return false;
         };
         self.accept();
-        if !self.connections.is_empty() {
+        if self.is_needed() {
             return false;
         }
         best_effort(socket::remove(&self.home));

@@ -1,6 +1,6 @@
 //! The holder's socket: requests of one line each, and answers.
 
-use crate::Home;
+use crate::{Caller, Home};
 use rustix::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::net::{
@@ -9,17 +9,16 @@ use rustix::net::{
 };
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::net::{IpAddr, Ipv4Addr};
 use tote_sys::Errno;
 
-/// Lock of those that start the holder, and of its end.
-pub(crate) const LOCK: &str = ".rootless-lock";
+/// The names of the socket, and of the lock of those that start the holder and of its end, beside the records of networks.
+fn names(home: &Home) -> (&'static str, &'static str) {
+    match home.caller {
+        Caller::User => (".rootless", ".rootless-lock"),
+        Caller::Root | Caller::NestedRoot => (".ports", ".ports-lock"),
+    }
+}
 
-/// The address at which pasta answers for the first server of the machine's resolv.conf, which may be at its loopback device.
-pub(crate) const RELAYED: IpAddr = IpAddr::V4(Ipv4Addr::new(169, 254, 1, 1));
-
-/// The socket's name, beside the records of networks.
-const NAME: &str = ".rootless";
 /// The longest request or answer.
 pub(crate) const LONGEST: usize = 4096;
 /// Request to be given the namespaces, with the way to the machine open.
@@ -33,8 +32,8 @@ fn dir(home: &Home) -> Result<OwnedFd, Errno> {
 }
 
 /// The path of the state root may be longer than an address; that of a descriptor is not.
-fn address(dir: BorrowedFd<'_>) -> Result<SocketAddrUnix, Errno> {
-    SocketAddrUnix::new(format!("/proc/self/fd/{}/{NAME}", dir.as_raw_fd()))
+fn address(home: &Home, dir: BorrowedFd<'_>) -> Result<SocketAddrUnix, Errno> {
+    SocketAddrUnix::new(format!("/proc/self/fd/{}/{}", dir.as_raw_fd(), names(home).0))
 }
 
 fn socket(flags: SocketFlags) -> Result<OwnedFd, Errno> {
@@ -49,29 +48,29 @@ fn socket(flags: SocketFlags) -> Result<OwnedFd, Errno> {
 pub(crate) fn connect(home: &Home) -> Result<OwnedFd, Errno> {
     let dir = dir(home)?;
     let socket = socket(SocketFlags::empty())?;
-    rustix::net::connect(&socket, &address(dir.as_fd())?)?;
+    rustix::net::connect(&socket, &address(home, dir.as_fd())?)?;
     Ok(socket)
 }
 
 /// The socket where the holder listens, in place of one that a killed holder has left. Only its owner may connect.
 pub(crate) fn listen(home: &Home) -> Result<OwnedFd, Errno> {
     let dir = dir(home)?;
-    remove_in(dir.as_fd())?;
+    remove_in(home, dir.as_fd())?;
     let socket = socket(SocketFlags::NONBLOCK)?;
     // unix(7): bind(2) gives the new file the socket's own mode.
     rustix::fs::fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
-    rustix::net::bind(&socket, &address(dir.as_fd())?)?;
+    rustix::net::bind(&socket, &address(home, dir.as_fd())?)?;
     rustix::net::listen(&socket, 128)?;
     Ok(socket)
 }
 
 /// Removes the socket's name.
 pub(crate) fn remove(home: &Home) -> Result<(), Errno> {
-    remove_in(dir(home)?.as_fd())
+    remove_in(home, dir(home)?.as_fd())
 }
 
-fn remove_in(dir: BorrowedFd<'_>) -> Result<(), Errno> {
-    match rustix::fs::unlinkat(dir, NAME, AtFlags::empty()) {
+fn remove_in(home: &Home, dir: BorrowedFd<'_>) -> Result<(), Errno> {
+    match rustix::fs::unlinkat(dir, names(home).0, AtFlags::empty()) {
         Ok(()) | Err(Errno::NOENT) => Ok(()),
         Err(errno) => Err(errno),
     }
@@ -128,7 +127,7 @@ pub(crate) fn receive(from: BorrowedFd<'_>) -> Result<(String, Vec<OwnedFd>), Er
     Ok((String::from_utf8_lossy(text).trim().to_owned(), fds))
 }
 
-/// The lock under which a holder begins and ends; `None` where a command has it.
-pub(crate) fn lock(home: &Home) -> Result<Option<std::fs::File>, tote_state::StateError> {
-    tote_state::locked::locked(&home.networks().join(LOCK), true, false)
+/// The lock under which a holder begins and ends; `None` where another process has it and the caller does not wait.
+pub(crate) fn lock(home: &Home, waits: bool) -> Result<Option<std::fs::File>, tote_state::StateError> {
+    tote_state::locked::locked(&home.networks().join(names(home).1), true, waits)
 }

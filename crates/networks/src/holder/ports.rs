@@ -1,0 +1,306 @@
+//! Ports of the machine where the holder listens, and what comes by them.
+//!
+//! The packet filter of the networks says which ports lead to which containers. Of users other than root, connections between
+//! containers find them there; the holder has the same ports of the machine, and leads what comes by them into the network
+//! namespace. Of root it has those that the packet filter does not translate. It reads them from the packet filter, so that nothing
+//! else has to be right after a command was killed.
+
+use super::super::rootless::is_inside;
+use super::super::{NetworkFault, PublishFault, RootlessFault, listener, record};
+use super::socket;
+use crate::container::link_text;
+use crate::{Caller, EngineError, Home};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, SocketAddr};
+use std::time::{Duration, Instant};
+use tote_bundle::ContainerId;
+use tote_forward::{Forward, Forwarder, Kind};
+use tote_network::{PublishedPort, Transport, Way};
+use tote_sys::{Errno, best_effort};
+
+/// Request to lead exactly those ports in that the packet filter has.
+const LEAD: &str = "lead";
+/// Request to say whether a port of the machine is free; protocol, address and port follow.
+const FREE: &str = "free";
+/// How long after a change of ports, and how often, it is looked for connections whose container is gone.
+const BETWEEN_LOOKS: Duration = Duration::from_secs(1);
+/// Answer: it is done, or so.
+const YES: &str = "yes";
+/// Answer: a process of the machine has the port, and its description follows.
+const TAKEN: &str = "taken";
+
+/// The holder of a port of the machine, in words if it is to be `named`; `None` if the port is free.
+///
+/// # Errors
+/// [`NetworkFault`] if the machine has no such address, or the caller may not have the port.
+pub(crate) fn holder(
+    home: &Home,
+    (transport, host): (Transport, SocketAddr),
+    named: bool,
+) -> Result<Option<String>, NetworkFault> {
+    let words = |free: Result<bool, Errno>| match free {
+        Ok(true) => Ok(None),
+        Ok(false) if named => Ok(Some(listener::holder(transport, host.port()))),
+        Ok(false) => Ok(Some(String::new())),
+        Err(source) => Err(PublishFault::NoSuchHost {
+            address: host.ip(),
+            source,
+        }
+        .into()),
+    };
+    if !is_inside(home) {
+        return words(tote_network::is_free(transport, host));
+    }
+    let request = format!("{FREE} {} {host}", transport.as_str());
+    let answer = socket::ask(home, &request).map_err(RootlessFault::Enter)?;
+    match answer.split_once(' ') {
+        None if answer == YES => Ok(None),
+        Some((TAKEN, holder)) => Ok(Some(holder.to_owned())),
+        _ => Err(refusal(transport, host, errno(&answer))),
+    }
+}
+
+/// Has the ports of the machine lead where the packet filter says, which has these now, beside others.
+///
+/// # Errors
+/// [`NetworkFault`] for a port that this user may not have, or that a program has taken meanwhile.
+pub(crate) fn lead<'a>(
+    home: &Home,
+    ports: impl IntoIterator<Item = &'a PublishedPort>,
+) -> Result<(), EngineError> {
+    if !concerns(home, ports) {
+        return Ok(());
+    }
+    let answer = match socket::ask(home, LEAD) {
+        Err(_) if !is_inside(home) => {
+            // There is none yet, or it was about to end.
+            drop(super::start(home)?);
+            socket::ask(home, LEAD)
+        }
+        answer => answer,
+    };
+    let answer = answer.map_err(|errno| super::unanswered(home, errno))?;
+    if answer == YES {
+        return Ok(());
+    }
+    let mut words = answer.split(' ');
+    let transport = words.next().and_then(Transport::named);
+    let host = words.next().and_then(|host| host.parse().ok());
+    let (Some(transport), Some(host)) = (transport, host) else {
+        return Err(super::unanswered(home, Errno::PROTO));
+    };
+    let errno = errno(words.next().unwrap_or_default());
+    let holder = words.collect::<Vec<_>>().join(" ");
+    if errno == Errno::ADDRINUSE {
+        return Err(PublishFault::Taken {
+            host,
+            protocol: transport.as_str(),
+            holder,
+        }
+        .into());
+    }
+    Err(refusal(transport, host, errno).into())
+}
+
+/// Does this after ports were taken from the packet filter. A holder that is gone leads nothing anywhere.
+pub(crate) fn lead_less<'a>(home: &Home, ports: impl IntoIterator<Item = &'a PublishedPort>) {
+    if concerns(home, ports) {
+        best_effort(socket::ask(home, LEAD));
+    }
+}
+
+/// Whether the holder has one of these ports.
+fn concerns<'a>(home: &Home, ports: impl IntoIterator<Item = &'a PublishedPort>) -> bool {
+    let mut ports = ports.into_iter();
+    ports.any(|port| is_inside(home) || port.way == Way::Listened)
+}
+
+fn errno(text: &str) -> Errno {
+    text.parse().map_or(Errno::PROTO, Errno::from_raw_os_error)
+}
+
+fn refusal(transport: Transport, host: SocketAddr, errno: Errno) -> NetworkFault {
+    match errno {
+        Errno::ACCESS | Errno::PERM => RootlessFault::LowPort(host.port()).into(),
+        Errno::PROTONOSUPPORT => RootlessFault::NoForward(transport.as_str()).into(),
+        source => PublishFault::NoSuchHost {
+            address: host.ip(),
+            source,
+        }
+        .into(),
+    }
+}
+
+/// The holder's side.
+pub(crate) struct Published {
+    home: Home,
+    network: OwnedFd,
+    /// Whether the network namespace is one for a user's networks, where the packet filter translates for containers alone.
+    is_users: bool,
+    forwarder: Forwarder,
+    /// When it is to be looked for connections whose container is gone.
+    look: Option<Instant>,
+}
+
+impl Published {
+    pub(crate) fn new(home: &Home, network: &OwnedFd) -> Result<Self, Errno> {
+        let copy = || rustix::io::fcntl_dupfd_cloexec(network, 3);
+        let is_users = home.caller == Caller::User;
+        // A user's kernel may be without these rules; clients have an address of the networks then. Root's are made with the port.
+        let keeps = !is_users || tote_network::keep_clients(network.as_fd()).is_ok();
+        let mark = keeps.then_some(tote_network::CLIENT_MARK);
+        Ok(Self {
+            home: home.clone(),
+            network: copy()?,
+            is_users,
+            forwarder: Forwarder::new(copy()?, mark)?,
+            look: None,
+        })
+    }
+
+    /// Whether it leads nothing anywhere.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.forwarder.is_idle()
+    }
+
+    pub(crate) fn advance(&mut self) {
+        if self.look.is_some_and(|look| look <= Instant::now()) {
+            self.end_orphans();
+        }
+        self.forwarder.advance();
+    }
+
+    pub(crate) fn patience(&self) -> Option<Duration> {
+        let look = self
+            .look
+            .map(|look| look.saturating_duration_since(Instant::now()));
+        [look, self.forwarder.patience()].into_iter().flatten().min()
+    }
+
+    /// Ends connections to containers that have no address any more, from which no end would ever come. Others go on when their port
+    /// was taken away, until one side closes them, and are looked for again.
+    fn end_orphans(&mut self) {
+        let outlived = self.forwarder.outlived();
+        let leased: BTreeSet<_> = members(&self.home)
+            .into_keys()
+            .map(|(address, _)| address)
+            .collect();
+        let gone = outlived.difference(&leased).copied().collect();
+        self.forwarder.cut_off(&gone);
+        self.look = (gone.len() < outlived.len()).then(|| Instant::now() + BETWEEN_LOOKS);
+    }
+
+    pub(crate) fn answer(&mut self, request: &str) -> String {
+        let mut words = request.split(' ');
+        match words.next() {
+            Some(LEAD) => self.lead(),
+            Some(FREE) => {
+                let transport = words.next().and_then(Transport::named);
+                let host = words.next().and_then(|host| host.parse().ok());
+                transport.zip(host).map_or_else(String::new, free)
+            }
+            _ => String::new(),
+        }
+    }
+
+    /// The ports where this process is to listen. Other state roots of root have processes of their own.
+    fn own(&self, published: &[(PublishedPort, String)]) -> BTreeSet<Forward> {
+        let members = members(&self.home);
+        let listened = published.iter().filter(|(port, _)| port.way == Way::Listened);
+        let own = listened.filter_map(|(port, holder)| {
+            let holder: ContainerId = holder.parse().ok()?;
+            let beside = members.get(&(port.container.ip(), link_text(&holder)))?;
+            forward(port, *beside)
+        });
+        own.collect()
+    }
+
+    fn lead(&mut self) -> String {
+        let published = match tote_network::published_in(self.network.as_fd()) {
+            Ok(published) => published.unwrap_or_default(),
+            Err(_) => return String::new(),
+        };
+        let wanted: BTreeSet<_> = if self.is_users {
+            let ports = published.iter();
+            ports.filter_map(|(port, _)| forward(port, None)).collect()
+        } else {
+            self.own(&published)
+        };
+        self.look = Some(Instant::now() + BETWEEN_LOOKS);
+        match self.forwarder.lead(&wanted) {
+            Ok(()) => YES.to_owned(),
+            Err((port, errno)) => {
+                let transport = transport(port.kind);
+                let holder = listener::holder(transport, port.from.port());
+                format!(
+                    "{} {} {} {holder}",
+                    transport.as_str(),
+                    port.from,
+                    errno.raw_os_error()
+                )
+            }
+        }
+    }
+}
+
+/// Whether this process, which is on the machine's side, could have a port.
+fn free((transport, host): (Transport, SocketAddr)) -> String {
+    let kind = match transport {
+        Transport::Tcp => Kind::Stream,
+        Transport::Udp => Kind::Datagram,
+        Transport::Sctp => return Errno::PROTONOSUPPORT.raw_os_error().to_string(),
+    };
+    match tote_forward::is_free(kind, host) {
+        Ok(()) => YES.to_owned(),
+        Err(Errno::ADDRINUSE) => format!("{TAKEN} {}", listener::holder(transport, host.port())),
+        Err(errno) => errno.raw_os_error().to_string(),
+    }
+}
+
+/// The first bits of all addresses of a network.
+type Bits = (IpAddr, u8);
+
+/// The addresses in the networks of a state root, and the containers that have them, as their leases say it, with the network.
+fn members(home: &Home) -> BTreeMap<(IpAddr, String), Option<Bits>> {
+    let networks = record::all(home).unwrap_or_default();
+    let members = networks.iter().flat_map(|network| {
+        let ipv4 = network.ipv4.subnet;
+        let bits4 = (ipv4.address().into(), ipv4.prefix());
+        let ipv6 = network.ipv6.map(|ipv6| ipv6.subnet);
+        let bits6 = ipv6.map(|ipv6| (ipv6.address().into(), ipv6.prefix()));
+        let leases = network.leases(home).all().unwrap_or_default();
+        leases.into_iter().map(move |(address, container)| {
+            let bits = if address.is_ipv4() { Some(bits4) } else { bits6 };
+            ((address, container), bits)
+        })
+    });
+    members.collect()
+}
+
+fn forward(port: &PublishedPort, beside: Option<Bits>) -> Option<Forward> {
+    let kind = match port.transport {
+        Transport::Tcp => Kind::Stream,
+        Transport::Udp => Kind::Datagram,
+        Transport::Sctp => return None,
+    };
+    Some(Forward {
+        kind,
+        from: port.host,
+        to: port.container,
+        beside,
+    })
+}
+
+fn transport(kind: Kind) -> Transport {
+    match kind {
+        Kind::Stream => Transport::Tcp,
+        Kind::Datagram => Transport::Udp,
+    }
+}
+
+impl AsFd for Published {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.forwarder.as_fd()
+    }
+}
