@@ -153,7 +153,7 @@ pub(crate) fn plan(tools: Tools<'_>, facts: Facts<'_>) -> Result<(Vec<Op>, Vec<V
     Ok((builder.ops, builder.gates))
 }
 
-/// What a root gets beside its image.
+/// Files and links that a root gets beside its image.
 #[derive(Debug, Default)]
 pub(crate) struct Own {
     files: Vec<WrittenFile>,
